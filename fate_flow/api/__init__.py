@@ -1,0 +1,1 @@
+"""Flask: one blueprint per kind of caller, the envelope, the errors."""

@@ -1,0 +1,1 @@
+"""The commands flow and fate_flow: click, one module per noun."""

@@ -1,0 +1,1 @@
+"""Load, decide, apply: the use cases and the tick."""

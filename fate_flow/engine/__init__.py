@@ -1,0 +1,1 @@
+"""Running a task: launch, watch, kill; what the worker process itself does."""

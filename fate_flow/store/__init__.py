@@ -1,0 +1,1 @@
+"""The database: rows, queries, compare-and-set. Rows never leave this folder."""
