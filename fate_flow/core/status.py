@@ -48,11 +48,10 @@ class SeatStatus(Enum):
     CHECKING = "checking"    # `dependence/check` is on its way
     APPLYING = "applying"    # `resource/apply` is on its way
     HELD = "held"            # cores are set aside under a lease
-    RETURNING = "returning"  # `resource/return` is on its way
     STARTING = "starting"    # `start` is on its way
     STARTED = "started"      # runs tasks
-    STOPPING = "stopping"    # `stop` is on its way, or its workers are draining
-    DRAINED = "drained"      # nothing of the job runs there any more
+    STOPPING = "stopping"    # `stop` is on its way
+    DRAINING = "draining"    # it has accepted `stop`; its workers are ending
     LEAVING = "leaving"      # the final status is on its way
     LEFT = "left"            # knows the final status; holds nothing
     UNCONFIRMED = "unconfirmed"  # never answered; its own lease ends it
@@ -95,20 +94,20 @@ TASK_MOVES: Mapping[TaskStatus, frozenset[TaskStatus]] = {
     TaskStatus.TIMEOUT: frozenset(),
 }
 
-_OUT = frozenset({SeatStatus.STOPPING, SeatStatus.DRAINED, SeatStatus.LEAVING, SeatStatus.UNCONFIRMED})
+_OUT = frozenset({SeatStatus.STOPPING, SeatStatus.LEAVING, SeatStatus.LEFT})
+"""Stopped, told the end, or, for the initiator's own seat, at the end at once."""
 
 SEAT_MOVES: Mapping[SeatStatus, frozenset[SeatStatus]] = {
     SeatStatus.JOINING: frozenset({SeatStatus.JOINED, SeatStatus.REFUSED}) | _OUT,
     SeatStatus.JOINED: frozenset({SeatStatus.CHECKING}) | _OUT,
-    SeatStatus.REFUSED: frozenset({SeatStatus.LEAVING}),
+    SeatStatus.REFUSED: frozenset(),
     SeatStatus.CHECKING: frozenset({SeatStatus.APPLYING, SeatStatus.JOINED}) | _OUT,
-    SeatStatus.APPLYING: frozenset({SeatStatus.HELD, SeatStatus.JOINED, SeatStatus.RETURNING}) | _OUT,
-    SeatStatus.HELD: frozenset({SeatStatus.STARTING, SeatStatus.RETURNING}) | _OUT,
-    SeatStatus.RETURNING: frozenset({SeatStatus.JOINED}) | _OUT,
+    SeatStatus.APPLYING: frozenset({SeatStatus.HELD, SeatStatus.JOINED}) | _OUT,
+    SeatStatus.HELD: frozenset({SeatStatus.STARTING, SeatStatus.JOINED}) | _OUT,
     SeatStatus.STARTING: frozenset({SeatStatus.STARTED}) | _OUT,
     SeatStatus.STARTED: _OUT,
-    SeatStatus.STOPPING: frozenset({SeatStatus.DRAINED, SeatStatus.UNCONFIRMED}),
-    SeatStatus.DRAINED: frozenset({SeatStatus.LEAVING, SeatStatus.UNCONFIRMED}),
+    SeatStatus.STOPPING: frozenset({SeatStatus.DRAINING, SeatStatus.UNCONFIRMED}),
+    SeatStatus.DRAINING: frozenset({SeatStatus.LEAVING, SeatStatus.LEFT, SeatStatus.UNCONFIRMED}),
     SeatStatus.LEAVING: frozenset({SeatStatus.LEFT, SeatStatus.UNCONFIRMED}),
     SeatStatus.LEFT: frozenset({SeatStatus.JOINED}),         # a rerun takes the seat again
     SeatStatus.UNCONFIRMED: frozenset({SeatStatus.LEFT, SeatStatus.JOINED}),

@@ -1,0 +1,170 @@
+# Sourced by every command in bin/: finds the project's virtual environment, or makes it.
+#
+#     here=$(dirname -- "$(readlink -f -- "$0")")
+#     . "$here/_env.sh"
+#     project_env            # or `project_env test`: with the extra `test` of setup.cfg
+#
+# Afterwards $FATE_FLOW_CHECKOUT is the checkout, $FATE_FLOW_PYTHON its interpreter, and the commands of
+# the environment are on PATH. Run modules with `"$FATE_FLOW_PYTHON" -P -m ...`: -P keeps the caller's
+# current folder off sys.path. All that is written lies in the checkout, under .venv and .cache.
+# A failure prints what is missing to stderr and exits.
+#
+# .venv/fate_flow.stamp says what the environment was made from; while .venv/.making exists somebody is at
+# work on it, or died over it, and then it is made anew.
+
+FATE_FLOW_CHECKOUT=$(CDPATH='' cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
+FATE_FLOW_VENV=$FATE_FLOW_CHECKOUT/.venv
+FATE_FLOW_PYTHON=$FATE_FLOW_VENV/bin/python
+FATE_FLOW_CACHE=$FATE_FLOW_CHECKOUT/.cache
+export FATE_FLOW_CHECKOUT FATE_FLOW_PYTHON
+
+project_env() {
+    local extra=${1:-}
+    if ! _env_is_current "$extra"; then
+        _env_make "$extra" || exit 1
+    fi
+    unset PYTHONHOME
+    PATH=$FATE_FLOW_VENV/bin:$PATH
+    export PATH
+}
+
+# Prints the name of a Python of at least 3.11 that has what a server needs, or says why there is none.
+find_python() {
+    local name found answer tried=''
+    for name in python3.11 python3.12 python3.13 python3; do
+        command -v -- "$name" >/dev/null 2>&1 || continue
+        found=$(command -v -- "$name")
+        if answer=$("$found" -I -B -c "$_ENV_CHECK" 2>/dev/null); then
+            printf '%s\n' "$found"
+            return 0
+        fi
+        tried="$tried $name (${answer:-does not run})"
+    done
+    _env_say "Python 3.11 or newer is missing; found:${tried:- no python3 at all}." \
+        "On Debian or Ubuntu: apt-get install python3"
+    return 1
+}
+
+_ENV_CHECK='
+import sys
+problem = "" if sys.version_info >= (3, 11) else "is %d.%d" % sys.version_info[:2]
+for name in ("venv", "ssl", "sqlite3", "ctypes", "zlib"):
+    try:
+        __import__(name)
+    except ImportError:
+        problem = problem or "lacks the module " + name
+print(problem)
+sys.exit(bool(problem))
+'
+
+_env_say() {
+    printf 'fate_flow: %s\n' "$*" >&2
+}
+
+# What the environment has to be made from: the contents, and the place, since a venv cannot be moved.
+_env_wanted() {
+    sha256sum -- "$FATE_FLOW_CHECKOUT/setup.cfg" "$FATE_FLOW_CHECKOUT/pyproject.toml"
+}
+
+_env_is_current() {
+    local extra=$1 made='' extras=''
+    [ -x "$FATE_FLOW_PYTHON" ] && [ ! -e "$FATE_FLOW_VENV/.making" ] || return 1
+    { IFS= read -r extras && IFS= read -r -d '' made; } 2>/dev/null <"$FATE_FLOW_VENV/fate_flow.stamp"
+    [ "${made%$'\n'}" = "$(_env_wanted)" ] || return 1
+    case " $extras " in *" ${extra:-extras:} "*) return 0 ;; esac
+    return 1
+}
+
+# In a subshell: what it exports and the lock it holds end with it.
+_env_make() (
+    extra=$1
+    umask 022
+    cd -- "$FATE_FLOW_CHECKOUT" || exit 1
+    mkdir -p -- "$FATE_FLOW_CACHE/tmp" || exit 1
+    exec 9>"$FATE_FLOW_CACHE/setup.lock" || exit 1
+    if ! flock -n 9; then
+        _env_say 'another command is setting up the environment, waiting for it'
+        flock 9 || exit 1
+        if _env_is_current "$extra"; then exit 0; fi
+    fi
+    _env_private
+    log=$FATE_FLOW_CACHE/setup.log
+    extras=$(_env_extras "$extra")
+    begun=$SECONDS
+    if [ -x "$FATE_FLOW_PYTHON" ] && [ ! -e "$FATE_FLOW_VENV/.making" ] && _env_belongs_here; then
+        _env_say "installing into .venv what setup.cfg asks for and is not there yet ..."
+        if _env_install "$extras" >"$log" 2>&1; then
+            _env_stamp "$extras"
+            exit 0
+        fi
+    fi
+    python=$(find_python) || exit 1
+    _env_say "making .venv with $python, once (a minute or so; the log is .cache/setup.log) ..."
+    if { _env_venv "$python" && _env_install "$extras"; } >"$log" 2>&1; then
+        _env_stamp "$extras"
+        _env_say ".venv is ready after $((SECONDS - begun)) s"
+        exit 0
+    fi
+    _env_say "the environment could not be made. The end of $log:"
+    tail -n 15 -- "$log" | sed 's/^/    /' >&2
+    exit 1
+)
+
+# Keeps pip and venv from writing outside the checkout, or into another place than the environment.
+_env_private() {
+    unset PYTHONHOME PYTHONPATH PIP_TARGET PIP_PREFIX PIP_ROOT PIP_REQUIRE_VIRTUALENV PIP_NO_BUILD_ISOLATION
+    export PIP_USER=0 PIP_CACHE_DIR="$FATE_FLOW_CACHE/pip" XDG_CACHE_HOME="$FATE_FLOW_CACHE"
+    export PYTHONDONTWRITEBYTECODE=1 PYTHONNOUSERSITE=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
+    rm -rf -- "$FATE_FLOW_CACHE"/tmp/setup.*
+    export TMPDIR="$FATE_FLOW_CACHE/tmp/setup.$BASHPID"
+    mkdir -p -- "$TMPDIR"
+    trap 'rm -rf -- "$TMPDIR"' EXIT
+}
+
+# The extras asked for now and before, as the stamp's first line has them: "extras: test".
+_env_extras() {
+    local extras='extras:'
+    if [ -e "$FATE_FLOW_VENV/fate_flow.stamp" ]; then
+        IFS= read -r extras <"$FATE_FLOW_VENV/fate_flow.stamp" || extras='extras:'
+    fi
+    case " $extras " in
+        *" $1 "*) printf '%s\n' "$extras" ;;
+        *) printf '%s\n' "$extras${1:+ $1}" ;;
+    esac
+}
+
+# False for an environment that was copied or moved along with its checkout: its commands name the old place.
+_env_belongs_here() {
+    local stamp=$FATE_FLOW_VENV/fate_flow.stamp
+    if [ -e "$stamp" ]; then
+        grep -qF -- "  $FATE_FLOW_CHECKOUT/setup.cfg" "$stamp"
+    else
+        grep -qF -- "$FATE_FLOW_VENV" "$FATE_FLOW_VENV/bin/activate"
+    fi
+}
+
+_env_venv() {
+    rm -rf -- "$FATE_FLOW_VENV"
+    mkdir -- "$FATE_FLOW_VENV" || return 1
+    : >"$FATE_FLOW_VENV/.making"
+    if "$1" -I -B -c 'import ensurepip; ensurepip.version()' 2>/dev/null && "$1" -I -B -m venv "$FATE_FLOW_VENV"; then
+        return 0
+    fi
+    # Debian's python3 without python3-venv: pip comes from the package index instead.
+    "$1" -I -B -m venv --without-pip "$FATE_FLOW_VENV" || return 1
+    local wheel
+    wheel=$("$FATE_FLOW_PYTHON" -I -B "$FATE_FLOW_CHECKOUT/bin/_pip_bootstrap.py" "$TMPDIR") || return 1
+    "$FATE_FLOW_PYTHON" -B "$wheel/pip" install --no-index --no-deps "$wheel"
+}
+
+_env_install() {
+    local names=${1#extras:}
+    names=${names# }
+    : >"$FATE_FLOW_VENV/.making"
+    "$FATE_FLOW_PYTHON" -I -B -m pip install --progress-bar off -e ".${names:+[${names// /,}]}"
+}
+
+_env_stamp() {
+    { printf '%s\n' "$1" && _env_wanted; } >"$FATE_FLOW_VENV/fate_flow.stamp"
+    rm -f -- "$FATE_FLOW_VENV/.making"
+}

@@ -1,0 +1,431 @@
+"""A throw-away MariaDB server for the tests, made by any user without touching the system.
+
+Where mariadbd is installed, that one runs. Otherwise Debian's packages are downloaded with apt-get (never
+installed) and unpacked under `.cache/mariadb`, with those of the libraries they need that the system lacks;
+later runs need no network. Standard library only, since it runs before there is a virtual environment.
+
+In DIR: `data`, `tmp`, `mariadbd.log`, and `mariadb.json`, which remembers port, pid and start time. A pid alone
+may belong to somebody else by now, so no signal is sent before the start time has been compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import pwd
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+CACHE = Path(__file__).resolve().parent.parent / ".cache"
+HOST = "127.0.0.1"
+PORTS = range(13300, 32000)    # below those that Linux hands out to clients
+PORT_ATTEMPTS = 5
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
+POLL_SECONDS = 0.02
+NOT_TO_BE_HAD = 4
+
+SERVER_OPTIONS = (
+    f"--bind-address={HOST}", "--skip-name-resolve", "--socket=mariadbd.sock", "--pid-file=mariadbd.pid",
+    # A relative name lies in the data folder, where the path of a socket may not be too long.
+    "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=32M", "--innodb-flush-log-at-trx-commit=1",
+    "--character-set-server=utf8mb4", "--max-connections=400", "--max-allowed-packet=64M",
+    "--performance-schema=0", "--skip-log-bin", "--innodb-buffer-pool-dump-at-shutdown=0",
+    "--innodb-buffer-pool-load-at-startup=0",
+)
+
+
+class NotToBeHad(Exception):
+    """There is no MariaDB here and none can be fetched."""
+
+
+class Failed(Exception):
+    """MariaDB is there, but does not do what it should."""
+
+
+@dataclass(frozen=True)
+class Binaries:
+    """A MariaDB that can be run: installed, or unpacked under .cache."""
+
+    server: Path
+    base: Path            # what --basedir names
+    libraries: str = ""   # what LD_LIBRARY_PATH has to hold
+
+    @property
+    def share(self) -> Path:
+        """The folder with the SQL that makes the system tables."""
+        for folder in (self.base / "share" / "mysql", self.base / "share" / "mariadb", self.base / "share"):
+            if _system_tables(folder):
+                return folder
+        raise Failed(f"{self.server}: the SQL of its system tables is not below {self.base}/share")
+
+    def environment(self) -> dict[str, str]:
+        if not self.libraries:
+            return dict(os.environ)
+        inherited = os.environ.get("LD_LIBRARY_PATH", "")
+        return {**os.environ, "LD_LIBRARY_PATH": self.libraries + (f":{inherited}" if inherited else "")}
+
+    def argv(self, data: Path) -> list[str]:
+        user = pwd.getpwuid(os.getuid()).pw_name if os.getuid() == 0 else None
+        return [
+            str(self.server), "--no-defaults", f"--basedir={self.base}", f"--datadir={data}",
+            f"--tmpdir={data.parent / 'tmp'}", f"--lc-messages-dir={self.share}",
+            *([f"--user={user}"] if user else []),
+        ]
+
+
+def find_binaries() -> Binaries:
+    """Raises NotToBeHad."""
+    return _installed() or _fetched()
+
+
+def start(folder: Path) -> dict[str, Any]:
+    """A server that accepts connections, on the port it had before if it had one."""
+    for name in ("data", "tmp"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    state = _read_state(folder)
+    if _is_alive(state):
+        return state
+    binaries = find_binaries()
+    if not (folder / "data" / "mysql").is_dir():
+        _initialise(binaries, folder)
+    ports = [int(state["port"])] if "port" in state else random.sample(PORTS, PORT_ATTEMPTS)
+    for port in ports:
+        if _is_free(port):
+            return _run(binaries, folder, port)
+    raise Failed(f"port {ports[0]} is taken" if "port" in state else "no free port was found")
+
+
+def stop(folder: Path, number: signal.Signals = signal.SIGTERM) -> bool:
+    """Ends the server of this folder. False when none ran."""
+    state = _read_state(folder)
+    if not _is_alive(state):
+        return False
+    _send(state, number)
+    deadline = time.monotonic() + STOP_SECONDS
+    while _is_alive(state):
+        if time.monotonic() > deadline:
+            _send(state, signal.SIGKILL)
+        time.sleep(POLL_SECONDS)
+    return True
+
+
+def _initialise(binaries: Binaries, folder: Path) -> None:
+    """Makes the system tables, as mariadb-install-db does; root needs no password, over TCP too."""
+    shutil.rmtree(folder / "data")
+    (folder / "data").mkdir()
+    head = b"create database if not exists mysql;\nuse mysql;\nSET @auth_root_socket=NULL;\n"
+    script = head + b"".join(path.read_bytes() for path in _system_tables(binaries.share))
+    argv = [
+        *binaries.argv(folder / "data"), "--bootstrap", "--silent-startup", "--log-warnings=0",
+        "--enforce-storage-engine=", "--max-allowed-packet=8M", "--net-buffer-length=16K",
+        "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=32M",
+    ]
+    made = subprocess.run(
+        argv, input=script, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=binaries.environment(), check=False
+    )
+    if made.returncode:
+        shutil.rmtree(folder / "data", ignore_errors=True)    # so that the next start does not take it for whole
+        raise Failed(f"the system tables could not be made:\n{_last_lines(made.stdout)}")
+
+
+def _run(binaries: Binaries, folder: Path, port: int) -> dict[str, Any]:
+    log = folder / "mariadbd.log"
+    argv = [*binaries.argv(folder / "data"), f"--port={port}", *SERVER_OPTIONS]
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+            start_new_session=True, cwd=folder, env=binaries.environment(),
+        )
+    state = {
+        "url": f"mysql://root@{HOST}:{port}", "pid": process.pid, "port": port,
+        "started": _start_time(process.pid) or 0,
+    }
+    _write_state(folder, state)
+    try:
+        _await_answer(process, port, log)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    return state
+
+
+def _await_answer(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not _greets(port):
+        if process.poll() is not None or time.monotonic() > deadline:
+            how = f"ended with {process.returncode}" if process.returncode is not None else "does not answer"
+            raise Failed(f"mariadbd {how}; the end of {log}:\n{_last_lines(log.read_bytes())}")
+        time.sleep(POLL_SECONDS)
+
+
+def _greets(port: int) -> bool:
+    """Whether the server sends its handshake: protocol 10, the first byte after a header of four."""
+    try:
+        with socket.create_connection((HOST, port), timeout=2) as connection:
+            return connection.recv(5)[4:] == b"\x0a"
+    except OSError:
+        return False
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def _system_tables(share: Path) -> list[Path]:
+    """The scripts in the order in which they have to run; the prefix of their names depends on the version."""
+    for prefix in ("mysql", "mariadb"):
+        names = ("system_tables", "performance_tables", "system_tables_data")
+        paths = [share / f"{prefix}_{name}.sql" for name in names]
+        if all(path.is_file() for path in paths):
+            return paths
+    return []
+
+
+# Where MariaDB comes from
+
+
+def _installed() -> Binaries | None:
+    folders = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/bin", "/usr/local/sbin"))
+    found = shutil.which("mariadbd", path=folders)
+    if not found:
+        return None
+    binaries = Binaries(Path(found), Path(found).resolve().parent.parent)
+    # A half-removed package leaves the program without its SQL.
+    return binaries if _system_tables(binaries.share) else None
+
+
+def _fetched() -> Binaries:
+    """Debian's packages, unpacked under .cache; fetched by the first who needs them."""
+    root = CACHE / "mariadb"
+    with _locked(CACHE / "mariadb.lock"):
+        if not (root / "complete").exists():
+            _fetch(root)
+    return _unpacked(root)
+
+
+def _unpacked(root: Path) -> Binaries:
+    libraries = sorted({str(path.parent) for path in root.rglob("lib*.so*")})
+    return Binaries(root / "usr" / "sbin" / "mariadbd", root / "usr", ":".join(libraries))
+
+
+def _fetch(root: Path) -> None:
+    for tool in ("apt-get", "dpkg-deb"):
+        if not shutil.which(tool):
+            raise NotToBeHad(f"mariadbd is not installed, and there is no {tool} to fetch Debian's package with")
+    shutil.rmtree(root, ignore_errors=True)
+    root.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.write("MariaDB is not installed; fetching Debian's packages into .cache (once) ...\n")
+    with tempfile.TemporaryDirectory(dir=CACHE, prefix="mariadb.") as made_in:
+        making = Path(made_in, "root")
+        making.mkdir()
+        apt = Apt(Path(made_in, "packages"))
+        wanted = ["mariadb-server-core"]
+        seen: set[str] = set()
+        while wanted:
+            packages = apt.download(wanted)
+            seen.update(wanted)
+            for package in packages:
+                _unpack(package, making)
+            missing = _missing_libraries(_unpacked(making))
+            wanted = [name for name in _libraries_of(packages) if name not in seen] if missing else []
+        if missing:
+            raise NotToBeHad(f"Debian's mariadbd needs {', '.join(missing)}, which no package it names has")
+        (making / "complete").touch()
+        making.rename(root)
+
+
+def _unpack(package: Path, root: Path) -> None:
+    done = subprocess.run(
+        ["dpkg-deb", "-x", str(package), str(root)],  # noqa: S607
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+    )
+    if done.returncode:
+        raise NotToBeHad(f"{package.name} cannot be unpacked: {_one_line(done.stdout)}")
+
+
+def _missing_libraries(binaries: Binaries) -> list[str]:
+    done = subprocess.run(
+        ["ldd", str(binaries.server)],  # noqa: S607
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=binaries.environment(), check=False,
+    )
+    return re.findall(r"^\s*(\S+) => not found", done.stdout.decode(), re.MULTILINE)
+
+
+def _libraries_of(packages: Sequence[Path]) -> list[str]:
+    """The library packages that these depend on and that are not installed."""
+    names: list[str] = []
+    for package in packages:
+        fields = _output(["dpkg-deb", "-f", str(package), "Pre-Depends", "Depends"])
+        for line in fields.splitlines():
+            for one in line.partition(":")[2].split(","):
+                first = re.match(r"\s*(lib[a-z0-9.+-]+)", one)    # of alternatives the one Debian prefers
+                if first and first[1] not in names and not _is_installed(first[1]):
+                    names.append(first[1])
+    return names
+
+
+def _is_installed(package: str) -> bool:
+    return "ok installed" in _output(["dpkg-query", "-W", "-f=${Status}\n", package])
+
+
+def _output(argv: Sequence[str]) -> str:
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    return done.stdout.decode("utf-8", "replace")
+
+
+class Apt:
+    """apt-get with caches and package lists of our own: it reads the system and writes nothing to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir()
+        state = CACHE / "apt"
+        for name in ("lists/partial", "cache/archives/partial"):
+            (state / name).mkdir(parents=True, exist_ok=True)
+        self._own_lists = ("-o", f"Dir::State::Lists={state / 'lists'}")
+        # The machine's apt.conf.d is left out, since its hooks would run against the machine; what it says of
+        # proxies and the like counts all the same.
+        config = state / "apt.conf"
+        kept = [line for line in _output(["apt-config", "dump"]).splitlines() if line.startswith("Acquire::")]
+        config.write_text("\n".join((
+            'Dir::Etc::Main "/dev/null";', f'Dir::Etc::Parts "{state / "no.conf.d"}";',
+            f'Dir::Cache "{state / "cache"}";', 'Dir::Cache::pkgcache "";', 'Dir::Cache::srcpkgcache "";',
+            f'APT::Sandbox::User "{pwd.getpwuid(os.getuid()).pw_name}";', 'Debug::NoLocking "1";',
+            *kept, "",
+        )), encoding="utf-8")
+        self._environment = {**os.environ, "APT_CONFIG": str(config), "LC_ALL": "C"}
+
+    def download(self, names: Sequence[str]) -> list[Path]:
+        """The packages' files. First by the machine's lists, which may be missing or old, then by fresh ones."""
+        before = set(self._folder.iterdir())
+        problem = self._apt_get("download", *names)
+        if problem:
+            problem = self._apt_get(*self._own_lists, "update")
+            problem = self._apt_get(*self._own_lists, "download", *names) and (problem or "apt-get download failed")
+        found = sorted(set(self._folder.iterdir()) - before)
+        if problem or len(found) < len(names):
+            raise NotToBeHad(f"mariadbd is not installed, and Debian's packages cannot be fetched: {problem}")
+        return found
+
+    def _apt_get(self, *arguments: str) -> str:
+        """The reason of a failure in one line; empty for success."""
+        done = subprocess.run(
+            ["apt-get", "-qq", *arguments],  # noqa: S607
+            cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        )
+        lines = done.stdout.decode("utf-8", "replace").splitlines()
+        # An update that reached no mirror is only a warning to apt-get.
+        errors = [line for line in lines if "Failed to fetch" in line or line.startswith(("E:", "Err:"))]
+        return (errors or lines or ["apt-get failed"])[0] if errors or done.returncode else ""
+
+
+# What DIR remembers
+
+
+def _read_state(folder: Path) -> dict[str, Any]:
+    try:
+        state = json.loads((folder / "mariadb.json").read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+def _write_state(folder: Path, state: dict[str, Any]) -> None:
+    draft = folder / f".mariadb.json.{os.getpid()}"
+    draft.write_text(json.dumps(state), encoding="utf-8")
+    draft.replace(folder / "mariadb.json")
+
+
+def _is_alive(state: dict[str, Any]) -> bool:
+    return "pid" in state and _start_time(state["pid"]) == state["started"]
+
+
+def _send(state: dict[str, Any], number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        handle = os.pidfd_open(state["pid"])
+        try:
+            if _is_alive(state):
+                signal.pidfd_send_signal(handle, number)
+        finally:
+            os.close(handle)
+
+
+def _start_time(pid: int) -> int | None:
+    """When a living process was started, in clock ticks since boot."""
+    try:
+        line = Path(f"/proc/{pid}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = line[line.rindex(b")") + 2:].split()
+    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _one_line(output: bytes) -> str:
+    return " ".join(output.decode("utf-8", "replace").split())
+
+
+def _last_lines(output: bytes, lines: int = 15) -> str:
+    return "\n".join(f"    {line}" for line in output.decode("utf-8", "replace").splitlines()[-lines:])
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="bin/mariadb", description="A MariaDB server for tests.")
+    parser.add_argument("verb", choices=["start", "stop", "kill", "restart"],
+                        help="kill is kill -9; start after stop or kill takes the same data and port")
+    parser.add_argument("--dir", required=True, type=Path, help="folder of its data; is made")
+    asked = parser.parse_args(arguments)
+    folder = asked.dir.resolve()
+    if asked.verb in ("stop", "kill") and not folder.is_dir():
+        sys.stderr.write(f"MariaDB was not running: there is no {folder}\n")
+        return 0
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _locked(folder / "mariadb.lock"):
+            if asked.verb != "start":
+                was_running = stop(folder, signal.SIGKILL if asked.verb == "kill" else signal.SIGTERM)
+                sys.stderr.write(f"MariaDB {'has ended' if was_running else 'was not running'}\n")
+            if asked.verb in ("start", "restart"):
+                state = start(folder)
+                sys.stdout.write(json.dumps({"url": state["url"], "pid": state["pid"]}) + "\n")
+    except NotToBeHad as error:
+        sys.stderr.write(f"MariaDB cannot be had: {error}\n")
+        return NOT_TO_BE_HAD
+    except (Failed, OSError) as error:
+        sys.stderr.write(f"MariaDB: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,145 @@
+"""The line format of FATE Flow 1.6, and what may stand in a message.
+
+    [LEVEL] [YYYY-MM-DD HH:MM:SS,mmm] [pid:thread] - file.py[line:N]: message
+
+One record is one line, so that nobody can forge a second one: whatever a client, a peer or a worker sent is escaped
+before it becomes part of a message (`one_line`). A few records span lines by design, as they do in 1.6: the raw text
+of a response and tracebacks (`many_lines`). There newlines stay, and a line that begins like a record is indented by
+a blank, so that it can neither be read nor parsed as one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+from enum import Enum, IntEnum
+from threading import get_ident
+from typing import Any
+
+MAX_CHARS = 1 << 20
+"""A longer message is cut: a peer's answer must not fill the disk in one line."""
+
+
+class Level(IntEnum):
+    """The levels FATE uses, with the numbers of `logging`."""
+
+    DEBUG = 10
+    INFO = 20
+    WARNING = 30
+    ERROR = 40
+
+
+# C0, DEL and C1; marks and overrides of writing direction, line and paragraph separators, invisible blanks, BOM;
+# surrogates, which no encoding can write.
+_UNSAFE = "\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff"
+_UNSAFE_IN_LINE = re.compile(f"[{_UNSAFE}]")
+_UNSAFE_IN_LINES = re.compile(rf"(?![\t\n])[{_UNSAFE}]")
+_RECORD_START = re.compile(r"^(?=\[[A-Z]{4,8}\] \[)", re.MULTILINE)
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def record(level_name: str, at: float, origin: str, source: str, line: int, message: str) -> bytes:
+    """One record as it stands in the file; the message is written as it is, so it has to be safe already."""
+    text = f"[{level_name}] [{time_text(at)}] [{origin}] - {source}[line:{line}]: {cut(message)}\n"
+    return text.encode("utf-8", "backslashreplace")
+
+
+def time_text(at: float) -> str:
+    """Local time with comma and milliseconds, as `logging` writes it."""
+    global _second
+    second = int(at)
+    known = _second
+    if known[0] != second:
+        known = _second = (second, time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second)))
+    return f"{known[1]},{int((at - second) * 1000):03d}"
+
+
+_second = (-1, "")             # replaced as a whole: threads see the old pair or the new one
+
+
+def origin_here() -> str:
+    """Process and thread of the caller."""
+    return f"{os.getpid()}:{get_ident()}"
+
+
+def source_here(depth: int) -> tuple[str, int]:
+    """File name and line `depth` callers above the caller of this function; at most the outermost one."""
+    try:
+        frame = sys._getframe(depth + 1)
+    except ValueError:
+        return "unknown", 0
+    path = frame.f_code.co_filename
+    name = _file_names.get(path)
+    if name is None:
+        name = _file_names[path] = one_line(os.path.basename(path))
+    return name, frame.f_lineno
+
+
+_file_names: dict[str, str] = {}
+
+
+def one_line(text: str) -> str:
+    """The text with every control character written out, newlines too: it stays within its line."""
+    return text if text.isprintable() else _UNSAFE_IN_LINE.sub(_escaped, text)
+
+
+def many_lines(text: str) -> str:
+    """The text with its newlines and tabs; none of its lines begins like a record."""
+    return indent_records(_UNSAFE_IN_LINES.sub(_escaped, text))
+
+
+def indent_records(text: str) -> str:
+    """The text with a blank before every line that would read as a record of its own."""
+    return _RECORD_START.sub(" ", text)
+
+
+def cut(text: str) -> str:
+    """The text up to the bound, and how much is missing."""
+    return text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]}... ({len(text) - MAX_CHARS} characters cut)"
+
+
+def text_of(value: object) -> str:
+    """The value as 1.6 prints it: Python's own words, but an enum member as its value, also within containers."""
+    render = _TEXTS.get(type(value))
+    if render is not None:
+        return render(value)
+    return text_of(value.value) if isinstance(value, Enum) else str(value)
+
+
+def _container_text(value: object) -> str:
+    """As Python prints it; a peer's body may be nested deeper than Python can print."""
+    try:
+        text = str(value)
+        return str(_plain(value)) if "<" in text else text       # only then can there be an enum member in it
+    except RecursionError:
+        return "(nested too deeply to be printed)"
+
+
+def _plain(value: object) -> object:
+    """The same containers with enum members replaced by their values."""
+    if isinstance(value, Enum):
+        return value.value
+    if type(value) is dict:
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    for kind in (list, tuple, set, frozenset):
+        if type(value) is kind:
+            return kind(_plain(item) for item in value)
+    return value
+
+
+def _escaped(match: re.Match[str]) -> str:
+    char = match.group()
+    code = ord(char)
+    return _SHORT.get(char) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
+
+
+_TEXTS: dict[type, Callable[[Any], str]] = {
+    str: str,
+    int: str,
+    bool: str,
+    type(None): str,
+    **dict.fromkeys((dict, list, tuple, set, frozenset), _container_text),
+}

@@ -1,0 +1,83 @@
+"""The command of the built-in provider: `python -m fate_flow.components component execute|list|desc`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from fate_flow.components.catalogue import CATALOGUE, ComponentInfo, find_component
+
+
+def main(argv: Sequence[str]) -> int:
+    """Carries out one command; the exit code, never an exit."""
+    try:
+        options = _parser().parse_args(argv)
+    except SystemExit as stop:   # argparse has said why, or has shown its help
+        return stop.code if isinstance(stop.code, int) else 2
+    if options.command == "execute":
+        from fate_flow.components.executor import execute  # the other commands start without it
+
+        return execute(options.config, options.execution_final_meta_path)
+    if options.command == "list":
+        return _say({"buildin": [one.name for one in CATALOGUE.values()], "thirdparty": []})
+    return _describe(options.name)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="fate_flow.components")
+    component = parser.add_subparsers(required=True).add_parser("component")
+    commands = component.add_subparsers(dest="command", required=True)
+    execute = commands.add_parser("execute", help="run one task")
+    execute.add_argument("--config", type=Path, required=True)
+    execute.add_argument("--execution-final-meta-path", type=Path, required=True)
+    execute.add_argument("--process-tag", help="shown in the list of processes, and nothing else")
+    commands.add_parser("list", help="the names of all components")
+    commands.add_parser("desc", help="what a component takes and gives").add_argument("--name", required=True)
+    return parser
+
+
+def _describe(name: str) -> int:
+    info = find_component(name)
+    if info is None:
+        sys.stderr.write(f"there is no component {name!r}\n")
+        return 1
+    return _say(_description(info))
+
+
+def _description(info: ComponentInfo) -> dict[str, object]:
+    roles = sorted(info.roles)
+    return {
+        "component": {
+            "name": info.name,
+            "module": info.module,
+            "description": info.description,
+            "roles": roles,
+            "parameters": {
+                key: {"description": one.expected, "optional": not one.required}
+                for key, one in info.parameters.items()
+            },
+            "input_artifacts": {"data": _artifacts(info.inputs, roles, "table")},
+            "output_artifacts": {
+                "data": _artifacts(info.outputs, roles, "table"),
+                "metric": _artifacts(("metric",), roles, "json_metric"),
+            },
+        },
+    }
+
+
+def _artifacts(keys: Sequence[str], roles: Sequence[str], type_name: str) -> dict[str, object]:
+    return {key: {"types": [type_name], "roles": list(roles), "stages": ["default"]} for key in keys}
+
+
+def _say(document: object) -> int:
+    # JSON is YAML too, and saves the import of yaml.
+    sys.stdout.write(f"{json.dumps(document, indent=2)}\n")
+    sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

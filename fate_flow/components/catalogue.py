@@ -1,0 +1,206 @@
+"""Which components there are, where each runs, and what may be said to it.
+
+Pure and light: the server imports this to check a submit, and never what the components are made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from fate_flow.components.errors import shown
+from fate_flow.components.table_uri import BadTableUri, encode_piece
+
+PASS_THROUGH = frozenset({"need_run", "need_deploy", "provider", "CodePath"})
+"""Keys that stand among the parameters of a component but are meant for the coordinator."""
+
+MAX_DATA_NUM = 1_000_000
+MAX_PRECISION = 18
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter: whether it must be there, which values are right, and how to say so."""
+
+    expected: str
+    is_right: Callable[[object], bool]
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class ComponentInfo:
+    module: str                                    # as a DSL names it: "Intersection"
+    name: str                                      # as a task configuration names it, and our Python module
+    description: str
+    roles: frozenset[str]
+    parameter_group: str                           # the key that `flow component parameters` shows them under
+    parameters: Mapping[str, Parameter]
+    inputs: tuple[str, ...] = ()                   # keys of tables it reads
+    outputs: tuple[str, ...] = ()                  # keys of tables it writes; every component writes metrics too
+    default_task_cores: int | None = None          # None: what the job says
+
+    def check(self, parameters: Mapping[str, object], role: str) -> list[str]:
+        """What is wrong with the parameters of a party of this role; each names key, value and what is right."""
+        if role not in self.roles:
+            return [f"{self.module} does not run at role {shown(role)}, only at {', '.join(sorted(self.roles))}"]
+        missing = [
+            f"{key} is missing; {one.expected} is needed"
+            for key, one in self.parameters.items()
+            if one.required and parameters.get(key) is None
+        ]
+        return missing + [
+            f"{key}: {shown(value)} is not {self.parameters[key].expected}"
+            for key, value in parameters.items()
+            if key in self.parameters and value is not None and not self.parameters[key].is_right(value)
+        ]
+
+    def warnings(self, parameters: Mapping[str, object]) -> list[str]:
+        """What is said to this component but has no effect; genuine clients send more than we know."""
+        return [
+            f"{key}: {self.module} has no such parameter, it has no effect"
+            for key in own_parameters(parameters)
+            if key not in self.parameters
+        ]
+
+
+def own_parameters(parameters: Mapping[str, object]) -> dict[str, object]:
+    """The parameters without those that are meant for the coordinator."""
+    return {key: value for key, value in parameters.items() if key not in PASS_THROUGH}
+
+
+def find_component(name: str) -> ComponentInfo | None:
+    """The component of this name, written as `SecureSum`, `secure_sum` or `securesum`; None when there is none."""
+    return _BY_PLAIN_NAME.get(_plain(name))
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _is_whole(minimum: int, maximum: int) -> Callable[[object], bool]:
+    def is_right(value: object) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= maximum
+    return is_right
+
+
+def _is_flag(value: object) -> bool:
+    """Clients write flags as true/false and as 0/1."""
+    return isinstance(value, (bool, int)) and value in (0, 1)
+
+
+def _is_delimiter(value: object) -> bool:
+    return isinstance(value, str) and len(value) == 1 and value not in '"\r\n\0'
+
+
+def _is_table_piece(value: object) -> bool:
+    try:
+        return isinstance(value, str) and bool(encode_piece(value))
+    except BadTableUri:
+        return False
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, Mapping) and all(_is_table_piece(value.get(key)) for key in ("namespace", "name"))
+
+
+def _text(expected: str, *, required: bool = False) -> Parameter:
+    return Parameter(expected, _is_text, required)
+
+
+_FLAG = Parameter("true, false, 1 or 0", _is_flag)
+_DELIMITER = Parameter("one character, such as ','", _is_delimiter)
+_PARTITION = Parameter("a whole number from 1 to 10000", _is_whole(1, 10_000))
+_TABLE_PIECE = Parameter("text of at most 200 bytes, other than '.' and '..'", _is_table_piece, required=True)
+_TABLE = Parameter('{"namespace": text, "name": text}', _is_table, required=True)
+_PRECISION = Parameter(f"a whole number of decimals from 0 to {MAX_PRECISION}", _is_whole(0, MAX_PRECISION))
+
+_LOCAL = frozenset({"local"})
+_GUEST_AND_HOST = frozenset({"guest", "host"})
+
+_COMPONENTS = (
+    ComponentInfo(
+        module="Upload",
+        name="upload",
+        description="makes a table of a CSV file on this party's server",
+        roles=_LOCAL,
+        parameter_group="UploadParam",
+        parameters={
+            "file": _text("the path of a CSV file", required=True),
+            "namespace": _TABLE_PIECE,
+            "name": _TABLE_PIECE,
+            "head": _FLAG,
+            "id_delimiter": _DELIMITER,
+            "partition": _PARTITION,
+            "destroy": _FLAG,
+            "extend_sid": _FLAG,
+            "auto_increasing_sid": _FLAG,
+            "remove_source": _FLAG,
+        },
+        outputs=("data",),
+        default_task_cores=4,
+    ),
+    ComponentInfo(
+        module="Download",
+        name="download",
+        description="writes a table to a CSV file on this party's server",
+        roles=_LOCAL,
+        parameter_group="DownloadParam",
+        parameters={
+            "namespace": _TABLE_PIECE,
+            "name": _TABLE_PIECE,
+            "output_path": _text("the path of the CSV file to write", required=True),
+            "delimiter": _DELIMITER,
+        },
+        default_task_cores=1,
+    ),
+    ComponentInfo(
+        module="Reader",
+        name="reader",
+        description="hands a table of this party to the tasks that follow",
+        roles=_GUEST_AND_HOST,
+        parameter_group="ReaderParam",
+        parameters={"table": _TABLE},
+        outputs=("data",),
+    ),
+    ComponentInfo(
+        module="Intersection",
+        name="intersection",
+        description="keeps the rows whose ids all parties hold, and tells nobody any other id",
+        roles=_GUEST_AND_HOST,
+        parameter_group="IntersectParam",
+        parameters={},
+        inputs=("data",),
+        outputs=("data",),
+    ),
+    ComponentInfo(
+        module="SecureSum",
+        name="secure_sum",
+        description="adds up a column over all parties; each learns the total only",
+        roles=_GUEST_AND_HOST,
+        parameter_group="SecureSumParam",
+        parameters={"column": _text("the name of a column", required=True), "precision": _PRECISION},
+        inputs=("data",),
+        outputs=("data",),
+    ),
+    ComponentInfo(
+        module="SecureAddExample",
+        name="secure_add_example",
+        description="a guest and a host add up ones that neither shows the other: what `flow test toy` runs",
+        roles=_GUEST_AND_HOST,
+        parameter_group="SecureAddExampleParam",
+        parameters={
+            "data_num": Parameter(f"a whole number from 1 to {MAX_DATA_NUM}", _is_whole(1, MAX_DATA_NUM)),
+            "partition": _PARTITION,
+            "seed": Parameter("a whole number", _is_whole(-(2**63), 2**63)),
+        },
+    ),
+)
+
+CATALOGUE: Mapping[str, ComponentInfo] = MappingProxyType({one.module: one for one in _COMPONENTS})
+
+_BY_PLAIN_NAME = {_plain(one.module): one for one in _COMPONENTS}

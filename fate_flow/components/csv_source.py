@@ -1,0 +1,127 @@
+"""An uploaded CSV file as a stream of rows, with errors that name the line.
+
+The file is read in bytes and decoded line by line: a decoder over the whole stream reads ahead and could not say which
+line is not UTF-8.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import BinaryIO, Self
+from uuid import uuid4
+
+from fate_flow.components.errors import ComponentError, shown
+from fate_flow.components.table import Row, Schema
+
+BOM = b"\xef\xbb\xbf"
+MAX_LINE = 16 * 1024 * 1024
+GENERATED_SID = "sid"
+
+
+class BadCsv(ComponentError):
+    """The file is not the CSV it should be; the message names the line."""
+
+
+@dataclass(frozen=True)
+class CsvFormat:
+    delimiter: str = ","
+    has_header: bool = True
+    generates_sid: bool = False         # `extend_sid`: every column is a value, the id is made up
+    counts_sid: bool = False            # `auto_increasing_sid`: made-up ids are 0, 1, 2, ...
+
+
+class CsvSource:
+    """A CSV file, open: its schema at once, its rows as they are asked for."""
+
+    def __init__(self, path: Path, layout: CsvFormat) -> None:
+        self._layout = layout
+        self._file = _open(path)
+        try:
+            self._reader = csv.reader(_lines(self._file), delimiter=layout.delimiter, strict=True)
+            self._first = self._next_record()
+            self.schema = self._read_schema()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    @property
+    def line(self) -> int:
+        """The number of the line that was read last."""
+        return self._reader.line_num
+
+    def rows(self) -> Iterator[Row]:
+        """Every row, its id first; to be asked for once."""
+        if self._first is None:
+            raise BadCsv("the file has no rows")
+        prefix = "" if self._layout.counts_sid else uuid4().hex
+        yield self._row(self._first, f"{prefix}0")
+        for number in count(1):
+            record = self._next_record()
+            if record is None:
+                return
+            yield self._row(record, f"{prefix}{number}")
+
+    def _read_schema(self) -> Schema:
+        """Reads the header, if there is one, and leaves the first row in `_first`."""
+        first = self._first or []
+        if self._layout.has_header:
+            self._first = self._next_record()
+            sid, *header = first if first and not self._layout.generates_sid else [GENERATED_SID, *first]
+        else:
+            values = len(first) - (0 if self._layout.generates_sid else 1)
+            sid, header = GENERATED_SID, [f"x{index}" for index in range(values)]
+        self._check_names(header)
+        return Schema(tuple(header), sid or GENERATED_SID)
+
+    def _check_names(self, header: Sequence[str]) -> None:
+        seen: set[str] = set()
+        for name in header:
+            if name in seen:
+                raise BadCsv(f"line 1: the header names column {shown(name)} twice")
+            seen.add(name)
+
+    def _row(self, record: Sequence[str], made_up_sid: str) -> Row:
+        row = (made_up_sid, *record) if self._layout.generates_sid else tuple(record)
+        wanted = len(self.schema.header) + 1
+        if len(row) != wanted:
+            extra = len(row) - len(record)
+            raise BadCsv(f"line {self.line}: {len(record)} fields, where {wanted - extra} are expected")
+        if not row[0].strip():
+            raise BadCsv(f"line {self.line}: the id is missing")
+        return row
+
+    def _next_record(self) -> list[str] | None:
+        """The next line that is not blank; None at the end."""
+        try:
+            return next((record for record in self._reader if record), None)
+        except csv.Error as error:
+            raise BadCsv(f"line {self.line}: {error}") from error
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise BadCsv(f"file: {shown(str(path), 200)} cannot be read: {error.strerror}") from error
+
+
+def _lines(file: BinaryIO) -> Iterator[str]:
+    number = 0
+    while raw := file.readline(MAX_LINE):
+        number += 1
+        if len(raw) == MAX_LINE:
+            raise BadCsv(f"line {number}: longer than {MAX_LINE} bytes")
+        try:
+            yield (raw.removeprefix(BOM) if number == 1 else raw).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise BadCsv(f"line {number}: not UTF-8") from error

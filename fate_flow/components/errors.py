@@ -1,0 +1,28 @@
+"""What a component may say to the outside when it fails."""
+
+from __future__ import annotations
+
+from fate_flow.core.errors import FlowError
+
+
+class ComponentError(FlowError):
+    """The component failed.
+
+    Its message becomes `exceptions` of the result file and so crosses to the initiator: it may hold what a party
+    agreed to tell (names, counts, row numbers), never an id or a value of a row. Only `Upload`, which runs at its own
+    party alone, may name an id.
+    """
+
+
+class BadConfig(ComponentError):
+    """The task configuration is wrong."""
+
+
+class ExchangeError(ComponentError):
+    """The parties of the task cannot talk to each other."""
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """The value as one short line without control characters, fit for an error message."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}..."

@@ -1,0 +1,188 @@
+"""Intersection: the rows whose ids every party holds, by private set intersection.
+
+The protocol (ECDH, from the library openmined.psi; one guest, one host or more):
+
+1. With each host the guest runs a PSI as its client over all of its ids: the guest learns G ∩ H_i. What all hosts
+   have in common with it is the final set F.
+2. With each host it runs a second PSI with the roles turned round: the guest serves F alone, the host is the client
+   with all of its ids: the host learns F ∩ H_i, and that is F, since F lies in H_i.
+
+What is safe, as long as every party follows the protocol (semi-honest) and may afterwards look at all it has seen:
+- nobody learns an id that it does not hold itself;
+- the guest learns its intersection with each host, a host learns F and nothing else about who holds what;
+- everybody learns about how many ids its counterparts have (rounded up by the dummies below), and the size of F.
+Hosts that pool what they saw learn no more than one of them: the guest shows them the same points twice.
+What is not promised: a party that lies about its ids (puts in ids it guesses) learns which of its guesses the others
+hold, as with any intersection. No id crosses, nor a hash of one: whoever has a list of likely ids could try those out.
+Every point that crosses is blinded with a key that was made for this task and is never stored.
+
+Ids are shuffled before every message, so that a position says nothing. A shared key must not be used by two threads
+at once (the library's cipher is not thread-safe), so each thread makes its own object from the key's bytes. The library
+releases the interpreter lock while it computes.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from random import SystemRandom
+
+import private_set_intersection.python as psi
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+from fate_flow.components.errors import ComponentError, ExchangeError
+from fate_flow.components.exchange import Channel
+from fate_flow.components.table import Table, TableWriter
+from fate_flow.components.task import Metric, Outcome, Task
+from fate_flow.core.spec import Party
+
+log = logging.getLogger(__name__)
+
+BLOCK = 16
+"""Sets are filled up with dummies to the next multiple of this, by one dummy at least."""
+
+FIRST_SETUP, FIRST_REQUEST, FIRST_ANSWER = "psi.setup", "psi.request", "psi.answer"
+FINAL_SETUP, FINAL_REQUEST, FINAL_ANSWER = "final.setup", "final.request", "final.answer"
+
+
+def run(task: Task) -> Outcome:
+    """The output holds this party's rows of the ids that all parties hold, in ascending order of the ids."""
+    with task.input_table() as table:
+        ids = list(table.ids())
+        log.info("intersect %s ids with %s other parties", len(ids), len(task.others))
+        common = sorted(_meet(task, ids))
+        log.info("intersect_count: %s of %s", len(common), len(ids))
+        written = _write(task, table, common)
+    return _outcome(len(common), len(ids), written)
+
+
+def meet_as_guest(ids: Collection[str], hosts: Sequence[Party], channel: Channel, threads: int) -> set[str]:
+    """The ids that this guest and all hosts hold."""
+    guest = _Guest(ids, channel)
+    for host in hosts:   # all of them first, so that they compute side by side
+        channel.push(FIRST_REQUEST, host, guest.request)
+    with ThreadPoolExecutor(max_workers=min(threads, len(hosts))) as pool:
+        pairwise = list(pool.map(guest.meet, hosts))
+    final = set(ids).intersection(*pairwise)
+    setup = guest.final_setup(final)
+    for host in hosts:
+        channel.push(FINAL_SETUP, host, setup)
+    return final
+
+
+def meet_as_host(ids: Collection[str], guest: Party, channel: Channel) -> set[str]:
+    """The ids that the guest says all parties hold, out of this host's own."""
+    server = psi.server.CreateWithNewKey(True)
+    channel.push(FIRST_SETUP, guest, _setup(server, ids))
+    channel.push(FIRST_ANSWER, guest, _answered(server, channel.pop(FIRST_REQUEST, guest), guest))
+    client, elements = psi.client.CreateWithNewKey(True), _elements(ids)
+    # Does not depend on what the guest found: it goes ahead, and the guest answers it while others still compute.
+    channel.push(FINAL_REQUEST, guest, client.CreateRequest(elements).SerializeToString())
+    answer = channel.pop(FINAL_ANSWER, guest)
+    setup = channel.pop(FINAL_SETUP, guest)
+    return _shared(client, elements, setup, answer, guest)
+
+
+class _Guest:
+    """The guest's keys and its one request, which is the same for all hosts."""
+
+    def __init__(self, ids: Collection[str], channel: Channel) -> None:
+        self._channel = channel
+        self._elements = _elements(ids)
+        client = psi.client.CreateWithNewKey(True)
+        self._client_key: bytes = client.GetPrivateKeyBytes()
+        self._server_key: bytes = psi.server.CreateWithNewKey(True).GetPrivateKeyBytes()
+        self.request: bytes = client.CreateRequest(self._elements).SerializeToString()
+
+    def meet(self, host: Party) -> set[str]:
+        """The ids shared with this host; its second request is answered on the way. For any thread."""
+        setup = self._channel.pop(FIRST_SETUP, host)
+        answer = self._channel.pop(FIRST_ANSWER, host)
+        client = psi.client.CreateFromKey(self._client_key, True)
+        shared = _shared(client, self._elements, setup, answer, host)
+        server = psi.server.CreateFromKey(self._server_key, True)
+        request = self._channel.pop(FINAL_REQUEST, host)
+        # Of no use to the host before it has the setup message of the final set.
+        self._channel.push(FINAL_ANSWER, host, _answered(server, request, host))
+        log.info("met %s", host)
+        return shared
+
+    def final_setup(self, final: Collection[str]) -> bytes:
+        """What lets the hosts see which of their ids are final; the same for all of them."""
+        return _setup(psi.server.CreateFromKey(self._server_key, True), final)
+
+
+def _setup(server: psi.server, ids: Collection[str]) -> bytes:
+    elements = _elements(ids)
+    # The rate of false positives and the number of requests matter to compressed structures only, not to RAW.
+    message: bytes = server.CreateSetupMessage(1e-9, 1, elements, psi.DataStructure.RAW).SerializeToString()
+    return message
+
+
+def _answered(server: psi.server, request: bytes, sender: Party) -> bytes:
+    with _blaming(sender):
+        answer: bytes = server.ProcessRequest(psi.Request.FromString(request)).SerializeToString()
+    return answer
+
+
+def _shared(client: psi.client, elements: Sequence[str], setup: bytes, answer: bytes, sender: Party) -> set[str]:
+    """The ids, without dummies, that the client turns out to share with the sender of these messages."""
+    with _blaming(sender):
+        response = psi.Response.FromString(answer)
+        if len(response.encrypted_elements) != len(elements):
+            raise ValueError("the answer is not as long as the request")
+        found = client.GetIntersection(psi.ServerSetup.FromString(setup), response)
+        return {elements[index][1:] for index in found}
+
+
+def _elements(ids: Collection[str]) -> list[str]:
+    """The ids as elements of a set, in random order and with dummies among them.
+
+    Dummies keep small sets from being told apart, and an empty one from being recognised (the library would send an
+    empty message for it). They cannot be taken for an id: an id begins with "=", a dummy with "~", and no other party
+    draws the same 256 bits.
+    """
+    dummies = BLOCK - len(ids) % BLOCK
+    elements = [f"={sid}" for sid in ids] + [f"~{secrets.token_hex(32)}" for _ in range(dummies)]
+    SystemRandom().shuffle(elements)
+    return elements
+
+
+@contextmanager
+def _blaming(sender: Party) -> Iterator[None]:
+    """Turns what the library says of a broken message into an error that names who sent it."""
+    try:
+        yield
+    except (RuntimeError, DecodeError, ValueError, IndexError) as error:
+        raise ExchangeError(f"{sender} sent a message that does not belong to this protocol") from error
+
+
+def _meet(task: Task, ids: Collection[str]) -> set[str]:
+    guests, hosts = task.parties_of("guest"), task.parties_of("host")
+    if len(guests) != 1 or not hosts:
+        raise ComponentError(f"Intersection needs one guest and a host, not {len(guests)} and {len(hosts)}")
+    if task.me == guests[0]:
+        return meet_as_guest(ids, hosts, task.open_channel(), task.cores)
+    return meet_as_host(ids, guests[0], task.open_channel())
+
+
+def _write(task: Task, table: Table, common: Sequence[str]) -> dict[str, str]:
+    """Writes the output, if anybody wants it."""
+    uri = task.outputs.get("data")
+    if uri is None:
+        return {}
+    with TableWriter(uri, table.schema, made_by=task.task_id, overwrite=True) as writer:
+        writer.add(table.rows_of(common))
+    return {"data": uri}
+
+
+def _outcome(count: int, own: int, written: dict[str, str]) -> Outcome:
+    rate = count / own if own else 0.0
+    metric = Metric(
+        "train", "intersection", [("intersect_count", count), ("intersect_rate", rate)],
+        {"name": "intersection", "metric_type": "INTERSECTION"},
+    )
+    return Outcome(written, [metric], {"intersect_count": count, "intersect_rate": rate})

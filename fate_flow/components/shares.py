@@ -1,0 +1,38 @@
+"""Additive secret sharing modulo 2**128: any set of shares but all of them is uniformly random."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+BITS = 128
+MODULUS = 1 << BITS
+SHARE_BYTES = BITS // 8
+
+
+def split(value: int, parts: int) -> list[int]:
+    """Shares that add up to the value."""
+    shares = [secrets.randbits(BITS) for _ in range(parts - 1)]
+    return [*shares, (value - sum(shares)) % MODULUS]
+
+
+def joined(shares: Sequence[int]) -> int:
+    """The share of the sum."""
+    return sum(shares) % MODULUS
+
+
+def signed(total: int) -> int:
+    """The number that a sum stands for: the upper half of the range is negative."""
+    return total - MODULUS if total >= MODULUS // 2 else total
+
+
+def pack(shares: Sequence[int]) -> bytes:
+    return b"".join(share.to_bytes(SHARE_BYTES, "big") for share in shares)
+
+
+def unpack(message: bytes) -> list[int]:
+    """What was packed; raises ValueError for a message of another shape."""
+    if len(message) % SHARE_BYTES:
+        raise ValueError("not a whole number of shares")
+    starts = range(0, len(message), SHARE_BYTES)
+    return [int.from_bytes(message[start:start + SHARE_BYTES], "big") for start in starts]

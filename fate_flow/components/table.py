@@ -1,0 +1,260 @@
+"""Tables: one SQLite file each, whole or not there at all.
+
+A writer fills a file under a temporary name, syncs it and renames it; from then on the file never changes, which is
+why readers may open it as immutable, without locks or journal. `rows` keeps the order of insertion (rowid) and is
+indexed by `sid`; its value columns are called v0, v1, ... because names from a header may differ in case only, which
+SQLite takes for the same column. The real names are in `meta`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Self
+from urllib.parse import quote
+
+from fate_flow.components.errors import ComponentError, shown
+from fate_flow.components.table_uri import parse_uri
+
+UNFINISHED = ".tmp"         # no table ends like this, so nothing unfinished is taken for one
+MAX_COLUMNS = 1999          # SQLite's own bound is 2000, one is the sid
+LOOKUP_CHUNK = 500          # ids a query; SQLite's bound on variables is 32766, more brings nothing
+
+Row = tuple[str, ...]
+"""A sid and its values, in the order of the header."""
+
+
+class NoSuchTable(ComponentError):
+    """There is no such table."""
+
+
+class TableExists(ComponentError):
+    """The table exists already."""
+
+
+class DuplicateId(ComponentError):
+    """An id occurs twice. The id itself is kept out of the message: it belongs to the party."""
+
+    def __init__(self, sid: str) -> None:
+        self.sid = sid
+        super().__init__("an id occurs twice")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The names of the value columns, and what the id column is called."""
+
+    header: tuple[str, ...] = ()
+    sid: str = "id"
+
+    def as_json(self) -> dict[str, object]:
+        return {"header": list(self.header), "sid": self.sid}
+
+
+def table_exists(uri: str) -> bool:
+    return parse_uri(uri).path.exists()
+
+
+def drop(uri: str) -> bool:
+    """Removes the table; False when there was none. Who has it open reads on."""
+    try:
+        parse_uri(uri).path.unlink()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def sweep(data_dir: Path, before: float) -> int:
+    """Removes what killed writers left and did not touch since `before` (seconds since the epoch); says how many."""
+    stale = [path for path in data_dir.glob(f"*/.*{UNFINISHED}") if path.stat().st_mtime < before]
+    for path in stale:
+        path.unlink(missing_ok=True)
+    return len(stale)
+
+
+class Table:
+    """A finished table, open for reading; for one thread."""
+
+    def __init__(self, uri: str) -> None:
+        address = parse_uri(uri)
+        if not address.path.exists():
+            raise NoSuchTable(f"there is no table {shown(address.name)} in namespace {shown(address.namespace)}")
+        self.uri = uri
+        self.namespace = address.namespace
+        self.name = address.name
+        self._connection = sqlite3.connect(f"file:{quote(str(address.path))}?mode=ro&immutable=1", uri=True)
+        meta = dict(self._connection.execute("SELECT key, value FROM meta"))
+        self.schema = Schema(tuple(json.loads(meta["header"])), meta["sid"])
+        self.count = int(meta["count"])
+        self.made_by: str = meta["made_by"]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __iter__(self) -> Iterator[Row]:
+        """All rows, in the order they were added."""
+        return iter(self._connection.execute("SELECT * FROM rows ORDER BY rowid"))
+
+    def __contains__(self, sid: object) -> bool:
+        return self._connection.execute("SELECT 1 FROM rows WHERE sid = ?", (sid,)).fetchone() is not None
+
+    def ids(self) -> Iterator[str]:
+        """All ids, in the order they were added."""
+        return (sid for (sid,) in self._connection.execute("SELECT sid FROM rows ORDER BY rowid"))
+
+    def column(self, name: str) -> Iterator[str]:
+        """The values of one column, in the order of the rows."""
+        if name not in self.schema.header:
+            raise ComponentError(f"table {shown(self.name)} has no column {shown(name)}")
+        query = f"SELECT v{self.schema.header.index(name)} FROM rows ORDER BY rowid"  # noqa: S608  # a number
+        return (value for (value,) in self._connection.execute(query))
+
+    def rows_of(self, ids: Iterable[str]) -> Iterator[Row]:
+        """The rows of these ids, in the order of the ids; ids that are not there are left out."""
+        for chunk in _chunks(ids, LOOKUP_CHUNK):
+            marks = ",".join("?" * len(chunk))
+            query = f"SELECT * FROM rows WHERE sid IN ({marks})"  # noqa: S608  # question marks
+            found = {row[0]: row for row in self._connection.execute(query, chunk)}
+            yield from (found[sid] for sid in chunk if sid in found)
+
+    def metadata(self) -> dict[str, object]:
+        """What a result file says of this table."""
+        return {
+            "namespace": self.namespace,
+            "name": self.name,
+            "count": self.count,
+            "schema": self.schema.as_json(),
+        }
+
+
+class TableWriter:
+    """Fills a new table: there in full after the `with` block, not at all when the block raises."""
+
+    def __init__(self, uri: str, schema: Schema, *, made_by: str = "", overwrite: bool = False) -> None:
+        if len(schema.header) > MAX_COLUMNS:
+            raise ComponentError(f"{len(schema.header)} columns are too many, a table takes {MAX_COLUMNS}")
+        self._address = parse_uri(uri)
+        self._schema = schema
+        self._made_by = made_by
+        self._overwrite = overwrite
+        self._path = self._address.path.with_name(f".{secrets.token_hex(8)}{UNFINISHED}")
+
+    def __enter__(self) -> Self:
+        if not self._overwrite and self._address.path.exists():
+            raise self._exists()
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._connection = sqlite3.connect(self._path)
+        try:
+            _prepare(self._connection, self._schema)
+        except BaseException:
+            self._abandon()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            self._abandon()
+
+    def add(self, rows: Iterable[Sequence[str]]) -> None:
+        """Appends rows as they come, without holding them; raises DuplicateId."""
+        marks = ",".join("?" * (len(self._schema.header) + 1))
+        last = ""
+
+        def watched() -> Iterator[Sequence[str]]:
+            nonlocal last
+            for row in rows:
+                last = row[0]
+                yield row
+
+        try:
+            with _write_errors():
+                self._connection.executemany(f"INSERT INTO rows VALUES ({marks})", watched())  # noqa: S608  # marks
+        except sqlite3.IntegrityError as error:
+            raise DuplicateId(last) from error   # SQLite asks for a row only when the one before is in
+
+    def _finish(self) -> None:
+        with _write_errors():
+            self._write_meta()
+            self._connection.commit()
+            self._connection.close()
+        _sync(self._path)
+        self._publish()
+        for folder in (self._path.parent, self._path.parent.parent):   # the namespace may be new as well
+            _sync(folder)
+
+    def _write_meta(self) -> None:
+        (count,) = self._connection.execute("SELECT count(*) FROM rows").fetchone()
+        self._connection.executemany("INSERT INTO meta VALUES (?, ?)", [
+            ("format", "1"),
+            ("header", json.dumps(self._schema.header)),
+            ("sid", self._schema.sid),
+            ("count", str(count)),
+            ("made_by", self._made_by),
+        ])
+
+    def _publish(self) -> None:
+        if self._overwrite:
+            self._path.replace(self._address.path)
+            return
+        try:
+            os.link(self._path, self._address.path)   # unlike a rename, refuses when another writer was first
+        except FileExistsError as error:
+            raise self._exists() from error
+
+    def _abandon(self) -> None:
+        self._connection.close()
+        self._path.unlink(missing_ok=True)
+
+    def _exists(self) -> TableExists:
+        namespace, name = shown(self._address.namespace), shown(self._address.name)
+        return TableExists(f"table {name} in namespace {namespace} exists already")
+
+
+def _prepare(connection: sqlite3.Connection, schema: Schema) -> None:
+    # Nobody sees the file before it is whole and synced, so there is nothing a journal could save.
+    with _write_errors():
+        connection.execute("PRAGMA journal_mode = OFF")
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute("PRAGMA cache_size = -16384")
+        values = "".join(f", v{index} TEXT NOT NULL" for index in range(len(schema.header)))
+        connection.execute(f"CREATE TABLE rows (sid TEXT NOT NULL PRIMARY KEY{values})")
+        connection.execute("CREATE TABLE meta (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL)")
+
+
+@contextmanager
+def _write_errors() -> Iterator[None]:
+    """Says in words what SQLite could not do; above all that the disk is full."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise ComponentError(f"the table could not be written: {error}") from error
+
+
+def _chunks(values: Iterable[str], size: int) -> Iterator[list[str]]:
+    rest = iter(values)
+    while chunk := list(islice(rest, size)):
+        yield chunk
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

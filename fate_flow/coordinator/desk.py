@@ -1,0 +1,210 @@
+"""The front desk: what the HTTP doors ask for, each in one unit of work, and the scheduler woken afterwards.
+
+A request handler holds no state and waits on its own server for one thing only: `submit` waits until every party has
+accepted, which takes other parties' threads and this server's scheduler, never another handler of this server. How
+many may wait at once is bounded, so that there are always threads left for what others ask.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from fate_flow.audit.events import Event
+from fate_flow.coordinator.initiator import InitiatorSide
+from fate_flow.coordinator.party import PartySide, release
+from fate_flow.coordinator.ports import Context
+from fate_flow.coordinator.unit import Unit, read_spec, unit_of_work
+from fate_flow.coordinator.workers import read_report
+from fate_flow.core.errors import (
+    BadRequest,
+    Busy,
+    JobNotFound,
+    OperationFailed,
+    PeerUnreachable,
+    PermissionDenied,
+)
+from fate_flow.core.job import Answer, Command, CommandKind, Job
+from fate_flow.core.reasons import Reason
+from fate_flow.core.spec import JobSpec
+from fate_flow.core.status import JobStatus
+from fate_flow.store.contract import Document, Submission
+
+Ring = Callable[[Sequence[str], bool], None]
+"""Wakes the scheduler: ids of jobs that changed, and whether the outbox has something new."""
+
+_STOPS = {"canceled": Reason.STOPPED_BY_USER, "failed": Reason.TASK_FAILED, "timeout": Reason.JOB_TIMEOUT}
+_FIRST_LOOK, _SLOWEST_LOOK = 0.004, 0.1
+
+
+class Desk:
+    """The use cases that other servers and clients reach over HTTP."""
+
+    def __init__(self, context: Context, ring: Ring, waiting_submits: int, submit_timeout: float) -> None:
+        self.context = context
+        self._ring = ring
+        self._party = PartySide()
+        self._initiator = InitiatorSide(self._party)
+        self._slots = threading.Semaphore(waiting_submits)
+        self._submit_timeout = submit_timeout
+
+    @contextmanager
+    def _unit(self) -> Iterator[Unit]:
+        with unit_of_work(self.context) as unit:
+            yield unit
+        if unit.dirty or unit.outgoing or unit.freed:
+            self._ring(tuple(unit.dirty), bool(unit.outgoing))
+
+    # ------------------------------------------------------------------ from other parties
+
+    def carry_out(self, commands: Sequence[Command], caller: str) -> list[Answer]:
+        """Commands of another party, in their order, in one transaction."""
+        with self._unit() as unit:
+            return [self._one(unit, command, caller) for command in commands]
+
+    def _one(self, unit: Unit, command: Command, caller: str) -> Answer:
+        if command.kind is CommandKind.REPORT:
+            return self._report(unit, command, caller)
+        if command.kind is CommandKind.ASK_STOP:
+            return self._ask_stop(unit, command, caller)
+        answer = self._party.handle(unit, command, caller)
+        unit.touch(command.job_id)
+        return answer
+
+    def _report(self, unit: Unit, command: Command, caller: str) -> Answer:
+        report = read_report(command.body)
+        if report is None:
+            return Answer(101, "party_status: the report is not well formed")
+        if caller != report.task.party.party_id:
+            return Answer(108, f"party {caller} may not report for {report.task.party}")
+        self._initiator.take_report(unit, report)
+        return Answer()
+
+    def _ask_stop(self, unit: Unit, command: Command, caller: str) -> Answer:
+        job = unit.tx.job_here(command.job_id)
+        if job is None:
+            return Answer(0, f"can not found job {command.job_id}")
+        if caller not in {party.party_id for party in job.parties} | {self.context.party_id}:
+            return Answer(108, f"party {caller} has no seat in job {command.job_id}")
+        reason = _STOPS.get(command.argument)
+        if reason is None:
+            return Answer(101, f"stop_status: {command.argument!r} is not one of {', '.join(sorted(_STOPS))}")
+        is_user = reason is Reason.STOPPED_BY_USER
+        self._initiator.request_stop(unit, command.job_id, reason, f"asked by party {caller}", is_user, caller)
+        return Answer()
+
+    def heartbeat(self, caller: str, jobs: Sequence[tuple[str, int]]) -> dict[str, str]:
+        """A sign of life of an initiator; the jobs among these that are over here, with the reason."""
+        ended: dict[str, str] = {}
+        with self.context.store.transaction() as tx:
+            tx.hear(caller)
+            for job_id, _ in jobs:
+                rows = [row for row in tx.jobs_here(job_id) if row.initiator.party_id == caller]
+                if not rows:
+                    ended[job_id] = "it is not known here"
+                elif all(row.is_final for row in rows):
+                    ended[job_id] = rows[0].reason.value if rows[0].reason else rows[0].status.value
+        return ended
+
+    # ------------------------------------------------------------------ from clients
+
+    def submit(self, job_id: str, document: Document, request_id: str = "") -> str:
+        """Take a job and wait until every party has accepted it: its id.
+
+        Raises BadDocument, Refused naming the party, Busy, Conflict for a request id that was used for something else.
+        A refused submit leaves nothing at any party."""
+        if not self._slots.acquire(blocking=False):
+            raise Busy("too many submits are waiting for other parties to accept; try again in a second")
+        try:
+            with self._unit() as unit:
+                known = self._initiator.submit(unit, job_id, document, request_id or job_id)
+                unit.note(Event.SUBMIT_ASKED, job_id=known, body=_summary(document))
+                self._initiator.advance(unit, known)
+            self._await_decision(known)
+        finally:
+            self._slots.release()
+        return known
+
+    def _await_decision(self, job_id: str) -> None:
+        deadline = time.monotonic() + self._submit_timeout
+        pause = _FIRST_LOOK
+        while True:
+            decided = self._submission(job_id)
+            if decided is not None and decided.retcode is not None:
+                break
+            if time.monotonic() > deadline:
+                self._give_up(job_id)
+                raise PeerUnreachable(f"not every party answered within {self._submit_timeout:g} s: job {job_id}")
+            time.sleep(pause)
+            pause = min(pause * 1.5, _SLOWEST_LOOK)
+        if decided.retcode:
+            error = OperationFailed(decided.retmsg, data={"job_id": job_id})
+            error.retcode = decided.retcode
+            raise error
+        self.context.record.emit(Event.SUBMITTED, job_id=job_id, model_id="")
+
+    def _submission(self, job_id: str) -> Submission | None:
+        with self.context.store.transaction() as tx:
+            return tx.submission_of(job_id)
+
+    def _give_up(self, job_id: str) -> None:
+        with self._unit() as unit:
+            self._initiator.request_stop(
+                unit, job_id, Reason.PARTY_REFUSED, "not every party answered in time", False, self.context.party_id
+            )
+
+    def validate(self, document: Document) -> JobSpec:
+        """The checks of a submit, without one. Raises BadDocument."""
+        return read_spec(self.context, document)
+
+    def stop(self, job_id: str, status: str = "canceled") -> str:
+        """Ask for the end of a job, here or at its initiator: what was done, in words.
+
+        Raises JobNotFound, PeerUnreachable when the initiator cannot be told now (it will be)."""
+        reason = _STOPS.get(status)
+        if reason is None:
+            raise BadRequest(f"stop_status: {status!r} is not one of {', '.join(sorted(_STOPS))}")
+        with self._unit() as unit:
+            rows = unit.tx.jobs_here(job_id)
+            if not rows:
+                raise JobNotFound("can not found job")
+            if any(row.is_initiator for row in rows):
+                who = f"party {self.context.party_id}"
+                self._initiator.request_stop(
+                    unit, job_id, reason, f"stopped by a user at {who}", reason is Reason.STOPPED_BY_USER, who
+                )
+            else:
+                unit.send(Command(CommandKind.ASK_STOP, job_id, rows[0].initiator, rows[0].run, argument=status))
+        return "stop job on this party success; stop job on all party success"
+
+    def clean_queue(self) -> dict[str, int]:
+        """Cancel every waiting job of this initiator: 0 for each that was told to end."""
+        with self._unit() as unit:
+            found = {}
+            for job in unit.tx.waiting_jobs():
+                self._initiator.request_stop(
+                    unit, job.job_id, Reason.QUEUE_CLEANED, "the queue was cleaned", True, str(job.party)
+                )
+                found[job.job_id] = 0
+        return found
+
+    def return_resources(self, job_id: str) -> list[tuple[Job, bool]]:
+        """Give back what this party holds for a job that does not run: each seat and whether something came back.
+
+        Raises JobNotFound; PermissionDenied while the job runs, since its end returns what it holds."""
+        with self._unit() as unit:
+            rows = unit.tx.jobs_here(job_id)
+            if not rows:
+                raise JobNotFound(f"can not found job {job_id}")
+            if any(row.holds and row.status in (JobStatus.RUNNING, JobStatus.STOPPING) for row in rows):
+                raise PermissionDenied(f"job {job_id} is running: stop it, its end returns what it holds")
+            return [(row, release(unit, row)) for row in rows]
+
+
+def _summary(document: Document) -> str:
+    text = json.dumps({"job_dsl": document.dsl, "job_runtime_conf": document.runtime_conf})
+    return text if len(text) <= 20_000 else f"{text[:20_000]}..."
+

@@ -1,0 +1,464 @@
+"""What the initiator does: takes a submit, carries out plans, judges answers and reports.
+
+Every method runs inside the unit of work it is given. A command to the own party is carried out at once, by the
+same code and with the same records as at any other party; a command to another one goes to the outbox, and its answer
+comes back as an event.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from fate_flow.audit.events import Event
+from fate_flow.coordinator.party import EXTENSIONS, PartySide, end_job_here, move_job, release
+from fate_flow.coordinator.unit import Unit, read_spec
+from fate_flow.coordinator.workers import finish_party_task, read_report
+from fate_flow.core.errors import BadDocument, Conflict, JobNotFound, OperationFailed, Refused
+from fate_flow.core.job import Answer, Command, CommandKind, Job, Report, Seat, Task, TaskKey
+from fate_flow.core.plan import (
+    Action,
+    BeginTurn,
+    EndTurn,
+    Forget,
+    JobView,
+    MoveJob,
+    MoveSeat,
+    MoveTask,
+    NewVersion,
+    Progress,
+    Send,
+    judge_answer,
+    plan_job,
+)
+from fate_flow.core.queue import place_words
+from fate_flow.core.reasons import Reason, job_status_for
+from fate_flow.core.resources import request_of
+from fate_flow.core.spec import JobSpec, Party
+from fate_flow.core.status import JOB_END, JobStatus, SeatStatus, TaskStatus
+from fate_flow.store.contract import Document, Submission
+
+_MOST_STEPS = 64
+"""A job takes fewer steps than this between two events; more is a plan that does not settle."""
+
+
+class InitiatorSide:
+    """The use cases of the party that decides for a job."""
+
+    def __init__(self, party: PartySide, owner: str = "") -> None:
+        self._party = party
+        self._owner = owner
+
+    # ------------------------------------------------------------------ submit
+
+    def submit(self, unit: Unit, job_id: str, document: Document, request_id: str) -> str:
+        """Take a job: its id, or the one that this request id got before.
+
+        Raises BadDocument for a document that is wrong, Refused when this party itself cannot take part, Conflict when
+        the request id was used for other content."""
+        digest = _digest(document)
+        known = unit.tx.begin_submission(Submission(request_id, job_id, digest), unit.now)
+        if known is not None:
+            if known.digest != digest:
+                raise Conflict(f"request id {request_id} was used for other content, by job {known.job_id}")
+            return known.job_id
+        spec = read_spec(unit.context, document)
+        self._check_own(unit, spec)
+        self._take_seat(unit, job_id, document, spec)
+        unit.touch(job_id)
+        return job_id
+
+    def _check_own(self, unit: Unit, spec: JobSpec) -> None:
+        own = unit.context.party_id
+        initiator = spec.initiator
+        if initiator.party_id != own and initiator.role != "local":
+            raise BadDocument(
+                "job_runtime_conf.initiator.party_id",
+                f"this server is party {own}; submit the job at party {initiator.party_id}, its initiator",
+            )
+        missing = sorted({p.party_id for p in spec.parties} - unit.context.routes - {own, "0"})
+        if missing:
+            raise BadDocument(
+                "job_runtime_conf.role", f"party {missing[0]} has no route here (routes in service_conf.yaml)"
+            )
+
+    def _take_seat(self, unit: Unit, job_id: str, document: Document, spec: JobSpec) -> None:
+        body = create_body(unit, job_id, document, spec)
+        own = Command(CommandKind.CREATE, job_id, spec.initiator, body=body)
+        answer = self._party.handle(unit, own, unit.context.party_id)
+        if not answer.is_ok:
+            error = Refused(f"{spec.initiator}: {answer.retmsg}")
+            error.retcode = 103
+            raise error
+        unit.tx.add_seats(_seats(unit, job_id, spec))
+        for party in spec.parties:
+            if party != spec.initiator:
+                self._hold_rows(unit, job_id, party, spec, body["incarnations"])
+                self._dispatch(unit, Command(CommandKind.CREATE, job_id, party, body=body))
+
+    def _hold_rows(
+        self, unit: Unit, job_id: str, party: Party, spec: JobSpec, incarnations: Mapping[str, str]
+    ) -> None:
+        """Rows for what runs at another party; a party with the same id keeps its own rows in this database."""
+        job, document = unit.tx.job_here(job_id), unit.tx.document(job_id)
+        assert job is not None and document is not None, "the own seat was just taken"
+        if party.party_id == unit.context.party_id:
+            return
+        rows = [
+            _holder(TaskKey(job_id, task.name, 0, party), incarnations[task.name], spec.common.auto_retries, unit.now)
+            for task in spec.tasks_of(party)
+        ]
+        unit.tx.add_tasks(rows, job, document)
+
+    # ------------------------------------------------------------------ plan and apply
+
+    def advance(self, unit: Unit, job_id: str, has_turn: bool = False) -> None:
+        """Carry out what is to happen next about this job until nothing is left to do at once."""
+        for _ in range(_MOST_STEPS):
+            job = unit.tx.job_here(job_id)
+            if job is None:
+                self._settle_seats(unit, job_id)
+                return
+            view = self._view(unit, job, has_turn)
+            if view is None:
+                return
+            plan = plan_job(view)
+            for action in plan:
+                self._apply(unit, job, action)
+            if not plan:
+                return
+        raise OperationFailed(f"the plan of job {job_id} does not settle")
+
+    def _view(self, unit: Unit, job: Job, has_turn: bool) -> JobView | None:
+        spec = unit.spec(job.job_id)
+        if spec is None:
+            return None
+        rules = unit.context.rules
+        # Tasks are not read while the job only queues: nothing about them is to be decided.
+        queues = job.status in (JobStatus.READY, JobStatus.WAITING)
+        return JobView(
+            job=job,
+            spec=spec,
+            seats=unit.tx.seats(job.job_id),
+            tasks=() if queues else unit.tx.tasks(job.job_id),
+            now=unit.now,
+            fresh_id=unit.context.fresh_id(),
+            has_turn=has_turn,
+            drain_milliseconds=rules.drain,
+            retry_milliseconds=rules.retry_wait,
+        )
+
+    def _settle_seats(self, unit: Unit, job_id: str) -> None:
+        """Rows of a job that somebody else decides: one that was told its end takes it when it has drained."""
+        for job in unit.tx.jobs_here(job_id):
+            if job.status is JobStatus.STOPPING and job.stop_by and job.reason is not None:
+                end_job_here(unit, job, job.reason, job.message)
+
+    def _apply(self, unit: Unit, job: Job, action: Action) -> None:
+        match action:
+            case Send(command):
+                self._dispatch(unit, command)
+            case MoveSeat(seat, new, message):
+                self._move_seat(unit, job, seat, new, message)
+            case MoveJob():
+                self._move(unit, job, action)
+            case MoveTask():
+                self._move_task(unit, job, action)
+            case NewVersion():
+                self._new_version(unit, job, action)
+            case BeginTurn():
+                unit.tx.begin_turn(job.key, self._owner, unit.now)
+                unit.note(Event.RESOURCE_ASKED, job_id=job.job_id, operation="apply")
+            case EndTurn():
+                self._end_turn(unit, job, action)
+            case Progress(percent):
+                unit.tx.set_progress(job.key, percent)
+            case Forget():
+                self._forget(unit, job)
+
+    def _dispatch(self, unit: Unit, command: Command) -> None:
+        """To the own party at once, to another through the outbox."""
+        own = unit.context.party_id
+        if command.to.party_id not in (own, "0"):
+            unit.send(command)
+            return
+        endpoint = f"/v1{endpoint_of(command)}"
+        unit.note(Event.HTTP_REQUEST, job_id=command.job_id, url=f"{unit.context.url}{endpoint}")
+        answer = self._party.handle(unit, command, own)
+        body = body_of(answer)
+        unit.context.record.http_response(command.job_id, endpoint, to_json(body), body)
+        self.on_answer(unit, command, answer)
+
+    def _move_seat(self, unit: Unit, job: Job, seat: Seat, new: SeatStatus, message: str) -> None:
+        begins = (SeatStatus.STARTING, SeatStatus.STARTED)
+        if new is SeatStatus.STARTING and not any(one.status in begins for one in unit.tx.seats(job.job_id)):
+            unit.note(Event.RESOURCE_ANSWERED, job_id=job.job_id, operation="apply", outcome="successfully")
+            unit.note(Event.START_ASKED, job_id=job.job_id, **_place(job.party))
+        unit.tx.move_seat(seat, new, message)
+
+    def _move(self, unit: Unit, job: Job, move: MoveJob) -> None:
+        if move.new in JOB_END:
+            self._end(unit, job, move)
+        else:
+            move_job(unit, job, move, caused_by=job.caused_by or str(job.party))
+        if move.new is JobStatus.WAITING:
+            unit.is_queue_longer = True
+            unit.tx.decide_submission(job.job_id, 0, "success")
+
+    def _end(self, unit: Unit, job: Job, move: MoveJob) -> None:
+        assert move.reason is not None, "nothing ends without a reason"
+        unit.note(Event.JOB_FINISHING, job_id=job.job_id, status=move.new)
+        self._close_tasks(unit, job, move.reason)
+        release(unit, job)
+        now = unit.tx.job(job.key) or job
+        move_job(unit, now, move, caused_by=job.caused_by or str(job.party))
+        unit.note(Event.JOB_FINISHED, job_id=job.job_id, status=move.new)
+        if job.status is JobStatus.READY:
+            unit.tx.decide_submission(job.job_id, 103, move.message or move.reason.value)
+        context, job_id = unit.context, job.job_id
+        unit.after_commit(lambda: context.exchange.purge(job_id))
+
+    def _close_tasks(self, unit: Unit, job: Job, reason: Reason) -> None:
+        """Rows that never came to anything end with the job, here and in what is held for others."""
+        if reason is Reason.DONE:
+            return
+        for task in unit.tx.tasks(job.job_id):
+            if not task.is_over_here:
+                finish_party_task(unit, task, Reason.STOPPED, "")
+            if not task.is_final:
+                move = MoveTask(task.key.name, task.key.version, task.status, TaskStatus.CANCELED)
+                unit.tx.move_task(job.job_id, move)
+
+    def _move_task(self, unit: Unit, job: Job, move: MoveTask) -> None:
+        task_id = f"{job.job_id}_{move.name}"
+        unit.note(
+            Event.TASK_STATUS_SYNC, job_id=job.job_id, task_id=task_id, task_version=move.version, status=move.new
+        )
+        unit.tx.move_task(job.job_id, move)
+
+    def _new_version(self, unit: Unit, job: Job, action: NewVersion) -> None:
+        document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
+        assert document is not None and spec is not None, "a running job has its document"
+        task = spec.tasks[action.name]
+        own = unit.context.party_id
+        rows = [
+            Task(
+                key=TaskKey(job.job_id, action.name, action.version, party),
+                status=TaskStatus.WAITING,
+                party_status=TaskStatus.WAITING,
+                runs_here=party.party_id in (own, "0"),
+                incarnation=action.incarnation,
+                module=task.module if party.party_id == own else "",
+                auto_retries=action.auto_retries,
+                retry_at=action.retry_at,
+                create_time=unit.now,
+            )
+            for party in task.parties
+        ]
+        unit.tx.add_tasks(rows, job, document)
+        unit.alarms.append(action.retry_at)
+        task_id = rows[0].key.task_id
+        unit.note(Event.TASK_VERSION_CREATED, job_id=job.job_id, task_id=task_id, task_version=action.version)
+
+    def _end_turn(self, unit: Unit, job: Job, action: EndTurn) -> None:
+        conflicts = job.conflicts + 1 if action.was_conflict else 0
+        retry_at = action.retry_at + _jitter(unit, conflicts)
+        unit.tx.end_turn(
+            job.key, self._owner, action.wait_reason, action.blocked_on, action.blocked_cores, retry_at, conflicts
+        )
+        if action.wait_reason:
+            unit.alarms.append(retry_at)
+            unit.note(Event.RESOURCE_ANSWERED, job_id=job.job_id, operation="apply", outcome="failed")
+            unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"job {job.job_id} waits: {action.wait_reason}")
+        elif job.status is JobStatus.RUNNING:
+            for party in job.parties:
+                unit.tx.count_pass(party.party_id, job.create_time)
+            unit.note(Event.STARTED, job_id=job.job_id, **_place(job.party))
+        unit.note(Event.READY_SIGNAL_RESET, job_id=job.job_id, done=True)
+
+    def _forget(self, unit: Unit, job: Job) -> None:
+        job_id, context = job.job_id, unit.context
+        unit.tx.forget_job(job_id)
+        unit.after_commit(lambda: context.files.remove_job(job_id))
+
+    # ------------------------------------------------------------------ answers and reports
+
+    def on_answer(self, unit: Unit, command: Command, answer: Answer) -> None:
+        """What another party, or the own one, said to a command of ours."""
+        job_id = command.job_id
+        unit.touch(job_id)
+        if command.kind in _ANSWERED_BY_TASK:
+            self._on_task_answer(unit, command, answer)
+            return
+        seat = next((seat for seat in unit.tx.seats(job_id) if seat.party == command.to), None)
+        if seat is None:
+            return
+        data = answer.data if isinstance(answer.data, Mapping) else {}
+        verdict = judge_answer(seat, command, answer.retcode, answer.retmsg, data)
+        job = unit.tx.job_here(job_id)
+        if job is None:
+            return
+        for action in verdict.actions:
+            self._apply_answer(unit, job, action, data)
+        for body in verdict.reports:
+            self._take_body(unit, body, command.to)
+        if verdict.stop is not None:
+            unit.tx.request_stop(job.key, verdict.stop, verdict.message, unit.now, False, str(command.to))
+
+    def _apply_answer(self, unit: Unit, job: Job, action: Action, data: Mapping[str, Any]) -> None:
+        if isinstance(action, MoveSeat):
+            free = data.get("free_cores")
+            unit.tx.move_seat(action.seat, action.new, action.message, free if isinstance(free, int) else -1)
+        else:
+            self._apply(unit, job, action)
+
+    def _on_task_answer(self, unit: Unit, command: Command, answer: Answer) -> None:
+        if answer.is_ok:
+            if isinstance(answer.data, Mapping):
+                self._take_body(unit, answer.data, command.to)
+            return
+        if command.kind is CommandKind.TASK_START and answer.retcode != 10:
+            message = f"{command.to} did not start it: {answer.retmsg}"
+            incarnation = str(command.body.get("incarnation") or "")
+            self.take_report(
+                unit,
+                Report(command.task_key, incarnation, TaskStatus.FAILED, Reason.LAUNCH_FAILED, message, 0, unit.now),
+            )
+
+    def _take_body(self, unit: Unit, body: Mapping[str, Any], party: Party) -> None:
+        report = read_report(body)
+        if report is not None and report.task.party == party:
+            self.take_report(unit, report)
+
+    def take_report(self, unit: Unit, report: Report) -> bool:
+        """A party says how its share stands. False when that is old news: another version, incarnation or order."""
+        task = unit.tx.task(report.task)
+        if task is None or task.runs_here:
+            return False
+        if report.incarnation and report.incarnation != task.incarnation:
+            text = f"a report on {report.task} of another incarnation was refused"
+            unit.note(Event.JOB_WARNING, job_id=report.task.job_id, text=text)
+            return False
+        unit.touch(report.task.job_id)
+        if report.status in (TaskStatus.SUCCESS, TaskStatus.STOPPING) and task.party_status is TaskStatus.WAITING:
+            # The report that it runs was overtaken or lost; this one implies it.
+            began = Report(report.task, report.incarnation, TaskStatus.RUNNING, start_time=report.start_time or unit.now)
+            unit.tx.take_report(task, began)
+            task = unit.tx.task(report.task) or task
+        return unit.tx.take_report(task, _ended(report, unit.now))
+
+    # ------------------------------------------------------------------ wishes
+
+    def request_stop(
+        self, unit: Unit, job_id: str, reason: Reason, message: str, by_user: bool, caused_by: str
+    ) -> bool:
+        """Ask that the job ends; False when it has ended already. Raises JobNotFound."""
+        job = unit.tx.job_here(job_id)
+        if job is None:
+            raise JobNotFound(f"can not found job {job_id} as its initiator")
+        unit.note(Event.STOP_REQUESTED, job_id=job_id, status=job_status_for(reason))
+        unit.touch(job_id)
+        return unit.tx.request_stop(job.key, reason, message, unit.now, by_user, caused_by)
+
+
+_ANSWERED_BY_TASK = frozenset(
+    {CommandKind.TASK_START, CommandKind.TASK_STOP, CommandKind.TASK_STATUS, CommandKind.TASK_CREATE}
+)
+
+
+def _ended(report: Report, now: int) -> Report:
+    """A final report needs an end; a plain v1 peer may send none."""
+    if report.end_time or report.status in (TaskStatus.RUNNING, TaskStatus.STOPPING, TaskStatus.WAITING):
+        return report
+    return Report(
+        report.task, report.incarnation, report.status, report.reason, report.message, report.start_time, now
+    )
+
+
+def _jitter(unit: Unit, conflicts: int) -> int:
+    """After a conflict two initiators must not meet again in step: up to a second more each time, capped."""
+    if not conflicts:
+        return 0
+    return int(unit.context.fresh_id()[:6], 16) % (1000 * min(conflicts, 8))
+
+
+def _digest(document: Document) -> str:
+    content = json.dumps([document.dsl, document.runtime_conf], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def create_body(unit: Unit, job_id: str, document: Document, spec: JobSpec) -> dict[str, Any]:
+    """The body of `create` (party-api-v1, section 2), with our extensions announced."""
+    return {
+        "job_id": job_id,
+        "name": document.name,
+        "description": document.description,
+        "dsl": document.dsl,
+        "runtime_conf": document.runtime_conf,
+        "train_runtime_conf": {},
+        "roles": spec.roles,
+        "initiator_role": spec.initiator.role,
+        "initiator_party_id": spec.initiator.party_id,
+        "extensions": EXTENSIONS,
+        "incarnations": {name: unit.context.fresh_id() for name in spec.tasks},
+    }
+
+
+def _seats(unit: Unit, job_id: str, spec: JobSpec) -> list[Seat]:
+    nodes = unit.context.engine_size.nodes
+    return [
+        Seat(
+            job_id,
+            party,
+            SeatStatus.JOINED if party == spec.initiator else SeatStatus.JOINING,
+            asked_cores=request_of(party, spec.parameters[party], nodes).cores,
+        )
+        for party in spec.parties
+    ]
+
+
+def _holder(key: TaskKey, incarnation: str, auto_retries: int, now: int) -> Task:
+    return Task(
+        key, TaskStatus.WAITING, TaskStatus.WAITING, runs_here=False, incarnation=incarnation,
+        auto_retries=auto_retries, create_time=now,
+    )  # fmt: skip
+
+
+def why_it_waits(job: Job, place: int) -> str:
+    """In words: what is lacking where, and the place in the queue."""
+    words = job.wait_reason or "waits for its turn"
+    return f"{words}; {place_words(place)}"
+
+
+def endpoint_of(command: Command) -> str:
+    """The v1 path of a command, without the leading `/v1` (party-api-v1)."""
+    role, party_id = command.to.role, command.to.party_id
+    if command.kind is CommandKind.REPORT:
+        body = command.body
+        task = f"{command.job_id}/{command.task}/{command.job_id}_{command.task}/{command.version}"
+        return f"/initiator/{task}/{body['role']}/{body['party_id']}/report"
+    if command.kind is CommandKind.ASK_STOP:
+        return f"/initiator/{command.job_id}/{role}/{party_id}/stop/{command.argument}"
+    if command.task:
+        word = command.kind.value.removeprefix("task ")
+        tail = f"{word}/{command.argument}" if command.argument else word
+        task = f"{command.job_id}/{command.task}/{command.job_id}_{command.task}/{command.version}"
+        return f"/party/{task}/{role}/{party_id}/{tail}"
+    tail = f"{command.kind.value}/{command.argument}" if command.argument else command.kind.value
+    return f"/party/{command.job_id}/{role}/{party_id}/{tail}"
+
+
+def body_of(answer: Answer) -> dict[str, Any]:
+    """The v1 envelope of an answer; what is null is left out."""
+    body: dict[str, Any] = {"retcode": answer.retcode, "retmsg": answer.retmsg}
+    return body if answer.data is None else {**body, "data": answer.data}
+
+
+def to_json(body: Mapping[str, Any]) -> str:
+    return json.dumps(body, separators=(",", ":"))
+
+
+def _place(party: Party) -> dict[str, str]:
+    return {"role": party.role, "party_id": party.party_id}

@@ -1,0 +1,491 @@
+"""What a party does when an initiator asks: the receiving side of `/v1/party/...` (party-api-v1, sections 2 and 3).
+
+Every command may come twice, late, or for something that is long over; each answers the same again or says that it
+changes nothing. Who may ask what is decided from the job's own row: only its initiator commands it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fate_flow.audit.events import Event
+from fate_flow.coordinator.unit import Unit, read_spec
+from fate_flow.coordinator.workers import report_of, start_worker, stop_party_task
+from fate_flow.core.errors import BadRequest, FlowError
+from fate_flow.core.fate_v1 import effective_document
+from fate_flow.core.job import (
+    NOT_EFFECTIVE,
+    Answer,
+    Claim,
+    Command,
+    CommandKind,
+    EngineState,
+    Job,
+    JobKey,
+    Task,
+    TaskKey,
+)
+from fate_flow.core.plan import MoveJob, MoveTask
+from fate_flow.core.reasons import Reason, job_status_for
+from fate_flow.core.resources import Request, request_of
+from fate_flow.core.spec import JobSpec, Party
+from fate_flow.core.status import JOB_END, JobStatus, TaskStatus, may_move
+from fate_flow.store.contract import Document
+
+EXTENSIONS = {"batch": 1, "lease": 1, "incarnation": 1, "exchange": 1, "stopping": 1}
+"""What we offer beyond plain v1; announced in `create` and in its answer."""
+
+OK = Answer()
+_IN_PROCESS = (TaskStatus.RUNNING, TaskStatus.STOPPING)
+
+
+class PartySide:
+    """The use cases of a party. All run inside the unit of work they are given."""
+
+    def handle(self, unit: Unit, command: Command, caller: str) -> Answer:
+        """Carry out one command of the party with id `caller`. Never raises for what the caller did wrong."""
+        try:
+            with unit.tx.savepoint():
+                if command.kind is CommandKind.CREATE:
+                    return self._create(unit, command, caller)
+                return self._command(unit, command, caller)
+        except FlowError as error:
+            return Answer(error.retcode, error.message, error.data)
+
+    def _command(self, unit: Unit, command: Command, caller: str) -> Answer:
+        job = unit.tx.job(JobKey(command.job_id, command.to))
+        if job is None:
+            return _absent(command)
+        if not _commands(unit, job, caller):
+            return Answer(108, f"party {caller} is not the initiator of job {job.job_id}")
+        if command.run < job.run:
+            return Answer(NOT_EFFECTIVE, f"job {job.job_id} is in run {job.run}, not {command.run}")
+        return _HANDLERS[command.kind](unit, command, job)
+
+    # ------------------------------------------------------------------ create
+
+    def _create(self, unit: Unit, command: Command, caller: str) -> Answer:
+        document = _document(command.body)
+        spec = read_spec(unit.context, document)
+        _check_create(unit, command, spec, caller)
+        key = JobKey(command.job_id, command.to)
+        request = self.request(unit, spec, command.to)
+        job = Job(
+            key=key,
+            initiator=spec.initiator,
+            is_initiator=command.to == spec.initiator and caller == unit.context.party_id,
+            status=JobStatus.READY,
+            parties=spec.parties,
+            asked=Claim(request.cores, request.memory),
+            timeout_seconds=spec.common.timeout_seconds,
+            create_time=max(unit.now, unit.tx.last_create_time() + 1),
+            legacy="extensions" not in command.body,
+        )
+        on_party = effective_document(spec, command.to)
+        document = Document(
+            document.dsl, document.runtime_conf, on_party, document.name, document.description, document.tag,
+            spec.common.federated_mode, spec.common.collect_type,
+        )  # fmt: skip
+        if unit.tx.add_job(job, document):
+            unit.tx.add_tasks(_first_tasks(spec, command, unit), job, document)
+            unit.after_commit(lambda: unit.context.files.write_confs(key, document))
+        components = {name: {"need_run": command.to in task.parties} for name, task in spec.tasks.items()}
+        return Answer(data={"components": components, "extensions": EXTENSIONS, "cores": request.cores})
+
+    def request(self, unit: Unit, spec: JobSpec, party: Party) -> Request:
+        """What the job sets aside here. Raises FlowError (103) when this party can never give it."""
+        size = unit.context.engine_size
+        request = request_of(party, spec.parameters[party], size.nodes)
+        if request.cores > size.job_limit:
+            raise _too_much(f"asks for {request.cores} cores, a job may have at most {size.job_limit} at {party}")
+        if request.memory > size.memory and request.memory:
+            raise _too_much(f"asks for {request.memory} MB of memory, {party} has {size.memory} in all")
+        return request
+
+
+def _commands(unit: Unit, job: Job, caller: str) -> bool:
+    """Only the initiator; of a local job, whose initiator is party 0, that is the own server."""
+    initiator = job.initiator.party_id
+    return caller == (unit.context.party_id if initiator == "0" else initiator)
+
+
+def _too_much(message: str) -> FlowError:
+    error = FlowError(f"the job {message} (job_parameters task_cores, task_parallelism, task_memory)")
+    error.retcode = 103
+    return error
+
+
+def _absent(command: Command) -> Answer:
+    if command.kind is CommandKind.STATUS and command.argument != JobStatus.WAITING.value:
+        return OK       # what was never here, or is forgotten, is over
+    if command.kind in (CommandKind.RETURN, CommandKind.STOP):
+        return Answer(data={"tasks": []})
+    code = 102 if command.kind.value.startswith("task") else 103
+    return Answer(code, f"job {command.job_id} is not known on {command.to}")
+
+
+def _document(body: Mapping[str, Any]) -> Document:
+    for key in ("dsl", "runtime_conf"):
+        if not isinstance(body.get(key), Mapping):
+            raise BadRequest(f"{key}: is missing or is not an object")
+    return Document(
+        body["dsl"], body["runtime_conf"], {}, str(body.get("name") or ""), str(body.get("description") or "")
+    )
+
+
+def _check_create(unit: Unit, command: Command, spec: JobSpec, caller: str) -> None:
+    if command.to not in spec.parties:
+        raise BadRequest(f"role: {command.to} has no seat in job {command.job_id}")
+    is_local = command.to.role == "local" or command.to.party_id == "0"
+    if is_local and caller != unit.context.party_id:
+        raise BadRequest(f"role: {command.to} is taken from the own server only")
+    if caller != spec.initiator.party_id and not (is_local and caller == unit.context.party_id):
+        raise BadRequest(f"initiator: {spec.initiator} is not party {caller}, which sent the job")
+
+
+def _first_tasks(spec: JobSpec, command: Command, unit: Unit) -> list[Task]:
+    incarnations = command.body.get("incarnations")
+    known = incarnations if isinstance(incarnations, Mapping) else {}
+    return [
+        Task(
+            key=TaskKey(command.job_id, task.name, 0, command.to),
+            status=TaskStatus.WAITING,
+            party_status=TaskStatus.WAITING,
+            runs_here=True,
+            incarnation=str(known.get(task.name, "")),
+            module=task.module,
+            auto_retries=spec.common.auto_retries,
+            create_time=unit.now,
+        )
+        for task in spec.tasks_of(command.to)
+    ]
+
+
+# ---------------------------------------------------------------------- job commands
+
+
+def _status(unit: Unit, command: Command, job: Job) -> Answer:
+    try:
+        new = JobStatus(command.argument)
+    except ValueError:
+        raise BadRequest(f"status: {command.argument!r} is not a job status") from None
+    if new is JobStatus.WAITING:
+        return _accept(unit, job)
+    if new not in JOB_END:
+        raise BadRequest(f"status: {new.value} is not for others to set; known: waiting and what ends a job")
+    if command.body.get("tag") == "submit_failed" and job.status is JobStatus.READY:
+        return forget_seat(unit, job)
+    if job.is_final:
+        return OK
+    return _end_here(unit, command, job, new)
+
+
+def _accept(unit: Unit, job: Job) -> Answer:
+    if job.status is JobStatus.READY:
+        move_job(unit, job, MoveJob(JobStatus.WAITING))
+    return OK
+
+
+def forget_seat(unit: Unit, job: Job) -> Answer:
+    """Nothing of a job that was refused elsewhere stays here."""
+    unit.tx.forget_seat(job.key)
+    job_id = job.job_id
+    if not unit.tx.jobs_here(job_id):
+        unit.after_commit(lambda: unit.context.files.remove_job(job_id))
+    return OK
+
+
+def _end_here(unit: Unit, command: Command, job: Job, new: JobStatus) -> Answer:
+    reason = _reason(command.body.get("reason"), new)
+    message = str(command.body.get("message") or "")
+    end_job_here(unit, job, reason, message)
+    return OK
+
+
+def end_job_here(unit: Unit, job: Job, reason: Reason, message: str) -> None:
+    """The job is over for this party: at once when nothing runs any more, else when its workers have gone."""
+    busy = stop_tasks_here(unit, job, reason)
+    if not busy:
+        finalise(unit, job, reason, message)
+    elif job.status is not JobStatus.STOPPING:
+        target = job_status_for(reason)
+        move_job(unit, job, MoveJob(JobStatus.STOPPING, reason, message, target=target, stop_by=ENDS_WHEN_DRAINED))
+
+
+ENDS_WHEN_DRAINED = 1
+"""In `stop_by` of a row that is not the initiator's: it ends by itself when its last worker has gone."""
+
+
+def finalise(unit: Unit, job: Job, reason: Reason, message: str) -> None:
+    """This party's row takes its final status and holds nothing any more."""
+    release(unit, job)
+    now = unit.tx.job(job.key) or job
+    move_job(unit, now, MoveJob(job_status_for(reason), reason, message))
+
+
+def release(unit: Unit, job: Job, at_most_turn: int | None = None) -> bool:
+    """Give back what the reservation recorded; False when nothing was held."""
+    if not unit.tx.give_back(job.key, at_most_turn, unit.now):
+        return False
+    engine = unit.tx.engine()
+    assert engine is not None, "something was held, so there is an engine"
+    _note_resource(unit, job, "return", job.claim, engine)
+    unit.freed.add(unit.context.party_id)
+    return True
+
+
+def stop_tasks_here(unit: Unit, job: Job, reason: Reason) -> bool:
+    """End every task of this seat; True while workers are still going."""
+    busy = False
+    for task in unit.tx.tasks(job.job_id):
+        if task.key.party != job.party or not task.runs_here or task.is_over_here:
+            continue
+        stop_party_task(unit, task, reason if reason in _FOR_TASKS else Reason.STOPPED)
+        found = unit.tx.task(task.key)
+        busy = busy or (found is not None and found.party_status in _IN_PROCESS)
+    return busy
+
+
+_FOR_TASKS = frozenset({Reason.STOPPED_BY_USER, Reason.INITIATOR_LOST})
+
+
+def _check(_: Unit, __: Command, job: Job) -> Answer:
+    """Nothing of ours has to be brought first; a job that is over says so."""
+    if job.is_final:
+        return Answer(103, f"{job.key} is {job.status.value}")
+    return OK
+
+
+def _apply(unit: Unit, command: Command, job: Job) -> Answer:
+    turn = _whole(command.body.get("turn"), job.claim.turn)
+    if job.holds:
+        unit.tx.renew_claim(job.key, turn)
+        return _granted(unit, job)
+    if job.status is not JobStatus.WAITING:
+        return Answer(103, f"{job.key} is {job.status.value}, not waiting")
+    token = unit.context.fresh_id()
+    if unit.tx.reserve(job.key, job.asked.cores, job.asked.memory, token, turn, unit.now):
+        return _granted(unit, job)
+    return _short(unit, job)
+
+
+def _granted(unit: Unit, job: Job) -> Answer:
+    engine = unit.tx.engine()
+    assert engine is not None, "something was reserved, so there is an engine"
+    _note_resource(unit, job, "apply", job.asked, engine)
+    return Answer(
+        data={
+            "cores": job.asked.cores,
+            "memory": job.asked.memory,
+            "remaining_cores": engine.remaining_cores,
+            "remaining_memory": engine.remaining_memory,
+            "lease_seconds": unit.context.rules.hold / 1000,
+        }
+    )
+
+
+def _note_resource(unit: Unit, job: Job, operation: str, claim: Claim, engine: EngineState) -> None:
+    unit.note(
+        Event.RESOURCE_RESULT, job_id=job.job_id, operation=operation, cores=claim.cores, memory=claim.memory,
+        outcome="successfully", remaining_cores=engine.remaining_cores, remaining_memory=engine.remaining_memory,
+        **_place(job),
+    )  # fmt: skip
+
+
+def _place(job: Job) -> dict[str, str]:
+    return {"role": job.party.role, "party_id": job.party.party_id}
+
+
+def _short(unit: Unit, job: Job) -> Answer:
+    engine = unit.tx.engine()
+    if engine is None:
+        return Answer(103, "no computing engine is registered", {"why": "has no computing engine"})
+    unit.note(
+        Event.RESOURCE_ENGINE_FAILED, job_id=job.job_id, operation="apply", engine=engine.name, **_place(job)
+    )
+    unit.note(
+        Event.RESOURCE_FAILED, job_id=job.job_id, operation="apply", cores=job.asked.cores, memory=job.asked.memory,
+        **_place(job),
+    )  # fmt: skip
+    if engine.remaining_cores < job.asked.cores:
+        free, total, asked, unit_name = engine.remaining_cores, engine.cores, job.asked.cores, "cores"
+    else:
+        free, total, asked, unit_name = engine.remaining_memory, engine.memory, job.asked.memory, "MB of memory"
+    why = f"has {free} of {total} {unit_name} free, {asked} asked"
+    data = {"why": why, "free_cores": engine.remaining_cores, "free_memory": engine.remaining_memory}
+    return Answer(103, f"apply for job {job.job_id} resource failed", data)
+
+
+def _return(unit: Unit, command: Command, job: Job) -> Answer:
+    """Undoes an apply that was not started; what runs is returned by its end."""
+    if job.status is JobStatus.RUNNING:
+        return Answer(NOT_EFFECTIVE, f"{job.key} is running: its end returns what it holds")
+    turn = command.body.get("turn")
+    release(unit, job, turn if isinstance(turn, int) else None)
+    return OK
+
+
+def _start(unit: Unit, _: Command, job: Job) -> Answer:
+    if job.status is JobStatus.RUNNING:
+        return OK
+    if job.status is not JobStatus.WAITING or not job.holds:
+        return Answer(103, f"{job.key} is {job.status.value} and holds {'something' if job.holds else 'nothing'}")
+    unit.note(Event.PARTY_START_ASKED, job_id=job.job_id, **_place(job))
+    move_job(unit, job, MoveJob(JobStatus.RUNNING))
+    unit.note(Event.PARTY_STARTED, job_id=job.job_id, **_place(job))
+    return OK
+
+
+def _update(unit: Unit, command: Command, job: Job) -> Answer:
+    """The named list of columns that an initiator may write: progress."""
+    progress = command.body.get("progress")
+    if isinstance(progress, int) and not job.is_final:
+        unit.tx.set_progress(job.key, max(0, min(100, progress)))
+    return OK
+
+
+def _stop(unit: Unit, command: Command, job: Job) -> Answer:
+    """Ends the tasks here; the row itself ends when the initiator says how."""
+    try:
+        target = JobStatus(command.argument)
+    except ValueError:
+        raise BadRequest(f"stop_status: {command.argument!r} is not a job status") from None
+    reason = _reason(command.body.get("reason"), target)
+    unit.note(Event.STOP_COMMAND_ASKED, job_id=job.job_id)
+    stop_tasks_here(unit, job, reason)
+    is_open = job.status in (JobStatus.WAITING, JobStatus.RUNNING)
+    if is_open and not job.is_initiator:
+        move_job(unit, job, MoveJob(JobStatus.STOPPING, reason, str(command.body.get("message") or ""), target=target))
+    mine = [task for task in unit.tx.tasks(job.job_id) if task.key.party == job.party]
+    return Answer(data={"tasks": [report_of(task) for task in mine]})
+
+
+def _nothing(_: Unit, __: Command, ___: Job) -> Answer:
+    return OK
+
+
+# ---------------------------------------------------------------------- task commands
+
+
+def _task_of(unit: Unit, command: Command) -> Task | Answer:
+    task = unit.tx.task(command.task_key)
+    if task is None:
+        return Answer(102, f"no found task {command.task_key}")
+    incarnation = command.body.get("incarnation")
+    if incarnation is not None and incarnation != task.incarnation:
+        return Answer(NOT_EFFECTIVE, f"{task.key} is another incarnation")
+    return task
+
+
+def _task_create(unit: Unit, command: Command, job: Job) -> Answer:
+    document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
+    if document is None or spec is None or command.task not in spec.tasks:
+        return Answer(100, f"job {job.job_id} has no component {command.task}")
+    new = Task(
+        key=command.task_key,
+        status=TaskStatus.WAITING,
+        party_status=TaskStatus.WAITING,
+        runs_here=True,
+        incarnation=str(command.body.get("incarnation") or ""),
+        module=spec.tasks[command.task].module,
+        auto_retries=_whole(command.body.get("auto_retries"), 0),
+        create_time=unit.now,
+    )
+    unit.tx.add_tasks([new], job, document)
+    return OK
+
+
+def _task_start(unit: Unit, command: Command, job: Job) -> Answer:
+    task = _task_of(unit, command)
+    if isinstance(task, Answer):
+        return task
+    if job.status is not JobStatus.RUNNING:
+        return Answer(103, f"{job.key} is {job.status.value}, not running")
+    if task.worker_id or task.is_over_here:
+        return Answer(data=report_of(task))
+    if task.status is TaskStatus.WAITING and not job.is_initiator:
+        unit.tx.move_task(job.job_id, MoveTask(task.key.name, task.key.version, task.status, TaskStatus.RUNNING))
+    return start_worker(unit, job, task)
+
+
+def _task_status(unit: Unit, command: Command, job: Job) -> Answer:
+    task = _task_of(unit, command)
+    if isinstance(task, Answer):
+        return task
+    try:
+        new = TaskStatus(command.argument)
+    except ValueError:
+        raise BadRequest(f"status: {command.argument!r} is not a task status") from None
+    if job.is_initiator:
+        return OK
+    if task.status is not new and may_move(task.status, new):
+        unit.tx.move_task(job.job_id, MoveTask(task.key.name, task.key.version, task.status, new))
+    return OK
+
+
+def _task_stop(unit: Unit, command: Command, _: Job) -> Answer:
+    task = _task_of(unit, command)
+    if isinstance(task, Answer):
+        return task
+    if not task.is_over_here:
+        stop_party_task(unit, task, Reason.STOPPED)
+    found = unit.tx.task(task.key)
+    return Answer(data=report_of(found) if found is not None else None)
+
+
+def _task_collect(unit: Unit, command: Command, _: Job) -> Answer:
+    task = unit.tx.task(command.task_key)
+    return Answer(data=report_of(task)) if task is not None else Answer(103, "query task failed")
+
+
+_HANDLERS: Mapping[CommandKind, Callable[[Unit, Command, Job], Answer]] = {
+    CommandKind.STATUS: _status,
+    CommandKind.CHECK: _check,
+    CommandKind.APPLY: _apply,
+    CommandKind.RETURN: _return,
+    CommandKind.START: _start,
+    CommandKind.UPDATE: _update,
+    CommandKind.STOP: _stop,
+    CommandKind.CLEAN: _nothing,
+    CommandKind.TASK_CREATE: _task_create,
+    CommandKind.TASK_START: _task_start,
+    CommandKind.TASK_STATUS: _task_status,
+    CommandKind.TASK_STOP: _task_stop,
+    CommandKind.TASK_COLLECT: _task_collect,
+}
+
+
+# ---------------------------------------------------------------------- small words
+
+
+def move_job(unit: Unit, job: Job, move: MoveJob, caused_by: str = "") -> bool:
+    """Write the status, with the lines that operators follow it by."""
+    unit.note(Event.JOB_STATUS_ASKED, job_id=job.job_id, status=move.new)
+    done = unit.tx.move_job(job, move, unit.now, caused_by)
+    unit.note(Event.JOB_STATUS_WRITTEN if done else Event.JOB_STATUS_UNCHANGED, job_id=job.job_id)
+    return done
+
+
+def _reason(text: object, status: JobStatus) -> Reason:
+    """The reason an initiator gave; a plain v1 peer gives none, so the status stands for it."""
+    try:
+        reason = Reason(text)
+        if job_status_for(reason) is status:
+            return reason
+    except ValueError:
+        pass
+    return _PLAIN[status]
+
+
+_PLAIN = {
+    JobStatus.SUCCESS: Reason.DONE,
+    JobStatus.FAILED: Reason.TASK_FAILED,
+    JobStatus.CANCELED: Reason.STOPPED,
+    JobStatus.TIMEOUT: Reason.JOB_TIMEOUT,
+}
+
+
+def _whole(value: object, default: int) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else default
+

@@ -1,0 +1,156 @@
+"""What the use cases need from outside, as protocols: real things in `app.py`, fakes in a simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from fate_flow.audit.events import Event
+from fate_flow.core.fate_v1 import ModuleInfo
+from fate_flow.core.job import Command, JobKey, TaskKey, Worker
+from fate_flow.core.resources import EngineSize
+from fate_flow.core.spec import JobParameters, JobSpec
+from fate_flow.store.contract import Document, Store, TableMeta
+
+
+class Record(Protocol):
+    """The log files that operators read (audit/)."""
+
+    def emit(self, event: Event, /, *, stacklevel: int = 1, **fields: object) -> None: ...
+
+    def http_response(self, job_id: str, endpoint: str, text: str, body: object, *, stacklevel: int = 1) -> None: ...
+
+    def flush(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class InputTable:
+    """A table that a task reads, under the key of its input."""
+
+    key: str
+    table: TableMeta
+
+
+@dataclass(frozen=True)
+class LaunchOrder:
+    """All that a worker needs to know."""
+
+    worker: Worker
+    module: str
+    incarnation: str
+    parties: tuple[tuple[str, str], ...]         # (role, party id) of everyone in the task
+    parameters: Mapping[str, Any]
+    inputs: tuple[InputTable, ...]
+    outputs: tuple[str, ...]                     # aliases of the data outputs, in the order of the component's keys
+    task_cores: int
+    timeout_seconds: int
+    stage: str = "default"
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a finished worker says it made."""
+
+    tables: tuple[tuple[str, TableMeta], ...] = ()        # (data name, table)
+    metrics: tuple[tuple[str, str, tuple[tuple[Any, Any], ...], Mapping[str, Any]], ...] = ()
+    summary: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What is to be seen of a worker from outside."""
+
+    state: str                       # created, running, exited or lost
+    pid: int = 0
+    pid_started: int = 0
+    cause: str = ""                  # exited, stopped, timeout, server_lost or not_started
+    exit_code: int | None = None
+    signal: int | None = None
+    succeeded: bool = False          # the result file says so
+    message: str = ""                # what went wrong, one line
+    made: Made = Made()
+
+
+class Engine(Protocol):
+    """What runs workers. Calls are idempotent and never wait for the worker."""
+
+    def folder_for(self, key: TaskKey, worker_id: str) -> str: ...
+
+    def launch(self, order: LaunchOrder) -> None: ...
+
+    def ring(self, worker: Worker) -> None:
+        """Remind the spawner of a launch it may have missed."""
+
+    def look(self, worker: Worker) -> Sight: ...
+
+    def stop(self, worker: Worker, grace_seconds: float) -> None: ...
+
+
+class Exchange(Protocol):
+    """The message channel between the workers of a task."""
+
+    def open(self, key: TaskKey, incarnation: str, parties: tuple[tuple[str, str], ...], worker_id: str) -> None: ...
+
+    def close(self, key: TaskKey, incarnation: str) -> None: ...
+
+    def purge(self, job_id: str) -> None: ...
+
+
+class Files(Protocol):
+    """The folders of a job."""
+
+    def write_confs(self, key: JobKey, document: Document) -> None: ...
+
+    def remove_job(self, job_id: str) -> None: ...
+
+    def drop_table(self, table: TableMeta) -> None: ...
+
+
+class Transport(Protocol):
+    """Carries what the outbox holds to other parties; answers come back as events, whenever they do."""
+
+    def post(self, commands: tuple[Command, ...]) -> None: ...
+
+    def heartbeat(self, party_id: str, jobs: tuple[tuple[str, int], ...]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The settings that decide something. Times in milliseconds unless the name says otherwise."""
+
+    poll_interval: int = 2_000
+    hold: int = 60_000
+    ready: int = 120_000
+    heartbeat_interval: int = 5_000
+    party_silence: int = 90_000
+    initiator_silence: int = 120_000
+    stop_grace_seconds: float = 10.0
+    drain: int = 60_000
+    launch: int = 60_000
+    retry_wait: int = 2_000
+    queue_passes: int = 16
+    resource_waiting: int = 0
+    scheduler_silence: int = 10_000
+
+
+@dataclass(frozen=True)
+class Context:
+    """What every use case shares."""
+
+    party_id: str
+    url: str                                          # of the own server, for the log
+    store: Store
+    engine: Engine
+    exchange: Exchange
+    files: Files
+    record: Record
+    modules: Mapping[str, ModuleInfo]
+    outputs_of: Callable[[str], tuple[str, ...]]     # the data output keys of a module
+    engine_size: EngineSize
+    defaults: JobParameters
+    rules: Rules
+    routes: frozenset[str]                            # party ids we know the way to
+    clock: Callable[[], int]                          # milliseconds since the epoch
+    fresh_id: Callable[[], str]                       # 32 hex digits
+    specs: dict[str, JobSpec] = field(default_factory=dict)

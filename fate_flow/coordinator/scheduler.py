@@ -1,0 +1,336 @@
+"""The DAG scheduler of one server: takes events, decides, hands commands to the transport.
+
+One process schedules at a time. It is chosen by a row that counts its signs of life: a process that finds the counter
+standing still for long enough deposes the owner, and every transaction of a scheduler begins by counting up its own
+row, so that one that was stopped and wakes finds its writes refused. Events are handled in groups, one transaction a
+group: a commit costs a disk flush, whatever the number of jobs in it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fate_flow.audit.events import Event
+from fate_flow.coordinator.chores import Chores
+from fate_flow.coordinator.initiator import InitiatorSide
+from fate_flow.coordinator.party import PartySide
+from fate_flow.coordinator.ports import Context, Transport
+from fate_flow.coordinator.stopwatch import Stopwatch
+from fate_flow.coordinator.unit import Unit, unit_of_work
+from fate_flow.coordinator.workers import WorkerWatch
+from fate_flow.core.errors import FlowError
+from fate_flow.core.job import Answer, Command, CommandKind, Job, Seat
+from fate_flow.core.queue import Waiting, barriers, turn_of
+from fate_flow.core.status import JobStatus, SeatStatus
+
+log = logging.getLogger(__name__)
+
+_FRESH_AT_ONCE = 64
+_BLOCKED_AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class JobChanged:
+    """Another process of this server has written something about this job."""
+
+    job_id: str
+
+
+@dataclass(frozen=True)
+class OutboxFilled:
+    """Another process of this server has put commands into the outbox."""
+
+
+@dataclass(frozen=True)
+class WorkerChanged:
+    worker_id: str
+
+
+@dataclass(frozen=True)
+class Answered:
+    command: Command
+    answer: Answer
+
+
+@dataclass(frozen=True)
+class HeartbeatAnswered:
+    """`ended`: jobs that are over, or not known, at that party, with the reason."""
+
+    party_id: str
+    ended: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PartySilent:
+    """A party has not answered anything for longer than the initiator allows."""
+
+    party_id: str
+    seconds: float
+
+
+News = JobChanged | OutboxFilled | WorkerChanged | Answered | HeartbeatAnswered | PartySilent
+
+
+class Deposed(FlowError):
+    """Another process schedules now; nothing was written."""
+
+
+class Scheduler:
+    """Decides for the jobs of this initiator, and follows the workers of this party."""
+
+    def __init__(self, context: Context, transport: Transport, owner: str, monotonic: Callable[[], float]) -> None:
+        self.context = context
+        self.owner = owner
+        self._transport = transport
+        self._party = PartySide()
+        self._initiator = InitiatorSide(self._party, owner)
+        self._watch = WorkerWatch()
+        self._stopwatch = Stopwatch(monotonic)
+        self._chores = Chores(self._initiator, self._watch, self._stopwatch)
+        self._is_chosen = False
+        self._in_flight: set[int] = set()
+        self._newest_command = 0
+        self._free: dict[str, int] = {}
+        self._alarms: list[int] = []
+
+    # ------------------------------------------------------------------ who schedules
+
+    def is_chosen(self) -> bool:
+        """Whether this process schedules; tries to take over from one that has stood still."""
+        if self._is_chosen:
+            return True
+        with self.context.store.transaction() as tx:
+            owner, counter = tx.scheduler()
+            still = self._stopwatch.unchanged_seconds("scheduler", (owner, counter))
+            may_take = not owner or still * 1000 >= self.context.rules.scheduler_silence
+            self._is_chosen = may_take and tx.depose(owner, counter, self.owner)
+            if self._is_chosen:
+                taken = tx.take_over(self.owner)
+        if self._is_chosen:
+            self._begin(taken)
+        return self._is_chosen
+
+    def _begin(self, taken: Sequence[str]) -> None:
+        self._in_flight.clear()
+        self._newest_command = 0
+        log.info("this process schedules now (%s), %d jobs were in the middle of a turn", self.owner, len(taken))
+        self.step([OutboxFilled()])
+
+    def resign(self) -> None:
+        """On a clean stop: let the next one take over at once."""
+        if self._is_chosen:
+            with self.context.store.transaction() as tx:
+                _, counter = tx.scheduler()
+                tx.depose(self.owner, counter, "")
+            self._is_chosen = False
+
+    # ------------------------------------------------------------------ events
+
+    def step(self, news: Sequence[News]) -> None:
+        """Take in what has happened and carry out what follows; one transaction, or one each when that fails."""
+        try:
+            self._step(news)
+        except Deposed:
+            self._is_chosen = False
+            log.warning("another process schedules now; this one stands by")
+        except FlowError as error:
+            self._one_by_one(news, error)
+
+    def _one_by_one(self, news: Sequence[News], error: FlowError) -> None:
+        """One failing job must not stop the others."""
+        if len(news) <= 1:
+            log.error("could not handle %s: %s", news, error.message, exc_info=error)
+            return
+        for one in news:
+            self.step([one])
+
+    def _step(self, news: Sequence[News]) -> None:
+        with unit_of_work(self.context) as unit:
+            self._fence(unit)
+            for one in news:
+                self._take(unit, one)
+            self._settle(unit)
+        self._after(unit)
+
+    def _fence(self, unit: Unit) -> None:
+        if not unit.tx.still_schedules(self.owner):
+            raise Deposed
+
+    def _take(self, unit: Unit, one: News) -> None:
+        match one:
+            case JobChanged(job_id):
+                unit.touch(job_id)
+            case WorkerChanged(worker_id):
+                self._watch.look_at(unit, worker_id)
+            case Answered(command, answer):
+                self._take_answer(unit, command, answer)
+            case OutboxFilled():
+                self._pick_up(unit)
+            case HeartbeatAnswered(party_id, ended):
+                self._chores.seats_ended(unit, party_id, ended)
+            case PartySilent(party_id, seconds):
+                self._chores.party_lost(unit, party_id, seconds)
+
+    def _take_answer(self, unit: Unit, command: Command, answer: Answer) -> None:
+        self._in_flight.discard(command.id)
+        if not unit.tx.take_command(command.id):
+            return
+        if command.kind in (CommandKind.REPORT, CommandKind.ASK_STOP):
+            return
+        self._note_free(unit, command, answer)
+        self._initiator.on_answer(unit, command, answer)
+
+    def _note_free(self, unit: Unit, command: Command, answer: Answer) -> None:
+        """What a party said about its free cores, and which commands free some."""
+        party_id = command.to.party_id
+        data = answer.data if isinstance(answer.data, Mapping) else {}
+        free = data.get("free_cores", data.get("remaining_cores"))
+        if isinstance(free, int):
+            self._free[party_id] = free
+        if command.kind is CommandKind.RETURN or (
+            command.kind is CommandKind.STATUS and command.argument != JobStatus.WAITING.value
+        ):
+            unit.freed.add(party_id)
+
+    def _pick_up(self, unit: Unit) -> None:
+        """Commands that another process of this server stored, and those that are left from before a restart."""
+        for command in unit.tx.commands_after(self._newest_command):
+            self._newest_command = max(self._newest_command, command.id)
+            if command.id not in self._in_flight:
+                unit.outgoing.append(command)
+
+    def _settle(self, unit: Unit) -> None:
+        self._advance_dirty(unit)
+        if unit.freed or unit.is_queue_longer:
+            self.run_queue(unit)
+            self._advance_dirty(unit)
+
+    def _advance_dirty(self, unit: Unit) -> None:
+        while unit.dirty:
+            job_id = next(iter(unit.dirty))
+            del unit.dirty[job_id]
+            self._advance(unit, job_id)
+
+    def _advance(self, unit: Unit, job_id: str, has_turn: bool = False) -> None:
+        self._initiator.advance(unit, job_id, has_turn)
+        unit.dirty.pop(job_id, None)     # it was carried as far as it goes
+
+    def _after(self, unit: Unit) -> None:
+        """Persist, then speak."""
+        for at in unit.alarms:
+            heapq.heappush(self._alarms, at)
+        fresh = tuple(one for one in unit.outgoing if one.id not in self._in_flight)
+        self._in_flight.update(one.id for one in fresh)
+        if fresh:
+            self._newest_command = max(self._newest_command, *(one.id for one in fresh))
+            self._transport.post(fresh)
+
+    # ------------------------------------------------------------------ the queue
+
+    def run_queue(self, unit: Unit) -> None:
+        """First in first out among the jobs that can run (core/queue.py)."""
+        heads = unit.tx.queue_heads()
+        closed = barriers(heads, self.context.rules.queue_passes)
+        candidates = self._candidates(unit, heads)
+        if not candidates:
+            return
+        unit.note(Event.ROUND_STARTED, kind="waiting")
+        unit.note(Event.ROUND_SIZE, count=unit.tx.count_waiting(), kind="waiting")
+        for job in candidates:
+            self._give_turn(unit, job, closed)
+        unit.note(Event.ROUND_FINISHED, kind="waiting")
+
+    def _candidates(self, unit: Unit, heads: Iterable[Waiting]) -> list[Waiting]:
+        found = {job.job_id: job for job in unit.tx.unblocked_waiting(_FRESH_AT_ONCE)}
+        for head in heads:
+            party_id = head.blocked_on
+            is_freed = party_id in unit.freed
+            if is_freed or head.retry_at <= unit.now:
+                found[head.job_id] = head
+                free = 1 << 30 if is_freed else self._free.get(party_id, 0)
+                if free > 0:
+                    fitting = unit.tx.blocked_waiting(party_id, free, _BLOCKED_AT_ONCE)
+                    found.update((job.job_id, job) for job in fitting)
+        return sorted(found.values(), key=lambda job: job.order)
+
+    def _give_turn(self, unit: Unit, job: Waiting, closed: Mapping[str, Waiting]) -> None:
+        behind = turn_of(job, closed)
+        if behind is None:
+            unit.note(Event.ROUND_JOB, kind="waiting", job_id=job.job_id)
+            self._advance(unit, job.job_id, has_turn=True)
+            return
+        row = unit.tx.job_here(job.job_id)
+        if row is not None:
+            retry_at = unit.now + self.context.rules.retry_wait
+            unit.tx.postpone(row.key, behind.words, behind.party_id, job.blocked_cores, retry_at)
+
+    # ------------------------------------------------------------------ the net below
+
+    def poll(self) -> None:
+        """Look at everything that is not over: what an event told and was lost is found here."""
+        try:
+            with unit_of_work(self.context) as unit:
+                self._fence(unit)
+                self._chores.run(unit)
+                self._rounds(unit)
+                self._newest_command = 0
+                self._pick_up(unit)
+                self._settle(unit)
+                self.run_queue(unit)
+                self._advance_dirty(unit)
+            self._after(unit)
+        except Deposed:
+            self._is_chosen = False
+        except FlowError as error:
+            log.error("a round failed: %s", error.message, exc_info=error)
+
+    def _rounds(self, unit: Unit) -> None:
+        mine = [job for job in unit.tx.unfinished_jobs() if job.is_initiator]
+        running = [job for job in mine if job.status in (JobStatus.RUNNING, JobStatus.STOPPING)]
+        others = [job for job in mine if job.status is JobStatus.READY]
+        signalled = [job for job in mine if job.status is JobStatus.WAITING]
+        self._round(unit, "running", running)
+        self._round(unit, "ready", others + signalled)
+        for job_id in (*unit.tx.cancelled_waiting(), *unit.tx.jobs_to_forget()):
+            unit.touch(job_id)
+        for job in unit.tx.unfinished_jobs():
+            if not job.is_initiator:
+                unit.touch(job.job_id)
+
+    def _round(self, unit: Unit, kind: str, jobs: Sequence[Job]) -> None:
+        if not jobs:
+            return
+        unit.note(Event.ROUND_STARTED, kind=kind)
+        unit.note(Event.ROUND_SIZE, count=len(jobs), kind=kind)
+        for job in jobs:
+            unit.note(Event.ROUND_JOB, kind=kind, job_id=job.job_id)
+            self._advance(unit, job.job_id)
+        unit.note(Event.ROUND_FINISHED, kind=kind)
+
+    def ring_alarms(self, now: int) -> bool:
+        """Whether something that was put off until now is due."""
+        is_due = False
+        while self._alarms and self._alarms[0] <= now:
+            heapq.heappop(self._alarms)
+            is_due = True
+        return is_due
+
+    def next_alarm(self) -> int | None:
+        """When the next thing that was put off is due, in milliseconds since the epoch."""
+        return self._alarms[0] if self._alarms else None
+
+    def beat(self) -> None:
+        """One heartbeat to every party that runs something for us, whatever the number of jobs."""
+        with self.context.store.transaction() as tx:
+            parties = [one for one in tx.parties_with_seats() if one not in (self.context.party_id, "0")]
+            jobs = {party_id: _started(tx.seats_at(party_id)) for party_id in parties}
+        for party_id in parties:
+            self._transport.heartbeat(party_id, jobs[party_id])
+
+
+
+def _started(seats: Iterable[Seat]) -> tuple[tuple[str, int], ...]:
+    return tuple((seat.job_id, seat.run) for seat in seats if seat.status is SeatStatus.STARTED)

@@ -1,0 +1,87 @@
+"""One unit of work: a transaction, and what is to happen after its commit.
+
+Effects (launching a worker, closing a session, removing files, waking the scheduler) run only once the
+rows that order them are stored. Each is idempotent and can be derived from the rows again, so a crash in between costs
+one poll.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from fate_flow.audit.events import Event
+from fate_flow.coordinator.ports import Context
+from fate_flow.core.fate_v1 import parse
+from fate_flow.core.job import Command
+from fate_flow.core.spec import JobSpec
+from fate_flow.store.contract import Document, Transaction
+
+Effect = Callable[[], None]
+
+_SPECS_KEPT = 2_000
+
+
+@dataclass
+class Unit:
+    """What the use cases of one transaction share."""
+
+    context: Context
+    tx: Transaction
+    now: int
+    effects: list[Effect] = field(default_factory=list)
+    outgoing: list[Command] = field(default_factory=list)     # stored in the outbox by this unit
+    dirty: dict[str, None] = field(default_factory=dict)      # jobs of this initiator to look at, in order
+    freed: set[str] = field(default_factory=set)              # parties where cores may have come free
+    is_queue_longer: bool = False                             # a job has begun to wait
+    alarms: list[int] = field(default_factory=list)           # when something that was put off is due
+
+    def note(self, event: Event, **fields: object) -> None:
+        """One line in the log files that operators read."""
+        self.context.record.emit(event, stacklevel=2, **fields)
+
+    def after_commit(self, effect: Effect) -> None:
+        self.effects.append(effect)
+
+    def touch(self, job_id: str) -> None:
+        """Something about this job has changed: the initiator is to look at it."""
+        self.dirty[job_id] = None
+
+    def send(self, command: Command) -> None:
+        """Put a command into the outbox of another party."""
+        stored_id = self.tx.put_command(command, self.now)
+        self.outgoing.append(
+            Command(
+                command.kind, command.job_id, command.to, command.run, command.task, command.version,
+                command.argument, command.body, stored_id,
+            )
+        )  # fmt: skip
+
+    def spec(self, job_id: str) -> JobSpec | None:
+        """The parsed document of a job; it never changes, so it is parsed once a process."""
+        specs = self.context.specs
+        if job_id not in specs:
+            document = self.tx.document(job_id)
+            if document is None:
+                return None
+            if len(specs) >= _SPECS_KEPT:
+                del specs[next(iter(specs))]
+            specs[job_id] = read_spec(self.context, document)
+        return specs[job_id]
+
+
+def read_spec(context: Context, document: Document) -> JobSpec:
+    """Raises BadDocument with the path of the offending key."""
+    return parse(document.dsl, document.runtime_conf, modules=context.modules, defaults=context.defaults)
+
+
+@contextmanager
+def unit_of_work(context: Context) -> Iterator[Unit]:
+    """Commits at the end of the block, then runs the effects; nothing of both when the block raises."""
+    with context.store.transaction() as tx:
+        unit = Unit(context, tx, context.clock())
+        yield unit
+    context.record.flush()
+    for effect in unit.effects:
+        effect()

@@ -1,0 +1,359 @@
+"""A party's own share of a task: launching its worker, following it, and saying how it ended.
+
+The party is the finaliser of its party tasks. What a worker did is read from its folder (runner, exit and result files),
+never from what somebody claims; the initiator is told by a report, which carries version and incarnation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fate_flow.audit.events import Event
+from fate_flow.coordinator.ports import InputTable, LaunchOrder, Sight
+from fate_flow.coordinator.unit import Unit
+from fate_flow.core.job import Answer, Command, CommandKind, Job, Report, Task, TaskKey, Worker
+from fate_flow.core.reasons import Reason, task_status_for
+from fate_flow.core.spec import JobSpec, Party, TaskSpec
+from fate_flow.core.status import TaskStatus, WorkerStatus
+from fate_flow.store.contract import Metric, Output, Transaction
+
+# ---------------------------------------------------------------------- starting
+
+
+def start_worker(unit: Unit, job: Job, task: Task) -> Answer:
+    """Order a worker for this party task, or pass it over where the job says so."""
+    spec = unit.spec(job.job_id)
+    if spec is None:
+        return Answer(100, f"job {job.job_id} has no document")
+    if task.key.party in spec.tasks[task.key.name].passed_at:
+        unit.tx.move_party_task(task, TaskStatus.PASS, unit.now, Reason.NOT_NEEDED)
+        return Answer(data=report_of(_again(unit, task)))
+    worker_id = unit.context.fresh_id()
+    folder = unit.context.engine.folder_for(task.key, worker_id)
+    worker = Worker(worker_id, task.key, WorkerStatus.CREATED, folder, unit.now)
+    unit.tx.add_worker(worker)
+    unit.tx.set_worker(task.key, worker_id)
+    unit.note(Event.EXECUTOR_ASKED, **_place(task.key))
+    launch_later(unit, worker, task, spec)
+    return Answer(data=report_of(task))
+
+
+def launch_later(unit: Unit, worker: Worker, task: Task, spec: JobSpec) -> None:
+    """After the commit: open the exchange, write the worker's folder, ring the spawner."""
+    order = launch_order(unit.tx, spec, worker, task)
+    if isinstance(order, str):
+        _fail_launch(unit, worker, task, order)
+        return
+    context = unit.context
+    parties = order.parties
+
+    def launch() -> None:
+        context.exchange.open(task.key, task.incarnation, parties, worker.worker_id)
+        context.engine.launch(order)
+
+    unit.after_commit(launch)
+
+
+def launch_order(tx: Transaction, spec: JobSpec, worker: Worker, task: Task) -> LaunchOrder | str:
+    """All that the worker needs, or what is missing for it."""
+    key = task.key
+    task_spec = spec.tasks[key.name]
+    inputs = _inputs(tx, key, task_spec)
+    if isinstance(inputs, str):
+        return inputs
+    parameters = spec.parameters[key.party]
+    return LaunchOrder(
+        worker=worker,
+        module=task_spec.module,
+        incarnation=task.incarnation,
+        parties=tuple((party.role, party.party_id) for party in _running(task_spec)),
+        parameters=task_spec.parameters.get(key.party, {}),
+        inputs=inputs,
+        outputs=tuple(one.alias for one in task_spec.outputs if one.kind == "data"),
+        task_cores=parameters.task_cores,
+        timeout_seconds=task_spec.timeout_seconds or parameters.task_timeout_seconds,
+        stage=task_spec.stage,
+    )
+
+
+def _running(task: TaskSpec) -> tuple[Party, ...]:
+    return tuple(party for party in task.parties if party not in task.passed_at)
+
+
+def _inputs(tx: Transaction, key: TaskKey, task: TaskSpec) -> tuple[InputTable, ...] | str:
+    found = []
+    for one in task.inputs:
+        if one.kind != "data":
+            continue
+        for source in one.sources:
+            outputs = {out.data_name: out for out in tx.outputs(key.job_id, source.producer, key.party)}
+            made = outputs.get(source.alias)
+            table = tx.table(made.namespace, made.name) if made else None
+            if table is None:
+                return f"input {one.kind}.{one.key}: {source.producer}.{source.alias} has no table at {key.party}"
+            found.append(InputTable(one.key, table))
+    return tuple(found)
+
+
+def _fail_launch(unit: Unit, worker: Worker, task: Task, message: str) -> None:
+    unit.tx.move_worker(worker, WorkerStatus.EXITED, unit.now)
+    finish_party_task(unit, task, Reason.LAUNCH_FAILED, message)
+
+
+# ---------------------------------------------------------------------- following
+
+
+class WorkerWatch:
+    """Looks at workers and moves their party tasks accordingly."""
+
+    def look_at(self, unit: Unit, worker_id: str) -> None:
+        """Look at one worker that has news, or that it is time to look at."""
+        worker = unit.tx.worker(worker_id)
+        if worker is not None and worker.status is not WorkerStatus.EXITED:
+            self._follow(unit, worker)
+
+    def look_at_all(self, unit: Unit) -> None:
+        """The safety net: every worker that has not exited."""
+        for worker in unit.tx.unfinished_workers():
+            self._follow(unit, worker)
+
+    def _follow(self, unit: Unit, worker: Worker) -> None:
+        task = unit.tx.task(worker.task)
+        if task is None:
+            return
+        sight = unit.context.engine.look(worker)
+        if sight.state == "created":
+            self._await_launch(unit, worker, task)
+            return
+        if worker.status is WorkerStatus.CREATED and sight.pid:
+            worker, task = self._started(unit, worker, task, sight)
+        if sight.state in ("exited", "lost"):
+            self._ended(unit, worker, task, sight)
+        elif task.party_status is TaskStatus.STOPPING:
+            self._remind(unit, worker)
+
+    def _await_launch(self, unit: Unit, worker: Worker, task: Task) -> None:
+        if task.party_status is TaskStatus.STOPPING:
+            self._remind(unit, worker)
+        if unit.now - worker.create_time <= unit.context.rules.launch:
+            self._launch_again(unit, worker, task)
+            return
+        unit.tx.move_worker(worker, WorkerStatus.EXITED, unit.now)
+        seconds = unit.context.rules.launch // 1000
+        finish_party_task(unit, task, Reason.LAUNCH_FAILED, f"no process came up within {seconds} s")
+
+    def _launch_again(self, unit: Unit, worker: Worker, task: Task) -> None:
+        """The server may have died between the row and the folder; launching is idempotent by worker id."""
+        spec = unit.spec(worker.task.job_id)
+        is_overdue = unit.now - worker.create_time >= unit.context.rules.poll_interval
+        if spec is not None and is_overdue and task.party_status is TaskStatus.WAITING:
+            launch_later(unit, worker, task, spec)
+
+    def _started(self, unit: Unit, worker: Worker, task: Task, sight: Sight) -> tuple[Worker, Task]:
+        unit.tx.move_worker(worker, WorkerStatus.RUNNING, unit.now, sight.pid, sight.pid_started)
+        unit.note(Event.EXECUTOR_STARTED, outcome="success", **_place(task.key))
+        if task.party_status is TaskStatus.WAITING:
+            move_party_task(unit, task, TaskStatus.RUNNING)
+            task = _again(unit, task)
+            tell_initiator(unit, task)
+        return unit.tx.worker(worker.worker_id) or worker, task
+
+    def _ended(self, unit: Unit, worker: Worker, task: Task, sight: Sight) -> None:
+        unit.tx.move_worker(worker, WorkerStatus.EXITED, unit.now)
+        reason, message = how_it_ended(task, sight)
+        if reason is Reason.DONE:
+            _publish(unit, task, sight)
+        if reason is not Reason.DONE:
+            _note_error(unit, task, f"{reason.value}: {message}")
+        finish_party_task(unit, task, reason, message)
+
+    def _remind(self, unit: Unit, worker: Worker) -> None:
+        context = unit.context
+        unit.after_commit(lambda: context.engine.stop(worker, context.rules.stop_grace_seconds))
+
+
+def how_it_ended(task: Task, sight: Sight) -> tuple[Reason, str]:
+    """The reason that follows from what is to be seen. A stop that was ordered beats what came of it."""
+    if task.party_status is TaskStatus.STOPPING:
+        return task.reason or Reason.STOPPED, task.message
+    if sight.state == "lost":
+        return Reason.WORKER_KILLED, "the process and its runner are gone and left no exit status"
+    if sight.cause in _CAUSES:
+        reason, words = _CAUSES[sight.cause]
+        return reason, sight.message or words
+    if sight.succeeded and sight.exit_code == 0:
+        return Reason.DONE, ""
+    if sight.message:
+        return Reason.WORKER_ERROR, sight.message
+    how = f"signal {sight.signal}" if sight.signal else f"exit code {sight.exit_code}"
+    return Reason.WORKER_KILLED, f"the process ended with {how} and left no result"
+
+
+_CAUSES: Mapping[str, tuple[Reason, str]] = {
+    "timeout": (Reason.TASK_TIMEOUT, "ran longer than the task may"),
+    "server_lost": (Reason.SERVER_LOST, "its own server was gone for too long"),
+    "not_started": (Reason.LAUNCH_FAILED, "the program could not be started"),
+    "stopped": (Reason.WORKER_KILLED, "was stopped from outside"),
+}
+
+
+def _publish(unit: Unit, task: Task, sight: Sight) -> None:
+    """Make what the worker wrote known: tables, metrics, summary."""
+    for _, table in sight.made.tables:
+        unit.tx.save_table(table, unit.now)
+    unit.tx.save_outputs(
+        (Output(task.key, name, table.namespace, table.name) for name, table in sight.made.tables), unit.now
+    )
+    unit.tx.save_metrics((Metric(task.key, *metric) for metric in sight.made.metrics), unit.now)
+    if sight.made.summary:
+        unit.tx.save_summary(task.key, sight.made.summary, unit.now)
+
+
+# ---------------------------------------------------------------------- stopping and ending
+
+
+def stop_party_task(unit: Unit, task: Task, reason: Reason, message: str = "") -> None:
+    """A party task that has not ended is to end: at once when no worker was ordered, else when it has gone."""
+    if task.is_over_here or task.party_status is TaskStatus.STOPPING:
+        return
+    worker = unit.tx.worker(task.worker_id) if task.worker_id else None
+    if worker is None or worker.status is WorkerStatus.EXITED:
+        finish_party_task(unit, task, reason, message)
+        return
+    unit.note(Event.TASK_STOP_ASKED, **_version(task.key))
+    move_party_task(unit, task, TaskStatus.STOPPING, reason, message, task_status_for(reason))
+    unit.tx.mark_stopping(worker.worker_id)
+    context = unit.context
+    unit.after_commit(lambda: context.engine.stop(worker, context.rules.stop_grace_seconds))
+    tell_initiator(unit, _again(unit, task))
+
+
+def finish_party_task(unit: Unit, task: Task, reason: Reason, message: str) -> None:
+    """The final word of this party on its share; told to the initiator."""
+    if task.is_over_here:
+        return
+    if task.party_status is TaskStatus.WAITING and task.worker_id and reason is Reason.DONE:
+        # A worker that was over before anybody saw it run did run.
+        move_party_task(unit, task, TaskStatus.RUNNING)
+        task = _again(unit, task)
+    new = task_status_for(reason)
+    if task.party_status is TaskStatus.STOPPING and task.target is not None:
+        new = task.target
+    move_party_task(unit, task, new, reason, message)
+    exchange, key, incarnation = unit.context.exchange, task.key, task.incarnation
+    unit.after_commit(lambda: exchange.close(key, incarnation))
+    tell_initiator(unit, _again(unit, task))
+
+
+def move_party_task(
+    unit: Unit, task: Task, new: TaskStatus, reason: Reason | None = None, message: str = "",
+    target: TaskStatus | None = None,
+) -> bool:  # fmt: skip
+    """Write the party status, with the lines that operators follow it by."""
+    unit.note(Event.TASK_STATUS_ASKED, **_version(task.key))
+    done = unit.tx.move_party_task(task, new, unit.now, reason, message, target)
+    event = Event.TASK_STATUS_WRITTEN if done else Event.TASK_STATUS_UNCHANGED
+    unit.note(event, info={"party_status": new.value}, **_version(task.key))
+    return done
+
+
+def _note_error(unit: Unit, task: Task, report: str) -> None:
+    key = task.key
+    unit.note(
+        Event.TASK_ERROR_REPORT, job_id=key.job_id, role=key.party.role, party_id=key.party.party_id,
+        task_id=key.task_id, report=report,
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------- reports
+
+
+def tell_initiator(unit: Unit, task: Task) -> None:
+    """Report this party's share to whoever decides; the own server is told by looking at the job."""
+    job_id = task.key.job_id
+    if unit.tx.job_here(job_id) is not None:
+        unit.touch(job_id)
+        return
+    own = next((job for job in unit.tx.jobs_here(job_id) if job.party == task.key.party), None)
+    if own is None:
+        return
+    unit.touch(job_id)      # a row that ends when it has drained may end now
+    key = task.key
+    unit.send(
+        Command(
+            CommandKind.REPORT, job_id, own.initiator, own.run, key.name, key.version, task.party_status.value,
+            report_of(task),
+        )
+    )  # fmt: skip
+
+
+def report_of(task: Task) -> dict[str, Any]:
+    """The wire form of a report (party-api-v1, section 4); `reason`, `message` and `incarnation` are ours."""
+    key = task.key
+    return {
+        "job_id": key.job_id,
+        "component_name": key.name,
+        "task_id": key.task_id,
+        "task_version": key.version,
+        "role": key.party.role,
+        "party_id": key.party.party_id,
+        "status": task.status.value,
+        "party_status": task.party_status.value,
+        "incarnation": task.incarnation,
+        "reason": task.reason.value if task.reason else None,
+        "message": task.message,
+        "error_report": task.message,
+        "start_time": task.start_time or None,
+        "end_time": task.end_time or None,
+        "elapsed": task.end_time - task.start_time if task.end_time and task.start_time else None,
+    }
+
+
+def read_report(body: Mapping[str, Any]) -> Report | None:
+    """The report in this body, or None when it is none: what a peer sends is not trusted to be well formed."""
+    try:
+        key = TaskKey(
+            str(body["job_id"]), _component_of(body), int(body["task_version"]),
+            Party(str(body["role"]), str(body["party_id"])),
+        )  # fmt: skip
+        status = TaskStatus(body["party_status"])
+        reason = Reason(body["reason"]) if body.get("reason") else _PLAIN.get(status)
+    except (KeyError, TypeError, ValueError):
+        return None
+    message = str(body.get("message") or body.get("error_report") or "")[:4000]
+    start, end = body.get("start_time"), body.get("end_time")
+    return Report(
+        key, str(body.get("incarnation") or ""), status, reason, message,
+        start if isinstance(start, int) else 0, end if isinstance(end, int) else 0,
+    )  # fmt: skip
+
+
+def _component_of(body: Mapping[str, Any]) -> str:
+    name = body.get("component_name")
+    return str(name) if name else str(body["task_id"]).removeprefix(f"{body['job_id']}_")
+
+
+_PLAIN = {
+    TaskStatus.SUCCESS: Reason.DONE,
+    TaskStatus.PASS: Reason.NOT_NEEDED,
+    TaskStatus.FAILED: Reason.WORKER_ERROR,
+    TaskStatus.CANCELED: Reason.STOPPED,
+    TaskStatus.TIMEOUT: Reason.TASK_TIMEOUT,
+}
+"""What a report of a plain v1 peer, which gives no reason, stands for."""
+
+
+def _version(key: TaskKey) -> dict[str, object]:
+    return {"job_id": key.job_id, "task_id": key.task_id, "task_version": key.version}
+
+
+def _place(key: TaskKey) -> dict[str, object]:
+    return {**_version(key), "role": key.party.role, "party_id": key.party.party_id}
+
+
+def _again(unit: Unit, task: Task) -> Task:
+    found = unit.tx.task(task.key)
+    assert found is not None, "a task row never goes while its job runs"
+    return found
+

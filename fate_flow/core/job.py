@@ -1,0 +1,258 @@
+"""What the coordinator knows: jobs, seats, tasks, workers and commands, as values.
+
+Frozen, so that what was read cannot drift from what is stored: a change is a move or a write in `store/`.
+All times are milliseconds since the epoch and are only ever shown or ordered by within one party; no rule
+compares them with another party's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from fate_flow.core.reasons import Reason
+from fate_flow.core.spec import Party
+from fate_flow.core.status import (
+    JOB_END,
+    TASK_END,
+    JobStatus,
+    SeatStatus,
+    TaskStatus,
+    WorkerStatus,
+)
+
+
+@dataclass(frozen=True, order=True)
+class JobKey:
+    """One row of t_job: a job at one of its parties."""
+
+    job_id: str
+    party: Party
+
+    def __str__(self) -> str:
+        return f"job {self.job_id} on {self.party}"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a reservation belongs to, and the token that whoever returns it must hold."""
+
+    cores: int = 0
+    memory: int = 0
+    token: str = ""          # empty: nothing is held
+    turn: int = 0            # of the job, when it was last asked for
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job at one party. At the initiator's own seat (`is_initiator`) it is the job itself."""
+
+    key: JobKey
+    initiator: Party
+    is_initiator: bool
+    status: JobStatus
+    run: int = 0
+    parties: tuple[Party, ...] = ()
+    target: JobStatus | None = None      # where `stopping` leads
+    reason: Reason | None = None
+    message: str = ""
+    caused_by: str = ""                  # the party that gave the reason
+    cancel_requested: bool = False       # a wish: f_cancel_signal
+    ready_owner: str = ""                # whose schedule this is at the moment: f_ready_signal, f_ready_owner
+    progress: int = 0
+    claim: Claim = Claim()
+    asked: Claim = Claim()               # cores and memory this seat needs
+    wait_reason: str = ""                # why it waits, for people
+    blocked_on: str = ""                 # the party id whose cores it lacks
+    retry_at: int = 0
+    passes: int = 0                      # later jobs that took what it lacks
+    conflicts: int = 0                   # turns that were rolled back since it last started
+    turn: int = 0                        # counts the turns; fences returns that arrive late
+    timeout_seconds: int = 0
+    create_time: int = 0
+    start_time: int = 0
+    end_time: int = 0
+    stop_by: int = 0                     # the drain ends here at the latest
+    unconfirmed: tuple[str, ...] = ()    # parties that never confirmed the end
+    legacy: bool = False                 # the initiator speaks plain v1 only
+
+    @property
+    def job_id(self) -> str:
+        return self.key.job_id
+
+    @property
+    def party(self) -> Party:
+        return self.key.party
+
+    @property
+    def holds(self) -> bool:
+        return bool(self.claim.token)
+
+    @property
+    def is_final(self) -> bool:
+        return self.status in JOB_END
+
+
+@dataclass(frozen=True)
+class Seat:
+    """What the initiator knows of one party of the present run."""
+
+    job_id: str
+    party: Party
+    status: SeatStatus
+    run: int = 0
+    message: str = ""
+    free_cores: int = -1                 # what a refusal said is free; -1: unknown
+    asked_cores: int = 0
+    token: str = ""                      # the claim's, as the party answered it
+
+
+@dataclass(frozen=True, order=True)
+class TaskKey:
+    """One version of a task at one party."""
+
+    job_id: str
+    name: str
+    version: int
+    party: Party
+
+    @property
+    def task_id(self) -> str:
+        return f"{self.job_id}_{self.name}"
+
+    def __str__(self) -> str:
+        return f"task {self.task_id} {self.version} on {self.party}"
+
+
+@dataclass(frozen=True)
+class Task:
+    key: TaskKey
+    status: TaskStatus                   # federated
+    party_status: TaskStatus             # what this party saw of its own share
+    runs_here: bool                      # false: a row the initiator holds for another party
+    incarnation: str = ""                # the same at all parties, new with each version
+    module: str = ""
+    auto_retries: int = 0                # left
+    retry_at: int = 0                    # not before
+    reason: Reason | None = None
+    message: str = ""
+    target: TaskStatus | None = None     # where `stopping` leads
+    worker_id: str = ""
+    create_time: int = 0
+    start_time: int = 0
+    end_time: int = 0
+
+    @property
+    def is_over_here(self) -> bool:
+        return self.party_status in TASK_END
+
+    @property
+    def is_final(self) -> bool:
+        return self.status in TASK_END
+
+
+@dataclass(frozen=True)
+class Worker:
+    """One process of a party task."""
+
+    worker_id: str
+    task: TaskKey
+    status: WorkerStatus
+    folder: str
+    create_time: int = 0
+    pid: int = 0
+    pid_started: int = 0
+    is_stopping: bool = False
+    start_time: int = 0
+    end_time: int = 0
+
+
+class CommandKind(Enum):
+    """What one server asks of another; the value is the last part of the v1 path (party-api-v1)."""
+
+    CREATE = "create"
+    STATUS = "status"
+    CHECK = "dependence/check"
+    APPLY = "resource/apply"
+    RETURN = "resource/return"
+    START = "start"
+    UPDATE = "update"
+    STOP = "stop"
+    CLEAN = "clean"
+    TASK_CREATE = "task create"
+    TASK_START = "task start"
+    TASK_STATUS = "task status"
+    TASK_STOP = "task stop"
+    TASK_COLLECT = "task collect"
+    REPORT = "report"               # to the initiator: a party task has moved
+    ASK_STOP = "ask stop"           # to the initiator: end the job
+
+
+@dataclass(frozen=True)
+class Command:
+    """One message of the outbox, or one that has just been read from the wire."""
+
+    kind: CommandKind
+    job_id: str
+    to: Party
+    run: int = 0
+    task: str = ""                                       # the component, for task commands
+    version: int = 0
+    argument: str = ""                                   # the status of status/<s> and stop/<s>
+    body: Mapping[str, Any] = field(default_factory=dict)
+    id: int = 0                                          # of the outbox row; 0: not stored
+    attempts: int = 0
+
+    @property
+    def task_key(self) -> TaskKey:
+        return TaskKey(self.job_id, self.task, self.version, self.to)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back for a command: the v1 envelope, or 104 when nothing did."""
+
+    retcode: int = 0
+    retmsg: str = "success"
+    data: Any = None
+
+    @property
+    def is_ok(self) -> bool:
+        return self.retcode == 0
+
+    @property
+    def is_silence(self) -> bool:
+        """No answer at all: the command may or may not have been carried out."""
+        return self.retcode == UNREACHABLE
+
+
+UNREACHABLE = 104
+NOT_EFFECTIVE = 10
+NOT_READY = 106
+
+
+@dataclass(frozen=True)
+class EngineState:
+    """One row of t_engine_registry."""
+
+    name: str
+    cores: int
+    memory: int
+    remaining_cores: int
+    remaining_memory: int
+    nodes: int = 1
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a party says of its own share of a task."""
+
+    task: TaskKey
+    incarnation: str
+    status: TaskStatus
+    reason: Reason | None = None
+    message: str = ""
+    start_time: int = 0
+    end_time: int = 0

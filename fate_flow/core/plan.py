@@ -1,0 +1,576 @@
+"""What the initiator does next about one job: a view in, a plan out.
+
+The plan is made from the state alone, so asking twice gives the same answer twice, and whatever was lost is asked for
+again. A plan is a tuple of actions; the shell carries them out in one transaction and sends the commands after its
+commit. Rolling back a reservation is one more plan, not an exception.
+
+The way of a job: `ready` while parties accept; `waiting` in the queue; when its turn comes (`BeginTurn`, the ready
+signal) every seat is checked and asked to reserve; refused anywhere, the others give back and the turn ends with a
+reason to wait; held everywhere, every seat is started; started everywhere, the job is running. A job that is to end
+early goes through `stopping`: every seat is told, drains, and only then the job ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fate_flow.core.dag import may_start
+from fate_flow.core.job import Command, CommandKind, Job, Seat, Task
+from fate_flow.core.outcome import federated_task_status
+from fate_flow.core.reasons import RULES, Reason, job_status_for, task_status_for
+from fate_flow.core.spec import JobSpec, Party
+from fate_flow.core.status import (
+    TASK_BROKEN,
+    TASK_END,
+    JobStatus,
+    SeatStatus,
+    TaskStatus,
+)
+
+
+@dataclass(frozen=True)
+class JobView:
+    """All the initiator knows of one job at one moment."""
+
+    job: Job
+    spec: JobSpec
+    seats: tuple[Seat, ...]
+    tasks: tuple[Task, ...]          # the newest version of each, at every party
+    now: int                         # milliseconds, handed in, never asked for
+    fresh_id: str                    # a random id that a new incarnation may take
+    has_turn: bool = False           # the queue lets it ask for cores
+    drain_milliseconds: int = 60_000
+    retry_milliseconds: int = 2_000
+
+
+@dataclass(frozen=True)
+class MoveJob:
+    """The job, and with it the initiator's own row, takes a new status."""
+
+    new: JobStatus
+    reason: Reason | None = None
+    message: str = ""
+    target: JobStatus | None = None
+    stop_by: int = 0
+    unconfirmed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class MoveSeat:
+    seat: Seat
+    new: SeatStatus
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class MoveTask:
+    """The federated status of a task, in the rows of all its parties."""
+
+    name: str
+    version: int
+    old: TaskStatus
+    new: TaskStatus
+    reason: Reason | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class NewVersion:
+    """The task begins again everywhere under a new version and incarnation."""
+
+    name: str
+    version: int
+    incarnation: str
+    auto_retries: int
+    retry_at: int
+
+
+@dataclass(frozen=True)
+class Send:
+    command: Command
+
+
+@dataclass(frozen=True)
+class BeginTurn:
+    """Set the ready signal, count up the turn and forget what the last one was refused."""
+
+
+@dataclass(frozen=True)
+class EndTurn:
+    """Reset the ready signal; the job goes on waiting for what `wait_reason` says, or runs when it is empty."""
+
+    wait_reason: str = ""
+    blocked_on: str = ""
+    blocked_cores: int = 0
+    retry_at: int = 0
+    was_conflict: bool = False       # another party had already reserved
+
+
+@dataclass(frozen=True)
+class Progress:
+    percent: int
+
+
+@dataclass(frozen=True)
+class Forget:
+    """Nothing of a refused submit stays: rows and files go."""
+
+
+Action = MoveJob | MoveSeat | MoveTask | NewVersion | Send | BeginTurn | EndTurn | Progress | Forget
+Plan = tuple[Action, ...]
+
+
+def plan_job(view: JobView) -> Plan:
+    """What the initiator does next. Asking twice gives the same answer twice."""
+    return tuple(_PLANNERS[view.job.status](view))
+
+
+# ------------------------------------------------------------------ ready: parties are being asked
+
+
+def _plan_ready(view: JobView) -> Iterator[Action]:
+    refused = [seat for seat in view.seats if seat.status is SeatStatus.REFUSED]
+    if refused:
+        message = "; ".join(f"{seat.party}: {seat.message}" for seat in refused)
+        yield from _end(view, Reason.PARTY_REFUSED, message)
+    elif view.job.reason is not None:
+        yield from _end(view, view.job.reason, view.job.message)
+    elif all(seat.status is SeatStatus.JOINED for seat in view.seats):
+        yield MoveJob(JobStatus.WAITING)
+        for seat in _others(view):
+            yield _send(view, seat, CommandKind.STATUS, argument=JobStatus.WAITING.value)
+
+
+# ------------------------------------------------------------------ waiting: the queue and the turn
+
+
+def _plan_waiting(view: JobView) -> Iterator[Action]:
+    if view.job.reason is not None:
+        yield from _stop(view, view.job.reason, view.job.message)
+    elif view.job.ready_owner:
+        yield from _plan_turn(view)
+    elif view.has_turn:
+        yield BeginTurn()
+        yield from _ask(view, _first_asked(view), view.job.turn + 1)
+
+
+def _first_asked(view: JobView) -> tuple[Seat, ...]:
+    """All parties side by side; after a conflict one by one in ascending order, so that two initiators that want the
+    same parties meet at the first and not crosswise."""
+    if view.job.conflicts == 0:
+        return view.seats
+    return (min(view.seats, key=_ascending),)
+
+
+def _ascending(seat: Seat) -> tuple[int, str]:
+    return (int(seat.party.party_id), seat.party.role)
+
+
+def _ask(view: JobView, seats: tuple[Seat, ...], turn: int) -> Iterator[Action]:
+    for seat in seats:
+        yield MoveSeat(seat, SeatStatus.CHECKING)
+        yield _send(view, seat, CommandKind.CHECK, body={"turn": turn})
+
+
+_ON_ITS_WAY = frozenset({SeatStatus.CHECKING, SeatStatus.APPLYING})
+
+
+def _plan_turn(view: JobView) -> Iterator[Action]:
+    refused = [seat for seat in view.seats if seat.status is SeatStatus.JOINED and seat.message]
+    is_answered = not any(seat.status in _ON_ITS_WAY for seat in view.seats)
+    joined = _in(view, SeatStatus.JOINED)
+    if refused:
+        yield from _give_back(view)
+        if is_answered:
+            yield _wait_for(view, refused)
+    elif is_answered and joined:
+        yield from _ask(view, (min(joined, key=_ascending),), view.job.turn)
+    elif is_answered:
+        yield from _start_seats(view)
+
+
+def _give_back(view: JobView) -> Iterator[Action]:
+    """What others reserved goes back at once, also while a slow party has not answered yet.
+
+    The turn rides along: a return that arrives late, after the next turn reserved again, returns nothing."""
+    for seat in _in(view, SeatStatus.HELD):
+        yield MoveSeat(seat, SeatStatus.JOINED)
+        yield _send(view, seat, CommandKind.RETURN, body={"turn": view.job.turn})
+
+
+def _wait_for(view: JobView, refused: list[Seat]) -> EndTurn:
+    first = min(refused, key=_ascending)
+    return EndTurn(
+        wait_reason="; ".join(f"{seat.party} {seat.message}" for seat in refused),
+        blocked_on=first.party.party_id,
+        blocked_cores=first.asked_cores,
+        retry_at=view.now + view.retry_milliseconds,
+        was_conflict=len(refused) < len(view.seats),
+    )
+
+
+def _start_seats(view: JobView) -> Iterator[Action]:
+    """The own seat is started last: its row is the job, and a job is running when every party accepted `start`."""
+    remote_held = [seat for seat in _others(view) if seat.status is SeatStatus.HELD]
+    for seat in remote_held:
+        yield MoveSeat(seat, SeatStatus.STARTING)
+        yield _send(view, seat, CommandKind.START)
+    if remote_held or not all(seat.status is SeatStatus.STARTED for seat in _others(view)):
+        return
+    own = _own(view)
+    if own.status is SeatStatus.HELD:
+        yield MoveSeat(own, SeatStatus.STARTING)
+        yield _send(view, own, CommandKind.START)
+
+
+# ------------------------------------------------------------------ running: tasks
+
+
+def _plan_running(view: JobView) -> Iterator[Action]:
+    job = view.job
+    if job.reason is not None:
+        yield from _stop(view, job.reason, job.message)
+        return
+    if job.ready_owner:
+        yield EndTurn()
+    moved = tuple(_judge_tasks(view))
+    yield from moved
+    if moved:
+        return          # one step at a time: the next view shows what follows
+    hopeless = [task for task in _leads(view) if task.status in TASK_BROKEN]
+    if hopeless:
+        yield from _break(view, hopeless[0])
+        return
+    yield from _progress(view)
+    statuses = {task.key.name: task.status for task in _leads(view)}
+    if all(status in TASK_END for status in statuses.values()):
+        yield from _end(view, Reason.DONE, "")
+        return
+    yield from _start_tasks(view, statuses)
+
+
+def _leads(view: JobView) -> tuple[Task, ...]:
+    """One row a task, to read its federated status from: it is the same in all of them."""
+    return tuple({task.key.name: task for task in reversed(view.tasks)}.values())
+
+
+def _judge_tasks(view: JobView) -> Iterator[Action]:
+    for name, rows in _by_name(view).items():
+        lead = rows[0]
+        if lead.is_final:
+            continue
+        outcome = federated_task_status([row.party_status for row in rows])
+        if lead.status is TaskStatus.STOPPING:
+            yield from _drain_task(view, name, rows)
+        elif outcome in TASK_BROKEN:
+            yield from _break_task(view, name, rows)
+        elif outcome in TASK_END:
+            yield from _settle(view, name, rows, outcome, Reason.DONE, "")
+
+
+def _break_task(view: JobView, name: str, rows: tuple[Task, ...]) -> Iterator[Action]:
+    """One party's share broke: the others are stopped, since a task is a gang."""
+    first = _first_broken(rows)
+    yield MoveTask(name, first.key.version, rows[0].status, TaskStatus.STOPPING, first.reason, first.message)
+    for row in rows:
+        if not row.is_over_here:
+            yield Send(_task_command(view, row, CommandKind.TASK_STOP, argument=TaskStatus.CANCELED.value))
+
+
+def _drain_task(view: JobView, name: str, rows: tuple[Task, ...]) -> Iterator[Action]:
+    if not all(row.is_over_here for row in rows):
+        return
+    lead = rows[0]
+    first = _first_broken(rows)
+    reason = first.reason or Reason.WORKER_ERROR
+    if RULES[reason].is_retryable and lead.auto_retries > 0:
+        delay = int(view.spec.common.auto_retry_delay_seconds * 1000)
+        yield from _settle(view, name, rows, task_status_for(reason), reason, first.message)
+        yield from _again(view, rows, view.now + delay)
+    else:
+        yield from _settle(view, name, rows, task_status_for(reason), reason, first.message)
+
+
+def _again(view: JobView, rows: tuple[Task, ...], retry_at: int) -> Iterator[Action]:
+    lead = rows[0]
+    version, left = lead.key.version + 1, lead.auto_retries - 1
+    yield NewVersion(lead.key.name, version, view.fresh_id, left, retry_at)
+    body = {"incarnation": view.fresh_id, "auto_retries": left}
+    for row in rows:
+        if row.key.party != view.job.party:
+            key = row.key
+            yield Send(
+                Command(CommandKind.TASK_CREATE, key.job_id, key.party, view.job.run, key.name, version, body=body)
+            )
+
+
+def _first_broken(rows: tuple[Task, ...]) -> Task:
+    """The row that says why: the earliest that broke by itself, not the ones that were stopped because of it."""
+    broken = [row for row in rows if row.party_status in TASK_BROKEN]
+    own_fault = [row for row in broken if row.reason is not Reason.STOPPED]
+    return min(own_fault or broken, key=lambda row: (row.end_time or 0, row.key.party))
+
+
+def _settle(
+    view: JobView, name: str, rows: tuple[Task, ...], outcome: TaskStatus, reason: Reason, message: str
+) -> Iterator[Action]:
+    yield MoveTask(name, rows[0].key.version, rows[0].status, outcome, reason, message)
+    for row in rows:
+        if row.key.party != view.job.party:
+            yield Send(_task_command(view, row, CommandKind.TASK_STATUS, argument=outcome.value))
+
+
+def _break(view: JobView, task: Task) -> Iterator[Action]:
+    reason = Reason.JOB_TIMEOUT if task.status is TaskStatus.TIMEOUT else Reason.TASK_FAILED
+    if task.reason is Reason.STOPPED_BY_USER:
+        reason = Reason.STOPPED_BY_USER
+    yield from _stop(view, reason, f"{task.key.name} ended as {task.status.value}: {task.message}")
+
+
+def _progress(view: JobView) -> Iterator[Action]:
+    leads = _leads(view)
+    percent = 100 * sum(task.is_final for task in leads) // len(leads)
+    if percent > view.job.progress:
+        yield Progress(percent)
+        for seat in _others(view):
+            yield _send(view, seat, CommandKind.UPDATE, body={"progress": percent})
+
+
+def _start_tasks(view: JobView, statuses: Mapping[str, TaskStatus]) -> Iterator[Action]:
+    """As many as the reservation has room for: `task_parallelism` tasks at a time."""
+    room = view.spec.common.task_parallelism - sum(
+        status in (TaskStatus.RUNNING, TaskStatus.STOPPING) for status in statuses.values()
+    )
+    by_name = _by_name(view)
+    for name in may_start(view.spec, statuses):
+        rows = by_name[name]
+        if room <= 0:
+            return
+        if rows[0].retry_at > view.now:
+            continue
+        room -= 1
+        yield MoveTask(name, rows[0].key.version, TaskStatus.WAITING, TaskStatus.RUNNING)
+        for row in rows:
+            yield Send(_task_command(view, row, CommandKind.TASK_START))
+
+
+# ------------------------------------------------------------------ stopping and the end
+
+
+def _stop(view: JobView, reason: Reason, message: str) -> Iterator[Action]:
+    """Every seat that may hold or run something is told; the job ends when they have drained."""
+    if all(seat.status in (SeatStatus.JOINED, SeatStatus.REFUSED) for seat in view.seats):
+        yield from _end(view, reason, message)
+        return
+    target = job_status_for(reason)
+    yield MoveJob(
+        JobStatus.STOPPING, reason, message, target=target, stop_by=view.now + view.drain_milliseconds
+    )
+    for seat in view.seats:
+        if seat.status in (SeatStatus.STOPPING, SeatStatus.DRAINING, SeatStatus.REFUSED):
+            continue
+        yield MoveSeat(seat, SeatStatus.STOPPING)
+        yield _send(view, seat, CommandKind.STOP, argument=target.value, body={"reason": reason.value})
+
+
+def _plan_stopping(view: JobView) -> Iterator[Action]:
+    job = view.job
+    if job.stop_by <= view.now:
+        late = [seat for seat in view.seats if not _has_drained(view, seat)]
+        for seat in late:
+            if seat.status is not SeatStatus.UNCONFIRMED:
+                yield MoveSeat(seat, SeatStatus.UNCONFIRMED, "never confirmed that it stopped")
+        unconfirmed = tuple(sorted(str(seat.party) for seat in late))
+        yield from _finish(view, unconfirmed)
+    elif all(_has_drained(view, seat) for seat in view.seats):
+        yield from _finish(view, ())
+
+
+def _has_drained(view: JobView, seat: Seat) -> bool:
+    if seat.status is SeatStatus.REFUSED:
+        return True
+    busy = (TaskStatus.RUNNING, TaskStatus.STOPPING)
+    return seat.status is SeatStatus.DRAINING and not any(
+        task.party_status in busy for task in view.tasks if task.key.party == seat.party
+    )
+
+
+def _finish(view: JobView, unconfirmed: tuple[str, ...]) -> Iterator[Action]:
+    job = view.job
+    assert job.reason is not None and job.target is not None, "stopping always says why and whereto"
+    for name, rows in _by_name(view).items():
+        lead = rows[0]
+        if not lead.is_final:
+            outcome, reason = _last_word(rows, job)
+            yield MoveTask(name, lead.key.version, lead.status, outcome, reason, lead.message or job.message)
+    yield from _end(view, job.reason, job.message, unconfirmed)
+
+
+def _last_word(rows: tuple[Task, ...], job: Job) -> tuple[TaskStatus, Reason]:
+    """How a task ends that the end of its job cut off."""
+    statuses = [row.party_status for row in rows]
+    if all(status in TASK_END for status in statuses):
+        outcome = federated_task_status(statuses)
+        if outcome in TASK_BROKEN:
+            reason = _first_broken(rows).reason or Reason.STOPPED
+            return task_status_for(reason), reason
+        return outcome, Reason.DONE
+    if job.reason is Reason.STOPPED_BY_USER:
+        return TaskStatus.CANCELED, Reason.STOPPED_BY_USER
+    return TaskStatus.CANCELED, Reason.STOPPED
+
+
+def _end(view: JobView, reason: Reason, message: str, unconfirmed: tuple[str, ...] = ()) -> Iterator[Action]:
+    """The job is over; every other party is told, those that never answered too, should they come back."""
+    final = job_status_for(reason)
+    if view.job.ready_owner:
+        yield EndTurn()
+    body: dict[str, Any] = {"reason": reason.value, "message": message}
+    if view.job.status is JobStatus.READY:
+        body["tag"] = "submit_failed"
+    yield MoveJob(final, reason, message, unconfirmed=unconfirmed)
+    for seat in view.seats:
+        if seat.status is SeatStatus.REFUSED:
+            continue
+        if seat.party == view.job.party:
+            yield MoveSeat(seat, SeatStatus.LEFT)
+            continue
+        if str(seat.party) not in unconfirmed:
+            yield MoveSeat(seat, SeatStatus.LEAVING)
+        yield _send(view, seat, CommandKind.STATUS, argument=final.value, body=body)
+
+
+_GONE = frozenset({SeatStatus.LEFT, SeatStatus.REFUSED, SeatStatus.UNCONFIRMED})
+
+
+def _plan_ended(view: JobView) -> Iterator[Action]:
+    """A submit that was refused leaves nothing behind."""
+    never_accepted = view.job.reason is Reason.PARTY_REFUSED and view.job.start_time == 0
+    if never_accepted and all(seat.status in _GONE for seat in view.seats):
+        yield Forget()
+
+
+_PLANNERS = {
+    JobStatus.READY: _plan_ready,
+    JobStatus.WAITING: _plan_waiting,
+    JobStatus.RUNNING: _plan_running,
+    JobStatus.STOPPING: _plan_stopping,
+    JobStatus.SUCCESS: _plan_ended,
+    JobStatus.FAILED: _plan_ended,
+    JobStatus.CANCELED: _plan_ended,
+    JobStatus.TIMEOUT: _plan_ended,
+}
+
+
+# ------------------------------------------------------------------ small words
+
+
+def _own(view: JobView) -> Seat:
+    return next(seat for seat in view.seats if seat.party == view.job.party)
+
+
+def _others(view: JobView) -> tuple[Seat, ...]:
+    return tuple(seat for seat in view.seats if seat.party != view.job.party)
+
+
+def _in(view: JobView, status: SeatStatus) -> list[Seat]:
+    return [seat for seat in view.seats if seat.status is status]
+
+
+def _by_name(view: JobView) -> dict[str, tuple[Task, ...]]:
+    found: dict[str, list[Task]] = {name: [] for name in view.spec.tasks}
+    for task in view.tasks:
+        found[task.key.name].append(task)
+    return {name: tuple(rows) for name, rows in found.items() if rows}
+
+
+def _send(
+    view: JobView, seat: Seat, kind: CommandKind, argument: str = "", body: Mapping[str, Any] | None = None
+) -> Send:
+    return Send(Command(kind, view.job.job_id, seat.party, view.job.run, argument=argument, body=body or {}))
+
+
+def _task_command(view: JobView, row: Task, kind: CommandKind, argument: str = "") -> Command:
+    body = {"incarnation": row.incarnation}
+    key = row.key
+    return Command(kind, key.job_id, key.party, view.job.run, key.name, key.version, argument, body)
+
+
+# ------------------------------------------------------------------ answers
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an answer means: actions, task news that came with it, and whether the job has to end for it."""
+
+    actions: Plan = ()
+    reports: tuple[Mapping[str, Any], ...] = ()
+    stop: Reason | None = None
+    message: str = ""
+
+
+def judge_answer(seat: Seat, command: Command, retcode: int, message: str, data: Any) -> Verdict:
+    """What the answer to a job command means for the seat it went to.
+
+    An answer that no longer fits the seat (late, repeated, of an earlier run) means nothing."""
+    judge = _JUDGES.get((command.kind, seat.status))
+    if judge is None or command.run != seat.run:
+        return Verdict()
+    return judge(seat, command, retcode, message, data if isinstance(data, Mapping) else {})
+
+
+def _judge_create(seat: Seat, _: Command, retcode: int, message: str, __: Mapping[str, Any]) -> Verdict:
+    new = SeatStatus.JOINED if retcode == 0 else SeatStatus.REFUSED
+    return Verdict((MoveSeat(seat, new, "" if retcode == 0 else message),))
+
+
+def _judge_check(seat: Seat, command: Command, retcode: int, message: str, _: Mapping[str, Any]) -> Verdict:
+    if retcode == 0:
+        apply = Command(CommandKind.APPLY, command.job_id, seat.party, command.run, body=command.body)
+        return Verdict((MoveSeat(seat, SeatStatus.APPLYING), Send(apply)))
+    if retcode in (106, 104):
+        return Verdict((MoveSeat(seat, SeatStatus.JOINED, _waits(retcode, message)),))
+    return Verdict(stop=Reason.DEPENDENCE_FAILED, message=f"{seat.party}: {message}")
+
+
+def _waits(retcode: int, message: str) -> str:
+    return f"does not answer: {message}" if retcode == 104 else f"is not ready: {message}"
+
+
+def _judge_apply(seat: Seat, command: Command, retcode: int, message: str, data: Mapping[str, Any]) -> Verdict:
+    if retcode == 0:
+        return Verdict((MoveSeat(seat, SeatStatus.HELD),))
+    refused = MoveSeat(seat, SeatStatus.JOINED, str(data.get("why") or message))
+    if retcode == 104:
+        # Nobody knows whether it reserved; what it may hold is to go back before it is asked again.
+        give_back = Command(CommandKind.RETURN, command.job_id, seat.party, command.run, body=command.body)
+        return Verdict((MoveSeat(seat, SeatStatus.JOINED, _waits(retcode, message)), Send(give_back)))
+    return Verdict((refused,))
+
+
+def _judge_start(seat: Seat, _: Command, retcode: int, message: str, __: Mapping[str, Any]) -> Verdict:
+    if retcode == 0:
+        return Verdict((MoveSeat(seat, SeatStatus.STARTED),))
+    return Verdict(stop=Reason.PARTY_REFUSED, message=f"{seat.party} did not start: {message}")
+
+
+def _judge_stop(seat: Seat, _: Command, __: int, ___: str, data: Mapping[str, Any]) -> Verdict:
+    reports = data.get("tasks", ())
+    return Verdict((MoveSeat(seat, SeatStatus.DRAINING),), tuple(reports) if isinstance(reports, list) else ())
+
+
+def _judge_end(seat: Seat, _: Command, __: int, ___: str, ____: Mapping[str, Any]) -> Verdict:
+    return Verdict((MoveSeat(seat, SeatStatus.LEFT),))
+
+
+_JUDGES = {
+    (CommandKind.CREATE, SeatStatus.JOINING): _judge_create,
+    (CommandKind.CHECK, SeatStatus.CHECKING): _judge_check,
+    (CommandKind.APPLY, SeatStatus.APPLYING): _judge_apply,
+    (CommandKind.START, SeatStatus.STARTING): _judge_start,
+    (CommandKind.STOP, SeatStatus.STOPPING): _judge_stop,
+    (CommandKind.STATUS, SeatStatus.LEAVING): _judge_end,
+    (CommandKind.STATUS, SeatStatus.UNCONFIRMED): _judge_end,
+}

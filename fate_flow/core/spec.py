@@ -1,0 +1,119 @@
+"""A submitted configuration, parsed once: what a job is meant to be, whatever document it came in.
+
+Adapters (`core/fate_v1.py`) make a `JobSpec` from a document and refuse what they cannot express. Everything
+behind them knows only these types. The FATE 2.x DAG fits without loss: a task names its parties, its inputs by key with
+one or several sources, its outputs by kind and alias, a stage, and parameters that were merged per party.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, order=True)
+class Party:
+    """A seat in a job: a role and the id of the organisation that sits there."""
+
+    role: str
+    party_id: str
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.party_id}"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where one table or model of an input comes from: an output of an earlier task."""
+
+    producer: str
+    alias: str
+
+
+@dataclass(frozen=True)
+class Input:
+    """One named input of a task. `kind` is data, model, isometric_model or cache; `key` names it inside its kind
+    (`data`, `train_data`, ...; equal to the kind for models and caches)."""
+
+    kind: str
+    key: str
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True)
+class Output:
+    kind: str
+    alias: str
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """One component of the DAG over all its parties."""
+
+    name: str
+    module: str
+    parties: tuple[Party, ...]
+    inputs: tuple[Input, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    parameters: Mapping[Party, Mapping[str, Any]] = field(default_factory=dict)
+    passed_at: frozenset[Party] = frozenset()   # parties where `need_run` is false
+    stage: str = "default"
+    timeout_seconds: int = 0                    # 0: the job's own limit is the only one
+    party_timeouts: Mapping[Party, int] = field(default_factory=dict)   # where a party has another limit
+
+    @property
+    def upstream(self) -> frozenset[str]:
+        return frozenset(source.producer for one in self.inputs for source in one.sources)
+
+    def timeout_at(self, party: Party) -> int:
+        """The seconds its worker may run at this party; 0: as long as the job may."""
+        return self.party_timeouts.get(party, self.timeout_seconds)
+
+
+@dataclass(frozen=True)
+class JobParameters:
+    """The effective job parameters of one party."""
+
+    task_cores: int = 4
+    task_parallelism: int = 1
+    task_memory: int = 0                 # MB a task
+    timeout_seconds: int = 259200        # of the whole job, from creation
+    task_timeout_seconds: int = 0        # of each task; 0: none
+    auto_retries: int = 0
+    auto_retry_delay_seconds: float = 1
+    computing_partitions: int = 4
+    collect_type: str = "PUSH"
+    federated_mode: str = "MULTIPLE"
+    job_type: str = "train"
+    extra: Mapping[str, Any] = field(default_factory=dict)   # everything else, as submitted
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    initiator: Party
+    parties: tuple[Party, ...]                      # in the order of the document
+    tasks: Mapping[str, TaskSpec]                   # in an order where inputs come first
+    parameters: Mapping[Party, JobParameters]
+    name: str = ""
+    description: str = ""
+    priority: int = 0
+    stage: str = "default"
+    warnings: tuple[str, ...] = ()                  # what was ignored, for `data.warnings`
+    conf: Mapping[str, Any] = field(default_factory=dict)   # the v1 runtime conf, completed: `f_runtime_conf`
+
+    @property
+    def common(self) -> JobParameters:
+        """What the initiator itself goes by."""
+        return self.parameters[self.initiator]
+
+    def tasks_of(self, party: Party) -> tuple[TaskSpec, ...]:
+        return tuple(task for task in self.tasks.values() if party in task.parties)
+
+    @property
+    def roles(self) -> dict[str, list[str]]:
+        """`{role: [party ids]}` as `f_roles` holds it."""
+        found: dict[str, list[str]] = {}
+        for party in self.parties:
+            found.setdefault(party.role, []).append(party.party_id)
+        return found

@@ -1,0 +1,162 @@
+"""The spawner: a warm process that forks one runner for each worker.
+
+It must have one thread and keep one. A fork copies only the thread that calls it: a lock that another thread held
+at that moment (of malloc, logging, an import, a library) stays locked in the copy for ever, and the built-in
+components run in such copies. For the same reason it opens no database and no connection: its only input is a
+socket pair.
+
+Everything is imported before the first fork, then moved out of the collector's sight (`gc.freeze`), for a
+collection writes to every object it visits and would unshare those pages in each of the copies.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NoReturn
+
+from fate_flow.engine import proc
+from fate_flow.engine.runner import WAITED_SIGNALS, run_worker
+from fate_flow.engine.worker import CLAIMED, LAUNCH
+
+log = logging.getLogger(__name__)
+
+PRELOADED = ("fate_flow.components.__main__",)
+"""Imported before the first fork when `fate_flow.components` has no `preload` of its own."""
+_PARENT_CHECK_SECONDS = 3.0
+_LONGEST_DATAGRAM = 65536
+
+
+class Spawner:
+    """Serves `{"launch": "<folder>"}` from `bell`; runners ring `reply`."""
+
+    def __init__(self, bell: socket.socket, reply: socket.socket | None, *, parent: int | None = None) -> None:
+        self._bell = bell
+        self._reply = reply
+        # A parent that took its own number before the fork is missed even if it dies before we look.
+        self._parent = os.getppid() if parent is None else parent
+        self._orders: deque[Path] = deque()
+        self._is_stopping = False
+
+    def serve(self) -> None:
+        """Launches workers until SIGTERM or the end of the parent."""
+        proc.set_name("fate-spawner")
+        with self._stopped_by_sigterm() as wake:
+            preload()
+            gc.collect()
+            gc.freeze()
+            poller = select.poll()
+            poller.register(self._bell, select.POLLIN)
+            poller.register(wake, select.POLLIN)
+            while not self._is_stopping and os.getppid() == self._parent:
+                # Emptied between two launches: what the socket cannot hold would have to be ordered again.
+                poller.poll(0 if self._orders else _PARENT_CHECK_SECONDS * 1000)
+                self._collect_orders()
+                if self._orders:
+                    self._launch(self._orders.popleft())
+
+    @contextmanager
+    def _stopped_by_sigterm(self) -> Iterator[int]:
+        """Gives a descriptor that wakes a poll at SIGTERM, however close to the poll the signal comes."""
+        wake, alarm = os.pipe()
+        os.set_blocking(alarm, False)
+        signal.set_wakeup_fd(alarm)
+        signal.signal(signal.SIGTERM, self._stop)
+        # Ctrl-C reaches the whole foreground group; when to stop is for the supervisor to say.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        yield wake
+
+    def _stop(self, _number: int, _frame: object) -> None:
+        self._is_stopping = True
+
+    def _collect_orders(self) -> None:
+        while True:
+            try:
+                datagram = self._bell.recv(_LONGEST_DATAGRAM, socket.MSG_DONTWAIT)
+            except OSError:    # nothing more; or the other end is gone, which the parent's end will tell
+                return
+            folder = read_order(datagram)
+            if folder is None:
+                log.warning("not an order to launch: %.200r", datagram)
+            else:
+                self._orders.append(folder)
+
+    def _launch(self, folder: Path) -> None:
+        # A repeated order ends here cheaply; the claim that counts is the runner's, with its identity in it.
+        if (folder / CLAIMED).exists():
+            return
+        if not (folder / LAUNCH).exists():
+            log.warning("nothing to launch in %s", folder)
+            return
+        try:
+            self._fork_runner(folder)
+        except OSError as error:    # no memory or no process to be had; the order will be repeated
+            log.error("cannot fork for %s: %s", folder, error)
+
+    def _fork_runner(self, folder: Path) -> None:
+        """Forks twice, so that the runner is init's child and leaves no zombie here."""
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError, AttributeError):
+                stream.flush()    # or the copy would print it again
+        with _blocked(WAITED_SIGNALS):
+            between = os.fork()
+            if between == 0:
+                self._become_runner(folder)
+            _, status = os.waitpid(between, 0)
+        if status:
+            raise OSError(f"the fork of a runner ended with status {status}")
+
+    def _become_runner(self, folder: Path) -> NoReturn:
+        code = 1
+        try:
+            if os.fork() == 0:
+                run_worker(folder, self._reply.fileno() if self._reply else None)
+            code = 0
+        except BaseException:  # the frames above are the spawner's and must not see it
+            log.exception("the runner of %s failed", folder)
+        finally:
+            os._exit(code)
+
+
+def preload() -> None:
+    """Imports what the built-in components need, or as much of it as there is."""
+    components = importlib.import_module("fate_flow.components")
+    try:
+        if hasattr(components, "preload"):
+            components.preload()
+        else:
+            for name in PRELOADED:
+                importlib.import_module(name)
+    except ImportError as error:    # commands run all the same, and a component that needs it will say so
+        log.warning("the built-in components are not all there: %s", error)
+
+
+def read_order(datagram: bytes) -> Path | None:
+    """The folder to launch; None for anything that is no such order."""
+    try:
+        folder = json.loads(datagram)["launch"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    if not isinstance(folder, str) or not folder.startswith("/") or "\0" in folder:
+        return None
+    return Path(folder)
+
+
+@contextmanager
+def _blocked(signals: frozenset[signal.Signals]) -> Iterator[None]:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

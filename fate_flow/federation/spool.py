@@ -1,0 +1,692 @@
+"""The spool: messages between the workers of one task, on disk, shared by the processes of one server.
+
+    sessions/<job_id>/<task_id>.<version>.<incarnation>.<role>.<party_id>/
+        session          the peers and the sha256 of the token; named `closed` once it has ended
+        <channel>        the marks of a channel (one topic from one sender): stored, confirmed, unread
+        <channel>.<seq>  one chunk: its bytes, then one byte that says whether the message ends here
+    tokens/<sha256>      which session a token opens
+    trash/               what `purge` took out and has not deleted yet
+    total                bytes in use
+
+*The marks are the commit.* Chunks with `confirmed <= seq < stored` exist, no other does. A chunk is
+written under its final name first; then one `pwrite` of 24 bytes raises `stored`, which a kill cannot cut
+in two. What a killed process left behind has a number that nobody reads, and the next push of that number
+writes over it. This costs half of writing under another name and renaming, and leaves nothing to sweep.
+
+*Nothing is synced.* A message lost in a power failure had its worker on the same machine, and that is lost
+with it. A chunk that comes back from such a failure without its last byte is an error, not an empty message.
+
+*Locks are `flock`s,* so the kernel frees them with their process, and every operation opens the file anew,
+so threads and forked processes exclude each other too. Order: a session's folder or a channel, then the
+total. Closing is a rename, which works on a full disk, then passes through the lock of every channel: who
+gets one of them later sees that the session has ended.
+
+*Sizes are counted in blocks of 4 KiB,* as the disk does, so that a flood of empty messages meets the same
+bounds. The total drifts by a chunk when a process is killed between counting and storing; it is counted anew
+at start, and before a push is refused for it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fate_flow.core.errors import BadRequest, BadSettings, StorageFailed
+from fate_flow.core.grammar import (
+    check_incarnation,
+    check_job_id,
+    check_party_id,
+    check_role,
+    check_task_id,
+    check_version,
+)
+
+PartyKey = tuple[str, str]  # role, party id
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+TOPIC_CHARS = 256
+_BLOCK = 4096
+_RECHECK_SECONDS = 0.25   # how long a wake-up that got lost may delay a waiting pop
+_RECOUNT_SECONDS = 10.0   # a full spool is counted anew this often at most
+_CACHED = 1024            # sessions and tokens remembered by one process
+_SEQ_END = 1 << 62
+_MARKS = struct.Struct("<QQQ")
+_SESSION = "session"
+_CLOSED = "closed"
+_OWN_FILES = frozenset({_SESSION, _CLOSED})  # the rest of a session's folder are channels
+_DISK_IS_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+@dataclass(frozen=True)
+class SpoolLimits:
+    """What the spool holds at most, in bytes: a chunk, the unread of a channel, everything."""
+
+    chunk_bytes: int = 4 << 20
+    unread_bytes: int = 64 << 20
+    total_bytes: int = 4 << 30
+
+    def __post_init__(self) -> None:
+        largest = _charge(self.chunk_bytes)
+        if self.chunk_bytes < 1 or self.unread_bytes < largest or self.total_bytes < largest + _BLOCK:
+            raise BadSettings(f"spool: a chunk of chunk_bytes has to fit the other bounds: {self}")
+
+
+@dataclass(frozen=True)
+class Session:
+    """One attempt of a task at one party; BadRequest names a field that could not stand in a path."""
+
+    job_id: str
+    task_id: str
+    version: int
+    incarnation: str
+    role: str
+    party_id: str
+
+    def __post_init__(self) -> None:
+        check_job_id(self.job_id)
+        check_task_id(self.task_id)
+        check_version(self.version, "version")
+        check_incarnation(self.incarnation)
+        check_role(self.role)
+        check_party_id(self.party_id)
+
+    def __str__(self) -> str:
+        return (f"{self.job_id}/{self.task_id}/{self.version}/{self.incarnation}"
+                f"/{self.role}/{self.party_id}")
+
+
+@dataclass(frozen=True)
+class Message:
+    """One chunk, and whether the message ends with it."""
+
+    data: bytes
+    last: bool
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The spool has the chunk; `new` is False when it had it before."""
+
+    new: bool
+
+
+class Problem(Enum):
+    """Why the spool says no."""
+
+    NOT_STARTED = "not_started"  # the session is not open here yet, or no longer known
+    GONE = "gone"                # the session has ended
+    STRANGER = "stranger"        # no such party in this task
+    SKIPPED = "skipped"          # the number is not the next one
+    DIFFERENT = "different"      # the number holds other bytes
+    TOO_LARGE = "too_large"      # the chunk is
+    BACKLOG = "backlog"          # the reader is too far behind
+    FULL = "full"                # the spool or the disk is
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """The spool says no, and names the value that is wrong."""
+
+    problem: Problem
+    message: str
+
+
+PutResult = Stored | Refusal
+GetResult = Message | Refusal | None
+
+
+def check_topic(topic: str) -> str:
+    """The topic, when it is one: any text of 1 to 256 characters."""
+    if not 0 < len(topic) <= TOPIC_CHARS:
+        raise BadRequest(f"topic: {len(topic)} characters, 1 to {TOPIC_CHARS} are allowed")
+    return topic
+
+
+class Spool:
+    """The messages of all sessions of this server, for all its processes and threads at once."""
+
+    def __init__(self, root: Path, limits: SpoolLimits, wake: Callable[[], None]) -> None:
+        self.limits = limits
+        self._root = str(root)
+        self._wake = wake
+        self._total = _Total(os.path.join(self._root, "total"))
+        self._entries: dict[Session, tuple[_Stamp, _Entry]] = {}
+        self._tokens: dict[str, Session] = {}
+        self._changed = threading.Condition()
+        self._changes = 0
+        self._recount_at = 0.0
+        with _disk_errors():
+            self._prepare()
+
+    # sessions
+
+    def open(self, session: Session, peers: tuple[PartyKey, ...], token: str) -> bool:
+        """Let the parties talk and the token speak for the session; False when it has been closed already."""
+        folder = self._folder(session)
+        wanted = _Entry(frozenset(peers), _digest(token))
+        with _disk_errors():
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            with _locked(folder):
+                return self._open(session, wanted)
+
+    def close(self, session: Session) -> None:
+        """Drop the messages of the session; from now on it is gone, even if it never was open.
+
+        A close that was killed half way is finished by asking again."""
+        folder = self._folder(session)
+        with _disk_errors():
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            with _locked(folder):
+                _entomb(folder)
+            self._total.add(-_drop_channels(folder))
+        self._ring()
+
+    def purge(self, job_id: str) -> None:
+        """Remove every trace of the job, tombstones too."""
+        check_job_id(job_id)
+        trash = os.path.join(self._root, "trash", f"{job_id}.{secrets.token_hex(8)}")
+        with _disk_errors(), suppress(FileNotFoundError):
+            # One rename takes the whole job out: no kill can leave a session without its tombstone.
+            os.rename(os.path.join(self._root, "sessions", job_id), trash)
+            self._total.add(-self._delete(trash))
+        self._ring()
+
+    def session_of(self, token: str) -> Session | Refusal | None:
+        """The session a worker may speak for; GONE when it has ended, None when nobody knows the token."""
+        digest = _digest(token)
+        with _disk_errors():
+            session = self._tokens.get(digest) or self._read_token(digest)
+            entry = self._entry(session) if session else None
+        if session is None or entry is None:
+            return None
+        if entry.closed:
+            return _gone(session)
+        return session if entry.token == digest else None
+
+    def objection(self, session: Session, peer: PartyKey) -> Refusal | None:
+        """Why this session may not talk with that party; None when it may."""
+        with _disk_errors():
+            entry = self._entry(session)
+        if entry is None:
+            return Refusal(Problem.NOT_STARTED, f"session {session}: has not started here")
+        if entry.closed:
+            return _gone(session)
+        if peer not in entry.peers:
+            return Refusal(Problem.STRANGER, f"{peer[0]} {peer[1]}: no such party in session {session}")
+        return None
+
+    # messages
+
+    def put(
+        self, session: Session, topic: str, sender: PartyKey, seq: int, last: bool, data: bytes
+    ) -> PutResult:
+        """Store a chunk that the sender has for this session; saying it again changes nothing."""
+        _check_seq(seq)
+        path = self._channel_path(session, topic, sender)
+        with _disk_errors():
+            try:
+                result = self._put(session, sender, path, seq, Message(data, last))
+            except OSError as error:
+                if error.errno not in _DISK_IS_FULL:
+                    raise
+                result = Refusal(Problem.FULL, f"the disk is full: {error.strerror}")
+        if result == Stored(new=True):
+            self._ring()
+        return result
+
+    def get(
+        self, session: Session, topic: str, sender: PartyKey, seq: int, wait_seconds: float = 0.0
+    ) -> GetResult:
+        """The chunk with this number, which confirms all before it; None when none came within the time."""
+        deadline = time.monotonic() + wait_seconds
+        while True:
+            changes = self._changes  # before the look: what is stored after it ends the sleep
+            found = self._look(session, topic, sender, seq, confirm=True)
+            left = deadline - time.monotonic()
+            if found is not None or left <= 0:
+                return found
+            self._sleep(changes, min(left, _RECHECK_SECONDS))
+
+    def peek(self, session: Session, topic: str, sender: PartyKey, seq: int) -> GetResult:
+        """The chunk with this number when it is there; nothing waits, nothing is confirmed."""
+        return self._look(session, topic, sender, seq, confirm=False)
+
+    def release(self, session: Session, topic: str, sender: PartyKey) -> Refusal | None:
+        """Forget what the channel holds; its numbers go on from there."""
+        path = self._channel_path(session, topic, sender)
+        with _disk_errors(), suppress(FileNotFoundError), _channel(path) as channel:
+            if self.objection(session, sender) is None:
+                self._total.add(-channel.confirm(channel.marks.stored))
+        return self.objection(session, sender)
+
+    def notify(self) -> None:
+        """Another process changed something: let the waiting pops of this one look."""
+        with self._changed:
+            self._changes += 1
+            self._changed.notify_all()
+
+    # a push, under the lock of its channel
+
+    def _put(self, session: Session, sender: PartyKey, path: str, seq: int, chunk: Message) -> PutResult:
+        if len(chunk.data) > self.limits.chunk_bytes:
+            return Refusal(Problem.TOO_LARGE,
+                           f"{len(chunk.data)} bytes: a chunk has {self.limits.chunk_bytes} at most")
+        if refusal := self.objection(session, sender) or (self._make_channel(path) if seq == 0 else None):
+            return refusal
+        try:
+            with _channel(path) as channel:
+                # Once more: a close may have passed this lock before us.
+                return self.objection(session, sender) or self._settle(channel, seq, chunk)
+        except FileNotFoundError:  # its first chunk is still to come, or a purge took the session out
+            return self.objection(session, sender) or _skipped(seq, 0)
+
+    def _make_channel(self, path: str) -> Refusal | None:
+        """Make its file before its first chunk; counted, since topics are free to invent."""
+        if os.path.exists(path):
+            return None
+        if not self._reserve(_BLOCK):
+            return self._full()
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except OSError as error:
+            self._total.add(-_BLOCK)
+            if not isinstance(error, FileExistsError | FileNotFoundError):
+                raise  # exists: another process was faster; not found: purged, which is seen next
+        return None
+
+    def _settle(self, channel: _Channel, seq: int, chunk: Message) -> PutResult:
+        marks = channel.marks
+        if seq > marks.stored:
+            return _skipped(seq, marks.stored)
+        if seq < marks.confirmed or (seq < marks.stored and channel.read(seq) == chunk):
+            return Stored(new=False)
+        if seq < marks.stored:
+            return Refusal(Problem.DIFFERENT, f"seq: {seq} holds other bytes already")
+        return self._append(channel, chunk)
+
+    def _append(self, channel: _Channel, chunk: Message) -> PutResult:
+        cost = _charge(len(chunk.data))
+        if channel.marks.unread + cost > self.limits.unread_bytes:
+            return Refusal(Problem.BACKLOG, f"unread: {self.limits.unread_bytes} bytes wait in this topic")
+        if not self._reserve(cost):
+            return self._full()
+        try:
+            channel.append(chunk)
+        except OSError:
+            self._total.add(-cost)
+            raise
+        return Stored(new=True)
+
+    def _full(self) -> Refusal:
+        return Refusal(Problem.FULL, f"the spool is full: {self.limits.total_bytes} bytes")
+
+    def _reserve(self, cost: int) -> bool:
+        if self._total.add(cost, limit=self.limits.total_bytes):
+            return True
+        if time.monotonic() < self._recount_at:
+            return False
+        self._recount()
+        return self._total.add(cost, limit=self.limits.total_bytes)
+
+    # a pop
+
+    def _look(self, session: Session, topic: str, sender: PartyKey, seq: int, *, confirm: bool) -> GetResult:
+        _check_seq(seq)
+        path = self._channel_path(session, topic, sender)
+        with _disk_errors():
+            try:
+                with _channel(path) as channel:
+                    return self.objection(session, sender) or self._take(channel, seq, confirm)
+            except FileNotFoundError:  # nothing was pushed yet, or the session is not there
+                return self.objection(session, sender) or (_skipped(seq, 0) if seq and confirm else None)
+
+    def _take(self, channel: _Channel, seq: int, confirm: bool) -> GetResult:
+        marks = channel.marks
+        if seq < marks.confirmed:
+            return Refusal(Problem.SKIPPED, f"seq: {seq} is confirmed and forgotten, next is {marks.confirmed}")
+        if confirm and seq > marks.stored:
+            return _skipped(seq, marks.stored)
+        if confirm and seq > marks.confirmed:
+            self._total.add(-channel.confirm(seq))
+        return channel.read(seq) if seq < marks.stored else None
+
+    def _ring(self) -> None:
+        self.notify()
+        self._wake()
+
+    def _sleep(self, changes: int, seconds: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._changes != changes, seconds)
+
+    # what is known of a session
+
+    def _open(self, session: Session, wanted: _Entry) -> bool:
+        known = self._entry(session)
+        if known is not None and (known.closed or known == wanted):
+            return not known.closed
+        # The token first: who finds the session open can rely on it.
+        _replace(self._token_path(wanted.token), vars(session))
+        _replace(os.path.join(self._folder(session), _SESSION), wanted.to_json())
+        if known is not None and known.token != wanted.token:
+            with suppress(FileNotFoundError):
+                os.unlink(self._token_path(known.token))
+        return True
+
+    def _entry(self, session: Session) -> _Entry | None:
+        """What the session's file says; read again only when the file has changed."""
+        path = os.path.join(self._folder(session), _SESSION)
+        cached = self._entries.get(session)
+        try:
+            if cached and cached[0] == _stamp(os.stat(path)):
+                return cached[1]
+            # With the stamp of what is read, not of what was looked at: it may have been replaced between.
+            stamp, document = _read_json(path)
+        except FileNotFoundError:
+            return self._ended(session)
+        entry = _Entry.from_json(document)
+        _remember(self._entries, session, (stamp, entry))
+        return entry
+
+    def _ended(self, session: Session) -> _Entry | None:
+        self._entries.pop(session, None)
+        is_closed = os.path.exists(os.path.join(self._folder(session), _CLOSED))
+        return _Entry(frozenset(), "", closed=True) if is_closed else None
+
+    def _read_token(self, digest: str) -> Session | None:
+        try:
+            session = Session(**_read_json(self._token_path(digest))[1])
+        except FileNotFoundError:
+            return None
+        _remember(self._tokens, digest, session)
+        return session
+
+    # paths, and the whole
+
+    def _folder(self, session: Session) -> str:
+        return (f"{self._root}/sessions/{session.job_id}/{session.task_id}.{session.version}"
+                f".{session.incarnation}.{session.role}.{session.party_id}")
+
+    def _channel_path(self, session: Session, topic: str, sender: PartyKey) -> str:
+        name = f"{sender[0]}/{sender[1]}/{check_topic(topic)}".encode("utf-8", "surrogatepass")
+        return f"{self._folder(session)}/{hashlib.sha256(name).hexdigest()[:40]}"
+
+    def _token_path(self, digest: str) -> str:
+        return f"{self._root}/tokens/{digest}"
+
+    def _prepare(self) -> None:
+        for name in ("sessions", "tokens", "trash"):
+            os.makedirs(os.path.join(self._root, name), mode=0o700, exist_ok=True)
+        for name in os.listdir(os.path.join(self._root, "trash")):
+            self._delete(os.path.join(self._root, "trash", name))
+        self._recount()
+
+    def _recount(self) -> None:
+        self._total.set(lambda: sum(map(_size_of_job, _folders(os.path.join(self._root, "sessions")))))
+        self._recount_at = time.monotonic() + _RECOUNT_SECONDS
+
+    def _delete(self, job_folder: str) -> int:
+        """Delete a job's folder and its tokens; says how many bytes that freed."""
+        freed = _size_of_job(job_folder)
+        for folder in _folders(job_folder):
+            for name in _OWN_FILES:
+                with suppress(FileNotFoundError):
+                    document = _read_json(os.path.join(folder, name))[1]
+                    os.unlink(self._token_path(_Entry.from_json(document).token))
+        shutil.rmtree(job_folder, ignore_errors=True)
+        return freed
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """What the file of a session says."""
+
+    peers: frozenset[PartyKey]
+    token: str
+    closed: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {"peers": sorted(self.peers), "token": self.token}
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> _Entry:
+        return cls(frozenset((role, party_id) for role, party_id in document["peers"]), document["token"])
+
+
+@dataclass(frozen=True)
+class _Marks:
+    stored: int = 0     # the number the next push has to carry
+    confirmed: int = 0  # everything below was consumed and is deleted
+    unread: int = 0     # bytes of the chunks between the two
+
+
+class _Channel:
+    """One topic from one sender, while its lock is held."""
+
+    def __init__(self, fd: int, path: str) -> None:
+        self._fd = fd
+        self._path = path
+        record = os.pread(fd, _MARKS.size, 0)
+        self.marks = _Marks(*_MARKS.unpack(record)) if len(record) == _MARKS.size else _Marks()
+
+    def read(self, seq: int) -> Message:
+        """A chunk that the marks say is there."""
+        try:
+            data, end = _read_chunk(self._chunk(seq))
+        except FileNotFoundError:
+            end = b""
+        if end not in (b"\0", b"\1"):
+            raise StorageFailed(f"{self._chunk(seq)}: the chunk was lost, the disk did not keep it")
+        return Message(data, end == b"\1")
+
+    def append(self, chunk: Message) -> None:
+        """Store the next chunk, all or nothing."""
+        path = self._chunk(self.marks.stored)
+        unread = self.marks.unread + _charge(len(chunk.data))
+        try:
+            _write_chunk(path, chunk)
+            self._commit(_Marks(self.marks.stored + 1, self.marks.confirmed, unread))
+        except OSError:
+            with suppress(OSError):
+                os.unlink(path)
+            raise
+
+    def confirm(self, seq: int) -> int:
+        """Delete the chunks below this number; says how many bytes that freed."""
+        paths = [self._chunk(number) for number in range(self.marks.confirmed, seq)]
+        freed = sum(map(_size_of_chunk, paths))
+        unread = max(0, self.marks.unread - freed) if seq < self.marks.stored else 0
+        # First the marks: after a kill between, files are left over that nobody reads and `close` deletes.
+        self._commit(_Marks(self.marks.stored, seq, unread))
+        for path in paths:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+        return freed
+
+    def _commit(self, marks: _Marks) -> None:
+        os.pwrite(self._fd, _MARKS.pack(marks.stored, marks.confirmed, marks.unread), 0)
+        self.marks = marks
+
+    def _chunk(self, seq: int) -> str:
+        return f"{self._path}.{seq}"
+
+
+class _Total:
+    """The bytes in use, as all processes together count them."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def add(self, amount: int, limit: int | None = None) -> bool:
+        """Count the bytes; False, and nothing is counted, when that would pass the limit."""
+        if amount == 0:
+            return True
+        with _locked(self._path, os.O_RDWR | os.O_CREAT) as fd:
+            total = int.from_bytes(os.pread(fd, 8, 0), "little") + amount
+            if limit is not None and total > limit:
+                return False
+            os.pwrite(fd, max(0, total).to_bytes(8, "little"), 0)
+        return True
+
+    def set(self, count: Callable[[], int]) -> None:
+        """Replace the count by a fresh one; pushes wait for it."""
+        with _locked(self._path, os.O_RDWR | os.O_CREAT) as fd:
+            os.pwrite(fd, count().to_bytes(8, "little"), 0)
+
+
+_Stamp = tuple[int, int, int, int]
+
+
+def _stamp(stat: os.stat_result) -> _Stamp:
+    return stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size
+
+
+def _gone(session: Session) -> Refusal:
+    return Refusal(Problem.GONE, f"session {session}: has ended")
+
+
+def _skipped(seq: int, following: int) -> Refusal:
+    return Refusal(Problem.SKIPPED, f"seq: {seq} skips numbers, {following} is the next of this topic")
+
+
+def _check_seq(seq: int) -> None:
+    if not 0 <= seq < _SEQ_END:
+        raise BadRequest(f"seq: {seq} is out of range")
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _charge(size: int) -> int:
+    """What so many bytes count: whole blocks, one at least."""
+    return max(1, -(-size // _BLOCK)) * _BLOCK
+
+
+@contextmanager
+def _disk_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageFailed(f"{error.filename or 'spool'}: {error.strerror}") from error
+
+
+@contextmanager
+def _locked(path: str, flags: int = os.O_RDONLY) -> Iterator[int]:
+    """The open file, locked against all others that do the same."""
+    fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _channel(path: str) -> Iterator[_Channel]:
+    with _locked(path, os.O_RDWR) as fd:
+        yield _Channel(fd, path)
+
+
+def _write_chunk(path: str, chunk: Message) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        rest = memoryview(chunk.data)
+        while rest:  # a write is cut short when the disk fills up; the next one says so
+            rest = rest[os.write(fd, rest):]
+        os.write(fd, b"\1" if chunk.last else b"\0")
+    finally:
+        os.close(fd)
+
+
+def _read_chunk(path: str) -> tuple[bytes, bytes]:
+    """The bytes of a chunk and the one after them."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = max(0, os.fstat(fd).st_size - 1)
+        return os.pread(fd, size, 0), os.pread(fd, 1, size)
+    finally:
+        os.close(fd)
+
+
+def _read_json(path: str) -> tuple[_Stamp, dict[str, Any]]:
+    """The document and the stamp of its file; one that a power failure emptied counts as not there."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+        if not text.endswith("}"):
+            raise FileNotFoundError(errno.ENOENT, "not written to its end", path)
+        return _stamp(os.fstat(file.fileno())), json.loads(text)
+
+
+def _remember(cache: dict[_K, _V], key: _K, value: _V) -> None:
+    """Keep the value; a full cache starts over."""
+    if len(cache) >= _CACHED:
+        cache.clear()
+    cache[key] = value
+
+
+def _replace(path: str, document: dict[str, Any]) -> None:
+    """Put the document there as a whole; a reader sees the old one or the new one."""
+    fresh = f"{path}.new"
+    with open(fresh, "w", encoding="utf-8") as file:
+        json.dump(document, file)
+    os.replace(fresh, path)
+
+
+def _entomb(folder: str) -> None:
+    try:
+        os.rename(os.path.join(folder, _SESSION), os.path.join(folder, _CLOSED))
+    except FileNotFoundError:  # never opened, or closed before
+        os.close(os.open(os.path.join(folder, _CLOSED), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+def _drop_channels(folder: str) -> int:
+    """Delete all channels of a closed session; says how many bytes that freed."""
+    for name in os.listdir(folder):
+        if name not in _OWN_FILES and "." not in name:
+            with suppress(FileNotFoundError), _locked(os.path.join(folder, name)):
+                pass  # whoever was storing has finished; whoever comes now sees the tombstone
+    freed = _size_of_session(folder)
+    for name in os.listdir(folder):
+        if name not in _OWN_FILES:
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(folder, name))
+    return freed
+
+
+def _size_of_job(folder: str) -> int:
+    return sum(map(_size_of_session, _folders(folder)))
+
+
+def _size_of_session(folder: str) -> int:
+    with suppress(FileNotFoundError):
+        files = (os.path.join(folder, name) for name in os.listdir(folder) if name not in _OWN_FILES)
+        return sum(map(_size_of_chunk, files))
+    return 0
+
+
+def _size_of_chunk(path: str) -> int:
+    try:
+        return _charge(os.stat(path).st_size - 1)
+    except FileNotFoundError:
+        return 0
+
+
+def _folders(path: str) -> list[str]:
+    with suppress(FileNotFoundError), os.scandir(path) as entries:
+        return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return []

@@ -1,0 +1,319 @@
+"""One frozen `Settings`, read once from `service_conf.yaml`, checked, and handed to constructors.
+
+Key names are FATE's wherever FATE has one. `local.<file name>` beside the file overlays it, as FATE does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from fate_flow.core.errors import BadRequest, BadSettings
+from fate_flow.core.grammar import check_party_id
+from fate_flow.core.resources import EngineSize
+from fate_flow.core.spec import JobParameters
+
+ENGINE_NAME = "STANDALONE"
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where another party's server answers."""
+
+    url: str
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds and intervals. Times in seconds, sizes in bytes; each is a key of the section `limits`."""
+
+    poll_interval: float = 2.0           # the scheduler's safety net
+    remote_request_timeout: float = 30.0 # one request to another party
+    submit_timeout: float = 30.0         # until every party has accepted a submit
+    hold_seconds: float = 60.0           # reserved but not started: given back after so long
+    ready_seconds: float = 120.0         # created but not accepted everywhere: removed after so long
+    heartbeat_interval: float = 5.0      # to every party that runs something for us
+    party_silence: float = 90.0          # the initiator gives a party up after so long
+    initiator_silence: float = 120.0     # a party stops its workers after so long; more than party_silence
+    server_silence: float = 600.0        # a worker's runner stops it when its own server is gone for so long
+    stop_grace: float = 10.0             # SIGTERM, then SIGKILL after so long
+    drain_timeout: float = 60.0          # a party that has not confirmed a stop by then is unconfirmed
+    launch_timeout: float = 60.0         # no process after so long: the launch has failed
+    retry_wait: float = 2.0              # before a refused reservation is asked for again
+    queue_passes: int = 16               # jobs that may take what the head of the queue lacks before it
+    resource_waiting_timeout: float = 0  # a job may wait for cores so long; 0: for ever
+    max_request_bytes: int = 64 * 1024 * 1024
+    upload_max_bytes: int = 4 * 1024 * 1024 * 1024
+    spool_max_bytes: int = 4 * 1024 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Settings:
+    party_id: str
+    home: Path
+    host: str = "127.0.0.1"
+    http_port: int = 9380
+    worker_port: int = 0                  # 0: any free port
+    http_threads: int = 32
+    http_workers: int = 1
+    worker_threads: int = 32
+    insecure_listen: bool = False
+    database_url: str = ""                # empty: SQLite in the home folder
+    engine: EngineSize = EngineSize(nodes=1, cores=20)
+    engine_config: Mapping[str, Any] = field(default_factory=dict)
+    routes: Mapping[str, Route] = field(default_factory=dict)
+    data_roots: tuple[Path, ...] = ()     # server-side files that an upload or download may name
+    log_dir: Path = Path("logs")
+    log_level: str = "DEBUG"
+    log_sql: bool = True
+    defaults: JobParameters = JobParameters()
+    limits: Limits = Limits()
+
+    @property
+    def jobs_dir(self) -> Path:
+        return self.home / "jobs"
+
+    @property
+    def data_dir(self) -> Path:
+        return self.home / "data"
+
+    @property
+    def spool_dir(self) -> Path:
+        return self.home / "spool"
+
+    @property
+    def run_dir(self) -> Path:
+        return self.home / "run"
+
+    @property
+    def url(self) -> str:
+        """Where this party's own server answers."""
+        host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host  # noqa: S104
+        return f"http://{host}:{self.http_port}"
+
+
+def load_settings(path: Path) -> Settings:
+    """The settings in this file and its `local.` overlay; raises BadSettings naming file and key."""
+    path = Path(path).resolve()
+    document = _read(path)
+    overlay = path.with_name(f"local.{path.name}")
+    if overlay.exists():
+        document = _merged(document, _read(overlay))
+    try:
+        return _Reader(document, path).settings()
+    except BadSettings as error:
+        raise BadSettings(f"{path}: {error.message}") from error
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadSettings(f"{path}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadSettings(f"{path}: is not YAML: {error}") from error
+    if not isinstance(document, dict):
+        raise BadSettings(f"{path}: is not a mapping of keys")
+    return document
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        old = merged.get(key)
+        merged[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
+
+
+class _Section:
+    """One mapping of the file: reads keys with their types and remembers which were read."""
+
+    def __init__(self, values: Any, path: str) -> None:
+        if not isinstance(values, dict):
+            raise BadSettings(f"{path}: {values!r} is not a mapping of keys")
+        self._values = values
+        self._path = path
+        self._seen: set[str] = set()
+
+    def name(self, key: str) -> str:
+        return f"{self._path}.{key}" if self._path else key
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self._seen.add(key)
+        value = self._values.get(key)
+        return default if value is None else value
+
+    def section(self, key: str) -> _Section:
+        return _Section(self.get(key, {}), self.name(key))
+
+    def text(self, key: str, default: str = "") -> str:
+        value = self.get(key, default)
+        if isinstance(value, (dict, list)):
+            raise BadSettings(f"{self.name(key)}: {value!r} is not text")
+        return str(value)
+
+    def number(self, key: str, default: float, minimum: float = 0) -> float:
+        value = self.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value < minimum:
+            raise BadSettings(f"{self.name(key)}: {value!r} is not a number of at least {minimum:g}")
+        return value
+
+    def whole(self, key: str, default: int, minimum: int = 0, maximum: int = 2**62) -> int:
+        value = self.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+            raise BadSettings(f"{self.name(key)}: {value!r} is not a whole number from {minimum} to {maximum}")
+        return value
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self.get(key, default)
+        if not isinstance(value, bool):
+            raise BadSettings(f"{self.name(key)}: {value!r} is neither true nor false")
+        return value
+
+    def refuse_others(self) -> None:
+        unknown = sorted(str(key) for key in set(self._values) - self._seen)
+        if unknown:
+            raise BadSettings(f"{self.name(unknown[0])}: no such key; known here: {', '.join(sorted(self._seen))}")
+
+
+class _Reader:
+    """Turns the whole file into `Settings`."""
+
+    def __init__(self, document: dict[str, Any], path: Path) -> None:
+        self._root = _Section(document, "")
+        self._base = path.parent
+
+    def settings(self) -> Settings:
+        root = self._root
+        flow = root.section("fateflow")
+        logs = root.section("log")
+        home = self._path(root.text("home", ".."))
+        settings = Settings(
+            party_id=self._party_id(root.text("party_id")),
+            home=home,
+            host=flow.text("host", "127.0.0.1"),
+            http_port=flow.whole("http_port", 9380, 1, 65535),
+            worker_port=flow.whole("worker_port", 0, 0, 65535),
+            http_threads=flow.whole("http_threads", 32, 4, 1024),
+            http_workers=flow.whole("http_workers", 1, 1, 64),
+            worker_threads=flow.whole("worker_threads", 32, 4, 1024),
+            insecure_listen=flow.flag("insecure_listen", False),
+            data_roots=self._paths(flow, "data_roots"),
+            database_url=self._database(root.section("database")),
+            engine_config=root.section("fate_on_standalone").get("standalone", {}),
+            engine=self._engine(root.section("fate_on_standalone")),
+            routes=self._routes(root.section("routes")),
+            log_dir=self._path(logs.text("dir"), home / "logs"),
+            log_level=self._level(logs),
+            log_sql=logs.flag("sql", True),
+            defaults=self._defaults(root.section("job_default_config")),
+            limits=self._limits(root.section("limits")),
+        )
+        flow.refuse_others()
+        logs.refuse_others()
+        root.refuse_others()
+        self._check_listen(settings)
+        return settings
+
+    def _path(self, text: str, default: Path | None = None) -> Path:
+        if not text and default is not None:
+            return default
+        return (self._base / Path(text).expanduser()).resolve()
+
+    def _paths(self, section: _Section, key: str) -> tuple[Path, ...]:
+        values = section.get(key, [])
+        if not isinstance(values, list):
+            raise BadSettings(f"{section.name(key)}: {values!r} is not a list of folders")
+        return tuple(self._path(str(value)) for value in values)
+
+    def _party_id(self, text: str) -> str:
+        try:
+            return check_party_id(text)
+        except BadRequest as error:
+            raise BadSettings(f"party_id: {text!r} is not the number of this party, such as \"9999\"") from error
+
+    def _database(self, section: _Section) -> str:
+        url = section.text("url")
+        section.refuse_others()
+        scheme = urlsplit(url).scheme
+        if url and scheme not in ("sqlite", "mysql", "mysql+pymysql"):
+            raise BadSettings(f"database.url: {scheme!r} is not sqlite or mysql")
+        return url
+
+    def _engine(self, section: _Section) -> EngineSize:
+        one = section.section("standalone")
+        nodes = one.whole("nodes", 1, 1)
+        size = EngineSize(
+            nodes=nodes,
+            cores=one.whole("cores_per_node", 20, 0) * nodes,
+            memory=one.whole("memory_per_node", 0) * nodes,
+            max_cores_percent_per_job=one.number("max_cores_percent_per_job", 1.0),
+        )
+        one.refuse_others()
+        section.refuse_others()
+        return size
+
+    def _routes(self, section: _Section) -> dict[str, Route]:
+        routes = {}
+        for key in list(section._values):
+            one = section.section(key)
+            url = one.text("url").rstrip("/")
+            one.refuse_others()
+            if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+                raise BadSettings(f"{one.name('url')}: {url!r} is not an address such as http://10.0.0.2:9380")
+            routes[self._party_id(str(key))] = Route(url)
+        return routes
+
+    def _level(self, section: _Section) -> str:
+        level = section.text("level", "DEBUG").upper()
+        if level not in ("DEBUG", "INFO", "WARNING", "ERROR"):
+            raise BadSettings(f"{section.name('level')}: {level!r} is not DEBUG, INFO, WARNING or ERROR")
+        return level
+
+    def _defaults(self, section: _Section) -> JobParameters:
+        base = JobParameters()
+        found = JobParameters(
+            task_cores=section.whole("task_cores", base.task_cores, 1),
+            task_parallelism=section.whole("task_parallelism", base.task_parallelism, 1),
+            task_memory=section.whole("task_memory", base.task_memory),
+            timeout_seconds=section.whole("job_timeout", base.timeout_seconds, 1),
+            task_timeout_seconds=section.whole("task_timeout", base.task_timeout_seconds),
+            auto_retries=section.whole("auto_retries", base.auto_retries),
+            auto_retry_delay_seconds=section.number("auto_retry_delay", base.auto_retry_delay_seconds),
+            computing_partitions=section.whole("computing_partitions", base.computing_partitions, 1),
+        )
+        section.refuse_others()
+        return found
+
+    def _limits(self, section: _Section) -> Limits:
+        base = Limits()
+        found = {}
+        for key, default in vars(base).items():
+            is_whole = isinstance(default, int) and not key.endswith("timeout")
+            read = section.whole if is_whole else section.number
+            found[key] = read(key, default)
+        section.refuse_others()
+        limits = Limits(**found)
+        if limits.initiator_silence <= limits.party_silence:
+            raise BadSettings(
+                f"limits.initiator_silence: {limits.initiator_silence:g} is not above limits.party_silence "
+                f"({limits.party_silence:g}): the initiator has to give up first, so that both sides agree"
+            )
+        return limits
+
+    def _check_listen(self, settings: Settings) -> None:
+        try:
+            is_loopback = settings.host == "localhost" or ip_address(settings.host).is_loopback
+        except ValueError as error:
+            raise BadSettings(f"fateflow.host: {settings.host!r} is not an IP address or localhost") from error
+        if not is_loopback and not settings.insecure_listen:
+            raise BadSettings(
+                f"fateflow.host: {settings.host} is reachable from other machines and requests are not signed yet; "
+                "set fateflow.insecure_listen: true to accept that, or put host: 127.0.0.1"
+            )

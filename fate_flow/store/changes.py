@@ -1,0 +1,168 @@
+"""What a write changes and what a read selects, told once for the SQL of `sql.py` and the values of `memory.py`.
+
+A change maps the names of fields of core's dataclasses to their new values. `rows.columns_of` makes columns of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fate_flow.core.job import Claim, Job, Report, Seat, Task, TaskKey, Worker
+from fate_flow.core.plan import MoveJob
+from fate_flow.core.reasons import Reason
+from fate_flow.core.status import JOB_END, TASK_END, JobStatus, SeatStatus, TaskStatus, WorkerStatus
+
+Change = dict[str, Any]
+
+BUSY_JOBS = (JobStatus.READY, JobStatus.RUNNING, JobStatus.STOPPING)
+"""Those a server works on; a waiting one joins them while it holds something or somebody works on it."""
+
+LIVE_SEATS = (
+    SeatStatus.HELD,
+    SeatStatus.STARTING,
+    SeatStatus.STARTED,
+    SeatStatus.STOPPING,
+    SeatStatus.DRAINING,
+)
+"""Those of parties that run or hold something for us."""
+
+UNFINISHED_WORKERS = (WorkerStatus.CREATED, WorkerStatus.RUNNING)
+
+SUBMIT_FAILED = "submit_failed"
+JOB_END_TAG = "job_end"
+
+
+# ------------------------------------------------------------------ what a new row keeps of its value
+
+
+def new_job(job: Job) -> Job:
+    """A job begins with nothing held, nothing asked of anybody and no history."""
+    return Job(
+        key=job.key,
+        initiator=job.initiator,
+        is_initiator=job.is_initiator,
+        status=job.status,
+        run=job.run,
+        parties=by_role(job),
+        asked=Claim(job.asked.cores, job.asked.memory),
+        timeout_seconds=job.timeout_seconds,
+        create_time=job.create_time,
+        legacy=job.legacy,
+    )
+
+
+def by_role(job: Job) -> tuple[Any, ...]:
+    """The parties as `f_roles` gives them back: role by role, each in the order of its first party."""
+    roles = list(dict.fromkeys(party.role for party in job.parties))
+    return tuple(sorted(job.parties, key=lambda party: roles.index(party.role)))
+
+
+def new_seat(seat: Seat) -> Seat:
+    return Seat(
+        seat.job_id, seat.party, seat.status, seat.run, seat.message, seat.free_cores, seat.asked_cores
+    )
+
+
+def new_task(task: Task) -> Task:
+    return Task(
+        key=task.key,
+        status=task.status,
+        party_status=task.party_status,
+        runs_here=task.runs_here,
+        incarnation=task.incarnation,
+        module=task.module,
+        auto_retries=task.auto_retries,
+        retry_at=task.retry_at,
+        create_time=task.create_time,
+    )
+
+
+def new_worker(worker: Worker) -> Worker:
+    return Worker(worker.worker_id, worker.task, worker.status, worker.folder, worker.create_time)
+
+
+# ------------------------------------------------------------------ moves
+
+
+def job_moved(move: MoveJob, at: int, caused_by: str) -> Change:
+    change: Change = {"status": move.new, **_why(move.reason, move.message)}
+    if move.target is not None:
+        change.update(target=move.target, stop_by=move.stop_by)
+    if caused_by:
+        change["caused_by"] = caused_by
+    if move.unconfirmed:
+        change["unconfirmed"] = move.unconfirmed
+    if move.new is JobStatus.RUNNING:
+        change.update(start_time=at, wait_reason="", blocked_on="", conflicts=0)
+    if move.new in JOB_END:
+        change.update(end_time=at, wait_reason="", blocked_on="", stop_by=0)
+    if move.new is JobStatus.SUCCESS:
+        change["progress"] = 100
+    return change
+
+
+def tag_of_end(job: Job) -> str:
+    """What marks the row of a job that ends now."""
+    return SUBMIT_FAILED if job.status is JobStatus.READY else JOB_END_TAG
+
+
+def stop_requested(reason: Reason, message: str, by_user: bool, caused_by: str) -> Change:
+    change: Change = {"caused_by": caused_by, **_why(reason, message)}
+    if by_user:
+        change["cancel_requested"] = True
+    return change
+
+
+def task_moved(
+    new: TaskStatus, at: int, reason: Reason | None, message: str, target: TaskStatus | None
+) -> Change:
+    """A party's share of a task takes a new status."""
+    change: Change = {"party_status": new, **_why(reason, message)}
+    if target is not None:
+        change["target"] = target
+    if new is TaskStatus.RUNNING:
+        change["start_time"] = at
+    if new in TASK_END:
+        change["end_time"] = at
+    return change
+
+
+def task_reported(report: Report) -> Change:
+    """The same in the words and times of the other party."""
+    at = report.end_time or report.start_time
+    change = task_moved(report.status, at, report.reason, report.message, target=None)
+    if report.start_time:
+        change["start_time"] = report.start_time
+    return change
+
+
+def is_about(report: Report, task: Task) -> bool:
+    """Whether it speaks of this version and incarnation; a plain v1 party knows no incarnations and names none."""
+    return report.task == task.key and report.incarnation in ("", task.incarnation)
+
+
+def worker_moved(new: WorkerStatus, at: int, pid: int, pid_started: int) -> Change:
+    if new is WorkerStatus.RUNNING:
+        return {"status": new, "pid": pid, "pid_started": pid_started, "start_time": at}
+    return {"status": new, "end_time": at}
+
+
+def _why(reason: Reason | None, message: str) -> Change:
+    return {} if reason is None else {"reason": reason, "message": message}
+
+
+# ------------------------------------------------------------------ the newest of many versions
+
+
+def newest_tasks(tasks: Iterable[Task]) -> tuple[Task, ...]:
+    """The newest version of each task, at all parties."""
+    every = tuple(tasks)
+    newest: dict[str, int] = {}
+    for task in every:
+        newest[task.key.name] = max(task.key.version, newest.get(task.key.name, 0))
+    return tuple(task for task in every if task.key.version == newest[task.key.name])
+
+
+def newest_version(keys: Iterable[TaskKey]) -> int:
+    return max((key.version for key in keys), default=0)

@@ -1,0 +1,116 @@
+"""Opening the database: SQLite or MySQL/MariaDB by one URL, one connection a thread.
+
+What every connection is set to stands here: SQLite in WAL with synchronous=FULL and writes that begin IMMEDIATE; MySQL
+at READ COMMITTED with found-rows counts, so that an UPDATE that matched but changed nothing counts, as in SQLite.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pymysql
+from peewee import Database, MySQLDatabase, SqliteDatabase
+from pymysql.constants import CLIENT
+
+from fate_flow.core.errors import BadSettings, StorageFailed
+
+LogSql = Callable[[str, Sequence[Any]], None]
+
+
+class _Logged:
+    """Hands every statement to the database log before it runs."""
+
+    log_sql: LogSql | None = None
+
+    def execute_sql(self, sql: str, params: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if self.log_sql is not None:
+            self.log_sql(sql, params or ())
+        return super().execute_sql(sql, params, *args, **kwargs)  # type: ignore[misc]
+
+
+class _Sqlite(_Logged, SqliteDatabase):
+    is_sqlite = True
+
+
+class _MySql(_Logged, MySQLDatabase):
+    is_sqlite = False
+
+
+def open_database(url: str, home: Path, log_sql: LogSql | None = None) -> Database:
+    """The database this URL names; empty means SQLite in the home folder. Not connected yet."""
+    parts = urlsplit(url)
+    if parts.scheme in ("", "sqlite"):
+        database: Database = _sqlite(parts.path, home)
+    elif parts.scheme in ("mysql", "mysql+pymysql"):
+        database = _mysql(url)
+    else:
+        raise BadSettings(f"database.url: {parts.scheme!r} is not sqlite or mysql")
+    database.log_sql = log_sql
+    return database
+
+
+def _sqlite(path: str, home: Path) -> Database:
+    name = unquote(path[1:]) if path else ""
+    file = name if name == ":memory:" else str((home / name) if name else home / "fate_flow.sqlite")
+    pragmas = {"journal_mode": "wal", "synchronous": "full", "busy_timeout": 30_000, "foreign_keys": 1}
+    if file == ":memory:":
+        pragmas = {}
+    return _Sqlite(file, pragmas=pragmas, timeout=30, check_same_thread=file != ":memory:")
+
+
+def _mysql(url: str) -> Database:
+    parts = urlsplit(url)
+    name = unquote(parts.path.strip("/"))
+    if not name:
+        raise BadSettings("database.url: names no database; write mysql://user:password@host:3306/name")
+    return _MySql(
+        name,
+        host=parts.hostname or "127.0.0.1",
+        port=parts.port or 3306,
+        user=unquote(parts.username or "root"),
+        password=unquote(parts.password or ""),
+        charset="utf8mb4",
+        client_flag=CLIENT.FOUND_ROWS,
+        connect_timeout=10,
+        read_timeout=60,
+        write_timeout=60,
+        init_command="SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        sql_mode="STRICT_TRANS_TABLES,NO_ZERO_DATE,NO_ENGINE_SUBSTITUTION",
+    )
+
+
+def create_if_missing(url: str) -> None:
+    """Make the MySQL database when the server lacks it; nothing to do for SQLite."""
+    parts = urlsplit(url)
+    if not parts.scheme.startswith("mysql"):
+        return
+    name = unquote(parts.path.strip("/")).replace("`", "")
+    try:
+        connection = pymysql.connect(
+            host=parts.hostname or "127.0.0.1",
+            port=parts.port or 3306,
+            user=unquote(parts.username or "root"),
+            password=unquote(parts.password or ""),
+            connect_timeout=10,
+        )
+    except pymysql.MySQLError as error:
+        where = f"{parts.hostname}:{parts.port}"
+        raise StorageFailed(f"database.url: {where} does not let us in: {error.args[-1]}") from error
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE IF NOT EXISTS `{name}` CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
+    finally:
+        connection.close()
+
+
+def is_disk_full(error: BaseException | None) -> bool:
+    """Whether this, or what caused it, is SQLite running out of disk."""
+    while error is not None:
+        if isinstance(error, sqlite3.OperationalError) and "full" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

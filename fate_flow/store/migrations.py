@@ -1,0 +1,150 @@
+"""Bringing a database to the schema of this release: the numbered files of `sql/migrations`, each once, in order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import peewee
+from peewee import Database
+
+from fate_flow.core.errors import StorageFailed
+
+_FILE = re.compile(r"(\d{4})_(\w+)\.sql")
+_AUTO_SQLITE = "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT"
+_AUTO_MYSQL = "BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY"
+_MYSQL_OPTIONS = ") ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
+
+
+@dataclass(frozen=True)
+class Migration:
+    number: int
+    name: str
+    sql: str
+
+
+def migrations() -> tuple[Migration, ...]:
+    """All that this release knows, ascending."""
+    found = []
+    for file in files("fate_flow_sql").joinpath("migrations").iterdir():
+        match = _FILE.fullmatch(file.name)
+        if match:
+            found.append(Migration(int(match[1]), match[2], file.read_text(encoding="utf-8")))
+    return tuple(sorted(found, key=lambda one: one.number))
+
+
+def version(database: Database) -> int:
+    """The number of the newest migration this database has had; 0 when it is empty."""
+    _prepare(database)
+    row = database.execute_sql("SELECT MAX(f_number) FROM t_migration WHERE f_left = 0").fetchone()
+    return int(row[0] or 0)
+
+
+def upgrade(database: Database) -> tuple[Migration, ...]:
+    """Apply what is missing and say what that was. Raises StorageFailed when the database is newer than we are."""
+    with _alone(database):
+        known = migrations()
+        have = version(database)
+        if known and have > known[-1].number:
+            raise StorageFailed(
+                f"the database has schema {have}, this release knows up to {known[-1].number}: "
+                "install the newer release"
+            )
+        missing = tuple(one for one in known if one.number > have)
+        for migration in missing:
+            _apply(database, migration)
+    return missing
+
+
+def bind_party(database: Database, party_id: str) -> None:
+    """Mark an empty database as this party's; raises StorageFailed when it is another's."""
+    with _alone(database):
+        database.execute_sql("CREATE TABLE IF NOT EXISTS t_owner (f_party_id VARCHAR(10) NOT NULL PRIMARY KEY)")
+        row = database.execute_sql("SELECT f_party_id FROM t_owner").fetchone()
+        if row is None:
+            _execute(database, "INSERT INTO t_owner (f_party_id) VALUES (?)", party_id)
+        elif row[0] != party_id:
+            raise StorageFailed(
+                f"the database belongs to party {row[0]}, this server is party {party_id} (key party_id)"
+            )
+
+
+@contextmanager
+def _alone(database: Database) -> Iterator[None]:
+    """One server at a time; on SQLite all of it or nothing."""
+    try:
+        with _locked(database):
+            yield
+    except (peewee.DatabaseError, peewee.InterfaceError) as error:
+        raise StorageFailed(f"the database refused: {error}") from error
+
+
+@contextmanager
+def _locked(database: Database) -> Iterator[None]:
+    if database.is_sqlite:
+        with database.atomic("IMMEDIATE"):
+            yield
+        return
+    lock = "CONCAT('fate_flow.', MD5(DATABASE()))"
+    if database.execute_sql(f"SELECT GET_LOCK({lock}, 60)").fetchone()[0] != 1:
+        raise StorageFailed("another server has been upgrading this database for a minute")
+    try:
+        yield
+    finally:
+        database.execute_sql(f"SELECT RELEASE_LOCK({lock})").fetchone()
+
+
+def _prepare(database: Database) -> None:
+    database.execute_sql(
+        "CREATE TABLE IF NOT EXISTS t_migration"
+        " (f_number INTEGER NOT NULL PRIMARY KEY, f_name VARCHAR(100) NOT NULL, f_left INTEGER NOT NULL)"
+    )
+
+
+def _apply(database: Database, migration: Migration) -> None:
+    """Statement by statement: MySQL commits each by itself, so one that was cut off goes on where it stopped."""
+    todo = list(statements(migration.sql, is_sqlite=database.is_sqlite))
+    find = "SELECT f_left FROM t_migration WHERE f_number = ?"
+    begun = _execute(database, find, migration.number).fetchone()
+    if begun is None:
+        insert = "INSERT INTO t_migration (f_number, f_name, f_left) VALUES (?, ?, ?)"
+        _execute(database, insert, migration.number, migration.name, len(todo))
+    left = len(todo) if begun is None else int(begun[0])
+    for statement in todo[len(todo) - left :]:
+        try:
+            database.execute_sql(statement)
+        except peewee.OperationalError as error:
+            was_cut_off_after_it = begun is not None and left == begun[0] and _exists_already(error)
+            if not was_cut_off_after_it:
+                raise
+        left -= 1
+        _execute(database, "UPDATE t_migration SET f_left = ? WHERE f_number = ?", left, migration.number)
+
+
+_EXISTS_ALREADY = (1050, 1060, 1061)
+"""MySQL's words for a table, a column, an index."""
+
+
+def _exists_already(error: peewee.OperationalError) -> bool:
+    return any(code in _EXISTS_ALREADY for code in error.args)
+
+
+def _execute(database: Database, sql: str, *params: Any) -> Any:
+    return database.execute_sql(sql if database.is_sqlite else sql.replace("?", "%s"), params)
+
+
+def statements(sql: str, is_sqlite: bool) -> Iterator[str]:
+    """The statements of a migration in the words of this database."""
+    text = re.sub(r"--[^\n]*", "", sql)
+    for statement in text.split(";"):
+        one = statement.strip()
+        if not one:
+            continue
+        if is_sqlite:
+            yield one.replace(_AUTO_MYSQL, _AUTO_SQLITE)
+        else:
+            yield re.sub(r"\)$", _MYSQL_OPTIONS, one) if one.startswith("CREATE TABLE") else one

@@ -1,0 +1,336 @@
+"""The tables as peewee sees them. `sql/` tells the schema; a test proves that both agree."""
+
+from __future__ import annotations
+
+from peewee import (
+    AutoField,
+    BigIntegerField,
+    BooleanField,
+    CharField,
+    CompositeKey,
+    DatabaseProxy,
+    DateTimeField,
+    IntegerField,
+    Model,
+    TextField,
+)
+
+database_proxy = DatabaseProxy()
+
+
+class _Base(Model):
+    class Meta:
+        legacy_table_names = False
+
+
+class JobRow(_Base):
+    f_job_id = CharField(25)
+    f_role = CharField(50)
+    f_party_id = CharField(10)
+    f_create_time = BigIntegerField(null=True)
+    f_create_date = DateTimeField(null=True)
+    f_update_time = BigIntegerField(null=True)
+    f_update_date = DateTimeField(null=True)
+    f_user_id = CharField(25, null=True)
+    f_name = CharField(500, default="")
+    f_description = TextField(null=True)
+    f_tag = CharField(50, default="")
+    f_dsl = TextField()
+    f_runtime_conf = TextField()
+    f_runtime_conf_on_party = TextField()
+    f_train_runtime_conf = TextField(null=True)
+    f_roles = TextField()
+    f_initiator_role = CharField(50)
+    f_initiator_party_id = CharField(50)
+    f_status = CharField(50)
+    f_status_code = IntegerField(null=True)
+    f_user = TextField(null=True)
+    f_is_initiator = BooleanField(default=False)
+    f_progress = IntegerField(default=0)
+    f_ready_signal = BooleanField(default=False)
+    f_ready_time = BigIntegerField(null=True)
+    f_cancel_signal = BooleanField(default=False)
+    f_cancel_time = BigIntegerField(null=True)
+    f_rerun_signal = BooleanField(default=False)
+    f_end_scheduling_updates = IntegerField(default=0)
+    f_engine_name = CharField(50, null=True)
+    f_engine_type = CharField(10, null=True)
+    f_cores = IntegerField(default=0)
+    f_memory = IntegerField(default=0)
+    f_remaining_cores = IntegerField(default=0)
+    f_remaining_memory = IntegerField(default=0)
+    f_resource_in_use = BooleanField(default=False)
+    f_apply_resource_time = BigIntegerField(null=True)
+    f_return_resource_time = BigIntegerField(null=True)
+    f_inheritance_info = TextField(null=True)
+    f_inheritance_status = CharField(50, null=True)
+    f_start_time = BigIntegerField(null=True)
+    f_start_date = DateTimeField(null=True)
+    f_end_time = BigIntegerField(null=True)
+    f_end_date = DateTimeField(null=True)
+    f_elapsed = BigIntegerField(null=True)
+    f_run = IntegerField(default=0)
+    f_target = CharField(50, null=True)
+    f_reason = CharField(50, null=True)
+    f_message = TextField(null=True)
+    f_caused_by = CharField(70, default="")
+    f_ready_owner = CharField(64, default="")
+    f_turn = IntegerField(default=0)
+    f_claim = CharField(64, default="")
+    f_claim_turn = IntegerField(default=0)
+    f_asked_cores = IntegerField(default=0)
+    f_asked_memory = IntegerField(default=0)
+    f_wait_reason = TextField(null=True)
+    f_blocked_on = CharField(10, default="")
+    f_blocked_cores = IntegerField(default=0)
+    f_retry_at = BigIntegerField(default=0)
+    f_passes = IntegerField(default=0)
+    f_conflicts = IntegerField(default=0)
+    f_timeout_seconds = BigIntegerField(default=0)
+    f_stop_by = BigIntegerField(default=0)
+    f_unconfirmed_parties = TextField(null=True)
+    f_legacy = BooleanField(default=False)
+
+    class Meta:
+        table_name = "t_job"
+        primary_key = CompositeKey("f_job_id", "f_role", "f_party_id")
+
+
+class SeatRow(_Base):
+    f_job_id = CharField(25)
+    f_role = CharField(50)
+    f_party_id = CharField(10)
+    f_run = IntegerField(default=0)
+    f_status = CharField(20)
+    f_message = TextField(null=True)
+    f_asked_cores = IntegerField(default=0)
+    f_free_cores = IntegerField(default=-1)
+
+    class Meta:
+        table_name = "t_seat"
+        primary_key = CompositeKey("f_job_id", "f_role", "f_party_id")
+
+
+class TaskRow(_Base):
+    f_job_id = CharField(25)
+    f_task_id = CharField(100)
+    f_task_version = BigIntegerField()
+    f_role = CharField(50)
+    f_party_id = CharField(10)
+    f_create_time = BigIntegerField(null=True)
+    f_create_date = DateTimeField(null=True)
+    f_update_time = BigIntegerField(null=True)
+    f_update_date = DateTimeField(null=True)
+    f_component_name = CharField(100)
+    f_component_module = CharField(200, null=True)
+    f_initiator_role = CharField(50)
+    f_initiator_party_id = CharField(50, default="-1")
+    f_federated_mode = CharField(10)
+    f_federated_status_collect_type = CharField(10)
+    f_status = CharField(50)
+    f_status_code = IntegerField(null=True)
+    f_auto_retries = IntegerField(default=0)
+    f_auto_retry_delay = IntegerField(default=0)
+    f_run_on_this_party = BooleanField(default=False)
+    f_worker_id = CharField(100, null=True)
+    f_cmd = TextField(null=True)
+    f_run_ip = CharField(100, null=True)
+    f_run_port = IntegerField(null=True)
+    f_run_pid = IntegerField(null=True)
+    f_party_status = CharField(50)
+    f_provider_info = TextField(null=True)
+    f_component_parameters = TextField(null=True)
+    f_engine_conf = TextField(null=True)
+    f_kill_status = BooleanField(default=False)
+    f_error_report = TextField(null=True)
+    f_start_time = BigIntegerField(null=True)
+    f_start_date = DateTimeField(null=True)
+    f_end_time = BigIntegerField(null=True)
+    f_end_date = DateTimeField(null=True)
+    f_elapsed = BigIntegerField(null=True)
+    f_incarnation = CharField(64, default="")
+    f_retry_at = BigIntegerField(default=0)
+    f_reason = CharField(50, null=True)
+    f_message = TextField(null=True)
+    f_target = CharField(50, null=True)
+
+    class Meta:
+        table_name = "t_task"
+        primary_key = CompositeKey("f_job_id", "f_task_id", "f_task_version", "f_role", "f_party_id")
+
+
+class WorkerRow(_Base):
+    f_worker_id = CharField(100, primary_key=True)
+    f_worker_name = CharField(50)
+    f_job_id = CharField(25)
+    f_component_name = CharField(100)
+    f_task_id = CharField(100)
+    f_task_version = BigIntegerField()
+    f_role = CharField(50)
+    f_party_id = CharField(10)
+    f_run_ip = CharField(100, null=True)
+    f_run_pid = IntegerField(null=True)
+    f_create_time = BigIntegerField(null=True)
+    f_start_time = BigIntegerField(null=True)
+    f_end_time = BigIntegerField(null=True)
+    f_status = CharField(20)
+    f_folder = TextField()
+    f_run_pid_started = BigIntegerField(default=0)
+    f_stopping = BooleanField(default=False)
+
+    class Meta:
+        table_name = "t_worker"
+
+
+class EngineRow(_Base):
+    f_engine_type = CharField(10)
+    f_engine_name = CharField(50)
+    f_create_time = BigIntegerField(null=True)
+    f_create_date = DateTimeField(null=True)
+    f_update_time = BigIntegerField(null=True)
+    f_update_date = DateTimeField(null=True)
+    f_engine_entrance = CharField(50, null=True)
+    f_engine_config = TextField(null=True)
+    f_cores = IntegerField()
+    f_memory = IntegerField()
+    f_remaining_cores = IntegerField()
+    f_remaining_memory = IntegerField()
+    f_nodes = IntegerField()
+
+    class Meta:
+        table_name = "t_engine_registry"
+        primary_key = CompositeKey("f_engine_name", "f_engine_type")
+
+
+class OutboxRow(_Base):
+    f_id = AutoField()
+    f_kind = CharField(30)
+    f_job_id = CharField(25)
+    f_role = CharField(50)
+    f_party_id = CharField(10)
+    f_run = IntegerField(default=0)
+    f_component_name = CharField(100, default="")
+    f_task_version = BigIntegerField(default=0)
+    f_argument = CharField(50, default="")
+    f_body = TextField()
+    f_create_time = BigIntegerField()
+
+    class Meta:
+        table_name = "t_outbox"
+
+
+class PeerRow(_Base):
+    f_party_id = CharField(10, primary_key=True)
+    f_heard = BigIntegerField(default=0)
+
+    class Meta:
+        table_name = "t_peer"
+
+
+class SchedulerRow(_Base):
+    f_name = CharField(20, primary_key=True)
+    f_owner = CharField(64, default="")
+    f_counter = BigIntegerField(default=0)
+
+    class Meta:
+        table_name = "t_scheduler"
+
+
+class SubmissionRow(_Base):
+    f_request_id = CharField(100, primary_key=True)
+    f_job_id = CharField(25)
+    f_digest = CharField(64)
+    f_retcode = IntegerField(null=True)
+    f_retmsg = TextField(null=True)
+    f_create_time = BigIntegerField()
+
+    class Meta:
+        table_name = "t_submission"
+
+
+class StorageTableRow(_Base):
+    f_name = CharField(200)
+    f_namespace = CharField(200)
+    f_create_time = BigIntegerField(null=True)
+    f_address = TextField()
+    f_engine = CharField(100)
+    f_partitions = IntegerField(null=True)
+    f_id_delimiter = CharField(10, null=True)
+    f_have_head = BooleanField(default=True)
+    f_schema = TextField()
+    f_count = BigIntegerField(null=True)
+    f_origin = CharField(50, default="")
+    f_disable = BooleanField(default=False)
+    f_job_id = CharField(25, default="")
+
+    class Meta:
+        table_name = "t_storage_table_meta"
+        primary_key = CompositeKey("f_namespace", "f_name")
+
+
+class OutputRow(_Base):
+    f_job_id = CharField(25)
+    f_component_name = CharField(100)
+    f_task_id = CharField(100)
+    f_task_version = BigIntegerField()
+    f_data_name = CharField(30)
+    f_role = CharField(50)
+    f_party_id = CharField(10)
+    f_table_name = CharField(500, null=True)
+    f_table_namespace = CharField(500, null=True)
+    f_description = TextField(null=True)
+    f_create_time = BigIntegerField(null=True)
+
+    class Meta:
+        table_name = "t_tracking_output_data_info"
+        primary_key = CompositeKey("f_job_id", "f_task_id", "f_task_version", "f_data_name", "f_role", "f_party_id")
+
+
+class MetricRow(_Base):
+    f_id = AutoField()
+    f_job_id = CharField(25)
+    f_component_name = CharField(100)
+    f_task_id = CharField(100, null=True)
+    f_task_version = BigIntegerField(null=True)
+    f_role = CharField(50)
+    f_party_id = CharField(10)
+    f_metric_namespace = CharField(180)
+    f_metric_name = CharField(180)
+    f_data = TextField()
+    f_meta = TextField()
+    f_create_time = BigIntegerField(null=True)
+
+    class Meta:
+        table_name = "t_tracking_metric"
+
+
+class SummaryRow(_Base):
+    f_job_id = CharField(25)
+    f_role = CharField(50)
+    f_party_id = CharField(10)
+    f_component_name = CharField(100)
+    f_task_id = CharField(100)
+    f_task_version = BigIntegerField()
+    f_summary = TextField()
+    f_create_time = BigIntegerField(null=True)
+
+    class Meta:
+        table_name = "t_component_summary"
+        primary_key = CompositeKey("f_job_id", "f_task_id", "f_task_version", "f_role", "f_party_id")
+
+
+MODELS = (
+    JobRow,
+    SeatRow,
+    TaskRow,
+    WorkerRow,
+    EngineRow,
+    OutboxRow,
+    PeerRow,
+    SchedulerRow,
+    SubmissionRow,
+    StorageTableRow,
+    OutputRow,
+    MetricRow,
+    SummaryRow,
+)

@@ -1,0 +1,191 @@
+"""Between rows and values: the columns each query reads, and what they become."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+from fate_flow.core.job import Claim, Command, CommandKind, Job, JobKey, Seat, Task, TaskKey, Worker
+from fate_flow.core.reasons import Reason
+from fate_flow.core.spec import Party
+from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus, WorkerStatus
+from fate_flow.store.models import JobRow, OutboxRow, SeatRow, TaskRow, WorkerRow
+
+Row = tuple[Any, ...]
+
+J = JobRow
+JOB_COLUMNS = (
+    J.f_job_id, J.f_role, J.f_party_id, J.f_initiator_role, J.f_initiator_party_id, J.f_is_initiator, J.f_status,
+    J.f_run, J.f_roles, J.f_target, J.f_reason, J.f_message, J.f_caused_by, J.f_cancel_signal, J.f_ready_owner,
+    J.f_progress, J.f_cores, J.f_memory, J.f_claim, J.f_asked_cores, J.f_asked_memory, J.f_wait_reason,
+    J.f_blocked_on, J.f_retry_at, J.f_passes, J.f_conflicts, J.f_turn, J.f_timeout_seconds, J.f_create_time,
+    J.f_start_time, J.f_end_time, J.f_stop_by, J.f_unconfirmed_parties, J.f_legacy, J.f_claim_turn,
+)  # fmt: skip
+
+
+def job_of(row: Row) -> Job:
+    (
+        job_id, role, party_id, initiator_role, initiator_id, is_initiator, status, run, roles, target, reason, message,
+        caused_by, cancel, owner, progress, cores, memory, claim, asked_cores, asked_memory, wait_reason, blocked_on,
+        retry_at, passes, conflicts, turn, timeout, created, started, ended, stop_by, unconfirmed, legacy, claim_turn,
+    ) = row  # fmt: skip
+    return Job(
+        key=JobKey(job_id, Party(role, party_id)),
+        initiator=Party(initiator_role, initiator_id),
+        is_initiator=bool(is_initiator),
+        status=JobStatus(status),
+        run=run,
+        parties=parties_of(roles),
+        target=JobStatus(target) if target else None,
+        reason=Reason(reason) if reason else None,
+        message=message or "",
+        caused_by=caused_by,
+        cancel_requested=bool(cancel),
+        ready_owner=owner,
+        progress=progress,
+        claim=Claim(cores, memory, claim, claim_turn),
+        asked=Claim(asked_cores, asked_memory),
+        wait_reason=wait_reason or "",
+        blocked_on=blocked_on,
+        retry_at=retry_at,
+        passes=passes,
+        conflicts=conflicts,
+        turn=turn,
+        timeout_seconds=timeout,
+        create_time=created or 0,
+        start_time=started or 0,
+        end_time=ended or 0,
+        stop_by=stop_by,
+        unconfirmed=tuple(json.loads(unconfirmed)) if unconfirmed else (),
+        legacy=bool(legacy),
+    )
+
+
+def parties_of(roles: str) -> tuple[Party, ...]:
+    return tuple(Party(role, str(one)) for role, ids in json.loads(roles).items() for one in ids)
+
+
+def roles_of(parties: tuple[Party, ...]) -> str:
+    found: dict[str, list[str]] = {}
+    for party in parties:
+        found.setdefault(party.role, []).append(party.party_id)
+    return json.dumps(found)
+
+
+S = SeatRow
+SEAT_COLUMNS = (
+    S.f_job_id, S.f_role, S.f_party_id, S.f_status, S.f_run, S.f_message, S.f_free_cores, S.f_asked_cores
+)  # fmt: skip
+
+
+def seat_of(row: Row) -> Seat:
+    job_id, role, party_id, status, run, message, free, asked = row
+    return Seat(job_id, Party(role, party_id), SeatStatus(status), run, message or "", free, asked)
+
+
+T = TaskRow
+TASK_COLUMNS = (
+    T.f_job_id, T.f_component_name, T.f_task_version, T.f_role, T.f_party_id, T.f_status, T.f_party_status,
+    T.f_run_on_this_party, T.f_incarnation, T.f_component_module, T.f_auto_retries, T.f_retry_at, T.f_reason,
+    T.f_message, T.f_target, T.f_worker_id, T.f_create_time, T.f_start_time, T.f_end_time,
+)  # fmt: skip
+
+
+def task_of(row: Row) -> Task:
+    (
+        job_id, name, version, role, party_id, status, party_status, runs_here, incarnation, module, retries, retry_at,
+        reason, message, target, worker_id, created, started, ended,
+    ) = row  # fmt: skip
+    return Task(
+        key=TaskKey(job_id, name, version, Party(role, party_id)),
+        status=TaskStatus(status),
+        party_status=TaskStatus(party_status),
+        runs_here=bool(runs_here),
+        incarnation=incarnation,
+        module=module or "",
+        auto_retries=retries,
+        retry_at=retry_at,
+        reason=Reason(reason) if reason else None,
+        message=message or "",
+        target=TaskStatus(target) if target else None,
+        worker_id=worker_id or "",
+        create_time=created or 0,
+        start_time=started or 0,
+        end_time=ended or 0,
+    )
+
+
+W = WorkerRow
+WORKER_COLUMNS = (
+    W.f_worker_id, W.f_job_id, W.f_component_name, W.f_task_version, W.f_role, W.f_party_id, W.f_status, W.f_folder,
+    W.f_create_time, W.f_run_pid, W.f_run_pid_started, W.f_stopping, W.f_start_time, W.f_end_time,
+)  # fmt: skip
+
+
+def worker_of(row: Row) -> Worker:
+    (
+        worker_id, job_id, name, version, role, party_id, status, folder, created, pid, pid_started, stopping, started,
+        ended,
+    ) = row  # fmt: skip
+    return Worker(
+        worker_id, TaskKey(job_id, name, version, Party(role, party_id)), WorkerStatus(status), folder,
+        created or 0, pid or 0, pid_started, bool(stopping), started or 0, ended or 0,
+    )  # fmt: skip
+
+
+C = OutboxRow
+COMMAND_COLUMNS = (
+    C.f_id, C.f_kind, C.f_job_id, C.f_role, C.f_party_id, C.f_run, C.f_component_name, C.f_task_version, C.f_argument,
+    C.f_body,
+)  # fmt: skip
+
+
+def command_of(row: Row) -> Command:
+    command_id, kind, job_id, role, party_id, run, task, version, argument, body = row
+    return Command(
+        CommandKind(kind), job_id, Party(role, party_id), run, task, version, argument, json.loads(body), command_id
+    )
+
+
+_COLUMNS = {
+    "cancel_requested": "f_cancel_signal",
+    "is_stopping": "f_stopping",
+    "pid": "f_run_pid",
+    "pid_started": "f_run_pid_started",
+    "unconfirmed": "f_unconfirmed_parties",
+}
+"""Fields whose column has another name than theirs."""
+
+
+def columns_of(change: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a change (`changes.py`) and what is written in them."""
+    return {_COLUMNS.get(name, f"f_{name}"): _to_column(value) for name, value in change.items()}
+
+
+def with_dates(columns: dict[str, Any]) -> dict[str, Any]:
+    """The dates that stand beside the times of a job or task."""
+    times = [name for name in ("f_start_time", "f_end_time") if name in columns]
+    return columns | {name.replace("_time", "_date"): date(columns[name]) for name in times}
+
+
+def _to_column(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    return to_json(list(value)) if isinstance(value, tuple) else value
+
+
+def date(at: int | None) -> datetime | None:
+    """The same moment as local time, as FATE's `_date` columns hold it."""
+    return datetime.fromtimestamp(at // 1000) if at else None
+
+
+def to_json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def from_json(text: str | None) -> Mapping[str, Any]:
+    found = json.loads(text) if text else {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,878 @@
+"""The store on SQLite and MySQL, through peewee.
+
+Guards stand in the `WHERE`: a compare-and-set that matches no row answers False. Only this file (and its twin
+`memory.py`) writes a status, and every status write passes `check_move` first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import peewee
+from peewee import Database, fn
+
+from fate_flow.core.errors import StorageFailed
+from fate_flow.core.job import Command, EngineState, Job, JobKey, Report, Seat, Task, TaskKey, Worker
+from fate_flow.core.plan import MoveJob, MoveTask
+from fate_flow.core.queue import Waiting
+from fate_flow.core.reasons import Reason
+from fate_flow.core.spec import Party
+from fate_flow.core.status import (
+    JOB_END,
+    JobStatus,
+    SeatStatus,
+    TaskStatus,
+    WorkerStatus,
+    check_move,
+    may_move,
+)
+from fate_flow.store.changes import (
+    BUSY_JOBS,
+    LIVE_SEATS,
+    SUBMIT_FAILED,
+    UNFINISHED_WORKERS,
+    Change,
+    is_about,
+    job_moved,
+    newest_tasks,
+    stop_requested,
+    tag_of_end,
+    task_moved,
+    task_reported,
+    worker_moved,
+)
+from fate_flow.store.contract import Document, Metric, Output, Submission, TableMeta
+from fate_flow.store.models import (
+    MODELS,
+    EngineRow,
+    JobRow,
+    MetricRow,
+    OutboxRow,
+    OutputRow,
+    PeerRow,
+    SchedulerRow,
+    SeatRow,
+    StorageTableRow,
+    SubmissionRow,
+    SummaryRow,
+    TaskRow,
+    WorkerRow,
+)
+from fate_flow.store.rows import (
+    COMMAND_COLUMNS,
+    JOB_COLUMNS,
+    SEAT_COLUMNS,
+    TASK_COLUMNS,
+    WORKER_COLUMNS,
+    columns_of,
+    command_of,
+    date,
+    from_json,
+    job_of,
+    roles_of,
+    seat_of,
+    task_of,
+    to_json,
+    with_dates,
+    worker_of,
+)
+
+COMPUTING = "computing"
+SCHEDULER = "dag"
+
+LogStatusWrite = Callable[[str, str, Sequence[Any]], None]
+"""Called with job id, statement and parameters just before a status or field of a job or task is written."""
+
+
+class SqlStore:
+    """The database of one party."""
+
+    def __init__(self, database: Database, log_write: LogStatusWrite | None = None) -> None:
+        self.database = database
+        self._log_write = log_write
+        database.bind(MODELS)
+
+    @contextmanager
+    def transaction(self) -> Iterator[SqlTransaction]:
+        """Commits at the end, rolls back on an exception. Raises StorageFailed when the database refuses."""
+        assert JobRow._meta.database is self.database, "a process has one database: the models are bound to it"
+        try:
+            with self._begun():
+                unit = SqlTransaction(self.database, self._log_write)
+                yield unit
+                unit.check_is_whole()
+        except _REFUSALS as error:
+            raise _refused(error) from error
+
+    @contextmanager
+    def _begun(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self._atomic())
+            except _REFUSALS:
+                if self.database.is_sqlite or self.database.in_transaction():
+                    raise
+                # The server may have dropped a connection that idled; nothing has happened on it yet.
+                self.close()
+                stack.enter_context(self._atomic())
+            yield
+
+    def _atomic(self) -> Any:
+        # IMMEDIATE takes SQLite's write lock at the start: a transaction that reads first and writes later would
+        # otherwise fail with "locked" after it has already decided.
+        self.database.connect(reuse_if_open=True)
+        return self.database.atomic("IMMEDIATE") if self.database.is_sqlite else self.database.atomic()
+
+    def close(self) -> None:
+        """Let go of this thread's connection."""
+        if not self.database.is_closed():
+            self.database.close()
+
+
+class SqlTransaction:
+    """One unit of work; what each method promises stands in `contract.Transaction`."""
+
+    def __init__(self, database: Database, log_write: LogStatusWrite | None) -> None:
+        self._database = database
+        self._log_write = log_write
+        self._is_broken = False
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        point = self._database.savepoint()
+        try:
+            point.__enter__()
+            yield
+            point.commit(begin=False)
+        except BaseException as error:
+            self._undo(point)
+            if isinstance(error, _REFUSALS):
+                raise _refused(error) from error
+            raise
+
+    def _undo(self, point: Any) -> None:
+        try:
+            point.rollback(begin=False)
+        except _REFUSALS:
+            # The savepoint is gone, and with it the transaction: so ends a deadlock, a full disk, a lost connection.
+            # What was written before is lost, so what comes after must not be committed without it.
+            self._is_broken = True
+
+    def check_is_whole(self) -> None:
+        """Raises StorageFailed when the database dropped the transaction and its error stopped at a savepoint."""
+        if self._is_broken:
+            raise StorageFailed("the database dropped the transaction")
+
+    # ------------------------------------------------------------------ jobs
+
+    def add_job(self, job: Job, document: Document) -> bool:
+        return _insert_new(JobRow.insert(**_job_values(job, document)), JobRow.select().where(_at(job.key)))
+
+    def job(self, key: JobKey) -> Job | None:
+        row = JobRow.select(*JOB_COLUMNS).where(_at(key)).tuples().first()
+        return job_of(row) if row else None
+
+    def job_here(self, job_id: str) -> Job | None:
+        query = JobRow.select(*JOB_COLUMNS).where((JobRow.f_job_id == job_id) & (JobRow.f_is_initiator == True))  # noqa: E712
+        row = query.tuples().first()
+        return job_of(row) if row else None
+
+    def jobs_here(self, job_id: str) -> tuple[Job, ...]:
+        return _jobs(JobRow.f_job_id == job_id)
+
+    def document(self, job_id: str) -> Document | None:
+        row = (
+            JobRow.select(
+                JobRow.f_dsl, JobRow.f_runtime_conf, JobRow.f_runtime_conf_on_party, JobRow.f_name,
+                JobRow.f_description, JobRow.f_tag,
+            )
+            .where(JobRow.f_job_id == job_id)
+            .order_by(JobRow.f_is_initiator.desc(), JobRow.f_role, JobRow.f_party_id)
+            .tuples()
+            .first()
+        )  # fmt: skip
+        if row is None:
+            return None
+        dsl, conf, on_party, name, description, tag = row
+        return Document(from_json(dsl), from_json(conf), from_json(on_party), name or "", description or "", tag or "")
+
+    def move_job(self, job: Job, move: MoveJob, at: int, caused_by: str = "") -> bool:
+        check_move(job.status, move.new)
+        values = with_dates(columns_of(job_moved(move, at, caused_by)))
+        if move.new in JOB_END:
+            values.update(f_tag=tag_of_end(job), f_elapsed=max(0, at - job.start_time) if job.start_time else None)
+        where = _at(job.key) & (JobRow.f_status == job.status.value) & (JobRow.f_run == job.run)
+        return self._write(job.job_id, JobRow.update(**values).where(where))
+
+    def request_stop(
+        self, key: JobKey, reason: Reason, message: str, at: int, by_user: bool, caused_by: str
+    ) -> bool:
+        values = columns_of(stop_requested(reason, message, by_user, caused_by))
+        if by_user:
+            values["f_cancel_time"] = at
+        open_ = JobRow.f_status.not_in([status.value for status in JOB_END]) & JobRow.f_reason.is_null()
+        return self._write(key.job_id, JobRow.update(**values).where(_at(key) & open_))
+
+    def set_progress(self, key: JobKey, percent: int) -> bool:
+        where = _at(key) & (JobRow.f_progress < percent)
+        return self._write(key.job_id, JobRow.update({JobRow.f_progress: percent}).where(where))
+
+    def begin_turn(self, key: JobKey, owner: str, at: int) -> bool:
+        values = {
+            JobRow.f_ready_signal: True, JobRow.f_ready_time: at, JobRow.f_ready_owner: owner,
+            JobRow.f_turn: JobRow.f_turn + 1,
+        }  # fmt: skip
+        where = (
+            _at(key) & (JobRow.f_ready_signal == False) & (JobRow.f_status == JobStatus.WAITING.value)  # noqa: E712
+        )
+        if not JobRow.update(values).where(where).execute():
+            return False
+        SeatRow.update(f_message="", f_free_cores=-1).where(SeatRow.f_job_id == key.job_id).execute()
+        return True
+
+    def end_turn(
+        self, key: JobKey, owner: str, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int,
+        conflicts: int,
+    ) -> bool:  # fmt: skip
+        values = {
+            JobRow.f_ready_signal: False, JobRow.f_ready_time: None, JobRow.f_ready_owner: "",
+            JobRow.f_wait_reason: wait_reason, JobRow.f_blocked_on: blocked_on, JobRow.f_blocked_cores: blocked_cores,
+            JobRow.f_retry_at: retry_at, JobRow.f_conflicts: conflicts,
+        }  # fmt: skip
+        where = _at(key) & (JobRow.f_ready_signal == True) & (JobRow.f_ready_owner == owner)  # noqa: E712
+        return _hit(JobRow.update(values).where(where))
+
+    def postpone(self, key: JobKey, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int) -> bool:
+        values = {
+            JobRow.f_wait_reason: wait_reason, JobRow.f_blocked_on: blocked_on, JobRow.f_blocked_cores: blocked_cores,
+            JobRow.f_retry_at: retry_at,
+        }  # fmt: skip
+        where = _at(key) & (JobRow.f_ready_signal == False) & (JobRow.f_status == JobStatus.WAITING.value)  # noqa: E712
+        return _hit(JobRow.update(values).where(where))
+
+    def take_over(self, owner: str) -> tuple[str, ...]:
+        signalled = (JobRow.f_ready_signal == True) & (JobRow.f_ready_owner != owner)  # noqa: E712
+        ids = _job_ids(signalled)
+        if ids:
+            JobRow.update(f_ready_owner=owner).where(signalled).execute()
+        return ids
+
+    def ready_signals(self) -> tuple[str, ...]:
+        return _job_ids(_waiting() & (JobRow.f_ready_signal == True))  # noqa: E712
+
+    def forget_job(self, job_id: str) -> None:
+        for model in (JobRow, SeatRow, TaskRow, WorkerRow):
+            model.delete().where(model.f_job_id == job_id).execute()
+
+    def forget_seat(self, key: JobKey) -> None:
+        for model in (JobRow, TaskRow, WorkerRow):
+            is_here = (
+                (model.f_job_id == key.job_id)
+                & (model.f_role == key.party.role)
+                & (model.f_party_id == key.party.party_id)
+            )
+            model.delete().where(is_here).execute()
+
+    def unfinished_jobs(self) -> tuple[Job, ...]:
+        busy = JobRow.f_status.in_([status.value for status in BUSY_JOBS])
+        held = (JobRow.f_status == JobStatus.WAITING.value) & (
+            (JobRow.f_resource_in_use == True) | (JobRow.f_ready_signal == True)  # noqa: E712
+        )
+        return _jobs(busy) + _jobs(held)
+
+    def jobs_to_forget(self) -> tuple[str, ...]:
+        refused = (JobRow.f_is_initiator == True) & (JobRow.f_tag == SUBMIT_FAILED)  # noqa: E712
+        return _job_ids((JobRow.f_status == JobStatus.FAILED.value) & refused)
+
+    def last_create_time(self) -> int:
+        return int(JobRow.select(fn.MAX(JobRow.f_create_time)).scalar() or 0)
+
+    # ------------------------------------------------------------------ the queue
+
+    def unblocked_waiting(self, limit: int) -> tuple[Waiting, ...]:
+        return _queued((JobRow.f_blocked_on == "") & (JobRow.f_ready_signal == False), limit)  # noqa: E712
+
+    def queue_heads(self) -> tuple[Waiting, ...]:
+        parties = JobRow.select(JobRow.f_blocked_on).where(_waiting() & (JobRow.f_blocked_on != "")).distinct()
+        ordered = parties.order_by(JobRow.f_blocked_on).tuples()
+        heads = (_queued(JobRow.f_blocked_on == row[0], 1) for row in ordered)
+        return tuple(head for found in heads for head in found)
+
+    def blocked_waiting(self, party_id: str, at_most_cores: int, limit: int) -> tuple[Waiting, ...]:
+        fits = (JobRow.f_blocked_on == party_id) & (JobRow.f_blocked_cores <= at_most_cores)
+        return _queued(fits & (JobRow.f_ready_signal == False), limit)  # noqa: E712
+
+    def count_pass(self, party_id: str, before: int) -> None:
+        head = _queued(JobRow.f_blocked_on == party_id, 1)
+        if head and head[0].create_time < before:
+            JobRow.update(f_passes=JobRow.f_passes + 1).where(
+                (JobRow.f_job_id == head[0].job_id) & (JobRow.f_is_initiator == True)  # noqa: E712
+            ).execute()
+
+    def place_in_queue(self, job: Job) -> int:
+        earlier = (JobRow.f_create_time < job.create_time) | (
+            (JobRow.f_create_time == job.create_time) & (JobRow.f_job_id < job.job_id)
+        )
+        return int(JobRow.select().where(_waiting() & earlier).count()) + 1
+
+    def waiting_jobs(self) -> tuple[Job, ...]:
+        return _jobs(_waiting())
+
+    def count_waiting(self) -> int:
+        return int(JobRow.select().where(_waiting()).count())
+
+    def cancelled_waiting(self) -> tuple[str, ...]:
+        return _job_ids(_waiting() & JobRow.f_reason.is_null(False))
+
+    # ------------------------------------------------------------------ resources
+
+    def engine(self) -> EngineState | None:
+        row = (
+            EngineRow.select(
+                EngineRow.f_engine_name, EngineRow.f_cores, EngineRow.f_memory, EngineRow.f_remaining_cores,
+                EngineRow.f_remaining_memory, EngineRow.f_nodes,
+            )
+            .where(EngineRow.f_engine_type == COMPUTING)
+            .tuples()
+            .first()
+        )  # fmt: skip
+        return EngineState(*row) if row else None
+
+    def register_engine(self, state: EngineState, config: Mapping[str, Any], at: int) -> EngineState:
+        totals = {
+            "f_cores": state.cores, "f_memory": state.memory, "f_nodes": state.nodes,
+            "f_engine_config": to_json(dict(config)), "f_update_time": at, "f_update_date": date(at),
+        }  # fmt: skip
+        while not self._set_totals(self.engine(), state, totals, at):
+            pass    # another server changed the totals in between: what to add is counted from the new ones
+        found = self.engine()
+        assert found is not None, "just written"
+        return found
+
+    def _set_totals(
+        self, old: EngineState | None, state: EngineState, totals: dict[str, Any], at: int
+    ) -> bool:
+        if old is None:
+            row = EngineRow.insert(
+                f_engine_type=COMPUTING, f_engine_name=state.name, f_engine_entrance="fate_on_standalone",
+                f_remaining_cores=state.cores, f_remaining_memory=state.memory, f_create_time=at,
+                f_create_date=date(at), **totals,
+            )  # fmt: skip
+            return _insert_new(row, EngineRow.select().where(_engine_is(state.name)))
+        as_read = (EngineRow.f_cores == old.cores) & (EngineRow.f_memory == old.memory)
+        return _hit(
+            EngineRow.update(
+                f_remaining_cores=EngineRow.f_remaining_cores + (state.cores - old.cores),
+                f_remaining_memory=EngineRow.f_remaining_memory + (state.memory - old.memory),
+                **totals,
+            ).where(_engine_is(old.name) & as_read)
+        )
+
+    def reserve(self, key: JobKey, cores: int, memory: int, token: str, turn: int, at: int) -> bool:
+        engine = self.engine()
+        if engine is None:
+            return False
+        claim = {
+            JobRow.f_engine_name: engine.name, JobRow.f_engine_type: COMPUTING, JobRow.f_cores: cores,
+            JobRow.f_memory: memory, JobRow.f_remaining_cores: cores, JobRow.f_remaining_memory: memory,
+            JobRow.f_resource_in_use: True, JobRow.f_apply_resource_time: at, JobRow.f_claim: token,
+            JobRow.f_claim_turn: turn,
+        }  # fmt: skip
+        free = _at(key) & (JobRow.f_resource_in_use == False)  # noqa: E712
+        taken = EngineRow.update(
+            f_remaining_cores=EngineRow.f_remaining_cores - cores,
+            f_remaining_memory=EngineRow.f_remaining_memory - memory,
+        ).where(
+            (EngineRow.f_remaining_cores >= cores)
+            & (EngineRow.f_remaining_memory >= memory)
+            & _engine_is(engine.name)
+        )
+        # The row of the job first, as in `give_back`: the other way round two of them could wait for each other.
+        with self._database.savepoint() as both:
+            if not _hit(JobRow.update(claim).where(free)):
+                return False
+            if (cores or memory) and not _hit(taken):
+                both.rollback()
+                return False
+        return True
+
+    def renew_claim(self, key: JobKey, turn: int) -> None:
+        held = _at(key) & (JobRow.f_resource_in_use == True)  # noqa: E712
+        JobRow.update(f_claim_turn=turn).where(held & (JobRow.f_claim_turn < turn)).execute()
+
+    def give_back(self, key: JobKey, at_most_turn: int | None, at: int) -> bool:
+        job = self.job(key)
+        if job is None or not job.holds:
+            return False
+        where = _at(key) & (JobRow.f_claim == job.claim.token) & (JobRow.f_resource_in_use == True)  # noqa: E712
+        if at_most_turn is not None:
+            where &= JobRow.f_claim_turn <= at_most_turn
+        if not _hit(JobRow.update({**_NO_CLAIM, JobRow.f_return_resource_time: at}).where(where)):
+            return False
+        if job.claim.cores or job.claim.memory:
+            EngineRow.update(
+                f_remaining_cores=EngineRow.f_remaining_cores + job.claim.cores,
+                f_remaining_memory=EngineRow.f_remaining_memory + job.claim.memory,
+            ).where(EngineRow.f_engine_type == COMPUTING).execute()
+        return True
+
+    # ------------------------------------------------------------------ seats
+
+    def add_seats(self, seats: Iterable[Seat]) -> None:
+        rows = [
+            {
+                "f_job_id": seat.job_id, "f_role": seat.party.role, "f_party_id": seat.party.party_id,
+                "f_run": seat.run, "f_status": seat.status.value, "f_message": seat.message,
+                "f_asked_cores": seat.asked_cores, "f_free_cores": seat.free_cores,
+            }
+            for seat in seats
+        ]  # fmt: skip
+        if rows:
+            SeatRow.insert_many(rows).execute()
+
+    def seats(self, job_id: str) -> tuple[Seat, ...]:
+        return _seats(SeatRow.f_job_id == job_id)
+
+    def move_seat(self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1) -> bool:
+        check_move(seat.status, new)
+        where = (
+            (SeatRow.f_job_id == seat.job_id)
+            & (SeatRow.f_role == seat.party.role)
+            & (SeatRow.f_party_id == seat.party.party_id)
+            & (SeatRow.f_status == seat.status.value)
+            & (SeatRow.f_run == seat.run)
+        )
+        return _hit(
+            SeatRow.update(f_status=new.value, f_message=message, f_free_cores=free_cores).where(where)
+        )
+
+    def seats_at(self, party_id: str) -> tuple[Seat, ...]:
+        return _seats((SeatRow.f_party_id == party_id) & _is_live())
+
+    def parties_with_seats(self) -> tuple[str, ...]:
+        query = SeatRow.select(SeatRow.f_party_id).where(_is_live()).distinct().order_by(SeatRow.f_party_id)
+        return tuple(row[0] for row in query.tuples())
+
+    # ------------------------------------------------------------------ tasks
+
+    def add_tasks(self, tasks: Iterable[Task], job: Job, document: Document) -> None:
+        for task in tasks:
+            _insert_new(TaskRow.insert(**_task_values(task, job, document)), TaskRow.select().where(_is(task.key)))
+
+    def task(self, key: TaskKey) -> Task | None:
+        row = TaskRow.select(*TASK_COLUMNS).where(_is(key)).tuples().first()
+        return task_of(row) if row else None
+
+    def tasks(self, job_id: str) -> tuple[Task, ...]:
+        query = (
+            TaskRow.select(*TASK_COLUMNS)
+            .where(TaskRow.f_job_id == job_id)
+            .order_by(
+                TaskRow.f_create_time, TaskRow.f_task_id, TaskRow.f_task_version, TaskRow.f_role, TaskRow.f_party_id
+            )
+        )  # fmt: skip
+        return newest_tasks(task_of(row) for row in query.tuples())
+
+    def move_task(self, job_id: str, move: MoveTask) -> bool:
+        check_move(move.old, move.new)
+        values: dict[Any, Any] = {TaskRow.f_status: move.new.value}
+        where = (
+            (TaskRow.f_job_id == job_id)
+            & (TaskRow.f_task_id == f"{job_id}_{move.name}")
+            & (TaskRow.f_task_version == move.version)
+            & (TaskRow.f_status == move.old.value)
+        )
+        return self._write(job_id, TaskRow.update(values).where(where))
+
+    def move_party_task(
+        self, task: Task, new: TaskStatus, at: int, reason: Reason | None = None, message: str = "",
+        target: TaskStatus | None = None,
+    ) -> bool:  # fmt: skip
+        check_move(task.party_status, new)
+        return self._change_task(task, task_moved(new, at, reason, message, target))
+
+    def take_report(self, task: Task, report: Report) -> bool:
+        if not is_about(report, task) or not may_move(task.party_status, report.status):
+            return False
+        return self._change_task(task, task_reported(report))
+
+    def _change_task(self, task: Task, change: Change) -> bool:
+        values = with_dates(columns_of(change))
+        began = change.get("start_time") or task.start_time
+        if began and "end_time" in change:
+            values["f_elapsed"] = max(0, change["end_time"] - began)
+        return self._write(task.key.job_id, TaskRow.update(**values).where(_as_read(task)))
+
+    def set_worker(self, key: TaskKey, worker_id: str) -> bool:
+        where = _is(key) & TaskRow.f_worker_id.is_null()
+        return _hit(TaskRow.update(f_worker_id=worker_id).where(where))
+
+    # ------------------------------------------------------------------ workers
+
+    def add_worker(self, worker: Worker) -> None:
+        key = worker.task
+        WorkerRow.insert(
+            f_worker_id=worker.worker_id, f_worker_name="task_executor", f_job_id=key.job_id,
+            f_component_name=key.name, f_task_id=key.task_id, f_task_version=key.version, f_role=key.party.role,
+            f_party_id=key.party.party_id, f_status=worker.status.value, f_folder=worker.folder,
+            f_create_time=worker.create_time,
+        ).execute()  # fmt: skip
+
+    def worker(self, worker_id: str) -> Worker | None:
+        row = WorkerRow.select(*WORKER_COLUMNS).where(WorkerRow.f_worker_id == worker_id).tuples().first()
+        return worker_of(row) if row else None
+
+    def unfinished_workers(self) -> tuple[Worker, ...]:
+        # Named one by one: SQLite uses no index for `<>`.
+        return _workers(WorkerRow.f_status.in_([status.value for status in UNFINISHED_WORKERS]))
+
+    def workers_of(self, job_id: str) -> tuple[Worker, ...]:
+        return _workers(WorkerRow.f_job_id == job_id)
+
+    def move_worker(self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0) -> bool:
+        check_move(worker.status, new)
+        values = columns_of(worker_moved(new, at, pid, pid_started))
+        where = (WorkerRow.f_worker_id == worker.worker_id) & (WorkerRow.f_status == worker.status.value)
+        if not _hit(WorkerRow.update(**values).where(where)):
+            return False
+        if pid:
+            TaskRow.update(f_run_pid=pid).where(_is(worker.task)).execute()
+        return True
+
+    def mark_stopping(self, worker_id: str) -> None:
+        WorkerRow.update(f_stopping=True).where(WorkerRow.f_worker_id == worker_id).execute()
+
+    # ------------------------------------------------------------------ outbox
+
+    def put_command(self, command: Command, at: int) -> int:
+        return int(
+            OutboxRow.insert(
+                f_kind=command.kind.value, f_job_id=command.job_id, f_role=command.to.role,
+                f_party_id=command.to.party_id, f_run=command.run, f_component_name=command.task,
+                f_task_version=command.version, f_argument=command.argument, f_body=to_json(dict(command.body)),
+                f_create_time=at,
+            ).execute()
+        )  # fmt: skip
+
+    def commands_after(self, command_id: int) -> tuple[Command, ...]:
+        query = OutboxRow.select(*COMMAND_COLUMNS).where(OutboxRow.f_id > command_id).order_by(OutboxRow.f_id)
+        return tuple(command_of(row) for row in query.tuples())
+
+    def take_command(self, command_id: int) -> bool:
+        return _hit(OutboxRow.delete().where(OutboxRow.f_id == command_id))
+
+    # ------------------------------------------------------------------ peers and schedulers
+
+    def hear(self, party_id: str) -> None:
+        if not _hit(PeerRow.update(f_heard=PeerRow.f_heard + 1).where(PeerRow.f_party_id == party_id)):
+            PeerRow.insert(f_party_id=party_id, f_heard=1).on_conflict_ignore().execute()
+
+    def heard(self) -> Mapping[str, int]:
+        return dict(PeerRow.select(PeerRow.f_party_id, PeerRow.f_heard).tuples())
+
+    def scheduler(self) -> tuple[str, int]:
+        query = SchedulerRow.select(SchedulerRow.f_owner, SchedulerRow.f_counter)
+        row = query.where(SchedulerRow.f_name == SCHEDULER).tuples().first()
+        if row is None:
+            SchedulerRow.insert(f_name=SCHEDULER, f_owner="", f_counter=0).on_conflict_ignore().execute()
+            return "", 0
+        return row[0], row[1]
+
+    def depose(self, owner: str, counter: int, new_owner: str) -> bool:
+        where = (
+            (SchedulerRow.f_name == SCHEDULER)
+            & (SchedulerRow.f_owner == owner)
+            & (SchedulerRow.f_counter == counter)
+        )
+        return _hit(SchedulerRow.update(f_owner=new_owner, f_counter=counter + 1).where(where))
+
+    def still_schedules(self, owner: str) -> bool:
+        where = (SchedulerRow.f_name == SCHEDULER) & (SchedulerRow.f_owner == owner)
+        return _hit(SchedulerRow.update(f_counter=SchedulerRow.f_counter + 1).where(where))
+
+    # ------------------------------------------------------------------ submissions
+
+    def begin_submission(self, submission: Submission, at: int) -> Submission | None:
+        this = SubmissionRow.f_request_id == submission.request_id
+        row = SubmissionRow.insert(
+            f_request_id=submission.request_id, f_job_id=submission.job_id, f_digest=submission.digest,
+            f_create_time=at,
+        )  # fmt: skip
+        return None if _insert_new(row, SubmissionRow.select().where(this)) else _submission(this)
+
+    def decide_submission(self, job_id: str, retcode: int, retmsg: str) -> None:
+        SubmissionRow.update(f_retcode=retcode, f_retmsg=retmsg).where(
+            (SubmissionRow.f_job_id == job_id) & SubmissionRow.f_retcode.is_null()
+        ).execute()
+
+    def submission_of(self, job_id: str) -> Submission | None:
+        return _submission(SubmissionRow.f_job_id == job_id)
+
+    # ------------------------------------------------------------------ results
+
+    def save_table(self, table: TableMeta, at: int) -> None:
+        self.drop_table(table.namespace, table.name)
+        StorageTableRow.insert(
+            f_namespace=table.namespace, f_name=table.name, f_address=table.uri, f_engine="STANDALONE",
+            f_count=table.count, f_schema=to_json(dict(table.schema)), f_partitions=table.partitions,
+            f_origin=table.origin, f_job_id=table.job_id, f_id_delimiter=table.id_delimiter,
+            f_have_head=table.have_head, f_disable=table.is_disabled, f_create_time=at,
+        ).execute()  # fmt: skip
+
+    def table(self, namespace: str, name: str) -> TableMeta | None:
+        row = StorageTableRow.get_or_none(_table_is(namespace, name))
+        if row is None:
+            return None
+        return TableMeta(
+            row.f_namespace, row.f_name, row.f_address, row.f_count or 0, from_json(row.f_schema),
+            row.f_partitions or 1, row.f_origin, row.f_job_id, row.f_id_delimiter or ",", row.f_have_head,
+            row.f_disable, row.f_create_time or 0,
+        )  # fmt: skip
+
+    def drop_table(self, namespace: str, name: str) -> bool:
+        return _hit(StorageTableRow.delete().where(_table_is(namespace, name)))
+
+    def save_outputs(self, outputs: Iterable[Output], at: int) -> None:
+        for one in outputs:
+            key = one.task
+            OutputRow.replace(
+                f_job_id=key.job_id, f_component_name=key.name, f_task_id=key.task_id, f_task_version=key.version,
+                f_data_name=one.data_name, f_role=key.party.role, f_party_id=key.party.party_id,
+                f_table_name=one.name, f_table_namespace=one.namespace, f_create_time=at,
+            ).execute()  # fmt: skip
+
+    def outputs(self, job_id: str, task: str, party: Party) -> tuple[Output, ...]:
+        made = OutputRow.select().where(_made_by(OutputRow, job_id, task, party))
+        rows = list(made.order_by(OutputRow.f_data_name))
+        newest = max((row.f_task_version for row in rows), default=0)
+        return tuple(
+            Output(TaskKey(job_id, task, newest, party), row.f_data_name, row.f_table_namespace, row.f_table_name)
+            for row in rows
+            if row.f_task_version == newest
+        )
+
+    def save_metrics(self, metrics: Iterable[Metric], at: int) -> None:
+        for one in metrics:
+            key = one.task
+            MetricRow.insert(
+                f_job_id=key.job_id, f_component_name=key.name, f_task_id=key.task_id, f_task_version=key.version,
+                f_role=key.party.role, f_party_id=key.party.party_id, f_metric_namespace=one.namespace,
+                f_metric_name=one.name, f_data=to_json([list(pair) for pair in one.data]),
+                f_meta=to_json(dict(one.meta)), f_create_time=at,
+            ).execute()  # fmt: skip
+
+    def metrics(self, job_id: str, task: str, party: Party) -> tuple[Metric, ...]:
+        rows = list(MetricRow.select().where(_made_by(MetricRow, job_id, task, party)).order_by(MetricRow.f_id))
+        newest = max((row.f_task_version for row in rows), default=0)
+        return tuple(
+            Metric(
+                TaskKey(job_id, task, newest, party), row.f_metric_namespace, row.f_metric_name,
+                tuple((pair[0], pair[1]) for pair in json.loads(row.f_data)), from_json(row.f_meta),
+            )
+            for row in rows
+            if row.f_task_version == newest
+        )  # fmt: skip
+
+    def save_summary(self, key: TaskKey, summary: Mapping[str, Any], at: int) -> None:
+        SummaryRow.replace(
+            f_job_id=key.job_id, f_role=key.party.role, f_party_id=key.party.party_id, f_component_name=key.name,
+            f_task_id=key.task_id, f_task_version=key.version, f_summary=to_json(dict(summary)), f_create_time=at,
+        ).execute()  # fmt: skip
+
+    def summary(self, job_id: str, task: str, party: Party) -> Mapping[str, Any] | None:
+        query = SummaryRow.select(SummaryRow.f_summary).where(_made_by(SummaryRow, job_id, task, party))
+        row = query.order_by(SummaryRow.f_task_version.desc()).tuples().first()
+        return from_json(row[0]) if row else None
+
+    # ------------------------------------------------------------------ writing what the sql log shows
+
+    def _write(self, job_id: str, query: Any) -> bool:
+        if self._log_write is not None:
+            statement, params = query.sql()
+            self._log_write(job_id, statement, params)
+        return _hit(query)
+
+
+_NO_CLAIM: dict[Any, Any] = {
+    JobRow.f_resource_in_use: False,
+    JobRow.f_claim: "",
+    JobRow.f_remaining_cores: 0,
+    JobRow.f_remaining_memory: 0,
+}
+
+_REFUSALS = (peewee.DatabaseError, peewee.InterfaceError)
+
+
+def _refused(error: Exception) -> StorageFailed:
+    return StorageFailed(f"the database refused: {error}")
+
+
+def _hit(query: Any) -> bool:
+    return bool(query.execute())
+
+
+def _insert_new(row: Any, there: Any) -> bool:
+    """False when the row exists already, also when another transaction has just won the race to add it."""
+    if there.exists():
+        return False
+    try:
+        row.execute()
+    except peewee.IntegrityError:
+        if there.exists():
+            return False
+        raise
+    return True
+
+
+def _at(key: JobKey) -> Any:
+    return (
+        (JobRow.f_job_id == key.job_id)
+        & (JobRow.f_role == key.party.role)
+        & (JobRow.f_party_id == key.party.party_id)
+    )
+
+
+_BY_AGE = (JobRow.f_create_time, JobRow.f_job_id, JobRow.f_role, JobRow.f_party_id)
+
+
+def _jobs(where: Any) -> tuple[Job, ...]:
+    query = JobRow.select(*JOB_COLUMNS).where(where).order_by(*_BY_AGE)
+    return tuple(job_of(row) for row in query.tuples())
+
+
+def _job_ids(where: Any) -> tuple[str, ...]:
+    query = JobRow.select(JobRow.f_job_id).where(where).order_by(*_BY_AGE)
+    return tuple(row[0] for row in query.tuples())
+
+
+def _is_live() -> Any:
+    return SeatRow.f_status.in_([status.value for status in LIVE_SEATS])
+
+
+def _seats(where: Any) -> tuple[Seat, ...]:
+    query = SeatRow.select(*SEAT_COLUMNS).where(where)
+    ordered = query.order_by(SeatRow.f_job_id, SeatRow.f_role, SeatRow.f_party_id)
+    return tuple(seat_of(row) for row in ordered.tuples())
+
+
+def _workers(where: Any) -> tuple[Worker, ...]:
+    query = WorkerRow.select(*WORKER_COLUMNS).where(where)
+    ordered = query.order_by(WorkerRow.f_create_time, WorkerRow.f_worker_id)
+    return tuple(worker_of(row) for row in ordered.tuples())
+
+
+def _waiting() -> Any:
+    return (JobRow.f_is_initiator == True) & (JobRow.f_status == JobStatus.WAITING.value)  # noqa: E712
+
+
+def _queued(where: Any, limit: int) -> tuple[Waiting, ...]:
+    query = (
+        JobRow.select(
+            JobRow.f_job_id, JobRow.f_create_time, JobRow.f_roles, JobRow.f_blocked_on, JobRow.f_blocked_cores,
+            JobRow.f_retry_at, JobRow.f_passes,
+        )
+        .where(_waiting() & where)
+        .order_by(JobRow.f_create_time, JobRow.f_job_id)
+        .limit(limit)
+    )  # fmt: skip
+    return tuple(
+        Waiting(row[0], row[1], tuple(one for ids in from_json(row[2]).values() for one in ids), *row[3:])
+        for row in query.tuples()
+    )
+
+
+def _engine_is(name: str) -> Any:
+    return (EngineRow.f_engine_type == COMPUTING) & (EngineRow.f_engine_name == name)
+
+
+def _is(key: TaskKey) -> Any:
+    return (
+        (TaskRow.f_job_id == key.job_id)
+        & (TaskRow.f_task_id == key.task_id)
+        & (TaskRow.f_task_version == key.version)
+        & (TaskRow.f_role == key.party.role)
+        & (TaskRow.f_party_id == key.party.party_id)
+    )
+
+
+def _as_read(task: Task) -> Any:
+    """The row, while it is still what was read: a late report of an older incarnation matches nothing."""
+    return (
+        _is(task.key)
+        & (TaskRow.f_party_status == task.party_status.value)
+        & (TaskRow.f_incarnation == task.incarnation)
+    )
+
+
+def _table_is(namespace: str, name: str) -> Any:
+    return (StorageTableRow.f_namespace == namespace) & (StorageTableRow.f_name == name)
+
+
+def _made_by(model: Any, job_id: str, task: str, party: Party) -> Any:
+    return (
+        (model.f_job_id == job_id)
+        & (model.f_component_name == task)
+        & (model.f_role == party.role)
+        & (model.f_party_id == party.party_id)
+    )
+
+
+def _submission(where: Any) -> Submission | None:
+    row = SubmissionRow.get_or_none(where)
+    if row is None:
+        return None
+    return Submission(row.f_request_id, row.f_job_id, row.f_digest, row.f_retcode, row.f_retmsg or "")
+
+
+def _job_values(job: Job, document: Document) -> dict[str, Any]:
+    return {
+        "f_job_id": job.job_id,
+        "f_role": job.party.role,
+        "f_party_id": job.party.party_id,
+        "f_create_time": job.create_time,
+        "f_create_date": date(job.create_time),
+        "f_name": document.name,
+        "f_description": document.description,
+        "f_tag": document.tag,
+        "f_dsl": to_json(document.dsl),
+        "f_runtime_conf": to_json(document.runtime_conf),
+        "f_runtime_conf_on_party": to_json(document.on_party),
+        "f_roles": roles_of(job.parties),
+        "f_initiator_role": job.initiator.role,
+        "f_initiator_party_id": job.initiator.party_id,
+        "f_status": job.status.value,
+        "f_is_initiator": job.is_initiator,
+        "f_run": job.run,
+        "f_asked_cores": job.asked.cores,
+        "f_asked_memory": job.asked.memory,
+        "f_timeout_seconds": job.timeout_seconds,
+        "f_legacy": job.legacy,
+    }
+
+
+def _task_values(task: Task, job: Job, document: Document) -> dict[str, Any]:
+    key = task.key
+    return {
+        "f_job_id": key.job_id,
+        "f_component_name": key.name,
+        "f_component_module": task.module,
+        "f_task_id": key.task_id,
+        "f_task_version": key.version,
+        "f_role": key.party.role,
+        "f_party_id": key.party.party_id,
+        "f_create_time": task.create_time,
+        "f_create_date": date(task.create_time),
+        "f_initiator_role": job.initiator.role,
+        "f_initiator_party_id": job.initiator.party_id,
+        "f_federated_mode": document.federated_mode,
+        "f_federated_status_collect_type": document.collect_type,
+        "f_status": task.status.value,
+        "f_party_status": task.party_status.value,
+        "f_auto_retries": task.auto_retries,
+        "f_run_on_this_party": task.runs_here,
+        "f_incarnation": task.incarnation,
+        "f_retry_at": task.retry_at,
+    }

@@ -1,0 +1,294 @@
+-- The first schema. Names of tables and columns are FATE's wherever FATE has one (t_job.f_ready_signal,
+-- t_engine_registry.f_remaining_cores, ...); what FATE lacks stands beside. Times are milliseconds since the epoch,
+-- dates the same moment as local text, memory is MB.
+--
+-- One file for SQLite and for MySQL/MariaDB. What differs is written for MySQL and translated for SQLite by
+-- fate_flow/store/migrations.py: AUTO_INCREMENT and the table options.
+
+CREATE TABLE t_job (
+  f_job_id VARCHAR(25) NOT NULL,
+  f_role VARCHAR(50) NOT NULL,
+  f_party_id VARCHAR(10) NOT NULL,
+  f_create_time BIGINT,
+  f_create_date DATETIME,
+  f_update_time BIGINT,
+  f_update_date DATETIME,
+  f_user_id VARCHAR(25),
+  f_name VARCHAR(500) DEFAULT '',
+  f_description LONGTEXT,
+  f_tag VARCHAR(50) DEFAULT '',              -- job_end, submit_failed
+  f_dsl LONGTEXT NOT NULL,
+  f_runtime_conf LONGTEXT NOT NULL,          -- as submitted
+  f_runtime_conf_on_party LONGTEXT NOT NULL, -- with this party's effective job parameters
+  f_train_runtime_conf LONGTEXT,
+  f_roles LONGTEXT NOT NULL,                 -- {role: [party ids]}
+  f_initiator_role VARCHAR(50) NOT NULL,
+  f_initiator_party_id VARCHAR(50) NOT NULL,
+  f_status VARCHAR(50) NOT NULL,
+  f_status_code INTEGER,
+  f_user LONGTEXT,
+  f_is_initiator BOOLEAN NOT NULL DEFAULT 0,
+  f_progress INTEGER NOT NULL DEFAULT 0,     -- percent
+  f_ready_signal BOOLEAN NOT NULL DEFAULT 0, -- a scheduler works on it
+  f_ready_time BIGINT,
+  f_cancel_signal BOOLEAN NOT NULL DEFAULT 0,
+  f_cancel_time BIGINT,
+  f_rerun_signal BOOLEAN NOT NULL DEFAULT 0,
+  f_end_scheduling_updates INTEGER NOT NULL DEFAULT 0,
+  f_engine_name VARCHAR(50),
+  f_engine_type VARCHAR(10),
+  f_cores INTEGER NOT NULL DEFAULT 0,        -- reserved for this job here
+  f_memory INTEGER NOT NULL DEFAULT 0,
+  f_remaining_cores INTEGER NOT NULL DEFAULT 0,
+  f_remaining_memory INTEGER NOT NULL DEFAULT 0,
+  f_resource_in_use BOOLEAN NOT NULL DEFAULT 0,
+  f_apply_resource_time BIGINT,
+  f_return_resource_time BIGINT,
+  f_inheritance_info LONGTEXT,
+  f_inheritance_status VARCHAR(50),
+  f_start_time BIGINT,
+  f_start_date DATETIME,
+  f_end_time BIGINT,
+  f_end_date DATETIME,
+  f_elapsed BIGINT,
+  -- beside FATE's columns
+  f_run INTEGER NOT NULL DEFAULT 0,          -- how often it was rerun
+  f_target VARCHAR(50),                      -- where `stopping` leads
+  f_reason VARCHAR(50),                      -- why it ended, or is to end
+  f_message LONGTEXT,
+  f_caused_by VARCHAR(70) NOT NULL DEFAULT '',
+  f_ready_owner VARCHAR(64) NOT NULL DEFAULT '', -- the scheduler that set the ready signal
+  f_turn INTEGER NOT NULL DEFAULT 0,         -- how often it has asked for resources
+  f_claim VARCHAR(64) NOT NULL DEFAULT '',   -- token of the reservation; empty: nothing is held
+  f_claim_turn INTEGER NOT NULL DEFAULT 0,
+  f_asked_cores INTEGER NOT NULL DEFAULT 0,
+  f_asked_memory INTEGER NOT NULL DEFAULT 0,
+  f_wait_reason LONGTEXT,
+  f_blocked_on VARCHAR(10) NOT NULL DEFAULT '', -- the party whose cores it lacks
+  f_blocked_cores INTEGER NOT NULL DEFAULT 0,
+  f_retry_at BIGINT NOT NULL DEFAULT 0,
+  f_passes INTEGER NOT NULL DEFAULT 0,       -- later jobs that took what it lacks
+  f_conflicts INTEGER NOT NULL DEFAULT 0,
+  f_timeout_seconds BIGINT NOT NULL DEFAULT 0,
+  f_stop_by BIGINT NOT NULL DEFAULT 0,
+  f_unconfirmed_parties LONGTEXT,
+  f_legacy BOOLEAN NOT NULL DEFAULT 0,       -- the initiator speaks plain v1
+  PRIMARY KEY (f_job_id, f_role, f_party_id),
+  CONSTRAINT ck_job_status CHECK (f_status IN
+    ('ready', 'waiting', 'running', 'stopping', 'success', 'failed', 'canceled', 'timeout')),
+  CONSTRAINT ck_job_reason CHECK (f_status NOT IN ('success', 'failed', 'canceled', 'timeout') OR f_reason IS NOT NULL),
+  CONSTRAINT ck_job_ended CHECK
+    ((f_end_time IS NOT NULL) = (f_status IN ('success', 'failed', 'canceled', 'timeout'))),
+  CONSTRAINT ck_job_holds CHECK (f_resource_in_use = (f_claim <> '')),
+  CONSTRAINT ck_job_final CHECK (f_status NOT IN ('success', 'failed', 'canceled', 'timeout') OR f_claim = '')
+);
+CREATE INDEX ix_job_queue ON t_job (f_is_initiator, f_status, f_blocked_on, f_create_time);
+CREATE INDEX ix_job_status ON t_job (f_status, f_create_time);
+CREATE INDEX ix_job_created ON t_job (f_create_time);
+
+CREATE TABLE t_seat (                        -- the initiator's knowledge of each party of a job
+  f_job_id VARCHAR(25) NOT NULL,
+  f_role VARCHAR(50) NOT NULL,
+  f_party_id VARCHAR(10) NOT NULL,
+  f_run INTEGER NOT NULL DEFAULT 0,
+  f_status VARCHAR(20) NOT NULL,
+  f_message LONGTEXT,
+  f_asked_cores INTEGER NOT NULL DEFAULT 0,
+  f_free_cores INTEGER NOT NULL DEFAULT -1,
+  PRIMARY KEY (f_job_id, f_role, f_party_id),
+  CONSTRAINT ck_seat_status CHECK (f_status IN ('joining', 'joined', 'refused', 'checking', 'applying', 'held',
+    'starting', 'started', 'stopping', 'draining', 'leaving', 'left', 'unconfirmed'))
+);
+CREATE INDEX ix_seat_party ON t_seat (f_party_id, f_status);
+
+CREATE TABLE t_task (
+  f_job_id VARCHAR(25) NOT NULL,
+  f_task_id VARCHAR(100) NOT NULL,
+  f_task_version BIGINT NOT NULL,
+  f_role VARCHAR(50) NOT NULL,
+  f_party_id VARCHAR(10) NOT NULL,
+  f_create_time BIGINT,
+  f_create_date DATETIME,
+  f_update_time BIGINT,
+  f_update_date DATETIME,
+  f_component_name VARCHAR(100) NOT NULL,
+  f_component_module VARCHAR(200),
+  f_initiator_role VARCHAR(50) NOT NULL,
+  f_initiator_party_id VARCHAR(50) NOT NULL DEFAULT '-1',
+  f_federated_mode VARCHAR(10) NOT NULL,
+  f_federated_status_collect_type VARCHAR(10) NOT NULL,
+  f_status VARCHAR(50) NOT NULL,             -- federated
+  f_status_code INTEGER,
+  f_auto_retries INTEGER NOT NULL DEFAULT 0, -- left
+  f_auto_retry_delay INTEGER NOT NULL DEFAULT 0,
+  f_run_on_this_party BOOLEAN NOT NULL DEFAULT 0, -- 0: a row the initiator holds for another party
+  f_worker_id VARCHAR(100),
+  f_cmd LONGTEXT,
+  f_run_ip VARCHAR(100),
+  f_run_port INTEGER,
+  f_run_pid INTEGER,
+  f_party_status VARCHAR(50) NOT NULL,       -- what this party saw of its own share
+  f_provider_info LONGTEXT,
+  f_component_parameters LONGTEXT,
+  f_engine_conf LONGTEXT,
+  f_kill_status BOOLEAN NOT NULL DEFAULT 0,
+  f_error_report LONGTEXT,
+  f_start_time BIGINT,
+  f_start_date DATETIME,
+  f_end_time BIGINT,
+  f_end_date DATETIME,
+  f_elapsed BIGINT,
+  -- beside FATE's columns
+  f_incarnation VARCHAR(64) NOT NULL DEFAULT '', -- of this version, the same at all parties
+  f_retry_at BIGINT NOT NULL DEFAULT 0,
+  f_reason VARCHAR(50),
+  f_message LONGTEXT,
+  f_target VARCHAR(50),
+  PRIMARY KEY (f_job_id, f_task_id, f_task_version, f_role, f_party_id),
+  CONSTRAINT ck_task_status CHECK (f_status IN
+    ('waiting', 'running', 'stopping', 'pass', 'success', 'failed', 'canceled', 'timeout')),
+  CONSTRAINT ck_task_party_status CHECK (f_party_status IN
+    ('waiting', 'running', 'stopping', 'pass', 'success', 'failed', 'canceled', 'timeout')),
+  CONSTRAINT ck_task_ended CHECK
+    ((f_end_time IS NOT NULL) = (f_party_status IN ('pass', 'success', 'failed', 'canceled', 'timeout')))
+);
+CREATE INDEX ix_task_created ON t_task (f_create_time);
+CREATE INDEX ix_task_status ON t_task (f_status);
+
+CREATE TABLE t_worker (
+  f_worker_id VARCHAR(100) NOT NULL PRIMARY KEY,
+  f_worker_name VARCHAR(50) NOT NULL,
+  f_job_id VARCHAR(25) NOT NULL,
+  f_component_name VARCHAR(100) NOT NULL,
+  f_task_id VARCHAR(100) NOT NULL,
+  f_task_version BIGINT NOT NULL,
+  f_role VARCHAR(50) NOT NULL,
+  f_party_id VARCHAR(10) NOT NULL,
+  f_run_ip VARCHAR(100),
+  f_run_pid INTEGER,
+  f_create_time BIGINT,
+  f_start_time BIGINT,
+  f_end_time BIGINT,
+  -- beside FATE's columns
+  f_status VARCHAR(20) NOT NULL,
+  f_folder LONGTEXT NOT NULL,
+  f_run_pid_started BIGINT NOT NULL DEFAULT 0, -- with the pid, the identity of the process
+  f_stopping BOOLEAN NOT NULL DEFAULT 0,
+  CONSTRAINT ck_worker_status CHECK (f_status IN ('created', 'running', 'exited'))
+);
+CREATE INDEX ix_worker_status ON t_worker (f_status);
+CREATE INDEX ix_worker_job ON t_worker (f_job_id);
+
+CREATE TABLE t_engine_registry (
+  f_engine_type VARCHAR(10) NOT NULL,
+  f_engine_name VARCHAR(50) NOT NULL,
+  f_create_time BIGINT,
+  f_create_date DATETIME,
+  f_update_time BIGINT,
+  f_update_date DATETIME,
+  f_engine_entrance VARCHAR(50),
+  f_engine_config LONGTEXT,
+  f_cores INTEGER NOT NULL,
+  f_memory INTEGER NOT NULL,
+  f_remaining_cores INTEGER NOT NULL,
+  f_remaining_memory INTEGER NOT NULL,
+  f_nodes INTEGER NOT NULL,
+  PRIMARY KEY (f_engine_name, f_engine_type),
+  CONSTRAINT ck_engine_remaining CHECK (f_remaining_cores <= f_cores AND f_remaining_memory <= f_memory)
+);
+
+CREATE TABLE t_outbox (                      -- what is still to be said to other parties
+  f_id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  f_kind VARCHAR(30) NOT NULL,
+  f_job_id VARCHAR(25) NOT NULL,
+  f_role VARCHAR(50) NOT NULL,               -- to whom
+  f_party_id VARCHAR(10) NOT NULL,
+  f_run INTEGER NOT NULL DEFAULT 0,
+  f_component_name VARCHAR(100) NOT NULL DEFAULT '',
+  f_task_version BIGINT NOT NULL DEFAULT 0,
+  f_argument VARCHAR(50) NOT NULL DEFAULT '',
+  f_body LONGTEXT NOT NULL,
+  f_create_time BIGINT NOT NULL
+);
+CREATE INDEX ix_outbox_job ON t_outbox (f_job_id);
+
+CREATE TABLE t_peer (                        -- other parties' servers
+  f_party_id VARCHAR(10) NOT NULL PRIMARY KEY,
+  f_heard BIGINT NOT NULL DEFAULT 0          -- counts its heartbeats; observers watch it stand still
+);
+
+CREATE TABLE t_scheduler (                   -- which process schedules
+  f_name VARCHAR(20) NOT NULL PRIMARY KEY,
+  f_owner VARCHAR(64) NOT NULL DEFAULT '',
+  f_counter BIGINT NOT NULL DEFAULT 0        -- counts its transactions; observers watch it stand still
+);
+
+CREATE TABLE t_submission (                  -- one per accepted request id
+  f_request_id VARCHAR(100) NOT NULL PRIMARY KEY,
+  f_job_id VARCHAR(25) NOT NULL,
+  f_digest VARCHAR(64) NOT NULL,             -- of the submitted content
+  f_retcode INTEGER,                         -- NULL: not decided yet
+  f_retmsg LONGTEXT,
+  f_create_time BIGINT NOT NULL
+);
+CREATE INDEX ix_submission_job ON t_submission (f_job_id);
+
+CREATE TABLE t_storage_table_meta (
+  f_name VARCHAR(200) NOT NULL,
+  f_namespace VARCHAR(200) NOT NULL,
+  f_create_time BIGINT,
+  f_address LONGTEXT NOT NULL,
+  f_engine VARCHAR(100) NOT NULL,
+  f_partitions INTEGER,
+  f_id_delimiter VARCHAR(10),
+  f_have_head BOOLEAN NOT NULL DEFAULT 1,
+  f_schema LONGTEXT NOT NULL,
+  f_count BIGINT,
+  f_origin VARCHAR(50) NOT NULL DEFAULT '',  -- upload, output
+  f_disable BOOLEAN NOT NULL DEFAULT 0,
+  f_job_id VARCHAR(25) NOT NULL DEFAULT '',  -- the job that wrote it
+  PRIMARY KEY (f_namespace, f_name)
+);
+
+CREATE TABLE t_tracking_output_data_info (
+  f_job_id VARCHAR(25) NOT NULL,
+  f_component_name VARCHAR(100) NOT NULL,
+  f_task_id VARCHAR(100) NOT NULL,
+  f_task_version BIGINT NOT NULL,
+  f_data_name VARCHAR(30) NOT NULL,
+  f_role VARCHAR(50) NOT NULL,
+  f_party_id VARCHAR(10) NOT NULL,
+  f_table_name VARCHAR(500),
+  f_table_namespace VARCHAR(500),
+  f_description LONGTEXT,
+  f_create_time BIGINT,
+  PRIMARY KEY (f_job_id, f_task_id, f_task_version, f_data_name, f_role, f_party_id)
+);
+
+CREATE TABLE t_tracking_metric (
+  f_id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  f_job_id VARCHAR(25) NOT NULL,
+  f_component_name VARCHAR(100) NOT NULL,
+  f_task_id VARCHAR(100),
+  f_task_version BIGINT,
+  f_role VARCHAR(50) NOT NULL,
+  f_party_id VARCHAR(10) NOT NULL,
+  f_metric_namespace VARCHAR(180) NOT NULL,
+  f_metric_name VARCHAR(180) NOT NULL,
+  f_data LONGTEXT NOT NULL,                  -- [[key, value], ...]
+  f_meta LONGTEXT NOT NULL,                  -- {}
+  f_create_time BIGINT
+);
+CREATE INDEX ix_metric_job ON t_tracking_metric (f_job_id, f_component_name);
+
+CREATE TABLE t_component_summary (
+  f_job_id VARCHAR(25) NOT NULL,
+  f_role VARCHAR(50) NOT NULL,
+  f_party_id VARCHAR(10) NOT NULL,
+  f_component_name VARCHAR(100) NOT NULL,
+  f_task_id VARCHAR(100) NOT NULL,
+  f_task_version BIGINT NOT NULL,
+  f_summary LONGTEXT NOT NULL,
+  f_create_time BIGINT,
+  PRIMARY KEY (f_job_id, f_task_id, f_task_version, f_role, f_party_id)
+);

@@ -1,0 +1,88 @@
+"""Reading an uploaded CSV file."""
+
+from __future__ import annotations
+
+import pytest
+
+from fate_flow.components.csv_source import BadCsv, CsvFormat, CsvSource
+from fate_flow.components.table import Schema
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(content: bytes, **layout: object):
+        path = tmp_path / "a.csv"
+        path.write_bytes(content)
+        with CsvSource(path, CsvFormat(**layout)) as source:
+            return source.schema, list(source.rows())
+    return read
+
+
+@pytest.mark.parametrize("content", [
+    b"id,x,y\n1,2,3\n4,5,6\n",
+    b"id,x,y\r\n1,2,3\r\n4,5,6\r\n",
+    b"\xef\xbb\xbfid,x,y\n1,2,3\n4,5,6",
+    b'"id","x",y\n"1",2,"3"\n4,5,6\n\n',
+    b"id,x,y\n\n1,2,3\n\r\n4,5,6\n",
+])
+def test_the_usual_ways_to_write_a_file_give_the_same_rows(read, content):
+    assert read(content) == (Schema(("x", "y"), "id"), [("1", "2", "3"), ("4", "5", "6")])
+
+
+def test_quoted_fields_hold_delimiters_quotes_and_lines(read):
+    _, rows = read(b'id,x\n"a,b","c ""d"" \n e"\n')
+    assert rows == [("a,b", 'c "d" \n e')]
+
+
+def test_another_delimiter(read):
+    assert read(b"id|x\n1|a,b\n", delimiter="|") == (Schema(("x",), "id"), [("1", "a,b")])
+
+
+def test_without_a_header_columns_get_names(read):
+    assert read(b"1,2,3\n", has_header=False) == (Schema(("x0", "x1"), "sid"), [("1", "2", "3")])
+
+
+def test_ids_alone_are_enough(read):
+    assert read("id\nä\nb\n".encode()) == (Schema((), "id"), [("ä",), ("b",)])
+
+
+def test_made_up_ids_leave_every_column_a_value(read):
+    schema, rows = read(b"id,x\n7,8\n7,9\n", generates_sid=True)
+    assert schema == Schema(("id", "x"), "sid")
+    assert [row[1:] for row in rows] == [("7", "8"), ("7", "9")]
+    assert len({row[0] for row in rows}) == 2
+
+
+def test_made_up_ids_can_be_counted(read):
+    schema, rows = read(b"7,8\n7,9\n", has_header=False, generates_sid=True, counts_sid=True)
+    assert (schema, rows) == (Schema(("x0", "x1"), "sid"), [("0", "7", "8"), ("1", "7", "9")])
+
+
+@pytest.mark.parametrize(("content", "problem"), [
+    (b"", "the file has no rows"),
+    (b"\n\n", "the file has no rows"),
+    (b"id,x\n", "the file has no rows"),
+    (b"id,x\n1,2\n3\n", "line 3: 1 fields, where 2 are expected"),
+    (b"id,x\n1,2,3\n", "line 2: 3 fields, where 2 are expected"),
+    (b"id,x\n1,2\n,3\n", "line 3: the id is missing"),
+    (b"id,x\n  ,3\n", "line 2: the id is missing"),
+    (b"id,x,x\n1,2,3\n", "line 1: the header names column 'x' twice"),
+    (b"id,x\n1,\xff\n", "line 2: not UTF-8"),
+    (b'id,x\n1,"2\n', "line 2: unexpected end of data"),
+    (b'id,x\n1,"2"3\n', "line 2: ',' expected after '\"'"),
+    (b"id,x\n1," + b"2" * 200_000 + b"\n", "line 2: field larger than field limit"),
+])
+def test_an_error_names_the_line(read, content, problem):
+    with pytest.raises(BadCsv) as error:
+        read(content)
+    assert problem in error.value.message
+
+
+def test_an_empty_file_without_header_has_no_rows_either(read):
+    with pytest.raises(BadCsv, match="no rows"):
+        read(b"", has_header=False)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(BadCsv, match=r"gone\.csv' cannot be read: No such file"):
+        CsvSource(tmp_path / "gone.csv", CsvFormat())

@@ -1,0 +1,147 @@
+"""Upload, Download and Reader: what happens at one party alone."""
+
+from __future__ import annotations
+
+import pytest
+from memory_channel import GUEST, a_table, a_task
+
+from fate_flow.components import download, reader, upload
+from fate_flow.components.csv_source import BadCsv
+from fate_flow.components.errors import ComponentError
+from fate_flow.components.table import NoSuchTable, Table, TableExists, TableWriter
+from fate_flow.core.spec import Party
+
+LOCAL = Party("local", "0")
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("id,x\nb,1\na,2\n")
+    return path
+
+
+@pytest.fixture
+def an_upload(tmp_path, source):
+    def an_upload(task_id="job_upload_0", **parameters):
+        given = {"file": str(source), "namespace": "demo", "name": "a", "head": 1, "partition": 2, **parameters}
+        return a_task("upload", LOCAL, task_id=task_id, parameters=given, data_dir=tmp_path)
+    return an_upload
+
+
+def test_upload_makes_a_table_and_counts_it(tmp_path, source, an_upload):
+    outcome = upload.run(an_upload())
+    with Table(outcome.tables["data"]) as table:
+        assert list(table) == [("b", "1"), ("a", "2")]
+    assert outcome.summary == {"table_name": "a", "namespace": "demo", "partition": 2, "upload_count": 2}
+    (metric,) = outcome.metrics
+    assert (metric.namespace, metric.name) == ("upload", "data_access")
+    assert ("upload_count", 2) in metric.data
+    assert source.exists()
+
+
+def test_upload_removes_its_source_when_told_so(source, an_upload):
+    upload.run(an_upload(remove_source=True))
+    assert not source.exists()
+
+
+def test_upload_keeps_its_source_when_it_fails(source, an_upload):
+    source.write_text("id,x\n")
+    with pytest.raises(BadCsv):
+        upload.run(an_upload(remove_source=True))
+    assert source.exists()
+
+
+def test_upload_overwrites_only_with_destroy(an_upload, source):
+    upload.run(an_upload())
+    source.write_text("id,x\nc,3\n")
+    with pytest.raises(TableExists, match="table 'a' in namespace 'demo' exists already; with destroy"):
+        upload.run(an_upload(task_id="job2_upload_0"))
+    outcome = upload.run(an_upload(task_id="job2_upload_0", destroy=1))
+    with Table(outcome.tables["data"]) as table:
+        assert list(table) == [("c", "3")]
+
+
+def test_a_second_attempt_of_an_upload_may_find_the_table_of_the_first(an_upload):
+    upload.run(an_upload(remove_source=False))
+    assert upload.run(an_upload(remove_source=True)).summary["upload_count"] == 2
+    assert upload.run(an_upload(remove_source=True)).summary["upload_count"] == 2, "even without the source"
+
+
+def test_a_duplicate_id_is_named_with_its_line_and_leaves_nothing(tmp_path, source, an_upload):
+    source.write_text("id,x\na,1\nb,2\na,3\nc,4\n")
+    with pytest.raises(BadCsv, match="line 4: id 'a' occurs a second time"):
+        upload.run(an_upload())
+    assert not list(tmp_path.rglob("*.sqlite"))
+
+
+def test_a_long_upload_is_followed_in_the_log(source, an_upload, monkeypatch, caplog):
+    monkeypatch.setattr(upload, "ROWS_PER_LOG_LINE", 2)
+    with caplog.at_level("INFO"):
+        upload.run(an_upload())
+    assert "uploaded 2 rows" in caplog.text
+
+
+def test_download_writes_header_and_rows(tmp_path):
+    a_table(tmp_path, "a", [("b", "1,5"), ("a", 'x"y')], ["x"])
+    path = tmp_path / "new" / "out.csv"
+    task = a_task(
+        "download", LOCAL, data_dir=tmp_path,
+        parameters={"namespace": "demo", "name": "a", "output_path": str(path)},
+    )
+    assert download.run(task).summary == {"download_count": 2}
+    assert path.read_text() == 'id,x\nb,"1,5"\na,"x""y"\n'
+    assert [one.name for one in path.parent.iterdir()] == ["out.csv"]
+
+
+def test_download_does_not_touch_the_file_when_there_is_no_table(tmp_path):
+    path = tmp_path / "out.csv"
+    path.write_text("old")
+    parameters = {"namespace": "demo", "name": "gone", "output_path": str(path)}
+    with pytest.raises(NoSuchTable):
+        download.run(a_task("download", LOCAL, data_dir=tmp_path, parameters=parameters))
+    assert path.read_text() == "old"
+
+
+def test_download_into_a_folder_is_refused(tmp_path):
+    parameters = {"namespace": "demo", "name": "a", "output_path": str(tmp_path)}
+    with pytest.raises(ComponentError, match=r"output_path: .* is a folder"):
+        download.run(a_task("download", LOCAL, data_dir=tmp_path, parameters=parameters))
+
+
+def test_a_table_comes_back_from_download_as_it_went_into_upload(tmp_path, source, an_upload):
+    upload.run(an_upload())
+    path = tmp_path / "out.csv"
+    parameters = {"namespace": "demo", "name": "a", "output_path": str(path)}
+    download.run(a_task("download", LOCAL, data_dir=tmp_path, parameters=parameters))
+    assert path.read_text() == source.read_text()
+
+
+def test_reader_hands_on_the_table_itself(tmp_path):
+    uri = a_table(tmp_path, "a", [("b", "1")], ["x"])
+    parameters = {"table": {"namespace": "demo", "name": "a"}}
+    outcome = reader.run(a_task("reader", GUEST, data_dir=tmp_path, parameters=parameters))
+    assert outcome.tables == {"data": uri}
+    assert outcome.metrics[0].data == [("count", 1)]
+
+
+def test_reader_names_a_table_that_is_not_there(tmp_path):
+    parameters = {"table": {"namespace": "demo", "name": "gone"}}
+    with pytest.raises(NoSuchTable, match="no table 'gone' in namespace 'demo'"):
+        reader.run(a_task("reader", GUEST, data_dir=tmp_path, parameters=parameters))
+
+
+def test_a_disk_that_is_full_is_said_in_words(tmp_path, an_upload, monkeypatch):
+    task = an_upload()
+
+    def tiny(self):
+        self._connection.execute("PRAGMA max_page_count = 6")
+        return self
+
+    real = TableWriter.__enter__
+    monkeypatch.setattr(TableWriter, "__enter__", lambda self: tiny(real(self)))
+    with open(task.parameters["file"], "a") as file:
+        file.writelines(f"{number},{'x' * 100}\n" for number in range(1000))
+    with pytest.raises(ComponentError, match="the table could not be written: database or disk is full"):
+        upload.run(task)
+    assert not list(tmp_path.rglob("*.sqlite")) + list(tmp_path.rglob("*.tmp"))

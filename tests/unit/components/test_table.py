@@ -1,0 +1,193 @@
+"""Tables: whole or not there at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fate_flow.components import table_uri
+from fate_flow.components.errors import ComponentError
+from fate_flow.components.table import (
+    DuplicateId,
+    NoSuchTable,
+    Schema,
+    Table,
+    TableExists,
+    TableWriter,
+    drop,
+    sweep,
+    table_exists,
+)
+from fate_flow.components.table_uri import BadTableUri, format_uri, parse_uri
+
+ROWS = [("b", "1", "2"), ("a", "3", "4"), ("c", "5", "6")]
+SCHEMA = Schema(("x", "X"), "key")
+
+
+@pytest.fixture
+def uri(tmp_path):
+    return format_uri(tmp_path, "demo", "a")
+
+
+@pytest.fixture
+def table(uri):
+    with TableWriter(uri, SCHEMA, made_by="job_upload_0") as writer:
+        writer.add(ROWS[:2])
+        writer.add(ROWS[2:])
+    with Table(uri) as table:
+        yield table
+
+
+def files_in(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_table_gives_back_what_was_written_in_order(table):
+    assert list(table) == ROWS
+    assert list(table.ids()) == ["b", "a", "c"]
+    assert list(table.column("X")) == ["2", "4", "6"]
+
+
+def test_a_table_says_what_it_is(table):
+    assert (table.count, table.schema, table.made_by) == (3, SCHEMA, "job_upload_0")
+    assert table.metadata() == {
+        "namespace": "demo", "name": "a", "count": 3, "schema": {"header": ["x", "X"], "sid": "key"},
+    }
+
+
+def test_rows_are_looked_up_in_the_order_asked_for(table):
+    assert list(table.rows_of(["c", "nobody", "b"])) == [ROWS[2], ROWS[0]]
+    assert "a" in table
+    assert "nobody" not in table
+
+
+def test_many_rows_are_looked_up(tmp_path):
+    uri = format_uri(tmp_path, "demo", "many")
+    with TableWriter(uri, Schema()) as writer:
+        writer.add((str(number),) for number in range(2000))
+    wanted = [str(number) for number in range(1999, 0, -1)]
+    with Table(uri) as table:
+        assert [sid for (sid,) in table.rows_of(wanted)] == wanted
+
+
+def test_a_table_may_be_empty(tmp_path):
+    uri = format_uri(tmp_path, "demo", "empty")
+    with TableWriter(uri, SCHEMA):
+        pass
+    with Table(uri) as table:
+        assert (list(table), table.count) == ([], 0)
+
+
+def test_nothing_is_seen_before_the_end_and_nothing_is_left_after_an_error(tmp_path, uri):
+    def rows_that_fail():
+        yield from ROWS
+        assert not table_exists(uri)
+        assert len(files_in(tmp_path)) == 1
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), TableWriter(uri, SCHEMA) as writer:
+        writer.add(rows_that_fail())
+    assert files_in(tmp_path) == []
+
+
+def test_an_id_that_occurs_twice_is_named_to_the_caller_alone(tmp_path, uri):
+    with pytest.raises(DuplicateId) as error, TableWriter(uri, Schema()) as writer:
+        writer.add([("a",), ("secret",), ("b",), ("secret",), ("c",)])
+    assert error.value.sid == "secret"
+    assert "secret" not in error.value.message
+    assert files_in(tmp_path) == []
+
+
+def test_a_table_is_overwritten_only_on_request(tmp_path, uri, table):
+    with pytest.raises(TableExists, match="table 'a' in namespace 'demo' exists already"), TableWriter(uri, Schema()):
+        pass
+    with TableWriter(uri, Schema(), overwrite=True) as writer:
+        writer.add([("new",)])
+    with Table(uri) as newer:
+        assert list(newer) == [("new",)]
+    assert list(table) == ROWS, "who had it open reads on"
+    assert files_in(tmp_path) == ["demo/a.sqlite"]
+
+
+def test_the_first_of_two_writers_wins(tmp_path, uri):
+    def rows_of_the_slow_one():
+        yield ("slow",)
+        with TableWriter(uri, Schema()) as fast:
+            fast.add([("fast",)])
+
+    with pytest.raises(TableExists), TableWriter(uri, Schema()) as slow:
+        slow.add(rows_of_the_slow_one())
+    with Table(uri) as table:
+        assert list(table) == [("fast",)]
+    assert files_in(tmp_path) == ["demo/a.sqlite"]
+
+
+def test_a_dropped_table_is_gone(uri, table):
+    assert drop(uri)
+    assert not drop(uri)
+    with pytest.raises(NoSuchTable, match="there is no table 'a' in namespace 'demo'"):
+        Table(uri)
+
+
+def test_what_a_killed_writer_left_is_swept(tmp_path, table):
+    left = tmp_path / "demo" / ".0123456789abcdef.tmp"
+    left.touch()
+    os.utime(left, (1000, 1000))
+    assert sweep(tmp_path, before=999) == 0
+    assert sweep(tmp_path, before=1001) == 1
+    assert files_in(tmp_path) == ["demo/a.sqlite"]
+
+
+def test_too_many_columns_are_refused(uri):
+    with pytest.raises(ComponentError, match="2000 columns are too many"):
+        TableWriter(uri, Schema(tuple(f"x{index}" for index in range(2000))))
+
+
+def test_an_unknown_column_is_named(table):
+    with pytest.raises(ComponentError, match="table 'a' has no column 'z'"):
+        table.column("z")
+
+
+@pytest.mark.parametrize(("namespace", "name", "path"), [
+    ("demo", "a", "demo/a"),
+    ("a/b", "../x", "a%2Fb/..%2Fx"),
+    ("ü", "a b%~", "%C3%BC/a%20b%25%7E"),
+    ("...", ".a", ".../.a"),
+    ("\0\n", "a", "%00%0A/a"),
+])
+def test_a_uri_names_one_table_inside_the_data_folder(namespace, name, path):
+    uri = format_uri(Path("/home/data"), namespace, name)
+    assert uri == f"standalone:///home/data/{path}"
+    address = parse_uri(uri)
+    assert (address.data_dir, address.namespace, address.name) == (Path("/home/data"), namespace, name)
+    assert address.path == Path(f"/home/data/{path}.sqlite")
+
+
+@pytest.mark.parametrize("piece", ["", ".", "..", "n" * 201, "ü" * 40, "\udcff"])
+def test_what_cannot_be_a_name_is_refused(piece):
+    for namespace, name in ((piece, "a"), ("a", piece)):
+        with pytest.raises(BadTableUri):
+            format_uri(Path("/data"), namespace, name)
+
+
+@pytest.mark.parametrize("uri", [
+    "standalone:///data/../a",
+    "standalone:///data/a/..",
+    "standalone:///data/../../etc/a/b",
+    "standalone:///data/%2e%2e/a",
+    "standalone:///data/a/%41",
+    "standalone:///data/a b/c",
+    "standalone://data/a/b",
+    "standalone:///a",
+    "file:///data/a/b",
+    "",
+])
+def test_a_uri_of_another_spelling_is_refused(uri):
+    with pytest.raises(BadTableUri):
+        parse_uri(uri)
+
+
+def test_a_piece_fits_into_a_file_name():
+    assert table_uri.MAX_PIECE + len(table_uri.SUFFIX) <= 255

@@ -1,0 +1,742 @@
+"""The spool keeps order, keeps what it confirmed, keeps its bounds, whoever dies meanwhile."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from fate_flow.core.errors import BadRequest, BadSettings, StorageFailed
+from fate_flow.federation import spool as module
+from fate_flow.federation.spool import (
+    Message,
+    Problem,
+    Refusal,
+    Session,
+    Spool,
+    SpoolLimits,
+    Stored,
+)
+
+BLOCK = 4096
+GUEST, HOST, ARBITER = ("guest", "9999"), ("host", "10000"), ("arbiter", "9999")
+PEERS = (GUEST, HOST)
+NEW, AGAIN = Stored(new=True), Stored(new=False)
+
+
+def a_session(**fields: object) -> Session:
+    known = {"job_id": "20260101120000", "task_id": "20260101120000_psi_0", "version": 0, "incarnation": "a1b2c3d4",
+             "role": "host", "party_id": "10000"}
+    return Session(**(known | fields))  # type: ignore[arg-type]
+
+
+HERE = a_session()
+
+
+def a_spool(root: Path, wake: Callable[[], None] = lambda: None, **limits: int) -> Spool:
+    return Spool(root, SpoolLimits(**limits), wake)
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Spool:
+    spool = a_spool(tmp_path / "spool")
+    spool.open(HERE, PEERS, "token")
+    return spool
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Spool:
+    """Chunks of a block, three blocks unread, eight in all."""
+    spool = a_spool(tmp_path / "spool", chunk_bytes=BLOCK, unread_bytes=3 * BLOCK, total_bytes=8 * BLOCK)
+    spool.open(HERE, PEERS, "token")
+    return spool
+
+
+def push(spool: Spool, seq: int, data: bytes = b"", topic: str = "t", last: bool = True) -> object:
+    result = spool.put(HERE, topic, GUEST, seq, last, data or b"chunk %d" % seq)
+    return result.problem if isinstance(result, Refusal) else result
+
+
+def pop(spool: Spool, seq: int, topic: str = "t", wait_seconds: float = 0.0) -> object:
+    found = spool.get(HERE, topic, GUEST, seq, wait_seconds)
+    if isinstance(found, Refusal):
+        return found.problem
+    return found.data if found else None
+
+
+def peek(spool: Spool, seq: int) -> object:
+    found = spool.peek(HERE, "t", GUEST, seq)
+    if isinstance(found, Refusal):
+        return found.problem
+    return found.data if found else None
+
+
+def chunks(spool: Spool) -> list[str]:
+    """The files of chunks on disk."""
+    return sorted(path.name.split(".")[1] for path in Path(spool._root, "sessions").glob("*/*/*.*"))
+
+
+def until(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not happened():
+        assert time.monotonic() < deadline
+
+
+def total(spool: Spool) -> int:
+    return int.from_bytes(Path(spool._root, "total").read_bytes(), "little")
+
+
+# order, repeats, confirming
+
+
+def test_a_chunk_comes_out_as_it_went_in(spool: Spool) -> None:
+    for seq, (data, last) in enumerate([(b"", False), (b"\x00\xff" * 5000, False), (b"end", True)]):
+        assert spool.put(HERE, "t", GUEST, seq, last, data) == NEW
+        assert spool.get(HERE, "t", GUEST, seq) == Message(data, last)
+
+
+PUSHES = [
+    # stored before, popped before, then pushed: number and bytes, what is said
+    (0, None, (0, b"x"), NEW),
+    (0, None, (1, b"x"), Problem.SKIPPED),
+    (2, None, (2, b"x"), NEW),
+    (2, None, (3, b"x"), Problem.SKIPPED),
+    (2, None, (1, b"chunk 1"), AGAIN),
+    (2, None, (0, b"chunk 0"), AGAIN),
+    (2, None, (1, b"other"), Problem.DIFFERENT),
+    (3, 2, (1, b"whatever, it is consumed"), AGAIN),
+    (3, 2, (2, b"other"), Problem.DIFFERENT),
+    (3, 3, (2, b"consumed too"), AGAIN),
+    (3, 3, (3, b"x"), NEW),
+    (3, 3, (4, b"x"), Problem.SKIPPED),
+]
+
+
+@pytest.mark.parametrize(("stored", "popped", "pushed", "said"), PUSHES)
+def test_what_a_push_is_told(
+    spool: Spool, stored: int, popped: int | None, pushed: tuple[int, bytes], said: object
+) -> None:
+    for seq in range(stored):
+        assert push(spool, seq) == NEW
+    if popped is not None:
+        pop(spool, popped)
+    assert push(spool, *pushed) == said
+    assert push(spool, *pushed) == (AGAIN if said == NEW else said)
+
+
+def test_the_same_bytes_with_another_end_are_not_the_same(spool: Spool) -> None:
+    push(spool, 0, b"x", last=False)
+    assert push(spool, 0, b"x", last=True) == Problem.DIFFERENT
+
+
+POPS = [
+    # stored, popped in this order and what each gets
+    (0, [(0, None), (1, Problem.SKIPPED)]),
+    (1, [(0, b"chunk 0"), (0, b"chunk 0"), (1, None), (1, None), (2, Problem.SKIPPED)]),
+    (3, [(0, b"chunk 0"), (1, b"chunk 1"), (0, Problem.SKIPPED), (1, b"chunk 1")]),
+    (3, [(2, b"chunk 2"), (1, Problem.SKIPPED), (3, None), (2, Problem.SKIPPED)]),
+    (3, [(4, Problem.SKIPPED), (0, b"chunk 0")]),
+]
+
+
+@pytest.mark.parametrize(("stored", "popped"), POPS)
+def test_what_a_pop_gets(spool: Spool, stored: int, popped: list[tuple[int, object]]) -> None:
+    for seq in range(stored):
+        push(spool, seq)
+    assert [(seq, pop(spool, seq)) for seq, _ in popped] == popped
+
+
+def test_a_pop_deletes_what_it_confirms(spool: Spool) -> None:
+    for seq in range(5):
+        push(spool, seq)
+    pop(spool, 0)
+    assert chunks(spool) == ["0", "1", "2", "3", "4"]
+    pop(spool, 3)
+    assert chunks(spool) == ["3", "4"]
+    pop(spool, 5)
+    assert chunks(spool) == []
+    assert total(spool) == BLOCK  # the channel itself
+
+
+def test_a_peek_confirms_nothing(spool: Spool) -> None:
+    push(spool, 0)
+    push(spool, 1)
+    assert [peek(spool, seq) for seq in (1, 0, 2, 7)] == [b"chunk 1", b"chunk 0", None, None]
+    pop(spool, 1)
+    assert peek(spool, 0) == Problem.SKIPPED
+
+
+def test_release_forgets_and_the_numbers_go_on(spool: Spool) -> None:
+    for seq in range(3):
+        push(spool, seq)
+    assert spool.release(HERE, "t", GUEST) is None
+    assert chunks(spool) == []
+    assert pop(spool, 3) is None
+    assert [push(spool, 2), push(spool, 3)] == [AGAIN, NEW]
+    assert spool.release(HERE, "never used", GUEST) is None
+
+
+def test_channels_do_not_mix(spool: Spool) -> None:
+    topics = ["t", "T", "t ", "../../etc/passwd", "a/b", "ü" * 256, "\x00", "t.0", "\udcff"]
+    for number, topic in enumerate(topics):
+        assert push(spool, 0, b"%d" % number, topic) == NEW
+    assert spool.put(HERE, "t", HOST, 0, True, b"from myself") == NEW
+    assert [pop(spool, 0, topic) for topic in topics] == [b"%d" % n for n in range(len(topics))]
+
+
+# what is refused
+
+
+def test_strangers_may_neither_push_nor_pop(spool: Spool) -> None:
+    for answer in (
+        spool.put(HERE, "t", ARBITER, 0, True, b""),
+        spool.get(HERE, "t", ARBITER, 0),
+        spool.peek(HERE, "t", ARBITER, 0),
+        spool.release(HERE, "t", ARBITER),
+    ):
+        assert answer == Refusal(Problem.STRANGER, f"arbiter 9999: no such party in session {HERE}")
+    assert chunks(spool) == []
+
+
+@pytest.mark.parametrize(("key", "value"), [
+    ("job_id", ""), ("job_id", ".."), ("job_id", "a/b"), ("job_id", "1" * 26), ("task_id", "a b"),
+    ("task_id", "ü"), ("task_id", "a\n"), ("incarnation", "."), ("role", "admin"), ("role", "Guest"),
+    ("party_id", "-1"), ("party_id", "1" * 11), ("party_id", "\u0661"), ("version", -1), ("version", 1 << 31),
+])
+def test_no_name_that_could_leave_its_folder(key: str, value: object) -> None:
+    with pytest.raises(BadRequest, match=key):
+        a_session(**{key: value})
+
+
+def test_a_job_id_that_could_leave_its_folder_is_not_purged(spool: Spool) -> None:
+    with pytest.raises(BadRequest, match="job_id"):
+        spool.purge("../sessions")
+
+
+@pytest.mark.parametrize(("topic", "seq"), [("", 0), ("x" * 257, 0), ("t", -1), ("t", 1 << 62)])
+def test_topics_and_numbers_have_bounds(spool: Spool, topic: str, seq: int) -> None:
+    for ask in (lambda: spool.put(HERE, topic, GUEST, seq, True, b""), lambda: spool.get(HERE, topic, GUEST, seq)):
+        with pytest.raises(BadRequest):
+            ask()
+
+
+@pytest.mark.parametrize("limits", [
+    {"chunk_bytes": 0}, {"chunk_bytes": 2 * BLOCK, "unread_bytes": BLOCK}, {"total_bytes": BLOCK},
+])
+def test_bounds_that_no_chunk_can_meet_are_refused(limits: dict[str, int]) -> None:
+    with pytest.raises(BadSettings, match="chunk"):
+        SpoolLimits(**limits)
+
+
+# sessions
+
+
+def test_a_session_that_has_not_started_is_told_apart(spool: Spool) -> None:
+    later = a_session(version=1)
+    for answer in (
+        spool.put(later, "t", GUEST, 0, True, b""), spool.put(later, "t", GUEST, 3, True, b""),
+        spool.get(later, "t", GUEST, 0), spool.get(later, "t", GUEST, 3), spool.release(later, "t", GUEST),
+    ):
+        assert answer == Refusal(Problem.NOT_STARTED, f"session {later}: has not started here")
+
+
+def test_an_ended_session_is_gone_for_good(spool: Spool) -> None:
+    push(spool, 0)
+    spool.close(HERE)
+    spool.close(HERE)
+    assert chunks(spool) == []
+    assert total(spool) == 0
+    assert [push(spool, 0), push(spool, 1), pop(spool, 0), peek(spool, 0)] == [Problem.GONE] * 4
+    assert isinstance(spool.release(HERE, "t", GUEST), Refusal)
+    assert not spool.open(HERE, PEERS, "token")
+    assert push(spool, 0) == Problem.GONE
+
+
+def test_a_session_closed_before_it_opened_stays_closed(spool: Spool) -> None:
+    late = a_session(version=1)
+    spool.close(late)
+    assert not spool.open(late, PEERS, "late")
+    assert spool.session_of("late") is None
+
+
+def test_opening_again_changes_nothing(spool: Spool) -> None:
+    push(spool, 0)
+    assert spool.open(HERE, PEERS, "token")
+    assert pop(spool, 0) == b"chunk 0"
+    assert spool.session_of("token") == HERE
+
+
+def test_opening_with_another_token_replaces_it(spool: Spool) -> None:
+    other = a_spool(Path(spool._root))
+    assert other.session_of("token") == HERE
+    spool.open(HERE, (*PEERS, ARBITER), "fresh")
+    for seen in (spool, other):
+        assert [seen.session_of("token"), seen.session_of("fresh")] == [None, HERE]
+        assert seen.objection(HERE, ARBITER) is None
+
+
+def test_purge_leaves_nothing(spool: Spool) -> None:
+    kept = a_session(job_id="20260102120000")
+    spool.open(kept, PEERS, "kept")
+    spool.open(a_session(version=1), PEERS, "second")
+    push(spool, 0)
+    spool.close(a_session(version=1))
+    spool.purge(HERE.job_id)
+    spool.purge(HERE.job_id)
+    assert push(spool, 0) == Problem.NOT_STARTED
+    assert [spool.session_of(token) for token in ("token", "second", "kept")] == [None, None, kept]
+    assert total(spool) == 0
+    assert len(list(Path(spool._root, "tokens").iterdir())) == 1
+    assert not list(Path(spool._root, "trash").iterdir())
+
+
+def test_a_purge_that_was_killed_is_finished_at_the_next_start(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    push(spool, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(spool, "_delete", lambda _: 0)
+        spool.purge(HERE.job_id)
+    again = a_spool(Path(spool._root))
+    assert total(again) == 0
+    assert not list(Path(spool._root, "trash").iterdir())
+    assert not list(Path(spool._root, "tokens").iterdir())
+
+
+def test_tokens_are_not_on_disk(spool: Spool) -> None:
+    spool.open(a_session(version=1), PEERS, "very-secret")
+    files = [path for path in Path(spool._root).rglob("*") if path.is_file()]
+    assert not [path for path in files if "very-secret" in path.name or b"very-secret" in path.read_bytes()]
+
+
+@pytest.mark.parametrize("token", ["", "nobody", "../../sessions", "x" * 100_000, "\udcff"])
+def test_a_token_that_nobody_knows(spool: Spool, token: str) -> None:
+    assert spool.session_of(token) is None
+
+
+def test_the_caches_are_bounded(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CACHED", 3)
+    for version in range(1, 10):
+        spool.open(a_session(version=version), PEERS, f"token {version}")
+    for version in range(1, 10):
+        assert spool.session_of(f"token {version}") == a_session(version=version)
+    assert len(spool._tokens) <= 3
+    assert len(spool._entries) <= 3
+
+
+def test_files_that_a_power_failure_emptied_count_as_not_there(spool: Spool) -> None:
+    for path in (*Path(spool._root).glob("sessions/*/*/session"), *Path(spool._root, "tokens").iterdir()):
+        path.write_text("")
+    again = a_spool(Path(spool._root))
+    assert again.session_of("token") is None
+    assert push(again, 0) == Problem.NOT_STARTED
+    again.open(HERE, PEERS, "token")
+    assert [again.session_of("token"), push(again, 0)] == [HERE, NEW]
+
+
+@pytest.mark.parametrize("harm", [os.unlink, lambda path: path.write_bytes(b"")])
+def test_a_chunk_that_the_disk_lost_is_an_error_and_no_message(spool: Spool, harm: Callable[[Path], None]) -> None:
+    push(spool, 0)
+    harm(next(Path(spool._root).glob("sessions/*/*/*.0")))
+    with pytest.raises(StorageFailed, match="lost"):
+        pop(spool, 0)
+
+
+# bounds
+
+
+def test_a_chunk_has_a_bound(small: Spool) -> None:
+    assert push(small, 0, b"x" * (BLOCK + 1)) == Problem.TOO_LARGE
+    assert push(small, 0, b"x" * BLOCK) == NEW
+
+
+def test_a_slow_reader_stops_its_writer_only(small: Spool) -> None:
+    assert [push(small, seq) for seq in range(4)] == [NEW, NEW, NEW, Problem.BACKLOG]
+    assert push(small, 0, topic="another") == NEW
+    pop(small, 1)
+    assert [push(small, seq) for seq in (0, 3, 4)] == [AGAIN, NEW, Problem.BACKLOG]
+
+
+def test_a_flood_of_empty_chunks_meets_the_same_bound(small: Spool) -> None:
+    answers = [small.put(HERE, "t", GUEST, seq, False, b"") for seq in range(4)]
+    assert answers[:3] == [NEW] * 3
+    assert isinstance(answers[3], Refusal)
+
+
+def test_the_server_has_a_bound_over_all_topics(small: Spool) -> None:
+    assert [push(small, 0, topic=str(n)) for n in range(5)] == [NEW] * 4 + [Problem.FULL]
+    assert push(small, 0, topic="0") == AGAIN
+    assert pop(small, 1, topic="0") is None  # one block is free, a new topic takes two
+    assert push(small, 0, topic="4") == Problem.FULL
+    assert pop(small, 1, topic="1") is None
+    assert push(small, 0, topic="4") == NEW
+    small.close(HERE)
+    assert total(small) == 0
+
+
+def test_topics_without_end_meet_the_bound_too(small: Spool) -> None:
+    for number in range(20):
+        push(small, 0, topic=str(number))
+        pop(small, 1, topic=str(number))
+    assert len(list(Path(small._root).glob("sessions/*/*/*"))) == 8 + 1
+    assert push(small, 1, topic="a number that is not the first makes nothing") == Problem.SKIPPED
+
+
+def test_a_count_that_drifted_is_mended_before_a_push_is_refused(
+    small: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(small._root, "total").write_bytes((8 * BLOCK).to_bytes(8, "little"))
+    assert push(small, 0) == Problem.FULL  # counted a moment ago, at start
+    monkeypatch.setattr(small, "_recount_at", 0.0)
+    assert push(small, 0) == NEW
+    assert total(small) == 2 * BLOCK
+
+
+def test_a_start_counts_what_is_there(small: Spool) -> None:
+    push(small, 0)
+    push(small, 1)
+    for drifted in (b"", b"\xff" * 7 + b"\x00"):
+        Path(small._root, "total").write_bytes(drifted)
+        a_spool(Path(small._root))
+        assert total(small) == 3 * BLOCK
+
+
+# a disk that is full
+
+
+def fails(code: int) -> Callable[..., int]:
+    def fail(*_: object, **__: object) -> int:
+        raise OSError(code, os.strerror(code))
+
+    return fail
+
+
+def fills_up(real: Callable[[int, bytes], int]) -> Callable[[int, bytes], int]:
+    """A write that takes half of the bytes, then none."""
+    left = [3]
+
+    def write(fd: int, data: bytes) -> int:
+        if not left[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken, left[0] = real(fd, data[:left[0]]), 0
+        return taken
+
+    return write
+
+
+def opens_no_new(real: Callable[..., int], code: int) -> Callable[..., int]:
+    def opens(path: str, flags: int, *args: object, **kwargs: object) -> int:
+        if flags & os.O_CREAT and not path.endswith("total"):
+            raise OSError(code, os.strerror(code))
+        return real(path, flags, *args, **kwargs)
+
+    return opens
+
+
+FULL_DISKS = [
+    ("write", lambda real: fails(errno.ENOSPC)),
+    ("write", lambda real: fails(errno.EDQUOT)),
+    ("write", fills_up),
+    ("pwrite", lambda real: lambda fd, data, at: real(fd, data, at) if len(data) == 8 else fails(errno.ENOSPC)()),
+    ("open", lambda real: opens_no_new(real, errno.ENOSPC)),
+    ("open", lambda real: opens_no_new(real, errno.EDQUOT)),
+]
+
+
+@pytest.mark.parametrize("before", [0, 2])
+@pytest.mark.parametrize(("call", "broken"), FULL_DISKS)
+def test_a_full_disk_leaves_nothing_half_written(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch, call: str, broken: Callable[..., Callable[..., int]], before: int
+) -> None:
+    for seq in range(before):
+        push(spool, seq)
+    files, used = chunks(spool), total(spool)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, broken(getattr(os, call)))
+        answer = push(spool, before, b"0123456789")
+    assert answer == Problem.FULL
+    assert chunks(spool) == files
+    assert total(spool) - used in (0, BLOCK if before == 0 else 0)  # the empty channel may stay
+    assert peek(spool, before) is None
+    assert push(spool, before, b"0123456789") == NEW
+    assert pop(spool, before) == b"0123456789"
+
+
+def test_a_session_can_be_closed_on_a_full_disk(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    push(spool, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", fails(errno.ENOSPC))
+        patch.setattr(os, "open", opens_no_new(os.open, errno.ENOSPC))
+        spool.close(HERE)
+    assert [push(spool, 0), chunks(spool)] == [Problem.GONE, []]
+
+
+def test_another_error_of_the_disk_is_not_taken_for_a_full_one(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", fails(errno.EIO))
+        with pytest.raises(StorageFailed, match=os.strerror(errno.EIO)):
+            push(spool, 0)
+    assert [chunks(spool), push(spool, 0)] == [[], NEW]
+
+
+# several processes
+
+
+def test_two_processes_see_the_same(spool: Spool) -> None:
+    other = a_spool(Path(spool._root))
+    assert other.session_of("token") == HERE
+    assert [push(spool, 0), push(other, 0), push(other, 1), push(spool, 1)] == [NEW, AGAIN, NEW, AGAIN]
+    assert [pop(other, 0), pop(spool, 1), pop(other, 0)] == [b"chunk 0", b"chunk 1", Problem.SKIPPED]
+    other.close(HERE)
+    assert [push(spool, 2), pop(spool, 1)] == [Problem.GONE, Problem.GONE]
+    assert isinstance(spool.session_of("token"), Refusal)
+    spool.purge(HERE.job_id)
+    assert [push(other, 2), other.session_of("token")] == [Problem.NOT_STARTED, None]
+
+
+def test_a_push_rings_and_only_a_new_one(tmp_path: Path) -> None:
+    rings: list[int] = []
+    spool = a_spool(tmp_path, lambda: rings.append(1))
+    spool.open(HERE, PEERS, "token")
+    push(spool, 0)
+    push(spool, 0)
+    assert len(rings) == 1
+
+
+def waits_for(spool: Spool, seconds: float) -> tuple[threading.Thread, list[object]]:
+    found: list[object] = []
+    thread = threading.Thread(target=lambda: found.append(pop(spool, 0, wait_seconds=seconds)))
+    thread.start()
+    return thread, found
+
+
+def test_a_wake_up_from_another_process_ends_a_wait(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_RECHECK_SECONDS", 60.0)
+    other = a_spool(Path(spool._root), wake=spool.notify)
+    thread, found = waits_for(spool, 60.0)
+    push(other, 0)
+    thread.join(10)
+    assert found == [b"chunk 0"]
+
+
+def test_a_lost_wake_up_costs_a_quarter_of_a_second(spool: Spool) -> None:
+    thread, found = waits_for(spool, 60.0)
+    push(a_spool(Path(spool._root)), 0)
+    thread.join(10)
+    assert found == [b"chunk 0"]
+
+
+def test_closing_ends_a_wait(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_RECHECK_SECONDS", 60.0)
+    thread, found = waits_for(spool, 60.0)
+    spool.close(HERE)
+    thread.join(10)
+    assert found == [Problem.GONE]
+
+
+def test_a_wait_ends_with_nothing_after_its_time(spool: Spool) -> None:
+    began = time.monotonic()
+    assert pop(spool, 0, wait_seconds=0.03) is None
+    assert time.monotonic() - began >= 0.03
+
+
+def test_many_writers_of_the_same_numbers_store_each_once(spool: Spool) -> None:
+    spools = [spool, a_spool(Path(spool._root))]
+    answers: list[object] = []
+
+    def write(mine: Spool) -> None:
+        answers.extend(push(mine, seq) for seq in range(40))
+
+    threads = [threading.Thread(target=write, args=(spools[n % 2],)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers.count(NEW) == 40
+    assert answers.count(AGAIN) == 200
+    assert [pop(spool, seq) for seq in range(40)] == [b"chunk %d" % seq for seq in range(40)]
+
+
+def test_pushes_that_race_with_a_close_leave_no_message(spool: Spool) -> None:
+    def write(mine: Spool, topic: str) -> None:
+        seq = 0
+        while push(mine, seq, topic=topic) == NEW:
+            seq += 1
+
+    spools = [spool, a_spool(Path(spool._root))]
+    threads = [threading.Thread(target=write, args=(spools[n % 2], f"topic {n}")) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    until(lambda: len(chunks(spool)) >= 20)
+    a_spool(Path(spool._root)).close(HERE)
+    for thread in threads:
+        thread.join()
+    assert chunks(spool) == []
+    assert total(spool) == 0
+
+
+@pytest.mark.parametrize("size", [10, 300_000])
+def test_what_was_acknowledged_survives_kill_9(spool: Spool, size: int) -> None:
+    acknowledged = 0
+    for _ in range(6):
+        acknowledged += pushes_until_killed(spool, acknowledged, size)
+        fresh = a_spool(Path(spool._root))
+        # The number that was being written may have been stored, or has to be pushed again.
+        assert push(fresh, acknowledged, b"%d" % acknowledged * size) in (NEW, AGAIN)
+        acknowledged += 1
+    for seq in range(acknowledged):
+        assert pop(fresh, seq) == b"%d" % seq * size
+    assert push(fresh, acknowledged) in (NEW, Problem.DIFFERENT)
+    fresh.close(HERE)
+    assert chunks(fresh) == []
+
+
+def pushes_until_killed(spool: Spool, first: int, size: int) -> int:
+    """Let a process push and confirm nothing until it is killed; says how many pushes it knew of."""
+    heard, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        for seq in range(first, first + 40):
+            push(spool, seq, b"%d" % seq * size)
+            os.write(told, b".")
+        os._exit(0)
+    os.close(told)
+    known = len(os.read(heard, 1)) + len(os.read(heard, 2))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    while more := os.read(heard, 100):
+        known += len(more)
+    os.close(heard)
+    return known
+
+
+def test_a_reader_killed_while_it_confirms_loses_nothing(spool: Spool) -> None:
+    for seq in range(60):
+        push(spool, seq)
+    child = os.fork()
+    if child == 0:
+        for seq in range(60):
+            pop(spool, seq)
+        os._exit(0)
+    until(lambda: len(chunks(spool)) <= 50)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    first = next(seq for seq in range(61) if peek(spool, seq) != Problem.SKIPPED)
+    assert [pop(spool, seq) for seq in range(first, 60)] == [b"chunk %d" % seq for seq in range(first, 60)]
+    assert push(spool, 60) == NEW
+
+
+# against a simple model
+
+
+class Model(RuleBasedStateMachine):
+    """Two processes, two topics, any order of calls: the spool says what lists in memory would say."""
+
+    @initialize()
+    def start(self) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="spool"))
+        self.spools = [self.process(), self.process()]
+        self.spools[0].open(HERE, PEERS, "token")
+        self.held: dict[str, list[Message]] = {"a": [], "b": []}
+        self.confirmed = {"a": 0, "b": 0}
+        self.made: set[str] = set()
+        self.is_open = True
+
+    def process(self) -> Spool:
+        return a_spool(self.root, chunk_bytes=2 * BLOCK, unread_bytes=3 * BLOCK, total_bytes=6 * BLOCK)
+
+    def teardown(self) -> None:
+        shutil.rmtree(getattr(self, "root", ""), ignore_errors=True)
+
+    def blocks(self, topic: str) -> int:
+        return sum(1 if len(m.data) <= BLOCK else 2 for m in self.held[topic][self.confirmed[topic]:])
+
+    def total_blocks(self) -> int:
+        return len(self.made) + sum(map(self.blocks, self.held)) if self.is_open else 0
+
+    def expected_put(self, topic: str, seq: int, message: Message) -> object:
+        held = self.held[topic]
+        if len(message.data) > 2 * BLOCK:
+            return Problem.TOO_LARGE
+        if not self.is_open:
+            return Problem.GONE
+        if seq == 0 and topic not in self.made and self.total_blocks() < 6:
+            self.made.add(topic)
+        if seq > len(held):
+            return Problem.SKIPPED
+        if seq < len(held):
+            same = seq < self.confirmed[topic] or held[seq] == message
+            return AGAIN if same else Problem.DIFFERENT
+        cost = 1 if len(message.data) <= BLOCK else 2
+        if topic in self.made and self.blocks(topic) + cost > 3:
+            return Problem.BACKLOG
+        if topic not in self.made or self.total_blocks() + cost > 6:
+            return Problem.FULL
+        held.append(message)
+        return NEW
+
+    @rule(who=st.integers(0, 1), topic=st.sampled_from("ab"), ahead=st.integers(-2, 1), last=st.booleans(),
+          size=st.sampled_from([0, 1, BLOCK, BLOCK + 1, 2 * BLOCK, 2 * BLOCK + 1]), fill=st.sampled_from("xy"))
+    def put(self, who: int, topic: str, ahead: int, last: bool, size: int, fill: str) -> None:
+        seq = max(0, len(self.held[topic]) + ahead)
+        message = Message(fill.encode() * size, last)
+        answer = self.spools[who].put(HERE, topic, GUEST, seq, last, message.data)
+        said = answer.problem if isinstance(answer, Refusal) else answer
+        assert said == self.expected_put(topic, seq, message)
+
+    def expected_look(self, topic: str, seq: int, confirm: bool) -> object:
+        if not self.is_open:
+            return Problem.GONE
+        if seq < self.confirmed[topic] or (confirm and seq > len(self.held[topic])):
+            return Problem.SKIPPED
+        if confirm:
+            self.confirmed[topic] = seq
+        return self.held[topic][seq] if seq < len(self.held[topic]) else None
+
+    @rule(who=st.integers(0, 1), topic=st.sampled_from("ab"), ahead=st.integers(-1, 3), confirm=st.booleans())
+    def look(self, who: int, topic: str, ahead: int, confirm: bool) -> None:
+        seq = max(0, self.confirmed[topic] + ahead)
+        ask = self.spools[who].get if confirm else self.spools[who].peek
+        answer = ask(HERE, topic, GUEST, seq)
+        said = answer.problem if isinstance(answer, Refusal) else answer
+        assert said == self.expected_look(topic, seq, confirm)
+
+    @rule(who=st.integers(0, 1), topic=st.sampled_from("ab"))
+    def release(self, who: int, topic: str) -> None:
+        assert (self.spools[who].release(HERE, topic, GUEST) is None) == self.is_open
+        if self.is_open:
+            self.confirmed[topic] = len(self.held[topic])
+
+    @rule(who=st.integers(0, 1))
+    def restart(self, who: int) -> None:
+        self.spools[who] = self.process()
+
+    @precondition(lambda self: sum(map(len, self.held.values())) > 6)
+    @rule(who=st.integers(0, 1))
+    def close(self, who: int) -> None:
+        self.spools[who].close(HERE)
+        self.is_open = False
+
+    @invariant()
+    def counts_what_it_holds(self) -> None:
+        if hasattr(self, "root"):
+            assert total(self.spools[0]) == self.total_blocks() * BLOCK
+            expected = sum(len(self.held[t]) - self.confirmed[t] for t in "ab") if self.is_open else 0
+            assert len(chunks(self.spools[0])) == expected
+
+
+Model.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestModel = Model.TestCase
