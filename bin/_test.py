@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -202,7 +202,8 @@ def _locked(path: Path) -> Iterator[IO[str]]:
 class _Notes:
     """A pytest plugin: what went wrong before the tests, right above the closing line."""
 
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+    def pytest_terminal_summary(self, terminalreporter: Any) -> Generator[None, None, None]:
+        yield
         for note in json.loads(os.environ.get(NOTES_VARIABLE, "[]")):
             first, *others = note.splitlines()
             terminalreporter.write_sep("!", first, red=True, bold=True)
@@ -213,6 +214,7 @@ class _Notes:
 def _run_pytest(arguments: Sequence[str]) -> int:
     import pytest
 
+    pytest.hookimpl(wrapper=True, tryfirst=True)(_Notes.pytest_terminal_summary)    # outermost, so that it ends last
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.path.insert(0, str(CHECKOUT))    # as `python -m pytest` has it
     return int(pytest.main(list(arguments), plugins=[_Notes()]))

@@ -241,6 +241,7 @@ class Event(Enum):
     RUN_TIMEOUT = JOB, "job {job_id}  run time {seconds}s timeout"
 
     # own: what FATE has no words for
+    SERVED = AUDIT, "{text}"
     JOB_NOTE = JOB, "{text}"
     JOB_WARNING = JOB, "{text}", WARNING
     JOB_ERROR = JOB, "{text}", ERROR, ("text",)

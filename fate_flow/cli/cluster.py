@@ -433,14 +433,17 @@ class _Group(click.Group):
     """Turns our errors into one line and exit code 1."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, _end_on)    # so that a half-made cluster is taken down again
+        # So that a half-made cluster is taken down again.
+        before = {number: signal.signal(number, _end_on) for number in (signal.SIGTERM, signal.SIGHUP)}
         try:
             return super().invoke(ctx)
         except FlowError as error:
             raise click.ClickException(error.message) from error
         except OSError as error:
             raise click.ClickException(str(error)) from error
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 dir_option = click.option(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from fate_flow.audit.events import Event
@@ -66,7 +67,9 @@ class InitiatorSide:
             return known.job_id
         spec = read_spec(unit.context, document)
         self._check_own(unit, spec)
-        self._take_seat(unit, job_id, document, spec)
+        # Sent and stored with every default filled in, so that a party with other defaults reads the same job.
+        complete = replace(document, runtime_conf=spec.conf)
+        self._take_seat(unit, job_id, complete, spec)
         unit.touch(job_id)
         return job_id
 
@@ -103,7 +106,8 @@ class InitiatorSide:
     ) -> None:
         """Rows for what runs at another party; a party with the same id keeps its own rows in this database."""
         job, document = unit.tx.job_here(job_id), unit.tx.document(job_id)
-        assert job is not None and document is not None, "the own seat was just taken"
+        assert job is not None, "the own seat was just taken"
+        assert document is not None, "a job row has its document"
         if party.party_id == unit.context.party_id:
             return
         rows = [
@@ -240,7 +244,8 @@ class InitiatorSide:
 
     def _new_version(self, unit: Unit, job: Job, action: NewVersion) -> None:
         document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
-        assert document is not None and spec is not None, "a running job has its document"
+        assert document is not None, "a running job has its document"
+        assert spec is not None, "and it could be read"
         task = spec.tasks[action.name]
         own = unit.context.party_id
         rows = [

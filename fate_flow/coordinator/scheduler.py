@@ -81,9 +81,12 @@ class Deposed(FlowError):
 class Scheduler:
     """Decides for the jobs of this initiator, and follows the workers of this party."""
 
-    def __init__(self, context: Context, transport: Transport, owner: str, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, context: Context, transport: Transport, owner: str, lineage: str, monotonic: Callable[[], float]
+    ) -> None:
         self.context = context
         self.owner = owner
+        self._lineage = lineage
         self._transport = transport
         self._party = PartySide()
         self._initiator = InitiatorSide(self._party, owner)
@@ -105,7 +108,9 @@ class Scheduler:
         with self.context.store.transaction() as tx:
             owner, counter = tx.scheduler()
             still = self._stopwatch.unchanged_seconds("scheduler", (owner, counter))
-            may_take = not owner or still * 1000 >= self.context.rules.scheduler_silence
+            # A process of the same lineage has died, or this one would not run: no need to wait for its silence.
+            is_dead = not owner or owner.startswith(self._lineage)
+            may_take = is_dead or still * 1000 >= self.context.rules.scheduler_silence
             self._is_chosen = may_take and tx.depose(owner, counter, self.owner)
             if self._is_chosen:
                 taken = tx.take_over(self.owner)

@@ -86,6 +86,8 @@ class Spawner:
                 datagram = self._bell.recv(_LONGEST_DATAGRAM, socket.MSG_DONTWAIT)
             except OSError:    # nothing more; or the other end is gone, which the parent's end will tell
                 return
+            if not datagram:   # a packet socket whose other end is gone says so for ever
+                return
             folder = read_order(datagram)
             if folder is None:
                 log.warning("not an order to launch: %.200r", datagram)

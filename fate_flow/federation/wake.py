@@ -1,9 +1,9 @@
 """Wake-ups between the processes of one server.
 
-A bell is a pair of datagram sockets made before the fork: no path, no port, so no other user can ring it. Any
-process may ring, one listens. The kernel keeps few datagrams (`net.unix.max_dgram_qlen`, often 10) and a ring
-beyond them is lost. That is meant: who listens has not looked at the earlier ones yet, and looks at everything
-when it does. A payload is therefore a hint, never the only place where a fact stands.
+A bell is a pair of packet sockets made before the fork: no path, no port, so no other user can ring it. Any process
+may ring, one listens. Packets rather than datagrams: of those the kernel keeps ten (`net.unix.max_dgram_qlen`), and a
+burst of workers that end together would be lost. A ring beyond what the buffer holds is lost all the same; a payload is
+a hint, never the only place where a fact stands.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import socket
 from contextlib import suppress
 
 _PAYLOAD_BYTES = 4096
+_EMPTY = b"."  # a packet of no bytes would read as the end of the stream
 _DRAIN_AT_MOST = 1024  # rings taken in one wait: who never stops ringing must not hold the listener
 
 
@@ -20,9 +21,19 @@ class Bell:
     """Rung by many processes, heard by one; made before they are forked."""
 
     def __init__(self) -> None:
-        self._heard, self._rung = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._heard, self._rung = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._heard.setblocking(False)
         self._rung.setblocking(False)
+
+    @property
+    def listener(self) -> socket.socket:
+        """The listening end, for who waits in another way."""
+        return self._heard
+
+    @property
+    def ringer(self) -> socket.socket:
+        """The end to ring, for processes that know nothing of this class."""
+        return self._rung
 
     def fileno(self) -> int:
         """The listening end, for a `select` over several things."""
@@ -33,7 +44,7 @@ class Bell:
         if len(payload) > _PAYLOAD_BYTES:
             raise ValueError(f"payload of {len(payload)} bytes: a bell carries {_PAYLOAD_BYTES} at most")
         with suppress(OSError):
-            self._rung.send(payload)
+            self._rung.send(payload or _EMPTY)
 
     def wait(self, timeout_seconds: float) -> list[bytes]:
         """The payloads of all rings that are pending; [] when none came within the time."""

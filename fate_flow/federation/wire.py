@@ -45,7 +45,6 @@ _TASK_VERBS = {
     "start": CommandKind.TASK_START,
     "collect": CommandKind.TASK_COLLECT,
     "update": CommandKind.CLEAN,
-    "report": CommandKind.REPORT,
 }
 _TASK_VERBS_WITH_ARGUMENT = {
     "status": CommandKind.TASK_STATUS,

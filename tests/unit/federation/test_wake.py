@@ -80,4 +80,4 @@ def test_a_caller_may_select_on_it(bell: Bell) -> None:
 
 def test_programs_that_are_executed_do_not_inherit_it(bell: Bell) -> None:
     assert not os.get_inheritable(bell.fileno())
-    assert bell._rung.type & socket.SOCK_DGRAM
+    assert bell._rung.type & socket.SOCK_SEQPACKET

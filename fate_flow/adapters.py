@@ -1,0 +1,258 @@
+"""The real things behind `coordinator/ports.py`: workers as local processes, the spool, the folders of a job."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fate_flow.audit.worker_config import worker_log_folders, worker_logging_config
+from fate_flow.components.catalogue import find_component
+from fate_flow.components.table_uri import format_uri, parse_uri
+from fate_flow.coordinator.ports import LaunchOrder, Made, Sight
+from fate_flow.core.job import JobKey, TaskKey, Worker
+from fate_flow.engine.local import LocalEngine
+from fate_flow.engine.worker import Observation, WorkerSpec, write_atomically
+from fate_flow.federation.spool import Session, Spool
+from fate_flow.settings import Settings
+from fate_flow.store.contract import Document, TableMeta
+
+_FAST_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+def worker_token(secret: bytes, worker_id: str) -> str:
+    """What a worker proves itself with; derived, so that a launch that is repeated means the same token."""
+    return hmac.new(secret, worker_id.encode(), hashlib.sha256).hexdigest()
+
+
+@dataclass(frozen=True)
+class LocalWorkers:
+    """Workers as processes of this machine, in the folders that docs/contracts.md describes."""
+
+    settings: Settings
+    engine: LocalEngine
+    exchange_url: str
+    secret: bytes
+
+    def folder_for(self, key: TaskKey, worker_id: str) -> str:
+        place = self.settings.jobs_dir / key.job_id / key.party.role / key.party.party_id / key.name
+        return str(place / key.task_id / str(key.version) / "task_executor" / worker_id)
+
+    def launch(self, order: LaunchOrder) -> None:
+        folder = Path(order.worker.folder)
+        key = order.worker.task
+        folder.mkdir(parents=True, exist_ok=True)
+        logs = worker_log_folders(
+            key.job_id, key.party.role, key.party.party_id, key.name, self.settings.log_dir
+        )
+        logs[1].mkdir(parents=True, exist_ok=True)
+        config = folder / "config.yaml"
+        if not config.exists():
+            text = yaml.dump(self._config(order, folder), Dumper=_FAST_DUMPER, sort_keys=False)
+            write_atomically(config, text, mode=0o600)
+        self.engine.launch(self._spec(order, folder, config, logs[1]))
+
+    def ring(self, worker: Worker) -> None:
+        """`launch` writes and rings at once; nothing is left to remind of."""
+
+    def _spec(self, order: LaunchOrder, folder: Path, config: Path, logs: Path) -> WorkerSpec:
+        worker_id = order.worker.worker_id
+        arguments = ("--config", str(config), "--execution-final-meta-path", str(folder / "result.json"))
+        return WorkerSpec(
+            worker_id=worker_id,
+            folder=folder,
+            provider="builtin",
+            argv=("component", "execute", *arguments),
+            cwd=folder,
+            stdout=logs / f"task_executor_{worker_id}_std.log",
+            stderr=logs / f"task_executor_{worker_id}_err.log",
+            timeout_seconds=order.timeout_seconds,
+            grace_seconds=self.settings.limits.stop_grace,
+            lease_file=self.settings.run_dir / "alive",
+            lease_seconds=self.settings.limits.server_silence,
+        )
+
+    def _config(self, order: LaunchOrder, folder: Path) -> dict[str, Any]:
+        """The task configuration (docs/contracts.md)."""
+        key = order.worker.task
+        role, party_id = key.party.role, key.party.party_id
+        party_task = f"{key.task_id}_{key.version}_{role}_{party_id}_{order.incarnation}"
+        info = find_component(order.module)
+        return {
+            "task_id": key.task_id,
+            "party_task_id": party_task,
+            "task_name": key.name,
+            "component": info.name if info else order.module.lower(),
+            "role": role,
+            "party_id": party_id,
+            "stage": order.stage,
+            "parameters": dict(order.parameters),
+            "input_artifacts": _inputs(order),
+            "output_artifacts": self._outputs(order, folder),
+            "conf": self._conf(order, folder, party_task),
+        }
+
+    def _outputs(self, order: LaunchOrder, folder: Path) -> dict[str, Any]:
+        key = order.worker.task
+        info = find_component(order.module)
+        found: dict[str, Any] = {
+            "metric": {"uri": f"file://{folder}/metric.json", "type_name": "json_metric"},
+        }
+        for name in info.outputs if info else ():
+            # Fresh for each attempt: what a broken one wrote is never taken for this one's.
+            table = f"{key.task_id}_{key.version}_{key.party.role}_{key.party.party_id}_{name}_{order.incarnation[:8]}"
+            uri = format_uri(self.settings.data_dir, f"output_{key.job_id}", table)
+            found[name] = {"uri": uri, "type_name": "table"}
+        return found
+
+    def _conf(self, order: LaunchOrder, folder: Path, party_task: str) -> dict[str, Any]:
+        key = order.worker.task
+        role, party_id = key.party.role, key.party.party_id
+        parties = [{"role": one[0], "partyid": one[1]} for one in order.parties]
+        options = {"data_dir": str(self.settings.data_dir), "task_cores": order.task_cores}
+        exchange = {"url": self.exchange_url, "token": worker_token(self.secret, order.worker.worker_id)}
+        return {
+            "device": {"type": "CPU", "metadata": {}},
+            "computing": {"type": "standalone", "metadata": {"computing_id": party_task, "options": options}},
+            "federation": {
+                "type": "fate_flow",
+                "metadata": {
+                    "federation_id": f"{key.task_id}_{key.version}_{order.incarnation}",
+                    "parties": {"local": {"role": role, "partyid": party_id}, "parties": parties},
+                    "exchange": exchange,
+                },
+            },
+            "logger": {
+                "config": worker_logging_config(
+                    key.job_id, role, party_id, key.name, self.settings.log_dir, self.settings.log_level
+                )
+            },
+            "task_final_meta_path": str(folder / "result.json"),
+        }
+
+    def look(self, worker: Worker) -> Sight:
+        seen = self.engine.observe(Path(worker.folder))
+        pid = seen.process.pid if seen.process else 0
+        started = seen.process.started if seen.process else 0
+        if seen.exit is None:
+            return Sight(seen.state, pid, started)
+        succeeded, message = _verdict(seen)
+        made = _made(worker.task, seen.result) if succeeded and seen.result else Made()
+        return Sight(
+            seen.state, pid, started, seen.exit.cause, seen.exit.exit_code, seen.exit.signal, succeeded,
+            message or seen.exit.message, made,
+        )  # fmt: skip
+
+    def stop(self, worker: Worker, grace_seconds: float) -> None:
+        self.engine.stop(Path(worker.folder), grace_seconds)
+
+
+def _inputs(order: LaunchOrder) -> dict[str, Any]:
+    found: dict[str, list[Any]] = {}
+    for one in order.inputs:
+        table = one.table
+        metadata = {"namespace": table.namespace, "name": table.name, "schema": dict(table.schema)}
+        found.setdefault(one.key, []).append({"uri": table.uri, "type_name": "table", "metadata": metadata})
+    return {key: tables[0] if len(tables) == 1 else tables for key, tables in found.items()}
+
+
+def _verdict(seen: Observation) -> tuple[bool, str]:
+    """Whether the result file says success, and the one line with which it says otherwise."""
+    status = (seen.result or {}).get("status")
+    if not isinstance(status, dict):
+        return False, ""
+    return status.get("code") == 0, str(status.get("exceptions") or "")
+
+
+def _made(key: TaskKey, result: Mapping[str, Any]) -> Made:
+    """What a result file says was made; the aliases of the DSL are given by the caller in the order of the keys."""
+    outputs = result.get("io_meta", {}).get("outputs", {})
+    tables = tuple(
+        (name, _table(key, one)) for name, made in outputs.get("data", {}).items() for one in made
+    )
+    metrics = tuple(
+        metric for made in outputs.get("metric", {}).values() for one in made for metric in _metrics(one)
+    )
+    summary = result.get("summary")
+    return Made(tables, metrics, summary if isinstance(summary, dict) else {})
+
+
+def _table(key: TaskKey, made: Mapping[str, Any]) -> TableMeta:
+    meta = made.get("metadata", {})
+    return TableMeta(
+        namespace=str(meta.get("namespace", "")),
+        name=str(meta.get("name", "")),
+        uri=str(made["uri"]),
+        count=int(meta.get("count") or 0),
+        schema=meta.get("schema") or {},
+        origin="output",
+        job_id=key.job_id,
+    )
+
+
+def _metrics(made: Mapping[str, Any]) -> list[tuple[str, str, tuple[tuple[Any, Any], ...], Mapping[str, Any]]]:
+    try:
+        listed = json.loads(Path(str(made["uri"]).removeprefix("file://")).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return [
+        (one["namespace"], one["name"], tuple((pair[0], pair[1]) for pair in one["data"]), one.get("meta", {}))
+        for one in listed
+    ]
+
+
+@dataclass(frozen=True)
+class SpoolExchange:
+    """Opens and closes the sessions of party tasks in the spool."""
+
+    spool: Spool
+    secret: bytes
+
+    def open(self, key: TaskKey, incarnation: str, parties: tuple[tuple[str, str], ...], worker_id: str) -> None:
+        self.spool.open(_session(key, incarnation), parties, worker_token(self.secret, worker_id))
+
+    def close(self, key: TaskKey, incarnation: str) -> None:
+        self.spool.close(_session(key, incarnation))
+
+    def purge(self, job_id: str) -> None:
+        self.spool.purge(job_id)
+
+
+def _session(key: TaskKey, incarnation: str) -> Session:
+    return Session(key.job_id, key.task_id, key.version, incarnation, key.party.role, key.party.party_id)
+
+
+@dataclass(frozen=True)
+class JobFiles:
+    """The folders of a job under the home of this party."""
+
+    settings: Settings
+
+    def write_confs(self, key: JobKey, document: Document) -> None:
+        folder = self.settings.jobs_dir / key.job_id
+        party = folder / key.party.role / key.party.party_id
+        party.mkdir(parents=True, exist_ok=True)
+        _write(folder / "job_dsl.json", document.dsl)
+        _write(folder / "job_runtime_conf.json", document.runtime_conf)
+        _write(party / "job_runtime_on_party_conf.json", document.on_party)
+
+    def remove_job(self, job_id: str) -> None:
+        shutil.rmtree(self.settings.jobs_dir / job_id, ignore_errors=True)
+
+    def drop_table(self, table: TableMeta) -> None:
+        with suppress(FileNotFoundError):
+            parse_uri(table.uri).path.unlink()
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2), encoding="utf-8")
+
+

@@ -1,0 +1,116 @@
+"""The routes of other parties: `/v1/party/...` and `/v1/initiator/...` (party-api-v1), and our batch and heartbeat.
+
+A party speaks for itself only: the header names it, and what it may say about a job is decided from the job's own
+row. Requests are not signed yet, which is why nothing listens beyond loopback without being told to.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, Response, request
+
+from fate_flow.api.envelope import ok, reply, silent_json
+from fate_flow.api.services import Services
+from fate_flow.audit.events import Event
+from fate_flow.core.errors import BadRequest, FlowError, PermissionDenied
+from fate_flow.core.grammar import check_job_id, check_party_id
+from fate_flow.core.job import Answer, Command
+from fate_flow.federation.wire import FATE_VERSION, SRC_PARTY_ID, read_command
+
+_OLDEST = (1, 7, 0)
+_MOST_IN_A_BATCH = 1_000
+
+
+def blueprint(services: Services) -> Blueprint:
+    """All routes under `/v1` that other parties call."""
+    routes = _PartyRoutes(services)
+    party = Blueprint("party", __name__, url_prefix="/v1")
+    party.post("/party/batch")(routes.batch)
+    party.post("/party/heartbeat")(routes.heartbeat)
+    party.post("/party/<path:rest>")(lambda rest: routes.one(f"/party/{rest}"))
+    party.post("/initiator/<path:rest>")(lambda rest: routes.one(f"/initiator/{rest}"))
+    return party
+
+
+class _PartyRoutes:
+    def __init__(self, services: Services) -> None:
+        self._desk = services.desk
+        self._record = services.context.record
+        self._own = services.settings.party_id
+
+    def one(self, endpoint: str) -> Response:
+        command = read_command(endpoint, silent_json())
+        return reply(self._carry_out([(endpoint, command)])[0])
+
+    def batch(self) -> Response:
+        """Several commands in order: a list of envelopes, one each."""
+        body = silent_json()
+        listed = body.get("commands")
+        if not isinstance(listed, list) or len(listed) > _MOST_IN_A_BATCH:
+            raise BadRequest(f"commands: a list of up to {_MOST_IN_A_BATCH} commands is needed")
+        answers: list[Answer | None] = [None] * len(listed)
+        good: list[tuple[int, str, Command]] = []
+        for place, one in enumerate(listed):
+            try:
+                endpoint = _endpoint(one)
+                good.append((place, endpoint, read_command(endpoint, one.get("body"))))
+            except FlowError as error:
+                answers[place] = Answer(error.retcode, error.message)
+        done = self._carry_out([(endpoint, command) for _, endpoint, command in good])
+        for (place, _, _), answer in zip(good, done, strict=True):
+            answers[place] = answer
+        return ok([_document(answer) for answer in answers if answer is not None])
+
+    def heartbeat(self) -> Response:
+        """An initiator lives, and believes that these jobs run here: those that do not."""
+        listed = silent_json().get("jobs")
+        if not isinstance(listed, list):
+            raise BadRequest("jobs: a list of [job id, run] is needed")
+        jobs = [(check_job_id(one[0]), int(one[1])) for one in listed if isinstance(one, list) and len(one) == 2]
+        return ok({"ended": self._desk.heartbeat(self._caller(), jobs)})
+
+    def _carry_out(self, asked: list[tuple[str, Command]]) -> list[Answer]:
+        caller = self._caller()
+        _check_version(request.headers.get("SRC-FATE-VER", ""))
+        if any(command.to.role == "local" or command.to.party_id == "0" for _, command in asked):
+            raise PermissionDenied("role local and party 0 are taken from the own server only")
+        for _, command in asked:
+            if command.kind.value not in ("report", "ask stop") and command.to.party_id != self._own:
+                raise BadRequest(f"party_id: this server is party {self._own}, not {command.to.party_id}")
+        answers = self._desk.carry_out([command for _, command in asked], caller)
+        for (endpoint, command), answer in zip(asked, answers, strict=True):
+            text = f"answered party {caller}: /v1{endpoint} {answer.retcode} {answer.retmsg}"
+            self._record.emit(Event.SERVED, job_id=command.job_id, text=text)
+        return answers
+
+    def _caller(self) -> str:
+        text = request.headers.get(SRC_PARTY_ID, "")
+        if not text:
+            raise PermissionDenied(f"{SRC_PARTY_ID}: the header that names the calling party is missing")
+        return check_party_id(text)
+
+
+def _endpoint(one: Any) -> str:
+    if not isinstance(one, dict) or not isinstance(one.get("endpoint"), str):
+        raise BadRequest("commands: each needs an endpoint and a body")
+    return str(one["endpoint"])
+
+
+def _document(answer: Answer) -> dict[str, Any]:
+    document = {"retcode": answer.retcode, "retmsg": answer.retmsg}
+    return document if answer.data is None else {**document, "data": answer.data}
+
+
+def _check_version(text: str) -> None:
+    """A peer older than 1.7.0 creates jobs in another way; an absent version is accepted, as FATE does."""
+    if not text:
+        return
+    try:
+        version = tuple(int(piece) for piece in text.split(".")[:3])
+    except ValueError:
+        raise BadRequest(f"SRC-FATE-VER: {text!r} is not a version such as {FATE_VERSION}") from None
+    if version < _OLDEST:
+        error = FlowError(f"FATE Flow {text} is older than 1.7.0, which this server needs")
+        error.retcode = 107
+        raise error

@@ -1,0 +1,246 @@
+"""What each process of a server is built from: settings in, use cases out. Nothing here decides anything."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import requests
+from peewee import Database
+
+from fate_flow.api.exchange import ForwardAnswer
+from fate_flow.adapters import JobFiles, LocalWorkers, SpoolExchange
+from fate_flow.audit.events import Event
+from fate_flow.audit.operator_log import OperatorLog
+from fate_flow.audit.server_handler import ServerLogHandler
+from fate_flow.components.catalogue import CATALOGUE
+from fate_flow.coordinator.ports import Context, Rules
+from fate_flow.engine.local import LocalEngine
+from fate_flow.federation.lanes import ExchangeLog
+from fate_flow.federation.spool import Session, Spool, SpoolLimits
+from fate_flow.federation.wake import Bell
+from fate_flow.federation.wire import headers
+from fate_flow.settings import Settings
+from fate_flow.store.database import open_database
+from fate_flow.store.sql import SqlStore
+
+
+@dataclass(frozen=True)
+class Bells:
+    """Who wakes whom; made before the fork."""
+
+    scheduler: Bell
+    spawner: Bell
+    exchange: Bell
+
+
+def rules_of(settings: Settings) -> Rules:
+    limits = settings.limits
+
+    def milliseconds(seconds: float) -> int:
+        return int(seconds * 1000)
+
+    return Rules(
+        poll_interval=milliseconds(limits.poll_interval),
+        hold=milliseconds(limits.hold_seconds),
+        ready=milliseconds(limits.ready_seconds),
+        heartbeat_interval=milliseconds(limits.heartbeat_interval),
+        party_silence=milliseconds(limits.party_silence),
+        initiator_silence=milliseconds(limits.initiator_silence),
+        stop_grace_seconds=limits.stop_grace,
+        drain=milliseconds(limits.drain_timeout),
+        launch=milliseconds(limits.launch_timeout),
+        retry_wait=milliseconds(limits.retry_wait),
+        queue_passes=limits.queue_passes,
+        resource_waiting=milliseconds(limits.resource_waiting_timeout),
+    )
+
+
+def open_log(settings: Settings) -> OperatorLog:
+    """The operators' log; the records of our own modules go to its stat log."""
+    record = OperatorLog(settings.log_dir, level=settings.log_level, log_sql=settings.log_sql)
+    root = logging.getLogger()
+    root.handlers[:] = [ServerLogHandler(record)]
+    root.setLevel(settings.log_level)
+    for noisy in ("urllib3", "peewee", "apscheduler", "werkzeug"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    return record
+
+
+def open_store(settings: Settings, record: OperatorLog) -> SqlStore:
+    database = open_database(settings.database_url, settings.home, record.database)
+
+    def log_write(job_id: str, statement: str, params: Sequence[Any]) -> None:
+        record.sql(job_id, with_values(statement, params), stacklevel=3)
+
+    return SqlStore(database, log_write)
+
+
+def with_values(statement: str, params: Sequence[Any]) -> str:
+    """The statement with its values in place and MySQL's quotes, as 1.6 logs it."""
+    pieces = statement.replace('"', "`").replace("%s", "?").split("?")
+    values = [*(_literal(value) for value in params), ""]
+    return "".join(piece + value for piece, value in zip(pieces, values, strict=False))
+
+
+def _literal(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, (int, float)):
+        return str(value)
+    return f"'{value}'"
+
+
+def secret_of(settings: Settings) -> bytes:
+    """What worker tokens are derived from; made once for a home."""
+    path = settings.run_dir / "secret"
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(32))
+        return path.read_bytes()
+
+
+def lineage_of(settings: Settings) -> str:
+    """The name that all schedulers of one home share. The home is locked, so an older one of the same name is dead."""
+    path = settings.run_dir / "lineage"
+    if not path.exists():
+        path.write_text(secrets.token_hex(8), encoding="ascii")
+    return path.read_text(encoding="ascii")
+
+
+def open_spool(settings: Settings, bell: Bell) -> Spool:
+    limits = SpoolLimits(total_bytes=settings.limits.spool_max_bytes)
+    return Spool(settings.spool_dir, limits, bell.ring)
+
+
+def build_context(settings: Settings, bells: Bells, worker_url: str, record: OperatorLog) -> Context:
+    """Everything the use cases of one process share."""
+    secret = secret_of(settings)
+    engine = LocalEngine(bells.spawner.ringer)
+    return Context(
+        party_id=settings.party_id,
+        url=settings.url,
+        store=open_store(settings, record),
+        engine=LocalWorkers(settings, engine, f"{worker_url}/v1/exchange", secret),
+        exchange=SpoolExchange(open_spool(settings, bells.exchange), secret),
+        files=JobFiles(settings),
+        record=record,
+        modules=CATALOGUE,
+        outputs_of=outputs_of,
+        engine_size=settings.engine,
+        defaults=settings.defaults,
+        rules=rules_of(settings),
+        routes=frozenset(settings.routes),
+        clock=lambda: time.time_ns() // 1_000_000,
+        fresh_id=lambda: secrets.token_hex(16),
+    )
+
+
+def outputs_of(module: str) -> tuple[str, ...]:
+    info = CATALOGUE.get(module)
+    return info.outputs if info else ()
+
+
+class JobIds:
+    """Job ids: FATE's digits (local time to the microsecond, a counter) and four random ones; 25 at most."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last = ""
+
+    def __call__(self) -> str:
+        with self._lock:
+            now = datetime.now().strftime("%Y%m%d%H%M%S%f")
+            self._last = now = max(now, self._last)
+            return f"{now}0{secrets.randbelow(10_000):04d}"
+
+
+def ring_scheduler(bell: Bell) -> Callable[[Sequence[str], bool], None]:
+    """How other processes of the server tell the scheduler what they have written."""
+
+    def ring(job_ids: Sequence[str], outbox: bool) -> None:
+        if outbox:
+            bell.ring(b'{"outbox":1}')
+        for start in range(0, len(job_ids), 64):
+            bell.ring(json.dumps({"jobs": list(job_ids[start : start + 64])}).encode())
+        if not job_ids and not outbox:
+            bell.ring(b'{"freed":1}')
+
+    return ring
+
+
+class LaneLog(ExchangeLog):
+    """Requests between parties in the operators' audit log."""
+
+    def __init__(self, record: OperatorLog) -> None:
+        self._record = record
+
+    def requested(self, job_id: str, url: str) -> None:
+        self._record.emit(Event.HTTP_REQUEST, job_id=job_id, url=url)
+
+    def answered(self, job_id: str, endpoint: str, body: Mapping[str, Any]) -> None:
+        self._record.http_response(job_id, endpoint, json.dumps(body, separators=(",", ":")), body)
+
+
+class Forwarder:
+    """Carries a chunk from a worker of this party to the server of another; a kept-alive connection a thread."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._local = threading.local()
+
+    def __call__(
+        self, session: Session, role: str, party_id: str, topic: str, seq: int, last: bool, data: bytes
+    ) -> ForwardAnswer:
+        route = self._settings.routes.get(party_id)
+        if route is None:
+            return ForwardAnswer(404, f"party {party_id} has no route here")
+        path = f"{session.job_id}/{session.task_id}/{session.version}/{session.incarnation}"
+        url = f"{route.url}/v1/exchange/deliver/{path}/{session.role}/{session.party_id}/{role}/{party_id}"
+        params: dict[str, str | int] = {"topic": topic, "seq": seq, "last": int(last)}
+        head = {**headers(self._settings.party_id, party_id), "Content-Type": "application/octet-stream"}
+        try:
+            response = self._session().post(url, params=params, data=data, headers=head, timeout=(5, 30))
+        except requests.RequestException as error:
+            return ForwardAnswer(502, f"party {party_id} does not answer: {type(error).__name__}")
+        return ForwardAnswer(response.status_code, "" if response.ok else response.text[:300])
+
+    def _session(self) -> requests.Session:
+        if not hasattr(self._local, "session"):
+            self._local.session = requests.Session()
+            self._local.session.trust_env = False
+        found: requests.Session = self._local.session
+        return found
+
+
+def prepare_home(settings: Settings) -> None:
+    """The folders of a home; only this user may read what is in it."""
+    for folder in (settings.home, settings.run_dir, settings.jobs_dir, settings.data_dir, settings.spool_dir):
+        folder.mkdir(parents=True, exist_ok=True)
+    settings.log_dir.mkdir(parents=True, exist_ok=True)
+    settings.run_dir.chmod(0o700)
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_text(json.dumps(value), encoding="utf-8")
+    os.replace(draft, path)
+
+
+def close_database(database: Database) -> None:
+    if not database.is_closed():
+        database.close()

@@ -1,0 +1,393 @@
+"""`fate_flow serve`: the supervisor of one party's server.
+
+It imports everything once and forks the processes that docs/contracts.md lists, so that they share that memory and
+start in milliseconds; one that dies is forked again. It holds no connection and runs no thread, which is what
+makes the forks safe.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from threading import Thread
+from types import FrameType
+from typing import Any
+
+from flask import Flask
+from gunicorn.app.base import BaseApplication
+
+from fate_flow.api.app import create_public_app
+from fate_flow.api.services import Services
+from fate_flow.api.worker import create_worker_app
+from fate_flow.coordinator.desk import Desk
+from fate_flow.core.errors import FlowError
+from fate_flow.core.job import EngineState
+from fate_flow.engine import proc
+from fate_flow.engine.spawner import Spawner
+from fate_flow.federation.wake import Bell
+from fate_flow.runtime import (
+    Bells,
+    Forwarder,
+    JobIds,
+    build_context,
+    lineage_of,
+    open_log,
+    open_spool,
+    open_store,
+    prepare_home,
+    ring_scheduler,
+    secret_of,
+    write_json,
+)
+from fate_flow.scheduling import SchedulerLoop
+from fate_flow.settings import ENGINE_NAME, Settings, load_settings
+from fate_flow.store.database import create_if_missing
+from fate_flow.store.migrations import bind_party, upgrade
+from fate_flow.store.views import Views
+
+_KEEP_ALIVE_SECONDS = 75
+_RESTART_PAUSES = (0.1, 0.5, 1.0, 2.0, 5.0)
+_CALM_SECONDS = 30.0
+_STOP_SECONDS = 15.0
+_ANSWER_SECONDS = 30.0
+
+
+def serve(conf_path: Path) -> int:
+    """Run the server in the foreground until SIGTERM or SIGINT. Raises FlowError for what keeps it from starting."""
+    settings = load_settings(conf_path)
+    prepare_home(settings)
+    with _only_one(settings):
+        _prepare_store(settings)
+        if settings.host not in ("127.0.0.1", "localhost", "::1"):
+            print(f"WARNING: listening on {settings.host} without signed requests (insecure_listen)", file=sys.stderr)
+        return Supervisor(settings).run()
+
+
+class _only_one:  # noqa: N801  # reads as a phrase where it is used
+    """Holds the lock of a home; raises FlowError when another server has it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._path = settings.run_dir / "server.lock"
+
+    def __enter__(self) -> None:
+        self._file = self._path.open("a")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise FlowError(f"another server runs on this home ({self._path})") from error
+        os.set_inheritable(self._file.fileno(), False)
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def _prepare_store(settings: Settings) -> None:
+    """The schema of this release, this party's mark, and the engine's totals."""
+    create_if_missing(settings.database_url)
+    secret_of(settings)
+    record = open_log(settings)
+    store = open_store(settings, record)
+    upgrade(store.database)
+    bind_party(store.database, settings.party_id)
+    size = settings.engine
+    state = EngineState(ENGINE_NAME, size.cores, size.memory, size.cores, size.memory, size.nodes)
+    with store.transaction() as tx:
+        tx.register_engine(state, settings.engine_config, time.time_ns() // 1_000_000)
+    store.close()
+    record.close()
+
+
+@dataclass
+class _Child:
+    """One process that the supervisor keeps alive."""
+
+    name: str
+    run: Callable[[], None]
+    pid: int = 0
+    started: float = 0.0
+    failures: int = 0
+    next_start: float = 0.0
+
+
+@dataclass
+class Supervisor:
+    settings: Settings
+    _children: list[_Child] = field(default_factory=list)
+    _is_stopping: bool = False
+    _has_answered: bool = False
+
+    def __post_init__(self) -> None:
+        self._pid = os.getpid()
+        self._bells = Bells(Bell(), Bell(), Bell())
+        self._http = _listen(self.settings.host, self.settings.http_port, "fateflow.http_port")
+        self._workers = _listen("127.0.0.1", self.settings.worker_port, "fateflow.worker_port")
+        self._worker_url = f"http://127.0.0.1:{self._workers.getsockname()[1]}"
+        self._children = [
+            _Child("spawner", self._run_spawner),
+            _Child("scheduler", self._run_scheduler),
+            _Child("workers", self._run_workers),
+            _Child("http", self._run_http),
+        ]
+
+    # ------------------------------------------------------------------ the supervisor itself
+
+    def run(self) -> int:
+        self._wake, alarm = os.pipe()
+        os.set_blocking(self._wake, False)
+        os.set_blocking(alarm, False)
+        signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
+        gc.collect()
+        gc.freeze()      # the children share these pages until somebody writes them
+        signal.signal(signal.SIGTERM, self._stop)
+        signal.signal(signal.SIGINT, self._stop)
+        signal.signal(signal.SIGCHLD, lambda *_: None)      # so that a wait below ends early
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while not self._is_stopping:
+            self._start_due()
+            self._reap()
+            if not self._has_answered:
+                self._has_answered = self._announce()
+                if not self._has_answered and time.monotonic() > deadline:
+                    print("the server does not answer on its own port", file=sys.stderr)
+                    self._shut_down()
+                    return 1
+            self._sleep(0.02 if not self._has_answered else self._patience())
+        self._shut_down()
+        return 0
+
+    def _patience(self) -> float:
+        due = [child.next_start for child in self._children if not child.pid]
+        return max(0.01, min(due) - time.monotonic()) if due else 3600.0
+
+    def _sleep(self, seconds: float) -> None:
+        """Ends early when a child dies or the server is to stop."""
+        select.select([self._wake], [], [], seconds)
+        with suppress(BlockingIOError):
+            os.read(self._wake, 4096)
+
+    def _stop(self, _number: int, _frame: FrameType | None) -> None:
+        self._is_stopping = True
+
+    def _start_due(self) -> None:
+        now = time.monotonic()
+        for child in self._children:
+            if not child.pid and now >= child.next_start:
+                child.pid, child.started = self._fork(child), now
+
+    def _fork(self, child: _Child) -> int:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid:
+            return pid
+        code = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+                signal.signal(number, signal.SIG_DFL)
+            child.run()
+            code = 0
+        except SystemExit as leave:
+            code = leave.code if isinstance(leave.code, int) else 1
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            for child in self._children:
+                if child.pid == pid:
+                    self._note_death(child, status)
+
+    def _note_death(self, child: _Child, status: int) -> None:
+        now = time.monotonic()
+        child.pid = 0
+        child.failures = 0 if now - child.started > _CALM_SECONDS else child.failures + 1
+        pause = _RESTART_PAUSES[min(child.failures, len(_RESTART_PAUSES) - 1)]
+        child.next_start = now + pause
+        if not self._is_stopping:
+            how = os.waitstatus_to_exitcode(status)
+            print(f"{child.name} ended with {how}, starts again in {pause} s", file=sys.stderr, flush=True)
+
+    def _announce(self) -> bool:
+        """Write `run/server.json` once the server answers."""
+        host = "127.0.0.1" if self.settings.host in ("0.0.0.0", "::") else self.settings.host  # noqa: S104
+        if not (_answers(host, self.settings.http_port) and _listens(self._worker_url)):
+            return False
+        stat = proc.read_stat(os.getpid())
+        write_json(
+            self.settings.run_dir / "server.json",
+            {
+                "pid": os.getpid(),
+                "started": stat.started if stat else 0,
+                "party_id": self.settings.party_id,
+                "url": self.settings.url,
+                "worker_url": self._worker_url,
+            },
+        )
+        return True
+
+    def _shut_down(self) -> None:
+        """The doors first, then who works behind them."""
+        for name in ("http", "workers", "scheduler", "spawner"):
+            for child in self._children:
+                if child.name == name and child.pid:
+                    self._end(child)
+        with suppress(FileNotFoundError):
+            (self.settings.run_dir / "server.json").unlink()
+
+    def _end(self, child: _Child) -> None:
+        deadline = time.monotonic() + _STOP_SECONDS
+        with suppress(ProcessLookupError):
+            os.kill(child.pid, signal.SIGTERM)
+        while time.monotonic() < deadline:
+            pid, _ = os.waitpid(child.pid, os.WNOHANG)
+            if pid:
+                return
+            self._sleep(0.05)
+        with suppress(ProcessLookupError):
+            os.kill(child.pid, signal.SIGKILL)
+        os.waitpid(child.pid, 0)
+
+    # ------------------------------------------------------------------ the children
+
+    def _run_spawner(self) -> None:
+        self._http.close()
+        self._workers.close()
+        Spawner(self._bells.spawner.listener, self._bells.scheduler.ringer, parent=self._pid).serve()
+
+    def _run_scheduler(self) -> None:
+        self._http.close()
+        self._workers.close()
+        SchedulerLoop(self.settings, self._bells, self._worker_url, lineage_of(self.settings)).run()
+
+    def _run_http(self) -> None:
+        self._workers.close()
+        limits = self.settings
+        _Gunicorn(self._http, limits.http_workers, limits.http_threads, limits.run_dir, self._public_app).run()
+
+    def _run_workers(self) -> None:
+        self._http.close()
+        _Gunicorn(self._workers, 1, self.settings.worker_threads, self.settings.run_dir, self._worker_app).run()
+
+    def _public_app(self) -> Flask:
+        settings = self.settings
+        record = open_log(settings)
+        context = build_context(settings, self._bells, self._worker_url, record)
+        desk = Desk(
+            context,
+            ring_scheduler(self._bells.scheduler),
+            waiting_submits=max(1, settings.http_threads * 3 // 4),
+            submit_timeout=settings.limits.submit_timeout,
+        )
+        database = open_store(settings, record).database
+        services = Services(settings, context, desk, Views(database), JobIds())
+        return create_public_app(services, open_spool(settings, self._bells.exchange))
+
+    def _worker_app(self) -> Flask:
+        settings = self.settings
+        open_log(settings)
+        spool = open_spool(settings, self._bells.exchange)
+        Thread(target=_listen_for_messages, args=(self._bells.exchange, spool), daemon=True).start()
+        ring = ring_scheduler(self._bells.scheduler)
+        return create_worker_app(
+            spool, Forwarder(settings), settings.worker_threads // 2, lambda job_id: ring((job_id,), False),
+            settings.limits.max_request_bytes,
+        )  # fmt: skip
+
+
+def _listen_for_messages(bell: Bell, spool: Any) -> None:
+    while True:
+        if bell.wait(3600.0):
+            spool.notify()
+
+
+class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn is not typed
+    """gunicorn on a socket that is bound already, with an application that each of its workers builds."""
+
+    def __init__(
+        self, listener: socket.socket, workers: int, threads: int, run_dir: Path, make_app: Callable[[], Flask]
+    ) -> None:
+        self._options = {
+            "bind": f"fd://{listener.fileno()}",
+            "workers": workers,
+            "worker_class": "gthread",
+            "threads": threads,
+            "keepalive": _KEEP_ALIVE_SECONDS,
+            "worker_connections": 1000,
+            "graceful_timeout": 5,
+            "timeout": 120,
+            "worker_tmp_dir": str(run_dir),
+            "control_socket_disable": True,
+            "loglevel": "warning",
+        }
+        self._make_app = make_app
+        super().__init__()
+
+    def load_config(self) -> None:
+        for key, value in self._options.items():
+            if key in self.cfg.settings:
+                self.cfg.set(key, value)
+
+    def load(self) -> Flask:
+        return self._make_app()
+
+
+def _listen(host: str, port: int, key: str) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise FlowError(f"{key}: cannot listen on {host}:{port}: {error.strerror}") from error
+    listener.listen(1024)
+    listener.set_inheritable(True)
+    return listener
+
+
+def _answers(host: str, port: int) -> bool:
+    connection = HTTPConnection(host, port, timeout=2)
+    try:
+        connection.request("POST", "/v1/version/get", body="{}", headers={"Content-Type": "application/json"})
+        return connection.getresponse().status == 200
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _listens(url: str) -> bool:
+    host, port = url.removeprefix("http://").split(":")
+    connection = HTTPConnection(host, int(port), timeout=2)
+    try:
+        connection.request("POST", "/v1/exchange/peek", body="")
+        return connection.getresponse().status in (400, 401)
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
+

@@ -1,0 +1,691 @@
+"""The store in memory, for unit tests and the simulation: what `sql.py` does, without a database.
+
+Rows are frozen values in dictionaries, so a transaction needs no copy of them: a journal keeps what each write
+replaced, and undoing is writing that back. Transactions of several threads run one after the other, as on SQLite.
+Uniqueness and the CHECKs of `sql/migrations` hold here too, and bodies and documents go through JSON, so that what a
+database would refuse is refused here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any, Generic, TypeVar
+
+from fate_flow.core.errors import StorageFailed
+from fate_flow.core.job import Command, EngineState, Job, JobKey, Report, Seat, Task, TaskKey, Worker
+from fate_flow.core.plan import MoveJob, MoveTask
+from fate_flow.core.queue import Waiting
+from fate_flow.core.reasons import Reason
+from fate_flow.core.spec import Party
+from fate_flow.core.status import (
+    JOB_END,
+    TASK_END,
+    JobStatus,
+    SeatStatus,
+    TaskStatus,
+    WorkerStatus,
+    check_move,
+    may_move,
+)
+from fate_flow.store.changes import (
+    BUSY_JOBS,
+    LIVE_SEATS,
+    SUBMIT_FAILED,
+    UNFINISHED_WORKERS,
+    is_about,
+    job_moved,
+    new_job,
+    new_seat,
+    new_task,
+    new_worker,
+    newest_tasks,
+    newest_version,
+    stop_requested,
+    tag_of_end,
+    task_moved,
+    task_reported,
+    worker_moved,
+)
+from fate_flow.store.contract import Document, Metric, Output, Submission, TableMeta
+from fate_flow.store.rows import from_json, to_json
+
+SCHEDULER = "dag"
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class MemoryStore:
+    """The rows of one party; they end with the process."""
+
+    def __init__(self) -> None:
+        self._rows = _Rows()
+        self._lock = threading.RLock()
+
+    @contextmanager
+    def transaction(self) -> Iterator[MemoryTransaction]:
+        with self._lock, self._rows.journal.undone_on_error():
+            yield MemoryTransaction(self._rows)
+
+
+class MemoryTransaction:
+    """One unit of work; what each method promises stands in `contract.Transaction`."""
+
+    def __init__(self, rows: _Rows) -> None:
+        self._rows = rows
+        self._jobs = rows.jobs
+        self._tasks = rows.tasks
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        with self._rows.journal.undone_on_error():
+            yield
+
+    # ------------------------------------------------------------------ jobs
+
+    def add_job(self, job: Job, document: Document) -> bool:
+        if job.key in self._jobs.rows:
+            return False
+        kept = Document(
+            _json(document.dsl), _json(document.runtime_conf), _json(document.on_party), document.name,
+            document.description, document.tag,
+        )  # fmt: skip
+        self._put(_JobRow(new_job(job), kept))
+        return True
+
+    def job(self, key: JobKey) -> Job | None:
+        row = self._jobs.rows.get(key)
+        return row.job if row else None
+
+    def job_here(self, job_id: str) -> Job | None:
+        return next((row.job for row in self._of_job(job_id) if row.job.is_initiator), None)
+
+    def jobs_here(self, job_id: str) -> tuple[Job, ...]:
+        return _by_age(self._of_job(job_id))
+
+    def document(self, job_id: str) -> Document | None:
+        rows = sorted(self._of_job(job_id), key=lambda row: (not row.job.is_initiator, row.job.party))
+        return rows[0].document if rows else None
+
+    def move_job(self, job: Job, move: MoveJob, at: int, caused_by: str = "") -> bool:
+        check_move(job.status, move.new)
+        row = self._jobs.rows.get(job.key)
+        if row is None or row.job.status is not job.status or row.job.run != job.run:
+            return False
+        row = replace(row, job=replace(row.job, **job_moved(move, at, caused_by)))
+        if move.new in JOB_END:
+            row = replace(row, document=replace(row.document, tag=tag_of_end(job)), has_ended=True)
+        self._put(row)
+        return True
+
+    def request_stop(
+        self, key: JobKey, reason: Reason, message: str, at: int, by_user: bool, caused_by: str  # noqa: ARG002
+    ) -> bool:
+        row = self._jobs.rows.get(key)
+        if row is None or row.job.status in JOB_END or row.job.reason is not None:
+            return False
+        self._change(row, **stop_requested(reason, message, by_user, caused_by))
+        return True
+
+    def set_progress(self, key: JobKey, percent: int) -> bool:
+        row = self._jobs.rows.get(key)
+        if row is None or row.job.progress >= percent:
+            return False
+        self._change(row, progress=percent)
+        return True
+
+    def begin_turn(self, key: JobKey, owner: str, at: int) -> bool:  # noqa: ARG002
+        row = self._jobs.rows.get(key)
+        if row is None or row.has_signal or row.job.status is not JobStatus.WAITING:
+            return False
+        turn = replace(row.job, ready_owner=owner, turn=row.job.turn + 1)
+        self._put(replace(row, job=turn, has_signal=True))
+        for seat in self._rows.seats.of(_BY_JOB, key.job_id):
+            self._rows.seats.put(_seat_key(seat), replace(seat, message="", free_cores=-1))
+        return True
+
+    def end_turn(
+        self, key: JobKey, owner: str, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int,
+        conflicts: int,
+    ) -> bool:  # fmt: skip
+        row = self._jobs.rows.get(key)
+        if row is None or not row.has_signal or row.job.ready_owner != owner:
+            return False
+        ended = replace(
+            row.job, ready_owner="", wait_reason=wait_reason, blocked_on=blocked_on, retry_at=retry_at,
+            conflicts=conflicts,
+        )  # fmt: skip
+        self._put(replace(row, job=ended, has_signal=False, blocked_cores=blocked_cores))
+        return True
+
+    def postpone(self, key: JobKey, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int) -> bool:
+        row = self._jobs.rows.get(key)
+        if row is None or row.has_signal or row.job.status is not JobStatus.WAITING:
+            return False
+        later = replace(row.job, wait_reason=wait_reason, blocked_on=blocked_on, retry_at=retry_at)
+        self._put(replace(row, job=later, blocked_cores=blocked_cores))
+        return True
+
+    def take_over(self, owner: str) -> tuple[str, ...]:
+        every = self._jobs.rows.values()
+        signalled = [row for row in every if row.has_signal and row.job.ready_owner != owner]
+        for row in signalled:
+            self._change(row, ready_owner=owner)
+        return _ids(signalled)
+
+    def ready_signals(self) -> tuple[str, ...]:
+        return _ids(row for row in self._waiting() if row.has_signal)
+
+    def forget_job(self, job_id: str) -> None:
+        for table in (self._jobs, self._rows.seats, self._tasks, self._rows.workers):
+            table.drop_group(_BY_JOB, job_id)
+
+    def forget_seat(self, key: JobKey) -> None:
+        self._jobs.drop(key)
+        for task in self._tasks.of(_BY_JOB, key.job_id):
+            if task.key.party == key.party:
+                self._tasks.drop(task.key)
+        for worker in self._rows.workers.of(_BY_JOB, key.job_id):
+            if worker.task.party == key.party:
+                self._rows.workers.drop(worker.worker_id)
+
+    def unfinished_jobs(self) -> tuple[Job, ...]:
+        busy = [row for status in BUSY_JOBS for row in self._jobs.of(_BY_STATUS, status)]
+        waiting = self._jobs.of(_BY_STATUS, JobStatus.WAITING)
+        return _by_age(busy) + _by_age(row for row in waiting if row.job.holds or row.has_signal)
+
+    def jobs_to_forget(self) -> tuple[str, ...]:
+        failed = self._jobs.of(_BY_STATUS, JobStatus.FAILED)
+        return _ids(row for row in failed if row.job.is_initiator and row.document.tag == SUBMIT_FAILED)
+
+    def last_create_time(self) -> int:
+        return max((row.job.create_time for row in self._jobs.rows.values()), default=0)
+
+    # ------------------------------------------------------------------ the queue
+
+    def unblocked_waiting(self, limit: int) -> tuple[Waiting, ...]:
+        return _queued((row for row in self._waiting() if not row.job.blocked_on and not row.has_signal), limit)
+
+    def queue_heads(self) -> tuple[Waiting, ...]:
+        parties = sorted({row.job.blocked_on for row in self._waiting()} - {""})
+        return tuple(head for party_id in parties for head in self._head(party_id))
+
+    def blocked_waiting(self, party_id: str, at_most_cores: int, limit: int) -> tuple[Waiting, ...]:
+        blocked = (row for row in self._waiting() if row.job.blocked_on == party_id and not row.has_signal)
+        return _queued((row for row in blocked if row.blocked_cores <= at_most_cores), limit)
+
+    def count_pass(self, party_id: str, before: int) -> None:
+        for head in self._head(party_id):
+            if head.create_time < before:
+                for row in self._of_job(head.job_id):
+                    if row.job.is_initiator:
+                        self._change(row, passes=row.job.passes + 1)
+
+    def place_in_queue(self, job: Job) -> int:
+        place = (job.create_time, job.job_id)
+        return 1 + sum((row.job.create_time, row.job.job_id) < place for row in self._waiting())
+
+    def waiting_jobs(self) -> tuple[Job, ...]:
+        return _by_age(self._waiting())
+
+    def count_waiting(self) -> int:
+        return len(self._waiting())
+
+    def cancelled_waiting(self) -> tuple[str, ...]:
+        return _ids(row for row in self._waiting() if row.job.reason is not None)
+
+    # ------------------------------------------------------------------ resources
+
+    def engine(self) -> EngineState | None:
+        return next(iter(self._rows.engines.rows.values()), None)
+
+    def register_engine(self, state: EngineState, config: Mapping[str, Any], at: int) -> EngineState:  # noqa: ARG002
+        _json(config)
+        old = self.engine()
+        if old is None:
+            new = replace(state, remaining_cores=state.cores, remaining_memory=state.memory)
+        else:
+            new = EngineState(
+                old.name, state.cores, state.memory, old.remaining_cores + state.cores - old.cores,
+                old.remaining_memory + state.memory - old.memory, state.nodes,
+            )  # fmt: skip
+        self._rows.engines.put(new.name, new)
+        return new
+
+    def reserve(self, key: JobKey, cores: int, memory: int, token: str, turn: int, at: int) -> bool:  # noqa: ARG002
+        engine, row = self.engine(), self._jobs.rows.get(key)
+        if engine is None or row is None or row.job.holds:
+            return False
+        _refuse("ck_job_holds", not token)
+        _refuse("ck_job_final", row.job.status in JOB_END)
+        if (cores or memory) and (engine.remaining_cores < cores or engine.remaining_memory < memory):
+            return False
+        self._change(row, claim=replace(row.job.claim, cores=cores, memory=memory, token=token, turn=turn))
+        self._take(engine, cores, memory)
+        return True
+
+    def renew_claim(self, key: JobKey, turn: int) -> None:
+        row = self._jobs.rows.get(key)
+        if row is not None and row.job.holds and row.job.claim.turn < turn:
+            self._change(row, claim=replace(row.job.claim, turn=turn))
+
+    def give_back(self, key: JobKey, at_most_turn: int | None, at: int) -> bool:  # noqa: ARG002
+        row = self._jobs.rows.get(key)
+        if row is None or not row.job.holds:
+            return False
+        claim = row.job.claim
+        if at_most_turn is not None and claim.turn > at_most_turn:
+            return False
+        self._change(row, claim=replace(claim, token=""))
+        engine = self.engine()
+        if engine is not None:
+            self._take(engine, -claim.cores, -claim.memory)
+        return True
+
+    def _take(self, engine: EngineState, cores: int, memory: int) -> None:
+        left_cores, left_memory = engine.remaining_cores - cores, engine.remaining_memory - memory
+        _refuse("ck_engine_remaining", left_cores > engine.cores or left_memory > engine.memory)
+        left = replace(engine, remaining_cores=left_cores, remaining_memory=left_memory)
+        self._rows.engines.put(engine.name, left)
+
+    # ------------------------------------------------------------------ seats
+
+    def add_seats(self, seats: Iterable[Seat]) -> None:
+        table, every = self._rows.seats, [new_seat(seat) for seat in seats]
+        new = {_seat_key(seat): seat for seat in every}
+        _refuse("PRIMARY KEY of t_seat", len(new) != len(every) or any(key in table.rows for key in new))
+        for key, seat in new.items():
+            table.put(key, seat)
+
+    def seats(self, job_id: str) -> tuple[Seat, ...]:
+        return tuple(sorted(self._rows.seats.of(_BY_JOB, job_id), key=_seat_key))
+
+    def move_seat(self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1) -> bool:
+        check_move(seat.status, new)
+        key = _seat_key(seat)
+        row = self._rows.seats.rows.get(key)
+        if row is None or row.status is not seat.status or row.run != seat.run:
+            return False
+        self._rows.seats.put(key, replace(row, status=new, message=message, free_cores=free_cores))
+        return True
+
+    def seats_at(self, party_id: str) -> tuple[Seat, ...]:
+        return tuple(sorted((seat for seat in self._live_seats() if seat.party.party_id == party_id), key=_seat_key))
+
+    def parties_with_seats(self) -> tuple[str, ...]:
+        return tuple(sorted({seat.party.party_id for seat in self._live_seats()}))
+
+    def _live_seats(self) -> list[Seat]:
+        return [seat for status in LIVE_SEATS for seat in self._rows.seats.of(_BY_STATUS, status)]
+
+    # ------------------------------------------------------------------ tasks
+
+    def add_tasks(self, tasks: Iterable[Task], job: Job, document: Document) -> None:  # noqa: ARG002
+        for task in tasks:
+            if task.key not in self._tasks.rows:
+                _refuse("ck_task_ended", task.party_status in TASK_END)
+                self._tasks.put(task.key, new_task(task))
+
+    def task(self, key: TaskKey) -> Task | None:
+        return self._tasks.rows.get(key)
+
+    def tasks(self, job_id: str) -> tuple[Task, ...]:
+        newest = newest_tasks(self._tasks.of(_BY_JOB, job_id))
+        return tuple(sorted(newest, key=lambda task: (task.create_time, task.key)))
+
+    def move_task(self, job_id: str, move: MoveTask) -> bool:
+        check_move(move.old, move.new)
+        rows = [
+            task
+            for task in self._tasks.of(_BY_JOB, job_id)
+            if task.key.name == move.name and task.key.version == move.version and task.status is move.old
+        ]
+        for task in rows:
+            self._tasks.put(task.key, replace(task, status=move.new))
+        return bool(rows)
+
+    def move_party_task(
+        self, task: Task, new: TaskStatus, at: int, reason: Reason | None = None, message: str = "",
+        target: TaskStatus | None = None,
+    ) -> bool:  # fmt: skip
+        check_move(task.party_status, new)
+        return self._change_task(task, task_moved(new, at, reason, message, target))
+
+    def take_report(self, task: Task, report: Report) -> bool:
+        if not is_about(report, task) or not may_move(task.party_status, report.status):
+            return False
+        return self._change_task(task, task_reported(report))
+
+    def _change_task(self, task: Task, change: Mapping[str, Any]) -> bool:
+        row = self._tasks.rows.get(task.key)
+        if row is None or row.party_status is not task.party_status or row.incarnation != task.incarnation:
+            return False
+        self._tasks.put(task.key, replace(row, **change))
+        return True
+
+    def set_worker(self, key: TaskKey, worker_id: str) -> bool:
+        row = self._tasks.rows.get(key)
+        if row is None or row.worker_id:
+            return False
+        self._tasks.put(key, replace(row, worker_id=worker_id))
+        return True
+
+    # ------------------------------------------------------------------ workers
+
+    def add_worker(self, worker: Worker) -> None:
+        _refuse("PRIMARY KEY of t_worker", worker.worker_id in self._rows.workers.rows)
+        self._rows.workers.put(worker.worker_id, new_worker(worker))
+
+    def worker(self, worker_id: str) -> Worker | None:
+        return self._rows.workers.rows.get(worker_id)
+
+    def unfinished_workers(self) -> tuple[Worker, ...]:
+        workers = self._rows.workers
+        return _in_order(worker for status in UNFINISHED_WORKERS for worker in workers.of(_BY_STATUS, status))
+
+    def workers_of(self, job_id: str) -> tuple[Worker, ...]:
+        return _in_order(self._rows.workers.of(_BY_JOB, job_id))
+
+    def move_worker(self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0) -> bool:
+        check_move(worker.status, new)
+        row = self._rows.workers.rows.get(worker.worker_id)
+        if row is None or row.status is not worker.status:
+            return False
+        self._rows.workers.put(row.worker_id, replace(row, **worker_moved(new, at, pid, pid_started)))
+        return True
+
+    def mark_stopping(self, worker_id: str) -> None:
+        row = self._rows.workers.rows.get(worker_id)
+        if row is not None:
+            self._rows.workers.put(worker_id, replace(row, is_stopping=True))
+
+    # ------------------------------------------------------------------ outbox
+
+    def put_command(self, command: Command, at: int) -> int:  # noqa: ARG002
+        number = next(self._rows.numbers)
+        self._rows.outbox.put(number, replace(command, body=_json(command.body), id=number, attempts=0))
+        return number
+
+    def commands_after(self, command_id: int) -> tuple[Command, ...]:
+        outbox = self._rows.outbox.rows
+        return tuple(outbox[number] for number in sorted(number for number in outbox if number > command_id))
+
+    def take_command(self, command_id: int) -> bool:
+        return self._rows.outbox.drop(command_id)
+
+    # ------------------------------------------------------------------ peers and schedulers
+
+    def hear(self, party_id: str) -> None:
+        self._rows.peers.put(party_id, self._rows.peers.rows.get(party_id, 0) + 1)
+
+    def heard(self) -> Mapping[str, int]:
+        return dict(self._rows.peers.rows)
+
+    def scheduler(self) -> tuple[str, int]:
+        if SCHEDULER not in self._rows.schedulers.rows:
+            self._rows.schedulers.put(SCHEDULER, ("", 0))
+        return self._rows.schedulers.rows[SCHEDULER]
+
+    def depose(self, owner: str, counter: int, new_owner: str) -> bool:
+        if self._rows.schedulers.rows.get(SCHEDULER) != (owner, counter):
+            return False
+        self._rows.schedulers.put(SCHEDULER, (new_owner, counter + 1))
+        return True
+
+    def still_schedules(self, owner: str) -> bool:
+        found = self._rows.schedulers.rows.get(SCHEDULER)
+        if found is None or found[0] != owner:
+            return False
+        self._rows.schedulers.put(SCHEDULER, (owner, found[1] + 1))
+        return True
+
+    # ------------------------------------------------------------------ submissions
+
+    def begin_submission(self, submission: Submission, at: int) -> Submission | None:  # noqa: ARG002
+        table = self._rows.submissions
+        known = table.rows.get(submission.request_id)
+        if known is None:
+            new = Submission(submission.request_id, submission.job_id, submission.digest)
+            table.put(submission.request_id, new)
+        return known
+
+    def decide_submission(self, job_id: str, retcode: int, retmsg: str) -> None:
+        table = self._rows.submissions
+        for one in table.of(_BY_JOB, job_id):
+            if one.retcode is None:
+                table.put(one.request_id, replace(one, retcode=retcode, retmsg=retmsg))
+
+    def submission_of(self, job_id: str) -> Submission | None:
+        return next(iter(self._rows.submissions.of(_BY_JOB, job_id)), None)
+
+    # ------------------------------------------------------------------ results
+
+    def save_table(self, table: TableMeta, at: int) -> None:
+        kept = replace(
+            table, schema=_json(table.schema), partitions=table.partitions or 1,
+            id_delimiter=table.id_delimiter or ",", create_time=at,
+        )  # fmt: skip
+        self._rows.tables.put((table.namespace, table.name), kept)
+
+    def table(self, namespace: str, name: str) -> TableMeta | None:
+        return self._rows.tables.rows.get((namespace, name))
+
+    def drop_table(self, namespace: str, name: str) -> bool:
+        return self._rows.tables.drop((namespace, name))
+
+    def save_outputs(self, outputs: Iterable[Output], at: int) -> None:  # noqa: ARG002
+        for one in outputs:
+            self._rows.outputs.put((one.task, one.data_name), one)
+
+    def outputs(self, job_id: str, task: str, party: Party) -> tuple[Output, ...]:
+        rows = self._rows.outputs.of(_BY_MAKER, (job_id, task, party))
+        newest = newest_version(row.task for row in rows)
+        return tuple(sorted((row for row in rows if row.task.version == newest), key=lambda row: row.data_name))
+
+    def save_metrics(self, metrics: Iterable[Metric], at: int) -> None:  # noqa: ARG002
+        for one in metrics:
+            pairs = from_json(to_json({"data": [list(pair) for pair in one.data]}))["data"]
+            kept = replace(one, data=tuple((pair[0], pair[1]) for pair in pairs), meta=_json(one.meta))
+            number = next(self._rows.numbers)
+            self._rows.metrics.put(number, (number, kept))
+
+    def metrics(self, job_id: str, task: str, party: Party) -> tuple[Metric, ...]:
+        rows = [row for _, row in sorted(self._rows.metrics.of(_BY_MAKER, (job_id, task, party)), key=_number)]
+        newest = newest_version(row.task for row in rows)
+        return tuple(row for row in rows if row.task.version == newest)
+
+    def save_summary(self, key: TaskKey, summary: Mapping[str, Any], at: int) -> None:  # noqa: ARG002
+        self._rows.summaries.put(key, (key, _json(summary)))
+
+    def summary(self, job_id: str, task: str, party: Party) -> Mapping[str, Any] | None:
+        rows = self._rows.summaries.of(_BY_MAKER, (job_id, task, party))
+        return max(rows, key=lambda row: row[0].version)[1] if rows else None
+
+    # ------------------------------------------------------------------ rows of jobs
+
+    def _put(self, row: _JobRow) -> None:
+        is_final = row.job.status in JOB_END
+        _refuse("ck_job_reason", is_final and row.job.reason is None)
+        _refuse("ck_job_ended", is_final != row.has_ended)
+        _refuse("ck_job_final", is_final and row.job.holds)
+        self._jobs.put(row.job.key, row)
+
+    def _change(self, row: _JobRow, **change: Any) -> None:
+        self._put(replace(row, job=replace(row.job, **change)))
+
+    def _of_job(self, job_id: str) -> Sequence[_JobRow]:
+        return self._jobs.of(_BY_JOB, job_id)
+
+    def _waiting(self) -> list[_JobRow]:
+        return [row for row in self._jobs.of(_BY_STATUS, JobStatus.WAITING) if row.job.is_initiator]
+
+    def _head(self, party_id: str) -> tuple[Waiting, ...]:
+        return _queued((row for row in self._waiting() if row.job.blocked_on == party_id), 1)
+
+
+@dataclass(frozen=True)
+class _JobRow:
+    """A job and the columns of its row that `Job` does not tell."""
+
+    job: Job
+    document: Document
+    has_signal: bool = False
+    blocked_cores: int = 0
+    has_ended: bool = False       # f_end_time is not NULL
+
+
+class _Journal:
+    """What the writes of a transaction replaced, oldest first."""
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], None]] = []
+        self._depth = 0
+
+    def append(self, undo: Callable[[], None]) -> None:
+        self._undo.append(undo)
+
+    @contextmanager
+    def undone_on_error(self) -> Iterator[None]:
+        begin = len(self._undo)
+        self._depth += 1
+        try:
+            yield
+        except BaseException:
+            while len(self._undo) > begin:
+                self._undo.pop()()
+            raise
+        finally:
+            self._depth -= 1
+            if not self._depth:
+                self._undo.clear()
+
+
+Group = Callable[[V], Hashable]
+
+
+class _Table(Generic[K, V]):
+    """Rows by key, and in groups by what they are asked for."""
+
+    def __init__(self, journal: _Journal, **groups: Group[V]) -> None:
+        self.rows: dict[K, V] = {}
+        self._journal = journal
+        self._groups: dict[str, tuple[Group[V], dict[Hashable, dict[K, V]]]] = {
+            name: (group, {}) for name, group in groups.items()
+        }
+
+    def of(self, group: str, value: Hashable) -> tuple[V, ...]:
+        """In no order that means anything."""
+        return tuple(self._groups[group][1].get(value, {}).values())
+
+    def put(self, key: K, row: V) -> None:
+        old = self.rows.get(key)
+        self._journal.append(lambda: self._set(key, old))
+        self._set(key, row)
+
+    def drop(self, key: K) -> bool:
+        old = self.rows.get(key)
+        if old is None:
+            return False
+        self._journal.append(lambda: self._set(key, old))
+        self._set(key, None)
+        return True
+
+    def drop_group(self, group: str, value: Hashable) -> None:
+        for key in tuple(self._groups[group][1].get(value, {})):
+            self.drop(key)
+
+    def _set(self, key: K, row: V | None) -> None:
+        old = self.rows.pop(key, None) if row is None else self.rows.get(key)
+        if row is not None:
+            self.rows[key] = row
+        for group, members in self._groups.values():
+            if old is not None and (row is None or group(old) != group(row)):
+                del members[group(old)][key]
+            if row is not None:
+                members.setdefault(group(row), {})[key] = row
+
+
+_BY_JOB = "job"
+_BY_STATUS = "status"
+_BY_MAKER = "maker"      # job, task and party
+
+
+class _Rows:
+    """All tables of one party."""
+
+    def __init__(self) -> None:
+        self.journal = journal = _Journal()
+        self.numbers = count(1)         # of rows without a key of their own; never used twice
+        self.jobs: _Table[JobKey, _JobRow] = _Table(
+            journal, job=lambda row: row.job.job_id, status=lambda row: row.job.status
+        )
+        self.seats: _Table[tuple[str, Party], Seat] = _Table(
+            journal, job=lambda seat: seat.job_id, status=lambda seat: seat.status
+        )
+        self.tasks: _Table[TaskKey, Task] = _Table(journal, job=lambda task: task.key.job_id)
+        self.workers: _Table[str, Worker] = _Table(
+            journal, job=lambda worker: worker.task.job_id, status=lambda worker: worker.status
+        )
+        self.engines: _Table[str, EngineState] = _Table(journal)
+        self.outbox: _Table[int, Command] = _Table(journal)
+        self.peers: _Table[str, int] = _Table(journal)
+        self.schedulers: _Table[str, tuple[str, int]] = _Table(journal)
+        self.submissions: _Table[str, Submission] = _Table(journal, job=lambda one: one.job_id)
+        self.tables: _Table[tuple[str, str], TableMeta] = _Table(journal)
+        self.outputs: _Table[tuple[TaskKey, str], Output] = _Table(journal, maker=lambda one: _maker(one.task))
+        self.metrics: _Table[int, tuple[int, Metric]] = _Table(journal, maker=lambda row: _maker(row[1].task))
+        self.summaries: _Table[TaskKey, tuple[TaskKey, Mapping[str, Any]]] = _Table(
+            journal, maker=lambda row: _maker(row[0])
+        )
+
+
+def _refuse(constraint: str, is_violated: bool) -> None:
+    if is_violated:
+        raise StorageFailed(f"the database refused: constraint failed: {constraint}")
+
+
+def _json(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """As it comes back out of a database."""
+    return from_json(to_json(dict(value)))
+
+
+def _maker(key: TaskKey) -> tuple[str, str, Party]:
+    return (key.job_id, key.name, key.party)
+
+
+def _number(row: tuple[int, Metric]) -> int:
+    return row[0]
+
+
+def _seat_key(seat: Seat) -> tuple[str, Party]:
+    return (seat.job_id, seat.party)
+
+
+def _age(row: _JobRow) -> tuple[int, JobKey]:
+    return (row.job.create_time, row.job.key)
+
+
+def _by_age(rows: Iterable[_JobRow]) -> tuple[Job, ...]:
+    return tuple(row.job for row in sorted(rows, key=_age))
+
+
+def _ids(rows: Iterable[_JobRow]) -> tuple[str, ...]:
+    return tuple(row.job.job_id for row in sorted(rows, key=_age))
+
+
+def _in_order(workers: Iterable[Worker]) -> tuple[Worker, ...]:
+    return tuple(sorted(workers, key=lambda worker: (worker.create_time, worker.worker_id)))
+
+
+def _queued(rows: Iterable[_JobRow], limit: int) -> tuple[Waiting, ...]:
+    return tuple(
+        Waiting(
+            row.job.job_id, row.job.create_time, tuple(party.party_id for party in row.job.parties),
+            row.job.blocked_on, row.blocked_cores, row.job.retry_at, row.job.passes,
+        )
+        for row in sorted(rows, key=_age)[:limit]
+    )  # fmt: skip

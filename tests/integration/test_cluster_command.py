@@ -1,0 +1,262 @@
+"""`bin/cluster` with real servers: what it promises to the demo, the tests and the benchmark."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from fate_flow.cli import service
+from fate_flow.cli.cluster import Ports
+from fate_flow.engine.worker import LAUNCH, RUNNER, Started, WorkerSpec
+
+COMMAND = Path(__file__).parents[2] / "bin" / "cluster"
+BASE_PORT = 20000 + os.getpid() % 400 * 20    # away from a cluster that somebody works with
+MYSQL_URL = os.environ.get("FATE_FLOW_TEST_MYSQL_URL", "")
+SECONDS = 120
+
+Document = dict[str, dict[str, Any]]
+
+
+class ClusterUnderTest:
+    """A folder and the command, called as a user calls it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def begin(self, verb: str, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [COMMAND, verb, "--dir", self.root, *arguments], cwd="/", text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )
+
+    def call(self, verb: str, *arguments: str, expect: int = 0) -> tuple[Document, str]:
+        """The parties of the printed document by their ids, and what was said on stderr."""
+        process = self.begin(verb, *arguments)
+        output, errors = process.communicate(timeout=SECONDS)
+        assert process.returncode == expect, errors
+        parties = json.loads(output)["parties"] if output else []
+        return {party["party_id"]: party for party in parties}, errors
+
+    def up(self, *party_ids: str, expect: int = 0, options: tuple[str, ...] = ()) -> tuple[Document, str]:
+        parties = [word for party_id in party_ids for word in ("--party", party_id)]
+        return self.call("up", *parties, "--base-port", str(BASE_PORT), *options, expect=expect)
+
+    def processes(self) -> list[psutil.Process]:
+        """Everything that was started for this folder: its name is in every command line."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.status() != psutil.STATUS_ZOMBIE and str(self.root) in " ".join(process.cmdline()):
+                    found.append(process)
+        return found
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[ClusterUnderTest]:
+    root = tmp_path / "a cluster"
+    root.mkdir()
+    under_test = ClusterUnderTest(root)
+    yield under_test
+    under_test.call("down")
+    assert under_test.processes() == []
+
+
+@pytest.fixture
+def run_worker(tmp_path: Path) -> Iterator[Callable[[Path], Started]]:
+    """Starts a worker below a home as the server's spawner does, with a runner that is nobody's child of ours."""
+    runners: list[subprocess.Popen[bytes]] = []
+
+    def run(home: Path) -> Started:
+        folder = home / "jobs" / "1" / "worker"
+        folder.mkdir(parents=True)
+        spec = WorkerSpec(
+            worker_id="w", folder=folder, provider="command", cwd=folder, env={},
+            argv=(sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)"),
+            stdout=folder / "out", stderr=folder / "err",
+        )
+        (folder / LAUNCH).write_text(spec.to_json())
+        code = "import sys, pathlib; from fate_flow.engine.runner import run_worker as r; r(pathlib.Path(sys.argv[1]))"
+        runners.append(subprocess.Popen([sys.executable, "-c", code, folder]))
+        wait_until(lambda: (folder / RUNNER).exists())
+        started = Started.read(folder)
+        assert started
+        return started
+
+    yield run
+    for runner in runners:
+        runner.kill()
+        runner.wait()
+
+
+def wait_until(is_true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not is_true():
+        assert time.monotonic() < deadline, "it did not come true in 20 seconds"
+        time.sleep(0.02)
+
+
+def group_of(pid: int) -> list[int]:
+    return [stat.pid for stat in service.running_processes() if stat.group == pid]
+
+
+def test_up_starts_servers_that_answer_and_down_leaves_no_process(cluster: ClusterUnderTest) -> None:
+    parties, errors = cluster.up("9999", "10000", options=("--cores", "8"))
+    assert list(parties) == ["9999", "10000"]
+    for party_id, party in parties.items():
+        assert set(party) == {"party_id", "url", "home", "pid"}
+        assert party["home"] == str(cluster.root / party_id)
+        assert service.answers(party["url"])
+        assert f"party {party_id}: {party['url']}" in errors
+    shown, _ = cluster.call("status")
+    assert shown == {party_id: {**party, "running": True} for party_id, party in parties.items()}
+
+    cluster.call("down")
+    assert cluster.processes() == []
+    assert not any(service.answers(party["url"]) for party in parties.values())
+    shown, _ = cluster.call("status", expect=3)
+    assert [(party["running"], party["pid"]) for party in shown.values()] == [(False, None), (False, None)]
+    cluster.call("down")
+    assert (cluster.root / "9999" / "logs" / "fate_flow" / "console.log").exists()
+
+
+def test_servers_hold_nothing_of_whoever_started_them(cluster: ClusterUnderTest) -> None:
+    # That `call` came back says the same of its pipes: it read them to their end.
+    parties, _ = cluster.up("9999")
+    pid = parties["9999"]["pid"]
+    console = str(service.console_log(cluster.root / "9999"))
+    assert [os.readlink(f"/proc/{pid}/fd/{number}") for number in (0, 1, 2)] == ["/dev/null", console, console]
+    assert os.getsid(pid) == os.getpgid(pid) == pid
+    assert psutil.Process(pid).cwd() == str(cluster.root / "9999")
+
+
+def test_up_again_leaves_running_parties_alone_and_refuses_others(cluster: ClusterUnderTest) -> None:
+    first, _ = cluster.up("9999", "10000")
+    assert cluster.up("10000", "9999")[0] == first
+    assert cluster.call("up")[0] == first
+    _, errors = cluster.up("9999", "10000", "10001", expect=1)
+    assert "has 9999, 10000" in errors
+    assert "Traceback" not in errors
+    assert cluster.call("status")[0]["9999"]["pid"] == first["9999"]["pid"]
+
+
+def test_a_cluster_that_was_down_comes_back_on_its_ports(cluster: ClusterUnderTest) -> None:
+    first, _ = cluster.up("9999", "10000")
+    cluster.call("down")
+    again, _ = cluster.call("up")
+    assert [party["url"] for party in again.values()] == [party["url"] for party in first.values()]
+
+
+def test_a_killed_server_is_gone_whole_and_comes_back_in_its_place(cluster: ClusterUnderTest) -> None:
+    before, _ = cluster.up("9999", "10000")
+    pid = before["10000"]["pid"]
+    assert len(group_of(pid)) > 1
+    shown, _ = cluster.call("kill", "--party", "10000")
+    assert group_of(pid) == []
+    assert [party["running"] for party in shown.values()] == [True, False]
+    cluster.call("status", expect=3)
+    cluster.call("kill", "--party", "10000")
+
+    after, _ = cluster.call("start", "--party", "10000")
+    assert after["10000"]["running"]
+    assert after["10000"]["pid"] != pid
+    assert [after["10000"][key] for key in ("url", "home")] == [before["10000"][key] for key in ("url", "home")]
+    assert cluster.call("start", "--party", "10000")[0] == after
+    assert after["9999"]["pid"] == before["9999"]["pid"]
+
+
+def test_what_a_dead_supervisor_left_is_ended_before_a_new_start(cluster: ClusterUnderTest) -> None:
+    parties, _ = cluster.up("9999")
+    old = psutil.Process(parties["9999"]["pid"])
+    group = group_of(old.pid)
+    old.kill()
+    wait_until(lambda: service.find(cluster.root / "9999") is None)
+    cluster.call("status", expect=3)
+    cluster.call("start", "--party", "9999")
+    assert not set(group) & {process.pid for process in cluster.processes()}
+
+
+def test_kill_spares_workers_and_down_ends_them(
+    cluster: ClusterUnderTest, run_worker: Callable[[Path], Started]
+) -> None:
+    cluster.up("9999")
+    started = run_worker(cluster.root / "9999")
+    cluster.call("kill", "--party", "9999")
+    assert started.worker.is_alive()
+    assert started.runner.is_alive()
+    cluster.call("down")
+    assert not started.worker.is_alive()
+    assert not started.runner.is_alive()
+
+
+def test_a_server_that_cannot_start_is_named_and_takes_the_others_with_it(cluster: ClusterUnderTest) -> None:
+    overlay = cluster.root / "10000" / "conf" / "local.service_conf.yaml"
+    overlay.parent.mkdir(parents=True)
+    overlay.write_text("limits: {no_such_limit: 1}\n")
+    shown, errors = cluster.up("9999", "10000", expect=1)
+    assert shown == {}
+    assert "party 10000: the server ended with exit code" in errors
+    assert "no_such_limit" in errors
+    assert cluster.processes() == []
+
+    overlay.unlink()
+    assert list(cluster.up("9999", "10000")[0]) == ["9999", "10000"]
+
+
+def test_an_interrupted_up_leaves_nothing_behind(cluster: ClusterUnderTest) -> None:
+    process = cluster.begin("up", "--party", "9999", "--party", "10000", "--base-port", str(BASE_PORT))
+    wait_until(lambda: len(cluster.processes()) > 1)
+    process.terminate()
+    process.communicate(timeout=SECONDS)
+    assert process.returncode in (0, 143)    # 0: it was faster
+    if process.returncode:
+        assert cluster.processes() == []
+
+
+def test_taken_ports_are_passed_over_and_the_routes_know(cluster: ClusterUnderTest) -> None:
+    with socket.create_server(("127.0.0.1", BASE_PORT)):
+        parties, _ = cluster.up("9999", "10000")
+    assert not any(party["url"].endswith(f":{BASE_PORT}") for party in parties.values())
+    conf = (cluster.root / "9999" / "conf" / "service_conf.yaml").read_text()
+    assert parties["10000"]["url"] in conf
+
+
+def test_clusters_that_are_made_at_once_get_different_ports(tmp_path: Path) -> None:
+    clusters = [ClusterUnderTest(tmp_path / name) for name in ("one", "two", "three")]
+    try:
+        begun = [one.begin("up", "--party", "9999", "--base-port", str(BASE_PORT)) for one in clusters]
+        outputs = [process.communicate(timeout=SECONDS) for process in begun]
+        assert [process.returncode for process in begun] == [0, 0, 0], outputs
+        assert len({json.loads(output)["parties"][0]["url"] for output, _ in outputs}) == 3
+    finally:
+        for one in clusters:
+            one.call("down")
+    assert [one.processes() for one in clusters] == [[], [], []]
+
+
+def test_a_port_is_claimed_once_on_the_whole_machine() -> None:
+    with closing(Ports()) as ours, closing(Ports()) as theirs:
+        port = next(port for port in range(BASE_PORT, 65536) if ours.is_free(port))
+        assert ours.is_free(port)
+        assert not theirs.is_free(port)
+        ours.close()
+        assert theirs.is_free(port)
+
+
+@pytest.mark.mariadb
+@pytest.mark.skipif(not MYSQL_URL, reason="no MariaDB server here; bin/test says why")
+def test_each_party_gets_a_database_of_its_own(cluster: ClusterUnderTest) -> None:
+    template = f"{MYSQL_URL}/cluster_{os.getpid()}_{{party_id}}"
+    parties, _ = cluster.up("9999", "10000", options=("--database", template))
+    assert all(service.answers(party["url"]) for party in parties.values())
+    assert not (cluster.root / "9999" / "fate_flow.sqlite").exists()

@@ -1,0 +1,226 @@
+"""The contract of the store on a SQLite file and on a MySQL or MariaDB server, races included.
+
+The server is the one that FATE_FLOW_TEST_MYSQL_URL names (mysql://root@127.0.0.1:3306, without a database).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import peewee
+import pymysql
+import pytest
+
+from fate_flow.core.errors import StorageFailed
+from fate_flow.core.job import Command, CommandKind
+from fate_flow.store.database import create_if_missing, is_disk_full, open_database
+from fate_flow.store.migrations import upgrade
+from fate_flow.store.models import MODELS
+from fate_flow.store.sql import SqlStore
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+pytest.register_assert_rewrite("store_contract")
+
+from store_contract import (  # noqa: E402
+    DOCUMENT,
+    HOST,
+    Each,
+    StoreContract,
+    StoreRaces,
+    a_job,
+    a_worker,
+    an_engine,
+    each,  # noqa: F401  # a fixture
+)
+
+MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@contextmanager
+def open_and_close(url: str, home: Path) -> Iterator[Any]:
+    database = open_database(url, home)
+    upgrade(database)
+    yield database
+    if not database.is_closed():
+        database.close()
+
+
+@pytest.fixture(scope="module")
+def mysql() -> Iterator[Any]:
+    """An empty database on the server, made once for all tests of this file."""
+    server = os.environ.get(MYSQL)
+    if not server:
+        pytest.skip(f"{MYSQL} names no MySQL or MariaDB server (bin/test starts one)")
+    url = f"{server.rstrip('/')}/fate_flow_store_{os.getpid()}"
+    create_if_missing(url)
+    with open_and_close(url, Path()) as database:
+        yield database
+        database.execute_sql(f"DROP DATABASE `{database.database}`")
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Iterator[Any]:
+    with open_and_close("", tmp_path) as database:
+        yield database
+
+
+@pytest.fixture
+def mysql_store(mysql: Any) -> SqlStore:
+    store = SqlStore(mysql)
+    with mysql.atomic():
+        for model in MODELS:
+            model.delete().execute()
+    return store
+
+
+@pytest.fixture
+def sqlite_store(sqlite: Any) -> SqlStore:
+    return SqlStore(sqlite)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("mysql", marks=pytest.mark.mariadb)])
+def store(request: pytest.FixtureRequest) -> SqlStore:
+    return request.getfixturevalue(f"{request.param}_store")
+
+
+class TestStoreContract(StoreContract):
+    pass
+
+
+class TestStoreRaces(StoreRaces):
+    pass
+
+
+class TestOneProcessOneDatabase:
+    def test_a_second_database_in_one_process_is_noticed(self, sqlite_store: SqlStore, tmp_path: Path) -> None:
+        with open_and_close(f"sqlite:///{tmp_path}/other.sqlite", tmp_path) as other:
+            SqlStore(other)
+            with pytest.raises(AssertionError, match="one database"), sqlite_store.transaction():
+                pass
+
+
+class TestAFullDisk:
+    def test_nothing_is_written_and_it_is_told_apart(self, sqlite_store: SqlStore, each: Each) -> None:
+        pages = sqlite_store.database.execute_sql("PRAGMA page_count").fetchone()[0]
+        sqlite_store.database.execute_sql(f"PRAGMA max_page_count = {pages}")
+        large = Command(CommandKind.CREATE, "j1", HOST, body={"text": "x" * 1_000_000})
+        with pytest.raises(StorageFailed) as failed, sqlite_store.transaction() as tx:
+            tx.hear("10000")
+            tx.put_command(large, 1)
+        assert is_disk_full(failed.value)
+        assert each.heard() == {}
+
+    def test_what_was_lost_with_the_transaction_is_not_committed_without_it(
+        self, sqlite_store: SqlStore, each: Each
+    ) -> None:
+        """SQLite may drop the whole transaction: whoever catches the error at a savepoint must not commit the rest."""
+        with pytest.raises(StorageFailed, match="dropped"), sqlite_store.transaction() as tx:
+            tx.hear("before")
+            with pytest.raises(StorageFailed), tx.savepoint():
+                tx.hear("inside")
+                sqlite_store.database.execute_sql("ROLLBACK")
+                tx.add_worker(a_worker())
+                raise StorageFailed
+            tx.hear("after")
+        assert set(each.heard()) <= {"after"} - {"after"} or each.heard() == {}
+
+
+@pytest.mark.mariadb
+class TestMySql:
+    def test_a_connection_that_the_server_dropped_is_replaced(self, mysql_store: SqlStore, each: Each) -> None:
+        each.hear("10000")
+        _kill(mysql_store)
+        each.hear("10000")
+        assert each.heard() == {"10000": 2}
+
+    def test_a_connection_lost_in_the_middle_loses_the_transaction(self, mysql_store: SqlStore, each: Each) -> None:
+        with pytest.raises(StorageFailed), mysql_store.transaction() as tx:
+            tx.hear("10000")
+            _kill(mysql_store)
+            tx.hear("10000")
+        assert each.heard() == {}
+
+    def test_nor_is_its_second_half_committed(self, mysql_store: SqlStore, each: Each) -> None:
+        with pytest.raises(StorageFailed), mysql_store.transaction() as tx:
+            tx.hear("10000")
+            with pytest.raises(StorageFailed), tx.savepoint():
+                _kill(mysql_store)
+                tx.hear("10001")
+            tx.hear("10002")
+        assert each.heard() == {}
+
+    def test_a_deadlock_behind_a_savepoint_loses_the_transaction(self, mysql_store: SqlStore, each: Each) -> None:
+        """InnoDB rolls back all of a victim's transaction; what it wrote before must not be missing from a commit."""
+        each.add_job(a_job("a"), DOCUMENT)
+        each.add_job(a_job("b"), DOCUMENT)
+        meet = threading.Barrier(2)
+        outcomes: dict[str, str] = {}
+
+        def cross(first: str, second: str) -> None:
+            try:
+                with mysql_store.transaction() as tx:
+                    tx.set_progress(a_job(first).key, 10)
+                    meet.wait()
+                    try:
+                        with tx.savepoint():
+                            tx.set_progress(a_job(second).key, 20)
+                    except StorageFailed:
+                        outcomes[first] = "victim"
+                outcomes.setdefault(first, "through")
+            except StorageFailed:
+                outcomes[first] += " and told so"
+            mysql_store.close()
+
+        threads = [threading.Thread(target=cross, args=pair) for pair in (("a", "b"), ("b", "a"))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(outcomes.values()) == ["through", "victim and told so"]
+        winner = next(name for name, outcome in outcomes.items() if outcome == "through")
+        progress = {name: each.job_here(name).progress for name in "ab"}
+        assert progress == {name: 10 if name == winner else 20 for name in "ab"}
+
+    def test_what_others_committed_is_seen_at_once(self, mysql_store: SqlStore, each: Each) -> None:
+        """READ COMMITTED: a transaction that lost a race reads what the winner wrote."""
+        each.register_engine(an_engine(8), {}, 1)
+        with mysql_store.transaction() as tx:
+            assert tx.engine().cores == 8
+            thread = threading.Thread(target=lambda: each.register_engine(an_engine(16), {}, 2))
+            thread.start()
+            thread.join()
+            assert tx.engine().cores == 16
+
+    def test_an_update_that_changes_nothing_counts(self, mysql_store: SqlStore, each: Each) -> None:
+        each.add_job(a_job(), DOCUMENT)
+        for _ in range(2):
+            assert each.postpone(a_job().key, "why", "10000", 4, 99)
+
+    def test_a_wrong_password_is_told_in_one_line(self) -> None:
+        url = os.environ[MYSQL].replace("root@", "nobody:wrong@")
+        with pytest.raises(StorageFailed, match="does not let us in"):
+            create_if_missing(f"{url}/x")
+        store = SqlStore(open_database(f"{url}/x", Path()))
+        with pytest.raises(StorageFailed), store.transaction():
+            pass
+
+
+def _kill(store: SqlStore) -> None:
+    """What the server does to a connection that idles for too long."""
+    number = store.database.execute_sql("SELECT CONNECTION_ID()").fetchone()[0]
+    connection = pymysql.connect(**_address(store.database))
+    with connection.cursor() as cursor:
+        cursor.execute(f"KILL {number}")
+    connection.close()
+
+
+def _address(database: peewee.MySQLDatabase) -> dict[str, Any]:
+    return {name: database.connect_params[name] for name in ("host", "port", "user", "password")}

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fate_flow.core.resources import EngineSize
+from tests.simulation.world import Faults, World, job
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def everywhere(world: World, job_id: str, status: str) -> bool:
+    found = world.status(job_id)
+    return bool(found) and set(found.values()) == {status}
+
+
+def test_a_job_of_two_parties_succeeds_everywhere(store: str) -> None:
+    world = World(1, store=store)
+    job_id = world.submit("9999", job({"guest": ["9999"], "host": ["10000"]}))
+    world.run_for(5)
+    assert everywhere(world, job_id, "success"), world.status(job_id)
+    world.stabilize(10)
+
+
+def test_branches_and_edges(store: str) -> None:
+    world = World(2, parties=3, cores=8, store=store)
+    graph = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}
+    job_id = world.submit("9999", job({"guest": ["9999"], "host": ["10000", "10001"]}, graph, parallelism=2))
+    world.run_for(20)
+    assert everywhere(world, job_id, "success"), world.status(job_id)
+    world.stabilize(10)
+
+
+def test_many_jobs_queue_for_few_cores(store: str) -> None:
+    world = World(3, cores=2, store=store)
+    ids = [world.submit("9999", job({"guest": ["9999"], "host": ["10000"]})) for _ in range(12)]
+    world.run_for(60)
+    assert all(everywhere(world, one, "success") for one in ids), [world.status(one) for one in ids]
+    world.stabilize(10)
+
+
+def test_two_initiators_want_the_same_parties(store: str) -> None:
+    world = World(4, parties=3, cores=2, store=store)
+    ids = []
+    for number in range(10):
+        at, other = ("9999", "10000") if number % 2 else ("10000", "9999")
+        ids.append(world.submit(at, job({"guest": [at], "host": [other, "10001"]}, cores=2)))
+    world.run_for(120)
+    assert all(everywhere(world, one, "success") for one in ids), [world.status(one) for one in ids]
+    world.stabilize(10)
+
+
+def test_a_stop_by_a_host_ends_the_job_everywhere(store: str) -> None:
+    world = World(5, store=store)
+    graph = {"a": [], "b": ["a"], "c": ["b"], "d": ["c"]}
+    job_id = world.submit("9999", job({"guest": ["9999"], "host": ["10000"]}, graph))
+    world.run_for(0.5)
+    world.stop("10000", job_id)
+    world.run_for(20)
+    assert everywhere(world, job_id, "canceled"), world.status(job_id)
+    world.stabilize(10)
+
+
+def test_a_refused_submit_leaves_nothing_anywhere(store: str) -> None:
+    world = World(6, parties=3, cores=4, store=store)
+    world.nodes["10001"].context = replace(world.nodes["10001"].context, engine_size=EngineSize(1, 1))
+    world.nodes["10001"].desk.context = world.nodes["10001"].context
+    job_id = world.submit("9999", job({"guest": ["9999"], "host": ["10000", "10001"]}, cores=2))
+    world.run_for(10)
+    assert world.status(job_id) == {}
+    with world.nodes["9999"].store.transaction() as tx:
+        decided = tx.submission_of(job_id)
+    assert decided is not None and decided.retcode == 103
+    assert "host 10001" in decided.retmsg and "2 cores" in decided.retmsg
+
+
+def test_a_failed_task_is_retried_everywhere_then_fails_the_job(store: str) -> None:
+    world = World(7, store=store, faults=Faults(fail_task=1.0))
+    job_id = world.submit("9999", job({"guest": ["9999"], "host": ["10000"]}, retries=2))
+    world.run_for(60)
+    assert everywhere(world, job_id, "failed"), world.status(job_id)
+    for node in world.nodes.values():
+        with node.store.transaction() as tx:
+            assert {task.key.version for task in tx.tasks(job_id)} == {2}
+    world.stabilize(10)
+
+
+def test_a_silent_host_fails_the_job_everywhere(store: str) -> None:
+    world = World(8, store=store)
+    graph = {name: [chr(ord(name) - 1)] if name > "a" else [] for name in "abcdefgh"}
+    job_id = world.submit("9999", job({"guest": ["9999"], "host": ["10000"]}, graph))
+    world.run_for(0.5)
+    world.cut("9999", "10000")
+    world.cut("10000", "9999")
+    world.run_for(120)
+    assert everywhere(world, job_id, "failed"), world.status(job_id)
+    assert world.job("9999", job_id).unconfirmed == ("host 10000",)
+    world.stabilize(60)

@@ -1,0 +1,1288 @@
+"""What every store promises, as tests: `StoreContract` for each kind of store, `StoreRaces` for those that several
+connections write at once. A test file gives the fixture `store` and subclasses both under names that begin with Test.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+
+from fate_flow.core.errors import StorageFailed
+from fate_flow.core.job import (
+    Claim,
+    Command,
+    CommandKind,
+    EngineState,
+    Job,
+    JobKey,
+    Report,
+    Seat,
+    Task,
+    TaskKey,
+    Worker,
+)
+from fate_flow.core.plan import MoveJob, MoveTask
+from fate_flow.core.reasons import Reason
+from fate_flow.core.spec import Party
+from fate_flow.core.status import (
+    JOB_END,
+    JOB_UNFINISHED,
+    TASK_BROKEN,
+    TASK_END,
+    IllegalMove,
+    JobStatus,
+    SeatStatus,
+    TaskStatus,
+    WorkerStatus,
+    may_move,
+)
+from fate_flow.store.contract import Document, Metric, Output, Store, Submission, TableMeta
+
+GUEST = Party("guest", "9999")
+HOST = Party("host", "10000")
+ARBITER = Party("arbiter", "10000")
+OTHER_HOST = Party("host", "10001")
+
+DOCUMENT = Document(
+    dsl={"components": {"reader_0": {"module": "Reader"}}},
+    runtime_conf={"dsl_version": 2, "words": ["ä", None, 1.5, True]},
+    on_party={"job_parameters": {"task_cores": 4}},
+    name="a name",
+    description="what it is for",
+    tag="",
+)
+
+
+def a_job(job_id: str = "j1", party: Party = GUEST, **fields: Any) -> Job:
+    return replace(
+        Job(
+            key=JobKey(job_id, party),
+            initiator=GUEST,
+            is_initiator=party == GUEST,
+            status=JobStatus.WAITING,
+            parties=(GUEST, HOST),
+            asked=Claim(4, 128),
+            timeout_seconds=3600,
+            create_time=1_000,
+        ),
+        **fields,
+    )
+
+
+def a_seat(job_id: str = "j1", party: Party = HOST, **fields: Any) -> Seat:
+    return replace(Seat(job_id, party, SeatStatus.JOINED), **fields)
+
+
+def a_task(name: str = "reader_0", version: int = 0, party: Party = GUEST, job_id: str = "j1", **fields: Any) -> Task:
+    return replace(
+        Task(
+            key=TaskKey(job_id, name, version, party),
+            status=TaskStatus.WAITING,
+            party_status=TaskStatus.WAITING,
+            runs_here=party == GUEST,
+            incarnation=f"inc-{version}",
+            module="Reader",
+            create_time=1_000,
+        ),
+        **fields,
+    )
+
+
+def a_worker(worker_id: str = "w1", task: Task | None = None, **fields: Any) -> Worker:
+    key = (task or a_task()).key
+    return replace(Worker(worker_id, key, WorkerStatus.CREATED, "/jobs/j1/w1", create_time=1_000), **fields)
+
+
+def an_engine(cores: int = 8, memory: int = 1024, nodes: int = 1) -> EngineState:
+    return EngineState("LOCAL", cores, memory, 0, 0, nodes)
+
+
+class Each:
+    """Makes every call in a transaction of its own: what comes back was committed."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self.store.transaction() as tx:
+                return getattr(tx, method)(*args, **kwargs)
+
+        return call
+
+
+@pytest.fixture
+def each(store: Store) -> Each:
+    return Each(store)
+
+
+def with_jobs(each: Each, *jobs: Job) -> Each:
+    for job in jobs:
+        assert each.add_job(job, DOCUMENT)
+    return each
+
+
+def with_tasks(each: Each, *tasks: Task) -> Each:
+    each.add_tasks(tasks, a_job(), DOCUMENT)
+    return each
+
+
+def in_use(each: Each, *keys: JobKey) -> tuple[int, int]:
+    claims = [job.claim for job in map(each.job, keys) if job is not None and job.holds]
+    return sum(claim.cores for claim in claims), sum(claim.memory for claim in claims)
+
+
+class TransactionCases:
+    def test_an_exception_takes_back_everything(self, store: Store, each: Each) -> None:
+        with_jobs(each, a_job("old"))
+        each.register_engine(an_engine(), {}, 1)
+        with pytest.raises(ZeroDivisionError), store.transaction() as tx:
+            tx.add_job(a_job("new"), DOCUMENT)
+            tx.add_seats([a_seat("new")])
+            tx.reserve(a_job("old").key, 4, 4, "t", 1, 2)
+            tx.forget_job("old")
+            tx.put_command(Command(CommandKind.CREATE, "new", HOST), 1)
+            tx.hear("10000")
+            raise ZeroDivisionError
+        assert each.job(a_job("old").key) == a_job("old")
+        assert each.job(a_job("new").key) is None
+        assert each.jobs_here("old") == (a_job("old"),)
+        assert each.engine().remaining_cores == 8
+        assert (each.seats("new"), each.commands_after(0), each.heard()) == ((), (), {})
+
+    def test_a_savepoint_takes_back_its_own_part(self, store: Store, each: Each) -> None:
+        with store.transaction() as tx:
+            tx.add_job(a_job("before"), DOCUMENT)
+            with pytest.raises(ZeroDivisionError), tx.savepoint():
+                tx.add_job(a_job("inside"), DOCUMENT)
+                tx.set_progress(a_job("before").key, 50)
+                raise ZeroDivisionError
+            tx.add_job(a_job("after"), DOCUMENT)
+        assert [each.job_here(name) is not None for name in ("before", "inside", "after")] == [True, False, True]
+        assert each.job_here("before").progress == 0
+
+    def test_savepoints_nest(self, store: Store, each: Each) -> None:
+        with store.transaction() as tx, tx.savepoint():
+            tx.hear("outer")
+            with pytest.raises(ZeroDivisionError), tx.savepoint():
+                tx.hear("inner")
+                with tx.savepoint():
+                    tx.hear("innermost")
+                raise ZeroDivisionError
+            with tx.savepoint():
+                tx.hear("outer")
+        assert each.heard() == {"outer": 2}
+
+    def test_what_a_savepoint_kept_goes_with_its_transaction(self, store: Store, each: Each) -> None:
+        with pytest.raises(ZeroDivisionError), store.transaction() as tx:
+            with tx.savepoint():
+                tx.hear("10000")
+            raise ZeroDivisionError
+        assert each.heard() == {}
+
+    def test_a_refused_write_is_storage_failed_and_leaves_nothing(self, store: Store, each: Each) -> None:
+        each.add_worker(a_worker())
+        with pytest.raises(StorageFailed), store.transaction() as tx:
+            tx.hear("10000")
+            tx.add_worker(a_worker())
+        assert each.heard() == {}
+
+    def test_a_refused_write_in_a_savepoint_costs_the_savepoint_only(self, store: Store, each: Each) -> None:
+        each.add_worker(a_worker())
+        with store.transaction() as tx:
+            tx.hear("10000")
+            with pytest.raises(StorageFailed), tx.savepoint():
+                tx.hear("10001")
+                tx.add_worker(a_worker())
+            tx.hear("10000")
+        assert each.heard() == {"10000": 2}
+
+
+class JobCases:
+    def test_a_job_comes_back_as_it_was_added(self, each: Each) -> None:
+        job = a_job(
+            "202611210211000000000", HOST, run=3, legacy=True, asked=Claim(7, 9), status=JobStatus.READY,
+            parties=(GUEST, HOST, OTHER_HOST, ARBITER), timeout_seconds=1 << 33, create_time=1_763_691_000_123,
+        )  # fmt: skip
+        with_jobs(each, job)
+        assert each.job(job.key) == job
+
+    def test_parties_come_back_role_by_role(self, each: Each) -> None:
+        with_jobs(each, a_job(parties=(HOST, GUEST, OTHER_HOST)))
+        assert each.job_here("j1").parties == (HOST, OTHER_HOST, GUEST)
+
+    def test_a_new_job_has_no_history(self, each: Each) -> None:
+        used = a_job(progress=50, claim=Claim(1, 1, "t", 2), turn=5, reason=Reason.STOPPED, ready_owner="me", passes=2)
+        with_jobs(each, used)
+        assert each.job(used.key) == a_job()
+
+    def test_adding_it_again_changes_nothing(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        assert each.add_job(a_job(timeout_seconds=1, status=JobStatus.READY), Document({}, {}, {})) is False
+        assert each.job(a_job().key) == a_job()
+        assert each.document("j1") == DOCUMENT
+
+    def test_what_is_not_there(self, each: Each) -> None:
+        key = a_job("nobody").key
+        assert (each.job(key), each.job_here("nobody"), each.jobs_here("nobody")) == (None, None, ())
+        assert each.document("nobody") is None
+        assert each.move_job(a_job("nobody"), MoveJob(JobStatus.RUNNING), 1) is False
+        assert each.request_stop(key, Reason.STOPPED, "", 1, False, "") is False
+        assert each.set_progress(key, 1) is False
+        assert each.give_back(key, None, 1) is False
+        each.forget_job("nobody")
+        each.forget_seat(key)
+
+    def test_a_party_may_hold_several_seats(self, each: Each) -> None:
+        host, arbiter = a_job(party=HOST), a_job(party=ARBITER)
+        with_jobs(each, host, arbiter)
+        assert each.jobs_here("j1") == (arbiter, host)
+        assert each.job_here("j1") is None, "neither is the initiator's"
+
+    def test_the_initiators_seat_is_found_among_its_others(self, each: Each) -> None:
+        with_jobs(each, a_job(party=ARBITER), a_job(), a_job("j2"))
+        assert each.job_here("j1") == a_job()
+
+    def test_a_document_comes_back_as_json(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        assert each.document("j1") == DOCUMENT
+
+    def test_the_initiators_document_goes_before_those_of_its_other_seats(self, each: Each) -> None:
+        each.add_job(a_job(party=ARBITER), replace(DOCUMENT, name="arbiter"))
+        assert each.document("j1").name == "arbiter"
+        each.add_job(a_job(), replace(DOCUMENT, name="initiator"))
+        assert each.document("j1").name == "initiator"
+
+    def test_every_legal_move_of_an_unfinished_job_is_made(self, each: Each) -> None:
+        for number, (old, new) in enumerate(product(JOB_UNFINISHED, JobStatus)):
+            if may_move(old, new):
+                job = a_job(f"j{number}", status=old)
+                with_jobs(each, job)
+                assert each.move_job(job, MoveJob(new, Reason.STOPPED), 5), (old, new)
+                assert each.job(job.key).status is new
+
+    def test_an_illegal_move_raises(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        for old, new in product(JobStatus, JobStatus):
+            if not may_move(old, new):
+                with pytest.raises(IllegalMove):
+                    each.move_job(a_job(status=old), MoveJob(new, Reason.STOPPED), 5)
+        assert each.job_here("j1") == a_job()
+
+    def test_a_move_that_comes_too_late_changes_nothing(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        assert each.move_job(a_job(), MoveJob(JobStatus.RUNNING), 5)
+        moved = each.job_here("j1")
+        assert each.move_job(a_job(), MoveJob(JobStatus.FAILED, Reason.STOPPED, "late"), 9, "host 10000") is False
+        assert each.job_here("j1") == moved
+
+    def test_a_move_of_another_run_changes_nothing(self, each: Each) -> None:
+        with_jobs(each, a_job(run=1))
+        assert each.move_job(a_job(run=0), MoveJob(JobStatus.RUNNING), 5) is False
+        assert each.job_here("j1") == a_job(run=1)
+
+    def test_only_the_seat_itself_is_moved(self, each: Each) -> None:
+        with_jobs(each, a_job(), a_job(party=ARBITER), a_job("j2"))
+        each.move_job(a_job(), MoveJob(JobStatus.RUNNING), 5)
+        assert each.job(a_job(party=ARBITER).key).status is JobStatus.WAITING
+        assert each.job_here("j2").status is JobStatus.WAITING
+
+    def test_running_stamps_the_start_and_forgets_the_wait(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.postpone(a_job().key, "host 10000 has no room", "10000", 4, 77)
+        each.move_job(a_job(), MoveJob(JobStatus.RUNNING), 5_000)
+        assert each.job_here("j1") == a_job(status=JobStatus.RUNNING, start_time=5_000, retry_at=77)
+
+    def test_stopping_says_why_whereto_and_until_when(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        move = MoveJob(JobStatus.STOPPING, Reason.TASK_FAILED, "a broke", target=JobStatus.FAILED, stop_by=99)
+        assert each.move_job(a_job(), move, 5, "host 10000")
+        assert each.job_here("j1") == a_job(
+            status=JobStatus.STOPPING, target=JobStatus.FAILED, reason=Reason.TASK_FAILED, message="a broke",
+            stop_by=99, caused_by="host 10000",
+        )  # fmt: skip
+
+    def test_the_end_is_stamped_and_keeps_the_target(self, each: Each) -> None:
+        stopping = a_job(status=JobStatus.STOPPING)
+        with_jobs(each, stopping)
+        move = MoveJob(JobStatus.FAILED, Reason.JOB_TIMEOUT, "late", unconfirmed=("host 10000", "host 10001"))
+        assert each.move_job(stopping, move, 7_000)
+        assert each.job_here("j1") == a_job(
+            status=JobStatus.FAILED, reason=Reason.JOB_TIMEOUT, message="late", end_time=7_000,
+            unconfirmed=("host 10000", "host 10001"),
+        )  # fmt: skip
+        assert each.document("j1").tag == "job_end"
+
+    def test_a_reason_that_a_move_does_not_name_stays(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.request_stop(a_job().key, Reason.STOPPED_BY_USER, "enough", 3, True, "guest 9999")
+        each.move_job(a_job(), MoveJob(JobStatus.CANCELED), 5)
+        job = each.job_here("j1")
+        assert (job.reason, job.message, job.caused_by) == (Reason.STOPPED_BY_USER, "enough", "guest 9999")
+
+    def test_success_is_all_of_the_way(self, each: Each) -> None:
+        running = a_job(status=JobStatus.RUNNING)
+        with_jobs(each, running)
+        each.set_progress(running.key, 60)
+        each.move_job(running, MoveJob(JobStatus.SUCCESS, Reason.DONE), 5)
+        assert each.job_here("j1").progress == 100
+
+    def test_a_submit_that_fails_is_marked_and_to_be_forgotten(self, each: Each) -> None:
+        ready, elsewhere = a_job("r", status=JobStatus.READY), a_job("e", HOST, status=JobStatus.READY)
+        canceled, later = a_job("c", status=JobStatus.READY), a_job("l")
+        with_jobs(each, ready, elsewhere, canceled, later)
+        for job in (ready, elsewhere, later):
+            each.move_job(job, MoveJob(JobStatus.FAILED, Reason.PARTY_REFUSED), 5)
+        each.move_job(canceled, MoveJob(JobStatus.CANCELED, Reason.STOPPED_BY_USER), 5)
+        assert [each.document(name).tag for name in "recl"] == ["submit_failed"] * 3 + ["job_end"]
+        assert each.jobs_to_forget() == ("r",)
+
+    @pytest.mark.parametrize("status", sorted(JOB_END, key=lambda one: one.value))
+    def test_no_end_without_a_reason(self, each: Each, status: JobStatus) -> None:
+        job = a_job(status=JobStatus.RUNNING)
+        with_jobs(each, job)
+        with pytest.raises(StorageFailed):
+            each.move_job(job, MoveJob(status), 5)
+        assert each.job_here("j1") == job
+
+    def test_no_end_while_something_is_held(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.register_engine(an_engine(), {}, 1)
+        assert each.reserve(a_job().key, 1, 0, "t", 1, 2)
+        with pytest.raises(StorageFailed):
+            each.move_job(a_job(), MoveJob(JobStatus.FAILED, Reason.STOPPED), 5)
+        assert each.give_back(a_job().key, None, 6)
+        assert each.move_job(a_job(), MoveJob(JobStatus.FAILED, Reason.STOPPED), 7)
+
+    def test_no_job_begins_ended(self, each: Each) -> None:
+        for status in JOB_END:
+            with pytest.raises(StorageFailed):
+                each.add_job(a_job(status=status), DOCUMENT)
+        assert each.job_here("j1") is None
+
+    def test_the_first_wish_to_stop_stays(self, each: Each) -> None:
+        with_jobs(each, a_job(status=JobStatus.RUNNING), a_job("j2", status=JobStatus.RUNNING))
+        key = a_job().key
+        assert each.request_stop(key, Reason.JOB_TIMEOUT, "too long", 3, False, "guest 9999")
+        assert each.request_stop(key, Reason.STOPPED_BY_USER, "enough", 4, True, "host 10000") is False
+        assert each.job(key) == a_job(
+            status=JobStatus.RUNNING, reason=Reason.JOB_TIMEOUT, message="too long", caused_by="guest 9999"
+        )
+        assert each.job_here("j2").reason is None
+
+    def test_a_users_wish_is_marked_as_his(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        assert each.request_stop(a_job().key, Reason.STOPPED_BY_USER, "", 4, True, "guest 9999")
+        assert each.job_here("j1").cancel_requested
+
+    def test_nobody_stops_what_has_ended(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.move_job(a_job(), MoveJob(JobStatus.SUCCESS, Reason.DONE), 5)
+        ended = each.job_here("j1")
+        assert each.request_stop(a_job().key, Reason.STOPPED_BY_USER, "", 6, True, "") is False
+        assert each.job_here("j1") == ended
+
+    def test_progress_goes_forward_only(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        assert [each.set_progress(a_job().key, percent) for percent in (30, 30, 20, 31)] == [True, False, False, True]
+        assert each.job_here("j1").progress == 31
+
+    def test_a_forgotten_job_leaves_only_its_submission(self, each: Each) -> None:
+        with_jobs(each, a_job(), a_job(party=ARBITER), a_job("j2"))
+        each.add_seats([a_seat(), a_seat(party=GUEST), a_seat("j2")])
+        with_tasks(each, a_task(), a_task(party=HOST), a_task(job_id="j2"))
+        each.add_worker(a_worker())
+        each.add_worker(a_worker("w2", a_task(job_id="j2")))
+        each.begin_submission(Submission("r1", "j1", "d"), 1)
+        each.forget_job("j1")
+        assert (each.jobs_here("j1"), each.seats("j1"), each.tasks("j1"), each.workers_of("j1")) == ((), (), (), ())
+        assert each.submission_of("j1") == Submission("r1", "j1", "d")
+        assert each.jobs_here("j2") == (a_job("j2"),)
+        assert (len(each.seats("j2")), len(each.tasks("j2")), len(each.workers_of("j2"))) == (1, 1, 1)
+        assert each.add_job(a_job(), DOCUMENT), "the key is free again"
+
+    def test_a_forgotten_seat_leaves_the_other_seats(self, each: Each) -> None:
+        with_jobs(each, a_job(party=HOST), a_job(party=ARBITER))
+        with_tasks(each, a_task(party=HOST), a_task(party=HOST, version=1), a_task(party=ARBITER))
+        each.add_worker(a_worker("w1", a_task(party=HOST)))
+        each.add_worker(a_worker("w2", a_task(party=ARBITER)))
+        each.forget_seat(a_job(party=HOST).key)
+        assert each.jobs_here("j1") == (a_job(party=ARBITER),)
+        assert [task.key.party for task in each.tasks("j1")] == [ARBITER]
+        assert [worker.worker_id for worker in each.workers_of("j1")] == ["w2"]
+
+    def test_unfinished_jobs_are_those_somebody_works_on(self, each: Each) -> None:
+        each.register_engine(an_engine(), {}, 1)
+        for number, status in enumerate(sorted(JOB_UNFINISHED, key=lambda one: one.value)):
+            with_jobs(each, a_job(status.value, status=status, create_time=100 - number))
+        with_jobs(each, a_job("holds"), a_job("signalled", create_time=2), a_job("ended"), a_job("host", HOST))
+        each.reserve(a_job("holds").key, 1, 0, "t", 1, 2)
+        each.begin_turn(a_job("signalled").key, "me", 3)
+        each.move_job(a_job("ended"), MoveJob(JobStatus.SUCCESS, Reason.DONE), 4)
+        each.reserve(a_job("host", HOST).key, 0, 0, "t", 1, 2)
+        found = [job.job_id for job in each.unfinished_jobs()]
+        assert found == ["stopping", "running", "ready", "signalled", "holds", "host"]
+
+    def test_the_last_create_time(self, each: Each) -> None:
+        assert each.last_create_time() == 0
+        with_jobs(each, a_job("a", create_time=5), a_job("b", HOST, create_time=9), a_job("c", create_time=7))
+        assert each.last_create_time() == 9
+
+
+class TurnCases:
+    def test_a_turn_begins_once(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        assert each.begin_turn(a_job().key, "me", 5)
+        assert each.begin_turn(a_job().key, "me", 6) is False
+        assert each.begin_turn(a_job().key, "you", 6) is False
+        assert each.job_here("j1") == a_job(ready_owner="me", turn=1)
+
+    def test_only_a_waiting_job_has_turns(self, each: Each) -> None:
+        for status in JOB_UNFINISHED - {JobStatus.WAITING}:
+            with_jobs(each, a_job(status.value, status=status))
+            assert each.begin_turn(a_job(status.value).key, "me", 5) is False
+
+    def test_a_turn_forgets_what_the_last_one_was_refused(self, each: Each) -> None:
+        with_jobs(each, a_job(), a_job("j2"))
+        each.add_seats([a_seat(message="has no room", free_cores=2, asked_cores=4), a_seat("j2", message="kept")])
+        each.begin_turn(a_job().key, "me", 5)
+        assert each.seats("j1") == (a_seat(asked_cores=4),)
+        assert each.seats("j2") == (a_seat("j2", message="kept"),)
+
+    def test_a_turn_that_does_not_begin_forgets_nothing(self, each: Each) -> None:
+        with_jobs(each, a_job(status=JobStatus.RUNNING))
+        each.add_seats([a_seat(message="kept")])
+        assert each.begin_turn(a_job().key, "me", 5) is False
+        assert each.seats("j1") == (a_seat(message="kept"),)
+
+    def test_only_its_owner_ends_a_turn(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        key = a_job().key
+        assert each.end_turn(key, "me", "why", "10000", 4, 99, 1) is False
+        each.begin_turn(key, "me", 5)
+        assert each.end_turn(key, "you", "why", "10000", 4, 99, 1) is False
+        assert each.end_turn(key, "me", "why", "10000", 4, 99, 1)
+        assert each.job(key) == a_job(turn=1, wait_reason="why", blocked_on="10000", retry_at=99, conflicts=1)
+        assert each.end_turn(key, "me", "", "", 0, 0, 0) is False
+        assert each.begin_turn(key, "you", 6)
+        assert each.job(key).turn == 2
+
+    def test_a_job_in_its_turn_is_not_postponed(self, each: Each) -> None:
+        with_jobs(each, a_job(), a_job("run", status=JobStatus.RUNNING))
+        key = a_job().key
+        assert each.postpone(key, "why", "10000", 4, 99)
+        assert each.job(key) == a_job(wait_reason="why", blocked_on="10000", retry_at=99)
+        each.begin_turn(key, "me", 5)
+        assert each.postpone(key, "other", "10001", 1, 100) is False
+        assert each.postpone(a_job("run").key, "other", "10001", 1, 100) is False
+        assert each.job(key).blocked_on == "10000"
+
+    def test_another_scheduler_takes_over(self, each: Each) -> None:
+        with_jobs(each, *(a_job(name, create_time=time) for name, time in (("a", 3), ("b", 2), ("c", 1), ("d", 0))))
+        for name, owner in (("a", "old"), ("b", "older"), ("c", "me")):
+            each.begin_turn(a_job(name).key, owner, 5)
+        assert each.take_over("me") == ("b", "a")
+        assert each.take_over("me") == ()
+        assert [each.job_here(name).ready_owner for name in "abcd"] == ["me", "me", "me", ""]
+        assert each.end_turn(a_job("a").key, "old", "", "", 0, 0, 0) is False, "fenced"
+        assert each.end_turn(a_job("a").key, "me", "", "", 0, 0, 0)
+
+    def test_ready_signals_are_those_of_waiting_jobs(self, each: Each) -> None:
+        with_jobs(each, a_job("a"), a_job("b", create_time=1), a_job("c"))
+        for name in "ab":
+            each.begin_turn(a_job(name).key, "me", 5)
+        assert each.ready_signals() == ("b", "a")
+        each.move_job(a_job("a"), MoveJob(JobStatus.RUNNING), 6)
+        assert each.ready_signals() == ("b",)
+
+
+class QueueCases:
+    def queue(self, each: Each) -> None:
+        """a b c d e by age, with a tie between c and d; b and d lack cores of 10000, e of 10001."""
+        ages = {"e": 30, "d": 20, "c": 20, "b": 10, "a": 5}
+        with_jobs(each, *(a_job(name, create_time=age) for name, age in ages.items()))
+        with_jobs(each, a_job("hosted", HOST, create_time=1), a_job("running", status=JobStatus.RUNNING, create_time=1))
+        for name, party_id, cores in (("b", "10000", 6), ("d", "10000", 2), ("e", "10001", 4)):
+            each.postpone(a_job(name).key, "no room", party_id, cores, 77)
+
+    def test_first_in_first_out(self, each: Each) -> None:
+        self.queue(each)
+        assert [job.job_id for job in each.waiting_jobs()] == ["a", "b", "c", "d", "e"]
+        assert each.count_waiting() == 5
+        assert [each.place_in_queue(each.job_here(name)) for name in "abcde"] == [1, 2, 3, 4, 5]
+
+    def test_unblocked_ones(self, each: Each) -> None:
+        self.queue(each)
+        first, second = each.unblocked_waiting(10)
+        assert (first.job_id, first.create_time, first.parties) == ("a", 5, ("9999", "10000"))
+        assert (first.blocked_on, first.blocked_cores, first.retry_at, first.passes) == ("", 0, 0, 0)
+        assert second.job_id == "c"
+        assert each.unblocked_waiting(1) == (first,)
+        each.begin_turn(a_job("a").key, "me", 5)
+        assert each.unblocked_waiting(10) == (second,)
+
+    def test_a_party_with_two_seats_is_named_twice(self, each: Each) -> None:
+        with_jobs(each, a_job(parties=(GUEST, HOST, ARBITER)))
+        assert each.unblocked_waiting(1)[0].parties == ("9999", "10000", "10000")
+
+    def test_heads_are_the_first_of_each_party(self, each: Each) -> None:
+        self.queue(each)
+        heads = each.queue_heads()
+        assert [(one.blocked_on, one.job_id, one.blocked_cores, one.retry_at) for one in heads] == [
+            ("10000", "b", 6, 77),
+            ("10001", "e", 4, 77),
+        ]
+        each.begin_turn(a_job("b").key, "me", 5)
+        assert [head.job_id for head in each.queue_heads()] == ["b", "e"], "a head in its turn stays one"
+        each.move_job(each.job_here("b"), MoveJob(JobStatus.RUNNING), 6)
+        assert [head.job_id for head in each.queue_heads()] == ["d", "e"]
+
+    def test_blocked_ones_that_a_party_has_room_for(self, each: Each) -> None:
+        self.queue(each)
+        assert [one.job_id for one in each.blocked_waiting("10000", 6, 10)] == ["b", "d"]
+        assert [one.job_id for one in each.blocked_waiting("10000", 6, 1)] == ["b"]
+        assert [one.job_id for one in each.blocked_waiting("10000", 5, 10)] == ["d"]
+        assert each.blocked_waiting("10000", 1, 10) == ()
+        assert each.blocked_waiting("10002", 9, 10) == ()
+        each.begin_turn(a_job("b").key, "me", 5)
+        assert [one.job_id for one in each.blocked_waiting("10000", 6, 10)] == ["d"]
+
+    def test_a_pass_counts_for_an_older_head(self, each: Each) -> None:
+        self.queue(each)
+        for party_id, before in (("10000", 11), ("10000", 99), ("10000", 10), ("10001", 30), ("10002", 99)):
+            each.count_pass(party_id, before)
+        assert {head.job_id: head.passes for head in each.queue_heads()} == {"b": 2, "e": 0}
+        assert each.job_here("b").passes == 2
+
+    def test_waiting_jobs_that_are_to_stop(self, each: Each) -> None:
+        self.queue(each)
+        for name in ("d", "a", "running"):
+            each.request_stop(a_job(name).key, Reason.STOPPED_BY_USER, "", 5, True, "")
+        assert each.cancelled_waiting() == ("a", "d")
+
+    def test_an_empty_queue(self, each: Each) -> None:
+        assert (each.waiting_jobs(), each.count_waiting(), each.cancelled_waiting()) == ((), 0, ())
+        assert (each.unblocked_waiting(9), each.queue_heads(), each.blocked_waiting("1", 9, 9)) == ((), (), ())
+        assert each.place_in_queue(a_job()) == 1
+        each.count_pass("1", 99)
+
+
+class ResourceCases:
+    KEY = a_job().key
+
+    def test_no_engine_no_reservation(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        assert each.engine() is None
+        assert each.reserve(self.KEY, 0, 0, "t", 1, 2) is False
+        assert each.job(self.KEY) == a_job()
+
+    def test_a_new_engine_is_all_free(self, each: Each) -> None:
+        expected = EngineState("LOCAL", 8, 1024, 8, 1024, 2)
+        assert each.register_engine(an_engine(nodes=2), {"address": "x"}, 1) == expected
+        assert each.engine() == expected
+
+    def test_a_reservation_takes_from_the_engine(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.register_engine(an_engine(), {}, 1)
+        assert each.reserve(self.KEY, 5, 100, "t", 3, 2)
+        assert each.job(self.KEY) == a_job(claim=Claim(5, 100, "t", 3))
+        assert each.job(self.KEY).holds
+        assert each.engine() == EngineState("LOCAL", 8, 1024, 3, 924)
+
+    def test_a_job_reserves_once(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.register_engine(an_engine(), {}, 1)
+        each.reserve(self.KEY, 2, 0, "t", 1, 2)
+        assert each.reserve(self.KEY, 2, 0, "t", 1, 2) is False
+        assert each.reserve(self.KEY, 1, 0, "u", 2, 3) is False
+        assert each.engine().remaining_cores == 6
+        assert each.job(self.KEY).claim == Claim(2, 0, "t", 1)
+
+    @pytest.mark.parametrize(("cores", "memory"), [(9, 0), (0, 1025), (9, 1025), (9, 1), (1, 1025)])
+    def test_both_rows_or_none(self, each: Each, cores: int, memory: int) -> None:
+        with_jobs(each, a_job())
+        each.register_engine(an_engine(), {}, 1)
+        assert each.reserve(self.KEY, cores, memory, "t", 1, 2) is False
+        assert each.job(self.KEY) == a_job()
+        assert each.engine() == EngineState("LOCAL", 8, 1024, 8, 1024)
+
+    def test_all_there_is_may_be_taken(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.register_engine(an_engine(), {}, 1)
+        assert each.reserve(self.KEY, 8, 1024, "t", 1, 2)
+        assert each.engine() == EngineState("LOCAL", 8, 1024, 0, 0)
+
+    def test_a_claim_to_nothing_is_a_claim(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.register_engine(an_engine(), {}, 1)
+        assert each.reserve(self.KEY, 0, 0, "t", 1, 2)
+        assert each.job(self.KEY).holds
+        assert each.give_back(self.KEY, None, 3)
+
+    def test_nobody_unknown_reserves(self, each: Each) -> None:
+        each.register_engine(an_engine(), {}, 1)
+        assert each.reserve(self.KEY, 1, 0, "t", 1, 2) is False
+        assert each.engine().remaining_cores == 8
+
+    def test_no_claim_without_a_token(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.register_engine(an_engine(), {}, 1)
+        with pytest.raises(StorageFailed):
+            each.reserve(self.KEY, 1, 0, "", 1, 2)
+        assert each.engine().remaining_cores == 8
+
+    def test_an_ended_job_reserves_nothing(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.register_engine(an_engine(), {}, 1)
+        each.move_job(a_job(), MoveJob(JobStatus.FAILED, Reason.STOPPED), 5)
+        with pytest.raises(StorageFailed):
+            each.reserve(self.KEY, 1, 0, "t", 1, 6)
+        assert each.engine().remaining_cores == 8
+
+    def test_everything_comes_back_exactly_once(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.register_engine(an_engine(), {}, 1)
+        each.reserve(self.KEY, 5, 100, "t", 1, 2)
+        assert [each.give_back(self.KEY, None, 3) for _ in range(3)] == [True, False, False]
+        assert each.engine() == EngineState("LOCAL", 8, 1024, 8, 1024)
+        assert not each.job(self.KEY).holds
+
+    def test_the_next_claim_is_a_new_one(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.register_engine(an_engine(), {}, 1)
+        each.reserve(self.KEY, 5, 100, "t", 1, 2)
+        each.give_back(self.KEY, None, 3)
+        assert each.reserve(self.KEY, 2, 10, "u", 2, 4)
+        assert each.job(self.KEY).claim == Claim(2, 10, "u", 2)
+        assert each.engine() == EngineState("LOCAL", 8, 1024, 6, 1014)
+
+    def test_a_return_of_an_earlier_turn_is_fenced(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.register_engine(an_engine(), {}, 1)
+        each.reserve(self.KEY, 5, 0, "t", 3, 2)
+        assert [each.give_back(self.KEY, turn, 3) for turn in (1, 2)] == [False, False]
+        assert each.engine().remaining_cores == 3
+        assert each.give_back(self.KEY, 3, 3)
+
+    def test_a_renewed_claim_is_of_the_later_turn(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.register_engine(an_engine(), {}, 1)
+        each.reserve(self.KEY, 5, 0, "t", 3, 2)
+        each.renew_claim(self.KEY, 5)
+        each.renew_claim(self.KEY, 4)
+        assert each.job(self.KEY).claim == Claim(5, 0, "t", 5)
+        assert each.give_back(self.KEY, 4, 3) is False
+        assert each.give_back(self.KEY, 6, 3)
+        each.renew_claim(self.KEY, 9)
+        assert each.job(self.KEY).claim.turn == 5, "nothing is held, nothing is renewed"
+
+    def test_what_is_in_use_stays_in_use_when_the_totals_change(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.register_engine(an_engine(), {}, 1)
+        each.reserve(self.KEY, 5, 100, "t", 1, 2)
+        assert each.register_engine(an_engine(16, 512, 3), {}, 3) == EngineState("LOCAL", 16, 512, 11, 412, 3)
+        assert each.register_engine(an_engine(16, 512, 3), {}, 4) == EngineState("LOCAL", 16, 512, 11, 412, 3)
+        each.give_back(self.KEY, None, 5)
+        assert each.engine() == EngineState("LOCAL", 16, 512, 16, 512, 3)
+
+    def test_an_engine_may_shrink_below_what_is_in_use(self, each: Each) -> None:
+        with_jobs(each, a_job(), a_job("j2"))
+        each.register_engine(an_engine(), {}, 1)
+        each.reserve(self.KEY, 6, 1000, "t", 1, 2)
+        assert each.register_engine(an_engine(4, 800), {}, 3) == EngineState("LOCAL", 4, 800, -2, -200)
+        assert each.reserve(a_job("j2").key, 1, 0, "u", 1, 4) is False
+        assert each.reserve(a_job("j2").key, 0, 0, "u", 1, 4), "nothing is always free"
+        assert each.give_back(self.KEY, None, 5)
+        assert each.engine() == EngineState("LOCAL", 4, 800, 4, 800)
+
+    def test_seats_of_one_job_reserve_each_for_itself(self, each: Each) -> None:
+        host, arbiter = a_job(party=HOST), a_job(party=ARBITER)
+        with_jobs(each, host, arbiter)
+        each.register_engine(an_engine(), {}, 1)
+        assert each.reserve(host.key, 3, 0, "t", 1, 2)
+        assert each.reserve(arbiter.key, 2, 0, "t", 1, 2)
+        assert in_use(each, host.key, arbiter.key) == (5, 0)
+        each.give_back(arbiter.key, None, 3)
+        assert each.engine().remaining_cores == 5
+
+
+class SeatCases:
+    def test_seats_come_back_by_role_and_party(self, each: Each) -> None:
+        seats = [
+            a_seat(party=OTHER_HOST),
+            a_seat(party=HOST, status=SeatStatus.JOINING, run=2, message="why", free_cores=3, asked_cores=4),
+            a_seat(party=GUEST),
+            a_seat(party=ARBITER, token="of another row"),
+        ]
+        each.add_seats(seats)
+        assert each.seats("j1") == (replace(seats[3], token=""), seats[2], seats[1], seats[0])
+        assert each.seats("j2") == ()
+
+    def test_no_seats_are_nothing_to_add(self, each: Each) -> None:
+        each.add_seats([])
+
+    def test_a_seat_is_taken_once(self, each: Each) -> None:
+        each.add_seats([a_seat()])
+        with pytest.raises(StorageFailed):
+            each.add_seats([a_seat(party=OTHER_HOST), a_seat()])
+        with pytest.raises(StorageFailed):
+            each.add_seats([a_seat("j2"), a_seat("j2")])
+        assert each.seats("j1") == (a_seat(),)
+        assert each.seats("j2") == ()
+
+    def test_every_legal_move_is_made(self, each: Each) -> None:
+        for number, (old, new) in enumerate(product(SeatStatus, SeatStatus)):
+            if may_move(old, new):
+                seat = a_seat(f"j{number}", status=old, asked_cores=4)
+                each.add_seats([seat])
+                assert each.move_seat(seat, new, "why", 3), (old, new)
+                assert each.seats(seat.job_id) == (replace(seat, status=new, message="why", free_cores=3),)
+
+    def test_an_illegal_move_raises(self, each: Each) -> None:
+        each.add_seats([a_seat()])
+        for old, new in product(SeatStatus, SeatStatus):
+            if not may_move(old, new):
+                with pytest.raises(IllegalMove):
+                    each.move_seat(a_seat(status=old), new, "")
+
+    def test_a_late_answer_moves_nothing(self, each: Each) -> None:
+        each.add_seats([a_seat(run=1), a_seat(party=OTHER_HOST, run=1)])
+        assert each.move_seat(a_seat(run=0), SeatStatus.CHECKING, "") is False
+        assert each.move_seat(a_seat(run=1), SeatStatus.CHECKING, "")
+        assert each.move_seat(a_seat(run=1), SeatStatus.CHECKING, "again") is False
+        assert each.move_seat(a_seat("j2", run=1), SeatStatus.CHECKING, "") is False
+        assert [seat.status for seat in each.seats("j1")] == [SeatStatus.CHECKING, SeatStatus.JOINED]
+
+    def test_a_move_says_anew_what_is_free(self, each: Each) -> None:
+        seat = a_seat(message="no room", free_cores=2)
+        each.add_seats([seat])
+        each.move_seat(seat, SeatStatus.CHECKING, "")
+        assert each.seats("j1") == (a_seat(status=SeatStatus.CHECKING, message="", free_cores=-1),)
+
+    def test_parties_with_something_of_ours(self, each: Each) -> None:
+        live = {"held", "starting", "started", "stopping", "draining"}
+        for status in SeatStatus:
+            each.add_seats([a_seat(status.value, status=status)])
+        assert {seat.status.value for seat in each.seats_at("10000")} == live
+        each.add_seats([a_seat(party=OTHER_HOST), a_seat("x", GUEST, status=SeatStatus.STARTED)])
+        each.add_seats([a_seat("y", status=SeatStatus.STARTED), a_seat("y", ARBITER, status=SeatStatus.STARTED)])
+        assert each.parties_with_seats() == ("10000", "9999")
+        assert each.seats_at("10001") == ()
+        assert [str(seat.party) for seat in each.seats_at("10000") if seat.job_id == "y"] == [
+            "arbiter 10000",
+            "host 10000",
+        ]
+
+
+class TaskCases:
+    def test_a_task_comes_back_as_it_was_added(self, each: Each) -> None:
+        task = a_task(party=HOST, version=2, auto_retries=3, retry_at=9, module="HeteroLR", incarnation="abc")
+        with_tasks(each, task)
+        assert each.task(task.key) == task
+        assert each.task(a_task(party=HOST, version=1).key) is None
+
+    def test_a_new_task_has_no_history(self, each: Each) -> None:
+        with_tasks(each, a_task(worker_id="w", reason=Reason.STOPPED, message="old", start_time=3, end_time=4))
+        assert each.task(a_task().key) == a_task()
+
+    def test_rows_that_exist_stay_as_they_are(self, each: Each) -> None:
+        with_tasks(each, a_task())
+        with_tasks(each, a_task(incarnation="other", status=TaskStatus.RUNNING), a_task(party=HOST))
+        assert each.task(a_task().key) == a_task()
+        assert each.task(a_task(party=HOST).key) == a_task(party=HOST)
+
+    def test_no_task_begins_ended(self, each: Each) -> None:
+        for status in TASK_END:
+            with pytest.raises(StorageFailed):
+                with_tasks(each, a_task(party_status=status))
+        assert each.tasks("j1") == ()
+
+    def test_the_newest_version_of_each_task_at_all_parties(self, each: Each) -> None:
+        rows = [a_task("a", version, party) for version in (0, 1) for party in (HOST, GUEST)]
+        old, new = rows[:2], rows[2:]
+        other = [a_task("b", 0, HOST), a_task("c", 3, HOST, create_time=1), a_task("a", 9, GUEST, "j2")]
+        with_tasks(each, *new, *other, *old)
+        assert each.tasks("j1") == (other[1], new[1], new[0], other[0])
+
+    def test_the_federated_status_moves_in_all_rows_of_its_version(self, each: Each) -> None:
+        with_tasks(each, *(a_task(party=party, version=version) for party in (GUEST, HOST) for version in (0, 1)))
+        with_tasks(each, a_task("other", 1))
+        move = MoveTask("reader_0", 1, TaskStatus.WAITING, TaskStatus.RUNNING, Reason.DONE, "said elsewhere")
+        assert each.move_task("j1", move)
+        assert each.move_task("j1", move) is False
+        assert each.move_task("j2", move) is False
+        for party in (GUEST, HOST):
+            row = a_task(party=party, version=1, status=TaskStatus.RUNNING)
+            assert each.task(row.key) == row
+            assert each.task(a_task(party=party).key) == a_task(party=party)
+        assert each.task(a_task("other", 1).key) == a_task("other", 1)
+
+    def test_an_illegal_move_raises(self, each: Each) -> None:
+        with_tasks(each, a_task())
+        for old, new in product(TaskStatus, TaskStatus):
+            if not may_move(old, new):
+                with pytest.raises(IllegalMove):
+                    each.move_task("j1", MoveTask("reader_0", 0, old, new))
+                with pytest.raises(IllegalMove):
+                    each.move_party_task(a_task(party_status=old), new, 5)
+        assert each.task(a_task().key) == a_task()
+
+    def test_every_legal_move_of_an_unfinished_share_is_made(self, each: Each) -> None:
+        for number, (old, new) in enumerate(product(set(TaskStatus) - TASK_END, TaskStatus)):
+            if may_move(old, new):
+                task = a_task(f"t_{number}", party_status=old)
+                with_tasks(each, task)
+                assert each.move_party_task(task, new, 5, Reason.STOPPED), (old, new)
+                assert each.task(task.key).party_status is new
+
+    def test_a_share_runs_stops_and_ends(self, each: Each) -> None:
+        with_tasks(each, a_task(), a_task(party=HOST))
+        assert each.move_party_task(a_task(), TaskStatus.RUNNING, 5)
+        running = a_task(party_status=TaskStatus.RUNNING, start_time=5)
+        assert each.task(running.key) == running
+        assert each.move_party_task(running, TaskStatus.STOPPING, 6, Reason.STOPPED, "why", TaskStatus.CANCELED)
+        stopping = replace(
+            running, party_status=TaskStatus.STOPPING, reason=Reason.STOPPED, message="why", target=TaskStatus.CANCELED
+        )
+        assert each.task(running.key) == stopping
+        assert each.move_party_task(stopping, TaskStatus.CANCELED, 9)
+        assert each.task(running.key) == replace(stopping, party_status=TaskStatus.CANCELED, end_time=9)
+        assert each.task(a_task(party=HOST).key) == a_task(party=HOST)
+
+    def test_a_share_is_moved_once(self, each: Each) -> None:
+        with_tasks(each, a_task())
+        assert each.move_party_task(a_task(), TaskStatus.FAILED, 5, Reason.LAUNCH_FAILED, "first")
+        assert each.move_party_task(a_task(), TaskStatus.RUNNING, 6) is False
+        assert each.move_party_task(a_task("nobody"), TaskStatus.RUNNING, 6) is False
+        assert each.task(a_task().key).message == "first"
+
+    def test_a_stale_incarnation_writes_nothing(self, each: Each) -> None:
+        with_tasks(each, a_task())
+        stale = a_task(incarnation="older")
+        assert each.move_party_task(stale, TaskStatus.RUNNING, 5) is False
+        assert each.take_report(stale, Report(stale.key, "older", TaskStatus.RUNNING)) is False
+        assert each.take_report(a_task(), Report(a_task().key, "older", TaskStatus.RUNNING)) is False
+        assert each.take_report(a_task(), Report(a_task(version=1).key, "inc-0", TaskStatus.RUNNING)) is False
+        assert each.task(a_task().key) == a_task()
+
+    def test_a_report_is_taken_in_its_own_words_and_times(self, each: Each) -> None:
+        task = a_task(party=HOST)
+        with_tasks(each, task)
+        assert each.take_report(task, Report(task.key, "inc-0", TaskStatus.RUNNING, start_time=50))
+        running = replace(task, party_status=TaskStatus.RUNNING, start_time=50)
+        assert each.task(task.key) == running
+        report = Report(task.key, "inc-0", TaskStatus.FAILED, Reason.WORKER_ERROR, "no such table", 40, 90)
+        assert each.take_report(running, report)
+        failed = replace(
+            running, party_status=TaskStatus.FAILED, reason=Reason.WORKER_ERROR, message="no such table",
+            start_time=40, end_time=90,
+        )  # fmt: skip
+        assert each.task(task.key) == failed
+
+    def test_a_plain_v1_party_names_no_incarnation(self, each: Each) -> None:
+        task = a_task(party=HOST)
+        with_tasks(each, task)
+        assert each.take_report(task, Report(task.key, "", TaskStatus.RUNNING, start_time=50))
+
+    def test_a_report_that_says_nothing_new_is_not_taken(self, each: Each) -> None:
+        task = a_task(party=HOST, party_status=TaskStatus.RUNNING)
+        with_tasks(each, task)
+        for status in (TaskStatus.WAITING, TaskStatus.RUNNING):
+            assert each.take_report(task, Report(task.key, "inc-0", status, start_time=9)) is False
+        assert each.task(task.key) == task
+
+    def test_what_has_ended_stays_as_it_ended(self, each: Each) -> None:
+        for status in TASK_BROKEN:
+            task = a_task(status.value, party=HOST)
+            with_tasks(each, task)
+            each.move_party_task(task, status, 5, Reason.STOPPED)
+            ended = each.task(task.key)
+            for new in TaskStatus:
+                assert each.take_report(ended, Report(task.key, "inc-0", new, end_time=9)) is False
+            assert each.task(task.key) == ended
+
+    def test_a_share_has_one_worker(self, each: Each) -> None:
+        with_tasks(each, a_task(), a_task(version=1))
+        assert each.set_worker(a_task().key, "w1")
+        assert each.set_worker(a_task().key, "w2") is False
+        assert each.set_worker(a_task("nobody").key, "w2") is False
+        assert [each.task(a_task(version=version).key).worker_id for version in (0, 1)] == ["w1", ""]
+
+
+class WorkerCases:
+    def test_a_worker_comes_back_as_it_was_added(self, each: Each) -> None:
+        each.add_worker(a_worker(pid=7, is_stopping=True, start_time=3))
+        assert each.worker("w1") == a_worker()
+        assert each.worker("w2") is None
+
+    def test_a_worker_is_added_once(self, each: Each) -> None:
+        each.add_worker(a_worker())
+        with pytest.raises(StorageFailed):
+            each.add_worker(a_worker(folder="/other"))
+        assert each.worker("w1") == a_worker()
+
+    def test_a_worker_runs_and_exits(self, each: Each) -> None:
+        with_tasks(each, a_task())
+        each.add_worker(a_worker())
+        assert each.move_worker(a_worker(), WorkerStatus.RUNNING, 5, 4711, 99)
+        running = a_worker(status=WorkerStatus.RUNNING, pid=4711, pid_started=99, start_time=5)
+        assert each.worker("w1") == running
+        assert each.move_worker(a_worker(), WorkerStatus.EXITED, 6) is False
+        assert each.move_worker(running, WorkerStatus.EXITED, 6)
+        assert each.worker("w1") == replace(running, status=WorkerStatus.EXITED, end_time=6)
+
+    def test_a_worker_that_never_ran_exits_without_a_pid(self, each: Each) -> None:
+        each.add_worker(a_worker())
+        assert each.move_worker(a_worker(), WorkerStatus.EXITED, 6)
+        assert each.worker("w1") == a_worker(status=WorkerStatus.EXITED, end_time=6)
+        assert each.move_worker(a_worker("nobody"), WorkerStatus.EXITED, 6) is False
+
+    def test_an_illegal_move_raises(self, each: Each) -> None:
+        each.add_worker(a_worker())
+        for old, new in product(WorkerStatus, WorkerStatus):
+            if not may_move(old, new):
+                with pytest.raises(IllegalMove):
+                    each.move_worker(a_worker(status=old), new, 5)
+
+    def test_unfinished_ones_by_age(self, each: Each) -> None:
+        for name, age in (("w3", 1), ("w1", 2), ("w2", 2), ("gone", 0)):
+            each.add_worker(a_worker(name, create_time=age))
+        each.move_worker(a_worker("gone"), WorkerStatus.EXITED, 5)
+        each.move_worker(a_worker("w1"), WorkerStatus.RUNNING, 5)
+        assert [worker.worker_id for worker in each.unfinished_workers()] == ["w3", "w1", "w2"]
+
+    def test_those_of_a_job(self, each: Each) -> None:
+        each.add_worker(a_worker("w2"))
+        each.add_worker(a_worker("w1", a_task(party=HOST)))
+        each.add_worker(a_worker("other", a_task(job_id="j2")))
+        assert [worker.worker_id for worker in each.workers_of("j1")] == ["w1", "w2"]
+
+    def test_one_that_is_to_stop_is_marked(self, each: Each) -> None:
+        each.add_worker(a_worker())
+        each.add_worker(a_worker("w2"))
+        for name in ("w1", "w1", "nobody"):
+            each.mark_stopping(name)
+        assert each.worker("w1") == a_worker(is_stopping=True)
+        assert each.worker("w2") == a_worker("w2")
+
+
+class OutboxCases:
+    COMMAND = Command(
+        CommandKind.TASK_STOP, "j1", HOST, 2, "reader_0", 3, "canceled", {"incarnation": "abc", "deep": [{"x": None}]}
+    )
+
+    def test_a_command_comes_back_as_it_was_put(self, each: Each) -> None:
+        number = each.put_command(replace(self.COMMAND, id=77, attempts=5), 1)
+        assert each.commands_after(0) == (replace(self.COMMAND, id=number),)
+
+    def test_every_kind_of_command_is_kept(self, each: Each) -> None:
+        for kind in CommandKind:
+            each.put_command(Command(kind, "j1", HOST), 1)
+        assert [command.kind for command in each.commands_after(0)] == list(CommandKind)
+
+    def test_commands_go_in_the_order_in_which_they_came(self, each: Each) -> None:
+        numbers = [each.put_command(replace(self.COMMAND, job_id=name), 1) for name in ("j3", "j1", "j2")]
+        assert numbers == sorted(set(numbers))
+        assert [command.job_id for command in each.commands_after(0)] == ["j3", "j1", "j2"]
+        assert [command.job_id for command in each.commands_after(numbers[0])] == ["j1", "j2"]
+        assert each.commands_after(numbers[2]) == ()
+
+    def test_a_command_is_taken_once(self, each: Each) -> None:
+        first, second = (each.put_command(self.COMMAND, 1) for _ in range(2))
+        assert [each.take_command(first) for _ in range(2)] == [True, False]
+        assert each.take_command(second + 1) is False
+        assert [command.id for command in each.commands_after(0)] == [second]
+
+    def test_a_number_is_not_used_again(self, each: Each) -> None:
+        first = each.put_command(self.COMMAND, 1)
+        each.take_command(first)
+        assert each.put_command(self.COMMAND, 1) > first
+
+    def test_a_body_that_is_no_json_is_refused(self, each: Each) -> None:
+        with pytest.raises(TypeError):
+            each.put_command(replace(self.COMMAND, body={"party": HOST}), 1)
+        assert each.commands_after(0) == ()
+
+
+class SchedulerCases:
+    def test_signs_of_life_are_counted(self, each: Each) -> None:
+        assert each.heard() == {}
+        for party_id in ("10000", "9999", "10000"):
+            each.hear(party_id)
+        assert each.heard() == {"10000": 2, "9999": 1}
+
+    def test_nobody_schedules_at_first(self, each: Each) -> None:
+        assert each.scheduler() == ("", 0)
+        assert each.still_schedules("me") is False
+        assert each.depose("", 0, "me")
+        owner, counter = each.scheduler()
+        assert (owner, counter > 0) == ("me", True)
+
+    def test_every_look_of_the_owner_counts(self, each: Each) -> None:
+        each.scheduler()
+        each.depose("", 0, "me")
+        before = each.scheduler()[1]
+        assert [each.still_schedules(owner) for owner in ("me", "you", "me")] == [True, False, True]
+        assert each.scheduler() == ("me", before + 2)
+
+    def test_only_one_that_stands_still_is_deposed(self, each: Each) -> None:
+        each.scheduler()
+        each.depose("", 0, "me")
+        _, seen = each.scheduler()
+        each.still_schedules("me")
+        assert each.depose("me", seen, "you") is False
+        assert each.depose("you", seen + 1, "you") is False
+        assert each.depose("me", seen + 1, "you")
+        assert each.still_schedules("me") is False, "fenced"
+        assert each.still_schedules("you")
+
+
+class SubmissionCases:
+    def test_a_request_id_counts_once(self, each: Each) -> None:
+        first = Submission("r1", "j1", "digest")
+        assert each.begin_submission(first, 5) is None
+        assert each.begin_submission(Submission("r1", "j2", "other"), 6) == first
+        assert each.submission_of("j1") == first
+        assert each.submission_of("j2") is None
+
+    def test_the_first_decision_stays(self, each: Each) -> None:
+        each.begin_submission(Submission("r1", "j1", "d", 9, "not stored"), 5)
+        each.begin_submission(Submission("r2", "j2", "d"), 5)
+        each.decide_submission("j1", 103, "host 10000 refused")
+        each.decide_submission("j1", 0, "success")
+        each.decide_submission("nobody", 0, "success")
+        decided = Submission("r1", "j1", "d", 103, "host 10000 refused")
+        assert each.submission_of("j1") == decided
+        assert each.begin_submission(Submission("r1", "j3", "d"), 6) == decided
+        assert each.submission_of("j2") == Submission("r2", "j2", "d")
+
+
+class ResultCases:
+    TABLE = TableMeta(
+        "experiment", "breast", "file:///t/1", 569, {"header": ["x0"], "sid": "id"}, 4, "upload", "j1", ";", False, True
+    )
+
+    def test_a_table_comes_back_as_it_was_saved(self, each: Each) -> None:
+        each.save_table(self.TABLE, 7)
+        assert each.table("experiment", "breast") == replace(self.TABLE, create_time=7)
+        assert each.table("experiment", "other") is None
+
+    def test_a_table_is_replaced(self, each: Each) -> None:
+        each.save_table(self.TABLE, 7)
+        each.save_table(replace(self.TABLE, count=1, schema={}), 8)
+        assert each.table("experiment", "breast") == replace(self.TABLE, count=1, schema={}, create_time=8)
+
+    def test_a_table_is_dropped_once(self, each: Each) -> None:
+        each.save_table(self.TABLE, 7)
+        each.save_table(replace(self.TABLE, name="other"), 7)
+        assert [each.drop_table("experiment", "breast") for _ in range(2)] == [True, False]
+        assert each.table("experiment", "breast") is None
+        assert each.table("experiment", "other") is not None
+
+    def test_what_a_table_may_leave_out(self, each: Each) -> None:
+        each.save_table(replace(self.TABLE, partitions=0, id_delimiter=""), 7)
+        found = each.table("experiment", "breast")
+        assert (found.partitions, found.id_delimiter) == (1, ",")
+
+    def test_outputs_of_the_newest_version_that_has_any(self, each: Each) -> None:
+        old = [Output(a_task(version=0).key, name, "ns", f"old_{name}") for name in ("b", "a")]
+        new = Output(a_task(version=2).key, "a", "ns", "new")
+        each.save_outputs(old, 1)
+        assert each.outputs("j1", "reader_0", GUEST) == (old[1], old[0])
+        each.save_outputs([new, Output(a_task(party=HOST, version=3).key, "a", "ns", "theirs")], 2)
+        assert each.outputs("j1", "reader_0", GUEST) == (new,)
+        assert each.outputs("j1", "other", GUEST) == ()
+
+    def test_an_output_saved_again_is_the_later_one(self, each: Each) -> None:
+        output = Output(a_task().key, "data", "ns", "first")
+        each.save_outputs([output], 1)
+        each.save_outputs([replace(output, name="second")], 2)
+        assert each.outputs("j1", "reader_0", GUEST) == (replace(output, name="second"),)
+
+    def test_metrics_in_the_order_in_which_they_came(self, each: Each) -> None:
+        metrics = [
+            Metric(a_task().key, "train", name, ((0, 0.5), ("auc", [1, 2])), {"unit": "", "name": name})
+            for name in ("loss", "auc", "loss")
+        ]
+        each.save_metrics(metrics, 1)
+        assert each.metrics("j1", "reader_0", GUEST) == tuple(metrics)
+        newer = replace(metrics[0], task=a_task(version=1).key, data=(), meta={})
+        each.save_metrics([newer], 2)
+        assert each.metrics("j1", "reader_0", GUEST) == (newer,)
+        assert each.metrics("j1", "reader_0", HOST) == ()
+
+    def test_the_newest_summary(self, each: Each) -> None:
+        assert each.summary("j1", "reader_0", GUEST) is None
+        for version, value in ((1, "one"), (0, "nought"), (1, "one again")):
+            each.save_summary(a_task(version=version).key, {"value": value, "deep": [1, {}]}, 1)
+        assert each.summary("j1", "reader_0", GUEST) == {"value": "one again", "deep": [1, {}]}
+        assert each.summary("j1", "other", GUEST) is None
+
+
+class StoreContract(
+    TransactionCases,
+    JobCases,
+    TurnCases,
+    QueueCases,
+    ResourceCases,
+    SeatCases,
+    TaskCases,
+    WorkerCases,
+    OutboxCases,
+    SchedulerCases,
+    SubmissionCases,
+    ResultCases,
+):
+    """All of it."""
+
+
+def at_once(store: Any, *calls: Callable[[Any], Any]) -> list[Any]:
+    """What each call answers, each in a thread, on a connection and in a transaction of its own.
+
+    A transaction that the database gives up (a deadlock, say) is decided anew, as the coordinator does it."""
+    answers: list[Any] = [None] * len(calls)
+    start = threading.Barrier(len(calls))
+
+    def run(place: int, call: Callable[[Any], Any]) -> None:
+        start.wait()
+        for attempt in range(10):
+            try:
+                with store.transaction() as tx:
+                    answers[place] = call(tx)
+                break
+            except StorageFailed as failed:
+                answers[place] = failed if attempt == 9 else None
+        store.close()
+
+    threads = [threading.Thread(target=run, args=one) for one in enumerate(calls)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
+
+
+class StoreRaces:
+    """Several connections at once: of those that want the same, one gets it."""
+
+    ROUNDS = 5
+    THREADS = 6
+
+    def once(self, store: Any, call: Callable[[Any, int, int], Any]) -> None:
+        for number in range(self.ROUNDS):
+            calls = [lambda tx, n=number, who=who: call(tx, n, who) for who in range(self.THREADS)]
+            answers = at_once(store, *calls)
+            assert sorted(answers, key=bool) == [False] * (self.THREADS - 1) + [True], answers
+
+    def test_the_last_core_goes_to_one(self, store: Any, each: Each) -> None:
+        each.register_engine(an_engine(cores=self.ROUNDS), {}, 1)
+        jobs = {(number, who): a_job(f"j{number}_{who}") for number in range(self.ROUNDS) for who in range(self.THREADS)}
+        with_jobs(each, *jobs.values())
+        for number in range(self.ROUNDS):
+            each.register_engine(an_engine(cores=number + 1), {}, 1)
+            keys = [jobs[number, who].key for who in range(self.THREADS)]
+            answers = at_once(store, *(lambda tx, key=key: tx.reserve(key, 1, 0, "t", 1, 2) for key in keys))
+            assert sorted(answers) == [False] * (self.THREADS - 1) + [True]
+            assert in_use(each, *keys) == (1, 0)
+            assert each.engine().remaining_cores == 0
+
+    def test_a_job_reserves_once(self, store: Any, each: Each) -> None:
+        each.register_engine(an_engine(cores=100), {}, 1)
+        with_jobs(each, *(a_job(f"j{number}") for number in range(self.ROUNDS)))
+        self.once(store, lambda tx, number, who: tx.reserve(a_job(f"j{number}").key, 2, 0, f"t{who}", 1, 2))
+        assert each.engine().remaining_cores == 100 - 2 * self.ROUNDS
+
+    def test_everything_comes_back_once(self, store: Any, each: Each) -> None:
+        each.register_engine(an_engine(cores=100), {}, 1)
+        for number in range(self.ROUNDS):
+            with_jobs(each, a_job(f"j{number}"))
+            assert each.reserve(a_job(f"j{number}").key, 2, 0, "t", 1, 2)
+        self.once(store, lambda tx, number, who: tx.give_back(a_job(f"j{number}").key, None, 3))
+        assert each.engine().remaining_cores == 100
+
+    def test_a_turn_begins_once(self, store: Any, each: Each) -> None:
+        with_jobs(each, *(a_job(f"j{number}") for number in range(self.ROUNDS)))
+        self.once(store, lambda tx, number, who: tx.begin_turn(a_job(f"j{number}").key, f"s{who}", 5))
+        assert {job.turn for job in each.waiting_jobs()} == {1}
+
+    def test_a_job_moves_once(self, store: Any, each: Each) -> None:
+        with_jobs(each, *(a_job(f"j{number}") for number in range(self.ROUNDS)))
+        self.once(store, lambda tx, number, who: tx.move_job(a_job(f"j{number}"), MoveJob(JobStatus.RUNNING), who))
+
+    def test_a_job_is_added_once(self, store: Any, each: Each) -> None:
+        self.once(store, lambda tx, number, who: tx.add_job(a_job(f"j{number}", run=who), DOCUMENT))
+
+    def test_tasks_are_added_once(self, store: Any, each: Each) -> None:
+        def add(tx: Any) -> None:
+            tx.add_tasks([a_task("a"), a_task("b")], a_job(), DOCUMENT)
+
+        assert at_once(store, *[add] * self.THREADS) == [None] * self.THREADS
+        assert each.tasks("j1") == (a_task("a"), a_task("b"))
+
+    def test_a_share_has_one_worker(self, store: Any, each: Each) -> None:
+        with_tasks(each, *(a_task(f"t_{number}") for number in range(self.ROUNDS)))
+        self.once(store, lambda tx, number, who: tx.set_worker(a_task(f"t_{number}").key, f"w{who}"))
+
+    def test_a_request_id_counts_once(self, store: Any, each: Each) -> None:
+        def begin(tx: Any, number: int, who: int) -> bool:
+            known = tx.begin_submission(Submission(f"r{number}", f"j{who}", "d"), 5)
+            assert known is None or known.request_id == f"r{number}"
+            return known is None
+
+        self.once(store, begin)
+
+    def test_a_scheduler_is_deposed_once(self, store: Any, each: Each) -> None:
+        each.scheduler()
+        for _ in range(self.ROUNDS):
+            owner, counter = each.scheduler()
+            calls = [lambda tx, o=owner, c=counter, who=who: tx.depose(o, c, f"s{who}") for who in range(self.THREADS)]
+            assert sorted(at_once(store, *calls)) == [False] * (self.THREADS - 1) + [True]
+
+    def test_a_command_is_taken_once(self, store: Any, each: Each) -> None:
+        numbers = [each.put_command(Command(CommandKind.CREATE, "j1", HOST), 1) for _ in range(self.ROUNDS)]
+        self.once(store, lambda tx, number, who: tx.take_command(numbers[number]))
+
+    def test_no_sign_of_life_is_lost(self, store: Any, each: Each) -> None:
+        each.hear("10000")
+        for _ in range(self.ROUNDS):
+            at_once(store, *[lambda tx: tx.hear("10000")] * self.THREADS)
+        assert each.heard() == {"10000": 1 + self.ROUNDS * self.THREADS}
+
+    def test_the_first_sign_of_life_may_come_twice(self, store: Any, each: Each) -> None:
+        at_once(store, *[lambda tx: tx.hear("10000")] * self.THREADS)
+        assert 1 <= each.heard()["10000"] <= self.THREADS
+
+    def test_servers_that_start_together_register_one_engine(self, store: Any, each: Each) -> None:
+        at_once(store, *[lambda tx: tx.register_engine(an_engine(8), {}, 1)] * self.THREADS)
+        assert each.engine() == EngineState("LOCAL", 8, 1024, 8, 1024)
+        for cores in (16, 4, 32):
+            at_once(store, *[lambda tx, cores=cores: tx.register_engine(an_engine(cores), {}, 1)] * self.THREADS)
+            assert each.engine() == EngineState("LOCAL", cores, 1024, cores, 1024)
+
+    def test_the_books_balance_under_everything_at_once(self, store: Any, each: Each) -> None:
+        jobs = [a_job(f"j{number}") for number in range(self.THREADS)]
+        with_jobs(each, *jobs)
+        each.register_engine(an_engine(10, 1000), {}, 1)
+
+        def churn(who: int) -> Callable[[Any], None]:
+            def call(tx: Any) -> None:
+                key = jobs[who].key
+                tx.reserve(key, 1 + who % 3, 10 * who, f"t{who}", 1, 2)
+                if who % 2:
+                    tx.register_engine(an_engine(8 + who, 1000 + who), {}, 3)
+                tx.give_back(key, None, 4)
+                tx.reserve(key, 1 + who % 2, who, f"u{who}", 2, 5)
+
+            return call
+
+        for _ in range(self.ROUNDS):
+            answers = at_once(store, *(churn(who) for who in range(self.THREADS)))
+            assert not [answer for answer in answers if isinstance(answer, Exception)]
+            engine = each.engine()
+            cores, memory = in_use(each, *(job.key for job in jobs))
+            assert (cores + engine.remaining_cores, memory + engine.remaining_memory) == (engine.cores, engine.memory)

@@ -1,0 +1,201 @@
+"""What `bin/cluster up` decides before it starts anything: parties, ports, configurations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from fate_flow.cli import cluster as cluster_command
+from fate_flow.cli.cluster import Cluster, ClusterError, Member, Options, choose_ports, plan
+from fate_flow.settings import load_settings
+
+ROOT = Path("/somewhere/a cluster")
+
+
+def every_port_but(*taken: int) -> Callable[[int], bool]:
+    return lambda port: port not in taken
+
+
+def a_plan(
+    *party_ids: str, before: Cluster | None = None, running: tuple[str, ...] = (), taken: tuple[int, ...] = (),
+    root: Path = ROOT, **wishes: Any,
+) -> Cluster:
+    return plan(root, before, party_ids, wishes, running, every_port_but(*taken))
+
+
+def ports_of(cluster: Cluster) -> list[tuple[int, int]]:
+    return [(member.http_port, member.worker_port) for member in cluster.members]
+
+
+@pytest.mark.parametrize(("taken", "chosen"), [
+    ((), [9380, 9381, 9382]),
+    ((9380,), [9381, 9382, 9383]),
+    ((9381, 9382), [9380, 9383, 9384]),
+])
+def test_ports_are_the_first_free_ones_from_the_base_on(taken: tuple[int, ...], chosen: list[int]) -> None:
+    assert choose_ports(3, 9380, every_port_but(*taken)) == chosen
+
+
+def test_a_base_too_high_for_all_ports_is_an_error_that_names_the_key() -> None:
+    with pytest.raises(ClusterError, match=r"--base-port: 3 free ports are needed from 65534 on, there are 2"):
+        choose_ports(3, 65534, every_port_but())
+
+
+def test_no_port_is_given_out_twice_when_those_of_servers_reach_into_those_of_workers() -> None:
+    cluster = a_plan("1", "2", taken=tuple(range(9381, 9480)))
+    assert ports_of(cluster) == [(9380, 9481), (9480, 9482)]
+
+
+def test_a_new_cluster_has_the_parties_in_the_order_asked() -> None:
+    cluster = a_plan("10000", "9999")
+    assert cluster == Cluster(ROOT, Options(), (Member("10000", 9380, 9480), Member("9999", 9381, 9481)))
+
+
+def test_a_configuration_names_the_real_ports_of_all_others(tmp_path: Path) -> None:
+    cluster = a_plan("9999", "10000", "10001", taken=(9380, 9382), root=tmp_path, cores=8, memory=4096,
+                     database="mysql://root@127.0.0.1:3306/flow_{party_id}")
+    host = cluster.members[1]
+    assert cluster.conf(host) == {
+        "party_id": "10000",
+        "home": str(tmp_path / "10000"),
+        "fateflow": {"host": "127.0.0.1", "http_port": 9383, "worker_port": 9481},
+        "database": {"url": "mysql://root@127.0.0.1:3306/flow_10000"},
+        "fate_on_standalone": {"standalone": {"cores_per_node": 8, "nodes": 1, "memory_per_node": 4096}},
+        "routes": {"9999": {"url": "http://127.0.0.1:9381"}, "10001": {"url": "http://127.0.0.1:9384"}},
+    }
+
+
+def test_without_wishes_the_database_and_the_memory_are_left_to_the_server() -> None:
+    cluster = a_plan("9999")
+    conf = cluster.conf(cluster.members[0])
+    assert "database" not in conf
+    assert conf["fate_on_standalone"] == {"standalone": {"cores_per_node": 20, "nodes": 1}}
+    assert conf["routes"] == {}
+
+
+def test_the_server_understands_the_configuration_that_is_written(tmp_path: Path) -> None:
+    root = tmp_path / "with a space: and a #"
+    cluster = a_plan("9999", "10000", root=root, cores=3)
+    cluster.write_conf(cluster.members[0])
+    settings = load_settings(cluster.conf_path("9999"))
+    assert (settings.party_id, settings.home, settings.url) == ("9999", root / "9999", "http://127.0.0.1:9380")
+    assert (settings.worker_port, settings.engine.cores) == (9480, 3)
+    assert settings.routes["10000"].url == "http://127.0.0.1:9381"
+
+
+def test_a_configuration_that_may_hold_a_password_is_for_its_owner_alone(tmp_path: Path) -> None:
+    cluster = a_plan("9999", root=tmp_path, database="mysql://root:secret@127.0.0.1/x")
+    cluster.write_conf(cluster.members[0])
+    cluster.write()
+    for path in (cluster.conf_path("9999"), tmp_path / "cluster.json"):
+        assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_cluster_is_read_as_it_was_written(tmp_path: Path) -> None:
+    cluster = a_plan("9999", "10000", root=tmp_path, cores=8, database="sqlite:///x_{party_id}")
+    assert Cluster.read(tmp_path) is None
+    cluster.write()
+    assert Cluster.read(tmp_path) == cluster
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"parties": [{"party": 1}], "options": {}}'])
+def test_a_damaged_cluster_file_is_an_error_that_names_it(tmp_path: Path, content: str) -> None:
+    (tmp_path / "cluster.json").write_text(content)
+    with pytest.raises(ClusterError, match=r"cluster\.json: is damaged"):
+        Cluster.read(tmp_path)
+
+
+def test_the_same_parties_in_another_order_change_nothing() -> None:
+    before = a_plan("9999", "10000")
+    assert a_plan("10000", "9999", before=before, running=("9999",)) == before
+    assert a_plan(before=before, running=("9999", "10000"), cores=20) == before
+
+
+def test_other_parties_are_refused_by_naming_those_that_are_there() -> None:
+    before = a_plan("9999", "10000")
+    for asked in (("9999",), ("9999", "10000", "10001")):
+        with pytest.raises(ClusterError, match=r"--party: .* asked, but the cluster in .* has 9999, 10000;"):
+            a_plan(*asked, before=before)
+
+
+@pytest.mark.parametrize(("wish", "message"), [
+    ({"cores": 4}, r"--cores: the running cluster in .* has 20; take it down first"),
+    ({"base_port": 9000}, r"--base-port: the running cluster in .* has 9380"),
+    ({"database": "mysql://x/{party_id}"}, r"--database: the running cluster in .* has None"),
+])
+def test_other_options_are_refused_while_a_party_runs_and_taken_when_none_does(
+    wish: dict[str, Any], message: str
+) -> None:
+    before = a_plan("9999", "10000")
+    with pytest.raises(ClusterError, match=message):
+        a_plan(before=before, running=("10000",), **wish)
+    after = a_plan(before=before, **wish)
+    assert after.options != before.options
+    assert after.party_ids == before.party_ids
+
+
+def test_a_cluster_that_is_down_keeps_its_ports_while_they_are_free() -> None:
+    before = a_plan("9999", "10000", taken=(9380,))
+    assert ports_of(before) == [(9381, 9480), (9382, 9481)]
+    assert a_plan(before=before) == before
+
+
+def test_a_cluster_that_is_down_moves_when_a_port_was_taken() -> None:
+    before = a_plan("9999", "10000")
+    assert ports_of(a_plan(before=before, taken=(9381,))) == [(9380, 9480), (9382, 9481)]
+
+
+def test_a_taken_port_is_an_error_while_running_parties_have_it_in_their_routes() -> None:
+    before = a_plan("9999", "10000")
+    with pytest.raises(ClusterError, match=r"party 10000: port 9381 is taken .* running parties 9999"):
+        a_plan(before=before, running=("9999",), taken=(9380, 9381))
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ([], "--party: name at least one"),
+    (["--party", "nobody"], "--party: 'nobody' is not a party id"),
+    (["--party", "0"], "--party: 0 is not a party id"),
+    (["--party", "9999", "--party", "09999"], "--party: 9999 is named twice"),
+    (["--party", "1", "--cores", "-1"], "'--cores'"),
+    (["--party", "1", "--memory", "much"], "'--memory'"),
+    (["--party", "1", "--base-port", "70000"], "'--base-port'"),
+    (["--party", "1", "--party", "2", "--database", "mysql://root@h/one"], "--database: 2 parties cannot share one"),
+])
+def test_wrong_arguments_are_named_and_nothing_is_left(tmp_path: Path, arguments: list[str], message: str) -> None:
+    result = CliRunner().invoke(cluster_command.main, ["up", "--dir", str(tmp_path), *arguments])
+    assert result.exit_code == click.UsageError.exit_code
+    assert message in result.output
+    assert not (tmp_path / "cluster.json").exists()
+
+
+@pytest.mark.parametrize(("command", "exit_code", "message"), [
+    (["status"], 3, "there is no cluster here"),
+    (["down"], 0, "nothing to take down"),
+    (["start", "--party", "1"], 1, "there is no cluster here; bin/cluster up makes one"),
+    (["kill", "--party", "1"], 1, "there is no cluster here; bin/cluster up makes one"),
+])
+def test_a_folder_without_a_cluster_is_said_to_be_one(
+    tmp_path: Path, command: list[str], exit_code: int, message: str
+) -> None:
+    result = CliRunner().invoke(cluster_command.main, [*command, "--dir", str(tmp_path)])
+    assert (result.exit_code, message in result.output) == (exit_code, True)
+
+
+def test_a_party_that_is_not_there_is_refused_by_naming_those_that_are(tmp_path: Path) -> None:
+    a_plan("9999", "10000", root=tmp_path).write()
+    for command in ("start", "kill"):
+        result = CliRunner().invoke(cluster_command.main, [command, "--dir", str(tmp_path), "--party", "77"])
+        assert result.exit_code == click.UsageError.exit_code
+        assert f"--party: 77 is not in {tmp_path}, which has 9999, 10000" in result.output
+
+
+def test_a_configuration_edited_by_hand_is_plain_yaml(tmp_path: Path) -> None:
+    cluster = a_plan("9999", "10000", root=tmp_path)
+    cluster.write_conf(cluster.members[0])
+    assert yaml.safe_load(cluster.conf_path("9999").read_text()) == cluster.conf(cluster.members[0])
