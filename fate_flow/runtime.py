@@ -127,14 +127,16 @@ def open_spool(settings: Settings, bell: Bell) -> Spool:
     return Spool(settings.spool_dir, limits, bell.ring)
 
 
-def build_context(settings: Settings, bells: Bells, worker_url: str, record: OperatorLog) -> Context:
+def build_context(
+    settings: Settings, bells: Bells, worker_url: str, record: OperatorLog, store: SqlStore
+) -> Context:
     """Everything the use cases of one process share."""
     secret = secret_of(settings)
     engine = LocalEngine(bells.spawner.ringer)
     return Context(
         party_id=settings.party_id,
         url=settings.url,
-        store=open_store(settings, record),
+        store=store,
         engine=LocalWorkers(settings, engine, f"{worker_url}/v1/exchange", secret),
         exchange=SpoolExchange(open_spool(settings, bells.exchange), secret),
         files=JobFiles(settings),

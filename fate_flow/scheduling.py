@@ -32,7 +32,7 @@ from fate_flow.coordinator.scheduler import (
 from fate_flow.core.job import Answer, Command
 from fate_flow.federation.lanes import Ears, Lane, Lanes, PartyState
 from fate_flow.federation.wake import Bell
-from fate_flow.runtime import Bells, LaneLog, build_context, open_log, write_json
+from fate_flow.runtime import Bells, LaneLog, build_context, open_log, open_store, write_json
 from fate_flow.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,8 @@ class SchedulerLoop:
         self._bell: Bell = bells.scheduler
         self._news: deque[News] = deque()
         self._record = open_log(settings)
-        context = build_context(settings, bells, worker_url, self._record)
+        store = open_store(settings, self._record)
+        context = build_context(settings, bells, worker_url, self._record, store)
         ears = Ears(self._heard_answers, self._heard_heartbeat, self._heard_silence)
         self._lanes = Lanes(self._lane, ears)
         self._ears = ears

@@ -295,15 +295,15 @@ class Supervisor:
     def _public_app(self) -> Flask:
         settings = self.settings
         record = open_log(settings)
-        context = build_context(settings, self._bells, self._worker_url, record)
+        store = open_store(settings, record)
+        context = build_context(settings, self._bells, self._worker_url, record, store)
         desk = Desk(
             context,
             ring_scheduler(self._bells.scheduler),
             waiting_submits=max(1, settings.http_threads * 3 // 4),
             submit_timeout=settings.limits.submit_timeout,
         )
-        database = open_store(settings, record).database
-        services = Services(settings, context, desk, Views(database), JobIds())
+        services = Services(settings, context, desk, Views(store.database), JobIds())
         return create_public_app(services, open_spool(settings, self._bells.exchange))
 
     def _worker_app(self) -> Flask:

@@ -2,6 +2,8 @@
 connections write at once. A test file gives the fixture `store` and subclasses both under names that begin with Test.
 """
 
+# ruff: noqa: PT012  # what has to fail is a transaction, and that is several statements
+
 from __future__ import annotations
 
 import threading
@@ -116,9 +118,12 @@ class Each:
         return call
 
 
-@pytest.fixture
-def each(store: Store) -> Each:
-    return Each(store)
+class Cases:
+    """Tests of the store that the fixture `store` gives."""
+
+    @pytest.fixture
+    def each(self, store: Store) -> Each:
+        return Each(store)
 
 
 def with_jobs(each: Each, *jobs: Job) -> Each:
@@ -137,7 +142,7 @@ def in_use(each: Each, *keys: JobKey) -> tuple[int, int]:
     return sum(claim.cores for claim in claims), sum(claim.memory for claim in claims)
 
 
-class TransactionCases:
+class TransactionCases(Cases):
     def test_an_exception_takes_back_everything(self, store: Store, each: Each) -> None:
         with_jobs(each, a_job("old"))
         each.register_engine(an_engine(), {}, 1)
@@ -203,7 +208,7 @@ class TransactionCases:
         assert each.heard() == {"10000": 2}
 
 
-class JobCases:
+class JobCases(Cases):
     def test_a_job_comes_back_as_it_was_added(self, each: Each) -> None:
         job = a_job(
             "202611210211000000000", HOST, run=3, legacy=True, asked=Claim(7, 9), status=JobStatus.READY,
@@ -434,7 +439,7 @@ class JobCases:
         assert each.last_create_time() == 9
 
 
-class TurnCases:
+class TurnCases(Cases):
     def test_a_turn_begins_once(self, each: Each) -> None:
         with_jobs(each, a_job())
         assert each.begin_turn(a_job().key, "me", 5)
@@ -501,7 +506,7 @@ class TurnCases:
         assert each.ready_signals() == ("b",)
 
 
-class QueueCases:
+class QueueCases(Cases):
     def queue(self, each: Each) -> None:
         """a b c d e by age, with a tie between c and d; b and d lack cores of 10000, e of 10001."""
         ages = {"e": 30, "d": 20, "c": 20, "b": 10, "a": 5}
@@ -572,7 +577,7 @@ class QueueCases:
         each.count_pass("1", 99)
 
 
-class ResourceCases:
+class ResourceCases(Cases):
     KEY = a_job().key
 
     def test_no_engine_no_reservation(self, each: Each) -> None:
@@ -711,7 +716,7 @@ class ResourceCases:
         assert each.engine().remaining_cores == 5
 
 
-class SeatCases:
+class SeatCases(Cases):
     def test_seats_come_back_by_role_and_party(self, each: Each) -> None:
         seats = [
             a_seat(party=OTHER_HOST),
@@ -779,7 +784,7 @@ class SeatCases:
         ]
 
 
-class TaskCases:
+class TaskCases(Cases):
     def test_a_task_comes_back_as_it_was_added(self, each: Each) -> None:
         task = a_task(party=HOST, version=2, auto_retries=3, retry_at=9, module="HeteroLR", incarnation="abc")
         with_tasks(each, task)
@@ -914,7 +919,7 @@ class TaskCases:
         assert [each.task(a_task(version=version).key).worker_id for version in (0, 1)] == ["w1", ""]
 
 
-class WorkerCases:
+class WorkerCases(Cases):
     def test_a_worker_comes_back_as_it_was_added(self, each: Each) -> None:
         each.add_worker(a_worker(pid=7, is_stopping=True, start_time=3))
         assert each.worker("w1") == a_worker()
@@ -971,7 +976,7 @@ class WorkerCases:
         assert each.worker("w2") == a_worker("w2")
 
 
-class OutboxCases:
+class OutboxCases(Cases):
     COMMAND = Command(
         CommandKind.TASK_STOP, "j1", HOST, 2, "reader_0", 3, "canceled", {"incarnation": "abc", "deep": [{"x": None}]}
     )
@@ -1009,7 +1014,7 @@ class OutboxCases:
         assert each.commands_after(0) == ()
 
 
-class SchedulerCases:
+class SchedulerCases(Cases):
     def test_signs_of_life_are_counted(self, each: Each) -> None:
         assert each.heard() == {}
         for party_id in ("10000", "9999", "10000"):
@@ -1042,7 +1047,7 @@ class SchedulerCases:
         assert each.still_schedules("you")
 
 
-class SubmissionCases:
+class SubmissionCases(Cases):
     def test_a_request_id_counts_once(self, each: Each) -> None:
         first = Submission("r1", "j1", "digest")
         assert each.begin_submission(first, 5) is None
@@ -1062,7 +1067,7 @@ class SubmissionCases:
         assert each.submission_of("j2") == Submission("r2", "j2", "d")
 
 
-class ResultCases:
+class ResultCases(Cases):
     TABLE = TableMeta(
         "experiment", "breast", "file:///t/1", 569, {"header": ["x0"], "sid": "id"}, 4, "upload", "j1", ";", False, True
     )
@@ -1167,7 +1172,7 @@ def at_once(store: Any, *calls: Callable[[Any], Any]) -> list[Any]:
     return answers
 
 
-class StoreRaces:
+class StoreRaces(Cases):
     """Several connections at once: of those that want the same, one gets it."""
 
     ROUNDS = 5
@@ -1181,7 +1186,8 @@ class StoreRaces:
 
     def test_the_last_core_goes_to_one(self, store: Any, each: Each) -> None:
         each.register_engine(an_engine(cores=self.ROUNDS), {}, 1)
-        jobs = {(number, who): a_job(f"j{number}_{who}") for number in range(self.ROUNDS) for who in range(self.THREADS)}
+        places = list(product(range(self.ROUNDS), range(self.THREADS)))
+        jobs = {(number, who): a_job(f"j{number}_{who}") for number, who in places}
         with_jobs(each, *jobs.values())
         for number in range(self.ROUNDS):
             each.register_engine(an_engine(cores=number + 1), {}, 1)

@@ -28,8 +28,8 @@ def blueprint(services: Services) -> Blueprint:
     party = Blueprint("party", __name__, url_prefix="/v1")
     party.post("/party/batch")(routes.batch)
     party.post("/party/heartbeat")(routes.heartbeat)
-    party.post("/party/<path:rest>")(lambda rest: routes.one(f"/party/{rest}"))
-    party.post("/initiator/<path:rest>")(lambda rest: routes.one(f"/initiator/{rest}"))
+    party.post("/party/<path:rest>")(routes.to_party)
+    party.post("/initiator/<path:rest>")(routes.to_initiator)
     return party
 
 
@@ -39,7 +39,13 @@ class _PartyRoutes:
         self._record = services.context.record
         self._own = services.settings.party_id
 
-    def one(self, endpoint: str) -> Response:
+    def to_party(self, rest: str) -> Response:
+        return self._one(f"/party/{rest}")
+
+    def to_initiator(self, rest: str) -> Response:
+        return self._one(f"/initiator/{rest}")
+
+    def _one(self, endpoint: str) -> Response:
         command = read_command(endpoint, silent_json())
         return reply(self._carry_out([(endpoint, command)])[0])
 

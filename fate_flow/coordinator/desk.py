@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.initiator import InitiatorSide
@@ -23,15 +24,17 @@ from fate_flow.core.errors import (
     BadRequest,
     Busy,
     JobNotFound,
+    NotFound,
     OperationFailed,
     PeerUnreachable,
     PermissionDenied,
 )
+from fate_flow.core.grammar import shown
 from fate_flow.core.job import Answer, Command, CommandKind, Job
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import JobSpec
 from fate_flow.core.status import JobStatus
-from fate_flow.store.contract import Document, Submission
+from fate_flow.store.contract import Document, Submission, TableMeta
 
 Ring = Callable[[Sequence[str], bool], None]
 """Wakes the scheduler: ids of jobs that changed, and whether the outbox has something new."""
@@ -202,6 +205,38 @@ class Desk:
             if any(row.holds and row.status in (JobStatus.RUNNING, JobStatus.STOPPING) for row in rows):
                 raise PermissionDenied(f"job {job_id} is running: stop it, its end returns what it holds")
             return [(row, release(unit, row)) for row in rows]
+
+    def examine(self, document: Document) -> JobSpec:
+        """All that this server can check of a submit by itself; nothing is stored.
+
+        Raises BadDocument for a document that is wrong, FlowError (103) when this party can never give the cores."""
+        spec = read_spec(self.context, document)
+        with self._unit() as unit:
+            self._initiator._check_own(unit, spec)
+            for party in spec.parties:
+                if party.party_id in (self.context.party_id, "0"):
+                    self._party.request(unit, spec, party)
+        return spec
+
+    def drop_table(self, namespace: str, name: str) -> None:
+        """The table is gone, row and file. Raises NotFound."""
+        with self._unit() as unit:
+            table = _table(unit, namespace, name)
+            unit.tx.drop_table(namespace, name)
+            unit.after_commit(lambda: self.context.files.drop_table(table))
+
+    def allow_table(self, namespace: str, name: str, is_allowed: bool) -> None:
+        """Whether jobs may read the table from now on. Raises NotFound."""
+        with self._unit() as unit:
+            table = _table(unit, namespace, name)
+            unit.tx.save_table(replace(table, is_disabled=not is_allowed), table.create_time)
+
+
+def _table(unit: Unit, namespace: str, name: str) -> TableMeta:
+    table = unit.tx.table(namespace, name)
+    if table is None:
+        raise NotFound(f"no find table: namespace {shown(namespace)}, table_name {shown(name)}")
+    return table
 
 
 def _summary(document: Document) -> str:

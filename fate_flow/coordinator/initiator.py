@@ -133,6 +133,7 @@ class InitiatorSide:
                 self._apply(unit, job, action)
             if not plan:
                 return
+            has_turn = False     # one turn; when it ends at once, the next one is the queue's to give
         raise OperationFailed(f"the plan of job {job_id} does not settle")
 
     def _view(self, unit: Unit, job: Job, has_turn: bool) -> JobView | None:

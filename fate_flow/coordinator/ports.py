@@ -21,6 +21,9 @@ class Record(Protocol):
 
     def http_response(self, job_id: str, endpoint: str, text: str, body: object, *, stacklevel: int = 1) -> None: ...
 
+    def access(self, address: str, method: str, path: str, status: int) -> None:
+        """One request that was served."""
+
     def flush(self) -> None: ...
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import peewee
@@ -158,8 +158,11 @@ class SqlTransaction:
             point.rollback(begin=False)
         except _REFUSALS:
             # The savepoint is gone, and with it the transaction: so ends a deadlock, a full disk, a lost connection.
-            # What was written before is lost, so what comes after must not be committed without it.
+            # What was written before is lost. What comes after must not be committed without it, and would be,
+            # statement by statement, were there no transaction to be rolled back at the end.
             self._is_broken = True
+            with suppress(*_REFUSALS):
+                self._database.begin()
 
     def check_is_whole(self) -> None:
         """Raises StorageFailed when the database dropped the transaction and its error stopped at a savepoint."""

@@ -3,6 +3,8 @@
 The server is the one that FATE_FLOW_TEST_MYSQL_URL names (mysql://root@127.0.0.1:3306, without a database).
 """
 
+# ruff: noqa: PT012  # what has to fail is a transaction, and that is several statements
+
 from __future__ import annotations
 
 import os
@@ -30,13 +32,12 @@ pytest.register_assert_rewrite("store_contract")
 from store_contract import (  # noqa: E402
     DOCUMENT,
     HOST,
+    Cases,
     Each,
     StoreContract,
     StoreRaces,
     a_job,
-    a_worker,
     an_engine,
-    each,  # noqa: F401  # a fixture
 )
 
 MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
@@ -107,57 +108,61 @@ class TestOneProcessOneDatabase:
                 pass
 
 
-class TestAFullDisk:
-    def test_nothing_is_written_and_it_is_told_apart(self, sqlite_store: SqlStore, each: Each) -> None:
-        pages = sqlite_store.database.execute_sql("PRAGMA page_count").fetchone()[0]
-        sqlite_store.database.execute_sql(f"PRAGMA max_page_count = {pages}")
+class TestAFullDisk(Cases):
+    @pytest.fixture
+    def store(self, sqlite_store: SqlStore) -> SqlStore:
+        return sqlite_store
+
+    def test_nothing_is_written_and_it_is_told_apart(self, store: SqlStore, each: Each) -> None:
+        pages = store.database.execute_sql("PRAGMA page_count").fetchone()[0]
+        store.database.execute_sql(f"PRAGMA max_page_count = {pages}")
         large = Command(CommandKind.CREATE, "j1", HOST, body={"text": "x" * 1_000_000})
-        with pytest.raises(StorageFailed) as failed, sqlite_store.transaction() as tx:
+        with pytest.raises(StorageFailed) as failed, store.transaction() as tx:
             tx.hear("10000")
             tx.put_command(large, 1)
         assert is_disk_full(failed.value)
         assert each.heard() == {}
 
-    def test_what_was_lost_with_the_transaction_is_not_committed_without_it(
-        self, sqlite_store: SqlStore, each: Each
-    ) -> None:
-        """SQLite may drop the whole transaction: whoever catches the error at a savepoint must not commit the rest."""
-        with pytest.raises(StorageFailed, match="dropped"), sqlite_store.transaction() as tx:
+    def test_what_was_lost_with_the_transaction_is_not_committed_without_it(self, store: SqlStore, each: Each) -> None:
+        """SQLite may drop the whole transaction: whoever stops the error at a savepoint must not commit the rest."""
+        with pytest.raises(StorageFailed, match="dropped"), store.transaction() as tx:
             tx.hear("before")
-            with pytest.raises(StorageFailed), tx.savepoint():
-                tx.hear("inside")
-                sqlite_store.database.execute_sql("ROLLBACK")
-                tx.add_worker(a_worker())
-                raise StorageFailed
+            with pytest.raises(ZeroDivisionError), tx.savepoint():
+                store.database.execute_sql("ROLLBACK")
+                raise ZeroDivisionError
             tx.hear("after")
-        assert set(each.heard()) <= {"after"} - {"after"} or each.heard() == {}
+        assert each.heard() == {}
 
 
 @pytest.mark.mariadb
-class TestMySql:
-    def test_a_connection_that_the_server_dropped_is_replaced(self, mysql_store: SqlStore, each: Each) -> None:
+class TestMySql(Cases):
+    @pytest.fixture
+    def store(self, mysql_store: SqlStore) -> SqlStore:
+        return mysql_store
+
+    def test_a_connection_that_the_server_dropped_is_replaced(self, store: SqlStore, each: Each) -> None:
         each.hear("10000")
-        _kill(mysql_store)
+        _kill(store)
         each.hear("10000")
         assert each.heard() == {"10000": 2}
 
-    def test_a_connection_lost_in_the_middle_loses_the_transaction(self, mysql_store: SqlStore, each: Each) -> None:
-        with pytest.raises(StorageFailed), mysql_store.transaction() as tx:
+    def test_a_connection_lost_in_the_middle_loses_the_transaction(self, store: SqlStore, each: Each) -> None:
+        with pytest.raises(StorageFailed), store.transaction() as tx:
             tx.hear("10000")
-            _kill(mysql_store)
+            _kill(store)
             tx.hear("10000")
         assert each.heard() == {}
 
-    def test_nor_is_its_second_half_committed(self, mysql_store: SqlStore, each: Each) -> None:
-        with pytest.raises(StorageFailed), mysql_store.transaction() as tx:
+    def test_nor_is_its_second_half_committed(self, store: SqlStore, each: Each) -> None:
+        with pytest.raises(StorageFailed), store.transaction() as tx:
             tx.hear("10000")
             with pytest.raises(StorageFailed), tx.savepoint():
-                _kill(mysql_store)
+                _kill(store)
                 tx.hear("10001")
             tx.hear("10002")
         assert each.heard() == {}
 
-    def test_a_deadlock_behind_a_savepoint_loses_the_transaction(self, mysql_store: SqlStore, each: Each) -> None:
+    def test_a_deadlock_behind_a_savepoint_loses_the_transaction(self, store: SqlStore, each: Each) -> None:
         """InnoDB rolls back all of a victim's transaction; what it wrote before must not be missing from a commit."""
         each.add_job(a_job("a"), DOCUMENT)
         each.add_job(a_job("b"), DOCUMENT)
@@ -166,7 +171,7 @@ class TestMySql:
 
         def cross(first: str, second: str) -> None:
             try:
-                with mysql_store.transaction() as tx:
+                with store.transaction() as tx:
                     tx.set_progress(a_job(first).key, 10)
                     meet.wait()
                     try:
@@ -177,7 +182,7 @@ class TestMySql:
                 outcomes.setdefault(first, "through")
             except StorageFailed:
                 outcomes[first] += " and told so"
-            mysql_store.close()
+            store.close()
 
         threads = [threading.Thread(target=cross, args=pair) for pair in (("a", "b"), ("b", "a"))]
         for thread in threads:
@@ -189,17 +194,17 @@ class TestMySql:
         progress = {name: each.job_here(name).progress for name in "ab"}
         assert progress == {name: 10 if name == winner else 20 for name in "ab"}
 
-    def test_what_others_committed_is_seen_at_once(self, mysql_store: SqlStore, each: Each) -> None:
+    def test_what_others_committed_is_seen_at_once(self, store: SqlStore, each: Each) -> None:
         """READ COMMITTED: a transaction that lost a race reads what the winner wrote."""
         each.register_engine(an_engine(8), {}, 1)
-        with mysql_store.transaction() as tx:
+        with store.transaction() as tx:
             assert tx.engine().cores == 8
             thread = threading.Thread(target=lambda: each.register_engine(an_engine(16), {}, 2))
             thread.start()
             thread.join()
             assert tx.engine().cores == 16
 
-    def test_an_update_that_changes_nothing_counts(self, mysql_store: SqlStore, each: Each) -> None:
+    def test_an_update_that_changes_nothing_counts(self, store: SqlStore, each: Each) -> None:
         each.add_job(a_job(), DOCUMENT)
         for _ in range(2):
             assert each.postpone(a_job().key, "why", "10000", 4, 99)
@@ -208,8 +213,8 @@ class TestMySql:
         url = os.environ[MYSQL].replace("root@", "nobody:wrong@")
         with pytest.raises(StorageFailed, match="does not let us in"):
             create_if_missing(f"{url}/x")
-        store = SqlStore(open_database(f"{url}/x", Path()))
-        with pytest.raises(StorageFailed), store.transaction():
+        other = SqlStore(open_database(f"{url}/x", Path()))
+        with pytest.raises(StorageFailed), other.transaction():
             pass
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import logging
 import random
 import tempfile
 from collections import deque
@@ -140,6 +141,20 @@ class FakeEngine:
 
     def living(self) -> list[FakeWorker]:
         return [one for one in self.workers.values() if one.started_at <= self._world.now < one.ends_at]
+
+
+class _Errors(logging.Handler):
+    """An error in a log is a broken rule: the use cases decide, they do not stumble."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.seen: list[str] = []
+        logger = logging.getLogger("fate_flow")
+        logger.handlers[:] = [self]
+        logger.propagate = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.seen.append(self.format(record))
 
 
 class Silent:
@@ -364,6 +379,7 @@ class World:
         self.transcript: list[str] = []
         self.submitted: list[str] = []
         self.steps = 0
+        self._errors = _Errors()
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._count = itertools.count()
         self._cut: set[tuple[str, str]] = set()
@@ -469,6 +485,7 @@ class World:
 
     def check(self) -> None:
         """What may never happen."""
+        self.demand(not self._errors.seen, f"an error was logged: {self._errors.seen[:1]}")
         for node in self.nodes.values():
             self._check_books(node)
             self._check_workers(node)
