@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import queue
 import secrets
 import threading
 import time
@@ -23,7 +24,7 @@ from fate_flow.audit.events import Event
 from fate_flow.audit.operator_log import OperatorLog
 from fate_flow.audit.server_handler import ServerLogHandler
 from fate_flow.components.catalogue import CATALOGUE
-from fate_flow.coordinator.ports import Context, Rules
+from fate_flow.coordinator.ports import Context, Effect, Rules
 from fate_flow.engine.local import LocalEngine
 from fate_flow.federation.lanes import ExchangeLog
 from fate_flow.federation.spool import Session, Spool, SpoolLimits
@@ -32,6 +33,9 @@ from fate_flow.federation.wire import headers
 from fate_flow.settings import Settings
 from fate_flow.store.database import open_database
 from fate_flow.store.sql import SqlStore
+
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,34 @@ def build_context(
         routes=frozenset(settings.routes),
         clock=lambda: time.time_ns() // 1_000_000,
         fresh_id=lambda: secrets.token_hex(16),
+        carry_out=Hands().take,
     )
+
+
+class Hands:
+    """Carries effects out in their order in a thread of its own: folders and files must not keep decisions waiting."""
+
+    def __init__(self) -> None:
+        self._effects: queue.SimpleQueue[Effect] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def take(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            self._effects.put(effect)
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="hands", daemon=True)
+                self._thread.start()
+
+    def _work(self) -> None:
+        while True:
+            effect = self._effects.get()
+            try:
+                effect()
+            except Exception:
+                # What could not be done now is found in the rows again by the poll.
+                log.exception("an effect failed")
 
 
 def outputs_of(module: str) -> tuple[str, ...]:

@@ -299,9 +299,10 @@ class JobCases(Cases):
 
     def test_running_stamps_the_start_and_forgets_the_wait(self, each: Each) -> None:
         with_jobs(each, a_job())
-        each.postpone(a_job().key, "host 10000 has no room", "10000", 4, 77)
+        each.begin_turn(a_job().key, "me", 5)
+        each.end_turn(a_job().key, "me", "host 10000 has no room", "10000", 4, 77, 3)
         each.move_job(a_job(), MoveJob(JobStatus.RUNNING), 5_000)
-        assert each.job_here("j1") == a_job(status=JobStatus.RUNNING, start_time=5_000, retry_at=77)
+        assert each.job_here("j1") == a_job(status=JobStatus.RUNNING, start_time=5_000, retry_at=77, turn=1)
 
     def test_stopping_says_why_whereto_and_until_when(self, each: Each) -> None:
         with_jobs(each, a_job())
@@ -313,13 +314,15 @@ class JobCases(Cases):
         )  # fmt: skip
 
     def test_the_end_is_stamped_and_keeps_the_target(self, each: Each) -> None:
-        stopping = a_job(status=JobStatus.STOPPING)
-        with_jobs(each, stopping)
+        with_jobs(each, a_job())
+        each.postpone(a_job().key, "host 10000 has no room", "10000", 4, 77)
+        stop = MoveJob(JobStatus.STOPPING, Reason.TASK_FAILED, "a broke", target=JobStatus.FAILED, stop_by=99)
+        each.move_job(a_job(), stop, 5)
         move = MoveJob(JobStatus.FAILED, Reason.JOB_TIMEOUT, "late", unconfirmed=("host 10000", "host 10001"))
-        assert each.move_job(stopping, move, 7_000)
+        assert each.move_job(each.job_here("j1"), move, 7_000)
         assert each.job_here("j1") == a_job(
-            status=JobStatus.FAILED, reason=Reason.JOB_TIMEOUT, message="late", end_time=7_000,
-            unconfirmed=("host 10000", "host 10001"),
+            status=JobStatus.FAILED, target=JobStatus.FAILED, reason=Reason.JOB_TIMEOUT, message="late",
+            end_time=7_000, unconfirmed=("host 10000", "host 10001"), retry_at=77,
         )  # fmt: skip
         assert each.document("j1").tag == "job_end"
 
@@ -656,6 +659,7 @@ class ResourceCases(Cases):
         assert [each.give_back(self.KEY, None, 3) for _ in range(3)] == [True, False, False]
         assert each.engine() == EngineState("LOCAL", 8, 1024, 8, 1024)
         assert not each.job(self.KEY).holds
+        assert each.job(self.KEY).claim == Claim(5, 100, "", 1), "for people to see what it had"
 
     def test_the_next_claim_is_a_new_one(self, each: Each) -> None:
         with_jobs(each, a_job())
@@ -888,6 +892,13 @@ class TaskCases(Cases):
             start_time=40, end_time=90,
         )  # fmt: skip
         assert each.task(task.key) == failed
+
+    def test_a_report_of_an_end_without_a_time_ends_when_it_began(self, each: Each) -> None:
+        task = a_task(party=HOST)
+        with_tasks(each, task)
+        assert each.take_report(task, Report(task.key, "inc-0", TaskStatus.SUCCESS, Reason.DONE, "", 50))
+        ended = each.task(task.key)
+        assert (ended.start_time, ended.end_time) == (50, 50)
 
     def test_a_plain_v1_party_names_no_incarnation(self, each: Each) -> None:
         task = a_task(party=HOST)

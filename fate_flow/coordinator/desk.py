@@ -150,7 +150,7 @@ class Desk:
         self.context.record.emit(Event.SUBMITTED, job_id=job_id, model_id="")
 
     def _submission(self, job_id: str) -> Submission | None:
-        with self.context.store.transaction() as tx:
+        with self.context.store.reading() as tx:
             return tx.submission_of(job_id)
 
     def _give_up(self, job_id: str) -> None:

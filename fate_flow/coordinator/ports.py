@@ -137,6 +137,16 @@ class Rules:
     scheduler_silence: int = 10_000
 
 
+Effect = Callable[[], None]
+"""Something that is done after a commit: idempotent, and derived from the rows again when it is lost."""
+
+
+def in_place(effects: list[Effect]) -> None:
+    """Carry effects out before anything else happens."""
+    for effect in effects:
+        effect()
+
+
 @dataclass(frozen=True)
 class Context:
     """What every use case shares."""
@@ -157,3 +167,4 @@ class Context:
     clock: Callable[[], int]                          # milliseconds since the epoch
     fresh_id: Callable[[], str]                       # 32 hex digits
     specs: dict[str, JobSpec] = field(default_factory=dict)
+    carry_out: Callable[[list[Effect]], None] = in_place

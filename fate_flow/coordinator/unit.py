@@ -7,18 +7,16 @@ one poll.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from fate_flow.audit.events import Event
-from fate_flow.coordinator.ports import Context
+from fate_flow.coordinator.ports import Context, Effect
 from fate_flow.core.fate_v1 import parse
 from fate_flow.core.job import Command
 from fate_flow.core.spec import JobSpec
 from fate_flow.store.contract import Document, Transaction
-
-Effect = Callable[[], None]
 
 _SPECS_KEPT = 2_000
 
@@ -83,5 +81,5 @@ def unit_of_work(context: Context) -> Iterator[Unit]:
         unit = Unit(context, tx, context.clock())
         yield unit
     context.record.flush()
-    for effect in unit.effects:
-        effect()
+    if unit.effects:
+        context.carry_out(unit.effects)

@@ -48,8 +48,8 @@ class LocalEngine:
         if (folder / CLAIMED).exists():
             return True
         folder.mkdir(parents=True, exist_ok=True)
-        # The environment may hold tokens.
-        write_atomically(folder / LAUNCH, spec.to_json(), mode=0o600)
+        # The environment may hold tokens. Not flushed to disk: after a power cut nothing of it has begun.
+        write_atomically(folder / LAUNCH, spec.to_json(), mode=0o600, is_durable=False)
         if self._spawner_bell is None:
             return False
         return ring(self._spawner_bell, {"launch": str(folder)}, patience_seconds=_PATIENCE_SECONDS)

@@ -216,14 +216,15 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def write_atomically(path: Path, text: str, *, mode: int = 0o644) -> None:
-    """The file holds the whole text from the moment it is seen, also after a power cut."""
+def write_atomically(path: Path, text: str, *, mode: int = 0o644, is_durable: bool = True) -> None:
+    """The file holds the whole text from the moment it is seen, also after a power cut when it is durable."""
     draft = _draft(path)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     with open(descriptor, "w") as file:
         file.write(text)
         file.flush()
-        os.fsync(descriptor)
+        if is_durable:
+            os.fsync(descriptor)
     os.replace(draft, path)
 
 

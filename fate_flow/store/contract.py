@@ -291,5 +291,8 @@ class Transaction(Protocol):
 
 
 class Store(Protocol):
+    def reading(self) -> AbstractContextManager[Transaction]:
+        """For reads that need no lock and no common moment; who writes in it breaks the contract."""
+
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Commits at the end, rolls back on an exception; retried by nobody: the caller decides anew."""

@@ -71,6 +71,11 @@ class MemoryStore:
         with self._lock, self._rows.journal.undone_on_error():
             yield MemoryTransaction(self._rows)
 
+    @contextmanager
+    def reading(self) -> Iterator[MemoryTransaction]:
+        with self._lock:
+            yield MemoryTransaction(self._rows)
+
 
 class MemoryTransaction:
     """One unit of work; what each method promises stands in `contract.Transaction`."""
@@ -406,7 +411,7 @@ class MemoryTransaction:
     # ------------------------------------------------------------------ outbox
 
     def put_command(self, command: Command, at: int) -> int:  # noqa: ARG002
-        number = next(self._rows.numbers)
+        number = next(self._rows.command_ids)
         self._rows.outbox.put(number, replace(command, body=_json(command.body), id=number, attempts=0))
         return number
 
@@ -490,7 +495,7 @@ class MemoryTransaction:
         for one in metrics:
             pairs = from_json(to_json({"data": [list(pair) for pair in one.data]}))["data"]
             kept = replace(one, data=tuple((pair[0], pair[1]) for pair in pairs), meta=_json(one.meta))
-            number = next(self._rows.numbers)
+            number = next(self._rows.metric_ids)
             self._rows.metrics.put(number, (number, kept))
 
     def metrics(self, job_id: str, task: str, party: Party) -> tuple[Metric, ...]:
@@ -619,7 +624,8 @@ class _Rows:
 
     def __init__(self) -> None:
         self.journal = journal = _Journal()
-        self.numbers = count(1)         # of rows without a key of their own; never used twice
+        self.command_ids = count(1)     # never used twice, also not after a rollback
+        self.metric_ids = count(1)
         self.jobs: _Table[JobKey, _JobRow] = _Table(
             journal, job=lambda row: row.job.job_id, status=lambda row: row.job.status
         )

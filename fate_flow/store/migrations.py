@@ -15,6 +15,7 @@ from peewee import Database
 from fate_flow.core.errors import StorageFailed
 
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
+_CREATE_TABLE = re.compile(r"CREATE TABLE (\w+)")
 _AUTO_SQLITE = "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT"
 _AUTO_MYSQL = "BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY"
 _MYSQL_OPTIONS = ") ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
@@ -111,6 +112,7 @@ def _apply(database: Database, migration: Migration) -> None:
     find = "SELECT f_left FROM t_migration WHERE f_number = ?"
     begun = _execute(database, find, migration.number).fetchone()
     if begun is None:
+        _check_is_free(database, todo)
         insert = "INSERT INTO t_migration (f_number, f_name, f_left) VALUES (?, ?, ?)"
         _execute(database, insert, migration.number, migration.name, len(todo))
     left = len(todo) if begun is None else int(begun[0])
@@ -123,6 +125,14 @@ def _apply(database: Database, migration: Migration) -> None:
                 raise
         left -= 1
         _execute(database, "UPDATE t_migration SET f_left = ? WHERE f_number = ?", left, migration.number)
+
+
+def _check_is_free(database: Database, todo: list[str]) -> None:
+    """Tables of the same name may be FATE's own: they are neither ours to use nor to change."""
+    made = {match[1] for match in map(_CREATE_TABLE.match, todo) if match}
+    taken = sorted(made.intersection(database.get_tables()))
+    if taken:
+        raise StorageFailed(f"the database has tables of somebody else: {', '.join(taken)}; name an empty database")
 
 
 _EXISTS_ALREADY = (1050, 1060, 1061)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from peewee import (
-    AutoField,
+    BigAutoField,
     BigIntegerField,
     BooleanField,
     CharField,
@@ -32,9 +32,9 @@ class JobRow(_Base):
     f_update_time = BigIntegerField(null=True)
     f_update_date = DateTimeField(null=True)
     f_user_id = CharField(25, null=True)
-    f_name = CharField(500, default="")
+    f_name = CharField(500, default="", null=True)
     f_description = TextField(null=True)
-    f_tag = CharField(50, default="")
+    f_tag = CharField(50, default="", null=True)
     f_dsl = TextField()
     f_runtime_conf = TextField()
     f_runtime_conf_on_party = TextField()
@@ -203,7 +203,7 @@ class EngineRow(_Base):
 
 
 class OutboxRow(_Base):
-    f_id = AutoField()
+    f_id = BigAutoField()
     f_kind = CharField(30)
     f_job_id = CharField(25)
     f_role = CharField(50)
@@ -287,7 +287,7 @@ class OutputRow(_Base):
 
 
 class MetricRow(_Base):
-    f_id = AutoField()
+    f_id = BigAutoField()
     f_job_id = CharField(25)
     f_component_name = CharField(100)
     f_task_id = CharField(100, null=True)

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import peewee
-from peewee import Database, fn
+from peewee import Database, Value, fn
 
 from fate_flow.core.errors import StorageFailed
 from fate_flow.core.job import Command, EngineState, Job, JobKey, Report, Seat, Task, TaskKey, Worker
@@ -61,6 +61,7 @@ from fate_flow.store.models import (
     TaskRow,
     WorkerRow,
 )
+from fate_flow.store.prepared import Prepared, words_of
 from fate_flow.store.rows import (
     COMMAND_COLUMNS,
     JOB_COLUMNS,
@@ -104,6 +105,15 @@ class SqlStore:
                 unit = SqlTransaction(self.database, self._log_write)
                 yield unit
                 unit.check_is_whole()
+        except _REFUSALS as error:
+            raise _refused(error) from error
+
+    @contextmanager
+    def reading(self) -> Iterator[SqlTransaction]:
+        """For reads that need no lock: each sees what is committed at its moment. Raises StorageFailed."""
+        try:
+            self.database.connect(reuse_if_open=True)
+            yield SqlTransaction(self.database, self._log_write)
         except _REFUSALS as error:
             raise _refused(error) from error
 
@@ -175,16 +185,15 @@ class SqlTransaction:
         return _insert_new(JobRow.insert(**_job_values(job, document)), JobRow.select().where(_at(job.key)))
 
     def job(self, key: JobKey) -> Job | None:
-        row = JobRow.select(*JOB_COLUMNS).where(_at(key)).tuples().first()
+        row = _JOB.row(self._database, key.job_id, key.party.role, key.party.party_id)
         return job_of(row) if row else None
 
     def job_here(self, job_id: str) -> Job | None:
-        query = JobRow.select(*JOB_COLUMNS).where((JobRow.f_job_id == job_id) & (JobRow.f_is_initiator == True))  # noqa: E712
-        row = query.tuples().first()
+        row = _JOB_HERE.row(self._database, job_id)
         return job_of(row) if row else None
 
     def jobs_here(self, job_id: str) -> tuple[Job, ...]:
-        return _jobs(JobRow.f_job_id == job_id)
+        return tuple(job_of(row) for row in _JOBS_HERE.rows(self._database, job_id))
 
     def document(self, job_id: str) -> Document | None:
         row = (
@@ -333,15 +342,7 @@ class SqlTransaction:
     # ------------------------------------------------------------------ resources
 
     def engine(self) -> EngineState | None:
-        row = (
-            EngineRow.select(
-                EngineRow.f_engine_name, EngineRow.f_cores, EngineRow.f_memory, EngineRow.f_remaining_cores,
-                EngineRow.f_remaining_memory, EngineRow.f_nodes,
-            )
-            .where(EngineRow.f_engine_type == COMPUTING)
-            .tuples()
-            .first()
-        )  # fmt: skip
+        row = _ENGINE.row(self._database, COMPUTING)
         return EngineState(*row) if row else None
 
     def register_engine(self, state: EngineState, config: Mapping[str, Any], at: int) -> EngineState:
@@ -437,7 +438,7 @@ class SqlTransaction:
             SeatRow.insert_many(rows).execute()
 
     def seats(self, job_id: str) -> tuple[Seat, ...]:
-        return _seats(SeatRow.f_job_id == job_id)
+        return tuple(seat_of(row) for row in _SEATS.rows(self._database, job_id))
 
     def move_seat(self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1) -> bool:
         check_move(seat.status, new)
@@ -466,18 +467,13 @@ class SqlTransaction:
             _insert_new(TaskRow.insert(**_task_values(task, job, document)), TaskRow.select().where(_is(task.key)))
 
     def task(self, key: TaskKey) -> Task | None:
-        row = TaskRow.select(*TASK_COLUMNS).where(_is(key)).tuples().first()
+        party = key.party
+        values = (key.job_id, key.task_id, str(key.version), party.role, party.party_id)
+        row = _TASK.row(self._database, *values)
         return task_of(row) if row else None
 
     def tasks(self, job_id: str) -> tuple[Task, ...]:
-        query = (
-            TaskRow.select(*TASK_COLUMNS)
-            .where(TaskRow.f_job_id == job_id)
-            .order_by(
-                TaskRow.f_create_time, TaskRow.f_task_id, TaskRow.f_task_version, TaskRow.f_role, TaskRow.f_party_id
-            )
-        )  # fmt: skip
-        return newest_tasks(task_of(row) for row in query.tuples())
+        return newest_tasks(task_of(row) for row in _TASKS.rows(self._database, job_id))
 
     def move_task(self, job_id: str, move: MoveTask) -> bool:
         check_move(move.old, move.new)
@@ -525,7 +521,7 @@ class SqlTransaction:
         ).execute()  # fmt: skip
 
     def worker(self, worker_id: str) -> Worker | None:
-        row = WorkerRow.select(*WORKER_COLUMNS).where(WorkerRow.f_worker_id == worker_id).tuples().first()
+        row = _WORKER.row(self._database, worker_id)
         return worker_of(row) if row else None
 
     def unfinished_workers(self) -> tuple[Worker, ...]:
@@ -693,10 +689,10 @@ class SqlTransaction:
     # ------------------------------------------------------------------ writing what the sql log shows
 
     def _write(self, job_id: str, query: Any) -> bool:
+        statement, params = words_of(query, self._database.is_sqlite)
         if self._log_write is not None:
-            statement, params = query.sql()
             self._log_write(job_id, statement, params)
-        return _hit(query)
+        return bool(self._database.execute_sql(statement, params).rowcount)
 
 
 _NO_CLAIM: dict[Any, Any] = {
@@ -714,7 +710,9 @@ def _refused(error: Exception) -> StorageFailed:
 
 
 def _hit(query: Any) -> bool:
-    return bool(query.execute())
+    database = query._database or query.model._meta.database
+    statement, params = words_of(query, database.is_sqlite)
+    return bool(database.execute_sql(statement, params).rowcount)
 
 
 def _insert_new(row: Any, there: Any) -> bool:
@@ -739,6 +737,56 @@ def _at(key: JobKey) -> Any:
 
 
 _BY_AGE = (JobRow.f_create_time, JobRow.f_job_id, JobRow.f_role, JobRow.f_party_id)
+
+
+_JOB = Prepared(
+    lambda job_id, role, party_id: JobRow.select(*JOB_COLUMNS).where(_at(JobKey(job_id, Party(role, party_id)))), 3
+)
+_JOB_HERE = Prepared(
+    lambda job_id: JobRow.select(*JOB_COLUMNS).where(
+        (JobRow.f_job_id == job_id) & (JobRow.f_is_initiator == True)  # noqa: E712
+    ),
+    1,
+)
+_JOBS_HERE = Prepared(
+    lambda job_id: JobRow.select(*JOB_COLUMNS).where(JobRow.f_job_id == job_id).order_by(*_BY_AGE), 1
+)
+_SEATS = Prepared(
+    lambda job_id: (
+        SeatRow.select(*SEAT_COLUMNS).where(SeatRow.f_job_id == job_id).order_by(SeatRow.f_role, SeatRow.f_party_id)
+    ),
+    1,
+)
+_TASK = Prepared(
+    lambda job_id, task_id, version, role, party_id: TaskRow.select(*TASK_COLUMNS).where(
+        (TaskRow.f_job_id == job_id)
+        & (TaskRow.f_task_id == task_id)
+        & (TaskRow.f_task_version == Value(version, converter=False))
+        & (TaskRow.f_role == role)
+        & (TaskRow.f_party_id == party_id)
+    ),
+    5,
+)
+_TASKS = Prepared(
+    lambda job_id: (
+        TaskRow.select(*TASK_COLUMNS)
+        .where(TaskRow.f_job_id == job_id)
+        .order_by(
+            TaskRow.f_create_time, TaskRow.f_task_id, TaskRow.f_task_version, TaskRow.f_role, TaskRow.f_party_id
+        )
+    ),
+    1,
+)
+_WORKER = Prepared(
+    lambda worker_id: WorkerRow.select(*WORKER_COLUMNS).where(WorkerRow.f_worker_id == worker_id), 1
+)
+_ENGINE = Prepared(
+    lambda engine_type: EngineRow.select(
+        EngineRow.f_engine_name, EngineRow.f_cores, EngineRow.f_memory, EngineRow.f_remaining_cores,
+        EngineRow.f_remaining_memory, EngineRow.f_nodes,
+    ).where(EngineRow.f_engine_type == engine_type),
+    1,
+)  # fmt: skip
 
 
 def _jobs(where: Any) -> tuple[Job, ...]:

@@ -209,7 +209,7 @@ class TestMySql(Cases):
         for _ in range(2):
             assert each.postpone(a_job().key, "why", "10000", 4, 99)
 
-    def test_a_wrong_password_is_told_in_one_line(self) -> None:
+    def test_a_wrong_password_is_told_in_one_line(self, mysql: Any) -> None:  # the fixture skips
         url = os.environ[MYSQL].replace("root@", "nobody:wrong@")
         with pytest.raises(StorageFailed, match="does not let us in"):
             create_if_missing(f"{url}/x")

@@ -1,0 +1,62 @@
+"""The application that clients and other parties reach: every blueprint by name, nothing discovered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from flask import Flask
+
+from fate_flow.api import data, jobs, not_offered, party, resources, server_info, tracking
+from fate_flow.api.envelope import install_errors
+from fate_flow.api.exchange import deliver_blueprint
+from fate_flow.api.services import Services
+from fate_flow.api.submission import SubmitFailed
+from fate_flow.api.uploads import request_class
+from fate_flow.coordinator.ports import Record
+from fate_flow.federation.spool import Spool
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+
+def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
+    """What `fateflow.http_port` serves; `spool` takes what the workers of other parties send to ours."""
+    app = Flask("fate_flow", static_folder=None)
+    app.url_map.strict_slashes = False
+    app.config["MAX_CONTENT_LENGTH"] = services.settings.limits.max_request_bytes
+    app.request_class = request_class(services.settings)
+    install_errors(app)
+    app.register_error_handler(SubmitFailed, SubmitFailed.as_response)
+    for module in (jobs, resources, data, tracking, server_info, party):
+        app.register_blueprint(module.blueprint(services))
+    app.register_blueprint(not_offered.blueprint())
+    if spool is not None:
+        app.register_blueprint(deliver_blueprint(spool, _speaks_for_itself))
+    app.wsgi_app = AccessLog(app.wsgi_app, services.context.record)  # type: ignore[method-assign]  # Flask's own hook
+    return app
+
+
+def _speaks_for_itself(header: str, party_id: str) -> bool:
+    """A party sends for itself alone. Requests are not signed yet, so its word is all there is."""
+    return header == party_id
+
+
+class AccessLog:
+    """Around an application: one line for each request, once its status is known."""
+
+    def __init__(self, app: WSGIApplication, record: Record) -> None:
+        self._app = app
+        self._record = record
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        def noted(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Callable[[bytes], object]:
+            self._note(environ, status)
+            return start_response(status, headers, *exc_info)
+
+        return self._app(environ, noted)
+
+    def _note(self, environ: WSGIEnvironment, status: str) -> None:
+        # Without the query: an upload has its whole configuration there.
+        address, path = environ.get("REMOTE_ADDR", "-"), environ.get("PATH_INFO", "")
+        self._record.access(address, environ["REQUEST_METHOD"], path, int(status[:3]))

@@ -1,0 +1,84 @@
+"""From the body of a client's request to values: each reader takes one thing by its key, or raises BadRequest.
+
+What may reach a path is checked by `core/grammar.py`, here and nowhere later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from fate_flow.components.table_uri import BadTableUri, encode_piece
+from fate_flow.core.errors import BadRequest
+from fate_flow.core.grammar import check_component_name, check_job_id, check_party_id, check_role, shown
+from fate_flow.core.spec import Party
+
+Body = Mapping[str, Any]
+
+MOST_PAGES = 2**31
+_DIGITS = re.compile(r"-?[0-9]{1,18}")
+_FLAGS = {"1": True, "0": False, "true": True, "false": False}
+
+
+def read_job_id(body: Body) -> str:
+    """Digits, which an SDK may send as a number."""
+    value = body.get("job_id")
+    return check_job_id(str(value) if type(value) is int and value.bit_length() <= 90 else value)
+
+
+def read_party(body: Body) -> Party:
+    return Party(check_role(body.get("role")), check_party_id(body.get("party_id")))
+
+
+def read_component(body: Body) -> str:
+    return check_component_name(body.get("component_name"))
+
+
+def read_table(body: Body) -> tuple[str, str]:
+    """Namespace and name of a table."""
+    return read_table_piece(body, "namespace"), read_table_piece(body, "table_name")
+
+
+def read_table_piece(body: Body, key: str) -> str:
+    """What may name a table or a namespace; the table store has a spelling for everything else but these."""
+    value = body.get(key)
+    try:
+        if isinstance(value, str) and encode_piece(value):
+            return value
+    except BadTableUri:
+        pass
+    raise BadRequest(f"{key}: {shown(value)} is not text of at most 200 bytes, other than '.' and '..'")
+
+
+def read_text(body: Body, key: str, default: str = "") -> str:
+    value = body.get(key)
+    if value is None:
+        return default
+    if not isinstance(value, str):
+        raise BadRequest(f"{key}: {shown(value)} is not text")
+    return value
+
+
+def read_whole(body: Body, key: str, default: int, minimum: int = 0, maximum: int = MOST_PAGES) -> int:
+    """A whole number, as a number or as its digits."""
+    value = body.get(key)
+    if value is None:
+        return default
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        value = int(value)
+    if type(value) is not int or not minimum <= value <= maximum:
+        raise BadRequest(f"{key}: {shown(value)} is not a whole number from {minimum} to {maximum}")
+    return value
+
+
+def read_flag(body: Body, key: str, default: bool = False) -> bool:
+    """True or false, which clients also write as 1, 0 and as text."""
+    value = body.get(key)
+    if value is None:
+        return default
+    if isinstance(value, (bool, int)) and value in (0, 1):
+        return bool(value)
+    if isinstance(value, str) and value.lower() in _FLAGS:
+        return _FLAGS[value.lower()]
+    raise BadRequest(f"{key}: {shown(value)} is not 0 or 1")

@@ -1,0 +1,179 @@
+"""The v1 envelope (reference: client-api-v1, section 1): how a body is read, an answer written, an error told.
+
+A client finds the outcome in `retcode`; the HTTP status is 200 even for failures, but for those of `_STATUS_OF`, for
+`error_response`, and for routes whose 200 means that a file follows (`file_follows`).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from enum import Enum
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec
+
+from flask import Flask, Response, g, request
+from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
+
+from fate_flow.core.errors import BadRequest, Busy, FlowError, NotFound, PermissionDenied, StorageFailed
+from fate_flow.core.job import Answer
+
+LOG = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+
+SUCCESS = "success"
+UNCAUGHT = 100
+_RETRY_AFTER = {"Retry-After": "1"}
+
+
+class Told(FlowError):
+    """Ends the request with this HTTP status, which is the retcode as well."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.retcode = status
+
+
+_STATUS_OF: Mapping[type[FlowError], int] = {Busy: 503, StorageFailed: 500}
+"""Errors that have an HTTP status of their own wherever they come up; the others answer 200."""
+
+_STATUS_OF_NO_FILE: Mapping[type[FlowError], int] = {BadRequest: 400, PermissionDenied: 403, NotFound: 404}
+"""Those that have one where a file was expected; 500 for all the others there."""
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def silent_json() -> dict[str, Any]:
+    """The body as JSON whatever it calls itself; an empty object when it is none."""
+    try:
+        body = request.get_json(force=True, silent=True)
+    except RecursionError:       # a few kilobytes of brackets
+        body = None
+    return body if isinstance(body, dict) else {}
+
+
+def arguments(*required: str) -> dict[str, Any]:
+    """The body of the request. Raises BadRequest, in FATE's words, when it lacks one of these keys."""
+    body = silent_json()
+    hint = "the body is not a JSON object" if not body and request.get_data() else ""
+    require(body, *required, hint=hint)
+    return body
+
+
+def require(body: Mapping[str, Any], *names: str, hint: str = "") -> None:
+    """Raises BadRequest naming all that are missing."""
+    missing = [name for name in names if body.get(name) is None]
+    if missing:
+        raise BadRequest(f"required argument are missing: {','.join(missing)}; {hint}")
+
+
+# ---------------------------------------------------------------------- writing
+
+
+def ok(data: Any = None, retmsg: str = SUCCESS, **extra: Any) -> Response:
+    """It worked; `extra` stands beside `data`: jobId, meta."""
+    return _envelope(200, {"retcode": 0, "retmsg": retmsg, "data": data, **extra})
+
+
+def failed(retcode: int, retmsg: str, data: Any = None, **extra: Any) -> Response:
+    """It did not work, and the client looks for that in the body alone."""
+    return _envelope(200, {"retcode": retcode, "retmsg": retmsg, "data": data, **extra})
+
+
+def reply(answer: Answer) -> Response:
+    """What a use case answered to another party."""
+    return failed(answer.retcode, answer.retmsg, answer.data)
+
+
+def error_response(status: int, retmsg: str) -> Response:
+    """It did not work, and the HTTP status says so too."""
+    return _envelope(status, {"retcode": status, "retmsg": retmsg})
+
+
+def to_json(value: Any) -> str:
+    """Compact, keys sorted, one line, as FATE writes it."""
+    return json.dumps(value, separators=(",", ":"), sort_keys=True, default=_plain) + "\n"
+
+
+def _envelope(status: int, content: Mapping[str, Any]) -> Response:
+    body = to_json({key: value for key, value in content.items() if value is not None})
+    return Response(body, status, mimetype="application/json")
+
+
+def _plain(value: object) -> Any:
+    """What JSON has no word for."""
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S")
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no place in an answer")
+
+
+# ---------------------------------------------------------------------- errors
+
+
+def install_errors(app: Flask) -> None:
+    """One handler for each kind of error, for every route that has none of its own."""
+    app.register_error_handler(FlowError, _on_flow_error)
+    app.register_error_handler(HTTPException, _on_http_error)
+    app.register_error_handler(Exception, _on_any_error)
+
+
+def file_follows(view: Callable[P, Response]) -> Callable[P, Response]:
+    """To the clients of this route HTTP 200 means that a file follows, so no error may come with it."""
+
+    @wraps(view)
+    def marked(*args: P.args, **kwargs: P.kwargs) -> Response:
+        g.file_follows = True
+        return view(*args, **kwargs)
+
+    return marked
+
+
+def _on_flow_error(error: FlowError) -> Response:
+    status = _status_of(error)
+    if status >= 500:
+        LOG.error("%s %s: %s", request.method, request.path, error.message, exc_info=error)
+    if status != 200:
+        response = error_response(status, error.message)
+        response.headers.update(_RETRY_AFTER if status == 503 else {})
+        return response
+    return failed(error.retcode, error.message, error.data)
+
+
+def _status_of(error: FlowError) -> int:
+    if isinstance(error, Told):
+        return error.retcode
+    status = _first(_STATUS_OF, error)
+    if status is None and "file_follows" in g:
+        status = _first(_STATUS_OF_NO_FILE, error) or 500
+    return status or 200
+
+
+def _first(table: Mapping[type[FlowError], int], error: FlowError) -> int | None:
+    return next((status for kind, status in table.items() if isinstance(error, kind)), None)
+
+
+def _on_http_error(error: HTTPException) -> Response:
+    if isinstance(error, RequestEntityTooLarge):
+        limit = request.max_content_length
+        return error_response(413, f"the body is larger than {limit} bytes, the most that is taken here")
+    if "file_follows" in g:
+        return error_response(error.code or 500, repr(error))
+    return failed(UNCAUGHT, repr(error))
+
+
+def _on_any_error(error: Exception) -> Response:
+    LOG.error("%s %s failed", request.method, request.path, exc_info=error)
+    return error_response(500, repr(error)) if "file_follows" in g else failed(UNCAUGHT, repr(error))

@@ -1,0 +1,235 @@
+"""`/v1/job/...`: jobs and their tasks, for clients (client-api-v1, sections 3.1 and 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from flask import Blueprint, Response, request
+
+from fate_flow.api.archive import files_below, tar_response
+from fate_flow.api.arguments import Body, read_job_id, read_party, read_text, read_whole
+from fate_flow.api.envelope import SUCCESS, Told, arguments, failed, file_follows, ok, silent_json
+from fate_flow.api.explain import explained, previewed
+from fate_flow.api.paths import check_paths
+from fate_flow.api.services import Services
+from fate_flow.api.submission import (
+    SUBMIT_FAILED,
+    model_id_of,
+    read_document,
+    read_request_id,
+    submit,
+    submit_data,
+)
+from fate_flow.core.errors import BadRequest, FlowError, JobNotFound, NotFound
+from fate_flow.core.fate_v1 import problems
+from fate_flow.core.grammar import ROLES
+from fate_flow.core.spec import JobSpec
+from fate_flow.core.status import JobStatus
+from fate_flow.store.views import MOST_ROWS, JobWish, Page, Row
+
+T = TypeVar("T")
+
+_ORDERS = ("create_time", "start_time", "end_time", "elapsed")
+_STATUSES = frozenset(status.value for status in JobStatus)
+_TASK_FILTERS = frozenset({"job_id", "role", "party_id", "component_name"})
+
+
+def blueprint(services: Services) -> Blueprint:
+    routes = _JobRoutes(services)
+    jobs = Blueprint("jobs", __name__, url_prefix="/v1/job")
+    for path, view in {
+        "/submit": routes.submit,
+        "/validate": routes.validate,
+        "/query": routes.query,
+        "/list/job": routes.list_jobs,
+        "/stop": routes.stop,
+        "/config": routes.config,
+        "/explain": routes.explain,
+        "/log/download": routes.download_log,
+        "/log/path": routes.log_path,
+        "/data/view/query": routes.view_data,
+        "/list/task": routes.list_tasks,
+        "/task/query": routes.query_tasks,
+        "/clean/queue": routes.clean_queue,
+    }.items():
+        jobs.add_url_rule(path, view_func=view, methods=["POST"])
+    return jobs
+
+
+class _JobRoutes:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._desk = services.desk
+        self._views = services.views
+        self._settings = services.settings
+
+    # ------------------------------------------------------------------ what changes something
+
+    def submit(self) -> Response:
+        body = arguments()
+        document = read_document(body)
+        request_id = read_request_id(body, request.headers.get("Idempotency-Key", ""))
+        submitted = submit(self._services, document, request_id, self._check_paths)
+        return ok(submit_data(self._services, submitted), submitted.retmsg, jobId=submitted.job_id)
+
+    def stop(self) -> Response:
+        body = arguments("job_id")
+        return ok(retmsg=self._desk.stop(read_job_id(body), read_text(body, "stop_status", "canceled")))
+
+    def clean_queue(self) -> Response:
+        return ok(self._desk.clean_queue())
+
+    # ------------------------------------------------------------------ what a submit would do
+
+    def validate(self) -> Response:
+        """The checks of a submit, without one: what each party would run, or all that is wrong."""
+        document, context = read_document(arguments()), self._services.context
+        try:
+            spec = self._desk.examine(document)
+            self._check_paths(spec)
+        except FlowError as error:
+            every = problems(document.dsl, document.runtime_conf, modules=context.modules, defaults=context.defaults)
+            return failed(SUBMIT_FAILED, error.message, {"problems": every or [error.message]})
+        return ok(previewed(spec, context.engine_size.nodes))
+
+    def _check_paths(self, spec: JobSpec) -> None:
+        check_paths(self._settings, spec)
+
+    # ------------------------------------------------------------------ how jobs stand
+
+    def query(self) -> Response:
+        rows = self._views.jobs(silent_json())
+        if not rows:
+            return ok([], "no job could be found")
+        return ok(rows, SUCCESS if len(rows) < MOST_ROWS else f"success: the newest {MOST_ROWS}; narrow the query")
+
+    def list_jobs(self) -> Response:
+        body = arguments()
+        wish = JobWish(
+            job_id=_part(body, "job_id"),
+            description=_part(body, "description"),
+            party_id=_part(body, "party_id"),
+            partner=_part(body, "partner"),
+            roles=_choices(body, "role", frozenset(ROLES)),
+            statuses=_choices(body, "status", _STATUSES),
+        )
+        rows, count = self._views.job_list(wish, _page(body, newest_first=True))
+        return ok({"jobs": [_listed_job(row) for row in rows], "count": count})
+
+    def explain(self) -> Response:
+        """Why a job stands where it stands, in words and numbers."""
+        job_id = read_job_id(arguments("job_id"))
+        picture = self._views.picture(job_id)
+        if picture is None:
+            raise JobNotFound(f"can not found job {job_id} on party {self._settings.party_id}")
+        return ok(explained(picture))
+
+    def config(self) -> Response:
+        body = arguments("job_id", "role", "party_id")
+        job_id, party = read_job_id(body), read_party(body)
+        rows = self._views.jobs({"job_id": job_id, "role": party.role, "party_id": party.party_id})
+        if not rows:
+            raise NotFound(f"find job failed: job {job_id} on {party}")
+        return ok(_config(rows[0]))
+
+    def view_data(self) -> Response:
+        body = arguments("job_id")
+        rows = self._views.output_rows({**body, "job_id": read_job_id(body)})
+        if not rows:
+            raise NotFound("find data view failed")
+        return ok(rows)
+
+    # ------------------------------------------------------------------ logs
+
+    @file_follows
+    def download_log(self) -> Response:
+        job_id = read_job_id(arguments("job_id"))
+        folder = self._settings.log_dir / job_id
+        if not folder.is_dir():
+            raise NotFound(f"Log of job {job_id} not found on party {self._settings.party_id}")
+        return tar_response(f"job_{job_id}_log.tar.gz", files_below(folder))
+
+    def log_path(self) -> Response:
+        return ok({"logs_directory": self._settings.log_dir / read_job_id(arguments("job_id"))})
+
+    # ------------------------------------------------------------------ tasks
+
+    def list_tasks(self) -> Response:
+        body = arguments()
+        _choices(body, "role", frozenset(ROLES))
+        wanted = {key: value for key, value in body.items() if key in _TASK_FILTERS}
+        rows, count = self._views.task_list(wanted, _page(body, newest_first=False))
+        return ok({"tasks": [_unprefixed(row) for row in rows], "count": count})
+
+    def query_tasks(self) -> Response:
+        rows = self._views.tasks(silent_json())
+        if not rows:
+            raise NotFound("find task failed")
+        return ok(rows)
+
+
+# ---------------------------------------------------------------------- what lists are asked with
+
+
+def _page(body: Body, *, newest_first: bool) -> Page:
+    """Raises Told (400), as FATE does for lists."""
+    order_by = body.get("order_by") or "create_time"
+    order = body.get("order") or ("desc" if newest_first else "asc")
+    if order_by not in _ORDERS:
+        raise Told(400, f"The parameter 'order_by' is invalid: it is not one of {', '.join(_ORDERS)}.")
+    if order not in ("asc", "desc"):
+        raise Told(400, "The parameter 'order' is invalid: it is neither asc nor desc.")
+    limit = _told_400("limit", lambda: read_whole(body, "limit", 0))
+    page = _told_400("page", lambda: read_whole(body, "page", 1))
+    return Page(order_by, order == "desc", limit or MOST_ROWS, max(0, page - 1) * limit)
+
+
+def _choices(body: Body, key: str, known: frozenset[str]) -> tuple[str, ...]:
+    """One word or a list of them, all of them known. Raises Told (400)."""
+    value = body.get(key)
+    if value is None:
+        return ()
+    words = value if isinstance(value, list) else [value]
+    if not all(isinstance(word, str) and word in known for word in words):
+        raise Told(400, f"The parameter '{key}' is invalid: it is not one of {', '.join(sorted(known))}.")
+    return tuple(words)
+
+
+def _part(body: Body, key: str) -> str:
+    """Part of a text to look for, or of a number. Raises Told (400)."""
+    value = body.get(key)
+    if type(value) is int and value.bit_length() <= 90:
+        return str(value)
+    return _told_400(key, lambda: read_text(body, key))
+
+
+def _told_400(key: str, read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except BadRequest as error:
+        raise Told(400, f"The parameter '{key}' is invalid: {error.message}.") from error
+
+
+# ---------------------------------------------------------------------- what is shown of a row
+
+
+def _unprefixed(row: Row) -> Row:
+    return {name.removeprefix("f_"): value for name, value in row.items()}
+
+
+def _listed_job(row: Row) -> Row:
+    job = _unprefixed(row)
+    job["party_id"] = int(job["party_id"])
+    others = {int(one) for role, ids in job["roles"].items() if role != "local" for one in ids}
+    return {**job, "partners": sorted(others - {job["party_id"]})}
+
+
+def _config(row: Row) -> Row:
+    return {
+        "job_id": row["f_job_id"],
+        "dsl": row["f_dsl"],
+        "runtime_conf": row["f_runtime_conf"],
+        "train_runtime_conf": row["f_train_runtime_conf"],
+        "model_info": {"model_id": model_id_of(row["f_roles"]), "model_version": row["f_job_id"]},
+    }

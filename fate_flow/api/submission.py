@@ -1,0 +1,123 @@
+"""Handing a job to the desk, and what a client is told about it (client-api-v1, sections 3.1 and 3.3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flask import Response
+
+from fate_flow.api.arguments import read_text
+from fate_flow.api.envelope import SUCCESS, failed, require
+from fate_flow.api.services import Services
+from fate_flow.core.errors import BadRequest, Busy, Conflict, FlowError, StorageFailed
+from fate_flow.core.fate_v1 import REMOVED_KEYS_WARNING
+from fate_flow.core.grammar import shown
+from fate_flow.core.spec import JobSpec
+from fate_flow.store.contract import Document
+
+SUBMIT_FAILED = 103
+_REQUEST_ID = re.compile(r"[!-~]{1,100}")
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A job that every party has accepted."""
+
+    job_id: str
+    spec: JobSpec
+
+    @property
+    def retmsg(self) -> str:
+        return REMOVED_KEYS_WARNING if REMOVED_KEYS_WARNING in self.spec.warnings else SUCCESS
+
+
+class SubmitFailed(FlowError):
+    """The job was not accepted; nothing of it is left."""
+
+    retcode = SUBMIT_FAILED
+
+    def __init__(self, cause: FlowError, job_id: str) -> None:
+        self.job_id = job_id
+        super().__init__(cause.message)
+
+    def as_response(self) -> Response:
+        """The id is there although no such job is: FATE's clients look for it."""
+        return failed(self.retcode, self.message, jobId=self.job_id or None)
+
+
+def read_document(body: Mapping[str, Any]) -> Document:
+    """The two documents of a job, under the names of the CLI or those of a server. Raises BadRequest."""
+    dsl, conf = (_either(body, f"job_{name}", name) for name in ("dsl", "runtime_conf"))
+    require({"job_dsl": dsl, "job_runtime_conf": conf}, "job_dsl", "job_runtime_conf")
+    for key, value in (("job_dsl", dsl), ("job_runtime_conf", conf)):
+        if not isinstance(value, dict):
+            raise BadRequest(f"{key}: {shown(value)} is not an object")
+    name, notes = read_text(body, "name")[:500], read_text(body, "notes")
+    return Document(dsl, conf, {}, name, notes)
+
+
+def read_request_id(body: Mapping[str, Any], header: str) -> str:
+    """What a repeated submit is known by; the header is the stronger one."""
+    value = header or read_text(body, "request_id")
+    if value and not _REQUEST_ID.fullmatch(value):
+        raise BadRequest(f"request_id: {shown(value)} is not 1 to 100 printable characters without spaces")
+    return value
+
+
+def submit(
+    services: Services, document: Document, request_id: str = "", check: Callable[[JobSpec], None] | None = None
+) -> Submitted:
+    """Raises SubmitFailed; Busy and StorageFailed as they are, since trying again may help there."""
+    job_id = services.new_job_id()
+    try:
+        spec = services.desk.validate(document)
+        if check is not None:
+            check(spec)
+        return Submitted(services.desk.submit(job_id, document, request_id), spec)
+    except (Busy, StorageFailed):
+        raise
+    except FlowError as error:
+        raise SubmitFailed(error, _id_of_failed(error, job_id)) from error
+
+
+def submit_data(services: Services, submitted: Submitted) -> dict[str, Any]:
+    """The `data` of a successful submit."""
+    settings, job_id, initiator = services.settings, submitted.job_id, submitted.spec.initiator
+    folder = settings.jobs_dir / job_id
+    on_party = folder / initiator.role / initiator.party_id / "job_runtime_on_party_conf.json"
+    query = f"job_id={job_id}&role={initiator.role}&party_id={initiator.party_id}"
+    return {
+        "job_id": job_id,
+        "code": 0,
+        "message": SUCCESS,
+        "model_info": {"model_id": model_id_of(submitted.spec.roles), "model_version": job_id},
+        "logs_directory": settings.log_dir / job_id,
+        "board_url": f"{settings.url}/index.html#/dashboard?{query}",
+        "dsl_path": folder / "job_dsl.json",
+        "runtime_conf_path": folder / "job_runtime_conf.json",
+        "runtime_conf_on_party_path": on_party,
+        "train_runtime_conf_path": folder / "train_runtime_conf.json",
+        "pipeline_dsl_path": folder / "pipeline_dsl.json",
+        "warnings": list(submitted.spec.warnings),
+    }
+
+
+def model_id_of(roles: Mapping[str, Sequence[str]]) -> str:
+    """`guest-9001#host-9002_9004#model`: what FATE calls the model of these parties."""
+    seats = (f"{role}-{'_'.join(sorted(map(str, ids), key=int))}" for role, ids in sorted(roles.items()))
+    return "#".join((*seats, "model"))
+
+
+def _either(body: Mapping[str, Any], *names: str) -> Any:
+    return next((body[name] for name in names if body.get(name) is not None), None)
+
+
+def _id_of_failed(error: FlowError, job_id: str) -> str:
+    """The id that a failed submit is known by; none when the request id stands for another job."""
+    if isinstance(error, Conflict):
+        return ""
+    known = error.data.get("job_id") if isinstance(error.data, dict) else None
+    return known or job_id

@@ -1,0 +1,142 @@
+"""`/v1/tracking/component/...`: what a component was told and what it made here (client-api-v1, section 3.4)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from flask import Blueprint, Response
+
+from fate_flow.api.archive import Member, csv_of, tar_response, text_member
+from fate_flow.api.arguments import read_component, read_flag, read_job_id, read_party, read_text, read_whole
+from fate_flow.api.envelope import Told, arguments, failed, file_follows, ok, to_json
+from fate_flow.api.services import Services
+from fate_flow.components.table import NoSuchTable
+from fate_flow.core.errors import BadRequest, NotFound
+from fate_flow.core.fate_v1 import component_parameters_on
+from fate_flow.core.grammar import shown
+from fate_flow.core.spec import Party
+from fate_flow.store.contract import Metric, TableMeta
+
+NO_DATA = 210
+_NEEDED = ("job_id", "role", "party_id", "component_name")
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
+
+
+def blueprint(services: Services) -> Blueprint:
+    routes = _TrackingRoutes(services)
+    tracking = Blueprint("tracking", __name__, url_prefix="/v1/tracking/component")
+    for path, view, method in (
+        ("/list", routes.components, "POST"),
+        ("/parameters", routes.parameters, "POST"),
+        ("/metrics", routes.metrics, "POST"),
+        ("/metric/all", routes.metric_all, "POST"),
+        ("/output/data/download", routes.download_output, "GET"),
+        ("/output/data/table", routes.output_tables, "POST"),
+        ("/summary/download", routes.summary, "POST"),
+    ):
+        tracking.add_url_rule(path, view_func=view, methods=[method])
+    return tracking
+
+
+class _TrackingRoutes:
+    def __init__(self, services: Services) -> None:
+        self._desk = services.desk
+        self._views = services.views
+
+    def components(self) -> Response:
+        job_id = read_job_id(arguments("job_id"))
+        document = self._views.document(job_id)
+        if document is None:
+            return failed(100, f"can not found job {job_id}")
+        return ok({"components": list(document.dsl.get("components", {}))})
+
+    def parameters(self) -> Response:
+        """The module, and what stands under the keys that end in `Param`."""
+        job_id, party, name, _ = _component()
+        document = self._views.document(job_id)
+        spec = self._desk.validate(document) if document is not None else None
+        task = spec.tasks.get(name) if spec is not None else None
+        if spec is None or task is None or party not in task.parties:
+            raise NotFound(f"can not found this task: {name} of job {job_id} on {party}")
+        told = component_parameters_on(spec, task, party)
+        return ok({key: value for key, value in told.items() if key == "module" or key.endswith("Param")})
+
+    # ------------------------------------------------------------------ metrics
+
+    def metrics(self) -> Response:
+        names: dict[str, list[str]] = {}
+        for one in self._metrics():
+            names.setdefault(one.namespace, []).append(one.name)
+        return ok(names) if names else ok({}, "no data")
+
+    def metric_all(self) -> Response:
+        found: dict[str, dict[str, Any]] = {}
+        for one in self._metrics():
+            found.setdefault(one.namespace, {})[one.name] = {"data": one.data, "meta": one.meta}
+        return ok(found) if found else ok({}, "no data")
+
+    def _metrics(self) -> tuple[Metric, ...]:
+        job_id, party, name, _ = _component()
+        return self._views.metrics(job_id, name, party)
+
+    # ------------------------------------------------------------------ outputs
+
+    @file_follows
+    def download_output(self) -> Response:
+        """The output tables as CSV, each with a `.meta` file that names the columns."""
+        job_id, party, name, body = _component()
+        limit = read_whole(body, "limit", -1, minimum=-1)
+        if limit == 0:
+            raise Told(NO_DATA, "limit is 0")
+        made = self._views.outputs(job_id, name, party)
+        tables = [(one.data_name, table) for one, table in made if table is not None]
+        if not tables:
+            raise Told(NO_DATA, "no data")
+        try:
+            members = list(_members(tables, limit, read_flag(body, "head", True)))
+        except NoSuchTable as error:
+            raise Told(NO_DATA, f"no data: {error.message}") from error
+        return tar_response(f"job_{job_id}_{name}_{party.role}_{party.party_id}_output_data.tar.gz", members)
+
+    def output_tables(self) -> Response:
+        job_id, party, name, _ = _component()
+        made = self._views.outputs(job_id, name, party)
+        if not made:
+            why = "No found table" if self._views.document(job_id) else "No found job"
+            return failed(100, f"{why}: {name} of job {job_id} on {party} made no table at this party's server")
+        return ok(
+            [
+                {"table_name": one.name, "table_namespace": one.namespace, "data_name": one.data_name}
+                for one, _ in made
+            ]
+        )
+
+    @file_follows
+    def summary(self) -> Response:
+        """The summary as data, or as a file when the client names one."""
+        job_id, party, name, body = _component()
+        found = self._views.summary(job_id, name, party)
+        if found is None:
+            raise Told(NO_DATA, "no data")
+        file_name = read_text(body, "filename")
+        if not file_name:
+            return ok(dict(found))
+        if not _FILE_NAME.fullmatch(file_name):
+            raise BadRequest(f"filename: {shown(file_name)} is not a plain file name")
+        headers = {"Content-Disposition": f"attachment; filename={file_name}"}
+        return Response(to_json(found), mimetype="application/json", headers=headers)
+
+
+def _component() -> tuple[str, Party, str, dict[str, Any]]:
+    """Job, party and component that the request is about, and its body."""
+    body = arguments(*_NEEDED)
+    return read_job_id(body), read_party(body), read_component(body), body
+
+
+def _members(tables: list[tuple[str, TableMeta]], limit: int, has_head: bool) -> Iterator[Member]:
+    for data_name, table in tables:
+        columns = [table.schema.get("sid", "id"), *table.schema.get("header", ())]
+        yield csv_of(table.uri, data_name, limit, has_head)
+        yield text_member(f"{data_name}.meta", to_json({"header": columns}))

@@ -1,0 +1,159 @@
+"""flow component, and the same commands as flow tracking"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+import click
+
+from fate_flow.cli import options
+from fate_flow.cli.client import Client
+from fate_flow.cli.display import print_json, show
+from fate_flow.cli.unpacked import downloaded, fetch_folder, folder_in
+
+
+@click.group()
+def component() -> None:
+    """Look at what a component of a job got and made.
+
+    Example: flow component parameters -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
+    """
+
+
+@click.group()
+def tracking() -> None:
+    """The same as `flow component`.
+
+    Example: flow tracking parameters -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
+    """
+
+
+def _command(name: str) -> Callable[[Callable[..., Any]], click.Command]:
+    """A command of both groups."""
+
+    def added(function: Callable[..., Any]) -> click.Command:
+        command = click.command(name)(function)
+        component.add_command(command)
+        tracking.add_command(command)
+        return command
+
+    return added
+
+
+@_command("list")
+@options.job_id(required=True)
+@click.pass_obj
+def list_components(client: Client, **body: Any) -> None:
+    """The components of a job.
+
+    Example: flow component list -j 202601011200000000000
+    """
+    show(client.post("tracking/component/list", body))
+
+
+@_command("parameters")
+@options.one_seat
+@click.pass_obj
+def parameters(client: Client, **body: Any) -> None:
+    """The parameters of a component at one party.
+
+    Example: flow component parameters -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
+    """
+    show(client.post("tracking/component/parameters", body))
+
+
+@_command("metrics")
+@options.one_seat
+@click.pass_obj
+def metrics(client: Client, **body: Any) -> None:
+    """The names of a component's metrics.
+
+    Example: flow component metrics -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
+    """
+    show(client.post("tracking/component/metrics", body))
+
+
+@_command("metric-all")
+@options.one_seat
+@click.pass_obj
+def metric_all(client: Client, **body: Any) -> None:
+    """The metrics of a component with their values.
+
+    Example: flow component metric-all -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
+    """
+    show(client.post("tracking/component/metric/all", body))
+
+
+@_command("output-data")
+@options.one_seat
+@options.output_path(required=True)
+@options.limit(-1, "So many rows at most; all of them unless given.")
+@click.pass_obj
+def output_data(client: Client, **body: Any) -> None:
+    """Fetches what a component put out into OUTPUT_PATH/job_<id>_<component>_<role>_<party>_output_data.
+
+    Example: flow component output-data -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0 -o .
+    """
+    name = f"job_{body['job_id']}_{body['component_name']}_{body['role']}_{body['party_id']}_output_data"
+    folder = folder_in(body["output_path"], name)
+    answer = fetch_folder(client, "GET", "tracking/component/output/data/download", body, folder)
+    if answer is not None:
+        show(answer)
+    print_json(downloaded(folder))
+
+
+@_command("output-data-table")
+@options.one_seat
+@click.pass_obj
+def output_data_table(client: Client, **body: Any) -> None:
+    """The names of the tables that a component put out.
+
+    Example: flow component output-data-table -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
+    """
+    show(client.post("tracking/component/output/data/table", body))
+
+
+@_command("get-summary")
+@options.one_seat
+@click.option(
+    "-o", "--output-path", type=click.Path(exists=True, file_okay=False), help="Folder to write it into, as a file."
+)
+@click.pass_obj
+def get_summary(client: Client, output_path: str | None, **body: Any) -> None:
+    """The summary of a component; printed, or written to a file.
+
+    \b
+    Example: flow component get-summary -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
+             flow component get-summary -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0 -o .
+    """
+    if output_path is None:
+        show(client.post("tracking/component/summary/download", body))
+        return
+    name = f"summary_{body['component_name']}_{datetime.now():%Y%m%d%H%M%S}.json"
+    target = folder_in(output_path, name)
+    _fetch_file(client, "tracking/component/summary/download", {
+        **body, "filename": name, "output_path": str(target),
+    }, target)  # fmt: skip
+    print_json({
+        "retcode": 0, "retmsg": f"The summary of component <{body['component_name']}> has been stored successfully. "
+        f"File path is: {target}.",
+    })  # fmt: skip
+
+
+def _fetch_file(client: Client, path: str, body: Any, target: Path) -> None:
+    """The file has come whole, or the command ends with what the server said."""
+    with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as draft:
+        try:
+            answer = client.download("POST", path, body, draft)
+        except BaseException:
+            Path(draft.name).unlink()
+            raise
+    if answer is not None:
+        Path(draft.name).unlink()
+        show(answer)
+        raise SystemExit(1)
+    Path(draft.name).replace(target)

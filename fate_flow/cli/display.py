@@ -1,0 +1,56 @@
+"""What is printed: JSON on stdout as the genuine client prints it, talk on stderr, tables for people."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from fate_flow.cli.client import Answer
+
+_WIDE = 10_000                # a table that goes into a pipe is not folded
+
+
+def show(answer: Answer) -> None:
+    """Prints what the server said; ends the command with exit code 1 when it refused."""
+    print_json(answer.envelope)
+    if not answer.is_success:
+        raise SystemExit(1)
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    click.echo(json.dumps(document, indent=4, ensure_ascii=False))
+    click.echo("")
+
+
+def tell(text: str) -> None:
+    click.echo(printable(text), err=True)
+
+
+def printable(text: object) -> str:
+    """The text without what would move a terminal's cursor: it may come from another party."""
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in str(text))
+
+
+def one_line(text: object) -> str:
+    return printable(" ".join(str(text).split()))
+
+
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Columns side by side, an indent before them; folded only where a terminal is too narrow."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False)
+    table = Table(*headers, box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    for row in rows:
+        table.add_row(*(Text("" if cell is None else one_line(cell), overflow="fold") for cell in row))
+    with console.capture() as capture:
+        console.print(table)
+    for line in capture.get().splitlines():
+        click.echo(f"  {line.rstrip()}")

@@ -1,0 +1,51 @@
+"""The edge of a command line program: every error becomes one line on stderr and an exit code.
+
+0: what was asked for has happened. 1: it was refused, or ended badly. 2: wrong usage, a bad file among it.
+3: no server answers. 130: interrupted.
+"""
+
+from __future__ import annotations
+
+import errno
+import traceback
+from typing import Any
+
+import click
+
+from fate_flow.cli.client import CallFailed
+from fate_flow.cli.display import print_json, tell
+from fate_flow.core.errors import FlowError
+
+HELP = {"help_option_names": ["-h", "--help"]}
+
+verbose_option = click.option("-v", "--verbose", is_flag=True, help="Show a traceback when something goes wrong.")
+
+
+class EdgeGroup(click.Group):
+    """A group whose commands may let any error out; a traceback is shown only with --verbose."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise               # `flow ... | head`; click knows what to do
+            if ctx.params.get("verbose"):
+                traceback.print_exception(error)
+            raise SystemExit(_told(error)) from error
+
+
+def _told(error: Exception) -> int:
+    """Says what went wrong, and the exit code for it."""
+    if isinstance(error, CallFailed):
+        print_json(error.envelope)
+    if isinstance(error, FlowError):
+        tell(f"Error: {error.message}")
+        return error.exit_code if isinstance(error, CallFailed) else 1
+    if isinstance(error, OSError):
+        tell(f"Error: {error}")
+        return 1
+    tell(f"Error: {type(error).__name__}: {error} (a defect; -v as the first option shows the traceback)")
+    return 1

@@ -1,0 +1,209 @@
+"""flow job"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fate_flow.cli import options
+from fate_flow.cli.client import Client, data_of
+from fate_flow.cli.display import print_json, show
+from fate_flow.cli.options import given
+from fate_flow.cli.submit_files import submission
+from fate_flow.cli.unpacked import downloaded, fetch_folder, folder_in
+from fate_flow.cli.watch import follow, follow_submitted
+
+_REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_]+")
+
+
+@click.group()
+def job() -> None:
+    """Submit, watch, explain and stop jobs.
+
+    Example: flow job submit -c conf.json -d dsl.json --watch
+    """
+
+
+def _request_id(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not _REQUEST_ID.fullmatch(value):
+        raise click.BadParameter("is 1 to 128 printable ASCII characters without spaces")
+    return value
+
+
+@job.command()
+@options.conf_path()
+@options.dsl_path()
+@options.watched()
+@click.option(
+    "--request-id", callback=_request_id, metavar="ID",
+    help="Repeated with the same id, the submit answers with the same job; with other content, it is refused.",
+)
+@click.pass_obj
+def submit(client: Client, conf_path: str, dsl_path: str | None, is_watched: bool, request_id: str | None) -> None:
+    """Submits a job to its initiator.
+
+    \b
+    Example: flow job submit -c conf.json -d dsl.json
+             flow job submit -c conf.json -d dsl.json --watch
+    """
+    headers = {"Idempotency-Key": request_id} if request_id else None
+    answer = client.submit("job/submit", submission(conf_path, dsl_path), headers)
+    show(answer)
+    if is_watched:
+        from fate_flow.cli.progress import open_screen
+
+        follow_submitted(client, answer, open_screen())
+
+
+@job.command()
+@options.conf_path()
+@options.dsl_path()
+@options.as_json()
+@click.pass_obj
+def validate(client: Client, conf_path: str, dsl_path: str | None, as_json: bool) -> None:
+    """Checks a job and shows what each party would run, with which parameters and cores; starts nothing.
+
+    Example: flow job validate -c conf.json -d dsl.json
+    """
+    answer = client.post("job/validate", submission(conf_path, dsl_path))
+    if as_json:
+        show(answer)
+        return
+    from fate_flow.cli.told import print_plan
+
+    print_plan(data_of(answer))
+
+
+@job.command("list")
+@options.limit()
+@click.pass_obj
+def list_jobs(client: Client, **body: Any) -> None:
+    """The newest jobs of this party.
+
+    Example: flow job list -l 30
+    """
+    show(client.post("job/list/job", body))
+
+
+@job.command()
+@options.job_id()
+@options.role()
+@options.party_id()
+@options.status()
+@click.pass_obj
+def query(client: Client, **body: Any) -> None:
+    """The jobs that these options mean, without their documents.
+
+    Example: flow job query -j 202601011200000000000 -r guest -p 9999
+    """
+    answer = client.post("job/query", given(body))
+    for row in answer.data if isinstance(answer.data, list) else ():
+        row.pop("f_runtime_conf", None)
+        row.pop("f_dsl", None)
+    show(answer)
+
+
+@job.command()
+@options.job_id(required=True)
+@click.pass_obj
+def stop(client: Client, **body: Any) -> None:
+    """Stops a job at every party.
+
+    Example: flow job stop -j 202601011200000000000
+    """
+    show(client.post("job/stop", body))
+
+
+@job.command()
+@options.job_id(required=True)
+@options.role(required=True)
+@options.party_id(required=True)
+@options.output_path(required=True)
+@click.pass_obj
+def config(client: Client, **body: Any) -> None:
+    """Writes the documents of a job to files in OUTPUT_PATH/job_<id>_config.
+
+    Example: flow job config -j 202601011200000000000 -r guest -p 9999 -o .
+    """
+    answer = client.post("job/config", body)
+    documents = data_of(answer)
+    folder = folder_in(body["output_path"], f"job_{body['job_id']}_config")
+    _write_each(documents, folder)
+    rest = {key: value for key, value in documents.items() if key not in ("dsl", "runtime_conf")}
+    print_json({**answer.envelope, **downloaded(folder), "data": rest})
+
+
+@job.command()
+@options.job_id(required=True)
+@options.output_path(required=True)
+@click.pass_obj
+def log(client: Client, **body: Any) -> None:
+    """Fetches the logs of a job into OUTPUT_PATH/job_<id>_log.
+
+    Example: flow job log -j 202601011200000000000 -o .
+    """
+    folder = folder_in(body["output_path"], f"job_{body['job_id']}_log")
+    answer = fetch_folder(client, "POST", "job/log/download", body, folder)
+    if answer is not None:
+        show(answer)
+    print_json(downloaded(folder))
+
+
+@job.command()
+@options.job_id()
+@options.role()
+@options.party_id()
+@options.status()
+@click.pass_obj
+def view(client: Client, **body: Any) -> None:
+    """The output data of a job's tasks.
+
+    Example: flow job view -j 202601011200000000000 -r guest -p 9999
+    """
+    show(client.post("job/data/view/query", given(body)))
+
+
+@job.command()
+@options.job_id(required=True)
+@click.pass_obj
+def watch(client: Client, job_id: str) -> None:
+    """Shows the progress per task and party until the job ends; fails when it fails. Ctrl-C leaves it running.
+
+    Example: flow job watch -j 202601011200000000000
+    """
+    from fate_flow.cli.progress import open_screen
+
+    follow(client, job_id, open_screen())
+
+
+@job.command()
+@options.job_id(required=True)
+@options.as_json()
+@click.pass_obj
+def explain(client: Client, job_id: str, as_json: bool) -> None:
+    """Says how a job stands and why: what it waits for, its place in the queue, each party and task.
+
+    Example: flow job explain -j 202601011200000000000
+    """
+    answer = client.post("job/explain", {"job_id": job_id})
+    if as_json:
+        show(answer)
+        return
+    from fate_flow.cli.told import print_explanation
+
+    print_explanation(job_id, data_of(answer))
+
+
+def _write_each(documents: Mapping[str, Any], folder: Path) -> None:
+    """A JSON file for each document; `job_id` is none."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for key, value in documents.items():
+        if key != "job_id" and _PLAIN_NAME.fullmatch(key):
+            text = json.dumps(value, indent=4, ensure_ascii=False)
+            (folder / f"{key}.json").write_text(text, encoding="utf-8")

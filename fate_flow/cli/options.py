@@ -1,0 +1,90 @@
+"""The options that many commands share, named and spelled as the genuine client has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Option = Callable[[Command], Command]
+
+ROLES = ("local", "guest", "arbiter", "host")
+STATUSES = ("success", "failed", "running", "waiting", "timeout", "canceled", "partial", "deleted")
+
+
+def job_id(*, required: bool = False) -> Option[Any]:
+    return click.option("-j", "--job-id", required=required, help="Id of a job.")
+
+
+def role(*, required: bool = False) -> Option[Any]:
+    return click.option(
+        "-r", "--role", required=required, type=click.Choice(ROLES), metavar="TEXT", help=f"One of {', '.join(ROLES)}."
+    )
+
+
+def party_id(*, required: bool = False) -> Option[Any]:
+    return click.option("-p", "--party-id", required=required, help="Id of a party.")
+
+
+def component_name(*, required: bool = False) -> Option[Any]:
+    return click.option("-cpn", "--component-name", required=required, help="Name of a component of the job.")
+
+
+def status() -> Option[Any]:
+    return click.option(
+        "-s", "--status", type=click.Choice(STATUSES), metavar="TEXT", help=f"One of {', '.join(STATUSES)}."
+    )
+
+
+def limit(default: int = 10, text: str = "So many at most; 10 unless given.") -> Option[Any]:
+    return click.option("-l", "--limit", type=int, default=default, help=text)
+
+
+def conf_path() -> Option[Any]:
+    return click.option(
+        "-c", "--conf-path", required=True, type=click.Path(exists=True, dir_okay=False), help="Configuration, JSON."
+    )
+
+
+def dsl_path() -> Option[Any]:
+    return click.option(
+        "-d", "--dsl-path", type=click.Path(exists=True, dir_okay=False), help="Components of the job, JSON."
+    )
+
+
+def output_path(*, required: bool = False) -> Option[Any]:
+    return click.option(
+        "-o", "--output-path", required=required, type=click.Path(file_okay=False), help="Folder to write into."
+    )
+
+
+def namespace(*, required: bool = False) -> Option[Any]:
+    return click.option("-n", "--namespace", required=required, help="Namespace of a table.")
+
+
+def table_name(*, required: bool = False) -> Option[Any]:
+    return click.option("-t", "--table-name", required=required, help="Name of a table.")
+
+
+def as_json() -> Option[Any]:
+    return click.option("--json", "as_json", is_flag=True, help="Print what the server answered, as JSON.")
+
+
+def watched() -> Option[Any]:
+    return click.option(
+        "--watch", "is_watched", is_flag=True, help="Show the progress until the job ends; fail when it fails."
+    )
+
+
+def one_seat(command: Command) -> Command:
+    """A component of a job at one party: four options, all of them required."""
+    for option in (component_name, party_id, role, job_id):
+        command = option(required=True)(command)
+    return command
+
+
+def given(options: dict[str, Any]) -> dict[str, Any]:
+    """Those that were given: what the genuine client sends."""
+    return {name: value for name, value in options.items() if value is not None}

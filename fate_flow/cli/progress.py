@@ -1,0 +1,141 @@
+"""Two screens for a job: a table that changes in place on a terminal, a line per change elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from fate_flow.cli.display import one_line, printable, tell
+from fate_flow.cli.watch import JobView, PartyTask, Screen, changes
+
+_STYLES = {
+    "waiting": "dim", "running": "bold cyan", "stopping": "yellow", "success": "green", "pass": "dim green",
+    "failed": "bold red", "canceled": "yellow", "timeout": "bold red",
+}  # fmt: skip
+_FRAME_LINES = 7                  # what stands around the tasks
+
+
+def open_screen() -> Screen:
+    """The screen that suits stderr."""
+    console = Console(stderr=True)
+    return LiveScreen(console) if sys.stderr.isatty() and not console.is_dumb_terminal else PlainScreen()
+
+
+class PlainScreen:
+    """A line on stderr for each change."""
+
+    def __init__(self) -> None:
+        self._shown: JobView | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+    def show(self, view: JobView) -> None:
+        for line in changes(self._shown, view):
+            self.tell(line)
+        self._shown = view
+
+    def tell(self, text: str) -> None:
+        tell(text)
+
+
+class LiveScreen:
+    """A row per component and a column per party, drawn anew in place."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._clock = clock
+        self._begun = clock()
+        self._view: JobView | None = None
+        self._live = Live(console=console, get_renderable=self._render, refresh_per_second=4)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._live.stop()
+
+    def show(self, view: JobView) -> None:
+        self._view = view
+        self._live.refresh()
+
+    def tell(self, text: str) -> None:
+        self._console.print(Text(printable(text), style="yellow"))
+
+    def _render(self) -> RenderableType:
+        if self._view is None:
+            return Text("")
+        seconds = int(self._clock() - self._begun)
+        return picture(self._view, seconds, max(3, self._console.height - _FRAME_LINES))
+
+
+def picture(view: JobView, seconds: int, room: int) -> RenderableType:
+    """The job as a table of at most so many rows."""
+    head = Table.grid(padding=(0, 2))
+    done = sum(task.is_final for task in view.tasks)
+    head.add_row(
+        Text(f"job {view.job_id}"), _status(view.status), ProgressBar(max(1, len(view.tasks)), done, width=24),
+        Text(f"{done}/{len(view.tasks)}"), Text(f"{seconds // 60}:{seconds % 60:02}", style="dim"),
+    )
+    parts: list[RenderableType] = [head]
+    if view.waits_for:
+        parts.append(Text(one_line(view.waits_for), style="yellow"))
+    if view.tasks:
+        parts.append(_table(view.tasks, room))
+    return Group(*parts)
+
+
+def chosen(tasks: Sequence[PartyTask], room: int) -> list[str]:
+    """The components to show: all when there is room, else first those that move, then those to come."""
+    names = list(dict.fromkeys(task.component for task in tasks))
+    if len(names) <= room:
+        return names
+    urgency = Counter[str]()
+    for task in tasks:
+        urgency[task.component] = max(urgency[task.component], _urgency(task.status))
+    first = sorted(names, key=lambda name: -urgency[name])[:room]
+    return [name for name in names if name in first]
+
+
+def _table(tasks: Sequence[PartyTask], room: int) -> Table:
+    parties = list(dict.fromkeys(task.party for task in tasks))
+    names = chosen(tasks, room)
+    left_out = len({task.component for task in tasks}) - len(names)
+    cells = {(task.component, task.party): task for task in tasks}
+    table = Table("task", *map(printable, parties), caption=f"and {left_out} more" if left_out else None)
+    for name in names:
+        row = (cells.get((name, party)) for party in parties)
+        table.add_row(Text(one_line(name)), *(_cell(task) for task in row))
+    return table
+
+
+def _cell(task: PartyTask | None) -> Text:
+    if task is None:
+        return Text("")
+    status = _status(task.status)
+    return status.append(f" #{task.version}", style="dim") if task.version else status
+
+
+def _status(status: str) -> Text:
+    return Text(one_line(status), style=_STYLES.get(status, ""))
+
+
+def _urgency(status: str) -> int:
+    if status in ("failed", "timeout", "canceled"):
+        return 3
+    if status in ("running", "stopping"):
+        return 2
+    return int(status == "waiting")

@@ -1,0 +1,41 @@
+"""flow resource"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from fate_flow.cli import options
+from fate_flow.cli.client import Client
+from fate_flow.cli.display import show
+from fate_flow.cli.options import given
+
+
+@click.group()
+def resource() -> None:
+    """See which jobs hold cores and memory, and give back what a job holds.
+
+    Example: flow resource query
+    """
+
+
+@resource.command()
+@click.pass_obj
+def query(client: Client) -> None:
+    """What this party's engine has, and which jobs hold how much of it.
+
+    Example: flow resource query
+    """
+    show(client.post("resource/query", {}))
+
+
+@resource.command("return")
+@options.job_id()
+@click.pass_obj
+def give_back(client: Client, **body: Any) -> None:
+    """Gives back what a job holds at this party.
+
+    Example: flow resource return -j 202601011200000000000
+    """
+    show(client.post("resource/return", given(body)))

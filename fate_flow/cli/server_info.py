@@ -1,0 +1,36 @@
+"""flow server"""
+
+from __future__ import annotations
+
+import click
+
+from fate_flow.cli.client import Client
+from fate_flow.cli.display import show
+
+
+@click.group()
+def server() -> None:
+    """Ask the server for its versions, and have it read its configuration again.
+
+    Example: flow server versions
+    """
+
+
+@server.command()
+@click.pass_obj
+def versions(client: Client) -> None:
+    """The versions of the server and of what it runs on.
+
+    Example: flow server versions
+    """
+    show(client.post("server/version/get", {}))
+
+
+@server.command()
+@click.pass_obj
+def reload(client: Client) -> None:
+    """Reads the job defaults and the size of the engine again.
+
+    Example: flow server reload
+    """
+    show(client.post("server/reload", {}))

@@ -1,0 +1,72 @@
+"""flow table"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from fate_flow.cli import options
+from fate_flow.cli.client import Client
+from fate_flow.cli.display import show
+from fate_flow.cli.options import given
+
+
+@click.group()
+def table() -> None:
+    """Look at, hide and delete the tables of this party.
+
+    Example: flow table info -n demo -t site_a
+    """
+
+
+@table.command()
+@options.namespace(required=True)
+@options.table_name(required=True)
+@click.pass_obj
+def info(client: Client, **body: Any) -> None:
+    """Whether a table exists, and what is in it.
+
+    Example: flow table info -n demo -t site_a
+    """
+    show(client.post("table/table_info", body))
+
+
+@table.command()
+@options.namespace()
+@options.table_name()
+@options.job_id()
+@options.role()
+@options.party_id()
+@options.component_name()
+@click.pass_obj
+def delete(client: Client, **body: Any) -> None:
+    """Deletes a table; the server looks at its namespace and name alone.
+
+    Example: flow table delete -n demo -t site_a
+    """
+    show(client.post("table/delete", given(body)))
+
+
+@table.command()
+@options.namespace()
+@options.table_name()
+@click.pass_obj
+def disable(client: Client, **body: Any) -> None:
+    """Keeps jobs from reading a table.
+
+    Example: flow table disable -n demo -t site_a
+    """
+    show(client.post("table/disable", given(body)))
+
+
+@table.command()
+@options.namespace()
+@options.table_name()
+@click.pass_obj
+def enable(client: Client, **body: Any) -> None:
+    """Lets jobs read a table again.
+
+    Example: flow table enable -n demo -t site_a
+    """
+    show(client.post("table/enable", given(body)))

@@ -1,0 +1,60 @@
+"""`job explain` and `job validate` for people: what the server answered, as lines and tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from fate_flow.cli.display import one_line, print_table
+from fate_flow.cli.watch import party_name, reason_of, why_it_waits
+
+
+def print_explanation(job_id: str, data: Mapping[str, Any]) -> None:
+    """How a job stands, why, and what each party and task has to do with it."""
+    reason = reason_of(data)
+    click.echo(one_line(f"job {job_id}: {data.get('status')}" + (f": {reason}" if reason else "")))
+    if waits_for := why_it_waits(data):
+        click.echo(f"why it waits: {waits_for}")
+    if unconfirmed := data.get("unconfirmed_parties"):
+        click.echo(one_line(f"never confirmed its end: {', '.join(map(party_name, unconfirmed))}"))
+    if seats := data.get("seats"):
+        click.echo("")
+        print_table(("party", "seat", "cores asked", "cores free", "message"), map(_seat, seats))
+    if tasks := data.get("tasks"):
+        click.echo("")
+        print_table(("task", "version", "status", "party", "there", "why"), _task_rows(tasks))
+
+
+def print_plan(data: Mapping[str, Any]) -> None:
+    """What each party would run, with which parameters and cores."""
+    for party in data.get("parties") or ():
+        memory = f", {party['memory']} MB" if party.get("memory") else ""
+        click.echo(one_line(f"{party_name(party)}: {party.get('cores')} cores{memory}"))
+        print_table(("task", "module", "parameters"), map(_planned, party.get("tasks") or ()))
+        click.echo("")
+    for warning in data.get("warnings") or ():
+        click.echo(one_line(f"warning: {warning}"))
+
+
+def _seat(seat: Mapping[str, Any]) -> tuple[object, ...]:
+    return (
+        party_name(seat), seat.get("status"), seat.get("asked_cores"), seat.get("free_cores"), seat.get("message"),
+    )
+
+
+def _task_rows(tasks: Any) -> Iterator[tuple[object, ...]]:
+    for task in tasks:
+        head: tuple[object, ...] = (task.get("component_name"), task.get("version"), task.get("status"))
+        for party in task.get("parties") or ({},):
+            name = party_name(party) if party else ""
+            yield (*head, name, party.get("party_status"), reason_of(party))
+            head = ("", "", "")
+
+
+def _planned(task: Mapping[str, Any]) -> tuple[object, ...]:
+    does_not_run = task.get("need_run") is False
+    parameters = json.dumps(task.get("parameters") or {}, ensure_ascii=False)
+    return task.get("component_name"), task.get("module"), "does not run" if does_not_run else parameters

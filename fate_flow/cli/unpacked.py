@@ -1,0 +1,47 @@
+"""Archives and files that a server sends, brought to where the user wants them."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+import zlib
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+from fate_flow.cli.client import Answer, CallFailed, Client
+
+
+def fetch_folder(client: Client, method: str, path: str, body: Any, folder: Path) -> Answer | None:
+    """None when the archive has come and lies unpacked in this folder; else what the server said.
+
+    Raises CallFailed when what came is no archive, or one that reaches out of the folder."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryFile(dir=folder.parent) as archive:
+        answer = client.download(method, path, body, archive)
+        if answer is None:
+            archive.seek(0)
+            _unpack(archive, folder)
+    return answer
+
+
+def folder_in(output_path: str, name: str) -> Path:
+    """The folder of this name; whatever the name is made of, it does not lead elsewhere."""
+    return Path(output_path).absolute() / re.sub(r"[^\w.-]", "_", name)
+
+
+def downloaded(folder: Path) -> dict[str, Any]:
+    """What the genuine client prints when a folder has come."""
+    return {
+        "retcode": 0, "directory": str(folder), "retmsg": f"download successfully, please check {folder} directory",
+    }
+
+
+def _unpack(archive: IO[bytes], folder: Path) -> None:
+    if not hasattr(tarfile, "data_filter"):
+        raise CallFailed("this Python is too old to unpack an archive safely: 3.11.4 or newer can")
+    try:
+        with tarfile.open(fileobj=archive, mode="r:gz") as tar:
+            tar.extractall(folder, filter="data")
+    except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
+        raise CallFailed(f"what came could not be unpacked into {folder}: {error}") from error

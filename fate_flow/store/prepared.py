@@ -1,0 +1,100 @@
+"""Queries that are asked all the time: peewee writes their words once a process, afterwards only the values change.
+
+Building a select of thirty columns costs peewee half a millisecond and an update a quarter, ten times what SQLite
+needs to carry it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any
+
+from peewee import OP, Database, Expression, Field, Update
+
+_MARKS = tuple(f"\0value {number}" for number in range(8))
+
+
+class Prepared:
+    """A query of text values: `build` makes it from as many values as it takes."""
+
+    def __init__(self, build: Callable[..., Any], values: int) -> None:
+        self._build = build
+        self._values = values
+        self._words: dict[bool, tuple[str, tuple[Any, ...]]] = {}
+
+    def rows(self, database: Database, *values: str) -> list[tuple[Any, ...]]:
+        """The rows it selects with these values."""
+        found: list[tuple[Any, ...]] = self._run(database, values).fetchall()
+        return found
+
+    def row(self, database: Database, *values: str) -> tuple[Any, ...] | None:
+        """The first of them."""
+        found: tuple[Any, ...] | None = self._run(database, values).fetchone()
+        return found
+
+    def _run(self, database: Database, values: tuple[str, ...]) -> Any:
+        known = self._words.get(database.is_sqlite)
+        if known is None:
+            sql, params = self._build(*_MARKS[: self._values]).sql()
+            known = self._words[database.is_sqlite] = (sql, tuple(params))
+        given = [values[_MARKS.index(one)] if one in _MARKS else one for one in known[1]]
+        return database.execute_sql(known[0], given)
+
+
+class _Unfamiliar(Exception):
+    """A part of a query whose values cannot be told from its words without building it."""
+
+
+_ONE_VALUE = (str, int, float, bool, datetime)
+_shapes: dict[tuple[Any, ...], str | None] = {}
+
+
+def words_of(query: Any, is_sqlite: bool) -> tuple[str, list[Any]]:
+    """Words and values of an update or delete; peewee builds the words the first time it sees one of its shape.
+
+    Whether our reading of the values is peewee's is checked at that first time, and a shape where it is not is built
+    each time."""
+    values: list[Any] = []
+    try:
+        shape = (is_sqlite, type(query), query.table, *_changes(query, values), "where", *_parts(query._where, values))
+    except _Unfamiliar:
+        return _built(query)
+    if shape not in _shapes:
+        words, built = _built(query)
+        _shapes[shape] = words if built == values else None
+    known = _shapes[shape]
+    return (known, values) if known is not None else _built(query)
+
+
+def _built(query: Any) -> tuple[str, list[Any]]:
+    words, values = query.sql()
+    return words, list(values)
+
+
+def _changes(query: Any, values: list[Any]) -> Iterator[Any]:
+    """peewee writes the columns in the order of the model."""
+    if not isinstance(query, Update):
+        return
+    for field, value in sorted(query._update.items(), key=lambda one: one[0]._sort_key):
+        yield field.name
+        if value is None:
+            values.append(None)
+        else:
+            yield from _parts(value, values)
+
+
+def _parts(node: Any, values: list[Any]) -> Iterator[Any]:
+    if isinstance(node, Field):
+        yield node.model, node.name
+    elif isinstance(node, Expression) and node.op != OP.IN and node.op != OP.NOT_IN:
+        yield node.op
+        yield from _parts(node.lhs, values)
+        yield from _parts(node.rhs, values)
+    elif isinstance(node, _ONE_VALUE):
+        values.append(node)
+        yield type(node)
+    elif node is None:
+        yield None
+    else:
+        raise _Unfamiliar

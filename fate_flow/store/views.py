@@ -1,0 +1,430 @@
+"""What clients see of the database: rows under FATE's names, read only.
+
+Every method is one snapshot and takes no lock. Lists leave out the columns that hold whole documents, and no answer has
+more than `MOST_ROWS` rows. Clients of the v1 API know no status `stopping`: they see `running`, and the true word in
+`f_status_detail`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import peewee
+from peewee import BooleanField, Database, DateTimeField, IntegerField, fn
+
+from fate_flow.core.errors import BadRequest, StorageFailed
+from fate_flow.core.grammar import shown
+from fate_flow.core.job import Job, Seat, Task
+from fate_flow.core.queue import place_words
+from fate_flow.core.spec import Party
+from fate_flow.core.status import JOB_UNFINISHED, JobStatus, TaskStatus
+from fate_flow.store.changes import SUBMIT_FAILED
+from fate_flow.store.contract import Document, Metric, Output, TableMeta
+from fate_flow.store.models import EngineRow, JobRow, MetricRow, OutputRow, StorageTableRow, TaskRow
+from fate_flow.store.sql import COMPUTING, SqlTransaction
+
+Row = dict[str, Any]
+
+MOST_ROWS = 1000
+_MOST_VALUES = 500           # of one filter; SQLite takes so many variables, and no client means more
+_FEW = 20                    # waiting jobs whose places are counted one by one
+
+_JSON_OBJECTS = frozenset({
+    "f_dsl", "f_runtime_conf", "f_runtime_conf_on_party", "f_train_runtime_conf", "f_roles", "f_user",
+    "f_inheritance_info", "f_cmd", "f_provider_info", "f_component_parameters", "f_engine_conf", "f_engine_config",
+})  # fmt: skip
+_JSON_LISTS = frozenset({"f_unconfirmed_parties"})
+_DOCUMENTS = frozenset({
+    "f_dsl", "f_runtime_conf", "f_runtime_conf_on_party", "f_train_runtime_conf", "f_cmd", "f_component_parameters",
+    "f_error_report",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Page:
+    """Which part of a list, in which order."""
+
+    order_by: str                    # create_time, start_time, end_time or elapsed
+    is_descending: bool
+    limit: int = MOST_ROWS
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class JobWish:
+    """Which jobs a list shows; what is empty does not matter."""
+
+    job_id: str = ""                 # a part of it
+    description: str = ""            # a part of it
+    party_id: str = ""
+    partner: str = ""                # a party of the job
+    roles: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class JobPicture:
+    """All that is known here of one job: what explains where it stands."""
+
+    jobs: tuple[Job, ...]            # its rows here, the initiator's first
+    seats: tuple[Seat, ...]          # what the initiator knows of every party; empty elsewhere
+    tasks: tuple[Task, ...]          # the newest version of each, in the rows of all parties
+    place: int                       # in the queue; 0: it does not queue here
+
+
+class Views:
+    """The queries of clients."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    # ------------------------------------------------------------------ jobs
+
+    def jobs(self, filters: Mapping[str, Any]) -> list[Row]:
+        """The newest `MOST_ROWS` jobs that the client's filters mean, in full; none without a usable filter."""
+        with self._reading() as tx:
+            where = _conditions(JobRow, filters)
+            if where is None:
+                return []
+            newest_first = (JobRow.f_create_time.desc(), JobRow.f_job_id.desc())
+            rows = list(JobRow.select().where(where).order_by(*newest_first).limit(MOST_ROWS).dicts())
+            return _initiator_first(_as_seen(_with_wait_reasons(tx, rows)))
+
+    def job_list(self, wish: JobWish, page: Page) -> tuple[list[Row], int]:
+        """One page of jobs without their documents, and how many there are in all."""
+        where = _wished(wish)
+        columns = [field for name, field in JobRow._meta.fields.items() if name not in _DOCUMENTS]
+        with self._reading() as tx:
+            count = JobRow.select().where(where).count()
+            rows = list(_paged(JobRow, JobRow.select(*columns).where(where), page).dicts())
+            return _as_seen(_with_wait_reasons(tx, rows)), count
+
+    def document(self, job_id: str) -> Document | None:
+        """The job as it was submitted."""
+        with self._reading() as tx:
+            return tx.document(job_id)
+
+    def picture(self, job_id: str) -> JobPicture | None:
+        """What is known here of a job, for whoever wants to know how it stands."""
+        with self._reading() as tx:
+            jobs = sorted(tx.jobs_here(job_id), key=lambda job: not job.is_initiator)
+            if not jobs:
+                return None
+            own = jobs[0]
+            queues = own.is_initiator and own.status is JobStatus.WAITING
+            place = tx.place_in_queue(own) if queues else 0
+            return JobPicture(tuple(jobs), tx.seats(job_id), tx.tasks(job_id), place)
+
+    # ------------------------------------------------------------------ tasks
+
+    def tasks(self, filters: Mapping[str, Any]) -> list[Row]:
+        """The newest version of each party task that the filters mean; none without a usable filter."""
+        with self._reading():
+            where = _conditions(TaskRow, filters)
+            if where is None:
+                return []
+            query = TaskRow.select().where(where & _is_newest_version()).order_by(*_BY_START).limit(MOST_ROWS)
+            return _as_seen(list(query.dicts()))
+
+    def task_list(self, filters: Mapping[str, Any], page: Page) -> tuple[list[Row], int]:
+        """One page of party tasks, all versions, and how many there are in all."""
+        where = _conditions(TaskRow, filters)
+        columns = [field for name, field in TaskRow._meta.fields.items() if name not in _DOCUMENTS]
+        query, total = TaskRow.select(*columns), TaskRow.select()
+        if where is not None:
+            query, total = query.where(where), total.where(where)
+        with self._reading():
+            return _as_seen(list(_paged(TaskRow, query, page).dicts())), total.count()
+
+    # ------------------------------------------------------------------ resources
+
+    def jobs_that_hold(self) -> list[Row]:
+        """What is reserved here, and for whom."""
+        columns = (JobRow.f_job_id, JobRow.f_role, JobRow.f_party_id, JobRow.f_cores, JobRow.f_memory)
+        # A job that has ended holds nothing, so the index on the status finds the rest.
+        holds = JobRow.f_status.in_([status.value for status in JOB_UNFINISHED]) & (
+            JobRow.f_resource_in_use == True  # noqa: E712
+        )
+        with self._reading():
+            return list(JobRow.select(*columns).where(holds).order_by(JobRow.f_create_time).dicts())
+
+    def engine(self, name: str = "") -> Row:
+        """The row of the computing engine, of this name if one is given; empty when there is none."""
+        where = EngineRow.f_engine_type == COMPUTING
+        if name:
+            where &= EngineRow.f_engine_name == name
+        with self._reading():
+            row = EngineRow.select().where(where).dicts().first()
+        return _decoded(row) if row else {}
+
+    # ------------------------------------------------------------------ results
+
+    def table(self, namespace: str, name: str) -> TableMeta | None:
+        with self._reading() as tx:
+            return tx.table(namespace, name)
+
+    def outputs(self, job_id: str, task: str, party: Party) -> list[tuple[Output, TableMeta | None]]:
+        """The tables that the newest version of a party task made; None for one that was deleted since."""
+        with self._reading() as tx:
+            return [(one, tx.table(one.namespace, one.name)) for one in tx.outputs(job_id, task, party)]
+
+    def output_rows(self, filters: Mapping[str, Any]) -> list[Row]:
+        """The rows about output tables that the filters mean; none without a usable filter."""
+        with self._reading():
+            where = _conditions(OutputRow, filters)
+            if where is None:
+                return []
+            query = OutputRow.select().where(where).order_by(OutputRow.f_job_id, OutputRow.f_task_id)
+            return list(query.limit(MOST_ROWS).dicts())
+
+    def metrics(self, job_id: str, task: str, party: Party) -> tuple[Metric, ...]:
+        with self._reading() as tx:
+            return tx.metrics(job_id, task, party)
+
+    def summary(self, job_id: str, task: str, party: Party) -> Mapping[str, Any] | None:
+        with self._reading() as tx:
+            return tx.summary(job_id, task, party)
+
+    def uploads(self, limit: int, job_id: str = "") -> list[Row]:
+        """What was uploaded here, newest first: `{job_id, info, notes, schema}`."""
+        where = MetricRow.f_metric_namespace == "upload"
+        if job_id:
+            where &= MetricRow.f_job_id == job_id
+        with self._reading():
+            query = MetricRow.select(MetricRow.f_job_id, MetricRow.f_meta).where(where)
+            found = list(query.order_by(MetricRow.f_id.desc()).limit(min(limit, MOST_ROWS)).tuples())
+            return [_upload(job_id, json.loads(meta)) for job_id, meta in found]
+
+    # ------------------------------------------------------------------ reading
+
+    @contextmanager
+    def _reading(self) -> Iterator[SqlTransaction]:
+        """One snapshot. Raises StorageFailed when the database does not answer."""
+        assert JobRow._meta.database is self._database, "a process has one database: the models are bound to it"
+        try:
+            with ExitStack() as stack:
+                self._begin(stack)
+                yield SqlTransaction(self._database, None)
+        except (peewee.DatabaseError, peewee.InterfaceError) as error:
+            raise StorageFailed(f"the database refused: {error}") from error
+
+    def _begin(self, stack: ExitStack) -> None:
+        self._database.connect(reuse_if_open=True)
+        try:
+            stack.enter_context(self._database.atomic())
+        except (peewee.DatabaseError, peewee.InterfaceError):
+            if self._database.is_sqlite or self._database.in_transaction():
+                raise
+            # The server may have dropped a connection that idled; nothing has happened on it yet.
+            self._database.close()
+            self._database.connect(reuse_if_open=True)
+            stack.enter_context(self._database.atomic())
+
+
+# ---------------------------------------------------------------------- what a client asks for
+
+
+def _conditions(model: Any, filters: Mapping[str, Any]) -> Any:
+    """What the filters of a client mean, as FATE reads them; None when none of them can be used.
+
+    Names that are no column and nulls are ignored, two values for a number or a date are a range, other lists are
+    choices. Raises BadRequest for a value that the column cannot hold."""
+    found = [
+        _condition(model._meta.fields[f"f_{key}"], key, value)
+        for key, value in filters.items()
+        if value is not None and f"f_{key}" in model._meta.fields
+    ]
+    where = None
+    for one in found:
+        where = one if where is None else where & one
+    return where
+
+
+def _condition(field: Any, key: str, value: Any) -> Any:
+    if isinstance(value, list):
+        if len(value) > _MOST_VALUES:
+            raise BadRequest(f"{key}: {len(value)} values are too many, {_MOST_VALUES} is the most")
+        if len(value) == 2 and _is_continuous(field):
+            return _range(field, key, value)
+        return field.in_(_with_stopping(key, [_value(field, key, one) for one in value]))
+    choices = _with_stopping(key, [_value(field, key, value)])
+    return field == choices[0] if len(choices) == 1 else field.in_(choices)
+
+
+def _with_stopping(key: str, values: list[Any]) -> list[Any]:
+    """Who asks for what runs means what is stopping as well: that is what such rows are shown as."""
+    if key in ("status", "party_status") and JobStatus.RUNNING.value in values:
+        return [*values, JobStatus.STOPPING.value]
+    return values
+
+
+def _range(field: Any, key: str, bounds: Sequence[Any]) -> Any:
+    low, high = (None if one is None else _value(field, key, one) for one in bounds)
+    if low is None and high is None:
+        return field.is_null(False) | field.is_null()
+    if low is None:
+        return field <= high
+    return field >= low if high is None else field.between(low, high)
+
+
+def _is_continuous(field: Any) -> bool:
+    return isinstance(field, (IntegerField, DateTimeField))
+
+
+def _value(field: Any, key: str, value: Any) -> Any:
+    """The value as the column holds it. Raises BadRequest."""
+    if isinstance(field, BooleanField):
+        return _flag(key, value)
+    if isinstance(field, DateTimeField):
+        return _moment(key, value)
+    if isinstance(field, IntegerField):
+        return _number(key, value)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):     # party ids, which clients send as numbers as well
+        return shown(value)
+    raise BadRequest(f"{key}: {shown(value)} is not text")
+
+
+def _number(key: str, value: Any) -> int:
+    if isinstance(value, str) and key.endswith("_time") and not value.isdigit():
+        return int(_moment(key, value).timestamp() * 1000)
+    try:
+        number = int(value) if isinstance(value, (int, str)) else None
+    except ValueError:
+        number = None
+    if number is None or abs(number) >= 2**63:
+        raise BadRequest(f"{key}: {shown(value)} is not a whole number")
+    return number
+
+
+def _moment(key: str, value: Any) -> datetime:
+    for form in ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d"):
+        try:
+            return datetime.strptime(value, form)
+        except (TypeError, ValueError):
+            continue
+    raise BadRequest(f"{key}: {shown(value)} is not a date such as 2026-01-31 12:00:00")
+
+
+def _flag(key: str, value: Any) -> bool:
+    known = {True: True, False: False, "1": True, "0": False, "true": True, "false": False}
+    if isinstance(value, (bool, int, str)) and value in known:
+        return known[value]
+    raise BadRequest(f"{key}: {shown(value)} is not true or false")
+
+
+def _wished(wish: JobWish) -> Any:
+    where = JobRow.f_tag != SUBMIT_FAILED
+    for field, part in (
+        (JobRow.f_job_id, wish.job_id),
+        (JobRow.f_description, wish.description),
+        (JobRow.f_party_id, wish.party_id),
+        (JobRow.f_roles, wish.partner),
+    ):
+        if part:
+            where &= field.contains(part)
+    if wish.roles:
+        where &= JobRow.f_role.in_(wish.roles)
+    if wish.statuses:
+        where &= JobRow.f_status.in_(_with_stopping("status", list(wish.statuses)))
+    return where
+
+
+def _paged(model: Any, query: Any, page: Page) -> Any:
+    by = model._meta.fields[f"f_{page.order_by}"]
+    rest = [model._meta.fields[name] for name in model._meta.primary_key.field_names]
+    order = [field.desc() if page.is_descending else field for field in (by, *rest)]
+    return query.order_by(*order).limit(min(page.limit, MOST_ROWS)).offset(page.offset)
+
+
+_BY_START = (TaskRow.f_create_time, TaskRow.f_task_id, TaskRow.f_role, TaskRow.f_party_id)
+
+
+def _is_newest_version() -> Any:
+    other = TaskRow.alias()
+    newest = other.select(fn.MAX(other.f_task_version)).where(
+        (other.f_job_id == TaskRow.f_job_id)
+        & (other.f_task_id == TaskRow.f_task_id)
+        & (other.f_role == TaskRow.f_role)
+        & (other.f_party_id == TaskRow.f_party_id)
+    )
+    return TaskRow.f_task_version == newest
+
+
+# ---------------------------------------------------------------------- what a client sees
+
+
+def _as_seen(rows: Iterable[Row]) -> list[Row]:
+    return [_with_statuses(_decoded(row)) for row in rows]
+
+
+def _decoded(row: Row) -> Row:
+    """JSON columns as values; an empty one as FATE reads it, an empty object."""
+    for name in row.keys() & _JSON_OBJECTS:
+        row[name] = json.loads(row[name]) if row[name] else {}
+    for name in row.keys() & _JSON_LISTS:
+        row[name] = json.loads(row[name]) if row[name] else []
+    return row
+
+
+def _with_statuses(row: Row) -> Row:
+    for name in ("f_status", "f_party_status"):
+        if name in row:
+            row[f"{name}_detail"] = row[name]
+            if row[name] == TaskStatus.STOPPING.value:
+                row[name] = TaskStatus.RUNNING.value
+    if "f_error_report" in row:
+        row["f_error_report"] = row["f_error_report"] or row["f_message"] or ""
+    return row
+
+
+def _initiator_first(rows: list[Row]) -> list[Row]:
+    """The jobs in their order; of several seats of one job, the one that knows most comes first."""
+    order: dict[str, int] = {}
+    for row in rows:
+        order.setdefault(row["f_job_id"], len(order))
+    return sorted(rows, key=lambda row: (order[row["f_job_id"]], not row["f_is_initiator"]))
+
+
+def _with_wait_reasons(tx: SqlTransaction, rows: list[Row]) -> list[Row]:
+    """Why each waiting job waits, with its place in the queue; elsewhere, who knows."""
+    waiting = [row for row in rows if row["f_status"] == JobStatus.WAITING.value]
+    places = _places(tx, [row["f_job_id"] for row in waiting if row["f_is_initiator"]])
+    for row in waiting:
+        if not row["f_is_initiator"]:
+            initiator = f"{row['f_initiator_role']} {row['f_initiator_party_id']}"
+            row["f_wait_reason"] = f"waits for its initiator, {initiator}, which knows its place in the queue"
+        elif row["f_job_id"] in places:
+            words = row["f_wait_reason"] or "waits for its turn"
+            row["f_wait_reason"] = f"{words}; {place_words(places[row['f_job_id']])}"
+    return rows
+
+
+def _places(tx: SqlTransaction, job_ids: Sequence[str]) -> dict[str, int]:
+    if len(job_ids) <= _FEW:
+        jobs = (tx.job_here(job_id) for job_id in job_ids)
+        return {job.job_id: tx.place_in_queue(job) for job in jobs if job is not None}
+    queue = (
+        JobRow.select(JobRow.f_job_id)
+        .where((JobRow.f_is_initiator == True) & (JobRow.f_status == JobStatus.WAITING.value))  # noqa: E712
+        .order_by(JobRow.f_create_time, JobRow.f_job_id)
+    )
+    return {job_id: place for place, (job_id,) in enumerate(queue.tuples(), 1)}
+
+
+def _upload(job_id: str, meta: Mapping[str, Any]) -> Row:
+    info = {key: meta.get(key) for key in ("table_name", "namespace", "partition", "upload_count")}
+    notes = JobRow.select(JobRow.f_description).where(JobRow.f_job_id == job_id).scalar()
+    is_its_table = (
+        (StorageTableRow.f_namespace == info["namespace"])
+        & (StorageTableRow.f_name == info["table_name"])
+        & (StorageTableRow.f_job_id == job_id)
+    )
+    schema = StorageTableRow.select(StorageTableRow.f_schema).where(is_its_table).scalar()
+    return {"job_id": job_id, "info": info, "notes": notes or "", "schema": json.loads(schema) if schema else {}}

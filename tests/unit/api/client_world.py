@@ -1,0 +1,248 @@
+"""A party's server for tests of its client routes: a real store on SQLite, everything behind the use cases faked.
+
+No scheduler runs, so a local job is accepted at once and then waits.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from flask import Flask
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from fate_flow.api.app import create_public_app
+from fate_flow.api.services import Services
+from fate_flow.components.catalogue import CATALOGUE
+from fate_flow.components.table import Schema, TableWriter
+from fate_flow.components.table_uri import format_uri, parse_uri
+from fate_flow.coordinator.desk import Desk
+from fate_flow.coordinator.ports import Context, LaunchOrder, Rules, Sight
+from fate_flow.core.job import Claim, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
+from fate_flow.core.resources import EngineSize
+from fate_flow.core.spec import JobParameters, Party
+from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.settings import Limits, Settings
+from fate_flow.store.contract import Document, Output, TableMeta
+from fate_flow.store.database import open_database
+from fate_flow.store.migrations import upgrade
+from fate_flow.store.sql import SqlStore
+from fate_flow.store.views import Views
+
+GUEST, HOST, LOCAL = Party("guest", "9999"), Party("host", "10000"), Party("local", "0")
+START = 1_700_000_000_000
+
+TOY_DSL: dict[str, Any] = {"components": {"toy_0": {"module": "SecureAddExample"}}}
+TOY_CONF: dict[str, Any] = {
+    "dsl_version": 2,
+    "initiator": {"role": "guest", "party_id": 9999},
+    "role": {"guest": [9999], "host": [10000]},
+    "job_parameters": {"common": {"task_cores": 2}},
+    "component_parameters": {"common": {"toy_0": {"data_num": 10}}},
+}
+TOY = Document(TOY_DSL, TOY_CONF, {}, description="a toy")
+
+
+class FakeEngine:
+    def folder_for(self, key: TaskKey, worker_id: str) -> str:
+        return f"/nowhere/{key.task_id}/{worker_id}"
+
+    def launch(self, order: LaunchOrder) -> None:
+        raise AssertionError("no scheduler runs here")
+
+    def ring(self, worker: Worker) -> None:
+        raise AssertionError("no scheduler runs here")
+
+    def look(self, worker: Worker) -> Sight:
+        return Sight("created")
+
+    def stop(self, worker: Worker, grace_seconds: float) -> None: ...
+
+
+class FakeExchange:
+    def open(self, key: TaskKey, incarnation: str, parties: tuple[tuple[str, str], ...], worker_id: str) -> None: ...
+
+    def close(self, key: TaskKey, incarnation: str) -> None: ...
+
+    def purge(self, job_id: str) -> None: ...
+
+
+@dataclass
+class FakeFiles:
+    written: list[str] = field(default_factory=list)
+
+    def write_confs(self, key: JobKey, document: Document) -> None:
+        self.written.append(key.job_id)
+
+    def remove_job(self, job_id: str) -> None: ...
+
+    def drop_table(self, table: TableMeta) -> None:
+        parse_uri(table.uri).path.unlink()
+
+
+@dataclass
+class FakeRecord:
+    served: list[tuple[str, str, str, int]] = field(default_factory=list)
+
+    def emit(self, event: Any, /, *, stacklevel: int = 1, **fields: object) -> None:
+        event.message(fields)           # a missing or unknown field is an error
+
+    def http_response(self, job_id: str, endpoint: str, text: str, body: object, *, stacklevel: int = 1) -> None: ...
+
+    def access(self, address: str, method: str, path: str, status: int) -> None:
+        self.served.append((address, method, path, status))
+
+    def flush(self) -> None: ...
+
+
+@dataclass
+class World:
+    """One server, and short ways to fill its database and to ask it."""
+
+    services: Services
+    store: SqlStore
+    record: FakeRecord
+    app: Flask
+    rung: list[Sequence[str]]
+
+    @property
+    def home(self) -> Path:
+        return self.services.settings.home
+
+    @property
+    def uploads(self) -> list[Path]:
+        return sorted((self.home / "uploads").glob("*"))
+
+    @property
+    def client(self) -> FlaskClient:
+        return self.app.test_client()
+
+    # asking
+
+    def ask(self, path: str, body: object = None, **more: Any) -> Any:
+        """The envelope of an answer with HTTP status 200."""
+        response = self.post(path, body, **more)
+        assert response.status_code == 200, response.data
+        return response.json
+
+    def post(self, path: str, body: object = None, **more: Any) -> TestResponse:
+        data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        return self.client.post(f"/v1/{path}", data=data, content_type="application/json", **more)
+
+    def get(self, path: str, body: object) -> TestResponse:
+        """A GET with a body, as the genuine client sends it for output data."""
+        return self.client.get(f"/v1/{path}", data=json.dumps(body), content_type="application/json")
+
+    def upload(self, conf: object, data: bytes = b"id,x\n1,2\n") -> TestResponse:
+        """A file as the genuine client sends it: the conf as a query string of JSON, with the characters that
+        `requests` leaves as they are."""
+        query = quote(json.dumps(conf), safe="!#$%&'()*+,/:;=?@[]~")
+        return self.client.post(f"/v1/data/upload?{query}", data=form(data), content_type=FORM_TYPE)
+
+    # filling
+
+    def add_job(
+        self, job_id: str = "", status: JobStatus = JobStatus.WAITING, party: Party = GUEST, initiator: Party = GUEST,
+        document: Document = TOY, **columns: Any,
+    ) -> str:  # fmt: skip
+        """A job that was here before; `columns` are written as they are."""
+        job_id = job_id or self.services.new_job_id()
+        with self.store.transaction() as tx:
+            job = Job(
+                JobKey(job_id, party), initiator, party == initiator, JobStatus.READY, parties=(GUEST, HOST),
+                asked=Claim(4, 0), timeout_seconds=60, create_time=tx.last_create_time() + 1 or START,
+            )  # fmt: skip
+            assert tx.add_job(job, document)
+        if status in (JobStatus.SUCCESS, JobStatus.FAILED):
+            columns = {"f_end_time": START, "f_reason": "done", **columns}
+        self.write("t_job", {"f_job_id": job_id, "f_role": party.role}, f_status=status.value, **columns)
+        return job_id
+
+    def add_task(
+        self, job_id: str, name: str = "toy_0", party: Party = GUEST, version: int = 0, **columns: Any
+    ) -> None:
+        key = TaskKey(job_id, name, version, party)
+        task = Task(key, TaskStatus.WAITING, TaskStatus.WAITING, party == GUEST, "a1b2", "SecureAddExample",
+                    create_time=START + version)
+        with self.store.transaction() as tx:
+            job = tx.jobs_here(job_id)[0]
+            tx.add_tasks([task], job, TOY)
+        if columns:
+            where = {"f_job_id": job_id, "f_role": party.role, "f_task_version": version, "f_component_name": name}
+            self.write("t_task", where, **columns)
+
+    def add_seats(self, job_id: str) -> None:
+        with self.store.transaction() as tx:
+            tx.add_seats([
+                Seat(job_id, GUEST, SeatStatus.JOINED, asked_cores=2),
+                Seat(job_id, HOST, SeatStatus.JOINED, message="has 1 of 8 cores free, 2 asked", free_cores=1,
+                     asked_cores=2),
+            ])  # fmt: skip
+
+    def add_table(self, namespace: str, name: str, rows: Sequence[tuple[str, ...]], job_id: str = "") -> TableMeta:
+        uri = format_uri(self.services.settings.data_dir, namespace, name)
+        schema = Schema(("x", "y"), "id")
+        with TableWriter(uri, schema) as writer:
+            writer.add(rows)
+        table = TableMeta(namespace, name, uri, len(rows), schema.as_json(), job_id=job_id)
+        with self.store.transaction() as tx:
+            tx.save_table(table, START)
+        return table
+
+    def add_output(self, job_id: str, table: TableMeta, name: str = "toy_0", data_name: str = "made") -> None:
+        with self.store.transaction() as tx:
+            tx.save_outputs([Output(TaskKey(job_id, name, 0, GUEST), data_name, table.namespace, table.name)], START)
+
+    def add_log(self, job_id: str, path: str, text: str) -> Path:
+        file = self.services.settings.log_dir / job_id / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        return file
+
+    def write(self, table: str, where: Mapping[str, Any], **columns: Any) -> None:
+        sets = ", ".join(f"{name} = ?" for name in columns)
+        conditions = " AND ".join(f"{name} = ?" for name in where)
+        statement = f"UPDATE {table} SET {sets} WHERE {conditions}"
+        self.store.database.execute_sql(statement, [*columns.values(), *where.values()])
+
+    def count(self, table: str) -> int:
+        return int(self.store.database.execute_sql(f"SELECT COUNT(*) FROM {table}").fetchone()[0])
+
+
+FORM_TYPE = "multipart/form-data; boundary=frontier"
+
+
+def form(data: bytes, name: str = "file") -> bytes:
+    """A form with one file, as `requests_toolbelt` writes it."""
+    head = f'--frontier\r\nContent-Disposition: form-data; name="{name}"; filename="../x.csv"\r\n'
+    return f"{head}Content-Type: application/octet-stream\r\n\r\n".encode() + data + b"\r\n--frontier--\r\n"
+
+
+def make_world(home: Path, limits: Limits | None = None, data_roots: tuple[Path, ...] = ()) -> World:
+    settings = Settings(
+        party_id="9999", home=home, log_dir=home / "logs", limits=limits or Limits(submit_timeout=0.05),
+        data_roots=data_roots,
+    )  # fmt: skip
+    database = open_database("", home)
+    store = SqlStore(database)
+    upgrade(database)
+    with store.transaction() as tx:
+        tx.register_engine(EngineState("STANDALONE", 20, 0, 20, 0), {}, START)
+    record, rung, clock = FakeRecord(), list[Sequence[str]](), itertools.count(START)
+    context = Context(
+        party_id="9999", url="http://127.0.0.1:9380", store=store, engine=FakeEngine(), exchange=FakeExchange(),
+        files=FakeFiles(), record=record, modules=CATALOGUE, outputs_of=lambda module: CATALOGUE[module].outputs,
+        engine_size=EngineSize(1, 20), defaults=JobParameters(), rules=Rules(), routes=frozenset({"10000"}),
+        clock=lambda: next(clock), fresh_id=lambda ids=itertools.count(1): f"{next(ids):032x}",
+    )  # fmt: skip
+    desk = Desk(context, lambda jobs, _: rung.append(jobs), 4, settings.limits.submit_timeout)
+    ids = itertools.count(1)
+    services = Services(settings, context, desk, Views(database), lambda: f"2026010112000000000{next(ids):02d}")
+    return World(services, store, record, create_public_app(services), rung)
+
