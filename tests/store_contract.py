@@ -208,6 +208,32 @@ class TransactionCases(Cases):
         assert each.heard() == {"10000": 2}
 
 
+class ReadingCases(Cases):
+    def test_what_was_committed_is_read(self, store: Store, each: Each) -> None:
+        with_jobs(each, a_job())
+        with store.reading() as tx:
+            assert tx.job(a_job().key) == a_job()
+            assert tx.jobs_here("j1") == (a_job(),)
+        each.set_progress(a_job().key, 5)
+        with store.reading() as tx:
+            assert tx.job_here("j1").progress == 5
+
+    def test_an_error_of_the_reader_comes_through(self, store: Store, each: Each) -> None:
+        with pytest.raises(ZeroDivisionError), store.reading() as tx:
+            tx.engine()
+            raise ZeroDivisionError
+        assert each.engine() is None
+
+    def test_a_transaction_may_follow_and_be_taken_back(self, store: Store, each: Each) -> None:
+        with store.reading() as tx:
+            assert tx.heard() == {}
+        with pytest.raises(ZeroDivisionError), store.transaction() as tx:
+            tx.hear("10000")
+            raise ZeroDivisionError
+        with store.reading() as tx:
+            assert tx.heard() == {}
+
+
 class JobCases(Cases):
     def test_a_job_comes_back_as_it_was_added(self, each: Each) -> None:
         job = a_job(
@@ -1142,6 +1168,7 @@ class ResultCases(Cases):
 
 class StoreContract(
     TransactionCases,
+    ReadingCases,
     JobCases,
     TurnCases,
     QueueCases,
@@ -1188,6 +1215,24 @@ class StoreRaces(Cases):
 
     ROUNDS = 5
     THREADS = 6
+
+    def test_a_reader_waits_for_nobody(self, store: Any, each: Each) -> None:
+        each.hear("10000")
+        seen: list[Any] = []
+
+        def read() -> None:
+            with store.reading() as tx:
+                seen.append(tx.heard())
+            store.close()
+
+        with store.transaction() as tx:
+            tx.hear("10000")
+            thread = threading.Thread(target=read)
+            thread.start()
+            thread.join(20)
+            assert seen == [{"10000": 1}], "what is committed, while somebody writes"
+        read()
+        assert seen[1] == {"10000": 2}
 
     def once(self, store: Any, call: Callable[[Any, int, int], Any]) -> None:
         for number in range(self.ROUNDS):

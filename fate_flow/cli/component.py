@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from io import BytesIO
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import click
 
 from fate_flow.cli import options
 from fate_flow.cli.client import Client
-from fate_flow.cli.display import print_json, show
+from fate_flow.cli.display import print_json, refuse, show
+from fate_flow.cli.options import with_client
 from fate_flow.cli.unpacked import downloaded, fetch_folder, folder_in
 
 
@@ -46,7 +47,7 @@ def _command(name: str) -> Callable[[Callable[..., Any]], click.Command]:
 
 @_command("list")
 @options.job_id(required=True)
-@click.pass_obj
+@with_client
 def list_components(client: Client, **body: Any) -> None:
     """The components of a job.
 
@@ -57,7 +58,7 @@ def list_components(client: Client, **body: Any) -> None:
 
 @_command("parameters")
 @options.one_seat
-@click.pass_obj
+@with_client
 def parameters(client: Client, **body: Any) -> None:
     """The parameters of a component at one party.
 
@@ -68,7 +69,7 @@ def parameters(client: Client, **body: Any) -> None:
 
 @_command("metrics")
 @options.one_seat
-@click.pass_obj
+@with_client
 def metrics(client: Client, **body: Any) -> None:
     """The names of a component's metrics.
 
@@ -79,7 +80,7 @@ def metrics(client: Client, **body: Any) -> None:
 
 @_command("metric-all")
 @options.one_seat
-@click.pass_obj
+@with_client
 def metric_all(client: Client, **body: Any) -> None:
     """The metrics of a component with their values.
 
@@ -92,7 +93,7 @@ def metric_all(client: Client, **body: Any) -> None:
 @options.one_seat
 @options.output_path(required=True)
 @options.limit(-1, "So many rows at most; all of them unless given.")
-@click.pass_obj
+@with_client
 def output_data(client: Client, **body: Any) -> None:
     """Fetches what a component put out into OUTPUT_PATH/job_<id>_<component>_<role>_<party>_output_data.
 
@@ -102,13 +103,13 @@ def output_data(client: Client, **body: Any) -> None:
     folder = folder_in(body["output_path"], name)
     answer = fetch_folder(client, "GET", "tracking/component/output/data/download", body, folder)
     if answer is not None:
-        show(answer)
+        refuse(answer)
     print_json(downloaded(folder))
 
 
 @_command("output-data-table")
 @options.one_seat
-@click.pass_obj
+@with_client
 def output_data_table(client: Client, **body: Any) -> None:
     """The names of the tables that a component put out.
 
@@ -122,7 +123,7 @@ def output_data_table(client: Client, **body: Any) -> None:
 @click.option(
     "-o", "--output-path", type=click.Path(exists=True, file_okay=False), help="Folder to write it into, as a file."
 )
-@click.pass_obj
+@with_client
 def get_summary(client: Client, output_path: str | None, **body: Any) -> None:
     """The summary of a component; printed, or written to a file.
 
@@ -135,25 +136,16 @@ def get_summary(client: Client, output_path: str | None, **body: Any) -> None:
         return
     name = f"summary_{body['component_name']}_{datetime.now():%Y%m%d%H%M%S}.json"
     target = folder_in(output_path, name)
-    _fetch_file(client, "tracking/component/summary/download", {
-        **body, "filename": name, "output_path": str(target),
-    }, target)  # fmt: skip
-    print_json({
-        "retcode": 0, "retmsg": f"The summary of component <{body['component_name']}> has been stored successfully. "
-        f"File path is: {target}.",
-    })  # fmt: skip
+    body |= {"filename": name, "output_path": str(target)}
+    _fetch_file(client, "tracking/component/summary/download", body, target)
+    stored = f"The summary of component <{body['component_name']}> has been stored successfully."
+    print_json({"retcode": 0, "retmsg": f"{stored} File path is: {target}."})
 
 
 def _fetch_file(client: Client, path: str, body: Any, target: Path) -> None:
     """The file has come whole, or the command ends with what the server said."""
-    with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as draft:
-        try:
-            answer = client.download("POST", path, body, draft)
-        except BaseException:
-            Path(draft.name).unlink()
-            raise
+    content = BytesIO()
+    answer = client.download("POST", path, body, content)
     if answer is not None:
-        Path(draft.name).unlink()
-        show(answer)
-        raise SystemExit(1)
-    Path(draft.name).replace(target)
+        refuse(answer)
+    target.write_bytes(content.getvalue())

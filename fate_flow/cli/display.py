@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -17,9 +17,15 @@ _WIDE = 10_000                # a table that goes into a pipe is not folded
 
 def show(answer: Answer) -> None:
     """Prints what the server said; ends the command with exit code 1 when it refused."""
-    print_json(answer.envelope)
     if not answer.is_success:
-        raise SystemExit(1)
+        refuse(answer)
+    print_json(answer.envelope)
+
+
+def refuse(answer: Answer) -> NoReturn:
+    """Prints what the server said instead of what was asked for, and ends the command with exit code 1."""
+    print_json(answer.envelope)
+    raise SystemExit(1)
 
 
 def print_json(document: Mapping[str, Any]) -> None:

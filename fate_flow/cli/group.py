@@ -16,7 +16,7 @@ from fate_flow.cli.client import CallFailed
 from fate_flow.cli.display import print_json, tell
 from fate_flow.core.errors import FlowError
 
-HELP = {"help_option_names": ["-h", "--help"]}
+HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 verbose_option = click.option("-v", "--verbose", is_flag=True, help="Show a traceback when something goes wrong.")
 

@@ -12,8 +12,8 @@ import click
 
 from fate_flow.cli import options
 from fate_flow.cli.client import Client, data_of
-from fate_flow.cli.display import print_json, show
-from fate_flow.cli.options import given
+from fate_flow.cli.display import print_json, refuse, show
+from fate_flow.cli.options import given, with_client
 from fate_flow.cli.submit_files import submission
 from fate_flow.cli.unpacked import downloaded, fetch_folder, folder_in
 from fate_flow.cli.watch import follow, follow_submitted
@@ -44,7 +44,7 @@ def _request_id(_context: click.Context, _option: click.Parameter, value: str | 
     "--request-id", callback=_request_id, metavar="ID",
     help="Repeated with the same id, the submit answers with the same job; with other content, it is refused.",
 )
-@click.pass_obj
+@with_client
 def submit(client: Client, conf_path: str, dsl_path: str | None, is_watched: bool, request_id: str | None) -> None:
     """Submits a job to its initiator.
 
@@ -65,7 +65,7 @@ def submit(client: Client, conf_path: str, dsl_path: str | None, is_watched: boo
 @options.conf_path()
 @options.dsl_path()
 @options.as_json()
-@click.pass_obj
+@with_client
 def validate(client: Client, conf_path: str, dsl_path: str | None, as_json: bool) -> None:
     """Checks a job and shows what each party would run, with which parameters and cores; starts nothing.
 
@@ -82,7 +82,7 @@ def validate(client: Client, conf_path: str, dsl_path: str | None, as_json: bool
 
 @job.command("list")
 @options.limit()
-@click.pass_obj
+@with_client
 def list_jobs(client: Client, **body: Any) -> None:
     """The newest jobs of this party.
 
@@ -96,7 +96,7 @@ def list_jobs(client: Client, **body: Any) -> None:
 @options.role()
 @options.party_id()
 @options.status()
-@click.pass_obj
+@with_client
 def query(client: Client, **body: Any) -> None:
     """The jobs that these options mean, without their documents.
 
@@ -111,7 +111,7 @@ def query(client: Client, **body: Any) -> None:
 
 @job.command()
 @options.job_id(required=True)
-@click.pass_obj
+@with_client
 def stop(client: Client, **body: Any) -> None:
     """Stops a job at every party.
 
@@ -125,7 +125,7 @@ def stop(client: Client, **body: Any) -> None:
 @options.role(required=True)
 @options.party_id(required=True)
 @options.output_path(required=True)
-@click.pass_obj
+@with_client
 def config(client: Client, **body: Any) -> None:
     """Writes the documents of a job to files in OUTPUT_PATH/job_<id>_config.
 
@@ -142,7 +142,7 @@ def config(client: Client, **body: Any) -> None:
 @job.command()
 @options.job_id(required=True)
 @options.output_path(required=True)
-@click.pass_obj
+@with_client
 def log(client: Client, **body: Any) -> None:
     """Fetches the logs of a job into OUTPUT_PATH/job_<id>_log.
 
@@ -151,7 +151,7 @@ def log(client: Client, **body: Any) -> None:
     folder = folder_in(body["output_path"], f"job_{body['job_id']}_log")
     answer = fetch_folder(client, "POST", "job/log/download", body, folder)
     if answer is not None:
-        show(answer)
+        refuse(answer)
     print_json(downloaded(folder))
 
 
@@ -160,7 +160,7 @@ def log(client: Client, **body: Any) -> None:
 @options.role()
 @options.party_id()
 @options.status()
-@click.pass_obj
+@with_client
 def view(client: Client, **body: Any) -> None:
     """The output data of a job's tasks.
 
@@ -171,7 +171,7 @@ def view(client: Client, **body: Any) -> None:
 
 @job.command()
 @options.job_id(required=True)
-@click.pass_obj
+@with_client
 def watch(client: Client, job_id: str) -> None:
     """Shows the progress per task and party until the job ends; fails when it fails. Ctrl-C leaves it running.
 
@@ -185,7 +185,7 @@ def watch(client: Client, job_id: str) -> None:
 @job.command()
 @options.job_id(required=True)
 @options.as_json()
-@click.pass_obj
+@with_client
 def explain(client: Client, job_id: str, as_json: bool) -> None:
     """Says how a job stands and why: what it waits for, its place in the queue, each party and task.
 

@@ -85,6 +85,11 @@ def one_seat(command: Command) -> Command:
     return command
 
 
+def with_client(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Hands the command the client of the server as its first argument."""
+    return click.pass_obj(command)
+
+
 def given(options: dict[str, Any]) -> dict[str, Any]:
     """Those that were given: what the genuine client sends."""
     return {name: value for name, value in options.items() if value is not None}

@@ -115,7 +115,9 @@ def _table(tasks: Sequence[PartyTask], room: int) -> Table:
     names = chosen(tasks, room)
     left_out = len({task.component for task in tasks}) - len(names)
     cells = {(task.component, task.party): task for task in tasks}
-    table = Table("task", *map(printable, parties), caption=f"and {left_out} more" if left_out else None)
+    table = Table("task", caption=f"and {left_out} more" if left_out else None)
+    for party in parties:
+        table.add_column(Text(one_line(party)))
     for name in names:
         row = (cells.get((name, party)) for party in parties)
         table.add_row(Text(one_line(name)), *(_cell(task) for task in row))

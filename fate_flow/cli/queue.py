@@ -6,6 +6,7 @@ import click
 
 from fate_flow.cli.client import Client
 from fate_flow.cli.display import show
+from fate_flow.cli.options import with_client
 
 
 @click.group()
@@ -17,7 +18,7 @@ def queue() -> None:
 
 
 @queue.command()
-@click.pass_obj
+@with_client
 def clean(client: Client) -> None:
     """Cancels every waiting job that this party has submitted.
 

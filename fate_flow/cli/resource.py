@@ -9,7 +9,7 @@ import click
 from fate_flow.cli import options
 from fate_flow.cli.client import Client
 from fate_flow.cli.display import show
-from fate_flow.cli.options import given
+from fate_flow.cli.options import given, with_client
 
 
 @click.group()
@@ -21,7 +21,7 @@ def resource() -> None:
 
 
 @resource.command()
-@click.pass_obj
+@with_client
 def query(client: Client) -> None:
     """What this party's engine has, and which jobs hold how much of it.
 
@@ -32,7 +32,7 @@ def query(client: Client) -> None:
 
 @resource.command("return")
 @options.job_id()
-@click.pass_obj
+@with_client
 def give_back(client: Client, **body: Any) -> None:
     """Gives back what a job holds at this party.
 

@@ -6,6 +6,7 @@ import click
 
 from fate_flow.cli.client import Client
 from fate_flow.cli.display import show
+from fate_flow.cli.options import with_client
 
 
 @click.group()
@@ -17,7 +18,7 @@ def server() -> None:
 
 
 @server.command()
-@click.pass_obj
+@with_client
 def versions(client: Client) -> None:
     """The versions of the server and of what it runs on.
 
@@ -27,7 +28,7 @@ def versions(client: Client) -> None:
 
 
 @server.command()
-@click.pass_obj
+@with_client
 def reload(client: Client) -> None:
     """Reads the job defaults and the size of the engine again.
 

@@ -44,29 +44,16 @@ def find_server(url: str | None) -> Address:
     """The server of this URL, or the one `flow init` remembered. Raises BadServer."""
     if url:
         return Address(_checked(url))
-    known = load()
+    return address_of(load())
+
+
+def address_of(known: Mapping[str, Any]) -> Address:
+    """The server that these settings mean. Raises BadServer."""
     if known.get("server_conf_path"):
-        return address_in(Path(known["server_conf_path"]))
+        return _address_in(Path(str(known["server_conf_path"])))
     if known.get("ip") and known.get("port"):
         return _address(known["ip"], known["port"], known.get("app_key"), known.get("secret_key"))
     raise BadServer(NOT_INITIALIZED)
-
-
-def address_in(conf: Path) -> Address:
-    """The address that a server configuration and its `local.` overlay name. Raises BadServer."""
-    flow: dict[str, Any] = {}
-    keys: dict[str, Any] = {}
-    for path in (conf, conf.with_name(f"local.{conf.name}")):
-        if path == conf or path.exists():
-            document = _read(path)
-            flow |= _section(document, "fateflow")
-            keys |= _section(_section(document, "authentication"), "client")
-    if not flow.get("http_port"):
-        raise BadServer(f"{conf}: has no fateflow.http_port")
-    if not keys.get("switch"):
-        keys = {}
-    host = flow.get("host") or "127.0.0.1"
-    return _address(host, flow["http_port"], keys.get("http_app_key"), keys.get("http_secret_key"))
 
 
 def load() -> dict[str, Any]:
@@ -86,6 +73,23 @@ def store(values: Mapping[str, Any]) -> None:
 def file_path() -> Path:
     named = os.environ.get("FATE_FLOW_SETTINGS")
     return Path(named).expanduser() if named else Path.home() / ".config" / "fate_flow" / "settings.yaml"
+
+
+def _address_in(conf: Path) -> Address:
+    """The address that a server configuration and its `local.` overlay name. Raises BadServer."""
+    flow: dict[str, Any] = {}
+    keys: dict[str, Any] = {}
+    for path in (conf, conf.with_name(f"local.{conf.name}")):
+        if path == conf or path.exists():
+            document = _read(path)
+            flow |= _section(document, "fateflow")
+            keys |= _section(_section(document, "authentication"), "client")
+    if not flow.get("http_port"):
+        raise BadServer(f"{conf}: has no fateflow.http_port")
+    if not keys.get("switch"):
+        keys = {}
+    host = flow.get("host") or "127.0.0.1"
+    return _address(host, flow["http_port"], keys.get("http_app_key"), keys.get("http_secret_key"))
 
 
 def _address(host: Any, port: Any, app_key: Any, secret_key: Any) -> Address:

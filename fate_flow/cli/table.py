@@ -9,7 +9,7 @@ import click
 from fate_flow.cli import options
 from fate_flow.cli.client import Client
 from fate_flow.cli.display import show
-from fate_flow.cli.options import given
+from fate_flow.cli.options import given, with_client
 
 
 @click.group()
@@ -23,7 +23,7 @@ def table() -> None:
 @table.command()
 @options.namespace(required=True)
 @options.table_name(required=True)
-@click.pass_obj
+@with_client
 def info(client: Client, **body: Any) -> None:
     """Whether a table exists, and what is in it.
 
@@ -39,7 +39,7 @@ def info(client: Client, **body: Any) -> None:
 @options.role()
 @options.party_id()
 @options.component_name()
-@click.pass_obj
+@with_client
 def delete(client: Client, **body: Any) -> None:
     """Deletes a table; the server looks at its namespace and name alone.
 
@@ -51,7 +51,7 @@ def delete(client: Client, **body: Any) -> None:
 @table.command()
 @options.namespace()
 @options.table_name()
-@click.pass_obj
+@with_client
 def disable(client: Client, **body: Any) -> None:
     """Keeps jobs from reading a table.
 
@@ -63,7 +63,7 @@ def disable(client: Client, **body: Any) -> None:
 @table.command()
 @options.namespace()
 @options.table_name()
-@click.pass_obj
+@with_client
 def enable(client: Client, **body: Any) -> None:
     """Lets jobs read a table again.
 

@@ -9,7 +9,7 @@ import click
 from fate_flow.cli import options
 from fate_flow.cli.client import Client
 from fate_flow.cli.display import show
-from fate_flow.cli.options import given
+from fate_flow.cli.options import given, with_client
 
 
 @click.group()
@@ -22,7 +22,7 @@ def task() -> None:
 
 @task.command("list")
 @options.limit()
-@click.pass_obj
+@with_client
 def list_tasks(client: Client, **body: Any) -> None:
     """The tasks of this party, oldest first.
 
@@ -37,7 +37,7 @@ def list_tasks(client: Client, **body: Any) -> None:
 @options.party_id()
 @options.component_name()
 @options.status()
-@click.pass_obj
+@with_client
 def query(client: Client, **body: Any) -> None:
     """The newest version of the tasks that these options mean.
 

@@ -48,9 +48,10 @@ def _seat(seat: Mapping[str, Any]) -> tuple[object, ...]:
 def _task_rows(tasks: Any) -> Iterator[tuple[object, ...]]:
     for task in tasks:
         head: tuple[object, ...] = (task.get("component_name"), task.get("version"), task.get("status"))
-        for party in task.get("parties") or ({},):
-            name = party_name(party) if party else ""
-            yield (*head, name, party.get("party_status"), reason_of(party))
+        if not task.get("parties"):
+            yield head
+        for party in task.get("parties") or ():
+            yield (*head, party_name(party), party.get("party_status"), reason_of(party))
             head = ("", "", "")
 
 

@@ -15,12 +15,12 @@ CHUNK = 256 * 1024
 class MultipartFile:
     """One part named `file`; its length is known before it is read."""
 
-    def __init__(self, path: Path, on_sent: Callable[[int], None] = lambda count: None) -> None:
+    def __init__(self, path: Path) -> None:
         boundary = secrets.token_hex(16)
         self.content_type = f"multipart/form-data; boundary={boundary}"
         self.size = path.stat().st_size
         self._path = path
-        self._on_sent = on_sent
+        self.on_sent: Callable[[int], object] = nobody
         self._head = b"".join((
             f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="'.encode(), _quoted(path.name),
             b'"\r\nContent-Type: application/octet-stream\r\n\r\n',
@@ -43,11 +43,15 @@ class MultipartFile:
                 while left and (chunk := file.read(min(CHUNK, left))):
                     left -= len(chunk)
                     yield chunk
-                    self._on_sent(len(chunk))
+                    self.on_sent(len(chunk))
         except OSError as error:        # not as it is: the HTTP library would take it for trouble with the network
             raise FlowError(f"{self._path}: cannot be read: {error.strerror}") from error
         if left:
             raise FlowError(f"{self._path}: became shorter while it was being sent")
+
+
+def nobody(_count: int) -> None:
+    """Is told how much was sent when nobody wants to know."""
 
 
 def _quoted(name: str) -> bytes:

@@ -7,11 +7,9 @@ minute, since the job runs on without it; nothing that is done here touches the 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
-
-import click
 
 from fate_flow.cli.client import Answer, CallFailed, Client, NoAnswer
 from fate_flow.cli.display import one_line, tell
@@ -95,7 +93,8 @@ def follow_submitted(client: Client, answer: Answer, screen: Screen) -> None:
     try:
         follow(client, str(answer.envelope.get("jobId")), screen)
     except CallFailed as error:
-        raise _Untold(error) from error
+        tell(f"Error: {error.message}")
+        raise SystemExit(error.exit_code) from error
 
 
 def watch(client: Client, job_id: str, screen: Screen) -> JobView:
@@ -140,14 +139,6 @@ def party_name(value: object) -> str:
     if isinstance(value, Mapping):
         return f"{value.get('role')}-{value.get('party_id')}"
     return str(value)
-
-
-class _Untold(click.ClickException):
-    """A failed call, told on stderr alone."""
-
-    def __init__(self, error: CallFailed) -> None:
-        super().__init__(error.message)
-        self.exit_code = error.exit_code
 
 
 def _look(client: Client, job_id: str, screen: Screen) -> JobView:

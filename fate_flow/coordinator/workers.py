@@ -7,6 +7,7 @@ never from what somebody claims; the initiator is told by a report, which carrie
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from fate_flow.audit.events import Event
@@ -16,7 +17,7 @@ from fate_flow.core.job import Answer, Command, CommandKind, Job, Report, Task, 
 from fate_flow.core.reasons import Reason, task_status_for
 from fate_flow.core.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.status import TaskStatus, WorkerStatus
-from fate_flow.store.contract import Metric, Output, Transaction
+from fate_flow.store.contract import Metric, Output, TableMeta, Transaction
 
 # ---------------------------------------------------------------------- starting
 
@@ -200,14 +201,33 @@ _CAUSES: Mapping[str, tuple[Reason, str]] = {
 
 def _publish(unit: Unit, task: Task, sight: Sight) -> None:
     """Make what the worker wrote known: tables, metrics, summary."""
+    names = _aliases(unit, task)
     for _, table in sight.made.tables:
-        unit.tx.save_table(table, unit.now)
+        _save_table(unit, task, table)
     unit.tx.save_outputs(
-        (Output(task.key, name, table.namespace, table.name) for name, table in sight.made.tables), unit.now
+        (Output(task.key, names.get(key, key), table.namespace, table.name) for key, table in sight.made.tables),
+        unit.now,
     )
     unit.tx.save_metrics((Metric(task.key, *metric) for metric in sight.made.metrics), unit.now)
     if sight.made.summary:
         unit.tx.save_summary(task.key, sight.made.summary, unit.now)
+
+
+def _aliases(unit: Unit, task: Task) -> dict[str, str]:
+    """The names that the DSL gives to what a component makes, by the component's own names, in their order."""
+    spec = unit.spec(task.key.job_id)
+    if spec is None:
+        return {}
+    aliases = [one.alias for one in spec.tasks[task.key.name].outputs if one.kind == "data"]
+    return dict(zip(unit.context.outputs_of(task.module), aliases, strict=False))
+
+
+def _save_table(unit: Unit, task: Task, table: TableMeta) -> None:
+    """A task that hands on a table which somebody else wrote leaves its record alone."""
+    is_upload = task.module == "Upload"
+    known = unit.tx.table(table.namespace, table.name)
+    if known is None or known.uri != table.uri or is_upload:
+        unit.tx.save_table(replace(table, origin="upload") if is_upload else table, unit.now)
 
 
 # ---------------------------------------------------------------------- stopping and ending

@@ -551,6 +551,7 @@ class _Journal:
         self._depth = 0
 
     def append(self, undo: Callable[[], None]) -> None:
+        assert self._depth, "written outside of a transaction"
         self._undo.append(undo)
 
     @contextmanager

@@ -99,7 +99,7 @@ class SqlStore:
     @contextmanager
     def transaction(self) -> Iterator[SqlTransaction]:
         """Commits at the end, rolls back on an exception. Raises StorageFailed when the database refuses."""
-        assert JobRow._meta.database is self.database, "a process has one database: the models are bound to it"
+        self._check_is_bound()
         try:
             with self._begun():
                 unit = SqlTransaction(self.database, self._log_write)
@@ -111,11 +111,17 @@ class SqlStore:
     @contextmanager
     def reading(self) -> Iterator[SqlTransaction]:
         """For reads that need no lock: each sees what is committed at its moment. Raises StorageFailed."""
+        self._check_is_bound()
         try:
             self.database.connect(reuse_if_open=True)
             yield SqlTransaction(self.database, self._log_write)
         except _REFUSALS as error:
+            if not self.database.is_sqlite and not self.database.in_transaction():
+                self.close()     # the connection may be dead: the next one begins anew
             raise _refused(error) from error
+
+    def _check_is_bound(self) -> None:
+        assert JobRow._meta.database is self.database, "a process has one database: the models are bound to it"
 
     @contextmanager
     def _begun(self) -> Iterator[None]:

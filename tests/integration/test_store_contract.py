@@ -106,6 +106,8 @@ class TestOneProcessOneDatabase:
             SqlStore(other)
             with pytest.raises(AssertionError, match="one database"), sqlite_store.transaction():
                 pass
+            with pytest.raises(AssertionError, match="one database"), sqlite_store.reading():
+                pass
 
 
 class TestAFullDisk(Cases):
@@ -145,6 +147,14 @@ class TestMySql(Cases):
         _kill(store)
         each.hear("10000")
         assert each.heard() == {"10000": 2}
+
+    def test_a_reader_that_lost_its_connection_reads_again(self, store: SqlStore, each: Each) -> None:
+        each.hear("10000")
+        _kill(store)
+        with pytest.raises(StorageFailed), store.reading() as tx:
+            tx.heard()
+        with store.reading() as tx:
+            assert tx.heard() == {"10000": 1}
 
     def test_a_connection_lost_in_the_middle_loses_the_transaction(self, store: SqlStore, each: Each) -> None:
         with pytest.raises(StorageFailed), store.transaction() as tx:

@@ -156,7 +156,7 @@ class World:
         with self.store.transaction() as tx:
             job = Job(
                 JobKey(job_id, party), initiator, party == initiator, JobStatus.READY, parties=(GUEST, HOST),
-                asked=Claim(4, 0), timeout_seconds=60, create_time=tx.last_create_time() + 1 or START,
+                asked=Claim(4, 0), timeout_seconds=60, create_time=max(START, tx.last_create_time() + 1),
             )  # fmt: skip
             assert tx.add_job(job, document)
         if status in (JobStatus.SUCCESS, JobStatus.FAILED):

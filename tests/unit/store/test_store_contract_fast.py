@@ -72,6 +72,17 @@ class TestStoreContract(StoreContract):
     pass
 
 
+def test_memory_notices_a_write_outside_of_a_transaction() -> None:
+    store = MemoryStore()
+    with store.transaction() as tx:
+        tx.hear("10000")
+    with pytest.raises(AssertionError, match="outside"):
+        tx.hear("10000")
+    with store.reading() as tx, pytest.raises(AssertionError, match="outside"):
+        tx.hear("10000")
+    assert Each(store).heard() == {"10000": 1}
+
+
 class Twins:
     """Does everything to a store in memory and to one on SQLite, and insists that both say the same."""
 

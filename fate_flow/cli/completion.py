@@ -1,0 +1,22 @@
+"""flow completion"""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Prints the script that makes a shell complete commands and options with the tab key.
+
+    \b
+    Example: flow completion bash > ~/.local/share/bash-completion/completions/flow
+             eval "$(flow completion zsh)"
+             flow completion fish > ~/.config/fish/completions/flow.fish
+    """
+    script = get_completion_class(shell)
+    assert script is not None
+    click.echo(script(ctx.find_root().command, {}, "flow", "_FLOW_COMPLETE").source())

@@ -1,0 +1,129 @@
+"""flow data"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fate_flow.cli import options
+from fate_flow.cli.client import Answer, Client
+from fate_flow.cli.display import print_json, show
+from fate_flow.cli.options import given, with_client
+from fate_flow.cli.submit_files import BadFile, overlaid
+from fate_flow.cli.upload_body import MultipartFile, nobody
+
+
+@click.group()
+def data() -> None:
+    """Bring data into this party's tables and out of them.
+
+    Example: flow data upload -c upload.json
+    """
+
+
+@data.command()
+@options.conf_path()
+@click.option("--verbose", is_flag=True, help="Sent to the server.")
+@click.option("--drop", is_flag=True, help="Replace the table when it exists; else the upload is refused.")
+@options.watched()
+@with_client
+def upload(client: Client, conf_path: str, verbose: bool, drop: bool, is_watched: bool) -> None:
+    """Uploads a CSV file of this machine; with "use_local_data": 0 in the configuration, one of the server's.
+
+    \b
+    Example: flow data upload -c upload.json --drop
+    upload.json: {"file": "site_a.csv", "head": 1, "partition": 2, "id_delimiter": ",",
+                  "namespace": "demo", "table_name": "site_a"}
+    """
+    conf = overlaid(conf_path, drop=int(drop), verbose=int(verbose))
+    if conf.get("use_local_data", 1):
+        answer = _send_file(client, conf, _file_of(conf, conf_path))
+    else:
+        answer = client.submit("data/upload", conf)
+    _show_started(client, answer, is_watched)
+
+
+@data.command()
+@options.conf_path()
+@options.watched()
+@with_client
+def download(client: Client, conf_path: str, is_watched: bool) -> None:
+    """Has the server write a table to a file of its own machine.
+
+    \b
+    Example: flow data download -c download.json
+    download.json: {"namespace": "demo", "table_name": "site_a", "output_path": "/data/site_a.csv"}
+    """
+    _show_started(client, client.submit("data/download", overlaid(conf_path)), is_watched)
+
+
+@data.command("upload-history")
+@options.limit()
+@options.job_id()
+@with_client
+def upload_history(client: Client, **body: Any) -> None:
+    """What has been uploaded, newest first.
+
+    Example: flow data upload-history -l 20
+    """
+    show(client.post("data/upload/history", given(body)))
+
+
+def _show_started(client: Client, answer: Answer, is_watched: bool) -> None:
+    """As `show`, for an answer whose retcode is 0 even when the job it stands for was refused."""
+    show(answer)
+    if isinstance(answer.data, Mapping) and answer.data.get("code"):
+        raise SystemExit(1)
+    if is_watched:
+        from fate_flow.cli.progress import open_screen
+        from fate_flow.cli.watch import follow_submitted
+
+        follow_submitted(client, answer, open_screen())
+
+
+def _send_file(client: Client, conf: Mapping[str, Any], path: Path) -> Answer:
+    try:
+        body = MultipartFile(path)
+    except OSError as error:
+        raise BadFile(f"{path}: cannot be read: {error.strerror}") from error
+    with _bar(path.name, body.size) as advance:
+        body.on_sent = advance
+        return client.upload("data/upload", conf, body)
+
+
+def _file_of(conf: Mapping[str, Any], conf_path: str) -> Path:
+    """The file that a configuration names: beside the caller, else beside the configuration. Raises BadFile."""
+    name = conf.get("file")
+    if not isinstance(name, str) or not name:
+        raise BadFile(f"{conf_path}: file: is missing; it names the CSV file to upload")
+    here, there = Path.cwd() / name, Path(conf_path).absolute().parent / name
+    for path in (here, there):
+        if path.is_file():
+            return path
+    print_json({
+        "retcode": 100,
+        "retmsg": "The file is obtained from the fate flow client machine, but it does not exist, "
+        f"please check the path: {here}",
+    })
+    raise BadFile(f"{conf_path}: file: there is no file {here}" + (f" and no {there}" if there != here else ""))
+
+
+@contextmanager
+def _bar(name: str, size: int) -> Iterator[Callable[[int], None]]:
+    """Shows on a terminal how much has been sent."""
+    if not sys.stderr.isatty():
+        yield nobody
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    label = TextColumn("{task.description}", markup=False)
+    columns = (label, BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(name, total=size)
+        yield lambda count: progress.advance(task, count)

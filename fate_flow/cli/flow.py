@@ -1,0 +1,65 @@
+"""The command `flow`: what a user of a party's server types.
+
+Results go to stdout, as JSON in the shape of the genuine FATE Flow client; talk and progress go to stderr.
+The exit codes are those of `cli/group.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+from io import TextIOWrapper
+
+import click
+
+from fate_flow import __version__
+from fate_flow.cli.client import Client
+from fate_flow.cli.completion import completion
+from fate_flow.cli.component import component, tracking
+from fate_flow.cli.data import data
+from fate_flow.cli.group import HELP, EdgeGroup, verbose_option
+from fate_flow.cli.init import init
+from fate_flow.cli.job import job
+from fate_flow.cli.party import party
+from fate_flow.cli.queue import queue
+from fate_flow.cli.resource import resource
+from fate_flow.cli.server_info import server as server_group
+from fate_flow.cli.settings_file import find_server
+from fate_flow.cli.table import table
+from fate_flow.cli.task import task
+from fate_flow.cli.toy import test
+
+_COMMANDS = (
+    init, job, task, queue, resource, data, table, component, tracking, party, server_group, test, completion,
+)  # fmt: skip
+
+
+@click.group(cls=EdgeGroup, context_settings=HELP)
+@click.option("--server", envvar="FATE_FLOW_SERVER", metavar="URL", help="Talk to this server, whatever init said.")
+@verbose_option
+@click.version_option(__version__, prog_name="flow")
+@click.pass_context
+def flow(ctx: click.Context, server: str | None, verbose: bool) -> None:  # noqa: ARG001  # EdgeGroup reads it
+    """Runs federated jobs through the server of a party.
+
+    \b
+    Exit codes: 0 it happened, 1 refused or ended badly, 2 wrong usage, 3 no server answers, 130 interrupted.
+    Example: flow init --ip 127.0.0.1 --port 9380
+             flow job submit -c conf.json -d dsl.json --watch
+    """
+    if ctx.obj is None:
+        ctx.obj = Client(lambda: find_server(server))
+
+
+for _command in _COMMANDS:
+    flow.add_command(_command)
+
+
+def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    flow.main(prog_name="flow")
+
+
+if __name__ == "__main__":
+    main()
