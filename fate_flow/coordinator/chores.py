@@ -25,7 +25,8 @@ class Chores:
         self._watch = watch
         self._stopwatch = stopwatch
 
-    def run(self, unit: Unit) -> None:
+    def run(self, unit: Unit) -> tuple[Job, ...]:
+        """Do all of it; the jobs that are not over."""
         self._watch.look_at_all(unit)
         jobs = unit.tx.unfinished_jobs()
         heard = unit.tx.heard()
@@ -36,6 +37,7 @@ class Chores:
                 self._watch_others(unit, job, heard)
         self._watch_queue(unit)
         self._stopwatch.keep_only(_watched(jobs, heard))
+        return jobs
 
     # ------------------------------------------------------------------ jobs of this initiator
 

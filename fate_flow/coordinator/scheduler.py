@@ -279,8 +279,7 @@ class Scheduler:
         try:
             with unit_of_work(self.context) as unit:
                 self._fence(unit)
-                self._chores.run(unit)
-                self._rounds(unit)
+                self._rounds(unit, self._chores.run(unit))
                 self._newest_command = 0
                 self._pick_up(unit)
                 self._settle(unit)
@@ -292,8 +291,8 @@ class Scheduler:
         except FlowError as error:
             log.error("a round failed: %s", error.message, exc_info=error)
 
-    def _rounds(self, unit: Unit) -> None:
-        mine = [job for job in unit.tx.unfinished_jobs() if job.is_initiator]
+    def _rounds(self, unit: Unit, jobs: Sequence[Job]) -> None:
+        mine = [job for job in jobs if job.is_initiator]
         running = [job for job in mine if job.status in (JobStatus.RUNNING, JobStatus.STOPPING)]
         others = [job for job in mine if job.status is JobStatus.READY]
         signalled = [job for job in mine if job.status is JobStatus.WAITING]
@@ -301,7 +300,7 @@ class Scheduler:
         self._round(unit, "ready", others + signalled)
         for job_id in (*unit.tx.cancelled_waiting(), *unit.tx.jobs_to_forget()):
             unit.touch(job_id)
-        for job in unit.tx.unfinished_jobs():
+        for job in jobs:
             if not job.is_initiator:
                 unit.touch(job.job_id)
 

@@ -16,24 +16,24 @@ _MARKS = tuple(f"\0value {number}" for number in range(8))
 
 
 class Prepared:
-    """A query of text values: `build` makes it from as many values as it takes."""
+    """A query with values: `build` makes it from as many values as it takes."""
 
     def __init__(self, build: Callable[..., Any], values: int) -> None:
         self._build = build
         self._values = values
         self._words: dict[bool, tuple[str, tuple[Any, ...]]] = {}
 
-    def rows(self, database: Database, *values: str) -> list[tuple[Any, ...]]:
+    def rows(self, database: Database, *values: str | int) -> list[tuple[Any, ...]]:
         """The rows it selects with these values."""
         found: list[tuple[Any, ...]] = self._run(database, values).fetchall()
         return found
 
-    def row(self, database: Database, *values: str) -> tuple[Any, ...] | None:
+    def row(self, database: Database, *values: str | int) -> tuple[Any, ...] | None:
         """The first of them."""
         found: tuple[Any, ...] | None = self._run(database, values).fetchone()
         return found
 
-    def _run(self, database: Database, values: tuple[str, ...]) -> Any:
+    def _run(self, database: Database, values: tuple[str | int, ...]) -> Any:
         known = self._words.get(database.is_sqlite)
         if known is None:
             sql, params = self._build(*_MARKS[: self._values]).sql()

@@ -295,15 +295,11 @@ class SqlTransaction:
             model.delete().where(is_here).execute()
 
     def unfinished_jobs(self) -> tuple[Job, ...]:
-        busy = JobRow.f_status.in_([status.value for status in BUSY_JOBS])
-        held = (JobRow.f_status == JobStatus.WAITING.value) & (
-            (JobRow.f_resource_in_use == True) | (JobRow.f_ready_signal == True)  # noqa: E712
-        )
-        return _jobs(busy) + _jobs(held)
+        rows = _BUSY_JOBS.rows(self._database) + _HOLDING_JOBS.rows(self._database)
+        return tuple(job_of(row) for row in rows)
 
     def jobs_to_forget(self) -> tuple[str, ...]:
-        refused = (JobRow.f_is_initiator == True) & (JobRow.f_tag == SUBMIT_FAILED)  # noqa: E712
-        return _job_ids((JobRow.f_status == JobStatus.FAILED.value) & refused)
+        return tuple(row[0] for row in _REFUSED_SUBMITS.rows(self._database))
 
     def last_create_time(self) -> int:
         return int(JobRow.select(fn.MAX(JobRow.f_create_time)).scalar() or 0)
@@ -311,12 +307,10 @@ class SqlTransaction:
     # ------------------------------------------------------------------ the queue
 
     def unblocked_waiting(self, limit: int) -> tuple[Waiting, ...]:
-        return _queued((JobRow.f_blocked_on == "") & (JobRow.f_ready_signal == False), limit)  # noqa: E712
+        return tuple(_queued_of(row) for row in _UNBLOCKED.rows(self._database)[:limit])
 
     def queue_heads(self) -> tuple[Waiting, ...]:
-        parties = JobRow.select(JobRow.f_blocked_on).where(_waiting() & (JobRow.f_blocked_on != "")).distinct()
-        ordered = parties.order_by(JobRow.f_blocked_on).tuples()
-        heads = (_queued(JobRow.f_blocked_on == row[0], 1) for row in ordered)
+        heads = (_queued(JobRow.f_blocked_on == row[0], 1) for row in _BLOCKING_PARTIES.rows(self._database))
         return tuple(head for found in heads for head in found)
 
     def blocked_waiting(self, party_id: str, at_most_cores: int, limit: int) -> tuple[Waiting, ...]:
@@ -343,7 +337,7 @@ class SqlTransaction:
         return int(JobRow.select().where(_waiting()).count())
 
     def cancelled_waiting(self) -> tuple[str, ...]:
-        return _job_ids(_waiting() & JobRow.f_reason.is_null(False))
+        return tuple(row[0] for row in _CANCELLED_WAITING.rows(self._database))
 
     # ------------------------------------------------------------------ resources
 
@@ -463,8 +457,7 @@ class SqlTransaction:
         return _seats((SeatRow.f_party_id == party_id) & _is_live())
 
     def parties_with_seats(self) -> tuple[str, ...]:
-        query = SeatRow.select(SeatRow.f_party_id).where(_is_live()).distinct().order_by(SeatRow.f_party_id)
-        return tuple(row[0] for row in query.tuples())
+        return tuple(row[0] for row in _PARTIES_WITH_SEATS.rows(self._database))
 
     # ------------------------------------------------------------------ tasks
 
@@ -474,7 +467,7 @@ class SqlTransaction:
 
     def task(self, key: TaskKey) -> Task | None:
         party = key.party
-        values = (key.job_id, key.task_id, str(key.version), party.role, party.party_id)
+        values = (key.job_id, key.task_id, key.version, party.role, party.party_id)
         row = _TASK.row(self._database, *values)
         return task_of(row) if row else None
 
@@ -531,8 +524,7 @@ class SqlTransaction:
         return worker_of(row) if row else None
 
     def unfinished_workers(self) -> tuple[Worker, ...]:
-        # Named one by one: SQLite uses no index for `<>`.
-        return _workers(WorkerRow.f_status.in_([status.value for status in UNFINISHED_WORKERS]))
+        return tuple(worker_of(row) for row in _UNFINISHED_WORKERS.rows(self._database))
 
     def workers_of(self, job_id: str) -> tuple[Worker, ...]:
         return _workers(WorkerRow.f_job_id == job_id)
@@ -563,8 +555,7 @@ class SqlTransaction:
         )  # fmt: skip
 
     def commands_after(self, command_id: int) -> tuple[Command, ...]:
-        query = OutboxRow.select(*COMMAND_COLUMNS).where(OutboxRow.f_id > command_id).order_by(OutboxRow.f_id)
-        return tuple(command_of(row) for row in query.tuples())
+        return tuple(command_of(row) for row in _COMMANDS_AFTER.rows(self._database, command_id))
 
     def take_command(self, command_id: int) -> bool:
         return _hit(OutboxRow.delete().where(OutboxRow.f_id == command_id))
@@ -576,7 +567,7 @@ class SqlTransaction:
             PeerRow.insert(f_party_id=party_id, f_heard=1).on_conflict_ignore().execute()
 
     def heard(self) -> Mapping[str, int]:
-        return dict(PeerRow.select(PeerRow.f_party_id, PeerRow.f_heard).tuples())
+        return dict(_HEARD.rows(self._database))
 
     def scheduler(self) -> tuple[str, int]:
         query = SchedulerRow.select(SchedulerRow.f_owner, SchedulerRow.f_counter)
@@ -795,14 +786,17 @@ _ENGINE = Prepared(
 )  # fmt: skip
 
 
+# Sorted here and not by the database: SQLite would rather read all of the history in order of its age than find the
+# few rows of a status and sort them.
+
+
 def _jobs(where: Any) -> tuple[Job, ...]:
-    query = JobRow.select(*JOB_COLUMNS).where(where).order_by(*_BY_AGE)
-    return tuple(job_of(row) for row in query.tuples())
+    jobs = [job_of(row) for row in JobRow.select(*JOB_COLUMNS).where(where).tuples()]
+    return tuple(sorted(jobs, key=lambda job: (job.create_time, job.key)))
 
 
 def _job_ids(where: Any) -> tuple[str, ...]:
-    query = JobRow.select(JobRow.f_job_id).where(where).order_by(*_BY_AGE)
-    return tuple(row[0] for row in query.tuples())
+    return tuple(row[1] for row in sorted(JobRow.select(*_BY_AGE).where(where).tuples()))
 
 
 def _is_live() -> Any:
@@ -810,15 +804,13 @@ def _is_live() -> Any:
 
 
 def _seats(where: Any) -> tuple[Seat, ...]:
-    query = SeatRow.select(*SEAT_COLUMNS).where(where)
-    ordered = query.order_by(SeatRow.f_job_id, SeatRow.f_role, SeatRow.f_party_id)
-    return tuple(seat_of(row) for row in ordered.tuples())
+    seats = [seat_of(row) for row in SeatRow.select(*SEAT_COLUMNS).where(where).tuples()]
+    return tuple(sorted(seats, key=lambda seat: (seat.job_id, seat.party)))
 
 
 def _workers(where: Any) -> tuple[Worker, ...]:
-    query = WorkerRow.select(*WORKER_COLUMNS).where(where)
-    ordered = query.order_by(WorkerRow.f_create_time, WorkerRow.f_worker_id)
-    return tuple(worker_of(row) for row in ordered.tuples())
+    workers = [worker_of(row) for row in WorkerRow.select(*WORKER_COLUMNS).where(where).tuples()]
+    return tuple(sorted(workers, key=lambda worker: (worker.create_time, worker.worker_id)))
 
 
 def _waiting() -> Any:
@@ -826,19 +818,95 @@ def _waiting() -> Any:
 
 
 def _queued(where: Any, limit: int) -> tuple[Waiting, ...]:
-    query = (
+    query = _queue_query(where).limit(limit)
+    return tuple(_queued_of(row) for row in query.tuples())
+
+
+def _queue_query(where: Any) -> Any:
+    return (
         JobRow.select(
             JobRow.f_job_id, JobRow.f_create_time, JobRow.f_roles, JobRow.f_blocked_on, JobRow.f_blocked_cores,
             JobRow.f_retry_at, JobRow.f_passes,
         )
         .where(_waiting() & where)
         .order_by(JobRow.f_create_time, JobRow.f_job_id)
-        .limit(limit)
     )  # fmt: skip
-    return tuple(
-        Waiting(row[0], row[1], tuple(one for ids in from_json(row[2]).values() for one in ids), *row[3:])
-        for row in query.tuples()
-    )
+
+
+def _queued_of(row: Any) -> Waiting:
+    parties = tuple(one for ids in from_json(row[2]).values() for one in ids)
+    return Waiting(row[0], row[1], parties, *row[3:])
+
+
+_MOST_UNBLOCKED = 256
+_UNBLOCKED = Prepared(
+    lambda: _queue_query((JobRow.f_blocked_on == "") & (JobRow.f_ready_signal == False)).limit(_MOST_UNBLOCKED),  # noqa: E712
+    0,
+)
+_BLOCKING_PARTIES = Prepared(
+    lambda: (
+        JobRow.select(JobRow.f_blocked_on)
+        .where(_waiting() & (JobRow.f_blocked_on != ""))
+        .distinct()
+        .order_by(JobRow.f_blocked_on)
+    ),
+    0,
+)
+_CANCELLED_WAITING = Prepared(
+    lambda: JobRow.select(JobRow.f_job_id).where(_waiting() & JobRow.f_reason.is_null(False)).order_by(*_BY_AGE), 0
+)
+_BUSY_JOBS = Prepared(
+    lambda: (
+        JobRow.select(*JOB_COLUMNS)
+        .where(JobRow.f_status.in_([status.value for status in BUSY_JOBS]))
+        .order_by(*_BY_AGE)
+    ),
+    0,
+)
+_HOLDING_JOBS = Prepared(
+    lambda: (
+        JobRow.select(*JOB_COLUMNS)
+        .where(
+            (JobRow.f_status == JobStatus.WAITING.value)
+            & ((JobRow.f_resource_in_use == True) | (JobRow.f_ready_signal == True))  # noqa: E712
+        )
+        .order_by(*_BY_AGE)
+    ),
+    0,
+)
+_REFUSED_SUBMITS = Prepared(
+    lambda: (
+        JobRow.select(JobRow.f_job_id)
+        .where(
+            (JobRow.f_tag == SUBMIT_FAILED)
+            & (JobRow.f_status == JobStatus.FAILED.value)
+            & (JobRow.f_is_initiator == True)  # noqa: E712
+        )
+        .order_by(*_BY_AGE)
+    ),
+    0,
+)
+_PARTIES_WITH_SEATS = Prepared(
+    lambda: SeatRow.select(SeatRow.f_party_id).where(_is_live()).distinct().order_by(SeatRow.f_party_id), 0
+)
+_UNFINISHED_WORKERS = Prepared(
+    lambda: (
+        WorkerRow.select(*WORKER_COLUMNS)
+        # Named one by one: SQLite uses no index for `<>`.
+        .where(WorkerRow.f_status.in_([status.value for status in UNFINISHED_WORKERS]))
+        .order_by(WorkerRow.f_create_time, WorkerRow.f_worker_id)
+    ),
+    0,
+)
+_COMMANDS_AFTER = Prepared(
+    lambda command_id: (
+        OutboxRow.select(*COMMAND_COLUMNS)
+        .where(OutboxRow.f_id > Value(command_id, converter=False))
+        .order_by(OutboxRow.f_id)
+    ),
+    1,
+)
+_HEARD = Prepared(lambda: PeerRow.select(PeerRow.f_party_id, PeerRow.f_heard), 0)
 
 
 def _engine_is(name: str) -> Any:

@@ -85,6 +85,7 @@ CREATE TABLE t_job (
 CREATE INDEX ix_job_queue ON t_job (f_is_initiator, f_status, f_blocked_on, f_create_time);
 CREATE INDEX ix_job_status ON t_job (f_status, f_create_time);
 CREATE INDEX ix_job_created ON t_job (f_create_time);
+CREATE INDEX ix_job_tag ON t_job (f_tag);
 
 CREATE TABLE t_seat (                        -- the initiator's knowledge of each party of a job
   f_job_id VARCHAR(25) NOT NULL,

@@ -110,6 +110,51 @@ class TestOneProcessOneDatabase:
                 pass
 
 
+class TestATick(Cases):
+    """A tick costs what the active jobs cost, not what the history weighs."""
+
+    @pytest.fixture
+    def store(self, sqlite_store: SqlStore) -> SqlStore:
+        return sqlite_store
+
+    @pytest.mark.parametrize(
+        ("method", "args"),
+        [
+            ("unfinished_jobs", ()),
+            ("jobs_to_forget", ()),
+            ("last_create_time", ()),
+            ("unblocked_waiting", (64,)),
+            ("queue_heads", ()),
+            ("blocked_waiting", ("10000", 4, 16)),
+            ("place_in_queue", (a_job(),)),
+            ("count_waiting", ()),
+            ("cancelled_waiting", ()),
+            ("ready_signals", ()),
+            ("job_here", ("j1",)),
+            ("jobs_here", ("j1",)),
+            ("seats", ("j1",)),
+            ("seats_at", ("10000",)),
+            ("tasks", ("j1",)),
+            ("unfinished_workers", ()),
+            ("workers_of", ("j1",)),
+            ("commands_after", (7,)),
+            ("submission_of", ("j1",)),
+        ],
+    )
+    def test_no_table_is_read_from_end_to_end(
+        self, store: SqlStore, each: Each, method: str, args: tuple[Any, ...]
+    ) -> None:
+        asked: list[tuple[str, Any]] = []
+        store.database.log_sql = lambda sql, params: asked.append((sql, params))
+        getattr(each, method)(*args)
+        store.database.log_sql = None
+        reads = [one for one in asked if one[0].startswith("SELECT")]
+        assert reads
+        for sql, params in reads:
+            plan = [row[3] for row in store.database.execute_sql(f"EXPLAIN QUERY PLAN {sql}", params).fetchall()]
+            assert not [step for step in plan if step.startswith("SCAN")], (sql, plan)
+
+
 class TestAFullDisk(Cases):
     @pytest.fixture
     def store(self, sqlite_store: SqlStore) -> SqlStore:
