@@ -89,13 +89,16 @@ def _run(command: str, *arguments: str) -> str:
     return done.stdout
 
 
-def flow(server: dict[str, Any], *arguments: str) -> dict[str, Any]:
-    """The answer of one `flow` command at one party."""
+def flow(server: dict[str, Any], *arguments: str, is_quiet: bool = False) -> dict[str, Any]:
+    """The answer of one `flow` command at one party; what it says on stderr is shown unless it is to be quiet."""
     program = [str(Path(sys.executable).with_name("flow")), "--server", server["url"], *arguments]
-    done = subprocess.run(program, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, check=False)
+    stderr = subprocess.DEVNULL if is_quiet else None
+    done = subprocess.run(
+        program, stdout=subprocess.PIPE, stderr=stderr, stdin=subprocess.DEVNULL, text=True, check=False
+    )
     if done.returncode:
         raise SystemExit(f"flow {' '.join(arguments)} ended with {done.returncode}\n{done.stdout}")
-    return json.loads(done.stdout)
+    return json.loads(done.stdout) if done.stdout.strip() else {}
 
 
 # ------------------------------------------------------------------ data
@@ -135,7 +138,7 @@ def upload(servers: dict[str, dict[str, Any]], tables: dict[str, dict[str, list[
         }  # fmt: skip
         path = _write(f"upload_{name}.json", conf)
         answer = flow(servers[party_id], "data", "upload", "-c", str(path))
-        flow(servers[party_id], "job", "watch", "-j", answer["jobId"])
+        flow(servers[party_id], "job", "watch", "-j", answer["jobId"], is_quiet=True)
         info = flow(servers[party_id], "table", "info", "-n", "demo", "-t", name)["data"]
         print(f"  {name:<9} {info['count']} rows at party {party_id}")
         if info["count"] != len(tables[party_id]):

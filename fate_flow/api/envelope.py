@@ -54,21 +54,24 @@ def silent_json() -> dict[str, Any]:
         body = request.get_json(force=True, silent=True)
     except RecursionError:       # a few kilobytes of brackets
         body = None
-    return body if isinstance(body, dict) else {}
+    if isinstance(body, dict):
+        return body
+    g.is_not_an_object = bool(request.get_data())
+    return {}
 
 
 def arguments(*required: str) -> dict[str, Any]:
     """The body of the request. Raises BadRequest, in FATE's words, when it lacks one of these keys."""
     body = silent_json()
-    hint = "the body is not a JSON object" if not body and request.get_data() else ""
-    require(body, *required, hint=hint)
+    require(body, *required)
     return body
 
 
-def require(body: Mapping[str, Any], *names: str, hint: str = "") -> None:
+def require(body: Mapping[str, Any], *names: str) -> None:
     """Raises BadRequest naming all that are missing."""
     missing = [name for name in names if body.get(name) is None]
     if missing:
+        hint = "the body is not a JSON object" if g.get("is_not_an_object") else ""
         raise BadRequest(f"required argument are missing: {','.join(missing)}; {hint}")
 
 

@@ -72,6 +72,8 @@ def received(max_bytes: int) -> Iterator[tuple[Path, dict[str, Any]]]:
 def _receive(max_bytes: int) -> tuple[Path, dict[str, Any]]:
     # The larger limit is for forms alone, which are parsed piece by piece; any other body is read at once.
     request.max_content_length = max_bytes + _FORM_BYTES
+    if (request.content_length or 0) > request.max_content_length:
+        raise _too_large(max_bytes)
     try:
         files, fields = request.files, request.form.to_dict()
         file = files.get("file")
@@ -81,6 +83,8 @@ def _receive(max_bytes: int) -> tuple[Path, dict[str, Any]]:
         file.close()
         return _complete(part, max_bytes), fields
     except RequestEntityTooLarge as error:
+        if _part() is None:
+            raise BadRequest("file: there is none among the first fields of the form") from error
         raise _too_large(max_bytes) from error
     except OSError as error:
         raise StorageFailed(f"file: cannot be written to {FOLDER}: {error.strerror}") from error

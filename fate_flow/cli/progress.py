@@ -21,7 +21,8 @@ _STYLES = {
     "waiting": "dim", "running": "bold cyan", "stopping": "yellow", "success": "green", "pass": "dim green",
     "failed": "bold red", "canceled": "yellow", "timeout": "bold red",
 }  # fmt: skip
-_FRAME_LINES = 7                  # what stands around the tasks
+_TROUBLES = 3                     # so many failures are told below the table
+_FRAME_LINES = 7 + _TROUBLES      # what stands around the tasks
 
 
 def open_screen() -> Screen:
@@ -95,7 +96,9 @@ def picture(view: JobView, seconds: int, room: int) -> RenderableType:
         parts.append(Text(one_line(view.waits_for), style="yellow"))
     if view.tasks:
         parts.append(_table(view.tasks, room))
-    return Group(*parts)
+    troubled = [task for task in view.tasks if task.status in ("failed", "timeout") and task.message]
+    told = (one_line(f"{task.component} {task.party}: {task.message}") for task in troubled[:_TROUBLES])
+    return Group(*parts, *(Text(line, style="red") for line in told))
 
 
 def chosen(tasks: Sequence[PartyTask], room: int) -> list[str]:

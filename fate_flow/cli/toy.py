@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from fate_flow.cli.client import Client, data_of
+from fate_flow.cli.client import Client
 from fate_flow.cli.display import show, tell
 from fate_flow.cli.options import with_client
 from fate_flow.cli.unpacked import fetch_folder, folder_in
@@ -86,7 +86,8 @@ def _print_log(client: Client, job_id: str, guest: str, status: str) -> None:
     folder = folder_in(LOG_FOLDER, f"job_{job_id}_log")
     answer = fetch_folder(client, "POST", "job/log/download", {"job_id": job_id, "output_path": LOG_FOLDER}, folder)
     if answer is not None:
-        data_of(answer)
+        tell(f"get log failed: {answer.message}")
+        return
     went_well = status == JobStatus.SUCCESS.value
     path = folder / "guest" / guest / ("INFO.log" if went_well else "ERROR.log")
     if not path.is_file():

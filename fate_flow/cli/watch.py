@@ -123,7 +123,7 @@ def changes(before: JobView | None, after: JobView) -> Iterator[str]:
 
 def why_it_waits(data: Mapping[str, Any]) -> str:
     """In words, from what `job/explain` answered."""
-    place = data.get("place")
+    place = either(data, "place_in_queue", "place")
     fallback = f"{ordinal(place)} in the queue" if isinstance(place, int) and place > 0 else ""
     return one_line(data.get("wait_reason") or fallback)
 
@@ -132,6 +132,11 @@ def reason_of(data: Mapping[str, Any]) -> str:
     """Why a job or a task ended: the reason's code and the message."""
     parts = (data.get("reason"), data.get("message"))
     return ": ".join(one_line(part) for part in parts if part)
+
+
+def either(data: Mapping[str, Any], name: str, other: str) -> Any:
+    """The value of a key that servers know by two names."""
+    return data.get(name, data.get(other))
 
 
 def party_name(value: object) -> str:
@@ -166,8 +171,8 @@ def _party_tasks(tasks: Any) -> Iterator[PartyTask]:
     for task in tasks:
         for party in task.get("parties") or ():
             yield PartyTask(
-                str(task.get("component_name")), party_name(party), int(task.get("version") or 0),
-                str(party.get("party_status") or party.get("status") or ""), reason_of(party),
+                str(task.get("component_name")), party_name(party), int(either(task, "task_version", "version") or 0),
+                str(either(party, "status", "party_status") or ""), reason_of(party),
             )
 
 

@@ -786,10 +786,6 @@ _ENGINE = Prepared(
 )  # fmt: skip
 
 
-# Sorted here and not by the database: SQLite would rather read all of the history in order of its age than find the
-# few rows of a status and sort them.
-
-
 def _jobs(where: Any) -> tuple[Job, ...]:
     jobs = [job_of(row) for row in JobRow.select(*JOB_COLUMNS).where(where).tuples()]
     return tuple(sorted(jobs, key=lambda job: (job.create_time, job.key)))

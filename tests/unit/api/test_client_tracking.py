@@ -1,0 +1,183 @@
+"""Routes about components and about the server itself."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from client_world import GUEST, START, World, make_world
+
+from fate_flow.components.table import drop
+from fate_flow.core.job import TaskKey
+from fate_flow.store.contract import Metric
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = make_world(tmp_path)
+    yield world
+    world.store.close()
+
+
+@pytest.fixture
+def job_id(world: World) -> str:
+    return world.add_job()
+
+
+def of(job_id: str, /, **more: Any) -> dict[str, Any]:
+    return {"job_id": job_id, "role": "guest", "party_id": "9999", "component_name": "toy_0", **more}
+
+
+def test_the_components_of_a_job(world: World, job_id: str) -> None:
+    assert world.ask("tracking/component/list", {"job_id": job_id})["data"] == {"components": ["toy_0"]}
+    said = world.ask("tracking/component/list", {"job_id": "20260101120000"})
+    assert (said["retcode"], "20260101120000" in said["retmsg"]) == (100, True)
+
+
+def test_the_parameters_of_a_component(world: World, job_id: str) -> None:
+    said = world.ask("tracking/component/parameters", of(job_id))
+    assert said["data"] == {"module": "SecureAddExample", "ComponentParam": {"data_num": 10, "need_run": True}}
+
+
+@pytest.mark.parametrize("change", [
+    {"job_id": "20260101120000"}, {"component_name": "other"}, {"role": "arbiter"}, {"party_id": 7},
+])
+def test_parameters_of_a_task_that_is_none(world: World, job_id: str, change: dict[str, Any]) -> None:
+    said = world.ask("tracking/component/parameters", of(job_id, **change))
+    assert said["retcode"] == 101
+    assert said["retmsg"].startswith("can not found this task")
+
+
+def test_metrics(world: World, job_id: str) -> None:
+    assert world.ask("tracking/component/metrics", of(job_id)) == {"retcode": 0, "retmsg": "no data", "data": {}}
+    assert world.ask("tracking/component/metric/all", of(job_id)) == {"retcode": 0, "retmsg": "no data", "data": {}}
+    key = TaskKey(job_id, "toy_0", 0, GUEST)
+    with world.store.transaction() as tx:
+        tx.save_metrics([Metric(key, "train", "sum", (("total", 20), ("n", 2)), {"unit": "ones"}),
+                         Metric(key, "train", "loss", (), {})], START)  # fmt: skip
+    assert world.ask("tracking/component/metrics", of(job_id))["data"] == {"train": ["sum", "loss"]}
+    said = world.ask("tracking/component/metric/all", of(job_id))["data"]
+    assert said["train"]["sum"] == {"data": [["total", 20], ["n", 2]], "meta": {"unit": "ones"}}
+    assert world.ask("tracking/component/metrics", of(job_id, role="host", party_id=10000))["data"] == {}
+
+
+# output data
+
+
+def unpacked(data: bytes) -> dict[str, str]:
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
+        return {one.name: archive.extractfile(one).read().decode() for one in archive}  # type: ignore[union-attr]
+
+
+def test_output_data_is_an_archive_of_csv_and_meta(world: World, job_id: str) -> None:
+    rows = [("a", "1", 'say "x", y'), ("b", "ü", "2")]
+    world.add_output(job_id, world.add_table("out", "made", rows))
+    response = world.get("tracking/component/output/data/download", of(job_id, limit=-1, output_path="/client"))
+    assert response.status_code == 200
+    assert unpacked(response.data) == {
+        "made.csv": 'id,x,y\na,1,"say ""x"", y"\nb,ü,2\n', "made.meta": '{"header":["id","x","y"]}\n'}  # fmt: skip
+
+
+def test_output_data_is_limited_and_bare_when_asked_for(world: World, job_id: str) -> None:
+    world.add_output(job_id, world.add_table("out", "made", [(str(n), "1", "2") for n in range(1500)]))
+    body = of(job_id, limit=1001, head=False)
+    files = unpacked(world.get("tracking/component/output/data/download", body).data)
+    assert files["made.csv"].splitlines() == [f"{n},1,2" for n in range(1001)]
+
+
+@pytest.mark.parametrize(("change", "status", "culprit"), [
+    ({"limit": 0}, 210, "limit is 0"), ({"component_name": "other"}, 210, "no data"),
+    ({"job_id": "20260101120000"}, 210, "no data"), ({"role": "host", "party_id": 10000}, 210, "no data"),
+    ({"limit": "x"}, 400, "limit: 'x'"), ({"job_id": "../x"}, 400, "job_id: '../x'"),
+    ({"component_name": "../x"}, 400, "component_name: '../x'"), ({"role": None}, 400, "missing: role"),
+    ({"head": "x"}, 400, "head: 'x'"),
+])
+def test_without_output_data_the_status_is_not_200(
+    world: World, job_id: str, change: dict[str, Any], status: int, culprit: str
+) -> None:
+    world.add_output(job_id, world.add_table("out", "made", [("a", "1", "2")]))
+    response = world.get("tracking/component/output/data/download", of(job_id, **change))
+    assert (response.status_code, response.json["retcode"]) == (status, status)
+    assert culprit in response.json["retmsg"]
+    assert set(response.json) == {"retcode", "retmsg"}
+
+
+def test_output_data_that_was_deleted_since_is_no_data(world: World, job_id: str) -> None:
+    table = world.add_table("out", "made", [("a", "1", "2")])
+    world.add_output(job_id, table)
+    drop(table.uri)
+    response = world.get("tracking/component/output/data/download", of(job_id))
+    assert (response.status_code, "'made'" in response.json["retmsg"]) == (210, True)
+    with world.store.transaction() as tx:
+        tx.drop_table("out", "made")
+    assert world.get("tracking/component/output/data/download", of(job_id)).json["retmsg"] == "no data"
+
+
+def test_output_data_is_sent_in_flat_memory(world: World, job_id: str) -> None:
+    world.add_output(job_id, world.add_table("out", "made", [(str(n), "1" * 40, "2" * 40) for n in range(100_000)]))
+    tracemalloc.start()
+    response = world.client.get("/v1/tracking/component/output/data/download", data=json.dumps(of(job_id)))
+    size = sum(len(chunk) for chunk in response.response)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert size > 100_000
+    assert peak < 3_000_000
+
+
+def test_where_the_output_tables_are(world: World, job_id: str) -> None:
+    world.add_output(job_id, world.add_table("out", "made", []))
+    said = world.ask("tracking/component/output/data/table", of(job_id))
+    assert said["data"] == [{"table_name": "made", "table_namespace": "out", "data_name": "made"}]
+    said = world.ask("tracking/component/output/data/table", of(job_id, component_name="other"))
+    assert (said["retcode"], said["retmsg"][:14]) == (100, "No found table")
+    said = world.ask("tracking/component/output/data/table", of("20260101120000"))
+    assert (said["retcode"], said["retmsg"][:12]) == (100, "No found job")
+
+
+def test_the_summary_as_data_or_as_a_file(world: World, job_id: str) -> None:
+    route = "tracking/component/summary/download"
+    assert (world.post(route, of(job_id)).status_code, world.post(route, of(job_id)).json["retcode"]) == (210, 210)
+    with world.store.transaction() as tx:
+        tx.save_summary(TaskKey(job_id, "toy_0", 0, GUEST), {"total": 20}, START)
+    assert world.ask(route, of(job_id))["data"] == {"total": 20}
+    response = world.post(route, of(job_id, filename="toy_summary.json"))
+    assert (response.status_code, response.json) == (200, {"total": 20})
+    assert response.headers["Content-Disposition"] == "attachment; filename=toy_summary.json"
+    response = world.post(route, of(job_id, filename="../x\r\nSet-Cookie: a"))
+    assert (response.status_code, "filename" in response.json["retmsg"]) == (400, True)
+
+
+# the server
+
+
+def test_versions(world: World) -> None:
+    said = world.ask("server/version/get", {})["data"]
+    assert (said["API"], said["FATE"], said["FATEFlow"]) == ("v1", "1.11.2", "1.11.2")
+    assert {"FATEBoard", "EGGROLL", "CENTOS", "UBUNTU", "PYTHON", "MAVEN", "JDK", "SPARK"} <= said.keys()
+    assert world.ask("version/get", {"module": "FATE"})["data"] == {"FATE": "1.11.2", "API": "v1"}
+    assert world.ask("info/version")["data"] == said
+    assert world.post("version/get", {"module": "NONE"}).status_code == 404
+
+
+def test_who_the_server_is(world: World) -> None:
+    assert world.ask("info/common", {})["data"] == {
+        "version": "1.11.2", "host": "127.0.0.1", "http_port": 9380, "grpc_port": None, "party_id": "9999"}  # fmt: skip
+    assert world.ask("server/config/job/default", {})["data"]["task_cores"] == 4
+
+
+def test_components_and_their_provider(world: World) -> None:
+    known = world.ask("component/get", {})["data"]["components"]
+    assert known["intersection"]["alias"] == ["Intersection"]
+    provider = world.ask("provider/get", {})["data"]
+    assert provider == world.ask("provider/fate_flow/get", {})["data"]
+    assert provider == world.ask("provider/get", {"provider_name": "fate_flow"})["data"]
+    ((version, what),) = provider["fate_flow"].items()
+    assert "SecureSum" in what["components"]
+    assert {"path", "class_path"} < what.keys()
+    assert world.post("provider/other/get", {}).status_code == 404

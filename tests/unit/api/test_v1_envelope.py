@@ -1,0 +1,171 @@
+"""The envelope: what it looks like, how errors are told, and that every route of the client API is there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from client_world import World, make_world
+from flask import Flask
+
+from fate_flow.api.envelope import error_response, failed, file_follows, install_errors, ok, reply, silent_json
+from fate_flow.core.errors import (
+    BadDocument,
+    Busy,
+    Conflict,
+    FlowError,
+    JobNotFound,
+    NotFound,
+    PeerUnreachable,
+    PermissionDenied,
+    StorageFailed,
+)
+from fate_flow.core.job import Answer
+from fate_flow.core.status import JobStatus
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = make_world(tmp_path)
+    yield world
+    world.store.close()
+
+
+def test_an_answer_is_compact_sorted_and_without_nulls() -> None:
+    data = {"b": datetime(2026, 1, 2, 3, 4, 5), "a": {2, 1}, "c": JobStatus.READY, "d": None, "e": Path("/x")}
+    response = ok(data, jobId=None, meta={})
+    assert response.data == (
+        b'{"data":{"a":[1,2],"b":"2026-01-02 03:04:05","c":"ready","d":null,"e":"/x"},"meta":{},'
+        b'"retcode":0,"retmsg":"success"}\n'
+    )
+    assert response.mimetype == "application/json"
+    assert ok().data == b'{"retcode":0,"retmsg":"success"}\n'
+    assert failed(103, "no", jobId="1").data == b'{"jobId":"1","retcode":103,"retmsg":"no"}\n'
+    assert reply(Answer(10, "late")).data == b'{"retcode":10,"retmsg":"late"}\n'
+    told = error_response(404, "none")
+    assert (told.status_code, told.data) == (404, b'{"retcode":404,"retmsg":"none"}\n')
+
+
+def app_that_raises(error: Exception) -> Flask:
+    app = Flask("raises")
+    install_errors(app)
+
+    @app.post("/plain")
+    def plain() -> Any:
+        raise error
+
+    @app.post("/file")
+    @file_follows
+    def file() -> Any:
+        raise error
+
+    @app.post("/echo")
+    def echo() -> Any:
+        return ok(silent_json())
+
+    return app
+
+
+@pytest.mark.parametrize(("error", "status", "retcode", "as_file"), [
+    (BadDocument("a.b", "is wrong"), 200, 101, 400), (NotFound("none"), 200, 101, 404),
+    (JobNotFound("none"), 200, 102, 404), (Conflict("there"), 200, 100, 500), (FlowError("no"), 200, 100, 500),
+    (PeerUnreachable("silent"), 200, 104, 500), (PermissionDenied("no"), 200, 108, 403),
+    (Busy("later"), 503, 503, 503), (StorageFailed("full"), 500, 500, 500),
+    (ValueError("x", "y"), 200, 100, 500), (RecursionError("deep"), 200, 100, 500),
+])
+def test_each_error_has_one_retcode_and_status(error: Exception, status: int, retcode: int, as_file: int) -> None:
+    client = app_that_raises(error).test_client()
+    response = client.post("/plain")
+    assert (response.status_code, response.json["retcode"]) == (status, retcode)
+    expected = error.message if isinstance(error, FlowError) else repr(error)
+    assert response.json["retmsg"] == expected
+    assert (response.headers.get("Retry-After") is not None) == (status == 503)
+    response = client.post("/file")
+    assert (response.status_code, response.json) == (as_file, {"retcode": as_file, "retmsg": expected})
+
+
+def test_a_traceback_goes_to_the_log_only(caplog: pytest.LogCaptureFixture) -> None:
+    response = app_that_raises(ValueError("boom")).test_client().post("/plain")
+    assert response.data == b"{\"retcode\":100,\"retmsg\":\"ValueError('boom')\"}\n"
+    assert "Traceback" in caplog.text
+
+
+@pytest.mark.parametrize("body", [
+    b"", b"nothing", b"[1]", b'"x"', b"null", b"{", b"\xff\xfe", b"[" * 100_000, b'{"a":' * 50_000, b"1" * 5000,
+])
+def test_a_body_that_is_no_object_counts_as_empty(body: bytes) -> None:
+    client = app_that_raises(ValueError()).test_client()
+    assert client.post("/echo", data=body).json["data"] == {}
+    assert client.post("/echo", data=b'{"a": 1}', content_type="text/plain").json["data"] == {"a": 1}
+
+
+def test_an_unknown_address_is_told_as_fate_tells_it(world: World) -> None:
+    assert world.ask("no/such/thing") == {"retcode": 100, "retmsg": "<NotFound '404: Not Found'>"}
+    assert world.client.post("/").json["retmsg"] == "<NotFound '404: Not Found'>"
+    response = world.client.get("/v1/job/query")
+    assert (response.status_code, response.json["retcode"]) == (200, 100)
+
+
+def test_slashes_do_not_matter(world: World) -> None:
+    assert world.ask("job/query/", {}) == world.ask("job/query", {})
+
+
+def test_every_request_is_noted_with_its_status(world: World) -> None:
+    world.ask("job/query", {})
+    world.post("job/log/download", {"job_id": "20260101120000"})
+    world.client.post("/v1/data/upload?secret=1")
+    assert world.record.served == [
+        ("127.0.0.1", "POST", "/v1/job/query", 200), ("127.0.0.1", "POST", "/v1/job/log/download", 404),
+        ("127.0.0.1", "POST", "/v1/data/upload", 200),
+    ]  # fmt: skip
+
+
+# every path of the reference's checklist that a client may ask; what is behind it is tested elsewhere
+OFFERED = """
+job/submit job/list/job job/query job/stop job/config job/log/download job/data/view/query job/list/task job/task/query
+job/clean/queue job/log/path job/validate job/explain resource/query resource/return data/upload data/download
+data/upload/history table/table_info table/delete table/disable table/enable tracking/component/list
+tracking/component/parameters tracking/component/metrics tracking/component/metric/all
+tracking/component/output/data/table tracking/component/summary/download server/version/get version/get info/version
+info/common server/config/job/default component/get provider/get provider/fate_flow/get log/cat log/size
+""".split()
+NOT_OFFERED = """
+job/rerun job/parameter/update job/update job/clean job/url/get job/report data/writer table/disable/delete table/add
+table/bind table/connector/create table/connector/query table/tracking/source table/tracking/job table/list
+table/preview tracking/component/output/model tracking/component/output/data tracking/component/metric_data
+tracking/component/metric/delete tracking/job/data_view pipeline/dag/dependency component/hetero/merge
+component/woe_array/extract component/woe_array/merge component/intersection/get model/load model/bind model/import
+model/restore model/store model/migrate model/model_tag/create model/model_tag/remove model/model_tag/retrieve
+model/get/predict/dsl model/get/predict/conf model/deploy model/query model/homo/convert model/homo/deploy
+model/tag/create model/tag/list permission/grant permission/delete permission/query permission/query/privilege
+key/public/save key/query key/public/delete server/reload server/service/get server/fateflow/info provider/register
+provider/registry/get checkpoint/list checkpoint/get info/party/10000 operation/job_config/get
+tracker/1/c/t/0/guest/9999/summary/save
+""".split()
+
+
+@pytest.mark.parametrize("path", OFFERED)
+def test_the_route_is_there(world: World, path: str) -> None:
+    said = world.post(path, {}).json
+    assert "not offered" not in said["retmsg"]
+    assert "NotFound" not in said["retmsg"]
+
+
+@pytest.mark.parametrize("path", NOT_OFFERED)
+def test_the_route_says_that_it_is_not_offered(world: World, path: str) -> None:
+    said = world.ask(path, {})
+    assert (said["retcode"], "is not offered by this server" in said["retmsg"]) == (100, True)
+
+
+@pytest.mark.parametrize("path", ["job/dsl/generate", "template/download"])
+def test_a_file_that_is_not_offered_does_not_come_with_status_200(world: World, path: str) -> None:
+    response = world.post(path, {})
+    assert (response.status_code, "not offered" in response.json["retmsg"]) == (501, True)
+
+
+def test_model_export_is_asked_with_get(world: World) -> None:
+    assert "not offered" in json.loads(world.get("model/export", {}).data)["retmsg"]

@@ -1,0 +1,124 @@
+"""The command fate_flow: db, conf and serve, as far as they need no server."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from fate_flow.cli.server import fate_flow as command
+from fate_flow.core.errors import BadSettings, FlowError
+from fate_flow.store.migrations import migrations
+
+NEWEST = migrations()[-1].number
+
+
+def run(*arguments):
+    return CliRunner().invoke(command, arguments, catch_exceptions=False)
+
+
+@pytest.fixture
+def conf(tmp_path):
+    return write_conf(tmp_path)
+
+
+def write_conf(tmp_path, **keys):
+    path = tmp_path / "service_conf.yaml"
+    path.write_text(yaml.safe_dump({"party_id": "9999", "home": str(tmp_path / "home"), **keys}))
+    return str(path)
+
+
+def test_a_database_is_made_and_then_left_alone(conf, tmp_path):
+    first, second = run("db", "upgrade", "-c", conf), run("db", "upgrade", "-c", conf)
+    assert (first.exit_code, second.exit_code) == (0, 0)
+    assert f"applied {NEWEST:04} " in first.stdout
+    assert second.stdout == f"the database of party 9999 has schema {NEWEST}\n"
+    assert run("db", "version", "-c", conf).stdout == f"the database has schema {NEWEST}, this release knows {NEWEST}\n"
+
+
+def test_asking_for_the_version_makes_no_database(conf, tmp_path):
+    result = run("db", "version", "-c", conf)
+    assert (result.exit_code, result.stdout) == (0, f"the database has schema 0, this release knows {NEWEST}\n")
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_database_of_another_party_is_refused(conf, tmp_path):
+    run("db", "upgrade", "-c", conf)
+    result = run("db", "upgrade", "-c", write_conf(tmp_path, party_id="10000"))
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: the database belongs to party 9999")
+
+
+def test_what_is_no_database_is_one_line(conf, tmp_path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "fate_flow.sqlite").write_bytes(b"no database" * 1000)
+    for verb in ("upgrade", "version"):
+        result = run("db", verb, "-c", conf)
+        assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+        assert "the database refused" in result.stderr
+
+
+def test_a_database_server_that_is_away_is_one_line(tmp_path):
+    conf = write_conf(tmp_path, database={"url": "mysql://root@127.0.0.1:1/x"})
+    for verb in ("upgrade", "version"):
+        result = run("db", verb, "-c", conf)
+        assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+
+
+def test_a_good_configuration_is_ok(conf):
+    result = run("conf", "check", "-c", conf)
+    assert (result.exit_code, result.stdout) == (0, "ok\n")
+
+
+def test_the_configuration_that_is_shipped_is_ok():
+    shipped = Path(__file__).parents[3] / "conf" / "service_conf.yaml"
+    assert run("conf", "check", "-c", str(shipped)).exit_code == 0
+
+
+@pytest.mark.parametrize(("keys", "named"), [
+    ({"party_id": "x"}, "party_id"), ({"fateflow": {"http_port": "many"}}, "fateflow.http_port"),
+    ({"colour": 1}, "colour"),
+])
+def test_a_bad_configuration_names_the_key(tmp_path, keys, named):
+    path = write_conf(tmp_path, **keys)
+    result = run("conf", "check", "-c", path)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{path}: {named}: " in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [("serve",), ("db", "upgrade"), ("db", "version")])
+def test_a_configuration_that_cannot_be_read_is_one_line(arguments, tmp_path):
+    result = run(*arguments, "-c", str(tmp_path / "none.yaml"))
+    assert result.exit_code == 1
+    assert "none.yaml: cannot be read" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A stand-in for the server's module."""
+    module = ModuleType("fate_flow.server")
+    monkeypatch.setitem(sys.modules, "fate_flow.server", module)
+    return module
+
+
+@pytest.mark.parametrize("code", [0, 4])
+def test_serve_ends_as_the_server_ends(conf, server, code):
+    seen = []
+    server.serve = lambda path: seen.append(path) or code
+    assert (run("serve", "-c", conf).exit_code, seen) == (code, [Path(conf)])
+
+
+@pytest.mark.parametrize("error", [BadSettings("party_id: is bad"), FlowError("party_id: is bad")])
+def test_a_server_that_cannot_start_says_why_in_one_line(conf, server, error):
+    def serve(_path):
+        raise error
+
+    server.serve = serve
+    result = run("serve", "-c", conf)
+    assert (result.exit_code, result.stderr) == (1, "Error: party_id: is bad\n")
+    assert "Traceback" in run("-v", "serve", "-c", conf).stderr

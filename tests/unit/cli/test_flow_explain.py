@@ -1,0 +1,87 @@
+"""flow job explain and flow party list, for people and as JSON."""
+
+from __future__ import annotations
+
+import json
+
+WAITING = {
+    "status": "waiting", "reason": None, "message": "", "place": 3,
+    "wait_reason": "host 10000 has 2 of 8 cores free, 4 asked; 3rd in the queue",
+    "seats": [
+        {"role": "guest", "party_id": "9999", "status": "held", "message": "", "asked_cores": 4, "free_cores": 16},
+        {"role": "host", "party_id": "10000", "status": "joined", "message": "2 of 8 cores free",
+         "asked_cores": 4, "free_cores": 2},
+    ],
+    "tasks": [{"component_name": "psi_0", "version": 0, "status": "waiting", "parties": [
+        {"role": "guest", "party_id": "9999", "party_status": "waiting", "reason": None, "message": ""},
+        {"role": "host", "party_id": "10000", "party_status": "waiting", "reason": None, "message": ""},
+    ]}],
+    "unconfirmed_parties": [],
+}
+
+
+def answer(data):
+    return {"retcode": 0, "retmsg": "success", "data": data}
+
+
+def test_a_waiting_job_says_why(flow, stub):
+    stub.answers(answer(WAITING))
+    result = flow("job", "explain", "-j", "42")
+    assert result.exit_code == 0
+    assert result.stdout == """\
+job 42: waiting
+why it waits: host 10000 has 2 of 8 cores free, 4 asked; 3rd in the queue
+
+  party        seat     cores asked   cores free   message
+  guest-9999   held     4             16
+  host-10000   joined   4             2            2 of 8 cores free
+
+  task    version   status    party        there     why
+  psi_0   0         waiting   guest-9999   waiting
+                              host-10000   waiting
+"""
+
+
+def test_a_job_without_a_reason_says_its_place(flow, stub):
+    stub.answers(answer({"status": "waiting", "place": 2}))
+    assert "why it waits: 2nd in the queue\n" in flow("job", "explain", "-j", "42").stdout
+
+
+def test_a_job_that_ended_says_how(flow, stub):
+    stub.answers(answer({
+        "status": "failed", "reason": "task_failed", "message": "psi_0\nfailed \x1b[31m", "place": 0,
+        "unconfirmed_parties": [{"role": "host", "party_id": "10000"}, "host-10001"],
+        "tasks": [{"component_name": "psi_0", "version": 1, "status": "failed", "parties": [
+            {"role": "host", "party_id": "10000", "party_status": "failed", "reason": "worker_error",
+             "message": "no id column"}]}],
+    }))
+    lines = flow("job", "explain", "-j", "42").stdout.splitlines()
+    assert lines[:2] == [
+        "job 42: failed: task_failed: psi_0 failed ?[31m", "never confirmed its end: host-10000, host-10001"]
+    assert lines[-1].split("   ")[-1] == "worker_error: no id column"
+
+
+def test_an_explanation_can_be_had_as_json(flow, stub):
+    stub.answers(answer(WAITING))
+    assert json.loads(flow("job", "explain", "-j", "42", "--json").stdout) == answer(WAITING)
+
+
+def test_an_unknown_job_is_an_error(flow, stub):
+    stub.answers({"retcode": 102, "retmsg": "can not found job"})
+    result = flow("job", "explain", "-j", "42")
+    assert (result.exit_code, result.stderr) == (1, "Error: can not found job\n")
+    assert json.loads(result.stdout)["retcode"] == 102
+
+
+def test_parties_are_a_table(flow, stub):
+    stub.answers(answer({"parties": [
+        {"party_id": "9999", "url": "http://127.0.0.1:9380", "status": "up", "message": "this party"},
+        {"party_id": "10000", "url": "http://127.0.0.1:9381", "status": "silent"},
+    ]}))
+    result = flow("party", "list")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "  party_id   url                     status   message",
+        "  9999       http://127.0.0.1:9380   up       this party",
+        "  10000      http://127.0.0.1:9381   silent",
+    ]

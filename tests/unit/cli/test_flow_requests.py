@@ -1,0 +1,97 @@
+"""What each command sends: method, path and body as the genuine client has them (client-api-v1, section 3)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from stub_server import Reply
+
+J = ("-j", "42")
+SEAT = (*J, "-r", "guest", "-p", "9999", "-cpn", "psi_0")
+SEAT_BODY = {"job_id": "42", "role": "guest", "party_id": "9999", "component_name": "psi_0"}
+TABLE = ("-n", "demo", "-t", "site_a")
+TABLE_BODY = {"namespace": "demo", "table_name": "site_a"}
+
+COMMANDS = [
+    (("job", "list"), "job/list/job", {"limit": 10}),
+    (("job", "list", "-l", "3"), "job/list/job", {"limit": 3}),
+    (("job", "query"), "job/query", {}),
+    (("job", "query", *J, "-r", "host", "-p", "10000", "-s", "waiting"), "job/query",
+     {"job_id": "42", "role": "host", "party_id": "10000", "status": "waiting"}),
+    (("job", "stop", "--job-id", "42"), "job/stop", {"job_id": "42"}),
+    (("job", "view", *J), "job/data/view/query", {"job_id": "42"}),
+    (("job", "explain", *J, "--json"), "job/explain", {"job_id": "42"}),
+    (("task", "list"), "job/list/task", {"limit": 10}),
+    (("task", "query", *SEAT, "-s", "success"), "job/task/query", {**SEAT_BODY, "status": "success"}),
+    (("resource", "query"), "resource/query", {}),
+    (("resource", "return", *J), "resource/return", {"job_id": "42"}),
+    (("data", "upload-history"), "data/upload/history", {"limit": 10}),
+    (("data", "upload-history", "-l", "20", *J), "data/upload/history", {"limit": 20, "job_id": "42"}),
+    (("table", "info", *TABLE), "table/table_info", TABLE_BODY),
+    (("table", "delete", *TABLE), "table/delete", TABLE_BODY),
+    (("table", "delete", *SEAT), "table/delete", SEAT_BODY),
+    (("table", "disable", *TABLE), "table/disable", TABLE_BODY),
+    (("table", "enable", *TABLE), "table/enable", TABLE_BODY),
+    (("server", "versions"), "server/version/get", {}),
+    (("server", "reload"), "server/reload", {}),
+    (("party", "list", "--json"), "party/list", {}),
+]
+for group in ("component", "tracking"):
+    COMMANDS += [
+        ((group, "list", *J), "tracking/component/list", {"job_id": "42"}),
+        ((group, "parameters", *SEAT), "tracking/component/parameters", SEAT_BODY),
+        ((group, "metrics", *SEAT), "tracking/component/metrics", SEAT_BODY),
+        ((group, "metric-all", *SEAT), "tracking/component/metric/all", SEAT_BODY),
+        ((group, "output-data-table", *SEAT), "tracking/component/output/data/table", SEAT_BODY),
+        ((group, "get-summary", *SEAT), "tracking/component/summary/download", SEAT_BODY),
+    ]
+
+
+@pytest.mark.parametrize(("arguments", "path", "body"), COMMANDS, ids=lambda value: "")
+def test_a_command_sends_what_the_genuine_client_sends(flow, stub, arguments, path, body):
+    result = flow(*arguments)
+    assert result.exit_code == 0
+    assert (stub.last.method, stub.last.path, stub.last.json) == ("POST", f"/v1/{path}", body)
+
+
+@pytest.mark.parametrize("arguments", [one[0] for one in COMMANDS], ids=" ".join)
+def test_what_the_server_says_is_printed_as_the_genuine_client_prints_it(flow, stub, arguments):
+    stub.answers({"retcode": 0, "retmsg": "gelöst", "data": {"a": [1]}})
+    expected = json.dumps({"retcode": 0, "retmsg": "gelöst", "data": {"a": [1]}}, indent=4, ensure_ascii=False)
+    assert flow(*arguments).stdout == expected + "\n\n"
+
+
+@pytest.mark.parametrize("arguments", [one[0] for one in COMMANDS], ids=" ".join)
+@pytest.mark.parametrize("reply", [
+    Reply(200, {"retcode": 103, "retmsg": "no"}), Reply(404, {"retcode": 404, "retmsg": "no"}),
+    Reply(210, {"retcode": 210, "retmsg": "no"}), Reply(500, {"retcode": 0, "retmsg": "no"}),
+    Reply(200, {"retmsg": "no"}),
+], ids=lambda reply: str(reply.status))
+def test_a_refusal_is_printed_and_fails(flow, stub, arguments, reply):
+    stub.answers(reply)
+    result = flow(*arguments)
+    assert (result.exit_code, json.loads(result.stdout)) == (1, reply.body)
+
+
+def test_cleaning_the_queue_sends_no_body_at_all(flow, stub):
+    assert flow("queue", "clean").exit_code == 0
+    assert (stub.last.method, stub.last.path) == ("POST", "/v1/job/clean/queue")
+    assert stub.last.body in (None, b"")
+    assert "Content-Type" not in stub.last.headers
+
+
+def test_the_documents_of_a_job_are_left_out_of_a_query(flow, stub):
+    rows = [{"f_job_id": "42", "f_runtime_conf": {}, "f_dsl": {}}, {"f_job_id": "43"}]
+    stub.answers({"retcode": 0, "retmsg": "success", "data": rows})
+    assert json.loads(flow("job", "query", *J).stdout)["data"] == [{"f_job_id": "42"}, {"f_job_id": "43"}]
+
+
+@pytest.mark.parametrize("arguments", [
+    ("job", "stop"), ("job", "query", "-s", "complete"), ("job", "query", "-r", "boss"), ("job", "list", "-l", "ten"),
+    ("job", "log", *J), ("job", "config", *J, "-o", "."), ("component", "metrics", *J), ("table", "info", "-n", "demo"),
+    ("job", "nonsense"), ("job", "submit"), ("job", "submit", "-c", "missing.json"),
+    ("component", "get-summary", *SEAT, "-o", "missing"),
+], ids=" ".join)
+def test_wrong_usage_asks_nobody(flow, stub, arguments):
+    assert (flow(*arguments).exit_code, stub.asked) == (2, [])

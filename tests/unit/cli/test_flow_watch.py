@@ -1,0 +1,201 @@
+"""flow job watch and --watch: a scripted job, on a pipe and on a terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+from stub_server import Reply
+
+from fate_flow.cli.client import Client
+from fate_flow.cli.flow import flow as flow_command
+from fate_flow.cli.progress import LiveScreen, chosen
+from fate_flow.cli.settings_file import Address
+from fate_flow.cli.watch import JobView, PartyTask, changes, follow
+
+GUEST, HOST = {"role": "guest", "party_id": "9999"}, {"role": "host", "party_id": "10000"}
+
+
+def a_look(status, *tasks, **more):
+    """What job/explain answers; a task is (name, guest's status, host's status, version)."""
+    data = {"status": status, "reason": None, "message": "", "wait_reason": "", "place": None, "seats": [],
+            "tasks": [a_task(*task) for task in tasks], "unconfirmed_parties": [], **more}
+    return {"retcode": 0, "retmsg": "success", "data": data}
+
+
+def a_task(name, guest, host, version=0, **at_host):
+    return {"component_name": name, "version": version, "status": guest, "parties": [
+        {**GUEST, "party_status": guest, "reason": None, "message": ""},
+        {**HOST, "party_status": host, "reason": None, "message": "", **at_host},
+    ]}
+
+
+SCRIPT = [
+    a_look("waiting", ("psi_0", "waiting", "waiting"), wait_reason="host-10000 has 2 of 8 cores free", place=3),
+    a_look("waiting", ("psi_0", "waiting", "waiting"), wait_reason="host-10000 has 3 of 8 cores free"),
+    a_look("running", ("psi_0", "running", "waiting")),
+    a_look("running", ("psi_0", "running", "running")),
+    a_look("success", ("psi_0", "success", "success")),
+]
+
+
+def test_every_change_is_a_line_on_a_pipe(flow, stub, pauses):
+    stub.answers(*SCRIPT)
+    result = flow("job", "watch", "-j", "42")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.splitlines() == [
+        "job 42: waiting: host-10000 has 2 of 8 cores free",
+        "job 42: waiting: host-10000 has 3 of 8 cores free",
+        "job 42: waiting -> running",
+        "job 42 task psi_0 guest-9999: waiting -> running",
+        "job 42 task psi_0 host-10000: waiting -> running",
+        "job 42: running -> success",
+        "job 42 task psi_0 guest-9999: running -> success",
+        "job 42 task psi_0 host-10000: running -> success",
+        "job 42: success",
+    ]
+    assert {(one.path, one.body) for one in stub.asked} == {("/v1/job/explain", b'{"job_id": "42"}')}
+    assert len(pauses) == 4
+
+
+@pytest.mark.parametrize("status", ["failed", "canceled", "timeout"])
+def test_a_job_that_ends_badly_fails_the_command(flow, stub, status):
+    end = a_look(status, reason="task_failed", message="psi_0 failed at host-10000")
+    end["data"]["tasks"] = [a_task("psi_0", "canceled", "failed", reason="worker_error", message="no id column")]
+    stub.answers(a_look("running", ("psi_0", "running", "running")), end)
+    result = flow("job", "watch", "-j", "42")
+    assert result.exit_code == 1
+    assert "job 42 task psi_0 host-10000: running -> failed: worker_error: no id column" in result.stderr
+    assert f"job 42: {status}: task_failed: psi_0 failed at host-10000" in result.stderr
+    assert "flow job explain -j 42" in result.stderr
+
+
+def test_a_submitted_job_is_watched_and_stdout_holds_the_answer_to_the_submit_alone(flow, stub, write_json):
+    accepted = {"retcode": 0, "retmsg": "success", "jobId": "42", "data": {"code": 0}}
+    stub.answers(accepted, *SCRIPT)
+    result = flow("job", "submit", "-c", write_json("conf.json", {}), "--watch")
+    assert (result.exit_code, json.loads(result.stdout)) == (0, accepted)
+    assert "job 42: running -> success" in result.stderr
+
+
+def test_a_refused_submit_is_not_watched(flow, stub, write_json):
+    stub.answers({"retcode": 103, "retmsg": "no", "jobId": "42"})
+    assert flow("job", "submit", "-c", write_json("conf.json", {}), "--watch").exit_code == 1
+    assert len(stub.asked) == 1
+
+
+def test_a_job_that_cannot_be_looked_at_leaves_one_document_on_stdout(flow, stub, write_json):
+    stub.answers({"retcode": 0, "retmsg": "success", "jobId": "42"}, {"retcode": 102, "retmsg": "can not found job"})
+    result = flow("job", "submit", "-c", write_json("conf.json", {}), "--watch")
+    assert (result.exit_code, json.loads(result.stdout)["jobId"]) == (1, "42")
+    assert result.stderr == "Error: can not found job\n"
+
+
+def test_an_unknown_job_is_refused(flow, stub):
+    stub.answers({"retcode": 102, "retmsg": "can not found job"})
+    result = flow("job", "watch", "-j", "7")
+    assert (result.exit_code, json.loads(result.stdout)["retcode"]) == (1, 102)
+
+
+def test_a_server_in_trouble_is_asked_again_and_that_is_told_once(flow, stub):
+    trouble = Reply(503, {"retcode": 503, "retmsg": "too busy"})
+    stub.answers(SCRIPT[2], trouble, Reply(502, {"retcode": 502, "retmsg": "later"}), SCRIPT[-1])
+    result = flow("job", "watch", "-j", "42")
+    assert result.exit_code == 0
+    assert result.stderr.count("trying again") == 1
+
+
+def test_a_server_that_comes_back_is_watched_on(stub):
+    addresses = [Address("http://127.0.0.1:1"), Address(stub.url)]
+    client = Client(lambda: addresses[0])
+
+    def restart(_seconds):
+        vars(client).pop("_address", None)
+        addresses[:] = addresses[-1:]
+
+    client.pause = restart
+    stub.answers(SCRIPT[-1])
+    result = CliRunner().invoke(flow_command, ["job", "watch", "-j", "42"], obj=client)
+    assert result.exit_code == 0
+    assert "no server answers at http://127.0.0.1:1: is it started? bin/service.sh start; trying again" in result.stderr
+
+
+def test_a_server_that_stays_away_ends_the_watch(monkeypatch):
+    monkeypatch.setattr("fate_flow.cli.watch.PATIENCE_SECONDS", -1.0)
+    result = CliRunner().invoke(flow_command, ["--server", "http://127.0.0.1:1", "job", "watch", "-j", "42"])
+    assert (result.exit_code, json.loads(result.stdout)["retcode"]) == (3, 100)
+
+
+def test_ctrl_c_leaves_the_job_running_and_says_so(stub):
+    def interrupt(_seconds):
+        raise KeyboardInterrupt
+
+    stub.answers(SCRIPT[2])
+    client = Client(lambda: Address(stub.url), pause=interrupt)
+    result = CliRunner().invoke(flow_command, ["job", "watch", "-j", "42"], obj=client)
+    assert result.exit_code == 130
+    assert "job 42 runs on" in result.stderr
+    assert {one.path for one in stub.asked} == {"/v1/job/explain"}
+
+
+def test_a_restarted_task_shows_its_new_version():
+    before, after = (JobView("42", "running", tasks=(PartyTask("a", "guest-1", *one),)) for one in [
+        (0, "failed"), (1, "waiting")])
+    assert list(changes(before, after)) == ["job 42 task a guest-1: failed -> waiting (version 1)"]
+
+
+def test_nothing_new_is_no_line():
+    view = JobView.of("42", SCRIPT[0]["data"])
+    assert list(changes(view, view)) == []
+
+
+@pytest.mark.parametrize("data", [{}, {"tasks": None}, {"tasks": [{}]}, {"tasks": [{"parties": [{}]}]}])
+def test_an_answer_that_says_little_is_no_reason_to_die(data):
+    assert not JobView.of("42", data).is_final
+
+
+def test_a_terminal_shows_a_table_in_place(stub, pauses):
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=True, width=80, height=20, color_system=None)
+    stub.answers(*SCRIPT)
+    follow(Client(lambda: Address(stub.url), pause=pauses.append), "42", LiveScreen(console, clock=lambda: 0.0))
+    text = output.getvalue()
+    assert "host-10000 has 2 of 8 cores free" in text
+    last = text[text.rindex("job 42"):]
+    assert "success" in last
+    assert "2/2" in last
+    assert "guest-9999" in last
+    assert "\x1b[?25h" in text, "the cursor is shown again"
+
+
+def test_a_terminal_shows_why_a_task_failed(stub, pauses):
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=True, width=80, height=20, color_system=None)
+    end = a_look("failed")
+    end["data"]["tasks"] = [a_task("psi_0", "canceled", "failed", reason="worker_error", message="no id column")]
+    stub.answers(end)
+    with pytest.raises(SystemExit):
+        follow(Client(lambda: Address(stub.url), pause=pauses.append), "42", LiveScreen(console))
+    assert "psi_0 host-10000: worker_error: no id column" in output.getvalue()
+
+
+def test_names_of_another_party_cannot_style_the_table(stub, pauses):
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=True, width=80, height=20, color_system=None)
+    end = a_look("success", ("[bold]a", "success", "\x1b[2Jx"))
+    end["data"]["tasks"][0]["parties"][0]["party_id"] = "[/nothing]"
+    stub.answers(end)
+    follow(Client(lambda: Address(stub.url), pause=pauses.append), "42", LiveScreen(console, clock=lambda: 0.0))
+    assert "[bold]a" in output.getvalue()
+    assert "guest-[/nothing]" in output.getvalue()
+    assert "\x1b[2J" not in output.getvalue()
+
+
+def test_a_long_job_shows_what_moves():
+    tasks = [PartyTask(f"t{number}", "guest-1", 0, status) for number, status in enumerate(
+        ["success"] * 30 + ["running"] * 2 + ["waiting"] * 30 + ["failed"])]
+    assert chosen(tasks, 5) == ["t30", "t31", "t32", "t33", "t62"]
+    assert len(chosen(tasks, 100)) == 63
