@@ -308,13 +308,13 @@ class Supervisor:
 
     def _worker_app(self) -> Flask:
         settings = self.settings
-        open_log(settings)
+        store = open_store(settings, open_log(settings))
         spool = open_spool(settings, self._bells.exchange)
         Thread(target=_listen_for_messages, args=(self._bells.exchange, spool), daemon=True).start()
         ring = ring_scheduler(self._bells.scheduler)
         return create_worker_app(
             spool, Forwarder(settings), settings.worker_threads // 2, lambda job_id: ring((job_id,), False),
-            settings.limits.max_request_bytes,
+            settings.limits.max_request_bytes, store, lambda: time.time_ns() // 1_000_000,
         )  # fmt: skip
 
 

@@ -57,7 +57,6 @@ _LATER = {
     "info/fateboard": "a board for jobs",
     "info/eggroll": "EggRoll",
     "forward/<path:rest>": "forwarding to other parties",
-    "tracker/<path:rest>": "reports of workers of other versions",
     "operation/<path:rest>": "requests of workers of other versions",
     "worker/config/load": "requests of workers of other versions",
 }

@@ -6,6 +6,8 @@ row. Requests are not signed yet, which is why nothing listens beyond loopback w
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 from flask import Blueprint, Response, request
@@ -14,8 +16,9 @@ from fate_flow.api.envelope import ok, reply, silent_json
 from fate_flow.api.services import Services
 from fate_flow.audit.events import Event
 from fate_flow.core.errors import BadRequest, FlowError, PermissionDenied
-from fate_flow.core.grammar import check_job_id, check_party_id
-from fate_flow.core.job import Answer, Command
+from fate_flow.core.grammar import check_component_name, check_job_id, check_party_id, check_role
+from fate_flow.core.job import Answer, Command, JobKey
+from fate_flow.core.spec import Party
 from fate_flow.federation.wire import FATE_VERSION, SRC_PARTY_ID, read_command
 
 _OLDEST = (1, 7, 0)
@@ -28,6 +31,8 @@ def blueprint(services: Services) -> Blueprint:
     party = Blueprint("party", __name__, url_prefix="/v1")
     party.post("/party/batch")(routes.batch)
     party.post("/party/heartbeat")(routes.heartbeat)
+    party.post("/party/list")(routes.list_parties)
+    party.post("/tracker/<job_id>/<component>/<role>/<party_id>/output/table")(routes.output_table)
     party.post("/party/<path:rest>")(routes.to_party)
     party.post("/initiator/<path:rest>")(routes.to_initiator)
     return party
@@ -37,6 +42,8 @@ class _PartyRoutes:
     def __init__(self, services: Services) -> None:
         self._desk = services.desk
         self._record = services.context.record
+        self._settings = services.settings
+        self._store = services.context.store
         self._own = services.settings.party_id
 
     def to_party(self, rest: str) -> Response:
@@ -76,6 +83,25 @@ class _PartyRoutes:
         jobs = [(check_job_id(one[0]), int(one[1])) for one in listed if isinstance(one, list) and len(one) == 2]
         return ok({"ended": self._desk.heartbeat(self._caller(), jobs)})
 
+    def list_parties(self) -> Response:
+        """For `flow party list`: the parties we have a route to, and whether they answer the scheduler."""
+        seen = _peers(self._settings.run_dir / "peers.json")
+        known = sorted(self._settings.routes.items())
+        return ok({"parties": [_shown(party_id, route.url, seen.get(party_id)) for party_id, route in known]})
+
+    def output_table(self, job_id: str, component: str, role: str, party_id: str) -> Response:
+        """Names of the tables that a component made here, for a party of the same job (party-api-v1, section 5)."""
+        key = JobKey(check_job_id(job_id), Party(check_role(role), check_party_id(party_id)))
+        caller = self._caller()
+        with self._store.reading() as tx:
+            job = tx.job(key)
+            if job is None or caller not in {party.party_id for party in job.parties}:
+                raise PermissionDenied(f"party {caller} has no seat in job {job_id} of {role} {party_id}")
+            made = tx.outputs(job_id, check_component_name(component), key.party)
+        return ok([
+            {"table_name": one.name, "table_namespace": one.namespace, "data_name": one.data_name} for one in made
+        ])
+
     def _carry_out(self, asked: list[tuple[str, Command]]) -> list[Answer]:
         caller = self._caller()
         _check_version(request.headers.get("SRC-FATE-VER", ""))
@@ -95,6 +121,25 @@ class _PartyRoutes:
         if not text:
             raise PermissionDenied(f"{SRC_PARTY_ID}: the header that names the calling party is missing")
         return check_party_id(text)
+
+
+def _peers(path: Path) -> dict[str, Any]:
+    """What the scheduler last wrote about the ways to other parties; nothing before it has."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _shown(party_id: str, url: str, seen: dict[str, Any] | None) -> dict[str, Any]:
+    if seen is None:
+        return {"party_id": party_id, "url": url, "status": "not asked yet", "message": ""}
+    if seen.get("is_answering"):
+        return {"party_id": party_id, "url": url, "status": "answers", "message": ""}
+    silent, waiting = seen.get("silent_seconds"), seen.get("commands_waiting")
+    message = f"for {silent} s; {waiting} commands wait for it"
+    return {"party_id": party_id, "url": url, "status": "does not answer", "message": message}
 
 
 def _endpoint(one: Any) -> str:

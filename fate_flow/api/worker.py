@@ -1,26 +1,31 @@
-"""The door of this party's own workers: the exchange, and the report route; on loopback, with a token each."""
+"""The door of this party's own workers: the exchange, the tracker and the report route; on loopback, a token each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from flask import Blueprint, Flask, Response, request
+from flask import Blueprint, Flask, Response
 
+from fate_flow.api import tracker
 from fate_flow.api.envelope import install_errors, ok
 from fate_flow.api.exchange import Forward, worker_blueprint
-from fate_flow.core.errors import PermissionDenied
-from fate_flow.federation.spool import Refusal, Spool
+from fate_flow.federation.spool import Spool
+from fate_flow.store.contract import Store
 
 LookAt = Callable[[str], None]
-"""Asks the scheduler to look at the workers of a job."""
+"""Asks the scheduler to look at a job."""
 
 
-def create_worker_app(spool: Spool, forward: Forward, slots: int, look_at: LookAt, max_bytes: int) -> Flask:
+def create_worker_app(
+    spool: Spool, forward: Forward, slots: int, look_at: LookAt, max_bytes: int, store: Store,
+    clock: Callable[[], int],
+) -> Flask:  # fmt: skip
     """The application that the workers' listener serves."""
-    app = Flask("fate_flow.workers")
+    app = Flask("fate_flow.workers", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = max_bytes
     install_errors(app)
     app.register_blueprint(worker_blueprint(spool, forward, slots))
+    app.register_blueprint(tracker.blueprint(spool, store, clock))
     app.register_blueprint(_report_blueprint(spool, look_at))
     return app
 
@@ -32,14 +37,8 @@ def _report_blueprint(spool: Spool, look_at: LookAt) -> Blueprint:
     blueprint = Blueprint("worker_report", __name__, url_prefix="/v1")
 
     @blueprint.post("/party/<job_id>/<component>/<task_id>/<version>/<role>/<party_id>/report")
-    def report(job_id: str, component: str, task_id: str, version: str, role: str, party_id: str) -> Response:
-        token = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        session = spool.session_of(token)
-        if session is None or isinstance(session, Refusal):
-            raise PermissionDenied("Authorization: this is not the token of a running worker")
-        named = (job_id, task_id, version, role, party_id)
-        if named != (session.job_id, session.task_id, str(session.version), session.role, session.party_id):
-            raise PermissionDenied(f"the token is not that of {component} on {role} {party_id}")
+    def report(job_id: str, component: str, task_id: str, version: str, role: str, party_id: str) -> Response:  # noqa: ARG001  # the task id holds it
+        tracker.worker_of(spool, (job_id, task_id, version, role, party_id))
         look_at(job_id)
         return ok()
 

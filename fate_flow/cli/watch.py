@@ -13,6 +13,7 @@ from typing import Any, Protocol, Self
 
 from fate_flow.cli.client import Answer, CallFailed, Client, NoAnswer
 from fate_flow.cli.display import one_line, tell
+from fate_flow.core.reasons import Reason
 from fate_flow.core.status import JOB_END, TASK_END, JobStatus
 from fate_flow.core.text import ordinal
 
@@ -130,7 +131,8 @@ def why_it_waits(data: Mapping[str, Any]) -> str:
 
 def reason_of(data: Mapping[str, Any]) -> str:
     """Why a job or a task ended: the reason's code and the message."""
-    parts = (data.get("reason"), data.get("message"))
+    reason = data.get("reason")
+    parts = ("" if reason == Reason.DONE.value else reason, data.get("message"))
     return ": ".join(one_line(part) for part in parts if part)
 
 

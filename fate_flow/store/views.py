@@ -19,7 +19,7 @@ from peewee import BooleanField, Database, DateTimeField, IntegerField, fn
 
 from fate_flow.core.errors import BadRequest, StorageFailed
 from fate_flow.core.grammar import shown
-from fate_flow.core.job import Job, Seat, Task
+from fate_flow.core.job import Job, JobKey, Seat, Task
 from fate_flow.core.queue import place_words
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JOB_UNFINISHED, JobStatus, TaskStatus
@@ -395,7 +395,7 @@ def _initiator_first(rows: list[Row]) -> list[Row]:
 def _with_wait_reasons(tx: SqlTransaction, rows: list[Row]) -> list[Row]:
     """Why each waiting job waits, with its place in the queue; elsewhere, who knows."""
     waiting = [row for row in rows if row["f_status"] == JobStatus.WAITING.value]
-    places = _places(tx, [row["f_job_id"] for row in waiting if row["f_is_initiator"]])
+    places = _places(tx, [_key(row) for row in waiting if row["f_is_initiator"]])
     for row in waiting:
         if not row["f_is_initiator"]:
             initiator = f"{row['f_initiator_role']} {row['f_initiator_party_id']}"
@@ -406,9 +406,13 @@ def _with_wait_reasons(tx: SqlTransaction, rows: list[Row]) -> list[Row]:
     return rows
 
 
-def _places(tx: SqlTransaction, job_ids: Sequence[str]) -> dict[str, int]:
-    if len(job_ids) <= _FEW:
-        jobs = (tx.job_here(job_id) for job_id in job_ids)
+def _key(row: Row) -> JobKey:
+    return JobKey(row["f_job_id"], Party(row["f_role"], row["f_party_id"]))
+
+
+def _places(tx: SqlTransaction, keys: Sequence[JobKey]) -> dict[str, int]:
+    if len(keys) <= _FEW:
+        jobs = (tx.job(key) for key in keys)
         return {job.job_id: tx.place_in_queue(job) for job in jobs if job is not None}
     queue = (
         JobRow.select(JobRow.f_job_id)

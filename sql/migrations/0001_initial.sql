@@ -100,7 +100,7 @@ CREATE TABLE t_seat (                        -- the initiator's knowledge of eac
   CONSTRAINT ck_seat_status CHECK (f_status IN ('joining', 'joined', 'refused', 'checking', 'applying', 'held',
     'starting', 'started', 'stopping', 'draining', 'leaving', 'left', 'unconfirmed'))
 );
-CREATE INDEX ix_seat_party ON t_seat (f_party_id, f_status);
+CREATE INDEX ix_seat_live ON t_seat (f_status, f_party_id);
 
 CREATE TABLE t_task (
   f_job_id VARCHAR(25) NOT NULL,

@@ -234,15 +234,15 @@ def make_world(home: Path, limits: Limits | None = None, data_roots: tuple[Path,
     upgrade(database)
     with store.transaction() as tx:
         tx.register_engine(EngineState("STANDALONE", 20, 0, 20, 0), {}, START)
-    record, rung, clock = FakeRecord(), list[Sequence[str]](), itertools.count(START)
+    record, rung = FakeRecord(), list[Sequence[str]]()
+    clock, fresh, ids = itertools.count(START), itertools.count(1), itertools.count(1)
     context = Context(
         party_id="9999", url="http://127.0.0.1:9380", store=store, engine=FakeEngine(), exchange=FakeExchange(),
         files=FakeFiles(), record=record, modules=CATALOGUE, outputs_of=lambda module: CATALOGUE[module].outputs,
         engine_size=EngineSize(1, 20), defaults=JobParameters(), rules=Rules(), routes=frozenset({"10000"}),
-        clock=lambda: next(clock), fresh_id=lambda ids=itertools.count(1): f"{next(ids):032x}",
+        clock=lambda: next(clock), fresh_id=lambda: f"{next(fresh):032x}",
     )  # fmt: skip
     desk = Desk(context, lambda jobs, _: rung.append(jobs), 4, settings.limits.submit_timeout)
-    ids = itertools.count(1)
     services = Services(settings, context, desk, Views(database), lambda: f"2026010112000000000{next(ids):02d}")
     return World(services, store, record, create_public_app(services), rung)
 

@@ -28,9 +28,9 @@ from fate_flow.core.job import Answer
 from fate_flow.core.status import JobStatus
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = make_world(tmp_path)
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    world = make_world(tmp_path_factory.mktemp("home"))
     yield world
     world.store.close()
 
@@ -115,6 +115,7 @@ def test_slashes_do_not_matter(world: World) -> None:
 
 
 def test_every_request_is_noted_with_its_status(world: World) -> None:
+    world.record.served.clear()
     world.ask("job/query", {})
     world.post("job/log/download", {"job_id": "20260101120000"})
     world.client.post("/v1/data/upload?secret=1")
@@ -132,7 +133,7 @@ data/upload/history table/table_info table/delete table/disable table/enable tra
 tracking/component/parameters tracking/component/metrics tracking/component/metric/all
 tracking/component/output/data/table tracking/component/summary/download server/version/get version/get info/version
 info/common server/config/job/default component/get provider/get provider/fate_flow/get log/cat log/size
-""".split()
+"""
 NOT_OFFERED = """
 job/rerun job/parameter/update job/update job/clean job/url/get job/report data/writer table/disable/delete table/add
 table/bind table/connector/create table/connector/query table/tracking/source table/tracking/job table/list
@@ -145,17 +146,17 @@ model/tag/create model/tag/list permission/grant permission/delete permission/qu
 key/public/save key/query key/public/delete server/reload server/service/get server/fateflow/info provider/register
 provider/registry/get checkpoint/list checkpoint/get info/party/10000 operation/job_config/get
 tracker/1/c/t/0/guest/9999/summary/save
-""".split()
+"""
 
 
-@pytest.mark.parametrize("path", OFFERED)
+@pytest.mark.parametrize("path", OFFERED.split())
 def test_the_route_is_there(world: World, path: str) -> None:
     said = world.post(path, {}).json
     assert "not offered" not in said["retmsg"]
     assert "NotFound" not in said["retmsg"]
 
 
-@pytest.mark.parametrize("path", NOT_OFFERED)
+@pytest.mark.parametrize("path", NOT_OFFERED.split())
 def test_the_route_says_that_it_is_not_offered(world: World, path: str) -> None:
     said = world.ask(path, {})
     assert (said["retcode"], "is not offered by this server" in said["retmsg"]) == (100, True)

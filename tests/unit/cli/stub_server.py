@@ -92,11 +92,15 @@ def running_stub() -> Iterator[Stub]:
             left = int(self.headers.get("Content-Length", -1))
             if left < 0:
                 return None
-            if stub.keeps_bodies:
-                return self.rfile.read(left)
+            kept = []
             while left:
-                left -= len(self.rfile.read(min(left, 65536)))
-            return b""
+                chunk = self.rfile.read(min(left, 65536))
+                if not chunk:
+                    raise ConnectionError("the client went away, so this was no request")
+                left -= len(chunk)
+                if stub.keeps_bodies:
+                    kept.append(chunk)
+            return b"".join(kept)
 
         def log_message(self, *_: object) -> None:
             pass

@@ -61,6 +61,14 @@ def test_a_job_that_ended_says_how(flow, stub):
     assert lines[-1].split("   ")[-1] == "worker_error: no id column"
 
 
+def test_what_went_well_needs_no_reason(flow, stub):
+    party = {"role": "guest", "party_id": "9999", "status": "success", "reason": "done", "message": ""}
+    tasks = [{"component_name": "psi_0", "task_version": 1, "status": "success", "parties": [party]}]
+    stub.answers(answer({"status": "success", "reason": "done", "message": "", "tasks": tasks}))
+    lines = flow("job", "explain", "-j", "42").stdout.splitlines()
+    assert (lines[0], lines[-1].split()) == ("job 42: success", ["psi_0", "1", "success", "guest-9999", "success"])
+
+
 def test_an_explanation_can_be_had_as_json(flow, stub):
     stub.answers(answer(WAITING))
     assert json.loads(flow("job", "explain", "-j", "42", "--json").stdout) == answer(WAITING)
