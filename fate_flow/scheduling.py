@@ -37,7 +37,7 @@ from fate_flow.settings import Settings
 
 log = logging.getLogger(__name__)
 
-_MOST_NEWS = 64
+_MOST_NEWS = 24
 _ALIVE_SECONDS = 5.0
 
 

@@ -341,6 +341,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn is not typed
             "timeout": 120,
             "worker_tmp_dir": str(run_dir),
             "control_socket_disable": True,
+            "limit_request_line": 8190,      # an upload has its whole configuration in the query
             "loglevel": "warning",
         }
         self._make_app = make_app

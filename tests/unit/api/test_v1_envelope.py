@@ -145,7 +145,6 @@ model/get/predict/dsl model/get/predict/conf model/deploy model/query model/homo
 model/tag/create model/tag/list permission/grant permission/delete permission/query permission/query/privilege
 key/public/save key/query key/public/delete server/reload server/service/get server/fateflow/info provider/register
 provider/registry/get checkpoint/list checkpoint/get info/party/10000 operation/job_config/get
-tracker/1/c/t/0/guest/9999/summary/save
 """
 
 
