@@ -245,6 +245,11 @@ class JobFiles:
     def remove_job(self, job_id: str) -> None:
         shutil.rmtree(self.settings.jobs_dir / job_id, ignore_errors=True)
 
+    def drop_upload(self, path: str) -> None:
+        file = Path(path)
+        if file.is_absolute() and file.parent == self.settings.uploads_dir:
+            file.unlink(missing_ok=True)
+
     def drop_table(self, table: TableMeta) -> None:
         with suppress(FileNotFoundError):
             parse_uri(table.uri).path.unlink()

@@ -88,6 +88,10 @@ class Settings:
         return self.home / "spool"
 
     @property
+    def uploads_dir(self) -> Path:
+        return self.home / "uploads"
+
+    @property
     def run_dir(self) -> Path:
         return self.home / "run"
 

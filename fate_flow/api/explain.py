@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from fate_flow.coordinator.initiator import why_it_waits
+from fate_flow.core.queue import why_it_waits
 from fate_flow.core.fate_v1 import flat_parameters
 from fate_flow.core.job import Job, Seat, Task
 from fate_flow.core.resources import request_of
@@ -44,7 +44,7 @@ def explained(picture: JobPicture) -> dict[str, Any]:
 
 def _wait_reason(job: Job, place: int) -> str:
     if place:
-        return why_it_waits(job, place)
+        return why_it_waits(job.wait_reason, place)
     if job.status is JobStatus.READY:
         return "the parties are being asked to accept it"
     is_copy = job.status is JobStatus.WAITING and not job.is_initiator

@@ -15,6 +15,7 @@ from flask import Blueprint, Response, request
 from fate_flow.api.envelope import ok, reply, silent_json
 from fate_flow.api.services import Services
 from fate_flow.audit.events import Event
+from fate_flow.coordinator.party import EXTENSIONS
 from fate_flow.core.errors import BadRequest, FlowError, PermissionDenied
 from fate_flow.core.grammar import check_component_name, check_job_id, check_party_id, check_role
 from fate_flow.core.job import Answer, Command, JobKey
@@ -81,7 +82,7 @@ class _PartyRoutes:
         if not isinstance(listed, list):
             raise BadRequest("jobs: a list of [job id, run] is needed")
         jobs = [(check_job_id(one[0]), int(one[1])) for one in listed if isinstance(one, list) and len(one) == 2]
-        return ok({"ended": self._desk.heartbeat(self._caller(), jobs)})
+        return ok({"ended": self._desk.heartbeat(self._caller(), jobs), "extensions": EXTENSIONS})
 
     def list_parties(self) -> Response:
         """For `flow party list`: the parties we have a route to, and whether they answer the scheduler."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from flask import Blueprint, Response
@@ -79,7 +80,7 @@ class _TrackingRoutes:
 
     def _metrics(self) -> tuple[Metric, ...]:
         job_id, party, name, _ = _component()
-        return self._views.metrics(job_id, name, party)
+        return _whole(self._views.metrics(job_id, name, party))
 
     # ------------------------------------------------------------------ outputs
 
@@ -140,3 +141,14 @@ def _members(tables: list[tuple[str, TableMeta]], limit: int, has_head: bool) ->
         columns = [table.schema.get("sid", "id"), *table.schema.get("header", ())]
         yield csv_of(table.uri, data_name, limit, has_head)
         yield text_member(f"{data_name}.meta", to_json({"header": columns}))
+
+
+def _whole(pieces: tuple[Metric, ...]) -> tuple[Metric, ...]:
+    """A worker may save a metric in pieces, and its meta apart from its data: here each is one."""
+    found: dict[tuple[str, str], Metric] = {}
+    for one in pieces:
+        known = found.get((one.namespace, one.name))
+        if known is not None:
+            one = replace(known, data=known.data + one.data, meta={**known.meta, **one.meta})
+        found[one.namespace, one.name] = one
+    return tuple(found.values())

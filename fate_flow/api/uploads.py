@@ -19,7 +19,6 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from fate_flow.core.errors import BadRequest, StorageFailed
 from fate_flow.settings import Settings
 
-FOLDER = "uploads"
 _PART = ".part"
 _FORM_BYTES = 1024 * 1024           # what a form may hold besides its file
 _STALE_SECONDS = 24 * 3600
@@ -42,7 +41,7 @@ class ReceivingRequest(Request):
 
 def request_class(settings: Settings) -> type[ReceivingRequest]:
     """The class of requests of this server; what a killed server left half-received goes now."""
-    folder = settings.home / FOLDER
+    folder = settings.uploads_dir
     _sweep(folder, time.time() - _STALE_SECONDS)
     return type("HomeRequest", (ReceivingRequest,), {"uploads": folder})
 
@@ -87,7 +86,7 @@ def _receive(max_bytes: int) -> tuple[Path, dict[str, Any]]:
             raise BadRequest("file: there is none among the first fields of the form") from error
         raise _too_large(max_bytes) from error
     except OSError as error:
-        raise StorageFailed(f"file: cannot be written to {FOLDER}: {error.strerror}") from error
+        raise StorageFailed(f"file: cannot be written below uploads: {error.strerror}") from error
 
 
 def _complete(part: Path, max_bytes: int) -> Path:

@@ -212,7 +212,7 @@ class Desk:
         Raises BadDocument for a document that is wrong, FlowError (103) when this party can never give the cores."""
         spec = read_spec(self.context, document)
         with self._unit() as unit:
-            self._initiator._check_own(unit, spec)
+            self._initiator.check_own(unit, spec)
             for party in spec.parties:
                 if party.party_id in (self.context.party_id, "0"):
                     self._party.request(unit, spec, party)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from fate_flow.audit.events import Event
-from fate_flow.coordinator.party import EXTENSIONS, PartySide, end_job_here, move_job, release
+from fate_flow.coordinator.party import EXTENSIONS, PartySide, clean_up, end_job_here, move_job, release
 from fate_flow.coordinator.unit import Unit, read_spec
 from fate_flow.coordinator.workers import finish_party_task, read_report
 from fate_flow.core.errors import BadDocument, Conflict, JobNotFound, OperationFailed, Refused
@@ -34,7 +34,6 @@ from fate_flow.core.plan import (
     judge_answer,
     plan_job,
 )
-from fate_flow.core.queue import place_words
 from fate_flow.core.reasons import Reason, job_status_for
 from fate_flow.core.resources import request_of
 from fate_flow.core.spec import JobSpec, Party
@@ -66,14 +65,15 @@ class InitiatorSide:
                 raise Conflict(f"request id {request_id} was used for other content, by job {known.job_id}")
             return known.job_id
         spec = read_spec(unit.context, document)
-        self._check_own(unit, spec)
+        self.check_own(unit, spec)
         # Sent and stored with every default filled in, so that a party with other defaults reads the same job.
         complete = replace(document, runtime_conf=spec.conf)
         self._take_seat(unit, job_id, complete, spec)
         unit.touch(job_id)
         return job_id
 
-    def _check_own(self, unit: Unit, spec: JobSpec) -> None:
+    def check_own(self, unit: Unit, spec: JobSpec) -> None:
+        """Raises BadDocument for a job that this party may not initiate, or with a party it knows no way to."""
         own = unit.context.party_id
         initiator = spec.initiator
         if initiator.party_id != own and initiator.role != "local":
@@ -222,8 +222,7 @@ class InitiatorSide:
         unit.note(Event.JOB_FINISHED, job_id=job.job_id, status=move.new)
         if job.status is JobStatus.READY:
             unit.tx.decide_submission(job.job_id, 103, move.message or move.reason.value)
-        context, job_id = unit.context, job.job_id
-        unit.after_commit(lambda: context.exchange.purge(job_id))
+        clean_up(unit, job.job_id)
 
     def _close_tasks(self, unit: Unit, job: Job, reason: Reason) -> None:
         """Rows that never came to anything end with the job, here and in what is held for others."""
@@ -430,12 +429,6 @@ def _holder(key: TaskKey, incarnation: str, auto_retries: int, now: int) -> Task
         key, TaskStatus.WAITING, TaskStatus.WAITING, runs_here=False, incarnation=incarnation,
         auto_retries=auto_retries, create_time=now,
     )  # fmt: skip
-
-
-def why_it_waits(job: Job, place: int) -> str:
-    """In words: what is lacking where, and the place in the queue."""
-    words = job.wait_reason or "waits for its turn"
-    return f"{words}; {place_words(place)}"
 
 
 def endpoint_of(command: Command) -> str:

@@ -222,6 +222,27 @@ def finalise(unit: Unit, job: Job, reason: Reason, message: str) -> None:
     release(unit, job)
     now = unit.tx.job(job.key) or job
     move_job(unit, now, MoveJob(job_status_for(reason), reason, message))
+    clean_up(unit, job.job_id)
+
+
+def clean_up(unit: Unit, job_id: str) -> None:
+    """Once no seat of the job is open here: its messages go, and the files that were sent to be uploaded."""
+    if not all(row.is_final for row in unit.tx.jobs_here(job_id)):
+        return
+    context, spec = unit.context, unit.spec(job_id)
+    uploaded = [
+        str(parameters.get("file", ""))
+        for task in (spec.tasks.values() if spec else ())
+        if task.module == "Upload"
+        for parameters in task.parameters.values()
+    ]
+
+    def clean() -> None:
+        context.exchange.purge(job_id)
+        for path in uploaded:
+            context.files.drop_upload(path)
+
+    unit.after_commit(clean)
 
 
 def release(unit: Unit, job: Job, at_most_turn: int | None = None) -> bool:

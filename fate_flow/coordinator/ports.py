@@ -107,6 +107,9 @@ class Files(Protocol):
 
     def remove_job(self, job_id: str) -> None: ...
 
+    def drop_upload(self, path: str) -> None:
+        """Remove a file that a client sent; one that lies elsewhere is its owner's and stays."""
+
     def drop_table(self, table: TableMeta) -> None: ...
 
 

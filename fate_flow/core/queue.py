@@ -57,6 +57,6 @@ def turn_of(job: Waiting, closed: Mapping[str, Waiting]) -> Behind | None:
     return None
 
 
-def place_words(place: int) -> str:
-    """`3rd in the queue`."""
-    return f"{ordinal(place)} in the queue"
+def why_it_waits(wait_reason: str, place: int) -> str:
+    """In words: what is lacking where, and the place in the queue (1 is the first)."""
+    return f"{wait_reason or 'waits for its turn'}; {ordinal(place)} in the queue"

@@ -173,7 +173,7 @@ class Lane:
         if batch and time.monotonic() < self._health.next_try:
             self.ears.answers([(command, self._unreachable()) for command in batch])
             return
-        if heartbeat is not None and self._understands_batches:
+        if heartbeat is not None:
             self._send_heartbeat(heartbeat)
         if batch:
             self._send(batch)
@@ -238,7 +238,10 @@ class Lane:
             return
         self._answered()
         data = document.get("data")
-        ended = data.get("ended", {}) if isinstance(data, dict) else {}
+        if not isinstance(data, dict):
+            return      # a plain v1 peer has no such route and says so; that it answered is all we learn
+        self._learn_extensions(data)
+        ended = data.get("ended", {})
         self.ears.heartbeat(self.party_id, {str(k): str(v) for k, v in ended.items()})
 
     # ------------------------------------------------------------------ health
@@ -265,12 +268,14 @@ class Lane:
             self.ears.silence(self.party_id, now - health.silent_since)
 
     def _learn(self, batch: list[Command], answers: list[Answer]) -> None:
-        """Extensions are announced in the answer to `create`."""
+        """Extensions are announced in the answer to `create`, and by a heartbeat's, for who was restarted since."""
         for command, answer in zip(batch, answers, strict=True):
-            data = answer.data
-            if command.kind is CommandKind.CREATE and isinstance(data, dict):
-                extensions = data.get("extensions")
-                self._understands_batches = isinstance(extensions, dict) and "batch" in extensions
+            if command.kind is CommandKind.CREATE and answer.is_ok and isinstance(answer.data, dict):
+                self._learn_extensions(answer.data)
+
+    def _learn_extensions(self, data: Mapping[str, Any]) -> None:
+        extensions = data.get("extensions")
+        self._understands_batches = isinstance(extensions, dict) and "batch" in extensions
 
 
 def _words(error: Exception) -> str:

@@ -195,8 +195,7 @@ class SqlTransaction:
         return job_of(row) if row else None
 
     def job_here(self, job_id: str) -> Job | None:
-        row = _JOB_HERE.row(self._database, job_id)
-        return job_of(row) if row else None
+        return next((job for job in self.jobs_here(job_id) if job.is_initiator), None)
 
     def jobs_here(self, job_id: str) -> tuple[Job, ...]:
         return tuple(job_of(row) for row in _JOBS_HERE.rows(self._database, job_id))
@@ -319,10 +318,9 @@ class SqlTransaction:
 
     def count_pass(self, party_id: str, before: int) -> None:
         head = _queued(JobRow.f_blocked_on == party_id, 1)
-        if head and head[0].create_time < before:
-            JobRow.update(f_passes=JobRow.f_passes + 1).where(
-                (JobRow.f_job_id == head[0].job_id) & (JobRow.f_is_initiator == True)  # noqa: E712
-            ).execute()
+        job = self.job_here(head[0].job_id) if head and head[0].create_time < before else None
+        if job is not None:
+            _hit(JobRow.update(f_passes=JobRow.f_passes + 1).where(_at(job.key)))
 
     def place_in_queue(self, job: Job) -> int:
         earlier = (JobRow.f_create_time < job.create_time) | (
@@ -738,12 +736,6 @@ _BY_AGE = (JobRow.f_create_time, JobRow.f_job_id, JobRow.f_role, JobRow.f_party_
 
 _JOB = Prepared(
     lambda job_id, role, party_id: JobRow.select(*JOB_COLUMNS).where(_at(JobKey(job_id, Party(role, party_id)))), 3
-)
-_JOB_HERE = Prepared(
-    lambda job_id: JobRow.select(*JOB_COLUMNS).where(
-        (JobRow.f_job_id == job_id) & (JobRow.f_is_initiator == True)  # noqa: E712
-    ),
-    1,
 )
 _JOBS_HERE = Prepared(
     lambda job_id: JobRow.select(*JOB_COLUMNS).where(JobRow.f_job_id == job_id).order_by(*_BY_AGE), 1

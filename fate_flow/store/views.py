@@ -20,7 +20,7 @@ from peewee import BooleanField, Database, DateTimeField, IntegerField, fn
 from fate_flow.core.errors import BadRequest, StorageFailed
 from fate_flow.core.grammar import shown
 from fate_flow.core.job import Job, JobKey, Seat, Task
-from fate_flow.core.queue import place_words
+from fate_flow.core.queue import why_it_waits
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JOB_UNFINISHED, JobStatus, TaskStatus
 from fate_flow.store.changes import SUBMIT_FAILED
@@ -401,8 +401,7 @@ def _with_wait_reasons(tx: SqlTransaction, rows: list[Row]) -> list[Row]:
             initiator = f"{row['f_initiator_role']} {row['f_initiator_party_id']}"
             row["f_wait_reason"] = f"waits for its initiator, {initiator}, which knows its place in the queue"
         elif row["f_job_id"] in places:
-            words = row["f_wait_reason"] or "waits for its turn"
-            row["f_wait_reason"] = f"{words}; {place_words(places[row['f_job_id']])}"
+            row["f_wait_reason"] = why_it_waits(row["f_wait_reason"] or "", places[row["f_job_id"]])
     return rows
 
 

@@ -1,0 +1,1 @@
+"""How fast, how much, how big: measurements on real servers. `bin/bench` runs them; no test depends on a time."""

@@ -1,0 +1,122 @@
+"""`bin/bench`: runs the measurements on real servers, prints a table, writes a JSON file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from tests.bench import burst, idle, latency, load
+from tests.bench.cluster import ROOT, BenchFailed
+from tests.bench.machine import machine
+from tests.bench.numbers import medians
+from tests.bench.processes import adopt_workers, bury_all
+from tests.bench.report import show_machine, show_measurement
+
+DEFAULT_RUNS, QUICK_RUNS = 3, 1
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One row of the issue: what is run, in full and quickly."""
+
+    title: str
+    run: Callable[..., dict[str, Any]]
+    full: dict[str, Any]
+    quick: dict[str, Any]
+
+
+MEASUREMENTS = {
+    1: Measurement("idle latency", latency.measure, {"jobs": 30}, {"jobs": 8}),
+    2: Measurement("jobs submitted at once", burst.measure, {"jobs": 200}, {"jobs": 40}),
+    3: Measurement(
+        "start latency under load", load.measure,
+        {"jobs": 20, "waiting": 1_000, "finished": 10_000}, {"jobs": 6, "waiting": 60, "finished": 500},
+    ),
+    4: Measurement("an idle server", idle.measure, {"seconds": 30.0}, {"seconds": 5.0}),
+}  # fmt: skip
+
+
+def main() -> int:
+    options = _options()
+    # bin/bench sets it for us alone; the servers are to run as they always do.
+    os.environ.pop("PYTHONPATH", None)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end_on)      # so that a cluster is taken down
+    adopt_workers()
+    document: dict[str, Any] = {
+        "began": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "quick": options.quick, "machine": machine(),
+        "measurements": {},
+    }  # fmt: skip
+    show_machine(document["machine"])
+    for number in options.only:
+        _measure(document, number, options)
+        _write(options.json, document)
+    print(f"\nall runs: {options.json}")
+    return 0
+
+
+def _measure(document: dict[str, Any], number: int, options: argparse.Namespace) -> None:
+    one = MEASUREMENTS[number]
+    sizes = one.quick if options.quick else one.full
+    runs: list[dict[str, Any]] = []
+    for run in range(1, options.runs + 1):
+        print(f"({number}) {one.title}: run {run} of {options.runs} ...", file=sys.stderr, flush=True)
+        begun = time.monotonic()
+        try:
+            runs.append(one.run(**sizes))
+        finally:
+            bury_all()
+        runs[-1]["took_s"] = round(time.monotonic() - begun, 1)
+    found = {"title": one.title, "sizes": sizes, "medians": medians(runs), "runs": runs}
+    document["measurements"][str(number)] = found
+    show_measurement(number, found)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bin/bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes and one run, to see that it works")
+    parser.add_argument("--json", type=Path, default=ROOT / "results.json", metavar="FILE", help="%(default)s")
+    parser.add_argument("--only", type=_numbers, default=list(MEASUREMENTS), metavar="1,2", help="some of 1,2,3,4")
+    parser.add_argument("--runs", type=_runs, metavar="N", help=f"of each measurement; {DEFAULT_RUNS} unless given")
+    options = parser.parse_args()
+    options.runs = options.runs or (QUICK_RUNS if options.quick else DEFAULT_RUNS)
+    options.json = options.json.resolve()
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    return options
+
+
+def _numbers(text: str) -> list[int]:
+    found = sorted({int(piece) for piece in text.split(",")})
+    if not set(found) <= set(MEASUREMENTS):
+        raise ValueError(text)
+    return found
+
+
+def _runs(text: str) -> int:
+    if int(text) < 1:
+        raise ValueError(text)
+    return int(text)
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def _end_on(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except BenchFailed as error:
+        sys.exit(f"bench: {error}")

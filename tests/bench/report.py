@@ -1,0 +1,89 @@
+"""The table that is printed; everything in it stands in the JSON file as well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.bench.processes import KINDS
+
+Document = dict[str, Any]
+
+
+def show_machine(machine: Document) -> None:
+    flush = machine["fsync_ms"]
+    print(f"machine    {machine['cores']} x {machine['cpu']}, {machine['memory_gb']} GB, Linux {machine['kernel']}")
+    print(f"disk       {machine['filesystem'].split(' ')[0]}, fsync {flush['median']} ms (p90 {flush['p90']})")
+    print(f"software   commit {machine['commit']}, Python {machine['python']}, SQLite {machine['sqlite']}")
+    print(f"load       {machine['load_before'][0]:.2f} before we began", flush=True)
+
+
+def show_measurement(number: int, found: Document) -> None:
+    sizes = ", ".join(f"{name} {value:g}" for name, value in found["sizes"].items())
+    runs = found["runs"]
+    _line()
+    _line(f"({number}) {found['title'].upper()} ({sizes}; median of {len(runs)} runs)")
+    {1: _show_latency, 2: _show_burst, 3: _show_load, 4: _show_idle}[number](found["medians"])
+    print("", end="", flush=True)
+
+
+def _show_latency(medians: Document) -> None:
+    for name, what in (("start_ms", "submit -> running at both"), ("success_ms", "submit -> success")):
+        one = medians[name]
+        _line(f"{what:<36}{one['median']:>9.1f} ms    p90 {one['p90']:.1f}, {one['min']:.1f} to {one['max']:.1f}")
+    _line(f"{'first job of a fresh server':<36}{medians['first_job_ms']:>9.1f} ms")
+    _others(medians)
+    _line(f"    {'moment':<34}{'at ms':>8}{'p90':>8}{'step':>8}")
+    for name, one in medians["steps"].items():
+        _line(f"    {name:<34}{one['median']:>8.1f}{one['p90']:>8.1f}{one['step']:>8.1f}")
+
+
+def _show_burst(medians: Document) -> None:
+    until = medians["seconds_until"]
+    for name, what, end in (
+        ("submits_per_s", "accepted per second", "all_submitted"),
+        ("starts_per_s", "started per second", "all_started"),
+        ("finished_per_s", "finished per second", "all_finished"),
+    ):
+        _line(f"{what:<36}{medians[name]:>9.1f}       {end.replace('_', ' ')} after {until[end]:.2f} s")
+    _line(f"{'answers 503':<36}{medians['refused_with_503']:>9.0f}")
+    _others(medians)
+    for name, value in medians["cpu_ms_per_job"].items():
+        _line(f"    {'CPU per job, ' + name:<34}{value:>8.1f} ms")
+    for party_id, value in medians["scheduler_transactions_per_job"].items():
+        _line(f"    {'scheduler transactions per job, ' + party_id:<40}{value:>6.2f}")
+    for party_id, value in medians["server_pss_mb_afterwards"].items():
+        _line(f"    {'PSS of the server afterwards, ' + party_id:<34}{value:>8.1f} MB")
+
+
+def _show_load(medians: Document) -> None:
+    _line(f"    {'':<26}{'start ms':>9}{'p90':>8}{'success':>9}{'scheduler %':>13}{'others %':>10}")
+    for name, one in medians["stages"].items():
+        start, success = one["start_ms"], one["success_ms"]
+        _line(
+            f"    {name:<26}{start['median']:>9.1f}{start['p90']:>8.1f}{success['median']:>9.1f}"
+            f"{one['scheduler_percent_of_a_core']:>13.1f}{one['others_percent']:>10.1f}"
+        )
+    _line(f"{'start, loaded : empty':<36}{medians['ratio']:>9.3f}")
+    _line(f"{'start, only finished jobs : empty':<36}{medians['ratio_of_finished_alone']:>9.3f}")
+    _line(f"{'success, loaded : empty':<36}{medians['ratio_until_success']:>9.3f}")
+    _line(f"{'jobs queued per second':<36}{medians['queued_per_s']:>9.1f}")
+
+
+def _show_idle(medians: Document) -> None:
+    memory, later = medians["memory_mb"], medians["memory_mb_after_10_jobs"]
+    _line(f"{'memory, PSS of all processes':<36}{memory['pss']:>9.1f} MB    {later['pss']:.1f} after 10 jobs")
+    _line(f"{'memory, RSS added up':<36}{memory['rss']:>9.1f} MB    {later['rss']:.1f} after 10 jobs")
+    _line(f"{'CPU':<36}{medians['cpu_percent_of_a_core']:>9.2f} % of a core")
+    _others(medians)
+    for name, one in memory["processes"].items():
+        _line(f"    {name:<34}{one['pss']:>8.1f} MB PSS{one['rss']:>8.1f} MB RSS")
+    for kind in KINDS:
+        _line(f"    {'CPU, ' + kind:<34}{medians['cpu_percent_by_kind'].get(kind, 0):>8.2f} %")
+
+
+def _others(medians: Document) -> None:
+    _line(f"{'others on this machine':<36}{medians['others_percent']:>9.1f} % of all cores")
+
+
+def _line(text: str = "") -> None:
+    print(text)

@@ -1,0 +1,389 @@
+"""Party servers for the tests of this folder: started by the program behind `bin/cluster`, looked at from outside.
+
+A test talks to a server as its users do, over HTTP or with `flow`, and looks at its database and its folders to see
+what is left. `Cluster.held` keeps a job where it is without any pause in it: with the spawner of one party stopped,
+that party accepts the order for a worker and none comes up, while the other parties' workers wait for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import psutil
+import pymysql
+import pytest
+import requests
+
+from fate_flow.cli import service
+from fate_flow.engine.local import living_workers
+from fate_flow.engine.worker import RUNNER, Started
+
+GUEST, HOST, OTHER = "9999", "10000", "10001"
+CORES = 20
+BASE_PORT = 11_000 + os.getpid() % 40 * 200     # away from a cluster that somebody works with
+SECONDS = 30.0
+OVER = ("success", "failed", "canceled", "timeout")
+ROWS = ("t_job", "t_seat", "t_task", "t_worker", "t_outbox", "t_submission")
+FOLDERS = ("jobs", "data", "uploads", "spool/sessions", "spool/tokens", "spool/trash")
+
+T = TypeVar("T")
+Row = dict[str, Any]
+Answer = dict[str, Any]
+
+
+def eventually(look: Callable[[], T], what: object, seconds: float = SECONDS) -> T:
+    """What `look` finds as soon as that is something. `what` is waited for; called when it never came."""
+    deadline = time.monotonic() + seconds
+    while not (found := look()):
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {seconds:g} s: {what() if callable(what) else what}")
+        time.sleep(0.01)
+    return found
+
+
+# ---------------------------------------------------------------------- one server
+
+
+@dataclass
+class PartyServer:
+    """One party's server, as its users, its operator and other parties see it."""
+
+    party_id: str
+    url: str
+    home: Path
+    database: str = ""                # URL; empty: SQLite in the home
+    _session: requests.Session = field(default_factory=requests.Session)
+
+    def post(self, path: str, body: object = None, *, headers: Mapping[str, str] | None = None) -> Answer:
+        """The envelope of a v1 route."""
+        response = self.raw("POST", path, json=body, headers=headers)
+        answer = response.json()
+        assert isinstance(answer, dict), answer
+        return answer
+
+    def raw(self, method: str, path: str, **content: Any) -> requests.Response:
+        return self._session.request(method, f"{self.url}/v1/{path}", timeout=60, **content)
+
+    def ask(self, path: str, body: object = None) -> Any:
+        """The data of an answer that has to be good."""
+        answer = self.post(path, body)
+        assert answer["retcode"] == 0, answer
+        return answer.get("data")
+
+    def from_party(self, caller: str, endpoint: str, body: object = None) -> Answer:
+        """What this server answers when a server that says it is `caller` commands it."""
+        return self.post(endpoint, body if body is not None else {}, headers={"SRC-PARTY-ID": caller})
+
+    # what is in it
+
+    def rows(self, statement: str, *values: object) -> list[Row]:
+        """What this SELECT finds in the party's own database."""
+        if not self.database:
+            path = f"{(self.home / 'fate_flow.sqlite').as_uri()}?mode=ro"
+            with closing(sqlite3.connect(path, uri=True, timeout=10)) as connection:
+                connection.row_factory = sqlite3.Row
+                return [dict(row) for row in connection.execute(statement, values)]
+        address = urlsplit(self.database)
+        with closing(pymysql.connect(
+            host=address.hostname, port=address.port or 3306, user=address.username,
+            password=address.password or "", database=address.path.strip("/"), autocommit=True,
+        )) as connection, connection.cursor(pymysql.cursors.DictCursor) as cursor:
+            cursor.execute(statement.replace("?", "%s"), values)
+            return list(cursor.fetchall())
+
+    def job(self, job_id: str) -> Row:
+        """The row of a job, where the party has one seat in it."""
+        rows = self.rows("SELECT * FROM t_job WHERE f_job_id = ?", job_id)
+        assert len(rows) == 1, rows
+        return rows[0]
+
+    def tasks(self, job_id: str, component: str = "") -> list[Row]:
+        """The rows of this party's own share, by component and version."""
+        found = self.rows(
+            "SELECT * FROM t_task WHERE f_job_id = ? AND f_run_on_this_party = 1"
+            " ORDER BY f_component_name, f_task_version", job_id,
+        )
+        return [row for row in found if component in ("", row["f_component_name"])]
+
+    @property
+    def free_cores(self) -> int:
+        return int(self.rows("SELECT f_remaining_cores AS free FROM t_engine_registry")[0]["free"])
+
+    def log(self, *parts: str) -> list[str]:
+        return (self.home / "logs").joinpath(*parts).read_text(encoding="utf-8").splitlines()
+
+    def files(self) -> set[str]:
+        """What stands in the folders that jobs write to."""
+        return {
+            str(path.relative_to(self.home))
+            for folder in FOLDERS
+            for path in (self.home / folder).rglob("*")
+            if path.is_file()
+        }
+
+    def traces(self) -> dict[str, object]:
+        """All that a refused request must not change."""
+        counts = {table: self.rows(f"SELECT count(*) AS n FROM {table}")[0]["n"] for table in ROWS}  # noqa: S608  # own names
+        tables = self.rows("SELECT f_namespace, f_name FROM t_storage_table_meta")
+        names = {(row["f_namespace"], row["f_name"]) for row in tables}
+        return {**counts, "tables": names, "files": self.files(), "free cores": self.free_cores}
+
+    def unfinished(self) -> list[str]:
+        """What a party that has nothing to do does not have."""
+        rows = self.rows("SELECT f_job_id, f_status, f_resource_in_use, f_ready_signal FROM t_job")
+        found = [f"job {row}" for row in rows if row["f_status"] not in OVER or row["f_resource_in_use"]]
+        found += [f"signal {row}" for row in rows if row["f_ready_signal"]]
+        found += [f"outbox {row}" for row in self.rows("SELECT * FROM t_outbox")]
+        found += [f"worker {row}" for row in self.rows("SELECT * FROM t_worker WHERE f_status <> 'exited'")]
+        found += [f"process in {folder}" for folder in living_workers(self.home / "jobs")]
+        found += [f"{path}" for path in sorted(self.files()) if path.startswith(("spool", "uploads"))]
+        if self.free_cores != CORES:
+            found.append(f"{self.free_cores} of {CORES} cores free")
+        return [f"party {self.party_id}: {one}" for one in found]
+
+    # how it is used
+
+    def flow(self, *arguments: object, code: int = 0, cwd: Path | None = None) -> Printed:
+        """`flow` at this server, in a process of its own, as a user has it."""
+        argv = [Path(sys.executable).with_name("flow"), "--server", self.url, *map(str, arguments)]
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, cwd=cwd, check=False
+        )
+        assert done.returncode == code, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr
+        return Printed(done.stdout, done.stderr)
+
+    def submit(self, document: Mapping[str, Any], **headers: str) -> Answer:
+        return self.post("job/submit", document, headers=headers)
+
+    def upload(self, name: str, text: str, **conf: object) -> Answer:
+        """A CSV from the client's machine becomes table `name` in namespace `it`."""
+        wanted = {
+            "file": f"{name}.csv", "head": 1, "partition": 2, "id_delimiter": ",", "namespace": "it",
+            "table_name": name, "task_cores": 1, **conf,
+        }
+        query = requests.utils.quote(json.dumps(wanted), safe="")
+        response = self.raw("POST", f"data/upload?{query}", files={"file": (f"{name}.csv", text)})
+        answer = response.json()
+        assert isinstance(answer, dict)
+        return answer
+
+    def wait(self, job_id: str, *statuses: str, seconds: float = SECONDS) -> Row:
+        """The row of the job once it has one of these statuses; once it is over when none is given."""
+        wanted = statuses or OVER
+
+        def look() -> Row | None:
+            rows = self.rows("SELECT * FROM t_job WHERE f_job_id = ?", job_id)
+            if rows and rows[0]["f_status"] in OVER and rows[0]["f_status"] not in wanted:
+                pytest.fail(f"job {job_id} is {rows[0]['f_status']}: {rows[0]['f_reason']} {rows[0]['f_message']}")
+            return rows[0] if rows and rows[0]["f_status"] in wanted else None
+
+        def state() -> str:
+            return f"job {job_id} {' or '.join(wanted)}: {self.post('job/explain', {'job_id': job_id})}"
+
+        return eventually(look, state, seconds)
+
+    def worker_of(self, job_id: str, component: str) -> Started:
+        """The worker that runs, or ran, this party's share; waits for it."""
+        jobs = self.home / "jobs" / job_id
+
+        def look() -> Started | None:
+            found = sorted(jobs.glob(f"*/*/{component}/*/*/task_executor/*/{RUNNER}"))
+            return Started.read(found[0].parent) if found else None
+
+        return eventually(look, f"a worker of {component} at party {self.party_id}")
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What a command printed."""
+
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Answer:
+        found = json.loads(self.out)
+        assert isinstance(found, dict)
+        return found
+
+    @property
+    def job_id(self) -> str:
+        return str(self.document["jobId"])
+
+
+# ---------------------------------------------------------------------- several servers
+
+
+@dataclass
+class Cluster:
+    """Parties of one `bin/cluster`; a test may kill a party as long as it starts it again."""
+
+    root: Path
+    parties: dict[str, PartyServer]
+
+    @property
+    def guest(self) -> PartyServer:
+        return self.parties[GUEST]
+
+    @property
+    def host(self) -> PartyServer:
+        return self.parties[HOST]
+
+    def submit(self, document: Mapping[str, Any], **headers: str) -> str:
+        """The id of a job that every party has accepted."""
+        answer = self.guest.submit(document, **headers)
+        assert answer["retcode"] == 0, answer
+        return str(answer["jobId"])
+
+    def run(self, document: Mapping[str, Any]) -> str:
+        """The id of a job that has succeeded at every party of it."""
+        job_id = self.submit(document)
+        self.wait(job_id, "success")
+        return job_id
+
+    def wait(self, job_id: str, *statuses: str, seconds: float = SECONDS) -> dict[str, Row]:
+        """The rows of all parties of the job, once each has one of these statuses."""
+        initiator = self.guest.wait(job_id, *statuses, seconds=seconds)
+        seats = {party for ids in json.loads(initiator["f_roles"]).values() for party in map(str, ids)}
+        return {party: self.parties[party].wait(job_id, *statuses, seconds=seconds) for party in sorted(seats)}
+
+    def check_idle(self) -> None:
+        """Everything that was begun is over, everywhere; nothing is held, kept or still to be said."""
+        def unfinished() -> list[str]:
+            return [one for party in self.parties.values() for one in party.unfinished()]
+
+        eventually(lambda: not unfinished(), lambda: "\n".join(["idle servers", *unfinished()]))
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """What happens inside leaves nothing behind at any party."""
+        self.check_idle()
+        before = {name: party.traces() for name, party in self.parties.items()}
+        yield
+
+        def changes() -> list[str]:
+            return [
+                f"party {name}: {key}: {before[name][key]} -> {value}"
+                for name, party in self.parties.items()
+                for key, value in party.traces().items()
+                if before[name][key] != value
+            ]
+
+        eventually(lambda: not changes(), lambda: "\n".join(["nothing left behind", *changes()]), 10)
+
+    @contextmanager
+    def held(self, party_id: str) -> Iterator[None]:
+        """No worker comes up at this party meanwhile; those that are ordered do afterwards."""
+        running = service.find(self.parties[party_id].home)
+        assert running is not None
+        children = psutil.Process(running.pid).children()
+        spawner = next(child for child in children if child.name() == "fate-spawner")
+        spawner.suspend()
+        try:
+            yield
+        finally:
+            with suppress(psutil.NoSuchProcess):
+                spawner.resume()
+
+    def kill(self, party_id: str) -> None:
+        """kill -9 of the server, all its processes; its workers live on."""
+        bin_cluster("kill", self.root, "--party", party_id)
+
+    def start(self, party_id: str) -> None:
+        bin_cluster("start", self.root, "--party", party_id)
+
+
+def bin_cluster(verb: str, root: Path, *arguments: str) -> dict[str, Row]:
+    """The parties that the command prints, by their ids."""
+    argv = [sys.executable, "-P", "-m", "fate_flow.cli.cluster", verb, "--dir", str(root), *arguments]
+    done = subprocess.run(
+        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, cwd="/", check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return {party["party_id"]: party for party in json.loads(done.stdout)["parties"]}
+
+
+@contextmanager
+def running_cluster(
+    root: Path, party_ids: Sequence[str], database: str = "", base_port: int = BASE_PORT
+) -> Iterator[Cluster]:
+    """Servers that are taken down whatever happens, with all that they started."""
+    options = ["--cores", str(CORES), "--base-port", str(base_port)]
+    options += ["--database", database] if database else []
+    parties = [word for party_id in party_ids for word in ("--party", party_id)]
+    try:
+        found = bin_cluster("up", root, *parties, *options)
+        yield Cluster(root, {
+            name: PartyServer(name, party["url"], Path(party["home"]), database.replace("{party_id}", name))
+            for name, party in found.items()
+        })
+    finally:
+        if (root / "cluster.json").exists():
+            bin_cluster("down", root)
+        left = processes_of(root)
+        for process in left:
+            process.kill()
+    assert left == [], left
+
+
+def processes_of(root: Path) -> list[psutil.Process]:
+    """Everything that was started for this folder: its name is in every command line."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.status() != psutil.STATUS_ZOMBIE and str(root) in " ".join(process.cmdline()):
+                found.append(process)
+    return found
+
+
+# ---------------------------------------------------------------------- documents
+
+
+def job_of(
+    components: Mapping[str, Any],
+    roles: Mapping[str, Sequence[str]],
+    *,
+    common: Mapping[str, Any] | None = None,
+    by_role: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What is posted to `job/submit`; the guest is the initiator."""
+    return {
+        "job_dsl": {"components": dict(components)},
+        "job_runtime_conf": {
+            "dsl_version": 2,
+            "initiator": {"role": "guest", "party_id": int(roles["guest"][0])},
+            "role": {role: [int(one) for one in ids] for role, ids in roles.items()},
+            "job_parameters": {"common": {"task_cores": 2, **(parameters or {})}},
+            "component_parameters": {"common": dict(common or {}), "role": dict(by_role or {})},
+        },
+    }
+
+
+def toy(*, data_num: int = 1000, host: str = HOST, **parameters: Any) -> dict[str, Any]:
+    """One task at a guest and a host; with the host held, it runs until somebody ends it."""
+    return job_of(
+        {"toy_0": {"module": "SecureAddExample"}}, {"guest": [GUEST], "host": [host]},
+        common={"toy_0": {"data_num": data_num}}, parameters=parameters,
+    )
+
+
+def taking_from(*sources: str) -> dict[str, Any]:
+    return {"data": {"data": list(sources)}}
+
+
+def csv_text(header: Sequence[str], rows: Mapping[str, Sequence[object]]) -> str:
+    lines = [",".join(header), *(",".join(map(str, (sid, *values))) for sid, values in rows.items())]
+    return "\n".join(lines) + "\n"
