@@ -202,16 +202,16 @@ class JobIds:
             return f"{now}0{secrets.randbelow(10_000):04d}"
 
 
-def ring_scheduler(bell: Bell) -> Callable[[Sequence[str], bool], None]:
+def ring_scheduler(bell: Bell) -> Callable[[Sequence[str], bool, bool], None]:
     """How other processes of the server tell the scheduler what they have written."""
 
-    def ring(job_ids: Sequence[str], outbox: bool) -> None:
+    def ring(job_ids: Sequence[str], outbox: bool, queue: bool) -> None:
         if outbox:
             bell.ring(b'{"outbox":1}')
         for start in range(0, len(job_ids), 64):
             bell.ring(json.dumps({"jobs": list(job_ids[start : start + 64])}).encode())
-        if not job_ids and not outbox:
-            bell.ring(b'{"freed":1}')
+        if queue:
+            bell.ring(b'{"queue":1}')
 
     return ring
 

@@ -26,6 +26,7 @@ from fate_flow.coordinator.scheduler import (
     News,
     OutboxFilled,
     PartySilent,
+    QueueChanged,
     Scheduler,
     WorkerChanged,
 )
@@ -196,5 +197,7 @@ def _read(payload: bytes) -> list[News]:
     news: list[News] = [JobChanged(str(job_id)) for job_id in message.get("jobs", ())]
     if "outbox" in message:
         news.append(OutboxFilled())
+    if "queue" in message:
+        news.append(QueueChanged())
     return news
 

@@ -36,11 +36,12 @@ from fate_flow.core.spec import JobSpec
 from fate_flow.core.status import JobStatus
 from fate_flow.store.contract import Document, Submission, TableMeta
 
-Ring = Callable[[Sequence[str], bool], None]
-"""Wakes the scheduler: ids of jobs that changed, and whether the outbox has something new."""
+Ring = Callable[[Sequence[str], bool, bool], None]
+"""Wakes the scheduler: ids of jobs that changed, whether the outbox has something new, and whether the queue has to be
+looked at: it is longer, or cores came free here."""
 
 _STOPS = {"canceled": Reason.STOPPED_BY_USER, "failed": Reason.TASK_FAILED, "timeout": Reason.JOB_TIMEOUT}
-_FIRST_LOOK, _SLOWEST_LOOK = 0.004, 0.1
+_FIRST_LOOK, _SLOWEST_LOOK = 0.005, 0.1
 
 
 class Desk:
@@ -58,8 +59,9 @@ class Desk:
     def _unit(self) -> Iterator[Unit]:
         with unit_of_work(self.context) as unit:
             yield unit
-        if unit.dirty or unit.outgoing or unit.freed:
-            self._ring(tuple(unit.dirty), bool(unit.outgoing))
+        concerns_queue = unit.is_queue_longer or bool(unit.freed)
+        if unit.dirty or unit.outgoing or concerns_queue:
+            self._ring(tuple(unit.dirty), bool(unit.outgoing), concerns_queue)
 
     # ------------------------------------------------------------------ from other parties
 
@@ -142,7 +144,7 @@ class Desk:
                 self._give_up(job_id)
                 raise PeerUnreachable(f"not every party answered within {self._submit_timeout:g} s: job {job_id}")
             time.sleep(pause)
-            pause = min(pause * 1.5, _SLOWEST_LOOK)
+            pause = min(pause * 1.6, _SLOWEST_LOOK)
         if decided.retcode:
             error = OperationFailed(decided.retmsg, data={"job_id": job_id})
             error.retcode = decided.retcode

@@ -45,6 +45,11 @@ class OutboxFilled:
 
 
 @dataclass(frozen=True)
+class QueueChanged:
+    """Another process of this server has added to the queue, or has freed cores here."""
+
+
+@dataclass(frozen=True)
 class WorkerChanged:
     worker_id: str
 
@@ -71,7 +76,7 @@ class PartySilent:
     seconds: float
 
 
-News = JobChanged | OutboxFilled | WorkerChanged | Answered | HeartbeatAnswered | PartySilent
+News = JobChanged | OutboxFilled | QueueChanged | WorkerChanged | Answered | HeartbeatAnswered | PartySilent
 
 
 class Deposed(FlowError):
@@ -174,6 +179,8 @@ class Scheduler:
                 self._take_answer(unit, command, answer)
             case OutboxFilled():
                 self._pick_up(unit)
+            case QueueChanged():
+                unit.freed.add(self.context.party_id)
             case HeartbeatAnswered(party_id, ended):
                 self._chores.seats_ended(unit, party_id, ended)
             case PartySilent(party_id, seconds):

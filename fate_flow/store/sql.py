@@ -603,7 +603,8 @@ class SqlTransaction:
         ).execute()
 
     def submission_of(self, job_id: str) -> Submission | None:
-        return _submission(SubmissionRow.f_job_id == job_id)
+        row = _SUBMISSION_OF.row(self._database, job_id)
+        return Submission(row[0], row[1], row[2], row[3], row[4] or "") if row else None
 
     # ------------------------------------------------------------------ results
 
@@ -894,6 +895,13 @@ _COMMANDS_AFTER = Prepared(
     ),
     1,
 )
+_SUBMISSION_OF = Prepared(
+    lambda job_id: SubmissionRow.select(
+        SubmissionRow.f_request_id, SubmissionRow.f_job_id, SubmissionRow.f_digest, SubmissionRow.f_retcode,
+        SubmissionRow.f_retmsg,
+    ).where(SubmissionRow.f_job_id == job_id),
+    1,
+)  # fmt: skip
 _HEARD = Prepared(lambda: PeerRow.select(PeerRow.f_party_id, PeerRow.f_heard), 0)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from fate_flow.coordinator.desk import Desk
 from fate_flow.coordinator.ports import Context, LaunchOrder, Made, Rules, Sight
-from fate_flow.coordinator.scheduler import Answered, HeartbeatAnswered, JobChanged, OutboxFilled, PartySilent, Scheduler, WorkerChanged
+from fate_flow.coordinator.scheduler import Answered, HeartbeatAnswered, JobChanged, OutboxFilled, PartySilent, QueueChanged, Scheduler, WorkerChanged
 from fate_flow.coordinator.unit import unit_of_work
 from fate_flow.core.errors import FlowError
 from fate_flow.core.job import UNREACHABLE, Answer, Command, EngineState, JobKey, TaskKey, Worker
@@ -307,10 +307,12 @@ class Node:
             self.crash()
             return None
 
-    def _ring(self, jobs: Any, outbox: bool) -> None:
+    def _ring(self, jobs: Any, outbox: bool, queue: bool = False) -> None:
         news: list[Any] = [JobChanged(job_id) for job_id in jobs]
         if outbox:
             news.append(OutboxFilled())
+        if queue:
+            news.append(QueueChanged())
         self.world.at(self.world.now + 1, lambda: self.world.wake(self.party_id, *news))
 
     def _poll(self, life: int) -> None:
