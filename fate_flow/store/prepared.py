@@ -12,7 +12,7 @@ from typing import Any
 
 from peewee import OP, Database, Expression, Field, Update
 
-_MARKS = tuple(f"\0value {number}" for number in range(8))
+_MARKS = tuple(f"\0value {number}" for number in range(16))
 
 
 class Prepared:
@@ -32,6 +32,10 @@ class Prepared:
         """The first of them."""
         found: tuple[Any, ...] | None = self._run(database, values).fetchone()
         return found
+
+    def insert(self, database: Database, *values: str | int) -> int:
+        """Carry out the insert that it is: the new row's number."""
+        return int(self._run(database, values).lastrowid)
 
     def _run(self, database: Database, values: tuple[str | int, ...]) -> Any:
         known = self._words.get(database.is_sqlite)

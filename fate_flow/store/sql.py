@@ -245,9 +245,9 @@ class SqlTransaction:
         where = (
             _at(key) & (JobRow.f_ready_signal == False) & (JobRow.f_status == JobStatus.WAITING.value)  # noqa: E712
         )
-        if not JobRow.update(values).where(where).execute():
+        if not _hit(JobRow.update(values).where(where)):
             return False
-        SeatRow.update(f_message="", f_free_cores=-1).where(SeatRow.f_job_id == key.job_id).execute()
+        _hit(SeatRow.update(f_message="", f_free_cores=-1).where(SeatRow.f_job_id == key.job_id))
         return True
 
     def end_turn(
@@ -534,7 +534,7 @@ class SqlTransaction:
         if not _hit(WorkerRow.update(**values).where(where)):
             return False
         if pid:
-            TaskRow.update(f_run_pid=pid).where(_is(worker.task)).execute()
+            _hit(TaskRow.update(f_run_pid=pid).where(_is(worker.task)))
         return True
 
     def mark_stopping(self, worker_id: str) -> None:
@@ -543,13 +543,9 @@ class SqlTransaction:
     # ------------------------------------------------------------------ outbox
 
     def put_command(self, command: Command, at: int) -> int:
-        return int(
-            OutboxRow.insert(
-                f_kind=command.kind.value, f_job_id=command.job_id, f_role=command.to.role,
-                f_party_id=command.to.party_id, f_run=command.run, f_component_name=command.task,
-                f_task_version=command.version, f_argument=command.argument, f_body=to_json(dict(command.body)),
-                f_create_time=at,
-            ).execute()
+        return _PUT_COMMAND.insert(
+            self._database, command.kind.value, command.job_id, command.to.role, command.to.party_id, command.run,
+            command.task, command.version, command.argument, to_json(dict(command.body)), at,
         )  # fmt: skip
 
     def commands_after(self, command_id: int) -> tuple[Command, ...]:
@@ -598,9 +594,8 @@ class SqlTransaction:
         return None if _insert_new(row, SubmissionRow.select().where(this)) else _submission(this)
 
     def decide_submission(self, job_id: str, retcode: int, retmsg: str) -> None:
-        SubmissionRow.update(f_retcode=retcode, f_retmsg=retmsg).where(
-            (SubmissionRow.f_job_id == job_id) & SubmissionRow.f_retcode.is_null()
-        ).execute()
+        undecided = (SubmissionRow.f_job_id == job_id) & SubmissionRow.f_retcode.is_null()
+        _hit(SubmissionRow.update(f_retcode=retcode, f_retmsg=retmsg).where(undecided))
 
     def submission_of(self, job_id: str) -> Submission | None:
         row = _SUBMISSION_OF.row(self._database, job_id)
@@ -887,6 +882,14 @@ _UNFINISHED_WORKERS = Prepared(
     ),
     0,
 )
+_PUT_COMMAND = Prepared(
+    lambda kind, job_id, role, party_id, run, task, version, argument, body, at: OutboxRow.insert(
+        f_kind=kind, f_job_id=job_id, f_role=role, f_party_id=party_id, f_run=Value(run, converter=False),
+        f_component_name=task, f_task_version=Value(version, converter=False), f_argument=argument, f_body=body,
+        f_create_time=Value(at, converter=False),
+    ),
+    10,
+)  # fmt: skip
 _COMMANDS_AFTER = Prepared(
     lambda command_id: (
         OutboxRow.select(*COMMAND_COLUMNS)

@@ -242,7 +242,7 @@ def make_world(home: Path, limits: Limits | None = None, data_roots: tuple[Path,
         engine_size=EngineSize(1, 20), defaults=JobParameters(), rules=Rules(), routes=frozenset({"10000"}),
         clock=lambda: next(clock), fresh_id=lambda: f"{next(fresh):032x}",
     )  # fmt: skip
-    desk = Desk(context, lambda jobs, _: rung.append(jobs), 4, settings.limits.submit_timeout)
+    desk = Desk(context, lambda jobs, *_: rung.append(jobs), 4, settings.limits.submit_timeout)
     services = Services(settings, context, desk, Views(database), lambda: f"2026010112000000000{next(ids):02d}")
     return World(services, store, record, create_public_app(services), rung)
 
