@@ -13,9 +13,10 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -24,6 +25,7 @@ import psutil
 import pymysql
 import pytest
 import requests
+import yaml
 
 from fate_flow.cli import service
 from fate_flow.engine.local import living_workers
@@ -34,7 +36,7 @@ CORES = 20
 BASE_PORT = 11_000 + os.getpid() % 40 * 200     # away from a cluster that somebody works with
 SECONDS = 30.0
 OVER = ("success", "failed", "canceled", "timeout")
-ROWS = ("t_job", "t_seat", "t_task", "t_worker", "t_outbox", "t_submission")
+ROWS = ("t_job", "t_seat", "t_task", "t_worker", "t_outbox")
 FOLDERS = ("jobs", "data", "uploads", "spool/sessions", "spool/tokens", "spool/trash")
 
 T = TypeVar("T")
@@ -89,18 +91,23 @@ class PartyServer:
 
     def rows(self, statement: str, *values: object) -> list[Row]:
         """What this SELECT finds in the party's own database."""
-        if not self.database:
-            path = f"{(self.home / 'fate_flow.sqlite').as_uri()}?mode=ro"
-            with closing(sqlite3.connect(path, uri=True, timeout=10)) as connection:
-                connection.row_factory = sqlite3.Row
-                return [dict(row) for row in connection.execute(statement, values)]
+        if self.database:
+            with self._mariadb.cursor() as cursor:
+                cursor.execute(statement.replace("?", "%s"), values)
+                return list(cursor.fetchall())
+        path = f"{(self.home / 'fate_flow.sqlite').as_uri()}?mode=ro"
+        with closing(sqlite3.connect(path, uri=True, timeout=10)) as connection:
+            connection.row_factory = sqlite3.Row
+            return [dict(row) for row in connection.execute(statement, values)]
+
+    @cached_property
+    def _mariadb(self) -> pymysql.Connection[pymysql.cursors.DictCursor]:
         address = urlsplit(self.database)
-        with closing(pymysql.connect(
+        return pymysql.connect(
             host=address.hostname, port=address.port or 3306, user=address.username,
             password=address.password or "", database=address.path.strip("/"), autocommit=True,
-        )) as connection, connection.cursor(pymysql.cursors.DictCursor) as cursor:
-            cursor.execute(statement.replace("?", "%s"), values)
-            return list(cursor.fetchall())
+            cursorclass=pymysql.cursors.DictCursor,
+        )
 
     def job(self, job_id: str) -> Row:
         """The row of a job, where the party has one seat in it."""
@@ -137,7 +144,18 @@ class PartyServer:
         counts = {table: self.rows(f"SELECT count(*) AS n FROM {table}")[0]["n"] for table in ROWS}  # noqa: S608  # own names
         tables = self.rows("SELECT f_namespace, f_name FROM t_storage_table_meta")
         names = {(row["f_namespace"], row["f_name"]) for row in tables}
-        return {**counts, "tables": names, "files": self.files(), "free cores": self.free_cores}
+        files = self.files()
+        by_folder = {folder: {path for path in files if path.startswith(folder)} for folder in FOLDERS}
+        return {**counts, **by_folder, "tables": names, "free cores": self.free_cores}
+
+    def tracebacks(self) -> list[str]:
+        """Lines of the server's own logs that a defect leaves."""
+        logs = self.home / "logs" / "fate_flow"
+        return [
+            f"{path}: {line}"
+            for path in sorted(logs.glob("*.log")) if path.name not in ("peewee.log", "DEBUG.log")
+            for line in path.read_text(encoding="utf-8").splitlines() if "Traceback" in line
+        ]
 
     def unfinished(self) -> list[str]:
         """What a party that has nothing to do does not have."""
@@ -178,6 +196,19 @@ class PartyServer:
         answer = response.json()
         assert isinstance(answer, dict)
         return answer
+
+    def has_table(self, name: str, text: str) -> None:
+        """Upload a table and wait until it is there."""
+        answer = self.upload(name, text, drop=1)
+        assert answer["retcode"] == 0, answer
+        self.wait(answer["jobId"], "success")
+
+    def metrics(self, job_id: str, component: str) -> dict[str, str]:
+        """What a component measured at this party, by key."""
+        row = self.tasks(job_id, component)[0]
+        place = {"job_id": job_id, "role": row["f_role"], "party_id": self.party_id, "component_name": component}
+        found = self.ask("tracking/component/metric/all", place)
+        return {key: str(value) for names in found.values() for one in names.values() for key, value in one["data"]}
 
     def wait(self, job_id: str, *statuses: str, seconds: float = SECONDS) -> Row:
         """The row of the job once it has one of these statuses; once it is over when none is given."""
@@ -265,10 +296,11 @@ class Cluster:
             return [one for party in self.parties.values() for one in party.unfinished()]
 
         eventually(lambda: not unfinished(), lambda: "\n".join(["idle servers", *unfinished()]))
+        assert [one for party in self.parties.values() for one in party.tracebacks()] == []
 
     @contextmanager
-    def unchanged(self) -> Iterator[None]:
-        """What happens inside leaves nothing behind at any party."""
+    def unchanged(self, *, besides: Collection[str] = ()) -> Iterator[None]:
+        """What happens inside leaves nothing behind at any party: no row, no file, no core."""
         self.check_idle()
         before = {name: party.traces() for name, party in self.parties.items()}
         yield
@@ -278,7 +310,7 @@ class Cluster:
                 f"party {name}: {key}: {before[name][key]} -> {value}"
                 for name, party in self.parties.items()
                 for key, value in party.traces().items()
-                if before[name][key] != value
+                if before[name][key] != value and key not in besides
             ]
 
         eventually(lambda: not changes(), lambda: "\n".join(["nothing left behind", *changes()]), 10)
@@ -317,9 +349,14 @@ def bin_cluster(verb: str, root: Path, *arguments: str) -> dict[str, Row]:
 
 @contextmanager
 def running_cluster(
-    root: Path, party_ids: Sequence[str], database: str = "", base_port: int = BASE_PORT
+    root: Path, party_ids: Sequence[str], database: str = "", base_port: int = BASE_PORT,
+    overlays: Mapping[str, Any] | None = None,
 ) -> Iterator[Cluster]:
-    """Servers that are taken down whatever happens, with all that they started."""
+    """Servers that are taken down whatever happens, with all that they started; `overlays` go over their confs."""
+    for party_id, overlay in (overlays or {}).items():
+        conf = root / party_id / "conf"
+        conf.mkdir(parents=True)
+        (conf / "local.service_conf.yaml").write_text(yaml.safe_dump(overlay), encoding="utf-8")
     options = ["--cores", str(CORES), "--base-port", str(base_port)]
     options += ["--database", database] if database else []
     parties = [word for party_id in party_ids for word in ("--party", party_id)]
@@ -387,3 +424,14 @@ def taking_from(*sources: str) -> dict[str, Any]:
 def csv_text(header: Sequence[str], rows: Mapping[str, Sequence[object]]) -> str:
     lines = [",".join(header), *(",".join(map(str, (sid, *values))) for sid, values in rows.items())]
     return "\n".join(lines) + "\n"
+
+
+READER = {"module": "Reader", "output": {"data": ["raw"]}}
+
+
+def summing(source: str) -> dict[str, Any]:
+    return {"module": "SecureSum", "input": taking_from(source), "output": {"data": ["total"]}}
+
+
+def table_named(name: str) -> dict[str, Any]:
+    return {"table": {"namespace": "it", "name": name}}

@@ -1,0 +1,236 @@
+"""What cannot be done is refused with a retcode and a message that names the culprit, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from party_servers import (
+    GUEST,
+    HOST,
+    OTHER,
+    READER,
+    Answer,
+    Cluster,
+    csv_text,
+    eventually,
+    job_of,
+    summing,
+    table_named,
+    toy,
+)
+
+pytestmark = pytest.mark.timeout(120)
+
+Document = dict[str, Any]
+REFUSED = 103
+EVERYBODY = {"guest": [GUEST], "host": [HOST, OTHER]}
+
+
+def three_party_job(**parameters: Any) -> Document:
+    return job_of(
+        {"reader_0": READER, "sum_0": summing("reader_0.raw")}, EVERYBODY,
+        common={"reader_0": table_named("numbers"), "sum_0": {"column": "x"}}, parameters=parameters,
+    )
+
+
+def changed(path: str, value: object) -> Document:
+    """The three-party job with another value at this path, without the key when it is None."""
+    document = deepcopy(three_party_job())
+    *parents, last = path.split("/")
+    inside: Any = document
+    for key in parents:
+        inside = inside[key]
+    if value is None:
+        del inside[last]
+    else:
+        inside[last] = value
+    return document
+
+
+def assert_refused(answer: Answer, retcode: int, *fragments: str) -> None:
+    assert answer["retcode"] == retcode, answer
+    assert [one for one in fragments if one not in answer["retmsg"]] == [], answer["retmsg"]
+    assert "Traceback" not in json.dumps(answer)
+    assert "data" not in answer
+
+
+# ---------------------------------------------------------------------- documents
+
+CONF = "job_runtime_conf"
+LOOP = {
+    "a_0": {"module": "SecureSum", "input": {"data": {"data": ["b_0.x"]}}, "output": {"data": ["x"]}},
+    "b_0": {"module": "SecureSum", "input": {"data": {"data": ["a_0.x"]}}, "output": {"data": ["x"]}},
+}
+
+
+@pytest.mark.parametrize(("path", "value", "fragments"), [
+    (f"{CONF}/role", None, ["job_runtime_conf.role: is missing"]),
+    (f"{CONF}/initiator", None, ["job_runtime_conf.initiator: is missing"]),
+    (f"{CONF}/dsl_version", None, ["job_runtime_conf.dsl_version: is missing"]),
+    ("job_dsl/components", None, ["dsl.components: is missing"]),
+    ("job_dsl/components/sum_0/module", None, ["dsl.components.sum_0.module: is missing"]),
+    (f"{CONF}/component_parameters/common/sum_0", {}, ["sum_0 at guest 9999", "column is missing"]),
+    (f"{CONF}/role", "guest", ["job_runtime_conf.role", "is not an object"]),
+    (f"{CONF}/role/host", 10000, ["job_runtime_conf.role.host", "is not a list"]),
+    (f"{CONF}/role/host", ["ten"], ["job_runtime_conf.role.host[0]", "'ten'", "is not a party id"]),
+    (f"{CONF}/job_parameters/common/task_cores", "many", ["job_parameters.common.task_cores", "'many'"]),
+    (f"{CONF}/job_parameters/common/timeout", -1, ["job_parameters.common.timeout", "-1"]),
+    ("job_dsl/components", [], ["dsl.components", "a list is not an object"]),
+    ("job_dsl/components/sum_0/input", ["raw"], ["dsl.components.sum_0.input", "is not an object"]),
+    (f"{CONF}/component_parameters/common/sum_0/column", 7, ["sum_0 at guest 9999", "column: 7 is not"]),
+    (f"{CONF}/component_parameters/common/sum_0/need_run", "no", ["sum_0.need_run", "'no'"]),
+    ("job_dsl/components", LOOP, ["dsl.components", "loop", "a_0", "b_0"]),
+    ("job_dsl/components/sum_0/module", "HeteroMagic", ["dsl.components.sum_0.module", "'HeteroMagic'"]),
+    ("job_dsl/components/sum_0/input", {"data": {"data": ["nobody_0.raw"]}}, ["sum_0.input.data", "'nobody_0'"]),
+    (f"{CONF}/initiator", {"role": "guest", "party_id": 9998}, ["job_runtime_conf.initiator", "guest 9998 is not in"]),
+    (f"{CONF}/role/host", [10000, 4711], ["job_runtime_conf.role", "party 4711 has no route here"]),
+    (f"{CONF}/job_parameters/common/task_cores", 21, ["guest 9999", "21 cores", "at most 20"]),
+])
+def test_a_document_that_is_wrong_is_refused_at_the_initiator(
+    on_sqlite: Cluster, path: str, value: object, fragments: list[str]
+) -> None:
+    with on_sqlite.unchanged():
+        assert_refused(on_sqlite.guest.submit(changed(path, value)), REFUSED, *fragments)
+
+
+@pytest.mark.parametrize(("body", "missing"), [
+    ({}, "job_dsl,job_runtime_conf"),
+    ({"job_dsl": {}}, "job_runtime_conf"),
+    ({"job_runtime_conf": {}}, "job_dsl"),
+])
+def test_a_submit_without_its_documents_is_no_submit(on_sqlite: Cluster, body: Document, missing: str) -> None:
+    with on_sqlite.unchanged():
+        assert_refused(on_sqlite.guest.post("job/submit", body), 101, f"required argument are missing: {missing}")
+
+
+def test_a_body_that_is_no_json_is_no_submit(on_sqlite: Cluster) -> None:
+    with on_sqlite.unchanged():
+        answer = on_sqlite.guest.raw("POST", "job/submit", data=b"{not json").json()
+        assert_refused(answer, 101, "required argument are missing", "not a JSON object")
+
+
+def test_a_submit_at_the_wrong_party_is_told_the_right_one(cluster: Cluster) -> None:
+    with cluster.unchanged():
+        answer = cluster.host.submit(toy())
+        assert_refused(answer, REFUSED, "this server is party 10000", "submit the job at party 9999")
+
+
+# ---------------------------------------------------------------------- other parties
+
+
+def test_when_one_party_refuses_none_keeps_anything_and_the_error_names_it(cluster: Cluster) -> None:
+    document = three_party_job()
+    document[CONF]["job_parameters"]["role"] = {"host": {"1": {"task_cores": 50}}}
+    with cluster.unchanged():
+        answer = cluster.guest.submit(document)
+        assert_refused(answer, REFUSED, "host 10001", "50 cores", "at most 20")
+        assert "host 10000:" not in answer["retmsg"]
+
+
+def test_a_party_that_is_down_is_named_and_the_others_keep_nothing(cluster: Cluster) -> None:
+    with cluster.unchanged():
+        cluster.kill(OTHER)
+        try:
+            for _ in range(2):      # the second does not even try
+                assert_refused(cluster.guest.submit(three_party_job()), REFUSED, "host 10001", "party 10001")
+        finally:
+            cluster.start(OTHER)
+    cluster.run(toy())
+
+
+def test_a_refused_job_is_not_known_afterwards(on_sqlite: Cluster) -> None:
+    document = three_party_job()
+    document[CONF]["job_parameters"]["role"] = {"host": {"0": {"task_cores": 50}}}
+    answer = on_sqlite.guest.submit(document)
+    assert answer["retcode"] == REFUSED
+    for party in on_sqlite.parties.values():
+        look = partial(party.post, "job/query", {"job_id": answer["jobId"]})
+        eventually(lambda: look()["retmsg"] == "no job could be found", look)
+
+
+# ---------------------------------------------------------------------- data
+
+
+def on_server(path: Path | str, name: str) -> Document:
+    return {
+        "file": str(path), "head": 1, "partition": 1, "id_delimiter": ",", "namespace": "it", "table_name": name,
+        "use_local_data": 0,
+    }
+
+
+def test_an_upload_needs_its_keys(on_sqlite: Cluster) -> None:
+    with on_sqlite.unchanged():
+        answer = on_sqlite.guest.post("data/upload", {"file": "a.csv", "namespace": "it"})
+        assert_refused(answer, 100, "required argument are missing: table_name,head,partition")
+
+
+@pytest.mark.parametrize(("place", "fragments"), [
+    (lambda home: home / "examples" / "missing.csv", ["missing.csv", "does not exist"]),
+    (lambda home: home / "examples", ["examples", "is not a file"]),
+    (lambda home: "/etc/passwd", ["'/etc/passwd'", "is not below", "data_roots"]),
+    (lambda home: home / "examples" / ".." / "fate_flow.sqlite", ["fate_flow.sqlite", "is not below"]),
+])
+def test_an_upload_of_a_file_that_cannot_be_had_is_refused(
+    on_sqlite: Cluster, place: Callable[[Path], object], fragments: list[str]
+) -> None:
+    with on_sqlite.unchanged():
+        conf = on_server(str(place(on_sqlite.guest.home)), "never")
+        assert_refused(on_sqlite.guest.post("data/upload", conf), 101, "file: ", *fragments)
+
+
+def test_an_empty_file_is_refused_from_the_server_and_from_the_client(cluster: Cluster) -> None:
+    examples = cluster.guest.home / "examples"
+    examples.mkdir(exist_ok=True)
+    (examples / "empty.csv").touch()
+    with cluster.unchanged():
+        answer = cluster.guest.post("data/upload", on_server(examples / "empty.csv", "never"))
+        assert_refused(answer, 101, "empty.csv", "is empty")
+        assert_refused(cluster.guest.upload("never", ""), 101, "file: is empty")
+
+
+@pytest.mark.parametrize(("text", "why"), [
+    ("id,x\n", "the file has no rows"),
+    ("id,x\na,1\nb,2\na,3\n", "line 4: id 'a' occurs a second time"),
+    ("id,x,x\na,1,2\n", "line 1: the header names column 'x' twice"),
+    ("id,x\na,1,2\n", "line 2: 3 fields, where 2 are expected"),
+    ("id,x\n,1\n", "line 2: the id is missing"),
+])
+def test_a_csv_that_is_no_table_fails_its_job_and_leaves_no_table_and_no_file(
+    on_sqlite: Cluster, text: str, why: str
+) -> None:
+    guest = on_sqlite.guest
+    with on_sqlite.unchanged(besides=("t_job", "t_seat", "t_task", "t_worker", "jobs")):
+        answer = guest.upload("never", text)
+        assert answer["retcode"] == 0, answer
+        row = guest.wait(answer["jobId"], "failed")
+        assert why in row["f_message"]
+        assert "Traceback" not in row["f_message"]
+    explained = guest.ask("job/explain", {"job_id": answer["jobId"]})
+    assert why in explained["tasks"][0]["parties"][0]["message"]
+    assert guest.ask("table/table_info", {"namespace": "it", "table_name": "never"})["exist"] == 0
+
+
+def test_a_table_that_exists_is_replaced_only_when_told_to(cluster: Cluster) -> None:
+    guest = cluster.guest
+    guest.has_table("kept", csv_text(["id", "x"], {"a": [1], "b": [2]}))
+    with cluster.unchanged():
+        answer = guest.upload("kept", csv_text(["id", "x"], {"c": [3]}))
+        assert_refused(answer, 100, "The data table already exists", "--drop", "'kept'")
+    assert guest.ask("table/table_info", {"namespace": "it", "table_name": "kept"})["count"] == 2
+    guest.has_table("kept", csv_text(["id", "x"], {"c": [3]}))
+    assert guest.ask("table/table_info", {"namespace": "it", "table_name": "kept"})["count"] == 1
+
+
+def test_a_job_over_a_table_that_is_not_there_fails_and_names_it(on_sqlite: Cluster) -> None:
+    document = three_party_job()
+    document[CONF]["component_parameters"]["common"]["reader_0"] = table_named("nowhere")
+    job_id = on_sqlite.submit(document)
+    rows = on_sqlite.wait(job_id, "failed")
+    assert "nowhere" in rows[GUEST]["f_message"]
+    assert rows[GUEST]["f_reason"] == "task_failed"

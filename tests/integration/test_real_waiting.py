@@ -1,0 +1,293 @@
+"""Jobs that wait for cores, and jobs that are ended early: by a user, by a limit, by what went wrong in a worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import pytest
+from party_servers import (
+    GUEST,
+    HOST,
+    OTHER,
+    READER,
+    Cluster,
+    PartyServer,
+    csv_text,
+    eventually,
+    job_of,
+    summing,
+    table_named,
+    toy,
+)
+
+pytestmark = pytest.mark.timeout(120)
+
+Document = dict[str, Any]
+
+
+def wanting(cores: int, **parameters: Any) -> Document:
+    """A toy that takes two cores at the guest and so many at the host."""
+    document = toy(**parameters)
+    document["job_runtime_conf"]["job_parameters"]["role"] = {"host": {"0": {"task_cores": cores}}}
+    return document
+
+
+def wait_reason(party: PartyServer, job_id: str) -> str:
+    [row] = party.ask("job/query", {"job_id": job_id})
+    return str(row["f_wait_reason"])
+
+
+def started(cluster: Cluster, document: Document) -> str:
+    """The id of a job whose guest has its worker; to be used while the host is held."""
+    job_id = cluster.submit(document)
+    cluster.wait(job_id, "running")
+    cluster.guest.worker_of(job_id, "toy_0")
+    return job_id
+
+
+def waiting(cluster: Cluster, document: Document) -> str:
+    """The id of a job that has been refused cores."""
+    job_id = cluster.submit(document)
+    eventually(lambda: " cores free" in wait_reason(cluster.guest, job_id), lambda: wait_reason(cluster.guest, job_id))
+    return job_id
+
+
+def assert_ended(cluster: Cluster, job_id: str, status: str, reason: str) -> None:
+    for party_id, row in cluster.wait(job_id, status).items():
+        assert (row["f_reason"], row["f_resource_in_use"]) == (reason, 0), party_id
+        assert {task["f_party_status"] for task in cluster.parties[party_id].tasks(job_id)} <= {
+            status, "canceled", "success"
+        }
+    cluster.check_idle()
+
+
+# ---------------------------------------------------------------------- the queue
+
+
+def test_a_job_without_cores_says_where_what_and_its_place_and_starts_when_they_are_free(cluster: Cluster) -> None:
+    with cluster.held(HOST):
+        first = started(cluster, wanting(12))
+        second, third = waiting(cluster, wanting(12)), waiting(cluster, wanting(10))
+        why = "host 10000 has 8 of 20 cores free, {} asked; {} in the queue"
+        assert wait_reason(cluster.guest, second) == why.format(12, "1st")
+        assert wait_reason(cluster.guest, third) == why.format(10, "2nd")
+        assert "waits for its initiator, guest 9999" in wait_reason(cluster.host, second)
+
+        explained = cluster.guest.ask("job/explain", {"job_id": third})
+        assert (explained["wait_reason"], explained["place_in_queue"]) == (why.format(10, "2nd"), 2)
+        [host] = [seat for seat in explained["parties"] if seat["party_id"] == HOST]
+        assert (host["asked_cores"], host["free_cores"]) == (10, 8)
+        assert f"why it waits: {why.format(12, '1st')}" in cluster.guest.flow("job", "explain", "-j", second).out
+        holders = cluster.host.ask("resource/query", {})["use_resource_job"]
+        assert holders == [{"job_id": first, "role": "host", "party_id": HOST, "core": 12, "memory": 0}]
+        assert cluster.host.free_cores == 8
+        assert cluster.guest.free_cores == 18, "what a refused turn had reserved went back"
+
+    ended = cluster.wait(first, "success")[GUEST]["f_end_time"]
+    begun = cluster.wait(second, "success")[GUEST]["f_start_time"]
+    assert begun - ended < 1500, "woken by the end, not by the poll"
+    assert cluster.wait(third, "success")[GUEST]["f_start_time"] >= begun
+
+
+def test_a_job_passes_a_waiting_one_that_lacks_what_it_does_not_need(on_sqlite: Cluster) -> None:
+    cluster = on_sqlite
+    with cluster.held(HOST):
+        first = started(cluster, wanting(12))
+        second = waiting(cluster, wanting(12))
+        passing = cluster.run(toy(host=OTHER))
+        assert cluster.guest.job(second)["f_status"] == "waiting"
+    for job_id in (first, second, passing):
+        cluster.wait(job_id, "success")
+
+
+def test_a_job_starts_when_another_initiator_s_job_frees_this_party_s_cores(on_sqlite: Cluster) -> None:
+    """The end is heard by a request handler of the host; its own queue must not wait for the poll."""
+    cluster = on_sqlite
+    with cluster.held(OTHER):
+        first = started(cluster, wanting(12, host=OTHER))
+        document = job_of({"toy_0": {"module": "SecureAddExample"}}, {"guest": [OTHER], "host": [HOST]},
+                          parameters={"task_cores": 12})
+        other = cluster.parties[OTHER]
+        answer = other.submit(document)
+        assert answer["retcode"] == 0, answer
+        second = answer["jobId"]
+        eventually(lambda: "guest 10001 has 8 of 20 cores free" in wait_reason(other, second), "its turn")
+    freed = cluster.wait(first, "success")[OTHER]["f_end_time"]
+    begun = other.wait(second, "success")["f_start_time"]
+    cluster.host.wait(second, "success")
+    assert begun - freed < 1500
+
+
+def test_two_initiators_that_want_each_other_s_cores_both_finish(cluster: Cluster) -> None:
+    roles = {GUEST: HOST, HOST: GUEST}
+    documents = {
+        guest: job_of({"toy_0": {"module": "SecureAddExample"}}, {"guest": [guest], "host": [host]},
+                      parameters={"task_cores": 12})
+        for guest, host in roles.items()
+    }
+    answers = [(guest, cluster.parties[guest].submit(documents[guest])) for _ in range(3) for guest in roles]
+    for guest, answer in answers:
+        assert answer["retcode"] == 0, answer
+        cluster.parties[guest].wait(answer["jobId"], "success")
+        cluster.parties[roles[guest]].wait(answer["jobId"], "success")
+
+
+def test_cleaning_the_queue_cancels_what_waits_and_nothing_else(cluster: Cluster) -> None:
+    with cluster.held(HOST):
+        first = started(cluster, wanting(12))
+        queued = [waiting(cluster, wanting(12)) for _ in range(2)]
+        document = cluster.guest.flow("queue", "clean").document
+        assert document["data"] == dict.fromkeys(queued, 0)
+        for job_id in queued:
+            rows = cluster.wait(job_id, "canceled")
+            assert {row["f_reason"] for row in rows.values()} == {"queue_cleaned"}
+        assert cluster.guest.job(first)["f_status"] == "running"
+    cluster.wait(first, "success")
+
+
+# ---------------------------------------------------------------------- stopped by a user
+
+
+@pytest.mark.parametrize("at", [GUEST, HOST])
+def test_a_running_job_is_stopped_from_any_of_its_parties(cluster: Cluster, at: str) -> None:
+    with cluster.held(HOST):
+        job_id = started(cluster, toy())
+        worker = cluster.guest.worker_of(job_id, "toy_0").worker
+        printed = cluster.parties[at].flow("job", "stop", "-j", job_id).document
+        assert printed["retmsg"] == "stop job on this party success; stop job on all party success"
+        assert_ended(cluster, job_id, "canceled", "stopped_by_user")
+        assert not worker.is_alive()
+
+
+@pytest.mark.parametrize("at", [GUEST, HOST])
+def test_a_waiting_job_is_stopped_from_any_of_its_parties(cluster: Cluster, at: str) -> None:
+    with cluster.held(HOST):
+        first = started(cluster, wanting(12))
+        second = waiting(cluster, wanting(12))
+        assert cluster.parties[at].post("job/stop", {"job_id": second})["retcode"] == 0
+        assert {row["f_reason"] for row in cluster.wait(second, "canceled").values()} == {"stopped_by_user"}
+        assert cluster.host.rows("SELECT * FROM t_worker WHERE f_job_id = ?", second) == []
+    cluster.wait(first, "success")
+
+
+def test_a_job_that_is_over_stays_as_it_ended_when_it_is_stopped(on_sqlite: Cluster) -> None:
+    job_id = on_sqlite.run(toy())
+    for party in (on_sqlite.guest, on_sqlite.host):
+        party.post("job/stop", {"job_id": job_id})
+    on_sqlite.check_idle()
+    assert {row["f_status"] for row in on_sqlite.wait(job_id).values()} == {"success"}
+
+
+def test_a_job_that_nobody_knows_cannot_be_stopped(on_sqlite: Cluster) -> None:
+    answer = on_sqlite.guest.post("job/stop", {"job_id": "202601011200000000000"})
+    assert (answer["retcode"], answer["retmsg"]) == (102, "can not found job")
+
+
+# ---------------------------------------------------------------------- limits
+
+
+def test_a_job_that_runs_longer_than_it_may_ends_as_timeout(cluster: Cluster) -> None:
+    with cluster.held(HOST):
+        job_id = started(cluster, toy(timeout=1))
+        assert_ended(cluster, job_id, "timeout", "job_timeout")
+    assert "ran longer than 1 s" in cluster.guest.job(job_id)["f_message"]
+
+
+def test_a_task_that_runs_longer_than_it_may_ends_its_job_as_timeout(cluster: Cluster) -> None:
+    with cluster.held(HOST):
+        job_id = started(cluster, toy(task_timeout=1))
+        worker = cluster.guest.worker_of(job_id, "toy_0").worker
+        assert_ended(cluster, job_id, "timeout", "job_timeout")
+        assert not worker.is_alive()
+    [task] = cluster.guest.tasks(job_id)
+    assert (task["f_party_status"], task["f_reason"]) == ("timeout", "task_timeout")
+    assert "toy_0 ended as timeout" in cluster.guest.job(job_id)["f_message"]
+
+
+def test_a_party_may_have_a_shorter_limit_than_the_initiator(on_sqlite: Cluster) -> None:
+    cluster = on_sqlite
+    document = toy(task_timeout=60)
+    document["job_runtime_conf"]["job_parameters"]["role"] = {"host": {"0": {"task_timeout": 1}}}
+    with cluster.held(GUEST):
+        job_id = cluster.submit(document)
+        cluster.host.worker_of(job_id, "toy_0")
+        assert_ended(cluster, job_id, "timeout", "job_timeout")
+    [task] = cluster.host.tasks(job_id)
+    assert (task["f_party_status"], task["f_reason"]) == ("timeout", "task_timeout")
+
+
+# ---------------------------------------------------------------------- retries
+
+
+def reading_and_summing(table: str, column: str, **parameters: Any) -> Document:
+    return job_of(
+        {"reader_0": READER, "sum_0": summing("reader_0.raw")}, {"guest": [GUEST], "host": [HOST]},
+        common={"reader_0": table_named(table), "sum_0": {"column": column}}, parameters=parameters,
+    )
+
+
+@pytest.fixture
+def with_numbers(cluster: Cluster) -> Cluster:
+    for party in (cluster.guest, cluster.host):
+        party.has_table("few", csv_text(["id", "x"], {"a": [1], "b": [2]}))
+    return cluster
+
+
+def test_a_task_that_fails_is_tried_again_after_its_delay_as_often_as_it_may(with_numbers: Cluster) -> None:
+    cluster = with_numbers
+    job_id = cluster.submit(reading_and_summing("few", "y", auto_retries=2, auto_retry_delay=1))
+    rows = cluster.wait(job_id, "failed")
+    assert rows[GUEST]["f_reason"] == "task_failed"
+    assert "sum_0 ended as failed" in rows[GUEST]["f_message"]
+    assert "'y'" in rows[GUEST]["f_message"], "the column that is not there"
+    attempts = {party_id: cluster.parties[party_id].tasks(job_id, "sum_0") for party_id in (GUEST, HOST)}
+    for tasks in attempts.values():
+        assert [task["f_task_version"] for task in tasks] == [0, 1, 2]
+        assert [task["f_auto_retries"] for task in tasks] == [2, 1, 0]
+        assert {task["f_status"] for task in tasks} == {"failed"}
+        assert all(task["f_party_status"] in ("failed", "canceled") for task in tasks)
+    for before, after in zip(attempts[GUEST], attempts[GUEST][1:], strict=False):
+        assert after["f_start_time"] - before["f_end_time"] >= 1000
+    incarnations = [[task["f_incarnation"] for task in tasks] for tasks in attempts.values()]
+    assert incarnations[0] == incarnations[1]
+    assert len(set(incarnations[0])) == 3
+    assert [task["f_task_version"] for task in cluster.guest.tasks(job_id, "reader_0")] == [0]
+
+
+def test_a_retry_that_finds_what_was_missing_lets_the_job_succeed(on_sqlite: Cluster) -> None:
+    cluster = on_sqlite
+    for party in (cluster.guest, cluster.host):
+        party.post("table/delete", {"namespace": "it", "table_name": "late"})
+    cluster.host.has_table("late", csv_text(["id", "x"], {"a": [1]}))
+    job_id = cluster.submit(reading_and_summing("late", "x", auto_retries=50, auto_retry_delay=0.2))
+    eventually(lambda: len(cluster.guest.tasks(job_id, "reader_0")) > 1, "a second attempt")
+    cluster.guest.has_table("late", csv_text(["id", "x"], {"b": [2]}))
+    cluster.wait(job_id, "success")
+    *earlier, last = cluster.guest.tasks(job_id, "reader_0")
+    assert {task["f_status"] for task in earlier} == {"failed"}
+    assert last["f_status"] == "success"
+    assert cluster.guest.metrics(job_id, "sum_0")["total"] == "3.00"
+
+
+def test_a_worker_that_is_killed_fails_its_task_and_a_retry_makes_good_for_it(cluster: Cluster) -> None:
+    with cluster.held(HOST):
+        job_id = started(cluster, toy(auto_retries=1, auto_retry_delay=0))
+        os.killpg(cluster.guest.worker_of(job_id, "toy_0").worker.pid, signal.SIGKILL)
+        eventually(lambda: len(cluster.guest.tasks(job_id)) > 1, "a second attempt")
+    cluster.wait(job_id, "success")
+    first, second = cluster.guest.tasks(job_id)
+    assert (first["f_status"], first["f_reason"]) == ("failed", "worker_killed")
+    assert "signal 9" in first["f_message"]
+    assert second["f_status"] == "success"
+    assert cluster.guest.metrics(job_id, "toy_0")["secure_sum"] == "2000"
+
+
+def test_a_worker_that_is_killed_fails_a_job_that_may_not_retry(on_sqlite: Cluster) -> None:
+    with on_sqlite.held(HOST):
+        job_id = started(on_sqlite, toy())
+        os.killpg(on_sqlite.guest.worker_of(job_id, "toy_0").worker.pid, signal.SIGKILL)
+        assert_failed = on_sqlite.wait(job_id, "failed")
+    assert {row["f_reason"] for row in assert_failed.values()} == {"task_failed"}
+    assert "signal 9" in on_sqlite.guest.job(job_id)["f_message"]

@@ -1,0 +1,154 @@
+"""The documents say what is there: diagrams, commands, configuration keys, links."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from fate_flow.cli.flow import flow
+from fate_flow.cli.server import fate_flow
+from fate_flow.core.diagram import all_diagrams
+from fate_flow.core.errors import BadSettings
+from fate_flow.settings import Limits, load_settings
+
+CHECKOUT = Path(__file__).parents[2]
+README = CHECKOUT / "README.md"
+ARCHITECTURE = CHECKOUT / "docs" / "architecture.md"
+CONF = CHECKOUT / "conf" / "service_conf.yaml"
+DOCUMENTS = [README, CHECKOUT / "CHANGELOG.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
+
+BEGIN, END = "<!-- begin: python -m fate_flow.core.diagram -->\n", "<!-- end: python -m fate_flow.core.diagram -->"
+FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(CHECKOUT))
+
+
+def prose_of(path: Path) -> str:
+    """The document without what stands in fences."""
+    return FENCE.sub("", path.read_text(encoding="utf-8"))
+
+
+# ---------------------------------------------------------------------- diagrams
+
+
+def test_the_diagrams_are_those_that_the_tables_make() -> None:
+    text = ARCHITECTURE.read_text(encoding="utf-8")
+    assert text.count(BEGIN) == text.count(END) == 1
+    drawn = text.partition(BEGIN)[2].partition(END)[0]
+    assert drawn == all_diagrams(), "paste the output of `python -m fate_flow.core.diagram` between the markers"
+
+
+# ---------------------------------------------------------------------- commands
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=named)
+def test_every_command_of_bin_that_is_named_can_be_run(path: Path) -> None:
+    for name in sorted(set(re.findall(r"(?<![\w/.])bin/([a-z][\w.]*\w)", path.read_text(encoding="utf-8")))):
+        assert os.access(CHECKOUT / "bin" / name, os.X_OK), f"bin/{name} is not there, or cannot be run"
+
+
+def test_the_readme_names_the_two_commands_before_anything_else() -> None:
+    first = next(FENCE.finditer(README.read_text(encoding="utf-8")))[2]
+    assert [line.split()[0] for line in first.splitlines()] == ["bin/demo", "bin/test"]
+
+
+def shell_lines() -> Iterator[list[str]]:
+    """The words of each line of shell in the README."""
+    for language, text in FENCE.findall(README.read_text(encoding="utf-8")):
+        if language == "sh":
+            yield from filter(None, (shlex.split(line, comments=True) for line in text.splitlines()))
+
+
+@pytest.mark.parametrize("words", [w for w in shell_lines() if w[0] in ("flow", "fate_flow")], ids=" ".join)
+def test_every_flow_command_of_the_readme_is_one(words: list[str]) -> None:
+    command: click.Command = {"flow": flow, "fate_flow": fate_flow}[words[0]]
+    arguments = words[1:]
+    while isinstance(command, click.Group):
+        known = command.commands.get(arguments.pop(0)) if arguments else None
+        assert known is not None, f"{' '.join(words)}: {command.name} has no such command"
+        command = known
+    options = {option for parameter in command.params for option in parameter.opts}
+    unknown = [word for word in arguments if word.startswith("-") and word not in options]
+    assert not unknown, f"{' '.join(words)}: no option {unknown}"
+
+
+# ---------------------------------------------------------------------- configuration
+
+
+def the_conf() -> dict[str, Any]:
+    document = yaml.safe_load(CONF.read_text(encoding="utf-8"))
+    assert isinstance(document, dict)
+    return document
+
+
+def sections(document: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The path of each mapping in the configuration; that of the whole is empty."""
+    yield path
+    for key, value in document.items():
+        if isinstance(value, dict):
+            yield from sections(value, (*path, key))
+
+
+def written(folder: Path, document: dict[str, Any]) -> Path:
+    """The document as a file that no overlay of this machine lies beside."""
+    path = folder / "service_conf.yaml"
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return path
+
+
+def test_every_key_of_the_configuration_is_read(tmp_path: Path) -> None:
+    load_settings(written(tmp_path, the_conf()))
+
+
+@pytest.mark.parametrize("path", list(sections(the_conf())), ids=lambda path: ".".join(path) or "top")
+def test_a_key_that_is_not_read_would_be_refused(tmp_path: Path, path: tuple[str, ...]) -> None:
+    document = the_conf()
+    section = document
+    for key in path:
+        section = section[key]
+    section["no_such_key"] = 1
+    with pytest.raises(BadSettings, match="no_such_key"):
+        load_settings(written(tmp_path, document))
+
+
+def test_every_limit_is_in_the_configuration_with_its_default() -> None:
+    assert the_conf()["limits"] == {field.name: field.default for field in fields(Limits)}
+
+
+# ---------------------------------------------------------------------- links
+
+
+def anchors(path: Path) -> set[str]:
+    """What GitHub makes of the headings."""
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in HEADING.findall(prose_of(path)))
+    return {heading.strip().replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=named)
+def test_links_inside_the_project_lead_somewhere(path: Path) -> None:
+    for link in LINK.findall(prose_of(path)):
+        if "://" in link:
+            continue
+        name, _, anchor = link.partition("#")
+        target = (path.parent / name).resolve() if name else path
+        assert target.is_relative_to(CHECKOUT), f"{link} leads out of the project"
+        assert target.exists(), f"{link} leads nowhere"
+        assert not anchor or anchor in anchors(target), f"{link}: {named(target)} has no such heading"
+
+
+def test_every_document_is_within_reach_of_the_readme() -> None:
+    linked = {(README.parent / link.partition("#")[0]).resolve() for link in LINK.findall(prose_of(README))}
+    assert linked >= set(DOCUMENTS) - {README}
