@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,9 +16,12 @@ from fate_flow.audit.worker_config import worker_log_folders, worker_logging_con
 from fate_flow.components.catalogue import find_component
 from fate_flow.components.table_uri import format_uri, parse_uri
 from fate_flow.coordinator.ports import LaunchOrder, Made, Sight
+from fate_flow.core.errors import BadRequest
+from fate_flow.core.grammar import check_namespace, check_table_name, shown
 from fate_flow.core.job import JobKey, TaskKey, Worker
+from fate_flow.core.text import plain
 from fate_flow.engine.local import LocalEngine
-from fate_flow.engine.worker import Observation, WorkerSpec
+from fate_flow.engine.worker import WorkerSpec, write_atomically
 from fate_flow.federation.spool import Session, Spool
 from fate_flow.settings import Settings
 from fate_flow.store.contract import Document, TableMeta
@@ -28,6 +30,9 @@ from fate_flow.store.contract import Document, TableMeta
 def worker_token(secret: bytes, worker_id: str) -> str:
     """What a worker proves itself with; derived, so that a launch that is repeated means the same token."""
     return hmac.new(secret, worker_id.encode(), hashlib.sha256).hexdigest()
+
+
+_LONGEST_MESSAGE, _LONGEST_NAME = 4_000, 180
 
 
 @dataclass(frozen=True)
@@ -54,12 +59,9 @@ class LocalWorkers:
         config = folder / "config.yaml"
         if not config.exists():
             # JSON is YAML, and thirty times faster to write. It holds a token: for this user only.
-            with open(os.open(config, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                json.dump(self._config(order, folder), file)
+            text = json.dumps(self._config(order, folder))
+            write_atomically(config, text, mode=0o600, is_durable=False)
         self.engine.launch(self._spec(order, folder, config, logs[1]))
-
-    def ring(self, worker: Worker) -> None:
-        """`launch` writes and rings at once; nothing is left to remind of."""
 
     def _spec(self, order: LaunchOrder, folder: Path, config: Path, logs: Path) -> WorkerSpec:
         worker_id = order.worker.worker_id
@@ -142,8 +144,7 @@ class LocalWorkers:
         started = seen.process.started if seen.process else 0
         if seen.exit is None:
             return Sight(seen.state, pid, started)
-        succeeded, message = _verdict(seen)
-        made = _made(worker.task, seen.result) if succeeded and seen.result else Made()
+        succeeded, message, made = _verdict(worker.task, seen.result or {})
         return Sight(
             seen.state, pid, started, seen.exit.cause, seen.exit.exit_code, seen.exit.signal, succeeded,
             message or seen.exit.message, made,
@@ -162,12 +163,18 @@ def _inputs(order: LaunchOrder) -> dict[str, Any]:
     return {key: tables[0] if len(tables) == 1 else tables for key, tables in found.items()}
 
 
-def _verdict(seen: Observation) -> tuple[bool, str]:
-    """Whether the result file says success, and the one line with which it says otherwise."""
-    status = (seen.result or {}).get("status")
+def _verdict(key: TaskKey, result: Mapping[str, Any]) -> tuple[bool, str, Made]:
+    """Whether the result file says success, the one line with which it says otherwise, and what was made."""
+    status = result.get("status")
     if not isinstance(status, dict):
-        return False, ""
-    return status.get("code") == 0, str(status.get("exceptions") or "")
+        return False, "", Made()
+    if status.get("code") != 0:
+        return False, plain(str(status.get("exceptions") or ""), _LONGEST_MESSAGE), Made()
+    try:
+        return True, "", _made(key, result)
+    except (BadRequest, AttributeError, LookupError, TypeError, ValueError) as error:
+        # Written by a component that may be anybody's: what cannot be read is a failure of it, not of ours.
+        return False, f"what result.json says was made is not well formed: {plain(str(error), 200)}", Made()
 
 
 def _made(key: TaskKey, result: Mapping[str, Any]) -> Made:
@@ -184,16 +191,22 @@ def _made(key: TaskKey, result: Mapping[str, Any]) -> Made:
 
 
 def _table(key: TaskKey, made: Mapping[str, Any]) -> TableMeta:
-    meta = made.get("metadata", {})
+    meta = made["metadata"]
     return TableMeta(
-        namespace=str(meta.get("namespace", "")),
-        name=str(meta.get("name", "")),
+        namespace=check_namespace(meta.get("namespace")),
+        name=check_table_name(meta.get("name"), "name"),
         uri=str(made["uri"]),
-        count=int(meta.get("count") or 0),
-        schema=meta.get("schema") or {},
+        count=_count(meta.get("count") or 0),
+        schema=dict(meta.get("schema") or {}),
         origin="output",
         job_id=key.job_id,
     )
+
+
+def _count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**62:
+        raise ValueError(f"count: {shown(value)} is not a number of rows")
+    return value
 
 
 def _metrics(made: Mapping[str, Any]) -> list[tuple[str, str, tuple[tuple[Any, Any], ...], Mapping[str, Any]]]:
@@ -202,9 +215,12 @@ def _metrics(made: Mapping[str, Any]) -> list[tuple[str, str, tuple[tuple[Any, A
     except (OSError, ValueError):
         return []
     return [
-        (one["namespace"], one["name"], tuple((pair[0], pair[1]) for pair in one["data"]), one.get("meta", {}))
+        (
+            plain(one["namespace"], _LONGEST_NAME), plain(one["name"], _LONGEST_NAME),
+            tuple((pair[0], pair[1]) for pair in one["data"]), dict(one.get("meta", {})),
+        )
         for one in listed
-    ]
+    ]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -11,29 +11,26 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import requests
-from peewee import Database
 
-from fate_flow.api.exchange import ForwardAnswer
 from fate_flow.adapters import JobFiles, LocalWorkers, SpoolExchange
+from fate_flow.api.exchange import ForwardAnswer
 from fate_flow.audit.events import Event
 from fate_flow.audit.operator_log import OperatorLog
 from fate_flow.audit.server_handler import ServerLogHandler
 from fate_flow.components.catalogue import CATALOGUE
 from fate_flow.coordinator.ports import Context, Effect, Rules
 from fate_flow.engine.local import LocalEngine
-from fate_flow.federation.lanes import ExchangeLog
 from fate_flow.federation.spool import Session, Spool, SpoolLimits
 from fate_flow.federation.wake import Bell
 from fate_flow.federation.wire import headers
 from fate_flow.settings import Settings
 from fate_flow.store.database import open_database
 from fate_flow.store.sql import SqlStore
-
 
 log = logging.getLogger(__name__)
 
@@ -108,22 +105,26 @@ def _literal(value: Any) -> str:
 
 def secret_of(settings: Settings) -> bytes:
     """What worker tokens are derived from; made once for a home."""
-    path = settings.run_dir / "secret"
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(32))
-        return path.read_bytes()
+    return _made_once(settings.run_dir / "secret", 32)
 
 
 def lineage_of(settings: Settings) -> str:
     """The name that all schedulers of one home share. The home is locked, so an older one of the same name is dead."""
-    path = settings.run_dir / "lineage"
-    if not path.exists():
-        path.write_text(secrets.token_hex(8), encoding="ascii")
-    return path.read_text(encoding="ascii")
+    return _made_once(settings.run_dir / "lineage", 8).hex()
+
+
+def _made_once(path: Path, size: int) -> bytes:
+    """Random bytes that are made once for a home; a file that a crash left unfinished is made anew."""
+    found = path.read_bytes() if path.exists() else b""
+    if len(found) == size:
+        return found
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(secrets.token_bytes(size))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)
+    return path.read_bytes()
 
 
 def open_spool(settings: Settings, bell: Bell) -> Spool:
@@ -132,7 +133,7 @@ def open_spool(settings: Settings, bell: Bell) -> Spool:
 
 
 def build_context(
-    settings: Settings, bells: Bells, worker_url: str, record: OperatorLog, store: SqlStore
+    settings: Settings, bells: Bells, worker_url: str, record: OperatorLog, store: SqlStore, hands: Hands
 ) -> Context:
     """Everything the use cases of one process share."""
     secret = secret_of(settings)
@@ -153,7 +154,7 @@ def build_context(
         routes=frozenset(settings.routes),
         clock=lambda: time.time_ns() // 1_000_000,
         fresh_id=lambda: secrets.token_hex(16),
-        carry_out=Hands().take,
+        carry_out=hands.take,
     )
 
 
@@ -161,7 +162,7 @@ class Hands:
     """Carries effects out in their order in a thread of its own: folders and files must not keep decisions waiting."""
 
     def __init__(self) -> None:
-        self._effects: queue.SimpleQueue[Effect] = queue.SimpleQueue()
+        self._effects: queue.SimpleQueue[Effect | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
@@ -173,9 +174,14 @@ class Hands:
                 self._thread = threading.Thread(target=self._work, name="hands", daemon=True)
                 self._thread.start()
 
+    def finish(self, seconds: float = 5.0) -> None:
+        """On a clean stop: carry out what was taken, as far as the time allows."""
+        if self._thread is not None:
+            self._effects.put(None)
+            self._thread.join(seconds)
+
     def _work(self) -> None:
-        while True:
-            effect = self._effects.get()
+        while (effect := self._effects.get()) is not None:
             try:
                 effect()
             except Exception:
@@ -189,17 +195,19 @@ def outputs_of(module: str) -> tuple[str, ...]:
 
 
 class JobIds:
-    """Job ids: FATE's digits (local time to the microsecond, a counter) and four random ones; 25 at most."""
+    """Job ids: FATE's digits (local time to the microsecond, a counter) and four random ones; 25 at most.
 
-    def __init__(self) -> None:
+    Those of one process grow, whatever its clock does; the random digits keep those of two processes apart."""
+
+    def __init__(self, clock: Callable[[], datetime] = datetime.now) -> None:
+        self._clock = clock
         self._lock = threading.Lock()
-        self._last = ""
+        self._last = datetime.min
 
     def __call__(self) -> str:
         with self._lock:
-            now = datetime.now().strftime("%Y%m%d%H%M%S%f")
-            self._last = now = max(now, self._last)
-            return f"{now}0{secrets.randbelow(10_000):04d}"
+            self._last = max(self._clock(), self._last + timedelta(microseconds=1))
+            return f"{self._last:%Y%m%d%H%M%S%f}0{secrets.randbelow(10_000):04d}"
 
 
 def ring_scheduler(bell: Bell) -> Callable[[Sequence[str], bool, bool], None]:
@@ -216,7 +224,7 @@ def ring_scheduler(bell: Bell) -> Callable[[Sequence[str], bool, bool], None]:
     return ring
 
 
-class LaneLog(ExchangeLog):
+class LaneLog:
     """Requests between parties in the operators' audit log."""
 
     def __init__(self, record: OperatorLog) -> None:
@@ -272,8 +280,3 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_text(json.dumps(value), encoding="utf-8")
     os.replace(draft, path)
-
-
-def close_database(database: Database) -> None:
-    if not database.is_closed():
-        database.close()

@@ -33,7 +33,7 @@ from fate_flow.coordinator.scheduler import (
 from fate_flow.core.job import Answer, Command
 from fate_flow.federation.lanes import Ears, Lane, Lanes, PartyState
 from fate_flow.federation.wake import Bell
-from fate_flow.runtime import Bells, LaneLog, build_context, open_log, open_store, write_json
+from fate_flow.runtime import Bells, Hands, LaneLog, build_context, open_log, open_store, write_json
 from fate_flow.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,8 @@ class SchedulerLoop:
         self._news: deque[News] = deque()
         self._record = open_log(settings)
         store = open_store(settings, self._record)
-        context = build_context(settings, bells, worker_url, self._record, store)
+        self._hands = Hands()
+        context = build_context(settings, bells, worker_url, self._record, store, self._hands)
         ears = Ears(self._heard_answers, self._heard_heartbeat, self._heard_silence)
         self._lanes = Lanes(self._lane, ears)
         self._ears = ears
@@ -109,6 +110,7 @@ class SchedulerLoop:
             timer.shutdown(wait=False)
             self._lanes.close()
             self._scheduler.resign()
+            self._hands.finish()
             self._record.close()
 
     def _timer(self) -> BackgroundScheduler:
@@ -126,10 +128,10 @@ class SchedulerLoop:
     def _round(self) -> None:
         try:
             self._take_news(self._bell.wait(self._patience()))
-            if not self._scheduler.is_chosen():
-                self._news.clear()
-                return
-            self._work()
+            if self._scheduler.is_chosen():
+                self._work()
+            else:
+                self._stand_by()
         except Exception:
             # The loop must survive whatever one round runs into; what was missed is found by the poll.
             log.exception("a round of the scheduler failed")
@@ -141,6 +143,11 @@ class SchedulerLoop:
             return 0.0
         alarm = self._scheduler.next_alarm()
         return 5.0 if alarm is None else max(0.0, min(5.0, alarm / 1000 - time.time()))
+
+    def _stand_by(self) -> None:
+        """Another process schedules: nothing to do until the next poll looks whether it still does."""
+        self._news.clear()
+        self._is_poll_due = self._is_beat_due = False
 
     def _work(self) -> None:
         while self._news:

@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -39,6 +40,7 @@ from fate_flow.federation.wake import Bell
 from fate_flow.runtime import (
     Bells,
     Forwarder,
+    Hands,
     JobIds,
     build_context,
     lineage_of,
@@ -57,6 +59,7 @@ from fate_flow.store.migrations import bind_party, upgrade
 from fate_flow.store.views import Views
 
 _KEEP_ALIVE_SECONDS = 75
+_GC_THRESHOLD = (20_000, 20, 20)    # requests and rounds leave few cycles; Python's 700 looks for them all the time
 _RESTART_PAUSES = (0.1, 0.5, 1.0, 2.0, 5.0)
 _CALM_SECONDS = 30.0
 _STOP_SECONDS = 15.0
@@ -70,7 +73,7 @@ def serve(conf_path: Path) -> int:
     with _only_one(settings):
         _prepare_store(settings)
         if settings.host not in ("127.0.0.1", "localhost", "::1"):
-            print(f"WARNING: listening on {settings.host} without signed requests (insecure_listen)", file=sys.stderr)
+            _say(f"WARNING: listening on {settings.host} without signed requests (insecure_listen)")
         return Supervisor(settings).run()
 
 
@@ -130,6 +133,7 @@ class Supervisor:
     def __post_init__(self) -> None:
         self._pid = os.getpid()
         self._bells = Bells(Bell(), Bell(), Bell())
+        self._hands = Hands()        # each process that decides gets its own by the fork
         self._http = _listen(self.settings.host, self.settings.http_port, "fateflow.http_port")
         self._workers = _listen("127.0.0.1", self.settings.worker_port, "fateflow.worker_port")
         self._worker_url = f"http://127.0.0.1:{self._workers.getsockname()[1]}"
@@ -159,7 +163,7 @@ class Supervisor:
             if not self._has_answered:
                 self._has_answered = self._announce()
                 if not self._has_answered and time.monotonic() > deadline:
-                    print("the server does not answer on its own port", file=sys.stderr)
+                    _say("the server does not answer on its own port")
                     self._shut_down()
                     return 1
             self._sleep(0.02 if not self._has_answered else self._patience())
@@ -167,6 +171,7 @@ class Supervisor:
         return 0
 
     def _patience(self) -> float:
+        """Seconds until the next child is to be started; the end of one wakes the wait."""
         due = [child.next_start for child in self._children if not child.pid]
         return max(0.01, min(due) - time.monotonic()) if due else 3600.0
 
@@ -193,6 +198,7 @@ class Supervisor:
             return pid
         code = 1
         try:
+            gc.set_threshold(*_GC_THRESHOLD)
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
@@ -200,9 +206,7 @@ class Supervisor:
             code = 0
         except SystemExit as leave:
             code = leave.code if isinstance(leave.code, int) else 1
-        except BaseException:
-            import traceback
-
+        except BaseException:  # noqa: BLE001  # the frames above are the supervisor's and must not see it
             traceback.print_exc()
         finally:
             sys.stdout.flush()
@@ -229,7 +233,7 @@ class Supervisor:
         child.next_start = now + pause
         if not self._is_stopping:
             how = os.waitstatus_to_exitcode(status)
-            print(f"{child.name} ended with {how}, starts again in {pause} s", file=sys.stderr, flush=True)
+            _say(f"{child.name} ended with {how}, starts again in {pause} s")
 
     def _announce(self) -> bool:
         """Write `run/server.json` once the server answers."""
@@ -286,7 +290,10 @@ class Supervisor:
     def _run_http(self) -> None:
         self._workers.close()
         limits = self.settings
-        _Gunicorn(self._http, limits.http_workers, limits.http_threads, limits.run_dir, self._public_app).run()
+        try:
+            _Gunicorn(self._http, limits.http_workers, limits.http_threads, limits.run_dir, self._public_app).run()
+        finally:
+            self._hands.finish()
 
     def _run_workers(self) -> None:
         self._http.close()
@@ -296,7 +303,7 @@ class Supervisor:
         settings = self.settings
         record = open_log(settings)
         store = open_store(settings, record)
-        context = build_context(settings, self._bells, self._worker_url, record, store)
+        context = build_context(settings, self._bells, self._worker_url, record, store, self._hands)
         desk = Desk(
             context,
             ring_scheduler(self._bells.scheduler),
@@ -354,6 +361,12 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn is not typed
 
     def load(self) -> Flask:
         return self._make_app()
+
+
+def _say(text: str) -> None:
+    """To whoever started the server: the supervisor opens no log, so that its forks share none."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
 
 
 def _listen(host: str, port: int, key: str) -> socket.socket:

@@ -6,11 +6,12 @@ Key names are FATE's wherever FATE has one. `local.<file name>` beside the file 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
+from math import isfinite
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import yaml
 
@@ -53,8 +54,14 @@ class Limits:
     spool_max_bytes: int = 4 * 1024 * 1024 * 1024
 
 
+_MAY_BE_ZERO = frozenset({"stop_grace", "retry_wait", "queue_passes", "resource_waiting_timeout"})
+"""The limits that mean something as 0; no other interval or bound does."""
+
+
 @dataclass(frozen=True)
 class Settings:
+    """What one party's server is told."""
+
     party_id: str
     home: Path
     host: str = "127.0.0.1"
@@ -65,15 +72,15 @@ class Settings:
     worker_threads: int = 32
     insecure_listen: bool = False
     database_url: str = ""                # empty: SQLite in the home folder
-    engine: EngineSize = EngineSize(nodes=1, cores=20)
+    engine: EngineSize = field(default_factory=lambda: EngineSize(nodes=1, cores=20))
     engine_config: Mapping[str, Any] = field(default_factory=dict)
     routes: Mapping[str, Route] = field(default_factory=dict)
     data_roots: tuple[Path, ...] = ()     # server-side files that an upload or download may name
     log_dir: Path = Path("logs")
     log_level: str = "DEBUG"
     log_sql: bool = True
-    defaults: JobParameters = JobParameters()
-    limits: Limits = Limits()
+    defaults: JobParameters = field(default_factory=JobParameters)
+    limits: Limits = field(default_factory=Limits)
 
     @property
     def jobs_dir(self) -> Path:
@@ -105,14 +112,14 @@ class Settings:
 def load_settings(path: Path) -> Settings:
     """The settings in this file and its `local.` overlay; raises BadSettings naming file and key."""
     path = Path(path).resolve()
-    document = _read(path)
+    document, where = _read(path), str(path)
     overlay = path.with_name(f"local.{path.name}")
     if overlay.exists():
-        document = _merged(document, _read(overlay))
+        document, where = _merged(document, _read(overlay)), f"{path} with {overlay.name}"
     try:
         return _Reader(document, path).settings()
     except BadSettings as error:
-        raise BadSettings(f"{path}: {error.message}") from error
+        raise BadSettings(f"{where}: {error.message}") from error
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -122,6 +129,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise BadSettings(f"{path}: cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise BadSettings(f"{path}: is not YAML: {error}") from error
+    if document is None:         # nothing but comments
+        return {}
     if not isinstance(document, dict):
         raise BadSettings(f"{path}: is not a mapping of keys")
     return document
@@ -153,6 +162,9 @@ class _Section:
         value = self._values.get(key)
         return default if value is None else value
 
+    def names(self) -> list[Any]:
+        return list(self._values)
+
     def section(self, key: str) -> _Section:
         return _Section(self.get(key, {}), self.name(key))
 
@@ -164,9 +176,10 @@ class _Section:
 
     def number(self, key: str, default: float, minimum: float = 0) -> float:
         value = self.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value < minimum:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**53
+        if not is_number or not isfinite(value) or value < minimum:
             raise BadSettings(f"{self.name(key)}: {value!r} is not a number of at least {minimum:g}")
-        return value
+        return float(value)
 
     def whole(self, key: str, default: int, minimum: int = 0, maximum: int = 2**62) -> int:
         value = self.get(key, default)
@@ -199,7 +212,7 @@ class _Reader:
         logs = root.section("log")
         home = self._path(root.text("home", ".."))
         settings = Settings(
-            party_id=self._party_id(root.text("party_id")),
+            party_id=_party_id(root.text("party_id"), "party_id"),
             home=home,
             host=flow.text("host", "127.0.0.1"),
             http_port=flow.whole("http_port", 9380, 1, 65535),
@@ -236,16 +249,10 @@ class _Reader:
             raise BadSettings(f"{section.name(key)}: {values!r} is not a list of folders")
         return tuple(self._path(str(value)) for value in values)
 
-    def _party_id(self, text: str) -> str:
-        try:
-            return check_party_id(text)
-        except BadRequest as error:
-            raise BadSettings(f"party_id: {text!r} is not the number of this party, such as \"9999\"") from error
-
     def _database(self, section: _Section) -> str:
         url = section.text("url")
         section.refuse_others()
-        scheme = urlsplit(url).scheme
+        scheme = _split(url, "database.url").scheme
         if url and scheme not in ("sqlite", "mysql", "mysql+pymysql"):
             raise BadSettings(f"database.url: {scheme!r} is not sqlite or mysql")
         return url
@@ -265,13 +272,14 @@ class _Reader:
 
     def _routes(self, section: _Section) -> dict[str, Route]:
         routes = {}
-        for key in list(section._values):
-            one = section.section(key)
+        for key in section.names():
+            party_id, one = _party_id(str(key), section.name(key)), section.section(key)
             url = one.text("url").rstrip("/")
             one.refuse_others()
-            if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+            parts = _split(url, one.name("url"))
+            if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
                 raise BadSettings(f"{one.name('url')}: {url!r} is not an address such as http://10.0.0.2:9380")
-            routes[self._party_id(str(key))] = Route(url)
+            routes[party_id] = Route(url)
         return routes
 
     def _level(self, section: _Section) -> str:
@@ -296,14 +304,20 @@ class _Reader:
         return found
 
     def _limits(self, section: _Section) -> Limits:
-        base = Limits()
-        found = {}
-        for key, default in vars(base).items():
-            is_whole = isinstance(default, int) and not key.endswith("timeout")
-            read = section.whole if is_whole else section.number
-            found[key] = read(key, default)
+        found: dict[str, Any] = {}
+        for one in fields(Limits):
+            default, may_be_zero = getattr(Limits(), one.name), one.name in _MAY_BE_ZERO
+            if one.type == "int":
+                found[one.name] = section.whole(one.name, default, 0 if may_be_zero else 1)
+            else:
+                found[one.name] = section.number(one.name, default, 0 if may_be_zero else 0.01)
         section.refuse_others()
         limits = Limits(**found)
+        if limits.heartbeat_interval >= limits.party_silence:
+            raise BadSettings(
+                f"limits.heartbeat_interval: {limits.heartbeat_interval:g} is not below limits.party_silence "
+                f"({limits.party_silence:g}): parties would take us for lost between two heartbeats"
+            )
         if limits.initiator_silence <= limits.party_silence:
             raise BadSettings(
                 f"limits.initiator_silence: {limits.initiator_silence:g} is not above limits.party_silence "
@@ -321,3 +335,20 @@ class _Reader:
                 f"fateflow.host: {settings.host} is reachable from other machines and requests are not signed yet; "
                 "set fateflow.insecure_listen: true to accept that, or put host: 127.0.0.1"
             )
+
+
+def _party_id(text: str, name: str) -> str:
+    try:
+        return check_party_id(text)
+    except BadRequest as error:
+        raise BadSettings(f"{name}: {text!r} is not the number of a party, such as \"9999\"") from error
+
+
+def _split(url: str, name: str) -> SplitResult:
+    """The parts of a URL, with a port that is one. Raises BadSettings."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise BadSettings(f"{name}: {url!r}: {error}") from error
+    return parts

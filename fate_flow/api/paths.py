@@ -6,21 +6,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fate_flow.components.errors import shown
 from fate_flow.core.errors import BadDocument, BadRequest
-from fate_flow.core.grammar import shown
 from fate_flow.core.spec import JobSpec
 from fate_flow.settings import Settings
 
 EXAMPLES, DOWNLOADS = "examples", "downloads"
+_SHOWN_LENGTH = 300          # a path is recognised by its end
 
 
 def readable_file(settings: Settings, text: str, key: str) -> Path:
     """A file with something in it that an upload may read. Raises BadRequest."""
     path = _below((*settings.data_roots, settings.home / EXAMPLES), text, key, settings.home)
     if not path.is_file():
-        raise BadRequest(f"{key}: {shown(text)} does not exist on the server, or is not a file")
+        raise BadRequest(f"{key}: {shown(text, _SHOWN_LENGTH)} does not exist on the server, or is not a file")
     if not path.stat().st_size:
-        raise BadRequest(f"{key}: {shown(text)} is empty")
+        raise BadRequest(f"{key}: {shown(text, _SHOWN_LENGTH)} is empty")
     return path
 
 
@@ -28,7 +29,7 @@ def writable_file(settings: Settings, text: str, key: str) -> Path:
     """Where a download may write; not the home itself, which holds the database and the logs. Raises BadRequest."""
     path = _below((*settings.data_roots, settings.home / DOWNLOADS), text, key, settings.home)
     if path.is_dir():
-        raise BadRequest(f"{key}: {shown(text)} is a folder, the path of a file is needed")
+        raise BadRequest(f"{key}: {shown(text, _SHOWN_LENGTH)} is a folder, the path of a file is needed")
     return path
 
 
@@ -50,7 +51,7 @@ def _check_task(settings: Settings, where: str, module: str, parameters: Mapping
     text = str(parameters.get(key, ""))
     try:
         if not Path(text).is_absolute():     # a worker runs in a folder of its own
-            raise BadRequest(f"{key}: {shown(text)} is not an absolute path")
+            raise BadRequest(f"{key}: {shown(text, _SHOWN_LENGTH)} is not an absolute path")
         if parameters.get("remove_source"):
             raise BadRequest("remove_source: is for the server alone, which removes what was sent to it")
         check(settings, text, key)
@@ -63,10 +64,11 @@ def _below(roots: tuple[Path, ...], text: str, key: str, base: Path) -> Path:
     try:
         path = (base / text).resolve()
     except (OSError, ValueError, RuntimeError) as error:       # a NUL, a loop of links
-        raise BadRequest(f"{key}: {shown(text)} is not a path") from error
+        raise BadRequest(f"{key}: {shown(text, _SHOWN_LENGTH)} is not a path") from error
     if text and any(path.is_relative_to(root.resolve()) for root in roots):
         return path
     listed = ", ".join(str(root) for root in roots)
     raise BadRequest(
-        f"{key}: {shown(text)} is not below {listed}; fateflow.data_roots in service_conf.yaml opens other folders"
+        f"{key}: {shown(text, _SHOWN_LENGTH)} is not below {listed}; "
+        "fateflow.data_roots in service_conf.yaml opens other folders"
     )

@@ -14,9 +14,11 @@ from fate_flow.coordinator.party import end_job_here, forget_seat, release
 from fate_flow.coordinator.stopwatch import Stopwatch
 from fate_flow.coordinator.unit import Unit
 from fate_flow.coordinator.workers import WorkerWatch
-from fate_flow.core.job import Job
+from fate_flow.core.errors import Conflict
+from fate_flow.core.job import Job, Seat
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import JobStatus, SeatStatus
+from fate_flow.core.text import plain
 
 
 class Chores:
@@ -31,31 +33,28 @@ class Chores:
         jobs = unit.tx.unfinished_jobs()
         heard = unit.tx.heard()
         for job in jobs:
-            if job.is_initiator:
-                self._watch_own(unit, job)
-            else:
-                self._watch_others(unit, job, heard)
+            with unit.apart(job.key):
+                if job.is_initiator:
+                    self._watch_own(unit, job)
+                else:
+                    self._watch_others(unit, job, heard)
         self._watch_queue(unit)
-        self._stopwatch.keep_only(_watched(jobs, heard))
+        self._stopwatch.keep_only(_watched(jobs))
         return jobs
 
     # ------------------------------------------------------------------ jobs of this initiator
 
     def _watch_own(self, unit: Unit, job: Job) -> None:
         rules = unit.context.rules
-        if job.status is JobStatus.READY:
-            if self._stands_still(("ready", job.key), job.run, rules.ready):
-                self._initiator.request_stop(
-                    unit, job.job_id, Reason.PARTY_REFUSED, "not every party answered in time", False, str(job.party)
-                )
+        if job.reason is not None:
+            return
+        if job.status is JobStatus.READY and self._stands_still(("ready", job.key), job.run, rules.ready):
+            self._stop(unit, job, Reason.PARTY_REFUSED, "not every party answered in time")
         elif job.status is JobStatus.RUNNING and job.timeout_seconds:
             seconds = (unit.now - job.create_time) // 1000
-            if seconds > job.timeout_seconds and job.reason is None:
+            if seconds > job.timeout_seconds:
                 unit.note(Event.RUN_TIMEOUT, job_id=job.job_id, seconds=seconds)
-                self._initiator.request_stop(
-                    unit, job.job_id, Reason.JOB_TIMEOUT, f"ran longer than {job.timeout_seconds} s", False,
-                    str(job.party),
-                )  # fmt: skip
+                self._stop(unit, job, Reason.JOB_TIMEOUT, f"ran longer than {job.timeout_seconds} s")
 
     def _watch_queue(self, unit: Unit) -> None:
         limit = unit.context.rules.resource_waiting
@@ -63,21 +62,20 @@ class Chores:
             return
         for job in unit.tx.waiting_jobs():
             if unit.now - job.create_time > limit and job.reason is None:
-                message = f"waited longer than {limit // 1000} s: {job.wait_reason}"
-                self._initiator.request_stop(
-                    unit, job.job_id, Reason.NO_CAPACITY, message, False, str(job.party)
-                )
+                self._stop(unit, job, Reason.NO_CAPACITY, f"waited longer than {limit // 1000} s: {job.wait_reason}")
+
+    def _stop(self, unit: Unit, job: Job, reason: Reason, message: str, caused_by: str = "") -> None:
+        self._initiator.request_stop(unit, job.job_id, reason, message, False, caused_by or str(job.party))
 
     def seats_ended(self, unit: Unit, party_id: str, ended: Mapping[str, str]) -> None:
         """A party says that jobs which we believe to run there are over."""
         for job_id, why in ended.items():
             job = unit.tx.job_here(job_id)
-            is_ours = job is not None and any(
-                seat.party.party_id == party_id and seat.status is SeatStatus.STARTED for seat in unit.tx.seats(job_id)
-            )
-            if is_ours:
-                message = f"party {party_id} has ended it: {why}"
-                self._initiator.request_stop(unit, job_id, Reason.PARTY_REFUSED, message, False, party_id)
+            seat = next((one for one in unit.tx.seats(job_id) if _runs_at(one, party_id)), None)
+            if job is not None and seat is not None:
+                is_lost = why == Reason.INITIATOR_LOST.value
+                reason = Reason.INITIATOR_LOST if is_lost else Reason.PARTY_REFUSED
+                self._stop(unit, job, reason, f"{seat.party} has ended it: {plain(why, 200)}", str(seat.party))
 
     def party_lost(self, unit: Unit, party_id: str, seconds: float) -> None:
         """A party has been silent for too long: what runs there counts as lost."""
@@ -85,9 +83,7 @@ class Chores:
             job = unit.tx.job_here(seat.job_id)
             if job is not None and job.reason is None and not job.is_final:
                 message = f"party {party_id} has not answered for {seconds:.0f} s"
-                self._initiator.request_stop(
-                    unit, seat.job_id, Reason.PARTY_UNREACHABLE, message, False, str(job.party)
-                )
+                self._stop(unit, job, Reason.PARTY_UNREACHABLE, message, str(seat.party))
 
     # ------------------------------------------------------------------ jobs of others
 
@@ -112,15 +108,30 @@ class Chores:
     def _take_back(self, unit: Unit, job: Job) -> None:
         place = {"role": job.party.role, "party_id": job.party.party_id}
         unit.note(Event.DETECT_RETURN_ASKED, job_id=job.job_id, **place)
-        done = release(unit, job)
-        unit.note(
-            Event.DETECT_RETURNED, job_id=job.job_id, outcome="successfully" if done else "failed", **place
-        )
+        outcome = "successfully" if _released_while_waiting(unit, job) else "failed"
+        unit.note(Event.DETECT_RETURNED, job_id=job.job_id, outcome=outcome, **place)
 
     def _stands_still(self, key: Hashable, token: object, milliseconds: int) -> bool:
         return self._stopwatch.unchanged_seconds(key, token) * 1000 > milliseconds
 
 
-def _watched(jobs: tuple[Job, ...], heard: Mapping[str, int]) -> set[Hashable]:
+def _runs_at(seat: Seat, party_id: str) -> bool:
+    return seat.party.party_id == party_id and seat.status is SeatStatus.STARTED
+
+
+def _released_while_waiting(unit: Unit, job: Job) -> bool:
+    """Give the hold back, but not one that another process has just turned into a running claim (MySQL only)."""
+    try:
+        with unit.part():
+            done = release(unit, job)
+            now = unit.tx.job(job.key)
+            if now is not None and now.status is not JobStatus.WAITING:
+                raise Conflict
+            return done
+    except Conflict:
+        return False
+
+
+def _watched(jobs: tuple[Job, ...]) -> set[Hashable]:
     kinds = ("ready", "hold", "initiator")
-    return {(kind, job.key) for job in jobs for kind in kinds} | {"scheduler"} | set(heard)
+    return {(kind, job.key) for job in jobs for kind in kinds} | {"scheduler"}

@@ -8,11 +8,13 @@ many may wait at once is bounded, so that there are always threads left for what
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import TypeVar
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.initiator import InitiatorSide
@@ -28,6 +30,7 @@ from fate_flow.core.errors import (
     OperationFailed,
     PeerUnreachable,
     PermissionDenied,
+    StorageFailed,
 )
 from fate_flow.core.grammar import shown
 from fate_flow.core.job import Answer, Command, CommandKind, Job
@@ -40,15 +43,24 @@ Ring = Callable[[Sequence[str], bool, bool], None]
 """Wakes the scheduler: ids of jobs that changed, whether the outbox has something new, and whether the queue has to be
 looked at: it is longer, or cores came free here."""
 
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
 _STOPS = {"canceled": Reason.STOPPED_BY_USER, "failed": Reason.TASK_FAILED, "timeout": Reason.JOB_TIMEOUT}
 _FIRST_LOOK, _SLOWEST_LOOK = 0.005, 0.1
+_MOST_DEADLOCKS = 2
 
 
 class Desk:
     """The use cases that other servers and clients reach over HTTP."""
 
-    def __init__(self, context: Context, ring: Ring, waiting_submits: int, submit_timeout: float) -> None:
+    def __init__(
+        self, context: Context, ring: Ring, waiting_submits: int, submit_timeout: float,
+        monotonic: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep,
+    ) -> None:  # fmt: skip
         self.context = context
+        self._monotonic, self._sleep = monotonic, sleep
         self._ring = ring
         self._party = PartySide()
         self._initiator = InitiatorSide(self._party)
@@ -63,12 +75,23 @@ class Desk:
         if unit.dirty or unit.outgoing or concerns_queue:
             self._ring(tuple(unit.dirty), bool(unit.outgoing), concerns_queue)
 
+    def _carry_out(self, act: Callable[[Unit], T]) -> T:
+        """What `act` answers. Begun anew where the database gave the transaction up, as it does with one of two that
+        wait for each other: a peer whose `create` fails would take that for a refusal."""
+        for _ in range(_MOST_DEADLOCKS):
+            try:
+                with self._unit() as unit:
+                    return act(unit)
+            except StorageFailed as error:
+                log.warning("begun anew: %s", error.message)
+        with self._unit() as unit:
+            return act(unit)
+
     # ------------------------------------------------------------------ from other parties
 
     def carry_out(self, commands: Sequence[Command], caller: str) -> list[Answer]:
         """Commands of another party, in their order, in one transaction."""
-        with self._unit() as unit:
-            return [self._one(unit, command, caller) for command in commands]
+        return self._carry_out(lambda unit: [self._one(unit, command, caller) for command in commands])
 
     def _one(self, unit: Unit, command: Command, caller: str) -> Answer:
         if command.kind is CommandKind.REPORT:
@@ -106,6 +129,7 @@ class Desk:
         ended: dict[str, str] = {}
         with self.context.store.transaction() as tx:
             tx.hear(caller)
+        with self.context.store.reading() as tx:      # however many jobs: nobody waits for the lock meanwhile
             for job_id, _ in jobs:
                 rows = [row for row in tx.jobs_here(job_id) if row.initiator.party_id == caller]
                 if not rows:
@@ -124,26 +148,30 @@ class Desk:
         if not self._slots.acquire(blocking=False):
             raise Busy("too many submits are waiting for other parties to accept; try again in a second")
         try:
-            with self._unit() as unit:
-                known = self._initiator.submit(unit, job_id, document, request_id or job_id)
-                unit.note(Event.SUBMIT_ASKED, job_id=known, body=_summary(document))
-                self._initiator.advance(unit, known)
+            known = self._carry_out(lambda unit: self._take(unit, job_id, document, request_id or job_id))
             self._await_decision(known)
         finally:
             self._slots.release()
         return known
 
+    def _take(self, unit: Unit, job_id: str, document: Document, request_id: str) -> str:
+        known = self._initiator.submit(unit, job_id, document, request_id)
+        if known == job_id:
+            unit.note(Event.SUBMIT_ASKED, job_id=known, body=_summary(document))
+            self._initiator.advance(unit, known)
+        return known
+
     def _await_decision(self, job_id: str) -> None:
-        deadline = time.monotonic() + self._submit_timeout
+        deadline = self._monotonic() + self._submit_timeout
         pause = _FIRST_LOOK
         while True:
             decided = self._submission(job_id)
             if decided is not None and decided.retcode is not None:
                 break
-            if time.monotonic() > deadline:
+            if self._monotonic() > deadline:
                 self._give_up(job_id)
                 raise PeerUnreachable(f"not every party answered within {self._submit_timeout:g} s: job {job_id}")
-            time.sleep(pause)
+            self._sleep(pause)
             pause = min(pause * 1.6, _SLOWEST_LOOK)
         if decided.retcode:
             error = OperationFailed(decided.retmsg, data={"job_id": job_id})
@@ -156,7 +184,8 @@ class Desk:
             return tx.submission_of(job_id)
 
     def _give_up(self, job_id: str) -> None:
-        with self._unit() as unit:
+        # Decided and forgotten since it was looked for: there is nothing left to give up.
+        with suppress(JobNotFound), self._unit() as unit:
             self._initiator.request_stop(
                 unit, job_id, Reason.PARTY_REFUSED, "not every party answered in time", False, self.context.party_id
             )
@@ -168,7 +197,7 @@ class Desk:
     def stop(self, job_id: str, status: str = "canceled") -> str:
         """Ask for the end of a job, here or at its initiator: what was done, in words.
 
-        Raises JobNotFound, PeerUnreachable when the initiator cannot be told now (it will be)."""
+        An initiator that cannot be told now will be. Raises JobNotFound."""
         reason = _STOPS.get(status)
         if reason is None:
             raise BadRequest(f"stop_status: {status!r} is not one of {', '.join(sorted(_STOPS))}")

@@ -18,7 +18,8 @@ from fate_flow.coordinator.party import EXTENSIONS, PartySide, clean_up, end_job
 from fate_flow.coordinator.unit import Unit, read_spec
 from fate_flow.coordinator.workers import finish_party_task, read_report
 from fate_flow.core.errors import BadDocument, Conflict, JobNotFound, OperationFailed, Refused
-from fate_flow.core.job import Answer, Command, CommandKind, Job, Report, Seat, Task, TaskKey
+from fate_flow.core.grammar import MAX_VERSION
+from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job, Report, Seat, Task, TaskKey
 from fate_flow.core.plan import (
     Action,
     BeginTurn,
@@ -29,6 +30,7 @@ from fate_flow.core.plan import (
     MoveSeat,
     MoveTask,
     NewVersion,
+    Plan,
     Progress,
     Send,
     judge_answer,
@@ -37,11 +39,11 @@ from fate_flow.core.plan import (
 from fate_flow.core.reasons import Reason, job_status_for
 from fate_flow.core.resources import request_of
 from fate_flow.core.spec import JobSpec, Party
-from fate_flow.core.status import JOB_END, JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.status import JOB_END, TASK_END, JobStatus, SeatStatus, TaskStatus
 from fate_flow.store.contract import Document, Submission
 
 _MOST_STEPS = 64
-"""A job takes fewer steps than this between two events; more is a plan that does not settle."""
+"""Of one job in one transaction; a job of many passed tasks takes more, and goes on in the next one."""
 
 
 class InitiatorSide:
@@ -119,31 +121,34 @@ class InitiatorSide:
     # ------------------------------------------------------------------ plan and apply
 
     def advance(self, unit: Unit, job_id: str, has_turn: bool = False) -> None:
-        """Carry out what is to happen next about this job until nothing is left to do at once."""
+        """Carry out what is to happen next about this job until nothing is left to do at once.
+
+        Raises OperationFailed for a plan that changes nothing and would be made again for ever."""
+        last: Plan = ()
         for _ in range(_MOST_STEPS):
             job = unit.tx.job_here(job_id)
             if job is None:
                 self._settle_seats(unit, job_id)
                 return
-            view = self._view(unit, job, has_turn)
-            if view is None:
-                return
-            plan = plan_job(view)
-            for action in plan:
-                self._apply(unit, job, action)
+            plan = self._plan(unit, job, has_turn)
             if not plan:
                 return
+            if plan == last:
+                raise OperationFailed(f"the plan of job {job_id} does not settle: {plan[0]}")
+            for action in plan:
+                self._apply(unit, job, action)
+            last = plan
             has_turn = False     # one turn; when it ends at once, the next one is the queue's to give
-        raise OperationFailed(f"the plan of job {job_id} does not settle")
+        unit.alarms.append(unit.now)
 
-    def _view(self, unit: Unit, job: Job, has_turn: bool) -> JobView | None:
+    def _plan(self, unit: Unit, job: Job, has_turn: bool) -> Plan:
         spec = unit.spec(job.job_id)
         if spec is None:
-            return None
+            return ()
         rules = unit.context.rules
         # Tasks are not read while the job only queues: nothing about them is to be decided.
         queues = job.status in (JobStatus.READY, JobStatus.WAITING)
-        return JobView(
+        view = JobView(
             job=job,
             spec=spec,
             seats=unit.tx.seats(job.job_id),
@@ -154,6 +159,7 @@ class InitiatorSide:
             drain_milliseconds=rules.drain,
             retry_milliseconds=rules.retry_wait,
         )
+        return plan_job(view)
 
     def _settle_seats(self, unit: Unit, job_id: str) -> None:
         """Rows of a job that somebody else decides: one that was told its end takes it when it has drained."""
@@ -207,7 +213,7 @@ class InitiatorSide:
         if move.new in JOB_END:
             self._end(unit, job, move)
         else:
-            move_job(unit, job, move, caused_by=job.caused_by or str(job.party))
+            move_job(unit, job, move, caused_by=_caused_by(job, move) if move.reason else "")
         if move.new is JobStatus.WAITING:
             unit.is_queue_longer = True
             unit.tx.decide_submission(job.job_id, 0, "success")
@@ -218,7 +224,7 @@ class InitiatorSide:
         self._close_tasks(unit, job, move.reason)
         release(unit, job)
         now = unit.tx.job(job.key) or job
-        move_job(unit, now, move, caused_by=job.caused_by or str(job.party))
+        move_job(unit, now, move, caused_by=_caused_by(job, move))
         unit.note(Event.JOB_FINISHED, job_id=job.job_id, status=move.new)
         if job.status is JobStatus.READY:
             unit.tx.decide_submission(job.job_id, 103, move.message or move.reason.value)
@@ -268,19 +274,22 @@ class InitiatorSide:
         unit.note(Event.TASK_VERSION_CREATED, job_id=job.job_id, task_id=task_id, task_version=action.version)
 
     def _end_turn(self, unit: Unit, job: Job, action: EndTurn) -> None:
-        conflicts = job.conflicts + 1 if action.was_conflict else 0
+        conflicts = job.conflicts + 1 if action.was_conflict else job.conflicts
         retry_at = action.retry_at + _jitter(unit, conflicts)
+        if not action.wait_reason and job.status is JobStatus.RUNNING:
+            unit.note(Event.STARTED, job_id=job.job_id, **_place(job.party))     # as in 1.6, before the unlock
         unit.tx.end_turn(
             job.key, self._owner, action.wait_reason, action.blocked_on, action.blocked_cores, retry_at, conflicts
         )
         if action.wait_reason:
+            # A party with two seats that had room for one: it has no more room now than before.
+            unit.unfree(action.blocked_on, job.job_id)
             unit.alarms.append(retry_at)
             unit.note(Event.RESOURCE_ANSWERED, job_id=job.job_id, operation="apply", outcome="failed")
             unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"job {job.job_id} waits: {action.wait_reason}")
         elif job.status is JobStatus.RUNNING:
-            for party in job.parties:
-                unit.tx.count_pass(party.party_id, job.create_time)
-            unit.note(Event.STARTED, job_id=job.job_id, **_place(job.party))
+            for party_id in sorted({party.party_id for party in job.parties}):
+                unit.tx.count_pass(party_id, job.create_time)
         unit.note(Event.READY_SIGNAL_RESET, job_id=job.job_id, done=True)
 
     def _forget(self, unit: Unit, job: Job) -> None:
@@ -314,8 +323,8 @@ class InitiatorSide:
 
     def _apply_answer(self, unit: Unit, job: Job, action: Action, data: Mapping[str, Any]) -> None:
         if isinstance(action, MoveSeat):
-            free = data.get("free_cores")
-            unit.tx.move_seat(action.seat, action.new, action.message, free if isinstance(free, int) else -1)
+            free = count_in(data, "free_cores")
+            unit.tx.move_seat(action.seat, action.new, action.message, -1 if free is None else free)
         else:
             self._apply(unit, job, action)
 
@@ -324,7 +333,7 @@ class InitiatorSide:
             if isinstance(answer.data, Mapping):
                 self._take_body(unit, answer.data, command.to)
             return
-        if command.kind is CommandKind.TASK_START and answer.retcode != 10:
+        if command.kind is CommandKind.TASK_START and answer.retcode != NOT_EFFECTIVE:
             message = f"{command.to} did not start it: {answer.retmsg}"
             incarnation = str(command.body.get("incarnation") or "")
             self.take_report(
@@ -349,10 +358,15 @@ class InitiatorSide:
         unit.touch(report.task.job_id)
         if report.status in (TaskStatus.SUCCESS, TaskStatus.STOPPING) and task.party_status is TaskStatus.WAITING:
             # The report that it runs was overtaken or lost; this one implies it.
-            began = Report(report.task, report.incarnation, TaskStatus.RUNNING, start_time=report.start_time or unit.now)
-            unit.tx.take_report(task, began)
+            start = report.start_time or unit.now
+            unit.tx.take_report(task, replace(report, status=TaskStatus.RUNNING, reason=None, start_time=start))
             task = unit.tx.task(report.task) or task
-        return unit.tx.take_report(task, _ended(report, unit.now))
+        if unit.tx.take_report(task, _ended(report, unit.now)):
+            return True
+        now = unit.tx.task(report.task)
+        if now is None or now.party_status is task.party_status:
+            return False
+        return self.take_report(unit, report)      # another process of this server moved it meanwhile: decide anew
 
     # ------------------------------------------------------------------ wishes
 
@@ -375,11 +389,20 @@ _ANSWERED_BY_TASK = frozenset(
 
 def _ended(report: Report, now: int) -> Report:
     """A final report needs an end; a plain v1 peer may send none."""
-    if report.end_time or report.status in (TaskStatus.RUNNING, TaskStatus.STOPPING, TaskStatus.WAITING):
+    if report.end_time or report.status not in TASK_END:
         return report
-    return Report(
-        report.task, report.incarnation, report.status, report.reason, report.message, report.start_time, now
-    )
+    return replace(report, end_time=now)
+
+
+def _caused_by(job: Job, move: MoveJob) -> str:
+    return job.caused_by or move.caused_by or str(job.party)
+
+
+def count_in(data: object, key: str) -> int | None:
+    """A count that another party told, such as its free cores; None when it is not there or is none."""
+    value = data.get(key) if isinstance(data, Mapping) else None
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_VERSION
+    return value if is_count else None
 
 
 def _jitter(unit: Unit, conflicts: int) -> int:

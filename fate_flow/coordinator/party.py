@@ -6,14 +6,17 @@ changes nothing. Who may ask what is decided from the job's own row: only its in
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.unit import Unit, read_spec
 from fate_flow.coordinator.workers import report_of, start_worker, stop_party_task
-from fate_flow.core.errors import BadRequest, FlowError
+from fate_flow.core.errors import BadRequest, FlowError, OperationFailed, PermissionDenied, StorageFailed
 from fate_flow.core.fate_v1 import effective_document
+from fate_flow.core.grammar import check_incarnation, check_version, shown
 from fate_flow.core.job import (
     NOT_EFFECTIVE,
     Answer,
@@ -30,28 +33,40 @@ from fate_flow.core.plan import MoveJob, MoveTask
 from fate_flow.core.reasons import Reason, job_status_for
 from fate_flow.core.resources import Request, request_of
 from fate_flow.core.spec import JobSpec, Party
-from fate_flow.core.status import JOB_END, JobStatus, TaskStatus, may_move
+from fate_flow.core.status import JOB_END, TASK_BROKEN, JobStatus, TaskStatus, may_move
+from fate_flow.core.text import plain
 from fate_flow.store.contract import Document
+
+log = logging.getLogger(__name__)
 
 EXTENSIONS = {"batch": 1, "lease": 1, "incarnation": 1, "exchange": 1, "stopping": 1}
 """What we offer beyond plain v1; announced in `create` and in its answer."""
 
 OK = Answer()
 _IN_PROCESS = (TaskStatus.RUNNING, TaskStatus.STOPPING)
+_LONGEST_NAME, _LONGEST_TEXT = 500, 4_000
 
 
 class PartySide:
     """The use cases of a party. All run inside the unit of work they are given."""
 
     def handle(self, unit: Unit, command: Command, caller: str) -> Answer:
-        """Carry out one command of the party with id `caller`. Never raises for what the caller did wrong."""
+        """Carry out one command of the party with id `caller`. Never raises for what the caller did wrong.
+
+        Raises StorageFailed: nothing was changed, and who asked is to ask again."""
         try:
-            with unit.tx.savepoint():
+            with unit.part():
                 if command.kind is CommandKind.CREATE:
                     return self._create(unit, command, caller)
                 return self._command(unit, command, caller)
+        except StorageFailed:
+            raise
         except FlowError as error:
             return Answer(error.retcode, error.message, error.data)
+        except Exception:
+            # One command that we stumble over must not take the others of its batch with it.
+            log.exception("%s of party %s for job %s failed", command.kind.value, caller, command.job_id)
+            return Answer(100, f"internal error at {command.to}")
 
     def _command(self, unit: Unit, command: Command, caller: str) -> Answer:
         job = unit.tx.job(JobKey(command.job_id, command.to))
@@ -82,26 +97,34 @@ class PartySide:
             create_time=max(unit.now, unit.tx.last_create_time() + 1),
             legacy="extensions" not in command.body,
         )
-        on_party = effective_document(spec, command.to)
-        document = Document(
-            document.dsl, document.runtime_conf, on_party, document.name, document.description, document.tag,
-            spec.common.federated_mode, spec.common.collect_type,
+        document = replace(
+            document, on_party=effective_document(spec, command.to), federated_mode=spec.common.federated_mode,
+            collect_type=spec.common.collect_type,
         )  # fmt: skip
+        tasks = _first_tasks(spec, command, unit)
         if unit.tx.add_job(job, document):
-            unit.tx.add_tasks(_first_tasks(spec, command, unit), job, document)
+            unit.tx.add_tasks(tasks, job, document)
             unit.after_commit(lambda: unit.context.files.write_confs(key, document))
+        elif not _commands(unit, unit.tx.job(key) or job, caller):
+            return Answer(108, f"job {command.job_id} has another initiator on {command.to}")
         components = {name: {"need_run": command.to in task.parties} for name, task in spec.tasks.items()}
         return Answer(data={"components": components, "extensions": EXTENSIONS, "cores": request.cores})
 
     def request(self, unit: Unit, spec: JobSpec, party: Party) -> Request:
-        """What the job sets aside here. Raises FlowError (103) when this party can never give it."""
-        size = unit.context.engine_size
-        request = request_of(party, spec.parameters[party], size.nodes)
-        if request.cores > size.job_limit:
-            raise _too_much(f"asks for {request.cores} cores, a job may have at most {size.job_limit} at {party}")
-        if request.memory > size.memory and request.memory:
-            raise _too_much(f"asks for {request.memory} MB of memory, {party} has {size.memory} in all")
-        return request
+        """What the job sets aside for this seat.
+
+        Raises FlowError (103) when this party can never give what all its seats of the job need."""
+        size, own = unit.context.engine_size, unit.context.party_id
+        here = (own, "0") if spec.initiator.party_id in (own, "0") else (own,)      # party 0 is the initiator's server
+        requests = [
+            request_of(seat, spec.parameters[seat], size.nodes) for seat in spec.parties if seat.party_id in here
+        ]
+        cores, memory = sum(one.cores for one in requests), sum(one.memory for one in requests)
+        if cores > size.job_limit:
+            raise _too_much(f"asks for {cores} cores, a job may have at most {size.job_limit} at {party}")
+        if memory > size.memory and memory:
+            raise _too_much(f"asks for {memory} MB of memory, {party} has {size.memory} in all")
+        return request_of(party, spec.parameters[party], size.nodes)
 
 
 def _commands(unit: Unit, job: Job, caller: str) -> bool:
@@ -129,9 +152,8 @@ def _document(body: Mapping[str, Any]) -> Document:
     for key in ("dsl", "runtime_conf"):
         if not isinstance(body.get(key), Mapping):
             raise BadRequest(f"{key}: is missing or is not an object")
-    return Document(
-        body["dsl"], body["runtime_conf"], {}, str(body.get("name") or ""), str(body.get("description") or "")
-    )
+    name, description = plain(body.get("name"), _LONGEST_NAME), plain(body.get("description"), _LONGEST_TEXT)
+    return Document(body["dsl"], body["runtime_conf"], {}, name, description)
 
 
 def _check_create(unit: Unit, command: Command, spec: JobSpec, caller: str) -> None:
@@ -139,21 +161,25 @@ def _check_create(unit: Unit, command: Command, spec: JobSpec, caller: str) -> N
         raise BadRequest(f"role: {command.to} has no seat in job {command.job_id}")
     is_local = command.to.role == "local" or command.to.party_id == "0"
     if is_local and caller != unit.context.party_id:
-        raise BadRequest(f"role: {command.to} is taken from the own server only")
+        raise PermissionDenied(f"role: {command.to} is taken from the own server only")
     if caller != spec.initiator.party_id and not (is_local and caller == unit.context.party_id):
-        raise BadRequest(f"initiator: {spec.initiator} is not party {caller}, which sent the job")
+        raise PermissionDenied(f"initiator: {spec.initiator} is not party {caller}, which sent the job")
 
 
 def _first_tasks(spec: JobSpec, command: Command, unit: Unit) -> list[Task]:
-    incarnations = command.body.get("incarnations")
-    known = incarnations if isinstance(incarnations, Mapping) else {}
+    given = command.body.get("incarnations")
+    known = {
+        name: check_incarnation(given[name], f"incarnations.{name}")
+        for name in spec.tasks
+        if isinstance(given, Mapping) and given.get(name)
+    }
     return [
         Task(
             key=TaskKey(command.job_id, task.name, 0, command.to),
             status=TaskStatus.WAITING,
             party_status=TaskStatus.WAITING,
             runs_here=True,
-            incarnation=str(known.get(task.name, "")),
+            incarnation=known.get(task.name, ""),
             module=task.module,
             auto_retries=spec.common.auto_retries,
             create_time=unit.now,
@@ -166,19 +192,30 @@ def _first_tasks(spec: JobSpec, command: Command, unit: Unit) -> list[Task]:
 
 
 def _status(unit: Unit, command: Command, job: Job) -> Answer:
-    try:
-        new = JobStatus(command.argument)
-    except ValueError:
-        raise BadRequest(f"status: {command.argument!r} is not a job status") from None
-    if new is JobStatus.WAITING:
+    if command.argument == JobStatus.WAITING.value:
         return _accept(unit, job)
-    if new not in JOB_END:
-        raise BadRequest(f"status: {new.value} is not for others to set; known: waiting and what ends a job")
+    new = _job_end(command.argument, "status")
     if command.body.get("tag") == "submit_failed" and job.status is JobStatus.READY:
         return forget_seat(unit, job)
-    if job.is_final:
-        return OK
-    return _end_here(unit, command, job, new)
+    if not job.is_final:
+        if not may_move(job.status, new):
+            return Answer(NOT_EFFECTIVE, f"{job.key} is {job.status.value}, which does not end as {new.value}")
+        end_job_here(unit, job, *_why(command, new))
+    _close_tasks(unit, job, new)
+    return _what_is_left(unit)
+
+
+def _job_end(text: str, key: str) -> JobStatus:
+    """The status that ends a job. Raises BadRequest."""
+    known = {status.value: status for status in JOB_END}
+    if text not in known:
+        raise BadRequest(f"{key}: {shown(text)} is not one of {', '.join(sorted(known))}")
+    return known[text]
+
+
+def _why(command: Command, new: JobStatus) -> tuple[Reason, str]:
+    """The reason and the message that a command to end carries."""
+    return _reason(command.body.get("reason"), new), plain(command.body.get("message"), _LONGEST_TEXT)
 
 
 def _accept(unit: Unit, job: Job) -> Answer:
@@ -193,13 +230,6 @@ def forget_seat(unit: Unit, job: Job) -> Answer:
     job_id = job.job_id
     if not unit.tx.jobs_here(job_id):
         unit.after_commit(lambda: unit.context.files.remove_job(job_id))
-    return OK
-
-
-def _end_here(unit: Unit, command: Command, job: Job, new: JobStatus) -> Answer:
-    reason = _reason(command.body.get("reason"), new)
-    message = str(command.body.get("message") or "")
-    end_job_here(unit, job, reason, message)
     return OK
 
 
@@ -221,8 +251,21 @@ def finalise(unit: Unit, job: Job, reason: Reason, message: str) -> None:
     """This party's row takes its final status and holds nothing any more."""
     release(unit, job)
     now = unit.tx.job(job.key) or job
-    move_job(unit, now, MoveJob(job_status_for(reason), reason, message))
+    end = job_status_for(reason)
+    move_job(unit, now, MoveJob(end, reason, message))
+    if reason is Reason.INITIATOR_LOST:
+        _close_tasks(unit, job, end)     # nobody else will say how they ended
     clean_up(unit, job.job_id)
+
+
+def _close_tasks(unit: Unit, job: Job, end: JobStatus) -> None:
+    """The federated status of what the initiator has not told the end of: the job is over, and so is every task."""
+    for task in unit.tx.tasks(job.job_id):
+        if task.key.party != job.party or task.is_final:
+            continue
+        keeps_own = end is JobStatus.SUCCESS or task.party_status in TASK_BROKEN
+        new = task.party_status if keeps_own and may_move(task.status, task.party_status) else TaskStatus.CANCELED
+        unit.tx.move_task(job.job_id, MoveTask(task.key.name, task.key.version, task.status, new))
 
 
 def clean_up(unit: Unit, job_id: str) -> None:
@@ -252,7 +295,7 @@ def release(unit: Unit, job: Job, at_most_turn: int | None = None) -> bool:
     engine = unit.tx.engine()
     assert engine is not None, "something was held, so there is an engine"
     _note_resource(unit, job, "return", job.claim, engine)
-    unit.freed.add(unit.context.party_id)
+    unit.free(unit.context.party_id, job.job_id)
     return True
 
 
@@ -279,8 +322,8 @@ def _check(_: Unit, __: Command, job: Job) -> Answer:
 
 
 def _apply(unit: Unit, command: Command, job: Job) -> Answer:
-    turn = _whole(command.body.get("turn"), job.claim.turn)
-    if job.holds:
+    turn = _whole(command, "turn", job.claim.turn)
+    if job.holds and job.status in (JobStatus.WAITING, JobStatus.RUNNING):
         unit.tx.renew_claim(job.key, turn)
         return _granted(unit, job)
     if job.status is not JobStatus.WAITING:
@@ -342,9 +385,14 @@ def _return(unit: Unit, command: Command, job: Job) -> Answer:
     """Undoes an apply that was not started; what runs is returned by its end."""
     if job.status is JobStatus.RUNNING:
         return Answer(NOT_EFFECTIVE, f"{job.key} is running: its end returns what it holds")
-    turn = command.body.get("turn")
-    release(unit, job, turn if isinstance(turn, int) else None)
-    return OK
+    release(unit, job, None if command.body.get("turn") is None else _whole(command, "turn", 0))
+    return _what_is_left(unit)
+
+
+def _what_is_left(unit: Unit) -> Answer:
+    """After cores may have come back: how many are free now, so that the initiator asks for as many and no more."""
+    engine = unit.tx.engine()
+    return OK if engine is None else Answer(data={"remaining_cores": engine.remaining_cores})
 
 
 def _start(unit: Unit, _: Command, job: Job) -> Answer:
@@ -354,12 +402,18 @@ def _start(unit: Unit, _: Command, job: Job) -> Answer:
         return Answer(103, f"{job.key} is {job.status.value} and holds {'something' if job.holds else 'nothing'}")
     unit.note(Event.PARTY_START_ASKED, job_id=job.job_id, **_place(job))
     move_job(unit, job, MoveJob(JobStatus.RUNNING))
+    now = unit.tx.job(job.key)
+    if now is None or not now.holds:
+        # On MySQL another process may have taken the hold back since the row was read; the move locks the row.
+        raise OperationFailed(f"{job.key} holds nothing any more")
     unit.note(Event.PARTY_STARTED, job_id=job.job_id, **_place(job))
     return OK
 
 
 def _update(unit: Unit, command: Command, job: Job) -> Answer:
-    """The named list of columns that an initiator may write: progress."""
+    """The named list of columns that an initiator may write: progress. To a plain v1 initiator it is the heartbeat."""
+    if job.legacy:
+        unit.tx.hear(job.initiator.party_id)
     progress = command.body.get("progress")
     if isinstance(progress, int) and not job.is_final:
         unit.tx.set_progress(job.key, max(0, min(100, progress)))
@@ -367,17 +421,13 @@ def _update(unit: Unit, command: Command, job: Job) -> Answer:
 
 
 def _stop(unit: Unit, command: Command, job: Job) -> Answer:
-    """Ends the tasks here; the row itself ends when the initiator says how."""
-    try:
-        target = JobStatus(command.argument)
-    except ValueError:
-        raise BadRequest(f"stop_status: {command.argument!r} is not a job status") from None
-    reason = _reason(command.body.get("reason"), target)
+    """Ends the tasks here, and the row with the last of them; the initiator's own row is for it to end."""
+    reason, message = _why(command, _job_end(command.argument, "stop_status"))
     unit.note(Event.STOP_COMMAND_ASKED, job_id=job.job_id)
-    stop_tasks_here(unit, job, reason)
-    is_open = job.status in (JobStatus.WAITING, JobStatus.RUNNING)
-    if is_open and not job.is_initiator:
-        move_job(unit, job, MoveJob(JobStatus.STOPPING, reason, str(command.body.get("message") or ""), target=target))
+    if job.is_initiator or job.status is JobStatus.READY:
+        stop_tasks_here(unit, job, reason)
+    elif not job.is_final:
+        end_job_here(unit, job, reason, message)
     mine = [task for task in unit.tx.tasks(job.job_id) if task.key.party == job.party]
     return Answer(data={"tasks": [report_of(task) for task in mine]})
 
@@ -393,8 +443,7 @@ def _task_of(unit: Unit, command: Command) -> Task | Answer:
     task = unit.tx.task(command.task_key)
     if task is None:
         return Answer(102, f"no found task {command.task_key}")
-    incarnation = command.body.get("incarnation")
-    if incarnation is not None and incarnation != task.incarnation:
+    if command.body.get("incarnation") not in (None, task.incarnation):
         return Answer(NOT_EFFECTIVE, f"{task.key} is another incarnation")
     return task
 
@@ -403,14 +452,15 @@ def _task_create(unit: Unit, command: Command, job: Job) -> Answer:
     document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
     if document is None or spec is None or command.task not in spec.tasks:
         return Answer(100, f"job {job.job_id} has no component {command.task}")
+    incarnation = command.body.get("incarnation")
     new = Task(
         key=command.task_key,
         status=TaskStatus.WAITING,
         party_status=TaskStatus.WAITING,
         runs_here=True,
-        incarnation=str(command.body.get("incarnation") or ""),
+        incarnation=check_incarnation(incarnation) if incarnation else "",
         module=spec.tasks[command.task].module,
-        auto_retries=_whole(command.body.get("auto_retries"), 0),
+        auto_retries=_whole(command, "auto_retries", 0),
         create_time=unit.now,
     )
     unit.tx.add_tasks([new], job, document)
@@ -437,7 +487,7 @@ def _task_status(unit: Unit, command: Command, job: Job) -> Answer:
     try:
         new = TaskStatus(command.argument)
     except ValueError:
-        raise BadRequest(f"status: {command.argument!r} is not a task status") from None
+        raise BadRequest(f"status: {shown(command.argument)} is not a task status") from None
     if job.is_initiator:
         return OK
     if task.status is not new and may_move(task.status, new):
@@ -507,6 +557,8 @@ _PLAIN = {
 }
 
 
-def _whole(value: object, default: int) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else default
+def _whole(command: Command, key: str, default: int) -> int:
+    """A counter in a body. Raises BadRequest for one that no column takes."""
+    value = command.body.get(key)
+    return default if value is None else check_version(value, key)
 

@@ -1,4 +1,4 @@
-"""What the use cases need from outside, as protocols: real things in `app.py`, fakes in a simulation."""
+"""What the use cases need from outside, as protocols: real things in `runtime.py`, fakes in a simulation."""
 
 from __future__ import annotations
 
@@ -81,9 +81,6 @@ class Engine(Protocol):
     def folder_for(self, key: TaskKey, worker_id: str) -> str: ...
 
     def launch(self, order: LaunchOrder) -> None: ...
-
-    def ring(self, worker: Worker) -> None:
-        """Remind the spawner of a launch it may have missed."""
 
     def look(self, worker: Worker) -> Sight: ...
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.chores import Chores
-from fate_flow.coordinator.initiator import InitiatorSide
+from fate_flow.coordinator.initiator import InitiatorSide, count_in
 from fate_flow.coordinator.party import PartySide
 from fate_flow.coordinator.ports import Context, Transport
 from fate_flow.coordinator.stopwatch import Stopwatch
@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 _FRESH_AT_ONCE = 64
 _BLOCKED_AT_ONCE = 16
+_ANY = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class Scheduler:
         self._is_chosen = False
         self._in_flight: set[int] = set()
         self._newest_command = 0
-        self._free: dict[str, int] = {}
+        self._free: dict[str, int] = {}         # by party: the cores that its last answer said are free
         self._alarms: list[int] = []
 
     # ------------------------------------------------------------------ who schedules
@@ -140,34 +141,46 @@ class Scheduler:
     # ------------------------------------------------------------------ events
 
     def step(self, news: Sequence[News]) -> None:
-        """Take in what has happened and carry out what follows; one transaction, or one each when that fails."""
-        try:
-            self._step(news)
-        except Deposed:
-            self._is_chosen = False
-            log.warning("another process schedules now; this one stands by")
-        except FlowError as error:
-            self._one_by_one(news, error)
+        """Take in what has happened and carry out what follows, in one transaction."""
 
-    def _one_by_one(self, news: Sequence[News], error: FlowError) -> None:
-        """One failing job must not stop the others."""
-        if len(news) <= 1:
-            log.error("could not handle %s: %s", news, error.message, exc_info=error)
-            return
-        for one in news:
-            self.step([one])
-
-    def _step(self, news: Sequence[News]) -> None:
-        with unit_of_work(self.context) as unit:
-            self._fence(unit)
+        def take_all(unit: Unit) -> None:
             for one in news:
-                self._take(unit, one)
+                with unit.apart(one):
+                    self._take(unit, one)
             self._settle(unit)
+
+        self._carry_out(take_all)
+
+    def _carry_out(self, act: Callable[[Unit], None]) -> None:
+        """One transaction; when it fails, once more with every job by itself: one must not stop the others."""
+        try:
+            self._transact(act, is_careful=False)
+        except Deposed:
+            self._stand_by()
+        except Exception:
+            log.warning("a transaction of the scheduler failed; now each job by itself", exc_info=True)
+            self._carry_out_carefully(act)
+
+    def _carry_out_carefully(self, act: Callable[[Unit], None]) -> None:
+        try:
+            self._transact(act, is_careful=True)
+        except Deposed:
+            self._stand_by()
+        except Exception:
+            # What it was about is found in the rows again by the next poll.
+            log.exception("a transaction of the scheduler failed")
+
+    def _transact(self, act: Callable[[Unit], None], is_careful: bool) -> None:
+        with unit_of_work(self.context, is_careful) as unit:
+            if not unit.tx.still_schedules(self.owner):
+                raise Deposed
+            act(unit)
         self._after(unit)
 
-    def _fence(self, unit: Unit) -> None:
-        if not unit.tx.still_schedules(self.owner):
-            raise Deposed
+    def _stand_by(self) -> None:
+        self._is_chosen = False
+        self._alarms.clear()
+        log.warning("another process schedules now; this one stands by")
 
     def _take(self, unit: Unit, one: News) -> None:
         match one:
@@ -180,7 +193,7 @@ class Scheduler:
             case OutboxFilled():
                 self._pick_up(unit)
             case QueueChanged():
-                unit.freed.add(self.context.party_id)
+                unit.free(self.context.party_id)
             case HeartbeatAnswered(party_id, ended):
                 self._chores.seats_ended(unit, party_id, ended)
             case PartySilent(party_id, seconds):
@@ -198,14 +211,17 @@ class Scheduler:
     def _note_free(self, unit: Unit, command: Command, answer: Answer) -> None:
         """What a party said about its free cores, and which commands free some."""
         party_id = command.to.party_id
-        data = answer.data if isinstance(answer.data, Mapping) else {}
-        free = data.get("free_cores", data.get("remaining_cores"))
-        if isinstance(free, int):
-            self._free[party_id] = free
-        if command.kind is CommandKind.RETURN or (
-            command.kind is CommandKind.STATUS and command.argument != JobStatus.WAITING.value
-        ):
-            unit.freed.add(party_id)
+        for key in ("remaining_cores", "free_cores"):
+            free = count_in(answer.data, key)
+            if free is not None:
+                self._free[party_id] = free
+        is_end = command.kind is CommandKind.STATUS and command.argument != JobStatus.WAITING.value
+        if is_end or (command.kind is CommandKind.RETURN and not self._is_blocked_on(unit, command.job_id, party_id)):
+            unit.free(party_id, command.job_id)
+
+    def _is_blocked_on(self, unit: Unit, job_id: str, party_id: str) -> bool:
+        job = unit.tx.job_here(job_id)
+        return job is not None and job.blocked_on == party_id
 
     def _pick_up(self, unit: Unit) -> None:
         """Commands that another process of this server stored, and those that are left from before a restart."""
@@ -227,7 +243,8 @@ class Scheduler:
             self._advance(unit, job_id)
 
     def _advance(self, unit: Unit, job_id: str, has_turn: bool = False) -> None:
-        self._initiator.advance(unit, job_id, has_turn)
+        with unit.apart(f"job {job_id}"):
+            self._initiator.advance(unit, job_id, has_turn)
         unit.dirty.pop(job_id, None)     # it was carried as far as it goes
 
     def _after(self, unit: Unit) -> None:
@@ -258,15 +275,27 @@ class Scheduler:
     def _candidates(self, unit: Unit, heads: Iterable[Waiting]) -> list[Waiting]:
         found = {job.job_id: job for job in unit.tx.unblocked_waiting(_FRESH_AT_ONCE)}
         for head in heads:
-            party_id = head.blocked_on
-            is_freed = party_id in unit.freed
-            if is_freed or head.retry_at <= unit.now:
-                found[head.job_id] = head
-                free = 1 << 30 if is_freed else self._free.get(party_id, 0)
-                if free > 0:
-                    fitting = unit.tx.blocked_waiting(party_id, free, _BLOCKED_AT_ONCE)
-                    found.update((job.job_id, job) for job in fitting)
+            found.update((job.job_id, job) for job in self._woken(unit, head))
         return sorted(found.values(), key=lambda job: job.order)
+
+    def _woken(self, unit: Unit, head: Waiting) -> Iterator[Waiting]:
+        """Of the jobs that are blocked on one party: the first when it is time, and as many as there is room for."""
+        party_id, is_due = head.blocked_on, head.retry_at <= unit.now
+        if is_due:
+            yield head
+        room = self._room_at(unit, party_id) if is_due or party_id in unit.freed else 0
+        if room > 0:
+            for job in unit.tx.blocked_waiting(party_id, room, _BLOCKED_AT_ONCE):
+                if job.blocked_cores <= room:
+                    room -= job.blocked_cores
+                    yield job
+
+    def _room_at(self, unit: Unit, party_id: str) -> int:
+        """The cores that are free there, as far as we know; a party that freed some and does not say: any number."""
+        if party_id == self.context.party_id:
+            engine = unit.tx.engine()
+            return engine.remaining_cores if engine is not None else 0
+        return self._free.get(party_id, _ANY if party_id in unit.freed else 0)
 
     def _give_turn(self, unit: Unit, job: Waiting, closed: Mapping[str, Waiting]) -> None:
         behind = turn_of(job, closed)
@@ -283,28 +312,22 @@ class Scheduler:
 
     def poll(self) -> None:
         """Look at everything that is not over: what an event told and was lost is found here."""
-        try:
-            with unit_of_work(self.context) as unit:
-                self._fence(unit)
-                self._rounds(unit, self._chores.run(unit))
-                self._newest_command = 0
-                self._pick_up(unit)
-                self._settle(unit)
-                self.run_queue(unit)
-                self._advance_dirty(unit)
-            self._after(unit)
-        except Deposed:
-            self._is_chosen = False
-        except FlowError as error:
-            log.error("a round failed: %s", error.message, exc_info=error)
+
+        def look_at_all(unit: Unit) -> None:
+            self._rounds(unit, self._chores.run(unit))
+            self._newest_command = 0
+            self._pick_up(unit)
+            self._advance_dirty(unit)
+            self.run_queue(unit)
+            self._advance_dirty(unit)
+
+        self._carry_out(look_at_all)
 
     def _rounds(self, unit: Unit, jobs: Sequence[Job]) -> None:
         mine = [job for job in jobs if job.is_initiator]
-        running = [job for job in mine if job.status in (JobStatus.RUNNING, JobStatus.STOPPING)]
-        others = [job for job in mine if job.status is JobStatus.READY]
-        signalled = [job for job in mine if job.status is JobStatus.WAITING]
-        self._round(unit, "running", running)
-        self._round(unit, "ready", others + signalled)
+        runs = (JobStatus.RUNNING, JobStatus.STOPPING)
+        self._round(unit, "running", [job for job in mine if job.status in runs])
+        self._round(unit, "ready", [job for job in mine if job.status not in runs])
         for job_id in (*unit.tx.cancelled_waiting(), *unit.tx.jobs_to_forget()):
             unit.touch(job_id)
         for job in jobs:
@@ -335,12 +358,11 @@ class Scheduler:
 
     def beat(self) -> None:
         """One heartbeat to every party that runs something for us, whatever the number of jobs."""
-        with self.context.store.transaction() as tx:
+        with self.context.store.reading() as tx:
             parties = [one for one in tx.parties_with_seats() if one not in (self.context.party_id, "0")]
             jobs = {party_id: _started(tx.seats_at(party_id)) for party_id in parties}
         for party_id in parties:
             self._transport.heartbeat(party_id, jobs[party_id])
-
 
 
 def _started(seats: Iterable[Seat]) -> tuple[tuple[str, int], ...]:

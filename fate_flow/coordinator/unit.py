@@ -7,9 +7,10 @@ one poll.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.ports import Context, Effect
@@ -17,6 +18,8 @@ from fate_flow.core.fate_v1 import parse
 from fate_flow.core.job import Command
 from fate_flow.core.spec import JobSpec
 from fate_flow.store.contract import Document, Transaction
+
+log = logging.getLogger(__name__)
 
 _SPECS_KEPT = 2_000
 
@@ -31,9 +34,39 @@ class Unit:
     effects: list[Effect] = field(default_factory=list)
     outgoing: list[Command] = field(default_factory=list)     # stored in the outbox by this unit
     dirty: dict[str, None] = field(default_factory=dict)      # jobs of this initiator to look at, in order
-    freed: set[str] = field(default_factory=set)              # parties where cores may have come free
+    freed: dict[str, set[str]] = field(default_factory=dict)  # parties where cores came free, and the jobs that gave
     is_queue_longer: bool = False                             # a job has begun to wait
     alarms: list[int] = field(default_factory=list)           # when something that was put off is due
+    is_careful: bool = False                                  # see `apart`
+
+    @contextmanager
+    def apart(self, what: object) -> Iterator[None]:
+        """Something that the rest of this unit does not depend on.
+
+        A careful unit survives its failure, which undoes this alone; that costs a savepoint each, so the first try
+        of a transaction does without."""
+        if not self.is_careful:
+            yield
+            return
+        try:
+            with self.part():
+                yield
+        except Exception:
+            log.exception("%s failed and is left as it was", what)
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """A part that is undone as a whole when it raises: what it wrote, and what was to follow from it."""
+        lengths = len(self.effects), len(self.outgoing), len(self.alarms)
+        dirty, is_queue_longer = dict(self.dirty), self.is_queue_longer
+        freed = {party_id: set(jobs) for party_id, jobs in self.freed.items()}
+        try:
+            with self.tx.savepoint():
+                yield
+        except BaseException:
+            del self.effects[lengths[0] :], self.outgoing[lengths[1] :], self.alarms[lengths[2] :]
+            self.dirty, self.freed, self.is_queue_longer = dirty, freed, is_queue_longer
+            raise
 
     def note(self, event: Event, **fields: object) -> None:
         """One line in the log files that operators read."""
@@ -46,15 +79,20 @@ class Unit:
         """Something about this job has changed: the initiator is to look at it."""
         self.dirty[job_id] = None
 
+    def free(self, party_id: str, job_id: str = "") -> None:
+        """Cores may have come free at a party, because of this job if it is known."""
+        self.freed.setdefault(party_id, set()).add(job_id)
+
+    def unfree(self, party_id: str, job_id: str) -> None:
+        """What this job gave back there is no news: it has only undone what it took."""
+        jobs = self.freed.get(party_id, set())
+        jobs.discard(job_id)
+        if not jobs:
+            self.freed.pop(party_id, None)
+
     def send(self, command: Command) -> None:
         """Put a command into the outbox of another party."""
-        stored_id = self.tx.put_command(command, self.now)
-        self.outgoing.append(
-            Command(
-                command.kind, command.job_id, command.to, command.run, command.task, command.version,
-                command.argument, command.body, stored_id,
-            )
-        )  # fmt: skip
+        self.outgoing.append(replace(command, id=self.tx.put_command(command, self.now)))
 
     def spec(self, job_id: str) -> JobSpec | None:
         """The parsed document of a job; it never changes, so it is parsed once a process."""
@@ -75,10 +113,10 @@ def read_spec(context: Context, document: Document) -> JobSpec:
 
 
 @contextmanager
-def unit_of_work(context: Context) -> Iterator[Unit]:
+def unit_of_work(context: Context, is_careful: bool = False) -> Iterator[Unit]:
     """Commits at the end of the block, then runs the effects; nothing of both when the block raises."""
     with context.store.transaction() as tx:
-        unit = Unit(context, tx, context.clock())
+        unit = Unit(context, tx, context.clock(), is_careful=is_careful)
         yield unit
     context.record.flush()
     if unit.effects:

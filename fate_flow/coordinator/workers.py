@@ -1,7 +1,7 @@
 """A party's own share of a task: launching its worker, following it, and saying how it ended.
 
-The party is the finaliser of its party tasks. What a worker did is read from its folder (runner, exit and result files),
-never from what somebody claims; the initiator is told by a report, which carries version and incarnation.
+The party is the finaliser of its party tasks. What a worker did is read from its folder (runner, exit and result
+files), never from what somebody claims; the initiator is told by a report, which carries version and incarnation.
 """
 
 from __future__ import annotations
@@ -13,10 +13,21 @@ from typing import Any
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.ports import InputTable, LaunchOrder, Sight
 from fate_flow.coordinator.unit import Unit
+from fate_flow.core.errors import BadRequest
+from fate_flow.core.grammar import (
+    check_component_name,
+    check_incarnation,
+    check_job_id,
+    check_party_id,
+    check_role,
+    check_task_id,
+    check_version,
+)
 from fate_flow.core.job import Answer, Command, CommandKind, Job, Report, Task, TaskKey, Worker
 from fate_flow.core.reasons import Reason, task_status_for
 from fate_flow.core.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.status import TaskStatus, WorkerStatus
+from fate_flow.core.text import plain
 from fate_flow.store.contract import Metric, Output, TableMeta, Transaction
 
 # ---------------------------------------------------------------------- starting
@@ -37,7 +48,7 @@ def start_worker(unit: Unit, job: Job, task: Task) -> Answer:
     unit.tx.set_worker(task.key, worker_id)
     unit.note(Event.EXECUTOR_ASKED, **_place(task.key))
     launch_later(unit, worker, task, spec)
-    return Answer(data=report_of(task))
+    return Answer(data=report_of(_again(unit, task)))
 
 
 def launch_later(unit: Unit, worker: Worker, task: Task, spec: JobSpec) -> None:
@@ -73,7 +84,7 @@ def launch_order(tx: Transaction, spec: JobSpec, worker: Worker, task: Task) -> 
         inputs=inputs,
         outputs=tuple(one.alias for one in task_spec.outputs if one.kind == "data"),
         task_cores=parameters.task_cores,
-        timeout_seconds=task_spec.timeout_seconds or parameters.task_timeout_seconds,
+        timeout_seconds=task_spec.timeout_at(key.party),
         stage=task_spec.stage,
     )
 
@@ -117,7 +128,8 @@ class WorkerWatch:
     def look_at_all(self, unit: Unit) -> None:
         """The safety net: every worker that has not exited."""
         for worker in unit.tx.unfinished_workers():
-            self._follow(unit, worker)
+            with unit.apart(f"worker {worker.worker_id} of {worker.task}"):
+                self._follow(unit, worker)
 
     def _follow(self, unit: Unit, worker: Worker) -> None:
         task = unit.tx.task(worker.task)
@@ -141,6 +153,7 @@ class WorkerWatch:
             self._launch_again(unit, worker, task)
             return
         unit.tx.move_worker(worker, WorkerStatus.EXITED, unit.now)
+        self._remind(unit, worker)      # a process that comes up after all must not run beside the next attempt's
         seconds = unit.context.rules.launch // 1000
         finish_party_task(unit, task, Reason.LAUNCH_FAILED, f"no process came up within {seconds} s")
 
@@ -162,10 +175,12 @@ class WorkerWatch:
 
     def _ended(self, unit: Unit, worker: Worker, task: Task, sight: Sight) -> None:
         unit.tx.move_worker(worker, WorkerStatus.EXITED, unit.now)
+        if task.is_over_here:
+            return          # the job did not wait for it: what it made counts no more
         reason, message = how_it_ended(task, sight)
         if reason is Reason.DONE:
             _publish(unit, task, sight)
-        if reason is not Reason.DONE:
+        elif task.party_status is not TaskStatus.STOPPING:
             _note_error(unit, task, f"{reason.value}: {message}")
         finish_party_task(unit, task, reason, message)
 
@@ -188,7 +203,8 @@ def how_it_ended(task: Task, sight: Sight) -> tuple[Reason, str]:
     if sight.message:
         return Reason.WORKER_ERROR, sight.message
     how = f"signal {sight.signal}" if sight.signal else f"exit code {sight.exit_code}"
-    return Reason.WORKER_KILLED, f"the process ended with {how} and left no result"
+    left = "although its result says success" if sight.succeeded else "and left no result"
+    return Reason.WORKER_KILLED, f"the process ended with {how} {left}"
 
 
 _CAUSES: Mapping[str, tuple[Reason, str]] = {
@@ -227,7 +243,14 @@ def _save_table(unit: Unit, task: Task, table: TableMeta) -> None:
     is_upload = task.module == "Upload"
     known = unit.tx.table(table.namespace, table.name)
     if known is None or known.uri != table.uri or is_upload:
-        unit.tx.save_table(replace(table, origin="upload") if is_upload else table, unit.now)
+        unit.tx.save_table(_uploaded(unit, task, table) if is_upload else table, unit.now)
+
+
+def _uploaded(unit: Unit, task: Task, table: TableMeta) -> TableMeta:
+    """The table as its upload described it."""
+    spec = unit.spec(task.key.job_id)
+    told = spec.tasks[task.key.name].parameters.get(task.key.party, {}) if spec is not None else {}
+    return replace(table, origin="upload", partitions=told.get("partition") or 1)
 
 
 # ---------------------------------------------------------------------- stopping and ending
@@ -253,14 +276,13 @@ def finish_party_task(unit: Unit, task: Task, reason: Reason, message: str) -> N
     """The final word of this party on its share; told to the initiator."""
     if task.is_over_here:
         return
-    if task.party_status is TaskStatus.WAITING and task.worker_id and reason is Reason.DONE:
-        # A worker that was over before anybody saw it run did run.
-        move_party_task(unit, task, TaskStatus.RUNNING)
-        task = _again(unit, task)
-    new = task_status_for(reason)
-    if task.party_status is TaskStatus.STOPPING and task.target is not None:
-        new = task.target
-    move_party_task(unit, task, new, reason, message)
+    if task.party_status is TaskStatus.STOPPING and task.reason is not None:
+        reason, message = task.reason, task.message      # a stop that was ordered beats what came of it
+    if not move_party_task(unit, task, task_status_for(reason), reason, message):
+        now = _again(unit, task)
+        if now.party_status is not task.party_status:     # another process of this server was faster: decide anew
+            finish_party_task(unit, now, reason, message)
+            return
     exchange, key, incarnation = unit.context.exchange, task.key, task.incarnation
     unit.after_commit(lambda: exchange.close(key, incarnation))
     tell_initiator(unit, _again(unit, task))
@@ -333,27 +355,42 @@ def report_of(task: Task) -> dict[str, Any]:
 def read_report(body: Mapping[str, Any]) -> Report | None:
     """The report in this body, or None when it is none: what a peer sends is not trusted to be well formed."""
     try:
-        key = TaskKey(
-            str(body["job_id"]), _component_of(body), int(body["task_version"]),
-            Party(str(body["role"]), str(body["party_id"])),
-        )  # fmt: skip
-        status = TaskStatus(body["party_status"])
-        reason = Reason(body["reason"]) if body.get("reason") else _PLAIN.get(status)
-    except (KeyError, TypeError, ValueError):
+        key = _task_in(body)
+        status = TaskStatus(body.get("party_status"))
+        incarnation = check_incarnation(body["incarnation"]) if body.get("incarnation") else ""
+    except (BadRequest, ValueError):
         return None
-    message = str(body.get("message") or body.get("error_report") or "")[:4000]
-    start, end = body.get("start_time"), body.get("end_time")
-    return Report(
-        key, str(body.get("incarnation") or ""), status, reason, message,
-        start if isinstance(start, int) else 0, end if isinstance(end, int) else 0,
-    )  # fmt: skip
+    message = plain(body.get("message"), _LONGEST_MESSAGE) or plain(body.get("error_report"), _LONGEST_MESSAGE)
+    start, end = _moment(body.get("start_time")), _moment(body.get("end_time"))
+    return Report(key, incarnation, status, _reason_in(body, status), message, start, end)
 
 
-def _component_of(body: Mapping[str, Any]) -> str:
-    name = body.get("component_name")
-    return str(name) if name else str(body["task_id"]).removeprefix(f"{body['job_id']}_")
+def _task_in(body: Mapping[str, Any]) -> TaskKey:
+    """Raises BadRequest."""
+    job_id = check_job_id(body.get("job_id"))
+    name = body.get("component_name") or check_task_id(body.get("task_id")).removeprefix(f"{job_id}_")
+    party = Party(check_role(body.get("role")), check_party_id(body.get("party_id")))
+    return TaskKey(job_id, check_component_name(name), check_version(body.get("task_version")), party)
 
 
+def _reason_in(body: Mapping[str, Any], status: TaskStatus) -> Reason | None:
+    """The reason it gives, where the status follows from it; else what the status stands for by itself."""
+    try:
+        reason = Reason(body.get("reason"))
+    except ValueError:
+        return _PLAIN.get(status)
+    fits = task_status_for(reason) is status or status is TaskStatus.STOPPING
+    return reason if fits else _PLAIN.get(status)
+
+
+def _moment(value: object) -> int:
+    """Milliseconds since the epoch; 0 for what no column takes."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return 0
+    return value if 0 <= value < 2**62 else 0
+
+
+_LONGEST_MESSAGE = 4_000
 _PLAIN = {
     TaskStatus.SUCCESS: Reason.DONE,
     TaskStatus.PASS: Reason.NOT_NEEDED,

@@ -12,15 +12,15 @@ early goes through `stopping`: every seat is told, drains, and only then the job
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.dag import may_start
-from fate_flow.core.job import Command, CommandKind, Job, Seat, Task
+from fate_flow.core.job import NOT_READY, UNREACHABLE, Command, CommandKind, Job, Seat, Task
 from fate_flow.core.outcome import federated_task_status
 from fate_flow.core.reasons import RULES, Reason, job_status_for, task_status_for
-from fate_flow.core.spec import JobSpec, Party
+from fate_flow.core.spec import JobSpec
 from fate_flow.core.status import (
     TASK_BROKEN,
     TASK_END,
@@ -28,6 +28,7 @@ from fate_flow.core.status import (
     SeatStatus,
     TaskStatus,
 )
+from fate_flow.core.text import plain
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class MoveJob:
     target: JobStatus | None = None
     stop_by: int = 0
     unconfirmed: tuple[str, ...] = ()
+    caused_by: str = ""              # the party that gave the reason, where it is known
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ def _plan_ready(view: JobView) -> Iterator[Action]:
     refused = [seat for seat in view.seats if seat.status is SeatStatus.REFUSED]
     if refused:
         message = "; ".join(f"{seat.party}: {seat.message}" for seat in refused)
-        yield from _end(view, Reason.PARTY_REFUSED, message)
+        yield from _end(view, Reason.PARTY_REFUSED, message, caused_by=str(refused[0].party))
     elif view.job.reason is not None:
         yield from _end(view, view.job.reason, view.job.message)
     elif all(seat.status is SeatStatus.JOINED for seat in view.seats):
@@ -153,28 +155,30 @@ def _plan_waiting(view: JobView) -> Iterator[Action]:
         yield from _plan_turn(view)
     elif view.has_turn:
         yield BeginTurn()
-        yield from _ask(view, _first_asked(view), view.job.turn + 1)
+        yield from _ask(view, _next_asked(view, view.seats), view.job.turn + 1)
 
 
-def _first_asked(view: JobView) -> tuple[Seat, ...]:
-    """All parties side by side; after a conflict one by one in ascending order, so that two initiators that want the
-    same parties meet at the first and not crosswise."""
-    if view.job.conflicts == 0:
-        return view.seats
-    return (min(view.seats, key=_ascending),)
+def _next_asked(view: JobView, joined: Sequence[Seat]) -> Sequence[Seat]:
+    """All parties side by side; the own seats a moment before, since a refusal there spares the others the question.
+
+    After a conflict one by one in ascending order, so that two initiators that want the same parties meet at the first
+    and not crosswise."""
+    if view.job.conflicts:
+        return (min(joined, key=_ascending),)
+    return [seat for seat in joined if _is_here(view, seat)] or joined
 
 
 def _ascending(seat: Seat) -> tuple[int, str]:
     return (int(seat.party.party_id), seat.party.role)
 
 
-def _ask(view: JobView, seats: tuple[Seat, ...], turn: int) -> Iterator[Action]:
+def _ask(view: JobView, seats: Sequence[Seat], turn: int) -> Iterator[Action]:
     for seat in seats:
         yield MoveSeat(seat, SeatStatus.CHECKING)
         yield _send(view, seat, CommandKind.CHECK, body={"turn": turn})
 
 
-_ON_ITS_WAY = frozenset({SeatStatus.CHECKING, SeatStatus.APPLYING})
+_ON_ITS_WAY = frozenset({SeatStatus.CHECKING, SeatStatus.APPLYING, SeatStatus.STARTING})
 
 
 def _plan_turn(view: JobView) -> Iterator[Action]:
@@ -182,13 +186,21 @@ def _plan_turn(view: JobView) -> Iterator[Action]:
     is_answered = not any(seat.status in _ON_ITS_WAY for seat in view.seats)
     joined = _in(view, SeatStatus.JOINED)
     if refused:
-        yield from _give_back(view)
-        if is_answered:
-            yield _wait_for(view, refused)
+        yield from _roll_back(view, refused, is_answered)
     elif is_answered and joined:
-        yield from _ask(view, (min(joined, key=_ascending),), view.job.turn)
+        yield from _ask(view, _next_asked(view, joined), view.job.turn)
     elif is_answered:
         yield from _start_seats(view)
+
+
+def _roll_back(view: JobView, refused: list[Seat], is_answered: bool) -> Iterator[Action]:
+    if _in(view, SeatStatus.STARTED):
+        # A hold ran out here while others had started already; what has started ends by a stop alone.
+        yield from _stop(view, Reason.PARTY_REFUSED, _words(refused), caused_by=str(refused[0].party))
+        return
+    yield from _give_back(view)
+    if is_answered:
+        yield _wait_for(view, refused)
 
 
 def _give_back(view: JobView) -> Iterator[Action]:
@@ -203,26 +215,31 @@ def _give_back(view: JobView) -> Iterator[Action]:
 def _wait_for(view: JobView, refused: list[Seat]) -> EndTurn:
     first = min(refused, key=_ascending)
     return EndTurn(
-        wait_reason="; ".join(f"{seat.party} {seat.message}" for seat in refused),
+        wait_reason=_words(refused),
         blocked_on=first.party.party_id,
         blocked_cores=first.asked_cores,
         retry_at=view.now + view.retry_milliseconds,
-        was_conflict=len(refused) < len(view.seats),
+        was_conflict=_was_conflict(view, refused),
     )
+
+
+def _words(refused: list[Seat]) -> str:
+    return "; ".join(f"{seat.party} {seat.message}" for seat in refused)
+
+
+def _was_conflict(view: JobView, refused: list[Seat]) -> bool:
+    """Whether another party had already reserved: the own one has when others are asked, in order those before it."""
+    if view.job.conflicts == 0:
+        return not all(_is_here(view, seat) for seat in refused)
+    return min(view.seats, key=_ascending) not in refused
 
 
 def _start_seats(view: JobView) -> Iterator[Action]:
     """The own seat is started last: its row is the job, and a job is running when every party accepted `start`."""
-    remote_held = [seat for seat in _others(view) if seat.status is SeatStatus.HELD]
-    for seat in remote_held:
+    held = [seat for seat in _others(view) if seat.status is SeatStatus.HELD] or _in(view, SeatStatus.HELD)
+    for seat in held:
         yield MoveSeat(seat, SeatStatus.STARTING)
         yield _send(view, seat, CommandKind.START)
-    if remote_held or not all(seat.status is SeatStatus.STARTED for seat in _others(view)):
-        return
-    own = _own(view)
-    if own.status is SeatStatus.HELD:
-        yield MoveSeat(own, SeatStatus.STARTING)
-        yield _send(view, own, CommandKind.START)
 
 
 # ------------------------------------------------------------------ running: tasks
@@ -239,9 +256,9 @@ def _plan_running(view: JobView) -> Iterator[Action]:
     yield from moved
     if moved:
         return          # one step at a time: the next view shows what follows
-    hopeless = [task for task in _leads(view) if task.status in TASK_BROKEN]
+    hopeless = next((rows for rows in _by_name(view).values() if rows[0].status in TASK_BROKEN), None)
     if hopeless:
-        yield from _break(view, hopeless[0])
+        yield from _break(view, hopeless)
         return
     yield from _progress(view)
     statuses = {task.key.name: task.status for task in _leads(view)}
@@ -253,44 +270,45 @@ def _plan_running(view: JobView) -> Iterator[Action]:
 
 def _leads(view: JobView) -> tuple[Task, ...]:
     """One row a task, to read its federated status from: it is the same in all of them."""
-    return tuple({task.key.name: task for task in reversed(view.tasks)}.values())
+    return tuple(rows[0] for rows in _by_name(view).values())
 
 
 def _judge_tasks(view: JobView) -> Iterator[Action]:
-    for name, rows in _by_name(view).items():
+    for rows in _by_name(view).values():
         lead = rows[0]
         if lead.is_final:
             continue
         outcome = federated_task_status([row.party_status for row in rows])
         if lead.status is TaskStatus.STOPPING:
-            yield from _drain_task(view, name, rows)
+            yield from _drain_task(view, rows)
         elif outcome in TASK_BROKEN:
-            yield from _break_task(view, name, rows)
+            yield from _break_task(view, rows)
         elif outcome in TASK_END:
-            yield from _settle(view, name, rows, outcome, Reason.DONE, "")
+            yield from _settle(view, rows, outcome, _GOOD[outcome], "")
 
 
-def _break_task(view: JobView, name: str, rows: tuple[Task, ...]) -> Iterator[Action]:
+_GOOD = {TaskStatus.SUCCESS: Reason.DONE, TaskStatus.PASS: Reason.NOT_NEEDED}
+
+
+def _break_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
     """One party's share broke: the others are stopped, since a task is a gang."""
-    first = _first_broken(rows)
-    yield MoveTask(name, first.key.version, rows[0].status, TaskStatus.STOPPING, first.reason, first.message)
+    first = _culprit(rows)
+    yield _move(rows, TaskStatus.STOPPING, first.reason, first.message)
     for row in rows:
         if not row.is_over_here:
             yield Send(_task_command(view, row, CommandKind.TASK_STOP, argument=TaskStatus.CANCELED.value))
 
 
-def _drain_task(view: JobView, name: str, rows: tuple[Task, ...]) -> Iterator[Action]:
+def _drain_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
     if not all(row.is_over_here for row in rows):
         return
     lead = rows[0]
-    first = _first_broken(rows)
+    first = _culprit(rows)
     reason = first.reason or Reason.WORKER_ERROR
+    yield from _settle(view, rows, task_status_for(reason), reason, first.message)
     if RULES[reason].is_retryable and lead.auto_retries > 0:
         delay = int(view.spec.common.auto_retry_delay_seconds * 1000)
-        yield from _settle(view, name, rows, task_status_for(reason), reason, first.message)
         yield from _again(view, rows, view.now + delay)
-    else:
-        yield from _settle(view, name, rows, task_status_for(reason), reason, first.message)
 
 
 def _again(view: JobView, rows: tuple[Task, ...], retry_at: int) -> Iterator[Action]:
@@ -306,27 +324,42 @@ def _again(view: JobView, rows: tuple[Task, ...], retry_at: int) -> Iterator[Act
             )
 
 
-def _first_broken(rows: tuple[Task, ...]) -> Task:
-    """The row that says why: the earliest that broke by itself, not the ones that were stopped because of it."""
+def _culprit(rows: tuple[Task, ...]) -> Task:
+    """The row that says how the task ends and why: one that broke by itself, not one that was stopped for it.
+
+    Among those the worst status decides. That the earliest of them speaks is for people: the clocks are not one."""
     broken = [row for row in rows if row.party_status in TASK_BROKEN]
-    own_fault = [row for row in broken if row.reason is not Reason.STOPPED]
-    return min(own_fault or broken, key=lambda row: (row.end_time or 0, row.key.party))
+    own_fault = [row for row in broken if row.reason is not Reason.STOPPED] or broken
+    worst = federated_task_status([row.party_status for row in own_fault])
+    return min(
+        (row for row in own_fault if row.party_status is worst), key=lambda row: (row.end_time, row.key.party)
+    )
 
 
 def _settle(
-    view: JobView, name: str, rows: tuple[Task, ...], outcome: TaskStatus, reason: Reason, message: str
+    view: JobView, rows: tuple[Task, ...], outcome: TaskStatus, reason: Reason, message: str
 ) -> Iterator[Action]:
-    yield MoveTask(name, rows[0].key.version, rows[0].status, outcome, reason, message)
+    """The federated end of a task, told to every other party."""
+    yield _move(rows, outcome, reason, message)
     for row in rows:
         if row.key.party != view.job.party:
             yield Send(_task_command(view, row, CommandKind.TASK_STATUS, argument=outcome.value))
 
 
-def _break(view: JobView, task: Task) -> Iterator[Action]:
-    reason = Reason.JOB_TIMEOUT if task.status is TaskStatus.TIMEOUT else Reason.TASK_FAILED
-    if task.reason is Reason.STOPPED_BY_USER:
+def _move(rows: tuple[Task, ...], new: TaskStatus, reason: Reason | None = None, message: str = "") -> MoveTask:
+    lead = rows[0]
+    return MoveTask(lead.key.name, lead.key.version, lead.status, new, reason, message)
+
+
+def _break(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
+    """A task ended badly and is not tried again: so does the job, and it says whose share it was."""
+    first, status = _culprit(rows), rows[0].status
+    reason = Reason.JOB_TIMEOUT if status is TaskStatus.TIMEOUT else Reason.TASK_FAILED
+    if first.reason is Reason.STOPPED_BY_USER:
         reason = Reason.STOPPED_BY_USER
-    yield from _stop(view, reason, f"{task.key.name} ended as {task.status.value}: {task.message}")
+    party = str(first.key.party)
+    why = first.message or (first.reason.value if first.reason else first.party_status.value)
+    yield from _stop(view, reason, f"{first.key.name} ended as {status.value} on {party}: {why}", caused_by=party)
 
 
 def _progress(view: JobView) -> Iterator[Action]:
@@ -351,7 +384,7 @@ def _start_tasks(view: JobView, statuses: Mapping[str, TaskStatus]) -> Iterator[
         if rows[0].retry_at > view.now:
             continue
         room -= 1
-        yield MoveTask(name, rows[0].key.version, TaskStatus.WAITING, TaskStatus.RUNNING)
+        yield _move(rows, TaskStatus.RUNNING)
         for row in rows:
             yield Send(_task_command(view, row, CommandKind.TASK_START))
 
@@ -359,20 +392,18 @@ def _start_tasks(view: JobView, statuses: Mapping[str, TaskStatus]) -> Iterator[
 # ------------------------------------------------------------------ stopping and the end
 
 
-def _stop(view: JobView, reason: Reason, message: str) -> Iterator[Action]:
+def _stop(view: JobView, reason: Reason, message: str, caused_by: str = "") -> Iterator[Action]:
     """Every seat that may hold or run something is told; the job ends when they have drained."""
-    if all(seat.status in (SeatStatus.JOINED, SeatStatus.REFUSED) for seat in view.seats):
-        yield from _end(view, reason, message)
+    if all(seat.status is SeatStatus.JOINED for seat in view.seats):
+        yield from _end(view, reason, message, caused_by=caused_by)
         return
     target = job_status_for(reason)
-    yield MoveJob(
-        JobStatus.STOPPING, reason, message, target=target, stop_by=view.now + view.drain_milliseconds
-    )
+    stop_by = view.now + view.drain_milliseconds
+    yield MoveJob(JobStatus.STOPPING, reason, message, target=target, stop_by=stop_by, caused_by=caused_by)
+    body = {"reason": reason.value, "message": message}
     for seat in view.seats:
-        if seat.status in (SeatStatus.STOPPING, SeatStatus.DRAINING, SeatStatus.REFUSED):
-            continue
         yield MoveSeat(seat, SeatStatus.STOPPING)
-        yield _send(view, seat, CommandKind.STOP, argument=target.value, body={"reason": reason.value})
+        yield _send(view, seat, CommandKind.STOP, argument=target.value, body=body)
 
 
 def _plan_stopping(view: JobView) -> Iterator[Action]:
@@ -380,8 +411,7 @@ def _plan_stopping(view: JobView) -> Iterator[Action]:
     if job.stop_by <= view.now:
         late = [seat for seat in view.seats if not _has_drained(view, seat)]
         for seat in late:
-            if seat.status is not SeatStatus.UNCONFIRMED:
-                yield MoveSeat(seat, SeatStatus.UNCONFIRMED, "never confirmed that it stopped")
+            yield MoveSeat(seat, SeatStatus.UNCONFIRMED, "never confirmed that it stopped")
         unconfirmed = tuple(sorted(str(seat.party) for seat in late))
         yield from _finish(view, unconfirmed)
     elif all(_has_drained(view, seat) for seat in view.seats):
@@ -389,8 +419,6 @@ def _plan_stopping(view: JobView) -> Iterator[Action]:
 
 
 def _has_drained(view: JobView, seat: Seat) -> bool:
-    if seat.status is SeatStatus.REFUSED:
-        return True
     busy = (TaskStatus.RUNNING, TaskStatus.STOPPING)
     return seat.status is SeatStatus.DRAINING and not any(
         task.party_status in busy for task in view.tasks if task.key.party == seat.party
@@ -399,12 +427,11 @@ def _has_drained(view: JobView, seat: Seat) -> bool:
 
 def _finish(view: JobView, unconfirmed: tuple[str, ...]) -> Iterator[Action]:
     job = view.job
-    assert job.reason is not None and job.target is not None, "stopping always says why and whereto"
-    for name, rows in _by_name(view).items():
-        lead = rows[0]
-        if not lead.is_final:
+    assert job.reason is not None, "stopping always says why"
+    for rows in _by_name(view).values():
+        if not rows[0].is_final:
             outcome, reason = _last_word(rows, job)
-            yield MoveTask(name, lead.key.version, lead.status, outcome, reason, lead.message or job.message)
+            yield from _settle(view, rows, outcome, reason, job.message)
     yield from _end(view, job.reason, job.message, unconfirmed)
 
 
@@ -414,15 +441,17 @@ def _last_word(rows: tuple[Task, ...], job: Job) -> tuple[TaskStatus, Reason]:
     if all(status in TASK_END for status in statuses):
         outcome = federated_task_status(statuses)
         if outcome in TASK_BROKEN:
-            reason = _first_broken(rows).reason or Reason.STOPPED
+            reason = _culprit(rows).reason or Reason.STOPPED
             return task_status_for(reason), reason
-        return outcome, Reason.DONE
+        return outcome, _GOOD[outcome]
     if job.reason is Reason.STOPPED_BY_USER:
         return TaskStatus.CANCELED, Reason.STOPPED_BY_USER
     return TaskStatus.CANCELED, Reason.STOPPED
 
 
-def _end(view: JobView, reason: Reason, message: str, unconfirmed: tuple[str, ...] = ()) -> Iterator[Action]:
+def _end(
+    view: JobView, reason: Reason, message: str, unconfirmed: tuple[str, ...] = (), caused_by: str = ""
+) -> Iterator[Action]:
     """The job is over; every other party is told, those that never answered too, should they come back."""
     final = job_status_for(reason)
     if view.job.ready_owner:
@@ -430,16 +459,15 @@ def _end(view: JobView, reason: Reason, message: str, unconfirmed: tuple[str, ..
     body: dict[str, Any] = {"reason": reason.value, "message": message}
     if view.job.status is JobStatus.READY:
         body["tag"] = "submit_failed"
-    yield MoveJob(final, reason, message, unconfirmed=unconfirmed)
+    yield MoveJob(final, reason, message, unconfirmed=unconfirmed, caused_by=caused_by)
     for seat in view.seats:
         if seat.status is SeatStatus.REFUSED:
             continue
-        if seat.party == view.job.party:
-            yield MoveSeat(seat, SeatStatus.LEFT)
-            continue
+        is_own = seat.party == view.job.party
         if str(seat.party) not in unconfirmed:
-            yield MoveSeat(seat, SeatStatus.LEAVING)
-        yield _send(view, seat, CommandKind.STATUS, argument=final.value, body=body)
+            yield MoveSeat(seat, SeatStatus.LEFT if is_own else SeatStatus.LEAVING)
+        if not is_own:
+            yield _send(view, seat, CommandKind.STATUS, argument=final.value, body=body)
 
 
 _GONE = frozenset({SeatStatus.LEFT, SeatStatus.REFUSED, SeatStatus.UNCONFIRMED})
@@ -447,7 +475,7 @@ _GONE = frozenset({SeatStatus.LEFT, SeatStatus.REFUSED, SeatStatus.UNCONFIRMED})
 
 def _plan_ended(view: JobView) -> Iterator[Action]:
     """A submit that was refused leaves nothing behind."""
-    never_accepted = view.job.reason is Reason.PARTY_REFUSED and view.job.start_time == 0
+    never_accepted = view.job.reason is Reason.PARTY_REFUSED and view.job.turn == 0
     if never_accepted and all(seat.status in _GONE for seat in view.seats):
         yield Forget()
 
@@ -467,12 +495,12 @@ _PLANNERS = {
 # ------------------------------------------------------------------ small words
 
 
-def _own(view: JobView) -> Seat:
-    return next(seat for seat in view.seats if seat.party == view.job.party)
-
-
 def _others(view: JobView) -> tuple[Seat, ...]:
     return tuple(seat for seat in view.seats if seat.party != view.job.party)
+
+
+def _is_here(view: JobView, seat: Seat) -> bool:
+    return seat.party.party_id == view.job.party.party_id
 
 
 def _in(view: JobView, status: SeatStatus) -> list[Seat]:
@@ -530,35 +558,36 @@ def _judge_check(seat: Seat, command: Command, retcode: int, message: str, _: Ma
     if retcode == 0:
         apply = Command(CommandKind.APPLY, command.job_id, seat.party, command.run, body=command.body)
         return Verdict((MoveSeat(seat, SeatStatus.APPLYING), Send(apply)))
-    if retcode in (106, 104):
+    if retcode in (NOT_READY, UNREACHABLE):
         return Verdict((MoveSeat(seat, SeatStatus.JOINED, _waits(retcode, message)),))
     return Verdict(stop=Reason.DEPENDENCE_FAILED, message=f"{seat.party}: {message}")
 
 
 def _waits(retcode: int, message: str) -> str:
-    return f"does not answer: {message}" if retcode == 104 else f"is not ready: {message}"
+    return f"does not answer: {message}" if retcode == UNREACHABLE else f"is not ready: {message}"
 
 
 def _judge_apply(seat: Seat, command: Command, retcode: int, message: str, data: Mapping[str, Any]) -> Verdict:
     if retcode == 0:
         return Verdict((MoveSeat(seat, SeatStatus.HELD),))
-    refused = MoveSeat(seat, SeatStatus.JOINED, str(data.get("why") or message))
-    if retcode == 104:
+    if retcode == UNREACHABLE:
         # Nobody knows whether it reserved; what it may hold is to go back before it is asked again.
         give_back = Command(CommandKind.RETURN, command.job_id, seat.party, command.run, body=command.body)
         return Verdict((MoveSeat(seat, SeatStatus.JOINED, _waits(retcode, message)), Send(give_back)))
-    return Verdict((refused,))
+    return Verdict((MoveSeat(seat, SeatStatus.JOINED, plain(data.get("why"), 500) or message or "refused"),))
 
 
 def _judge_start(seat: Seat, _: Command, retcode: int, message: str, __: Mapping[str, Any]) -> Verdict:
     if retcode == 0:
         return Verdict((MoveSeat(seat, SeatStatus.STARTED),))
-    return Verdict(stop=Reason.PARTY_REFUSED, message=f"{seat.party} did not start: {message}")
+    # What it held has run out: as if it had refused to reserve.
+    return Verdict((MoveSeat(seat, SeatStatus.JOINED, f"did not start: {message}"),))
 
 
 def _judge_stop(seat: Seat, _: Command, __: int, ___: str, data: Mapping[str, Any]) -> Verdict:
-    reports = data.get("tasks", ())
-    return Verdict((MoveSeat(seat, SeatStatus.DRAINING),), tuple(reports) if isinstance(reports, list) else ())
+    tasks = data.get("tasks")
+    reports = tuple(one for one in tasks if isinstance(one, Mapping)) if isinstance(tasks, list) else ()
+    return Verdict((MoveSeat(seat, SeatStatus.DRAINING),), reports)
 
 
 def _judge_end(seat: Seat, _: Command, __: int, ___: str, ____: Mapping[str, Any]) -> Verdict:

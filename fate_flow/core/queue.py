@@ -1,8 +1,9 @@
 """Whose turn it is: first in first out among the jobs that can run, and a bound on how often the head is passed.
 
-A job that was refused is blocked on the party that refused it. The first of those is that party's *head*. Jobs that do not
-need that party pass it freely. A job that does need it may take what the head lacks, but each time counts; when the head has
-been passed as often as the configuration allows, later jobs that need the party wait behind it until it has started.
+A job that was refused is blocked on the party that refused it. The first of those is that party's *head*. Jobs that
+do not need that party pass it freely. A job that does need it may take what the head lacks, but each time counts; when
+the head has been passed as often as the configuration allows, later jobs that need the party wait behind it until it
+has started.
 """
 
 from __future__ import annotations

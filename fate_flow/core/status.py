@@ -104,7 +104,7 @@ SEAT_MOVES: Mapping[SeatStatus, frozenset[SeatStatus]] = {
     SeatStatus.CHECKING: frozenset({SeatStatus.APPLYING, SeatStatus.JOINED}) | _OUT,
     SeatStatus.APPLYING: frozenset({SeatStatus.HELD, SeatStatus.JOINED}) | _OUT,
     SeatStatus.HELD: frozenset({SeatStatus.STARTING, SeatStatus.JOINED}) | _OUT,
-    SeatStatus.STARTING: frozenset({SeatStatus.STARTED}) | _OUT,
+    SeatStatus.STARTING: frozenset({SeatStatus.STARTED, SeatStatus.JOINED}) | _OUT,
     SeatStatus.STARTED: _OUT,
     SeatStatus.STOPPING: frozenset({SeatStatus.DRAINING, SeatStatus.UNCONFIRMED}),
     SeatStatus.DRAINING: frozenset({SeatStatus.LEAVING, SeatStatus.LEFT, SeatStatus.UNCONFIRMED}),

@@ -1,4 +1,4 @@
-"""Small pieces of English."""
+"""Small pieces of text."""
 
 from __future__ import annotations
 
@@ -8,3 +8,11 @@ def ordinal(number: int) -> str:
     if 10 <= number % 100 <= 20:
         return f"{number}th"
     return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
+
+
+def plain(value: object, most: int) -> str:
+    """What somebody else sent as text, such as every database takes it: at most so many characters.
+
+    Empty when it is no text. JSON can name halves of characters, which no encoding can write."""
+    text = value[:most] if isinstance(value, str) else ""
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "?")

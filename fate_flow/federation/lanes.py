@@ -2,7 +2,8 @@
 
 A lane sends in order, one request at a time, several commands in one when the peer understands that. What must
 arrive is kept and tried again with growing pauses until it has an answer; what may fail (`create`, `check`,
-`apply`) fails at once, and while a party does not answer, without being sent. Answers go back as news.
+`apply`) fails at once, and while a party does not answer, without being sent. Only `create`, for which a user
+waits, is sent all the same: the party may be back since it was asked last. Answers go back as news.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -26,8 +27,11 @@ log = logging.getLogger(__name__)
 
 MAY_FAIL = frozenset({CommandKind.CREATE, CommandKind.CHECK, CommandKind.APPLY})
 _MOST_AT_ONCE = 64
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 15.0
+_LONGEST_PAUSE = 5.0
 _CONNECT_TIMEOUT = 5.0
+_LONGEST_ANSWER = 16 * 1024 * 1024
+_NO_ANSWER = (requests.RequestException, ValueError, RecursionError)
+"""None that can be used: nobody there, an error, or something that is not JSON as we know it."""
 
 OnAnswers = Callable[[list[tuple[Command, Answer]]], None]
 OnHeartbeat = Callable[[str, Mapping[str, str]], None]
@@ -35,7 +39,7 @@ OnSilence = Callable[[str, float], None]
 Endpoint = Callable[[Command], str]
 
 
-class ExchangeLog:
+class ExchangeLog(Protocol):
     """What the lanes tell the audit log."""
 
     def requested(self, job_id: str, url: str) -> None: ...
@@ -61,15 +65,26 @@ class PartyState:
     is_answering: bool = True
     silent_seconds: float = 0.0
     waiting: int = 0
-    extensions: tuple[str, ...] = ()
 
 
 @dataclass
 class _Health:
+    """Since when a party has not answered, and when it is asked again."""
+
     silent_since: float | None = None
+    last_try: float = 0.0
     next_try: float = 0.0
-    pause: float = _FIRST_PAUSE
+    pause: float = 0.0
     error: str = ""
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a lane does next."""
+
+    hopeless: list[Command] = field(default_factory=list)       # to be answered without being sent
+    batch: list[Command] = field(default_factory=list)
+    heartbeat: tuple[tuple[str, int], ...] | None = None
 
 
 @dataclass
@@ -82,8 +97,10 @@ class Lane:
     endpoint_of: Endpoint
     ears: Ears
     record: ExchangeLog
-    timeout: float
-    party_silence: float
+    timeout: float                   # seconds an answer may take
+    party_silence: float             # seconds after which the party counts as lost
+    first_pause: float = 0.25        # seconds until the first retry; each further one waits twice as long
+    probe_pause: float = 1.0         # seconds after a failed try in which not even `create` is tried
     _queue: deque[Command] = field(default_factory=deque)
     _heartbeat: tuple[tuple[str, int], ...] | None = None
     _wake: threading.Condition = field(default_factory=threading.Condition)
@@ -132,51 +149,57 @@ class Lane:
                 while not self._is_closed and not self._has_work():
                     self._wake.wait(self._patience())
                 if self._is_closed:
+                    self._session.close()
                     return
-                batch, heartbeat = self._take()
+                work = self._take_hopeless() if self._is_pausing() else self._take()
             try:
-                self._work(batch, heartbeat)
-            except Exception:    # noqa: BLE001  # a lane must survive whatever one answer does to it
+                self._do(work)
+            except Exception:
+                # A lane must survive whatever one answer does to it.
                 log.exception("lane to party %s", self.party_id)
-                self._failed(batch, "internal error")
+                self._failed(work.batch, "internal error")
+
+    def _is_pausing(self) -> bool:
+        """It did not answer, and it is not yet time to ask again."""
+        now = time.monotonic()
+        if now >= self._health.last_try + self.probe_pause and self._is_wanted_now():
+            return False
+        return now < self._health.next_try
+
+    def _is_wanted_now(self) -> bool:
+        return any(command.kind is CommandKind.CREATE for command in self._queue)
 
     def _has_work(self) -> bool:
-        if not self._queue and self._heartbeat is None:
-            return False
-        return time.monotonic() >= self._health.next_try or self._first_may_fail()
-
-    def _first_may_fail(self) -> bool:
-        return any(command.kind in MAY_FAIL for command in self._queue)
+        if self._is_pausing():
+            return any(command.kind in MAY_FAIL for command in self._queue)
+        return bool(self._queue) or self._heartbeat is not None
 
     def _patience(self) -> float | None:
         if not self._queue and self._heartbeat is None:
             return None
         return max(0.01, self._health.next_try - time.monotonic())
 
-    def _take(self) -> tuple[list[Command], tuple[tuple[str, int], ...] | None]:
-        if time.monotonic() < self._health.next_try:
-            return self._take_hopeless(), None
+    def _take(self) -> _Work:
         most = _MOST_AT_ONCE if self._understands_batches else 1
         batch = [self._queue.popleft() for _ in range(min(most, len(self._queue)))]
         heartbeat, self._heartbeat = self._heartbeat, None
-        return batch, heartbeat
+        return _Work(batch=batch, heartbeat=heartbeat)
 
-    def _take_hopeless(self) -> list[Command]:
+    def _take_hopeless(self) -> _Work:
         """While the party is known not to answer, what may fail fails without waiting for it."""
         hopeless = [command for command in self._queue if command.kind in MAY_FAIL]
         kept = [command for command in self._queue if command.kind not in MAY_FAIL]
         self._queue.clear()
         self._queue.extend(kept)
-        return hopeless
+        return _Work(hopeless)
 
-    def _work(self, batch: list[Command], heartbeat: tuple[tuple[str, int], ...] | None) -> None:
-        if batch and time.monotonic() < self._health.next_try:
-            self.ears.answers([(command, self._unreachable()) for command in batch])
-            return
-        if heartbeat is not None:
-            self._send_heartbeat(heartbeat)
-        if batch:
-            self._send(batch)
+    def _do(self, work: _Work) -> None:
+        if work.hopeless:
+            self.ears.answers([(command, self._unreachable()) for command in work.hopeless])
+        if work.heartbeat is not None and not self._is_heard(work.heartbeat):
+            self._put_back(work.batch)
+        elif work.batch:
+            self._send(work.batch)
 
     def _unreachable(self) -> Answer:
         return Answer(UNREACHABLE, f"Federated schedule error, party {self.party_id}: {self._health.error}")
@@ -186,7 +209,7 @@ class Lane:
     def _send(self, batch: list[Command]) -> None:
         try:
             answers = self._exchange(batch)
-        except (requests.RequestException, ValueError) as error:
+        except _NO_ANSWER as error:
             self._failed(batch, _words(error))
             return
         self._answered()
@@ -201,54 +224,76 @@ class Lane:
         else:
             commands = [{"endpoint": self.endpoint_of(one), "body": body_of(one)} for one in batch]
             documents = self._batch_answers(self._post("/party/batch", {"commands": commands}), len(batch))
+        answers = [read_answer(document) for document in documents]
         for command, document in zip(batch, documents, strict=True):
             self.record.answered(command.job_id, f"/v1{self.endpoint_of(command)}", document)
-        return [read_answer(document) for document in documents]
+        return answers
 
     def _batch_answers(self, document: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
         data = document.get("data")
-        if not isinstance(data, list) or len(data) != count:
+        is_whole = isinstance(data, list) and len(data) == count and all(isinstance(one, dict) for one in data)
+        if not isinstance(data, list) or not is_whole:
             raise ValueError(f"the answer to a batch of {count} is {str(document)[:200]}")
         return data
 
     def _post(self, endpoint: str, body: Mapping[str, Any]) -> dict[str, Any]:
         data = json.dumps(body, separators=(",", ":"))
         head = {**headers(self.own_party_id, self.party_id), "Content-Type": "application/json"}
-        timeout = (_CONNECT_TIMEOUT, self.timeout)
         url = f"{self.url}/v1{endpoint}"
         try:
-            response = self._session.post(url, data=data, headers=head, timeout=timeout)
+            status, text = self._ask(url, data, head)
         except requests.exceptions.ConnectionError as error:
             if isinstance(error, requests.exceptions.Timeout):
                 raise
             # A kept-alive connection that the peer closed in between; every command may come twice.
-            response = self._session.post(url, data=data, headers=head, timeout=timeout)
-        if not response.ok:
-            raise ValueError(f"HTTP {response.status_code}: {response.text[:200]}")
-        document = response.json()
+            status, text = self._ask(url, data, head)
+        if not 200 <= status < 300:
+            raise _BadStatus(status, text)
+        document = json.loads(text)
         if not isinstance(document, dict):
-            raise ValueError(f"the answer is not an object: {response.text[:200]}")
+            raise ValueError(f"the answer is not an object: {text[:200]!r}")
         return document
 
-    def _send_heartbeat(self, jobs: tuple[tuple[str, int], ...]) -> None:
+    def _ask(self, url: str, data: str, head: Mapping[str, str]) -> tuple[int, bytes]:
+        """Status and body; what lies elsewhere is not asked for, and what never ends is left."""
+        timeout, deadline = (min(_CONNECT_TIMEOUT, self.timeout), self.timeout), time.monotonic() + self.timeout
+        with self._session.post(
+            url, data=data, headers=head, timeout=timeout, stream=True, allow_redirects=False
+        ) as response:
+            text = b""
+            for piece in response.iter_content(65536):
+                text += piece
+                if len(text) > _LONGEST_ANSWER:
+                    raise ValueError(f"the answer is longer than {_LONGEST_ANSWER} bytes")
+                if time.monotonic() > deadline:
+                    raise requests.exceptions.ReadTimeout
+            return response.status_code, text
+
+    def _is_heard(self, jobs: tuple[tuple[str, int], ...]) -> bool:
+        """Give a sign of life; False when nobody answered."""
         try:
             document = self._post("/party/heartbeat", {"jobs": [list(one) for one in jobs]})
-        except (requests.RequestException, ValueError) as error:
+        except _NO_ANSWER as error:
+            if isinstance(error, _BadStatus) and error.status in (404, 405):
+                self._answered()
+                return True      # a plain v1 peer has no such route; that it answered is all we learn
             self._failed([], _words(error))
-            return
+            return False
         self._answered()
         data = document.get("data")
-        if not isinstance(data, dict):
-            return      # a plain v1 peer has no such route and says so; that it answered is all we learn
-        self._learn_extensions(data)
-        ended = data.get("ended", {})
-        self.ears.heartbeat(self.party_id, {str(k): str(v) for k, v in ended.items()})
+        if isinstance(data, dict):
+            self._learn_extensions(data)
+            ended = data.get("ended")
+            listed = ended.items() if isinstance(ended, dict) else ()
+            self.ears.heartbeat(self.party_id, {str(job_id): str(why) for job_id, why in listed})
+        return True
 
     # ------------------------------------------------------------------ health
 
     def _answered(self) -> None:
         if self._health.silent_since is not None:
-            log.warning("party %s answers again after %.0f s", self.party_id, time.monotonic() - self._health.silent_since)
+            seconds = time.monotonic() - self._health.silent_since
+            log.warning("party %s answers again after %.0f s", self.party_id, seconds)
         self._health = _Health()
 
     def _failed(self, batch: list[Command], error: str) -> None:
@@ -257,15 +302,18 @@ class Lane:
             log.warning("party %s does not answer: %s", self.party_id, error)
             health.silent_since = now
         health.error = error
-        health.next_try = now + health.pause
-        health.pause = min(health.pause * 2, _LONGEST_PAUSE)
-        with self._wake:
-            self._queue.extendleft(reversed([one for one in batch if one.kind not in MAY_FAIL]))
+        health.pause = min(health.pause * 2 or self.first_pause, _LONGEST_PAUSE)
+        health.last_try, health.next_try = now, now + health.pause
+        self._put_back([one for one in batch if one.kind not in MAY_FAIL])
         lost = [(one, self._unreachable()) for one in batch if one.kind in MAY_FAIL]
         if lost:
             self.ears.answers(lost)
         if now - health.silent_since > self.party_silence:
             self.ears.silence(self.party_id, now - health.silent_since)
+
+    def _put_back(self, batch: list[Command]) -> None:
+        with self._wake:
+            self._queue.extendleft(reversed(batch))
 
     def _learn(self, batch: list[Command], answers: list[Answer]) -> None:
         """Extensions are announced in the answer to `create`, and by a heartbeat's, for who was restarted since."""
@@ -276,6 +324,14 @@ class Lane:
     def _learn_extensions(self, data: Mapping[str, Any]) -> None:
         extensions = data.get("extensions")
         self._understands_batches = isinstance(extensions, dict) and "batch" in extensions
+
+
+class _BadStatus(ValueError):
+    """An answer that says by its HTTP status that nothing was carried out."""
+
+    def __init__(self, status: int, text: bytes) -> None:
+        self.status = status
+        super().__init__(f"HTTP {status}: {text[:200]!r}")
 
 
 def _words(error: Exception) -> str:

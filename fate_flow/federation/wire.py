@@ -10,21 +10,23 @@ from typing import Any
 
 from fate_flow.core.errors import BadRequest, NotFound
 from fate_flow.core.grammar import (
+    ROLES,
     check_component_name,
     check_job_id,
     check_party_id,
     check_role,
     check_task_id,
     check_version,
+    shown,
 )
-from fate_flow.core.job import Answer, Command, CommandKind
+from fate_flow.core.job import Answer, Command, CommandKind, TaskKey
 from fate_flow.core.spec import Party
+from fate_flow.core.text import plain
 
 SRC_PARTY_ID = "SRC-PARTY-ID"
 FATE_VERSION = "1.11.2"
 """The release of FATE Flow whose wire this is; peers read it as SRC-FATE-VER."""
 
-_ROLES = frozenset({"guest", "host", "arbiter", "local"})
 _JOB_VERBS = {
     kind.value: kind
     for kind in (
@@ -71,13 +73,13 @@ def read_command(endpoint: str, body: object) -> Command:
     Raises NotFound for a path that is none, BadRequest for a piece that breaks the grammar."""
     parts = endpoint.strip("/").split("/")
     content: Mapping[str, Any] = body if isinstance(body, dict) else {}
-    if parts[0] == "party" and len(parts) >= 5 and parts[2] in _ROLES and parts[3].isdigit():
+    if parts[0] == "party" and len(parts) >= 5 and parts[2] in ROLES and parts[3].isdigit():
         return _job_command(parts, content)
     if parts[0] == "party" and len(parts) >= 8:
         return _task_command(parts, content)
     if parts[0] == "initiator" and len(parts) >= 5:
         return _initiator_command(parts, content)
-    raise NotFound(f"no such path: /v1/{'/'.join(parts)}")
+    raise _unknown(parts)
 
 
 def _job_command(parts: list[str], body: Mapping[str, Any]) -> Command:
@@ -88,36 +90,38 @@ def _job_command(parts: list[str], body: Mapping[str, Any]) -> Command:
         return Command(_JOB_VERBS[verb], job_id, party, run, body=body)
     if len(parts) == 6 and parts[4] in _JOB_VERBS_WITH_ARGUMENT:
         return Command(_JOB_VERBS_WITH_ARGUMENT[parts[4]], job_id, party, run, argument=_word(parts[5]), body=body)
-    raise NotFound(f"no such path: /v1/{'/'.join(parts)}")
+    raise _unknown(parts)
 
 
 def _task_command(parts: list[str], body: Mapping[str, Any]) -> Command:
-    job_id, name, party = check_job_id(parts[1]), check_component_name(parts[2]), _party(parts[5], parts[6])
-    if check_task_id(parts[3]) != f"{job_id}_{name}":
-        raise BadRequest(f"task_id: {parts[3]!r} is not {job_id}_{name}")
-    version, verb = check_version(parts[4]), parts[7]
+    key, verb, run = _task_key(parts), parts[7], _run(body)
     if len(parts) == 8 and verb in _TASK_VERBS:
-        return Command(_TASK_VERBS[verb], job_id, party, _run(body), name, version, body=body)
+        return Command(_TASK_VERBS[verb], key.job_id, key.party, run, key.name, key.version, body=body)
     if len(parts) == 9 and verb in _TASK_VERBS_WITH_ARGUMENT:
-        return Command(
-            _TASK_VERBS_WITH_ARGUMENT[verb], job_id, party, _run(body), name, version, _word(parts[8]), body
-        )
-    raise NotFound(f"no such path: /v1/{'/'.join(parts)}")
+        kind = _TASK_VERBS_WITH_ARGUMENT[verb]
+        return Command(kind, key.job_id, key.party, run, key.name, key.version, _word(parts[8]), body)
+    raise _unknown(parts)
 
 
 def _initiator_command(parts: list[str], body: Mapping[str, Any]) -> Command:
-    job_id = check_job_id(parts[1])
     if len(parts) == 8 and parts[7] == "report":
-        name, party = check_component_name(parts[2]), _party(parts[5], parts[6])
-        version = check_version(parts[4])
-        known = {**body, "job_id": job_id, "component_name": name, "task_version": version}
-        known.update(role=party.role, party_id=party.party_id)
-        return Command(CommandKind.REPORT, job_id, party, _run(body), name, version, body=known)
+        key = _task_key(parts)
+        known = {**body, "job_id": key.job_id, "component_name": key.name, "task_version": key.version}
+        known.update(role=key.party.role, party_id=key.party.party_id)
+        return Command(CommandKind.REPORT, key.job_id, key.party, _run(body), key.name, key.version, body=known)
     if len(parts) == 6 and parts[4] == "stop":
-        return Command(
-            CommandKind.ASK_STOP, job_id, _party(parts[2], parts[3]), _run(body), argument=_word(parts[5]), body=body
-        )
-    raise NotFound(f"no such path: /v1/{'/'.join(parts)}")
+        job_id, party = check_job_id(parts[1]), _party(parts[2], parts[3])
+        return Command(CommandKind.ASK_STOP, job_id, party, _run(body), argument=_word(parts[5]), body=body)
+    raise _unknown(parts)
+
+
+def _task_key(parts: list[str]) -> TaskKey:
+    """`.../<job id>/<component>/<task id>/<version>/<role>/<party id>/...`. Raises BadRequest."""
+    job_id, name, party = check_job_id(parts[1]), check_component_name(parts[2]), _party(parts[5], parts[6])
+    key = TaskKey(job_id, name, check_version(parts[4]), party)
+    if check_task_id(parts[3]) != key.task_id:
+        raise BadRequest(f"task_id: {shown(parts[3])} is not {key.task_id}")
+    return key
 
 
 def _party(role: str, party_id: str) -> Party:
@@ -125,9 +129,13 @@ def _party(role: str, party_id: str) -> Party:
 
 
 def _word(text: str) -> str:
-    if not text.isalpha() or len(text) > 20:
-        raise BadRequest(f"status: {text!r} is not a status")
+    if not (text.isascii() and text.isalpha()) or len(text) > 20:
+        raise BadRequest(f"status: {shown(text)} is not a status")
     return text
+
+
+def _unknown(parts: list[str]) -> NotFound:
+    return NotFound(f"no such path: {shown('/v1/' + '/'.join(parts))}")
 
 
 def _run(body: Mapping[str, Any]) -> int:
@@ -137,6 +145,7 @@ def _run(body: Mapping[str, Any]) -> int:
 
 
 ANY_RUN = 1 << 30
+_LONGEST_MESSAGE = 1_000
 
 
 def body_of(command: Command) -> dict[str, Any]:
@@ -144,7 +153,8 @@ def body_of(command: Command) -> dict[str, Any]:
 
 
 def read_answer(document: object) -> Answer:
-    """The v1 envelope as an answer; what is not one counts as a failure of the peer."""
-    if not isinstance(document, dict) or not isinstance(document.get("retcode"), int):
-        return Answer(100, f"the answer is not an envelope: {str(document)[:200]}")
-    return Answer(document["retcode"], str(document.get("retmsg", "")), document.get("data"))
+    """The v1 envelope as an answer. Raises ValueError for what is none: nobody knows what became of the command."""
+    retcode = document.get("retcode") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or not isinstance(retcode, int) or isinstance(retcode, bool):
+        raise ValueError(f"the answer is not an envelope: {str(document)[:200]!r}")
+    return Answer(retcode, plain(document.get("retmsg"), _LONGEST_MESSAGE), document.get("data"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -174,7 +175,8 @@ def site(tmp_path) -> Iterator[Site]:
 # How a worker starts
 
 def test_a_worker_finds_its_runner_file_before_its_first_instruction(site):
-    folder = site.shell(f"cat {site.home}/jobs/w/{RUNNER}; echo; echo $$; cut -d' ' -f5 /proc/$$/stat")
+    runner = shlex.quote(str(site.home / "jobs" / "w" / RUNNER))
+    folder = site.shell(f"cat {runner}; echo; echo $$; cut -d' ' -f5 /proc/$$/stat")
     assert site.end_of(folder) == Exit(0, None, "exited")
     written, pid, group = site.output_of(folder).split("\n")[:3]
     assert json.loads(written) == json.loads((folder / RUNNER).read_text())
@@ -434,7 +436,7 @@ def test_a_stop_at_any_moment_of_the_start_is_heard(site):
 def test_a_worker_outlives_its_spawner_and_its_end_is_recorded(site):
     go = site.home / "go"
     os.mkfifo(go)
-    folder = site.shell(f"read word < {go}; exit 4")
+    folder = site.shell(f"read word < {shlex.quote(str(go))}; exit 4")
     started(folder)
     site.spawner.kill()
     site.spawner.wait()

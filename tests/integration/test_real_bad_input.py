@@ -17,6 +17,7 @@ from party_servers import (
     READER,
     Answer,
     Cluster,
+    PartyServer,
     csv_text,
     eventually,
     job_of,
@@ -150,8 +151,12 @@ def test_a_refused_job_is_not_known_afterwards(on_sqlite: Cluster) -> None:
     answer = on_sqlite.guest.submit(document)
     assert answer["retcode"] == REFUSED
     for party in on_sqlite.parties.values():
-        look = partial(party.post, "job/query", {"job_id": answer["jobId"]})
-        eventually(lambda: look()["retmsg"] == "no job could be found", look)
+        is_forgotten = partial(does_not_know, party, answer["jobId"])
+        eventually(is_forgotten, f"party {party.party_id} has forgotten it")
+
+
+def does_not_know(party: PartyServer, job_id: str) -> bool:
+    return party.post("job/query", {"job_id": job_id})["retmsg"] == "no job could be found"
 
 
 # ---------------------------------------------------------------------- data

@@ -48,7 +48,8 @@ def test_requests_that_arrive_at_the_same_moment_make_one_job(cluster: Cluster) 
     assert jobs_at(cluster, GUEST) == before + 1
 
 
-def test_a_request_is_remembered_by_a_server_that_was_killed(cluster: Cluster) -> None:
+def test_a_request_is_remembered_by_a_server_that_was_killed(on_sqlite: Cluster) -> None:
+    cluster = on_sqlite
     key = {"Idempotency-Key": uuid4().hex}
     job_id = cluster.submit(toy(), **key)
     cluster.kill(GUEST)

@@ -74,8 +74,10 @@ def test_a_refused_submit_leaves_nothing_anywhere(store: str) -> None:
     assert world.status(job_id) == {}
     with world.nodes["9999"].store.transaction() as tx:
         decided = tx.submission_of(job_id)
-    assert decided is not None and decided.retcode == 103
-    assert "host 10001" in decided.retmsg and "2 cores" in decided.retmsg
+    assert decided is not None
+    assert decided.retcode == 103
+    assert "host 10001" in decided.retmsg
+    assert "2 cores" in decided.retmsg
 
 
 def test_a_failed_task_is_retried_everywhere_then_fails_the_job(store: str) -> None:

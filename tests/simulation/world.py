@@ -13,14 +13,23 @@ import random
 import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from fate_flow.coordinator.desk import Desk
 from fate_flow.coordinator.ports import Context, LaunchOrder, Made, Rules, Sight
-from fate_flow.coordinator.scheduler import Answered, HeartbeatAnswered, JobChanged, OutboxFilled, PartySilent, QueueChanged, Scheduler, WorkerChanged
+from fate_flow.coordinator.scheduler import (
+    Answered,
+    HeartbeatAnswered,
+    JobChanged,
+    OutboxFilled,
+    PartySilent,
+    QueueChanged,
+    Scheduler,
+    WorkerChanged,
+)
 from fate_flow.coordinator.unit import unit_of_work
 from fate_flow.core.errors import FlowError
 from fate_flow.core.job import UNREACHABLE, Answer, Command, EngineState, JobKey, TaskKey, Worker
@@ -108,8 +117,6 @@ class FakeEngine:
         for at in (begin, end):
             world.at(at, lambda: world.wake(self._party_id, WorkerChanged(order.worker.worker_id)))
 
-    def ring(self, worker: Worker) -> None: ...
-
     def look(self, worker: Worker) -> Sight:
         found = self.workers.get(worker.folder)
         now = self._world.now
@@ -191,13 +198,14 @@ class SimLane:
         world = self.node.world
         if world.chance(world.faults.repeat):
             world.note(f"repeat {self.node.party_id}->{self.to} {_words(batch)}")
-            world.at(world.later() + world.random.randint(0, 3000), lambda: world.nodes[self.to].serve(batch, self.node.party_id))
+            when = world.later() + world.random.randint(0, 3000)
+            world.at(when, lambda: world.nodes[self.to].serve(batch, self.node.party_id))
         if world.chance(world.faults.lose_request) or not world.connected(self.node.party_id, self.to):
             world.at(world.now + 500, lambda: self._silence(batch, generation))
             return
         answers = world.nodes[self.to].serve(batch, self.node.party_id)
-        lost = answers is None or world.chance(world.faults.lose_reply) or not world.connected(self.to, self.node.party_id)
-        if lost:
+        is_lost = answers is None or world.chance(world.faults.lose_reply)
+        if is_lost or not world.connected(self.to, self.node.party_id):
             world.at(world.now + 500, lambda: self._silence(batch, generation))
         else:
             world.at(world.later(), lambda: self._answered(batch, answers or [], generation))
@@ -261,6 +269,9 @@ class Node:
         node = self
 
         class Watched:
+            def reading(self) -> Any:
+                return node.store.reading()
+
             @contextmanager
             def transaction(self) -> Any:
                 with node.store.transaction() as tx:
@@ -445,10 +456,8 @@ class World:
 
     def stop(self, at: str, job_id: str) -> None:
         def act() -> None:
-            try:
+            with suppress(FlowError):
                 self.nodes[at].desk.stop(job_id)
-            except FlowError:
-                pass
 
         self.note(f"stop {job_id} at {at}")
         self.nodes[at].alive(act)
@@ -543,6 +552,7 @@ class World:
                 for job_id in self.submitted:
                     for task in tx.tasks(job_id):
                         self.demand(task.party_status in TASK_END, f"{task.key} is {task.party_status}")
+                        self.demand(task.is_final, f"{task.key} is {task.status} at party {node.party_id}")
 
     def demand(self, holds: bool, message: str) -> None:
         if not holds:
@@ -608,4 +618,4 @@ def _words(batch: list[Command]) -> str:
     return ", ".join(f"{one.kind.value} {one.task}" for one in batch)
 
 
-__all__ = ["CALM", "ROUGH", "Faults", "World", "job", "JobKey", "replace"]
+__all__ = ["CALM", "ROUGH", "Faults", "JobKey", "World", "job", "replace"]

@@ -56,9 +56,6 @@ class FakeEngine:
     def launch(self, order: LaunchOrder) -> None:
         raise AssertionError("no scheduler runs here")
 
-    def ring(self, worker: Worker) -> None:
-        raise AssertionError("no scheduler runs here")
-
     def look(self, worker: Worker) -> Sight:
         return Sight("created")
 

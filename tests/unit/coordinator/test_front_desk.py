@@ -1,0 +1,343 @@
+"""What the HTTP doors ask for: submit and its waiting, stop, reports and heartbeats of others, tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fate_flow.coordinator.desk import Desk
+from fate_flow.core.errors import (
+    BadDocument,
+    BadRequest,
+    Busy,
+    Conflict,
+    FlowError,
+    JobNotFound,
+    NotFound,
+    OperationFailed,
+    PeerUnreachable,
+    PermissionDenied,
+)
+from fate_flow.core.job import Answer, Command, CommandKind
+from fate_flow.core.reasons import Reason
+from fate_flow.core.spec import Party
+from fate_flow.core.status import JobStatus, TaskStatus
+from fate_flow.store.contract import TableMeta
+from tests.factories import GUEST, HOST, INCARNATION, JOB_ID, NOW, OTHER, a_job, a_task
+from tests.hand_server import DOCUMENT, HOLD, JOIN, RUN, HandServer, a_host, command, create
+from tests.simulation.world import job
+
+K = CommandKind
+LOCAL = job({"guest": ["9999"]})
+ELSE_ID = f"{JOB_ID[:-1]}9"
+
+
+class Front:
+    """A desk, and what it told the scheduler. Time passes only when it sleeps, and then `meanwhile` happens."""
+
+    def __init__(self, server: HandServer | None = None, slots: int = 2, timeout: float = 30.0) -> None:
+        self.server = server or HandServer("9999")
+        self.rung: list[tuple[Sequence[str], bool, bool]] = []
+        self.slept: list[float] = []
+        self.meanwhile: Callable[[], object] = lambda: None
+        self.desk = Desk(self.server.context, self._ring, slots, timeout, lambda: sum(self.slept), self._sleep)
+
+    def _ring(self, *told: Any) -> None:
+        self.rung.append(told)
+
+    def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.meanwhile()
+
+    def decide(self, retcode: int, message: str) -> None:
+        """What the scheduler writes when the parties have answered."""
+        with self.server.store.transaction() as tx:
+            tx.decide_submission(JOB_ID, retcode, message)
+
+    def with_job(self, status: JobStatus = JobStatus.WAITING, party: Party = GUEST, **fields: Any) -> Front:
+        with self.server.store.transaction() as tx:
+            tx.add_job(a_job(status, party, **fields), DOCUMENT)
+        return self
+
+    def reason(self) -> Reason | None:
+        return self.server.job(GUEST).reason
+
+
+# ---------------------------------------------------------------------- submit
+
+
+def test_a_job_of_this_party_alone_is_accepted_at_once() -> None:
+    front = Front()
+    assert front.desk.submit(JOB_ID, LOCAL) == JOB_ID
+    assert front.server.job(GUEST).status is JobStatus.WAITING
+    assert front.rung == [((JOB_ID,), False, True)]
+    assert [event.name for event, _ in front.server.record.events].count("SUBMITTED") == 1
+
+
+def test_a_submit_waits_until_every_party_has_accepted() -> None:
+    front = Front()
+    front.meanwhile = lambda: len(front.slept) == 3 and front.decide(0, "success")
+    assert front.desk.submit(JOB_ID, DOCUMENT) == JOB_ID
+    assert len(front.slept) == 3
+    assert front.rung == [((JOB_ID,), True, False)]
+
+
+def test_a_refusal_is_the_answer() -> None:
+    front = Front()
+    front.meanwhile = lambda: front.decide(103, "host 10000: no room")
+    with pytest.raises(OperationFailed, match="host 10000: no room") as refused:
+        front.desk.submit(JOB_ID, DOCUMENT)
+    assert (refused.value.retcode, refused.value.data) == (103, {"job_id": JOB_ID})
+
+
+def test_at_the_deadline_the_submit_is_given_up() -> None:
+    front = Front()
+    with pytest.raises(PeerUnreachable, match=f"not every party answered within 30 s: job {JOB_ID}"):
+        front.desk.submit(JOB_ID, DOCUMENT)
+    found = front.server.job(GUEST)
+    assert (found.reason, found.message) == (Reason.PARTY_REFUSED, "not every party answered in time")
+    assert 30 <= sum(front.slept) <= 30.2
+    assert max(front.slept) <= 0.1               # looked at often
+    assert front.rung[-1][0] == (JOB_ID,)        # the scheduler is to end it
+
+
+def test_what_was_decided_and_forgotten_at_the_deadline_cannot_be_given_up() -> None:
+    front = Front()
+
+    def forget() -> None:
+        with front.server.store.transaction() as tx:
+            tx.forget_job(JOB_ID)
+
+    front.meanwhile = forget
+    with pytest.raises(PeerUnreachable):
+        front.desk.submit(JOB_ID, DOCUMENT)
+
+
+def test_a_request_id_that_comes_again_gives_the_same_job_and_leaves_it_alone() -> None:
+    front = Front()
+    assert front.desk.submit(JOB_ID, LOCAL, "r1") == JOB_ID
+    before = front.server.snapshot()
+    assert front.desk.submit(ELSE_ID, LOCAL, "r1") == JOB_ID
+    assert front.server.snapshot() == before
+    assert front.server.job_or_none(GUEST, ELSE_ID) is None
+    with pytest.raises(Conflict, match="request id r1 was used for other content"):
+        front.desk.submit(ELSE_ID, job({"guest": ["9999"]}, cores=2), "r1")
+
+
+def test_a_job_in_the_middle_of_a_turn_is_not_driven_by_a_repeated_submit() -> None:
+    front = Front()
+    front.desk.submit(JOB_ID, LOCAL, "r1")
+    with front.server.store.transaction() as tx:
+        assert tx.begin_turn(front.server.job(GUEST).key, "the scheduler", NOW)
+    before = front.server.snapshot()
+    assert front.desk.submit(ELSE_ID, LOCAL, "r1") == JOB_ID
+    assert front.server.snapshot() == before
+
+
+def test_without_request_ids_every_submit_is_a_job_of_its_own() -> None:
+    front = Front()
+    assert front.desk.submit(JOB_ID, LOCAL) != front.desk.submit(ELSE_ID, LOCAL)
+
+
+def test_only_so_many_submits_may_wait_for_others() -> None:
+    front = Front(slots=1)
+
+    def submit_another() -> None:
+        with pytest.raises(Busy, match="too many submits"):
+            front.desk.submit(ELSE_ID, LOCAL)
+        front.decide(0, "success")
+
+    front.meanwhile = submit_another
+    assert front.desk.submit(JOB_ID, DOCUMENT) == JOB_ID
+    assert front.desk.submit(ELSE_ID, LOCAL) == ELSE_ID          # the slot is free again
+
+
+def test_a_refused_submit_gives_its_slot_back() -> None:
+    front = Front(slots=1)
+    for _ in range(3):
+        with pytest.raises(BadDocument):
+            front.desk.submit(JOB_ID, replace(DOCUMENT, dsl={}))
+
+
+def test_the_checks_of_a_submit_without_one() -> None:
+    front = Front(HandServer("9999", cores=4))
+    assert list(front.desk.validate(DOCUMENT).tasks) == ["a", "b"]
+    assert list(front.desk.examine(DOCUMENT).tasks) == ["a", "b"]
+    with pytest.raises(FlowError, match="asks for 5 cores"):
+        front.desk.examine(job({"guest": ["9999"], "host": ["10000"]}, cores=5))
+    with pytest.raises(BadDocument, match="party 555 has no route"):
+        front.desk.examine(job({"guest": ["9999"], "host": ["555"]}))
+    assert front.server.outbox() == []
+    assert front.rung == []
+
+
+# ---------------------------------------------------------------------- stop and the queue
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [("canceled", Reason.STOPPED_BY_USER), ("failed", Reason.TASK_FAILED), ("timeout", Reason.JOB_TIMEOUT)],
+)
+def test_a_stop_at_the_initiator_is_a_wish_that_the_scheduler_carries_out(status: str, reason: Reason) -> None:
+    front = Front().with_job()
+    assert "success" in front.desk.stop(JOB_ID, status)
+    found = front.server.job(GUEST)
+    assert (found.reason, found.message) == (reason, "stopped by a user at party 9999")
+    assert found.cancel_requested is (status == "canceled")
+    assert front.rung == [((JOB_ID,), False, False)]
+
+
+def test_a_stop_elsewhere_is_asked_of_the_initiator() -> None:
+    front = Front(HandServer("10000")).with_job(JobStatus.RUNNING, HOST)
+    front.desk.stop(JOB_ID)
+    [asked] = front.server.outbox()
+    assert (asked.kind, asked.to, asked.argument) == (K.ASK_STOP, GUEST, "canceled")
+    assert front.rung == [((), True, False)]
+
+
+def test_what_cannot_be_stopped() -> None:
+    front = Front()
+    with pytest.raises(JobNotFound):
+        front.desk.stop(JOB_ID)
+    with pytest.raises(BadRequest, match="stop_status: 'success' is not one of canceled, failed, timeout"):
+        front.desk.stop(JOB_ID, "success")
+
+
+def test_cleaning_the_queue_ends_every_waiting_job_of_this_initiator() -> None:
+    front = Front().with_job()
+    with front.server.store.transaction() as tx:
+        elsewhere = replace(a_job(JobStatus.WAITING, Party("host", "9999")), is_initiator=False)
+        tx.add_job(replace(elsewhere, key=replace(elsewhere.key, job_id=ELSE_ID)), DOCUMENT)
+    assert front.desk.clean_queue() == {JOB_ID: 0}
+    assert front.reason() is Reason.QUEUE_CLEANED
+
+
+def test_cores_of_a_job_that_does_not_run_can_be_given_back_by_hand() -> None:
+    front = Front(a_host(*HOLD))
+    [(row, done)] = front.desk.return_resources(JOB_ID)
+    assert (row.party, done, front.server.free_cores()) == (HOST, True, 8)
+    assert front.rung == [((), False, True)]
+    assert [done for _, done in front.desk.return_resources(JOB_ID)] == [False]
+    with pytest.raises(PermissionDenied, match="is running: stop it"):
+        Front(a_host(*RUN)).desk.return_resources(JOB_ID)
+    with pytest.raises(JobNotFound):
+        Front().desk.return_resources(JOB_ID)
+
+
+# ---------------------------------------------------------------------- what other parties send
+
+
+def test_commands_of_one_request_are_carried_out_in_their_order() -> None:
+    front = Front(HandServer("10000"))
+    answers = front.desk.carry_out([*RUN, command(K.STATUS, argument="nonsense"), command(K.UPDATE)], "9999")
+    assert [answer.retcode for answer in answers] == [0, 0, 0, 0, 0, 101, 0]
+    assert front.server.job().status is JobStatus.RUNNING
+    assert front.rung == [((JOB_ID,), False, False)]
+
+
+def test_cores_that_another_party_gives_back_wake_the_own_queue() -> None:
+    front = Front(a_host(*HOLD))
+    front.desk.carry_out([command(K.RETURN, turn=1)], "9999")
+    assert front.rung == [((JOB_ID,), False, True)]
+
+
+def with_task() -> Front:
+    front = Front()
+    with front.server.store.transaction() as tx:
+        own = a_job(JobStatus.RUNNING)
+        tx.add_job(own, DOCUMENT)
+        tx.add_tasks([a_task(), a_task(party=HOST)], own, DOCUMENT)
+    return front
+
+
+def a_report(party: Party = HOST, status: str = "running", **body: Any) -> Command:
+    known = {
+        "job_id": JOB_ID, "component_name": "a", "task_version": 0, "role": party.role, "party_id": party.party_id,
+        "party_status": status, "incarnation": INCARNATION, **body,
+    }  # fmt: skip
+    return Command(K.REPORT, JOB_ID, party, task="a", body=known)
+
+
+@pytest.mark.parametrize(
+    ("report", "caller", "retcode", "status"),
+    [
+        (a_report(), "10000", 0, TaskStatus.RUNNING),
+        (a_report(), "10001", 108, TaskStatus.WAITING),
+        (a_report(status="nonsense"), "10000", 101, TaskStatus.WAITING),
+        (a_report(incarnation="ee" * 16), "10000", 0, TaskStatus.WAITING),
+        (a_report(OTHER), "10001", 0, TaskStatus.WAITING),
+    ],
+)
+def test_a_party_reports_for_itself_alone(report: Command, caller: str, retcode: int, status: TaskStatus) -> None:
+    front = with_task()
+    [answer] = front.desk.carry_out([report], caller)
+    assert answer.retcode == retcode
+    assert front.server.task("a", HOST).party_status is status
+
+
+@pytest.mark.parametrize(
+    ("argument", "caller", "answer", "reason"),
+    [
+        ("canceled", "10000", Answer(), Reason.STOPPED_BY_USER), ("failed", "10000", Answer(), Reason.TASK_FAILED),
+        ("timeout", "10000", Answer(), Reason.JOB_TIMEOUT), ("canceled", "9999", Answer(), Reason.STOPPED_BY_USER),
+        ("canceled", "10001", Answer(108, f"party 10001 has no seat in job {JOB_ID}"), None),
+        ("success", "10000", Answer(101, "stop_status: 'success' is not one of canceled, failed, timeout"), None),
+    ],
+)  # fmt: skip
+def test_only_a_party_of_the_job_may_ask_for_its_end(
+    argument: str, caller: str, answer: Answer, reason: Reason | None
+) -> None:
+    front = Front().with_job(JobStatus.RUNNING)
+    assert front.desk.carry_out([Command(K.ASK_STOP, JOB_ID, GUEST, argument=argument)], caller) == [answer]
+    assert front.reason() is reason
+
+
+def test_to_end_a_job_that_is_not_here_is_no_error() -> None:
+    [answer] = Front().desk.carry_out([Command(K.ASK_STOP, JOB_ID, GUEST, argument="canceled")], "10000")
+    assert answer == Answer(0, f"can not found job {JOB_ID}")
+
+
+@pytest.mark.parametrize(
+    ("commands", "caller", "ended"),
+    [
+        (RUN, "9999", {}), (JOIN, "9999", {}),
+        ((*RUN, command(K.STATUS, argument="failed", reason="task_failed")), "9999", {JOB_ID: "task_failed"}),
+        ((), "9999", {JOB_ID: "it is not known here"}),
+        (RUN, "10001", {JOB_ID: "it is not known here"}),        # of another initiator: none of its business
+    ],
+)  # fmt: skip
+def test_a_heartbeat_is_counted_and_told_what_is_over(
+    commands: tuple[Command, ...], caller: str, ended: dict[str, str]
+) -> None:
+    front = Front(a_host(*commands))
+    assert front.desk.heartbeat(caller, [(JOB_ID, 0)]) == ended
+    with front.server.store.reading() as tx:
+        assert tx.heard() == {caller: 1}
+
+
+# ---------------------------------------------------------------------- tables
+
+
+def test_tables_are_dropped_and_closed_by_name() -> None:
+    front = Front()
+    table = TableMeta("n", "t", "standalone:///x/n/t", 3, {}, create_time=NOW)
+    with front.server.store.transaction() as tx:
+        tx.save_table(table, NOW)
+    front.desk.allow_table("n", "t", False)
+    with front.server.store.reading() as tx:
+        assert tx.table("n", "t") == replace(table, is_disabled=True)
+    front.desk.allow_table("n", "t", True)
+    front.desk.drop_table("n", "t")
+    assert front.server.files.calls == [("drop_table", table)]
+    for act in (lambda: front.desk.drop_table("n", "t"), lambda: front.desk.allow_table("n", "t", True)):
+        with pytest.raises(NotFound, match="no find table: namespace 'n', table_name 't'"):
+            act()
+
+
+def test_a_command_that_was_created_for_somebody_else_is_not_carried_out() -> None:
+    front = Front(HandServer("10000"))
+    [answer] = front.desk.carry_out([create(OTHER)], "9999")
+    assert answer.retcode == 101

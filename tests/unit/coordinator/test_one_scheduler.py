@@ -1,0 +1,482 @@
+"""The scheduler of one server: who it is, what it does with news, whose turn it gives, and what it survives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fate_flow.coordinator.ports import Rules
+from fate_flow.coordinator.scheduler import (
+    Answered,
+    HeartbeatAnswered,
+    JobChanged,
+    OutboxFilled,
+    PartySilent,
+    QueueChanged,
+    Scheduler,
+    WorkerChanged,
+)
+from fate_flow.core.errors import FlowError
+from fate_flow.core.job import Answer, Command, CommandKind, Job, JobKey
+from fate_flow.core.reasons import Reason
+from fate_flow.core.spec import Party
+from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.store.contract import Document
+from tests.factories import GUEST, HOST, JOB_ID, NOW
+from tests.hand_server import RUNS, HandServer, HandTransport, made, worker_of
+from tests.simulation.world import job
+
+K = CommandKind
+BOTH = job({"guest": ["9999"], "host": ["10000"]}, cores=2)
+RULES = Rules(scheduler_silence=10_000, queue_passes=2)
+
+
+class Process:
+    """A scheduler process of one server; `seconds` is its monotonic clock."""
+
+    def __init__(self, server: HandServer, owner: str = "home-1", lineage: str = "home-") -> None:
+        self.server, self.transport, self.seconds = server, HandTransport(), 50.0
+        self.scheduler = Scheduler(server.context, self.transport, owner, lineage, lambda: self.seconds)
+
+    def answer(self, kind: CommandKind, answer: Answer | None = None, job_id: str = JOB_ID) -> None:
+        """Another party answers the oldest command of this kind that was posted."""
+        found = next(one for one in self.transport.posted if one.kind is kind and one.job_id == job_id)
+        self.transport.posted.remove(found)
+        self.scheduler.step([Answered(found, answer or Answer())])
+
+    def sent(self) -> list[str]:
+        return [f"{one.kind.value} {one.argument}".strip() for one in self.transport.posted]
+
+
+def chosen(server: HandServer | None = None, **more: Any) -> Process:
+    process = Process(server or HandServer("9999", rules=RULES), **more)
+    assert process.scheduler.is_chosen()
+    return process
+
+
+def submit(process: Process, job_id: str = JOB_ID, document: Document = BOTH, accept: bool = True) -> None:
+    """A job that every party accepted, as far as a party that is played by hand can."""
+    server, side = process.server, process.scheduler._initiator
+    with server.unit() as unit:
+        side.submit(unit, job_id, document, job_id)
+        side.advance(unit, job_id)
+    process.scheduler.step([OutboxFilled(), JobChanged(job_id)])
+    if accept:
+        process.answer(K.CREATE, Answer(data={"extensions": {}}), job_id)
+        process.answer(K.STATUS, job_id=job_id)
+
+
+def job_of(process: Process, job_id: str = JOB_ID) -> Job:
+    return process.server.job(GUEST, job_id)
+
+
+# ---------------------------------------------------------------------- who schedules
+
+
+def test_the_first_process_schedules() -> None:
+    process = Process(HandServer())
+    assert process.scheduler.is_chosen()
+    with process.server.store.reading() as tx:
+        assert tx.scheduler()[0] == "home-1"
+
+
+def test_a_process_of_another_home_waits_until_the_owner_has_stood_still() -> None:
+    server = HandServer("9999", rules=RULES)
+    first, second = chosen(server), Process(server, "other-1", "other-")
+    for _ in range(3):
+        assert not second.scheduler.is_chosen()
+        second.seconds += 9
+        first.scheduler.poll()              # a sign of life
+    assert not second.scheduler.is_chosen()
+    second.seconds += 10
+    assert second.scheduler.is_chosen()
+
+
+def test_a_process_of_the_same_home_takes_over_at_once_since_the_home_is_locked() -> None:
+    server = HandServer("9999", rules=RULES)
+    chosen(server)
+    assert Process(server, "home-2").scheduler.is_chosen()
+
+
+def test_after_a_clean_stop_the_next_one_need_not_wait() -> None:
+    server = HandServer("9999", rules=RULES)
+    first, second = chosen(server), Process(server, "other-1", "other-")
+    assert not second.scheduler.is_chosen()
+    first.scheduler.resign()
+    assert second.scheduler.is_chosen()
+
+
+def test_resigning_takes_nothing_from_a_process_that_has_taken_over() -> None:
+    server = HandServer("9999", rules=RULES)
+    first = chosen(server)
+    second = chosen(server, owner="home-2")
+    first.scheduler.resign()
+    with server.store.reading() as tx:
+        assert tx.scheduler()[0] == "home-2"
+    second.scheduler.poll()
+    assert second.scheduler.is_chosen()
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda one: one.scheduler.step([JobChanged(JOB_ID), QueueChanged()]),
+        lambda one: one.scheduler.step([PartySilent("10000", 99.0)]),
+        lambda one: one.scheduler.poll(),
+        lambda one: one.scheduler.step([OutboxFilled()]),
+    ],
+)
+def test_a_deposed_scheduler_that_wakes_up_writes_nothing_and_sends_nothing(act: Any) -> None:
+    server = HandServer("9999", rules=RULES)
+    first = chosen(server)
+    submit(first)
+    first.transport.take()
+    chosen(server, owner="home-2")
+    before = server.snapshot()
+    act(first)
+    assert server.snapshot() == before
+    assert first.transport.posted == []
+    assert first.scheduler.next_alarm() is None
+    assert server.engine.launched == []
+
+
+def test_whoever_takes_over_goes_on_where_the_other_stopped() -> None:
+    server = HandServer("9999", rules=RULES)
+    first = chosen(server)
+    submit(first)
+    first.scheduler.poll()
+    assert first.sent() == ["dependence/check"]
+    second = chosen(server, owner="home-2")
+    assert (second.sent(), job_of(second).ready_owner) == (["dependence/check"], "home-2")
+    for kind in (K.CHECK, K.APPLY, K.START):
+        second.answer(kind)
+    assert job_of(second).status is JobStatus.RUNNING
+    assert job_of(second).ready_owner == ""
+
+
+def test_a_stale_owner_cannot_end_the_turn_of_the_new_one() -> None:
+    server = HandServer("9999", rules=RULES)
+    first = chosen(server)
+    submit(first)
+    first.scheduler.poll()
+    chosen(server, owner="home-2")
+    with server.store.transaction() as tx:
+        assert not tx.end_turn(JobKey(JOB_ID, GUEST), "home-1", "", "", 0, 0, 0)
+
+
+# ---------------------------------------------------------------------- news
+
+
+def test_what_another_process_wrote_is_sent_once() -> None:
+    process = chosen()
+    submit(process, accept=False)
+    assert process.sent() == ["create"]
+    process.scheduler.step([OutboxFilled()])
+    process.scheduler.poll()
+    assert process.sent() == ["create"]
+
+
+def test_an_answer_counts_once() -> None:
+    process = chosen()
+    submit(process, accept=False)
+    [sent] = process.transport.posted
+    process.scheduler.step([Answered(sent, Answer(data={}))])
+    before = process.server.snapshot()
+    process.scheduler.step([Answered(sent, Answer(103, "no"))])
+    assert process.server.snapshot() == before
+
+
+def test_an_answer_that_was_lost_in_a_crash_is_asked_for_again() -> None:
+    process = chosen()
+    submit(process, accept=False)
+    again = chosen(process.server, owner="home-2")
+    assert [one.id for one in again.transport.posted] == [one.id for one in process.transport.posted]
+
+
+@pytest.mark.parametrize("kind", [K.REPORT, K.ASK_STOP])
+def test_what_was_told_to_an_initiator_needs_no_judgement(kind: CommandKind) -> None:
+    process = chosen(HandServer("10000", rules=RULES))
+    with process.server.unit() as unit:
+        unit.send(Command(kind, JOB_ID, GUEST, body={"role": "host", "party_id": "10000"}))
+    process.scheduler.step([OutboxFilled()])
+    process.answer(kind, Answer(103, "whatever"))
+    assert process.server.outbox() == []
+
+
+def test_worker_news_move_the_job_on() -> None:
+    process = chosen()
+    submit(process, document=job({"guest": ["9999"]}), accept=False)
+    assert job_of(process).status is JobStatus.WAITING
+    process.scheduler.step([QueueChanged()])
+    worker = worker_of(process.server, "work_0", GUEST)
+    process.server.engine.sights[worker] = RUNS
+    process.scheduler.step([WorkerChanged(worker)])
+    process.server.engine.sights[worker] = made("t")
+    process.scheduler.step([WorkerChanged(worker), WorkerChanged("0" * 32)])
+    assert job_of(process).status is JobStatus.SUCCESS
+
+
+def running(process: Process) -> None:
+    submit(process)
+    process.scheduler.step([QueueChanged()])
+    for kind in (K.CHECK, K.APPLY, K.START):
+        process.answer(kind)
+    assert job_of(process).status is JobStatus.RUNNING
+
+
+def test_one_heartbeat_a_party_names_all_that_runs_there() -> None:
+    process = chosen()
+    process.scheduler.beat()
+    assert process.transport.heartbeats == {}
+    running(process)
+    process.scheduler.beat()
+    assert process.transport.heartbeats == {"10000": ((JOB_ID, 0),)}
+
+
+@pytest.mark.parametrize(
+    ("news", "reason"),
+    [
+        (HeartbeatAnswered("10000", {JOB_ID: "initiator_lost"}), Reason.INITIATOR_LOST),
+        (HeartbeatAnswered("10000", {}), None),
+        (PartySilent("10000", 90.0), Reason.PARTY_UNREACHABLE),
+        (PartySilent("10001", 90.0), None),
+    ],
+)
+def test_news_of_a_party_may_end_its_jobs(news: Any, reason: Reason | None) -> None:
+    process = chosen()
+    running(process)
+    process.scheduler.step([news])
+    assert job_of(process).reason is reason
+    assert ("stop failed" in process.sent()) is (reason is not None)
+
+
+# ---------------------------------------------------------------------- the queue
+
+
+def ids(count: int) -> list[str]:
+    return [f"20260101120000{number:06d}" for number in range(count)]
+
+
+def holding(process: Process, cores: int, name: str = "20250101120000") -> None:
+    """Somebody else's job holds so many cores of this party."""
+    with process.server.store.transaction() as tx:
+        key = JobKey(name, Party("host", "9999"))
+        tx.add_job(Job(key, HOST, False, JobStatus.WAITING, create_time=NOW - 99_999), BOTH)
+        assert tx.reserve(key, cores, 0, "t", 1, NOW)
+
+
+def release(process: Process, name: str = "20250101120000") -> None:
+    with process.server.store.transaction() as tx:
+        assert tx.give_back(JobKey(name, Party("host", "9999")), None, NOW)
+
+
+def local(cores: int = 2) -> Document:
+    return job({"guest": ["9999"]}, cores=cores)
+
+
+def statuses(process: Process, names: list[str]) -> list[str]:
+    return [job_of(process, name).status.value for name in names]
+
+
+def test_first_in_first_out_as_far_as_the_cores_go() -> None:
+    process, names = chosen(HandServer("9999", cores=4, rules=RULES)), ids(3)
+    for name in names:
+        submit(process, name, local(), accept=False)
+    process.scheduler.poll()
+    assert statuses(process, names) == ["running", "running", "waiting"]
+    assert job_of(process, names[2]).wait_reason == "guest 9999 has 0 of 4 cores free, 2 asked"
+
+
+def test_freed_cores_wake_as_many_as_there_is_room_for() -> None:
+    process, names = chosen(HandServer("9999", cores=4, rules=RULES)), ids(4)
+    holding(process, 4)
+    for name in names:
+        submit(process, name, local(), accept=False)
+    process.scheduler.poll()
+    turns = [job_of(process, name).turn for name in names]
+    release(process)
+    process.scheduler.step([QueueChanged()])
+    assert statuses(process, names) == ["running", "running", "waiting", "waiting"]
+    assert [job_of(process, name).turn for name in names[2:]] == turns[2:]       # not even asked
+
+
+def test_a_blocked_job_is_asked_for_again_when_its_time_has_come() -> None:
+    process = chosen(HandServer("9999", cores=4, rules=RULES))
+    holding(process, 4)
+    submit(process, document=local(), accept=False)
+    process.scheduler.poll()
+    release(process)                                    # nobody says so
+    process.scheduler.poll()
+    assert job_of(process).status is JobStatus.WAITING
+    process.server.now += RULES.retry_wait
+    assert process.scheduler.ring_alarms(process.server.now)
+    process.scheduler.poll()
+    assert job_of(process).status is JobStatus.RUNNING
+
+
+def test_a_small_job_passes_a_big_one_only_so_often() -> None:
+    process = chosen(HandServer("9999", cores=4, rules=RULES))
+    holding(process, 2)
+    big, *small = ids(4)
+    submit(process, big, local(4), accept=False)
+    process.scheduler.poll()
+    for name in small:
+        submit(process, name, local(1), accept=False)
+        process.scheduler.poll()
+        worker = worker_of_job(process, name)
+        if worker:
+            process.server.engine.sights[worker] = made(name)
+            process.scheduler.step([WorkerChanged(worker)])
+    assert statuses(process, small) == ["success", "success", "waiting"]
+    assert job_of(process, big).passes == 2
+    assert job_of(process, small[2]).wait_reason == f"waits behind job {big}, which party 9999 has had no room for"
+    release(process)
+    process.scheduler.step([QueueChanged()])
+    assert job_of(process, big).status is JobStatus.RUNNING
+
+
+def worker_of_job(process: Process, job_id: str) -> str:
+    with process.server.store.reading() as tx:
+        return next((task.worker_id for task in tx.tasks(job_id)), "")
+
+
+def test_a_job_with_two_seats_that_finds_room_for_one_does_not_chase_its_own_cores() -> None:
+    process = chosen(HandServer("9999", cores=5, rules=RULES))
+    holding(process, 2)
+    submit(process, document=job({"guest": ["9999"], "host": ["9999"]}, cores=2), accept=False)
+    process.scheduler.poll()
+    assert (job_of(process).turn, process.server.free_cores()) == (1, 3)
+
+
+def test_cores_that_another_party_says_are_free_bound_who_is_asked_again() -> None:
+    process, names = chosen(HandServer("9999", cores=20, rules=RULES)), ids(4)
+    for name in names:
+        submit(process, name)
+        process.scheduler.step([QueueChanged()])
+        process.answer(K.CHECK, job_id=name)
+        full = Answer(103, "failed", {"why": "has 0 of 4 cores free, 2 asked", "free_cores": 0})
+        process.answer(K.APPLY, full if name != names[0] else None, name)
+    process.transport.take()
+    end = Command(K.RETURN, names[3], HOST, body={"turn": 1})
+    with process.server.unit() as unit:
+        unit.send(end)
+    process.scheduler.step([OutboxFilled()])
+    before = [job_of(process, name).turn for name in names]
+    with process.server.store.transaction():     # the job that gives back is blocked elsewhere
+        row = process.server.store._rows.jobs.rows[JobKey(names[3], GUEST)]
+        process.server.store._rows.jobs.put(row.job.key, replace(row, job=replace(row.job, blocked_on="")))
+    process.answer(K.RETURN, Answer(data={"remaining_cores": 2}), names[3])
+    after = [job_of(process, name).turn for name in names]
+    assert [new - old for old, new in zip(before, after, strict=True)] == [0, 1, 0, 1]
+
+
+def test_what_a_job_gave_back_where_it_is_blocked_wakes_nobody() -> None:
+    process = chosen(HandServer("9999", cores=20, rules=RULES))
+    submit(process)
+    process.scheduler.step([QueueChanged()])
+    process.answer(K.CHECK)
+    process.answer(K.APPLY, Answer(104, "no answer in time"))
+    turn = job_of(process).turn
+    process.answer(K.RETURN, Answer(data={"remaining_cores": 9}))
+    assert job_of(process).turn == turn
+
+
+# ---------------------------------------------------------------------- what it survives
+
+
+def poison(process: Process, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """Whoever touches this job stumbles."""
+    advance = process.scheduler._initiator.advance
+
+    def stumble(unit: Any, job_id: str, has_turn: bool = False) -> None:
+        unit.send(Command(K.CHECK, job_id, HOST))
+        if job_id == JOB_ID:
+            raise error
+        unit.tx.take_command(unit.outgoing.pop().id)
+        advance(unit, job_id, has_turn)
+
+    monkeypatch.setattr(process.scheduler._initiator, "advance", stumble)
+
+
+@pytest.mark.parametrize("error", [FlowError("broken"), RuntimeError("a defect")])
+@pytest.mark.parametrize("by_poll", [True, False])
+def test_one_job_that_fails_does_not_stop_the_others(
+    error: Exception, by_poll: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    process, [good] = chosen(HandServer("9999", rules=RULES)), ids(1)
+    submit(process, document=local(), accept=False)
+    submit(process, good, local(), accept=False)
+    poison(process, monkeypatch, error)
+    if by_poll:
+        process.scheduler.poll()
+    else:
+        process.scheduler.step([JobChanged(JOB_ID), JobChanged(good), QueueChanged()])
+    assert statuses(process, [JOB_ID, good]) == ["waiting", "running"]
+    assert process.transport.posted == []               # what the failed one wanted to send was undone with it
+    assert f"job {JOB_ID} failed and is left as it was" in caplog.text
+
+
+def test_a_database_that_refuses_is_asked_again_by_the_poll(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    process = chosen()
+    submit(process, accept=False)
+    [sent] = process.transport.take()
+    refuses = [True]
+    take = type(process.server.store).transaction
+
+    def flaky(store: Any) -> Any:
+        if refuses[0]:
+            raise FlowError("the database is locked")
+        return take(store)
+
+    monkeypatch.setattr(type(process.server.store), "transaction", flaky)
+    process.scheduler.step([Answered(sent, Answer(data={}))])
+    assert "a transaction of the scheduler failed" in caplog.text
+    refuses[0] = False
+    process.scheduler.poll()
+    assert job_of(process).status is JobStatus.READY
+
+
+def test_an_answer_that_could_not_be_stored_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = chosen()
+    submit(process, accept=False)
+    [sent] = process.transport.take()
+
+    def fail(*_: Any) -> None:
+        raise RuntimeError("a defect")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(process.scheduler._initiator, "on_answer", fail)
+        process.scheduler.step([Answered(sent, Answer(data={}))])
+    assert process.transport.take() == []
+    process.scheduler.poll()
+    assert [one.id for one in process.transport.take()] == [sent.id]
+
+
+def test_alarms_ring_once_they_are_due() -> None:
+    process = chosen(HandServer("9999", cores=4, rules=RULES))
+    assert process.scheduler.next_alarm() is None
+    holding(process, 4)
+    submit(process, document=local(), accept=False)
+    process.scheduler.poll()
+    due = process.scheduler.next_alarm()
+    assert due == NOW + RULES.retry_wait
+    assert not process.scheduler.ring_alarms(due - 1)
+    assert process.scheduler.ring_alarms(due)
+    assert process.scheduler.next_alarm() is None
+
+
+def test_the_own_seat_is_started_only_when_the_others_have() -> None:
+    process = chosen()
+    submit(process)
+    process.scheduler.step([QueueChanged()])
+    for kind in (K.CHECK, K.APPLY):
+        process.answer(kind)
+    with process.server.store.reading() as tx:
+        assert {seat.party: seat.status for seat in tx.seats(JOB_ID)} == {
+            GUEST: SeatStatus.HELD, HOST: SeatStatus.STARTING}  # fmt: skip
+    process.answer(K.START)
+    assert process.server.task("work_0", GUEST).status is TaskStatus.RUNNING

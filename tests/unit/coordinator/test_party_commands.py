@@ -1,0 +1,598 @@
+"""What a party does when an initiator asks: each command, twice, late, wrong, and by the wrong caller."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fate_flow.core.errors import StorageFailed
+from fate_flow.core.job import NOT_EFFECTIVE, Command, CommandKind, JobKey
+from fate_flow.core.reasons import Reason
+from fate_flow.core.spec import Party
+from fate_flow.core.status import JobStatus, TaskStatus
+from fate_flow.store.memory import MemoryTransaction
+from tests.factories import GUEST, HOST, JOB_ID, NOW, OTHER, a_job
+from tests.hand_server import (
+    DOCUMENT,
+    FAILED,
+    HOLD,
+    INCARNATIONS,
+    JOIN,
+    RUN,
+    RUNS,
+    STOPPED,
+    HandServer,
+    a_host,
+    command,
+    create,
+    made,
+    task_command,
+    worker_of,
+)
+from tests.simulation.world import job
+
+K = CommandKind
+START_A = task_command(K.TASK_START)
+
+
+# ---------------------------------------------------------------------- everything twice
+
+
+@pytest.mark.parametrize(
+    ("before", "asked"),
+    [
+        ((), create()),
+        (JOIN[:1], command(K.STATUS, argument="waiting")),
+        (JOIN, command(K.CHECK, turn=1)),
+        (JOIN, command(K.APPLY, turn=1)),
+        (HOLD, command(K.RETURN, turn=1)),
+        (HOLD, command(K.START)),
+        (RUN, command(K.UPDATE, progress=40)),
+        (RUN, START_A),
+        ((*RUN, START_A), task_command(K.TASK_STOP, argument="canceled")),
+        ((*RUN, START_A), command(K.STOP, argument="canceled", reason="stopped_by_user", message="m")),
+        (RUN, command(K.STATUS, argument="success", reason="done")),
+        (RUN, command(K.STATUS, argument="failed", reason="task_failed", message="m")),
+        (JOIN[:1], command(K.STATUS, argument="failed", tag="submit_failed")),
+        (RUN, task_command(K.TASK_STATUS, argument="running")),
+        (RUN, task_command(K.TASK_CREATE, version=1, incarnation="c1" * 16, auto_retries=2)),
+        (RUN, task_command(K.TASK_COLLECT)),
+        (RUN, command(K.CLEAN)),
+    ],
+)
+def test_a_command_that_comes_twice_is_answered_the_same_and_changes_nothing_more(
+    before: tuple[Command, ...], asked: Command
+) -> None:
+    host = a_host(*before)
+    first = host.handle(asked)
+    seen, launched = host.snapshot(), len(host.engine.launched)
+    assert first.is_ok
+    assert host.handle(asked) == first
+    assert host.snapshot() == seen
+    assert len(host.engine.launched) == launched
+
+
+def test_all_commands_of_a_job_repeated_in_their_order_end_where_they_ended() -> None:
+    commands = (*RUN, START_A, command(K.STOP, argument="canceled", reason="stopped_by_user"))
+    host = a_host(*commands)
+    seen = host.snapshot()
+    for one in commands:
+        host.handle(one)
+    assert host.snapshot() == seen
+
+
+# ---------------------------------------------------------------------- who may ask what
+
+
+@pytest.mark.parametrize("kind", [kind for kind in K if kind not in (K.CREATE, K.REPORT, K.ASK_STOP)])
+def test_only_its_initiator_commands_a_job(kind: CommandKind) -> None:
+    host = a_host(*RUN)
+    seen = host.snapshot()
+    asked = replace(START_A, kind=kind, argument="canceled") if kind.value.startswith("task") else command(kind)
+    answer = host.handle(asked, caller="10001")
+    assert (answer.retcode, answer.retmsg) == (108, f"party 10001 is not the initiator of job {JOB_ID}")
+    assert host.snapshot() == seen
+
+
+@pytest.mark.parametrize(
+    ("to", "caller", "document", "retcode", "words"),
+    [
+        (HOST, "10001", DOCUMENT, 108, "initiator: guest 9999 is not party 10001"),
+        (OTHER, "9999", DOCUMENT, 101, "role: host 10001 has no seat"),
+        (Party("local", "0"), "9999", job({"guest": ["9999"], "local": ["0"]}), 108, "taken from the own server only"),
+        (HOST, "9999", job({"guest": ["9999"], "host": ["10000"]}, cores=9), 103, "asks for 9 cores, a job may have"),
+        (HOST, "9999", replace(DOCUMENT, dsl={"components": {}}), 101, "dsl.components"),
+    ],
+)
+def test_a_job_that_this_party_cannot_take_is_refused_and_leaves_nothing(
+    to: Party, caller: str, document: Any, retcode: int, words: str
+) -> None:
+    host = a_host()
+    answer = host.handle(create(to, document), caller)
+    assert answer.retcode == retcode
+    assert words in answer.retmsg
+    assert host.job_or_none(to) is None
+    assert host.files.calls == []
+
+
+def test_the_seats_of_one_job_at_one_party_are_counted_together() -> None:
+    two_seats = job({"guest": ["9999"], "host": ["9999", "10000"]}, cores=5, initiator="9999")
+    guest = HandServer("9999", cores=8)
+    answer = guest.handle(create(GUEST, two_seats))
+    assert (answer.retcode, "asks for 10 cores" in answer.retmsg) == (103, True)
+    assert a_host(create(HOST, two_seats), cores=8).job().asked.cores == 5
+
+
+@pytest.mark.parametrize("memory", [0, 100])
+def test_memory_that_no_party_has_is_refused(memory: int) -> None:
+    document = job({"guest": ["9999"], "host": ["10000"]})
+    conf = {**document.runtime_conf, "job_parameters": {"common": {"task_memory": 50, "task_parallelism": 2}}}
+    answer = HandServer("10000", memory=memory).handle(create(document=replace(document, runtime_conf=conf)))
+    assert answer.is_ok is (memory == 100)
+    assert answer.is_ok or "asks for 100 MB of memory, host 10000 has 0 in all" in answer.retmsg
+
+
+def test_a_job_id_that_another_initiator_uses_already_is_refused() -> None:
+    host = a_host(create())
+    other = job({"guest": ["10001"], "host": ["10000"]})
+    answer = host.handle(create(document=other), caller="10001")
+    assert (answer.retcode, answer.retmsg) == (108, f"job {JOB_ID} has another initiator on host 10000")
+    assert host.job().initiator == GUEST
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"dsl": None}, "dsl: is missing"), ({"runtime_conf": []}, "runtime_conf: is missing"),
+        ({"incarnations": {"a": "../../x"}}, "incarnations.a: '../../x' is not an incarnation"),
+        ({"incarnations": {"a": 7}}, "incarnations.a: 7 is not an incarnation"),
+    ],
+)  # fmt: skip
+def test_a_create_that_is_not_well_formed_is_refused(body: dict[str, Any], words: str) -> None:
+    host = a_host()
+    answer = host.handle(create(**body))
+    assert (answer.retcode, words in answer.retmsg) == (101, True), answer
+    assert host.job_or_none() is None
+
+
+@pytest.mark.parametrize(
+    ("body", "name", "description"),
+    [
+        ({}, "n", "d"), ({"name": None, "description": 5}, "", ""),
+        ({"name": "\ud800" + "x" * 600, "description": "a\0b"}, "?" + "x" * 499, "a?b"),
+    ],
+)  # fmt: skip
+def test_names_are_made_fit_for_the_database(body: dict[str, Any], name: str, description: str) -> None:
+    host = a_host(create(**body))
+    with host.store.reading() as tx:
+        document = tx.document(JOB_ID)
+    assert (document.name, document.description) == (name, description)
+
+
+def test_what_create_answers_and_stores() -> None:
+    host = a_host()
+    answer = host.handle(create())
+    assert answer.data["components"] == {"a": {"need_run": True}, "b": {"need_run": True}}
+    assert answer.data["cores"] == 2
+    assert "batch" in answer.data["extensions"]
+    found = host.job()
+    assert (found.status, found.is_initiator, found.legacy, found.asked.cores) == (JobStatus.READY, False, False, 2)
+    assert [host.task(name).incarnation for name in "ab"] == list(INCARNATIONS.values())
+    assert [call[0] for call in host.files.calls] == ["write_confs"]
+
+
+def test_a_plain_v1_initiator_names_no_extensions_and_no_incarnations() -> None:
+    body = dict(create().body)
+    del body["extensions"], body["incarnations"]
+    host = a_host(command(K.CREATE, **body))
+    assert host.job().legacy
+    assert host.task().incarnation == ""
+
+
+# ---------------------------------------------------------------------- what is not here, or not now
+
+
+@pytest.mark.parametrize(
+    ("asked", "retcode"),
+    [
+        (command(K.STATUS, argument="failed", tag="submit_failed"), 0),
+        (command(K.STATUS, argument="success"), 0),
+        (command(K.STATUS, argument="waiting"), 103),
+        (command(K.CHECK), 103), (command(K.APPLY), 103), (command(K.START), 103), (command(K.UPDATE), 103),
+        (command(K.RETURN), 0), (command(K.STOP, argument="canceled"), 0),
+        (START_A, 102), (task_command(K.TASK_STOP, argument="canceled"), 102), (task_command(K.TASK_COLLECT), 102),
+    ],
+)  # fmt: skip
+def test_of_a_job_that_is_not_here_what_ends_it_is_done_and_all_else_is_refused(asked: Command, retcode: int) -> None:
+    assert a_host().handle(asked).retcode == retcode
+
+
+@pytest.mark.parametrize("run", [0, 1, 2])
+def test_a_command_of_an_earlier_run_changes_nothing(run: int) -> None:
+    host = a_host()
+    with host.store.transaction() as tx:
+        tx.add_job(a_job(JobStatus.WAITING, HOST, run=1), DOCUMENT)
+    answer = host.handle(command(K.APPLY, run=run, turn=1))
+    assert answer.retcode == (NOT_EFFECTIVE if run == 0 else 0)
+
+
+# ---------------------------------------------------------------------- reserving
+
+
+def test_reserving_takes_the_cores_once_and_says_what_is_left() -> None:
+    host = a_host(*JOIN)
+    answer = host.handle(command(K.APPLY, turn=1))
+    assert answer.data == {
+        "cores": 2, "memory": 0, "remaining_cores": 6, "remaining_memory": 0, "lease_seconds": 60.0,
+    }  # fmt: skip
+    assert host.handle(command(K.APPLY, turn=2)).data == answer.data
+    assert host.free_cores() == 6
+    assert host.job().claim.turn == 2
+
+
+def test_a_refusal_says_what_is_free() -> None:
+    host = a_host(*JOIN, cores=2)
+    with host.store.transaction() as tx:
+        tx.add_job(replace(a_job(JobStatus.WAITING, HOST), key=JobKey("20260101120000", HOST)), DOCUMENT)
+        assert tx.reserve(JobKey("20260101120000", HOST), 1, 0, "token", 1, NOW)
+    answer = host.handle(command(K.APPLY, turn=1))
+    assert answer.retcode == 103
+    assert answer.data == {"why": "has 1 of 2 cores free, 2 asked", "free_cores": 1, "free_memory": 0}
+    assert not host.job().holds
+
+
+@pytest.mark.parametrize("turn", ["x", -1, 2**40, [1], True])
+def test_a_turn_that_is_no_number_is_refused(turn: Any) -> None:
+    host = a_host(*JOIN)
+    assert host.handle(command(K.APPLY, turn=turn)).retcode == 101
+    assert not host.job().holds
+
+
+@pytest.mark.parametrize(
+    ("turn", "is_returned"), [(1, False), (2, True), (3, True), (None, True)]
+)
+def test_a_return_that_arrives_after_the_next_turn_reserved_returns_nothing(
+    turn: int | None, is_returned: bool
+) -> None:
+    host = a_host(*HOLD, command(K.APPLY, turn=2))
+    answer = host.handle(command(K.RETURN, **({} if turn is None else {"turn": turn})))
+    assert answer.is_ok
+    assert host.job().holds is not is_returned
+    assert host.free_cores() == (8 if is_returned else 6)
+    assert answer.data == {"remaining_cores": host.free_cores()}
+
+
+@pytest.mark.parametrize(
+    ("before", "asked", "retcode"),
+    [
+        (JOIN[:1], command(K.APPLY, turn=1), 103),       # not accepted everywhere yet
+        (JOIN, command(K.START), 103),                   # holds nothing
+        (RUN, command(K.RETURN, turn=1), NOT_EFFECTIVE), # its end returns it
+        ((*JOIN, command(K.STATUS, argument="canceled")), command(K.CHECK), 103),
+        ((*JOIN, command(K.STATUS, argument="canceled")), command(K.APPLY), 103),
+        ((*JOIN, command(K.STATUS, argument="canceled")), command(K.START), 103),
+        ((*RUN, START_A, command(K.STOP, argument="canceled")), command(K.APPLY, turn=2), 103),   # it drains
+        (JOIN, START_A, 103),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_the_status_is_refused_and_changes_nothing(
+    before: tuple[Command, ...], asked: Command, retcode: int
+) -> None:
+    host = a_host(*before)
+    seen = host.snapshot()
+    assert host.handle(asked).retcode == retcode
+    assert host.snapshot() == seen
+
+
+@pytest.mark.parametrize(
+    ("legacy", "heard"), [(True, {"9999": 1}), (False, {})]
+)
+def test_align_is_the_heartbeat_of_a_plain_v1_initiator(legacy: bool, heard: dict[str, int]) -> None:
+    host = a_host(create(extensions=None) if not legacy else Command(
+        K.CREATE, JOB_ID, HOST, body={key: value for key, value in create().body.items() if key != "extensions"}))
+    host.handle(command(K.UPDATE))
+    with host.store.reading() as tx:
+        assert tx.heard() == heard
+
+
+@pytest.mark.parametrize(
+    ("progress", "stored"), [(40, 40), (-5, 0), (400, 100), ("40", 0), (None, 0), (True, 1)]
+)
+def test_update_writes_progress_and_nothing_else(progress: Any, stored: int) -> None:
+    host = a_host(*RUN)
+    host.handle(command(K.UPDATE, progress=progress, status="success", is_initiator=True, cores=99))
+    found = host.job()
+    assert (found.progress, found.status, found.is_initiator) == (stored, JobStatus.RUNNING, False)
+
+
+# ---------------------------------------------------------------------- tasks
+
+
+def test_starting_a_task_orders_one_worker_and_opens_its_exchange() -> None:
+    host = a_host(*RUN)
+    answer = host.handle(START_A)
+    [order] = host.engine.launched
+    assert (order.worker.worker_id, order.incarnation) == (host.task().worker_id, INCARNATIONS["a"])
+    assert order.parties == (("guest", "9999"), ("host", "10000"))
+    assert (order.task_cores, order.outputs) == (2, ("data",))
+    assert host.exchange.calls[-1][0] == "open"
+    assert answer.data["party_status"] == "waiting"
+    assert host.task().status is TaskStatus.RUNNING
+    assert host.task().party_status is TaskStatus.WAITING
+
+
+def test_a_task_that_is_told_not_to_run_is_passed_over() -> None:
+    parameters = {"role": {"host": {"0": {"a": {"need_run": False}}}}}
+    document = replace(DOCUMENT, runtime_conf={**DOCUMENT.runtime_conf, "component_parameters": parameters})
+    host = a_host(create(document=document), *RUN[1:])
+    answer = host.handle(START_A)
+    assert (answer.data["party_status"], answer.data["reason"]) == ("pass", "not_needed")
+    assert host.engine.launched == []
+
+
+def test_an_input_that_is_missing_fails_the_launch_and_the_initiator_is_told() -> None:
+    host = a_host(*RUN)
+    host.handle(task_command(K.TASK_START, "b"))
+    assert host.engine.launched == []
+    task = host.task("b")
+    assert (task.party_status, task.reason) == (TaskStatus.FAILED, Reason.LAUNCH_FAILED)
+    assert task.message == "input data.data: a.data has no table at host 10000"
+    [report] = host.outbox()
+    assert (report.kind, report.to, report.body["party_status"]) == (K.REPORT, GUEST, "failed")
+
+
+def test_the_output_of_one_task_is_the_input_of_the_next() -> None:
+    host = a_host(*RUN, START_A)
+    host.engine.sights[worker_of(host)] = made("table_of_a")
+    host.watch()
+    host.handle(task_command(K.TASK_START, "b"))
+    order = host.engine.launched[-1]
+    assert [(one.key, one.table.name) for one in order.inputs] == [("data", "table_of_a")]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        task_command(K.TASK_START, incarnation="ff" * 16),
+        task_command(K.TASK_STOP, argument="canceled", incarnation="ff" * 16),
+        task_command(K.TASK_STATUS, argument="success", incarnation="ff" * 16),
+        task_command(K.TASK_START, incarnation=["x"]),
+    ],
+)
+def test_a_command_of_another_incarnation_changes_nothing(asked: Command) -> None:
+    host = a_host(*RUN)
+    seen = host.snapshot()
+    assert host.handle(asked).retcode == NOT_EFFECTIVE
+    assert host.snapshot() == seen
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        task_command(K.TASK_START, version=7), task_command(K.TASK_STOP, "x", argument="canceled"),
+        task_command(K.TASK_STATUS, version=7, argument="success"),
+    ],
+)  # fmt: skip
+def test_a_task_that_is_not_here_is_said_to_be_so(asked: Command) -> None:
+    answer = a_host(*RUN).handle(asked)
+    assert (answer.retcode, answer.retmsg.startswith("no found task")) == (102, True)
+
+
+def test_collect_of_a_task_that_is_not_here() -> None:
+    assert a_host(*RUN).handle(task_command(K.TASK_COLLECT, version=7)).retcode == 103
+
+
+@pytest.mark.parametrize(
+    ("argument", "status", "retcode"),
+    [
+        ("running", TaskStatus.RUNNING, 0), ("success", TaskStatus.SUCCESS, 0), ("stopping", TaskStatus.STOPPING, 0),
+        ("waiting", TaskStatus.WAITING, 0), ("nonsense", TaskStatus.WAITING, 101),
+    ],
+)  # fmt: skip
+def test_the_federated_status_is_the_initiators_to_say(argument: str, status: TaskStatus, retcode: int) -> None:
+    host = a_host(*RUN)
+    assert host.handle(task_command(K.TASK_STATUS, argument=argument)).retcode == retcode
+    assert (host.task().status, host.task().party_status) == (status, TaskStatus.WAITING)
+
+
+def test_the_federated_end_of_a_task_stays() -> None:
+    host = a_host(*RUN, task_command(K.TASK_STATUS, argument="failed"))
+    assert host.handle(task_command(K.TASK_STATUS, argument="success")).is_ok
+    assert host.task().status is TaskStatus.FAILED
+
+
+@pytest.mark.parametrize(
+    ("body", "retcode"),
+    [
+        ({"incarnation": "c1" * 16, "auto_retries": 2}, 0), ({}, 0), ({"incarnation": "../x"}, 101),
+        ({"auto_retries": -1}, 101), ({"auto_retries": 2**80}, 101), ({"incarnation": 5}, 101),
+    ],
+)  # fmt: skip
+def test_a_new_version_of_a_task(body: dict[str, Any], retcode: int) -> None:
+    host = a_host(*RUN)
+    asked = Command(K.TASK_CREATE, JOB_ID, HOST, 0, "a", 1, body=body)
+    assert host.handle(asked).retcode == retcode
+    if retcode == 0:
+        task = host.task(version=1)
+        assert (task.incarnation, task.auto_retries) == (body.get("incarnation", ""), body.get("auto_retries", 0))
+
+
+def test_a_component_that_the_job_does_not_have_gets_no_version() -> None:
+    assert a_host(*RUN).handle(Command(K.TASK_CREATE, JOB_ID, HOST, 0, "zzz", 1)).retcode == 100
+
+
+def test_stopping_a_task_without_a_worker_ends_it_at_once() -> None:
+    host = a_host(*RUN)
+    answer = host.handle(task_command(K.TASK_STOP, argument="canceled"))
+    assert (answer.data["party_status"], answer.data["reason"]) == ("canceled", "stopped")
+    assert host.exchange.calls[-1][0] == "close"
+
+
+def test_stopping_a_task_with_a_worker_ends_it_when_the_worker_has_gone() -> None:
+    host = a_host(*RUN, START_A)
+    host.engine.sights[worker_of(host)] = RUNS
+    host.watch()
+    answer = host.handle(task_command(K.TASK_STOP, argument="canceled"))
+    assert answer.data["party_status"] == "stopping"
+    assert host.engine.stopped == [worker_of(host)]
+    host.engine.sights[worker_of(host)] = made("table")      # it was done just then: the stop was first
+    host.watch()
+    assert (host.task().party_status, host.task().reason) == (TaskStatus.CANCELED, Reason.STOPPED)
+    with host.store.reading() as tx:
+        assert tx.outputs(JOB_ID, "a", HOST) == ()
+
+
+# ---------------------------------------------------------------------- stopping and ending
+
+
+@pytest.mark.parametrize("argument", ["running", "waiting", "ready", "stopping", "nonsense", "", "Success"])
+@pytest.mark.parametrize("kind", [K.STOP, K.STATUS])
+def test_a_status_that_ends_no_job_is_refused(kind: CommandKind, argument: str) -> None:
+    host = a_host(*RUN)
+    seen = host.snapshot()
+    if (kind, argument) == (K.STATUS, "waiting"):
+        assert host.handle(command(kind, argument=argument)).is_ok      # accepted again
+    else:
+        assert host.handle(command(kind, argument=argument)).retcode == 101
+    assert host.snapshot() == seen
+
+
+def test_a_stop_ends_the_row_at_once_when_nothing_runs() -> None:
+    host = a_host(*RUN)
+    answer = host.handle(command(K.STOP, argument="canceled", reason="stopped_by_user", message="enough"))
+    assert [report["party_status"] for report in answer.data["tasks"]] == ["canceled", "canceled"]
+    found = host.job()
+    assert (found.status, found.reason, found.message) == (JobStatus.CANCELED, Reason.STOPPED_BY_USER, "enough")
+    assert (found.holds, host.free_cores()) == (False, 8)
+    assert "purge" in host.exchange.names()
+
+
+def test_a_stop_ends_the_row_with_its_last_worker() -> None:
+    host = a_host(*RUN, START_A)
+    host.engine.sights[worker_of(host)] = RUNS
+    host.watch()
+    answer = host.handle(command(K.STOP, argument="timeout", reason="job_timeout"))
+    assert [report["party_status"] for report in answer.data["tasks"]] == ["stopping", "canceled"]
+    found = host.job()
+    assert (found.status, found.target, found.holds) == (JobStatus.STOPPING, JobStatus.TIMEOUT, True)
+    host.engine.sights[worker_of(host)] = STOPPED
+    host.watch()
+    assert (host.job().status, host.job().reason, host.free_cores()) == (JobStatus.TIMEOUT, Reason.JOB_TIMEOUT, 8)
+
+
+def test_the_end_that_is_told_while_workers_still_end_comes_true_when_they_have_gone() -> None:
+    host = a_host(*RUN, START_A)
+    host.engine.sights[worker_of(host)] = RUNS
+    host.watch()
+    host.handle(command(K.STOP, argument="failed", reason="task_failed"))
+    assert host.handle(command(K.STATUS, argument="failed", reason="task_failed")).is_ok
+    assert host.job().status is JobStatus.STOPPING
+    host.engine.sights[worker_of(host)] = STOPPED
+    host.watch()
+    assert (host.job().status, host.free_cores()) == (JobStatus.FAILED, 8)
+
+
+@pytest.mark.parametrize(
+    ("argument", "said", "reason"),
+    [
+        ("success", "done", Reason.DONE), ("success", None, Reason.DONE),
+        ("failed", "party_unreachable", Reason.PARTY_UNREACHABLE), ("failed", None, Reason.TASK_FAILED),
+        ("failed", "stopped_by_user", Reason.TASK_FAILED),      # not what a failure follows from
+        ("failed", "nonsense", Reason.TASK_FAILED), ("failed", ["x"], Reason.TASK_FAILED),
+        ("canceled", "stopped_by_user", Reason.STOPPED_BY_USER), ("canceled", None, Reason.STOPPED),
+        ("timeout", "no_capacity", Reason.NO_CAPACITY), ("timeout", None, Reason.JOB_TIMEOUT),
+    ],
+)  # fmt: skip
+def test_the_reason_of_an_end_is_the_initiators_or_what_the_status_stands_for(
+    argument: str, said: Any, reason: Reason
+) -> None:
+    host = a_host(*RUN, command(K.STATUS, argument=argument, reason=said, message="m"))
+    found = host.job()
+    assert (found.status.value, found.reason, found.message) == (argument, reason, "m")
+    assert host.free_cores() == 8
+
+
+def test_a_job_that_was_never_accepted_cannot_succeed() -> None:
+    host = a_host(*JOIN[:1])
+    assert host.handle(command(K.STATUS, argument="success")).retcode == NOT_EFFECTIVE
+    assert host.job().status is JobStatus.READY
+
+
+def test_a_refused_submit_leaves_nothing() -> None:
+    host = a_host(*JOIN[:1], command(K.STATUS, argument="failed", tag="submit_failed"))
+    assert host.job_or_none() is None
+    assert host.files.calls[-1] == ("remove_job", JOB_ID)
+
+
+@pytest.mark.parametrize(
+    ("told", "argument", "statuses"),
+    [
+        ([], "success", ("canceled", "canceled")),
+        ([("a", "success"), ("b", "failed")], "failed", ("success", "failed")),
+        ([("a", "running")], "failed", ("canceled", "canceled")),
+    ],
+)
+def test_with_the_job_every_task_ends_as_the_initiator_said_or_canceled(
+    told: list[tuple[str, str]], argument: str, statuses: tuple[str, str]
+) -> None:
+    host = a_host(*RUN)
+    for name, status in told:
+        host.handle(task_command(K.TASK_STATUS, name, argument=status))
+    host.handle(command(K.STATUS, argument=argument))
+    assert tuple(host.task(name).status.value for name in "ab") == statuses
+
+
+@pytest.mark.parametrize(
+    ("sight", "argument", "status"), [(made("t"), "success", "success"), (FAILED, "failed", "failed")]
+)
+def test_a_task_whose_end_was_never_told_ends_as_this_party_saw_it(sight: Any, argument: str, status: str) -> None:
+    host = a_host(*RUN, START_A)
+    host.engine.sights[worker_of(host)] = sight
+    host.watch()
+    host.handle(command(K.STATUS, argument=argument))
+    assert host.task().status.value == status
+
+
+# ---------------------------------------------------------------------- when something is wrong with us
+
+
+def test_one_command_that_we_stumble_over_is_answered_and_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = a_host(*HOLD)
+
+    def stumble(*_: object) -> None:
+        raise ZeroDivisionError("secret")
+
+    monkeypatch.setattr("fate_flow.coordinator.party.clean_up", stumble)
+    seen = host.snapshot()
+    answer = host.handle(command(K.STATUS, argument="canceled"))
+    assert (answer.retcode, answer.retmsg) == (100, "internal error at host 10000")
+    assert host.snapshot() == seen
+
+
+def test_a_database_that_refuses_is_not_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = a_host(*HOLD)
+
+    def refuse(*_: object) -> None:
+        raise StorageFailed("disk full")
+
+    monkeypatch.setattr("fate_flow.coordinator.party.clean_up", refuse)
+    with pytest.raises(StorageFailed):
+        host.handle(command(K.STATUS, argument="canceled"))
+    assert host.job().holds
+
+
+def test_a_hold_that_another_process_took_back_in_between_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On MySQL two processes may read the row before one of them locks it."""
+    host = a_host(*HOLD)
+    move = MemoryTransaction.move_job
+
+    def too_late(tx: Any, *arguments: Any) -> bool:
+        tx.give_back(JobKey(JOB_ID, HOST), None, NOW)
+        return move(tx, *arguments)
+
+    monkeypatch.setattr(MemoryTransaction, "move_job", too_late)
+    answer = host.handle(command(K.START))
+    assert (answer.retcode, "holds nothing any more" in answer.retmsg) == (103, True)
+    assert host.job().status is JobStatus.WAITING

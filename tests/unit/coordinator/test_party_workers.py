@@ -1,0 +1,346 @@
+"""A party's own share of a task: launching its worker, following it, how it ended, and the report about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fate_flow.coordinator.ports import Rules, Sight
+from fate_flow.coordinator.workers import WorkerWatch, how_it_ended, read_report, report_of
+from fate_flow.core.job import CommandKind, Report, TaskKey
+from fate_flow.core.reasons import Reason, task_status_for
+from fate_flow.core.status import TASK_END, TaskStatus, WorkerStatus
+from fate_flow.store.contract import TableMeta
+from tests.factories import GUEST, HOST, INCARNATION, JOB_ID, NOW, a_task
+from tests.hand_server import (
+    FAILED,
+    RUN,
+    RUNS,
+    STOPPED,
+    HandServer,
+    a_host,
+    command,
+    create,
+    made,
+    task_command,
+    worker_of,
+)
+
+START_A = task_command(CommandKind.TASK_START)
+
+
+def with_worker(**server: Any) -> HandServer:
+    """A host where the worker of task a was ordered."""
+    return a_host(*RUN, START_A, **server)
+
+
+def see(host: HandServer, sight: Sight) -> None:
+    host.engine.sights[worker_of(host)] = sight
+    host.watch()
+
+
+def reports(host: HandServer) -> list[tuple[str, str | None]]:
+    return [
+        (one.body["party_status"], one.body["reason"]) for one in host.outbox() if one.kind is CommandKind.REPORT
+    ]
+
+
+def worker_status(host: HandServer) -> WorkerStatus:
+    with host.store.reading() as tx:
+        return tx.worker(worker_of(host)).status
+
+
+# ---------------------------------------------------------------------- how it ended
+
+
+def exited(**fields: Any) -> Sight:
+    return Sight("exited", **{"cause": "exited", **fields})
+
+
+@pytest.mark.parametrize(
+    ("sight", "reason", "words"),
+    [
+        (exited(exit_code=0, succeeded=True), Reason.DONE, ""),
+        (exited(exit_code=1, message="column x is missing"), Reason.WORKER_ERROR, "column x is missing"),
+        (exited(exit_code=0, message="said failed"), Reason.WORKER_ERROR, "said failed"),
+        (exited(exit_code=3), Reason.WORKER_KILLED, "the process ended with exit code 3 and left no result"),
+        (exited(exit_code=0), Reason.WORKER_KILLED, "the process ended with exit code 0 and left no result"),
+        (exited(signal=9), Reason.WORKER_KILLED, "the process ended with signal 9 and left no result"),
+        (
+            exited(exit_code=1, succeeded=True), Reason.WORKER_KILLED,
+            "the process ended with exit code 1 although its result says success",
+        ),
+        (exited(cause="timeout", signal=15), Reason.TASK_TIMEOUT, "ran longer than the task may"),
+        (exited(cause="timeout", succeeded=True, exit_code=0), Reason.TASK_TIMEOUT, "ran longer than the task may"),
+        (exited(cause="server_lost"), Reason.SERVER_LOST, "its own server was gone for too long"),
+        (exited(cause="not_started"), Reason.LAUNCH_FAILED, "the program could not be started"),
+        (exited(cause="not_started", message="no such file"), Reason.LAUNCH_FAILED, "no such file"),
+        (exited(cause="stopped", signal=15), Reason.WORKER_KILLED, "was stopped from outside"),
+        (Sight("lost"), Reason.WORKER_KILLED, "the process and its runner are gone and left no exit status"),
+    ],
+)  # fmt: skip
+def test_the_reason_follows_from_what_is_to_be_seen(sight: Sight, reason: Reason, words: str) -> None:
+    assert how_it_ended(a_task(party_status=TaskStatus.RUNNING), sight) == (reason, words)
+
+
+@pytest.mark.parametrize("sight", [exited(exit_code=0, succeeded=True), exited(signal=9), Sight("lost"), FAILED])
+def test_a_stop_that_was_ordered_beats_what_came_of_it(sight: Sight) -> None:
+    task = a_task(party_status=TaskStatus.STOPPING, reason=Reason.STOPPED_BY_USER, message="enough")
+    assert how_it_ended(task, sight) == (Reason.STOPPED_BY_USER, "enough")
+    assert how_it_ended(replace(task, reason=None), sight)[0] is Reason.STOPPED
+
+
+# ---------------------------------------------------------------------- following
+
+
+def test_a_worker_that_runs_is_reported() -> None:
+    host = with_worker()
+    see(host, RUNS)
+    assert (host.task().party_status, worker_status(host)) == (TaskStatus.RUNNING, WorkerStatus.RUNNING)
+    assert reports(host) == [("running", None)]
+    host.watch()
+    assert reports(host) == [("running", None)]
+
+
+def test_a_worker_that_was_over_before_it_was_seen_ran_and_succeeded() -> None:
+    host = with_worker()
+    see(host, made("t"))
+    assert reports(host) == [("running", None), ("success", "done")]
+    task = host.task()
+    assert (task.party_status, task.start_time, task.end_time) == (TaskStatus.SUCCESS, NOW, NOW)
+    assert worker_status(host) is WorkerStatus.EXITED
+    assert "close" in host.exchange.names()
+
+
+def test_what_a_worker_made_is_known_under_the_names_of_the_dsl() -> None:
+    host = with_worker()
+    table = made("t").made.tables[0][1]
+    see(host, replace(made("t"), made=replace(made("t").made, tables=(("data", table), ("other", table)))))
+    with host.store.reading() as tx:
+        assert [one.data_name for one in tx.outputs(JOB_ID, "a", HOST)] == ["data", "other"]
+        assert tx.table("out", "t").count == 3
+        assert [one.name for one in tx.metrics(JOB_ID, "a", HOST)] == ["work"]
+        assert tx.summary(JOB_ID, "a", HOST) == {"rows": 3}
+
+
+def test_a_task_that_hands_on_a_table_leaves_its_record_alone() -> None:
+    host = with_worker()
+    uploaded = TableMeta("out", "t", "standalone:///out/t", 5, {}, origin="upload", job_id="x")
+    with host.store.transaction() as tx:
+        tx.save_table(uploaded, 1)
+    see(host, made("t"))
+    with host.store.reading() as tx:
+        assert tx.table("out", "t").origin == "upload"
+
+
+@pytest.mark.parametrize(
+    ("sight", "status", "reason"),
+    [
+        (FAILED, TaskStatus.FAILED, Reason.WORKER_ERROR), (Sight("lost"), TaskStatus.FAILED, Reason.WORKER_KILLED),
+        (exited(cause="timeout", pid=7), TaskStatus.TIMEOUT, Reason.TASK_TIMEOUT),
+        (exited(cause="not_started"), TaskStatus.FAILED, Reason.LAUNCH_FAILED),
+    ],
+)  # fmt: skip
+def test_a_worker_that_broke_makes_nothing(sight: Sight, status: TaskStatus, reason: Reason) -> None:
+    host = with_worker()
+    see(host, replace(sight, made=made("t").made))
+    assert (host.task().party_status, host.task().reason) == (status, reason)
+    assert reports(host)[-1] == (status.value, reason.value)
+    with host.store.reading() as tx:
+        assert tx.outputs(JOB_ID, "a", HOST) == ()
+
+
+def test_a_worker_of_a_task_that_is_over_counts_no_more() -> None:
+    host = with_worker()
+    see(host, RUNS)
+    with host.unit() as unit:
+        task = host.task()
+        unit.tx.move_party_task(task, TaskStatus.CANCELED, NOW, Reason.STOPPED, "")
+    seen = host.task()
+    see(host, made("t"))
+    assert (host.task(), worker_status(host)) == (seen, WorkerStatus.EXITED)
+    with host.store.reading() as tx:
+        assert tx.outputs(JOB_ID, "a", HOST) == ()
+
+
+def test_a_launch_that_was_lost_is_ordered_again_after_a_poll() -> None:
+    host = with_worker(rules=Rules(poll_interval=2_000))
+    host.watch()
+    assert len(host.engine.launched) == 1
+    host.now += 2_000
+    host.watch()
+    first, second = host.engine.launched
+    assert first == second
+
+
+def test_no_process_in_time_is_a_failed_launch_and_it_must_not_begin_any_more() -> None:
+    host = with_worker(rules=Rules(launch=60_000))
+    host.now += 60_001
+    host.watch()
+    task = host.task()
+    assert (task.party_status, task.reason) == (TaskStatus.FAILED, Reason.LAUNCH_FAILED)
+    assert task.message == "no process came up within 60 s"
+    assert host.engine.stopped == [worker_of(host)]
+
+
+def test_a_stop_is_repeated_until_the_worker_has_gone() -> None:
+    host = with_worker()
+    see(host, RUNS)
+    host.handle(task_command(CommandKind.TASK_STOP, argument="canceled"))
+    host.watch()
+    assert host.engine.stopped == [worker_of(host)] * 2
+    see(host, STOPPED)
+    assert (host.task().party_status, host.task().reason) == (TaskStatus.CANCELED, Reason.STOPPED)
+    assert reports(host)[-2:] == [("stopping", "stopped"), ("canceled", "stopped")]
+
+
+def test_a_worker_that_is_stopped_before_it_began_ends_as_the_stop_says() -> None:
+    host = with_worker(rules=Rules(launch=60_000))
+    host.handle(command(CommandKind.STOP, argument="canceled", reason="stopped_by_user"))
+    assert host.task().party_status is TaskStatus.STOPPING
+    host.now += 60_001
+    host.watch()
+    assert (host.task().party_status, host.task().reason) == (TaskStatus.CANCELED, Reason.STOPPED_BY_USER)
+
+
+def test_one_worker_that_cannot_be_looked_at_does_not_hide_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    host = a_host(*RUN, START_A)
+    host.engine.sights[worker_of(host)] = made("table_of_a")
+    host.watch()
+    host.handle(task_command(CommandKind.TASK_START, "b"))
+    first, second = worker_of(host, "a"), worker_of(host, "b")
+    with host.store.transaction() as tx:
+        # the first is to be looked at again
+        worker = tx.worker(first)
+        host.store._rows.workers.put(first, replace(worker, status=WorkerStatus.RUNNING))
+    host.engine.sights = {second: RUNS}
+
+    class Broken(dict[str, Sight]):
+        def get(self, key: str, default: Any = None) -> Any:
+            if key == first:
+                raise RuntimeError("a folder that cannot be read")
+            return super().get(key, default)
+
+    host.engine.sights = Broken(host.engine.sights)
+    with host.unit() as unit:
+        unit.is_careful = True
+        WorkerWatch().look_at_all(unit)
+    assert host.task("b").party_status is TaskStatus.RUNNING
+    assert "a folder that cannot be read" in caplog.text
+
+
+def test_an_upload_remembers_where_its_table_came_from() -> None:
+    host = with_worker()
+    task = host.task()
+    with host.store.transaction():
+        host.store._rows.tasks.put(task.key, replace(task, module="Upload"))
+    see(host, made("t"))
+    with host.store.reading() as tx:
+        assert tx.table("out", "t").origin == "upload"
+
+
+# ---------------------------------------------------------------------- reports
+
+
+KEY = TaskKey(JOB_ID, "a", 2, HOST)
+BODY = {
+    "job_id": JOB_ID, "component_name": "a", "task_id": f"{JOB_ID}_a", "task_version": 2, "role": "host",
+    "party_id": "10000", "party_status": "failed", "incarnation": INCARNATION, "reason": "worker_killed",
+    "message": "m", "start_time": 5, "end_time": 9,
+}  # fmt: skip
+READ = Report(KEY, INCARNATION, TaskStatus.FAILED, Reason.WORKER_KILLED, "m", 5, 9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "report"),
+    [
+        ({}, READ),
+        ({"component_name": None}, READ),                                   # from the task id
+        ({"party_id": 10000}, READ),                                        # a number, as old servers send it
+        ({"task_version": "2"}, READ),
+        ({"incarnation": None}, replace(READ, incarnation="")),             # a plain v1 peer
+        ({"message": None, "error_report": "e"}, replace(READ, message="e")),
+        ({"message": 7, "error_report": None}, replace(READ, message="")),
+        ({"message": "x" * 9_000}, replace(READ, message="x" * 4_000)),
+        ({"message": "a\ud800\0"}, replace(READ, message="a??")),
+        ({"start_time": None, "end_time": None}, replace(READ, start_time=0, end_time=0)),
+        ({"start_time": "5", "end_time": 2**80}, replace(READ, start_time=0, end_time=0)),
+        ({"start_time": True, "end_time": -1}, replace(READ, start_time=0, end_time=0)),
+        ({"reason": None}, replace(READ, reason=Reason.WORKER_ERROR)),      # what the status stands for
+        ({"reason": "nonsense"}, replace(READ, reason=Reason.WORKER_ERROR)),
+        ({"reason": "done"}, replace(READ, reason=Reason.WORKER_ERROR)),    # a failure does not follow from it
+        ({"reason": ["x"]}, replace(READ, reason=Reason.WORKER_ERROR)),
+        ({"party_status": "running"}, replace(READ, status=TaskStatus.RUNNING, reason=None)),
+        ({"party_status": "waiting", "reason": None}, replace(READ, status=TaskStatus.WAITING, reason=None)),
+        (
+            {"party_status": "stopping", "reason": "stopped_by_user"},
+            replace(READ, status=TaskStatus.STOPPING, reason=Reason.STOPPED_BY_USER),
+        ),
+        ({"party_status": "success", "reason": None}, replace(READ, status=TaskStatus.SUCCESS, reason=Reason.DONE)),
+        ({"party_status": "pass", "reason": None}, replace(READ, status=TaskStatus.PASS, reason=Reason.NOT_NEEDED)),
+        (
+            {"party_status": "canceled", "reason": None},
+            replace(READ, status=TaskStatus.CANCELED, reason=Reason.STOPPED),
+        ),
+        (
+            {"party_status": "timeout", "reason": None},
+            replace(READ, status=TaskStatus.TIMEOUT, reason=Reason.TASK_TIMEOUT),
+        ),
+    ],
+)  # fmt: skip
+def test_a_report_is_read(changes: dict[str, Any], report: Report) -> None:
+    assert read_report({**BODY, **changes}) == report
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"job_id": None}, {"job_id": "../etc"}, {"job_id": 5}, {"component_name": "../x"}, {"role": "owner"},
+        {"component_name": None, "task_id": None}, {"component_name": None, "task_id": "20260101120000_a/../b"},
+        {"party_id": "x"}, {"party_id": None}, {"task_version": -1}, {"task_version": float("inf")},
+        {"task_version": None}, {"task_version": True}, {"task_version": 2**40}, {"party_status": None},
+        {"party_status": "done"}, {"party_status": ["success"]}, {"incarnation": "../.."}, {"incarnation": 7},
+    ],
+)  # fmt: skip
+def test_what_is_no_report_is_none(changes: dict[str, Any]) -> None:
+    assert read_report({**BODY, **changes}) is None
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*BODY, "error_report"]), JSON))
+def test_garbage_never_raises(changes: dict[str, Any]) -> None:
+    for body in (changes, {**BODY, **changes}):
+        report = read_report(body)
+        if report is not None and report.status in TASK_END:
+            assert report.reason is not None
+            assert task_status_for(report.reason) is report.status
+
+
+@pytest.mark.parametrize("status", TaskStatus)
+def test_what_a_party_reports_is_what_the_initiator_reads(status: TaskStatus) -> None:
+    reason = next((one for one in Reason if task_status_for(one) is status), None)
+    task = a_task("a", HOST, status, reason=reason, message="m", start_time=5, end_time=9 if reason else 0)
+    said = report_of(task)
+    assert read_report(said) == Report(task.key, INCARNATION, status, reason, "m", 5, 9 if reason else 0)
+    assert said["elapsed"] == (4 if reason else None)
+
+
+def test_the_own_server_is_told_by_looking_at_the_job() -> None:
+    guest = HandServer("9999")
+    for one in (create(GUEST), *RUN[1:], START_A):
+        assert guest.handle(replace(one, to=GUEST)).is_ok
+    with guest.unit() as unit:
+        guest.engine.sights[worker_of(guest, party=GUEST)] = RUNS
+        WorkerWatch().look_at(unit, worker_of(guest, party=GUEST))
+        assert list(unit.dirty) == [JOB_ID]
+    assert guest.outbox() == []

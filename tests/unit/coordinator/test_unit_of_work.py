@@ -1,0 +1,146 @@
+"""One unit of work: what is written, what is to follow, and how a part of it is undone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fate_flow.coordinator.unit import Unit, unit_of_work
+from fate_flow.core.errors import BadDocument, Conflict
+from fate_flow.core.job import Command, CommandKind
+from fate_flow.core.status import JobStatus
+from tests.factories import HOST, JOB_ID, a_job
+from tests.hand_server import DOCUMENT, HandServer
+
+CHECK = Command(CommandKind.CHECK, JOB_ID, HOST, body={"turn": 1})
+
+
+def do_all(unit: Unit, done: list[str], word: str) -> None:
+    unit.send(CHECK)
+    unit.touch(word)
+    unit.free("9999", word)
+    unit.after_commit(lambda: done.append(word))
+    unit.alarms.append(7)
+    unit.is_queue_longer = True
+
+
+def do_and_fail(unit: Unit, done: list[str], word: str) -> None:
+    do_all(unit, done, word)
+    raise Conflict
+
+
+def test_effects_run_after_the_commit_in_their_order() -> None:
+    server, done = HandServer(), list[str]()
+    with unit_of_work(server.context) as unit:
+        do_all(unit, done, "first")
+        do_all(unit, done, "second")
+        assert done == []
+    assert done == ["first", "second"]
+    assert len(server.outbox()) == 2
+
+
+def test_nothing_happens_when_the_block_raises() -> None:
+    server, done = HandServer(), list[str]()
+    with pytest.raises(Conflict), unit_of_work(server.context) as unit:
+        do_and_fail(unit, done, "first")
+    assert done == []
+    assert server.outbox() == []
+
+
+def test_a_command_carries_the_number_of_its_row() -> None:
+    server = HandServer()
+    with server.unit() as unit:
+        unit.send(CHECK)
+        [stored] = unit.outgoing
+    assert stored == replace(CHECK, id=stored.id)
+    assert server.outbox() == [stored]
+
+
+def test_a_part_that_raises_is_undone_with_all_that_was_to_follow_from_it() -> None:
+    server, done = HandServer(), list[str]()
+    with server.unit() as unit:
+        do_all(unit, done, "kept")
+        unit.is_queue_longer = False
+        with pytest.raises(Conflict), unit.part():
+            do_and_fail(unit, done, "undone")
+        assert (list(unit.dirty), unit.freed, unit.alarms) == (["kept"], {"9999": {"kept"}}, [7])
+        assert (len(unit.outgoing), unit.is_queue_longer) == (1, False)
+    assert done == ["kept"]
+    assert len(server.outbox()) == 1
+
+
+def test_a_part_that_goes_well_stays() -> None:
+    server, done = HandServer(), list[str]()
+    with server.unit() as unit:
+        with unit.part():
+            do_all(unit, done, "inner")
+        assert unit.is_queue_longer
+    assert done == ["inner"]
+
+
+def test_what_stands_apart_fails_the_whole_unit_when_it_is_not_careful() -> None:
+    server = HandServer()
+    with pytest.raises(ZeroDivisionError), server.unit() as unit, unit.apart("job 7"):
+        raise ZeroDivisionError
+
+
+def test_a_careful_unit_survives_what_stands_apart(caplog: pytest.LogCaptureFixture) -> None:
+    server, done = HandServer(), list[str]()
+    with unit_of_work(server.context, is_careful=True) as unit:
+        do_all(unit, done, "before")
+        with unit.apart("job 7"):
+            do_all(unit, done, "undone")
+            raise ZeroDivisionError
+        with unit.apart("job 8"):
+            do_all(unit, done, "after")
+    assert done == ["before", "after"]
+    assert "job 7 failed and is left as it was" in caplog.text
+
+
+def test_a_dying_process_is_not_survived() -> None:
+    server = HandServer()
+    with pytest.raises(KeyboardInterrupt), unit_of_work(server.context, is_careful=True) as unit, unit.apart("x"):
+        raise KeyboardInterrupt
+    assert server.outbox() == []
+
+
+@pytest.mark.parametrize(
+    ("freed", "left"),
+    [
+        ([("10000", "a")], {}),
+        ([("10000", "a"), ("10000", "b")], {"10000": {"b"}}),
+        ([("10000", ""), ("10000", "a")], {"10000": {""}}),      # another process freed some too
+        ([("9999", "a")], {"9999": {"a"}}),
+        ([], {}),
+    ],
+)
+def test_what_a_job_took_and_gave_back_itself_is_no_news(
+    freed: list[tuple[str, str]], left: dict[str, set[str]]
+) -> None:
+    server = HandServer()
+    with server.unit() as unit:
+        for party_id, job_id in freed:
+            unit.free(party_id, job_id)
+        unit.unfree("10000", "a")
+        assert unit.freed == left
+
+
+def test_a_document_is_parsed_once_a_process() -> None:
+    server = HandServer()
+    with server.unit() as unit:
+        unit.tx.add_job(a_job(JobStatus.READY), DOCUMENT)
+        first = unit.spec(JOB_ID)
+    with server.unit() as unit:
+        assert unit.spec(JOB_ID) is first
+        assert unit.spec("20260101120000") is None
+    assert first is not None
+    assert list(first.tasks) == ["a", "b"]
+
+
+def test_a_document_that_cannot_be_read_says_where() -> None:
+    server = HandServer()
+    with server.unit() as unit:
+        unit.tx.add_job(a_job(JobStatus.READY), replace(DOCUMENT, dsl={"components": {"a": {"module": "Gone"}}}))
+        with pytest.raises(BadDocument, match=r"^dsl\.components\.a\.module"):
+            unit.spec(JOB_ID)

@@ -1,0 +1,139 @@
+"""What the answer to a job command means for the seat it went to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fate_flow.core.job import NOT_EFFECTIVE, NOT_READY, UNREACHABLE, Command, CommandKind
+from fate_flow.core.plan import MoveSeat, Send, Verdict, judge_answer
+from fate_flow.core.reasons import Reason
+from fate_flow.core.status import SeatStatus, check_move
+from tests.factories import HOST, JOB_ID, a_seat
+
+S = SeatStatus
+AWAITED = {
+    (CommandKind.CREATE, S.JOINING), (CommandKind.CHECK, S.CHECKING), (CommandKind.APPLY, S.APPLYING),
+    (CommandKind.START, S.STARTING), (CommandKind.STOP, S.STOPPING), (CommandKind.STATUS, S.LEAVING),
+    (CommandKind.STATUS, S.UNCONFIRMED),
+}  # fmt: skip
+RETCODES = [0, NOT_EFFECTIVE, 100, 101, 102, 103, UNREACHABLE, NOT_READY, 108, 500]
+
+
+def judge(
+    kind: CommandKind, status: SeatStatus, retcode: int = 0, message: str = "m", data: Any = None, run: int = 0
+) -> Verdict:
+    command = Command(kind, JOB_ID, HOST, run, body={"turn": 7})
+    verdict = judge_answer(a_seat(HOST, status), command, retcode, message, data)
+    for action in verdict.actions:
+        if isinstance(action, MoveSeat):
+            check_move(status, action.new)
+    return verdict
+
+
+def moved(verdict: Verdict) -> tuple[SeatStatus, str]:
+    [move] = [action for action in verdict.actions if isinstance(action, MoveSeat)]
+    return move.new, move.message
+
+
+def sent(verdict: Verdict) -> list[tuple[CommandKind, object]]:
+    return [
+        (action.command.kind, action.command.body.get("turn")) for action in verdict.actions if isinstance(action, Send)
+    ]
+
+
+@pytest.mark.parametrize("kind", CommandKind)
+def test_only_an_answer_that_the_seat_waits_for_means_anything(kind: CommandKind) -> None:
+    for status in SeatStatus:
+        for retcode in RETCODES:
+            is_awaited = (kind, status) in AWAITED
+            assert (judge(kind, status, retcode) != Verdict()) is is_awaited, (status, retcode)
+
+
+@pytest.mark.parametrize(("kind", "status"), sorted(AWAITED, key=str))
+def test_an_answer_to_another_run_means_nothing(kind: CommandKind, status: SeatStatus) -> None:
+    assert judge(kind, status, run=1) == Verdict()
+
+
+@pytest.mark.parametrize("retcode", RETCODES)
+def test_whoever_does_not_accept_has_refused(retcode: int) -> None:
+    expected = (S.JOINED, "") if retcode == 0 else (S.REFUSED, "m")
+    assert moved(judge(CommandKind.CREATE, S.JOINING, retcode)) == expected
+
+
+def test_a_party_that_is_ready_is_asked_for_its_cores_in_the_same_turn() -> None:
+    verdict = judge(CommandKind.CHECK, S.CHECKING)
+    assert moved(verdict) == (S.APPLYING, "")
+    assert sent(verdict) == [(CommandKind.APPLY, 7)]
+
+
+@pytest.mark.parametrize(
+    ("retcode", "words"), [(NOT_READY, "is not ready: m"), (UNREACHABLE, "does not answer: m")]
+)
+def test_a_party_that_is_not_ready_is_waited_for(retcode: int, words: str) -> None:
+    verdict = judge(CommandKind.CHECK, S.CHECKING, retcode)
+    assert moved(verdict) == (S.JOINED, words)
+    assert (sent(verdict), verdict.stop) == ([], None)
+
+
+@pytest.mark.parametrize("retcode", [NOT_EFFECTIVE, 100, 102, 103, 108, 500])
+def test_any_other_answer_to_a_check_ends_the_job(retcode: int) -> None:
+    verdict = judge(CommandKind.CHECK, S.CHECKING, retcode)
+    assert verdict == Verdict(stop=Reason.DEPENDENCE_FAILED, message="host 10000: m")
+
+
+def test_cores_that_were_reserved_are_held() -> None:
+    verdict = judge(CommandKind.APPLY, S.APPLYING)
+    assert (moved(verdict), sent(verdict)) == ((S.HELD, ""), [])
+
+
+@pytest.mark.parametrize(
+    ("message", "data", "words"),
+    [
+        ("m", {"why": "has 1 of 8 cores free, 2 asked"}, "has 1 of 8 cores free, 2 asked"),
+        ("m", {}, "m"), ("m", None, "m"), ("m", "text", "m"), ("m", {"why": 7}, "m"), ("m", {"why": ""}, "m"),
+        ("", {}, "refused"),                        # never empty: that would read as `asked again`
+        ("", {"why": "\ud800\0"}, "??"),            # what no database takes
+        ("m", {"why": "x" * 9_000}, "x" * 500),
+    ],
+)  # fmt: skip
+def test_a_refusal_says_why(message: str, data: Any, words: str) -> None:
+    verdict = judge(CommandKind.APPLY, S.APPLYING, 103, message, data)
+    assert (moved(verdict), sent(verdict)) == ((S.JOINED, words), [])
+
+
+def test_what_an_unanswered_apply_may_have_reserved_is_given_back() -> None:
+    verdict = judge(CommandKind.APPLY, S.APPLYING, UNREACHABLE)
+    assert moved(verdict) == (S.JOINED, "does not answer: m")
+    assert sent(verdict) == [(CommandKind.RETURN, 7)]
+
+
+@pytest.mark.parametrize("retcode", RETCODES)
+def test_a_start_that_was_refused_counts_as_a_refusal_to_reserve(retcode: int) -> None:
+    expected = (S.STARTED, "") if retcode == 0 else (S.JOINED, "did not start: m")
+    verdict = judge(CommandKind.START, S.STARTING, retcode)
+    assert (moved(verdict), verdict.stop) == (expected, None)
+
+
+@pytest.mark.parametrize("retcode", RETCODES)
+def test_any_answer_to_a_stop_means_that_it_drains(retcode: int) -> None:
+    assert moved(judge(CommandKind.STOP, S.STOPPING, retcode)) == (S.DRAINING, "")
+
+
+@pytest.mark.parametrize(
+    ("data", "reports"),
+    [
+        ({"tasks": [{"a": 1}, {"b": 2}]}, ({"a": 1}, {"b": 2})),
+        ({"tasks": [{"a": 1}, "text", 5, None, ["x"]]}, ({"a": 1},)),
+        ({"tasks": {"a": 1}}, ()), ({"tasks": None}, ()), ({}, ()), (None, ()), ([], ()),
+    ],
+)  # fmt: skip
+def test_the_news_of_tasks_that_come_with_the_answer_to_a_stop(data: Any, reports: tuple) -> None:
+    assert judge(CommandKind.STOP, S.STOPPING, 0, data=data).reports == reports
+
+
+@pytest.mark.parametrize("retcode", RETCODES)
+@pytest.mark.parametrize("status", [S.LEAVING, S.UNCONFIRMED])
+def test_any_answer_to_the_end_means_that_it_knows(retcode: int, status: SeatStatus) -> None:
+    assert moved(judge(CommandKind.STATUS, status, retcode)) == (S.LEFT, "")

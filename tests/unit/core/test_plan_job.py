@@ -1,0 +1,659 @@
+"""What the initiator does next: every situation of a job, and the actions that follow from it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fate_flow.core.job import Command, CommandKind, Seat
+from fate_flow.core.plan import (
+    Action,
+    BeginTurn,
+    EndTurn,
+    Forget,
+    JobView,
+    MoveJob,
+    MoveSeat,
+    MoveTask,
+    NewVersion,
+    Progress,
+    Send,
+    plan_job,
+)
+from fate_flow.core.reasons import RULES, Author, Reason, task_status_for
+from fate_flow.core.spec import Party
+from fate_flow.core.status import TASK_BROKEN, JobStatus, SeatStatus, TaskStatus, check_move
+from tests.factories import (
+    FRESH_ID,
+    GUEST,
+    HOST,
+    INCARNATION,
+    JOB_ID,
+    NOW,
+    OTHER,
+    OWN_HOST,
+    a_job,
+    a_seat,
+    a_spec,
+    a_task,
+    a_view,
+    seats,
+)
+
+ALL = (GUEST, HOST, OTHER)
+FULL = "has 1 of 8 cores free, 2 asked"
+
+
+def to(party: Party, kind: CommandKind, argument: str = "", **body: object) -> Send:
+    """A job command as the plan sends it."""
+    return Send(Command(kind, JOB_ID, party, argument=argument, body=body))
+
+
+def task_to(
+    party: Party, kind: CommandKind, name: str = "a", argument: str = "", version: int = 0, **body: object
+) -> Send:
+    return Send(Command(kind, JOB_ID, party, 0, name, version, argument, body or {"incarnation": INCARNATION}))
+
+
+def plan(view: JobView) -> list[Action]:
+    """The plan, which is the same when it is asked for again and asks for no move that the tables do not have."""
+    found = plan_job(view)
+    assert plan_job(view) == found
+    for action in found:
+        check_is_legal(view, action)
+    return list(found)
+
+
+def check_is_legal(view: JobView, action: Action) -> None:
+    if isinstance(action, MoveJob):
+        check_move(view.job.status, action.new)
+        assert action.new not in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.TIMEOUT) or action.reason
+    elif isinstance(action, MoveSeat):
+        assert action.seat in view.seats
+        check_move(action.seat.status, action.new)
+    elif isinstance(action, MoveTask):
+        check_move(action.old, action.new)
+
+
+def moves(found: list[Action], kind: type[Action]) -> list[Action]:
+    return [action for action in found if isinstance(action, kind)]
+
+
+# ---------------------------------------------------------------------- ready
+
+
+def ready(*those: Seat, **job: object) -> JobView:
+    return a_view(a_job(JobStatus.READY, **job), seats=those, tasks=())
+
+
+def test_a_job_is_not_accepted_before_every_party_has_answered() -> None:
+    assert plan(ready(a_seat(GUEST), a_seat(HOST, SeatStatus.JOINING))) == []
+
+
+def test_accepted_everywhere_it_waits_and_the_others_are_told() -> None:
+    found = plan(ready(a_seat(GUEST), a_seat(HOST), a_seat(OTHER)))
+    told = [to(party, CommandKind.STATUS, "waiting") for party in (HOST, OTHER)]
+    assert found == [MoveJob(JobStatus.WAITING), *told]
+
+
+def test_a_refusal_ends_it_everywhere_at_once_also_where_nobody_has_answered_yet() -> None:
+    own, refused, late = a_seat(GUEST), a_seat(HOST, SeatStatus.REFUSED, "no room"), a_seat(OTHER, SeatStatus.JOINING)
+    body = {"reason": "party_refused", "message": "host 10000: no room", "tag": "submit_failed"}
+    assert plan(ready(own, refused, late)) == [
+        MoveJob(JobStatus.FAILED, Reason.PARTY_REFUSED, "host 10000: no room", caused_by="host 10000"),
+        MoveSeat(own, SeatStatus.LEFT),
+        MoveSeat(late, SeatStatus.LEAVING),
+        to(OTHER, CommandKind.STATUS, "failed", **body),
+    ]
+
+
+def test_a_wish_to_stop_ends_it_before_it_was_accepted() -> None:
+    found = plan(ready(a_seat(GUEST), a_seat(HOST), reason=Reason.STOPPED_BY_USER, message="enough"))
+    assert found[0] == MoveJob(JobStatus.CANCELED, Reason.STOPPED_BY_USER, "enough")
+    assert found[-1] == to(
+        HOST, CommandKind.STATUS, "canceled", reason="stopped_by_user", message="enough", tag="submit_failed"
+    )
+
+
+# ---------------------------------------------------------------------- the queue and the turn
+
+
+def waiting(*those: Seat, **job: object) -> JobView:
+    return a_view(a_job(JobStatus.WAITING, **job), seats=those, tasks=(), spec=a_spec(parties=ALL))
+
+
+def in_turn(*those: Seat, **job: object) -> JobView:
+    return waiting(*those, **{"ready_owner": "scheduler", "turn": 3, **job})
+
+
+def test_without_its_turn_it_only_waits() -> None:
+    assert plan(waiting(*seats(SeatStatus.JOINED, *ALL))) == []
+
+
+def test_its_turn_begins_with_the_own_seats_since_a_refusal_there_costs_nobody_anything() -> None:
+    own, own_host, host = a_seat(GUEST), a_seat(OWN_HOST), a_seat(HOST)
+    assert plan(replace(waiting(own, own_host, host, turn=4), has_turn=True)) == [
+        BeginTurn(),
+        MoveSeat(own, SeatStatus.CHECKING),
+        to(GUEST, CommandKind.CHECK, turn=5),
+        MoveSeat(own_host, SeatStatus.CHECKING),
+        to(OWN_HOST, CommandKind.CHECK, turn=5),
+    ]
+
+
+def test_then_all_others_are_asked_side_by_side() -> None:
+    host, other = a_seat(HOST), a_seat(OTHER)
+    assert plan(in_turn(a_seat(GUEST, SeatStatus.HELD), host, other)) == [
+        MoveSeat(host, SeatStatus.CHECKING),
+        to(HOST, CommandKind.CHECK, turn=3),
+        MoveSeat(other, SeatStatus.CHECKING),
+        to(OTHER, CommandKind.CHECK, turn=3),
+    ]
+
+
+def test_after_a_conflict_they_are_asked_one_by_one_in_ascending_order() -> None:
+    first, second, third = a_seat(Party("host", "999")), a_seat(GUEST), a_seat(HOST)
+    begun = plan(replace(waiting(second, third, first, conflicts=1), has_turn=True))
+    assert begun == [BeginTurn(), MoveSeat(first, SeatStatus.CHECKING), to(first.party, CommandKind.CHECK, turn=1)]
+    held = replace(first, status=SeatStatus.HELD)
+    then = plan(in_turn(second, third, held, conflicts=1))
+    assert then == [MoveSeat(second, SeatStatus.CHECKING), to(GUEST, CommandKind.CHECK, turn=3)]
+
+
+@pytest.mark.parametrize("status", [SeatStatus.CHECKING, SeatStatus.APPLYING, SeatStatus.STARTING])
+def test_nothing_happens_while_an_answer_is_on_its_way(status: SeatStatus) -> None:
+    assert plan(in_turn(a_seat(GUEST, SeatStatus.HELD), a_seat(HOST, status), a_seat(OTHER, SeatStatus.HELD))) == []
+
+
+def test_a_refusal_gives_back_at_once_what_others_hold_also_while_a_slow_party_has_not_answered() -> None:
+    own, slow = a_seat(GUEST, SeatStatus.HELD), a_seat(OTHER, SeatStatus.APPLYING)
+    assert plan(in_turn(own, a_seat(HOST, message=FULL), slow)) == [
+        MoveSeat(own, SeatStatus.JOINED),
+        to(GUEST, CommandKind.RETURN, turn=3),
+    ]
+
+
+def test_when_all_have_answered_the_turn_ends_with_a_reason_to_wait() -> None:
+    held = a_seat(GUEST, SeatStatus.HELD)
+    found = plan(in_turn(held, a_seat(HOST, message=FULL), a_seat(OTHER, message="is not ready: soon")))
+    assert found[:2] == [MoveSeat(held, SeatStatus.JOINED), to(GUEST, CommandKind.RETURN, turn=3)]
+    assert found[2:] == [
+        EndTurn(f"host 10000 {FULL}; host 10001 is not ready: soon", "10000", 2, NOW + 2_000, was_conflict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("conflicts", "refused", "was_conflict"),
+    [
+        (0, (GUEST,), False),             # the own party alone was asked
+        (0, (GUEST, OWN_HOST), False),
+        (0, (HOST,), True),               # the own party had reserved
+        (0, (HOST, OTHER), True),
+        (2, (GUEST,), False),             # the first in order: nobody had been asked before it
+        (2, (HOST,), True),
+        (2, (OTHER,), True),
+    ],
+)
+def test_a_turn_is_a_conflict_when_somebody_had_already_reserved(
+    conflicts: int, refused: tuple[Party, ...], was_conflict: bool
+) -> None:
+    those = [a_seat(party, message=FULL if party in refused else "") for party in (GUEST, OWN_HOST, HOST, OTHER)]
+    [end] = plan(in_turn(*those, conflicts=conflicts))
+    assert isinstance(end, EndTurn)
+    assert end.was_conflict is was_conflict
+
+
+def test_held_everywhere_the_others_start_first_and_the_own_seat_last() -> None:
+    own, host, other = seats(SeatStatus.HELD, *ALL)
+    assert plan(in_turn(own, host, other)) == [
+        MoveSeat(host, SeatStatus.STARTING),
+        to(HOST, CommandKind.START),
+        MoveSeat(other, SeatStatus.STARTING),
+        to(OTHER, CommandKind.START),
+    ]
+    started = [replace(seat, status=SeatStatus.STARTED) for seat in (host, other)]
+    assert plan(in_turn(own, *started)) == [MoveSeat(own, SeatStatus.STARTING), to(GUEST, CommandKind.START)]
+    assert plan(in_turn(replace(own, status=SeatStatus.STARTED), *started)) == []
+
+
+def test_a_hold_that_ran_out_before_anybody_started_sends_the_job_back_to_waiting() -> None:
+    own = a_seat(GUEST, SeatStatus.HELD)
+    found = plan(in_turn(own, a_seat(HOST, message="did not start: it holds nothing")))
+    assert found[:2] == [MoveSeat(own, SeatStatus.JOINED), to(GUEST, CommandKind.RETURN, turn=3)]
+    assert isinstance(found[2], EndTurn)
+    assert found[2].wait_reason == "host 10000 did not start: it holds nothing"
+
+
+def test_once_somebody_has_started_a_lost_hold_ends_the_job() -> None:
+    lost = a_seat(HOST, message="did not start: x")
+    those = (a_seat(GUEST, SeatStatus.HELD), lost, a_seat(OTHER, SeatStatus.STARTED))
+    found = plan(in_turn(*those))
+    words = "host 10000 did not start: x"
+    assert found[0] == MoveJob(
+        JobStatus.STOPPING, Reason.PARTY_REFUSED, words, JobStatus.FAILED, NOW + 60_000, caused_by="host 10000"
+    )
+    body = {"reason": "party_refused", "message": words}
+    assert found[1:] == [
+        one for seat in those for one in (
+            MoveSeat(seat, SeatStatus.STOPPING), to(seat.party, CommandKind.STOP, "failed", **body))
+    ]  # fmt: skip
+
+
+def test_a_wish_to_stop_ends_a_waiting_job_at_once_when_nothing_is_held_anywhere() -> None:
+    own, host = a_seat(GUEST), a_seat(HOST)
+    body = {"reason": "stopped_by_user", "message": "enough"}
+    assert plan(waiting(own, host, reason=Reason.STOPPED_BY_USER, message="enough")) == [
+        MoveJob(JobStatus.CANCELED, Reason.STOPPED_BY_USER, "enough"),
+        MoveSeat(own, SeatStatus.LEFT),
+        MoveSeat(host, SeatStatus.LEAVING),
+        to(HOST, CommandKind.STATUS, "canceled", **body),
+    ]
+
+
+def test_a_wish_to_stop_in_the_middle_of_a_turn_resets_the_ready_signal() -> None:
+    found = plan(in_turn(a_seat(GUEST), a_seat(HOST, message=FULL), reason=Reason.QUEUE_CLEANED))
+    assert found[:2] == [EndTurn(), MoveJob(JobStatus.CANCELED, Reason.QUEUE_CLEANED)]
+
+
+@pytest.mark.parametrize("status", [SeatStatus.CHECKING, SeatStatus.APPLYING, SeatStatus.HELD, SeatStatus.STARTING])
+def test_a_wish_to_stop_while_a_party_may_hold_something_tells_every_party(status: SeatStatus) -> None:
+    own, host = a_seat(GUEST), a_seat(HOST, status)
+    body = {"reason": "no_capacity", "message": "too long"}
+    assert plan(in_turn(own, host, reason=Reason.NO_CAPACITY, message="too long")) == [
+        MoveJob(JobStatus.STOPPING, Reason.NO_CAPACITY, "too long", JobStatus.TIMEOUT, NOW + 60_000),
+        MoveSeat(own, SeatStatus.STOPPING),
+        to(GUEST, CommandKind.STOP, "timeout", **body),
+        MoveSeat(host, SeatStatus.STOPPING),
+        to(HOST, CommandKind.STOP, "timeout", **body),
+    ]
+
+
+# ---------------------------------------------------------------------- running
+
+
+def task_rows(name: str, *party_statuses: TaskStatus, status: TaskStatus, **fields: object) -> tuple:
+    """The rows of a task at guest, host and other, as many as there are statuses."""
+    return tuple(
+        a_task(name, party, one, status, **fields) for party, one in zip(ALL, party_statuses, strict=False)
+    )
+
+
+def test_what_has_begun_to_run_ends_its_turn_and_starts_the_first_task() -> None:
+    assert plan(a_view(a_job(ready_owner="scheduler"))) == [
+        EndTurn(),
+        MoveTask("a", 0, TaskStatus.WAITING, TaskStatus.RUNNING),
+        task_to(GUEST, CommandKind.TASK_START),
+        task_to(HOST, CommandKind.TASK_START),
+    ]
+
+
+@pytest.mark.parametrize(("parallelism", "begun"), [(1, ["a"]), (2, ["a", "b"]), (9, ["a", "b", "c"])])
+def test_as_many_tasks_start_as_cores_were_reserved_for(parallelism: int, begun: list[str]) -> None:
+    spec = a_spec({"a": (), "b": (), "c": (), "d": ("a",)}, task_parallelism=parallelism)
+    view = a_view(spec=spec, tasks=tuple(a_task(name) for name in "abcd"))
+    assert [one.name for one in moves(plan(view), MoveTask)] == begun
+
+
+@pytest.mark.parametrize("busy", [TaskStatus.RUNNING, TaskStatus.STOPPING])
+def test_a_task_that_runs_or_drains_takes_room(busy: TaskStatus) -> None:
+    rows = (a_task("a", party_status=TaskStatus.RUNNING, status=busy), a_task("b"))
+    assert plan(a_view(spec=a_spec({"a": (), "b": ()}), tasks=rows)) == []
+
+
+@pytest.mark.parametrize("upstream", [TaskStatus.SUCCESS, TaskStatus.PASS])
+def test_a_task_starts_when_its_inputs_are_there_and_progress_is_told(upstream: TaskStatus) -> None:
+    view = a_view(spec=a_spec({"a": (), "b": ("a",)}), tasks=(a_task("a", party_status=upstream), a_task("b")))
+    assert plan(view) == [
+        Progress(50),
+        to(HOST, CommandKind.UPDATE, progress=50),
+        MoveTask("b", 0, TaskStatus.WAITING, TaskStatus.RUNNING),
+        task_to(GUEST, CommandKind.TASK_START, "b"),
+    ]
+
+
+def test_progress_is_told_once() -> None:
+    rows = (a_task("a", party_status=TaskStatus.SUCCESS), a_task("b", party_status=TaskStatus.RUNNING))
+    view = a_view(a_job(progress=50), spec=a_spec({"a": (), "b": ("a",)}), tasks=rows)
+    assert plan(view) == []
+
+
+def test_a_retry_waits_for_its_delay() -> None:
+    rows = (a_task("a", retry_at=NOW + 1), a_task("b"))
+    view = a_view(spec=a_spec({"a": (), "b": ()}), tasks=rows)
+    assert [one.name for one in moves(plan(view), MoveTask)] == ["b"]
+    assert [one.name for one in moves(plan(replace(view, now=NOW + 1)), MoveTask)] == ["a"]
+
+
+S, R, F, T, C, W, P = (
+    TaskStatus.SUCCESS, TaskStatus.RUNNING, TaskStatus.FAILED, TaskStatus.TIMEOUT, TaskStatus.CANCELED,
+    TaskStatus.WAITING, TaskStatus.PASS,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("party_statuses", "outcome", "reason"),
+    [((S, S), S, Reason.DONE), ((S, P), S, Reason.DONE), ((P, P), P, Reason.NOT_NEEDED)],
+)
+def test_done_at_all_parties_a_task_ends_and_the_others_are_told(
+    party_statuses: tuple[TaskStatus, ...], outcome: TaskStatus, reason: Reason
+) -> None:
+    view = a_view(tasks=task_rows("a", *party_statuses, status=R))
+    assert plan(view) == [
+        MoveTask("a", 0, R, outcome, reason),
+        task_to(HOST, CommandKind.TASK_STATUS, argument=outcome.value),
+    ]
+
+
+@pytest.mark.parametrize("party_statuses", [(R, R), (S, R), (W, S), (P, W)])
+def test_while_one_party_is_not_done_nothing_follows(party_statuses: tuple[TaskStatus, ...]) -> None:
+    assert plan(a_view(tasks=task_rows("a", *party_statuses, status=R))) == []
+
+
+def test_one_party_breaks_and_the_whole_gang_is_stopped() -> None:
+    rows = (
+        a_task("a", GUEST, R),
+        a_task("a", HOST, F, R, reason=Reason.WORKER_ERROR, message="it went wrong"),
+        a_task("a", OTHER, W, R),
+    )
+    assert plan(a_view(tasks=rows, seats=seats(SeatStatus.STARTED, *ALL))) == [
+        MoveTask("a", 0, R, TaskStatus.STOPPING, Reason.WORKER_ERROR, "it went wrong"),
+        task_to(GUEST, CommandKind.TASK_STOP, argument="canceled"),
+        task_to(OTHER, CommandKind.TASK_STOP, argument="canceled"),
+    ]
+
+
+def test_a_task_that_never_began_breaks_too() -> None:
+    rows = (a_task("a", GUEST, W), a_task("a", HOST, F, W, reason=Reason.INITIATOR_LOST))
+    assert plan(a_view(tasks=rows))[0] == MoveTask("a", 0, W, TaskStatus.STOPPING, Reason.INITIATOR_LOST)
+
+
+def draining(*rows: tuple[TaskStatus, Reason | None, int], retries: int = 0, message: str = "") -> JobView:
+    """A task that is stopping: for each party its status, its reason and when it ended."""
+    tasks = tuple(
+        a_task("a", party, status, TaskStatus.STOPPING, reason=reason, end_time=end, auto_retries=retries,
+               message=message)
+        for party, (status, reason, end) in zip(ALL, rows, strict=False)
+    )  # fmt: skip
+    return a_view(tasks=tasks, spec=a_spec(auto_retry_delay_seconds=2.5), seats=seats(SeatStatus.STARTED, *ALL))
+
+
+def test_a_stopping_task_waits_for_the_last_party() -> None:
+    assert plan(draining((F, Reason.WORKER_ERROR, 1), (R, None, 0), retries=3)) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "outcome", "reason"),
+    [
+        ([(F, Reason.WORKER_ERROR, 5), (C, Reason.STOPPED, 1)], F, Reason.WORKER_ERROR),
+        ([(C, Reason.STOPPED, 1), (T, Reason.TASK_TIMEOUT, 2)], T, Reason.TASK_TIMEOUT),
+        ([(T, Reason.TASK_TIMEOUT, 1), (F, Reason.WORKER_KILLED, 9)], F, Reason.WORKER_KILLED),   # failed > timeout
+        ([(F, Reason.WORKER_KILLED, 9), (F, Reason.LAUNCH_FAILED, 8)], F, Reason.LAUNCH_FAILED),  # the earlier speaks
+        ([(S, Reason.DONE, 1), (F, Reason.SERVER_LOST, 2)], F, Reason.SERVER_LOST),
+        ([(C, Reason.STOPPED, 1), (C, Reason.STOPPED, 2)], C, Reason.STOPPED),
+        ([(C, Reason.STOPPED_BY_USER, 1), (F, Reason.WORKER_ERROR, 2)], F, Reason.WORKER_ERROR),
+        ([(F, None, 1), (S, Reason.DONE, 2)], F, Reason.WORKER_ERROR),                            # a plain v1 peer
+    ],
+)
+def test_a_drained_task_ends_as_its_worst_own_fault(
+    rows: list[tuple[TaskStatus, Reason | None, int]], outcome: TaskStatus, reason: Reason
+) -> None:
+    [move, told] = plan(draining(*rows, message="why"))
+    assert move == MoveTask("a", 0, TaskStatus.STOPPING, outcome, reason, "why")
+    assert told == task_to(HOST, CommandKind.TASK_STATUS, argument=outcome.value)
+
+
+def test_a_task_is_tried_again_as_a_new_version_everywhere_with_one_retry_less() -> None:
+    found = plan(draining((F, Reason.WORKER_ERROR, 1), (C, Reason.STOPPED, 2), (C, Reason.STOPPED, 3), retries=2))
+    body = {"incarnation": FRESH_ID, "auto_retries": 1}
+    assert found[0] == MoveTask("a", 0, TaskStatus.STOPPING, F, Reason.WORKER_ERROR)
+    assert moves(found, NewVersion) == [NewVersion("a", 1, FRESH_ID, 1, NOW + 2_500)]
+    assert found[-2:] == [task_to(party, CommandKind.TASK_CREATE, version=1, **body) for party in (HOST, OTHER)]
+
+
+@pytest.mark.parametrize("reason", [Reason.INITIATOR_LOST, Reason.STOPPED_BY_USER])
+def test_some_ends_are_not_tried_again(reason: Reason) -> None:
+    status = C if reason is Reason.STOPPED_BY_USER else F
+    assert moves(plan(draining((status, reason, 1), (C, Reason.STOPPED, 1), retries=9)), NewVersion) == []
+
+
+def test_two_parties_that_fail_at_once_cause_one_retry() -> None:
+    found = plan(draining((F, Reason.WORKER_ERROR, 1), (F, Reason.WORKER_KILLED, 1), retries=2))
+    assert len(moves(found, NewVersion)) == 1
+
+
+def test_a_second_branch_goes_on_while_the_first_drains() -> None:
+    rows = (
+        *(a_task("a", party, R, TaskStatus.STOPPING) for party in (GUEST, HOST)),
+        *(a_task("b", party, S, R) for party in (GUEST, HOST)),
+    )
+    found = plan(a_view(spec=a_spec({"a": (), "b": ()}, task_parallelism=2), tasks=rows))
+    assert found[0] == MoveTask("b", 0, R, S, Reason.DONE)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "job_reason", "target"),
+    [
+        (F, Reason.WORKER_ERROR, Reason.TASK_FAILED, JobStatus.FAILED),
+        (T, Reason.TASK_TIMEOUT, Reason.JOB_TIMEOUT, JobStatus.TIMEOUT),
+        (C, Reason.STOPPED_BY_USER, Reason.STOPPED_BY_USER, JobStatus.CANCELED),
+        (C, Reason.STOPPED, Reason.TASK_FAILED, JobStatus.FAILED),
+    ],
+)
+def test_a_task_that_ended_badly_stops_the_job_and_the_message_names_the_party(
+    status: TaskStatus, reason: Reason, job_reason: Reason, target: JobStatus
+) -> None:
+    rows = (
+        a_task("a", GUEST, C, status, reason=Reason.STOPPED),
+        a_task("a", HOST, status, reason=reason, message="it went wrong"),
+        a_task("b", GUEST, R),
+    )
+    found = plan(a_view(spec=a_spec({"a": (), "b": ()}), tasks=rows))
+    message = f"a ended as {status.value} on host 10000: it went wrong"
+    if reason is Reason.STOPPED:
+        message = "a ended as canceled on guest 9999: stopped"
+    party = message.split(" on ")[1].split(":")[0]
+    assert found[0] == MoveJob(JobStatus.STOPPING, job_reason, message, target, NOW + 60_000, caused_by=party)
+    assert [one.new for one in moves(found, MoveSeat)] == [SeatStatus.STOPPING] * 2
+    assert [one.command.argument for one in moves(found, Send)] == [target.value] * 2
+
+
+def test_all_tasks_done_the_job_is_done() -> None:
+    own, host = seats(SeatStatus.STARTED)
+    assert plan(a_view(tasks=task_rows("a", S, S, status=S))) == [
+        Progress(100),
+        to(HOST, CommandKind.UPDATE, progress=100),
+        MoveJob(JobStatus.SUCCESS, Reason.DONE),
+        MoveSeat(own, SeatStatus.LEFT),
+        MoveSeat(host, SeatStatus.LEAVING),
+        to(HOST, CommandKind.STATUS, "success", reason="done", message=""),
+    ]
+
+
+def test_a_passed_task_counts_as_done() -> None:
+    assert MoveJob(JobStatus.SUCCESS, Reason.DONE) in plan(a_view(tasks=task_rows("a", P, P, status=P)))
+
+
+@pytest.mark.parametrize(
+    ("reason", "target"),
+    [
+        (Reason.STOPPED_BY_USER, JobStatus.CANCELED), (Reason.JOB_TIMEOUT, JobStatus.TIMEOUT),
+        (Reason.PARTY_UNREACHABLE, JobStatus.FAILED), (Reason.INITIATOR_LOST, JobStatus.FAILED),
+    ],
+)  # fmt: skip
+def test_a_wish_to_stop_comes_before_anything_else(reason: Reason, target: JobStatus) -> None:
+    view = a_view(a_job(reason=reason, message="m", ready_owner="s"), tasks=task_rows("a", S, S, status=R))
+    found = plan(view)
+    assert found[0] == MoveJob(JobStatus.STOPPING, reason, "m", target, NOW + 60_000)
+    assert len(found) == 1 + 2 * len(view.seats)
+
+
+# ---------------------------------------------------------------------- stopping and the end
+
+
+def stopping(*those: Seat, tasks: tuple = (), reason: Reason = Reason.STOPPED_BY_USER, **job: object) -> JobView:
+    known = {"reason": reason, "message": "enough", "target": JobStatus.CANCELED, "stop_by": NOW + 1, **job}
+    return a_view(a_job(JobStatus.STOPPING, **known), seats=those, tasks=tasks)
+
+
+@pytest.mark.parametrize(
+    ("host", "host_task"),
+    [
+        (SeatStatus.STOPPING, C),       # has not confirmed
+        (SeatStatus.DRAINING, R),       # confirmed, its worker still ends
+        (SeatStatus.DRAINING, TaskStatus.STOPPING),
+    ],
+)
+def test_a_job_ends_only_when_every_party_has_drained(host: SeatStatus, host_task: TaskStatus) -> None:
+    rows = (a_task("a", GUEST, C, R), a_task("a", HOST, host_task, R))
+    assert plan(stopping(a_seat(GUEST, SeatStatus.DRAINING), a_seat(HOST, host), tasks=rows)) == []
+
+
+def test_drained_everywhere_the_job_ends_and_every_task_that_it_cut_off() -> None:
+    own, host = seats(SeatStatus.DRAINING)
+    rows = (
+        a_task("a", GUEST, S, S), a_task("a", HOST, S, S),
+        a_task("b", GUEST, C, R, reason=Reason.STOPPED_BY_USER), a_task("b", HOST, C, R, reason=Reason.STOPPED_BY_USER),
+        a_task("c", GUEST, W), a_task("c", HOST, W),
+    )  # fmt: skip
+    view = replace(stopping(own, host, tasks=rows, ready_owner="s"), spec=a_spec({"a": (), "b": ("a",), "c": ("b",)}))
+    assert plan(view) == [
+        MoveTask("b", 0, R, C, Reason.STOPPED_BY_USER, "enough"),
+        task_to(HOST, CommandKind.TASK_STATUS, "b", "canceled"),
+        MoveTask("c", 0, W, C, Reason.STOPPED_BY_USER, "enough"),
+        task_to(HOST, CommandKind.TASK_STATUS, "c", "canceled"),
+        EndTurn(),
+        MoveJob(JobStatus.CANCELED, Reason.STOPPED_BY_USER, "enough"),
+        MoveSeat(own, SeatStatus.LEFT),
+        MoveSeat(host, SeatStatus.LEAVING),
+        to(HOST, CommandKind.STATUS, "canceled", reason="stopped_by_user", message="enough"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "job_reason", "outcome", "reason"),
+    [
+        ((S, S), Reason.STOPPED_BY_USER, S, Reason.DONE),
+        ((P, P), Reason.STOPPED_BY_USER, P, Reason.NOT_NEEDED),
+        ((F, C), Reason.STOPPED_BY_USER, F, Reason.WORKER_ERROR),
+        ((C, C), Reason.TASK_FAILED, C, Reason.STOPPED),
+        ((W, W), Reason.STOPPED_BY_USER, C, Reason.STOPPED_BY_USER),
+        ((W, S), Reason.TASK_FAILED, C, Reason.STOPPED),
+    ],
+)
+def test_how_a_task_ends_that_the_end_of_its_job_cut_off(
+    statuses: tuple[TaskStatus, ...], job_reason: Reason, outcome: TaskStatus, reason: Reason
+) -> None:
+    why = {S: Reason.DONE, P: Reason.NOT_NEEDED, F: Reason.WORKER_ERROR, C: Reason.STOPPED, W: None}
+    rows = [a_task("a", party, one, R, reason=why[one]) for party, one in zip((GUEST, HOST), statuses, strict=True)]
+    found = plan(stopping(*seats(SeatStatus.DRAINING), tasks=tuple(rows), reason=job_reason))
+    assert found[0] == MoveTask("a", 0, R, outcome, reason, "enough")
+
+
+def test_at_the_deadline_who_never_confirmed_is_listed_and_the_job_ends_all_the_same() -> None:
+    own, host = a_seat(GUEST, SeatStatus.DRAINING), a_seat(HOST, SeatStatus.STOPPING)
+    rows = (a_task("a", GUEST, C, R), a_task("a", HOST, R, R))
+    found = plan(stopping(own, host, tasks=rows, stop_by=NOW))
+    assert found[0] == MoveSeat(host, SeatStatus.UNCONFIRMED, "never confirmed that it stopped")
+    assert MoveJob(JobStatus.CANCELED, Reason.STOPPED_BY_USER, "enough", unconfirmed=("host 10000",)) in found
+    assert found[-2] == MoveSeat(own, SeatStatus.LEFT)
+    # it is told all the same, should it come back
+    assert found[-1] == to(HOST, CommandKind.STATUS, "canceled", reason="stopped_by_user", message="enough")
+
+
+def test_an_own_worker_that_never_ends_is_unconfirmed_too() -> None:
+    own, host = seats(SeatStatus.DRAINING)
+    rows = (a_task("a", GUEST, TaskStatus.STOPPING, R), a_task("a", HOST, C, R))
+    found = plan(stopping(own, host, tasks=rows, stop_by=NOW))
+    assert moves(found, MoveSeat) == [
+        MoveSeat(own, SeatStatus.UNCONFIRMED, "never confirmed that it stopped"), MoveSeat(host, SeatStatus.LEAVING)
+    ]  # fmt: skip
+    assert [one.unconfirmed for one in moves(found, MoveJob)] == [("guest 9999",)]
+
+
+ENDS = [JobStatus.SUCCESS, JobStatus.FAILED, JobStatus.CANCELED, JobStatus.TIMEOUT]
+
+
+@pytest.mark.parametrize("status", ENDS)
+@pytest.mark.parametrize("seat", [SeatStatus.LEAVING, SeatStatus.LEFT, SeatStatus.UNCONFIRMED])
+def test_nothing_follows_for_a_job_that_is_over(status: JobStatus, seat: SeatStatus) -> None:
+    those = (a_seat(GUEST, SeatStatus.LEFT), a_seat(HOST, seat))
+    assert plan(a_view(a_job(status, reason=Reason.DONE), seats=those)) == []
+
+
+@pytest.mark.parametrize(
+    ("host", "forgets"),
+    [(SeatStatus.LEFT, True), (SeatStatus.REFUSED, True), (SeatStatus.UNCONFIRMED, True), (SeatStatus.LEAVING, False)],
+)
+def test_a_refused_submit_is_forgotten_once_everybody_knows(host: SeatStatus, forgets: bool) -> None:
+    job = a_job(JobStatus.FAILED, reason=Reason.PARTY_REFUSED, turn=0, start_time=0)
+    found = plan(a_view(job, seats=(a_seat(GUEST, SeatStatus.LEFT), a_seat(HOST, host))))
+    assert found == ([Forget()] if forgets else [])
+
+
+def test_a_job_that_was_accepted_is_never_forgotten_also_when_a_party_did_not_start_it() -> None:
+    job = a_job(JobStatus.FAILED, reason=Reason.PARTY_REFUSED, turn=1, start_time=0)
+    assert plan(a_view(job, seats=seats(SeatStatus.LEFT))) == []
+
+
+# ---------------------------------------------------------------------- anything that can be seen
+
+
+SEEN_SEATS = {
+    JobStatus.READY: [SeatStatus.JOINING, SeatStatus.JOINED, SeatStatus.REFUSED],
+    JobStatus.WAITING: [
+        SeatStatus.JOINED, SeatStatus.CHECKING, SeatStatus.APPLYING, SeatStatus.HELD, SeatStatus.STARTING,
+        SeatStatus.STARTED,
+    ],
+    JobStatus.RUNNING: [SeatStatus.STARTED],
+    JobStatus.STOPPING: [SeatStatus.STOPPING, SeatStatus.DRAINING],
+}  # fmt: skip
+REASONS = [None, Reason.STOPPED_BY_USER, Reason.JOB_TIMEOUT, Reason.PARTY_UNREACHABLE, Reason.NO_CAPACITY]
+PARTY_REASONS = {
+    status: [reason for reason, rule in RULES.items() if Author.PARTY in rule.authors and rule.status == status.value]
+    for status in TaskStatus
+}
+
+
+@st.composite
+def some_task(draw: st.DrawFn, name: str) -> tuple:
+    statuses = [draw(st.sampled_from(TaskStatus)) for _ in ALL]
+    is_broken = any(status in TASK_BROKEN for status in statuses)
+    known = [W, R, TaskStatus.STOPPING] if is_broken else [W, R]
+    federated = draw(st.sampled_from(known))
+    return tuple(
+        a_task(
+            name, party, status, federated, auto_retries=draw(st.integers(0, 2)), end_time=draw(st.integers(0, 9)),
+            reason=draw(st.sampled_from(PARTY_REASONS[status] or [None])),
+        )
+        for party, status in zip(ALL, statuses, strict=True)
+    )  # fmt: skip
+
+
+@st.composite
+def some_view(draw: st.DrawFn) -> JobView:
+    status = draw(st.sampled_from(list(SEEN_SEATS)))
+    reason = draw(st.sampled_from(REASONS if status is not JobStatus.STOPPING else REASONS[1:]))
+    job = a_job(
+        status, reason=reason, message="m", ready_owner=draw(st.sampled_from(["", "s"])),
+        conflicts=draw(st.integers(0, 2)), target=JobStatus.FAILED, stop_by=draw(st.sampled_from([NOW - 1, NOW + 1])),
+    )  # fmt: skip
+    queues = status is JobStatus.WAITING and not job.ready_owner
+    seen = [SeatStatus.JOINED] if queues else SEEN_SEATS[status]
+    those = tuple(a_seat(party, draw(st.sampled_from(seen)), draw(st.sampled_from(["", FULL]))) for party in ALL)
+    tasks = () if status in (JobStatus.READY, JobStatus.WAITING) else draw(some_task("a")) + draw(some_task("b"))
+    spec = a_spec({"a": (), "b": ("a",)}, ALL)
+    return a_view(job, seats=those, tasks=tasks, spec=spec, has_turn=draw(st.booleans()))
+
+
+@settings(max_examples=400, deadline=None)
+@given(some_view())
+def test_whatever_is_seen_the_plan_is_legal_the_same_twice_and_moves_nothing_twice(view: JobView) -> None:
+    found = plan(view)
+    moved = [action.seat.party for action in found if isinstance(action, MoveSeat)]
+    assert len(moved) == len(set(moved))
+    for action in found:
+        if isinstance(action, MoveTask) and action.reason is not None:      # the status follows from the reason
+            assert action.new is TaskStatus.STOPPING or task_status_for(action.reason) is action.new
