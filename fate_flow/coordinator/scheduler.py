@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 _FRESH_AT_ONCE = 64
 _BLOCKED_AT_ONCE = 16
+_COMMITS_AT_ONCE = 64       # a command gets its number before its transaction is committed: later than one with a higher
 _ANY = 1 << 30
 
 
@@ -224,8 +225,10 @@ class Scheduler:
         return job is not None and job.blocked_on == party_id
 
     def _pick_up(self, unit: Unit) -> None:
-        """Commands that another process of this server stored, and those that are left from before a restart."""
-        for command in unit.tx.commands_after(self._newest_command):
+        """Commands that another process of this server stored, and those that are left from before a restart.
+
+        What was sent from here says nothing of what else is stored: only what was read here counts as seen."""
+        for command in unit.tx.commands_after(max(0, self._newest_command - _COMMITS_AT_ONCE)):
             self._newest_command = max(self._newest_command, command.id)
             if command.id not in self._in_flight:
                 unit.outgoing.append(command)
@@ -254,7 +257,6 @@ class Scheduler:
         fresh = tuple(one for one in unit.outgoing if one.id not in self._in_flight)
         self._in_flight.update(one.id for one in fresh)
         if fresh:
-            self._newest_command = max(self._newest_command, *(one.id for one in fresh))
             self._transport.post(fresh)
 
     # ------------------------------------------------------------------ the queue

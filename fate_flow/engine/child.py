@@ -24,7 +24,9 @@ from fate_flow.engine.worker import WorkerSpec
 
 COMPONENTS_MAIN = "fate_flow.components.__main__"
 NOT_STARTED = 127
-NICENESS = 10
+NICENESS = 15
+"""What computes for hours must not keep waiting what answers in milliseconds: twenty workers weigh less than one
+server."""
 
 
 def become_worker(spec: WorkerSpec, barrier: int, report: int) -> NoReturn:
@@ -32,7 +34,7 @@ def become_worker(spec: WorkerSpec, barrier: int, report: int) -> NoReturn:
     code = NOT_STARTED
     try:
         os.setpgid(0, 0)
-        os.nice(NICENESS)    # what computes for hours must not keep waiting what answers in milliseconds
+        os.nice(NICENESS)
         if os.read(barrier, 1):    # nothing: the runner gave up, or is gone
             _settle(spec, report)
             code = _run_builtin(spec, report) if spec.provider == "builtin" else _run_command(spec)

@@ -1,4 +1,4 @@
-"""What Linux says about processes, and the two things we ask of it for ourselves."""
+"""What Linux says about processes, and the few things we ask of it for ourselves."""
 
 from __future__ import annotations
 
@@ -57,6 +57,13 @@ def own_children() -> list[int]:
 def adopt_orphans() -> None:
     """From now on descendants that lose their parent become children of this process."""
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def yield_to_other_sessions(niceness: int) -> None:
+    """Let this session weigh that much less than others, for a scheduler that shares the processor out by session
+    (autogroups): there a process's own niceness counts only among those of its session."""
+    with suppress(OSError):     # without autogroups; or asked too often in a moment, as the kernel bounds it for users
+        Path("/proc/self/autogroup").write_text(str(niceness))
 
 
 def set_name(name: str) -> None:

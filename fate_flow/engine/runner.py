@@ -23,7 +23,7 @@ from pathlib import Path
 
 from fate_flow.engine import proc
 from fate_flow.engine.bell import ring
-from fate_flow.engine.child import become_worker, let_go_of_descriptors, reset_signals
+from fate_flow.engine.child import NICENESS, become_worker, let_go_of_descriptors, reset_signals
 from fate_flow.engine.worker import (
     EXIT,
     LAUNCH,
@@ -76,6 +76,7 @@ def _leave_the_server(bell_fd: int | None) -> None:
     """No session, descriptor, folder or signal of the server reaches this process any more."""
     gc.disable()
     os.setsid()
+    proc.yield_to_other_sessions(NICENESS)
     os.chdir("/")
     signal.pthread_sigmask(signal.SIG_BLOCK, WAITED_SIGNALS)
     reset_signals()

@@ -13,10 +13,11 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pymysql
-from peewee import Database, MySQLDatabase, SqliteDatabase
+from peewee import Database, MySQLDatabase, OperationalError, SqliteDatabase
 from pymysql.constants import CLIENT
 
 from fate_flow.core.errors import BadSettings, StorageFailed
+from fate_flow.store.turnstile import Turnstile
 
 LogSql = Callable[[str, Sequence[Any]], None]
 
@@ -34,6 +35,40 @@ class _Logged:
 
 class _Sqlite(_Logged, SqliteDatabase):
     is_sqlite = True
+
+    def __init__(self, file: str, **options: Any) -> None:
+        super().__init__(file, **options)
+        self._turnstile = Turnstile(file) if file != ":memory:" else None
+
+    def begin(self, lock_type: str | None = None) -> None:
+        """Waits for its turn when it is to write (`IMMEDIATE`)."""
+        if lock_type is None or self._turnstile is None:
+            super().begin(lock_type)
+            return
+        try:
+            self._turnstile.enter()
+        except OSError as error:
+            raise OperationalError(f"{error.filename}: {error.strerror}") from error
+        try:
+            super().begin(lock_type)
+        except BaseException:
+            self._turnstile.leave()
+            raise
+
+    def commit(self) -> Any:
+        done = super().commit()
+        self._leave()
+        return done
+
+    def rollback(self) -> Any:
+        try:
+            return super().rollback()
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        if self._turnstile is not None:
+            self._turnstile.leave()
 
 
 class _MySql(_Logged, MySQLDatabase):
