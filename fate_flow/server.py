@@ -35,7 +35,7 @@ from fate_flow.coordinator.desk import Desk
 from fate_flow.core.errors import FlowError
 from fate_flow.core.job import EngineState
 from fate_flow.engine import proc
-from fate_flow.engine.spawner import Spawner
+from fate_flow.engine.spawner import become_spawner
 from fate_flow.federation.wake import Bell
 from fate_flow.runtime import (
     Bells,
@@ -278,9 +278,7 @@ class Supervisor:
     # ------------------------------------------------------------------ the children
 
     def _run_spawner(self) -> None:
-        self._http.close()
-        self._workers.close()
-        Spawner(self._bells.spawner.listener, self._bells.scheduler.ringer, parent=self._pid).serve()
+        become_spawner(self._bells.spawner.listener, self._bells.scheduler.ringer, self._pid)
 
     def _run_scheduler(self) -> None:
         self._http.close()

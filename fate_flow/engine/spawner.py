@@ -7,6 +7,9 @@ socket pair.
 
 Everything is imported before the first fork, then moved out of the collector's sight (`gc.freeze`), for a
 collection writes to every object it visits and would unshare those pages in each of the copies.
+
+It is a Python of its own, not a fork of the server: what it has not imported need not be copied for each worker, and
+no secret of the server is in a worker's memory.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ import signal
 import socket
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
@@ -36,6 +39,14 @@ PRELOADED = ("fate_flow.components.__main__",)
 """Imported before the first fork when `fate_flow.components` has no `preload` of its own."""
 _PARENT_CHECK_SECONDS = 3.0
 _LONGEST_DATAGRAM = 65536
+
+
+def become_spawner(bell: socket.socket, reply: socket.socket, parent: int) -> NoReturn:
+    """Replace this process by a spawner that serves until this parent ends."""
+    for end in (bell, reply):
+        os.set_inheritable(end.fileno(), True)
+    numbers = [str(number) for number in (bell.fileno(), reply.fileno(), parent)]
+    os.execv(sys.executable, [sys.executable, "-P", "-m", __name__, *numbers])  # noqa: S606  # no shell is the point
 
 
 class Spawner:
@@ -155,6 +166,15 @@ def read_order(datagram: bytes) -> Path | None:
     return Path(folder)
 
 
+def main(argv: Sequence[str]) -> None:
+    """`python -m fate_flow.engine.spawner BELL REPLY PARENT`: descriptors of two sockets, the number of the parent."""
+    logging.basicConfig(format="[%(levelname)s] [%(asctime)s] [%(process)d:%(thread)d] - %(message)s")
+    bell, reply, parent = (int(number) for number in argv)
+    for number in (bell, reply):
+        os.set_inheritable(number, False)
+    Spawner(socket.socket(fileno=bell), socket.socket(fileno=reply), parent=parent).serve()
+
+
 @contextmanager
 def _blocked(signals: frozenset[signal.Signals]) -> Iterator[None]:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
@@ -162,3 +182,7 @@ def _blocked(signals: frozenset[signal.Signals]) -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
