@@ -6,6 +6,7 @@ from importlib import import_module
 
 _HEAVY = (
     "csv",
+    "encodings.idna",      # a connection asks for it
     "http.client",
     "logging.config",
     "logging.handlers",

@@ -14,7 +14,7 @@ from fate_flow.components.catalogue import CATALOGUE, ComponentInfo, find_compon
 def main(argv: Sequence[str]) -> int:
     """Carries out one command; the exit code, never an exit."""
     try:
-        options = _parser().parse_args(argv)
+        options = _PARSER.parse_args(argv)
     except SystemExit as stop:   # argparse has said why, or has shown its help
         return stop.code if isinstance(stop.code, int) else 2
     if options.command == "execute":
@@ -26,7 +26,7 @@ def main(argv: Sequence[str]) -> int:
     return _describe(options.name)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="fate_flow.components")
     component = parser.add_subparsers(required=True).add_parser("component")
     commands = component.add_subparsers(dest="command", required=True)
@@ -37,6 +37,9 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("list", help="the names of all components")
     commands.add_parser("desc", help="what a component takes and gives").add_argument("--name", required=True)
     return parser
+
+
+_PARSER = _make_parser()     # made with the import, before the forks of workers, for it costs milliseconds
 
 
 def _describe(name: str) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from fate_flow.components.errors import ComponentError, ExchangeError
 from fate_flow.components.exchange import Channel
-from fate_flow.components.shares import joined, pack, signed, split, unpack
+from fate_flow.components.shares import joined, pack, signed, split_in_two, unpack
 from fate_flow.components.task import Metric, Outcome, Task
 from fate_flow.core.spec import Party
 
@@ -40,7 +40,7 @@ def run(task: Task) -> Outcome:
 def secure_add_guest(data: Sequence[int], host: Party, channel: Channel) -> int:
     """The sum of both parties' data, which has to be the number of ones."""
     _say_at_guest("begin to make guest data")
-    kept, given = _split_all(data)
+    kept, given = split_in_two(data)
     _say_at_guest("split data into multiple random parts")
     channel.push(SHARE, host, pack(given))
     _say_at_guest("share one random part data to host")
@@ -59,7 +59,7 @@ def secure_add_guest(data: Sequence[int], host: Party, channel: Channel) -> int:
 def secure_add_host(data: Sequence[int], guest: Party, channel: Channel) -> None:
     """Shares the data with the guest and tells it the sum of the shares that are here."""
     log.info("secure_add_host: begin to make host data")
-    kept, given = _split_all(data)
+    kept, given = split_in_two(data)
     channel.push(SHARE, guest, pack(given))
     log.info("secure_add_host: share one random part data to guest")
     received = _receive(channel, SHARE, guest, len(data))
@@ -69,12 +69,6 @@ def secure_add_host(data: Sequence[int], guest: Party, channel: Channel) -> None
 
 def _say_at_guest(message: str) -> None:
     log.info("secure_add_guest: %s", message, stacklevel=2)
-
-
-def _split_all(data: Sequence[int]) -> tuple[list[int], list[int]]:
-    """One share of each value to keep, and one to give away."""
-    pairs = [split(value, 2) for value in data]
-    return [kept for kept, _ in pairs], [given for _, given in pairs]
 
 
 def _receive(channel: Channel, topic: str, frm: Party, count: int) -> list[int]:

@@ -16,6 +16,12 @@ def split(value: int, parts: int) -> list[int]:
     return [*shares, (value - sum(shares)) % MODULUS]
 
 
+def split_in_two(values: Sequence[int]) -> tuple[list[int], list[int]]:
+    """For many values one share each to keep, and one to give away."""
+    kept = unpack(secrets.token_bytes(SHARE_BYTES * len(values)))
+    return kept, [(value - own) % MODULUS for value, own in zip(values, kept, strict=True)]
+
+
 def joined(shares: Sequence[int]) -> int:
     """The share of the sum."""
     return sum(shares) % MODULUS

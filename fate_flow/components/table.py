@@ -1,13 +1,15 @@
 """Tables: one SQLite file each, whole or not there at all.
 
 A writer fills a file under a temporary name, syncs it and renames it; from then on the file never changes, which is
-why readers may open it as immutable, without locks or journal. `rows` keeps the order of insertion (rowid) and is
-indexed by `sid`; its value columns are called v0, v1, ... because names from a header may differ in case only, which
-SQLite takes for the same column. The real names are in `meta`.
+why readers may open it as immutable, without locks or journal. While it is written its writer holds a lock on it
+(`flock`, which the kernel takes back from the dead), so that a sweep knows the files of killed writers. `rows` keeps
+the order of insertion (rowid) and is indexed by `sid`; its value columns are called v0, v1, ... because names from a
+header may differ in case only, which SQLite takes for the same column. The real names are in `meta`.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
@@ -71,12 +73,35 @@ def drop(uri: str) -> bool:
     return True
 
 
-def sweep(data_dir: Path, before: float) -> int:
-    """Removes what killed writers left and did not touch since `before` (seconds since the epoch); says how many."""
-    stale = [path for path in data_dir.glob(f"*/.*{UNFINISHED}") if path.stat().st_mtime < before]
-    for path in stale:
+def sweep(data_dir: Path) -> int:
+    """Removes what killed writers left, and says how many files that were; those of living writers stay."""
+    return sum(_remove_unless_written(path) for path in data_dir.glob(f"*/.*{UNFINISHED}"))
+
+
+def _remove_unless_written(path: Path) -> bool:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:       # finished meanwhile
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    else:
         path.unlink(missing_ok=True)
-    return len(stale)
+        return True
+    finally:
+        os.close(handle)
+
+
+def _new_file(path: Path) -> int:
+    """Makes the file and locks it against the sweep until the descriptor is closed."""
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            return handle
+        os.close(handle)            # swept between the two
 
 
 class Table:
@@ -156,6 +181,7 @@ class TableWriter:
         if not self._overwrite and self._address.path.exists():
             raise self._exists()
         self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = _new_file(self._path)
         self._connection = sqlite3.connect(self._path)
         try:
             _prepare(self._connection, self._schema)
@@ -220,6 +246,7 @@ class TableWriter:
     def _abandon(self) -> None:
         self._connection.close()
         self._path.unlink(missing_ok=True)
+        os.close(self._lock)
 
     def _exists(self) -> TableExists:
         namespace, name = shown(self._address.namespace), shown(self._address.name)

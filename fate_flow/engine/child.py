@@ -24,9 +24,9 @@ from fate_flow.engine.worker import WorkerSpec
 
 COMPONENTS_MAIN = "fate_flow.components.__main__"
 NOT_STARTED = 127
-NICENESS = 15
-"""What computes for hours must not keep waiting what answers in milliseconds: twenty workers weigh less than one
-server."""
+NICENESS = 10
+"""What computes for hours must not keep waiting what answers in milliseconds: ten workers weigh about as much as one
+server. More would starve them on a machine that has other work."""
 
 
 def become_worker(spec: WorkerSpec, barrier: int, report: int) -> NoReturn:
