@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tests.bench import burst, idle, latency, load
+from tests.bench import burst, idle, latency, load, silence
 from tests.bench.cluster import ROOT, BenchFailed
 from tests.bench.machine import machine
 from tests.bench.numbers import medians
@@ -42,6 +42,9 @@ MEASUREMENTS = {
         {"jobs": 20, "waiting": 1_000, "finished": 10_000}, {"jobs": 6, "waiting": 60, "finished": 500},
     ),
     4: Measurement("an idle server", idle.measure, {"seconds": 30.0}, {"seconds": 5.0}),
+    5: Measurement(
+        "start latency beside a silent party", silence.measure, {"jobs": 20, "waiting": 20}, {"jobs": 6, "waiting": 3}
+    ),
 }  # fmt: skip
 
 
@@ -85,7 +88,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bin/bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes and one run, to see that it works")
     parser.add_argument("--json", type=Path, default=ROOT / "results.json", metavar="FILE", help="%(default)s")
-    parser.add_argument("--only", type=_numbers, default=list(MEASUREMENTS), metavar="1,2", help="some of 1,2,3,4")
+    parser.add_argument("--only", type=_numbers, default=list(MEASUREMENTS), metavar="1,2", help="some of 1 to 5")
     parser.add_argument("--runs", type=_runs, metavar="N", help=f"of each measurement; {DEFAULT_RUNS} unless given")
     options = parser.parse_args()
     options.runs = options.runs or (QUICK_RUNS if options.quick else DEFAULT_RUNS)

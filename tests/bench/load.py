@@ -38,29 +38,30 @@ _WAITING = "SELECT COUNT(*) FROM t_job WHERE f_status = 'waiting' AND f_blocked_
 def measure(jobs: int, waiting: int, finished: int) -> dict[str, Any]:
     with fresh_cluster("load", (GUEST, HOST, THIRD), CORES) as servers:
         client = Client(servers[GUEST], servers[HOST])
-        stages = {"empty": _stage(servers, client, jobs)}
+        stages = {"empty": stage(servers, client, jobs)}
         for party_id in (GUEST, HOST):
             copy_finished(servers[party_id], finished)
-        stages["finished"] = _stage(servers, client, jobs)
+        stages["finished"] = stage(servers, client, jobs)
         with _cores_held(servers[THIRD]):
             begun = time.monotonic()
             submit_all(Client(servers[GUEST], servers[THIRD]), waiting)
             _await_queue(servers, waiting)
             queued_seconds = time.monotonic() - begun
-            stages["finished and waiting"] = _stage(servers, client, jobs)
+            stages["finished and waiting"] = stage(servers, client, jobs)
             _check(servers, waiting, finished)
     return {
         "stages": stages,
-        "ratio": _ratio(stages, "finished and waiting", "start_ms"),
-        "ratio_of_finished_alone": _ratio(stages, "finished", "start_ms"),
-        "ratio_until_success": _ratio(stages, "finished and waiting", "success_ms"),
+        "ratio": ratio(stages, "finished and waiting", "start_ms"),
+        "ratio_of_finished_alone": ratio(stages, "finished", "start_ms"),
+        "ratio_until_success": ratio(stages, "finished and waiting", "success_ms"),
         "waiting": waiting,
         "finished": finished,
         "queued_per_s": round(waiting / queued_seconds, 1),
     }
 
 
-def _stage(servers: Servers, client: Client, jobs: int) -> dict[str, Any]:
+def stage(servers: Servers, client: Client, jobs: int) -> dict[str, Any]:
+    """The latency of so many jobs, one after the other, as the servers are now."""
     time.sleep(SETTLE_SECONDS)
     run_one_by_one(servers, client, WARM_UP)
     meter = CpuMeter(servers.values())
@@ -75,8 +76,9 @@ def _stage(servers: Servers, client: Client, jobs: int) -> dict[str, Any]:
     }
 
 
-def _ratio(stages: Mapping[str, Any], stage: str, what: str) -> float:
-    return round(stages[stage][what]["median"] / stages["empty"][what]["median"], 3)
+def ratio(stages: Mapping[str, Any], one: str, what: str, to: str = "empty") -> float:
+    """How many times slower one stage is than another, at the median."""
+    return round(float(stages[one][what]["median"] / stages[to][what]["median"]), 3)
 
 
 def _await_queue(servers: Servers, waiting: int) -> None:

@@ -22,7 +22,7 @@ def show_measurement(number: int, found: Document) -> None:
     runs = found["runs"]
     _line()
     _line(f"({number}) {found['title'].upper()} ({sizes}; median of {len(runs)} runs)")
-    {1: _show_latency, 2: _show_burst, 3: _show_load, 4: _show_idle}[number](found["medians"])
+    {1: _show_latency, 2: _show_burst, 3: _show_load, 4: _show_idle, 5: _show_silence}[number](found["medians"])
     print("", end="", flush=True)
 
 
@@ -67,6 +67,16 @@ def _show_load(medians: Document) -> None:
     _line(f"{'start, only finished jobs : empty':<36}{medians['ratio_of_finished_alone']:>9.3f}")
     _line(f"{'success, loaded : empty':<36}{medians['ratio_until_success']:>9.3f}")
     _line(f"{'jobs queued per second':<36}{medians['queued_per_s']:>9.1f}")
+
+
+def _show_silence(medians: Document) -> None:
+    _line(f"    {'the third party':<26}{'start ms':>9}{'p90':>8}{'success':>9}{'ratio':>8}{'others %':>10}")
+    for name, one in medians["stages"].items():
+        start, success, ratio = one["start_ms"], one["success_ms"], medians["ratios"].get(name, 1.0)
+        _line(
+            f"    {name:<26}{start['median']:>9.1f}{start['p90']:>8.1f}{success['median']:>9.1f}"
+            f"{ratio:>8.3f}{one['others_percent']:>10.1f}"
+        )
 
 
 def _show_idle(medians: Document) -> None:
