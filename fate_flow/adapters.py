@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +18,13 @@ from fate_flow.components.catalogue import find_component
 from fate_flow.components.table_uri import format_uri, parse_uri
 from fate_flow.coordinator.ports import LaunchOrder, Made, Sight
 from fate_flow.core.errors import BadRequest
-from fate_flow.core.grammar import check_namespace, check_table_name, shown
+from fate_flow.core.grammar import check_job_id, check_namespace, check_table_name, shown
 from fate_flow.core.job import JobKey, TaskKey, Worker
 from fate_flow.core.text import plain
-from fate_flow.engine.local import LocalEngine
+from fate_flow.engine.local import LocalEngine, living_workers
 from fate_flow.engine.worker import WorkerSpec, write_atomically
 from fate_flow.federation.spool import Session, Spool
-from fate_flow.settings import Settings
+from fate_flow.settings import PART, Settings
 from fate_flow.store.contract import Document, TableMeta
 
 
@@ -43,6 +44,7 @@ class LocalWorkers:
     engine: LocalEngine
     exchange_url: str
     secret: bytes
+    ring_scheduler: Callable[[bytes], None]
 
     def folder_for(self, key: TaskKey, worker_id: str) -> str:
         place = self.settings.jobs_dir / key.job_id / key.party.role / key.party.party_id / key.name
@@ -151,7 +153,8 @@ class LocalWorkers:
         )  # fmt: skip
 
     def stop(self, worker: Worker, grace_seconds: float) -> None:
-        self.engine.stop(Path(worker.folder), grace_seconds)
+        if self.engine.stop(Path(worker.folder), grace_seconds):
+            self.ring_scheduler(json.dumps({"worker": worker.folder, "event": "exited"}).encode())
 
 
 def _inputs(order: LaunchOrder) -> dict[str, Any]:
@@ -239,9 +242,19 @@ class SpoolExchange:
     def purge(self, job_id: str) -> None:
         self.spool.purge(job_id)
 
+    def sweep(self, is_over: Callable[[str], bool]) -> None:
+        # Listed first: what is found over afterwards has not begun in between.
+        for job_id in self.spool.jobs():
+            if is_over(job_id):
+                self.spool.purge(job_id)
+
 
 def _session(key: TaskKey, incarnation: str) -> Session:
     return Session(key.job_id, key.task_id, key.version, incarnation, key.party.role, key.party.party_id)
+
+
+_OF_JOB = ("job_dsl.json", "job_runtime_conf.json", "train_runtime_conf.json", "pipeline_dsl.json")
+_ON_PARTY = "job_runtime_on_party_conf.json"
 
 
 @dataclass(frozen=True)
@@ -254,9 +267,11 @@ class JobFiles:
         folder = self.settings.jobs_dir / key.job_id
         party = folder / key.party.role / key.party.party_id
         party.mkdir(parents=True, exist_ok=True)
-        _write(folder / "job_dsl.json", document.dsl)
-        _write(folder / "job_runtime_conf.json", document.runtime_conf)
-        _write(party / "job_runtime_on_party_conf.json", document.on_party)
+        # The last two are of jobs that predict.
+        contents: tuple[Mapping[str, Any], ...] = (document.dsl, document.runtime_conf, {}, {})
+        for name, content in zip(_OF_JOB, contents, strict=True):
+            _write(folder / name, content)
+        _write(party / _ON_PARTY, document.on_party)
 
     def remove_job(self, job_id: str) -> None:
         shutil.rmtree(self.settings.jobs_dir / job_id, ignore_errors=True)
@@ -270,8 +285,55 @@ class JobFiles:
         with suppress(FileNotFoundError):
             parse_uri(table.uri).path.unlink()
 
+    def has_confs(self, key: JobKey) -> bool:
+        folder = self.settings.jobs_dir / key.job_id
+        party = folder / key.party.role / key.party.party_id
+        return all(path.exists() for path in (*(folder / name for name in _OF_JOB), party / _ON_PARTY))
+
+    def has_living_worker(self, job_id: str) -> bool:
+        return bool(living_workers(self.settings.jobs_dir / job_id))
+
+    def jobs_on_disk(self) -> Iterable[str]:
+        return _jobs_in(self.settings.jobs_dir)
+
+    def uploads_before(self, at: int) -> Iterable[str]:
+        for path in _files_in(self.settings.uploads_dir):
+            if path.suffix != PART and _written_before(path, at):
+                yield str(path)
+
+    def logs_before(self, at: int) -> Iterable[str]:
+        logs = self.settings.log_dir
+        for job_id in _jobs_in(logs):
+            # A folder changes when a file comes into it: most need no look at their files.
+            if _written_before(logs / job_id, at) and all(_written_before(one, at) for one in _files_in(logs / job_id)):
+                yield job_id
+
+    def remove_logs(self, job_id: str) -> None:
+        shutil.rmtree(self.settings.log_dir / job_id, ignore_errors=True)
+
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2), encoding="utf-8")
+    write_atomically(path, json.dumps(content, indent=2), is_durable=False)
+
+
+def _jobs_in(folder: Path) -> Iterator[str]:
+    """Names in a folder that are job ids."""
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(BadRequest):
+                yield check_job_id(entry.name)
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                yield Path(entry.path)
+
+
+def _written_before(path: Path, at: int) -> bool:
+    with suppress(FileNotFoundError):
+        return path.stat().st_mtime_ns // 1_000_000 < at
+    return False
 
 

@@ -23,7 +23,9 @@ from fate_flow.audit.events import Event
 from fate_flow.audit.operator_log import OperatorLog
 from fate_flow.audit.server_handler import ServerLogHandler
 from fate_flow.components.catalogue import CATALOGUE
-from fate_flow.coordinator.ports import Context, Effect, Rules
+from fate_flow.coordinator.ports import Context, Effect, Keep, Rules
+from fate_flow.core.errors import BadSettings
+from fate_flow.crash_points import crash_points_of
 from fate_flow.engine.local import LocalEngine
 from fate_flow.federation.spool import Session, Spool, SpoolLimits
 from fate_flow.federation.wake import Bell
@@ -57,12 +59,25 @@ def rules_of(settings: Settings) -> Rules:
         heartbeat_interval=milliseconds(limits.heartbeat_interval),
         party_silence=milliseconds(limits.party_silence),
         initiator_silence=milliseconds(limits.initiator_silence),
+        plain_hold=milliseconds(limits.plain_hold_seconds),
+        plain_silence=milliseconds(limits.plain_silence),
+        command_keep=milliseconds(limits.command_keep),
         stop_grace_seconds=limits.stop_grace,
         drain=milliseconds(limits.drain_timeout),
         launch=milliseconds(limits.launch_timeout),
         retry_wait=milliseconds(limits.retry_wait),
         queue_passes=limits.queue_passes,
         resource_waiting=milliseconds(limits.resource_waiting_timeout),
+    )
+
+
+def keep_of(settings: Settings) -> Keep:
+    retention, day = settings.retention, 24 * 3600 * 1000
+    return Keep(
+        finished_jobs=int(retention.finished_jobs_days * day),
+        job_logs=int(retention.job_logs_days * day),
+        output_tables=int(retention.output_tables_days * day),
+        most_finished_jobs=retention.most_finished_jobs,
     )
 
 
@@ -138,11 +153,14 @@ def build_context(
     """Everything the use cases of one process share."""
     secret = secret_of(settings)
     engine = LocalEngine(bells.spawner.ringer)
+    points = crash_points_of(settings)
     return Context(
         party_id=settings.party_id,
         url=settings.url,
-        store=store,
-        engine=LocalWorkers(settings, engine, f"{worker_url}/v1/exchange", secret),
+        store=points.around_store(store) if points else store,
+        engine=LocalWorkers(
+            settings, engine, f"{worker_url}/v1/exchange", secret, bells.scheduler.ring
+        ),
         exchange=SpoolExchange(open_spool(settings, bells.exchange), secret),
         files=JobFiles(settings),
         record=record,
@@ -154,7 +172,7 @@ def build_context(
         routes=frozenset(settings.routes),
         clock=lambda: time.time_ns() // 1_000_000,
         fresh_id=lambda: secrets.token_hex(16),
-        carry_out=hands.take,
+        carry_out=points.around_effects(hands.take) if points else hands.take,
     )
 
 
@@ -269,11 +287,22 @@ class Forwarder:
 
 
 def prepare_home(settings: Settings) -> None:
-    """The folders of a home; only this user may read what is in it."""
-    for folder in (settings.home, settings.run_dir, settings.jobs_dir, settings.data_dir, settings.spool_dir):
-        folder.mkdir(parents=True, exist_ok=True)
-    settings.log_dir.mkdir(parents=True, exist_ok=True)
-    settings.run_dir.chmod(0o700)
+    """The folders of a home; only this user may read what is in them, and the database.
+
+    Raises BadSettings when they cannot be made so. What the server's processes write later is private by their umask;
+    a log folder outside of the home keeps the mode that it has."""
+    own = [settings.run_dir, settings.jobs_dir, settings.data_dir, settings.spool_dir, settings.uploads_dir]
+    if settings.log_dir.is_relative_to(settings.home):
+        own.append(settings.log_dir)
+    try:
+        for folder in (settings.home, settings.log_dir, *own):
+            folder.mkdir(parents=True, exist_ok=True)
+        for folder in own:
+            folder.chmod(0o700)
+        for file in settings.home.glob("fate_flow.sqlite*"):
+            file.chmod(0o600)
+    except OSError as error:
+        raise BadSettings(f"home: {error.filename}: {error.strerror}") from error
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

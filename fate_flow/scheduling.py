@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import secrets
 import signal
+import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from fate_flow.coordinator.initiator import endpoint_of
+from fate_flow.coordinator.retention import Retention
 from fate_flow.coordinator.scheduler import (
     Answered,
     HeartbeatAnswered,
@@ -30,16 +35,21 @@ from fate_flow.coordinator.scheduler import (
     Scheduler,
     WorkerChanged,
 )
+from fate_flow.core.errors import StorageUnavailable
 from fate_flow.core.job import Answer, Command
+from fate_flow.crash_points import crash_points_of
 from fate_flow.federation.lanes import Ears, Lane, Lanes, PartyState
 from fate_flow.federation.wake import Bell
-from fate_flow.runtime import Bells, Hands, LaneLog, build_context, open_log, open_store, write_json
+from fate_flow.runtime import Bells, Hands, LaneLog, build_context, keep_of, open_log, open_store, write_json
 from fate_flow.settings import Settings
 
 log = logging.getLogger(__name__)
 
 _MOST_NEWS = 24
+_MOST_PATIENCE = 5.0
+_CLOCK_STEP = 1.0
 _ALIVE_SECONDS = 5.0
+_TIDY_SECONDS, _TIDY_STAND_BY, _TIDY_PAUSE, _TIDY_END_SECONDS = 60.0, 2.0, 0.1, 5.0
 
 
 class SchedulerLoop:
@@ -62,6 +72,14 @@ class SchedulerLoop:
         self._is_beat_due = False
         self._is_stopping = False
         self._alive_count = 0
+        limits = settings.limits
+        self._ticks = Ticks()
+        self._ticks.every(limits.poll_interval, self._poll_due)
+        self._ticks.every(limits.heartbeat_interval, self._beat_due)
+        self._ticks.every(_ALIVE_SECONDS, self._show_alive)
+        # With parsed documents of its own, which another thread must not change under the scheduler.
+        retention = Retention(replace(context, specs={}), keep_of(settings))
+        self._tidier = Tidier(retention, lambda: self._scheduler.is_in_charge, store.close)
 
     # ------------------------------------------------------------------ what wakes it
 
@@ -69,9 +87,10 @@ class SchedulerLoop:
         route = self._settings.routes.get(party_id)
         if route is None:
             return None
-        limits = self._settings.limits
+        limits, points, record = self._settings.limits, crash_points_of(self._settings), LaneLog(self._record)
         return Lane(
-            party_id, route.url, self._settings.party_id, endpoint_of, self._ears, LaneLog(self._record),
+            party_id, route.url, self._settings.party_id, endpoint_of, self._ears,
+            points.around_lane_log(record) if points else record,
             limits.remote_request_timeout, limits.party_silence,
         )  # fmt: skip
 
@@ -80,7 +99,7 @@ class SchedulerLoop:
         self._bell.ring()
 
     def _heard_heartbeat(self, party_id: str, ended: Mapping[str, str]) -> None:
-        if ended:
+        if ended or self._scheduler.is_unsure_of(party_id):
             self._news.append(HeartbeatAnswered(party_id, ended))
             self._bell.ring()
 
@@ -101,25 +120,18 @@ class SchedulerLoop:
     def run(self) -> None:
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        timer = self._timer()
-        timer.start()
+        self._ticks.start()
+        self._tidier.start()
         try:
             while not self._is_stopping:
                 self._round()
         finally:
-            timer.shutdown(wait=False)
+            self._ticks.stop()
+            self._tidier.stop()
             self._lanes.close()
             self._scheduler.resign()
             self._hands.finish()
             self._record.close()
-
-    def _timer(self) -> BackgroundScheduler:
-        limits = self._settings.limits
-        timer = BackgroundScheduler(timezone="UTC", job_defaults={"coalesce": True, "misfire_grace_time": None})
-        timer.add_job(self._poll_due, "interval", seconds=limits.poll_interval)
-        timer.add_job(self._beat_due, "interval", seconds=limits.heartbeat_interval)
-        timer.add_job(self._show_alive, "interval", seconds=_ALIVE_SECONDS)
-        return timer
 
     def _stop(self, _number: int, _frame: object) -> None:
         self._is_stopping = True
@@ -127,22 +139,23 @@ class SchedulerLoop:
 
     def _round(self) -> None:
         try:
+            self._ticks.keep_going()
             self._take_news(self._bell.wait(self._patience()))
             if self._scheduler.is_chosen():
                 self._work()
             else:
                 self._stand_by()
-        except Exception:
+        except Exception as error:
             # The loop must survive whatever one round runs into; what was missed is found by the poll.
-            log.exception("a round of the scheduler failed")
+            log.error("a round of the scheduler failed: %s", error, exc_info=not isinstance(error, StorageUnavailable))
             self._is_poll_due = True
             time.sleep(0.2)
 
     def _patience(self) -> float:
         if self._news or self._is_poll_due:
             return 0.0
-        alarm = self._scheduler.next_alarm()
-        return 5.0 if alarm is None else max(0.0, min(5.0, alarm / 1000 - time.time()))
+        alarm = self._scheduler.seconds_to_alarm()
+        return _MOST_PATIENCE if alarm is None else min(_MOST_PATIENCE, alarm)
 
     def _stand_by(self) -> None:
         """Another process schedules: nothing to do until the next poll looks whether it still does."""
@@ -153,7 +166,7 @@ class SchedulerLoop:
         while self._news:
             some = [self._news.popleft() for _ in range(min(len(self._news), _MOST_NEWS))]
             self._scheduler.step(some)
-        is_alarm = self._scheduler.ring_alarms(time.time_ns() // 1_000_000)
+        is_alarm = self._scheduler.ring_alarms()
         if self._is_poll_due or is_alarm:
             self._is_poll_due = False
             self._scheduler.poll()
@@ -174,21 +187,92 @@ class SchedulerLoop:
     def _show_alive(self) -> None:
         """Workers' runners watch this file stand still when the server is gone."""
         self._alive_count += 1
-        (self._settings.run_dir / "alive").write_text(f"{time.time_ns()} {self._alive_count}", encoding="ascii")
+        # Always as long, and over what stands there: that works on a full disk too.
+        descriptor = os.open(self._settings.run_dir / "alive", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.pwrite(descriptor, b"%020d %010d" % (time.time_ns(), self._alive_count), 0)
+        finally:
+            os.close(descriptor)
 
     def _show_peers(self) -> None:
         """The state of the ways to other parties, for `flow party list`."""
         states = {state.party_id: _shown(state) for state in self._lanes.states()}
-        write_json(self._settings.run_dir / "peers.json", states)
+        try:
+            write_json(self._settings.run_dir / "peers.json", states)
+        except OSError as error:
+            log.warning("the state of other parties cannot be shown: %s", error)
+
+
+class Ticks:
+    """APScheduler's intervals. They go by the clock on the wall: whoever sets that back would stop them for as long."""
+
+    def __init__(
+        self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._wall, self._monotonic = wall, monotonic
+        self._offset = wall() - monotonic()
+        self._timer = BackgroundScheduler(timezone="UTC", job_defaults={"coalesce": True, "misfire_grace_time": None})
+
+    def every(self, seconds: float, act: Callable[[], None]) -> None:
+        self._timer.add_job(act, "interval", seconds=seconds)
+
+    def start(self) -> None:
+        self._timer.start()
+
+    def stop(self) -> None:
+        self._timer.shutdown(wait=False)
+
+    def keep_going(self) -> None:
+        """When the clock has been set, every interval begins anew now; to be called every few seconds."""
+        offset = self._wall() - self._monotonic()
+        if abs(offset - self._offset) < _CLOCK_STEP:
+            return
+        log.warning("the clock was set by %+.0f s", offset - self._offset)
+        self._offset = offset
+        for job in self._timer.get_jobs():
+            job.modify(next_run_time=datetime.now(UTC))
+
+
+class Tidier:
+    """Removes what need not be kept any longer, in a thread of its own, so that no tick waits for it."""
+
+    def __init__(self, retention: Retention, may_work: Callable[[], bool], close: Callable[[], None]) -> None:
+        self._retention, self._may_work, self._close = retention, may_work, close
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="tidier", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._is_over.set()
+        self._thread.join(_TIDY_END_SECONDS)
+
+    def _work(self) -> None:
+        pause = _TIDY_PAUSE
+        while not self._is_over.wait(pause):
+            pause = self._step() if self._may_work() else _TIDY_STAND_BY
+        self._close()
+
+    def _step(self) -> float:
+        """A few pieces; the seconds until the next ones."""
+        try:
+            return _TIDY_PAUSE if self._retention.step() else _TIDY_SECONDS
+        except Exception:
+            log.exception("tidying up failed and begins anew later")
+            return _TIDY_SECONDS
 
 
 def _shown(state: PartyState) -> dict[str, Any]:
     return {
         "party_id": state.party_id,
         "url": state.url,
-        "is_answering": state.is_answering,
+        "circuit": state.circuit,
         "silent_seconds": round(state.silent_seconds, 1),
         "commands_waiting": state.waiting,
+        "error": state.error,
+        "failures": state.failures,
+        "next_try_seconds": round(state.next_try_seconds, 1),
     }
 
 

@@ -31,11 +31,15 @@ from gunicorn.app.base import BaseApplication
 from fate_flow.api.app import create_public_app
 from fate_flow.api.services import Services
 from fate_flow.api.worker import create_worker_app
+from fate_flow.audit.events import Event
+from fate_flow.components.table import sweep
 from fate_flow.coordinator.desk import Desk
 from fate_flow.core.errors import FlowError
 from fate_flow.core.job import EngineState
+from fate_flow.crash_points import crash_points_of
 from fate_flow.engine import proc
 from fate_flow.engine.spawner import become_spawner
+from fate_flow.federation.inquiry import Inquirer
 from fate_flow.federation.wake import Bell
 from fate_flow.runtime import (
     Bells,
@@ -56,6 +60,7 @@ from fate_flow.scheduling import SchedulerLoop
 from fate_flow.settings import ENGINE_NAME, Settings, load_settings
 from fate_flow.store.database import create_if_missing
 from fate_flow.store.migrations import bind_party, upgrade
+from fate_flow.store.retry import Retry
 from fate_flow.store.views import Views
 
 _KEEP_ALIVE_SECONDS = 75
@@ -74,6 +79,8 @@ def serve(conf_path: Path) -> int:
         _prepare_store(settings)
         if settings.host not in ("127.0.0.1", "localhost", "::1"):
             _say(f"WARNING: listening on {settings.host} without signed requests (insecure_listen)")
+        if crash_points_of(settings):
+            _say("WARNING: crash points are on: a test may kill this server")
         return Supervisor(settings).run()
 
 
@@ -96,7 +103,7 @@ class _only_one:  # noqa: N801  # reads as a phrase where it is used
 
 
 def _prepare_store(settings: Settings) -> None:
-    """The schema of this release, this party's mark, and the engine's totals."""
+    """The schema of this release, this party's mark, and the engine's totals; what the last server left over goes."""
     create_if_missing(settings.database_url)
     secret_of(settings)
     record = open_log(settings)
@@ -105,8 +112,15 @@ def _prepare_store(settings: Settings) -> None:
     bind_party(store.database, settings.party_id)
     size = settings.engine
     state = EngineState(ENGINE_NAME, size.cores, size.memory, size.cores, size.memory, size.nodes)
-    with store.transaction() as tx:
-        tx.register_engine(state, settings.engine_config, time.time_ns() // 1_000_000)
+
+    def register() -> None:
+        with store.transaction() as tx:
+            tx.register_engine(state, settings.engine_config, time.time_ns() // 1_000_000)
+            tx.forget_refused_submissions()
+
+    Retry()(register, is_repeatable=True)
+    if swept := sweep(settings.data_dir):
+        record.emit(Event.DETECT_NOTE, text=f"removed {swept} tables that killed workers left unfinished")
     store.close()
     record.close()
 
@@ -254,18 +268,20 @@ class Supervisor:
         return True
 
     def _shut_down(self) -> None:
-        """The doors first, then who works behind them."""
-        for name in ("http", "workers", "scheduler", "spawner"):
-            for child in self._children:
-                if child.name == name and child.pid:
-                    self._end(child)
+        """The doors first, both at once, since each waits a second for its kept-alive connections; then who works
+        behind them."""
+        for names in (("http", "workers"), ("scheduler",), ("spawner",)):
+            ending = [child for child in self._children if child.name in names and child.pid]
+            for child in ending:
+                with suppress(ProcessLookupError):
+                    os.kill(child.pid, signal.SIGTERM)
+            for child in ending:
+                self._await_end(child)
         with suppress(FileNotFoundError):
             (self.settings.run_dir / "server.json").unlink()
 
-    def _end(self, child: _Child) -> None:
+    def _await_end(self, child: _Child) -> None:
         deadline = time.monotonic() + _STOP_SECONDS
-        with suppress(ProcessLookupError):
-            os.kill(child.pid, signal.SIGTERM)
         while time.monotonic() < deadline:
             pid, _ = os.waitpid(child.pid, os.WNOHANG)
             if pid:
@@ -278,7 +294,7 @@ class Supervisor:
     # ------------------------------------------------------------------ the children
 
     def _run_spawner(self) -> None:
-        become_spawner(self._bells.spawner.listener, self._bells.scheduler.ringer, self._pid)
+        become_spawner(self._bells.spawner.listener, self._bells.scheduler.ringer, self._pid, self.settings.home)
 
     def _run_scheduler(self) -> None:
         self._http.close()
@@ -308,8 +324,14 @@ class Supervisor:
             waiting_submits=max(1, settings.http_threads * 3 // 4),
             submit_timeout=settings.limits.submit_timeout,
         )
-        services = Services(settings, context, desk, Views(store.database), JobIds())
-        return create_public_app(services, open_spool(settings, self._bells.exchange))
+        urls = {party_id: route.url for party_id, route in settings.routes.items()}
+        inquirer = Inquirer(settings.party_id, urls)
+        services = Services(settings, context, desk, Views(store.database), JobIds(), inquirer.ask)
+        app = create_public_app(services, open_spool(settings, self._bells.exchange))
+        points = crash_points_of(settings)
+        if points:
+            app.wsgi_app = points.around_replies(app.wsgi_app)  # type: ignore[assignment,method-assign]  # Flask's own hook
+        return app
 
     def _worker_app(self) -> Flask:
         settings = self.settings

@@ -21,6 +21,8 @@ from fate_flow.core.resources import EngineSize
 from fate_flow.core.spec import JobParameters
 
 ENGINE_NAME = "STANDALONE"
+PART = ".part"
+"""What a file in `uploads_dir` is called while it comes in."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +40,13 @@ class Limits:
     remote_request_timeout: float = 30.0 # one request to another party
     submit_timeout: float = 30.0         # until every party has accepted a submit
     hold_seconds: float = 60.0           # reserved but not started: given back after so long
-    ready_seconds: float = 120.0         # created but not accepted everywhere: removed after so long
+    ready_seconds: float = 90.0          # created but not accepted everywhere: removed after so long
     heartbeat_interval: float = 5.0      # to every party that runs something for us
     party_silence: float = 90.0          # the initiator gives a party up after so long
     initiator_silence: float = 120.0     # a party stops its workers after so long; more than party_silence
+    plain_hold_seconds: float = 300.0    # hold_seconds for an initiator that speaks plain v1, which renews nothing
+    plain_silence: float = 660.0         # initiator_silence for it: FATE's own signs of life are minutes apart
+    command_keep: float = 604_800.0      # a command that nobody answered is dropped after so long, once the job is over
     server_silence: float = 600.0        # a worker's runner stops it when its own server is gone for so long
     stop_grace: float = 10.0             # SIGTERM, then SIGKILL after so long
     drain_timeout: float = 60.0          # a party that has not confirmed a stop by then is unconfirmed
@@ -56,6 +61,16 @@ class Limits:
 
 _MAY_BE_ZERO = frozenset({"stop_grace", "retry_wait", "queue_passes", "resource_waiting_timeout"})
 """The limits that mean something as 0; no other interval or bound does."""
+
+
+@dataclass(frozen=True)
+class Retention:
+    """What is kept of what is over. Days since the end, or the last line, or the making; 0: for ever."""
+
+    finished_jobs_days: float = 30.0     # rows, folders of the job and of its workers, what its tasks reported
+    job_logs_days: float = 30.0
+    output_tables_days: float = 0.0
+    most_finished_jobs: int = 0          # the oldest go first; 0: any number
 
 
 @dataclass(frozen=True)
@@ -81,6 +96,7 @@ class Settings:
     log_sql: bool = True
     defaults: JobParameters = field(default_factory=JobParameters)
     limits: Limits = field(default_factory=Limits)
+    retention: Retention = field(default_factory=Retention)
 
     @property
     def jobs_dir(self) -> Path:
@@ -231,6 +247,7 @@ class _Reader:
             log_sql=logs.flag("sql", True),
             defaults=self._defaults(root.section("job_default_config")),
             limits=self._limits(root.section("limits")),
+            retention=self._retention(root.section("retention")),
         )
         flow.refuse_others()
         logs.refuse_others()
@@ -324,6 +341,17 @@ class _Reader:
                 f"({limits.party_silence:g}): the initiator has to give up first, so that both sides agree"
             )
         return limits
+
+    def _retention(self, section: _Section) -> Retention:
+        base = Retention()
+        found = Retention(
+            finished_jobs_days=section.number("finished_jobs_days", base.finished_jobs_days),
+            job_logs_days=section.number("job_logs_days", base.job_logs_days),
+            output_tables_days=section.number("output_tables_days", base.output_tables_days),
+            most_finished_jobs=section.whole("most_finished_jobs", base.most_finished_jobs),
+        )
+        section.refuse_others()
+        return found
 
     def _check_listen(self, settings: Settings) -> None:
         try:

@@ -18,6 +18,7 @@ from fate_flow.core.resources import EngineSize
 from fate_flow.core.spec import JobParameters, Party
 from fate_flow.store.contract import Document, TableMeta
 from fate_flow.store.memory import MemoryStore
+from fate_flow.store.retry import Retry
 from tests.factories import HOST, JOB_ID, NOW
 from tests.simulation.world import Module, job
 
@@ -32,6 +33,7 @@ class HandEngine:
     sights: dict[str, Sight] = field(default_factory=dict)
     launched: list[LaunchOrder] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
+    graces: list[float] = field(default_factory=list)
 
     def folder_for(self, key: TaskKey, worker_id: str) -> str:
         return f"/{key.party.party_id}/{key.task_id}/{key.version}/{worker_id}"
@@ -44,6 +46,7 @@ class HandEngine:
 
     def stop(self, worker: Worker, grace_seconds: float) -> None:
         self.stopped.append(worker.worker_id)
+        self.graces.append(grace_seconds)
 
 
 @dataclass
@@ -97,24 +100,30 @@ class HandTransport:
 
 
 class HandServer:
-    """Its clock stands at `now`, its random ids count."""
+    """Its clock stands at `now`, its steady time where the test puts it (else where the store has it); ids count."""
 
     def __init__(
         self, party_id: str = "9999", cores: int = 8, rules: Rules | None = None, store: Any = None, memory: int = 0
     ) -> None:
         self.now = NOW
+        self.steady: int | None = None
         self.engine, self.exchange, self.files, self.record = HandEngine(), Said(), Said(), HandRecord()
         self.store = store or MemoryStore()
         self._ids = 0
+        self.paused = 0.0        # seconds, before transactions that were begun anew
         self.context = Context(
             party_id=party_id, url="http://127.0.0.1:9380", store=self.store, engine=self.engine,
             exchange=self.exchange, files=self.files, record=self.record,
             modules={"Work": Module(), "Upload": Module()}, outputs_of=lambda _: ("data", "other"),
             engine_size=EngineSize(1, cores, memory), defaults=JobParameters(task_cores=1), rules=rules or Rules(),
             routes=frozenset({"9999", "10000", "10001"}), clock=lambda: self.now, fresh_id=self._fresh_id,
+            retry=Retry(lambda: self.paused, self._pause),
         )  # fmt: skip
         with self.store.transaction() as tx:
             tx.register_engine(EngineState("STANDALONE", cores, memory, cores, memory), {}, NOW)
+
+    def _pause(self, seconds: float) -> None:
+        self.paused += seconds
 
     def _fresh_id(self) -> str:
         self._ids += 1
@@ -122,7 +131,7 @@ class HandServer:
 
     @contextmanager
     def unit(self) -> Iterator[Unit]:
-        with unit_of_work(self.context) as unit:
+        with unit_of_work(self.context, steady=self.steady) as unit:
             yield unit
 
     def handle(self, command: Command, caller: str = "9999") -> Answer:

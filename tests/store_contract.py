@@ -426,6 +426,13 @@ class JobCases(Cases):
         assert [each.set_progress(a_job().key, percent) for percent in (30, 30, 20, 31)] == [True, False, False, True]
         assert each.job_here("j1").progress == 31
 
+    def test_a_party_that_ended_a_job_otherwise_is_named_once(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.move_job(a_job(), MoveJob(JobStatus.SUCCESS, Reason.DONE, unconfirmed=("host 10001",)), 5)
+        assert [each.name_unconfirmed(a_job().key, HOST) for _ in range(2)] == [True, False]
+        found = each.job_here("j1")
+        assert (found.status, found.unconfirmed) == (JobStatus.SUCCESS, ("host 10000", "host 10001"))
+
     def test_a_forgotten_job_leaves_only_its_submission(self, each: Each) -> None:
         with_jobs(each, a_job(), a_job(party=ARBITER), a_job("j2"))
         each.add_seats([a_seat(), a_seat(party=GUEST), a_seat("j2")])
@@ -526,13 +533,13 @@ class TurnCases(Cases):
         assert each.end_turn(a_job("a").key, "old", "", "", 0, 0, 0) is False, "fenced"
         assert each.end_turn(a_job("a").key, "me", "", "", 0, 0, 0)
 
-    def test_ready_signals_are_those_of_waiting_jobs(self, each: Each) -> None:
+    def test_jobs_in_their_turn_wait(self, each: Each) -> None:
         with_jobs(each, a_job("a"), a_job("b", create_time=1), a_job("c"))
         for name in "ab":
             each.begin_turn(a_job(name).key, "me", 5)
-        assert each.ready_signals() == ("b", "a")
+        assert [job.job_id for job in each.jobs_in_turn()] == ["b", "a"]
         each.move_job(a_job("a"), MoveJob(JobStatus.RUNNING), 6)
-        assert each.ready_signals() == ("b",)
+        assert [job.job_id for job in each.jobs_in_turn()] == ["b"]
 
 
 class QueueCases(Cases):
@@ -710,7 +717,9 @@ class ResourceCases(Cases):
         each.reserve(self.KEY, 5, 0, "t", 3, 2)
         each.renew_claim(self.KEY, 5)
         each.renew_claim(self.KEY, 4)
-        assert each.job(self.KEY).claim == Claim(5, 0, "t", 5)
+        assert each.job(self.KEY).claim == Claim(5, 0, "t", 5, 1)
+        each.renew_claim(self.KEY, 5)
+        assert each.job(self.KEY).claim == Claim(5, 0, "t", 5, 2), "each time its lease begins anew"
         assert each.give_back(self.KEY, 4, 3) is False
         assert each.give_back(self.KEY, 6, 3)
         each.renew_claim(self.KEY, 9)
@@ -735,6 +744,23 @@ class ResourceCases(Cases):
         assert each.give_back(self.KEY, None, 5)
         assert each.engine() == EngineState("LOCAL", 4, 800, 4, 800)
 
+    def test_who_asks_for_no_cores_does_not_wait_for_cores_that_are_lacking(self, each: Each) -> None:
+        with_jobs(each, a_job(), a_job("j2"), a_job("j3"))
+        each.register_engine(an_engine(), {}, 1)
+        each.reserve(self.KEY, 6, 1000, "t", 1, 2)
+        each.register_engine(an_engine(4, 2000), {}, 3)
+        assert each.reserve(a_job("j2").key, 0, 1000, "u", 1, 4)
+        assert each.reserve(a_job("j3").key, 0, 1, "v", 1, 4) is False
+        each.register_engine(an_engine(8, 1500), {}, 5)
+        assert each.engine() == EngineState("LOCAL", 8, 1500, 2, -500)
+        assert each.reserve(a_job("j3").key, 2, 0, "v", 1, 6)
+
+    def test_when_it_was_set_aside(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.register_engine(an_engine(), {}, 1)
+        each.reserve(self.KEY, 6, 1000, "t", 1, 77)
+        assert each.job(self.KEY).claim.taken_time == 77
+
     def test_seats_of_one_job_reserve_each_for_itself(self, each: Each) -> None:
         host, arbiter = a_job(party=HOST), a_job(party=ARBITER)
         with_jobs(each, host, arbiter)
@@ -752,10 +778,10 @@ class SeatCases(Cases):
             a_seat(party=OTHER_HOST),
             a_seat(party=HOST, status=SeatStatus.JOINING, run=2, message="why", free_cores=3, asked_cores=4),
             a_seat(party=GUEST),
-            a_seat(party=ARBITER, token="of another row"),
+            a_seat(party=ARBITER, lease=60_000, renew_at=5),
         ]
         each.add_seats(seats)
-        assert each.seats("j1") == (replace(seats[3], token=""), seats[2], seats[1], seats[0])
+        assert each.seats("j1") == (replace(seats[3], lease=0, renew_at=0), seats[2], seats[1], seats[0])
         assert each.seats("j2") == ()
 
     def test_no_seats_are_nothing_to_add(self, each: Each) -> None:
@@ -798,6 +824,30 @@ class SeatCases(Cases):
         each.add_seats([seat])
         each.move_seat(seat, SeatStatus.CHECKING, "")
         assert each.seats("j1") == (a_seat(status=SeatStatus.CHECKING, message="", free_cores=-1),)
+
+    def test_a_lease_is_kept_with_its_seat(self, each: Each) -> None:
+        each.add_seats([a_seat(run=1), a_seat(party=OTHER_HOST)])
+        assert each.lease_seat(a_seat(run=1), 60_000, 77)
+        assert each.lease_seat(a_seat(run=0), 5, 5) is False
+        assert [(seat.lease, seat.renew_at) for seat in each.seats("j1")] == [(60_000, 77), (0, 0)]
+
+    def test_a_party_that_speaks_plain_v1_is_remembered(self, each: Each) -> None:
+        each.add_seats([a_seat(), a_seat(party=OTHER_HOST, legacy=True)])
+        assert [seat.legacy for seat in each.seats("j1")] == [False, True]
+        assert each.mark_legacy(a_seat())
+        assert [seat.legacy for seat in each.seats("j1")] == [True, True]
+
+    def test_seats_whose_party_never_said_that_it_knows_the_end(self, each: Each) -> None:
+        for status in SeatStatus:
+            each.add_seats([a_seat(status.value, status=status)])
+        assert [seat.job_id for seat in each.unconfirmed_seats()] == ["unconfirmed"]
+
+    def test_plain_v1_parties_that_run_or_drain_something(self, each: Each) -> None:
+        for status in SeatStatus:
+            each.add_seats([a_seat(status.value, status=status, legacy=True), a_seat(status.value, OTHER_HOST)])
+        live = {"held", "starting", "started", "stopping", "draining"}
+        assert {seat.job_id for seat in each.plain_seats()} == live
+        assert {str(seat.party) for seat in each.plain_seats()} == {"host 10000"}
 
     def test_parties_with_something_of_ours(self, each: Each) -> None:
         live = {"held", "starting", "started", "stopping", "draining"}
@@ -843,6 +893,16 @@ class TaskCases(Cases):
         other = [a_task("b", 0, HOST), a_task("c", 3, HOST, create_time=1), a_task("a", 9, GUEST, "j2")]
         with_tasks(each, *new, *other, *old)
         assert each.tasks("j1") == (other[1], new[1], new[0], other[0])
+
+    def test_tasks_that_are_stopping_everywhere(self, each: Each) -> None:
+        with_tasks(each, a_task(), a_task(party=HOST), a_task("other"), a_task("older", create_time=1))
+        assert each.stopping_tasks() == ()
+        for name in ("reader_0", "older"):
+            each.move_task("j1", MoveTask(name, 0, TaskStatus.WAITING, TaskStatus.STOPPING, Reason.STOPPED, ""))
+        found = [(task.key.name, str(task.key.party)) for task in each.stopping_tasks()]
+        assert found == [("older", "guest 9999"), ("reader_0", "guest 9999"), ("reader_0", "host 10000")]
+        each.move_task("j1", MoveTask("older", 0, TaskStatus.STOPPING, TaskStatus.FAILED, Reason.STOPPED, ""))
+        assert len(each.stopping_tasks()) == 2
 
     def test_the_federated_status_moves_in_all_rows_of_its_version(self, each: Each) -> None:
         with_tasks(each, *(a_task(party=party, version=version) for party in (GUEST, HOST) for version in (0, 1)))
@@ -1045,6 +1105,11 @@ class OutboxCases(Cases):
         each.take_command(first)
         assert each.put_command(self.COMMAND, 1) > first
 
+    def test_commands_that_are_older_than_some_steady_time(self, each: Each) -> None:
+        first, second = (each.put_command(self.COMMAND, 1, since) for since in (5, 7))
+        assert [(one.id, one.since) for one in each.commands_before(7)] == [(first, 5)]
+        assert [one.id for one in each.commands_before(8)] == [first, second]
+
     def test_a_body_that_is_no_json_is_refused(self, each: Each) -> None:
         with pytest.raises(TypeError):
             each.put_command(replace(self.COMMAND, body={"party": HOST}), 1)
@@ -1060,7 +1125,7 @@ class SchedulerCases(Cases):
 
     def test_nobody_schedules_at_first(self, each: Each) -> None:
         assert each.scheduler() == ("", 0)
-        assert each.still_schedules("me") is False
+        assert each.still_schedules("me", 1) is False
         assert each.depose("", 0, "me")
         owner, counter = each.scheduler()
         assert (owner, counter > 0) == ("me", True)
@@ -1069,19 +1134,110 @@ class SchedulerCases(Cases):
         each.scheduler()
         each.depose("", 0, "me")
         before = each.scheduler()[1]
-        assert [each.still_schedules(owner) for owner in ("me", "you", "me")] == [True, False, True]
+        assert [each.still_schedules(owner, 5) for owner in ("me", "you", "me")] == [True, False, True]
         assert each.scheduler() == ("me", before + 2)
+
+    def test_steady_time_is_what_the_owner_wrote_down_and_goes_on_from_there(self, each: Each) -> None:
+        assert each.steady() == 0
+        each.scheduler()
+        each.depose("", 0, "me")
+        assert each.still_schedules("me", 70)
+        assert each.still_schedules("you", 99) is False
+        assert each.steady() == 70
+        each.depose(*each.scheduler(), "you")
+        assert each.steady() == 70
 
     def test_only_one_that_stands_still_is_deposed(self, each: Each) -> None:
         each.scheduler()
         each.depose("", 0, "me")
         _, seen = each.scheduler()
-        each.still_schedules("me")
+        each.still_schedules("me", 1)
         assert each.depose("me", seen, "you") is False
         assert each.depose("you", seen + 1, "you") is False
         assert each.depose("me", seen + 1, "you")
-        assert each.still_schedules("me") is False, "fenced"
-        assert each.still_schedules("you")
+        assert each.still_schedules("me", 2) is False, "fenced"
+        assert each.still_schedules("you", 2)
+
+
+class MessageCases(Cases):
+    def test_words_for_people_are_added_once(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        assert each.add_message(a_job().key, "released: why")
+        assert each.add_message(a_job().key, "released: why") is False
+        assert each.add_message(a_job().key, "and more")
+        assert each.job(a_job().key).message == "released: why; and more"
+        assert each.add_message(a_job("nobody").key, "x") is False
+
+
+class RetentionCases(Cases):
+    """What has ended and what is left of it."""
+
+    @pytest.fixture
+    def ended(self, each: Each) -> Each:
+        """Jobs j1, j2 and j3, which ended at 100, 200 and 200."""
+        for job_id, at in (("j1", 100), ("j2", 200), ("j3", 200)):
+            with_jobs(each, a_job(job_id))
+            each.move_job(a_job(job_id), MoveJob(JobStatus.FAILED, Reason.NO_CAPACITY, "late"), at)
+        return each
+
+    def test_ended_jobs_come_oldest_first_and_a_few_at_a_time(self, ended: Each) -> None:
+        with_jobs(ended, a_job("j4"))
+        assert ended.ended_jobs(201, (0, ""), 2) == ((100, "j1"), (200, "j2"))
+        assert ended.ended_jobs(201, (200, "j2"), 2) == ((200, "j3"),)
+        assert ended.ended_jobs(201, (200, "j3"), 2) == ()
+        assert ended.ended_jobs(200, (0, ""), 9) == ((100, "j1"),)
+
+    def test_when_the_newest_ended(self, ended: Each) -> None:
+        assert [ended.end_of_newest(count) for count in (1, 2, 3, 4)] == [200, 200, 100, 0]
+
+    def test_the_seats_of_jobs_that_are_not_over(self, ended: Each) -> None:
+        with_jobs(ended, a_job("j4"), a_job("j5", HOST, status=JobStatus.READY))
+        assert set(ended.open_seats()) == {a_job("j4").key, a_job("j5", HOST).key}
+
+    def test_an_ended_job_goes_with_all_that_is_known_of_it(self, ended: Each) -> None:
+        task = a_task(job_id="j1")
+        ended.add_tasks([task], a_job("j1"), DOCUMENT)
+        ended.add_seats([a_seat(job_id="j1")])
+        ended.begin_submission(Submission("r1", "j1", "d"), 1)
+        ended.save_outputs([Output(task.key, "data", "output_j1", "t")], 1)
+        ended.save_table(TableMeta("output_j1", "t", "uri", 3, {}, origin="output", job_id="j1"), 1)
+        ended.save_metrics([Metric(task.key, "train", "loss", (), {})], 1)
+        ended.save_summary(task.key, {"rows": 3}, 1)
+        assert ended.forget_ended("j1")
+        assert (ended.jobs_here("j1"), ended.tasks("j1"), ended.seats("j1")) == ((), (), ())
+        assert (ended.submission_of("j1"), ended.summary("j1", "reader_0", GUEST)) == (None, None)
+        assert (ended.outputs("j1", "reader_0", GUEST), ended.metrics("j1", "reader_0", GUEST)) == ((), ())
+        assert ended.table("output_j1", "t") is not None, "somebody may read it"
+        assert ended.jobs_here("j2")
+
+    def test_a_job_is_open_while_a_row_is(self, ended: Each) -> None:
+        with_jobs(ended, a_job("j1", HOST))
+        assert ended.is_open("j1")
+        assert ended.forget_ended("j1") is False
+        assert len(ended.jobs_here("j1")) == 2
+
+    def test_a_job_is_open_while_a_worker_goes_on(self, ended: Each) -> None:
+        worker = a_worker("w1", a_task(job_id="j1"))
+        ended.add_worker(worker)
+        assert ended.forget_ended("j1") is False
+        ended.move_worker(worker, WorkerStatus.EXITED, 5)
+        assert ended.forget_ended("j1")
+
+    def test_a_job_is_open_while_a_command_about_it_waits(self, ended: Each) -> None:
+        number = ended.put_command(Command(CommandKind.STATUS, "j1", HOST, argument="failed"), 1)
+        assert ended.forget_ended("j1") is False
+        ended.take_command(number)
+        assert ended.forget_ended("j1")
+
+    def test_nothing_of_an_unknown_job_is_open(self, each: Each) -> None:
+        assert each.is_open("nobody") is False
+
+    def test_tables_that_tasks_made_come_oldest_first(self, each: Each) -> None:
+        for name, at, origin in (("b", 10, "output"), ("a", 10, "output"), ("c", 20, "output"), ("d", 5, "upload")):
+            each.save_table(TableMeta("n", name, "uri", 1, {}, origin=origin), at)
+        assert [one.name for one in each.output_tables(21, (0, "", ""), 2)] == ["a", "b"]
+        assert [one.name for one in each.output_tables(21, (10, "n", "b"), 2)] == ["c"]
+        assert [one.name for one in each.output_tables(20, (0, "", ""), 9)] == ["a", "b"]
 
 
 class SubmissionCases(Cases):
@@ -1100,8 +1256,33 @@ class SubmissionCases(Cases):
         each.decide_submission("nobody", 0, "success")
         decided = Submission("r1", "j1", "d", 103, "host 10000 refused")
         assert each.submission_of("j1") == decided
-        assert each.begin_submission(Submission("r1", "j3", "d"), 6) == decided
         assert each.submission_of("j2") == Submission("r2", "j2", "d")
+
+    def test_a_request_id_is_free_again_after_a_refusal(self, each: Each) -> None:
+        each.begin_submission(Submission("r1", "j1", "d"), 5)
+        each.decide_submission("j1", 103, "host 10000 refused")
+        corrected = Submission("r1", "j2", "other")
+        assert each.begin_submission(corrected, 6) is None
+        assert (each.submission_of("j1"), each.submission_of("j2")) == (None, corrected)
+        each.decide_submission("j2", 0, "success")
+        accepted = Submission("r1", "j2", "other", 0, "success")
+        assert each.begin_submission(Submission("r1", "j3", "d"), 7) == accepted
+
+    def test_only_what_was_accepted_is_not_forgotten(self, each: Each) -> None:
+        for name in ("1", "2", "3", "4"):
+            each.begin_submission(Submission(f"r{name}", f"j{name}", "d"), 5)
+        each.decide_submission("j1", 0, "success")
+        each.decide_submission("j2", 103, "refused")
+        each.decide_submission("j3", 103, "refused")
+        for job_id in ("j1", "j2", "nobody"):
+            each.forget_submission(job_id)
+        gone = [job_id for job_id in ("j1", "j2", "j3", "j4") if each.submission_of(job_id) is None]
+        assert gone == ["j2"]
+        each.forget_refused_submissions()
+        gone = [job_id for job_id in ("j1", "j2", "j3", "j4") if each.submission_of(job_id) is None]
+        assert gone == ["j2", "j3"]
+        each.forget_submission("j4")
+        assert each.submission_of("j4") is None, "nobody waits for it any more"
 
 
 class ResultCases(Cases):
@@ -1178,6 +1359,8 @@ class StoreContract(
     WorkerCases,
     OutboxCases,
     SchedulerCases,
+    MessageCases,
+    RetentionCases,
     SubmissionCases,
     ResultCases,
 ):

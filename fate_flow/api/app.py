@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask
 
-from fate_flow.api import data, jobs, not_offered, party, resources, server_info, tracking
+from fate_flow.api import board, data, jobs, not_offered, party, resources, server_info, tracking
 from fate_flow.api.envelope import install_errors
 from fate_flow.api.exchange import deliver_blueprint
 from fate_flow.api.services import Services
@@ -31,6 +31,7 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
     for module in (jobs, resources, data, tracking, server_info, party):
         app.register_blueprint(module.blueprint(services))
     app.register_blueprint(not_offered.blueprint())
+    app.register_blueprint(board.blueprint(services.settings.party_id, services.settings.url))
     if spool is not None:
         app.register_blueprint(deliver_blueprint(spool, _speaks_for_itself))
     app.wsgi_app = AccessLog(app.wsgi_app, services.context.record)  # type: ignore[method-assign]  # Flask's own hook

@@ -18,7 +18,16 @@ from typing import Any, ParamSpec
 from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
-from fate_flow.core.errors import BadRequest, Busy, FlowError, NotFound, PermissionDenied, StorageFailed
+from fate_flow.core.errors import (
+    BadRequest,
+    Busy,
+    CommitUnknown,
+    FlowError,
+    NotFound,
+    PermissionDenied,
+    StorageFailed,
+    StorageUnavailable,
+)
 from fate_flow.core.job import Answer
 
 LOG = logging.getLogger(__name__)
@@ -147,12 +156,17 @@ def file_follows(view: Callable[P, Response]) -> Callable[P, Response]:
 def _on_flow_error(error: FlowError) -> Response:
     status = _status_of(error)
     if status >= 500:
-        LOG.error("%s %s: %s", request.method, request.path, error.message, exc_info=error)
+        LOG.error("%s %s: %s", request.method, request.path, error.message, exc_info=_traceback_of(error))
     if status != 200:
         response = error_response(status, error.message)
         response.headers.update(_RETRY_AFTER if status == 503 else {})
         return response
     return failed(error.retcode, error.message, error.data)
+
+
+def _traceback_of(error: FlowError) -> FlowError | None:
+    """A database that has gone is no defect of ours: its words are enough."""
+    return None if isinstance(error, (StorageUnavailable, CommitUnknown)) else error
 
 
 def _status_of(error: FlowError) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from fate_flow.core.fate_v1 import flat_parameters
+from fate_flow.core.fate_v1_job_parameters import flat_parameters
 from fate_flow.core.job import Job, Seat, Task
 from fate_flow.core.queue import why_it_waits
 from fate_flow.core.resources import request_of

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from flask import Blueprint, Response
+from flask import Blueprint, Response, request
 
 from fate_flow.api.envelope import error_response, failed
+from fate_flow.core.grammar import shown
 
 _RETCODE = 100
 _AS_FILE = 501               # where HTTP 200 would mean that a file follows
@@ -44,7 +45,7 @@ _LATER = {
     "checkpoint/<path:rest>": "checkpoints of models",
     "permission/<path:rest>": "privileges",
     "key/<path:rest>": "keys of parties",
-    "server/reload": "reloading the configuration: restart the server",
+    "server/reload": "reading the configuration again without a restart",
     "server/service/get": "a registry of services",
     "server/<name>/get": "a registry of servers",
     "server/<name>/register": "a registry of servers",
@@ -57,6 +58,7 @@ _LATER = {
     "info/fateboard": "a board for jobs",
     "info/eggroll": "EggRoll",
     "forward/<path:rest>": "forwarding to other parties",
+    "tracker/<path:rest>": "what workers ask, but where their task configuration says",
     "operation/<path:rest>": "requests of workers of other versions",
     "worker/config/load": "requests of workers of other versions",
 }
@@ -73,13 +75,13 @@ def blueprint() -> Blueprint:
         code = _RETCODE if answer is failed else _AS_FILE
         for path, what in table.items():
             name = f"{path.replace('/', '_')}".translate({ord(one): None for one in "<>:"})
-            view = _refusal(answer, code, f"{what[0].upper()}{what[1:]} is not offered by this server (/v1/{path})")
+            view = _refusal(answer, code, what)
             later.add_url_rule(f"/{path}", name, view, methods=["GET", "POST"])
     return later
 
 
-def _refusal(answer: Callable[[int, str], Response], code: int, message: str) -> Callable[..., Response]:
+def _refusal(answer: Callable[[int, str], Response], code: int, what: str) -> Callable[..., Response]:
     def refuse(**_: str) -> Response:
-        return answer(code, message)
+        return answer(code, f"this server does not offer {what} ({shown(request.path)})")
 
     return refuse

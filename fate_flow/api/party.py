@@ -20,7 +20,9 @@ from fate_flow.core.errors import BadRequest, FlowError, PermissionDenied
 from fate_flow.core.grammar import check_component_name, check_job_id, check_party_id, check_role
 from fate_flow.core.job import Answer, Command, JobKey
 from fate_flow.core.spec import Party
+from fate_flow.federation.lanes import CLOSED
 from fate_flow.federation.wire import FATE_VERSION, SRC_PARTY_ID, read_command
+from fate_flow.store.contract import Output, Transaction
 
 _OLDEST = (1, 7, 0)
 _MOST_IN_A_BATCH = 1_000
@@ -44,7 +46,7 @@ class _PartyRoutes:
         self._desk = services.desk
         self._record = services.context.record
         self._settings = services.settings
-        self._store = services.context.store
+        self._context = services.context
         self._own = services.settings.party_id
 
     def to_party(self, rest: str) -> Response:
@@ -94,13 +96,16 @@ class _PartyRoutes:
         """Names of the tables that a component made here, for a party of the same job (party-api-v1, section 5)."""
         key = JobKey(check_job_id(job_id), Party(check_role(role), check_party_id(party_id)))
         caller = self._caller()
-        with self._store.reading() as tx:
+
+        def outputs(tx: Transaction) -> tuple[Output, ...]:
             job = tx.job(key)
             if job is None or caller not in {party.party_id for party in job.parties}:
                 raise PermissionDenied(f"party {caller} has no seat in job {job_id} of {role} {party_id}")
-            made = tx.outputs(job_id, check_component_name(component), key.party)
+            return tx.outputs(job_id, check_component_name(component), key.party)
+
         return ok([
-            {"table_name": one.name, "table_namespace": one.namespace, "data_name": one.data_name} for one in made
+            {"table_name": one.name, "table_namespace": one.namespace, "data_name": one.data_name}
+            for one in self._context.read(outputs)
         ])
 
     def _carry_out(self, asked: list[tuple[str, Command]]) -> list[Answer]:
@@ -136,11 +141,15 @@ def _peers(path: Path) -> dict[str, Any]:
 def _shown(party_id: str, url: str, seen: dict[str, Any] | None) -> dict[str, Any]:
     if seen is None:
         return {"party_id": party_id, "url": url, "status": "not asked yet", "message": ""}
-    if seen.get("is_answering"):
-        return {"party_id": party_id, "url": url, "status": "answers", "message": ""}
-    silent, waiting = seen.get("silent_seconds"), seen.get("commands_waiting")
-    message = f"for {silent} s; {waiting} commands wait for it"
-    return {"party_id": party_id, "url": url, "status": "does not answer", "message": message}
+    circuit = {key: value for key, value in seen.items() if key not in ("party_id", "url")}
+    found = {"party_id": party_id, "url": url, "status": "answers", "message": "", **circuit}
+    if seen.get("circuit") == CLOSED:
+        return found
+    message = (
+        f"for {seen.get('silent_seconds')} s and {seen.get('failures')} tries ({seen.get('error')}), "
+        f"asked again in {seen.get('next_try_seconds')} s; {seen.get('commands_waiting')} commands wait for it"
+    )
+    return {**found, "status": "does not answer", "message": message}
 
 
 def _endpoint(one: Any) -> str:

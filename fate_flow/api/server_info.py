@@ -18,8 +18,9 @@ from fate_flow.api.envelope import Told, arguments, ok, silent_json
 from fate_flow.api.services import Services
 from fate_flow.components import catalogue
 from fate_flow.core.errors import BadRequest
-from fate_flow.core.fate_v1 import OWN_PROVIDER, flat_parameters
+from fate_flow.core.fate_v1_job_parameters import flat_parameters
 from fate_flow.core.grammar import shown
+from fate_flow.core.modules import OWN_PROVIDER
 from fate_flow.federation.wire import FATE_VERSION
 from fate_flow.settings import Settings
 

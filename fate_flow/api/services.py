@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from fate_flow.coordinator.desk import Desk
 from fate_flow.coordinator.ports import Context
+from fate_flow.core.job import Answer
+from fate_flow.core.spec import Party
 from fate_flow.settings import Settings
 from fate_flow.store.views import Views
+
+Ask = Callable[[Party, str, Mapping[str, Any]], Answer]
+"""Asks another party's server, at a path below `/v1`, with this body."""
 
 
 @dataclass(frozen=True)
@@ -18,3 +24,4 @@ class Services:
     desk: Desk
     views: Views                         # the read side: rows as clients see them
     new_job_id: Callable[[], str]
+    ask_party: Ask

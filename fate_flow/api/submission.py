@@ -13,7 +13,7 @@ from fate_flow.api.arguments import read_text
 from fate_flow.api.envelope import SUCCESS, failed, require
 from fate_flow.api.services import Services
 from fate_flow.core.errors import BadRequest, Busy, Conflict, FlowError, StorageFailed
-from fate_flow.core.fate_v1 import REMOVED_KEYS_WARNING
+from fate_flow.core.fate_v1_job_parameters import REMOVED_KEYS_WARNING
 from fate_flow.core.grammar import shown
 from fate_flow.core.spec import JobSpec
 from fate_flow.store.contract import Document
@@ -105,9 +105,9 @@ def submit_data(services: Services, submitted: Submitted) -> dict[str, Any]:
     }
 
 
-def model_id_of(roles: Mapping[str, Sequence[str]]) -> str:
+def model_id_of(roles: Mapping[str, Sequence[int]]) -> str:
     """`guest-9001#host-9002_9004#model`: what FATE calls the model of these parties."""
-    seats = (f"{role}-{'_'.join(sorted(map(str, ids), key=int))}" for role, ids in sorted(roles.items()))
+    seats = (f"{role}-{'_'.join(map(str, sorted(map(int, ids))))}" for role, ids in sorted(roles.items()))
     return "#".join((*seats, "model"))
 
 

@@ -18,6 +18,7 @@ from fate_flow.core.job import TaskKey
 from fate_flow.core.spec import Party
 from fate_flow.federation.spool import Refusal, Session, Spool
 from fate_flow.store.contract import Metric, Output, Store, TableMeta, Transaction
+from fate_flow.store.retry import Retry
 
 Record = Callable[[Transaction, TaskKey, Mapping[str, Any]], Any]
 
@@ -27,6 +28,7 @@ _MODELS = "models are not kept by this server: leave what a task made as an outp
 def blueprint(spool: Spool, store: Store, clock: Callable[[], int]) -> Blueprint:
     """The routes below `/v1/tracker/<job>/<component>/<task>/<version>/<role>/<party>/`."""
     records = _Records(clock)
+    retry = Retry()
     tracker = Blueprint("tracker", __name__, url_prefix="/v1/tracker")
 
     @tracker.post("/<job_id>/<component>/<task_id>/<version>/<role>/<party_id>/<path:what>")
@@ -42,8 +44,13 @@ def blueprint(spool: Spool, store: Store, clock: Callable[[], int]) -> Blueprint
         key = TaskKey(session.job_id, component, session.version, Party(session.role, session.party_id))
         if key.task_id != session.task_id:
             raise PermissionDenied(f"the token is not that of {component}")
-        with store.transaction() as tx:
-            return ok(handle(tx, key, silent_json()))
+        body = silent_json()
+
+        def once() -> Any:
+            with store.transaction() as tx:
+                return handle(tx, key, body)
+
+        return ok(retry(once))
 
     return tracker
 

@@ -11,7 +11,7 @@ from flask import Blueprint, Response
 
 from fate_flow.api.archive import Member, csv_of, tar_response, text_member
 from fate_flow.api.arguments import read_component, read_flag, read_job_id, read_party, read_text, read_whole
-from fate_flow.api.envelope import Told, arguments, failed, file_follows, ok, to_json
+from fate_flow.api.envelope import Told, arguments, failed, file_follows, ok, reply, to_json
 from fate_flow.api.services import Services
 from fate_flow.components.table import NoSuchTable
 from fate_flow.core.errors import BadRequest, NotFound
@@ -45,6 +45,8 @@ class _TrackingRoutes:
     def __init__(self, services: Services) -> None:
         self._desk = services.desk
         self._views = services.views
+        self._own = services.settings.party_id
+        self._ask_party = services.ask_party
 
     def components(self) -> Response:
         job_id = read_job_id(arguments("job_id"))
@@ -103,6 +105,8 @@ class _TrackingRoutes:
 
     def output_tables(self) -> Response:
         job_id, party, name, _ = _component()
+        if party.party_id not in (self._own, "0"):
+            return self._output_tables_at(party, job_id, name)
         made = self._views.outputs(job_id, name, party)
         if not made:
             why = "No found table" if self._views.document(job_id) else "No found job"
@@ -113,6 +117,14 @@ class _TrackingRoutes:
                 for one, _ in made
             ]
         )
+
+    def _output_tables_at(self, party: Party, job_id: str, name: str) -> Response:
+        """As the party itself says, which knows its tables alone."""
+        endpoint = f"/tracker/{job_id}/{name}/{party.role}/{party.party_id}/output/table"
+        answer = self._ask_party(party, endpoint, {})
+        if answer.is_ok and not answer.data:
+            return failed(100, f"No found table: {name} of job {job_id} on {party} made no table")
+        return reply(answer)
 
     @file_follows
     def summary(self) -> Response:

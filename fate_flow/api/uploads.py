@@ -17,9 +17,8 @@ from flask import Request, request
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from fate_flow.core.errors import BadRequest, StorageFailed
-from fate_flow.settings import Settings
+from fate_flow.settings import PART, Settings
 
-_PART = ".part"
 _FORM_BYTES = 1024 * 1024           # what a form may hold besides its file
 _STALE_SECONDS = 24 * 3600
 
@@ -35,7 +34,7 @@ class ReceivingRequest(Request):
         if self.part is not None:
             raise BadRequest("file: one file is taken at a time, the form holds several")
         self.uploads.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.part = self.uploads / f"{uuid4().hex}{_PART}"
+        self.part = self.uploads / f"{uuid4().hex}{PART}"
         return self.part.open("x+b")
 
 
@@ -112,6 +111,6 @@ def _remove(path: Path | None) -> None:
 
 
 def _sweep(folder: Path, before: float) -> None:
-    for path in folder.glob(f"*{_PART}"):
+    for path in folder.glob(f"*{PART}"):
         if path.stat().st_mtime < before:
             path.unlink(missing_ok=True)

@@ -11,7 +11,6 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import ip_address
 from typing import IO, Any, Protocol
@@ -21,6 +20,7 @@ import requests
 from requests.auth import AuthBase
 from urllib3.exceptions import NewConnectionError
 
+from fate_flow.cli.answer import Answer
 from fate_flow.cli.display import tell
 from fate_flow.cli.settings_file import Address
 from fate_flow.cli.signature import Signature
@@ -47,27 +47,6 @@ class NoAnswer(CallFailed):
     """No server answers."""
 
     exit_code = 3
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What the server said."""
-
-    status: int
-    envelope: Mapping[str, Any]
-    retry_after_seconds: float | None = None    # set when the server is too busy to take the request
-
-    @property
-    def is_success(self) -> bool:
-        return self.status < 400 and self.envelope.get("retcode") == 0
-
-    @property
-    def data(self) -> Any:
-        return self.envelope.get("data")
-
-    @property
-    def message(self) -> str:
-        return str(self.envelope.get("retmsg") or f"HTTP {self.status}")
 
 
 class Body(Protocol):

@@ -33,6 +33,7 @@ from fate_flow.cli.service import ServiceFailed
 from fate_flow.core.errors import BadRequest, FlowError
 from fate_flow.core.grammar import check_party_id
 from fate_flow.engine.local import LocalEngine, living_workers
+from fate_flow.engine.spawner import SPAWNER
 from fate_flow.engine.worker import ProcessId, Started, read_json, write_atomically
 
 HOST = "127.0.0.1"
@@ -307,11 +308,13 @@ def _end_workers(cluster: Cluster, party_id: str) -> None:
     """No worker of this party, no runner and no half-forked process is left. Its server must have ended."""
     jobs = cluster.home(party_id) / "jobs"
     deadline = time.monotonic() + WORKER_SECONDS
+    seen: set[Path] = set()
     while folders := living_workers(jobs):
+        seen.update(folders)
         for folder in folders:
             _end_worker(folder, by_force=time.monotonic() > deadline)
         time.sleep(service.POLL_SECONDS)
-    while strays := _strays(cluster, party_id):
+    while strays := [*_strays(cluster, party_id), *_runners_of(seen)]:
         for stray in strays:
             stray.send(signal.SIGKILL)
         time.sleep(service.POLL_SECONDS)
@@ -330,18 +333,24 @@ def _end_worker(folder: Path, *, by_force: bool) -> None:
             ProcessId(stat.pid, stat.started).send(signal.SIGKILL)
 
 
+def _runners_of(folders: Collection[Path]) -> list[ProcessId]:
+    """Those that are still there: a runner writes down the end of its worker before it goes itself."""
+    found = [Started.read(folder) for folder in folders]
+    return [started.runner for started in found if started is not None and started.runner.is_alive()]
+
+
 def _strays(cluster: Cluster, party_id: str) -> list[ProcessId]:
     """What no record of this party leads to any more.
 
-    A runner that was forked in the last moment of the spawner has no folder yet, but its server's command
+    A runner that was forked in the last moment of the spawner has no folder yet, but the spawner's command
     line. What a worker left behind whose runner was killed still writes to the worker's log.
     """
-    serving = b"\0".join((b"", b"serve", b"-c", os.fsencode(cluster.conf_path(party_id)), b""))
+    spawner = b"\0".join((SPAWNER.encode(), os.fsencode(cluster.home(party_id)), b""))
     logs = str(cluster.home(party_id) / "logs") + "/"
     found = []
     for stat in service.running_processes():
         with suppress(OSError):
-            if _command_line(stat.pid).endswith(serving) or _writes_worker_log(stat.pid, logs):
+            if _command_line(stat.pid).endswith(spawner) or _writes_worker_log(stat.pid, logs):
                 found.append(ProcessId(stat.pid, stat.started))
     return found
 

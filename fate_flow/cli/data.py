@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from fate_flow.cli import options
-from fate_flow.cli.client import Answer, Client
+from fate_flow.cli.answer import Answer
+from fate_flow.cli.client import Client
 from fate_flow.cli.display import print_json, show
 from fate_flow.cli.options import given, with_client
 from fate_flow.cli.submit_files import BadFile, overlaid

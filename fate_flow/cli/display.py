@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
-if TYPE_CHECKING:
-    from fate_flow.cli.client import Answer
+from fate_flow.cli.answer import Answer
 
 _WIDE = 10_000                # a table that goes into a pipe is not folded
 

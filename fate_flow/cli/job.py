@@ -18,7 +18,7 @@ from fate_flow.cli.submit_files import submission
 from fate_flow.cli.unpacked import downloaded, fetch_folder, folder_in
 from fate_flow.cli.watch import follow, follow_submitted
 
-_REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
+_REQUEST_ID = re.compile(r"[\x21-\x7e]{1,100}")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_]+")
 
 
@@ -32,7 +32,7 @@ def job() -> None:
 
 def _request_id(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     if value is not None and not _REQUEST_ID.fullmatch(value):
-        raise click.BadParameter("is 1 to 128 printable ASCII characters without spaces")
+        raise click.BadParameter("is 1 to 100 printable ASCII characters without spaces")
     return value
 
 

@@ -30,6 +30,6 @@ def list_parties(client: Client, as_json: bool) -> None:
     if as_json:
         show(answer)
         return
-    columns = ("party_id", "url", "status", "message")
+    columns = ("party_id", "url", "status", "circuit", "message")
     parties = data_of(answer).get("parties") or ()
     print_table(columns, ([one.get(column) for column in columns] for one in parties))

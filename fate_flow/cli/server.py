@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,21 @@ conf_option = click.option(
 )
 
 
-@click.group(cls=EdgeGroup, context_settings=HELP)
+class ServerGroup(EdgeGroup):
+    """`admin` is imported when it is asked for: it needs all that a server is built from."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), "admin"])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name != "admin":
+            return super().get_command(ctx, cmd_name)
+        from fate_flow.cli.admin import admin
+
+        return admin
+
+
+@click.group(cls=ServerGroup, context_settings=HELP)
 @verbose_option
 @click.version_option(__version__, prog_name="fate_flow")
 def fate_flow(verbose: bool) -> None:  # EdgeGroup reads it
@@ -125,6 +140,7 @@ def _exists(database: Database) -> bool:
 
 
 def main() -> None:
+    os.umask(0o077)          # the data of a party, its logs and its database are for the server's user alone
     fate_flow.main(prog_name="fate_flow")
 
 

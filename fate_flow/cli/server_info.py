@@ -11,7 +11,7 @@ from fate_flow.cli.options import with_client
 
 @click.group()
 def server() -> None:
-    """Ask the server for its versions, and have it read its configuration again.
+    """Ask the server for its versions.
 
     Example: flow server versions
     """
@@ -30,7 +30,8 @@ def versions(client: Client) -> None:
 @server.command()
 @with_client
 def reload(client: Client) -> None:
-    """Reads the job defaults and the size of the engine again.
+    """Asks the server to read its configuration again. A server of this release has to be restarted instead, and says
+    so.
 
     Example: flow server reload
     """

@@ -259,8 +259,8 @@ def _server_command() -> list[str]:
 
 def _spawn(argv: Sequence[str], home: Path) -> subprocess.Popen[bytes]:
     console = console_log(home)
-    console.parent.mkdir(parents=True, exist_ok=True)
-    with console.open("ab") as output:
+    console.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with os.fdopen(os.open(console, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as output:
         process = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd=home
         )

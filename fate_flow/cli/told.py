@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from fate_flow.cli.display import one_line, print_table
-from fate_flow.cli.watch import either, party_name, reason_of, why_it_waits
+from fate_flow.cli.watch import party_name, reason_of, why_it_waits
 
 
 def print_explanation(job_id: str, data: Mapping[str, Any]) -> None:
@@ -20,7 +20,7 @@ def print_explanation(job_id: str, data: Mapping[str, Any]) -> None:
         click.echo(f"why it waits: {waits_for}")
     if unconfirmed := data.get("unconfirmed_parties"):
         click.echo(one_line(f"never confirmed its end: {', '.join(map(party_name, unconfirmed))}"))
-    if seats := either(data, "parties", "seats"):
+    if seats := data.get("parties"):
         click.echo("")
         print_table(("party", "seat", "cores asked", "cores free", "message"), map(_seat, seats))
     if tasks := data.get("tasks"):
@@ -47,13 +47,11 @@ def _seat(seat: Mapping[str, Any]) -> tuple[object, ...]:
 
 def _task_rows(tasks: Any) -> Iterator[tuple[object, ...]]:
     for task in tasks:
-        head: tuple[object, ...] = (
-            task.get("component_name"), either(task, "task_version", "version"), task.get("status"),
-        )
+        head: tuple[object, ...] = (task.get("component_name"), task.get("task_version"), task.get("status"))
         if not task.get("parties"):
             yield head
         for party in task.get("parties") or ():
-            yield (*head, party_name(party), either(party, "status", "party_status"), reason_of(party))
+            yield (*head, party_name(party), party.get("status"), reason_of(party))
             head = ("", "", "")
 
 

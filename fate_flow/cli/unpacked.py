@@ -9,7 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from fate_flow.cli.client import Answer, CallFailed, Client
+from fate_flow.cli.answer import Answer
+from fate_flow.cli.client import CallFailed, Client
 
 
 def fetch_folder(client: Client, method: str, path: str, body: Any, folder: Path) -> Answer | None:

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
-from fate_flow.cli.client import Answer, CallFailed, Client, NoAnswer
+from fate_flow.cli.answer import Answer
+from fate_flow.cli.client import CallFailed, Client, NoAnswer
 from fate_flow.cli.display import one_line, tell
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import JOB_END, TASK_END, JobStatus
@@ -124,7 +125,7 @@ def changes(before: JobView | None, after: JobView) -> Iterator[str]:
 
 def why_it_waits(data: Mapping[str, Any]) -> str:
     """In words, from what `job/explain` answered."""
-    place = either(data, "place_in_queue", "place")
+    place = data.get("place_in_queue")
     fallback = f"{ordinal(place)} in the queue" if isinstance(place, int) and place > 0 else ""
     return one_line(data.get("wait_reason") or fallback)
 
@@ -134,11 +135,6 @@ def reason_of(data: Mapping[str, Any]) -> str:
     reason = data.get("reason")
     parts = ("" if reason == Reason.DONE.value else reason, data.get("message"))
     return ": ".join(one_line(part) for part in parts if part)
-
-
-def either(data: Mapping[str, Any], name: str, other: str) -> Any:
-    """The value of a key that servers know by two names."""
-    return data.get(name, data.get(other))
 
 
 def party_name(value: object) -> str:
@@ -173,8 +169,8 @@ def _party_tasks(tasks: Any) -> Iterator[PartyTask]:
     for task in tasks:
         for party in task.get("parties") or ():
             yield PartyTask(
-                str(task.get("component_name")), party_name(party), int(either(task, "task_version", "version") or 0),
-                str(either(party, "status", "party_status") or ""), reason_of(party),
+                str(task.get("component_name")), party_name(party), int(task.get("task_version") or 0),
+                str(party.get("status") or ""), reason_of(party),
             )
 
 

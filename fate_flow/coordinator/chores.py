@@ -1,7 +1,7 @@
 """What has to be looked after on every poll: holds, silence, timeouts, workers.
 
-Each chore finds its work in the rows and leaves it done or unchanged; all durations are measured by a stopwatch on
-this process's own monotonic clock.
+Each chore finds its work in the rows and leaves it done or unchanged; all durations are measured on this process's
+own monotonic clock, by a stopwatch or in steady time (stopwatch.py).
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ class Chores:
 
     def run(self, unit: Unit) -> tuple[Job, ...]:
         """Do all of it; the jobs that are not over."""
+        # Before this transaction ends any: what is purged cannot come back when it is not committed.
+        with unit.apart("the sweep of the exchange"):
+            unit.context.exchange.sweep(lambda job_id: all(job.is_final for job in unit.tx.jobs_here(job_id)))
         self._watch.look_at_all(unit)
         jobs = unit.tx.unfinished_jobs()
         heard = unit.tx.heard()
@@ -39,7 +42,7 @@ class Chores:
                 else:
                     self._watch_others(unit, job, heard)
         self._watch_queue(unit)
-        self._stopwatch.keep_only(_watched(jobs))
+        self._stopwatch.keep_only(_watched(jobs) | self._watch_drains(unit))
         return jobs
 
     # ------------------------------------------------------------------ jobs of this initiator
@@ -51,7 +54,7 @@ class Chores:
         if job.status is JobStatus.READY and self._stands_still(("ready", job.key), job.run, rules.ready):
             self._stop(unit, job, Reason.PARTY_REFUSED, "not every party answered in time")
         elif job.status is JobStatus.RUNNING and job.timeout_seconds:
-            seconds = (unit.now - job.create_time) // 1000
+            seconds = (unit.steady - job.since) // 1000
             if seconds > job.timeout_seconds:
                 unit.note(Event.RUN_TIMEOUT, job_id=job.job_id, seconds=seconds)
                 self._stop(unit, job, Reason.JOB_TIMEOUT, f"ran longer than {job.timeout_seconds} s")
@@ -61,8 +64,25 @@ class Chores:
         if not limit:
             return
         for job in unit.tx.waiting_jobs():
-            if unit.now - job.create_time > limit and job.reason is None:
+            if unit.steady - job.since > limit and job.reason is None:
                 self._stop(unit, job, Reason.NO_CAPACITY, f"waited longer than {limit // 1000} s: {job.wait_reason}")
+
+    def _watch_drains(self, unit: Unit) -> set[Hashable]:
+        """A task that is stopped everywhere, to begin again or to end the job, waits for no party for ever.
+
+        As long as a party may be silent, and a drain beyond that: a partition that the job could ride out costs it
+        nothing. What is watched."""
+        rules, keys = unit.context.rules, set[Hashable]()
+        for task in unit.tx.stopping_tasks():
+            key, patience = ("drain", task.key), rules.party_silence + rules.drain
+            keys.add(key)
+            job = unit.tx.job_here(task.key.job_id)
+            if job is None or job.reason is not None or task.is_over_here:
+                continue
+            if self._stands_still(key, task.incarnation, patience):
+                words = f"{task.key.name} did not end within {patience // 1000} s on {task.key.party}"
+                self._stop(unit, job, Reason.TASK_FAILED, words, str(task.key.party))
+        return keys
 
     def _stop(self, unit: Unit, job: Job, reason: Reason, message: str, caused_by: str = "") -> None:
         self._initiator.request_stop(unit, job.job_id, reason, message, False, caused_by or str(job.party))
@@ -94,16 +114,15 @@ class Chores:
                 unit.note(Event.DETECT_NOTE, text=f"{job.key} was created and never accepted everywhere: removed")
                 forget_seat(unit, job)
         elif job.status is JobStatus.WAITING and job.holds:
-            if self._stands_still(("hold", job.key), (job.claim.token, job.claim.turn), rules.hold):
+            if self._stands_still(("hold", job.key), job.claim, rules.plain_hold if job.legacy else rules.hold):
                 self._take_back(unit, job)
         elif job.status in (JobStatus.RUNNING, JobStatus.STOPPING):
             counter = heard.get(job.initiator.party_id, 0)
             is_own = job.initiator.party_id in (unit.context.party_id, "0")
-            if not is_own and self._stands_still(("initiator", job.key), counter, rules.initiator_silence):
-                seconds = rules.initiator_silence // 1000
-                end_job_here(
-                    unit, job, Reason.INITIATOR_LOST, f"party {job.initiator.party_id} was silent for {seconds} s"
-                )
+            silence = rules.plain_silence if job.legacy else rules.initiator_silence
+            if not is_own and self._stands_still(("initiator", job.key), counter, silence):
+                words = f"party {job.initiator.party_id} was silent for {silence // 1000} s"
+                end_job_here(unit, job, Reason.INITIATOR_LOST, words)
 
     def _take_back(self, unit: Unit, job: Job) -> None:
         place = {"role": job.party.role, "party_id": job.party.party_id}

@@ -8,7 +8,6 @@ many may wait at once is bounded, so that there are always threads left for what
 from __future__ import annotations
 
 import json
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -31,25 +30,23 @@ from fate_flow.core.errors import (
     PeerUnreachable,
     PermissionDenied,
     StorageFailed,
+    StorageUnavailable,
 )
 from fate_flow.core.grammar import shown
 from fate_flow.core.job import Answer, Command, CommandKind, Job
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import JobSpec
 from fate_flow.core.status import JobStatus
-from fate_flow.store.contract import Document, Submission, TableMeta
+from fate_flow.store.contract import Document, Submission, TableMeta, Transaction
 
 Ring = Callable[[Sequence[str], bool, bool], None]
 """Wakes the scheduler: ids of jobs that changed, whether the outbox has something new, and whether the queue has to be
 looked at: it is longer, or cores came free here."""
 
-log = logging.getLogger(__name__)
-
 T = TypeVar("T")
 
 _STOPS = {"canceled": Reason.STOPPED_BY_USER, "failed": Reason.TASK_FAILED, "timeout": Reason.JOB_TIMEOUT}
 _FIRST_LOOK, _SLOWEST_LOOK = 0.005, 0.1
-_MOST_DEADLOCKS = 2
 
 
 class Desk:
@@ -75,17 +72,14 @@ class Desk:
         if unit.dirty or unit.outgoing or concerns_queue:
             self._ring(tuple(unit.dirty), bool(unit.outgoing), concerns_queue)
 
-    def _carry_out(self, act: Callable[[Unit], T]) -> T:
-        """What `act` answers. Begun anew where the database gave the transaction up, as it does with one of two that
-        wait for each other: a peer whose `create` fails would take that for a refusal."""
-        for _ in range(_MOST_DEADLOCKS):
-            try:
-                with self._unit() as unit:
-                    return act(unit)
-            except StorageFailed as error:
-                log.warning("begun anew: %s", error.message)
-        with self._unit() as unit:
-            return act(unit)
+    def _carry_out(self, act: Callable[[Unit], T], is_repeatable: bool = True) -> T:
+        """What `act` answers; `is_repeatable` as `Retry` has it. Raises StorageFailed."""
+
+        def once() -> T:
+            with self._unit() as unit:
+                return act(unit)
+
+        return self.context.retry(once, is_repeatable)
 
     # ------------------------------------------------------------------ from other parties
 
@@ -126,17 +120,9 @@ class Desk:
 
     def heartbeat(self, caller: str, jobs: Sequence[tuple[str, int]]) -> dict[str, str]:
         """A sign of life of an initiator; the jobs among these that are over here, with the reason."""
-        ended: dict[str, str] = {}
-        with self.context.store.transaction() as tx:
-            tx.hear(caller)
-        with self.context.store.reading() as tx:      # however many jobs: nobody waits for the lock meanwhile
-            for job_id, _ in jobs:
-                rows = [row for row in tx.jobs_here(job_id) if row.initiator.party_id == caller]
-                if not rows:
-                    ended[job_id] = "it is not known here"
-                elif all(row.is_final for row in rows):
-                    ended[job_id] = rows[0].reason.value if rows[0].reason else rows[0].status.value
-        return ended
+        self.context.write(lambda tx: tx.hear(caller), is_repeatable=True)
+        # However many jobs: nobody waits for the lock meanwhile.
+        return self.context.read(lambda tx: _over(tx, caller, jobs))
 
     # ------------------------------------------------------------------ from clients
 
@@ -144,51 +130,68 @@ class Desk:
         """Take a job and wait until every party has accepted it: its id.
 
         Raises BadDocument, Refused naming the party, Busy, Conflict for a request id that was used for something else.
-        A refused submit leaves nothing at any party."""
+        A refused submit leaves nothing at any party, and its request id is free again."""
         if not self._slots.acquire(blocking=False):
             raise Busy("too many submits are waiting for other parties to accept; try again in a second")
         try:
             known = self._carry_out(lambda unit: self._take(unit, job_id, document, request_id or job_id))
-            self._await_decision(known)
+            decided = self._await_decision(known)
+            if decided.retcode and known == job_id:
+                self._forget(known)
         finally:
             self._slots.release()
+        if decided.retcode:
+            error = OperationFailed(decided.retmsg, data={"job_id": known})
+            error.retcode = decided.retcode
+            raise error
+        self.context.record.emit(Event.SUBMITTED, job_id=known, model_id="")
         return known
 
     def _take(self, unit: Unit, job_id: str, document: Document, request_id: str) -> str:
+        is_begun_anew = unit.tx.job_here(job_id) is not None     # what was committed after all needs no second push
         known = self._initiator.submit(unit, job_id, document, request_id)
-        if known == job_id:
+        if known == job_id and not is_begun_anew:
             unit.note(Event.SUBMIT_ASKED, job_id=known, body=_summary(document))
             self._initiator.advance(unit, known)
         return known
 
-    def _await_decision(self, job_id: str) -> None:
+    def _await_decision(self, job_id: str) -> Submission:
         deadline = self._monotonic() + self._submit_timeout
         pause = _FIRST_LOOK
         while True:
-            decided = self._submission(job_id)
-            if decided is not None and decided.retcode is not None:
-                break
+            # The job is stored: a database that has gone since then says nothing about whether it is accepted.
+            with suppress(StorageUnavailable):
+                decided = self._submission(job_id)
+                if decided is None:
+                    words = f"job {job_id} was refused; who submitted it first with this request id has been told why"
+                    raise OperationFailed(words, data={"job_id": job_id})
+                if decided.retcode is not None:
+                    return decided
             if self._monotonic() > deadline:
                 self._give_up(job_id)
                 raise PeerUnreachable(f"not every party answered within {self._submit_timeout:g} s: job {job_id}")
             self._sleep(pause)
             pause = min(pause * 1.6, _SLOWEST_LOOK)
-        if decided.retcode:
-            error = OperationFailed(decided.retmsg, data={"job_id": job_id})
-            error.retcode = decided.retcode
-            raise error
-        self.context.record.emit(Event.SUBMITTED, job_id=job_id, model_id="")
 
     def _submission(self, job_id: str) -> Submission | None:
-        with self.context.store.reading() as tx:
-            return tx.submission_of(job_id)
+        return self.context.read(lambda tx: tx.submission_of(job_id))
+
+    def _forget(self, job_id: str) -> None:
+        # What stays because the database is gone goes at the next start; the refusal is what the client has to hear.
+        with suppress(StorageFailed):
+            self.context.write(lambda tx: tx.forget_submission(job_id), is_repeatable=True)
 
     def _give_up(self, job_id: str) -> None:
-        # Decided and forgotten since it was looked for: there is nothing left to give up.
-        with suppress(JobNotFound), self._unit() as unit:
-            self._initiator.request_stop(
-                unit, job_id, Reason.PARTY_REFUSED, "not every party answered in time", False, self.context.party_id
-            )
+        def give_up(unit: Unit) -> None:
+            unit.tx.forget_submission(job_id)
+            # Decided and forgotten since it was looked for: there is nothing left to give up.
+            with suppress(JobNotFound):
+                self._initiator.request_stop(
+                    unit, job_id, Reason.PARTY_REFUSED, "not every party answered in time", False,
+                    self.context.party_id,
+                )
+
+        self._carry_out(give_up)
 
     def validate(self, document: Document) -> JobSpec:
         """The checks of a submit, without one. Raises BadDocument."""
@@ -201,35 +204,41 @@ class Desk:
         reason = _STOPS.get(status)
         if reason is None:
             raise BadRequest(f"stop_status: {status!r} is not one of {', '.join(sorted(_STOPS))}")
-        with self._unit() as unit:
-            rows = unit.tx.jobs_here(job_id)
-            if not rows:
-                raise JobNotFound("can not found job")
-            if any(row.is_initiator for row in rows):
-                who = f"party {self.context.party_id}"
-                self._initiator.request_stop(
-                    unit, job_id, reason, f"stopped by a user at {who}", reason is Reason.STOPPED_BY_USER, who
-                )
-            else:
-                unit.send(Command(CommandKind.ASK_STOP, job_id, rows[0].initiator, rows[0].run, argument=status))
+        self._carry_out(lambda unit: self._stop(unit, job_id, status, reason))
         return "stop job on this party success; stop job on all party success"
+
+    def _stop(self, unit: Unit, job_id: str, status: str, reason: Reason) -> None:
+        rows = unit.tx.jobs_here(job_id)
+        if not rows:
+            raise JobNotFound("can not found job")
+        if any(row.is_initiator for row in rows):
+            who = f"party {self.context.party_id}"
+            self._initiator.request_stop(
+                unit, job_id, reason, f"stopped by a user at {who}", reason is Reason.STOPPED_BY_USER, who
+            )
+        else:
+            unit.send(Command(CommandKind.ASK_STOP, job_id, rows[0].initiator, rows[0].run, argument=status))
 
     def clean_queue(self) -> dict[str, int]:
         """Cancel every waiting job of this initiator: 0 for each that was told to end."""
-        with self._unit() as unit:
+
+        def clean(unit: Unit) -> dict[str, int]:
             found = {}
             for job in unit.tx.waiting_jobs():
                 self._initiator.request_stop(
                     unit, job.job_id, Reason.QUEUE_CLEANED, "the queue was cleaned", True, str(job.party)
                 )
                 found[job.job_id] = 0
-        return found
+            return found
+
+        return self._carry_out(clean)
 
     def return_resources(self, job_id: str) -> list[tuple[Job, bool]]:
         """Give back what this party holds for a job that does not run: each seat and whether something came back.
 
         Raises JobNotFound; PermissionDenied while the job runs, since its end returns what it holds."""
-        with self._unit() as unit:
+
+        def give_back(unit: Unit) -> list[tuple[Job, bool]]:
             rows = unit.tx.jobs_here(job_id)
             if not rows:
                 raise JobNotFound(f"can not found job {job_id}")
@@ -237,30 +246,53 @@ class Desk:
                 raise PermissionDenied(f"job {job_id} is running: stop it, its end returns what it holds")
             return [(row, release(unit, row)) for row in rows]
 
+        return self._carry_out(give_back, is_repeatable=False)
+
     def examine(self, document: Document) -> JobSpec:
         """All that this server can check of a submit by itself; nothing is stored.
 
         Raises BadDocument for a document that is wrong, FlowError (103) when this party can never give the cores."""
         spec = read_spec(self.context, document)
-        with self._unit() as unit:
+
+        def check(unit: Unit) -> None:
             self._initiator.check_own(unit, spec)
             for party in spec.parties:
                 if party.party_id in (self.context.party_id, "0"):
                     self._party.request(unit, spec, party)
+
+        self._carry_out(check)
         return spec
 
     def drop_table(self, namespace: str, name: str) -> None:
         """The table is gone, row and file. Raises NotFound."""
-        with self._unit() as unit:
+
+        def drop(unit: Unit) -> None:
             table = _table(unit, namespace, name)
             unit.tx.drop_table(namespace, name)
             unit.after_commit(lambda: self.context.files.drop_table(table))
 
+        self._carry_out(drop, is_repeatable=False)
+
     def allow_table(self, namespace: str, name: str, is_allowed: bool) -> None:
         """Whether jobs may read the table from now on. Raises NotFound."""
-        with self._unit() as unit:
+
+        def allow(unit: Unit) -> None:
             table = _table(unit, namespace, name)
             unit.tx.save_table(replace(table, is_disabled=not is_allowed), table.create_time)
+
+        self._carry_out(allow)
+
+
+def _over(tx: Transaction, caller: str, jobs: Sequence[tuple[str, int]]) -> dict[str, str]:
+    """The jobs of this initiator that are over here, and why."""
+    ended: dict[str, str] = {}
+    for job_id, _ in jobs:
+        rows = [row for row in tx.jobs_here(job_id) if row.initiator.party_id == caller]
+        if not rows:
+            ended[job_id] = "it is not known here"
+        elif all(row.is_final for row in rows):
+            ended[job_id] = rows[0].reason.value if rows[0].reason else rows[0].status.value
+    return ended
 
 
 def _table(unit: Unit, namespace: str, name: str) -> TableMeta:

@@ -16,7 +16,7 @@ from typing import Any
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.party import EXTENSIONS, PartySide, clean_up, end_job_here, move_job, release
 from fate_flow.coordinator.unit import Unit, read_spec
-from fate_flow.coordinator.workers import finish_party_task, read_report
+from fate_flow.coordinator.workers import finish_party_task, move_federated, read_report
 from fate_flow.core.errors import BadDocument, Conflict, JobNotFound, OperationFailed, Refused
 from fate_flow.core.grammar import MAX_VERSION
 from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job, Report, Seat, Task, TaskKey
@@ -29,9 +29,11 @@ from fate_flow.core.plan import (
     MoveJob,
     MoveSeat,
     MoveTask,
+    NameUnconfirmed,
     NewVersion,
     Plan,
     Progress,
+    RenewHold,
     Send,
     judge_answer,
     plan_job,
@@ -42,6 +44,7 @@ from fate_flow.core.spec import JobSpec, Party
 from fate_flow.core.status import JOB_END, TASK_END, JobStatus, SeatStatus, TaskStatus
 from fate_flow.store.contract import Document, Submission
 
+_LONGEST_LEASE = 1e9      # seconds; what is longer, or no number at all, is none
 _MOST_STEPS = 64
 """Of one job in one transaction; a job of many passed tasks takes more, and goes on in the next one."""
 
@@ -139,7 +142,7 @@ class InitiatorSide:
                 self._apply(unit, job, action)
             last = plan
             has_turn = False     # one turn; when it ends at once, the next one is the queue's to give
-        unit.alarms.append(unit.now)
+        unit.alarms.append(unit.steady)
 
     def _plan(self, unit: Unit, job: Job, has_turn: bool) -> Plan:
         spec = unit.spec(job.job_id)
@@ -153,7 +156,7 @@ class InitiatorSide:
             spec=spec,
             seats=unit.tx.seats(job.job_id),
             tasks=() if queues else unit.tx.tasks(job.job_id),
-            now=unit.now,
+            now=unit.steady,
             fresh_id=unit.context.fresh_id(),
             has_turn=has_turn,
             drain_milliseconds=rules.drain,
@@ -171,8 +174,8 @@ class InitiatorSide:
         match action:
             case Send(command):
                 self._dispatch(unit, command)
-            case MoveSeat(seat, new, message):
-                self._move_seat(unit, job, seat, new, message)
+            case MoveSeat() | RenewHold():
+                self._change_seat(unit, job, action)
             case MoveJob():
                 self._move(unit, job, action)
             case MoveTask():
@@ -180,8 +183,7 @@ class InitiatorSide:
             case NewVersion():
                 self._new_version(unit, job, action)
             case BeginTurn():
-                unit.tx.begin_turn(job.key, self._owner, unit.now)
-                unit.note(Event.RESOURCE_ASKED, job_id=job.job_id, operation="apply")
+                self._begin_turn(unit, job)
             case EndTurn():
                 self._end_turn(unit, job, action)
             case Progress(percent):
@@ -201,6 +203,12 @@ class InitiatorSide:
         body = body_of(answer)
         unit.context.record.http_response(command.job_id, endpoint, to_json(body), body)
         self.on_answer(unit, command, answer)
+
+    def _change_seat(self, unit: Unit, job: Job, action: MoveSeat | RenewHold) -> None:
+        if isinstance(action, RenewHold):
+            lease_seat(unit, action.seat, action.seat.lease)
+        else:
+            self._move_seat(unit, job, action.seat, action.new, action.message)
 
     def _move_seat(self, unit: Unit, job: Job, seat: Seat, new: SeatStatus, message: str) -> None:
         begins = (SeatStatus.STARTING, SeatStatus.STARTED)
@@ -239,7 +247,7 @@ class InitiatorSide:
                 finish_party_task(unit, task, Reason.STOPPED, "")
             if not task.is_final:
                 move = MoveTask(task.key.name, task.key.version, task.status, TaskStatus.CANCELED)
-                unit.tx.move_task(job.job_id, move)
+                move_federated(unit, job.job_id, move)
 
     def _move_task(self, unit: Unit, job: Job, move: MoveTask) -> None:
         task_id = f"{job.job_id}_{move.name}"
@@ -273,14 +281,20 @@ class InitiatorSide:
         task_id = rows[0].key.task_id
         unit.note(Event.TASK_VERSION_CREATED, job_id=job.job_id, task_id=task_id, task_version=action.version)
 
+    def _begin_turn(self, unit: Unit, job: Job) -> None:
+        if not unit.tx.begin_turn(job.key, self._owner, unit.now):
+            raise Conflict(f"job {job.job_id}: somebody else has begun its turn, or it waits no more")
+        unit.note(Event.RESOURCE_ASKED, job_id=job.job_id, operation="apply")
+
     def _end_turn(self, unit: Unit, job: Job, action: EndTurn) -> None:
         conflicts = job.conflicts + 1 if action.was_conflict else job.conflicts
         retry_at = action.retry_at + _jitter(unit, conflicts)
         if not action.wait_reason and job.status is JobStatus.RUNNING:
             unit.note(Event.STARTED, job_id=job.job_id, **_place(job.party))     # as in 1.6, before the unlock
-        unit.tx.end_turn(
+        if not unit.tx.end_turn(
             job.key, self._owner, action.wait_reason, action.blocked_on, action.blocked_cores, retry_at, conflicts
-        )
+        ):
+            raise Conflict(f"job {job.job_id}: its turn is {job.ready_owner or 'nobody'}'s, not {self._owner}'s")
         if action.wait_reason:
             # A party with two seats that had room for one: it has no more room now than before.
             unit.unfree(action.blocked_on, job.job_id)
@@ -325,8 +339,19 @@ class InitiatorSide:
         if isinstance(action, MoveSeat):
             free = count_in(data, "free_cores")
             unit.tx.move_seat(action.seat, action.new, action.message, -1 if free is None else free)
+            if action.new is SeatStatus.HELD:
+                lease_seat(unit, action.seat, _lease_in(data))
+            if action.seat.status is SeatStatus.JOINING and not isinstance(data.get("extensions"), Mapping):
+                unit.tx.mark_legacy(action.seat)
+        elif isinstance(action, NameUnconfirmed):
+            self._name_unconfirmed(unit, job, action)
         else:
             self._apply(unit, job, action)
+
+    def _name_unconfirmed(self, unit: Unit, job: Job, action: NameUnconfirmed) -> None:
+        unit.tx.name_unconfirmed(job.key, action.party)
+        text = f"job {job.job_id} is {job.status.value}; {action.party} had ended it by itself as {action.ended_as}"
+        unit.note(Event.JOB_WARNING, job_id=job.job_id, text=text)
 
     def _on_task_answer(self, unit: Unit, command: Command, answer: Answer) -> None:
         if answer.is_ok:
@@ -368,6 +393,51 @@ class InitiatorSide:
             return False
         return self.take_report(unit, report)      # another process of this server moved it meanwhile: decide anew
 
+    def uncollected(self, unit: Unit) -> set[TaskKey]:
+        """What parties that speak plain v1 were told to run and have not ended."""
+        found = set()
+        for seat in unit.tx.plain_seats():
+            for task in unit.tx.tasks(seat.job_id):
+                is_told = task.status in (TaskStatus.RUNNING, TaskStatus.STOPPING)
+                if task.key.party == seat.party and is_told and not task.is_over_here:
+                    found.add(task.key)
+        return found
+
+    # ------------------------------------------------------------------ parties that are gone for long
+
+    def give_up(self, unit: Unit, command: Command) -> bool:
+        """Drop a command that nobody has answered for very long; False while the job it is about is not over here.
+
+        A seat that was to learn the end of its job stays unconfirmed, and is told when its party answers again."""
+        is_ours_to_tell = command.kind in (CommandKind.REPORT, CommandKind.ASK_STOP)
+        if not is_ours_to_tell and not all(row.is_final for row in unit.tx.jobs_here(command.job_id)):
+            return False
+        unit.tx.take_command(command.id)
+        text = f"job {command.job_id}: '{command.kind.value}' was dropped, {command.to} has not answered for very long"
+        unit.note(Event.DETECT_NOTE, text=text)
+        for seat in unit.tx.seats(command.job_id):
+            if command.kind is CommandKind.STATUS and (seat.party, seat.status) == (command.to, SeatStatus.LEAVING):
+                unit.tx.move_seat(seat, SeatStatus.UNCONFIRMED, "never confirmed the end of the job")
+                self._is_unconfirmed(unit, command)
+                unit.touch(command.job_id)
+        return True
+
+    def _is_unconfirmed(self, unit: Unit, command: Command) -> None:
+        job = unit.tx.job_here(command.job_id)
+        if job is not None:
+            unit.tx.name_unconfirmed(job.key, command.to)
+
+    def tell_again(self, unit: Unit, party_id: str) -> None:
+        """A party answers that has never said that it knows how these jobs ended."""
+        seats = [seat for seat in unit.tx.unconfirmed_seats() if seat.party.party_id == party_id]
+        told = {(one.job_id, one.to) for one in unit.tx.commands_after(0)} if seats else set()
+        for seat in seats:
+            job = unit.tx.job_here(seat.job_id)
+            if job is not None and job.is_final and (seat.job_id, seat.party) not in told:
+                body = {"reason": job.reason.value if job.reason else None, "message": job.message}
+                how = job.status.value
+                unit.send(Command(CommandKind.STATUS, job.job_id, seat.party, seat.run, argument=how, body=body))
+
     # ------------------------------------------------------------------ wishes
 
     def request_stop(
@@ -383,7 +453,13 @@ class InitiatorSide:
 
 
 _ANSWERED_BY_TASK = frozenset(
-    {CommandKind.TASK_START, CommandKind.TASK_STOP, CommandKind.TASK_STATUS, CommandKind.TASK_CREATE}
+    {
+        CommandKind.TASK_START,
+        CommandKind.TASK_STOP,
+        CommandKind.TASK_STATUS,
+        CommandKind.TASK_CREATE,
+        CommandKind.TASK_COLLECT,
+    }
 )
 
 
@@ -396,6 +472,22 @@ def _ended(report: Report, now: int) -> Report:
 
 def _caused_by(job: Job, move: MoveJob) -> str:
     return job.caused_by or move.caused_by or str(job.party)
+
+
+def lease_seat(unit: Unit, seat: Seat, lease: int) -> None:
+    """The party keeps what it holds for so many milliseconds; it is asked again after a third of them."""
+    renew_at = unit.steady + lease // 3 if lease else 0
+    unit.tx.lease_seat(seat, lease, renew_at)
+    if lease:
+        unit.alarms.append(renew_at)
+
+
+def _lease_in(data: Mapping[str, Any]) -> int:
+    """Milliseconds; 0 for a party that says none that can be kept, such as a plain v1 one."""
+    seconds = data.get("lease_seconds")
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < _LONGEST_LEASE:
+        return 0
+    return max(3, int(seconds * 1000))
 
 
 def count_in(data: object, key: str) -> int | None:

@@ -6,6 +6,7 @@ changes nothing. Who may ask what is decided from the job's own row: only its in
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import Any
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.unit import Unit, read_spec
-from fate_flow.coordinator.workers import report_of, start_worker, stop_party_task
+from fate_flow.coordinator.workers import move_federated, report_of, start_worker, stop_party_task
 from fate_flow.core.errors import BadRequest, FlowError, OperationFailed, PermissionDenied, StorageFailed
 from fate_flow.core.fate_v1 import effective_document
 from fate_flow.core.grammar import check_incarnation, check_version, shown
@@ -72,8 +73,12 @@ class PartySide:
         job = unit.tx.job(JobKey(command.job_id, command.to))
         if job is None:
             return _absent(command)
+        if command.kind is CommandKind.ALIGN and caller in {party.party_id for party in job.parties}:
+            return _align(unit, job, caller)
         if not _commands(unit, job, caller):
             return Answer(108, f"party {caller} is not the initiator of job {job.job_id}")
+        if job.legacy:
+            unit.tx.hear(caller)      # it sends no heartbeats of ours: whatever it says is one
         if command.run < job.run:
             return Answer(NOT_EFFECTIVE, f"job {job.job_id} is in run {job.run}, not {command.run}")
         return _HANDLERS[command.kind](unit, command, job)
@@ -95,6 +100,7 @@ class PartySide:
             asked=Claim(request.cores, request.memory),
             timeout_seconds=spec.common.timeout_seconds,
             create_time=max(unit.now, unit.tx.last_create_time() + 1),
+            since=unit.steady,
             legacy="extensions" not in command.body,
         )
         document = replace(
@@ -166,6 +172,11 @@ def _check_create(unit: Unit, command: Command, spec: JobSpec, caller: str) -> N
         raise PermissionDenied(f"initiator: {spec.initiator} is not party {caller}, which sent the job")
 
 
+def plain_incarnation(job_id: str, name: str, version: int) -> str:
+    """What an initiator that speaks plain v1 does not give: of this attempt, and the same at every party of ours."""
+    return hashlib.sha256(f"{job_id} {name} {version}".encode()).hexdigest()[:32]
+
+
 def _first_tasks(spec: JobSpec, command: Command, unit: Unit) -> list[Task]:
     given = command.body.get("incarnations")
     known = {
@@ -179,7 +190,7 @@ def _first_tasks(spec: JobSpec, command: Command, unit: Unit) -> list[Task]:
             status=TaskStatus.WAITING,
             party_status=TaskStatus.WAITING,
             runs_here=True,
-            incarnation=known.get(task.name, ""),
+            incarnation=known.get(task.name) or plain_incarnation(command.job_id, task.name, 0),
             module=task.module,
             auto_retries=spec.common.auto_retries,
             create_time=unit.now,
@@ -202,7 +213,14 @@ def _status(unit: Unit, command: Command, job: Job) -> Answer:
             return Answer(NOT_EFFECTIVE, f"{job.key} is {job.status.value}, which does not end as {new.value}")
         end_job_here(unit, job, *_why(command, new))
     _close_tasks(unit, job, new)
-    return _what_is_left(unit)
+    return _how_it_ended(unit, job, _what_is_left(unit))
+
+
+def _how_it_ended(unit: Unit, job: Job, answer: Answer) -> Answer:
+    """Where the row has come to, or goes: it may have ended before, since its initiator was silent for too long."""
+    now = unit.tx.job(job.key) or job
+    end = now.status if now.is_final else now.target
+    return answer if end is None else replace(answer, data={**(answer.data or {}), "ended_as": end.value})
 
 
 def _job_end(text: str, key: str) -> JobStatus:
@@ -233,9 +251,11 @@ def forget_seat(unit: Unit, job: Job) -> Answer:
     return OK
 
 
-def end_job_here(unit: Unit, job: Job, reason: Reason, message: str) -> None:
-    """The job is over for this party: at once when nothing runs any more, else when its workers have gone."""
-    busy = stop_tasks_here(unit, job, reason)
+def end_job_here(unit: Unit, job: Job, reason: Reason, message: str, deadline_seconds: float | None = None) -> None:
+    """The job is over for this party: at once when nothing runs any more, else when its workers have gone.
+
+    They have this party's own grace for it, or less where the initiator waits for less."""
+    busy = stop_tasks_here(unit, job, reason, deadline_seconds)
     if not busy:
         finalise(unit, job, reason, message)
     elif job.status is not JobStatus.STOPPING:
@@ -265,7 +285,7 @@ def _close_tasks(unit: Unit, job: Job, end: JobStatus) -> None:
             continue
         keeps_own = end is JobStatus.SUCCESS or task.party_status in TASK_BROKEN
         new = task.party_status if keeps_own and may_move(task.status, task.party_status) else TaskStatus.CANCELED
-        unit.tx.move_task(job.job_id, MoveTask(task.key.name, task.key.version, task.status, new))
+        move_federated(unit, job.job_id, MoveTask(task.key.name, task.key.version, task.status, new))
 
 
 def clean_up(unit: Unit, job_id: str) -> None:
@@ -299,13 +319,14 @@ def release(unit: Unit, job: Job, at_most_turn: int | None = None) -> bool:
     return True
 
 
-def stop_tasks_here(unit: Unit, job: Job, reason: Reason) -> bool:
+def stop_tasks_here(unit: Unit, job: Job, reason: Reason, deadline_seconds: float | None = None) -> bool:
     """End every task of this seat; True while workers are still going."""
     busy = False
     for task in unit.tx.tasks(job.job_id):
         if task.key.party != job.party or not task.runs_here or task.is_over_here:
             continue
-        stop_party_task(unit, task, reason if reason in _FOR_TASKS else Reason.STOPPED)
+        known = reason if reason in _FOR_TASKS else Reason.STOPPED
+        stop_party_task(unit, task, known, deadline_seconds=deadline_seconds)
         found = unit.tx.task(task.key)
         busy = busy or (found is not None and found.party_status in _IN_PROCESS)
     return busy
@@ -342,8 +363,8 @@ def _granted(unit: Unit, job: Job) -> Answer:
         data={
             "cores": job.asked.cores,
             "memory": job.asked.memory,
-            "remaining_cores": engine.remaining_cores,
-            "remaining_memory": engine.remaining_memory,
+            "remaining_cores": engine.free_cores,
+            "remaining_memory": engine.free_memory,
             "lease_seconds": unit.context.rules.hold / 1000,
         }
     )
@@ -372,12 +393,12 @@ def _short(unit: Unit, job: Job) -> Answer:
         Event.RESOURCE_FAILED, job_id=job.job_id, operation="apply", cores=job.asked.cores, memory=job.asked.memory,
         **_place(job),
     )  # fmt: skip
-    if engine.remaining_cores < job.asked.cores:
-        free, total, asked, unit_name = engine.remaining_cores, engine.cores, job.asked.cores, "cores"
+    if engine.free_cores < job.asked.cores:
+        free, total, asked, unit_name = engine.free_cores, engine.cores, job.asked.cores, "cores"
     else:
-        free, total, asked, unit_name = engine.remaining_memory, engine.memory, job.asked.memory, "MB of memory"
+        free, total, asked, unit_name = engine.free_memory, engine.memory, job.asked.memory, "MB of memory"
     why = f"has {free} of {total} {unit_name} free, {asked} asked"
-    data = {"why": why, "free_cores": engine.remaining_cores, "free_memory": engine.remaining_memory}
+    data = {"why": why, "free_cores": engine.free_cores, "free_memory": engine.free_memory}
     return Answer(103, f"apply for job {job.job_id} resource failed", data)
 
 
@@ -392,7 +413,7 @@ def _return(unit: Unit, command: Command, job: Job) -> Answer:
 def _what_is_left(unit: Unit) -> Answer:
     """After cores may have come back: how many are free now, so that the initiator asks for as many and no more."""
     engine = unit.tx.engine()
-    return OK if engine is None else Answer(data={"remaining_cores": engine.remaining_cores})
+    return OK if engine is None else Answer(data={"remaining_cores": engine.free_cores})
 
 
 def _start(unit: Unit, _: Command, job: Job) -> Answer:
@@ -410,10 +431,17 @@ def _start(unit: Unit, _: Command, job: Job) -> Answer:
     return OK
 
 
+def _align(unit: Unit, job: Job, caller: str) -> Answer:
+    """The heartbeat of plain v1 servers, each to all others of a job. Only the initiator's life is anything to us.
+
+    What else FATE puts into it, tables that are taken over from another job, does not exist here."""
+    if job.legacy and _commands(unit, job, caller):
+        unit.tx.hear(caller)
+    return OK
+
+
 def _update(unit: Unit, command: Command, job: Job) -> Answer:
-    """The named list of columns that an initiator may write: progress. To a plain v1 initiator it is the heartbeat."""
-    if job.legacy:
-        unit.tx.hear(job.initiator.party_id)
+    """The named list of columns that an initiator may write: progress."""
     progress = command.body.get("progress")
     if isinstance(progress, int) and not job.is_final:
         unit.tx.set_progress(job.key, max(0, min(100, progress)))
@@ -423,17 +451,23 @@ def _update(unit: Unit, command: Command, job: Job) -> Answer:
 def _stop(unit: Unit, command: Command, job: Job) -> Answer:
     """Ends the tasks here, and the row with the last of them; the initiator's own row is for it to end."""
     reason, message = _why(command, _job_end(command.argument, "stop_status"))
+    deadline = _seconds(command.body.get("deadline_seconds"), "deadline_seconds")
     unit.note(Event.STOP_COMMAND_ASKED, job_id=job.job_id)
     if job.is_initiator or job.status is JobStatus.READY:
-        stop_tasks_here(unit, job, reason)
+        stop_tasks_here(unit, job, reason, deadline)
     elif not job.is_final:
-        end_job_here(unit, job, reason, message)
+        end_job_here(unit, job, reason, message, deadline)
     mine = [task for task in unit.tx.tasks(job.job_id) if task.key.party == job.party]
     return Answer(data={"tasks": [report_of(task) for task in mine]})
 
 
 def _nothing(_: Unit, __: Command, ___: Job) -> Answer:
     return OK
+
+
+def _none_reusable(_: Unit, __: Command, ___: Job) -> Answer:
+    """No component here takes over what another job or an earlier run has made."""
+    return Answer(data=[])
 
 
 # ---------------------------------------------------------------------- task commands
@@ -458,7 +492,9 @@ def _task_create(unit: Unit, command: Command, job: Job) -> Answer:
         status=TaskStatus.WAITING,
         party_status=TaskStatus.WAITING,
         runs_here=True,
-        incarnation=check_incarnation(incarnation) if incarnation else "",
+        incarnation=check_incarnation(incarnation) if incarnation else plain_incarnation(
+            job.job_id, command.task, command.version
+        ),
         module=spec.tasks[command.task].module,
         auto_retries=_whole(command, "auto_retries", 0),
         create_time=unit.now,
@@ -476,7 +512,7 @@ def _task_start(unit: Unit, command: Command, job: Job) -> Answer:
     if task.worker_id or task.is_over_here:
         return Answer(data=report_of(task))
     if task.status is TaskStatus.WAITING and not job.is_initiator:
-        unit.tx.move_task(job.job_id, MoveTask(task.key.name, task.key.version, task.status, TaskStatus.RUNNING))
+        move_federated(unit, job.job_id, MoveTask(task.key.name, task.key.version, task.status, TaskStatus.RUNNING))
     return start_worker(unit, job, task)
 
 
@@ -491,7 +527,7 @@ def _task_status(unit: Unit, command: Command, job: Job) -> Answer:
     if job.is_initiator:
         return OK
     if task.status is not new and may_move(task.status, new):
-        unit.tx.move_task(job.job_id, MoveTask(task.key.name, task.key.version, task.status, new))
+        move_federated(unit, job.job_id, MoveTask(task.key.name, task.key.version, task.status, new))
     return OK
 
 
@@ -505,9 +541,9 @@ def _task_stop(unit: Unit, command: Command, _: Job) -> Answer:
     return Answer(data=report_of(found) if found is not None else None)
 
 
-def _task_collect(unit: Unit, command: Command, _: Job) -> Answer:
+def _task_collect(unit: Unit, command: Command, job: Job) -> Answer:
     task = unit.tx.task(command.task_key)
-    return Answer(data=report_of(task)) if task is not None else Answer(103, "query task failed")
+    return Answer(data=report_of(task, job.legacy)) if task is not None else Answer(103, "query task failed")
 
 
 _HANDLERS: Mapping[CommandKind, Callable[[Unit, Command, Job], Answer]] = {
@@ -517,8 +553,10 @@ _HANDLERS: Mapping[CommandKind, Callable[[Unit, Command, Job], Answer]] = {
     CommandKind.RETURN: _return,
     CommandKind.START: _start,
     CommandKind.UPDATE: _update,
+    CommandKind.ALIGN: _nothing,
     CommandKind.STOP: _stop,
     CommandKind.CLEAN: _nothing,
+    CommandKind.FIND_REUSABLE: _none_reusable,
     CommandKind.TASK_CREATE: _task_create,
     CommandKind.TASK_START: _task_start,
     CommandKind.TASK_STATUS: _task_status,
@@ -555,6 +593,18 @@ _PLAIN = {
     JobStatus.CANCELED: Reason.STOPPED,
     JobStatus.TIMEOUT: Reason.JOB_TIMEOUT,
 }
+
+
+def _seconds(value: object, key: str) -> float | None:
+    """A duration in a body; None when it is not there. Raises BadRequest."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < _LONGEST_SECONDS:
+        raise BadRequest(f"{key}: {shown(value)} is not a number of seconds from 0 to {_LONGEST_SECONDS:g}")
+    return float(value)
+
+
+_LONGEST_SECONDS = 1e9
 
 
 def _whole(command: Command, key: str, default: int) -> int:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from fate_flow.audit.events import Event
-from fate_flow.core.fate_v1 import ModuleInfo
 from fate_flow.core.job import Command, JobKey, TaskKey, Worker
+from fate_flow.core.modules import ModuleInfo
 from fate_flow.core.resources import EngineSize
 from fate_flow.core.spec import JobParameters, JobSpec
-from fate_flow.store.contract import Document, Store, TableMeta
+from fate_flow.store.contract import Document, Store, TableMeta, Transaction
+from fate_flow.store.retry import Retry
+
+T = TypeVar("T")
 
 
 class Record(Protocol):
@@ -96,6 +99,9 @@ class Exchange(Protocol):
 
     def purge(self, job_id: str) -> None: ...
 
+    def sweep(self, is_over: Callable[[str], bool]) -> None:
+        """Purge the jobs that are over: of some that ended in a crash there is still something left."""
+
 
 class Files(Protocol):
     """The folders of a job."""
@@ -108,6 +114,23 @@ class Files(Protocol):
         """Remove a file that a client sent; one that lies elsewhere is its owner's and stays."""
 
     def drop_table(self, table: TableMeta) -> None: ...
+
+    def has_confs(self, key: JobKey) -> bool:
+        """Whether all that `write_confs` writes is there."""
+
+    def has_living_worker(self, job_id: str) -> bool:
+        """Whether a worker runs, or is about to, in the folder of this job."""
+
+    def jobs_on_disk(self) -> Iterable[str]:
+        """Ids of the jobs that have a folder."""
+
+    def uploads_before(self, at: int) -> Iterable[str]:
+        """Files that clients sent before this time and that are whole."""
+
+    def logs_before(self, at: int) -> Iterable[str]:
+        """Ids of the jobs to whose logs nobody has written since."""
+
+    def remove_logs(self, job_id: str) -> None: ...
 
 
 class Transport(Protocol):
@@ -124,10 +147,13 @@ class Rules:
 
     poll_interval: int = 2_000
     hold: int = 60_000
-    ready: int = 120_000
+    ready: int = 90_000
     heartbeat_interval: int = 5_000
     party_silence: int = 90_000
     initiator_silence: int = 120_000
+    plain_hold: int = 300_000
+    plain_silence: int = 660_000
+    command_keep: int = 604_800_000
     stop_grace_seconds: float = 10.0
     drain: int = 60_000
     launch: int = 60_000
@@ -135,6 +161,16 @@ class Rules:
     queue_passes: int = 16
     resource_waiting: int = 0
     scheduler_silence: int = 10_000
+
+
+@dataclass(frozen=True)
+class Keep:
+    """How long what is over is kept, in milliseconds; 0: for ever."""
+
+    finished_jobs: int = 0
+    job_logs: int = 0
+    output_tables: int = 0
+    most_finished_jobs: int = 0      # rows of jobs that are over; 0: any number
 
 
 Effect = Callable[[], None]
@@ -167,4 +203,24 @@ class Context:
     clock: Callable[[], int]                          # milliseconds since the epoch
     fresh_id: Callable[[], str]                       # 32 hex digits
     specs: dict[str, JobSpec] = field(default_factory=dict)
+    launch_problems: dict[str, str] = field(default_factory=dict)    # by worker: why its folder could not be written
     carry_out: Callable[[list[Effect]], None] = in_place
+    retry: Retry = field(default_factory=Retry)
+
+    def read(self, look: Callable[[Transaction], T]) -> T:
+        """What is found, without a lock. Raises StorageFailed."""
+
+        def once() -> T:
+            with self.store.reading() as tx:
+                return look(tx)
+
+        return self.retry(once, is_repeatable=True)
+
+    def write(self, act: Callable[[Transaction], T], is_repeatable: bool = False) -> T:
+        """One transaction that nothing follows from. Raises StorageFailed."""
+
+        def once() -> T:
+            with self.store.transaction() as tx:
+                return act(tx)
+
+        return self.retry(once, is_repeatable)

@@ -18,19 +18,20 @@ from fate_flow.coordinator.chores import Chores
 from fate_flow.coordinator.initiator import InitiatorSide, count_in
 from fate_flow.coordinator.party import PartySide
 from fate_flow.coordinator.ports import Context, Transport
-from fate_flow.coordinator.stopwatch import Stopwatch
+from fate_flow.coordinator.stopwatch import SteadyClock, Stopwatch
 from fate_flow.coordinator.unit import Unit, unit_of_work
 from fate_flow.coordinator.workers import WorkerWatch
-from fate_flow.core.errors import FlowError
-from fate_flow.core.job import Answer, Command, CommandKind, Job, Seat
-from fate_flow.core.queue import Waiting, barriers, turn_of
+from fate_flow.core.errors import CommitUnknown, FlowError, StorageUnavailable
+from fate_flow.core.job import Answer, Command, CommandKind, Job, Seat, TaskKey
+from fate_flow.core.queue import Passing, Waiting
 from fate_flow.core.status import JobStatus, SeatStatus
+from fate_flow.store.contract import Transaction
 
 log = logging.getLogger(__name__)
 
 _FRESH_AT_ONCE = 64
 _BLOCKED_AT_ONCE = 16
-_COMMITS_AT_ONCE = 64       # a command gets its number before its transaction is committed: later than one with a higher
+_COMMITS_AT_ONCE = 64       # a command gets its number before its commit: that may be later than one with a higher
 _ANY = 1 << 30
 
 
@@ -99,12 +100,15 @@ class Scheduler:
         self._initiator = InitiatorSide(self._party, owner)
         self._watch = WorkerWatch()
         self._stopwatch = Stopwatch(monotonic)
+        self._steady = SteadyClock(monotonic)
         self._chores = Chores(self._initiator, self._watch, self._stopwatch)
         self._is_chosen = False
         self._in_flight: set[int] = set()
         self._newest_command = 0
         self._free: dict[str, int] = {}         # by party: the cores that its last answer said are free
-        self._alarms: list[int] = []
+        self._alarms: list[int] = []            # steady time
+        self._collecting: set[TaskKey] = set()
+        self._unsure: frozenset[str] = frozenset()      # parties that never said that they know the end of a job
 
     # ------------------------------------------------------------------ who schedules
 
@@ -112,18 +116,28 @@ class Scheduler:
         """Whether this process schedules; tries to take over from one that has stood still."""
         if self._is_chosen:
             return True
-        with self.context.store.transaction() as tx:
-            owner, counter = tx.scheduler()
-            still = self._stopwatch.unchanged_seconds("scheduler", (owner, counter))
-            # A process of the same lineage has died, or this one would not run: no need to wait for its silence.
-            is_dead = not owner or owner.startswith(self._lineage)
-            may_take = is_dead or still * 1000 >= self.context.rules.scheduler_silence
-            self._is_chosen = may_take and tx.depose(owner, counter, self.owner)
-            if self._is_chosen:
-                taken = tx.take_over(self.owner)
-        if self._is_chosen:
+        taken = self.context.write(self._take_over)
+        if taken is not None:
+            self._is_chosen = True
             self._begin(taken)
         return self._is_chosen
+
+    @property
+    def is_in_charge(self) -> bool:
+        """Whether this process schedules, as far as it knows."""
+        return self._is_chosen
+
+    def _take_over(self, tx: Transaction) -> tuple[str, ...] | None:
+        """The jobs that were in the middle of a turn; None while another process schedules."""
+        owner, counter = tx.scheduler()
+        still = self._stopwatch.unchanged_seconds("scheduler", (owner, counter))
+        # A process of the same lineage has died, or this one would not run: no need to wait for its silence.
+        is_dead = not owner or owner.startswith(self._lineage)
+        may_take = is_dead or still * 1000 >= self.context.rules.scheduler_silence
+        if not may_take or not tx.depose(owner, counter, self.owner):
+            return None
+        self._steady.go_on_from(tx.steady())
+        return tx.take_over(self.owner)
 
     def _begin(self, taken: Sequence[str]) -> None:
         self._in_flight.clear()
@@ -134,9 +148,7 @@ class Scheduler:
     def resign(self) -> None:
         """On a clean stop: let the next one take over at once."""
         if self._is_chosen:
-            with self.context.store.transaction() as tx:
-                _, counter = tx.scheduler()
-                tx.depose(self.owner, counter, "")
+            self.context.write(lambda tx: tx.depose(self.owner, tx.scheduler()[1], ""), is_repeatable=True)
             self._is_chosen = False
 
     # ------------------------------------------------------------------ events
@@ -150,33 +162,46 @@ class Scheduler:
                     self._take(unit, one)
             self._settle(unit)
 
-        self._carry_out(take_all)
+        if not self._carry_out(take_all):
+            # An answer that could not be stored has to be asked for again.
+            self._in_flight.difference_update(one.command.id for one in news if isinstance(one, Answered))
 
-    def _carry_out(self, act: Callable[[Unit], None]) -> None:
-        """One transaction; when it fails, once more with every job by itself: one must not stop the others."""
+    def _carry_out(self, act: Callable[[Unit], None]) -> bool:
+        """One transaction; when it fails, once more with every job by itself: one must not stop the others.
+
+        False when neither got through: what it was about is found in the rows again by the next poll."""
         try:
             self._transact(act, is_careful=False)
         except Deposed:
             self._stand_by()
+        except (StorageUnavailable, CommitUnknown) as error:
+            log.error("a transaction of the scheduler failed: %s", error.message)
+            return False
         except Exception:
             log.warning("a transaction of the scheduler failed; now each job by itself", exc_info=True)
-            self._carry_out_carefully(act)
+            return self._carry_out_carefully(act)
+        return True
 
-    def _carry_out_carefully(self, act: Callable[[Unit], None]) -> None:
+    def _carry_out_carefully(self, act: Callable[[Unit], None]) -> bool:
         try:
             self._transact(act, is_careful=True)
         except Deposed:
             self._stand_by()
         except Exception:
-            # What it was about is found in the rows again by the next poll.
             log.exception("a transaction of the scheduler failed")
+            return False
+        return True
 
     def _transact(self, act: Callable[[Unit], None], is_careful: bool) -> None:
-        with unit_of_work(self.context, is_careful) as unit:
-            if not unit.tx.still_schedules(self.owner):
-                raise Deposed
-            act(unit)
-        self._after(unit)
+        def once() -> Unit:
+            steady = self._steady.now()
+            with unit_of_work(self.context, is_careful, steady) as unit:
+                if not unit.tx.still_schedules(self.owner, steady):
+                    raise Deposed
+                act(unit)
+            return unit
+
+        self._after(self.context.retry(once, is_repeatable=True))
 
     def _stand_by(self) -> None:
         self._is_chosen = False
@@ -197,11 +222,14 @@ class Scheduler:
                 unit.free(self.context.party_id)
             case HeartbeatAnswered(party_id, ended):
                 self._chores.seats_ended(unit, party_id, ended)
+                self._initiator.tell_again(unit, party_id)
             case PartySilent(party_id, seconds):
                 self._chores.party_lost(unit, party_id, seconds)
 
     def _take_answer(self, unit: Unit, command: Command, answer: Answer) -> None:
         self._in_flight.discard(command.id)
+        if command.kind is CommandKind.TASK_COLLECT:
+            self._collecting.discard(command.task_key)
         if not unit.tx.take_command(command.id):
             return
         if command.kind in (CommandKind.REPORT, CommandKind.ASK_STOP):
@@ -233,6 +261,22 @@ class Scheduler:
             if command.id not in self._in_flight:
                 unit.outgoing.append(command)
 
+    def _collect(self, unit: Unit) -> None:
+        """Ask parties that speak plain v1 how their shares stand: not all of them report, and none as often as ours do.
+
+        One question at a time for each task; a lost one is asked again by the next poll."""
+        wanted = self._initiator.uncollected(unit)
+        self._collecting &= wanted
+        for key in sorted(wanted - self._collecting):
+            self._collecting.add(key)
+            unit.send(Command(CommandKind.TASK_COLLECT, key.job_id, key.party, 0, key.name, key.version))
+
+    def _drop_old_commands(self, unit: Unit) -> None:
+        """What a party that is gone for good will never answer. Its own lease has ended there what it was about."""
+        for command in unit.tx.commands_before(unit.steady - self.context.rules.command_keep):
+            if self._initiator.give_up(unit, command):
+                self._in_flight.discard(command.id)
+
     def _settle(self, unit: Unit) -> None:
         self._advance_dirty(unit)
         if unit.freed or unit.is_queue_longer:
@@ -254,24 +298,26 @@ class Scheduler:
         """Persist, then speak."""
         for at in unit.alarms:
             heapq.heappush(self._alarms, at)
-        fresh = tuple(one for one in unit.outgoing if one.id not in self._in_flight)
-        self._in_flight.update(one.id for one in fresh)
+        # By their numbers: a poll that decides something finds its commands in the outbox once more.
+        fresh = {one.id: one for one in unit.outgoing if one.id not in self._in_flight}
+        self._in_flight.update(fresh)
         if fresh:
-            self._transport.post(fresh)
+            self._transport.post(tuple(fresh.values()))
 
     # ------------------------------------------------------------------ the queue
 
     def run_queue(self, unit: Unit) -> None:
         """First in first out among the jobs that can run (core/queue.py)."""
         heads = unit.tx.queue_heads()
-        closed = barriers(heads, self.context.rules.queue_passes)
         candidates = self._candidates(unit, heads)
         if not candidates:
             return
+        in_turn = unit.tx.jobs_in_turn() if heads else ()
+        passing = Passing(heads, self.context.rules.queue_passes, in_turn)
         unit.note(Event.ROUND_STARTED, kind="waiting")
         unit.note(Event.ROUND_SIZE, count=unit.tx.count_waiting(), kind="waiting")
         for job in candidates:
-            self._give_turn(unit, job, closed)
+            self._give_turn(unit, job, passing)
         unit.note(Event.ROUND_FINISHED, kind="waiting")
 
     def _candidates(self, unit: Unit, heads: Iterable[Waiting]) -> list[Waiting]:
@@ -282,7 +328,7 @@ class Scheduler:
 
     def _woken(self, unit: Unit, head: Waiting) -> Iterator[Waiting]:
         """Of the jobs that are blocked on one party: the first when it is time, and as many as there is room for."""
-        party_id, is_due = head.blocked_on, head.retry_at <= unit.now
+        party_id, is_due = head.blocked_on, head.retry_at <= unit.steady
         if is_due:
             yield head
         room = self._room_at(unit, party_id) if is_due or party_id in unit.freed else 0
@@ -296,18 +342,18 @@ class Scheduler:
         """The cores that are free there, as far as we know; a party that freed some and does not say: any number."""
         if party_id == self.context.party_id:
             engine = unit.tx.engine()
-            return engine.remaining_cores if engine is not None else 0
+            return engine.free_cores if engine is not None else 0
         return self._free.get(party_id, _ANY if party_id in unit.freed else 0)
 
-    def _give_turn(self, unit: Unit, job: Waiting, closed: Mapping[str, Waiting]) -> None:
-        behind = turn_of(job, closed)
+    def _give_turn(self, unit: Unit, job: Waiting, passing: Passing) -> None:
+        behind = passing.turn_of(job)
         if behind is None:
             unit.note(Event.ROUND_JOB, kind="waiting", job_id=job.job_id)
             self._advance(unit, job.job_id, has_turn=True)
             return
         row = unit.tx.job_here(job.job_id)
         if row is not None:
-            retry_at = unit.now + self.context.rules.retry_wait
+            retry_at = unit.steady + self.context.rules.retry_wait
             unit.tx.postpone(row.key, behind.words, behind.party_id, job.blocked_cores, retry_at)
 
     # ------------------------------------------------------------------ the net below
@@ -318,6 +364,8 @@ class Scheduler:
         def look_at_all(unit: Unit) -> None:
             self._rounds(unit, self._chores.run(unit))
             self._newest_command = 0
+            self._collect(unit)
+            self._drop_old_commands(unit)
             self._pick_up(unit)
             self._advance_dirty(unit)
             self.run_queue(unit)
@@ -346,25 +394,32 @@ class Scheduler:
             self._advance(unit, job.job_id)
         unit.note(Event.ROUND_FINISHED, kind=kind)
 
-    def ring_alarms(self, now: int) -> bool:
+    def ring_alarms(self) -> bool:
         """Whether something that was put off until now is due."""
-        is_due = False
+        is_due, now = False, self._steady.now()
         while self._alarms and self._alarms[0] <= now:
             heapq.heappop(self._alarms)
             is_due = True
         return is_due
 
-    def next_alarm(self) -> int | None:
-        """When the next thing that was put off is due, in milliseconds since the epoch."""
-        return self._alarms[0] if self._alarms else None
+    def seconds_to_alarm(self) -> float | None:
+        """How long it is until the next thing that was put off is due."""
+        return max(0.0, (self._alarms[0] - self._steady.now()) / 1000) if self._alarms else None
 
     def beat(self) -> None:
         """One heartbeat to every party that runs something for us, whatever the number of jobs."""
-        with self.context.store.reading() as tx:
-            parties = [one for one in tx.parties_with_seats() if one not in (self.context.party_id, "0")]
-            jobs = {party_id: _started(tx.seats_at(party_id)) for party_id in parties}
-        for party_id in parties:
-            self._transport.heartbeat(party_id, jobs[party_id])
+        for party_id, jobs in self.context.read(self._elsewhere).items():
+            self._transport.heartbeat(party_id, jobs)
+
+    def is_unsure_of(self, party_id: str) -> bool:
+        """Whether the party is to be told the end of a job once more when it answers."""
+        return party_id in self._unsure
+
+    def _elsewhere(self, tx: Transaction) -> dict[str, tuple[tuple[str, int], ...]]:
+        """By other parties: what runs there for us; none at a party that is only to be told an end once more."""
+        self._unsure = frozenset(seat.party.party_id for seat in tx.unconfirmed_seats())
+        parties = sorted({*tx.parties_with_seats(), *self._unsure} - {self.context.party_id, "0"})
+        return {party_id: _started(tx.seats_at(party_id)) for party_id in parties}
 
 
 def _started(seats: Iterable[Seat]) -> tuple[tuple[str, int], ...]:

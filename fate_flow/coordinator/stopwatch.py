@@ -1,7 +1,10 @@
-"""How long something has stood still, on the observer's own monotonic clock.
+"""Durations, on the observer's own monotonic clock: nobody's wall clock is compared with anybody's, or with its past.
 
-Leases, holds and silence are judged by it: a token that does not change for so long. Nobody's wall clock is
-compared with anybody's, and a restart of the observer starts the watch anew, which errs on the side of patience.
+`Stopwatch`: how long something has stood still. Leases, holds and silence are judged by it: a token that does not
+change for so long. A restart of the observer starts the watch anew, which errs on the side of patience.
+
+`SteadyClock`: for what is stored and due later (a retry, the end of a drain, a timeout). It counts on from where the
+last scheduler of this party stopped counting, so it never goes back, and stands still while nobody schedules.
 """
 
 from __future__ import annotations
@@ -27,3 +30,18 @@ class Stopwatch:
         """Forget what is not watched any more."""
         for key in set(self._seen) - keys:
             del self._seen[key]
+
+
+class SteadyClock:
+    """Steady time in milliseconds, as the scheduler of this party counts it."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._read, self._since = 0, monotonic()
+
+    def go_on_from(self, milliseconds: int) -> None:
+        """Count on from what was written down last."""
+        self._read, self._since = milliseconds, self._monotonic()
+
+    def now(self) -> int:
+        return self._read + int((self._monotonic() - self._since) * 1000)

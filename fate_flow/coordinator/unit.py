@@ -30,14 +30,22 @@ class Unit:
 
     context: Context
     tx: Transaction
-    now: int
+    now: int                                                  # wall clock, to be shown; nothing is due by it
     effects: list[Effect] = field(default_factory=list)
     outgoing: list[Command] = field(default_factory=list)     # stored in the outbox by this unit
     dirty: dict[str, None] = field(default_factory=dict)      # jobs of this initiator to look at, in order
     freed: dict[str, set[str]] = field(default_factory=dict)  # parties where cores came free, and the jobs that gave
     is_queue_longer: bool = False                             # a job has begun to wait
-    alarms: list[int] = field(default_factory=list)           # when something that was put off is due
+    alarms: list[int] = field(default_factory=list)           # steady time at which something put off is due
     is_careful: bool = False                                  # see `apart`
+    known_steady: int | None = None                           # the scheduler knows it, others read it
+
+    @property
+    def steady(self) -> int:
+        """Steady time (stopwatch.py): what every duration is measured by. Outside the scheduler a poll late at most."""
+        if self.known_steady is None:
+            self.known_steady = self.tx.steady()
+        return self.known_steady
 
     @contextmanager
     def apart(self, what: object) -> Iterator[None]:
@@ -92,7 +100,7 @@ class Unit:
 
     def send(self, command: Command) -> None:
         """Put a command into the outbox of another party."""
-        self.outgoing.append(replace(command, id=self.tx.put_command(command, self.now)))
+        self.outgoing.append(replace(command, id=self.tx.put_command(command, self.now, self.steady)))
 
     def spec(self, job_id: str) -> JobSpec | None:
         """The parsed document of a job; it never changes, so it is parsed once a process."""
@@ -113,10 +121,10 @@ def read_spec(context: Context, document: Document) -> JobSpec:
 
 
 @contextmanager
-def unit_of_work(context: Context, is_careful: bool = False) -> Iterator[Unit]:
+def unit_of_work(context: Context, is_careful: bool = False, steady: int | None = None) -> Iterator[Unit]:
     """Commits at the end of the block, then runs the effects; nothing of both when the block raises."""
     with context.store.transaction() as tx:
-        unit = Unit(context, tx, context.clock(), is_careful=is_careful)
+        unit = Unit(context, tx, context.clock(), is_careful=is_careful, known_steady=steady)
         yield unit
     context.record.flush()
     if unit.effects:

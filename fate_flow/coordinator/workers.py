@@ -13,7 +13,7 @@ from typing import Any
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.ports import InputTable, LaunchOrder, Sight
 from fate_flow.coordinator.unit import Unit
-from fate_flow.core.errors import BadRequest
+from fate_flow.core.errors import BadRequest, StorageFailed
 from fate_flow.core.grammar import (
     check_component_name,
     check_incarnation,
@@ -24,6 +24,7 @@ from fate_flow.core.grammar import (
     check_version,
 )
 from fate_flow.core.job import Answer, Command, CommandKind, Job, Report, Task, TaskKey, Worker
+from fate_flow.core.plan import MoveTask
 from fate_flow.core.reasons import Reason, task_status_for
 from fate_flow.core.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.status import TaskStatus, WorkerStatus
@@ -39,11 +40,11 @@ def start_worker(unit: Unit, job: Job, task: Task) -> Answer:
     if spec is None:
         return Answer(100, f"job {job.job_id} has no document")
     if task.key.party in spec.tasks[task.key.name].passed_at:
-        unit.tx.move_party_task(task, TaskStatus.PASS, unit.now, Reason.NOT_NEEDED)
+        move_party_task(unit, task, TaskStatus.PASS, Reason.NOT_NEEDED)
         return Answer(data=report_of(_again(unit, task)))
     worker_id = unit.context.fresh_id()
     folder = unit.context.engine.folder_for(task.key, worker_id)
-    worker = Worker(worker_id, task.key, WorkerStatus.CREATED, folder, unit.now)
+    worker = Worker(worker_id, task.key, WorkerStatus.CREATED, folder, unit.now, since=unit.steady)
     unit.tx.add_worker(worker)
     unit.tx.set_worker(task.key, worker_id)
     unit.note(Event.EXECUTOR_ASKED, **_place(task.key))
@@ -61,8 +62,13 @@ def launch_later(unit: Unit, worker: Worker, task: Task, spec: JobSpec) -> None:
     parties = order.parties
 
     def launch() -> None:
-        context.exchange.open(task.key, task.incarnation, parties, worker.worker_id)
-        context.engine.launch(order)
+        try:
+            context.exchange.open(task.key, task.incarnation, parties, worker.worker_id)
+            context.engine.launch(order)
+        except (OSError, StorageFailed) as error:
+            context.launch_problems[worker.worker_id] = plain(str(error), _LONGEST_MESSAGE)
+            raise
+        context.launch_problems.pop(worker.worker_id, None)
 
     unit.after_commit(launch)
 
@@ -149,18 +155,19 @@ class WorkerWatch:
     def _await_launch(self, unit: Unit, worker: Worker, task: Task) -> None:
         if task.party_status is TaskStatus.STOPPING:
             self._remind(unit, worker)
-        if unit.now - worker.create_time <= unit.context.rules.launch:
+        if unit.steady - worker.since <= unit.context.rules.launch:
             self._launch_again(unit, worker, task)
             return
         unit.tx.move_worker(worker, WorkerStatus.EXITED, unit.now)
         self._remind(unit, worker)      # a process that comes up after all must not run beside the next attempt's
-        seconds = unit.context.rules.launch // 1000
-        finish_party_task(unit, task, Reason.LAUNCH_FAILED, f"no process came up within {seconds} s")
+        problem = unit.context.launch_problems.pop(worker.worker_id, "")
+        words = f"no process came up within {unit.context.rules.launch // 1000} s"
+        finish_party_task(unit, task, Reason.LAUNCH_FAILED, f"{words}: {problem}" if problem else words)
 
     def _launch_again(self, unit: Unit, worker: Worker, task: Task) -> None:
         """The server may have died between the row and the folder; launching is idempotent by worker id."""
         spec = unit.spec(worker.task.job_id)
-        is_overdue = unit.now - worker.create_time >= unit.context.rules.poll_interval
+        is_overdue = unit.steady - worker.since >= unit.context.rules.poll_interval
         if spec is not None and is_overdue and task.party_status is TaskStatus.WAITING:
             launch_later(unit, worker, task, spec)
 
@@ -175,6 +182,7 @@ class WorkerWatch:
 
     def _ended(self, unit: Unit, worker: Worker, task: Task, sight: Sight) -> None:
         unit.tx.move_worker(worker, WorkerStatus.EXITED, unit.now)
+        unit.context.launch_problems.pop(worker.worker_id, None)
         if task.is_over_here:
             return          # the job did not wait for it: what it made counts no more
         reason, message = how_it_ended(task, sight)
@@ -256,8 +264,12 @@ def _uploaded(unit: Unit, task: Task, table: TableMeta) -> TableMeta:
 # ---------------------------------------------------------------------- stopping and ending
 
 
-def stop_party_task(unit: Unit, task: Task, reason: Reason, message: str = "") -> None:
-    """A party task that has not ended is to end: at once when no worker was ordered, else when it has gone."""
+def stop_party_task(
+    unit: Unit, task: Task, reason: Reason, message: str = "", deadline_seconds: float | None = None
+) -> None:
+    """A party task that has not ended is to end: at once when no worker was ordered, else when it has gone.
+
+    `deadline_seconds`: who asks waits no longer than this; without it the worker has this party's own grace."""
     if task.is_over_here or task.party_status is TaskStatus.STOPPING:
         return
     worker = unit.tx.worker(task.worker_id) if task.worker_id else None
@@ -268,7 +280,9 @@ def stop_party_task(unit: Unit, task: Task, reason: Reason, message: str = "") -
     move_party_task(unit, task, TaskStatus.STOPPING, reason, message, task_status_for(reason))
     unit.tx.mark_stopping(worker.worker_id)
     context = unit.context
-    unit.after_commit(lambda: context.engine.stop(worker, context.rules.stop_grace_seconds))
+    own = context.rules.stop_grace_seconds
+    grace = own if deadline_seconds is None else min(own, deadline_seconds)
+    unit.after_commit(lambda: context.engine.stop(worker, grace))
     tell_initiator(unit, _again(unit, task))
 
 
@@ -300,6 +314,15 @@ def move_party_task(
     return done
 
 
+def move_federated(unit: Unit, job_id: str, move: MoveTask) -> None:
+    """Write the federated status where it is not this party's to decide, or ends with the job, on record."""
+    version = {"job_id": job_id, "task_id": f"{job_id}_{move.name}", "task_version": move.version}
+    unit.note(Event.TASK_STATUS_ASKED, **version)
+    done = unit.tx.move_task(job_id, move)
+    event = Event.TASK_STATUS_WRITTEN if done else Event.TASK_STATUS_UNCHANGED
+    unit.note(event, info={"status": move.new.value}, **version)
+
+
 def _note_error(unit: Unit, task: Task, report: str) -> None:
     key = task.key
     unit.note(
@@ -321,18 +344,21 @@ def tell_initiator(unit: Unit, task: Task) -> None:
     if own is None:
         return
     unit.touch(job_id)      # a row that ends when it has drained may end now
-    key = task.key
+    key, body = task.key, report_of(task, own.legacy)
     unit.send(
         Command(
-            CommandKind.REPORT, job_id, own.initiator, own.run, key.name, key.version, task.party_status.value,
-            report_of(task),
+            CommandKind.REPORT, job_id, own.initiator, own.run, key.name, key.version, body["party_status"], body
         )
-    )  # fmt: skip
+    )
 
 
-def report_of(task: Task) -> dict[str, Any]:
-    """The wire form of a report (party-api-v1, section 4); `reason`, `message` and `incarnation` are ours."""
+def report_of(task: Task, is_plain: bool = False) -> dict[str, Any]:
+    """The wire form of a report (party-api-v1, section 4); `reason`, `message` and `incarnation` are ours.
+
+    `is_plain`: for an initiator that speaks plain v1, in which what is stopping still runs."""
     key = task.key
+    words = {TaskStatus.STOPPING: TaskStatus.RUNNING} if is_plain else {}
+    status, party_status = words.get(task.status, task.status), words.get(task.party_status, task.party_status)
     return {
         "job_id": key.job_id,
         "component_name": key.name,
@@ -340,8 +366,8 @@ def report_of(task: Task) -> dict[str, Any]:
         "task_version": key.version,
         "role": key.party.role,
         "party_id": key.party.party_id,
-        "status": task.status.value,
-        "party_status": task.party_status.value,
+        "status": status.value,
+        "party_status": party_status.value,
         "incarnation": task.incarnation,
         "reason": task.reason.value if task.reason else None,
         "message": task.message,

@@ -37,6 +37,10 @@ class NotFound(FlowError):
     retcode = 101
 
 
+class NotOffered(FlowError):
+    """This server does not do that."""
+
+
 class JobNotFound(NotFound):
     """No such job."""
 
@@ -93,6 +97,14 @@ class StorageFailed(FlowError):
     """The database or the disk refused the write; nothing was changed."""
 
     retcode = 500
+
+
+class StorageUnavailable(StorageFailed):
+    """The database was locked, broke a deadlock, or was gone before the commit; nothing was changed."""
+
+
+class CommitUnknown(StorageFailed):
+    """The database was gone while it committed; whether anything was changed is not known."""
 
 
 class BadSettings(FlowError):

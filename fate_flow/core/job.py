@@ -1,8 +1,9 @@
 """What the coordinator knows: jobs, seats, tasks, workers and commands, as values.
 
 Frozen, so that what was read cannot drift from what is stored: a change is a move or a write in `store/`.
-All times are milliseconds since the epoch and are only ever shown or ordered by within one party; no rule
-compares them with another party's clock.
+Times named `..._time` are milliseconds since the epoch: they are shown, and no rule depends on them but the order of
+the queue, for which `create_time` never goes back. What is due or overdue is told by *steady time* (`since`,
+`retry_at`, `stop_by`): the milliseconds that this party's schedulers have watched, whatever the clock on the wall does.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class Claim:
     memory: int = 0
     token: str = ""          # empty: nothing is held
     turn: int = 0            # of the job, when it was last asked for
+    renewals: int = 0        # how often it was asked for again
+    taken_time: int = field(default=0, compare=False)     # when it was set aside the last time, for people
 
 
 @dataclass(frozen=True)
@@ -66,15 +69,16 @@ class Job:
     asked: Claim = Claim()               # cores and memory this seat needs
     wait_reason: str = ""                # why it waits, for people
     blocked_on: str = ""                 # the party id whose cores it lacks
-    retry_at: int = 0
+    retry_at: int = 0                    # steady time: not asked for again before
     passes: int = 0                      # later jobs that took what it lacks
     conflicts: int = 0                   # turns that were rolled back since it last started
     turn: int = 0                        # counts the turns; fences returns that arrive late
     timeout_seconds: int = 0
     create_time: int = 0
+    since: int = 0                       # steady time at which it was created
     start_time: int = 0
     end_time: int = 0
-    stop_by: int = 0                     # the drain ends here at the latest
+    stop_by: int = 0                     # steady time: the drain ends here at the latest
     unconfirmed: tuple[str, ...] = ()    # parties that never confirmed the end
     legacy: bool = False                 # the initiator speaks plain v1 only
 
@@ -106,7 +110,9 @@ class Seat:
     message: str = ""
     free_cores: int = -1                 # what a refusal said is free; -1: unknown
     asked_cores: int = 0
-    token: str = ""                      # the claim's, as the party answered it
+    lease: int = 0                       # milliseconds the party keeps what it holds; 0: it did not say
+    renew_at: int = 0                    # steady time: asked for again then
+    legacy: bool = False                 # the party speaks plain v1 only
 
 
 @dataclass(frozen=True, order=True)
@@ -135,7 +141,7 @@ class Task:
     incarnation: str = ""                # the same at all parties, new with each version
     module: str = ""
     auto_retries: int = 0                # left
-    retry_at: int = 0                    # not before
+    retry_at: int = 0                    # steady time: not before
     reason: Reason | None = None
     message: str = ""
     target: TaskStatus | None = None     # where `stopping` leads
@@ -167,6 +173,7 @@ class Worker:
     is_stopping: bool = False
     start_time: int = 0
     end_time: int = 0
+    since: int = 0                       # steady time at which it was ordered
 
 
 class CommandKind(Enum):
@@ -179,8 +186,10 @@ class CommandKind(Enum):
     RETURN = "resource/return"
     START = "start"
     UPDATE = "update"
+    ALIGN = "align"                 # of plain v1 servers: "does this job still run at your place?"
     STOP = "stop"
     CLEAN = "clean"
+    FIND_REUSABLE = "component/inheritance/check"      # which components another job has done already
     TASK_CREATE = "task create"
     TASK_START = "task start"
     TASK_STATUS = "task status"
@@ -204,6 +213,7 @@ class Command:
     body: Mapping[str, Any] = field(default_factory=dict)
     id: int = 0                                          # of the outbox row; 0: not stored
     attempts: int = 0
+    since: int = 0                                       # steady time at which it was stored
 
     @property
     def task_key(self) -> TaskKey:
@@ -241,8 +251,16 @@ class EngineState:
     cores: int
     memory: int
     remaining_cores: int
-    remaining_memory: int
+    remaining_memory: int    # as cores: total less what is in use, below 0 while the configuration has less than that
     nodes: int = 1
+
+    @property
+    def free_cores(self) -> int:
+        return max(0, self.remaining_cores)
+
+    @property
+    def free_memory(self) -> int:
+        return max(0, self.remaining_memory)
 
 
 @dataclass(frozen=True)

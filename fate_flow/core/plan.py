@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.dag import may_start
-from fate_flow.core.job import NOT_READY, UNREACHABLE, Command, CommandKind, Job, Seat, Task
+from fate_flow.core.job import NOT_READY, UNREACHABLE, Command, CommandKind, Job, Seat, Task, TaskKey
 from fate_flow.core.outcome import federated_task_status
 from fate_flow.core.reasons import RULES, Reason, job_status_for, task_status_for
-from fate_flow.core.spec import JobSpec
+from fate_flow.core.spec import JobSpec, Party
 from fate_flow.core.status import (
     TASK_BROKEN,
     TASK_END,
@@ -39,7 +39,7 @@ class JobView:
     spec: JobSpec
     seats: tuple[Seat, ...]
     tasks: tuple[Task, ...]          # the newest version of each, at every party
-    now: int                         # milliseconds, handed in, never asked for
+    now: int                         # steady time in milliseconds, handed in, never asked for
     fresh_id: str                    # a random id that a new incarnation may take
     has_turn: bool = False           # the queue lets it ask for cores
     drain_milliseconds: int = 60_000
@@ -64,6 +64,13 @@ class MoveSeat:
     seat: Seat
     new: SeatStatus
     message: str = ""
+
+
+@dataclass(frozen=True)
+class RenewHold:
+    """What a seat holds is asked for again, so that its lease does not run out while others are still asked."""
+
+    seat: Seat
 
 
 @dataclass(frozen=True)
@@ -120,7 +127,18 @@ class Forget:
     """Nothing of a refused submit stays: rows and files go."""
 
 
-Action = MoveJob | MoveSeat | MoveTask | NewVersion | Send | BeginTurn | EndTurn | Progress | Forget
+@dataclass(frozen=True)
+class NameUnconfirmed:
+    """A party had ended the job by itself, and otherwise than the initiator: both keep their word, and this says so."""
+
+    party: Party
+    ended_as: str
+
+
+Action = (
+    MoveJob | MoveSeat | RenewHold | MoveTask | NewVersion | Send | BeginTurn | EndTurn | Progress | Forget
+    | NameUnconfirmed
+)  # fmt: skip
 Plan = tuple[Action, ...]
 
 
@@ -187,10 +205,20 @@ def _plan_turn(view: JobView) -> Iterator[Action]:
     joined = _in(view, SeatStatus.JOINED)
     if refused:
         yield from _roll_back(view, refused, is_answered)
-    elif is_answered and joined:
+        return
+    yield from _renew(view)
+    if is_answered and joined:
         yield from _ask(view, _next_asked(view, joined), view.job.turn)
     elif is_answered:
         yield from _start_seats(view)
+
+
+def _renew(view: JobView) -> Iterator[Action]:
+    """A party gives back what it holds and is not told to start: while others still answer, it is asked again."""
+    for seat in _in(view, SeatStatus.HELD):
+        if seat.renew_at and seat.renew_at <= view.now:
+            yield RenewHold(seat)
+            yield _send(view, seat, CommandKind.APPLY, body={"turn": view.job.turn})
 
 
 def _roll_back(view: JobView, refused: list[Seat], is_answered: bool) -> Iterator[Action]:
@@ -315,25 +343,53 @@ def _again(view: JobView, rows: tuple[Task, ...], retry_at: int) -> Iterator[Act
     lead = rows[0]
     version, left = lead.key.version + 1, lead.auto_retries - 1
     yield NewVersion(lead.key.name, version, view.fresh_id, left, retry_at)
-    body = {"incarnation": view.fresh_id, "auto_retries": left}
+    plain = _plain_parties(view)
     for row in rows:
         if row.key.party != view.job.party:
             key = row.key
+            body: dict[str, Any] = {"incarnation": view.fresh_id, "auto_retries": left}
+            if key.party in plain:
+                body.update(_plain_task(view, key, version))
             yield Send(
                 Command(CommandKind.TASK_CREATE, key.job_id, key.party, view.job.run, key.name, version, body=body)
             )
 
 
+def _plain_parties(view: JobView) -> frozenset[Party]:
+    """Those that speak plain v1 only."""
+    return frozenset(seat.party for seat in view.seats if seat.legacy)
+
+
+def _plain_task(view: JobView, key: TaskKey, version: int) -> dict[str, Any]:
+    """The row of a task as a plain v1 server inserts it (party-api-v1, section 3)."""
+    waiting = TaskStatus.WAITING.value
+    return {
+        "job_id": key.job_id,
+        "component_name": key.name,
+        "task_id": key.task_id,
+        "task_version": version,
+        "role": key.party.role,
+        "party_id": key.party.party_id,
+        "initiator_role": view.job.initiator.role,
+        "initiator_party_id": view.job.initiator.party_id,
+        "federated_mode": view.spec.common.federated_mode,
+        "federated_status_collect_type": view.spec.common.collect_type,
+        "status": waiting,
+        "party_status": waiting,
+    }
+
+
 def _culprit(rows: tuple[Task, ...]) -> Task:
     """The row that says how the task ends and why: one that broke by itself, not one that was stopped for it.
 
-    Among those the worst status decides. That the earliest of them speaks is for people: the clocks are not one."""
+    Among those the worst status decides, and a reason that is final before one after which it may be tried again. That
+    the earliest of what is left speaks is for people, and decides nothing: the clocks are not one."""
     broken = [row for row in rows if row.party_status in TASK_BROKEN]
     own_fault = [row for row in broken if row.reason is not Reason.STOPPED] or broken
     worst = federated_task_status([row.party_status for row in own_fault])
-    return min(
-        (row for row in own_fault if row.party_status is worst), key=lambda row: (row.end_time, row.key.party)
-    )
+    worst_rows = [row for row in own_fault if row.party_status is worst]
+    final = [row for row in worst_rows if row.reason is not None and not RULES[row.reason].is_retryable]
+    return min(final or worst_rows, key=lambda row: (row.end_time, row.key.party))
 
 
 def _settle(
@@ -385,7 +441,10 @@ def _start_tasks(view: JobView, statuses: Mapping[str, TaskStatus]) -> Iterator[
             continue
         room -= 1
         yield _move(rows, TaskStatus.RUNNING)
+        plain = _plain_parties(view)
         for row in rows:
+            if row.key.party in plain:
+                yield Send(_task_command(view, row, CommandKind.TASK_STATUS, argument=TaskStatus.RUNNING.value))
             yield Send(_task_command(view, row, CommandKind.TASK_START))
 
 
@@ -400,7 +459,8 @@ def _stop(view: JobView, reason: Reason, message: str, caused_by: str = "") -> I
     target = job_status_for(reason)
     stop_by = view.now + view.drain_milliseconds
     yield MoveJob(JobStatus.STOPPING, reason, message, target=target, stop_by=stop_by, caused_by=caused_by)
-    body = {"reason": reason.value, "message": message}
+    # As a duration: by then this side goes on without whoever has not drained, and clocks are not one.
+    body = {"reason": reason.value, "message": message, "deadline_seconds": view.drain_milliseconds / 1000}
     for seat in view.seats:
         yield MoveSeat(seat, SeatStatus.STOPPING)
         yield _send(view, seat, CommandKind.STOP, argument=target.value, body=body)
@@ -549,9 +609,18 @@ def judge_answer(seat: Seat, command: Command, retcode: int, message: str, data:
     return judge(seat, command, retcode, message, data if isinstance(data, Mapping) else {})
 
 
-def _judge_create(seat: Seat, _: Command, retcode: int, message: str, __: Mapping[str, Any]) -> Verdict:
-    new = SeatStatus.JOINED if retcode == 0 else SeatStatus.REFUSED
-    return Verdict((MoveSeat(seat, new, "" if retcode == 0 else message),))
+def _judge_create(seat: Seat, command: Command, retcode: int, message: str, _: Mapping[str, Any]) -> Verdict:
+    if retcode == 0:
+        return Verdict((MoveSeat(seat, SeatStatus.JOINED),))
+    refused = MoveSeat(seat, SeatStatus.REFUSED, message)
+    if retcode != UNREACHABLE:
+        return Verdict((refused,))
+    # Nobody knows whether it accepted; what it may have made is to go.
+    reason = Reason.PARTY_REFUSED
+    body = {"reason": reason.value, "message": message, "tag": "submit_failed"}
+    final = job_status_for(reason).value
+    forget = Command(CommandKind.STATUS, command.job_id, seat.party, command.run, argument=final, body=body)
+    return Verdict((refused, Send(forget)))
 
 
 def _judge_check(seat: Seat, command: Command, retcode: int, message: str, _: Mapping[str, Any]) -> Verdict:
@@ -577,6 +646,14 @@ def _judge_apply(seat: Seat, command: Command, retcode: int, message: str, data:
     return Verdict((MoveSeat(seat, SeatStatus.JOINED, plain(data.get("why"), 500) or message or "refused"),))
 
 
+def _judge_renewal(seat: Seat, _: Command, retcode: int, message: str, data: Mapping[str, Any]) -> Verdict:
+    """What was not heard is asked again; a party that holds nothing any more and has no room ends the turn."""
+    if retcode in (0, UNREACHABLE):
+        return Verdict()
+    words = plain(data.get("why"), 500) or message or "refused"
+    return Verdict((MoveSeat(seat, SeatStatus.JOINED, f"lost what it held: {words}"),))
+
+
 def _judge_start(seat: Seat, _: Command, retcode: int, message: str, __: Mapping[str, Any]) -> Verdict:
     if retcode == 0:
         return Verdict((MoveSeat(seat, SeatStatus.STARTED),))
@@ -590,14 +667,19 @@ def _judge_stop(seat: Seat, _: Command, __: int, ___: str, data: Mapping[str, An
     return Verdict((MoveSeat(seat, SeatStatus.DRAINING),), reports)
 
 
-def _judge_end(seat: Seat, _: Command, __: int, ___: str, ____: Mapping[str, Any]) -> Verdict:
-    return Verdict((MoveSeat(seat, SeatStatus.LEFT),))
+def _judge_end(seat: Seat, command: Command, _: int, __: str, data: Mapping[str, Any]) -> Verdict:
+    left = MoveSeat(seat, SeatStatus.LEFT)
+    ended_as = plain(data.get("ended_as"), 20)
+    if ended_as in ("", command.argument):
+        return Verdict((left,))
+    return Verdict((left, NameUnconfirmed(seat.party, ended_as)))
 
 
 _JUDGES = {
     (CommandKind.CREATE, SeatStatus.JOINING): _judge_create,
     (CommandKind.CHECK, SeatStatus.CHECKING): _judge_check,
     (CommandKind.APPLY, SeatStatus.APPLYING): _judge_apply,
+    (CommandKind.APPLY, SeatStatus.HELD): _judge_renewal,
     (CommandKind.START, SeatStatus.STARTING): _judge_start,
     (CommandKind.STOP, SeatStatus.STOPPING): _judge_stop,
     (CommandKind.STATUS, SeatStatus.LEAVING): _judge_end,

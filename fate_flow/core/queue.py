@@ -3,12 +3,12 @@
 A job that was refused is blocked on the party that refused it. The first of those is that party's *head*. Jobs that
 do not need that party pass it freely. A job that does need it may take what the head lacks, but each time counts; when
 the head has been passed as often as the configuration allows, later jobs that need the party wait behind it until it
-has started.
+has started. A job that is in its turn may pass any moment, so it counts as if it had.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from fate_flow.core.text import ordinal
@@ -23,7 +23,7 @@ class Waiting:
     parties: tuple[str, ...]
     blocked_on: str = ""
     blocked_cores: int = 0
-    retry_at: int = 0
+    retry_at: int = 0                # steady time
     passes: int = 0
 
     @property
@@ -44,18 +44,31 @@ class Behind:
         return f"waits behind job {self.head}, which party {self.party_id} has had no room for"
 
 
-def barriers(heads: Collection[Waiting], passes: int) -> dict[str, Waiting]:
-    """By party: the head that nobody may pass any more."""
-    return {head.blocked_on: head for head in heads if head.passes >= passes}
+class Passing:
+    """How often the head of each party may still be passed."""
 
+    def __init__(self, heads: Collection[Waiting], passes: int, in_turn: Collection[Waiting]) -> None:
+        self._heads = {head.blocked_on: head for head in heads}
+        self._left = {head.blocked_on: passes - head.passes for head in heads}
+        for job in in_turn:
+            self._count(job)
 
-def turn_of(job: Waiting, closed: Mapping[str, Waiting]) -> Behind | None:
-    """None when the job may ask for resources now."""
-    for party_id in job.parties:
-        head = closed.get(party_id)
-        if head is not None and head.order < job.order:
-            return Behind(job.job_id, head.job_id, party_id)
-    return None
+    def turn_of(self, job: Waiting) -> Behind | None:
+        """None when the job may ask for resources now; then it counts as one that passes."""
+        for head in self._passed_by(job):
+            if self._left[head.blocked_on] <= 0:
+                return Behind(job.job_id, head.job_id, head.blocked_on)
+        self._count(job)
+        return None
+
+    def _count(self, job: Waiting) -> None:
+        for head in self._passed_by(job):
+            self._left[head.blocked_on] -= 1
+
+    def _passed_by(self, job: Waiting) -> list[Waiting]:
+        needed = dict.fromkeys(job.parties)
+        heads = [self._heads[party_id] for party_id in needed if party_id in self._heads]
+        return [head for head in heads if head.order < job.order]
 
 
 def why_it_waits(wait_reason: str, place: int) -> str:

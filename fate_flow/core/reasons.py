@@ -37,6 +37,7 @@ class Reason(Enum):
     DEPENDENCE_FAILED = "dependence_failed"    # a party's dependence check failed for good
     NO_CAPACITY = "no_capacity"                # waited for resources longer than it may
     QUEUE_CLEANED = "queue_cleaned"            # an operator emptied the queue
+    RELEASED = "released"                      # an operator took back by force what it held
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ RULES: Mapping[Reason, Rule] = {
     Reason.DEPENDENCE_FAILED: Rule("failed", _INITIATOR),
     Reason.NO_CAPACITY: Rule("timeout", _BOTH),
     Reason.QUEUE_CLEANED: Rule("canceled", _INITIATOR),
+    Reason.RELEASED: Rule("failed", _BOTH),
 }
 
 

@@ -111,9 +111,9 @@ class JobSpec:
         return tuple(task for task in self.tasks.values() if party in task.parties)
 
     @property
-    def roles(self) -> dict[str, list[str]]:
-        """`{role: [party ids]}` as `f_roles` holds it."""
-        found: dict[str, list[str]] = {}
+    def roles(self) -> dict[str, list[int]]:
+        """`{role: [party ids]}`; the ids are numbers, as FATE has them in `f_roles` and in `create`."""
+        found: dict[str, list[int]] = {}
         for party in self.parties:
-            found.setdefault(party.role, []).append(party.party_id)
+            found.setdefault(party.role, []).append(int(party.party_id))
         return found

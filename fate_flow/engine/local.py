@@ -58,19 +58,22 @@ class LocalEngine:
         """How the worker of a folder is doing; `lost` when nothing is left that could still tell."""
         return _ended(folder) or _living(folder) or _gone(folder)
 
-    def stop(self, folder: Path, grace_seconds: float) -> None:
-        """Asks a worker to end, or one that has not begun never to begin; repeat it until it has ended."""
+    def stop(self, folder: Path, grace_seconds: float) -> bool:
+        """Asks a worker to end, or one that has not begun never to begin; repeat it until it has ended.
+
+        True when this call decided that it never begins: no runner will tell of its end."""
         if (folder / EXIT).exists():
-            return
+            return False
         folder.mkdir(parents=True, exist_ok=True)
         wish = _wish_to_stop(folder, grace_seconds)
         if claim(folder):
             write_atomically(folder / EXIT, Exit(None, None, "stopped").to_json())
-            return
+            return True
         # Without runner.json there is nobody to signal: the runner writes it first and reads stop.json then.
         started = Started.read(folder)
         if started and not started.runner.send(signal.SIGTERM):
             _end_survivors(started, wish)
+        return False
 
 
 def living_workers(jobs_root: Path) -> list[Path]:

@@ -37,16 +37,20 @@ log = logging.getLogger(__name__)
 
 PRELOADED = ("fate_flow.components.__main__",)
 """Imported before the first fork when `fate_flow.components` has no `preload` of its own."""
+SPAWNER = "fate-spawner"
 _PARENT_CHECK_SECONDS = 3.0
 _LONGEST_DATAGRAM = 65536
 
 
-def become_spawner(bell: socket.socket, reply: socket.socket, parent: int) -> NoReturn:
-    """Replace this process by a spawner that serves until this parent ends."""
+def become_spawner(bell: socket.socket, reply: socket.socket, parent: int, home: Path) -> NoReturn:
+    """Replace this process by a spawner that serves until this parent ends.
+
+    The command line ends with its name and the home, by which it and what it forked can be found."""
     for end in (bell, reply):
         os.set_inheritable(end.fileno(), True)
     numbers = [str(number) for number in (bell.fileno(), reply.fileno(), parent)]
-    os.execv(sys.executable, [sys.executable, "-P", "-m", __name__, *numbers])  # noqa: S606  # no shell is the point
+    argv = [sys.executable, "-P", "-m", __name__, *numbers, SPAWNER, str(home)]
+    os.execv(sys.executable, argv)  # noqa: S606  # no shell is the point
 
 
 class Spawner:
@@ -62,7 +66,7 @@ class Spawner:
 
     def serve(self) -> None:
         """Launches workers until SIGTERM or the end of the parent."""
-        proc.set_name("fate-spawner")
+        proc.set_name(SPAWNER)
         with self._stopped_by_sigterm() as wake:
             preload()
             gc.collect()
@@ -167,9 +171,10 @@ def read_order(datagram: bytes) -> Path | None:
 
 
 def main(argv: Sequence[str]) -> None:
-    """`python -m fate_flow.engine.spawner BELL REPLY PARENT`: descriptors of two sockets, the number of the parent."""
+    """`python -m fate_flow.engine.spawner BELL REPLY PARENT NAME HOME`: descriptors of two sockets, the number of the
+    parent; the rest is for who looks at the list of processes."""
     logging.basicConfig(format="[%(levelname)s] [%(asctime)s] [%(process)d:%(thread)d] - %(message)s")
-    bell, reply, parent = (int(number) for number in argv)
+    bell, reply, parent = (int(number) for number in argv[:3])
     for number in (bell, reply):
         os.set_inheritable(number, False)
     Spawner(socket.socket(fileno=bell), socket.socket(fileno=reply), parent=parent).serve()

@@ -220,12 +220,16 @@ def write_atomically(path: Path, text: str, *, mode: int = 0o644, is_durable: bo
     """The file holds the whole text from the moment it is seen, also after a power cut when it is durable."""
     draft = _draft(path)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with open(descriptor, "w") as file:
-        file.write(text)
-        file.flush()
-        if is_durable:
-            os.fsync(descriptor)
-    os.replace(draft, path)
+    try:
+        with open(descriptor, "w") as file:
+            file.write(text)
+            file.flush()
+            if is_durable:
+                os.fsync(descriptor)
+        os.replace(draft, path)
+    except OSError:                    # a full disk: what cannot be used must not fill it
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def _draft(path: Path) -> Path:

@@ -2,8 +2,8 @@
 
 A lane sends in order, one request at a time, several commands in one when the peer understands that. What must
 arrive is kept and tried again with growing pauses until it has an answer; what may fail (`create`, `check`,
-`apply`) fails at once, and while a party does not answer, without being sent. Only `create`, for which a user
-waits, is sent all the same: the party may be back since it was asked last. Answers go back as news.
+`apply`, `collect`) fails at once, and while a party does not answer, without being sent. Only `create`, for which a
+user waits, is sent all the same: the party may be back since it was asked last. Answers go back as news.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fate_flow.federation.wire import body_of, headers, read_answer
 
 log = logging.getLogger(__name__)
 
-MAY_FAIL = frozenset({CommandKind.CREATE, CommandKind.CHECK, CommandKind.APPLY})
+MAY_FAIL = frozenset({CommandKind.CREATE, CommandKind.CHECK, CommandKind.APPLY, CommandKind.TASK_COLLECT})
 _MOST_AT_ONCE = 64
 _LONGEST_PAUSE = 5.0
 _CONNECT_TIMEOUT = 5.0
@@ -56,15 +56,26 @@ class Ears:
     silence: OnSilence
 
 
+CLOSED, OPEN, PROBING = "closed", "open", "probing"
+"""The circuit to a party: it answers; it does not and is left alone for a pause; it is asked whether it is back."""
+
+
 @dataclass
 class PartyState:
     """What is known of a party's server, for `flow party list`."""
 
     party_id: str
     url: str
-    is_answering: bool = True
+    circuit: str = CLOSED
     silent_seconds: float = 0.0
-    waiting: int = 0
+    waiting: int = 0                 # commands
+    error: str = ""                  # of the last try, while it does not answer
+    failures: int = 0                # tries since it answered last
+    next_try_seconds: float = 0.0
+
+    @property
+    def is_answering(self) -> bool:
+        return self.circuit == CLOSED
 
 
 @dataclass
@@ -76,6 +87,7 @@ class _Health:
     next_try: float = 0.0
     pause: float = 0.0
     error: str = ""
+    failures: int = 0
 
 
 @dataclass(frozen=True)
@@ -106,6 +118,7 @@ class Lane:
     _wake: threading.Condition = field(default_factory=threading.Condition)
     _health: _Health = field(default_factory=_Health)
     _understands_batches: bool = False
+    _is_asking: bool = False
     _is_closed: bool = False
 
     def __post_init__(self) -> None:
@@ -136,10 +149,14 @@ class Lane:
             self._wake.notify()
 
     def state(self) -> PartyState:
-        silent = self._health.silent_since
+        health, now = self._health, time.monotonic()
+        if health.silent_since is None:
+            return PartyState(self.party_id, self.url, waiting=len(self._queue))
+        circuit = PROBING if self._is_asking or now >= health.next_try else OPEN
         return PartyState(
-            self.party_id, self.url, silent is None, time.monotonic() - silent if silent else 0.0, len(self._queue)
-        )
+            self.party_id, self.url, circuit, now - health.silent_since, len(self._queue), health.error,
+            health.failures, max(0.0, health.next_try - now),
+        )  # fmt: skip
 
     # ------------------------------------------------------------------ the thread
 
@@ -183,6 +200,7 @@ class Lane:
         most = _MOST_AT_ONCE if self._understands_batches else 1
         batch = [self._queue.popleft() for _ in range(min(most, len(self._queue)))]
         heartbeat, self._heartbeat = self._heartbeat, None
+        self._is_asking = True
         return _Work(batch=batch, heartbeat=heartbeat)
 
     def _take_hopeless(self) -> _Work:
@@ -200,6 +218,7 @@ class Lane:
             self._put_back(work.batch)
         elif work.batch:
             self._send(work.batch)
+        self._is_asking = False
 
     def _unreachable(self) -> Answer:
         return Answer(UNREACHABLE, f"Federated schedule error, party {self.party_id}: {self._health.error}")
@@ -293,17 +312,21 @@ class Lane:
     def _answered(self) -> None:
         if self._health.silent_since is not None:
             seconds = time.monotonic() - self._health.silent_since
-            log.warning("party %s answers again after %.0f s", self.party_id, seconds)
+            words = "party %s answers again after %.0f s and %d tries; circuit closed"
+            log.warning(words, self.party_id, seconds, self._health.failures)
         self._health = _Health()
 
     def _failed(self, batch: list[Command], error: str) -> None:
         health, now = self._health, time.monotonic()
-        if health.silent_since is None:
-            log.warning("party %s does not answer: %s", self.party_id, error)
-            health.silent_since = now
-        health.error = error
+        is_news = health.silent_since is None or health.pause < _LONGEST_PAUSE or error != health.error
+        health.silent_since = now if health.silent_since is None else health.silent_since
+        health.error, health.failures = error, health.failures + 1
         health.pause = min(health.pause * 2 or self.first_pause, _LONGEST_PAUSE)
         health.last_try, health.next_try = now, now + health.pause
+        self._is_asking = False
+        if is_news:
+            words = "party %s does not answer: %s; circuit open, asked again in %.2f s"
+            log.warning(words, self.party_id, error, health.pause)
         self._put_back([one for one in batch if one.kind not in MAY_FAIL])
         lost = [(one, self._unreachable()) for one in batch if one.kind in MAY_FAIL]
         if lost:

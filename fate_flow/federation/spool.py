@@ -2,6 +2,7 @@
 
     sessions/<job_id>/<task_id>.<version>.<incarnation>.<role>.<party_id>/
         session          the peers and the sha256 of the token; named `closed` once it has ended
+        received         of a session that has ended: how many chunks each channel had
         <channel>        the marks of a channel (one topic from one sender): stored, confirmed, unread
         <channel>.<seq>  one chunk: its bytes, then one byte that says whether the message ends here
     tokens/<sha256>      which session a token opens
@@ -68,7 +69,8 @@ _SEQ_END = 1 << 62
 _MARKS = struct.Struct("<QQQ")
 _SESSION = "session"
 _CLOSED = "closed"
-_OWN_FILES = frozenset({_SESSION, _CLOSED})  # the rest of a session's folder are channels
+_RECEIVED = "received"
+_OWN_FILES = frozenset({_SESSION, _CLOSED, _RECEIVED})  # the rest of a session's folder are channels
 _DISK_IS_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -189,11 +191,12 @@ class Spool:
 
         A close that was killed half way is finished by asking again."""
         folder = self._folder(session)
-        with _disk_errors():
+        with _disk_errors(), suppress(FileNotFoundError):     # a purge took the job out meanwhile
             os.makedirs(folder, mode=0o700, exist_ok=True)
             with _locked(folder):
                 _entomb(folder)
-            self._total.add(-_drop_channels(folder))
+                freed = _drop_channels(folder)
+            self._total.add(-freed)
         self._ring()
 
     def purge(self, job_id: str) -> None:
@@ -205,6 +208,11 @@ class Spool:
             os.rename(os.path.join(self._root, "sessions", job_id), trash)
             self._total.add(-self._delete(trash))
         self._ring()
+
+    def jobs(self) -> tuple[str, ...]:
+        """The ids of the jobs that have left a trace here."""
+        with _disk_errors():
+            return tuple(filter(str.isdigit, os.listdir(os.path.join(self._root, "sessions"))))
 
     def session_of(self, token: str) -> Session | Refusal | None:
         """The session a worker may speak for; GONE when it has ended, None when nobody knows the token."""
@@ -235,7 +243,9 @@ class Spool:
     def put(
         self, session: Session, topic: str, sender: PartyKey, seq: int, last: bool, data: bytes
     ) -> PutResult:
-        """Store a chunk that the sender has for this session; saying it again changes nothing."""
+        """Store a chunk that the sender has for this session; saying it again changes nothing.
+
+        That holds for a session that has ended, too: the receiver may be done before the sender has its answer."""
         _check_seq(seq)
         path = self._channel_path(session, topic, sender)
         with _disk_errors():
@@ -245,6 +255,8 @@ class Spool:
                 if error.errno not in _DISK_IS_FULL:
                     raise
                 result = Refusal(Problem.FULL, f"the disk is full: {error.strerror}")
+            if isinstance(result, Refusal) and result.problem is Problem.GONE and self._had(session, path, seq):
+                result = Stored(new=False)
         if result == Stored(new=True):
             self._ring()
         return result
@@ -294,6 +306,15 @@ class Spool:
                 return self.objection(session, sender) or self._settle(channel, seq, chunk)
         except FileNotFoundError:  # its first chunk is still to come, or a purge took the session out
             return self.objection(session, sender) or _skipped(seq, 0)
+
+    def _had(self, session: Session, path: str, seq: int) -> bool:
+        """Whether a session that has ended had this chunk of a channel."""
+        folder = self._folder(session)
+        try:
+            with _locked(folder):     # whoever closes it has finished
+                return seq < int(_received(folder).get(os.path.basename(path), 0))
+        except FileNotFoundError:
+            return False
 
     def _make_channel(self, path: str) -> Refusal | None:
         """Make its file before its first chunk; counted, since topics are free to invent."""
@@ -443,7 +464,7 @@ class Spool:
         """Delete a job's folder and its tokens; says how many bytes that freed."""
         freed = _size_of_job(job_folder)
         for folder in _folders(job_folder):
-            for name in _OWN_FILES:
+            for name in (_SESSION, _CLOSED):
                 with suppress(FileNotFoundError):
                     document = _read_json(os.path.join(folder, name))[1]
                     os.unlink(self._token_path(_Entry.from_json(document).token))
@@ -655,17 +676,38 @@ def _entomb(folder: str) -> None:
 
 
 def _drop_channels(folder: str) -> int:
-    """Delete all channels of a closed session; says how many bytes that freed."""
+    """Delete all channels of a closed session, but for how much they had; says how many bytes that freed."""
+    received: dict[str, Any] = {}
     for name in os.listdir(folder):
         if name not in _OWN_FILES and "." not in name:
-            with suppress(FileNotFoundError), _locked(os.path.join(folder, name)):
-                pass  # whoever was storing has finished; whoever comes now sees the tombstone
+            # Whoever was storing has finished; whoever comes now sees the tombstone.
+            with suppress(FileNotFoundError), _channel(os.path.join(folder, name)) as channel:
+                received[name] = channel.marks.stored
+    _note_received(folder, received)
     freed = _size_of_session(folder)
     for name in os.listdir(folder):
         if name not in _OWN_FILES:
             with suppress(FileNotFoundError):
                 os.unlink(os.path.join(folder, name))
     return freed
+
+
+def _note_received(folder: str, received: dict[str, Any]) -> None:
+    if not received:
+        return
+    try:
+        _replace(os.path.join(folder, _RECEIVED), {**_received(folder), **received})
+    except OSError as error:
+        # Closing has to work on a full disk; who repeats a push is then told that the session is gone.
+        if error.errno not in _DISK_IS_FULL:
+            raise
+
+
+def _received(folder: str) -> dict[str, Any]:
+    try:
+        return _read_json(os.path.join(folder, _RECEIVED))[1]
+    except FileNotFoundError:
+        return {}
 
 
 def _size_of_job(folder: str) -> int:

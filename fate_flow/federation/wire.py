@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fate_flow.core.errors import BadRequest, NotFound
+from fate_flow.core.errors import BadRequest, FlowError, NotFound, NotOffered
 from fate_flow.core.grammar import (
     ROLES,
     check_component_name,
@@ -36,11 +36,13 @@ _JOB_VERBS = {
         CommandKind.RETURN,
         CommandKind.START,
         CommandKind.UPDATE,
+        CommandKind.ALIGN,
         CommandKind.CLEAN,
+        CommandKind.FIND_REUSABLE,
     )
 }
-_JOB_VERBS["align"] = CommandKind.UPDATE       # merges named fields, as `update` does; also FATE's heartbeat
 _JOB_VERBS["model"] = CommandKind.CLEAN        # nothing of ours keeps a model: answers 0, as FATE does for a local job
+_JOB_VERBS["component/rerun/check"] = CommandKind.FIND_REUSABLE
 _JOB_VERBS_WITH_ARGUMENT = {"status": CommandKind.STATUS, "stop": CommandKind.STOP}
 _TASK_VERBS = {
     "create": CommandKind.TASK_CREATE,
@@ -53,6 +55,13 @@ _TASK_VERBS_WITH_ARGUMENT = {
     "stop": CommandKind.TASK_STOP,
     "clean": CommandKind.CLEAN,
 }
+
+_NOT_OFFERED = {
+    "parameter/update": "a change of the parameters of a job",
+    "rerun": "the rerun of a job",
+    "report": "the report of a worker, but where its task configuration says",
+}
+"""The ends of paths of party-api-v1 that no command stands for here, and what they would be for."""
 
 
 def headers(own_party_id: str, to: str, role: str = "") -> dict[str, str]:
@@ -70,7 +79,8 @@ def headers(own_party_id: str, to: str, role: str = "") -> dict[str, str]:
 def read_command(endpoint: str, body: object) -> Command:
     """The command that this path (without `/v1`) and body stand for.
 
-    Raises NotFound for a path that is none, BadRequest for a piece that breaks the grammar."""
+    Raises NotFound for a path that is none, NotOffered for one that other servers have, BadRequest for a piece that
+    breaks the grammar."""
     parts = endpoint.strip("/").split("/")
     content: Mapping[str, Any] = body if isinstance(body, dict) else {}
     if parts[0] == "party" and len(parts) >= 5 and parts[2] in ROLES and parts[3].isdigit():
@@ -90,7 +100,7 @@ def _job_command(parts: list[str], body: Mapping[str, Any]) -> Command:
         return Command(_JOB_VERBS[verb], job_id, party, run, body=body)
     if len(parts) == 6 and parts[4] in _JOB_VERBS_WITH_ARGUMENT:
         return Command(_JOB_VERBS_WITH_ARGUMENT[parts[4]], job_id, party, run, argument=_word(parts[5]), body=body)
-    raise _unknown(parts)
+    raise _no_command(parts, verb)
 
 
 def _task_command(parts: list[str], body: Mapping[str, Any]) -> Command:
@@ -100,7 +110,7 @@ def _task_command(parts: list[str], body: Mapping[str, Any]) -> Command:
     if len(parts) == 9 and verb in _TASK_VERBS_WITH_ARGUMENT:
         kind = _TASK_VERBS_WITH_ARGUMENT[verb]
         return Command(kind, key.job_id, key.party, run, key.name, key.version, _word(parts[8]), body)
-    raise _unknown(parts)
+    raise _no_command(parts, "/".join(parts[7:]))
 
 
 def _initiator_command(parts: list[str], body: Mapping[str, Any]) -> Command:
@@ -112,7 +122,7 @@ def _initiator_command(parts: list[str], body: Mapping[str, Any]) -> Command:
     if len(parts) == 6 and parts[4] == "stop":
         job_id, party = check_job_id(parts[1]), _party(parts[2], parts[3])
         return Command(CommandKind.ASK_STOP, job_id, party, _run(body), argument=_word(parts[5]), body=body)
-    raise _unknown(parts)
+    raise _no_command(parts, "/".join(parts[4:]))
 
 
 def _task_key(parts: list[str]) -> TaskKey:
@@ -132,6 +142,12 @@ def _word(text: str) -> str:
     if not (text.isascii() and text.isalpha()) or len(text) > 20:
         raise BadRequest(f"status: {shown(text)} is not a status")
     return text
+
+
+def _no_command(parts: list[str], verb: str) -> FlowError:
+    if verb not in _NOT_OFFERED:
+        return _unknown(parts)
+    return NotOffered(f"this server does not offer {_NOT_OFFERED[verb]} (/v1/{parts[0]}/.../{verb})")
 
 
 def _unknown(parts: list[str]) -> NotFound:

@@ -18,6 +18,9 @@ Change = dict[str, Any]
 BUSY_JOBS = (JobStatus.READY, JobStatus.RUNNING, JobStatus.STOPPING)
 """Those a server works on; a waiting one joins them while it holds something or somebody works on it."""
 
+OPEN_JOBS = (JobStatus.READY, JobStatus.WAITING, JobStatus.RUNNING, JobStatus.STOPPING)
+"""All that are not over, one by one: a database uses no index for what a status is not."""
+
 LIVE_SEATS = (
     SeatStatus.HELD,
     SeatStatus.STARTING,
@@ -48,6 +51,7 @@ def new_job(job: Job) -> Job:
         asked=Claim(job.asked.cores, job.asked.memory),
         timeout_seconds=job.timeout_seconds,
         create_time=job.create_time,
+        since=job.since,
         legacy=job.legacy,
     )
 
@@ -60,8 +64,9 @@ def by_role(job: Job) -> tuple[Any, ...]:
 
 def new_seat(seat: Seat) -> Seat:
     return Seat(
-        seat.job_id, seat.party, seat.status, seat.run, seat.message, seat.free_cores, seat.asked_cores
-    )
+        seat.job_id, seat.party, seat.status, seat.run, seat.message, seat.free_cores, seat.asked_cores,
+        legacy=seat.legacy,
+    )  # fmt: skip
 
 
 def new_task(task: Task) -> Task:
@@ -79,7 +84,9 @@ def new_task(task: Task) -> Task:
 
 
 def new_worker(worker: Worker) -> Worker:
-    return Worker(worker.worker_id, worker.task, worker.status, worker.folder, worker.create_time)
+    return Worker(
+        worker.worker_id, worker.task, worker.status, worker.folder, worker.create_time, since=worker.since
+    )
 
 
 # ------------------------------------------------------------------ moves
@@ -105,6 +112,10 @@ def job_moved(move: MoveJob, at: int, caused_by: str) -> Change:
 def tag_of_end(job: Job) -> str:
     """What marks the row of a job that ends now."""
     return SUBMIT_FAILED if job.status is JobStatus.READY else JOB_END_TAG
+
+
+def message_with(job: Job, text: str) -> str:
+    return f"{job.message}; {text}" if job.message else text
 
 
 def stop_requested(reason: Reason, message: str, by_user: bool, caused_by: str) -> Change:

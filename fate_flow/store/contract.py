@@ -79,7 +79,7 @@ class Metric:
 
 
 class Transaction(Protocol):
-    """One unit of work. Times are milliseconds since the epoch."""
+    """One unit of work. Times are milliseconds since the epoch; `retry_at` is steady time (see `steady`)."""
 
     def savepoint(self) -> AbstractContextManager[None]:
         """An exception inside undoes what was done inside, and is raised on."""
@@ -105,8 +105,14 @@ class Transaction(Protocol):
     def request_stop(self, key: JobKey, reason: Reason, message: str, at: int, by_user: bool, caused_by: str) -> bool:
         """Record the wish that an unfinished job ends; the first reason stays."""
 
+    def add_message(self, key: JobKey, text: str) -> bool:
+        """Words for people behind those that the row has; False when it has them already."""
+
     def set_progress(self, key: JobKey, percent: int) -> bool:
         """Only forward."""
+
+    def name_unconfirmed(self, key: JobKey, party: Party) -> bool:
+        """Name a party that does not share the end of this job; False when it was named already. The end stays."""
 
     def begin_turn(self, key: JobKey, owner: str, at: int) -> bool:
         """Set the ready signal of a waiting job nobody works on, count up its turn, forget refusals."""
@@ -123,14 +129,30 @@ class Transaction(Protocol):
     def take_over(self, owner: str) -> tuple[str, ...]:
         """Hand over the ready signals of all other owners to this one; the job ids."""
 
-    def ready_signals(self) -> tuple[str, ...]:
-        """Ids of the jobs whose ready signal is set."""
+    def jobs_in_turn(self) -> tuple[Waiting, ...]:
+        """Waiting jobs of this initiator whose ready signal is set, by age."""
 
     def forget_job(self, job_id: str) -> None:
         """Every row of the job goes, but for its submission."""
 
     def forget_seat(self, key: JobKey) -> None:
         """Every row of one seat goes."""
+
+    def open_seats(self) -> tuple[JobKey, ...]:
+        """The rows here of all jobs that are not over, whoever decides for them."""
+
+    def is_open(self, job_id: str) -> bool:
+        """Whether anything of the job still goes on here: a row that is not final or holds something, a worker that has
+        not exited, a command that waits."""
+
+    def ended_jobs(self, before: int, after: tuple[int, str], limit: int) -> tuple[tuple[int, str], ...]:
+        """(end time, id) of final rows that ended before a time, oldest first, those behind `after`."""
+
+    def end_of_newest(self, count: int) -> int:
+        """When the last but `count - 1` of the final rows ended; 0 when there are fewer."""
+
+    def forget_ended(self, job_id: str) -> bool:
+        """Every row of the job goes, its submission too; the tables it made stay. False while it `is_open`."""
 
     def unfinished_jobs(self) -> tuple[Job, ...]:
         """Rows of this party in ready, running or stopping, or with a ready signal, and those that hold something."""
@@ -176,7 +198,7 @@ class Transaction(Protocol):
         """Both rows or none: the job holds nothing yet, and the engine has enough."""
 
     def renew_claim(self, key: JobKey, turn: int) -> None:
-        """The same claim, asked for again in a later turn."""
+        """The same claim, asked for again in this turn or a later one: its lease begins anew."""
 
     def give_back(self, key: JobKey, at_most_turn: int | None, at: int) -> bool:
         """Return what the reservation recorded; False when nothing was held, or a later turn holds it."""
@@ -189,8 +211,20 @@ class Transaction(Protocol):
 
     def move_seat(self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1) -> bool: ...
 
+    def lease_seat(self, seat: Seat, lease: int, renew_at: int) -> bool:
+        """How long the party keeps what it holds, and the steady time at which it is to be asked again."""
+
+    def mark_legacy(self, seat: Seat) -> bool:
+        """The party speaks plain v1 only."""
+
     def seats_at(self, party_id: str) -> tuple[Seat, ...]:
         """Seats of unfinished jobs at this party, this initiator's."""
+
+    def plain_seats(self) -> tuple[Seat, ...]:
+        """At parties that speak plain v1: those that run or drain something for us."""
+
+    def unconfirmed_seats(self) -> tuple[Seat, ...]:
+        """Of jobs of this initiator that are over, as far as the party has never said that it knows."""
 
     def parties_with_seats(self) -> tuple[str, ...]:
         """Parties that run or hold something for us."""
@@ -204,6 +238,9 @@ class Transaction(Protocol):
 
     def tasks(self, job_id: str) -> tuple[Task, ...]:
         """The newest version of each task, in the rows of all parties."""
+
+    def stopping_tasks(self) -> tuple[Task, ...]:
+        """Rows whose federated status is `stopping`, by age."""
 
     def move_task(self, job_id: str, move: MoveTask) -> bool:
         """The federated status, in all rows of that version here."""
@@ -236,9 +273,13 @@ class Transaction(Protocol):
 
     # ---- outbox
 
-    def put_command(self, command: Command, at: int) -> int: ...
+    def put_command(self, command: Command, at: int, since: int = 0) -> int:
+        """The number of its row; `since` is the steady time."""
 
     def commands_after(self, command_id: int) -> tuple[Command, ...]: ...
+
+    def commands_before(self, since: int) -> tuple[Command, ...]:
+        """Those that were stored before this steady time, in their order."""
 
     def take_command(self, command_id: int) -> bool:
         """Remove it; False when somebody has already."""
@@ -256,15 +297,29 @@ class Transaction(Protocol):
     def depose(self, owner: str, counter: int, new_owner: str) -> bool:
         """Take the schedule from whoever has stood still at this counter."""
 
-    def still_schedules(self, owner: str) -> bool:
-        """The fence: counts up while `owner` schedules; every transaction of a scheduler begins with it."""
+    def still_schedules(self, owner: str, steady: int) -> bool:
+        """The fence: counts up while `owner` schedules; every transaction of a scheduler begins with it.
+
+        It writes down the steady time that its owner has come to."""
+
+    def steady(self) -> int:
+        """Steady time: the milliseconds that schedulers of this party have watched, all together.
+
+        Each counts on from what the last one wrote down, on its own monotonic clock: it never goes back, and no step
+        of a clock on the wall moves it."""
 
     # ---- submissions
 
     def begin_submission(self, submission: Submission, at: int) -> Submission | None:
-        """None when it is new; otherwise what is known under this request id."""
+        """None when it is new, or when the one before was refused; otherwise what is known under this request id."""
 
     def decide_submission(self, job_id: str, retcode: int, retmsg: str) -> None: ...
+
+    def forget_submission(self, job_id: str) -> None:
+        """Unless it was accepted: whoever waited for the outcome has been told."""
+
+    def forget_refused_submissions(self) -> None:
+        """Those that nobody was left to be told of, since the process that waited has died."""
 
     def submission_of(self, job_id: str) -> Submission | None: ...
 
@@ -275,6 +330,9 @@ class Transaction(Protocol):
     def table(self, namespace: str, name: str) -> TableMeta | None: ...
 
     def drop_table(self, namespace: str, name: str) -> bool: ...
+
+    def output_tables(self, before: int, after: tuple[int, str, str], limit: int) -> tuple[TableMeta, ...]:
+        """Tables that tasks made before a time, oldest first, those behind (create time, namespace, name)."""
 
     def save_outputs(self, outputs: Iterable[Output], at: int) -> None: ...
 

@@ -6,6 +6,7 @@ at READ COMMITTED with found-rows counts, so that an UPDATE that matched but cha
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,6 +21,9 @@ from fate_flow.core.errors import BadSettings, StorageFailed
 from fate_flow.store.turnstile import Turnstile
 
 LogSql = Callable[[str, Sequence[Any]], None]
+
+LOCK_SECONDS = 15
+"""Whoever waits longer for a lock is refused: below what another party waits for an answer."""
 
 
 class _Logged:
@@ -46,7 +50,9 @@ class _Sqlite(_Logged, SqliteDatabase):
             super().begin(lock_type)
             return
         try:
-            self._turnstile.enter()
+            self._turnstile.enter(LOCK_SECONDS)
+        except TimeoutError as error:
+            raise OperationalError(f"database is locked: no turn to write within {LOCK_SECONDS} s") from error
         except OSError as error:
             raise OperationalError(f"{error.filename}: {error.strerror}") from error
         try:
@@ -74,6 +80,12 @@ class _Sqlite(_Logged, SqliteDatabase):
 class _MySql(_Logged, MySQLDatabase):
     is_sqlite = False
 
+    def _connect(self) -> Any:
+        connection = super()._connect()
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {LOCK_SECONDS}")
+        return connection
+
 
 def open_database(url: str, home: Path, log_sql: LogSql | None = None) -> Database:
     """The database this URL names; empty means SQLite in the home folder. Not connected yet."""
@@ -91,10 +103,10 @@ def open_database(url: str, home: Path, log_sql: LogSql | None = None) -> Databa
 def _sqlite(path: str, home: Path) -> Database:
     name = unquote(path[1:]) if path else ""
     file = name if name == ":memory:" else str((home / name) if name else home / "fate_flow.sqlite")
-    pragmas = {"journal_mode": "wal", "synchronous": "full", "busy_timeout": 30_000, "foreign_keys": 1}
+    pragmas = {"journal_mode": "wal", "synchronous": "full", "busy_timeout": LOCK_SECONDS * 1000, "foreign_keys": 1}
     if file == ":memory:":
         pragmas = {}
-    return _Sqlite(file, pragmas=pragmas, timeout=30, check_same_thread=file != ":memory:")
+    return _Sqlite(file, pragmas=pragmas, timeout=LOCK_SECONDS, check_same_thread=file != ":memory:")
 
 
 def _mysql(url: str) -> Database:
@@ -142,10 +154,53 @@ def create_if_missing(url: str) -> None:
         connection.close()
 
 
+# ---------------------------------------------------------------------- what a refusal means
+
+_TRY_AGAIN = frozenset({
+    1020,        # the record was changed since it was read
+    1205, 1213,  # waited too long for a lock; a deadlock
+})  # fmt: skip
+_GONE = frozenset({
+    0,                               # pymysql: the connection is closed
+    1040, 1203,                      # too many connections
+    1053, 1077, 1079,                # the server shuts down
+    1158, 1159, 1160, 1161,          # the network, as the server saw it
+    1317, 1927,                      # killed: the statement, the connection
+    2002, 2003, 2006, 2013, 2055,    # the server cannot be reached, or has gone
+})  # fmt: skip
+_FULL = frozenset({1021, 1114})
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether this says that the connection to the database, or the server behind it, is gone."""
+    return _code(error) in _GONE
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether the same may be taken in a moment: a lock, a deadlock, a connection that was lost."""
+    code = _code(error)
+    if code is None:
+        return "locked" in str(error)
+    return code in _TRY_AGAIN or code in _GONE
+
+
 def is_disk_full(error: BaseException | None) -> bool:
-    """Whether this, or what caused it, is SQLite running out of disk."""
+    """Whether this, or what caused it, is the database or its files running out of disk."""
     while error is not None:
-        if isinstance(error, sqlite3.OperationalError) and "full" in str(error):
+        if _says_full(error):
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+def _says_full(error: BaseException) -> bool:
+    if isinstance(error, sqlite3.OperationalError):
+        return "full" in str(error)
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return _code(error) in _FULL or any(words in str(error) for words in ("Errcode: 28", "error 28 from"))
+
+
+def _code(error: BaseException) -> int | None:
+    """The number that MySQL gives its errors; SQLite's have none."""
+    return error.args[0] if error.args and isinstance(error.args[0], int) else None

@@ -34,10 +34,12 @@ from fate_flow.core.status import (
 from fate_flow.store.changes import (
     BUSY_JOBS,
     LIVE_SEATS,
+    OPEN_JOBS,
     SUBMIT_FAILED,
     UNFINISHED_WORKERS,
     is_about,
     job_moved,
+    message_with,
     new_job,
     new_seat,
     new_task,
@@ -136,11 +138,25 @@ class MemoryTransaction:
         self._change(row, **stop_requested(reason, message, by_user, caused_by))
         return True
 
+    def add_message(self, key: JobKey, text: str) -> bool:
+        row = self._jobs.rows.get(key)
+        if row is None or text in row.job.message:
+            return False
+        self._change(row, message=message_with(row.job, text))
+        return True
+
     def set_progress(self, key: JobKey, percent: int) -> bool:
         row = self._jobs.rows.get(key)
         if row is None or row.job.progress >= percent:
             return False
         self._change(row, progress=percent)
+        return True
+
+    def name_unconfirmed(self, key: JobKey, party: Party) -> bool:
+        row = self._jobs.rows.get(key)
+        if row is None or str(party) in row.job.unconfirmed:
+            return False
+        self._change(row, unconfirmed=tuple(sorted((*row.job.unconfirmed, str(party)))))
         return True
 
     def begin_turn(self, key: JobKey, owner: str, at: int) -> bool:  # noqa: ARG002
@@ -182,8 +198,9 @@ class MemoryTransaction:
             self._change(row, ready_owner=owner)
         return _ids(signalled)
 
-    def ready_signals(self) -> tuple[str, ...]:
-        return _ids(row for row in self._waiting() if row.has_signal)
+    def jobs_in_turn(self) -> tuple[Waiting, ...]:
+        waiting = self._waiting()
+        return _queued((row for row in waiting if row.has_signal), len(waiting))
 
     def forget_job(self, job_id: str) -> None:
         for table in (self._jobs, self._rows.seats, self._tasks, self._rows.workers):
@@ -197,6 +214,32 @@ class MemoryTransaction:
         for worker in self._rows.workers.of(_BY_JOB, key.job_id):
             if worker.task.party == key.party:
                 self._rows.workers.drop(worker.worker_id)
+
+    def open_seats(self) -> tuple[JobKey, ...]:
+        return tuple(job.key for job in _by_age(self._in(OPEN_JOBS)))
+
+    def is_open(self, job_id: str) -> bool:
+        rows = (row.job.status in OPEN_JOBS or row.job.holds for row in self._of_job(job_id))
+        workers = (one.status in UNFINISHED_WORKERS for one in self._rows.workers.of(_BY_JOB, job_id))
+        commands = (one.job_id == job_id for one in self._rows.outbox.rows.values())
+        return any(rows) or any(workers) or any(commands)
+
+    def ended_jobs(self, before: int, after: tuple[int, str], limit: int) -> tuple[tuple[int, str], ...]:
+        ended = sorted((row.job.end_time, row.job.job_id) for row in self._in(JOB_END))
+        return tuple(one for one in ended if after < one and one[0] < before)[:limit]
+
+    def end_of_newest(self, count: int) -> int:
+        ends = sorted((row.job.end_time for row in self._in(JOB_END)), reverse=True)
+        return ends[count - 1] if len(ends) >= count else 0
+
+    def forget_ended(self, job_id: str) -> bool:
+        if self.is_open(job_id):
+            return False
+        self.forget_job(job_id)
+        rows = self._rows
+        for table in (rows.outputs, rows.metrics, rows.summaries, rows.submissions):
+            table.drop_group(_BY_JOB, job_id)
+        return True
 
     def unfinished_jobs(self) -> tuple[Job, ...]:
         busy = [row for status in BUSY_JOBS for row in self._jobs.of(_BY_STATUS, status)]
@@ -261,22 +304,24 @@ class MemoryTransaction:
         self._rows.engines.put(new.name, new)
         return new
 
-    def reserve(self, key: JobKey, cores: int, memory: int, token: str, turn: int, at: int) -> bool:  # noqa: ARG002
+    def reserve(self, key: JobKey, cores: int, memory: int, token: str, turn: int, at: int) -> bool:
         engine, row = self.engine(), self._jobs.rows.get(key)
         if engine is None or row is None or row.job.holds:
             return False
         _refuse("ck_job_holds", not token)
         _refuse("ck_job_final", row.job.status in JOB_END)
-        if (cores or memory) and (engine.remaining_cores < cores or engine.remaining_memory < memory):
+        if (cores and engine.remaining_cores < cores) or (memory and engine.remaining_memory < memory):
             return False
-        self._change(row, claim=replace(row.job.claim, cores=cores, memory=memory, token=token, turn=turn))
+        claim = replace(row.job.claim, cores=cores, memory=memory, token=token, turn=turn, taken_time=at)
+        self._change(row, claim=claim)
         self._take(engine, cores, memory)
         return True
 
     def renew_claim(self, key: JobKey, turn: int) -> None:
         row = self._jobs.rows.get(key)
-        if row is not None and row.job.holds and row.job.claim.turn < turn:
-            self._change(row, claim=replace(row.job.claim, turn=turn))
+        if row is not None and row.job.holds and row.job.claim.turn <= turn:
+            renewed = replace(row.job.claim, turn=turn, renewals=row.job.claim.renewals + 1)
+            self._change(row, claim=renewed)
 
     def give_back(self, key: JobKey, at_most_turn: int | None, at: int) -> bool:  # noqa: ARG002
         row = self._jobs.rows.get(key)
@@ -318,8 +363,27 @@ class MemoryTransaction:
         self._rows.seats.put(key, replace(row, status=new, message=message, free_cores=free_cores))
         return True
 
+    def lease_seat(self, seat: Seat, lease: int, renew_at: int) -> bool:
+        return self._change_seat(seat, lease=lease, renew_at=renew_at)
+
+    def mark_legacy(self, seat: Seat) -> bool:
+        return self._change_seat(seat, legacy=True)
+
+    def _change_seat(self, seat: Seat, **values: Any) -> bool:
+        row = self._rows.seats.rows.get(_seat_key(seat))
+        if row is None or row.run != seat.run:
+            return False
+        self._rows.seats.put(_seat_key(seat), replace(row, **values))
+        return True
+
     def seats_at(self, party_id: str) -> tuple[Seat, ...]:
         return tuple(sorted((seat for seat in self._live_seats() if seat.party.party_id == party_id), key=_seat_key))
+
+    def plain_seats(self) -> tuple[Seat, ...]:
+        return tuple(sorted((seat for seat in self._live_seats() if seat.legacy), key=_seat_key))
+
+    def unconfirmed_seats(self) -> tuple[Seat, ...]:
+        return tuple(sorted(self._rows.seats.of(_BY_STATUS, SeatStatus.UNCONFIRMED), key=_seat_key))
 
     def parties_with_seats(self) -> tuple[str, ...]:
         return tuple(sorted({seat.party.party_id for seat in self._live_seats()}))
@@ -341,6 +405,10 @@ class MemoryTransaction:
     def tasks(self, job_id: str) -> tuple[Task, ...]:
         newest = newest_tasks(self._tasks.of(_BY_JOB, job_id))
         return tuple(sorted(newest, key=lambda task: (task.create_time, task.key)))
+
+    def stopping_tasks(self) -> tuple[Task, ...]:
+        stopping = self._tasks.of(_BY_STATUS, TaskStatus.STOPPING)
+        return tuple(sorted(stopping, key=lambda task: (task.create_time, task.key)))
 
     def move_task(self, job_id: str, move: MoveTask) -> bool:
         check_move(move.old, move.new)
@@ -410,14 +478,17 @@ class MemoryTransaction:
 
     # ------------------------------------------------------------------ outbox
 
-    def put_command(self, command: Command, at: int) -> int:  # noqa: ARG002
+    def put_command(self, command: Command, at: int, since: int = 0) -> int:  # noqa: ARG002
         number = next(self._rows.command_ids)
-        self._rows.outbox.put(number, replace(command, body=_json(command.body), id=number, attempts=0))
+        self._rows.outbox.put(number, replace(command, body=_json(command.body), id=number, attempts=0, since=since))
         return number
 
     def commands_after(self, command_id: int) -> tuple[Command, ...]:
         outbox = self._rows.outbox.rows
         return tuple(outbox[number] for number in sorted(number for number in outbox if number > command_id))
+
+    def commands_before(self, since: int) -> tuple[Command, ...]:
+        return tuple(one for one in self.commands_after(0) if one.since < since)
 
     def take_command(self, command_id: int) -> bool:
         return self._rows.outbox.drop(command_id)
@@ -432,37 +503,55 @@ class MemoryTransaction:
 
     def scheduler(self) -> tuple[str, int]:
         if SCHEDULER not in self._rows.schedulers.rows:
-            self._rows.schedulers.put(SCHEDULER, ("", 0))
-        return self._rows.schedulers.rows[SCHEDULER]
+            self._rows.schedulers.put(SCHEDULER, ("", 0, 0))
+        owner, counter, _ = self._rows.schedulers.rows[SCHEDULER]
+        return owner, counter
 
     def depose(self, owner: str, counter: int, new_owner: str) -> bool:
-        if self._rows.schedulers.rows.get(SCHEDULER) != (owner, counter):
+        found = self._rows.schedulers.rows.get(SCHEDULER)
+        if found is None or found[:2] != (owner, counter):
             return False
-        self._rows.schedulers.put(SCHEDULER, (new_owner, counter + 1))
+        self._rows.schedulers.put(SCHEDULER, (new_owner, counter + 1, found[2]))
         return True
 
-    def still_schedules(self, owner: str) -> bool:
+    def still_schedules(self, owner: str, steady: int) -> bool:
         found = self._rows.schedulers.rows.get(SCHEDULER)
         if found is None or found[0] != owner:
             return False
-        self._rows.schedulers.put(SCHEDULER, (owner, found[1] + 1))
+        self._rows.schedulers.put(SCHEDULER, (owner, found[1] + 1, steady))
         return True
+
+    def steady(self) -> int:
+        found = self._rows.schedulers.rows.get(SCHEDULER)
+        return found[2] if found else 0
 
     # ------------------------------------------------------------------ submissions
 
     def begin_submission(self, submission: Submission, at: int) -> Submission | None:  # noqa: ARG002
         table = self._rows.submissions
         known = table.rows.get(submission.request_id)
-        if known is None:
-            new = Submission(submission.request_id, submission.job_id, submission.digest)
-            table.put(submission.request_id, new)
-        return known
+        if known is not None and not known.retcode:
+            return known
+        table.put(submission.request_id, Submission(submission.request_id, submission.job_id, submission.digest))
+        return None
 
     def decide_submission(self, job_id: str, retcode: int, retmsg: str) -> None:
         table = self._rows.submissions
         for one in table.of(_BY_JOB, job_id):
             if one.retcode is None:
                 table.put(one.request_id, replace(one, retcode=retcode, retmsg=retmsg))
+
+    def forget_submission(self, job_id: str) -> None:
+        table = self._rows.submissions
+        for one in table.of(_BY_JOB, job_id):
+            if one.retcode != 0:
+                table.drop(one.request_id)
+
+    def forget_refused_submissions(self) -> None:
+        table = self._rows.submissions
+        for one in tuple(table.rows.values()):
+            if one.retcode:
+                table.drop(one.request_id)
 
     def submission_of(self, job_id: str) -> Submission | None:
         return next(iter(self._rows.submissions.of(_BY_JOB, job_id)), None)
@@ -481,6 +570,11 @@ class MemoryTransaction:
 
     def drop_table(self, namespace: str, name: str) -> bool:
         return self._rows.tables.drop((namespace, name))
+
+    def output_tables(self, before: int, after: tuple[int, str, str], limit: int) -> tuple[TableMeta, ...]:
+        made = [one for one in self._rows.tables.rows.values() if one.origin == "output"]
+        aged = sorted((one for one in made if after < _table_age(one) and one.create_time < before), key=_table_age)
+        return tuple(aged)[:limit]
 
     def save_outputs(self, outputs: Iterable[Output], at: int) -> None:  # noqa: ARG002
         for one in outputs:
@@ -521,6 +615,9 @@ class MemoryTransaction:
 
     def _change(self, row: _JobRow, **change: Any) -> None:
         self._put(replace(row, job=replace(row.job, **change)))
+
+    def _in(self, statuses: Iterable[JobStatus]) -> list[_JobRow]:
+        return [row for status in statuses for row in self._jobs.of(_BY_STATUS, status)]
 
     def _of_job(self, job_id: str) -> Sequence[_JobRow]:
         return self._jobs.of(_BY_JOB, job_id)
@@ -633,20 +730,26 @@ class _Rows:
         self.seats: _Table[tuple[str, Party], Seat] = _Table(
             journal, job=lambda seat: seat.job_id, status=lambda seat: seat.status
         )
-        self.tasks: _Table[TaskKey, Task] = _Table(journal, job=lambda task: task.key.job_id)
+        self.tasks: _Table[TaskKey, Task] = _Table(
+            journal, job=lambda task: task.key.job_id, status=lambda task: task.status
+        )
         self.workers: _Table[str, Worker] = _Table(
             journal, job=lambda worker: worker.task.job_id, status=lambda worker: worker.status
         )
         self.engines: _Table[str, EngineState] = _Table(journal)
         self.outbox: _Table[int, Command] = _Table(journal)
         self.peers: _Table[str, int] = _Table(journal)
-        self.schedulers: _Table[str, tuple[str, int]] = _Table(journal)
+        self.schedulers: _Table[str, tuple[str, int, int]] = _Table(journal)
         self.submissions: _Table[str, Submission] = _Table(journal, job=lambda one: one.job_id)
         self.tables: _Table[tuple[str, str], TableMeta] = _Table(journal)
-        self.outputs: _Table[tuple[TaskKey, str], Output] = _Table(journal, maker=lambda one: _maker(one.task))
-        self.metrics: _Table[int, tuple[int, Metric]] = _Table(journal, maker=lambda row: _maker(row[1].task))
+        self.outputs: _Table[tuple[TaskKey, str], Output] = _Table(
+            journal, maker=lambda one: _maker(one.task), job=lambda one: one.task.job_id
+        )
+        self.metrics: _Table[int, tuple[int, Metric]] = _Table(
+            journal, maker=lambda row: _maker(row[1].task), job=lambda row: row[1].task.job_id
+        )
         self.summaries: _Table[TaskKey, tuple[TaskKey, Mapping[str, Any]]] = _Table(
-            journal, maker=lambda row: _maker(row[0])
+            journal, maker=lambda row: _maker(row[0]), job=lambda row: row[0].job_id
         )
 
 
@@ -662,6 +765,10 @@ def _json(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _maker(key: TaskKey) -> tuple[str, str, Party]:
     return (key.job_id, key.name, key.party)
+
+
+def _table_age(table: TableMeta) -> tuple[int, str, str]:
+    return (table.create_time, table.namespace, table.name)
 
 
 def _number(row: tuple[int, Metric]) -> int:

@@ -78,6 +78,7 @@ class JobRow(_Base):
     f_turn = IntegerField(default=0)
     f_claim = CharField(64, default="")
     f_claim_turn = IntegerField(default=0)
+    f_claim_renewals = IntegerField(default=0)
     f_asked_cores = IntegerField(default=0)
     f_asked_memory = IntegerField(default=0)
     f_wait_reason = TextField(null=True)
@@ -87,6 +88,7 @@ class JobRow(_Base):
     f_passes = IntegerField(default=0)
     f_conflicts = IntegerField(default=0)
     f_timeout_seconds = BigIntegerField(default=0)
+    f_since = BigIntegerField(default=0)
     f_stop_by = BigIntegerField(default=0)
     f_unconfirmed_parties = TextField(null=True)
     f_legacy = BooleanField(default=False)
@@ -105,6 +107,9 @@ class SeatRow(_Base):
     f_message = TextField(null=True)
     f_asked_cores = IntegerField(default=0)
     f_free_cores = IntegerField(default=-1)
+    f_lease = BigIntegerField(default=0)
+    f_renew_at = BigIntegerField(default=0)
+    f_legacy = BooleanField(default=False)
 
     class Meta:
         table_name = "t_seat"
@@ -177,6 +182,7 @@ class WorkerRow(_Base):
     f_folder = TextField()
     f_run_pid_started = BigIntegerField(default=0)
     f_stopping = BooleanField(default=False)
+    f_since = BigIntegerField(default=0)
 
     class Meta:
         table_name = "t_worker"
@@ -214,6 +220,7 @@ class OutboxRow(_Base):
     f_argument = CharField(50, default="")
     f_body = TextField()
     f_create_time = BigIntegerField()
+    f_since = BigIntegerField(default=0)
 
     class Meta:
         table_name = "t_outbox"
@@ -231,6 +238,7 @@ class SchedulerRow(_Base):
     f_name = CharField(20, primary_key=True)
     f_owner = CharField(64, default="")
     f_counter = BigIntegerField(default=0)
+    f_steady = BigIntegerField(default=0)
 
     class Meta:
         table_name = "t_scheduler"

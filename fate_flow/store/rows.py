@@ -23,6 +23,7 @@ JOB_COLUMNS = (
     J.f_progress, J.f_cores, J.f_memory, J.f_claim, J.f_asked_cores, J.f_asked_memory, J.f_wait_reason,
     J.f_blocked_on, J.f_retry_at, J.f_passes, J.f_conflicts, J.f_turn, J.f_timeout_seconds, J.f_create_time,
     J.f_start_time, J.f_end_time, J.f_stop_by, J.f_unconfirmed_parties, J.f_legacy, J.f_claim_turn,
+    J.f_since, J.f_claim_renewals, J.f_apply_resource_time,
 )  # fmt: skip
 
 
@@ -31,6 +32,7 @@ def job_of(row: Row) -> Job:
         job_id, role, party_id, initiator_role, initiator_id, is_initiator, status, run, roles, target, reason, message,
         caused_by, cancel, owner, progress, cores, memory, claim, asked_cores, asked_memory, wait_reason, blocked_on,
         retry_at, passes, conflicts, turn, timeout, created, started, ended, stop_by, unconfirmed, legacy, claim_turn,
+        since, renewals, taken,
     ) = row  # fmt: skip
     return Job(
         key=JobKey(job_id, Party(role, party_id)),
@@ -46,7 +48,7 @@ def job_of(row: Row) -> Job:
         cancel_requested=bool(cancel),
         ready_owner=owner,
         progress=progress,
-        claim=Claim(cores, memory, claim, claim_turn),
+        claim=Claim(cores, memory, claim, claim_turn, renewals, taken or 0),
         asked=Claim(asked_cores, asked_memory),
         wait_reason=wait_reason or "",
         blocked_on=blocked_on,
@@ -56,6 +58,7 @@ def job_of(row: Row) -> Job:
         turn=turn,
         timeout_seconds=timeout,
         create_time=created or 0,
+        since=since,
         start_time=started or 0,
         end_time=ended or 0,
         stop_by=stop_by,
@@ -69,21 +72,25 @@ def parties_of(roles: str) -> tuple[Party, ...]:
 
 
 def roles_of(parties: tuple[Party, ...]) -> str:
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[int]] = {}
     for party in parties:
-        found.setdefault(party.role, []).append(party.party_id)
+        found.setdefault(party.role, []).append(int(party.party_id))
     return json.dumps(found)
 
 
 S = SeatRow
 SEAT_COLUMNS = (
-    S.f_job_id, S.f_role, S.f_party_id, S.f_status, S.f_run, S.f_message, S.f_free_cores, S.f_asked_cores
+    S.f_job_id, S.f_role, S.f_party_id, S.f_status, S.f_run, S.f_message, S.f_free_cores, S.f_asked_cores,
+    S.f_lease, S.f_renew_at, S.f_legacy,
 )  # fmt: skip
 
 
 def seat_of(row: Row) -> Seat:
-    job_id, role, party_id, status, run, message, free, asked = row
-    return Seat(job_id, Party(role, party_id), SeatStatus(status), run, message or "", free, asked)
+    job_id, role, party_id, status, run, message, free, asked, lease, renew_at, legacy = row
+    return Seat(
+        job_id, Party(role, party_id), SeatStatus(status), run, message or "", free, asked, lease, renew_at,
+        bool(legacy),
+    )  # fmt: skip
 
 
 T = TaskRow
@@ -122,32 +129,35 @@ W = WorkerRow
 WORKER_COLUMNS = (
     W.f_worker_id, W.f_job_id, W.f_component_name, W.f_task_version, W.f_role, W.f_party_id, W.f_status, W.f_folder,
     W.f_create_time, W.f_run_pid, W.f_run_pid_started, W.f_stopping, W.f_start_time, W.f_end_time,
+    W.f_since,
 )  # fmt: skip
 
 
 def worker_of(row: Row) -> Worker:
     (
         worker_id, job_id, name, version, role, party_id, status, folder, created, pid, pid_started, stopping, started,
-        ended,
+        ended, since,
     ) = row  # fmt: skip
     return Worker(
         worker_id, TaskKey(job_id, name, version, Party(role, party_id)), WorkerStatus(status), folder,
         created or 0, pid or 0, pid_started, bool(stopping), started or 0, ended or 0,
+        since,
     )  # fmt: skip
 
 
 C = OutboxRow
 COMMAND_COLUMNS = (
     C.f_id, C.f_kind, C.f_job_id, C.f_role, C.f_party_id, C.f_run, C.f_component_name, C.f_task_version, C.f_argument,
-    C.f_body,
+    C.f_body, C.f_since,
 )  # fmt: skip
 
 
 def command_of(row: Row) -> Command:
-    command_id, kind, job_id, role, party_id, run, task, version, argument, body = row
+    command_id, kind, job_id, role, party_id, run, task, version, argument, body, since = row
     return Command(
-        CommandKind(kind), job_id, Party(role, party_id), run, task, version, argument, json.loads(body), command_id
-    )
+        CommandKind(kind), job_id, Party(role, party_id), run, task, version, argument, json.loads(body), command_id,
+        since=since,
+    )  # fmt: skip
 
 
 _COLUMNS = {

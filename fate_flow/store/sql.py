@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import peewee
 from peewee import Database, Value, fn
 
-from fate_flow.core.errors import StorageFailed
+from fate_flow.core.errors import CommitUnknown, StorageFailed, StorageUnavailable
 from fate_flow.core.job import Command, EngineState, Job, JobKey, Report, Seat, Task, TaskKey, Worker
 from fate_flow.core.plan import MoveJob, MoveTask
 from fate_flow.core.queue import Waiting
@@ -32,11 +32,13 @@ from fate_flow.core.status import (
 from fate_flow.store.changes import (
     BUSY_JOBS,
     LIVE_SEATS,
+    OPEN_JOBS,
     SUBMIT_FAILED,
     UNFINISHED_WORKERS,
     Change,
     is_about,
     job_moved,
+    message_with,
     newest_tasks,
     stop_requested,
     tag_of_end,
@@ -45,6 +47,7 @@ from fate_flow.store.changes import (
     worker_moved,
 )
 from fate_flow.store.contract import Document, Metric, Output, Submission, TableMeta
+from fate_flow.store.database import is_disk_full, is_lost, is_passing
 from fate_flow.store.models import (
     MODELS,
     EngineRow,
@@ -100,41 +103,34 @@ class SqlStore:
     def transaction(self) -> Iterator[SqlTransaction]:
         """Commits at the end, rolls back on an exception. Raises StorageFailed when the database refuses."""
         self._check_is_bound()
+        unit = SqlTransaction(self.database, self._log_write)
+        failed: BaseException | None = None
+        commits = False
         try:
-            with self._begun():
-                unit = SqlTransaction(self.database, self._log_write)
-                yield unit
-                unit.check_is_whole()
+            with self._atomic():
+                try:
+                    yield unit
+                    unit.check_is_whole()
+                except BaseException as error:
+                    failed = error
+                    raise
+                commits = True
         except _REFUSALS as error:
-            raise _refused(error) from error
+            _drop_if_lost(self.database, error)
+            if failed is not None and not isinstance(failed, _REFUSALS):
+                raise failed from None      # the connection is gone, and with it whatever there was to roll back
+            raise _refused(failed or _first(error), commits) from error
 
     @contextmanager
     def reading(self) -> Iterator[SqlTransaction]:
         """For reads that need no lock: each sees what is committed at its moment. Raises StorageFailed."""
         self._check_is_bound()
-        try:
+        with reading_refused(self.database):
             self.database.connect(reuse_if_open=True)
             yield SqlTransaction(self.database, self._log_write)
-        except _REFUSALS as error:
-            if not self.database.is_sqlite and not self.database.in_transaction():
-                self.close()     # the connection may be dead: the next one begins anew
-            raise _refused(error) from error
 
     def _check_is_bound(self) -> None:
         assert JobRow._meta.database is self.database, "a process has one database: the models are bound to it"
-
-    @contextmanager
-    def _begun(self) -> Iterator[None]:
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(self._atomic())
-            except _REFUSALS:
-                if self.database.is_sqlite or self.database.in_transaction():
-                    raise
-                # The server may have dropped a connection that idled; nothing has happened on it yet.
-                self.close()
-                stack.enter_context(self._atomic())
-            yield
 
     def _atomic(self) -> Any:
         # IMMEDIATE takes SQLite's write lock at the start: a transaction that reads first and writes later would
@@ -183,7 +179,7 @@ class SqlTransaction:
     def check_is_whole(self) -> None:
         """Raises StorageFailed when the database dropped the transaction and its error stopped at a savepoint."""
         if self._is_broken:
-            raise StorageFailed("the database dropped the transaction")
+            raise StorageUnavailable("the database dropped the transaction")
 
     # ------------------------------------------------------------------ jobs
 
@@ -233,9 +229,23 @@ class SqlTransaction:
         open_ = JobRow.f_status.not_in([status.value for status in JOB_END]) & JobRow.f_reason.is_null()
         return self._write(key.job_id, JobRow.update(**values).where(_at(key) & open_))
 
+    def add_message(self, key: JobKey, text: str) -> bool:
+        job = self.job(key)
+        if job is None or text in job.message:
+            return False
+        message = message_with(job, text)
+        return self._write(key.job_id, JobRow.update({JobRow.f_message: message}).where(_at(key)))
+
     def set_progress(self, key: JobKey, percent: int) -> bool:
         where = _at(key) & (JobRow.f_progress < percent)
         return self._write(key.job_id, JobRow.update({JobRow.f_progress: percent}).where(where))
+
+    def name_unconfirmed(self, key: JobKey, party: Party) -> bool:
+        job = self.job(key)
+        if job is None or str(party) in job.unconfirmed:
+            return False
+        values = columns_of({"unconfirmed": tuple(sorted((*job.unconfirmed, str(party))))})
+        return self._write(key.job_id, JobRow.update(**values).where(_at(key)))
 
     def begin_turn(self, key: JobKey, owner: str, at: int) -> bool:
         values = {
@@ -277,8 +287,8 @@ class SqlTransaction:
             JobRow.update(f_ready_owner=owner).where(signalled).execute()
         return ids
 
-    def ready_signals(self) -> tuple[str, ...]:
-        return _job_ids(_waiting() & (JobRow.f_ready_signal == True))  # noqa: E712
+    def jobs_in_turn(self) -> tuple[Waiting, ...]:
+        return tuple(_queued_of(row) for row in _IN_TURN.rows(self._database))
 
     def forget_job(self, job_id: str) -> None:
         for model in (JobRow, SeatRow, TaskRow, WorkerRow):
@@ -292,6 +302,41 @@ class SqlTransaction:
                 & (model.f_party_id == key.party.party_id)
             )
             model.delete().where(is_here).execute()
+
+    def open_seats(self) -> tuple[JobKey, ...]:
+        return tuple(JobKey(row[0], Party(row[1], row[2])) for row in _OPEN_SEATS.rows(self._database))
+
+    def is_open(self, job_id: str) -> bool:
+        is_open = _is_unfinished() | (JobRow.f_claim != "")
+        rows = JobRow.select(JobRow.f_job_id).where((JobRow.f_job_id == job_id) & is_open)
+        workers = WorkerRow.select(WorkerRow.f_job_id).where((WorkerRow.f_job_id == job_id) & _is_going_on())
+        commands = OutboxRow.select(OutboxRow.f_job_id).where(OutboxRow.f_job_id == job_id)
+        return any(query.tuples().first() for query in (rows, workers, commands))
+
+    def ended_jobs(self, before: int, after: tuple[int, str], limit: int) -> tuple[tuple[int, str], ...]:
+        at, job_id = after
+        behind = (JobRow.f_end_time > at) | (JobRow.f_job_id > job_id)
+        query = JobRow.select(JobRow.f_end_time, JobRow.f_job_id).where(
+            (JobRow.f_end_time >= at) & (JobRow.f_end_time < before) & behind
+        )
+        return tuple(query.order_by(JobRow.f_end_time, JobRow.f_job_id).limit(limit).tuples())
+
+    def end_of_newest(self, count: int) -> int:
+        query = JobRow.select(JobRow.f_end_time).where(JobRow.f_end_time > 0)
+        return int(query.order_by(JobRow.f_end_time.desc()).limit(1).offset(count - 1).scalar() or 0)
+
+    def forget_ended(self, job_id: str) -> bool:
+        if self.is_open(job_id):
+            return False
+        is_its, ends = JobRow.f_job_id == job_id, [status.value for status in JOB_END]
+        with self._database.savepoint() as everything:
+            _hit(JobRow.delete().where(is_its & JobRow.f_status.in_(ends) & (JobRow.f_claim == "")))
+            if JobRow.select(JobRow.f_job_id).where(is_its).tuples().first():
+                everything.rollback()       # begun again since it was looked at (MySQL only)
+                return False
+            for model in (SeatRow, TaskRow, WorkerRow, OutputRow, MetricRow, SummaryRow, SubmissionRow):
+                model.delete().where(model.f_job_id == job_id).execute()
+        return True
 
     def unfinished_jobs(self) -> tuple[Job, ...]:
         rows = _BUSY_JOBS.rows(self._database) + _HOLDING_JOBS.rows(self._database)
@@ -387,11 +432,7 @@ class SqlTransaction:
         taken = EngineRow.update(
             f_remaining_cores=EngineRow.f_remaining_cores - cores,
             f_remaining_memory=EngineRow.f_remaining_memory - memory,
-        ).where(
-            (EngineRow.f_remaining_cores >= cores)
-            & (EngineRow.f_remaining_memory >= memory)
-            & _engine_is(engine.name)
-        )
+        ).where(_has_room(engine.name, cores, memory))
         # The row of the job first, as in `give_back`: the other way round two of them could wait for each other.
         with self._database.savepoint() as both:
             if not _hit(JobRow.update(claim).where(free)):
@@ -403,7 +444,8 @@ class SqlTransaction:
 
     def renew_claim(self, key: JobKey, turn: int) -> None:
         held = _at(key) & (JobRow.f_resource_in_use == True)  # noqa: E712
-        JobRow.update(f_claim_turn=turn).where(held & (JobRow.f_claim_turn < turn)).execute()
+        renewed = JobRow.update(f_claim_turn=turn, f_claim_renewals=JobRow.f_claim_renewals + 1)
+        _hit(renewed.where(held & (JobRow.f_claim_turn <= turn)))
 
     def give_back(self, key: JobKey, at_most_turn: int | None, at: int) -> bool:
         job = self.job(key)
@@ -428,7 +470,7 @@ class SqlTransaction:
             {
                 "f_job_id": seat.job_id, "f_role": seat.party.role, "f_party_id": seat.party.party_id,
                 "f_run": seat.run, "f_status": seat.status.value, "f_message": seat.message,
-                "f_asked_cores": seat.asked_cores, "f_free_cores": seat.free_cores,
+                "f_asked_cores": seat.asked_cores, "f_free_cores": seat.free_cores, "f_legacy": seat.legacy,
             }
             for seat in seats
         ]  # fmt: skip
@@ -440,19 +482,25 @@ class SqlTransaction:
 
     def move_seat(self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1) -> bool:
         check_move(seat.status, new)
-        where = (
-            (SeatRow.f_job_id == seat.job_id)
-            & (SeatRow.f_role == seat.party.role)
-            & (SeatRow.f_party_id == seat.party.party_id)
-            & (SeatRow.f_status == seat.status.value)
-            & (SeatRow.f_run == seat.run)
-        )
+        where = _seat_is(seat) & (SeatRow.f_status == seat.status.value)
         return _hit(
             SeatRow.update(f_status=new.value, f_message=message, f_free_cores=free_cores).where(where)
         )
 
+    def lease_seat(self, seat: Seat, lease: int, renew_at: int) -> bool:
+        return _hit(SeatRow.update(f_lease=lease, f_renew_at=renew_at).where(_seat_is(seat)))
+
+    def mark_legacy(self, seat: Seat) -> bool:
+        return _hit(SeatRow.update(f_legacy=True).where(_seat_is(seat)))
+
     def seats_at(self, party_id: str) -> tuple[Seat, ...]:
         return _seats((SeatRow.f_party_id == party_id) & _is_live())
+
+    def plain_seats(self) -> tuple[Seat, ...]:
+        return tuple(seat_of(row) for row in _PLAIN_SEATS.rows(self._database))
+
+    def unconfirmed_seats(self) -> tuple[Seat, ...]:
+        return tuple(seat_of(row) for row in _UNCONFIRMED.rows(self._database))
 
     def parties_with_seats(self) -> tuple[str, ...]:
         return tuple(row[0] for row in _PARTIES_WITH_SEATS.rows(self._database))
@@ -471,6 +519,9 @@ class SqlTransaction:
 
     def tasks(self, job_id: str) -> tuple[Task, ...]:
         return newest_tasks(task_of(row) for row in _TASKS.rows(self._database, job_id))
+
+    def stopping_tasks(self) -> tuple[Task, ...]:
+        return tuple(task_of(row) for row in _STOPPING_TASKS.rows(self._database))
 
     def move_task(self, job_id: str, move: MoveTask) -> bool:
         check_move(move.old, move.new)
@@ -514,7 +565,7 @@ class SqlTransaction:
             f_worker_id=worker.worker_id, f_worker_name="task_executor", f_job_id=key.job_id,
             f_component_name=key.name, f_task_id=key.task_id, f_task_version=key.version, f_role=key.party.role,
             f_party_id=key.party.party_id, f_status=worker.status.value, f_folder=worker.folder,
-            f_create_time=worker.create_time,
+            f_create_time=worker.create_time, f_since=worker.since,
         ).execute()  # fmt: skip
 
     def worker(self, worker_id: str) -> Worker | None:
@@ -542,14 +593,17 @@ class SqlTransaction:
 
     # ------------------------------------------------------------------ outbox
 
-    def put_command(self, command: Command, at: int) -> int:
+    def put_command(self, command: Command, at: int, since: int = 0) -> int:
         return _PUT_COMMAND.insert(
             self._database, command.kind.value, command.job_id, command.to.role, command.to.party_id, command.run,
-            command.task, command.version, command.argument, to_json(dict(command.body)), at,
+            command.task, command.version, command.argument, to_json(dict(command.body)), at, since,
         )  # fmt: skip
 
     def commands_after(self, command_id: int) -> tuple[Command, ...]:
         return tuple(command_of(row) for row in _COMMANDS_AFTER.rows(self._database, command_id))
+
+    def commands_before(self, since: int) -> tuple[Command, ...]:
+        return tuple(command_of(row) for row in _COMMANDS_BEFORE.rows(self._database, since))
 
     def take_command(self, command_id: int) -> bool:
         return _hit(OutboxRow.delete().where(OutboxRow.f_id == command_id))
@@ -579,9 +633,13 @@ class SqlTransaction:
         )
         return _hit(SchedulerRow.update(f_owner=new_owner, f_counter=counter + 1).where(where))
 
-    def still_schedules(self, owner: str) -> bool:
+    def still_schedules(self, owner: str, steady: int) -> bool:
         where = (SchedulerRow.f_name == SCHEDULER) & (SchedulerRow.f_owner == owner)
-        return _hit(SchedulerRow.update(f_counter=SchedulerRow.f_counter + 1).where(where))
+        return _hit(SchedulerRow.update(f_counter=SchedulerRow.f_counter + 1, f_steady=steady).where(where))
+
+    def steady(self) -> int:
+        row = _STEADY.row(self._database, SCHEDULER)
+        return int(row[0]) if row else 0
 
     # ------------------------------------------------------------------ submissions
 
@@ -591,11 +649,23 @@ class SqlTransaction:
             f_request_id=submission.request_id, f_job_id=submission.job_id, f_digest=submission.digest,
             f_create_time=at,
         )  # fmt: skip
-        return None if _insert_new(row, SubmissionRow.select().where(this)) else _submission(this)
+        if _insert_new(row, SubmissionRow.select().where(this)):
+            return None
+        takes_over = SubmissionRow.update(
+            f_job_id=submission.job_id, f_digest=submission.digest, f_retcode=None, f_retmsg=None, f_create_time=at
+        ).where(this & _WAS_REFUSED)
+        return None if _hit(takes_over) else _submission(this)
 
     def decide_submission(self, job_id: str, retcode: int, retmsg: str) -> None:
         undecided = (SubmissionRow.f_job_id == job_id) & SubmissionRow.f_retcode.is_null()
         _hit(SubmissionRow.update(f_retcode=retcode, f_retmsg=retmsg).where(undecided))
+
+    def forget_submission(self, job_id: str) -> None:
+        was_not_accepted = SubmissionRow.f_retcode.is_null() | _WAS_REFUSED
+        _hit(SubmissionRow.delete().where((SubmissionRow.f_job_id == job_id) & was_not_accepted))
+
+    def forget_refused_submissions(self) -> None:
+        _hit(SubmissionRow.delete().where(_WAS_REFUSED))
 
     def submission_of(self, job_id: str) -> Submission | None:
         row = _SUBMISSION_OF.row(self._database, job_id)
@@ -614,16 +684,23 @@ class SqlTransaction:
 
     def table(self, namespace: str, name: str) -> TableMeta | None:
         row = StorageTableRow.get_or_none(_table_is(namespace, name))
-        if row is None:
-            return None
-        return TableMeta(
-            row.f_namespace, row.f_name, row.f_address, row.f_count or 0, from_json(row.f_schema),
-            row.f_partitions or 1, row.f_origin, row.f_job_id, row.f_id_delimiter or ",", row.f_have_head,
-            row.f_disable, row.f_create_time or 0,
-        )  # fmt: skip
+        return None if row is None else _table_of(row)
 
     def drop_table(self, namespace: str, name: str) -> bool:
         return _hit(StorageTableRow.delete().where(_table_is(namespace, name)))
+
+    def output_tables(self, before: int, after: tuple[int, str, str], limit: int) -> tuple[TableMeta, ...]:
+        row = StorageTableRow
+        at, namespace, name = after
+        behind = (
+            (row.f_create_time > at)
+            | (row.f_namespace > namespace)
+            | ((row.f_namespace == namespace) & (row.f_name > name))
+        )
+        aged = (row.f_create_time >= at) & (row.f_create_time < before)
+        query = row.select().where((row.f_origin == "output") & aged & behind)
+        by_age = query.order_by(row.f_create_time, row.f_namespace, row.f_name)
+        return tuple(_table_of(one) for one in by_age.limit(limit))
 
     def save_outputs(self, outputs: Iterable[Output], at: int) -> None:
         for one in outputs:
@@ -696,7 +773,38 @@ _NO_CLAIM: dict[Any, Any] = {
 _REFUSALS = (peewee.DatabaseError, peewee.InterfaceError)
 
 
-def _refused(error: Exception) -> StorageFailed:
+@contextmanager
+def reading_refused(database: Database) -> Iterator[None]:
+    """Around reads: what the database refuses becomes StorageFailed."""
+    try:
+        yield
+    except _REFUSALS as error:
+        _drop_if_lost(database, error)
+        raise _refused(error) from error
+
+
+def _first(error: BaseException) -> BaseException:
+    """What went wrong, where the rollback that followed failed too."""
+    while isinstance(error.__context__, _REFUSALS):
+        error = error.__context__
+    return error
+
+
+def _drop_if_lost(database: Database, error: BaseException) -> None:
+    """The next one begins on a new connection."""
+    if is_lost(error) and not database.in_transaction():
+        with suppress(*_REFUSALS):
+            database.close()
+
+
+def _refused(error: BaseException, while_committing: bool = False) -> StorageFailed:
+    """What it means for who asked; `retry.py` tells what follows from it."""
+    if is_disk_full(error):
+        return StorageFailed(f"the disk of the database is full: {error}")
+    if while_committing and is_lost(error):
+        return CommitUnknown(f"the database was gone while it committed: {error}")
+    if is_passing(error):
+        return StorageUnavailable(f"the database did not take it: {error}")
     return StorageFailed(f"the database refused: {error}")
 
 
@@ -762,6 +870,17 @@ _TASKS = Prepared(
     ),
     1,
 )
+_STOPPING_TASKS = Prepared(
+    lambda: (
+        TaskRow.select(*TASK_COLUMNS)
+        .where(TaskRow.f_status == TaskStatus.STOPPING.value)
+        .order_by(
+            TaskRow.f_create_time, TaskRow.f_job_id, TaskRow.f_task_id, TaskRow.f_task_version, TaskRow.f_role,
+            TaskRow.f_party_id,
+        )
+    ),
+    0,
+)
 _WORKER = Prepared(
     lambda worker_id: WorkerRow.select(*WORKER_COLUMNS).where(WorkerRow.f_worker_id == worker_id), 1
 )
@@ -783,6 +902,14 @@ def _job_ids(where: Any) -> tuple[str, ...]:
     return tuple(row[1] for row in sorted(JobRow.select(*_BY_AGE).where(where).tuples()))
 
 
+def _is_unfinished() -> Any:
+    return JobRow.f_status.in_([status.value for status in OPEN_JOBS])
+
+
+def _is_going_on() -> Any:
+    return WorkerRow.f_status.in_([status.value for status in UNFINISHED_WORKERS])
+
+
 def _is_live() -> Any:
     return SeatRow.f_status.in_([status.value for status in LIVE_SEATS])
 
@@ -790,6 +917,15 @@ def _is_live() -> Any:
 def _seats(where: Any) -> tuple[Seat, ...]:
     seats = [seat_of(row) for row in SeatRow.select(*SEAT_COLUMNS).where(where).tuples()]
     return tuple(sorted(seats, key=lambda seat: (seat.job_id, seat.party)))
+
+
+def _seat_is(seat: Seat) -> Any:
+    return (
+        (SeatRow.f_job_id == seat.job_id)
+        & (SeatRow.f_role == seat.party.role)
+        & (SeatRow.f_party_id == seat.party.party_id)
+        & (SeatRow.f_run == seat.run)
+    )
 
 
 def _workers(where: Any) -> tuple[Worker, ...]:
@@ -818,7 +954,7 @@ def _queue_query(where: Any) -> Any:
 
 
 def _queued_of(row: Any) -> Waiting:
-    parties = tuple(one for ids in from_json(row[2]).values() for one in ids)
+    parties = tuple(str(one) for ids in from_json(row[2]).values() for one in ids)
     return Waiting(row[0], row[1], parties, *row[3:])
 
 
@@ -827,6 +963,7 @@ _UNBLOCKED = Prepared(
     lambda: _queue_query((JobRow.f_blocked_on == "") & (JobRow.f_ready_signal == False)).limit(_MOST_UNBLOCKED),  # noqa: E712
     0,
 )
+_IN_TURN = Prepared(lambda: _queue_query(JobRow.f_ready_signal == True), 0)  # noqa: E712
 _BLOCKING_PARTIES = Prepared(
     lambda: (
         JobRow.select(JobRow.f_blocked_on)
@@ -844,6 +981,12 @@ _BUSY_JOBS = Prepared(
         JobRow.select(*JOB_COLUMNS)
         .where(JobRow.f_status.in_([status.value for status in BUSY_JOBS]))
         .order_by(*_BY_AGE)
+    ),
+    0,
+)
+_OPEN_SEATS = Prepared(
+    lambda: (
+        JobRow.select(JobRow.f_job_id, JobRow.f_role, JobRow.f_party_id).where(_is_unfinished()).order_by(*_BY_AGE)
     ),
     0,
 )
@@ -873,27 +1016,51 @@ _REFUSED_SUBMITS = Prepared(
 _PARTIES_WITH_SEATS = Prepared(
     lambda: SeatRow.select(SeatRow.f_party_id).where(_is_live()).distinct().order_by(SeatRow.f_party_id), 0
 )
+_PLAIN_SEATS = Prepared(
+    lambda: (
+        SeatRow.select(*SEAT_COLUMNS)
+        .where(_is_live() & (SeatRow.f_legacy == True))  # noqa: E712
+        .order_by(SeatRow.f_job_id, SeatRow.f_role, SeatRow.f_party_id)
+    ),
+    0,
+)
+_UNCONFIRMED = Prepared(
+    lambda: (
+        SeatRow.select(*SEAT_COLUMNS)
+        .where(SeatRow.f_status == SeatStatus.UNCONFIRMED.value)
+        .order_by(SeatRow.f_job_id, SeatRow.f_role, SeatRow.f_party_id)
+    ),
+    0,
+)
 _UNFINISHED_WORKERS = Prepared(
     lambda: (
         WorkerRow.select(*WORKER_COLUMNS)
         # Named one by one: SQLite uses no index for `<>`.
-        .where(WorkerRow.f_status.in_([status.value for status in UNFINISHED_WORKERS]))
+        .where(_is_going_on())
         .order_by(WorkerRow.f_create_time, WorkerRow.f_worker_id)
     ),
     0,
 )
 _PUT_COMMAND = Prepared(
-    lambda kind, job_id, role, party_id, run, task, version, argument, body, at: OutboxRow.insert(
+    lambda kind, job_id, role, party_id, run, task, version, argument, body, at, since: OutboxRow.insert(
         f_kind=kind, f_job_id=job_id, f_role=role, f_party_id=party_id, f_run=Value(run, converter=False),
         f_component_name=task, f_task_version=Value(version, converter=False), f_argument=argument, f_body=body,
-        f_create_time=Value(at, converter=False),
+        f_create_time=Value(at, converter=False), f_since=Value(since, converter=False),
     ),
-    10,
+    11,
 )  # fmt: skip
 _COMMANDS_AFTER = Prepared(
     lambda command_id: (
         OutboxRow.select(*COMMAND_COLUMNS)
         .where(OutboxRow.f_id > Value(command_id, converter=False))
+        .order_by(OutboxRow.f_id)
+    ),
+    1,
+)
+_COMMANDS_BEFORE = Prepared(
+    lambda since: (
+        OutboxRow.select(*COMMAND_COLUMNS)
+        .where(OutboxRow.f_since < Value(since, converter=False))
         .order_by(OutboxRow.f_id)
     ),
     1,
@@ -905,11 +1072,22 @@ _SUBMISSION_OF = Prepared(
     ).where(SubmissionRow.f_job_id == job_id),
     1,
 )  # fmt: skip
+_STEADY = Prepared(lambda name: SchedulerRow.select(SchedulerRow.f_steady).where(SchedulerRow.f_name == name), 1)
 _HEARD = Prepared(lambda: PeerRow.select(PeerRow.f_party_id, PeerRow.f_heard), 0)
 
 
 def _engine_is(name: str) -> Any:
     return (EngineRow.f_engine_type == COMPUTING) & (EngineRow.f_engine_name == name)
+
+
+def _has_room(name: str, cores: int, memory: int) -> Any:
+    """Only what is asked for counts: where the configuration has shrunk what is in use, less than nothing remains."""
+    where = _engine_is(name)
+    if cores:
+        where &= EngineRow.f_remaining_cores >= cores
+    if memory:
+        where &= EngineRow.f_remaining_memory >= memory
+    return where
 
 
 def _is(key: TaskKey) -> Any:
@@ -935,6 +1113,14 @@ def _table_is(namespace: str, name: str) -> Any:
     return (StorageTableRow.f_namespace == namespace) & (StorageTableRow.f_name == name)
 
 
+def _table_of(row: StorageTableRow) -> TableMeta:
+    return TableMeta(
+        row.f_namespace, row.f_name, row.f_address, row.f_count or 0, from_json(row.f_schema),
+        row.f_partitions or 1, row.f_origin, row.f_job_id, row.f_id_delimiter or ",", row.f_have_head,
+        row.f_disable, row.f_create_time or 0,
+    )  # fmt: skip
+
+
 def _made_by(model: Any, job_id: str, task: str, party: Party) -> Any:
     return (
         (model.f_job_id == job_id)
@@ -942,6 +1128,9 @@ def _made_by(model: Any, job_id: str, task: str, party: Party) -> Any:
         & (model.f_role == party.role)
         & (model.f_party_id == party.party_id)
     )
+
+
+_WAS_REFUSED = SubmissionRow.f_retcode != 0      # of what is not decided this is unknown, so it is not meant
 
 
 def _submission(where: Any) -> Submission | None:
@@ -974,6 +1163,7 @@ def _job_values(job: Job, document: Document) -> dict[str, Any]:
         "f_asked_memory": job.asked.memory,
         "f_timeout_seconds": job.timeout_seconds,
         "f_legacy": job.legacy,
+        "f_since": job.since,
     }
 
 

@@ -8,16 +8,16 @@ more than `MOST_ROWS` rows. Clients of the v1 API know no status `stopping`: the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-import peewee
 from peewee import BooleanField, Database, DateTimeField, IntegerField, fn
 
-from fate_flow.core.errors import BadRequest, StorageFailed
+from fate_flow.core.errors import BadRequest
 from fate_flow.core.grammar import shown
 from fate_flow.core.job import Job, JobKey, Seat, Task
 from fate_flow.core.queue import why_it_waits
@@ -26,7 +26,8 @@ from fate_flow.core.status import JOB_UNFINISHED, JobStatus, TaskStatus
 from fate_flow.store.changes import SUBMIT_FAILED
 from fate_flow.store.contract import Document, Metric, Output, TableMeta
 from fate_flow.store.models import EngineRow, JobRow, MetricRow, OutputRow, StorageTableRow, TaskRow
-from fate_flow.store.sql import COMPUTING, SqlTransaction
+from fate_flow.store.retry import Retry
+from fate_flow.store.sql import COMPUTING, SqlTransaction, reading_refused
 
 Row = dict[str, Any]
 
@@ -43,6 +44,20 @@ _DOCUMENTS = frozenset({
     "f_dsl", "f_runtime_conf", "f_runtime_conf_on_party", "f_train_runtime_conf", "f_cmd", "f_component_parameters",
     "f_error_report",
 })  # fmt: skip
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _read_again(query: Callable[Concatenate[Views, P], T]) -> Callable[Concatenate[Views, P], T]:
+    """A read may be repeated as often as `Retry` has it."""
+
+    @wraps(query)
+    def asked(views: Views, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return views._retry(lambda: query(views, *args, **kwargs), is_repeatable=True)
+
+    return asked
 
 
 @dataclass(frozen=True)
@@ -80,11 +95,13 @@ class JobPicture:
 class Views:
     """The queries of clients."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, retry: Retry | None = None) -> None:
         self._database = database
+        self._retry = retry or Retry()
 
     # ------------------------------------------------------------------ jobs
 
+    @_read_again
     def jobs(self, filters: Mapping[str, Any]) -> list[Row]:
         """The newest `MOST_ROWS` jobs that the client's filters mean, in full; none without a usable filter."""
         with self._reading() as tx:
@@ -95,6 +112,7 @@ class Views:
             rows = list(JobRow.select().where(where).order_by(*newest_first).limit(MOST_ROWS).dicts())
             return _initiator_first(_as_seen(_with_wait_reasons(tx, rows)))
 
+    @_read_again
     def job_list(self, wish: JobWish, page: Page) -> tuple[list[Row], int]:
         """One page of jobs without their documents, and how many there are in all."""
         where = _wished(wish)
@@ -104,11 +122,13 @@ class Views:
             rows = list(_paged(JobRow, JobRow.select(*columns).where(where), page).dicts())
             return _as_seen(_with_wait_reasons(tx, rows)), count
 
+    @_read_again
     def document(self, job_id: str) -> Document | None:
         """The job as it was submitted."""
         with self._reading() as tx:
             return tx.document(job_id)
 
+    @_read_again
     def picture(self, job_id: str) -> JobPicture | None:
         """What is known here of a job, for whoever wants to know how it stands."""
         with self._reading() as tx:
@@ -122,6 +142,7 @@ class Views:
 
     # ------------------------------------------------------------------ tasks
 
+    @_read_again
     def tasks(self, filters: Mapping[str, Any]) -> list[Row]:
         """The newest version of each party task that the filters mean; none without a usable filter."""
         with self._reading():
@@ -131,6 +152,7 @@ class Views:
             query = TaskRow.select().where(where & _is_newest_version()).order_by(*_BY_START).limit(MOST_ROWS)
             return _as_seen(list(query.dicts()))
 
+    @_read_again
     def task_list(self, filters: Mapping[str, Any], page: Page) -> tuple[list[Row], int]:
         """One page of party tasks, all versions, and how many there are in all."""
         where = _conditions(TaskRow, filters)
@@ -143,6 +165,7 @@ class Views:
 
     # ------------------------------------------------------------------ resources
 
+    @_read_again
     def jobs_that_hold(self) -> list[Row]:
         """What is reserved here, and for whom."""
         columns = (JobRow.f_job_id, JobRow.f_role, JobRow.f_party_id, JobRow.f_cores, JobRow.f_memory)
@@ -153,6 +176,7 @@ class Views:
         with self._reading():
             return list(JobRow.select(*columns).where(holds).order_by(JobRow.f_create_time).dicts())
 
+    @_read_again
     def engine(self, name: str = "") -> Row:
         """The row of the computing engine, of this name if one is given; empty when there is none."""
         where = EngineRow.f_engine_type == COMPUTING
@@ -164,15 +188,18 @@ class Views:
 
     # ------------------------------------------------------------------ results
 
+    @_read_again
     def table(self, namespace: str, name: str) -> TableMeta | None:
         with self._reading() as tx:
             return tx.table(namespace, name)
 
+    @_read_again
     def outputs(self, job_id: str, task: str, party: Party) -> list[tuple[Output, TableMeta | None]]:
         """The tables that the newest version of a party task made; None for one that was deleted since."""
         with self._reading() as tx:
             return [(one, tx.table(one.namespace, one.name)) for one in tx.outputs(job_id, task, party)]
 
+    @_read_again
     def output_rows(self, filters: Mapping[str, Any]) -> list[Row]:
         """The rows about output tables that the filters mean; none without a usable filter."""
         with self._reading():
@@ -182,14 +209,17 @@ class Views:
             query = OutputRow.select().where(where).order_by(OutputRow.f_job_id, OutputRow.f_task_id)
             return list(query.limit(MOST_ROWS).dicts())
 
+    @_read_again
     def metrics(self, job_id: str, task: str, party: Party) -> tuple[Metric, ...]:
         with self._reading() as tx:
             return tx.metrics(job_id, task, party)
 
+    @_read_again
     def summary(self, job_id: str, task: str, party: Party) -> Mapping[str, Any] | None:
         with self._reading() as tx:
             return tx.summary(job_id, task, party)
 
+    @_read_again
     def uploads(self, limit: int, job_id: str = "") -> list[Row]:
         """What was uploaded here, newest first: `{job_id, info, notes, schema}`."""
         where = MetricRow.f_metric_namespace == "upload"
@@ -206,24 +236,10 @@ class Views:
     def _reading(self) -> Iterator[SqlTransaction]:
         """One snapshot. Raises StorageFailed when the database does not answer."""
         assert JobRow._meta.database is self._database, "a process has one database: the models are bound to it"
-        try:
-            with ExitStack() as stack:
-                self._begin(stack)
-                yield SqlTransaction(self._database, None)
-        except (peewee.DatabaseError, peewee.InterfaceError) as error:
-            raise StorageFailed(f"the database refused: {error}") from error
-
-    def _begin(self, stack: ExitStack) -> None:
-        self._database.connect(reuse_if_open=True)
-        try:
-            stack.enter_context(self._database.atomic())
-        except (peewee.DatabaseError, peewee.InterfaceError):
-            if self._database.is_sqlite or self._database.in_transaction():
-                raise
-            # The server may have dropped a connection that idled; nothing has happened on it yet.
-            self._database.close()
+        with reading_refused(self._database):
             self._database.connect(reuse_if_open=True)
-            stack.enter_context(self._database.atomic())
+            with self._database.atomic():
+                yield SqlTransaction(self._database, None)
 
 
 # ---------------------------------------------------------------------- what a client asks for

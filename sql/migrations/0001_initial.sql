@@ -21,7 +21,7 @@ CREATE TABLE t_job (
   f_runtime_conf LONGTEXT NOT NULL,          -- as submitted
   f_runtime_conf_on_party LONGTEXT NOT NULL, -- with this party's effective job parameters
   f_train_runtime_conf LONGTEXT,
-  f_roles LONGTEXT NOT NULL,                 -- {role: [party ids]}
+  f_roles LONGTEXT NOT NULL,                 -- {role: [party ids, as numbers]}
   f_initiator_role VARCHAR(50) NOT NULL,
   f_initiator_party_id VARCHAR(50) NOT NULL,
   f_status VARCHAR(50) NOT NULL,
@@ -61,16 +61,18 @@ CREATE TABLE t_job (
   f_turn INTEGER NOT NULL DEFAULT 0,         -- how often it has asked for resources
   f_claim VARCHAR(64) NOT NULL DEFAULT '',   -- token of the reservation; empty: nothing is held
   f_claim_turn INTEGER NOT NULL DEFAULT 0,
+  f_claim_renewals INTEGER NOT NULL DEFAULT 0, -- how often it was asked for again; observers watch it stand still
   f_asked_cores INTEGER NOT NULL DEFAULT 0,
   f_asked_memory INTEGER NOT NULL DEFAULT 0,
   f_wait_reason LONGTEXT,
   f_blocked_on VARCHAR(10) NOT NULL DEFAULT '', -- the party whose cores it lacks
   f_blocked_cores INTEGER NOT NULL DEFAULT 0,
-  f_retry_at BIGINT NOT NULL DEFAULT 0,
+  f_retry_at BIGINT NOT NULL DEFAULT 0,      -- steady time (t_scheduler): not asked for again before
   f_passes INTEGER NOT NULL DEFAULT 0,       -- later jobs that took what it lacks
   f_conflicts INTEGER NOT NULL DEFAULT 0,
   f_timeout_seconds BIGINT NOT NULL DEFAULT 0,
-  f_stop_by BIGINT NOT NULL DEFAULT 0,
+  f_since BIGINT NOT NULL DEFAULT 0,         -- steady time at which it was created
+  f_stop_by BIGINT NOT NULL DEFAULT 0,       -- steady time: the drain ends here at the latest
   f_unconfirmed_parties LONGTEXT,
   f_legacy BOOLEAN NOT NULL DEFAULT 0,       -- the initiator speaks plain v1
   PRIMARY KEY (f_job_id, f_role, f_party_id),
@@ -83,9 +85,11 @@ CREATE TABLE t_job (
   CONSTRAINT ck_job_final CHECK (f_status NOT IN ('success', 'failed', 'canceled', 'timeout') OR f_claim = '')
 );
 CREATE INDEX ix_job_queue ON t_job (f_is_initiator, f_status, f_blocked_on, f_create_time);
+CREATE INDEX ix_job_turn ON t_job (f_ready_signal, f_is_initiator, f_status);
 CREATE INDEX ix_job_status ON t_job (f_status, f_create_time);
 CREATE INDEX ix_job_created ON t_job (f_create_time);
 CREATE INDEX ix_job_tag ON t_job (f_tag);
+CREATE INDEX ix_job_ended ON t_job (f_end_time, f_job_id);
 
 CREATE TABLE t_seat (                        -- the initiator's knowledge of each party of a job
   f_job_id VARCHAR(25) NOT NULL,
@@ -96,6 +100,9 @@ CREATE TABLE t_seat (                        -- the initiator's knowledge of eac
   f_message LONGTEXT,
   f_asked_cores INTEGER NOT NULL DEFAULT 0,
   f_free_cores INTEGER NOT NULL DEFAULT -1,
+  f_lease BIGINT NOT NULL DEFAULT 0,         -- milliseconds that the party keeps what it holds; 0: it did not say
+  f_renew_at BIGINT NOT NULL DEFAULT 0,      -- steady time: asked for again then, so that the lease goes on
+  f_legacy BOOLEAN NOT NULL DEFAULT 0,       -- the party speaks plain v1
   PRIMARY KEY (f_job_id, f_role, f_party_id),
   CONSTRAINT ck_seat_status CHECK (f_status IN ('joining', 'joined', 'refused', 'checking', 'applying', 'held',
     'starting', 'started', 'stopping', 'draining', 'leaving', 'left', 'unconfirmed'))
@@ -141,7 +148,7 @@ CREATE TABLE t_task (
   f_elapsed BIGINT,
   -- beside FATE's columns
   f_incarnation VARCHAR(64) NOT NULL DEFAULT '', -- of this version, the same at all parties
-  f_retry_at BIGINT NOT NULL DEFAULT 0,
+  f_retry_at BIGINT NOT NULL DEFAULT 0,      -- steady time: not started before
   f_reason VARCHAR(50),
   f_message LONGTEXT,
   f_target VARCHAR(50),
@@ -175,6 +182,7 @@ CREATE TABLE t_worker (
   f_folder LONGTEXT NOT NULL,
   f_run_pid_started BIGINT NOT NULL DEFAULT 0, -- with the pid, the identity of the process
   f_stopping BOOLEAN NOT NULL DEFAULT 0,
+  f_since BIGINT NOT NULL DEFAULT 0,           -- steady time at which it was ordered
   CONSTRAINT ck_worker_status CHECK (f_status IN ('created', 'running', 'exited'))
 );
 CREATE INDEX ix_worker_status ON t_worker (f_status);
@@ -209,7 +217,8 @@ CREATE TABLE t_outbox (                      -- what is still to be said to othe
   f_task_version BIGINT NOT NULL DEFAULT 0,
   f_argument VARCHAR(50) NOT NULL DEFAULT '',
   f_body LONGTEXT NOT NULL,
-  f_create_time BIGINT NOT NULL
+  f_create_time BIGINT NOT NULL,
+  f_since BIGINT NOT NULL DEFAULT 0          -- steady time at which it was stored
 );
 CREATE INDEX ix_outbox_job ON t_outbox (f_job_id);
 
@@ -221,10 +230,11 @@ CREATE TABLE t_peer (                        -- other parties' servers
 CREATE TABLE t_scheduler (                   -- which process schedules
   f_name VARCHAR(20) NOT NULL PRIMARY KEY,
   f_owner VARCHAR(64) NOT NULL DEFAULT '',
-  f_counter BIGINT NOT NULL DEFAULT 0        -- counts its transactions; observers watch it stand still
+  f_counter BIGINT NOT NULL DEFAULT 0,       -- counts its transactions; observers watch it stand still
+  f_steady BIGINT NOT NULL DEFAULT 0         -- milliseconds that schedulers of this party have watched, in all
 );
 
-CREATE TABLE t_submission (                  -- one per accepted request id
+CREATE TABLE t_submission (                  -- one per submit that is not refused
   f_request_id VARCHAR(100) NOT NULL PRIMARY KEY,
   f_job_id VARCHAR(25) NOT NULL,
   f_digest VARCHAR(64) NOT NULL,             -- of the submitted content
@@ -250,6 +260,7 @@ CREATE TABLE t_storage_table_meta (
   f_job_id VARCHAR(25) NOT NULL DEFAULT '',  -- the job that wrote it
   PRIMARY KEY (f_namespace, f_name)
 );
+CREATE INDEX ix_table_age ON t_storage_table_meta (f_origin, f_create_time);
 
 CREATE TABLE t_tracking_output_data_info (
   f_job_id VARCHAR(25) NOT NULL,

@@ -37,7 +37,7 @@ CORES = 20
 BASE_PORT = 11_000 + os.getpid() % 40 * 200     # away from a cluster that somebody works with
 SECONDS = 30.0
 OVER = ("success", "failed", "canceled", "timeout")
-ROWS = ("t_job", "t_seat", "t_task", "t_worker", "t_outbox")
+ROWS = ("t_job", "t_seat", "t_task", "t_worker", "t_outbox", "t_submission")
 FOLDERS = ("jobs", "data", "uploads", "spool/sessions", "spool/tokens", "spool/trash")
 
 T = TypeVar("T")

@@ -331,7 +331,7 @@ def test_a_stopped_worker_gets_sigterm(site):
     folder = site.python(POLITE)
     line_in(site.home / "logs/w/std.log")
     assert site.engine.observe(folder).state == "running"
-    site.engine.stop(folder, 20)
+    assert site.engine.stop(folder, 20) is False                                  # its runner will tell
     assert site.end_of(folder) == Exit(5, None, "stopped")
 
 
@@ -400,7 +400,7 @@ def test_a_worker_that_never_began_is_stopped_at_once_and_never_begins(site):
     site.spawner.send_signal(signal.SIGSTOP)
     folder = site.shell("echo ran")
     assert site.engine.observe(folder).state == "created"
-    site.engine.stop(folder, 20)
+    assert [site.engine.stop(folder, 20) for _ in range(2)] == [True, False]      # nobody else would tell of it
     assert site.engine.observe(folder).exit == Exit(None, None, "stopped")
     site.spawner.send_signal(signal.SIGCONT)
     site.end_of(site.shell("true", name="after"))

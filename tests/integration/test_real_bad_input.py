@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
@@ -134,6 +135,19 @@ def test_when_one_party_refuses_none_keeps_anything_and_the_error_names_it(clust
         assert "host 10000:" not in answer["retmsg"]
 
 
+def test_after_a_refusal_the_request_id_takes_the_corrected_job(cluster: Cluster) -> None:
+    document = three_party_job()
+    document[CONF]["job_parameters"]["role"] = {"host": {"1": {"task_cores": 50}}}
+    request_id = {"Idempotency-Key": f"corrected-{time.time_ns()}"}
+    with cluster.unchanged():
+        assert_refused(cluster.guest.submit(document, **request_id), REFUSED, "host 10001")
+    job_id = cluster.submit(toy(), **request_id)
+    cluster.wait(job_id, "success")
+    assert cluster.submit(toy(), **request_id) == job_id
+    again = cluster.guest.submit(document, **request_id)
+    assert_refused(again, REFUSED, "was used for other content", job_id)
+
+
 def test_a_party_that_is_down_is_named_and_the_others_keep_nothing(cluster: Cluster) -> None:
     with cluster.unchanged():
         cluster.kill(OTHER)
@@ -210,7 +224,7 @@ def test_a_csv_that_is_no_table_fails_its_job_and_leaves_no_table_and_no_file(
     on_sqlite: Cluster, text: str, why: str
 ) -> None:
     guest = on_sqlite.guest
-    with on_sqlite.unchanged(besides=("t_job", "t_seat", "t_task", "t_worker", "jobs")):
+    with on_sqlite.unchanged(besides=("t_job", "t_seat", "t_task", "t_worker", "t_submission", "jobs")):
         answer = guest.upload("never", text)
         assert answer["retcode"] == 0, answer
         row = guest.wait(answer["jobId"], "failed")

@@ -221,7 +221,7 @@ def test_all_that_is_to_be_had_of_a_finished_job(on_sqlite: Cluster, tmp_path: P
 
     [row] = guest.flow("job", "query", "-j", job_id).document["data"]
     assert (row["f_status"], row["f_progress"]) == ("success", 100)
-    assert {role: [*map(str, ids)] for role, ids in row["f_roles"].items()} == {"guest": [GUEST], "host": [HOST]}
+    assert row["f_roles"] == {"guest": [int(GUEST)], "host": [int(HOST)]}
     assert job_id in [one["job_id"] for one in guest.flow("job", "list", "-l", "3").document["data"]["jobs"]]
     tasks = guest.flow("task", "query", "-j", job_id, "-s", "success").document["data"]
     assert {(one["f_component_name"], one["f_party_id"]) for one in tasks} >= {("reader_0", GUEST), ("sum_0", GUEST)}
@@ -232,6 +232,12 @@ def test_all_that_is_to_be_had_of_a_finished_job(on_sqlite: Cluster, tmp_path: P
     assert names == {"train": ["secure_sum"]}
     summary = guest.flow("component", "get-summary", *seat, "-cpn", "sum_0").document["data"]
     assert summary == {"total": "760.00"}
+
+    at_host = ("-j", job_id, "-r", "host", "-p", HOST)
+    for place in (seat, at_host):       # a reader hands on the table itself
+        [table] = guest.flow("component", "output-data-table", *place, "-cpn", "reader_0").document["data"]
+        assert table == {"data_name": "raw", "table_name": "looked_at", "table_namespace": "it"}
+    assert "No found table" in guest.flow("component", "output-data-table", *at_host, "-cpn", "none_0", code=1).out
 
     guest.flow("component", "output-data", *seat, "-cpn", "reader_0", "-o", tmp_path)
     folder = tmp_path / f"job_{job_id}_reader_0_guest_{GUEST}_output_data"

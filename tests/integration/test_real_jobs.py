@@ -55,6 +55,24 @@ def test_a_job_over_two_parties_succeeds_everywhere_and_leaves_nothing_held(clus
     assert [seat["f_status"] for seat in seats] == ["left", "left"]
 
 
+def test_every_path_that_a_submit_answers_is_there(cluster: Cluster) -> None:
+    said = cluster.guest.submit(toy())
+    cluster.wait(said["jobId"], "success")
+    paths = {key: Path(value) for key, value in said["data"].items() if key.endswith(("_path", "_directory"))}
+    assert {"train_runtime_conf_path", "pipeline_dsl_path", "dsl_path", "logs_directory"} <= paths.keys()
+    assert [key for key, path in paths.items() if not path.exists()] == []
+
+
+def test_what_a_server_and_its_workers_write_is_for_their_user_alone(on_sqlite: Cluster) -> None:
+    on_sqlite.run(toy())
+    home = on_sqlite.guest.home
+    inside = [home / name for name in ("run", "jobs", "data", "spool", "uploads", "logs", "fate_flow.sqlite")]
+    for folder in ("jobs", "logs"):
+        inside += (home / folder).rglob("*")
+    # A file of the server may go while it is looked at, but none of a job does.
+    assert [str(path) for path in inside if path.exists() and path.stat().st_mode & 0o077] == []
+
+
 def test_a_job_leaves_the_log_files_that_operators_know(cluster: Cluster) -> None:
     job_id = cluster.run(toy())
     for party_id, role in ((GUEST, "guest"), (HOST, "host")):

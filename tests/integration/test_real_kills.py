@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 from collections.abc import Iterator
@@ -92,6 +93,39 @@ def test_a_job_survives_the_death_of_a_server_in_its_middle(with_people: Cluster
         assert [task["f_task_version"] for task in party.tasks(job_id)] == [0, 0, 0]
 
 
+def test_a_job_survives_the_death_of_all_servers_at_once(with_people: Cluster) -> None:
+    cluster = with_people
+    job_id = cluster.submit(intersecting())
+    workers = {name: cluster.parties[name].worker_of(job_id, "intersection_0").worker for name in (GUEST, HOST)}
+    with stopped(workers[GUEST]), stopped(workers[HOST]):
+        for party_id in (GUEST, HOST):
+            cluster.kill(party_id)
+        for party_id in (GUEST, HOST):
+            cluster.start(party_id)
+        assert all(worker.is_alive() for worker in workers.values())
+    cluster.wait(job_id, "success", seconds=60)
+    for party_id in workers:
+        assert [task["f_task_version"] for task in cluster.parties[party_id].tasks(job_id)] == [0, 0, 0]
+
+
+def test_a_stop_that_was_under_way_is_completed_after_the_death_of_all_servers(on_sqlite: Cluster) -> None:
+    cluster = on_sqlite
+    with cluster.held(GUEST):
+        job_id = cluster.submit(toy())
+        worker = cluster.host.worker_of(job_id, "toy_0").worker
+        with stopped(worker):
+            assert cluster.guest.post("job/stop", {"job_id": job_id})["retcode"] == 0
+            cluster.host.wait(job_id, "stopping")
+            for party_id in (GUEST, HOST):
+                cluster.kill(party_id)
+            for party_id in (GUEST, HOST):
+                cluster.start(party_id)
+        rows = cluster.wait(job_id, "canceled", seconds=60)
+    assert {row["f_reason"] for row in rows.values()} == {"stopped_by_user"}
+    assert rows[GUEST]["f_unconfirmed_parties"] is None
+    assert not worker.is_alive()
+
+
 def test_a_worker_that_ends_while_its_server_is_dead_is_not_forgotten(on_sqlite: Cluster) -> None:
     cluster = on_sqlite
     with cluster.held(HOST):
@@ -104,6 +138,19 @@ def test_a_worker_that_ends_while_its_server_is_dead_is_not_forgotten(on_sqlite:
         rows = cluster.wait(job_id, "failed")
     assert {row["f_reason"] for row in rows.values()} == {"task_failed"}
     assert "signal 9" in rows[GUEST]["f_message"]
+
+
+def test_a_table_that_a_killed_worker_left_unfinished_goes_at_the_next_start(on_sqlite: Cluster) -> None:
+    folder = on_sqlite.host.home / "data" / "left"
+    folder.mkdir(exist_ok=True)
+    abandoned, written = folder / ".0123456789abcdef.tmp", folder / ".fedcba9876543210.tmp"
+    abandoned.touch()
+    with written.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        on_sqlite.kill(HOST)
+        on_sqlite.start(HOST)
+        assert (abandoned.exists(), written.exists()) == (False, True)
+    written.unlink()
 
 
 def test_a_waiting_job_is_still_in_the_queue_of_a_server_that_was_killed(cluster: Cluster) -> None:

@@ -1,13 +1,31 @@
-"""One run of everything at once from one seed.
+"""Everything at once, from seeds.
 
-`python -m tests.simulation.chaos SEED [store]` replays it with its transcript."""
+`python -m tests.simulation.chaos SEED [memory|sqlite]` replays one with its transcript;
+`python -m tests.simulation.chaos --seeds N [--first K] [--jobs J] [--store memory|sqlite]` runs many and sums up."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from random import Random
+from typing import Any
 
-from tests.simulation.world import CALM, Faults, World, job
+from tests.simulation.faults import CALM, rough
+from tests.simulation.parsing import parsed_once
+from tests.simulation.troubles import TROUBLES, Trouble, clock_step, death, long_partition, stall
+from tests.simulation.world import Violation, World, job
+
+BOUND = 300.0
+"""Virtual seconds after the last fault in which everything settles, by the rules in `world.RULES`."""
+
+LONG_TASK = 90_000
+"""Milliseconds: while such a task runs, leases and the patience of parties may run out."""
 
 GRAPHS: tuple[dict[str, list[str]], ...] = (
     {"a": []},
@@ -17,54 +35,202 @@ GRAPHS: tuple[dict[str, list[str]], ...] = (
 
 
 def run_seed(seed: int, store: str = "memory") -> World:
-    """Parties, jobs, faults and stops drawn from the seed; raises AssertionError when a rule is broken."""
-    draw = World(seed, 1).random
-    rate = draw.choice([0.0, 0.02, 0.1])
-    faults = Faults(rate, rate, rate, draw.choice([5, 50, 400]), draw.choice([0.0, 0.005, 0.03]), rate, rate / 2)
-    world = World(seed, parties=draw.randint(2, 5), cores=draw.randint(2, 6), faults=faults, store=store)
-    for _ in range(draw.randint(1, 8)):
-        _submit_some_job(world, draw)
-        world.run_for(draw.choice([0.0, 0.1, 1.0, 4.0]))
-        _do_something(world, draw)
-    world.run_for(draw.choice([1, 10, 60]))
-    world.stabilize(400)
-    world.faults = CALM
-    return world
+    """Parties, jobs, faults and wishes drawn from the seed. Raises Violation when a rule is broken."""
+    return Story(seed, store).run()
 
 
-def _submit_some_job(world: World, draw) -> None:
-    parties = draw.sample(world.party_ids, draw.randint(2, len(world.party_ids)))
-    cores = draw.randint(1, 2)
-    hosts = parties if draw.random() < 0.15 else parties[1:]      # a party may hold two seats of a job
-    document = job(
-        {"guest": parties[:1], "host": hosts}, draw.choice(GRAPHS), cores=cores,
-        parallelism=draw.choice([1, 1, 2]) if cores == 1 else 1, retries=draw.choice([0, 1, 2]),
+@dataclass(frozen=True)
+class Style:
+    """What the world of a seed is like."""
+
+    parties: int
+    cores: int
+    servers: int                 # of each party, on one database
+    has_memory: bool
+    is_crowded: bool             # more jobs than there is room for, all at once
+    is_gentle: bool              # the network is good while jobs are submitted: few get in while it is at its worst
+    rate: float                  # of what goes wrong with a request or a reply
+    delay: int
+    has_echoes: bool             # requests and replies that come again in every turn
+    crash: float
+    broken: float                # of the workers
+    trouble: float               # how often one of `troubles` comes after a submit
+    troubles: tuple[Trouble, ...]
+    longest_task: int
+
+
+def style_of(draw: Random) -> Style:
+    is_crowded = draw.random() < 0.08
+    servers = draw.choice([1, 1, 1, 2])
+    troubles = draw.choice([TROUBLES, TROUBLES, TROUBLES, (clock_step,), (death, clock_step)])
+    longest_task = 400 if is_crowded else draw.choice([50, 400, 8_000, LONG_TASK])
+    if longest_task == LONG_TASK:
+        troubles = draw.choice([TROUBLES, (long_partition,), (long_partition, clock_step, death)])
+    return Style(
+        parties=draw.choice([3, 4, 5] if is_crowded else [2, 2, 2, 3, 3, 4, 5, 6, 7]),
+        cores=2 if is_crowded else draw.randint(2, 6),
+        servers=servers,
+        has_memory=draw.random() < 0.5,
+        is_crowded=is_crowded,
+        is_gentle=draw.random() < 0.6,
+        rate=draw.choice([0.0, 0.02, 0.07]),
+        delay=draw.choice([5, 50, 200]),
+        has_echoes=is_crowded and draw.random() < 0.5,
+        crash=draw.choice([0.0, 0.01, 0.04]),
+        broken=draw.choice([0.0, 0.0, 0.05, 0.3]),
+        trouble=draw.choice([0.0, 0.3, 0.8]),
+        troubles=troubles + ((stall,) * 5 if servers > 1 else ()),      # two servers are there to take over
+        longest_task=longest_task,
     )
-    world.submit(parties[0], document)
 
 
-def _do_something(world: World, draw) -> None:
-    what = draw.random()
-    if what < 0.2 and world.submitted:
-        world.stop(draw.choice(world.party_ids), draw.choice(world.submitted))
-    elif what < 0.3:
-        one, other = draw.sample(world.party_ids, 2)
-        world.cut(one, other)
-    elif what < 0.4:
-        world.heal()
-    elif what < 0.45:
-        node = world.nodes[draw.choice(world.party_ids)]
-        if node.is_up:
-            node.crash()
+class Story:
+    """One seed: what the world is like and what happens in it; `fixed` is not left to the seed."""
+
+    def __init__(self, seed: int, store: str, **fixed: Any) -> None:
+        self._draw = Random(f"story {seed}")
+        style = self._style = replace(style_of(self._draw), **fixed)
+        self._faults = rough(style.rate, style.delay, style.crash, style.broken)
+        if style.has_echoes:
+            self._faults = replace(self._faults, repeat_request=0.4, repeat_reply=0.4, delay=400)
+        self.world = World(
+            seed, parties=style.parties, cores=style.cores, faults=self._faults, store=store,
+            memory=4_000 if style.has_memory else 0, servers=style.servers,
+        )  # fmt: skip
+        self.world.longest_task = style.longest_task
+        self.settled = 0.0
+
+    def run(self) -> World:
+        with parsed_once():
+            self._happen()
+            self.settled = self.world.stabilize(BOUND)
+        return self.world
+
+    def _happen(self) -> None:
+        world, draw, style = self.world, self._draw, self._style
+        for _ in range(draw.randint(6, 10) if style.is_crowded else draw.randint(1, 4)):
+            world.faults = CALM if style.is_gentle else self._faults
+            self._submit()
+            world.run_for(0.2 if style.is_gentle else 0.0)
+            world.faults = self._faults
+            world.run_for(0.0 if style.is_crowded else draw.choice([0.0, 0.1, 1.0, 2.5]))
+            self._wish()
+            if draw.random() < style.trouble:
+                draw.choice(style.troubles)(world, draw)
+        longest = 75 if style.longest_task == LONG_TASK else 10
+        world.run_for(10 if style.is_crowded else draw.choice([0, 2, longest]))
+
+    def _submit(self) -> None:
+        world, draw = self.world, self._draw
+        fewest = min(3, len(world.party_ids)) if self._style.is_crowded else 2
+        parties = draw.sample(world.party_ids, draw.randint(fewest, len(world.party_ids)))
+        cores = 2 if self._style.is_crowded else draw.randint(1, 2)
+        hosts = parties if draw.random() < 0.15 else parties[1:]      # a party may hold two seats of a job
+        parallelism = draw.choice([1, 1, 2]) if cores == 1 and hosts != parties else 1
+        document = job(
+            {"guest": parties[:1], "host": hosts}, draw.choice(GRAPHS), cores=cores, parallelism=parallelism,
+            retries=draw.choice([0, 1, 2]), memory=draw.choice([0, 900]) if self._style.has_memory else 0,
+        )  # fmt: skip
+        world.submit(parties[0], document)
+
+    def _wish(self) -> None:
+        world, draw = self.world, self._draw
+        if draw.random() < 0.2:
+            world.stop(draw.choice(world.party_ids), draw.choice(list(world.graphs)))
+
+
+@dataclass
+class Totals:
+    """What many seeds came to."""
+
+    seeds: int = 0
+    steps: int = 0
+    slowest: float = 0.0                                     # virtual seconds to settle
+    faults: Counter[str] = field(default_factory=Counter)
+    ends: Counter[str] = field(default_factory=Counter)
+    violations: list[tuple[int, str]] = field(default_factory=list)
+
+    def add(self, other: Totals) -> None:
+        self.seeds += other.seeds
+        self.steps += other.steps
+        self.slowest = max(self.slowest, other.slowest)
+        self.faults += other.faults
+        self.ends += other.ends
+        self.violations += other.violations
+
+    def words(self) -> str:
+        lines = [
+            f"{self.seeds} seeds, {self.steps} steps, {sum(self.faults.values())} faults, "
+            f"{sum(self.ends.values())} jobs, {len(self.violations)} violations; "
+            f"settled within {self.slowest:.0f} virtual seconds",
+            "faults: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items())),
+            "jobs: " + ", ".join(f"{end} {count}" for end, count in sorted(self.ends.items())),
+        ]
+        return "\n".join(lines + [f"VIOLATION, seed {seed}: {what}" for seed, what in self.violations])
+
+
+def tell(seed: int, store: str) -> Totals:
+    """The totals of one seed."""
+    story = Story(seed, store)
+    violations = []
+    try:
+        story.run()
+    except Violation as error:
+        violations.append((seed, error.message))
+    world = story.world
+    return Totals(1, world.steps, story.settled, world.injected, world.ends(), violations)
+
+
+def run_seeds(seeds: Iterable[int], store: str, jobs: int) -> Totals:
+    """Many seeds over some processes; nothing stops at a violation."""
+    totals = Totals()
+    for one in _each(seeds, store, jobs):
+        totals.add(one)
+    return totals
+
+
+def _each(seeds: Iterable[int], store: str, jobs: int) -> Iterator[Totals]:
+    act = partial(tell, store=store)
+    if jobs == 1:
+        yield from map(act, seeds)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(act, seeds, chunksize=8)
 
 
 def main() -> int:
-    seed, store = int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "memory"
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.chaos", description=__doc__)
+    parser.add_argument("seed", nargs="?", type=int, help="replay this one with its transcript")
+    parser.add_argument("kind", nargs="?", choices=["memory", "sqlite"], default="memory", help="the store of a replay")
+    parser.add_argument("--seeds", type=int, help="run so many")
+    parser.add_argument("--first", type=int, default=0, help="beginning with this one (0)")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
+    parser.add_argument("--store", choices=["memory", "sqlite"], default="memory")
+    options = parser.parse_args()
+    if (options.seed is None) == (options.seeds is None):
+        parser.error("either SEED or --seeds N")
+    if options.seeds is None:
+        return _replay(options.seed, options.kind)
     began = time.monotonic()
-    world = run_seed(seed, store)
+    totals = run_seeds(range(options.first, options.first + options.seeds), options.store, options.jobs)
+    print(totals.words())
+    print(f"{time.monotonic() - began:.1f} s on {options.jobs} processes, store {options.store}")
+    return 1 if totals.violations else 0
+
+
+def _replay(seed: int, store: str) -> int:
+    began = time.monotonic()
+    story = Story(seed, store)
+    problem = ""
+    try:
+        story.run()
+    except Violation as error:
+        problem = error.message
+    world = story.world
     print("\n".join(world.transcript))
-    print(f"seed {seed}: {world.steps} steps in {time.monotonic() - began:.1f} s, all settled")
-    return 0
+    print(f"seed {seed}: {world.steps} steps, {sum(world.injected.values())} faults, {time.monotonic() - began:.1f} s")
+    print(f"VIOLATION: {problem}" if problem else f"settled within {story.settled:.0f} virtual seconds")
+    return 1 if problem else 0
 
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from fate_flow.core.resources import EngineSize
-from tests.simulation.world import Faults, World, job
+from tests.simulation.faults import Faults
+from tests.simulation.world import World, job
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -67,12 +65,12 @@ def test_a_stop_by_a_host_ends_the_job_everywhere(store: str) -> None:
 
 def test_a_refused_submit_leaves_nothing_anywhere(store: str) -> None:
     world = World(6, parties=3, cores=4, store=store)
-    world.nodes["10001"].context = replace(world.nodes["10001"].context, engine_size=EngineSize(1, 1))
-    world.nodes["10001"].desk.context = world.nodes["10001"].context
+    world.parties["10001"].shrink(1)
+    world.run_for(6)
     job_id = world.submit("9999", job({"guest": ["9999"], "host": ["10000", "10001"]}, cores=2))
     world.run_for(10)
     assert world.status(job_id) == {}
-    with world.nodes["9999"].store.transaction() as tx:
+    with world.parties["9999"].store.transaction() as tx:
         decided = tx.submission_of(job_id)
     assert decided is not None
     assert decided.retcode == 103
@@ -85,8 +83,8 @@ def test_a_failed_task_is_retried_everywhere_then_fails_the_job(store: str) -> N
     job_id = world.submit("9999", job({"guest": ["9999"], "host": ["10000"]}, retries=2))
     world.run_for(60)
     assert everywhere(world, job_id, "failed"), world.status(job_id)
-    for node in world.nodes.values():
-        with node.store.transaction() as tx:
+    for party in world.parties.values():
+        with party.store.transaction() as tx:
             assert {task.key.version for task in tx.tasks(job_id)} == {2}
     world.stabilize(10)
 
@@ -100,5 +98,38 @@ def test_a_silent_host_fails_the_job_everywhere(store: str) -> None:
     world.cut("10000", "9999")
     world.run_for(120)
     assert everywhere(world, job_id, "failed"), world.status(job_id)
-    assert world.job("9999", job_id).unconfirmed == ("host 10000",)
+    decided = world.job("9999", job_id)
+    assert decided is not None
+    assert decided.unconfirmed == ("host 10000",)
     world.stabilize(60)
+
+
+def test_a_clock_that_jumps_an_hour_breaks_nothing(store: str) -> None:
+    world = World(9, parties=3, cores=2, store=store)
+    graph = {"a": [], "b": ["a"], "c": ["b"]}
+    ids = [world.submit("9999", job({"guest": ["9999"], "host": ["10000", "10001"]}, graph)) for _ in range(4)]
+    for step in (3_600_000, -3_600_000, -3_600_000, 3_600_000):
+        world.run_for(0.4)
+        for party in world.parties.values():
+            party.skew += step
+    world.run_for(30)
+    assert all(everywhere(world, one, "success") for one in ids), [world.status(one) for one in ids]
+    world.stabilize(10)
+
+
+def test_two_servers_of_one_party_schedule_one_at_a_time(store: str) -> None:
+    """The one that schedules is stopped for longer than it may stand still; the other takes over, and keeps it."""
+    world = World(10, store=store, servers=2)
+    world.longest_task = 4_000
+    graph = {name: [chr(ord(name) - 1)] if name > "a" else [] for name in "abcdef"}
+    job_id = world.submit("9999", job({"guest": ["9999"], "host": ["10000"]}, graph))
+    world.run_for(3)
+    party = world.parties["9999"]
+    stopped = next(one for one in party.servers if party.books.schedules().startswith(one.name))
+    stopped.scheduling.halt()
+    world.run_for(world.rules.scheduler_silence / 1000 + world.rules.poll_interval / 1000 + 1)
+    assert not party.books.schedules().startswith(stopped.name)
+    stopped.scheduling.go_on()
+    world.run_for(60)
+    assert everywhere(world, job_id, "success"), world.status(job_id)
+    world.stabilize(10)

@@ -20,8 +20,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "coordinator": {"core", "store", "audit"},
     "adapters": {"core", "store", "federation", "engine", "audit", "components", "coordinator", "settings"},
     "api": {"core", "store", "federation", "engine", "audit", "components", "coordinator", "settings"},
+    "crash_points": {"core", "store", "federation", "coordinator", "settings"},
     "runtime": {
         "core", "store", "federation", "engine", "audit", "components", "coordinator", "settings", "adapters", "api",
+        "crash_points",
     },
 }  # fmt: skip
 NOT_IN_CORE = {

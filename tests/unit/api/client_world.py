@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from fate_flow.components.table import Schema, TableWriter
 from fate_flow.components.table_uri import format_uri, parse_uri
 from fate_flow.coordinator.desk import Desk
 from fate_flow.coordinator.ports import Context, LaunchOrder, Rules, Sight
-from fate_flow.core.job import Claim, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
+from fate_flow.core.job import Answer, Claim, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.resources import EngineSize
 from fate_flow.core.spec import JobParameters, Party
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
@@ -69,6 +69,8 @@ class FakeExchange:
 
     def purge(self, job_id: str) -> None: ...
 
+    def sweep(self, is_over: Callable[[str], bool]) -> None: ...
+
 
 @dataclass
 class FakeFiles:
@@ -99,6 +101,18 @@ class FakeRecord:
 
 
 @dataclass
+class FakePeers:
+    """The servers of other parties: they answer what they are told to, and note what they are asked."""
+
+    answer: Answer = field(default_factory=Answer)
+    asked: list[tuple[Party, str]] = field(default_factory=list)
+
+    def ask(self, to: Party, endpoint: str, _: Mapping[str, Any]) -> Answer:
+        self.asked.append((to, endpoint))
+        return self.answer
+
+
+@dataclass
 class World:
     """One server, and short ways to fill its database and to ask it."""
 
@@ -107,6 +121,7 @@ class World:
     record: FakeRecord
     app: Flask
     rung: list[Sequence[str]]
+    peers: FakePeers
 
     @property
     def home(self) -> Path:
@@ -240,6 +255,9 @@ def make_world(home: Path, limits: Limits | None = None, data_roots: tuple[Path,
         clock=lambda: next(clock), fresh_id=lambda: f"{next(fresh):032x}",
     )  # fmt: skip
     desk = Desk(context, lambda jobs, *_: rung.append(jobs), 4, settings.limits.submit_timeout)
-    services = Services(settings, context, desk, Views(database), lambda: f"2026010112000000000{next(ids):02d}")
-    return World(services, store, record, create_public_app(services), rung)
+    peers = FakePeers()
+    services = Services(
+        settings, context, desk, Views(database), lambda: f"2026010112000000000{next(ids):02d}", peers.ask
+    )
+    return World(services, store, record, create_public_app(services), rung, peers)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import tracemalloc
@@ -13,6 +14,7 @@ from urllib.parse import urlencode
 import pytest
 from client_world import FORM_TYPE, GUEST, START, World, form, make_world
 
+from fate_flow.api.uploads import ReceivingRequest
 from fate_flow.components.table import table_exists
 from fate_flow.core.job import TaskKey
 from fate_flow.settings import Limits
@@ -182,6 +184,26 @@ class _Long(io.RawIOBase):
         taken, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
         buffer[: len(taken)] = taken
         return len(taken)
+
+
+def test_a_full_disk_refuses_the_upload_and_nothing_of_it_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    class FullDisk(io.BytesIO):
+        def write(self, _: Any) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    stream = ReceivingRequest._get_file_stream
+
+    def on_a_full_disk(request: ReceivingRequest, *arguments: Any, **named: Any) -> Any:
+        stream(request, *arguments, **named).close()
+        return FullDisk()
+
+    with monkeypatch.context() as full:
+        full.setattr(ReceivingRequest, "_get_file_stream", on_a_full_disk)
+        response = world.upload(CONF)
+    assert (response.status_code, response.json["retcode"]) == (500, 500)
+    assert response.json["retmsg"] == "file: cannot be written below uploads: No space left on device"
+    assert (world.uploads, world.count("t_job")) == ([], 0)
+    assert world.upload(CONF).json["retcode"] == 0
 
 
 def test_what_a_killed_server_left_half_received_goes(tmp_path: Path) -> None:

@@ -66,6 +66,13 @@ def test_a_submit_answers_where_everything_is(world: World) -> None:
     assert [job_id] in [list(jobs) for jobs in world.rung]
 
 
+def test_where_the_board_would_be_a_page_says_what_shows_a_job(world: World) -> None:
+    url = world.ask("job/submit", a_job(world))["data"]["board_url"]
+    page = world.client.get(url.removeprefix(world.services.settings.url).partition("#")[0])
+    assert (page.status_code, page.mimetype) == (200, "text/html")
+    assert f"flow --server {world.services.settings.url} job watch" in page.text
+
+
 def test_a_submit_takes_the_short_names_too(world: World) -> None:
     body = a_job(world)
     said = world.ask("job/submit", {"dsl": body["job_dsl"], "runtime_conf": body["job_runtime_conf"]})
@@ -181,7 +188,7 @@ def test_a_full_row_has_the_documents_and_says_why_it_waits(world: World) -> Non
     (row,) = world.ask("job/query", {"job_id": first})["data"]
     assert row["f_runtime_conf"] == TOY_CONF
     assert row["f_dsl"] == TOY_DSL
-    assert row["f_roles"] == {"guest": ["9999"], "host": ["10000"]}
+    assert row["f_roles"] == {"guest": [9999], "host": [10000]}
     assert row["f_wait_reason"] == "host 10000 has 2 of 8 cores free, 4 asked; 1st in the queue"
     assert re.fullmatch(r"2023-11-1\d \d\d:\d\d:20", row["f_create_date"])
     (row,) = world.ask("job/query", {"job_id": second})["data"]

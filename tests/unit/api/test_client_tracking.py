@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client_world import GUEST, START, World, make_world
+from client_world import GUEST, HOST, START, World, make_world
 
 from fate_flow.components.table import drop
-from fate_flow.core.job import TaskKey
+from fate_flow.core.job import Answer, TaskKey
 from fate_flow.store.contract import Metric
 
 
@@ -138,6 +138,21 @@ def test_where_the_output_tables_are(world: World, job_id: str) -> None:
     assert (said["retcode"], said["retmsg"][:14]) == (100, "No found table")
     said = world.ask("tracking/component/output/data/table", of("20260101120000"))
     assert (said["retcode"], said["retmsg"][:12]) == (100, "No found job")
+
+
+@pytest.mark.parametrize(("answer", "retcode", "fragment"), [
+    (Answer(data=[{"table_name": "t", "table_namespace": "n", "data_name": "made"}]), 0, "success"),
+    (Answer(data=[]), 100, "No found table: toy_0"),
+    (Answer(108, "party 9999 has no seat in job"), 108, "has no seat"),
+    (Answer(104, "party 10000 does not answer: ConnectTimeout"), 104, "does not answer"),
+])  # fmt: skip
+def test_the_output_tables_of_another_party_are_asked_there(
+    world: World, job_id: str, answer: Answer, retcode: int, fragment: str
+) -> None:
+    world.peers.answer = answer
+    said = world.ask("tracking/component/output/data/table", of(job_id, role="host", party_id=10000))
+    assert world.peers.asked == [(HOST, f"/tracker/{job_id}/toy_0/host/10000/output/table")]
+    assert (said["retcode"], fragment in said["retmsg"], said.get("data")) == (retcode, True, answer.data or None)
 
 
 def test_the_summary_as_data_or_as_a_file(world: World, job_id: str) -> None:

@@ -396,7 +396,7 @@ def test_the_bounds_of_the_spool_reach_the_peer(client: FlaskClient, spool: Spoo
         response = deliver(client, query=f"topic={topic}&seq=0&last=1")
     assert "full" in said(response, 507)
     spool.close(AT_GUEST)
-    assert "ended" in said(deliver(client), 410)
+    assert "ended" in said(deliver(client, query="topic=t&seq=2&last=1"), 410)
 
 
 def test_every_refusal_of_the_spool_has_a_status() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -81,7 +82,9 @@ def test_the_configuration_that_is_shipped_is_ok():
 
 @pytest.mark.parametrize(("keys", "named"), [
     ({"party_id": "x"}, "party_id"), ({"fateflow": {"http_port": "many"}}, "fateflow.http_port"),
-    ({"colour": 1}, "colour"),
+    ({"colour": 1}, "colour"), ({"retention": {"finished_jobs_days": -1}}, "retention.finished_jobs_days"),
+    ({"retention": {"most_finished_jobs": 1.5}}, "retention.most_finished_jobs"),
+    ({"retention": {"days": 1}}, "retention.days"),
 ])
 def test_a_bad_configuration_names_the_key(tmp_path, keys, named):
     path = write_conf(tmp_path, **keys)
@@ -96,6 +99,38 @@ def test_a_configuration_that_cannot_be_read_is_one_line(arguments, tmp_path):
     assert result.exit_code == 1
     assert "none.yaml: cannot be read" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_what_is_held_can_be_seen_without_a_server(conf):
+    run("db", "upgrade", "-c", conf)
+    result = run("admin", "held", "--json", "-c", conf)
+    assert (result.exit_code, json.loads(result.stdout)) == (0, {"engine": None, "held": []})
+
+
+@pytest.mark.parametrize("arguments", [("held",), ("clean",), ("clean", "--job", "20260101120000000000")])
+def test_admin_needs_a_home_and_its_schema(conf, tmp_path, arguments):
+    nowhere = run("admin", *arguments, "-c", conf)
+    assert (nowhere.exit_code, nowhere.stdout) == (1, "")
+    assert nowhere.stderr.startswith("Error: home: there is no folder")
+    (tmp_path / "home").mkdir()
+    empty = run("admin", *arguments, "-c", conf)
+    assert (empty.exit_code, "run fate_flow db upgrade" in empty.stderr) == (1, True)
+
+
+def test_nothing_is_cleaned_where_nothing_is(conf):
+    run("db", "upgrade", "-c", conf)
+    assert run("admin", "clean", "-c", conf).stdout == ""
+    result = run("admin", "clean", "--job", "20260101120000000000", "-c", conf)
+    assert (result.exit_code, result.stderr) == (1, "Error: job 20260101120000000000 is not known here\n")
+
+
+def test_a_release_needs_a_reason(conf):
+    seat = ("admin", "release", "20260101120000000000", "--role", "host", "--party-id", "10000", "-c", conf)
+    assert run(*seat).exit_code == 2
+    assert "is empty: say why" in run(*seat, "--reason", " ").stderr
+    run("db", "upgrade", "-c", conf)
+    result = run(*seat, "--reason", "why")
+    assert (result.exit_code, "is not known here" in result.stderr) == (1, True)
 
 
 @pytest.fixture

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 
 WAITING = {
-    "status": "waiting", "reason": None, "message": "", "place": 3,
+    "status": "waiting", "reason": None, "message": "", "place_in_queue": 3,
     "wait_reason": "host 10000 has 2 of 8 cores free, 4 asked; 3rd in the queue",
-    "seats": [
+    "parties": [
         {"role": "guest", "party_id": "9999", "status": "held", "message": "", "asked_cores": 4, "free_cores": 16},
         {"role": "host", "party_id": "10000", "status": "joined", "message": "2 of 8 cores free",
          "asked_cores": 4, "free_cores": 2},
     ],
-    "tasks": [{"component_name": "psi_0", "version": 0, "status": "waiting", "parties": [
-        {"role": "guest", "party_id": "9999", "party_status": "waiting", "reason": None, "message": ""},
-        {"role": "host", "party_id": "10000", "party_status": "waiting", "reason": None, "message": ""},
+    "tasks": [{"component_name": "psi_0", "task_version": 0, "status": "waiting", "parties": [
+        {"role": "guest", "party_id": "9999", "status": "waiting", "reason": None, "message": ""},
+        {"role": "host", "party_id": "10000", "status": "waiting", "reason": None, "message": ""},
     ]}],
     "unconfirmed_parties": [],
 }
@@ -43,16 +43,16 @@ why it waits: host 10000 has 2 of 8 cores free, 4 asked; 3rd in the queue
 
 
 def test_a_job_without_a_reason_says_its_place(flow, stub):
-    stub.answers(answer({"status": "waiting", "place": 2}))
+    stub.answers(answer({"status": "waiting", "place_in_queue": 2}))
     assert "why it waits: 2nd in the queue\n" in flow("job", "explain", "-j", "42").stdout
 
 
 def test_a_job_that_ended_says_how(flow, stub):
     stub.answers(answer({
-        "status": "failed", "reason": "task_failed", "message": "psi_0\nfailed \x1b[31m", "place": 0,
+        "status": "failed", "reason": "task_failed", "message": "psi_0\nfailed \x1b[31m", "place_in_queue": 0,
         "unconfirmed_parties": [{"role": "host", "party_id": "10000"}, "host-10001"],
-        "tasks": [{"component_name": "psi_0", "version": 1, "status": "failed", "parties": [
-            {"role": "host", "party_id": "10000", "party_status": "failed", "reason": "worker_error",
+        "tasks": [{"component_name": "psi_0", "task_version": 1, "status": "failed", "parties": [
+            {"role": "host", "party_id": "10000", "status": "failed", "reason": "worker_error",
              "message": "no id column"}]}],
     }))
     lines = flow("job", "explain", "-j", "42").stdout.splitlines()
@@ -83,13 +83,13 @@ def test_an_unknown_job_is_an_error(flow, stub):
 
 def test_parties_are_a_table(flow, stub):
     stub.answers(answer({"parties": [
-        {"party_id": "9999", "url": "http://127.0.0.1:9380", "status": "up", "message": "this party"},
-        {"party_id": "10000", "url": "http://127.0.0.1:9381", "status": "silent"},
+        {"party_id": "9999", "url": "http://127.0.0.1:9380", "status": "answers", "circuit": "closed"},
+        {"party_id": "10000", "url": "http://127.0.0.1:9381", "status": "silent", "circuit": "open", "message": "9 s"},
     ]}))
     result = flow("party", "list")
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
-        "  party_id   url                     status   message",
-        "  9999       http://127.0.0.1:9380   up       this party",
-        "  10000      http://127.0.0.1:9381   silent",
+        "  party_id   url                     status    circuit   message",
+        "  9999       http://127.0.0.1:9380   answers   closed",
+        "  10000      http://127.0.0.1:9381   silent    open      9 s",
     ]

@@ -21,15 +21,15 @@ GUEST, HOST = {"role": "guest", "party_id": "9999"}, {"role": "host", "party_id"
 
 def a_look(status, *tasks, **more):
     """What job/explain answers; a task is (name, guest's status, host's status, version)."""
-    data = {"status": status, "reason": None, "message": "", "wait_reason": "", "place": None, "seats": [],
+    data = {"status": status, "reason": None, "message": "", "wait_reason": "", "place_in_queue": None, "parties": [],
             "tasks": [a_task(*task) for task in tasks], "unconfirmed_parties": [], **more}
     return {"retcode": 0, "retmsg": "success", "data": data}
 
 
 def a_task(name, guest, host, version=0, **at_host):
-    return {"component_name": name, "version": version, "status": guest, "parties": [
-        {**GUEST, "party_status": guest, "reason": None, "message": ""},
-        {**HOST, "party_status": host, "reason": None, "message": "", **at_host},
+    return {"component_name": name, "task_version": version, "status": guest, "parties": [
+        {**GUEST, "status": guest, "reason": None, "message": ""},
+        {**HOST, "status": host, "reason": None, "message": "", **at_host},
     ]}
 
 

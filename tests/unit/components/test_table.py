@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import fcntl
 from pathlib import Path
 
 import pytest
@@ -134,10 +134,38 @@ def test_a_dropped_table_is_gone(uri, table):
 def test_what_a_killed_writer_left_is_swept(tmp_path, table):
     left = tmp_path / "demo" / ".0123456789abcdef.tmp"
     left.touch()
-    os.utime(left, (1000, 1000))
-    assert sweep(tmp_path, before=999) == 0
-    assert sweep(tmp_path, before=1001) == 1
+    assert (sweep(tmp_path), sweep(tmp_path)) == (1, 0)
     assert files_in(tmp_path) == ["demo/a.sqlite"]
+
+
+def test_what_a_living_writer_fills_is_not_swept(tmp_path, uri):
+    with TableWriter(uri, Schema()) as writer:
+        writer.add([("u1",)])
+        assert sweep(tmp_path) == 0
+        writer.add([("u2",)])
+    with Table(uri) as written:
+        assert list(written.ids()) == ["u1", "u2"]
+
+
+def test_a_new_file_that_is_swept_before_its_lock_is_made_again(tmp_path, uri, monkeypatch):
+    taken = []
+
+    def swept_first(handle, operation):
+        if not taken:
+            taken.append(handle)
+            assert sweep(tmp_path) == 1
+        flock(handle, operation)
+
+    flock = fcntl.flock
+    monkeypatch.setattr("fate_flow.components.table.fcntl.flock", swept_first)
+    with TableWriter(uri, Schema()) as writer:
+        writer.add([("u1",)])
+    with Table(uri) as written:
+        assert list(written.ids()) == ["u1"]
+
+
+def test_a_table_is_for_its_user_only(uri, table):
+    assert parse_uri(uri).path.stat().st_mode & 0o077 == 0
 
 
 def test_too_many_columns_are_refused(uri):

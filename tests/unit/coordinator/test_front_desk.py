@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from fate_flow.core.errors import (
     BadDocument,
     BadRequest,
     Busy,
+    CommitUnknown,
     Conflict,
     FlowError,
     JobNotFound,
@@ -20,12 +22,13 @@ from fate_flow.core.errors import (
     OperationFailed,
     PeerUnreachable,
     PermissionDenied,
+    StorageUnavailable,
 )
 from fate_flow.core.job import Answer, Command, CommandKind
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, TaskStatus
-from fate_flow.store.contract import TableMeta
+from fate_flow.store.contract import Submission, TableMeta
 from tests.factories import GUEST, HOST, INCARNATION, JOB_ID, NOW, OTHER, a_job, a_task
 from tests.hand_server import DOCUMENT, HOLD, JOIN, RUN, HandServer, a_host, command, create
 from tests.simulation.world import job
@@ -56,6 +59,14 @@ class Front:
         """What the scheduler writes when the parties have answered."""
         with self.server.store.transaction() as tx:
             tx.decide_submission(JOB_ID, retcode, message)
+
+    def submission(self) -> Submission | None:
+        with self.server.store.reading() as tx:
+            return tx.submission_of(JOB_ID)
+
+    def forget_submission(self) -> None:
+        with self.server.store.transaction() as tx:
+            tx.forget_submission(JOB_ID)
 
     def with_job(self, status: JobStatus = JobStatus.WAITING, party: Party = GUEST, **fields: Any) -> Front:
         with self.server.store.transaction() as tx:
@@ -91,6 +102,32 @@ def test_a_refusal_is_the_answer() -> None:
     with pytest.raises(OperationFailed, match="host 10000: no room") as refused:
         front.desk.submit(JOB_ID, DOCUMENT)
     assert (refused.value.retcode, refused.value.data) == (103, {"job_id": JOB_ID})
+    assert front.submission() is None
+
+
+def test_after_a_refusal_the_request_id_may_come_again_with_corrected_content() -> None:
+    front = Front()
+    front.meanwhile = lambda: front.decide(103, "host 10000: no room")
+    with pytest.raises(OperationFailed):
+        front.desk.submit(JOB_ID, DOCUMENT, "r1")
+    assert front.desk.submit(ELSE_ID, LOCAL, "r1") == ELSE_ID
+
+
+def test_who_repeats_a_submit_that_is_refused_meanwhile_is_told_that_it_was() -> None:
+    front = Front()
+    repeated = Front(front.server)
+    repeated.meanwhile = lambda: front.forget_submission()
+    refusals: list[OperationFailed] = []
+
+    def repeat() -> None:
+        with pytest.raises(OperationFailed, match=f"job {JOB_ID} was refused") as refused:
+            repeated.desk.submit(ELSE_ID, DOCUMENT, "r1")
+        refusals.append(refused.value)
+
+    front.meanwhile = repeat
+    with pytest.raises(OperationFailed):
+        front.desk.submit(JOB_ID, DOCUMENT, "r1")
+    assert (refusals[0].retcode, refusals[0].data) == (103, {"job_id": JOB_ID})
 
 
 def test_at_the_deadline_the_submit_is_given_up() -> None:
@@ -99,6 +136,7 @@ def test_at_the_deadline_the_submit_is_given_up() -> None:
         front.desk.submit(JOB_ID, DOCUMENT)
     found = front.server.job(GUEST)
     assert (found.reason, found.message) == (Reason.PARTY_REFUSED, "not every party answered in time")
+    assert front.submission() is None
     assert 30 <= sum(front.slept) <= 30.2
     assert max(front.slept) <= 0.1               # looked at often
     assert front.rung[-1][0] == (JOB_ID,)        # the scheduler is to end it
@@ -114,6 +152,57 @@ def test_what_was_decided_and_forgotten_at_the_deadline_cannot_be_given_up() -> 
     front.meanwhile = forget
     with pytest.raises(PeerUnreachable):
         front.desk.submit(JOB_ID, DOCUMENT)
+    assert front.submission() is None
+
+
+def test_a_submit_that_was_committed_after_all_is_neither_taken_twice_nor_refused() -> None:
+    front = Front()
+    front.meanwhile = lambda: front.decide(0, "success")
+    take, losses = front.server.store.transaction, [CommitUnknown()]
+
+    @contextmanager
+    def lost_once() -> Iterator[Any]:
+        with take() as tx:
+            yield tx
+        if losses:
+            raise losses.pop()
+
+    object.__setattr__(front.server.store, "transaction", lost_once)
+    assert front.desk.submit(JOB_ID, DOCUMENT) == JOB_ID
+    assert losses == []
+    assert [one.kind for one in front.server.outbox()] == [K.CREATE]
+
+
+def test_a_submit_that_was_stored_waits_for_a_database_that_has_gone_since() -> None:
+    front = Front()
+    look, outages = front.server.store.reading, [StorageUnavailable()] * 40
+
+    @contextmanager
+    def gone_for_a_while() -> Iterator[Any]:
+        if outages:
+            raise outages.pop()
+        with look() as tx:
+            yield tx
+
+    object.__setattr__(front.server.store, "reading", gone_for_a_while)
+    front.meanwhile = lambda: front.decide(0, "success")
+    assert front.desk.submit(JOB_ID, DOCUMENT) == JOB_ID
+    assert outages == []
+
+
+def test_what_cannot_be_done_twice_is_not_begun_anew() -> None:
+    front = Front().with_job()
+    take = front.server.store.transaction
+
+    @contextmanager
+    def lost() -> Iterator[Any]:
+        with take() as tx:
+            yield tx
+        raise CommitUnknown
+
+    object.__setattr__(front.server.store, "transaction", lost)
+    with pytest.raises(CommitUnknown, match="not known"):
+        front.desk.return_resources(JOB_ID)
 
 
 def test_a_request_id_that_comes_again_gives_the_same_job_and_leaves_it_alone() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +20,7 @@ from fate_flow.coordinator.scheduler import (
     Scheduler,
     WorkerChanged,
 )
-from fate_flow.core.errors import FlowError
+from fate_flow.core.errors import CommitUnknown, FlowError, StorageUnavailable
 from fate_flow.core.job import Answer, Command, CommandKind, Job, JobKey
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
@@ -138,7 +140,7 @@ def test_a_deposed_scheduler_that_wakes_up_writes_nothing_and_sends_nothing(act:
     act(first)
     assert server.snapshot() == before
     assert first.transport.posted == []
-    assert first.scheduler.next_alarm() is None
+    assert first.scheduler.seconds_to_alarm() is None
     assert server.engine.launched == []
 
 
@@ -310,8 +312,8 @@ def test_a_blocked_job_is_asked_for_again_when_its_time_has_come() -> None:
     release(process)                                    # nobody says so
     process.scheduler.poll()
     assert job_of(process).status is JobStatus.WAITING
-    process.server.now += RULES.retry_wait
-    assert process.scheduler.ring_alarms(process.server.now)
+    process.seconds += RULES.retry_wait / 1000
+    assert process.scheduler.ring_alarms()
     process.scheduler.poll()
     assert job_of(process).status is JobStatus.RUNNING
 
@@ -335,6 +337,19 @@ def test_a_small_job_passes_a_big_one_only_so_often() -> None:
     release(process)
     process.scheduler.step([QueueChanged()])
     assert job_of(process, big).status is JobStatus.RUNNING
+
+
+def test_of_many_small_jobs_at_once_only_as_many_pass_the_big_one() -> None:
+    process = chosen(HandServer("9999", cores=8, rules=RULES))
+    holding(process, 2)
+    big, *small = ids(6)
+    submit(process, big, local(8), accept=False)
+    process.scheduler.poll()
+    for name in small:
+        submit(process, name, local(1), accept=False)
+    process.scheduler.poll()
+    assert statuses(process, small) == ["running", "running", "waiting", "waiting", "waiting"]
+    assert job_of(process, big).passes == 2
 
 
 def worker_of_job(process: Process, job_id: str) -> str:
@@ -456,17 +471,65 @@ def test_an_answer_that_could_not_be_stored_is_asked_for_again(monkeypatch: pyte
     assert [one.id for one in process.transport.take()] == [sent.id]
 
 
+@contextmanager
+def unavailable() -> Iterator[Any]:
+    raise StorageUnavailable("the database is gone")
+    yield
+
+
+def test_an_answer_that_came_while_the_database_was_gone_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = chosen()
+    submit(process, accept=False)
+    [sent] = process.transport.take()
+    with monkeypatch.context() as broken:
+        broken.setattr(process.server.store, "transaction", unavailable)
+        process.scheduler.step([Answered(sent, Answer(data={}))])
+    process.scheduler.poll()
+    assert [one.id for one in process.transport.take()] == [sent.id]
+
+
+def test_a_database_that_is_gone_for_a_moment_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = chosen()
+    submit(process, accept=False)
+    [sent] = process.transport.take()
+    take = process.server.store.transaction
+    answers = [unavailable, take]
+    monkeypatch.setattr(process.server.store, "transaction", lambda: answers.pop(0)())
+    process.scheduler.step([Answered(sent, Answer(data={}))])
+    assert answers == []
+    assert process.transport.take() != []
+
+
+def test_who_could_not_store_that_it_schedules_does_not_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = Process(HandServer("9999", rules=RULES))
+    take = process.server.store.transaction
+
+    @contextmanager
+    def lost() -> Iterator[Any]:
+        with take() as tx:
+            yield tx
+            raise CommitUnknown
+
+    with monkeypatch.context() as broken:
+        broken.setattr(process.server.store, "transaction", lost)
+        with pytest.raises(CommitUnknown):
+            process.scheduler.is_chosen()
+    assert not process.scheduler.is_in_charge
+    assert process.scheduler.is_chosen()
+
+
 def test_alarms_ring_once_they_are_due() -> None:
     process = chosen(HandServer("9999", cores=4, rules=RULES))
-    assert process.scheduler.next_alarm() is None
+    assert process.scheduler.seconds_to_alarm() is None
     holding(process, 4)
     submit(process, document=local(), accept=False)
     process.scheduler.poll()
-    due = process.scheduler.next_alarm()
-    assert due == NOW + RULES.retry_wait
-    assert not process.scheduler.ring_alarms(due - 1)
-    assert process.scheduler.ring_alarms(due)
-    assert process.scheduler.next_alarm() is None
+    assert process.scheduler.seconds_to_alarm() == RULES.retry_wait / 1000
+    process.seconds += 1.9
+    assert not process.scheduler.ring_alarms()
+    process.seconds += 0.2
+    assert process.scheduler.ring_alarms()
+    assert process.scheduler.seconds_to_alarm() is None
 
 
 def test_the_own_seat_is_started_only_when_the_others_have() -> None:

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from fate_flow.coordinator.party import plain_incarnation
+from fate_flow.coordinator.ports import Rules
 from fate_flow.core.errors import StorageFailed
 from fate_flow.core.job import NOT_EFFECTIVE, Command, CommandKind, JobKey
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, TaskStatus
+from fate_flow.federation.wire import ANY_RUN
 from fate_flow.store.memory import MemoryTransaction
 from tests.factories import GUEST, HOST, JOB_ID, NOW, OTHER, a_job
 from tests.hand_server import (
@@ -46,7 +49,6 @@ START_A = task_command(K.TASK_START)
         ((), create()),
         (JOIN[:1], command(K.STATUS, argument="waiting")),
         (JOIN, command(K.CHECK, turn=1)),
-        (JOIN, command(K.APPLY, turn=1)),
         (HOLD, command(K.RETURN, turn=1)),
         (HOLD, command(K.START)),
         (RUN, command(K.UPDATE, progress=40)),
@@ -60,6 +62,7 @@ START_A = task_command(K.TASK_START)
         (RUN, task_command(K.TASK_CREATE, version=1, incarnation="c1" * 16, auto_retries=2)),
         (RUN, task_command(K.TASK_COLLECT)),
         (RUN, command(K.CLEAN)),
+        (RUN, command(K.FIND_REUSABLE)),
     ],
 )
 def test_a_command_that_comes_twice_is_answered_the_same_and_changes_nothing_more(
@@ -72,6 +75,32 @@ def test_a_command_that_comes_twice_is_answered_the_same_and_changes_nothing_mor
     assert host.handle(asked) == first
     assert host.snapshot() == seen
     assert len(host.engine.launched) == launched
+
+
+@pytest.mark.parametrize("turn", [{"turn": 1}, {}])
+def test_an_apply_that_comes_twice_answers_the_same_and_begins_its_lease_anew(turn: dict[str, int]) -> None:
+    host = a_host(*JOIN)
+    first = host.handle(command(K.APPLY, **turn))
+    seen = host.snapshot()
+    assert host.handle(command(K.APPLY, **turn)) == first
+    renewed = replace(host.job(), claim=replace(host.job().claim, renewals=0))
+    assert (host.job().claim.renewals, {**host.snapshot(), "jobs": (renewed,)}) == (1, seen)
+
+
+@pytest.mark.parametrize(("told", "grace"), [({}, 10.0), ({"deadline_seconds": 60.0}, 10.0), (
+    {"deadline_seconds": 3}, 3.0), ({"deadline_seconds": 0}, 0.0)])  # fmt: skip
+def test_the_deadline_of_a_stop_is_a_duration_and_the_party_caps_it(told: dict[str, float], grace: float) -> None:
+    host = a_host(*RUN, START_A, rules=Rules(stop_grace_seconds=10.0))
+    assert host.handle(command(K.STOP, argument="canceled", **told)).is_ok
+    assert host.engine.graces == [grace]
+
+
+@pytest.mark.parametrize("told", [True, -1, "3", float("nan"), 1e12])
+def test_a_deadline_that_is_no_duration_is_refused(told: object) -> None:
+    host = a_host(*RUN, START_A)
+    answer = host.handle(command(K.STOP, argument="canceled", deadline_seconds=told))
+    assert (answer.retcode, host.engine.stopped) == (101, [])
+    assert answer.retmsg.startswith("deadline_seconds: ")
 
 
 def test_all_commands_of_a_job_repeated_in_their_order_end_where_they_ended() -> None:
@@ -188,7 +217,10 @@ def test_a_plain_v1_initiator_names_no_extensions_and_no_incarnations() -> None:
     del body["extensions"], body["incarnations"]
     host = a_host(command(K.CREATE, **body))
     assert host.job().legacy
-    assert host.task().incarnation == ""
+    given = {host.task(name).incarnation for name in "ab"}
+    assert (len(given), {len(one) for one in given}) == (2, {32})
+    again = a_host(command(K.CREATE, **body))      # at another party of ours it is the same
+    assert {again.task(name).incarnation for name in "ab"} == given
 
 
 # ---------------------------------------------------------------------- what is not here, or not now
@@ -286,15 +318,40 @@ def test_what_does_not_fit_the_status_is_refused_and_changes_nothing(
     assert host.snapshot() == seen
 
 
-@pytest.mark.parametrize(
-    ("legacy", "heard"), [(True, {"9999": 1}), (False, {})]
-)
-def test_align_is_the_heartbeat_of_a_plain_v1_initiator(legacy: bool, heard: dict[str, int]) -> None:
-    host = a_host(create(extensions=None) if not legacy else Command(
-        K.CREATE, JOB_ID, HOST, body={key: value for key, value in create().body.items() if key != "extensions"}))
-    host.handle(command(K.UPDATE))
+def plain_create() -> Command:
+    """`create` as a plain v1 initiator sends it."""
+    body = {key: value for key, value in create().body.items() if key not in ("extensions", "incarnations")}
+    return Command(K.CREATE, JOB_ID, HOST, ANY_RUN, body=body)
+
+
+@pytest.mark.parametrize("asked", [command(K.ALIGN), command(K.UPDATE), task_command(K.TASK_COLLECT)])
+@pytest.mark.parametrize(("legacy", "heard"), [(True, {"9999": 1}), (False, {})])
+def test_whatever_a_plain_v1_initiator_says_is_a_sign_of_life(
+    asked: Command, legacy: bool, heard: dict[str, int]
+) -> None:
+    host = a_host(plain_create() if legacy else create())
+    host.handle(asked)
     with host.store.reading() as tx:
         assert tx.heard() == heard
+
+
+def test_other_parties_of_a_job_may_ask_whether_it_is_here_and_nobody_else() -> None:
+    host = a_host(plain_create())
+    assert [host.handle(command(K.ALIGN), caller).retcode for caller in ("10000", "10001")] == [0, 108]
+    with host.store.reading() as tx:
+        assert tx.heard() == {}
+
+
+def test_what_is_stopping_still_runs_for_a_plain_v1_initiator() -> None:
+    plain = (plain_create(), *RUN[1:], task_command(K.TASK_START, user_id="u"))
+    host = a_host(*plain)
+    host.engine.sights[worker_of(host)] = RUNS
+    host.watch()
+    host.handle(command(K.STOP, argument="canceled"))
+    assert host.task().party_status is TaskStatus.STOPPING
+    collected = host.handle(task_command(K.TASK_COLLECT, x=1)).data
+    reported = [one.body for one in host.outbox() if one.kind is K.REPORT and one.task == "a"]
+    assert {body["party_status"] for body in (collected, *reported)} == {"running"}
 
 
 @pytest.mark.parametrize(
@@ -416,7 +473,8 @@ def test_a_new_version_of_a_task(body: dict[str, Any], retcode: int) -> None:
     assert host.handle(asked).retcode == retcode
     if retcode == 0:
         task = host.task(version=1)
-        assert (task.incarnation, task.auto_retries) == (body.get("incarnation", ""), body.get("auto_retries", 0))
+        assert (task.incarnation, task.auto_retries) == (
+        body.get("incarnation") or plain_incarnation(JOB_ID, task.key.name, 1), body.get("auto_retries", 0))
 
 
 def test_a_component_that_the_job_does_not_have_gets_no_version() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 from typing import Any
 
@@ -171,7 +172,7 @@ def test_a_launch_that_was_lost_is_ordered_again_after_a_poll() -> None:
     host = with_worker(rules=Rules(poll_interval=2_000))
     host.watch()
     assert len(host.engine.launched) == 1
-    host.now += 2_000
+    host.steady = 2_000
     host.watch()
     first, second = host.engine.launched
     assert first == second
@@ -179,12 +180,37 @@ def test_a_launch_that_was_lost_is_ordered_again_after_a_poll() -> None:
 
 def test_no_process_in_time_is_a_failed_launch_and_it_must_not_begin_any_more() -> None:
     host = with_worker(rules=Rules(launch=60_000))
-    host.now += 60_001
+    host.steady = 60_001
     host.watch()
     task = host.task()
     assert (task.party_status, task.reason) == (TaskStatus.FAILED, Reason.LAUNCH_FAILED)
     assert task.message == "no process came up within 60 s"
     assert host.engine.stopped == [worker_of(host)]
+
+
+def test_a_worker_whose_folder_cannot_be_written_says_why_it_never_came_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = with_worker(rules=Rules(poll_interval=2_000, launch=60_000))
+
+    def full(_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(host.engine, "launch", full)
+    host.steady = 2_000
+    with pytest.raises(OSError, match="No space"):
+        host.watch()                 # the effect fails, after the commit; a server logs it and goes on
+    host.steady = 60_001
+    host.watch()
+    assert host.task().message == "no process came up within 60 s: [Errno 28] No space left on device"
+
+
+def test_a_launch_that_works_in_the_end_leaves_no_complaint() -> None:
+    host = with_worker(rules=Rules(poll_interval=2_000, launch=60_000))
+    host.context.launch_problems[worker_of(host)] = "the disk was full"
+    host.steady = 2_000
+    host.watch()
+    host.steady = 60_001
+    host.watch()
+    assert host.task().message == "no process came up within 60 s"
 
 
 def test_a_stop_is_repeated_until_the_worker_has_gone() -> None:
@@ -202,7 +228,7 @@ def test_a_worker_that_is_stopped_before_it_began_ends_as_the_stop_says() -> Non
     host = with_worker(rules=Rules(launch=60_000))
     host.handle(command(CommandKind.STOP, argument="canceled", reason="stopped_by_user"))
     assert host.task().party_status is TaskStatus.STOPPING
-    host.now += 60_001
+    host.steady = 60_001
     host.watch()
     assert (host.task().party_status, host.task().reason) == (TaskStatus.CANCELED, Reason.STOPPED_BY_USER)
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fate_flow.core.fate_v1 import ModuleInfo, parse, problems
+from fate_flow.core.fate_v1 import parse, problems
+from fate_flow.core.modules import ModuleInfo
 from fate_flow.core.spec import JobParameters, JobSpec
 
 DEFAULTS = JobParameters(task_cores=4, timeout_seconds=259200)

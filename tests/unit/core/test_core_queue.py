@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fate_flow.core.queue import Behind, Waiting, barriers, turn_of, why_it_waits
+from fate_flow.core.queue import Behind, Passing, Waiting, why_it_waits
 from fate_flow.core.text import ordinal, plain
 
 
@@ -16,24 +16,40 @@ HEAD = waits("1", 10, blocked_on="10000", passes=16)
 
 
 @pytest.mark.parametrize(
-    ("heads", "closed"),
+    ("head", "is_closed"),
     [
-        ([], {}),
-        ([waits("1", 10, blocked_on="10000", passes=15)], {}),
-        ([HEAD], {"10000": HEAD}),
-        ([waits("1", 10, blocked_on="10000", passes=99)], {"10000": waits("1", 10, blocked_on="10000", passes=99)}),
-        ([waits("1", 10, blocked_on="9999"), HEAD], {"10000": HEAD}),
+        (waits("1", 10, blocked_on="10000", passes=15), False),
+        (HEAD, True),
+        (waits("1", 10, blocked_on="10000", passes=99), True),
+        (waits("1", 10, blocked_on="10001", passes=99), False),
     ],
 )
-def test_a_head_that_was_passed_often_enough_is_not_passed_any_more(
-    heads: list[Waiting], closed: dict[str, Waiting]
-) -> None:
-    assert barriers(heads, 16) == closed
+def test_a_head_that_was_passed_often_enough_is_not_passed_any_more(head: Waiting, is_closed: bool) -> None:
+    behind = Passing([head], 16, ()).turn_of(waits("2", 11))
+    assert behind == (Behind("2", "1", "10000") if is_closed else None)
 
 
 def test_with_no_passes_at_all_the_queue_is_strict() -> None:
     head = waits("1", 10, blocked_on="10000")
-    assert barriers([head], 0) == {"10000": head}
+    assert Passing([head], 0, ()).turn_of(waits("2", 11)) is not None
+
+
+def test_as_many_get_their_turn_as_may_pass_and_those_in_their_turn_count() -> None:
+    head = waits("1", 10, blocked_on="10000", passes=12)
+    in_turn = [waits("2", 11), waits("0", 9), waits("3", 11, "9999", "10001"), head]     # only the first would pass it
+    passing = Passing([head], 16, in_turn)
+    found = [passing.turn_of(waits(f"{number}", 20)) for number in range(4, 9)]
+    assert [one is None for one in found] == [True, True, True, False, False]
+    assert passing.turn_of(waits("9", 20, "9999", "10001")) is None
+
+
+def test_a_job_that_would_pass_two_heads_counts_at_both_and_waits_behind_either() -> None:
+    heads = [waits("1", 10, "9999", blocked_on="9999", passes=1), waits("2", 11, blocked_on="10000")]
+    passing = Passing(heads, 2, ())
+    assert passing.turn_of(waits("3", 12)) is None
+    assert passing.turn_of(waits("4", 13)) == Behind("4", "1", "9999")
+    assert passing.turn_of(waits("5", 13, "10000", "10001")) is None
+    assert passing.turn_of(waits("6", 13, "10000", "10001")) == Behind("6", "2", "10000")
 
 
 @pytest.mark.parametrize(
@@ -48,12 +64,12 @@ def test_with_no_passes_at_all_the_queue_is_strict() -> None:
     ],
 )
 def test_only_younger_jobs_that_need_the_party_wait_behind_the_head(job: Waiting, is_behind: bool) -> None:
-    found = turn_of(job, {"10000": HEAD})
+    found = Passing([HEAD], 16, ()).turn_of(job)
     assert found == (Behind(job.job_id, "1", "10000") if is_behind else None)
 
 
 def test_why_it_is_not_a_jobs_turn_is_said_in_words() -> None:
-    behind = turn_of(waits("2", 11), {"10000": HEAD})
+    behind = Passing([HEAD], 16, ()).turn_of(waits("2", 11))
     assert behind is not None
     assert behind.words == "waits behind job 1, which party 10000 has had no room for"
 

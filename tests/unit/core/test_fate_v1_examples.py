@@ -48,7 +48,7 @@ def test_the_upload_runs_at_the_local_party_alone():
     spec = read(UPLOAD_DSL, UPLOAD_CONF)
     assert spec.initiator == LOCAL
     assert spec.parties == (LOCAL,)
-    assert spec.roles == {"local": ["0"]}
+    assert spec.roles == {"local": [0]}
     assert spec.common.task_cores == 1
     assert spec.common.federated_mode == "SINGLE"
     task = spec.tasks["upload_0"]

@@ -17,7 +17,7 @@ from fate_v1_documents import (
 
 from fate_flow.core import fate_v1
 from fate_flow.core.errors import BadDocument
-from fate_flow.core.fate_v1 import REMOVED_KEYS_WARNING
+from fate_flow.core.fate_v1_job_parameters import REMOVED_KEYS_WARNING
 from fate_flow.core.spec import JobParameters, Party
 
 GUEST, HOST, SECOND_HOST, ARBITER = (

@@ -43,11 +43,21 @@ def sent(verdict: Verdict) -> list[tuple[CommandKind, object]]:
     ]
 
 
+def is_refused_renewal(kind: CommandKind, status: SeatStatus, retcode: int) -> bool:
+    return (kind, status) == (CommandKind.APPLY, S.HELD) and retcode not in (0, UNREACHABLE)
+
+
+def test_a_renewal_that_is_refused_is_a_hold_that_is_lost() -> None:
+    lost = judge(CommandKind.APPLY, S.HELD, 103, data={"why": "has 0 of 4 cores free, 2 asked"})
+    assert moved(lost) == (S.JOINED, "lost what it held: has 0 of 4 cores free, 2 asked")
+    assert sent(lost) == []
+
+
 @pytest.mark.parametrize("kind", CommandKind)
 def test_only_an_answer_that_the_seat_waits_for_means_anything(kind: CommandKind) -> None:
     for status in SeatStatus:
         for retcode in RETCODES:
-            is_awaited = (kind, status) in AWAITED
+            is_awaited = (kind, status) in AWAITED or is_refused_renewal(kind, status, retcode)
             assert (judge(kind, status, retcode) != Verdict()) is is_awaited, (status, retcode)
 
 
@@ -60,6 +70,17 @@ def test_an_answer_to_another_run_means_nothing(kind: CommandKind, status: SeatS
 def test_whoever_does_not_accept_has_refused(retcode: int) -> None:
     expected = (S.JOINED, "") if retcode == 0 else (S.REFUSED, "m")
     assert moved(judge(CommandKind.CREATE, S.JOINING, retcode)) == expected
+
+
+def test_what_an_unanswered_create_may_have_made_is_to_go() -> None:
+    verdict = judge(CommandKind.CREATE, S.JOINING, UNREACHABLE)
+    [command] = [action.command for action in verdict.actions if isinstance(action, Send)]
+    assert (command.kind, command.to, command.argument) == (CommandKind.STATUS, HOST, "failed")
+    assert command.body == {"reason": "party_refused", "message": "m", "tag": "submit_failed"}
+
+
+def test_a_party_that_has_refused_is_told_nothing_more() -> None:
+    assert sent(judge(CommandKind.CREATE, S.JOINING, 103)) == []
 
 
 def test_a_party_that_is_ready_is_asked_for_its_cores_in_the_same_turn() -> None:

@@ -20,6 +20,7 @@ from fate_flow.core.plan import (
     MoveTask,
     NewVersion,
     Progress,
+    RenewHold,
     Send,
     plan_job,
 )
@@ -227,6 +228,21 @@ def test_a_hold_that_ran_out_before_anybody_started_sends_the_job_back_to_waitin
     assert found[2].wait_reason == "host 10000 did not start: it holds nothing"
 
 
+@pytest.mark.parametrize("slow", [SeatStatus.CHECKING, SeatStatus.APPLYING, SeatStatus.STARTING])
+def test_what_is_held_is_asked_for_again_in_time_while_a_slow_party_has_not_answered(slow: SeatStatus) -> None:
+    due, later, silent = (a_seat(party, SeatStatus.HELD, lease=60_000, renew_at=at) for party, at in
+                          ((GUEST, NOW), (HOST, NOW + 1), (OWN_HOST, 0)))  # fmt: skip
+    assert plan(in_turn(due, later, silent, a_seat(OTHER, slow))) == [
+        RenewHold(due), to(GUEST, CommandKind.APPLY, turn=3)
+    ]  # fmt: skip
+
+
+def test_what_is_given_back_is_not_asked_for_again() -> None:
+    held = a_seat(GUEST, SeatStatus.HELD, lease=60_000, renew_at=NOW)
+    found = plan(in_turn(held, a_seat(HOST, message=FULL), a_seat(OTHER, SeatStatus.APPLYING)))
+    assert found == [MoveSeat(held, SeatStatus.JOINED), to(GUEST, CommandKind.RETURN, turn=3)]
+
+
 def test_once_somebody_has_started_a_lost_hold_ends_the_job() -> None:
     lost = a_seat(HOST, message="did not start: x")
     those = (a_seat(GUEST, SeatStatus.HELD), lost, a_seat(OTHER, SeatStatus.STARTED))
@@ -235,7 +251,7 @@ def test_once_somebody_has_started_a_lost_hold_ends_the_job() -> None:
     assert found[0] == MoveJob(
         JobStatus.STOPPING, Reason.PARTY_REFUSED, words, JobStatus.FAILED, NOW + 60_000, caused_by="host 10000"
     )
-    body = {"reason": "party_refused", "message": words}
+    body = {"reason": "party_refused", "message": words, "deadline_seconds": 60.0}
     assert found[1:] == [
         one for seat in those for one in (
             MoveSeat(seat, SeatStatus.STOPPING), to(seat.party, CommandKind.STOP, "failed", **body))
@@ -261,7 +277,7 @@ def test_a_wish_to_stop_in_the_middle_of_a_turn_resets_the_ready_signal() -> Non
 @pytest.mark.parametrize("status", [SeatStatus.CHECKING, SeatStatus.APPLYING, SeatStatus.HELD, SeatStatus.STARTING])
 def test_a_wish_to_stop_while_a_party_may_hold_something_tells_every_party(status: SeatStatus) -> None:
     own, host = a_seat(GUEST), a_seat(HOST, status)
-    body = {"reason": "no_capacity", "message": "too long"}
+    body = {"reason": "no_capacity", "message": "too long", "deadline_seconds": 60.0}
     assert plan(in_turn(own, host, reason=Reason.NO_CAPACITY, message="too long")) == [
         MoveJob(JobStatus.STOPPING, Reason.NO_CAPACITY, "too long", JobStatus.TIMEOUT, NOW + 60_000),
         MoveSeat(own, SeatStatus.STOPPING),

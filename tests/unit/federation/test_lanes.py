@@ -350,9 +350,36 @@ def test_while_it_is_known_not_to_answer_what_may_fail_is_not_even_sent(heard: H
     before = len(heard.log)
     lane.post([lost[0], *kept, lost[1]])
     assert [(command, said.retcode) for command, said in heard.take(2)] == [(one, UNREACHABLE) for one in lost]
-    assert lane.state() == PartyState("10000", lane.url, False, pytest.approx(0, abs=WAIT), 1)
+    soon = pytest.approx(0, abs=WAIT)
+    assert lane.state() == PartyState("10000", lane.url, "open", soon, 1, "connection refused or lost", 1, soon)
     assert len(heard.log) == before
     lane.close()
+
+
+def test_a_party_that_is_asked_whether_it_is_back_is_probed_and_the_log_tells_each_turn(
+    peer: Peer, heard: Heard, caplog: pytest.LogCaptureFixture
+) -> None:
+    leave, asked = threading.Event(), threading.Event()
+
+    def slow(handler: BaseHTTPRequestHandler) -> None:
+        asked.set()
+        leave.wait(WAIT)
+        answer(handler, b'{"retcode": 0, "retmsg": "success"}')
+
+    peer.replies.put(hang_up)
+    peer.replies.put(hang_up)                       # a kept connection may have been closed: it is tried once more
+    peer.replies.put(slow)
+    lane = make_lane(peer.port, heard)
+    lane.first_pause = 0.01
+    lane.post(commands(1))
+    assert asked.wait(WAIT)
+    assert (lane.state().circuit, lane.state().failures) == ("probing", 1)
+    leave.set()
+    heard.take()
+    assert lane.state() == PartyState("10000", lane.url)
+    lane.close()
+    assert "party 10000 does not answer: connection refused or lost; circuit open, asked again in 0.01 s" in caplog.text
+    assert "and 1 tries; circuit closed" in caplog.text
 
 
 def test_a_job_that_somebody_waits_for_finds_a_party_that_is_back(heard: Heard) -> None:
@@ -433,7 +460,7 @@ def test_a_server_that_comes_back_gets_what_was_kept_for_it(heard: Heard) -> Non
     assert not lane.state().is_answering
     peer = Peer(port)
     assert heard.retcodes(2) == [0, 0]
-    assert lane.state() == PartyState("10000", lane.url, True, 0.0, 0)
+    assert lane.state() == PartyState("10000", lane.url)
     lane.close()
     peer.close()
 

@@ -257,10 +257,25 @@ def test_an_ended_session_is_gone_for_good(spool: Spool) -> None:
     spool.close(HERE)
     assert chunks(spool) == []
     assert total(spool) == 0
-    assert [push(spool, 0), push(spool, 1), pop(spool, 0), peek(spool, 0)] == [Problem.GONE] * 4
+    assert [push(spool, 1), pop(spool, 0), peek(spool, 0)] == [Problem.GONE] * 3
     assert isinstance(spool.release(HERE, "t", GUEST), Refusal)
     assert not spool.open(HERE, PEERS, "token")
-    assert push(spool, 0) == Problem.GONE
+    assert push(spool, 1) == Problem.GONE
+
+
+def test_a_push_whose_answer_was_lost_may_be_repeated_after_the_end(spool: Spool) -> None:
+    push(spool, 0)
+    push(spool, 1)
+    pop(spool, 1)
+    spool.close(HERE)
+    spool.close(HERE)
+    assert [push(spool, seq) for seq in range(3)] == [AGAIN, AGAIN, Problem.GONE]
+    assert spool.put(HERE, "another topic", GUEST, 0, True, b"") == Refusal(
+        Problem.GONE, f"session {HERE}: has ended"
+    )
+    assert spool.put(HERE, "t", ARBITER, 0, True, b"") == Refusal(Problem.GONE, f"session {HERE}: has ended")
+    spool.purge(HERE.job_id)
+    assert total(spool) == 0
 
 
 def test_a_session_closed_before_it_opened_stays_closed(spool: Spool) -> None:
@@ -299,6 +314,14 @@ def test_purge_leaves_nothing(spool: Spool) -> None:
     assert total(spool) == 0
     assert len(list(Path(spool._root, "tokens").iterdir())) == 1
     assert not list(Path(spool._root, "trash").iterdir())
+
+
+def test_the_jobs_that_have_left_something_are_known(spool: Spool) -> None:
+    closed = a_session(job_id="20260102120000")
+    spool.close(closed)
+    assert sorted(spool.jobs()) == sorted([HERE.job_id, closed.job_id])
+    spool.purge(HERE.job_id)
+    assert spool.jobs() == (closed.job_id,)
 
 
 def test_a_purge_that_was_killed_is_finished_at_the_next_start(
@@ -479,7 +502,7 @@ def test_a_session_can_be_closed_on_a_full_disk(spool: Spool, monkeypatch: pytes
         patch.setattr(os, "write", fails(errno.ENOSPC))
         patch.setattr(os, "open", opens_no_new(os.open, errno.ENOSPC))
         spool.close(HERE)
-    assert [push(spool, 0), chunks(spool)] == [Problem.GONE, []]
+    assert [push(spool, 1), chunks(spool)] == [Problem.GONE, []]
 
 
 def test_another_error_of_the_disk_is_not_taken_for_a_full_one(
@@ -672,7 +695,7 @@ class Model(RuleBasedStateMachine):
         if len(message.data) > 2 * BLOCK:
             return Problem.TOO_LARGE
         if not self.is_open:
-            return Problem.GONE
+            return AGAIN if seq < len(held) else Problem.GONE
         if seq == 0 and topic not in self.made and self.total_blocks() < 6:
             self.made.add(topic)
         if seq > len(held):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fate_flow.core.errors import BadRequest, FlowError, NotFound
+from fate_flow.core.errors import BadRequest, FlowError, NotFound, NotOffered
 from fate_flow.core.job import Answer, Command, CommandKind
 from fate_flow.core.spec import Party
 from fate_flow.federation.wire import ANY_RUN, body_of, headers, read_answer, read_command
@@ -26,9 +26,11 @@ REPORT = f"{INITIATOR}/hetero_lr_0/{JOB_ID}_hetero_lr_0/3/host/10000/report"
     [
         (f"{JOB}/create", K.CREATE, ""), (f"{JOB}/dependence/check", K.CHECK, ""),
         (f"{JOB}/resource/apply", K.APPLY, ""), (f"{JOB}/resource/return", K.RETURN, ""), (f"{JOB}/start", K.START, ""),
-        (f"{JOB}/align", K.UPDATE, ""), (f"{JOB}/update", K.UPDATE, ""), (f"{JOB}/model", K.CLEAN, ""),
+        (f"{JOB}/align", K.ALIGN, ""), (f"{JOB}/update", K.UPDATE, ""), (f"{JOB}/model", K.CLEAN, ""),
         (f"{JOB}/clean", K.CLEAN, ""), (f"{JOB}/status/waiting", K.STATUS, "waiting"),
         (f"{JOB}/status/success", K.STATUS, "success"), (f"{JOB}/stop/canceled", K.STOP, "canceled"),
+        (f"{JOB}/component/inheritance/check", K.FIND_REUSABLE, ""),
+        (f"{JOB}/component/rerun/check", K.FIND_REUSABLE, ""),
     ],
 )  # fmt: skip
 def test_job_commands(endpoint: str, kind: CommandKind, argument: str) -> None:
@@ -99,9 +101,9 @@ def test_our_own_peers_say_which_run_they_mean(body: Any, run: int) -> None:
     [
         "", "/", "/party", f"/party/{JOB_ID}", f"{JOB}", f"{JOB}/", f"{JOB}/nonsense", f"{JOB}/start/now",
         f"{JOB}/status", f"{JOB}/status/waiting/now", f"{JOB}/stop", f"{JOB}/resource", f"{JOB}/resource/steal",
-        f"{JOB}/Start", f"{JOB}/parameter/update", f"{JOB}/component/rerun/check", f"{TASK}", f"{TASK}/nonsense",
-        f"{TASK}/start/now", f"{TASK}/report", f"{TASK}/status", f"{TASK}/clean", f"{TASK}/stop/canceled/now",
-        f"{INITIATOR}/guest/9999/rerun", f"{INITIATOR}/guest/9999/stop", f"{REPORT}/again", "/client/job/submit",
+        f"{JOB}/Start", f"{JOB}/parameter/steal", f"{JOB}/component/check", f"{TASK}", f"{TASK}/nonsense",
+        f"{TASK}/start/now", f"{TASK}/report/now", f"{TASK}/status", f"{TASK}/clean", f"{TASK}/stop/canceled/now",
+        f"{INITIATOR}/guest/9999/rerun/now", f"{INITIATOR}/guest/9999/stop", f"{REPORT}/again", "/client/job/submit",
         f"/v1{JOB}/start",
     ],
 )  # fmt: skip
@@ -109,6 +111,20 @@ def test_a_path_that_is_none_is_not_found(endpoint: str) -> None:
     with pytest.raises(NotFound, match="no such path") as missing:
         read_command(endpoint, {})
     assert missing.value.message.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "words"),
+    [
+        (f"{JOB}/parameter/update", "does not offer a change of the parameters of a job"),
+        (f"{INITIATOR}/guest/9999/rerun", "does not offer the rerun of a job"),
+        (f"{TASK}/report", "does not offer the report of a worker, but where its task configuration says"),
+    ],
+)  # fmt: skip
+def test_a_path_that_other_servers_have_says_so(endpoint: str, words: str) -> None:
+    with pytest.raises(NotOffered, match=words) as missing:
+        read_command(endpoint, {})
+    assert endpoint.rpartition("/")[2] in missing.value.message
 
 
 @pytest.mark.parametrize(

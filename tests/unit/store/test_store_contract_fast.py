@@ -390,9 +390,10 @@ class TwinStores(RuleBasedStateMachine):
         found, counter = self.twins.scheduler()
         self.do("depose", owner if is_late else found, counter, new)
 
-    @rule(owner=owners)
-    def still_schedules(self, owner: str) -> None:
-        self.do("still_schedules", owner)
+    @rule(owner=owners, steady=small)
+    def still_schedules(self, owner: str, steady: int) -> None:
+        self.do("still_schedules", owner, steady)
+        self.do("steady")
 
     @rule(request_id=st.sampled_from(["r1", "r2"]), digest=words)
     def begin_submission(self, request_id: str, digest: str) -> None:
@@ -401,6 +402,14 @@ class TwinStores(RuleBasedStateMachine):
     @rule(job_id=job_ids, retcode=small, message=words)
     def decide_submission(self, job_id: str, retcode: int, message: str) -> None:
         self.do("decide_submission", job_id, retcode, message)
+
+    @rule(job_id=job_ids)
+    def forget_submission(self, job_id: str) -> None:
+        self.do("forget_submission", job_id)
+
+    @rule()
+    def forget_refused_submissions(self) -> None:
+        self.do("forget_refused_submissions")
 
     # results
 
@@ -439,7 +448,7 @@ class TwinStores(RuleBasedStateMachine):
         twins = self.twins
         for method in (
             "unfinished_jobs", "jobs_to_forget", "last_create_time", "queue_heads", "waiting_jobs", "count_waiting",
-            "cancelled_waiting", "ready_signals", "engine", "parties_with_seats", "unfinished_workers", "heard",
+            "cancelled_waiting", "jobs_in_turn", "engine", "parties_with_seats", "unfinished_workers", "heard",
             "scheduler",
         ):  # fmt: skip
             getattr(twins, method)()

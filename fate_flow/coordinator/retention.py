@@ -1,0 +1,256 @@
+"""What is over is kept for as long as the settings say, and what a crash left behind is tidied up.
+
+Everything here is looked for in the rows and on the disk, so a pass that was cut off is simply made again. It is done
+in small pieces, each with transactions of its own, and only to what is over: whether it is, is asked right before, and
+for rows once more in the transaction that removes them. The rows of a job go last, so that a crash in between leaves
+nothing that is not found again; logs and output tables have an age of their own, whether their job is still known or
+not.
+
+The pieces of a pass are values (`Piece`), so that `fate_flow admin clean --dry-run` shows just what would be done.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar
+
+from fate_flow.audit.events import Event
+from fate_flow.coordinator.ports import Context, Keep
+from fate_flow.coordinator.unit import read_spec
+from fate_flow.core.errors import Conflict, JobNotFound, StorageUnavailable
+from fate_flow.core.fate_v1 import effective_document
+from fate_flow.core.job import JobKey
+from fate_flow.store.contract import Document, TableMeta, Transaction
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_AT_ONCE = 20
+_LEFT_OVER_EVERY = 3_600_000      # milliseconds; what a crash leaves needs no hurry, and looking for it reads folders
+_UPLOAD_GRACE = 3_600_000         # a file that was sent may still be waiting for the row of its job
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One thing to be done: its kind, its name, and how. `do` says whether it was done."""
+
+    what: str
+    name: str
+    do: Callable[[], bool]
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.name}"
+
+
+Pieces = Iterator[list[Piece]]
+
+
+class Retention:
+    """Passes over all that is over, a few pieces at a time."""
+
+    def __init__(self, context: Context, keep: Keep) -> None:
+        self._context, self._keep = context, keep
+        self._pass: Pieces | None = None
+        self._left_over_due = 0
+        self._mentioned: dict[str, frozenset[str]] = {}     # by open job: all texts of its configuration
+
+    def step(self) -> bool:
+        """Do a few pieces; False at the end of a pass. Raises StorageFailed: the next step begins a new pass."""
+        if self._pass is None:
+            self._pass = self._all_due()
+        pieces = next(self._pass, None)
+        if pieces is None:
+            self._pass = None
+            return False
+        try:
+            for piece in pieces:
+                self.do(piece)
+        except StorageUnavailable:
+            self._pass = None
+            raise
+        return True
+
+    def do(self, piece: Piece) -> bool:
+        """Whether it was done. What fails is told and left for the next pass: it must not stop the others."""
+        try:
+            done = piece.do()
+        except StorageUnavailable:
+            raise
+        except Exception:
+            log.exception("%s: could not be tidied up", piece)
+            return False
+        if done:
+            self._context.record.emit(Event.DETECT_NOTE, text=f"tidied up: {piece}")
+        return done
+
+    def _all_due(self) -> Pieces:
+        now = self._context.clock()
+        if now >= self._left_over_due:
+            self._left_over_due = now + _LEFT_OVER_EVERY
+            yield from self.left_over()
+            yield from self.old_logs()
+        yield from self.old_tables()
+        yield from self.old_jobs()
+
+    # ------------------------------------------------------------------ what has been kept long enough
+
+    def old_jobs(self) -> Pieces:
+        """Jobs that ended long ago, and those that too many have ended after."""
+        before = self._context.read(self._jobs_kept_from)
+        after = (0, "")
+        while found := self._context.read(_bound(lambda tx, after: tx.ended_jobs(before, after, _AT_ONCE), after)):
+            after = found[-1]
+            yield [self.job(job_id) for job_id in dict.fromkeys(job_id for _, job_id in found)]
+
+    def _jobs_kept_from(self, tx: Transaction) -> int:
+        keep = self._keep
+        by_age = self._context.clock() - keep.finished_jobs if keep.finished_jobs else 0
+        by_number = tx.end_of_newest(keep.most_finished_jobs) if keep.most_finished_jobs else 0
+        return max(by_age, by_number)
+
+    def job(self, job_id: str) -> Piece:
+        """An ended job: its folders and messages, then its rows."""
+        return Piece("job", job_id, lambda: self._remove_job(job_id))
+
+    def _remove_job(self, job_id: str) -> bool:
+        context = self._context
+        if context.read(lambda tx: tx.is_open(job_id)):
+            return False
+        context.files.remove_job(job_id)
+        context.exchange.purge(job_id)
+        return context.write(lambda tx: tx.forget_ended(job_id), is_repeatable=True)
+
+    def whole_job(self, job_id: str) -> tuple[Piece, ...]:
+        """An ended job of any age with its logs; what its tasks made stays. Raises JobNotFound, Conflict."""
+        jobs, is_open = self._context.read(lambda tx: (tx.jobs_here(job_id), tx.is_open(job_id)))
+        if not jobs:
+            raise JobNotFound(f"job {job_id} is not known here")
+        if is_open:
+            raise Conflict(
+                f"job {job_id} is {jobs[0].status.value} and something of it still goes on: a row that is not final, a "
+                "worker, or a command to another party; stop it, and wait until it is over"
+            )
+        return (self.job(job_id), self._log(job_id))
+
+    def old_logs(self) -> Pieces:
+        """Logs of jobs that nobody has written to for long, whether the job is still known or not."""
+        if self._keep.job_logs:
+            before = self._context.clock() - self._keep.job_logs
+            for some in _few(self._context.files.logs_before(before)):
+                yield [self._log(job_id) for job_id in some]
+
+    def _log(self, job_id: str) -> Piece:
+        return Piece("logs of job", job_id, lambda: self._remove_if_over(job_id, self._context.files.remove_logs))
+
+    def _remove_if_over(self, job_id: str, remove: Callable[[str], None]) -> bool:
+        if self._context.read(lambda tx: tx.is_open(job_id)):
+            return False
+        remove(job_id)
+        return True
+
+    def old_tables(self) -> Pieces:
+        """Tables that tasks made long ago and no unfinished job names."""
+        if not self._keep.output_tables:
+            return
+        before = self._context.clock() - self._keep.output_tables
+        after = (0, "", "")
+        while found := self._context.read(_bound(lambda tx, after: tx.output_tables(before, after, _AT_ONCE), after)):
+            after = (found[-1].create_time, found[-1].namespace, found[-1].name)
+            yield [self._table(table) for table in found]
+
+    def _table(self, table: TableMeta) -> Piece:
+        return Piece("output table", f"{table.namespace} {table.name}", lambda: self._remove_table(table))
+
+    def _remove_table(self, table: TableMeta) -> bool:
+        context = self._context
+        is_open = context.read(lambda tx: tx.is_open(table.job_id))
+        if is_open or any({table.namespace, table.name} <= texts for texts in self._open_jobs().values()):
+            return False
+        context.files.drop_table(table)
+        return context.write(lambda tx: _drop_as_read(tx, table), is_repeatable=True)
+
+    def _open_jobs(self) -> Mapping[str, frozenset[str]]:
+        """By unfinished job: what its configuration names, tables and files among it."""
+        open_ids = {key.job_id for key in self._context.read(lambda tx: tx.open_seats())}
+        for job_id in self._mentioned.keys() - open_ids:
+            del self._mentioned[job_id]
+        for job_id in open_ids - self._mentioned.keys():
+            document = self._context.read(_bound(lambda tx, job_id: tx.document(job_id), job_id))
+            if document is not None:
+                self._mentioned[job_id] = frozenset(_texts(document.runtime_conf))
+        return self._mentioned
+
+    # ------------------------------------------------------------------ what a crash has left behind
+
+    def left_over(self) -> Pieces:
+        """Effects that a crash cut off: folders and uploads of nobody, missing files of unfinished jobs.
+
+        Messages are looked after by every poll (`Chores`)."""
+        files = self._context.files
+        for some in _few(files.jobs_on_disk()):
+            yield [Piece("folder of no job", job_id, _bound(self._remove_folder, job_id)) for job_id in some]
+        for paths in _few(files.uploads_before(self._context.clock() - _UPLOAD_GRACE)):
+            yield [Piece("upload of no job", path, _bound(self._drop_upload, path)) for path in paths]
+        for keys in _few(self._context.read(lambda tx: tx.open_seats())):
+            yield [Piece("written again: files of", str(key), _bound(self._write_confs, key)) for key in keys]
+
+    def _remove_folder(self, job_id: str) -> bool:
+        # A row is committed before its folder is made, so a folder without one has lost it.
+        files = self._context.files
+        if self._context.read(lambda tx: tx.jobs_here(job_id)) or files.has_living_worker(job_id):
+            return False
+        files.remove_job(job_id)
+        return True
+
+    def _drop_upload(self, path: str) -> bool:
+        if any(path in texts for texts in self._open_jobs().values()):
+            return False
+        self._context.files.drop_upload(path)
+        return True
+
+    def _write_confs(self, key: JobKey) -> bool:
+        files = self._context.files
+        if files.has_confs(key):
+            return False
+        document = self._context.read(lambda tx: tx.document(key.job_id) if tx.job(key) else None)
+        if document is None:
+            return False
+        files.write_confs(key, self._at(document, key))
+        return True
+
+    def _at(self, document: Document, key: JobKey) -> Document:
+        """The document as this seat sees it; the one that was read may be another seat's."""
+        spec = read_spec(self._context, document)
+        return Document(document.dsl, document.runtime_conf, effective_document(spec, key.party))
+
+
+def _bound(act: Callable[..., T], *last: Any) -> Callable[..., T]:
+    """`act` with its last arguments given now, whatever the loop around it does later."""
+    return lambda *first: act(*first, *last)
+
+
+def _few(items: Iterable[T]) -> Iterator[list[T]]:
+    rest = iter(items)
+    while some := list(islice(rest, _AT_ONCE)):
+        yield some
+
+
+def _drop_as_read(tx: Transaction, table: TableMeta) -> bool:
+    """Not one that was made anew under its name meanwhile."""
+    return tx.table(table.namespace, table.name) == table and tx.drop_table(table.namespace, table.name)
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every text in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _texts(one)
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _texts(one)

@@ -1,0 +1,163 @@
+"""`job_parameters` of a runtime conf: what each key means, and how it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fate_flow.core.document import MAX_WHOLE, Node
+from fate_flow.core.grammar import shown
+from fate_flow.core.resources import CORES_PER_NODE
+from fate_flow.core.spec import JobParameters
+
+REMOVED_KEYS_WARNING = "[WARN]backend,work_mode is removed,it does not take effect!"
+"""What a 1.11 server puts into `retmsg` when the conf holds one of these keys; clients look for it."""
+
+
+def flat_parameters(parameters: JobParameters) -> dict[str, Any]:
+    """Job parameters under the keys that FATE has for them."""
+    known = {key: getattr(parameters, one.field) for key, one in _JOB_PARAMETERS.items() if one.field}
+    return {**known, **parameters.extra}
+
+
+def job_block(node: Node, names: Collection[str]) -> dict[str, Any]:
+    """What a block of job parameters says, checked, under FATE's own keys."""
+    block: dict[str, Any] = {}
+    for key, inside in node.members().items():
+        if not inside.is_given:
+            continue
+        if key not in _JOB_PARAMETERS:
+            _note_other_parameter(key, inside)
+            continue
+        value = _JOB_PARAMETERS[key].read(inside)
+        if value is not None:
+            block[key] = value
+    node.at("task_conf").only(names)
+    return block
+
+
+def _note_other_parameter(key: str, node: Node) -> None:
+    if key in _REMOVED:
+        node.findings.warn(REMOVED_KEYS_WARNING)
+    elif key == "inheritance_info":
+        if node.value:
+            node.wrong("taking over finished components of another job is not offered")
+    elif key in _SET_BY_SERVERS:
+        node.without_effect("the servers set it")
+    else:
+        node.ignored()
+
+
+def job_parameters(base: JobParameters, said: Mapping[str, Any]) -> JobParameters:
+    fields = {key: one.field for key, one in _JOB_PARAMETERS.items() if one.field}
+    known = {fields[key]: value for key, value in said.items() if key in fields}
+    extra = {key: value for key, value in said.items() if key not in fields}
+    return replace(base, **known, extra={**base.extra, **extra})
+
+
+def _above_zero(node: Node) -> int | None:
+    return node.whole(1, "a whole number above 0")
+
+
+def _zero_or_more(node: Node) -> int | None:
+    return node.whole(0, "a whole number of 0 or more")
+
+
+def _seconds(node: Node) -> float | None:
+    value = node.value
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= MAX_WHOLE:
+        return value
+    node.wrong(f"{shown(value)} is not a number of seconds from 0 to {MAX_WHOLE}")
+    return None
+
+
+def _one_of(*choices: str) -> Callable[[Node], str | None]:
+    def read(node: Node) -> str | None:
+        if node.value in choices:
+            return str(node.value)
+        node.wrong(f"{shown(node.value)} is not one of {', '.join(choices)}")
+        return None
+
+    return read
+
+
+def _job_type(node: Node) -> str | None:
+    if node.value == "train":
+        return "train"
+    if node.value == "predict":
+        node.wrong("'predict' is not offered yet: it needs a store of deployed models; only train jobs run here")
+    else:
+        node.wrong(f"{shown(node.value)} is not train")
+    return None
+
+
+def _text(node: Node) -> str | None:
+    if isinstance(node.value, str):
+        return node.value
+    node.wrong(f"{shown(node.value)} is not text")
+    return None
+
+
+def _object(node: Node) -> Mapping[str, Any] | None:
+    return node.value if node.is_object() else None
+
+
+def _eggroll_run(node: Node) -> Mapping[str, Any] | None:
+    if not node.is_object():
+        return None
+    cores = node.at(CORES_PER_NODE)
+    return {**node.value, CORES_PER_NODE: _zero_or_more(cores)} if cores.is_given else node.value
+
+
+def _task_conf(node: Node) -> Mapping[str, Any] | None:
+    """Launcher options by component; the timeout is the one that has an effect."""
+    found: dict[str, Any] = {}
+    for name, conf in node.members().items():
+        if not conf.is_given or not conf.is_object():
+            continue
+        found[name] = dict(conf.value)
+        conf.only({"timeout", *_LAUNCHER_OPTIONS})
+        if conf.at("timeout").is_given:
+            found[name]["timeout"] = _zero_or_more(conf.at("timeout"))
+        for key in _LAUNCHER_OPTIONS:
+            if conf.at(key).is_given:
+                conf.at(key).without_effect("tasks are launched as local processes")
+    return found
+
+
+@dataclass(frozen=True)
+class _Key:
+    """A key of job_parameters: how it is read, and the field it goes to; no field: it is kept as it is."""
+
+    read: Callable[[Node], Any]
+    field: str = ""
+
+
+_JOB_PARAMETERS: Mapping[str, _Key] = {
+    "job_type": _Key(_job_type, "job_type"),
+    "task_cores": _Key(_above_zero, "task_cores"),
+    "task_parallelism": _Key(_above_zero, "task_parallelism"),
+    "task_memory": _Key(_zero_or_more, "task_memory"),
+    "computing_partitions": _Key(_above_zero, "computing_partitions"),
+    "federated_status_collect_type": _Key(_one_of("PUSH", "PULL"), "collect_type"),
+    "federated_mode": _Key(_one_of("SINGLE", "MULTIPLE"), "federated_mode"),
+    "auto_retries": _Key(_zero_or_more, "auto_retries"),
+    "auto_retry_delay": _Key(_seconds, "auto_retry_delay_seconds"),
+    "timeout": _Key(_above_zero, "timeout_seconds"),
+    "task_timeout": _Key(_zero_or_more, "task_timeout_seconds"),
+    "task_conf": _Key(_task_conf),
+    "eggroll_run": _Key(_eggroll_run),
+    "spark_run": _Key(_object),
+    "rabbitmq_run": _Key(_object),
+    "pulsar_run": _Key(_object),
+    "user": _Key(_text),
+}
+
+_REMOVED = frozenset({"work_mode", "backend"})
+_LAUNCHER_OPTIONS = ("launcher", "world_size")
+_SET_BY_SERVERS = frozenset({
+    "computing_engine", "storage_engine", "federation_engine", "engines_address", "federation_info",
+    "adaptation_parameters", "model_id", "model_version", "roles", "role_parameters", "assistant_role",
+    "map_table_name", "map_namespace", "dsl_version", "federated_data_exchange_type",
+})

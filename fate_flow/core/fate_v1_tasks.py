@@ -1,0 +1,104 @@
+"""The tasks that follow from components, parties and parameters, each checked by its module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fate_flow.core.document import Node
+from fate_flow.core.fate_v1_dsl import Component
+from fate_flow.core.grammar import shown
+from fate_flow.core.modules import ModuleInfo, WarnsOfParameters
+from fate_flow.core.spec import JobParameters, Party, TaskSpec
+
+MAX_PARTY_TASKS = 20_000
+
+
+_NEEDS_ITS_GUEST_AS_HOST = frozenset({"heterolr", "heterolinr", "heteropoisson"})
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """All that a task is made from, beside its component."""
+
+    conf: Node
+    modules: Mapping[str, ModuleInfo]
+    parties: tuple[Party, ...]
+    initiator: Party
+    parameters: Mapping[Party, JobParameters]
+    told: Mapping[Party, Mapping[str, Any]]
+
+    def all(self, components: tuple[Component, ...]) -> dict[str, TaskSpec]:
+        """The tasks in the order of their components."""
+        seats = {one.name: self._seats(one) for one in components}
+        count = sum(len(parties) for parties in seats.values())
+        if count > MAX_PARTY_TASKS:
+            self.conf.wrong(f"makes {count} tasks over all parties; {MAX_PARTY_TASKS} is the most")
+            return {}
+        for one in components:
+            self._check_constraint(one)
+        return {one.name: self._task(one, seats[one.name]) for one in components}
+
+    def _seats(self, component: Component) -> tuple[Party, ...]:
+        roles = self.modules[component.module].roles
+        found = tuple(party for party in self.parties if party.role in roles)
+        if not found:
+            present = ", ".join(dict.fromkeys(party.role for party in self.parties))
+            component.node.at("module").wrong(
+                f"{shown(component.module)} runs at {', '.join(sorted(roles))}; the job has only {present}")
+        return found
+
+    def _task(self, component: Component, parties: tuple[Party, ...]) -> TaskSpec:
+        told = {party: self.told[party].get(component.name, {}) for party in parties}
+        passed = frozenset(party for party in parties if told[party].get("need_run") is False)
+        parameters = {party: _own_parameters(told[party]) for party in parties}
+        for party in parties:
+            if party not in passed:
+                self._check_parameters(component, party, parameters[party])
+        limit = _task_timeout(self.parameters[self.initiator], component.name)
+        limits = {party: _task_timeout(self.parameters[party], component.name) for party in parties}
+        return TaskSpec(
+            name=component.name,
+            module=component.module,
+            parties=parties,
+            inputs=component.inputs,
+            outputs=component.outputs,
+            parameters=parameters,
+            passed_at=passed,
+            timeout_seconds=limit,
+            party_timeouts={party: own for party, own in limits.items() if own != limit},
+        )
+
+    def _check_parameters(self, component: Component, party: Party, parameters: Mapping[str, Any]) -> None:
+        """Asks the module itself; what it says concerns merged parameters, which have no one place in the document."""
+        node = self.conf.at("component_parameters")
+        module = self.modules[component.module]
+        for problem in module.check(parameters, party.role):
+            node.wrong(f"{component.name} at {party}: {problem}")
+        for warning in module.warnings(parameters) if isinstance(module, WarnsOfParameters) else ():
+            node.doubtful(f"{component.name}: {warning}")      # the same at many parties: said once
+
+    def _check_constraint(self, component: Component) -> None:
+        """These algorithms cannot have their guest as arbiter, unless it is the host as well (a test of one party)."""
+        if component.module.lower() not in _NEEDS_ITS_GUEST_AS_HOST:
+            return
+        guests, hosts, arbiters = (
+            {party.party_id for party in self.parties if party.role == role}
+            for role in ("guest", "host", "arbiter")
+        )
+        for party_id in sorted(guests & arbiters - hosts):
+            self.conf.at("role").wrong(
+                f"{party_id} is guest and arbiter at once; {component.name} ({component.module}) "
+                "needs it to be a host as well, or another arbiter")
+
+
+def _own_parameters(told: Mapping[str, Any]) -> dict[str, Any]:
+    """What the component itself is told; `need_run` is for the coordinator."""
+    return {key: value for key, value in told.items() if key != "need_run"}
+
+
+def _task_timeout(parameters: JobParameters, name: str) -> int:
+    """What `task_conf` says for this task, else what the job says for each."""
+    own = parameters.extra.get("task_conf", {}).get(name, {}).get("timeout")
+    return parameters.task_timeout_seconds if own is None else int(own)

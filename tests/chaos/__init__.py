@@ -1,0 +1,1 @@
+"""Real servers, real workers, real faults: `bin/chaos`."""

@@ -1,0 +1,167 @@
+"""What has to be true of a party at every commit, and of all parties once nothing is left to do.
+
+Read from the databases by SQL and from the worker folders, never asked of a server.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from fate_flow.engine.local import living_workers
+from tests.chaos.parties import Party, Row
+
+OVER = ("success", "failed", "canceled", "timeout")
+SEATS_OVER = ("left", "unconfirmed", "refused")
+KEPT_FOLDERS = ("spool/sessions", "spool/tokens", "spool/trash", "uploads")
+EXPLAINED = ("the process ended with signal 9", "the process and its runner are gone")     # of workers that were killed
+MOST_SHOWN = 20
+
+
+def imbalance(party: Party) -> list[str]:
+    """In use + remaining = total, in one statement and so at one moment."""
+    found = party.rows(
+        "SELECT f_cores, f_remaining_cores, f_memory, f_remaining_memory,"
+        " (SELECT COALESCE(SUM(f_cores), 0) FROM t_job WHERE f_resource_in_use = 1) AS used_cores,"
+        " (SELECT COALESCE(SUM(f_memory), 0) FROM t_job WHERE f_resource_in_use = 1) AS used_memory"
+        " FROM t_engine_registry"
+    )
+    return [
+        f"party {party.party_id}: {kind}: {row[f'used_{kind}']} in use and {row[f'f_remaining_{kind}']} remaining"
+        f" are not {row[f'f_{kind}']}"
+        for row in found for kind in ("cores", "memory")
+        if int(row[f"used_{kind}"]) + row[f"f_remaining_{kind}"] != row[f"f_{kind}"]
+    ]
+
+
+def unsettled(parties: Mapping[str, Party], accepted: Mapping[str, str]) -> list[str]:
+    """Everything that is not as it has to be when nothing is left to do; `accepted` is initiator by job id."""
+    found = [one for party in parties.values() for one in (*_open_rows(party), *_leftovers(party))]
+    return found + _disagreements(parties, accepted)
+
+
+def _open_rows(party: Party) -> list[str]:
+    found = imbalance(party)
+    for row in party.rows("SELECT * FROM t_engine_registry"):
+        if (row["f_remaining_cores"], row["f_remaining_memory"]) != (row["f_cores"], row["f_memory"]):
+            found.append(f"{row['f_remaining_cores']} of {row['f_cores']} cores are free")
+    jobs = "SELECT f_job_id, f_role, f_status, f_resource_in_use, f_ready_signal, f_wait_reason FROM t_job"
+    for row in party.rows(jobs):
+        if row["f_status"] not in OVER or row["f_resource_in_use"] or row["f_ready_signal"]:
+            found.append(f"job {_words(row)}")
+    for row in party.rows("SELECT f_task_id, f_task_version, f_party_status FROM t_task WHERE f_run_on_this_party = 1"):
+        if row["f_party_status"] not in (*OVER, "pass"):
+            found.append(f"task {_words(row)}")
+    for statement, name in (
+        ("SELECT f_worker_id, f_status FROM t_worker WHERE f_status <> 'exited'", "worker"),
+        ("SELECT f_kind, f_job_id, f_party_id FROM t_outbox", "command not answered"),
+        ("SELECT f_request_id, f_job_id FROM t_submission WHERE f_retcode IS NULL", "submission half done"),
+        (f"SELECT f_job_id, f_party_id, f_status FROM t_seat WHERE f_status NOT IN {SEATS_OVER}", "seat"),
+        ("SELECT f_task_id, f_task_version, f_role, f_party_id, count(*) AS n FROM t_worker"
+         " GROUP BY f_task_id, f_task_version, f_role, f_party_id HAVING count(*) > 1", "two workers of one attempt"),
+    ):
+        found += [f"{name} {_words(row)}" for row in party.rows(statement)]
+    return [one if one.startswith("party") else f"party {party.party_id}: {one}" for one in found]
+
+
+def _leftovers(party: Party) -> list[str]:
+    """Processes and files that nothing needs any more."""
+    found = [f"process of {folder}" for folder in living_workers(party.home / "jobs")]
+    for name in KEPT_FOLDERS:
+        found += [os.path.join(path, file) for path, _, files in os.walk(party.home / name) for file in files]
+    return [f"party {party.party_id}: {one}" for one in found]
+
+
+def _disagreements(parties: Mapping[str, Party], accepted: Mapping[str, str]) -> list[str]:
+    """A job ends alike everywhere, but for parties that its initiator names as unconfirmed."""
+    rows = {party_id: _jobs(party) for party_id, party in parties.items()}
+    found = [
+        f"job {job_id}: party {initiator} accepted it and does not know it"
+        for job_id, initiator in accepted.items() if job_id not in rows[initiator]
+    ]
+    for party_id, jobs in rows.items():
+        for job_id, row in jobs.items():
+            own = rows[row["f_initiator_party_id"]].get(job_id) if row["f_initiator_party_id"] in rows else row
+            found += _difference(party_id, row, own)
+    return found
+
+
+def _jobs(party: Party) -> dict[str, Row]:
+    found = party.rows(
+        "SELECT f_job_id, f_status, f_reason, f_message, f_initiator_party_id, f_is_initiator, f_unconfirmed_parties"
+        " FROM t_job"
+    )
+    return {row["f_job_id"]: row for row in found}
+
+
+def _difference(party_id: str, row: Row, own: Row | None) -> list[str]:
+    where = f"job {row['f_job_id']}: {row['f_status']} ({row['f_reason']}) at party {party_id}"
+    if own is None:
+        return [f"{where}, unknown to its initiator {row['f_initiator_party_id']}"]
+    unconfirmed = json.loads(own["f_unconfirmed_parties"] or "[]")
+    if row["f_status"] == own["f_status"] or any(one.split()[-1] == party_id for one in unconfirmed):
+        return []
+    return [f"{where}, {own['f_status']} ({own['f_reason']}) at its initiator, which misses {unconfirmed}"]
+
+
+def ends(parties: Mapping[str, Party]) -> Counter[str]:
+    """How the jobs ended, by status and reason, as their initiators say."""
+    return Counter(
+        row["f_status"] if row["f_status"] == "success" else f"{row['f_status']}: {row['f_reason']}"
+        for party in parties.values() for row in _jobs(party).values() if row["f_is_initiator"]
+    )
+
+
+def failures(parties: Mapping[str, Party]) -> list[str]:
+    """What the initiators say of the jobs that failed."""
+    return [
+        f"{row['f_job_id']}: {row['f_reason']}: {row['f_message']}"
+        for party in parties.values() for row in _jobs(party).values()
+        if row["f_is_initiator"] and row["f_status"] == "failed"
+    ]
+
+
+def unexplained(told: list[str]) -> list[str]:
+    """The failures that none of the faults is the reason of: nothing lasts longer than a lease."""
+    return [f"failed without a true reason: {one}" for one in told if not any(words in one for words in EXPLAINED)]
+
+
+def unconfirmed(parties: Mapping[str, Party]) -> int:
+    """Jobs whose initiator could not reach somebody to the end."""
+    return sum(
+        bool(json.loads(row["f_unconfirmed_parties"] or "[]"))
+        for party in parties.values() for row in _jobs(party).values() if row["f_is_initiator"]
+    )
+
+
+def tracebacks(party: Party) -> Counter[str]:
+    """The last lines of the tracebacks in the server's own logs: what to look at after a run."""
+    found: Counter[str] = Counter()
+    for name in ("ERROR.log", "console.log"):
+        path = party.home / "logs" / "fate_flow" / name
+        if path.exists():
+            found.update(_last_lines(path))
+    return found
+
+
+def _last_lines(path: Path) -> list[str]:
+    found, is_inside = [], False
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        if line.startswith("Traceback"):
+            is_inside = True
+        elif is_inside and line and not line[0].isspace():
+            found.append(line[:160])
+            is_inside = False
+    return found
+
+
+def shown(violations: list[str]) -> str:
+    more = len(violations) - MOST_SHOWN
+    return "\n".join([*violations[:MOST_SHOWN], *([f"... and {more} more"] if more > 0 else [])])
+
+
+def _words(row: Row) -> str:
+    return " ".join(str(value) for value in row.values() if value not in (None, ""))

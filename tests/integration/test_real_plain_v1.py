@@ -1,0 +1,270 @@
+"""A peer that speaks plain v1 gets a correct, if slower, job: as host of ours, and as the initiator of its own.
+
+The peer is party 10000, a stub that knows only what party-api-v1 says; the server is ours.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+from party_servers import (
+    BASE_PORT,
+    CORES,
+    GUEST,
+    HOST,
+    READER,
+    Cluster,
+    PartyServer,
+    csv_text,
+    eventually,
+    job_of,
+    running_cluster,
+    table_named,
+)
+from plain_v1_peer import KNOWN, PlainV1Peer
+
+pytestmark = pytest.mark.timeout(120)
+
+LIMITS = {
+    "poll_interval": 0.2, "heartbeat_interval": 0.3, "party_silence": 2, "initiator_silence": 3, "drain_timeout": 3,
+    "stop_grace": 1, "plain_silence": 2, "plain_hold_seconds": 1.5, "retry_wait": 0.2, "remote_request_timeout": 2,
+}  # fmt: skip
+NUMBERS = count(time.time_ns() // 1000)
+
+
+@pytest.fixture(scope="module")
+def one_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, PlainV1Peer]]:
+    peer = PlainV1Peer(HOST)
+    overlays = {GUEST: {"limits": LIMITS, "fateflow": {"http_workers": 2}, "routes": {HOST: {"url": peer.url}}}}
+    root = tmp_path_factory.mktemp("plain")
+    try:
+        with running_cluster(root, (GUEST,), base_port=BASE_PORT + 60, overlays=overlays) as cluster:
+            peer.server_url = cluster.guest.url
+            cluster.guest.has_table("people", csv_text(["id", "x"], {f"p{number}": [number] for number in range(9)}))
+            yield cluster, peer
+    finally:
+        peer.close()
+
+
+@pytest.fixture
+def server(one_server: tuple[Cluster, PlainV1Peer]) -> Iterator[PartyServer]:
+    yield one_server[0].guest
+    one_server[0].check_idle()
+
+
+@pytest.fixture
+def peer(one_server: tuple[Cluster, PlainV1Peer]) -> Iterator[PlainV1Peer]:
+    """As it is when nothing special is said; afterwards it holds nothing and has got nothing that v1 does not know."""
+    found = one_server[1]
+    found.jobs.clear()
+    found.asked.clear()
+    found.unknown.clear()
+    found.reported.clear()
+    found.refuses = {}
+    found.ends_as, found.reports, found.is_silent = "success", False, False
+    yield found
+    eventually(lambda: not any(job.holds for job in found.jobs.values()), "what it holds")
+    assert set(found.unknown) <= {"party/heartbeat"}, found.unknown
+
+
+def reading(**parameters: Any) -> dict[str, Any]:
+    """A task at both parties that needs no message between them."""
+    return job_of(
+        {"reader_0": READER}, {"guest": [GUEST], "host": [HOST]}, common={"reader_0": table_named("people")},
+        parameters=parameters,
+    )
+
+
+def submitted(server: PartyServer, **parameters: Any) -> str:
+    answer = server.submit(reading(**parameters))
+    assert answer["retcode"] == 0, answer
+    return str(answer["jobId"])
+
+
+# ---------------------------------------------------------------------- as a host of ours
+
+
+@pytest.mark.parametrize("reports", [True, False], ids=["reports", "is only collected"])
+def test_a_job_with_a_plain_host_succeeds(server: PartyServer, peer: PlainV1Peer, reports: bool) -> None:
+    peer.reports = reports
+    job_id = submitted(server)
+    server.wait(job_id, "success")
+    eventually(lambda: peer.jobs[job_id].status == "success", "the end at the peer")
+    order = ["create", "status/waiting", "dependence/check", "resource/apply", "start", "task status/running",
+             "task start"]  # fmt: skip
+    assert [one for one in peer.asked if one in order] == order
+    eventually(lambda: {"task status/success", "status/success"} <= set(peer.asked), lambda: peer.asked)
+    [seat] = server.rows("SELECT f_legacy FROM t_seat WHERE f_job_id = ? AND f_party_id = ?", job_id, HOST)
+    assert seat["f_legacy"] == 1
+
+
+def test_a_plain_host_that_refuses_the_job_refuses_the_submit(server: PartyServer, peer: PlainV1Peer) -> None:
+    peer.refuses = {"create": 1}
+    answer = server.submit(reading())
+    assert answer["retcode"] == 103
+    assert "host 10000: create refused" in answer["retmsg"]
+
+
+def test_a_plain_host_without_room_is_asked_again(server: PartyServer, peer: PlainV1Peer) -> None:
+    peer.refuses = {"resource/apply": 2}
+    job_id = submitted(server)
+    server.wait(job_id, "success")
+    assert peer.asked.count("resource/apply") == 3
+
+
+def test_a_task_that_fails_at_a_plain_host_is_tried_again_there(server: PartyServer, peer: PlainV1Peer) -> None:
+    peer.ends_as = "failed"
+    job_id = submitted(server, auto_retries=1)
+
+    def second() -> dict[str, Any] | None:
+        task = peer.jobs[job_id].tasks.get(("reader_0", 1))
+        return task.body if task else None
+
+    body = eventually(second, "a second version")
+    peer.ends_as = "success"
+    assert (body["task_id"], body["task_version"], body["component_name"], body["party_status"]) == (
+        f"{job_id}_reader_0", 1, "reader_0", "waiting")  # fmt: skip
+    server.wait(job_id, "success", "failed")
+
+
+def test_a_stop_reaches_a_plain_host_and_its_end_is_collected(server: PartyServer, peer: PlainV1Peer) -> None:
+    peer.ends_as = ""
+    job_id = submitted(server)
+    eventually(lambda: "task collect" in peer.asked, "a question about its task")
+    assert server.post("job/stop", {"job_id": job_id})["retcode"] == 0
+    row = server.wait(job_id, "canceled")
+    assert (row["f_reason"], row["f_unconfirmed_parties"]) == ("stopped_by_user", None)
+    eventually(lambda: {"stop/canceled", "status/canceled"} <= set(peer.asked), "its end at the peer")
+    assert peer.jobs[job_id].tasks[("reader_0", 0)].party_status == "canceled"
+
+
+def test_a_plain_host_that_falls_silent_is_given_up_and_told_when_it_is_back(
+    server: PartyServer, peer: PlainV1Peer
+) -> None:
+    peer.ends_as = ""
+    job_id = submitted(server)
+    eventually(lambda: "task collect" in peer.asked, "a question about its task")
+    peer.is_silent = True
+    row = server.wait(job_id, "failed")
+    assert (row["f_reason"], row["f_unconfirmed_parties"]) == ("party_unreachable", '["host 10000"]')
+    [told] = server.ask("party/list")["parties"]
+    assert (told["status"], told["circuit"] in ("open", "probing")) == ("does not answer", True)
+    peer.is_silent = False
+    eventually(lambda: peer.jobs[job_id].status == "failed", "the end at the peer")
+
+
+def test_a_plain_host_may_ask_whether_the_job_is_there_and_may_stop_it(
+    server: PartyServer, peer: PlainV1Peer
+) -> None:
+    peer.ends_as = ""
+    job_id = submitted(server)
+    body = {"job_id": job_id, "role": "host", "party_id": HOST}
+    assert peer.post(f"party/{job_id}/guest/{GUEST}/align", body)["retcode"] == 0
+    assert peer.post(f"initiator/{job_id}/guest/{GUEST}/stop/failed", body)["retcode"] == 0
+    server.wait(job_id, "failed")
+
+
+# ---------------------------------------------------------------------- as the initiator of its own
+
+
+class PlainJobOfTheirs:
+    """What a v1 scheduler commands; our server is the host."""
+
+    def __init__(self, peer: PlainV1Peer, component: str = "reader_0", module: dict[str, Any] = READER) -> None:
+        self.peer, self.component = peer, component
+        self.job_id = f"20260101{next(NUMBERS)}"
+        self.task = f"party/{self.job_id}/{component}/{self.job_id}_{component}/0/host/{GUEST}"
+        document = job_of({component: module}, {"guest": [HOST], "host": [GUEST]},
+                          common={component: table_named("people") if module is READER else {}})  # fmt: skip
+        conf = document["job_runtime_conf"]
+        self.body = {
+            "job_id": self.job_id, "dsl": document["job_dsl"], "runtime_conf": conf, "train_runtime_conf": {},
+            "runtime_conf_on_party": conf, "roles": conf["role"], "initiator_role": "guest",
+            "initiator_party_id": HOST, "role": "host", "party_id": GUEST, "is_initiator": False, "progress": 0,
+            "ready_signal": False, "cancel_signal": False, "src_role": "guest", "src_party_id": HOST, "name": "theirs",
+        }  # fmt: skip
+
+    @property
+    def align(self) -> str:
+        return f"party/{self.job_id}/host/{GUEST}/align"
+
+    def say(self, verb: str, body: object = None) -> dict[str, Any]:
+        return self.peer.post(f"party/{self.job_id}/host/{GUEST}/{verb}", body)
+
+    def say_task(self, verb: str, body: object = None) -> dict[str, Any]:
+        return self.peer.post(f"{self.task}/{verb}", body)
+
+    def begun(self) -> PlainJobOfTheirs:
+        for verb in ("create", "status/waiting", "dependence/check", "resource/apply", "resource/apply", "start"):
+            answer = self.say(verb, self.body if verb == "create" else None)
+            assert answer["retcode"] == 0, (verb, answer)
+        assert self.say_task("status/running")["retcode"] == 0
+        assert self.say_task("start", {"user_id": "somebody"})["retcode"] == 0
+        return self
+
+    def collected(self) -> str:
+        answer = self.say_task("collect")
+        assert answer["retcode"] == 0, answer
+        assert answer["data"]["party_status"] in KNOWN, answer
+        return str(answer["data"]["party_status"])
+
+
+def test_a_job_of_a_plain_initiator_succeeds(server: PartyServer, peer: PlainV1Peer) -> None:
+    job = PlainJobOfTheirs(peer).begun()
+    eventually(lambda: job.collected() == "success", "the end of its task")
+    eventually(lambda: peer.reported, "a report")
+    eventually(lambda: peer.reported[-1]["party_status"] == "success", lambda: peer.reported)
+    assert server.free_cores == CORES - 2
+    for verb in ("task status/success", "update", "model", "status/success", "stop/success", "clean"):
+        say = job.say_task if verb.startswith("task ") else job.say
+        assert say(verb.removeprefix("task "), {"progress": 100})["retcode"] == 0, verb
+    assert server.job(job.job_id)["f_status"] == "success"
+
+
+def test_a_job_that_is_too_big_is_refused_to_a_plain_initiator(server: PartyServer, peer: PlainV1Peer) -> None:
+    job = PlainJobOfTheirs(peer)
+    job.body["runtime_conf"]["job_parameters"]["common"]["task_cores"] = CORES + 1
+    assert job.say("create", job.body)["retcode"] == 103
+
+
+def test_a_plain_initiator_stops_its_job_and_hears_of_nothing_that_it_does_not_know(
+    server: PartyServer, peer: PlainV1Peer
+) -> None:
+    job = PlainJobOfTheirs(peer, "toy_0", {"module": "SecureAddExample"})
+    with peer.aligning(job.align):
+        job.begun()
+        eventually(lambda: job.collected() == "running", "its worker")
+        assert job.say("stop/canceled")["retcode"] == 0
+        eventually(lambda: job.collected() == "canceled", "the end of its worker")
+        assert job.say("status/canceled")["retcode"] == 0
+    eventually(lambda: server.job(job.job_id)["f_status"] == "canceled", "the end of the job")
+    eventually(lambda: [one["party_status"] for one in peer.reported][-1:] == ["canceled"], lambda: peer.reported)
+
+
+def test_align_keeps_the_job_of_a_plain_initiator_alive_and_its_silence_ends_it(
+    server: PartyServer, peer: PlainV1Peer
+) -> None:
+    job = PlainJobOfTheirs(peer, "toy_0", {"module": "SecureAddExample"})
+    with peer.aligning(job.align):
+        job.begun()
+        began = time.monotonic()
+        # Longer than its silence may last.
+        eventually(lambda: time.monotonic() - began > 2 * LIMITS["plain_silence"], "twice the silence it may keep")
+        assert server.job(job.job_id)["f_status"] == "running"
+    row = server.wait(job.job_id, "failed")
+    assert (row["f_reason"], row["f_message"]) == ("initiator_lost", "party 10000 was silent for 2 s")
+    eventually(lambda: server.free_cores == CORES, "its cores")
+
+
+def test_what_a_plain_initiator_holds_and_never_starts_falls_back(server: PartyServer, peer: PlainV1Peer) -> None:
+    job = PlainJobOfTheirs(peer)
+    for verb in ("create", "status/waiting", "resource/apply"):
+        assert job.say(verb, job.body if verb == "create" else None)["retcode"] == 0
+    assert server.free_cores == CORES - 2
+    eventually(lambda: server.free_cores == CORES, "its cores")
+    assert job.say("start")["retcode"] == 103
+    assert job.say("status/canceled")["retcode"] == 0

@@ -1,0 +1,251 @@
+"""Databases that are locked, broken off or restarted, with the pauses between two attempts in the test's hand."""
+
+# ruff: noqa: PT012  # what has to fail is a transaction, and that is several statements
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+
+from fate_flow.core.errors import CommitUnknown, StorageUnavailable
+from fate_flow.store import database as databases
+from fate_flow.store.database import create_if_missing, open_database
+from fate_flow.store.migrations import upgrade
+from fate_flow.store.retry import Retry
+from fate_flow.store.sql import SqlStore
+
+MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
+MARIADB = Path(__file__).parents[2] / "bin" / "_mariadb.py"
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def a_server() -> str:
+    url = os.environ.get(MYSQL)
+    if not url:
+        pytest.skip(f"{MYSQL} names no MySQL or MariaDB server (bin/test starts one)")
+    return url.rstrip("/")
+
+
+@pytest.fixture
+def mysql(a_server: str) -> Iterator[SqlStore]:
+    with opened(f"{a_server}/fate_flow_faults_{os.getpid()}") as store:
+        yield store
+        store.database.execute_sql(f"DROP DATABASE `{store.database.database}`")
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlStore]:
+    """One that waits for a lock for a second and no longer."""
+    monkeypatch.setattr(databases, "LOCK_SECONDS", 1)
+    with opened("", tmp_path) as store:
+        yield store
+
+
+@contextmanager
+def opened(url: str, home: Path = Path()) -> Iterator[SqlStore]:
+    create_if_missing(url)
+    store = SqlStore(open_database(url, home))
+    upgrade(store.database)
+    yield store
+    store.close()
+
+
+class World:
+    """What happens between two attempts, and how often one was made."""
+
+    def __init__(self, store: SqlStore, meanwhile: Callable[[], object] = lambda: None) -> None:
+        self.store, self.meanwhile = store, meanwhile
+        self.attempts = 0
+
+    def hear(self, before_commit: Callable[[], object] = lambda: None, is_repeatable: bool = False) -> None:
+        """Count one sign of life of party 10000."""
+
+        def once() -> None:
+            self.attempts += 1
+            with self.store.transaction() as tx:
+                tx.hear("10000")
+                before_commit()
+
+        Retry(lambda: 0.0, lambda _: self.meanwhile())(once, is_repeatable)
+
+    def heard(self) -> int:
+        with self.store.reading() as tx:
+            return tx.heard().get("10000", 0)
+
+
+def only_once(act: Callable[[], object]) -> Callable[[], None]:
+    left = [act]
+    return lambda: left.pop()() if left else None  # type: ignore[func-returns-value]
+
+
+def kill(store: SqlStore) -> None:
+    """End this thread's connection from another one."""
+    number = store.database.execute_sql("SELECT CONNECTION_ID()").fetchone()[0]
+    with beside(store) as cursor:
+        cursor.execute(f"KILL CONNECTION {number}")
+
+
+@contextmanager
+def beside(store: SqlStore) -> Iterator[Any]:
+    """A cursor of another session on the same database."""
+    params = store.database.connect_params
+    address = {name: params[name] for name in ("host", "port", "user", "password")}
+    connection = pymysql.connect(**address, database=store.database.database)
+    try:
+        with connection.cursor() as cursor:
+            yield cursor
+    finally:
+        connection.close()
+
+
+@pytest.mark.mariadb
+class TestMariaDb:
+    def test_a_connection_that_is_lost_before_the_commit_costs_nothing(self, mysql: SqlStore) -> None:
+        world = World(mysql)
+
+        def lose() -> None:
+            kill(mysql)
+            mysql.database.execute_sql("SELECT 1")
+
+        world.hear(before_commit=only_once(lose))
+        assert (world.attempts, world.heard()) == (2, 1)
+
+    def test_a_commit_whose_answer_is_lost_is_not_repeated(self, mysql: SqlStore) -> None:
+        world = World(mysql)
+        with pytest.raises(CommitUnknown, match="gone while it committed"):
+            world.hear(before_commit=only_once(lambda: kill(mysql)))
+        assert (world.attempts, world.heard()) == (1, 0)
+
+    def test_unless_twice_is_once(self, mysql: SqlStore) -> None:
+        world = World(mysql)
+        world.hear(before_commit=only_once(lambda: kill(mysql)), is_repeatable=True)
+        assert (world.attempts, world.heard()) == (2, 1)
+
+    def test_an_error_of_ours_is_not_hidden_by_the_lost_connection(self, mysql: SqlStore) -> None:
+        with pytest.raises(ZeroDivisionError), mysql.transaction() as tx:
+            tx.hear("10000")
+            kill(mysql)
+            raise ZeroDivisionError
+
+    def test_who_waits_too_long_for_a_row_is_refused_and_gets_it_later(self, mysql: SqlStore) -> None:
+        with beside(mysql) as other:
+            World(mysql).hear()
+            mysql.database.execute_sql("SET SESSION innodb_lock_wait_timeout = 1")
+            other.execute("UPDATE t_peer SET f_heard = 5")
+            world = World(mysql, meanwhile=lambda: other.execute("ROLLBACK"))
+            world.hear()
+        assert (world.attempts, world.heard()) == (2, 2)
+
+    def test_nobody_waits_longer_for_a_row_than_another_party_for_us(self, mysql: SqlStore) -> None:
+        [[seconds]] = mysql.database.execute_sql("SELECT @@innodb_lock_wait_timeout").fetchall()
+        assert int(seconds) == databases.LOCK_SECONDS
+
+    def test_both_of_a_deadlock_get_through(self, mysql: SqlStore) -> None:
+        for party_id in ("1", "2"):
+            with mysql.transaction() as tx:
+                tx.hear(party_id)
+        meet = threading.Barrier(2)
+
+        def cross(first: str, second: str) -> None:
+            waits = only_once(meet.wait)
+
+            def once() -> None:
+                with mysql.transaction() as tx:
+                    tx.hear(first)
+                    waits()
+                    tx.hear(second)
+
+            Retry()(once)
+            mysql.close()
+
+        threads = [threading.Thread(target=cross, args=pair) for pair in (("1", "2"), ("2", "1"))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        with mysql.reading() as tx:
+            assert tx.heard() == {"1": 3, "2": 3}
+
+    @pytest.mark.usefixtures("a_server")
+    def test_a_server_that_restarts_is_waited_for(self, tmp_path: Path) -> None:
+        try:
+            with opened(f"{mariadb('start', tmp_path)}/faults") as store:
+                world = World(store, meanwhile=lambda: mariadb("start", tmp_path))
+                world.hear()
+                mariadb("stop", tmp_path)
+                world.hear()
+                assert (world.attempts, world.heard()) == (3, 2)
+        finally:
+            mariadb("stop", tmp_path)
+
+
+def mariadb(verb: str, folder: Path) -> str:
+    """The address of the server in this folder once it has started; nothing for one that was stopped."""
+    done = subprocess.run(
+        [sys.executable, str(MARIADB), verb, "--dir", str(folder)], capture_output=True, text=True, check=True
+    )
+    return str(json.loads(done.stdout)["url"]) if verb == "start" else ""
+
+
+HOLDS_IT = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.read()
+"""
+HOLDS_THE_TURN = """
+import fcntl, sys
+file = open(sys.argv[1] + "-turn", "a")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def held_elsewhere(code: str, store: SqlStore) -> Iterator[Callable[[], object]]:
+    """Another process holds the database until it is told to let go."""
+    with subprocess.Popen(
+        [sys.executable, "-c", code, store.database.database], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process.communicate
+        process.communicate()
+
+
+class TestSqlite:
+    @pytest.mark.parametrize(("code", "words"), [(HOLDS_IT, "locked"), (HOLDS_THE_TURN, "no turn to write")])
+    def test_a_database_that_stays_locked_is_told_in_a_sentence(self, sqlite: SqlStore, code: str, words: str) -> None:
+        world = World(sqlite)
+        world.hear()
+        with held_elsewhere(code, sqlite), pytest.raises(StorageUnavailable, match=words), sqlite.transaction() as tx:
+            tx.hear("10000")
+        world.hear()
+        assert world.heard() == 2
+
+    @pytest.mark.parametrize("code", [HOLDS_IT, HOLDS_THE_TURN])
+    def test_and_is_written_once_it_is_free(self, sqlite: SqlStore, code: str) -> None:
+        World(sqlite).hear()
+        with held_elsewhere(code, sqlite) as let_go:
+            world = World(sqlite, meanwhile=only_once(let_go))
+            world.hear()
+        assert (world.attempts, world.heard()) == (2, 2)
+
+    def test_reading_waits_for_nobody(self, sqlite: SqlStore) -> None:
+        World(sqlite).hear()
+        with held_elsewhere(HOLDS_IT, sqlite):
+            assert World(sqlite).heard() == 1

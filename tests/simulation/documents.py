@@ -1,0 +1,43 @@
+"""The jobs of a simulation."""
+
+from __future__ import annotations
+
+from fate_flow.core.spec import Party
+from fate_flow.store.contract import Document
+
+
+def job(
+    parties: dict[str, list[str]], tasks: dict[str, list[str]] | None = None, cores: int = 1, parallelism: int = 1,
+    retries: int = 0, initiator: str = "", memory: int = 0,
+) -> Document:  # fmt: skip
+    """A document: tasks by name with the names of those they need."""
+    graph = tasks or {"work_0": []}
+    components = {
+        name: {
+            "module": "Work",
+            **({"input": {"data": {"data": [f"{up}.data" for up in needs]}}} if needs else {}),
+            "output": {"data": ["data"]},
+        }
+        for name, needs in graph.items()
+    }
+    common = {"task_cores": cores, "task_parallelism": parallelism, "auto_retries": retries}
+    conf = {
+        "dsl_version": 2,
+        "initiator": {"role": "guest", "party_id": int(initiator or parties["guest"][0])},
+        "role": {role: [int(one) for one in ids] for role, ids in parties.items()},
+        "job_parameters": {"common": {**common, **({"task_memory": memory} if memory else {})}},
+    }
+    return Document({"components": components}, conf, {})
+
+
+def parties_of(document: Document) -> tuple[Party, ...]:
+    roles = document.runtime_conf["role"]
+    return tuple(Party(role, str(one)) for role, ids in roles.items() for one in ids)
+
+
+def upstream_of(document: Document) -> dict[str, list[str]]:
+    """By task: the names of those it needs."""
+    return {
+        name: [source.split(".")[0] for source in component.get("input", {}).get("data", {}).get("data", ())]
+        for name, component in document.dsl["components"].items()
+    }

@@ -1,0 +1,132 @@
+"""A fake engine: workers that live on when their server dies, seen through what they left in their folders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from fate_flow.coordinator.ports import LaunchOrder, Made, Sight
+from fate_flow.core.job import TaskKey, Worker
+from fate_flow.store.contract import TableMeta
+
+if TYPE_CHECKING:
+    from tests.simulation.party import SimParty
+
+ROLES = frozenset({"guest", "host", "arbiter", "local"})
+
+
+@dataclass(frozen=True)
+class Module:
+    """A component of the simulation: anything goes."""
+
+    roles: frozenset[str] = ROLES
+    default_task_cores: int | None = None
+
+    def check(self, parameters: Mapping[str, object], role: str) -> list[str]:
+        return []
+
+
+@dataclass
+class FakeWorker:
+    order: LaunchOrder
+    started_at: int
+    ends_at: int
+    succeeds: bool
+    is_killed: bool = False       # by somebody else: no result
+    is_stopped: bool = False      # because its server said so
+    is_lost: bool = False         # and its runner with it: nothing was left that says how it ended
+
+    @property
+    def task(self) -> TaskKey:
+        return self.order.worker.task
+
+
+class FakeEngine:
+    """The workers of one party, whichever process of it ordered them."""
+
+    def __init__(self, party: SimParty) -> None:
+        self._party = party
+        self._world = party.world
+        self.workers: dict[str, FakeWorker] = {}
+        self._never: set[str] = set()       # folders with an order to stop that came first
+
+    def folder_for(self, key: TaskKey, worker_id: str) -> str:
+        return f"/{self._party.party_id}/{key.task_id}/{key.version}/{worker_id}"
+
+    def launch(self, order: LaunchOrder) -> None:
+        folder = order.worker.folder
+        if folder in self.workers or folder in self._never:
+            return
+        world, faults = self._world, self._world.faults
+        begin = world.now + world.random.randint(1, 30)
+        worker = FakeWorker(order, begin, begin + world.random.randint(1, world.longest_task), True)
+        worker.succeeds = not world.chance(faults.fail_task)
+        worker.is_killed = worker.succeeds and world.chance(faults.kill_worker)
+        if not worker.succeeds or worker.is_killed:
+            world.inject("task fails" if not worker.succeeds else "worker killed", str(worker.task))
+        self.workers[folder] = worker
+        world.at(begin, lambda: self._begun(worker))
+        world.at(worker.ends_at, lambda: self._ring(worker))
+
+    def _begun(self, worker: FakeWorker) -> None:
+        if worker.is_lost or worker.ends_at <= self._world.now:
+            return
+        self._world.invariants.worker_begins(self._party, worker, self.living())
+        self._ring(worker)
+
+    def _ring(self, worker: FakeWorker) -> None:
+        self._party.worker_changed(worker.order.worker.worker_id)
+
+    def look(self, worker: Worker) -> Sight:
+        found = self.workers.get(worker.folder)
+        now = self._world.now
+        if worker.folder in self._never:
+            return Sight("exited", cause="stopped")
+        if found is not None and found.is_lost:
+            return Sight("lost", 1, 1)
+        if found is None or now < found.started_at:
+            return Sight("created")
+        return Sight("running", 1, 1) if now < found.ends_at else _how_it_ended(found)
+
+    def stop(self, worker: Worker, grace_seconds: float) -> None:
+        found = self.workers.get(worker.folder)
+        now = self._world.now
+        if found is None:
+            self._never.add(worker.folder)
+            self._world.at(now, lambda: self._party.worker_changed(worker.worker_id))
+        elif now < found.ends_at and not found.is_stopped:
+            found.is_stopped = True
+            found.ends_at = max(now, found.started_at) + self._world.random.randint(1, 50)
+            self._world.at(found.ends_at, lambda: self._ring(found))
+
+    def lose_all(self) -> None:
+        """The machine loses its power: workers and runners are gone at once."""
+        for worker in self.workers.values():
+            if self._world.now < worker.ends_at:
+                worker.is_lost, worker.ends_at = True, self._world.now
+
+    def hurry(self) -> None:
+        """What runs has little left to do."""
+        soon = self._world.now + self._world.longest_task
+        for worker in self.workers.values():
+            if worker.ends_at > soon:
+                worker.ends_at = max(soon, worker.started_at + 1)
+                self._world.at(worker.ends_at, partial(self._ring, worker))
+
+    def living(self) -> list[FakeWorker]:
+        now = self._world.now
+        return [one for one in self.workers.values() if one.started_at <= now < one.ends_at]
+
+
+def _how_it_ended(found: FakeWorker) -> Sight:
+    if found.is_stopped:
+        return Sight("exited", 1, 1, "stopped", None, 15)
+    if found.is_killed:
+        return Sight("exited", 1, 1, "exited", None, 9)
+    if not found.succeeds:
+        return Sight("exited", 1, 1, "exited", 1, None, False, "it went wrong")
+    key = found.task
+    table = TableMeta("out", f"{key.task_id}_{key.version}", "standalone:///x", 1, {}, origin="output")
+    return Sight("exited", 1, 1, "exited", 0, None, True, "", Made((("data", table),)))

@@ -1,0 +1,250 @@
+"""What may never happen, looked at after every commit of every party, as far as it has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from fate_flow.core.job import Command, CommandKind, EngineState, Job, JobKey, Seat, Task, TaskKey
+from fate_flow.core.spec import Party
+from fate_flow.core.status import JOB_END, TASK_END, JobStatus, SeatStatus, TaskStatus, may_move
+from tests.simulation.engine import FakeWorker
+from tests.simulation.stores import Changes
+
+if TYPE_CHECKING:
+    from tests.simulation.party import SimParty
+    from tests.simulation.world import World
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+_MOST_VERSIONS = 4      # of a task: more retries no job of a simulation has
+_GOOD = (TaskStatus.SUCCESS, TaskStatus.PASS)
+_REASONS = frozenset({"task fails", "worker killed", "power cut", "partition", "cut off", "stopped", "fewer cores"})
+"""Faults for which a job may fail."""
+
+_SETTLED_SEATS = (SeatStatus.LEFT, SeatStatus.REFUSED)      # also who was gone for long is told in the end
+
+QUIET_SILENCE = 60_000
+"""Milliseconds after which a job that waits must have said why; a scheduler looks at it every two seconds."""
+
+
+class Seen:
+    """The rows of one party when they were looked at last."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[JobKey, Job] = {}
+        self.tasks: dict[TaskKey, Task] = {}
+        self.seats: dict[tuple[str, Party], Seat] = {}
+        self.engine: EngineState | None = None
+        self.is_dirty = True                  # the books have to be balanced again
+
+    def take(self, changes: Changes) -> None:
+        self.is_dirty = self.is_dirty or bool(changes.jobs)
+        _update(self.jobs, changes.jobs)
+        _update(self.tasks, changes.tasks)
+        _update(self.seats, changes.seats)
+
+
+class Invariants:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._seen: dict[str, Seen] = {}
+
+    def seen(self, party: SimParty) -> Seen:
+        """All rows of this party, as they were at its last commit."""
+        return self._seen.setdefault(party.party_id, Seen())
+
+    def committed(self, party: SimParty, owner: str) -> None:
+        """A process of this party has committed; `owner` names it if it is one that schedules."""
+        seen, changes = self.seen(party), party.books.changes()
+        has_written = any(seen.seats.get(key) != seat for key, seat in changes.seats.items())
+        for job_key, job in changes.jobs.items():
+            before = seen.jobs.get(job_key)
+            if before != job:
+                has_written = True
+                self._job_changed(party, before, job)
+        for task_key, task in changes.tasks.items():
+            old = seen.tasks.get(task_key)
+            if old is not None and task is not None and old != task:
+                has_written = True
+                self._task_changed(party, old, task)
+        seen.take(changes)
+        self._check_books(party, seen)
+        if owner and has_written and party.books.schedules() != owner:
+            self._fail(f"{owner} wrote although {party.books.schedules() or 'nobody'} schedules")
+
+    def _fail(self, message: str) -> None:
+        self._world.fail(message)
+
+    # ------------------------------------------------------------------ books
+
+    def _check_books(self, party: SimParty, seen: Seen) -> None:
+        engine = party.books.engine()
+        if engine == seen.engine and not seen.is_dirty:
+            return
+        seen.engine, seen.is_dirty = engine, False
+        claims = [job.claim for job in seen.jobs.values() if job.claim.token]
+        cores, memory = sum(one.cores for one in claims), sum(one.memory for one in claims)
+        if engine.remaining_cores + cores != engine.cores or engine.remaining_memory + memory != engine.memory:
+            self._fail(f"books of party {party.party_id}: {engine} and {cores} cores, {memory} MB held")
+        if (engine.remaining_cores < 0 or engine.remaining_memory < 0) and not party.was_shrunk:
+            self._fail(f"more reserved than there is at party {party.party_id}: {engine}")
+
+    # ------------------------------------------------------------------ jobs
+
+    def _job_changed(self, party: SimParty, old: Job | None, new: Job | None) -> None:
+        if new is None:
+            if old is not None:
+                self._job_forgotten(old)
+            return
+        if new.holds and new.is_final:
+            self._fail(f"{new.key} is {new.status.value} and holds")
+        if new.status is JobStatus.RUNNING and not new.holds:
+            self._fail(f"{new.key} runs and holds nothing")
+        if new.is_final and new.reason is None:
+            self._fail(f"{new.key} is {new.status.value} for no reason")
+        if old is None or old.status is new.status:
+            return
+        if old.status in JOB_END and new.run == old.run:
+            self._fail(f"{new.key} had ended as {old.status.value} and is {new.status.value}")
+        if not may_move(old.status, new.status):
+            self._fail(f"{new.key} went from {old.status.value} to {new.status.value}")
+        if not party.record.has_job(new.job_id, new.status.value):
+            self._fail(f"{new.key} went from {old.status.value} to {new.status.value} without a record")
+
+    def _job_forgotten(self, old: Job) -> None:
+        if old.holds or old.turn or old.status in (JobStatus.RUNNING, JobStatus.STOPPING, JobStatus.SUCCESS):
+            self._fail(f"{old.key} was forgotten while it was {old.status.value}")
+
+    @contextmanager
+    def returns_only_what_it_means(self, party: SimParty, batch: Sequence[Command]) -> Iterator[None]:
+        """A return that comes late gives nothing back that a later turn has reserved."""
+        turns = {
+            JobKey(one.job_id, one.to): int(one.body["turn"])
+            for one in batch
+            if one.kind is CommandKind.RETURN and "turn" in one.body
+        }
+        rows = self.seen(party).jobs
+        later = {key: rows[key].claim for key, turn in turns.items() if key in rows and rows[key].claim.turn > turn}
+        yield
+        for key, claim in later.items():
+            now = rows.get(key)
+            if claim.token and now is not None and not now.is_final and now.claim.token != claim.token:
+                self._fail(f"a return of turn {turns[key]} gave back what turn {claim.turn} of {key} reserved")
+
+    # ------------------------------------------------------------------ tasks
+
+    def _task_changed(self, party: SimParty, old: Task, new: Task) -> None:
+        for column, before, after in (
+            ("status", old.status, new.status),
+            ("party_status", old.party_status, new.party_status),
+        ):
+            if before is after:
+                continue
+            if before in TASK_END or not may_move(before, after):
+                self._fail(f"{column} of {new.key} went from {before.value} to {after.value}")
+            is_reported = column == "party_status" and not new.runs_here      # the request that told is on record
+            if not is_reported and not party.record.has_task(column, new.key, after.value):
+                self._fail(f"{column} of {new.key} became {after.value} at {party.party_id} without a record")
+        if old.incarnation != new.incarnation:
+            self._fail(f"{new.key} changed its incarnation")
+
+    # ------------------------------------------------------------------ workers
+
+    def worker_begins(self, party: SimParty, worker: FakeWorker, living: list[FakeWorker]) -> None:
+        key = worker.task
+        for other in living:
+            if other is not worker and (other.task.task_id, other.task.party) == (key.task_id, key.party):
+                self._fail(f"two workers of {key.task_id} at {key.party}: versions {other.task.version}, {key.version}")
+        known = self._world.graphs[key.job_id]
+        for name in known[key.name]:
+            self._needs_success(key, name)
+        claim = self._claim_of(party, key)
+        if claim is not None and not claim.holds and not claim.is_final and not worker.is_stopped:
+            self._fail(f"a worker of {key} begins and its job holds nothing there")
+
+    def _claim_of(self, party: SimParty, key: TaskKey) -> Job | None:
+        return self.seen(party).jobs.get(JobKey(key.job_id, key.party))
+
+    def _needs_success(self, key: TaskKey, name: str) -> None:
+        for party in self._world.seats[key.job_id]:
+            tasks = self.seen(self._world.parties[party.party_id]).tasks
+            versions = (tasks.get(TaskKey(key.job_id, name, version, party)) for version in range(_MOST_VERSIONS))
+            if not any(one is not None and one.party_status in _GOOD for one in versions):
+                self._fail(f"{key} began before {name} succeeded on {party}")
+
+    def _may_fail(self, job: Job) -> bool:
+        """What was lost, late or doubled, a clock that was set and a process that died are no reason for a job."""
+        submit_failed = job.turn == 0
+        return submit_failed or job.job_id in self._world.stopped or not _REASONS.isdisjoint(self._world.injected)
+
+    # ------------------------------------------------------------------ once the faults have stopped
+
+    def unsettled(self) -> str:
+        """What is still open somewhere, in words; empty when nothing is."""
+        if self._world.under_way:
+            return f"{self._world.under_way} requests are under way"
+        for party in self._world.parties.values():
+            if party.engine.living():
+                return f"party {party.party_id} has workers left"
+            if party.books.outbox():
+                return f"party {party.party_id} has {party.books.outbox()} commands to send"
+            what = _unsettled_rows(self.seen(party))
+            if what:
+                return f"party {party.party_id}: {what}"
+        return ""
+
+    def check_settled(self) -> None:
+        """Nothing is reserved, and all parties tell the same end of each job."""
+        for party in self._world.parties.values():
+            engine = party.books.engine()
+            if engine.remaining_cores != engine.cores or engine.remaining_memory != engine.memory:
+                self._fail(f"party {party.party_id} lacks cores or memory: {engine}")
+            if party.record.taken_back and not self._world.injected:
+                self._fail(f"a hold ran out at party {party.party_id}, and nothing went wrong")
+        for job_id, seats in self._world.seats.items():
+            self._check_agreement(job_id, seats)
+
+    def _check_agreement(self, job_id: str, seats: tuple[Party, ...]) -> None:
+        found = (self.seen(self._world.parties[one.party_id]).jobs.get(JobKey(job_id, one)) for one in seats)
+        rows = [job for job in found if job is not None]
+        deciding = next((job for job in rows if job.is_initiator), None)
+        if deciding is None:
+            if rows:
+                self._fail(f"job {job_id} is forgotten by its initiator, not by {rows[0].party}")
+            return
+        for job in rows:
+            if job.status is not deciding.status and str(job.party) not in deciding.unconfirmed:
+                self._fail(
+                    f"job {job_id} is {deciding.status.value} at its initiator ({deciding.reason}), {job.status.value} "
+                    f"({job.reason}) on {job.party}"
+                )
+        if not self._may_fail(deciding) and deciding.status is not JobStatus.SUCCESS:
+            self._fail(f"job {job_id} ended as {deciding.status.value} and had no reason to: {deciding.message}")
+        if deciding.unconfirmed and not self._world.injected:
+            self._fail(f"job {job_id}: {deciding.unconfirmed} did not confirm, and nothing went wrong")
+
+
+def _unsettled_rows(seen: Seen) -> str:
+    for job in seen.jobs.values():
+        if not job.is_final:
+            return f"{job.key} is {job.status.value}, waits for {job.wait_reason!r}"
+        if job.ready_owner:
+            return f"{job.key} is in the middle of a turn of {job.ready_owner}"
+    for task in seen.tasks.values():
+        if task.party_status not in TASK_END or task.status not in TASK_END:
+            return f"{task.key} is {task.status.value}, {task.party_status.value} there"
+    for seat in seen.seats.values():
+        if seat.status not in _SETTLED_SEATS:
+            return f"the seat {seat.party} of job {seat.job_id} is {seat.status.value}"
+    return ""
+
+
+def _update(rows: dict[K, V], changes: Mapping[K, V | None]) -> None:
+    for key, row in changes.items():
+        if row is None:
+            rows.pop(key, None)
+        else:
+            rows[key] = row

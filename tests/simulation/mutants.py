@@ -1,0 +1,314 @@
+"""Deliberate bugs in the real code, each of which the simulation has to catch within some seeds.
+
+`python -m tests.simulation.mutants` runs them all and prints the seed and the rule that caught each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+from unittest.mock import patch
+
+import fate_flow.core.plan as plan
+from fate_flow.coordinator import party, workers
+from fate_flow.coordinator.chores import Chores
+from fate_flow.coordinator.initiator import InitiatorSide
+from fate_flow.coordinator.scheduler import Scheduler
+from fate_flow.coordinator.unit import Unit
+from fate_flow.core.job import CommandKind, Task
+from fate_flow.core.reasons import Reason
+from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.store import sql
+from fate_flow.store.memory import MemoryTransaction
+from fate_flow.store.models import EngineRow
+from fate_flow.store.sql import SqlTransaction
+from tests.simulation.chaos import Story
+from tests.simulation.troubles import clock_step, death, stall
+from tests.simulation.world import Violation
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`within`: the seeds, from 0, that have to be enough; `style`: what their worlds have in common (chaos.Style)."""
+
+    name: str
+    patched: Callable[[], AbstractContextManager[Any]]
+    style: Mapping[str, Any] = field(default_factory=dict)
+    within: int = 100
+    store: str = "memory"
+
+
+@dataclass(frozen=True)
+class Caught:
+    name: str
+    seed: int = -1            # none caught it
+    rule: str = ""
+
+    @property
+    def is_caught(self) -> bool:
+        return self.seed >= 0
+
+    @property
+    def words(self) -> str:
+        missed = f"NOT CAUGHT by {MUTANTS[self.name].within} seeds"
+        return f"{self.name}: " + (f"seed {self.seed}: {self.rule}" if self.is_caught else missed)
+
+
+def hunt(name: str) -> Caught:
+    """The first seed that catches it."""
+    mutant = MUTANTS[name]
+    with mutant.patched():
+        for seed in range(mutant.within):
+            try:
+                Story(seed, mutant.store, **mutant.style).run()
+            except Violation as error:
+                return Caught(name, seed, error.message)
+    return Caught(name)
+
+
+# ------------------------------------------------------------------ the store
+
+
+def _no_fence(transaction: type) -> AbstractContextManager[Any]:
+    """A scheduler that has been deposed goes on writing."""
+    keep = transaction.still_schedules  # type: ignore[attr-defined]
+
+    def still_schedules(self: Any, owner: str, steady: int) -> bool:
+        keep(self, owner, steady)
+        return True
+
+    return patch.object(transaction, "still_schedules", still_schedules)
+
+
+def _return_ignores_the_turn(transaction: type) -> AbstractContextManager[Any]:
+    keep = transaction.give_back  # type: ignore[attr-defined]
+    return patch.object(transaction, "give_back", lambda self, key, _, at: keep(self, key, None, at))
+
+
+def _cores_come_back_twice() -> AbstractContextManager[Any]:
+    keep = MemoryTransaction.give_back
+
+    def give_back(self: Any, key: Any, at_most_turn: int | None, at: int) -> bool:
+        claim = self.job(key).claim
+        done = keep(self, key, at_most_turn, at)
+        engine = self.engine()
+        if done and engine.remaining_cores + claim.cores <= engine.cores:
+            self._take(engine, -claim.cores, 0)
+        return done
+
+    return patch.object(MemoryTransaction, "give_back", give_back)
+
+
+def _apply_takes_again() -> AbstractContextManager[Any]:
+    """A repeated apply reserves a second time."""
+    keep = MemoryTransaction.renew_claim
+
+    def renew_claim(self: Any, key: Any, turn: int) -> None:
+        keep(self, key, turn)
+        self._take(self.engine(), self.job(key).claim.cores, 0)
+
+    return patch.object(MemoryTransaction, "renew_claim", renew_claim)
+
+
+def _sql_reserves_what_is_not_there() -> AbstractContextManager[Any]:
+    """The UPDATE of the engine's row without its guard."""
+    keep = sql._hit
+
+    def hit(query: Any) -> bool:
+        if getattr(query, "model", None) is EngineRow:
+            query._where = EngineRow.f_engine_name == "STANDALONE"
+        return keep(query)
+
+    return patch.object(sql, "_hit", hit)
+
+
+def _turns_are_not_taken_over() -> AbstractContextManager[Any]:
+    return patch.object(MemoryTransaction, "take_over", lambda self, owner: ())
+
+
+# ------------------------------------------------------------------ the party
+
+
+@contextmanager
+def _starts_without_a_hold() -> Iterator[None]:
+    """Nobody asks for a hold, and the party does not demand one."""
+
+    def start(unit: Unit, command: Any, job: Any) -> Any:
+        if job.status is JobStatus.WAITING and not job.holds:
+            party.move_job(unit, job, plan.MoveJob(JobStatus.RUNNING))
+            return party.OK
+        return keep(unit, command, job)
+
+    keep = party._HANDLERS[CommandKind.START]
+    with patch.dict(party._HANDLERS, {CommandKind.START: start}), _takes_a_check_for_a_hold():  # type: ignore[arg-type]
+        yield
+
+
+def _starts_a_worker_for_each_request() -> AbstractContextManager[Any]:
+    keep = party._HANDLERS[CommandKind.TASK_START]
+
+    def start(unit: Unit, command: Any, job: Any) -> Any:
+        task = unit.tx.task(command.task_key)
+        if task is not None and task.worker_id and not task.is_over_here and job.status is JobStatus.RUNNING:
+            return party.start_worker(unit, job, task)
+        return keep(unit, command, job)
+
+    return patch.dict(party._HANDLERS, {CommandKind.TASK_START: start})  # type: ignore[arg-type]
+
+
+def _no_record_of_a_move() -> AbstractContextManager[Any]:
+    def finalise(unit: Unit, job: Any, reason: Reason, message: str) -> None:
+        party.release(unit, job)
+        now = unit.tx.job(job.key) or job
+        unit.tx.move_job(now, plan.MoveJob(party.job_status_for(reason), reason, message), unit.now)
+
+    return patch.object(party, "finalise", finalise)
+
+
+def _nothing_expires() -> AbstractContextManager[Any]:
+    return patch.object(Chores, "_stands_still", lambda *_: False)
+
+
+def _ended_workers_are_not_told() -> AbstractContextManager[Any]:
+    """The party follows its workers to their ends and keeps that to itself."""
+    return patch.object(workers, "tell_initiator", lambda unit, task: None)
+
+
+# ------------------------------------------------------------------ the initiator
+
+
+def _does_not_roll_back() -> AbstractContextManager[Any]:
+    keep = plan._give_back
+
+    def give_back(view: Any) -> Iterator[Any]:
+        return (action for action in keep(view) if isinstance(action, plan.MoveSeat))
+
+    return patch.object(plan, "_give_back", give_back)
+
+
+def _forgets_to_tell_a_seat_to_stop() -> AbstractContextManager[Any]:
+    keep = plan._stop
+
+    def stop(view: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        actions = list(keep(view, *args, **kwargs))
+        return iter(actions[:-1] if isinstance(actions[-1], plan.Send) else actions)
+
+    return patch.object(plan, "_stop", stop)
+
+
+def _forgets_to_tell_a_seat_the_end() -> AbstractContextManager[Any]:
+    keep = plan._end
+
+    def end(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        actions = list(keep(*args, **kwargs))
+        return iter(actions[:-1] if isinstance(actions[-1], plan.Send) else actions)
+
+    return patch.object(plan, "_end", end)
+
+
+def _takes_reports_of_older_versions() -> AbstractContextManager[Any]:
+    keep = InitiatorSide.take_report
+
+    def take_report(self: Any, unit: Unit, report: Any) -> bool:
+        newest = [one for one in unit.tx.tasks(report.task.job_id) if one.key.name == report.task.name]
+        key = replace(report.task, version=newest[0].key.version) if newest else report.task
+        return keep(self, unit, replace(report, task=key, incarnation=""))
+
+    return patch.object(InitiatorSide, "take_report", take_report)
+
+
+def _starts_before_the_inputs() -> AbstractContextManager[Any]:
+    def may_start(spec: Any, statuses: Any) -> tuple[str, ...]:
+        return tuple(name for name in spec.tasks if statuses[name] is TaskStatus.WAITING)
+
+    return patch.object(plan, "may_start", may_start)
+
+
+def _retries_while_the_gang_still_runs() -> AbstractContextManager[Any]:
+    keep = plan._drain_task
+
+    def over(row: Task) -> Task:
+        return row if row.is_over_here else replace(row, party_status=TaskStatus.CANCELED, reason=Reason.STOPPED)
+
+    return patch.object(plan, "_drain_task", lambda view, rows: keep(view, tuple(over(row) for row in rows)))
+
+
+def _takes_a_check_for_a_hold() -> AbstractContextManager[Any]:
+    """A party that has answered the check counts as one that has reserved."""
+    keep = plan.judge_answer
+
+    def judge_answer(seat: Any, command: Any, retcode: int, message: str, data: Any) -> Any:
+        if command.kind is CommandKind.CHECK and seat.status is SeatStatus.CHECKING and retcode == 0:
+            applying = replace(seat, status=SeatStatus.APPLYING)
+            moves = (plan.MoveSeat(seat, applying.status), plan.MoveSeat(applying, SeatStatus.HELD))
+            return plan.Verdict(moves)
+        return keep(seat, command, retcode, message, data)
+
+    return patch("fate_flow.coordinator.initiator.judge_answer", judge_answer)
+
+
+def _outbox_is_forgotten_at_a_restart() -> AbstractContextManager[Any]:
+    return patch.object(Scheduler, "_pick_up", lambda self, unit: None)
+
+
+@contextmanager
+def _durations_by_the_wall_clock() -> Iterator[None]:
+    with patch.object(Unit, "steady", property(lambda unit: unit.now)):
+        yield
+
+
+_STALLS = {"servers": 2, "trouble": 0.8, "troubles": (stall,), "longest_task": 8_000}
+_CROWD = {"is_crowded": True, "has_echoes": True, "parties": 4, "cores": 2, "longest_task": 400}
+_BROKEN = {"broken": 0.3, "rate": 0.07}
+_REPEATS = {"rate": 0.07, "delay": 200, "has_echoes": True}
+_DEATHS = {"trouble": 0.8, "troubles": (death,), "crash": 0.04}
+_CLOCKS = {"trouble": 0.8, "troubles": (clock_step,), "longest_task": 8_000}
+
+MUTANTS: dict[str, Mutant] = {
+    mutant.name: mutant
+    for mutant in (
+        Mutant("no fence, in memory", lambda: _no_fence(MemoryTransaction), _STALLS),
+        Mutant("no fence, in SQL", lambda: _no_fence(SqlTransaction), _STALLS, store="sqlite"),
+        Mutant("a return ignores the turn", lambda: _return_ignores_the_turn(MemoryTransaction), _CROWD),
+        Mutant("a return ignores the turn, in SQL", lambda: _return_ignores_the_turn(SqlTransaction), _CROWD,
+               store="sqlite"),
+        Mutant("cores come back twice", _cores_come_back_twice),
+        Mutant("a repeated apply takes cores again", _apply_takes_again, _REPEATS),
+        Mutant("the UPDATE reserves what is not there", _sql_reserves_what_is_not_there, _CROWD, store="sqlite"),
+        Mutant("turns are not taken over", _turns_are_not_taken_over, _DEATHS),
+        Mutant("held without a reservation", _takes_a_check_for_a_hold),
+        Mutant("starts without a hold", _starts_without_a_hold),
+        Mutant("a worker for each request to start", _starts_a_worker_for_each_request, _REPEATS),
+        Mutant("no record of a move", _no_record_of_a_move),
+        Mutant("nothing expires", _nothing_expires, _DEATHS),
+        Mutant("the initiator is not told", _ended_workers_are_not_told),
+        Mutant("no roll back", _does_not_roll_back, _CROWD),
+        Mutant("one seat is not told to stop", _forgets_to_tell_a_seat_to_stop, _BROKEN),
+        Mutant("one seat is not told the end", _forgets_to_tell_a_seat_the_end),
+        Mutant("reports of older versions count", _takes_reports_of_older_versions, _BROKEN),
+        Mutant("a task begins before its inputs", _starts_before_the_inputs),
+        Mutant("a retry while the gang still runs", _retries_while_the_gang_still_runs, _BROKEN),
+        Mutant("the outbox is forgotten at a restart", _outbox_is_forgotten_at_a_restart, _DEATHS),
+        Mutant("durations by the wall clock", _durations_by_the_wall_clock, _CLOCKS),
+    )
+}  # fmt: skip
+
+
+def hunt_all(names: Iterable[str], jobs: int) -> Iterator[Caught]:
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(hunt, names)
+
+
+def main() -> int:
+    missed = 0
+    for caught in hunt_all(sys.argv[1:] or MUTANTS, 2):
+        missed += not caught.is_caught
+        print(caught.words, flush=True)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

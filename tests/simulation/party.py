@@ -1,0 +1,304 @@
+"""One party: a store, a machine with workers and a clock, and one or two servers, each of two processes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from fate_flow.coordinator.desk import Desk
+from fate_flow.coordinator.ports import Context, Effect
+from fate_flow.coordinator.scheduler import JobChanged, News, OutboxFilled, QueueChanged, Scheduler, WorkerChanged
+from fate_flow.core.job import Command, EngineState
+from fate_flow.core.resources import EngineSize
+from fate_flow.core.spec import JobParameters
+from tests.simulation.engine import FakeEngine, Module
+from tests.simulation.faults import Crash
+from tests.simulation.lane import Jobs, SimLane
+from tests.simulation.process import Process
+from tests.simulation.record import SimRecord
+from tests.simulation.stores import open_books
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+_MOST_NEWS = 24
+_WRITES_OF_A_TRANSACTION = 12
+_MOST_PATIENCE = 5.0
+_LONGEST_UPTIME = 1_000_000_000
+
+
+class SimParty:
+    """What outlives a server: rows, workers, and the clock of the machine."""
+
+    def __init__(self, world: World, party_id: str, cores: int, memory: int, store: str, servers: int) -> None:
+        self.world = world
+        self.party_id = party_id
+        self.size = self._full_size = EngineSize(1, cores, memory)
+        self.was_shrunk = False
+        self.skew = world.random.randint(-3_600_000, 3_600_000)      # of its wall clock
+        self.books = open_books(store, self._before_write)
+        self.store = self.books.store
+        self.record = SimRecord()
+        self.engine = FakeEngine(self)
+        self._writes_left: int | None = None       # until the process that writes dies
+        self.servers = [Server(self, number) for number in range(servers)]
+        self.register_engine()
+        for server in self.servers:
+            server.start()
+
+    def clock(self) -> int:
+        return self.world.now + self.skew
+
+    def register_engine(self) -> None:
+        """As every server does when it starts; what the configuration says may have changed since."""
+        size = self.size
+        state = EngineState("STANDALONE", size.cores, size.memory, size.cores, size.memory)
+        with self.store.transaction() as tx:
+            tx.register_engine(state, {}, self.clock())
+
+    def any_server(self) -> Server | None:
+        """One that takes requests, as a balancer before them would choose it."""
+        up = [server for server in self.servers if server.http.is_up]
+        return self.world.random.choice(up) if len(up) > 1 else next(iter(up), None)
+
+    def worker_changed(self, worker_id: str) -> None:
+        """The bell of the server whose spawner runs it."""
+        self.world.random.choice(self.servers).ring(WorkerChanged(worker_id))
+
+    def power_cut(self) -> None:
+        """All servers and all workers of this party are gone at once."""
+        self.engine.lose_all()
+        for server in self.servers:
+            server.end()
+
+    def shrink(self, cores: int) -> None:
+        """An operator writes another number into the configuration and restarts the servers."""
+        self.was_shrunk = True
+        self.resize(replace(self._full_size, cores=cores))
+
+    def resize(self, size: EngineSize) -> None:
+        self.size = size
+        for server in self.servers:
+            server.end()
+        self.register_engine()
+
+    def recover(self) -> None:
+        """The faults have stopped: everybody is up, and the machine is what it was."""
+        if self.size != self._full_size:
+            self.resize(self._full_size)
+        for server in self.servers:
+            server.recover()
+
+    # ------------------------------------------------------------------ transactions, and processes that die in them
+
+    def context(self, process: Process, owner: str) -> Context:
+        world = self.world
+        silent: Any = _Silent()
+        return Context(
+            party_id=self.party_id, url="http://sim", store=_Watched(self, process, owner), engine=self.engine,
+            exchange=silent, files=silent, record=self.record, modules=_MODULES, outputs_of=lambda _: ("data",),
+            engine_size=self.size, defaults=JobParameters(task_cores=1), rules=world.rules,
+            routes=frozenset(world.party_ids), clock=self.clock,
+            fresh_id=lambda: f"{world.random.getrandbits(128):032x}", carry_out=_Hands(world, process).take,
+        )  # fmt: skip
+
+    @contextmanager
+    def transaction(self, owner: str) -> Any:
+        """One of a process of ours: it may die at any write, or right after the commit."""
+        if self.world.chance(self.world.faults.crash):
+            self._writes_left = self.world.random.randint(0, _WRITES_OF_A_TRANSACTION)
+        try:
+            with self.store.transaction() as tx:
+                yield tx
+            self.world.invariants.committed(self, owner)
+            if self._writes_left is not None:
+                raise Crash
+        finally:
+            self._writes_left = None
+            self.record.forget()
+
+    def _before_write(self) -> None:
+        if self._writes_left is None:
+            return
+        if self._writes_left == 0:
+            raise Crash
+        self._writes_left -= 1
+
+
+class _Watched:
+    """The store as one process sees it."""
+
+    def __init__(self, party: SimParty, process: Process, owner: str) -> None:
+        self._party = party
+        self._process = process
+        self._owner = owner
+
+    def reading(self) -> Any:
+        return self._party.store.reading()
+
+    def transaction(self) -> Any:
+        return self._party.transaction(self._owner)
+
+
+class _Hands:
+    """What follows a commit, a little later and one after the other; a process that dies takes the rest with it."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        self._world = world
+        self._process = process
+        self._effects: deque[Effect] = deque()
+
+    def take(self, effects: list[Effect]) -> None:
+        if not self._effects:
+            self._process.at(self._world.now + self._world.random.randint(0, 3), self._carry_out)
+        self._effects.extend(effects)
+
+    def _carry_out(self) -> None:
+        while self._effects:
+            if self._world.chance(self._world.faults.crash):
+                self._effects.clear()
+                raise Crash
+            self._effects.popleft()()
+
+
+class Server:
+    """The front desk and the scheduler of one server, each in a process of its own."""
+
+    def __init__(self, party: SimParty, number: int) -> None:
+        self.party = party
+        self.name = f"{party.party_id}.{number}"
+        self.http = Process(party.world, f"{self.name} http", lambda: self._comes_back(self._start_http))
+        self.scheduling = Process(
+            party.world, f"{self.name} scheduler", lambda: self._comes_back(self._start_scheduling)
+        )
+
+    def start(self) -> None:
+        self._start_http()
+        self._start_scheduling()
+
+    def end(self) -> None:
+        self.http.end()
+        self.scheduling.end()
+
+    def recover(self) -> None:
+        for process in (self.http, self.scheduling):
+            process.go_on()
+        self.start()
+
+    def _comes_back(self, start: Callable[[], None]) -> None:
+        world = self.party.world
+        world.at(world.now + world.random.randint(10, 5_000), start)
+
+    def _start_http(self) -> None:
+        if self.http.is_up:
+            return
+        self.http.begin()
+        context = self.party.context(self.http, "")
+        self.desk = Desk(context, self._ring, 8, 5.0)
+
+    def _ring(self, jobs: Sequence[str], outbox: bool, queue: bool) -> None:
+        news: list[News] = [JobChanged(job_id) for job_id in jobs]
+        if outbox:
+            news.append(OutboxFilled())
+        if queue:
+            news.append(QueueChanged())
+        self.ring(*news)
+
+    def ring(self, *news: News) -> None:
+        """From another process of this server: may get lost."""
+        world = self.party.world
+        if world.chance(world.faults.lose_ring):
+            world.inject("ring lost", self.name)
+        else:
+            self.scheduling.at(world.now + 1, lambda: self.hear(*news))
+
+    # ------------------------------------------------------------------ the scheduler process, as scheduling.py runs it
+
+    def _start_scheduling(self) -> None:
+        if self.scheduling.is_up:
+            return
+        self.scheduling.begin()
+        world = self.party.world
+        owner = f"{self.name}-{self.scheduling.life}"
+        context = self.party.context(self.scheduling, owner)
+        booted = world.now - world.random.randint(0, _LONGEST_UPTIME)
+        self.scheduler = Scheduler(context, self, owner, f"{self.name}-", lambda: (world.now - booted) / 1000)
+        self._lanes: dict[str, SimLane] = {}
+        self._news: deque[News] = deque()
+        self._is_poll_due = self._is_beat_due = False
+        self._round_at: int | None = None
+        self.scheduling.at(world.now + 1, self._poll_due)
+        self.scheduling.at(world.now + 3, self._beat_due)
+
+    def _poll_due(self) -> None:
+        world = self.party.world
+        self._is_poll_due = True
+        self.scheduling.at(world.now + world.rules.poll_interval, self._poll_due)
+        self._round_soon(world.now)
+
+    def _beat_due(self) -> None:
+        world = self.party.world
+        self._is_beat_due = True
+        self.scheduling.at(world.now + world.rules.heartbeat_interval, self._beat_due)
+        self._round_soon(world.now)
+
+    def hear(self, *news: News) -> None:
+        self._news.extend(news)
+        self._round_soon(self.party.world.now + self.party.world.random.randint(0, 3))
+
+    def _round_soon(self, when: int) -> None:
+        if self._round_at is None or when < self._round_at:
+            self._round_at = when
+            self.scheduling.at(when, self._round)
+
+    def _round(self) -> None:
+        self._round_at = None
+        if self.scheduler.is_chosen():
+            self._work()
+        else:
+            self._news.clear()
+            self._is_poll_due = self._is_beat_due = False
+        alarm = self.scheduler.seconds_to_alarm()
+        if alarm is not None:
+            patience = max(1, int(1000 * min(_MOST_PATIENCE, alarm)))
+            self._round_soon(self.party.world.now + patience)
+
+    def _work(self) -> None:
+        while self._news:
+            self.scheduler.step([self._news.popleft() for _ in range(min(len(self._news), _MOST_NEWS))])
+        is_alarm = self.scheduler.ring_alarms()
+        if self._is_poll_due or is_alarm:
+            self._is_poll_due = False
+            self.scheduler.poll()
+        if self._is_beat_due:
+            self._is_beat_due = False
+            self.scheduler.beat()
+
+    # ------------------------------------------------------------------ the transport of its scheduler
+
+    def post(self, commands: tuple[Command, ...]) -> None:
+        if self.party.world.chance(self.party.world.faults.crash):
+            raise Crash      # between the commit and what was to be sent
+        for command in commands:
+            self._lane(command.to.party_id).post(command)
+
+    def heartbeat(self, party_id: str, jobs: Jobs) -> None:
+        self._lane(party_id).beat(jobs)
+
+    def _lane(self, party_id: str) -> SimLane:
+        if party_id not in self._lanes:
+            self._lanes[party_id] = SimLane(self, party_id)
+        return self._lanes[party_id]
+
+
+class _Silent:
+    """An exchange and files that do nothing."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *args, **kwargs: None
+
+
+_MODULES = {"Work": Module()}

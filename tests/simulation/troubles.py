@@ -1,0 +1,101 @@
+"""What befalls a party or the network as a whole: partitions, deaths, stops, clocks that jump."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+
+from tests.simulation.party import SimParty
+from tests.simulation.process import Process
+from tests.simulation.world import World
+
+Trouble = Callable[[World, Random], None]
+
+_HOUR = 3_600_000
+_SILENCE = 12_000
+
+
+def partition(world: World, draw: Random) -> None:
+    """In one direction or in both, for a while that may be longer than a lease."""
+    one, other = draw.sample(world.party_ids, 2)
+    ways = [(one, other)] if draw.random() < 0.6 else [(one, other), (other, one)]
+    for way in ways:
+        world.inject("partition", "->".join(way))
+        world.cuts.add(way)
+    world.at(world.now + _for_a_while(draw), lambda: world.cuts.difference_update(ways))
+
+
+def long_partition(world: World, draw: Random) -> None:
+    """About as long as the parties are patient, so that now the one and now the other gives up first, or both do."""
+    one, other = draw.sample(world.party_ids, 2)
+    ways = draw.choice([[(one, other)], [(one, other), (other, one)]])
+    begins = world.now + draw.randint(0, 4_000)
+    for way in ways:
+        world.inject("partition", "->".join(way))
+        world.at(begins, partial(world.cuts.add, way))
+    world.at(begins + draw.randint(15_000, 60_000), lambda: world.cuts.difference_update(ways))
+
+
+def isolation(world: World, draw: Random) -> None:
+    """One party and nobody else."""
+    lonely = draw.choice(world.party_ids)
+    ways = [way for other in world.party_ids if other != lonely for way in ((lonely, other), (other, lonely))]
+    world.inject("partition", f"{lonely} alone")
+    world.cuts.update(ways)
+    world.at(world.now + _for_a_while(draw), lambda: world.cuts.difference_update(ways))
+
+
+def death(world: World, draw: Random) -> None:
+    """A process, or a whole server, is killed between two things that it does."""
+    server = draw.choice(_some(world, draw).servers)
+    what = draw.choice([server, server.http, server.scheduling])
+    world.inject("killed", what.name)
+    what.end()
+
+
+def power_cut(world: World, draw: Random) -> None:
+    party = _some(world, draw)
+    world.inject("power cut", party.party_id)
+    party.power_cut()
+
+
+def stall(world: World, draw: Random) -> None:
+    """SIGSTOP, perhaps for longer than its lock lives; then it goes on with what it was about to do."""
+    party = _some(world, draw)
+    schedules = [server for server in party.servers if party.books.schedules().startswith(f"{server.name}-")]
+    server = draw.choice(schedules or party.servers)
+    stopped: list[Process] = draw.choice([[server.scheduling], [server.http], [server.http, server.scheduling]])
+    for process in stopped:
+        world.inject("stopped", process.name)
+        process.halt()
+    world.at(world.now + _for_a_while(draw), lambda: [process.go_on() for process in stopped])
+
+
+def clock_step(world: World, draw: Random) -> None:
+    """The wall clock of a machine is set, forward or back; what measures durations is not."""
+    party = _some(world, draw)
+    step = draw.choice([draw.randint(-_HOUR, _HOUR), draw.randint(-5_000, 5_000)])
+    world.inject("clock step", f"{party.party_id} by {step} ms")
+    party.skew += step
+
+
+def fewer_cores(world: World, draw: Random) -> None:
+    """The configuration shrinks the cores while they are in use."""
+    party = _some(world, draw)
+    cores = draw.randint(1, party.size.cores)
+    world.inject("fewer cores", f"{party.party_id}: {cores} of {party.size.cores}")
+    party.shrink(cores)
+
+
+TROUBLES: tuple[Trouble, ...] = (
+    partition, partition, isolation, death, death, power_cut, stall, stall, clock_step, fewer_cores,
+)  # fmt: skip
+
+
+def _some(world: World, draw: Random) -> SimParty:
+    return world.parties[draw.choice(world.party_ids)]
+
+
+def _for_a_while(draw: Random) -> int:
+    return draw.choice([draw.randint(100, 3_000), draw.randint(1_000, _SILENCE), draw.randint(_SILENCE, 70_000)])

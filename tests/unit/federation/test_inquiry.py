@@ -1,0 +1,72 @@
+"""Questions to another party's server, over a real socket."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from fate_flow.core.job import UNREACHABLE, Answer
+from fate_flow.federation.inquiry import Inquirer
+from tests.factories import HOST
+
+
+class Peer(HTTPServer):
+    """Answers every request with `text`, and notes who asked for what."""
+
+    text = '{"retcode": 0, "retmsg": "success", "data": [1]}'
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.asked: list[tuple[str, str, object]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Peer
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.asked.append((self.path, self.headers["SRC-PARTY-ID"], json.loads(body)))
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(self.server.text.encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    server = Peer()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def test_the_party_answers_and_knows_who_asked(peer: Peer) -> None:
+    found = Inquirer("9999", {"10000": peer.url}).ask(HOST, "/tracker/x", {"a": 1})
+    assert found == Answer(0, "success", [1])
+    assert peer.asked == [("/v1/tracker/x", "9999", {"a": 1})]
+
+
+@pytest.mark.parametrize("text", ["", "<html>", "[]", '{"data": 1}'])
+def test_what_is_no_envelope_is_no_answer(peer: Peer, text: str) -> None:
+    peer.text = text
+    found = Inquirer("9999", {"10000": peer.url}).ask(HOST, "/tracker/x", {})
+    assert (found.retcode, "party 10000 does not answer" in found.retmsg) == (UNREACHABLE, True)
+
+
+def test_a_party_that_is_down_and_one_without_a_route_are_named(peer: Peer) -> None:
+    peer.server_close()
+    down = Inquirer("9999", {"10000": peer.url}).ask(HOST, "/tracker/x", {})
+    assert (down.retcode, down.retmsg) == (UNREACHABLE, "party 10000 does not answer: ConnectionError")
+    unknown = Inquirer("9999", {}).ask(HOST, "/tracker/x", {})
+    assert (unknown.retcode, unknown.retmsg[:31]) == (UNREACHABLE, "party 10000 has no route here (")

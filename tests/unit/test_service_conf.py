@@ -1,0 +1,70 @@
+"""`conf/service_conf.yaml` says all that can be set: every key, commented, with its default."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fate_flow import settings
+from fate_flow.settings import load_settings
+
+CONF = Path(__file__).parents[2] / "conf" / "service_conf.yaml"
+_KEY = re.compile(r" *\w+:")
+
+
+def keys_in(document: dict[str, Any], path: str = "") -> Iterator[str]:
+    for key, value in document.items():
+        name = f"{path}.{key}" if path else key
+        yield name
+        if isinstance(value, dict):
+            yield from keys_in(value, name)
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """A file that leaves everything to its default."""
+    path = tmp_path / "conf" / "service_conf.yaml"
+    path.parent.mkdir()
+    path.write_text('party_id: "9999"\n', encoding="utf-8")
+    return path
+
+
+def test_the_keys_are_those_that_the_server_reads(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: set[str] = set()
+    get = settings._Section.get
+
+    def noted(section: settings._Section, key: str, default: Any = None) -> Any:
+        read.add(section.name(key))
+        return get(section, key, default)
+
+    monkeypatch.setattr(settings._Section, "get", noted)
+    load_settings(bare)
+    assert set(keys_in(yaml.safe_load(CONF.read_text(encoding="utf-8")))) == read
+
+
+def test_the_values_are_the_defaults(bare: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "conf" / "copy.yaml"
+    copy.write_text(CONF.read_text(encoding="utf-8"), encoding="utf-8")
+    assert replace(load_settings(copy), engine_config={}) == load_settings(bare)
+
+
+def test_every_key_has_a_comment_above_it_and_names_its_default() -> None:
+    above: list[str] = []
+    bare_keys, without_default = [], []
+    for line in CONF.read_text(encoding="utf-8").splitlines():
+        if line.lstrip().startswith("#"):
+            above.append(line)
+            continue
+        if _KEY.match(line):
+            if not above:
+                bare_keys.append(line)
+            elif not line.endswith(":") and "efault" not in " ".join(above):     # of a section, its keys have them
+                without_default.append(line)
+        above = []
+    assert (bare_keys, without_default) == ([], [])
