@@ -418,11 +418,11 @@ class InitiatorSide:
         for seat in unit.tx.seats(command.job_id):
             if command.kind is CommandKind.STATUS and (seat.party, seat.status) == (command.to, SeatStatus.LEAVING):
                 unit.tx.move_seat(seat, SeatStatus.UNCONFIRMED, "never confirmed the end of the job")
-                self._is_unconfirmed(unit, command)
+                self._never_confirmed(unit, command)
                 unit.touch(command.job_id)
         return True
 
-    def _is_unconfirmed(self, unit: Unit, command: Command) -> None:
+    def _never_confirmed(self, unit: Unit, command: Command) -> None:
         job = unit.tx.job_here(command.job_id)
         if job is not None:
             unit.tx.name_unconfirmed(job.key, command.to)

@@ -243,5 +243,6 @@ def test_an_initiator_that_stays_dead_loses_its_job_at_the_host(impatient: Clust
         assert cluster.host.free_cores == CORES
         eventually(lambda: not worker.is_alive(), "the end of its worker")
     cluster.start(GUEST)
-    assert cluster.wait(job_id, "failed")[GUEST]["f_reason"] in ("party_refused", "task_failed")
+    assert cluster.wait(job_id, "failed")[GUEST]["f_reason"] in (
+        "initiator_lost", "party_refused", "task_failed")  # fmt: skip
     cluster.check_idle()

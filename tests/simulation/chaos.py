@@ -19,7 +19,7 @@ from typing import Any
 from tests.simulation.faults import CALM, rough
 from tests.simulation.parsing import parsed_once
 from tests.simulation.troubles import TROUBLES, Trouble, clock_step, death, long_partition, stall
-from tests.simulation.world import Violation, World, job
+from tests.simulation.world import RULES, Violation, World, job
 
 BOUND = 300.0
 """Virtual seconds after the last fault in which everything settles, by the rules in `world.RULES`."""
@@ -57,6 +57,7 @@ class Style:
     trouble: float               # how often one of `troubles` comes after a submit
     troubles: tuple[Trouble, ...]
     longest_task: int
+    command_keep: int            # milliseconds until a command that nobody answers is dropped
 
 
 def style_of(draw: Random) -> Style:
@@ -81,6 +82,7 @@ def style_of(draw: Random) -> Style:
         trouble=draw.choice([0.0, 0.3, 0.8]),
         troubles=troubles + ((stall,) * 5 if servers > 1 else ()),      # two servers are there to take over
         longest_task=longest_task,
+        command_keep=draw.choice([45_000, RULES.command_keep, RULES.command_keep]),
     )
 
 
@@ -95,7 +97,8 @@ class Story:
             self._faults = replace(self._faults, repeat_request=0.4, repeat_reply=0.4, delay=400)
         self.world = World(
             seed, parties=style.parties, cores=style.cores, faults=self._faults, store=store,
-            memory=4_000 if style.has_memory else 0, servers=style.servers,
+            rules=replace(RULES, command_keep=style.command_keep), memory=4_000 if style.has_memory else 0,
+            servers=style.servers,
         )  # fmt: skip
         self.world.longest_task = style.longest_task
         self.settled = 0.0

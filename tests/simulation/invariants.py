@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from fate_flow.core.job import Command, CommandKind, EngineState, Job, JobKey, Seat, Task, TaskKey
+from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JOB_END, TASK_END, JobStatus, SeatStatus, TaskStatus, may_move
 from tests.simulation.engine import FakeWorker
@@ -23,6 +24,9 @@ _MOST_VERSIONS = 4      # of a task: more retries no job of a simulation has
 _GOOD = (TaskStatus.SUCCESS, TaskStatus.PASS)
 _REASONS = frozenset({"task fails", "worker killed", "power cut", "partition", "cut off", "stopped", "fewer cores"})
 """Faults for which a job may fail."""
+
+_DEATHS = frozenset({"crash", "crash before the reply", "killed"})
+"""Whoever dies again and again is silent in the end; one death alone is no reason to fail."""
 
 _SETTLED_SEATS = (SeatStatus.LEFT, SeatStatus.REFUSED)      # also who was gone for long is told in the end
 
@@ -177,8 +181,11 @@ class Invariants:
 
     def _may_fail(self, job: Job) -> bool:
         """What was lost, late or doubled, a clock that was set and a process that died are no reason for a job."""
-        submit_failed = job.turn == 0
-        return submit_failed or job.job_id in self._world.stopped or not _REASONS.isdisjoint(self._world.injected)
+        if job.turn == 0 or job.job_id in self._world.stopped:      # a submit that failed, a user's wish
+            return True
+        is_silence = job.reason in (Reason.PARTY_UNREACHABLE, Reason.INITIATOR_LOST)
+        reasons = _REASONS | _DEATHS if is_silence else _REASONS
+        return not reasons.isdisjoint(self._world.injected)
 
     # ------------------------------------------------------------------ once the faults have stopped
 

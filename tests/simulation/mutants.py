@@ -27,7 +27,7 @@ from fate_flow.store.models import EngineRow
 from fate_flow.store.sql import SqlTransaction
 from tests.simulation.chaos import Story
 from tests.simulation.troubles import clock_step, death, stall
-from tests.simulation.world import Violation
+from tests.simulation.world import RULES, Violation
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ _STALLS = {"servers": 2, "trouble": 0.8, "troubles": (stall,), "longest_task": 8
 _CROWD = {"is_crowded": True, "has_echoes": True, "parties": 4, "cores": 2, "longest_task": 400}
 _BROKEN = {"broken": 0.3, "rate": 0.07}
 _REPEATS = {"rate": 0.07, "delay": 200, "has_echoes": True}
-_DEATHS = {"trouble": 0.8, "troubles": (death,), "crash": 0.04}
+_DEATHS = {"trouble": 0.8, "troubles": (death,), "crash": 0.04, "command_keep": RULES.command_keep}
 _CLOCKS = {"trouble": 0.8, "troubles": (clock_step,), "longest_task": 8_000}
 
 MUTANTS: dict[str, Mutant] = {

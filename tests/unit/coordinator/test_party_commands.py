@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from fate_flow.coordinator.party import plain_incarnation
+from fate_flow.audit.events import Event
+from fate_flow.coordinator.party import end_job_here, plain_incarnation
 from fate_flow.coordinator.ports import Rules
 from fate_flow.core.errors import StorageFailed
 from fate_flow.core.job import NOT_EFFECTIVE, Command, CommandKind, JobKey
@@ -570,6 +571,22 @@ def test_the_reason_of_an_end_is_the_initiators_or_what_the_status_stands_for(
     found = host.job()
     assert (found.status.value, found.reason, found.message) == (argument, reason, "m")
     assert host.free_cores() == 8
+
+
+def test_a_job_that_had_ended_here_keeps_its_end_and_says_which() -> None:
+    host = a_host(*RUN)
+    with host.unit() as unit:
+        end_job_here(unit, host.job(), Reason.INITIATOR_LOST, "party 9999 was silent")
+    answer = host.handle(command(K.STATUS, argument="success"))
+    assert (answer.retcode, answer.data["ended_as"]) == (0, "failed")
+    assert (host.job().status, host.job().reason) == (JobStatus.FAILED, Reason.INITIATOR_LOST)
+
+
+def test_a_federated_status_that_is_told_here_is_on_record() -> None:
+    host = a_host(*RUN)
+    host.handle(task_command(K.TASK_STATUS, "a", argument="running"))
+    told = [fields["info"] for fields in host.record.seen(Event.TASK_STATUS_WRITTEN)]
+    assert told == [{"status": "running"}]
 
 
 def test_a_job_that_was_never_accepted_cannot_succeed() -> None:

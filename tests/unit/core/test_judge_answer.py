@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fate_flow.core.job import NOT_EFFECTIVE, NOT_READY, UNREACHABLE, Command, CommandKind
-from fate_flow.core.plan import MoveSeat, Send, Verdict, judge_answer
+from fate_flow.core.plan import MoveSeat, NameUnconfirmed, Send, Verdict, judge_answer
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import SeatStatus, check_move
 from tests.factories import HOST, JOB_ID, a_seat
@@ -158,3 +158,14 @@ def test_the_news_of_tasks_that_come_with_the_answer_to_a_stop(data: Any, report
 @pytest.mark.parametrize("status", [S.LEAVING, S.UNCONFIRMED])
 def test_any_answer_to_the_end_means_that_it_knows(retcode: int, status: SeatStatus) -> None:
     assert moved(judge(CommandKind.STATUS, status, retcode)) == (S.LEFT, "")
+
+
+@pytest.mark.parametrize(
+    ("ended_as", "named"),
+    [("success", False), ("failed", True), ("canceled", True), (None, False), ("", False)],
+)
+def test_a_party_that_had_ended_the_job_otherwise_is_named(ended_as: object, named: bool) -> None:
+    told = Command(CommandKind.STATUS, JOB_ID, HOST, argument="success")
+    actions = judge_answer(a_seat(HOST, S.LEAVING), told, 0, "success", {"ended_as": ended_as}).actions
+    assert actions[0] == MoveSeat(a_seat(HOST, S.LEAVING), S.LEFT)
+    assert actions[1:] == ((NameUnconfirmed(HOST, str(ended_as)),) if named else ())
