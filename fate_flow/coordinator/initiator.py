@@ -409,8 +409,9 @@ class InitiatorSide:
         """Drop a command that nobody has answered for very long; False while the job it is about is not over here.
 
         A seat that was to learn the end of its job stays unconfirmed, and is told when its party answers again."""
-        is_ours_to_tell = command.kind in (CommandKind.REPORT, CommandKind.ASK_STOP)
-        if not is_ours_to_tell and not all(row.is_final for row in unit.tx.jobs_here(command.job_id)):
+        # A wish may come to nothing. A report may not: without it the job would wait for this party for ever.
+        is_wish = command.kind is CommandKind.ASK_STOP
+        if not is_wish and not all(row.is_final for row in unit.tx.jobs_here(command.job_id)):
             return False
         unit.tx.take_command(command.id)
         text = f"job {command.job_id}: '{command.kind.value}' was dropped, {command.to} has not answered for very long"

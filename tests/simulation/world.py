@@ -108,8 +108,13 @@ class World:
         if self.chance(self.faults.repeat_request):
             again = self._new_job(document)
             self.inject("submit repeated", f"{job_id} as {again}")
-            self.at(self.now + self.random.randint(1, 3_000), lambda: self._submit(at, again, job_id, document))
+            self.under_way += 1
+            self.at(self.now + self.random.randint(1, 3_000), lambda: self._submit_again(at, again, job_id, document))
         return job_id
+
+    def _submit_again(self, at: str, job_id: str, request_id: str, document: Document) -> None:
+        self.under_way -= 1
+        self._submit(at, job_id, request_id, document)
 
     def _new_job(self, document: Document) -> str:
         job_id = f"{20260101000000000000 + len(self.graphs):020d}0"

@@ -75,11 +75,11 @@ def test_a_command_about_a_job_that_is_not_over_is_kept() -> None:
     assert kinds(process) == ["dependence/check"]
 
 
-@pytest.mark.parametrize("kind", [K.REPORT, K.ASK_STOP])
-def test_what_an_initiator_that_is_gone_was_to_be_told_is_dropped(kind: K) -> None:
+@pytest.mark.parametrize(("kind", "is_kept"), [(K.REPORT, True), (K.ASK_STOP, False)])
+def test_while_the_job_runs_a_report_is_kept_and_a_wish_dropped(kind: K, is_kept: bool) -> None:
     process = chosen(a_host(*RUN, rules=Rules(initiator_silence=10**12)))
     with process.server.unit() as unit:
         unit.send(Command(kind, JOB_ID, OTHER, argument="canceled"))
     after(process, WEEK + 10)
-    assert process.server.outbox() == []
+    assert [one.kind for one in process.server.outbox()] == [kind] * is_kept
     assert process.server.job(HOST).status is JobStatus.RUNNING
