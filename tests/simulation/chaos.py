@@ -21,7 +21,7 @@ from tests.simulation.parsing import parsed_once
 from tests.simulation.troubles import TROUBLES, Trouble, clock_step, death, long_partition, stall
 from tests.simulation.world import RULES, Violation, World, job
 
-BOUND = 300.0
+BOUND = 180.0
 """Virtual seconds after the last fault in which everything settles, by the rules in `world.RULES`."""
 
 LONG_TASK = 90_000
