@@ -17,6 +17,7 @@ from flask import Request, request
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from fate_flow.core.errors import BadRequest, StorageFailed
+from fate_flow.core.grammar import shown
 from fate_flow.settings import PART, Settings
 
 _FORM_BYTES = 1024 * 1024           # what a form may hold besides its file
@@ -79,7 +80,7 @@ def _receive(max_bytes: int) -> tuple[Path, dict[str, Any]]:
         if file is None or part is None:
             raise BadRequest("required argument are missing: file; the form holds no whole file")
         file.close()
-        return _complete(part, max_bytes), fields
+        return _complete(part, file.filename, max_bytes), fields
     except RequestEntityTooLarge as error:
         if _part() is None:
             raise BadRequest("file: there is none among the first fields of the form") from error
@@ -88,12 +89,12 @@ def _receive(max_bytes: int) -> tuple[Path, dict[str, Any]]:
         raise StorageFailed(f"file: cannot be written below uploads: {error.strerror}") from error
 
 
-def _complete(part: Path, max_bytes: int) -> Path:
+def _complete(part: Path, name: str | None, max_bytes: int) -> Path:
     size = part.stat().st_size
     if size > max_bytes:
         raise _too_large(max_bytes)
     if not size:
-        raise BadRequest("file: is empty")
+        raise BadRequest(f"file: {shown(name)} is empty")
     return part.rename(part.with_suffix(""))
 
 

@@ -80,12 +80,15 @@ class CsvSource:
         else:
             values = len(first) - (0 if self._layout.generates_sid else 1)
             sid, header = GENERATED_SID, [f"x{index}" for index in range(values)]
-        self._check_names(header)
-        return Schema(tuple(header), sid or GENERATED_SID)
+        sid = sid or GENERATED_SID
+        self._check_names(sid, header)
+        return Schema(tuple(header), sid)
 
-    def _check_names(self, header: Sequence[str]) -> None:
+    def _check_names(self, sid: str, header: Sequence[str]) -> None:
         seen: set[str] = set()
         for name in header:
+            if name == sid:
+                raise BadCsv(f"line 1: the id column {shown(sid)} is there a second time: rename that column")
             if name in seen:
                 raise BadCsv(f"line 1: the header names column {shown(name)} twice")
             seen.add(name)

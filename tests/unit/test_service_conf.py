@@ -16,6 +16,8 @@ from fate_flow.settings import load_settings
 
 CONF = Path(__file__).parents[2] / "conf" / "service_conf.yaml"
 _KEY = re.compile(r" *\w+:")
+_DEFAULT = re.compile(r"Default (\d+(?:\.\d+)?)\b(?!\.\d)")
+_NUMBER = re.compile(r" *\w+: (\d+(?:\.\d+)?)")
 
 
 def keys_in(document: dict[str, Any], path: str = "") -> Iterator[str]:
@@ -68,3 +70,21 @@ def test_every_key_has_a_comment_above_it_and_names_its_default() -> None:
                 without_default.append(line)
         above = []
     assert (bare_keys, without_default) == ([], [])
+
+
+def test_a_number_in_a_comment_is_the_default_below_it() -> None:
+    above: list[str] = []
+    wrong: list[str] = []
+    compared = 0
+    for line in CONF.read_text(encoding="utf-8").splitlines():
+        if line.lstrip().startswith("#"):
+            above.append(line.strip(" #"))
+            continue
+        told = _DEFAULT.search(" ".join(above))
+        value = _NUMBER.fullmatch(line)
+        if told and value:
+            compared += 1
+            if float(told[1]) != float(value[1]):
+                wrong.append(f"{line.strip()}, told as {told[1]}")
+        above = []
+    assert (wrong, compared > 30) == ([], True)

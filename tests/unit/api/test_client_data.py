@@ -127,7 +127,7 @@ def test_a_table_that_exists_is_overwritten_only_when_told_to(world: World) -> N
 
 
 @pytest.mark.parametrize(("body", "culprit"), [
-    (form(b""), "file: is empty"),
+    (form(b""), "file: '../x.csv' is empty"),
     (form(b"x", name="other"), "required argument are missing: file"),
     (form(b"x" * 100_001), "file: is larger than 100000 bytes"),
     (form(b"x" * 2_000_000), "file: is larger than 100000 bytes"),

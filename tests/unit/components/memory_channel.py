@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
+from threading import Lock
 from typing import TypeVar
 
 from fate_flow.components.table import Schema, TableWriter
@@ -33,9 +33,12 @@ class Letter:
 @dataclass
 class MemoryExchange:
     letters: list[Letter] = field(default_factory=list)
-    _queues: dict[tuple[str, Party, Party], SimpleQueue[bytes]] = field(
-        default_factory=lambda: defaultdict(SimpleQueue)
-    )
+    _queues: dict[tuple[str, Party, Party], SimpleQueue[bytes]] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def queue(self, topic: str, frm: Party, to: Party) -> SimpleQueue[bytes]:
+        with self._lock:        # who pushes and who pops may both be the first to ask
+            return self._queues.setdefault((topic, frm, to), SimpleQueue())
 
     def channel_of(self, me: Party) -> MemoryChannel:
         return MemoryChannel(self, me)
@@ -51,10 +54,10 @@ class MemoryChannel:
 
     def push(self, topic: str, to: Party, message: bytes) -> None:
         self.exchange.letters.append(Letter(topic, self.me, to, message))
-        self.exchange._queues[topic, self.me, to].put(message)
+        self.exchange.queue(topic, self.me, to).put(message)
 
     def pop(self, topic: str, frm: Party) -> bytes:
-        return self.exchange._queues[topic, frm, self.me].get(timeout=PATIENCE_SECONDS)
+        return self.exchange.queue(topic, frm, self.me).get(timeout=PATIENCE_SECONDS)
 
     def release(self, topic: str, frm: Party) -> None:
         self.exchange._queues.pop((topic, frm, self.me), None)

@@ -67,6 +67,8 @@ def test_made_up_ids_can_be_counted(read):
     (b"id,x\n1,2\n,3\n", "line 3: the id is missing"),
     (b"id,x\n  ,3\n", "line 2: the id is missing"),
     (b"id,x,x\n1,2,3\n", "line 1: the header names column 'x' twice"),
+    (b"id,id,x\n1,2,3\n", "line 1: the id column 'id' is there a second time"),
+    (b"id,x,id\n1,2,3\n", "line 1: the id column 'id' is there a second time"),
     (b"id,x\n1,\xff\n", "line 2: not UTF-8"),
     (b'id,x\n1,"2\n', "line 2: unexpected end of data"),
     (b'id,x\n1,"2"3\n', "line 2: ',' expected after '\"'"),
