@@ -197,6 +197,13 @@ class _Section:
             raise BadSettings(f"{self.name(key)}: {value!r} is not a number of at least {minimum:g}")
         return float(value)
 
+    def share(self, key: str, default: float) -> float:
+        """Some part of a whole, up to all of it."""
+        value = self.number(key, default)
+        if not 0 < value <= 1:
+            raise BadSettings(f"{self.name(key)}: {value:g} is not a share above 0 and up to 1, such as 0.5")
+        return value
+
     def whole(self, key: str, default: int, minimum: int = 0, maximum: int = 2**62) -> int:
         value = self.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
@@ -269,9 +276,13 @@ class _Reader:
     def _database(self, section: _Section) -> str:
         url = section.text("url")
         section.refuse_others()
-        scheme = _split(url, "database.url").scheme
-        if url and scheme not in ("sqlite", "mysql", "mysql+pymysql"):
-            raise BadSettings(f"database.url: {scheme!r} is not sqlite or mysql")
+        parts = _split(url, "database.url")
+        if url and parts.scheme not in ("sqlite", "mysql", "mysql+pymysql"):
+            raise BadSettings(f"database.url: {parts.scheme!r} is not sqlite or mysql")
+        if parts.scheme == "sqlite" and (parts.netloc or not parts.path.startswith("/")):
+            raise BadSettings("database.url: is not sqlite:///FILE, in the home folder, or sqlite:////FOLDER/FILE")
+        if parts.scheme.startswith("mysql") and not parts.path.strip("/"):
+            raise BadSettings("database.url: names no database; write mysql://user:password@host:3306/name")
         return url
 
     def _engine(self, section: _Section) -> EngineSize:
@@ -281,7 +292,7 @@ class _Reader:
             nodes=nodes,
             cores=one.whole("cores_per_node", 20, 0) * nodes,
             memory=one.whole("memory_per_node", 0) * nodes,
-            max_cores_percent_per_job=one.number("max_cores_percent_per_job", 1.0),
+            max_cores_percent_per_job=one.share("max_cores_percent_per_job", 1.0),
         )
         one.refuse_others()
         section.refuse_others()

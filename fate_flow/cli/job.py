@@ -69,6 +69,8 @@ def submit(client: Client, conf_path: str, dsl_path: str | None, is_watched: boo
 def validate(client: Client, conf_path: str, dsl_path: str | None, as_json: bool) -> None:
     """Checks a job and shows what each party would run, with which parameters and cores; starts nothing.
 
+    The other parties are not asked: each checks its own part, such as its cores, when the job is submitted.
+
     Example: flow job validate -c conf.json -d dsl.json
     """
     answer = client.post("job/validate", submission(conf_path, dsl_path))

@@ -145,7 +145,7 @@ def create_if_missing(url: str) -> None:
             connect_timeout=10,
         )
     except pymysql.MySQLError as error:
-        where = f"{parts.hostname}:{parts.port}"
+        where = f"{parts.hostname or '127.0.0.1'}:{parts.port or 3306}"
         raise StorageFailed(f"database.url: {where} does not let us in: {error.args[-1]}") from error
     try:
         with connection.cursor() as cursor:

@@ -6,11 +6,11 @@ needs to carry it out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from peewee import OP, Database, Expression, Field, Update
+from peewee import OP, Database, Expression, Field, Model, Update, Value
 
 _MARKS = tuple(f"\0value {number}" for number in range(16))
 
@@ -44,6 +44,21 @@ class Prepared:
             known = self._words[database.is_sqlite] = (sql, tuple(params))
         given = [values[_MARKS.index(one)] if one in _MARKS else one for one in known[1]]
         return database.execute_sql(known[0], given)
+
+
+_inserts: dict[tuple[bool, type[Model], tuple[str, ...]], tuple[str, tuple[Any, ...]]] = {}
+
+
+def insert(database: Database, model: type[Model], values: Mapping[str, Any]) -> None:
+    """Add a row with these columns and the model's defaults, which are constants. Raises IntegrityError."""
+    shape = (database.is_sqlite, model, tuple(values))
+    if shape not in _inserts:
+        marked = {name: Value(f"\0{name}", converter=False) for name in values}
+        words, params = model.insert(**marked).sql()
+        _inserts[shape] = (words, tuple(params))
+    words, params = _inserts[shape]
+    marks = {f"\0{name}": getattr(model, name).db_value(value) for name, value in values.items()}
+    database.execute_sql(words, [marks.get(one, one) if isinstance(one, str) else one for one in params])
 
 
 class _Unfamiliar(Exception):

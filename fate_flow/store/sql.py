@@ -64,7 +64,7 @@ from fate_flow.store.models import (
     TaskRow,
     WorkerRow,
 )
-from fate_flow.store.prepared import Prepared, words_of
+from fate_flow.store.prepared import Prepared, insert, words_of
 from fate_flow.store.rows import (
     COMMAND_COLUMNS,
     JOB_COLUMNS,
@@ -184,7 +184,7 @@ class SqlTransaction:
     # ------------------------------------------------------------------ jobs
 
     def add_job(self, job: Job, document: Document) -> bool:
-        return _insert_new(JobRow.insert(**_job_values(job, document)), JobRow.select().where(_at(job.key)))
+        return _insert_new(self._database, JobRow, _job_values(job, document), _at(job.key))
 
     def job(self, key: JobKey) -> Job | None:
         row = _JOB.row(self._database, key.job_id, key.party.role, key.party.party_id)
@@ -362,8 +362,9 @@ class SqlTransaction:
         return _queued(fits & (JobRow.f_ready_signal == False), limit)  # noqa: E712
 
     def count_pass(self, party_id: str, before: int) -> None:
-        head = _queued(JobRow.f_blocked_on == party_id, 1)
-        job = self.job_here(head[0].job_id) if head and head[0].create_time < before else None
+        row = _HEAD.row(self._database, party_id)
+        head = _queued_of(row) if row else None
+        job = self.job_here(head.job_id) if head and head.create_time < before else None
         if job is not None:
             _hit(JobRow.update(f_passes=JobRow.f_passes + 1).where(_at(job.key)))
 
@@ -403,12 +404,12 @@ class SqlTransaction:
         self, old: EngineState | None, state: EngineState, totals: dict[str, Any], at: int
     ) -> bool:
         if old is None:
-            row = EngineRow.insert(
-                f_engine_type=COMPUTING, f_engine_name=state.name, f_engine_entrance="fate_on_standalone",
-                f_remaining_cores=state.cores, f_remaining_memory=state.memory, f_create_time=at,
-                f_create_date=date(at), **totals,
-            )  # fmt: skip
-            return _insert_new(row, EngineRow.select().where(_engine_is(state.name)))
+            row = {
+                "f_engine_type": COMPUTING, "f_engine_name": state.name, "f_engine_entrance": "fate_on_standalone",
+                "f_remaining_cores": state.cores, "f_remaining_memory": state.memory, "f_create_time": at,
+                "f_create_date": date(at), **totals,
+            }  # fmt: skip
+            return _insert_new(self._database, EngineRow, row, _engine_is(state.name))
         as_read = (EngineRow.f_cores == old.cores) & (EngineRow.f_memory == old.memory)
         return _hit(
             EngineRow.update(
@@ -509,7 +510,7 @@ class SqlTransaction:
 
     def add_tasks(self, tasks: Iterable[Task], job: Job, document: Document) -> None:
         for task in tasks:
-            _insert_new(TaskRow.insert(**_task_values(task, job, document)), TaskRow.select().where(_is(task.key)))
+            _insert_new(self._database, TaskRow, _task_values(task, job, document), _is(task.key))
 
     def task(self, key: TaskKey) -> Task | None:
         party = key.party
@@ -561,12 +562,13 @@ class SqlTransaction:
 
     def add_worker(self, worker: Worker) -> None:
         key = worker.task
-        WorkerRow.insert(
-            f_worker_id=worker.worker_id, f_worker_name="task_executor", f_job_id=key.job_id,
-            f_component_name=key.name, f_task_id=key.task_id, f_task_version=key.version, f_role=key.party.role,
-            f_party_id=key.party.party_id, f_status=worker.status.value, f_folder=worker.folder,
-            f_create_time=worker.create_time, f_since=worker.since,
-        ).execute()  # fmt: skip
+        row = {
+            "f_worker_id": worker.worker_id, "f_worker_name": "task_executor", "f_job_id": key.job_id,
+            "f_component_name": key.name, "f_task_id": key.task_id, "f_task_version": key.version,
+            "f_role": key.party.role, "f_party_id": key.party.party_id, "f_status": worker.status.value,
+            "f_folder": worker.folder, "f_create_time": worker.create_time, "f_since": worker.since,
+        }  # fmt: skip
+        insert(self._database, WorkerRow, row)
 
     def worker(self, worker_id: str) -> Worker | None:
         row = _WORKER.row(self._database, worker_id)
@@ -645,11 +647,11 @@ class SqlTransaction:
 
     def begin_submission(self, submission: Submission, at: int) -> Submission | None:
         this = SubmissionRow.f_request_id == submission.request_id
-        row = SubmissionRow.insert(
-            f_request_id=submission.request_id, f_job_id=submission.job_id, f_digest=submission.digest,
-            f_create_time=at,
-        )  # fmt: skip
-        if _insert_new(row, SubmissionRow.select().where(this)):
+        row = {
+            "f_request_id": submission.request_id, "f_job_id": submission.job_id, "f_digest": submission.digest,
+            "f_create_time": at,
+        }  # fmt: skip
+        if _insert_new(self._database, SubmissionRow, row, this):
             return None
         takes_over = SubmissionRow.update(
             f_job_id=submission.job_id, f_digest=submission.digest, f_retcode=None, f_retmsg=None, f_create_time=at
@@ -724,12 +726,14 @@ class SqlTransaction:
     def save_metrics(self, metrics: Iterable[Metric], at: int) -> None:
         for one in metrics:
             key = one.task
-            MetricRow.insert(
-                f_job_id=key.job_id, f_component_name=key.name, f_task_id=key.task_id, f_task_version=key.version,
-                f_role=key.party.role, f_party_id=key.party.party_id, f_metric_namespace=one.namespace,
-                f_metric_name=one.name, f_data=to_json([list(pair) for pair in one.data]),
-                f_meta=to_json(dict(one.meta)), f_create_time=at,
-            ).execute()  # fmt: skip
+            row = {
+                "f_job_id": key.job_id, "f_component_name": key.name, "f_task_id": key.task_id,
+                "f_task_version": key.version, "f_role": key.party.role, "f_party_id": key.party.party_id,
+                "f_metric_namespace": one.namespace, "f_metric_name": one.name,
+                "f_data": to_json([list(pair) for pair in one.data]), "f_meta": to_json(dict(one.meta)),
+                "f_create_time": at,
+            }  # fmt: skip
+            insert(self._database, MetricRow, row)
 
     def metrics(self, job_id: str, task: str, party: Party) -> tuple[Metric, ...]:
         rows = list(MetricRow.select().where(_made_by(MetricRow, job_id, task, party)).order_by(MetricRow.f_id))
@@ -814,14 +818,12 @@ def _hit(query: Any) -> bool:
     return bool(database.execute_sql(statement, params).rowcount)
 
 
-def _insert_new(row: Any, there: Any) -> bool:
-    """False when the row exists already, also when another transaction has just won the race to add it."""
-    if there.exists():
-        return False
+def _insert_new(database: Database, model: type[peewee.Model], values: Mapping[str, Any], there: Any) -> bool:
+    """False when the row exists already."""
     try:
-        row.execute()
+        insert(database, model, values)
     except peewee.IntegrityError:
-        if there.exists():
+        if model.select().where(there).exists():
             return False
         raise
     return True
@@ -963,6 +965,7 @@ _UNBLOCKED = Prepared(
     lambda: _queue_query((JobRow.f_blocked_on == "") & (JobRow.f_ready_signal == False)).limit(_MOST_UNBLOCKED),  # noqa: E712
     0,
 )
+_HEAD = Prepared(lambda party_id: _queue_query(JobRow.f_blocked_on == party_id).limit(1), 1)
 _IN_TURN = Prepared(lambda: _queue_query(JobRow.f_ready_signal == True), 0)  # noqa: E712
 _BLOCKING_PARTIES = Prepared(
     lambda: (

@@ -85,6 +85,12 @@ def test_the_configuration_that_is_shipped_is_ok():
     ({"colour": 1}, "colour"), ({"retention": {"finished_jobs_days": -1}}, "retention.finished_jobs_days"),
     ({"retention": {"most_finished_jobs": 1.5}}, "retention.most_finished_jobs"),
     ({"retention": {"days": 1}}, "retention.days"),
+    ({"fate_on_standalone": {"standalone": {"max_cores_percent_per_job": 0}}},
+     "fate_on_standalone.standalone.max_cores_percent_per_job"),
+    ({"fate_on_standalone": {"standalone": {"max_cores_percent_per_job": 1.5}}},
+     "fate_on_standalone.standalone.max_cores_percent_per_job"),
+    ({"database": {"url": "sqlite:rows"}}, "database.url"), ({"database": {"url": "sqlite://rows"}}, "database.url"),
+    ({"database": {"url": "mysql://root@127.0.0.1"}}, "database.url"),
 ])
 def test_a_bad_configuration_names_the_key(tmp_path, keys, named):
     path = write_conf(tmp_path, **keys)
