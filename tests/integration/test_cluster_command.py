@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -221,6 +222,30 @@ def test_an_interrupted_up_leaves_nothing_behind(cluster: ClusterUnderTest) -> N
     assert process.returncode in (0, 143)    # 0: it was faster
     if process.returncode:
         assert cluster.processes() == []
+
+
+def test_an_interrupt_right_after_the_fork_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawned: list[subprocess.Popen[bytes]] = []
+
+    class Interrupted(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            spawned.append(self)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def interrupt(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        with pytest.raises(SystemExit):
+            service.launch(tmp_path / "none.yaml", tmp_path, command=(sys.executable, "-c", "import time; time.sleep(600)"))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert [process.wait(timeout=SECONDS) for process in spawned] == [-signal.SIGKILL]
 
 
 def test_taken_ports_are_passed_over_and_the_routes_know(cluster: ClusterUnderTest) -> None:
