@@ -242,7 +242,7 @@ def test_an_interrupt_right_after_the_fork_leaves_nothing_behind(
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
         with pytest.raises(SystemExit):
-            service.launch(tmp_path / "none.yaml", tmp_path, command=(sys.executable, "-c", "import time; time.sleep(600)"))
+            service.launch(tmp_path / "none.yaml", tmp_path, command=("sh", "-c", "sleep 600"))
     finally:
         signal.signal(signal.SIGTERM, before)
     assert [process.wait(timeout=SECONDS) for process in spawned] == [-signal.SIGKILL]
