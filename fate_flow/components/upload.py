@@ -28,7 +28,11 @@ def run(task: Task) -> Outcome:
             f"table {shown(task.parameters['name'])} in namespace {shown(task.parameters['namespace'])} "
             "exists already; with destroy (--drop) it is overwritten"
         )
-    _make_table(task, source, uri, overwrite=is_ours or bool(task.parameters.get("destroy")))
+    try:
+        _make_table(task, source, uri, overwrite=is_ours or bool(task.parameters.get("destroy")))
+    except BadCsv as error:
+        # Not by its name: one that came with the request was stored under a name of the server's own.
+        raise BadCsv(f"the file for table {shown(task.parameters['name'])}, {error}") from error
     if task.parameters.get("remove_source"):
         source.unlink(missing_ok=True)
     return _outcome(task, uri)

@@ -55,6 +55,7 @@ _TASK_VERBS_WITH_ARGUMENT = {
     "stop": CommandKind.TASK_STOP,
     "clean": CommandKind.CLEAN,
 }
+_CLEANED = ("metrics", "table")     # party-api-v1; kept by the version here, so that a new one finds none of the old
 
 _NOT_OFFERED = {
     "parameter/update": "a change of the parameters of a job",
@@ -109,6 +110,8 @@ def _task_command(parts: list[str], body: Mapping[str, Any]) -> Command:
         return Command(_TASK_VERBS[verb], key.job_id, key.party, run, key.name, key.version, body=body)
     if len(parts) == 9 and verb in _TASK_VERBS_WITH_ARGUMENT:
         kind = _TASK_VERBS_WITH_ARGUMENT[verb]
+        if kind is CommandKind.CLEAN and parts[8] not in _CLEANED:
+            raise BadRequest(f"content type: {shown(parts[8])} is not one of {', '.join(_CLEANED)}")
         return Command(kind, key.job_id, key.party, run, key.name, key.version, _word(parts[8]), body)
     raise _no_command(parts, "/".join(parts[7:]))
 

@@ -133,7 +133,7 @@ def test_a_failure_names_the_culprit_in_one_line(worker, capsys):
     worker.source.write_text("id,x\na,1\na,2\n")
     assert worker.run() == 1
     assert worker.result["status"] == {
-        "code": -1, "exceptions": "upload_0 on local 0: line 3: id 'a' occurs a second time",
+        "code": -1, "exceptions": "upload_0 on local 0: the file for table 'a', line 3: id 'a' occurs a second time",
     }
     assert "Traceback" in worker.log
     assert "finish upload_0" in worker.log

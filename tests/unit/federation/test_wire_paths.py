@@ -137,6 +137,7 @@ def test_a_path_that_other_servers_have_says_so(endpoint: str, words: str) -> No
         (f"/party/{JOB_ID}/host/{'9' * 11}/start", "party_id"),
         (f"/party/{JOB_ID}/host/\u0661\u0662/start", "party_id"),                        # digits of another script
         (f"{JOB}/status/succ\u00e9ss", "status"),
+        (f"{TASK}/clean/zzz", "content type: 'zzz' is not one of metrics, table"),
         (f"{JOB}/status/a-b", "status"), (f"{JOB}/stop/{'x' * 21}", "status"), (f"{JOB}/stop/..", "status"),
         (f"/party/{JOB_ID}/../{JOB_ID}_a/0/host/10000/start", "component_name: '..'"),
         (f"/party/{JOB_ID}/a/{JOB_ID}_b/0/host/10000/start", f"task_id: '{JOB_ID}_b' is not {JOB_ID}_a"),
