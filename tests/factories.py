@@ -7,6 +7,7 @@ from typing import Any
 
 from fate_flow.core.job import Claim, Job, JobKey, Seat, Task, TaskKey
 from fate_flow.core.plan import JobView
+from fate_flow.core.retry_document import rule_for
 from fate_flow.core.spec import Input, JobParameters, JobSpec, Output, Party, Source, TaskSpec
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
 
@@ -24,15 +25,15 @@ def a_spec(
 ) -> JobSpec:  # fmt: skip
     """Tasks by name with the names of those they need, all at all parties; parameters as JobParameters has them."""
     graph = {"a": ()} if tasks is None else tasks
+    common = JobParameters(**{"task_cores": 1, **parameters})
     specs = {
         name: TaskSpec(
             name, "Work", parties, inputs=_inputs(needs), outputs=(Output("data", "data"),),
-            passed_at=(passed_at or {}).get(name, frozenset()),
+            passed_at=(passed_at or {}).get(name, frozenset()), retry=rule_for(common, name),
         )
         for name, needs in graph.items()
     }  # fmt: skip
-    common = JobParameters(**{"task_cores": 1, **parameters})
-    return JobSpec(parties[0], parties, specs, dict.fromkeys(parties, common))
+    return JobSpec(parties[0], parties, specs, dict.fromkeys(parties, common), retry=rule_for(common))
 
 
 def _inputs(needs: Sequence[str]) -> tuple[Input, ...]:

@@ -116,7 +116,7 @@ class InitiatorSide:
         if party.party_id == unit.context.party_id:
             return
         rows = [
-            _holder(TaskKey(job_id, task.name, 0, party), incarnations[task.name], spec.common.auto_retries, unit.now)
+            _holder(TaskKey(job_id, task.name, 0, party), incarnations[task.name], task.retry.retries, unit.now)
             for task in spec.tasks_of(party)
         ]
         unit.tx.add_tasks(rows, job, document)
@@ -271,6 +271,7 @@ class InitiatorSide:
                 incarnation=action.incarnation,
                 module=task.module if party.party_id == own else "",
                 auto_retries=action.auto_retries,
+                tries=action.tries,
                 retry_at=action.retry_at,
                 create_time=unit.now,
             )

@@ -192,7 +192,7 @@ def _first_tasks(spec: JobSpec, command: Command, unit: Unit) -> list[Task]:
             runs_here=True,
             incarnation=known.get(task.name) or plain_incarnation(command.job_id, task.name, 0),
             module=task.module,
-            auto_retries=spec.common.auto_retries,
+            auto_retries=task.retry.retries,
             create_time=unit.now,
         )
         for task in spec.tasks_of(command.to)

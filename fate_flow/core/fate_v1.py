@@ -22,6 +22,7 @@ from fate_flow.core.fate_v1_tasks import Tasks
 from fate_flow.core.grammar import check_party_id, check_role, shown
 from fate_flow.core.modules import ModuleInfo
 from fate_flow.core.resources import cores_per_node
+from fate_flow.core.retry_document import rule_for
 from fate_flow.core.spec import JobParameters, JobSpec, Party, TaskSpec
 
 MAX_PARTIES = 256
@@ -132,6 +133,7 @@ class _Reading:
             parties=parties,
             tasks=tasks,
             parameters=parameters,
+            retry=rule_for(parameters[initiator]),
             warnings=self.findings.short_warnings(),
             conf=_completed(self.conf.value, parties, initiator, base, layers),
         )

@@ -9,6 +9,7 @@ from typing import Any
 from fate_flow.core.document import MAX_WHOLE, Node
 from fate_flow.core.grammar import shown
 from fate_flow.core.resources import CORES_PER_NODE
+from fate_flow.core.retry_document import read_retry
 from fate_flow.core.spec import JobParameters
 
 REMOVED_KEYS_WARNING = "[WARN]backend,work_mode is removed,it does not take effect!"
@@ -34,7 +35,14 @@ def job_block(node: Node, names: Collection[str]) -> dict[str, Any]:
         if value is not None:
             block[key] = value
     node.at("task_conf").only(names)
+    _check_one_way_to_retry(node)
     return block
+
+
+def _check_one_way_to_retry(node: Node) -> None:
+    for key in ("auto_retries", "auto_retry_delay"):
+        if node.at("retry").is_given and node.at(key).is_given:
+            node.at(key).wrong("says the same as retry in other words: only one of both may be there")
 
 
 def _note_other_parameter(key: str, node: Node) -> None:
@@ -111,15 +119,16 @@ def _eggroll_run(node: Node) -> Mapping[str, Any] | None:
 
 
 def _task_conf(node: Node) -> Mapping[str, Any] | None:
-    """Launcher options by component; the timeout is the one that has an effect."""
+    """Launcher options by component, none of which has an effect, and the limits of its tasks, which have."""
     found: dict[str, Any] = {}
     for name, conf in node.members().items():
         if not conf.is_given or not conf.is_object():
             continue
         found[name] = dict(conf.value)
-        conf.only({"timeout", *_LAUNCHER_OPTIONS})
-        if conf.at("timeout").is_given:
-            found[name]["timeout"] = _zero_or_more(conf.at("timeout"))
+        conf.only({*_OF_A_TASK, *_LAUNCHER_OPTIONS})
+        for key, read in _OF_A_TASK.items():
+            if conf.at(key).is_given:
+                found[name][key] = read(conf.at(key))
         for key in _LAUNCHER_OPTIONS:
             if conf.at(key).is_given:
                 conf.at(key).without_effect("tasks are launched as local processes")
@@ -146,6 +155,7 @@ _JOB_PARAMETERS: Mapping[str, _Key] = {
     "auto_retry_delay": _Key(_seconds, "auto_retry_delay_seconds"),
     "timeout": _Key(_above_zero, "timeout_seconds"),
     "task_timeout": _Key(_zero_or_more, "task_timeout_seconds"),
+    "retry": _Key(read_retry),
     "task_conf": _Key(_task_conf),
     "eggroll_run": _Key(_eggroll_run),
     "spark_run": _Key(_object),
@@ -155,6 +165,7 @@ _JOB_PARAMETERS: Mapping[str, _Key] = {
 }
 
 _REMOVED = frozenset({"work_mode", "backend"})
+_OF_A_TASK: Mapping[str, Callable[[Node], Any]] = {"timeout": _zero_or_more, "retry": read_retry}
 _LAUNCHER_OPTIONS = ("launcher", "world_size")
 _SET_BY_SERVERS = frozenset({
     "computing_engine", "storage_engine", "federation_engine", "engines_address", "federation_info",

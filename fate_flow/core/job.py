@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any
 
 from fate_flow.core.reasons import Reason
+from fate_flow.core.retry import UNTRIED, Tries
 from fate_flow.core.spec import Party
 from fate_flow.core.status import (
     JOB_END,
@@ -141,6 +142,7 @@ class Task:
     incarnation: str = ""                # the same at all parties, new with each version
     module: str = ""
     auto_retries: int = 0                # left
+    tries: Tries = UNTRIED               # what its earlier versions have used up
     retry_at: int = 0                    # steady time: not before
     reason: Reason | None = None
     message: str = ""

@@ -20,6 +20,7 @@ from fate_flow.core.dag import may_start
 from fate_flow.core.job import NOT_READY, UNREACHABLE, Command, CommandKind, Job, Seat, Task, TaskKey
 from fate_flow.core.outcome import federated_task_status
 from fate_flow.core.reasons import RULES, Reason, job_status_for, task_status_for
+from fate_flow.core.retry import NEVER_AGAIN, UNTRIED, Again, RetryEvent, Tries, decide
 from fate_flow.core.spec import JobSpec, Party
 from fate_flow.core.status import (
     TASK_BROKEN,
@@ -94,6 +95,7 @@ class NewVersion:
     incarnation: str
     auto_retries: int
     retry_at: int
+    tries: Tries = UNTRIED
 
 
 @dataclass(frozen=True)
@@ -227,8 +229,23 @@ def _roll_back(view: JobView, refused: list[Seat], is_answered: bool) -> Iterato
         yield from _stop(view, Reason.PARTY_REFUSED, _words(refused), caused_by=str(refused[0].party))
         return
     yield from _give_back(view)
-    if is_answered:
+    if not is_answered:
+        return
+    given_up = _gives_up(view, refused)
+    if not given_up:
         yield _wait_for(view, refused)
+    elif not _in(view, SeatStatus.HELD):
+        yield from _stop(view, Reason.NO_CAPACITY, f"{_words(refused)} ({given_up})", str(refused[0].party))
+
+
+def _gives_up(view: JobView, refused: list[Seat]) -> str:
+    """Why the job does not wait for cores that a party has not, in words; empty: it waits."""
+    if not any(seat.free_cores >= 0 for seat in refused):
+        return ""                   # nobody said a word about capacity: a party does not answer
+    rule, seconds = view.spec.retry, (view.now - view.job.since) / 1000
+    if RetryEvent.NO_CAPACITY not in rule.on_events:
+        return "no retry was asked for after a lack of capacity"
+    return f"the {rule.duration:g} s for retries are over" if 0 < rule.duration < seconds else ""
 
 
 def _give_back(view: JobView) -> Iterator[Action]:
@@ -334,15 +351,25 @@ def _drain_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
     first = _culprit(rows)
     reason = first.reason or Reason.WORKER_ERROR
     yield from _settle(view, rows, task_status_for(reason), reason, first.message)
-    if RULES[reason].is_retryable and lead.auto_retries > 0:
-        delay = int(view.spec.common.auto_retry_delay_seconds * 1000)
-        yield from _again(view, rows, view.now + delay)
+    again = _retry(view, lead, reason)
+    if again is not None and not again.refused:
+        yield from _again(view, rows, again)
 
 
-def _again(view: JobView, rows: tuple[Task, ...], retry_at: int) -> Iterator[Action]:
-    lead = rows[0]
-    version, left = lead.key.version + 1, lead.auto_retries - 1
-    yield NewVersion(lead.key.name, version, view.fresh_id, left, retry_at)
+def _retry(view: JobView, lead: Task, reason: Reason | None) -> Again | None:
+    """What the retry rule of a task says to such an end; None where there is no rule, or none is asked."""
+    event, rule = RULES[reason].retry_event if reason else None, view.spec.tasks[lead.key.name].retry
+    if event is None or rule == NEVER_AGAIN:
+        return None
+    chance = int(view.fresh_id[:8], 16) / 0xFFFFFFFF
+    return decide(rule, lead.tries, event, view.now, chance)
+
+
+def _again(view: JobView, rows: tuple[Task, ...], again: Again) -> Iterator[Action]:
+    lead, rule = rows[0], view.spec.tasks[rows[0].key.name].retry
+    version, left = lead.key.version + 1, rule.retries - again.tries.errors
+    retry_at = view.now + int(again.seconds * 1000)
+    yield NewVersion(lead.key.name, version, view.fresh_id, left, retry_at, again.tries)
     plain = _plain_parties(view)
     for row in rows:
         if row.key.party != view.job.party:
@@ -388,7 +415,7 @@ def _culprit(rows: tuple[Task, ...]) -> Task:
     own_fault = [row for row in broken if row.reason is not Reason.STOPPED] or broken
     worst = federated_task_status([row.party_status for row in own_fault])
     worst_rows = [row for row in own_fault if row.party_status is worst]
-    final = [row for row in worst_rows if row.reason is not None and not RULES[row.reason].is_retryable]
+    final = [row for row in worst_rows if row.reason is not None and RULES[row.reason].retry_event is None]
     return min(final or worst_rows, key=lambda row: (row.end_time, row.key.party))
 
 
@@ -415,6 +442,9 @@ def _break(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
         reason = Reason.STOPPED_BY_USER
     party = str(first.key.party)
     why = first.message or (first.reason.value if first.reason else first.party_status.value)
+    again = _retry(view, rows[0], first.reason)
+    if again is not None and again.refused:
+        why = f"{why} ({again.refused})"
     yield from _stop(view, reason, f"{first.key.name} ended as {status.value} on {party}: {why}", caused_by=party)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from fate_flow.core.retry import RetryEvent
 from fate_flow.core.status import JobStatus, TaskStatus
 
 
@@ -46,7 +47,7 @@ class Rule:
 
     status: str                    # a terminal value of JobStatus and of TaskStatus
     authors: frozenset[Author]
-    is_retryable: bool = False     # counts for automatic retries
+    retry_event: RetryEvent | None = None     # what a retry rule knows it by; None: never tried again
 
 
 _PARTY = frozenset({Author.PARTY})
@@ -56,12 +57,12 @@ _BOTH = _PARTY | _INITIATOR
 RULES: Mapping[Reason, Rule] = {
     Reason.DONE: Rule("success", _BOTH),
     Reason.NOT_NEEDED: Rule("pass", _BOTH),
-    Reason.WORKER_ERROR: Rule("failed", _PARTY, is_retryable=True),
-    Reason.WORKER_KILLED: Rule("failed", _PARTY, is_retryable=True),
-    Reason.LAUNCH_FAILED: Rule("failed", _PARTY, is_retryable=True),
-    Reason.TASK_TIMEOUT: Rule("timeout", _PARTY, is_retryable=True),
+    Reason.WORKER_ERROR: Rule("failed", _PARTY, RetryEvent.ERROR),
+    Reason.WORKER_KILLED: Rule("failed", _PARTY, RetryEvent.INTERRUPTION),
+    Reason.LAUNCH_FAILED: Rule("failed", _PARTY, RetryEvent.ERROR),
+    Reason.TASK_TIMEOUT: Rule("timeout", _PARTY, RetryEvent.TIMEOUT),
     Reason.INITIATOR_LOST: Rule("failed", _BOTH),
-    Reason.SERVER_LOST: Rule("failed", _PARTY, is_retryable=True),
+    Reason.SERVER_LOST: Rule("failed", _PARTY, RetryEvent.INTERRUPTION),
     Reason.STOPPED: Rule("canceled", _BOTH),
     Reason.STOPPED_BY_USER: Rule("canceled", _INITIATOR),
     Reason.JOB_TIMEOUT: Rule("timeout", _INITIATOR),

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fate_flow.core.retry import NEVER_AGAIN, RetryRule
+
 
 @dataclass(frozen=True, order=True)
 class Party:
@@ -61,6 +63,7 @@ class TaskSpec:
     stage: str = "default"
     timeout_seconds: int = 0                    # 0: the job's own limit is the only one
     party_timeouts: Mapping[Party, int] = field(default_factory=dict)   # where a party has another limit
+    retry: RetryRule = NEVER_AGAIN
 
     @property
     def upstream(self) -> frozenset[str]:
@@ -98,6 +101,7 @@ class JobSpec:
     name: str = ""
     description: str = ""
     priority: int = 0
+    retry: RetryRule = NEVER_AGAIN                  # of the job: here only what is said of a lack of capacity
     stage: str = "default"
     warnings: tuple[str, ...] = ()                  # what was ignored, for `data.warnings`
     conf: Mapping[str, Any] = field(default_factory=dict)   # the v1 runtime conf, completed: `f_runtime_conf`

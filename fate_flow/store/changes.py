@@ -78,6 +78,7 @@ def new_task(task: Task) -> Task:
         incarnation=task.incarnation,
         module=task.module,
         auto_retries=task.auto_retries,
+        tries=task.tries,
         retry_at=task.retry_at,
         create_time=task.create_time,
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 from fate_flow.core.job import Claim, Command, CommandKind, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.reasons import Reason
+from fate_flow.core.retry import Tries
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus, WorkerStatus
 from fate_flow.store.models import JobRow, OutboxRow, SeatRow, TaskRow, WorkerRow
@@ -97,14 +98,15 @@ T = TaskRow
 TASK_COLUMNS = (
     T.f_job_id, T.f_component_name, T.f_task_version, T.f_role, T.f_party_id, T.f_status, T.f_party_status,
     T.f_run_on_this_party, T.f_incarnation, T.f_component_module, T.f_auto_retries, T.f_retry_at, T.f_reason,
-    T.f_message, T.f_target, T.f_worker_id, T.f_create_time, T.f_start_time, T.f_end_time,
+    T.f_message, T.f_target, T.f_worker_id, T.f_create_time, T.f_start_time, T.f_end_time, T.f_errors,
+    T.f_interruptions, T.f_tried_since,
 )  # fmt: skip
 
 
 def task_of(row: Row) -> Task:
     (
         job_id, name, version, role, party_id, status, party_status, runs_here, incarnation, module, retries, retry_at,
-        reason, message, target, worker_id, created, started, ended,
+        reason, message, target, worker_id, created, started, ended, errors, interruptions, tried_since,
     ) = row  # fmt: skip
     return Task(
         key=TaskKey(job_id, name, version, Party(role, party_id)),
@@ -114,6 +116,7 @@ def task_of(row: Row) -> Task:
         incarnation=incarnation,
         module=module or "",
         auto_retries=retries,
+        tries=Tries(errors, interruptions, tried_since),
         retry_at=retry_at,
         reason=Reason(reason) if reason else None,
         message=message or "",

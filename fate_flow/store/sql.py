@@ -1192,4 +1192,7 @@ def _task_values(task: Task, job: Job, document: Document) -> dict[str, Any]:
         "f_run_on_this_party": task.runs_here,
         "f_incarnation": task.incarnation,
         "f_retry_at": task.retry_at,
+        "f_errors": task.tries.errors,
+        "f_interruptions": task.tries.interruptions,
+        "f_tried_since": task.tries.since,
     }

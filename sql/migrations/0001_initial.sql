@@ -149,6 +149,9 @@ CREATE TABLE t_task (
   -- beside FATE's columns
   f_incarnation VARCHAR(64) NOT NULL DEFAULT '', -- of this version, the same at all parties
   f_retry_at BIGINT NOT NULL DEFAULT 0,      -- steady time: not started before
+  f_errors INTEGER NOT NULL DEFAULT 0,       -- earlier versions that ended by an error or a timeout
+  f_interruptions INTEGER NOT NULL DEFAULT 0, -- earlier versions that were interrupted
+  f_tried_since BIGINT NOT NULL DEFAULT 0,   -- steady time at which the first of them ended
   f_reason VARCHAR(50),
   f_message LONGTEXT,
   f_target VARCHAR(50),

@@ -25,6 +25,7 @@ from fate_flow.core.plan import (
     plan_job,
 )
 from fate_flow.core.reasons import RULES, Author, Reason, task_status_for
+from fate_flow.core.retry import Tries
 from fate_flow.core.spec import Party
 from fate_flow.core.status import TASK_BROKEN, JobStatus, SeatStatus, TaskStatus, check_move
 from tests.factories import (
@@ -393,7 +394,8 @@ def draining(*rows: tuple[TaskStatus, Reason | None, int], retries: int = 0, mes
                message=message)
         for party, (status, reason, end) in zip(ALL, rows, strict=False)
     )  # fmt: skip
-    return a_view(tasks=tasks, spec=a_spec(auto_retry_delay_seconds=2.5), seats=seats(SeatStatus.STARTED, *ALL))
+    spec = a_spec(auto_retries=retries, auto_retry_delay_seconds=2.5)
+    return a_view(tasks=tasks, spec=spec, seats=seats(SeatStatus.STARTED, *ALL))
 
 
 def test_a_stopping_task_waits_for_the_last_party() -> None:
@@ -425,7 +427,7 @@ def test_a_task_is_tried_again_as_a_new_version_everywhere_with_one_retry_less()
     found = plan(draining((F, Reason.WORKER_ERROR, 1), (C, Reason.STOPPED, 2), (C, Reason.STOPPED, 3), retries=2))
     body = {"incarnation": FRESH_ID, "auto_retries": 1}
     assert found[0] == MoveTask("a", 0, TaskStatus.STOPPING, F, Reason.WORKER_ERROR)
-    assert moves(found, NewVersion) == [NewVersion("a", 1, FRESH_ID, 1, NOW + 2_500)]
+    assert moves(found, NewVersion) == [NewVersion("a", 1, FRESH_ID, 1, NOW + 2_500, Tries(1, 0, NOW))]
     assert found[-2:] == [task_to(party, CommandKind.TASK_CREATE, version=1, **body) for party in (HOST, OTHER)]
 
 
