@@ -486,6 +486,8 @@ def _task_create(unit: Unit, command: Command, job: Job) -> Answer:
     document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
     if document is None or spec is None or command.task not in spec.tasks:
         return Answer(100, f"job {job.job_id} has no component {command.task}")
+    if job.is_final or job.status is JobStatus.STOPPING:
+        return Answer(NOT_EFFECTIVE, f"{job.key} is {job.status.value}: no task begins there")
     incarnation = command.body.get("incarnation")
     new = Task(
         key=command.task_key,

@@ -478,6 +478,14 @@ def test_a_new_version_of_a_task(body: dict[str, Any], retcode: int) -> None:
         body.get("incarnation") or plain_incarnation(JOB_ID, task.key.name, 1), body.get("auto_retries", 0))
 
 
+def test_a_job_that_is_over_here_gets_no_new_version() -> None:
+    """The end of the job has overtaken the last retry of a task."""
+    host = a_host(*RUN, command(K.STATUS, argument="failed", reason="task_failed"))
+    assert host.handle(Command(K.TASK_CREATE, JOB_ID, HOST, 0, "a", 1)).retcode == NOT_EFFECTIVE
+    with host.store.reading() as tx:
+        assert {task.key.version for task in tx.tasks(JOB_ID)} == {0}
+
+
 def test_a_component_that_the_job_does_not_have_gets_no_version() -> None:
     assert a_host(*RUN).handle(Command(K.TASK_CREATE, JOB_ID, HOST, 0, "zzz", 1)).retcode == 100
 
