@@ -98,9 +98,9 @@ class SchedulerLoop:
         self._news.extend(Answered(command, answer) for command, answer in answers)
         self._bell.ring()
 
-    def _heard_heartbeat(self, party_id: str, ended: Mapping[str, str]) -> None:
+    def _heard_heartbeat(self, party_id: str, ended: Mapping[str, str], runs: Mapping[str, int]) -> None:
         if ended or self._scheduler.is_unsure_of(party_id):
-            self._news.append(HeartbeatAnswered(party_id, ended))
+            self._news.append(HeartbeatAnswered(party_id, ended, runs))
             self._bell.ring()
 
     def _heard_silence(self, party_id: str, seconds: float) -> None:

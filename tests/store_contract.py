@@ -393,6 +393,51 @@ class JobCases(Cases):
         assert each.give_back(a_job().key, None, 6)
         assert each.move_job(a_job(), MoveJob(JobStatus.FAILED, Reason.STOPPED), 7)
 
+    def test_an_ended_job_begins_again_as_if_new_in_its_next_run(self, each: Each) -> None:
+        running = a_job(status=JobStatus.RUNNING, run=1)
+        with_jobs(each, running)
+        each.request_stop(running.key, Reason.STOPPED_BY_USER, "enough", 3, True, "guest 9999")
+        each.set_progress(running.key, 60)
+        end = MoveJob(JobStatus.CANCELED, Reason.STOPPED_BY_USER, "late", unconfirmed=("host 10000",))
+        assert each.move_job(running, end, 7_000)
+        ended = each.job_here("j1")
+        assert each.begin_again(ended, 2, 900, "host 10000 does not know yet")
+        again = a_job(run=2, since=900, wait_reason="host 10000 does not know yet", rerun_signal=True)
+        assert each.job_here("j1") == again
+        assert each.begin_again(ended, 2, 901, "") is False
+        assert each.job_here("j1") == again
+        assert each.move_job(again, MoveJob(JobStatus.CANCELED, Reason.STOPPED_BY_USER), 8_000)
+        assert each.job_here("j1").rerun_signal is False
+
+    @pytest.mark.parametrize("status", sorted(JOB_UNFINISHED, key=lambda one: one.value))
+    def test_only_an_ended_job_begins_again(self, each: Each, status: JobStatus) -> None:
+        with_jobs(each, a_job(status=status))
+        with pytest.raises(IllegalMove):
+            each.begin_again(a_job(status=status), 1, 0, "")
+
+    def test_a_job_that_has_moved_on_does_not_begin_again(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        assert each.begin_again(a_job(status=JobStatus.FAILED), 1, 0, "") is False
+        each.move_job(a_job(), MoveJob(JobStatus.FAILED, Reason.STOPPED), 5)
+        assert each.begin_again(a_job(status=JobStatus.CANCELED), 1, 0, "") is False
+        assert each.begin_again(a_job(status=JobStatus.FAILED, run=1), 2, 0, "") is False
+        assert each.job_here("j1").status is JobStatus.FAILED
+
+    def test_a_rerun_has_no_turn_before_all_parties_know(self, each: Each) -> None:
+        elsewhere = a_job("j2", HOST)
+        with_jobs(each, a_job(), elsewhere)
+        for job in (a_job(), elsewhere):
+            each.move_job(job, MoveJob(JobStatus.FAILED, Reason.STOPPED), 5)
+            assert each.begin_again(each.job(job.key), 1, 0, "they do not know yet")
+        assert each.job(elsewhere.key).rerun_signal is False
+        assert [job.job_id for job in each.unfinished_jobs()] == ["j1"]
+        assert each.unblocked_waiting(9) == ()
+        assert each.ended_jobs(9_000, (0, ""), 9) == ()
+        assert each.all_rejoined(a_job().key)
+        assert each.all_rejoined(a_job().key) is False
+        assert (each.job_here("j1").wait_reason, each.unfinished_jobs()) == ("", ())
+        assert [job.job_id for job in each.unblocked_waiting(9)] == ["j1"]
+
     def test_no_job_begins_ended(self, each: Each) -> None:
         for status in JOB_END:
             with pytest.raises(StorageFailed):
@@ -824,6 +869,17 @@ class SeatCases(Cases):
         each.add_seats([seat])
         each.move_seat(seat, SeatStatus.CHECKING, "")
         assert each.seats("j1") == (a_seat(status=SeatStatus.CHECKING, message="", free_cores=-1),)
+
+    def test_a_seat_rejoins_in_the_next_run_whatever_it_has_become(self, each: Each) -> None:
+        leaving = a_seat(status=SeatStatus.LEAVING, message="why", free_cores=3, asked_cores=4, legacy=True)
+        each.add_seats([leaving])
+        each.lease_seat(leaving, 60_000, 77)
+        each.move_seat(leaving, SeatStatus.LEFT, "")
+        assert each.rejoin(leaving)
+        assert each.seats("j1") == (a_seat(status=SeatStatus.JOINING, run=1, asked_cores=4, legacy=True),)
+        assert each.rejoin(leaving) is False
+        with pytest.raises(IllegalMove):
+            each.rejoin(a_seat(status=SeatStatus.STARTED, run=1))
 
     def test_a_lease_is_kept_with_its_seat(self, each: Each) -> None:
         each.add_seats([a_seat(run=1), a_seat(party=OTHER_HOST)])

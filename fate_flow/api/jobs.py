@@ -44,6 +44,8 @@ def blueprint(services: Services) -> Blueprint:
         "/query": routes.query,
         "/list/job": routes.list_jobs,
         "/stop": routes.stop,
+        "/rerun": routes.rerun,
+        "/resume": routes.resume,
         "/config": routes.config,
         "/explain": routes.explain,
         "/log/download": routes.download_log,
@@ -76,6 +78,16 @@ class _JobRoutes:
     def stop(self) -> Response:
         body = arguments("job_id")
         return ok(retmsg=self._desk.stop(read_job_id(body), read_text(body, "stop_status", "canceled")))
+
+    def rerun(self) -> Response:
+        body = arguments("job_id")
+        self._desk.rerun(read_job_id(body), body)
+        return ok(retmsg="rerun job success")
+
+    def resume(self) -> Response:
+        """Ours; v1 knows no other way back for a canceled job than the rerun."""
+        self._desk.resume(read_job_id(arguments("job_id")))
+        return ok(retmsg="resume job success")
 
     def clean_queue(self) -> Response:
         return ok(self._desk.clean_queue())

@@ -13,7 +13,6 @@ _RETCODE = 100
 _AS_FILE = 501               # where HTTP 200 would mean that a file follows
 
 _LATER = {
-    "job/rerun": "the rerun of a job",
     "job/parameter/update": "a change of the parameters of a job",
     "job/update": "notes on a job",
     "job/clean": "the removal of a job's data",

@@ -18,7 +18,7 @@ from fate_flow.audit.events import Event
 from fate_flow.coordinator.party import EXTENSIONS
 from fate_flow.core.errors import BadRequest, FlowError, PermissionDenied
 from fate_flow.core.grammar import check_component_name, check_job_id, check_party_id, check_role
-from fate_flow.core.job import Answer, Command, JobKey
+from fate_flow.core.job import Answer, Command, CommandKind, JobKey
 from fate_flow.core.spec import Party
 from fate_flow.federation.lanes import CLOSED
 from fate_flow.federation.wire import FATE_VERSION, SRC_PARTY_ID, read_command
@@ -26,6 +26,7 @@ from fate_flow.store.contract import Output, Transaction
 
 _OLDEST = (1, 7, 0)
 _MOST_IN_A_BATCH = 1_000
+_TO_INITIATORS = (CommandKind.REPORT, CommandKind.ASK_STOP, CommandKind.ASK_RERUN)     # they name who asks
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -114,7 +115,7 @@ class _PartyRoutes:
         if any(command.to.role == "local" or command.to.party_id == "0" for _, command in asked):
             raise PermissionDenied("role local and party 0 are taken from the own server only")
         for _, command in asked:
-            if command.kind.value not in ("report", "ask stop") and command.to.party_id != self._own:
+            if command.kind not in _TO_INITIATORS and command.to.party_id != self._own:
                 raise BadRequest(f"party_id: this server is party {self._own}, not {command.to.party_id}")
         answers = self._desk.carry_out([command for _, command in asked], caller)
         for (endpoint, command), answer in zip(asked, answers, strict=True):

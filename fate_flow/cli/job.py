@@ -24,7 +24,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_]+")
 
 @click.group()
 def job() -> None:
-    """Submit, watch, explain and stop jobs.
+    """Submit, watch, explain, stop and rerun jobs.
 
     Example: flow job submit -c conf.json -d dsl.json --watch
     """
@@ -120,6 +120,34 @@ def stop(client: Client, **body: Any) -> None:
     Example: flow job stop -j 202601011200000000000
     """
     show(client.post("job/stop", body))
+
+
+@job.command()
+@options.job_id(required=True)
+@options.component_name()
+@click.option("--force", is_flag=True, help="Without a component: run again also what has succeeded.")
+@with_client
+def rerun(client: Client, **body: Any) -> None:
+    """Has a job that is over begin again: what has not succeeded, and all that needs it; the rest is kept.
+
+    With a component it runs again from there on, with --force alone all of it. Asked at the initiator; retries stay.
+
+    \b
+    Example: flow job rerun -j 202601011200000000000
+             flow job rerun -j 202601011200000000000 -cpn intersection_0
+    """
+    show(client.post("job/rerun", given(body)))
+
+
+@job.command()
+@options.job_id(required=True)
+@with_client
+def resume(client: Client, **body: Any) -> None:
+    """Has a canceled job go on where it was stopped: what has succeeded is kept. Asked at the initiator.
+
+    Example: flow job resume -j 202601011200000000000
+    """
+    show(client.post("job/resume", body))
 
 
 @job.command()

@@ -87,12 +87,14 @@ class Chores:
     def _stop(self, unit: Unit, job: Job, reason: Reason, message: str, caused_by: str = "") -> None:
         self._initiator.request_stop(unit, job.job_id, reason, message, False, caused_by or str(job.party))
 
-    def seats_ended(self, unit: Unit, party_id: str, ended: Mapping[str, str]) -> None:
-        """A party says that jobs which we believe to run there are over."""
+    def seats_ended(
+        self, unit: Unit, party_id: str, ended: Mapping[str, str], runs: Mapping[str, int]
+    ) -> None:
+        """A party says that jobs which we believed to run there, each in one of its runs, are over."""
         for job_id, why in ended.items():
             job = unit.tx.job_here(job_id)
             seat = next((one for one in unit.tx.seats(job_id) if _runs_at(one, party_id)), None)
-            if job is not None and seat is not None:
+            if job is not None and seat is not None and runs.get(job_id, seat.run) == seat.run:
                 is_lost = why == Reason.INITIATOR_LOST.value
                 reason = Reason.INITIATOR_LOST if is_lost else Reason.PARTY_REFUSED
                 self._stop(unit, job, reason, f"{seat.party} has ended it: {plain(why, 200)}", str(seat.party))

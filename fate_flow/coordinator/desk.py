@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.initiator import InitiatorSide
@@ -24,6 +24,7 @@ from fate_flow.coordinator.workers import read_report
 from fate_flow.core.errors import (
     BadRequest,
     Busy,
+    FlowError,
     JobNotFound,
     NotFound,
     OperationFailed,
@@ -32,9 +33,10 @@ from fate_flow.core.errors import (
     StorageFailed,
     StorageUnavailable,
 )
-from fate_flow.core.grammar import shown
+from fate_flow.core.grammar import check_component_name, shown
 from fate_flow.core.job import Answer, Command, CommandKind, Job
 from fate_flow.core.reasons import Reason
+from fate_flow.core.rerun import Wish
 from fate_flow.core.spec import JobSpec
 from fate_flow.core.status import JobStatus
 from fate_flow.store.contract import Document, Submission, TableMeta, Transaction
@@ -47,6 +49,7 @@ T = TypeVar("T")
 
 _STOPS = {"canceled": Reason.STOPPED_BY_USER, "failed": Reason.TASK_FAILED, "timeout": Reason.JOB_TIMEOUT}
 _FIRST_LOOK, _SLOWEST_LOOK = 0.005, 0.1
+_WHOLE_PIPELINE = "pipeline"      # FATE's word for no component in particular
 
 
 class Desk:
@@ -92,6 +95,8 @@ class Desk:
             return self._report(unit, command, caller)
         if command.kind is CommandKind.ASK_STOP:
             return self._ask_stop(unit, command, caller)
+        if command.kind is CommandKind.ASK_RERUN:
+            return self._ask_rerun(unit, command, caller)
         answer = self._party.handle(unit, command, caller)
         unit.touch(command.job_id)
         return answer
@@ -111,11 +116,29 @@ class Desk:
             return Answer(0, f"can not found job {command.job_id}")
         if caller not in {party.party_id for party in job.parties} | {self.context.party_id}:
             return Answer(108, f"party {caller} has no seat in job {command.job_id}")
+        if command.run < job.run:
+            return Answer(0, f"job {job.job_id} is in run {job.run}, not {command.run}: that one is over")
         reason = _STOPS.get(command.argument)
         if reason is None:
             return Answer(101, f"stop_status: {command.argument!r} is not one of {', '.join(sorted(_STOPS))}")
         is_user = reason is Reason.STOPPED_BY_USER
         self._initiator.request_stop(unit, command.job_id, reason, f"asked by party {caller}", is_user, caller)
+        return Answer()
+
+    def _ask_rerun(self, unit: Unit, command: Command, caller: str) -> Answer:
+        """As a FATE server asks for its client."""
+        job = unit.tx.job_here(command.job_id)
+        if job is None:
+            return Answer(102, f"can not found job {command.job_id}")
+        if caller not in {party.party_id for party in job.parties} | {self.context.party_id}:
+            return Answer(108, f"party {caller} has no seat in job {command.job_id}")
+        try:
+            with unit.part():
+                self._initiator.rerun(unit, command.job_id, read_wish(command.body))
+        except StorageFailed:
+            raise
+        except FlowError as error:
+            return Answer(error.retcode, error.message)
         return Answer()
 
     def heartbeat(self, caller: str, jobs: Sequence[tuple[str, int]]) -> dict[str, str]:
@@ -219,6 +242,19 @@ class Desk:
         else:
             unit.send(Command(CommandKind.ASK_STOP, job_id, rows[0].initiator, rows[0].run, argument=status))
 
+    def rerun(self, job_id: str, body: Mapping[str, Any]) -> None:
+        """Have an ended job begin again: `component_name` and `force` in the body say what of it.
+
+        Raises JobNotFound, BadRequest; Conflict for a job that is not over or has nothing left to do."""
+        wish = read_wish(body)
+        self._carry_out(lambda unit: self._initiator.rerun(unit, job_id, wish), is_repeatable=False)
+
+    def resume(self, job_id: str) -> None:
+        """Have a canceled job go on where it was. Raises JobNotFound, Conflict for a job that is not canceled."""
+        self._carry_out(
+            lambda unit: self._initiator.rerun(unit, job_id, Wish(), only=JobStatus.CANCELED), is_repeatable=False
+        )
+
     def clean_queue(self) -> dict[str, int]:
         """Cancel every waiting job of this initiator: 0 for each that was told to end."""
 
@@ -293,6 +329,16 @@ def _over(tx: Transaction, caller: str, jobs: Sequence[tuple[str, int]]) -> dict
         elif all(row.is_final for row in rows):
             ended[job_id] = rows[0].reason.value if rows[0].reason else rows[0].status.value
     return ended
+
+
+def read_wish(body: Mapping[str, Any]) -> Wish:
+    """What a client wants of a rerun. Raises BadRequest."""
+    force, component = body.get("force"), body.get("component_name")
+    if force is not None and not isinstance(force, bool):
+        raise BadRequest(f"force: {shown(force)} is neither true nor false")
+    if component in (None, "", _WHOLE_PIPELINE):
+        return Wish(force=bool(force))
+    return Wish(check_component_name(component), bool(force))
 
 
 def _table(unit: Unit, namespace: str, name: str) -> TableMeta:

@@ -14,7 +14,16 @@ from dataclasses import replace
 from typing import Any
 
 from fate_flow.audit.events import Event
-from fate_flow.coordinator.party import EXTENSIONS, PartySide, clean_up, end_job_here, move_job, release
+from fate_flow.coordinator.party import (
+    EXTENSIONS,
+    PartySide,
+    begin_again,
+    clean_up,
+    end_job_here,
+    has_workers,
+    move_job,
+    release,
+)
 from fate_flow.coordinator.unit import Unit, read_spec
 from fate_flow.coordinator.workers import finish_party_task, move_federated, read_report
 from fate_flow.core.errors import BadDocument, Conflict, JobNotFound, OperationFailed, Refused
@@ -22,6 +31,8 @@ from fate_flow.core.grammar import MAX_VERSION
 from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job, Report, Seat, Task, TaskKey
 from fate_flow.core.plan import (
     Action,
+    AllRejoined,
+    BeginAgain,
     BeginTurn,
     EndTurn,
     Forget,
@@ -33,15 +44,19 @@ from fate_flow.core.plan import (
     NewVersion,
     Plan,
     Progress,
+    Rejoin,
     RenewHold,
     Send,
+    is_put_off,
     judge_answer,
     plan_job,
 )
 from fate_flow.core.reasons import Reason, job_status_for
+from fate_flow.core.rerun import Wish, plan_rerun
 from fate_flow.core.resources import request_of
 from fate_flow.core.spec import JobSpec, Party
 from fate_flow.core.status import JOB_END, TASK_END, JobStatus, SeatStatus, TaskStatus
+from fate_flow.store.changes import SUBMIT_FAILED
 from fate_flow.store.contract import Document, Submission
 
 _LONGEST_LEASE = 1e9      # seconds; what is longer, or no number at all, is none
@@ -121,6 +136,54 @@ class InitiatorSide:
         ]
         unit.tx.add_tasks(rows, job, document)
 
+    # ------------------------------------------------------------------ rerun
+
+    def rerun(self, unit: Unit, job_id: str, wish: Wish, only: JobStatus | None = None) -> None:
+        """Have an ended job begin again; `only`: when it has ended so.
+
+        Raises JobNotFound, BadRequest for a component that it has not, Conflict for a job that may not or need not."""
+        job = self._to_rerun(unit, job_id, only)
+        spec = unit.spec(job_id)
+        assert spec is not None, "it was parsed when it was taken"
+        unit.note(Event.RERUN_ASKED, job_id=job_id, **_place(job.party))
+        view = self._view(unit, job, spec, unit.tx.tasks(job_id))
+        plan = plan_rerun(view, wish, {name: unit.context.fresh_id() for name in spec.tasks})
+        if not plan:
+            unit.note(Event.RERUN_NOTHING, job_id=job_id)
+            words = f"all {len(spec.tasks)} have succeeded; --force or --component-name runs them again"
+            raise Conflict(f"job {job_id}: no task to rerun, {words}")
+        self._note_kept(unit, view, plan)
+        for action in plan:
+            self._apply(unit, job, action)
+        self.advance(unit, job_id)
+
+    def _to_rerun(self, unit: Unit, job_id: str, only: JobStatus | None) -> Job:
+        """The job, when nothing here speaks against it. Raises JobNotFound, Conflict."""
+        rows, job = unit.tx.jobs_here(job_id), unit.tx.job_here(job_id)
+        if not rows:
+            raise JobNotFound("can not found job")
+        if job is None:
+            first, own = rows[0].initiator, unit.context.party_id
+            raise Conflict(f"this server is party {own}; rerun job {job_id} at party {first.party_id}, its initiator")
+        if only is not None and job.status is not only:
+            raise Conflict(f"job {job_id} is {job.status.value}: only a job that is {only.value} can be resumed")
+        document = unit.tx.document(job_id)
+        if document is not None and document.tag == SUBMIT_FAILED:
+            raise Conflict(f"job {job_id} was never accepted by every party: submit it again")
+        if job.is_final and any(not row.is_final or has_workers(unit, row) for row in rows):
+            raise Conflict(f"job {job_id} is {job.status.value}, and its last workers still end; rerun it in a moment")
+        return job
+
+    def _note_kept(self, unit: Unit, view: JobView, plan: Plan) -> None:
+        anew = {action.name for action in plan if isinstance(action, NewVersion)}
+        for task in view.tasks:
+            key = task.key
+            if key.name not in anew:
+                unit.note(
+                    Event.RERUN_TASK_PASSED, job_id=key.job_id, task_id=key.task_id, task_version=key.version,
+                    status=task.status, **_place(key.party),
+                )  # fmt: skip
+
     # ------------------------------------------------------------------ plan and apply
 
     def advance(self, unit: Unit, job_id: str, has_turn: bool = False) -> None:
@@ -148,21 +211,25 @@ class InitiatorSide:
         spec = unit.spec(job.job_id)
         if spec is None:
             return ()
-        rules = unit.context.rules
         # Tasks are not read while the job only queues: nothing about them is to be decided.
         queues = job.status in (JobStatus.READY, JobStatus.WAITING)
-        view = JobView(
+        return plan_job(self._view(unit, job, spec, () if queues else unit.tx.tasks(job.job_id), has_turn))
+
+    def _view(
+        self, unit: Unit, job: Job, spec: JobSpec, tasks: tuple[Task, ...], has_turn: bool = False
+    ) -> JobView:
+        rules = unit.context.rules
+        return JobView(
             job=job,
             spec=spec,
             seats=unit.tx.seats(job.job_id),
-            tasks=() if queues else unit.tx.tasks(job.job_id),
+            tasks=tasks,
             now=unit.steady,
             fresh_id=unit.context.fresh_id(),
             has_turn=has_turn,
             drain_milliseconds=rules.drain,
             retry_milliseconds=rules.retry_wait,
         )
-        return plan_job(view)
 
     def _settle_seats(self, unit: Unit, job_id: str) -> None:
         """Rows of a job that somebody else decides: one that was told its end takes it when it has drained."""
@@ -182,14 +249,30 @@ class InitiatorSide:
                 self._move_task(unit, job, action)
             case NewVersion():
                 self._new_version(unit, job, action)
-            case BeginTurn():
-                self._begin_turn(unit, job)
-            case EndTurn():
-                self._end_turn(unit, job, action)
+            case BeginTurn() | EndTurn():
+                self._change_turn(unit, job, action)
             case Progress(percent):
                 unit.tx.set_progress(job.key, percent)
             case Forget():
                 self._forget(unit, job)
+            case BeginAgain() | Rejoin() | AllRejoined():
+                self._apply_rerun(unit, job, action)
+
+    def _apply_rerun(self, unit: Unit, job: Job, action: BeginAgain | Rejoin | AllRejoined) -> None:
+        job_id = job.job_id
+        match action:
+            case BeginAgain(wait_reason):
+                unit.note(Event.RERUN_SIGNAL_ASKED, job_id=job_id)
+                unit.note(Event.RERUN_WAITING_ASKED, job_id=job_id)
+                begin_again(unit, job, job.run + 1, wait_reason)
+                unit.note(Event.RERUN_SIGNAL_SET, job_id=job_id, outcome="successfully")
+            case Rejoin(seat):
+                if not unit.tx.rejoin(seat):
+                    raise OperationFailed(f"job {job_id}: the seat of {seat.party} is no longer of run {seat.run}")
+            case AllRejoined():
+                unit.tx.all_rejoined(job.key)
+                unit.is_queue_longer = True
+                unit.note(Event.RERUN_WAITING_SET, job_id=job_id, outcome="successfully")
 
     def _dispatch(self, unit: Unit, command: Command) -> None:
         """To the own party at once, to another through the outbox."""
@@ -261,15 +344,15 @@ class InitiatorSide:
         assert document is not None, "a running job has its document"
         assert spec is not None, "and it could be read"
         task = spec.tasks[action.name]
-        own = unit.context.party_id
+        here = (unit.context.party_id, "0")
         rows = [
             Task(
                 key=TaskKey(job.job_id, action.name, action.version, party),
                 status=TaskStatus.WAITING,
                 party_status=TaskStatus.WAITING,
-                runs_here=party.party_id in (own, "0"),
+                runs_here=party.party_id in here,
                 incarnation=action.incarnation,
-                module=task.module if party.party_id == own else "",
+                module=task.module if party.party_id in here else "",
                 auto_retries=action.auto_retries,
                 tries=action.tries,
                 retry_at=action.retry_at,
@@ -281,6 +364,12 @@ class InitiatorSide:
         unit.alarms.append(action.retry_at)
         task_id = rows[0].key.task_id
         unit.note(Event.TASK_VERSION_CREATED, job_id=job.job_id, task_id=task_id, task_version=action.version)
+
+    def _change_turn(self, unit: Unit, job: Job, action: BeginTurn | EndTurn) -> None:
+        if isinstance(action, EndTurn):
+            self._end_turn(unit, job, action)
+        else:
+            self._begin_turn(unit, job)
 
     def _begin_turn(self, unit: Unit, job: Job) -> None:
         if not unit.tx.begin_turn(job.key, self._owner, unit.now):
@@ -329,6 +418,8 @@ class InitiatorSide:
         job = unit.tx.job_here(job_id)
         if job is None:
             return
+        if command.kind is CommandKind.CREATE and verdict.actions and not isinstance(data.get("extensions"), Mapping):
+            unit.tx.mark_legacy(seat)
         for action in verdict.actions:
             self._apply_answer(unit, job, action, data)
         for body in verdict.reports:
@@ -342,8 +433,6 @@ class InitiatorSide:
             unit.tx.move_seat(action.seat, action.new, action.message, -1 if free is None else free)
             if action.new is SeatStatus.HELD:
                 lease_seat(unit, action.seat, _lease_in(data))
-            if action.seat.status is SeatStatus.JOINING and not isinstance(data.get("extensions"), Mapping):
-                unit.tx.mark_legacy(action.seat)
         elif isinstance(action, NameUnconfirmed):
             self._name_unconfirmed(unit, job, action)
         else:
@@ -353,6 +442,13 @@ class InitiatorSide:
         unit.tx.name_unconfirmed(job.key, action.party)
         text = f"job {job.job_id} is {job.status.value}; {action.party} had ended it by itself as {action.ended_as}"
         unit.note(Event.JOB_WARNING, job_id=job.job_id, text=text)
+
+    def is_put_off(self, unit: Unit, command: Command, answer: Answer) -> bool:
+        """Whether the party cannot take the command yet, and is to be asked the same again."""
+        if answer.retcode != NOT_EFFECTIVE:
+            return False
+        seat = next((seat for seat in unit.tx.seats(command.job_id) if seat.party == command.to), None)
+        return seat is not None and is_put_off(seat, command, answer.retcode, answer.data)
 
     def _on_task_answer(self, unit: Unit, command: Command, answer: Answer) -> None:
         if answer.is_ok:
@@ -417,8 +513,10 @@ class InitiatorSide:
         unit.tx.take_command(command.id)
         text = f"job {command.job_id}: '{command.kind.value}' was dropped, {command.to} has not answered for very long"
         unit.note(Event.DETECT_NOTE, text=text)
+        is_end = command.kind is CommandKind.STATUS and command.argument != JobStatus.WAITING.value
         for seat in unit.tx.seats(command.job_id):
-            if command.kind is CommandKind.STATUS and (seat.party, seat.status) == (command.to, SeatStatus.LEAVING):
+            leaving = (command.to, SeatStatus.LEAVING, command.run)
+            if is_end and (seat.party, seat.status, seat.run) == leaving:
                 unit.tx.move_seat(seat, SeatStatus.UNCONFIRMED, "never confirmed the end of the job")
                 self._never_confirmed(unit, command)
                 unit.touch(command.job_id)
@@ -557,6 +655,8 @@ def endpoint_of(command: Command) -> str:
         return f"/initiator/{task}/{body['role']}/{body['party_id']}/report"
     if command.kind is CommandKind.ASK_STOP:
         return f"/initiator/{command.job_id}/{role}/{party_id}/stop/{command.argument}"
+    if command.kind is CommandKind.ASK_RERUN:
+        return f"/initiator/{command.job_id}/{role}/{party_id}/rerun"
     if command.task:
         word = command.kind.value.removeprefix("task ")
         tail = f"{word}/{command.argument}" if command.argument else word

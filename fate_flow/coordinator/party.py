@@ -15,10 +15,18 @@ from typing import Any
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.unit import Unit, read_spec
 from fate_flow.coordinator.workers import move_federated, report_of, start_worker, stop_party_task
-from fate_flow.core.errors import BadRequest, FlowError, OperationFailed, PermissionDenied, StorageFailed
+from fate_flow.core.errors import (
+    BadRequest,
+    FlowError,
+    NotEffective,
+    OperationFailed,
+    PermissionDenied,
+    StorageFailed,
+)
 from fate_flow.core.fate_v1 import effective_document
-from fate_flow.core.grammar import check_incarnation, check_version, shown
+from fate_flow.core.grammar import check_incarnation, check_version, shown, shown_key
 from fate_flow.core.job import (
+    ANY_RUN,
     NOT_EFFECTIVE,
     Answer,
     Claim,
@@ -30,11 +38,11 @@ from fate_flow.core.job import (
     Task,
     TaskKey,
 )
-from fate_flow.core.plan import MoveJob, MoveTask
+from fate_flow.core.plan import STILL_ENDS, MoveJob, MoveTask
 from fate_flow.core.reasons import Reason, job_status_for
 from fate_flow.core.resources import Request, request_of
 from fate_flow.core.spec import JobSpec, Party
-from fate_flow.core.status import JOB_END, TASK_BROKEN, JobStatus, TaskStatus, may_move
+from fate_flow.core.status import JOB_END, TASK_BROKEN, JobStatus, TaskStatus, WorkerStatus, may_move
 from fate_flow.core.text import plain
 from fate_flow.store.contract import Document
 
@@ -81,6 +89,8 @@ class PartySide:
             unit.tx.hear(caller)      # it sends no heartbeats of ours: whatever it says is one
         if command.run < job.run:
             return Answer(NOT_EFFECTIVE, f"job {job.job_id} is in run {job.run}, not {command.run}")
+        if job.run < command.run < ANY_RUN:
+            return _in_later_run(unit, command, job)
         return _HANDLERS[command.kind](unit, command, job)
 
     # ------------------------------------------------------------------ create
@@ -199,12 +209,86 @@ def _first_tasks(spec: JobSpec, command: Command, unit: Unit) -> list[Task]:
     ]
 
 
+# ---------------------------------------------------------------------- the next run
+
+
+def _in_later_run(unit: Unit, command: Command, job: Job) -> Answer:
+    """The initiator has begun the job again: that it waits, or already how it ended, is the first that says so."""
+    if command.kind is not CommandKind.STATUS:
+        return Answer(NOT_EFFECTIVE, f"job {job.job_id} is in run {job.run}, not {command.run}")
+    if not job.is_final:
+        job = _end_last_run(unit, command, job)
+    if not job.is_final or has_workers(unit, job):
+        return Answer(NOT_EFFECTIVE, f"{job.key} still ends its run {job.run}", {STILL_ENDS: True})
+    document, tasks = unit.tx.document(job.job_id), _tasks_anew(unit, command, job)
+    assert document is not None, "a job row has its document"
+    begin_again(unit, job, command.run)
+    unit.tx.add_tasks(tasks, job, document)
+    return _status(unit, command, unit.tx.job(job.key) or job)
+
+
+def _end_last_run(unit: Unit, command: Command, job: Job) -> Job:
+    """The initiator knows that it is over, and this party has never heard of it."""
+    last = command.body.get("last")
+    told = last if isinstance(last, Mapping) else {"status": JobStatus.CANCELED.value}
+    new = _job_end(str(told.get("status")), "last.status")
+    if not may_move(job.status, new):
+        new = JobStatus.CANCELED
+    end_job_here(unit, job, _reason(told.get("reason"), new), plain(told.get("message"), _LONGEST_TEXT))
+    _close_tasks(unit, job, new)
+    return unit.tx.job(job.key) or job
+
+
+def has_workers(unit: Unit, job: Job) -> bool:
+    """Whether a worker of this seat still lives, as far as is known: also one that the end did not wait for."""
+    workers = unit.tx.workers_of(job.job_id)
+    return any(one.task.party == job.party and one.status is not WorkerStatus.EXITED for one in workers)
+
+
+def begin_again(unit: Unit, job: Job, run: int, wait_reason: str = "") -> None:
+    """The ended row waits in a later run, on record. Raises NotEffective when another process has moved it."""
+    unit.note(Event.JOB_STATUS_ASKED, job_id=job.job_id, status=JobStatus.WAITING)
+    if not unit.tx.begin_again(job, run, unit.steady, wait_reason):
+        # To be asked again: then the row shows what the other process has made of it.
+        raise NotEffective(f"{job.key} is no longer {job.status.value} in run {job.run}", data={STILL_ENDS: True})
+    unit.note(Event.JOB_STATUS_WRITTEN, job_id=job.job_id)
+
+
+def _tasks_anew(unit: Unit, command: Command, job: Job) -> list[Task]:
+    """The new versions that come with the news of a rerun. Raises BadRequest."""
+    spec, given = unit.spec(job.job_id), command.body.get("tasks")
+    assert spec is not None, "a job row has its document"
+    found = []
+    for name, one in given.items() if isinstance(given, Mapping) else ():
+        path = f"tasks.{shown_key(name)}"
+        if name not in spec.tasks or job.party not in spec.tasks[name].parties or not isinstance(one, Mapping):
+            raise BadRequest(f"{path}: is no component of job {job.job_id} on {job.party}")
+        key = TaskKey(job.job_id, name, check_version(one.get("version"), f"{path}.version"), job.party)
+        incarnation = check_incarnation(one.get("incarnation"), f"{path}.incarnation")
+        left = check_version(one.get("auto_retries"), f"{path}.auto_retries")
+        found.append(_new_task(unit, spec, key, incarnation, left))
+    return found
+
+
+def _new_task(unit: Unit, spec: JobSpec, key: TaskKey, incarnation: str, auto_retries: int) -> Task:
+    return Task(
+        key=key,
+        status=TaskStatus.WAITING,
+        party_status=TaskStatus.WAITING,
+        runs_here=True,
+        incarnation=incarnation,
+        module=spec.tasks[key.name].module,
+        auto_retries=auto_retries,
+        create_time=unit.now,
+    )
+
+
 # ---------------------------------------------------------------------- job commands
 
 
 def _status(unit: Unit, command: Command, job: Job) -> Answer:
     if command.argument == JobStatus.WAITING.value:
-        return _accept(unit, job)
+        return _rerun_of_plain(unit, job) if job.legacy and job.is_final else _accept(unit, job)
     new = _job_end(command.argument, "status")
     if command.body.get("tag") == "submit_failed" and job.status is JobStatus.READY:
         return forget_seat(unit, job)
@@ -239,6 +323,14 @@ def _why(command: Command, new: JobStatus) -> tuple[Reason, str]:
 def _accept(unit: Unit, job: Job) -> Answer:
     if job.status is JobStatus.READY:
         move_job(unit, job, MoveJob(JobStatus.WAITING))
+    return OK
+
+
+def _rerun_of_plain(unit: Unit, job: Job) -> Answer:
+    """An initiator that speaks plain v1 knows no runs: each time that an ended job is to wait is the next one."""
+    if has_workers(unit, job):
+        return Answer(NOT_EFFECTIVE, f"{job.key} still ends its run {job.run}")
+    begin_again(unit, job, job.run + 1)
     return OK
 
 
@@ -301,7 +393,8 @@ def clean_up(unit: Unit, job_id: str) -> None:
     ]
 
     def clean() -> None:
-        context.exchange.purge(job_id)
+        if all(row.is_final for row in context.read(lambda tx: tx.jobs_here(job_id))):
+            context.exchange.purge(job_id)      # it may have begun again since the commit
         for path in uploaded:
             context.files.drop_upload(path)
 
@@ -486,22 +579,13 @@ def _task_create(unit: Unit, command: Command, job: Job) -> Answer:
     document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
     if document is None or spec is None or command.task not in spec.tasks:
         return Answer(100, f"job {job.job_id} has no component {command.task}")
-    if job.is_final or job.status is JobStatus.STOPPING:
+    is_over = job.is_final and not job.legacy       # a rerun of plain v1 begins with the tasks
+    if is_over or job.status is JobStatus.STOPPING:
         return Answer(NOT_EFFECTIVE, f"{job.key} is {job.status.value}: no task begins there")
-    incarnation = command.body.get("incarnation")
-    new = Task(
-        key=command.task_key,
-        status=TaskStatus.WAITING,
-        party_status=TaskStatus.WAITING,
-        runs_here=True,
-        incarnation=check_incarnation(incarnation) if incarnation else plain_incarnation(
-            job.job_id, command.task, command.version
-        ),
-        module=spec.tasks[command.task].module,
-        auto_retries=_whole(command, "auto_retries", 0),
-        create_time=unit.now,
-    )
-    unit.tx.add_tasks([new], job, document)
+    given = command.body.get("incarnation")
+    incarnation = check_incarnation(given) if given else plain_incarnation(job.job_id, command.task, command.version)
+    left = _whole(command, "auto_retries", 0)
+    unit.tx.add_tasks([_new_task(unit, spec, command.task_key, incarnation, left)], job, document)
     return OK
 
 

@@ -65,10 +65,11 @@ class Answered:
 
 @dataclass(frozen=True)
 class HeartbeatAnswered:
-    """`ended`: jobs that are over, or not known, at that party, with the reason."""
+    """`ended`: jobs that are over, or not known, at that party, with the reason; `runs`: which run was asked about."""
 
     party_id: str
     ended: Mapping[str, str] = field(default_factory=dict)
+    runs: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -220,8 +221,8 @@ class Scheduler:
                 self._pick_up(unit)
             case QueueChanged():
                 unit.free(self.context.party_id)
-            case HeartbeatAnswered(party_id, ended):
-                self._chores.seats_ended(unit, party_id, ended)
+            case HeartbeatAnswered(party_id, ended, runs):
+                self._chores.seats_ended(unit, party_id, ended, runs)
                 self._initiator.tell_again(unit, party_id)
             case PartySilent(party_id, seconds):
                 self._chores.party_lost(unit, party_id, seconds)
@@ -230,6 +231,9 @@ class Scheduler:
         self._in_flight.discard(command.id)
         if command.kind is CommandKind.TASK_COLLECT:
             self._collecting.discard(command.task_key)
+        if self._initiator.is_put_off(unit, command, answer):
+            unit.alarms.append(unit.steady + self.context.rules.retry_wait)      # the poll finds it in the outbox
+            return
         if not unit.tx.take_command(command.id):
             return
         if command.kind in (CommandKind.REPORT, CommandKind.ASK_STOP):
@@ -377,7 +381,8 @@ class Scheduler:
         mine = [job for job in jobs if job.is_initiator]
         runs = (JobStatus.RUNNING, JobStatus.STOPPING)
         self._round(unit, "running", [job for job in mine if job.status in runs])
-        self._round(unit, "ready", [job for job in mine if job.status not in runs])
+        self._round(unit, "ready", [job for job in mine if job.status not in runs and not job.rerun_signal])
+        self._round(unit, "rerun", [job for job in mine if job.rerun_signal])
         for job_id in (*unit.tx.cancelled_waiting(), *unit.tx.jobs_to_forget()):
             unit.touch(job_id)
         for job in jobs:

@@ -22,7 +22,7 @@ S = TypeVar("S", bound=Enum)
 
 def all_diagrams() -> str:
     """One diagram a machine, as a section of Markdown; the same text for the same tables."""
-    seat_end = {SeatStatus.LEFT, SeatStatus.UNCONFIRMED}
+    seat_end = {SeatStatus.REFUSED, SeatStatus.LEFT, SeatStatus.UNCONFIRMED}
     return "\n".join((
         _section("Job", diagram(JOB_MOVES, JOB_END)),
         _section("Task", diagram(TASK_MOVES, TASK_END)),

@@ -76,12 +76,13 @@ class Job:
     turn: int = 0                        # counts the turns; fences returns that arrive late
     timeout_seconds: int = 0
     create_time: int = 0
-    since: int = 0                       # steady time at which it was created
+    since: int = 0                       # steady time at which its run began: the job was created, or begun again
     start_time: int = 0
     end_time: int = 0
     stop_by: int = 0                     # steady time: the drain ends here at the latest
     unconfirmed: tuple[str, ...] = ()    # parties that never confirmed the end
     legacy: bool = False                 # the initiator speaks plain v1 only
+    rerun_signal: bool = False           # it begins again, and not every party has taken that yet
 
     @property
     def job_id(self) -> str:
@@ -199,6 +200,7 @@ class CommandKind(Enum):
     TASK_COLLECT = "task collect"
     REPORT = "report"               # to the initiator: a party task has moved
     ASK_STOP = "ask stop"           # to the initiator: end the job
+    ASK_RERUN = "ask rerun"         # to the initiator: begin the ended job again
 
 
 @dataclass(frozen=True)
@@ -239,6 +241,9 @@ class Answer:
         """No answer at all: the command may or may not have been carried out."""
         return self.retcode == UNREACHABLE
 
+
+ANY_RUN = 1 << 30
+"""In a command of a plain v1 peer, which knows no runs: the present one."""
 
 UNREACHABLE = 104
 NOT_EFFECTIVE = 10

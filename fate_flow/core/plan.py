@@ -7,7 +7,8 @@ commit. Rolling back a reservation is one more plan, not an exception.
 The way of a job: `ready` while parties accept; `waiting` in the queue; when its turn comes (`BeginTurn`, the ready
 signal) every seat is checked and asked to reserve; refused anywhere, the others give back and the turn ends with a
 reason to wait; held everywhere, every seat is started; started everywhere, the job is running. A job that is to end
-early goes through `stopping`: every seat is told, drains, and only then the job ends.
+early goes through `stopping`: every seat is told, drains, and only then the job ends. A rerun (rerun.py) has it wait
+again; it has no turn before every party has taken its seat in the next run.
 """
 
 from __future__ import annotations
@@ -17,7 +18,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.dag import may_start
-from fate_flow.core.job import NOT_READY, UNREACHABLE, Command, CommandKind, Job, Seat, Task, TaskKey
+from fate_flow.core.job import (
+    NOT_EFFECTIVE,
+    NOT_READY,
+    UNREACHABLE,
+    Command,
+    CommandKind,
+    Job,
+    Seat,
+    Task,
+    TaskKey,
+)
 from fate_flow.core.outcome import federated_task_status
 from fate_flow.core.reasons import RULES, Reason, job_status_for, task_status_for
 from fate_flow.core.retry import NEVER_AGAIN, UNTRIED, Again, RetryEvent, Tries, decide
@@ -99,6 +110,25 @@ class NewVersion:
 
 
 @dataclass(frozen=True)
+class BeginAgain:
+    """The ended job waits again, in its next run; until every party knows it waits for what `wait_reason` says."""
+
+    wait_reason: str
+
+
+@dataclass(frozen=True)
+class Rejoin:
+    """The party of the seat is to take part in the next run."""
+
+    seat: Seat
+
+
+@dataclass(frozen=True)
+class AllRejoined:
+    """Every party has taken its seat in this run: the queue may give the job a turn."""
+
+
+@dataclass(frozen=True)
 class Send:
     command: Command
 
@@ -138,8 +168,8 @@ class NameUnconfirmed:
 
 
 Action = (
-    MoveJob | MoveSeat | RenewHold | MoveTask | NewVersion | Send | BeginTurn | EndTurn | Progress | Forget
-    | NameUnconfirmed
+    MoveJob | MoveSeat | RenewHold | MoveTask | NewVersion | BeginAgain | Rejoin | AllRejoined | Send | BeginTurn
+    | EndTurn | Progress | Forget | NameUnconfirmed
 )  # fmt: skip
 Plan = tuple[Action, ...]
 
@@ -171,11 +201,23 @@ def _plan_ready(view: JobView) -> Iterator[Action]:
 def _plan_waiting(view: JobView) -> Iterator[Action]:
     if view.job.reason is not None:
         yield from _stop(view, view.job.reason, view.job.message)
+    elif view.job.rerun_signal:
+        yield from _plan_rejoin(view)
     elif view.job.ready_owner:
         yield from _plan_turn(view)
     elif view.has_turn:
         yield BeginTurn()
         yield from _ask(view, _next_asked(view, view.seats), view.job.turn + 1)
+
+
+def _plan_rejoin(view: JobView) -> Iterator[Action]:
+    """A party that does not take its seat in the next run ends it; one that has not answered is waited for."""
+    refused = _in(view, SeatStatus.REFUSED)
+    if refused:
+        words = "; ".join(f"{seat.party}: {seat.message}" for seat in refused)
+        yield from _stop(view, Reason.PARTY_REFUSED, words, caused_by=str(refused[0].party))
+    elif all(seat.status is SeatStatus.JOINED for seat in view.seats):
+        yield AllRejoined()
 
 
 def _next_asked(view: JobView, joined: Sequence[Seat]) -> Sequence[Seat]:
@@ -376,7 +418,7 @@ def _again(view: JobView, rows: tuple[Task, ...], again: Again) -> Iterator[Acti
             key = row.key
             body: dict[str, Any] = {"incarnation": view.fresh_id, "auto_retries": left}
             if key.party in plain:
-                body.update(_plain_task(view, key, version))
+                body.update(plain_task(view, key, version))
             yield Send(
                 Command(CommandKind.TASK_CREATE, key.job_id, key.party, view.job.run, key.name, version, body=body)
             )
@@ -387,7 +429,7 @@ def _plain_parties(view: JobView) -> frozenset[Party]:
     return frozenset(seat.party for seat in view.seats if seat.legacy)
 
 
-def _plain_task(view: JobView, key: TaskKey, version: int) -> dict[str, Any]:
+def plain_task(view: JobView, key: TaskKey, version: int) -> dict[str, Any]:
     """The row of a task as a plain v1 server inserts it (party-api-v1, section 3)."""
     waiting = TaskStatus.WAITING.value
     return {
@@ -481,9 +523,13 @@ def _start_tasks(view: JobView, statuses: Mapping[str, TaskStatus]) -> Iterator[
 # ------------------------------------------------------------------ stopping and the end
 
 
+_IDLE = frozenset({SeatStatus.JOINING, SeatStatus.JOINED, SeatStatus.REFUSED})
+"""Seats of a waiting job that hold nothing and run nothing: that it is over is all that they need to know."""
+
+
 def _stop(view: JobView, reason: Reason, message: str, caused_by: str = "") -> Iterator[Action]:
     """Every seat that may hold or run something is told; the job ends when they have drained."""
-    if all(seat.status is SeatStatus.JOINED for seat in view.seats):
+    if all(seat.status in _IDLE for seat in view.seats):
         yield from _end(view, reason, message, caused_by=caused_by)
         return
     target = job_status_for(reason)
@@ -565,7 +611,8 @@ _GONE = frozenset({SeatStatus.LEFT, SeatStatus.REFUSED, SeatStatus.UNCONFIRMED})
 
 def _plan_ended(view: JobView) -> Iterator[Action]:
     """A submit that was refused leaves nothing behind."""
-    never_accepted = view.job.reason is Reason.PARTY_REFUSED and view.job.turn == 0
+    is_first = view.job.run == 0 and view.job.turn == 0
+    never_accepted = is_first and view.job.reason is Reason.PARTY_REFUSED
     if never_accepted and all(seat.status in _GONE for seat in view.seats):
         yield Forget()
 
@@ -697,7 +744,20 @@ def _judge_stop(seat: Seat, _: Command, __: int, ___: str, data: Mapping[str, An
     return Verdict((MoveSeat(seat, SeatStatus.DRAINING),), reports)
 
 
+def _judge_rejoin(seat: Seat, command: Command, retcode: int, message: str, _: Mapping[str, Any]) -> Verdict:
+    """A plain v1 party that is told a second time has nothing to change, and says that it changes nothing."""
+    if command.argument != JobStatus.WAITING.value:
+        return Verdict()
+    if retcode == 0 or (retcode == NOT_EFFECTIVE and seat.legacy):
+        return Verdict((MoveSeat(seat, SeatStatus.JOINED),))
+    if retcode in (NOT_EFFECTIVE, UNREACHABLE):
+        return Verdict()
+    return Verdict((MoveSeat(seat, SeatStatus.REFUSED, message),))
+
+
 def _judge_end(seat: Seat, command: Command, _: int, __: str, data: Mapping[str, Any]) -> Verdict:
+    if command.argument == JobStatus.WAITING.value:
+        return Verdict()        # that it was to wait is overtaken; how it ended has an answer of its own
     left = MoveSeat(seat, SeatStatus.LEFT)
     ended_as = plain(data.get("ended_as"), 20)
     if ended_as in ("", command.argument):
@@ -712,6 +772,17 @@ _JUDGES = {
     (CommandKind.APPLY, SeatStatus.HELD): _judge_renewal,
     (CommandKind.START, SeatStatus.STARTING): _judge_start,
     (CommandKind.STOP, SeatStatus.STOPPING): _judge_stop,
+    (CommandKind.STATUS, SeatStatus.JOINING): _judge_rejoin,
     (CommandKind.STATUS, SeatStatus.LEAVING): _judge_end,
     (CommandKind.STATUS, SeatStatus.UNCONFIRMED): _judge_end,
 }
+
+STILL_ENDS = "still_ends"
+"""In the data of an answer: the party takes no news of this run while its share of an earlier one has not ended."""
+
+
+def is_put_off(seat: Seat, command: Command, retcode: int, data: Any) -> bool:
+    """Whether a party that still ends an earlier run is to be asked the same again, a little later."""
+    if command.kind is not CommandKind.STATUS or command.run != seat.run or retcode != NOT_EFFECTIVE:
+        return False
+    return isinstance(data, Mapping) and bool(data.get(STILL_ENDS))

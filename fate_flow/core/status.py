@@ -42,7 +42,7 @@ class TaskStatus(Enum):
 
 
 class SeatStatus(Enum):
-    JOINING = "joining"      # `create` is on its way
+    JOINING = "joining"      # `create`, or the news of a rerun, is on its way
     JOINED = "joined"        # accepted; holds nothing
     REFUSED = "refused"      # will not take part
     CHECKING = "checking"    # `dependence/check` is on its way
@@ -97,10 +97,13 @@ TASK_MOVES: Mapping[TaskStatus, frozenset[TaskStatus]] = {
 _OUT = frozenset({SeatStatus.STOPPING, SeatStatus.LEAVING, SeatStatus.LEFT})
 """Stopped, told the end, or, for the initiator's own seat, at the end at once."""
 
+_REJOINS = frozenset({SeatStatus.JOINING})
+"""A rerun asks the party to take its seat in the next run, also one that has not said yet that it knows the end."""
+
 SEAT_MOVES: Mapping[SeatStatus, frozenset[SeatStatus]] = {
     SeatStatus.JOINING: frozenset({SeatStatus.JOINED, SeatStatus.REFUSED}) | _OUT,
     SeatStatus.JOINED: frozenset({SeatStatus.CHECKING}) | _OUT,
-    SeatStatus.REFUSED: frozenset(),
+    SeatStatus.REFUSED: _REJOINS,
     SeatStatus.CHECKING: frozenset({SeatStatus.APPLYING, SeatStatus.JOINED}) | _OUT,
     SeatStatus.APPLYING: frozenset({SeatStatus.HELD, SeatStatus.JOINED}) | _OUT,
     SeatStatus.HELD: frozenset({SeatStatus.STARTING, SeatStatus.JOINED}) | _OUT,
@@ -108,9 +111,9 @@ SEAT_MOVES: Mapping[SeatStatus, frozenset[SeatStatus]] = {
     SeatStatus.STARTED: _OUT,
     SeatStatus.STOPPING: frozenset({SeatStatus.DRAINING, SeatStatus.UNCONFIRMED}),
     SeatStatus.DRAINING: frozenset({SeatStatus.LEAVING, SeatStatus.LEFT, SeatStatus.UNCONFIRMED}),
-    SeatStatus.LEAVING: frozenset({SeatStatus.LEFT, SeatStatus.UNCONFIRMED}),
-    SeatStatus.LEFT: frozenset({SeatStatus.JOINED}),         # a rerun takes the seat again
-    SeatStatus.UNCONFIRMED: frozenset({SeatStatus.LEFT, SeatStatus.JOINED}),
+    SeatStatus.LEAVING: frozenset({SeatStatus.LEFT, SeatStatus.UNCONFIRMED}) | _REJOINS,
+    SeatStatus.LEFT: _REJOINS,
+    SeatStatus.UNCONFIRMED: frozenset({SeatStatus.LEFT}) | _REJOINS,
 }
 
 WORKER_MOVES: Mapping[WorkerStatus, frozenset[WorkerStatus]] = {

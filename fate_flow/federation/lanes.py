@@ -34,7 +34,8 @@ _NO_ANSWER = (requests.RequestException, ValueError, RecursionError)
 """None that can be used: nobody there, an error, or something that is not JSON as we know it."""
 
 OnAnswers = Callable[[list[tuple[Command, Answer]]], None]
-OnHeartbeat = Callable[[str, Mapping[str, str]], None]
+OnHeartbeat = Callable[[str, Mapping[str, str], Mapping[str, int]], None]
+"""Called with the party, the jobs that are over there with the reason, and by job the run it was asked about."""
 OnSilence = Callable[[str, float], None]
 Endpoint = Callable[[Command], str]
 
@@ -304,7 +305,7 @@ class Lane:
             self._learn_extensions(data)
             ended = data.get("ended")
             listed = ended.items() if isinstance(ended, dict) else ()
-            self.ears.heartbeat(self.party_id, {str(job_id): str(why) for job_id, why in listed})
+            self.ears.heartbeat(self.party_id, {str(job_id): str(why) for job_id, why in listed}, dict(jobs))
         return True
 
     # ------------------------------------------------------------------ health

@@ -19,7 +19,7 @@ from fate_flow.core.grammar import (
     check_version,
     shown,
 )
-from fate_flow.core.job import Answer, Command, CommandKind, TaskKey
+from fate_flow.core.job import ANY_RUN, Answer, Command, CommandKind, TaskKey
 from fate_flow.core.spec import Party
 from fate_flow.core.text import plain
 
@@ -59,7 +59,6 @@ _CLEANED = ("metrics", "table")     # party-api-v1; kept by the version here, so
 
 _NOT_OFFERED = {
     "parameter/update": "a change of the parameters of a job",
-    "rerun": "the rerun of a job",
     "report": "the report of a worker, but where its task configuration says",
 }
 """The ends of paths of party-api-v1 that no command stands for here, and what they would be for."""
@@ -125,6 +124,8 @@ def _initiator_command(parts: list[str], body: Mapping[str, Any]) -> Command:
     if len(parts) == 6 and parts[4] == "stop":
         job_id, party = check_job_id(parts[1]), _party(parts[2], parts[3])
         return Command(CommandKind.ASK_STOP, job_id, party, _run(body), argument=_word(parts[5]), body=body)
+    if len(parts) == 5 and parts[4] == "rerun":
+        return Command(CommandKind.ASK_RERUN, check_job_id(parts[1]), _party(parts[2], parts[3]), _run(body), body=body)
     raise _no_command(parts, "/".join(parts[4:]))
 
 
@@ -163,7 +164,6 @@ def _run(body: Mapping[str, Any]) -> int:
     return run if isinstance(run, int) and not isinstance(run, bool) else ANY_RUN
 
 
-ANY_RUN = 1 << 30
 _LONGEST_MESSAGE = 1_000
 
 

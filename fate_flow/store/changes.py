@@ -11,7 +11,15 @@ from typing import Any
 from fate_flow.core.job import Claim, Job, Report, Seat, Task, TaskKey, Worker
 from fate_flow.core.plan import MoveJob
 from fate_flow.core.reasons import Reason
-from fate_flow.core.status import JOB_END, TASK_END, JobStatus, SeatStatus, TaskStatus, WorkerStatus
+from fate_flow.core.status import (
+    JOB_END,
+    TASK_END,
+    IllegalMove,
+    JobStatus,
+    SeatStatus,
+    TaskStatus,
+    WorkerStatus,
+)
 
 Change = dict[str, Any]
 
@@ -104,10 +112,46 @@ def job_moved(move: MoveJob, at: int, caused_by: str) -> Change:
     if move.new is JobStatus.RUNNING:
         change.update(start_time=at, wait_reason="", blocked_on="", conflicts=0)
     if move.new in JOB_END:
-        change.update(end_time=at, wait_reason="", blocked_on="", stop_by=0)
+        change.update(end_time=at, wait_reason="", blocked_on="", stop_by=0, rerun_signal=False)
     if move.new is JobStatus.SUCCESS:
         change["progress"] = 100
     return change
+
+
+def begun_again(job: Job, run: int, since: int, wait_reason: str) -> Change:
+    """An ended job waits in a later run as if it were new, but for its place in the queue and its count of turns.
+
+    At its initiator until all parties know; anywhere else its initiator says when it goes on. Raises IllegalMove."""
+    if not job.is_final:
+        raise IllegalMove(f"{job.key} is {job.status.value}: only what is over begins again")
+    return {
+        "status": JobStatus.WAITING,
+        "run": run,
+        "target": None,
+        "reason": None,
+        "message": "",
+        "caused_by": "",
+        "cancel_requested": False,
+        "progress": 0,
+        "wait_reason": wait_reason,
+        "blocked_on": "",
+        "retry_at": 0,
+        "passes": 0,
+        "conflicts": 0,
+        "since": since,
+        "start_time": 0,
+        "end_time": 0,
+        "stop_by": 0,
+        "unconfirmed": (),
+        "rerun_signal": job.is_initiator,
+    }
+
+
+def seat_rejoins(seat: Seat) -> Change:
+    """What the last run left in the seat goes."""
+    return {
+        "status": SeatStatus.JOINING, "run": seat.run + 1, "message": "", "free_cores": -1, "lease": 0, "renew_at": 0,
+    }  # fmt: skip
 
 
 def tag_of_end(job: Job) -> str:

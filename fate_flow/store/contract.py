@@ -102,6 +102,14 @@ class Transaction(Protocol):
     def move_job(self, job: Job, move: MoveJob, at: int, caused_by: str = "") -> bool:
         """Compare-and-set on status and run; stamps start and end, and the tag `job_end`."""
 
+    def begin_again(self, job: Job, run: int, since: int, wait_reason: str) -> bool:
+        """An ended job waits in a later run: compare-and-set on status and run; what the last one left is reset.
+
+        In the row of its initiator the rerun signal is set. `since` is the steady time."""
+
+    def all_rejoined(self, key: JobKey) -> bool:
+        """Every party knows of the rerun: reset the signal, and with it the reason to wait."""
+
     def request_stop(self, key: JobKey, reason: Reason, message: str, at: int, by_user: bool, caused_by: str) -> bool:
         """Record the wish that an unfinished job ends; the first reason stays."""
 
@@ -155,7 +163,8 @@ class Transaction(Protocol):
         """Every row of the job goes, its submission too; the tables it made stay. False while it `is_open`."""
 
     def unfinished_jobs(self) -> tuple[Job, ...]:
-        """Rows of this party in ready, running or stopping, or with a ready signal, and those that hold something."""
+        """Rows of this party in ready, running or stopping, those with a ready or rerun signal, those that hold
+        something."""
 
     def jobs_to_forget(self) -> tuple[str, ...]:
         """Refused submits of this initiator that still have rows."""
@@ -165,7 +174,9 @@ class Transaction(Protocol):
     # ---- the queue
 
     def unblocked_waiting(self, limit: int) -> tuple[Waiting, ...]:
-        """Waiting jobs of this initiator that nothing is known against, first in first out."""
+        """Waiting jobs of this initiator that nothing is known against, first in first out.
+
+        Not those of which some party does not know yet that they begin again."""
 
     def queue_heads(self) -> tuple[Waiting, ...]:
         """The first waiting job for every party that some job is blocked on."""
@@ -210,6 +221,9 @@ class Transaction(Protocol):
     def seats(self, job_id: str) -> tuple[Seat, ...]: ...
 
     def move_seat(self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1) -> bool: ...
+
+    def rejoin(self, seat: Seat) -> bool:
+        """The seat is `joining` in the next run, whatever it has become meanwhile in this one."""
 
     def lease_seat(self, seat: Seat, lease: int, renew_at: int) -> bool:
         """How long the party keeps what it holds, and the steady time at which it is to be asked again."""

@@ -37,6 +37,7 @@ from fate_flow.store.changes import (
     OPEN_JOBS,
     SUBMIT_FAILED,
     UNFINISHED_WORKERS,
+    begun_again,
     is_about,
     job_moved,
     message_with,
@@ -46,6 +47,7 @@ from fate_flow.store.changes import (
     new_worker,
     newest_tasks,
     newest_version,
+    seat_rejoins,
     stop_requested,
     tag_of_end,
     task_moved,
@@ -127,6 +129,22 @@ class MemoryTransaction:
         if move.new in JOB_END:
             row = replace(row, document=replace(row.document, tag=tag_of_end(job)), has_ended=True)
         self._put(row)
+        return True
+
+    def begin_again(self, job: Job, run: int, since: int, wait_reason: str) -> bool:
+        check_move(job.status, JobStatus.WAITING)
+        change = begun_again(job, run, since, wait_reason)
+        row = self._jobs.rows.get(job.key)
+        if row is None or row.job.status is not job.status or row.job.run != job.run:
+            return False
+        self._put(replace(row, job=replace(row.job, **change), blocked_cores=0, has_ended=False))
+        return True
+
+    def all_rejoined(self, key: JobKey) -> bool:
+        row = self._jobs.rows.get(key)
+        if row is None or not row.job.rerun_signal:
+            return False
+        self._change(row, rerun_signal=False, wait_reason="")
         return True
 
     def request_stop(
@@ -244,7 +262,8 @@ class MemoryTransaction:
     def unfinished_jobs(self) -> tuple[Job, ...]:
         busy = [row for status in BUSY_JOBS for row in self._jobs.of(_BY_STATUS, status)]
         waiting = self._jobs.of(_BY_STATUS, JobStatus.WAITING)
-        return _by_age(busy) + _by_age(row for row in waiting if row.job.holds or row.has_signal)
+        signalled = (row for row in waiting if row.job.holds or row.has_signal or row.job.rerun_signal)
+        return _by_age(busy) + _by_age(signalled)
 
     def jobs_to_forget(self) -> tuple[str, ...]:
         failed = self._jobs.of(_BY_STATUS, JobStatus.FAILED)
@@ -256,7 +275,8 @@ class MemoryTransaction:
     # ------------------------------------------------------------------ the queue
 
     def unblocked_waiting(self, limit: int) -> tuple[Waiting, ...]:
-        return _queued((row for row in self._waiting() if not row.job.blocked_on and not row.has_signal), limit)
+        rows = (row for row in self._waiting() if not row.job.blocked_on and not row.job.rerun_signal)
+        return _queued((row for row in rows if not row.has_signal), limit)
 
     def queue_heads(self) -> tuple[Waiting, ...]:
         parties = sorted({row.job.blocked_on for row in self._waiting()} - {""})
@@ -362,6 +382,10 @@ class MemoryTransaction:
             return False
         self._rows.seats.put(key, replace(row, status=new, message=message, free_cores=free_cores))
         return True
+
+    def rejoin(self, seat: Seat) -> bool:
+        check_move(seat.status, SeatStatus.JOINING)
+        return self._change_seat(seat, **seat_rejoins(seat))
 
     def lease_seat(self, seat: Seat, lease: int, renew_at: int) -> bool:
         return self._change_seat(seat, lease=lease, renew_at=renew_at)

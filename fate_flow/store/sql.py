@@ -36,10 +36,12 @@ from fate_flow.store.changes import (
     SUBMIT_FAILED,
     UNFINISHED_WORKERS,
     Change,
+    begun_again,
     is_about,
     job_moved,
     message_with,
     newest_tasks,
+    seat_rejoins,
     stop_requested,
     tag_of_end,
     task_moved,
@@ -219,6 +221,16 @@ class SqlTransaction:
             values.update(f_tag=tag_of_end(job), f_elapsed=max(0, at - job.start_time) if job.start_time else None)
         where = _at(job.key) & (JobRow.f_status == job.status.value) & (JobRow.f_run == job.run)
         return self._write(job.job_id, JobRow.update(**values).where(where))
+
+    def begin_again(self, job: Job, run: int, since: int, wait_reason: str) -> bool:
+        check_move(job.status, JobStatus.WAITING)
+        values = {**columns_of(begun_again(job, run, since, wait_reason)), **_NOT_BEGUN}
+        where = _at(job.key) & (JobRow.f_status == job.status.value) & (JobRow.f_run == job.run)
+        return self._write(job.job_id, JobRow.update(**values).where(where))
+
+    def all_rejoined(self, key: JobKey) -> bool:
+        where = _at(key) & (JobRow.f_rerun_signal == True)  # noqa: E712
+        return self._write(key.job_id, JobRow.update(f_rerun_signal=False, f_wait_reason="").where(where))
 
     def request_stop(
         self, key: JobKey, reason: Reason, message: str, at: int, by_user: bool, caused_by: str
@@ -487,6 +499,10 @@ class SqlTransaction:
         return _hit(
             SeatRow.update(f_status=new.value, f_message=message, f_free_cores=free_cores).where(where)
         )
+
+    def rejoin(self, seat: Seat) -> bool:
+        check_move(seat.status, SeatStatus.JOINING)
+        return _hit(SeatRow.update(**columns_of(seat_rejoins(seat))).where(_seat_is(seat)))
 
     def lease_seat(self, seat: Seat, lease: int, renew_at: int) -> bool:
         return _hit(SeatRow.update(f_lease=lease, f_renew_at=renew_at).where(_seat_is(seat)))
@@ -774,6 +790,17 @@ _NO_CLAIM: dict[Any, Any] = {
     JobRow.f_remaining_memory: 0,
 }
 
+_NOT_BEGUN: dict[str, Any] = {
+    "f_start_time": None,
+    "f_start_date": None,
+    "f_end_time": None,
+    "f_end_date": None,
+    "f_elapsed": None,
+    "f_cancel_time": None,
+    "f_unconfirmed_parties": None,
+    "f_blocked_cores": 0,
+}
+
 _REFUSALS = (peewee.DatabaseError, peewee.InterfaceError)
 
 
@@ -962,7 +989,9 @@ def _queued_of(row: Any) -> Waiting:
 
 _MOST_UNBLOCKED = 256
 _UNBLOCKED = Prepared(
-    lambda: _queue_query((JobRow.f_blocked_on == "") & (JobRow.f_ready_signal == False)).limit(_MOST_UNBLOCKED),  # noqa: E712
+    lambda: _queue_query(
+        (JobRow.f_blocked_on == "") & (JobRow.f_ready_signal == False) & (JobRow.f_rerun_signal == False)  # noqa: E712
+    ).limit(_MOST_UNBLOCKED),
     0,
 )
 _HEAD = Prepared(lambda party_id: _queue_query(JobRow.f_blocked_on == party_id).limit(1), 1)
@@ -998,7 +1027,11 @@ _HOLDING_JOBS = Prepared(
         JobRow.select(*JOB_COLUMNS)
         .where(
             (JobRow.f_status == JobStatus.WAITING.value)
-            & ((JobRow.f_resource_in_use == True) | (JobRow.f_ready_signal == True))  # noqa: E712
+            & (
+                (JobRow.f_resource_in_use == True)  # noqa: E712
+                | (JobRow.f_ready_signal == True)  # noqa: E712
+                | (JobRow.f_rerun_signal == True)  # noqa: E712
+            )
         )
         .order_by(*_BY_AGE)
     ),

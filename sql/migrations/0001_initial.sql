@@ -33,7 +33,7 @@ CREATE TABLE t_job (
   f_ready_time BIGINT,
   f_cancel_signal BOOLEAN NOT NULL DEFAULT 0,
   f_cancel_time BIGINT,
-  f_rerun_signal BOOLEAN NOT NULL DEFAULT 0,
+  f_rerun_signal BOOLEAN NOT NULL DEFAULT 0, -- it begins again, and not every party knows yet
   f_end_scheduling_updates INTEGER NOT NULL DEFAULT 0,
   f_engine_name VARCHAR(50),
   f_engine_type VARCHAR(10),
@@ -71,7 +71,7 @@ CREATE TABLE t_job (
   f_passes INTEGER NOT NULL DEFAULT 0,       -- later jobs that took what it lacks
   f_conflicts INTEGER NOT NULL DEFAULT 0,
   f_timeout_seconds BIGINT NOT NULL DEFAULT 0,
-  f_since BIGINT NOT NULL DEFAULT 0,         -- steady time at which it was created
+  f_since BIGINT NOT NULL DEFAULT 0,         -- steady time at which it was created, or begun again
   f_stop_by BIGINT NOT NULL DEFAULT 0,       -- steady time: the drain ends here at the latest
   f_unconfirmed_parties LONGTEXT,
   f_legacy BOOLEAN NOT NULL DEFAULT 0,       -- the initiator speaks plain v1

@@ -123,7 +123,7 @@ class PlainV1Peer:
 
     def _set_status(self, job: PlainJob, status: str) -> Envelope:
         assert status in KNOWN, status
-        if job.status == status or job.status in ENDED:
+        if job.status == status or (job.status in ENDED and status != "waiting"):      # which is a rerun
             return {"retcode": 10, "retmsg": "update job status does not take effect"}
         job.status = status
         job.holds = job.holds and status not in ENDED

@@ -142,6 +142,23 @@ def test_a_stop_reaches_a_plain_host_and_its_end_is_collected(server: PartyServe
     assert peer.jobs[job_id].tasks[("reader_0", 0)].party_status == "canceled"
 
 
+def test_a_rerun_reaches_a_plain_host_as_a_row_and_then_a_status(server: PartyServer, peer: PlainV1Peer) -> None:
+    peer.ends_as = ""
+    job_id = submitted(server)
+    eventually(lambda: "task collect" in peer.asked, "a question about its task")
+    server.post("job/stop", {"job_id": job_id})
+    server.wait(job_id, "canceled")
+    eventually(lambda: "status/canceled" in peer.asked, "its end at the peer")
+    peer.asked.clear()
+    peer.ends_as = "success"
+    assert server.post("job/rerun", {"job_id": job_id, "force": False})["retcode"] == 0
+    server.wait(job_id, "success")
+    order = ["task create", "status/waiting", "dependence/check", "resource/apply", "start", "task status/running",
+             "task start"]  # fmt: skip
+    assert [one for one in peer.asked if one in order] == order
+    assert peer.jobs[job_id].tasks[("reader_0", 1)].body["task_version"] == 1
+
+
 def test_a_plain_host_that_falls_silent_is_given_up_and_told_when_it_is_back(
     server: PartyServer, peer: PlainV1Peer
 ) -> None:

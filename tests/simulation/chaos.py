@@ -57,6 +57,8 @@ class Style:
     trouble: float               # how often one of `troubles` comes after a submit
     troubles: tuple[Trouble, ...]
     longest_task: int
+    longest_stop: int
+    reruns: float                # how often a user has a job begin again
     command_keep: int            # milliseconds until a command that nobody answers is dropped
 
 
@@ -82,6 +84,8 @@ def style_of(draw: Random) -> Style:
         trouble=draw.choice([0.0, 0.3, 0.8]),
         troubles=troubles + ((stall,) * 5 if servers > 1 else ()),      # two servers are there to take over
         longest_task=longest_task,
+        longest_stop=draw.choice([50, 50, 50, 20_000]),
+        reruns=draw.choice([0.0, 0.5, 0.9]),
         command_keep=draw.choice([45_000, RULES.command_keep, RULES.command_keep]),
     )
 
@@ -91,6 +95,7 @@ class Story:
 
     def __init__(self, seed: int, store: str, **fixed: Any) -> None:
         self._draw = Random(f"story {seed}")
+        self._rerun_draw = Random(f"rerun {seed}")      # what users wish later moves nothing of the story itself
         style = self._style = replace(style_of(self._draw), **fixed)
         self._faults = rough(style.rate, style.delay, style.crash, style.broken)
         if style.has_echoes:
@@ -101,6 +106,7 @@ class Story:
             servers=style.servers,
         )  # fmt: skip
         self.world.longest_task = style.longest_task
+        self.world.longest_stop = style.longest_stop
         self.settled = 0.0
 
     def run(self) -> World:
@@ -120,6 +126,9 @@ class Story:
             self._wish()
             if draw.random() < style.trouble:
                 draw.choice(style.troubles)(world, draw)
+        if draw.random() < style.reruns:
+            for _ in range(draw.randint(2, 6)):
+                self._rerun_within(30_000)
         longest = 75 if style.longest_task == LONG_TASK else 10
         world.run_for(10 if style.is_crowded else draw.choice([0, 2, longest]))
 
@@ -137,9 +146,43 @@ class Story:
         world.submit(parties[0], document)
 
     def _wish(self) -> None:
-        world, draw = self.world, self._draw
+        world, draw, style = self.world, self._draw, self._style
         if draw.random() < 0.2:
-            world.stop(draw.choice(world.party_ids), draw.choice(list(world.graphs)))
+            at, job_id = draw.choice(world.party_ids), draw.choice(list(world.graphs))
+            world.stop(at, job_id)
+            if draw.random() < style.reruns:
+                for _ in range(4):
+                    self._rerun_within(15_000, job_id)
+        if draw.random() < style.reruns:
+            self._rerun_within(20_000)
+
+    def _rerun_within(self, milliseconds: int, job_id: str = "") -> None:
+        world = self.world
+        world.under_way += 1
+        world.at(world.now + self._rerun_draw.randint(0, milliseconds), lambda: self._rerun(job_id))
+
+    def _rerun(self, job_id: str) -> None:
+        """This job, else one of somebody, mostly one that is over by then."""
+        world, draw = self.world, self._rerun_draw
+        world.under_way -= 1
+        job_id = job_id or self._some_job(draw)
+        at = world.seats[job_id][0].party_id if draw.random() < 0.95 else draw.choice(world.party_ids)
+        names = ["", "", "", *world.graphs[job_id]]
+        component, force, resumes = draw.choice(names), draw.random() < 0.5, draw.random() < 0.1
+        world.rerun(at, job_id, component, force, resumes)
+        if draw.random() < 0.15:
+            world.at(world.now + draw.randint(0, 300), lambda: world.stop(at, job_id))      # while parties are told
+
+    def _some_job(self, draw: Random) -> str:
+        world = self.world
+        job_id = draw.choice(list(world.graphs))
+        ended = [
+            row.job_id
+            for party in world.parties.values()
+            for row in world.invariants.seen(party).jobs.values()
+            if row.is_initiator and row.is_final
+        ]
+        return draw.choice(ended) if ended and draw.random() < 0.9 else job_id
 
 
 @dataclass
@@ -151,6 +194,7 @@ class Totals:
     slowest: float = 0.0                                     # virtual seconds to settle
     faults: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
+    reruns: int = 0
     violations: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, other: Totals) -> None:
@@ -159,12 +203,13 @@ class Totals:
         self.slowest = max(self.slowest, other.slowest)
         self.faults += other.faults
         self.ends += other.ends
+        self.reruns += other.reruns
         self.violations += other.violations
 
     def words(self) -> str:
         lines = [
             f"{self.seeds} seeds, {self.steps} steps, {sum(self.faults.values())} faults, "
-            f"{sum(self.ends.values())} jobs, {len(self.violations)} violations; "
+            f"{sum(self.ends.values())} jobs, {self.reruns} reruns, {len(self.violations)} violations; "
             f"settled within {self.slowest:.0f} virtual seconds",
             "faults: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items())),
             "jobs: " + ", ".join(f"{end} {count}" for end, count in sorted(self.ends.items())),
@@ -181,7 +226,7 @@ def tell(seed: int, store: str) -> Totals:
     except Violation as error:
         violations.append((seed, error.message))
     world = story.world
-    return Totals(1, world.steps, story.settled, world.injected, world.ends(), violations)
+    return Totals(1, world.steps, story.settled, world.injected, world.ends(), world.reruns, violations)
 
 
 def run_seeds(seeds: Iterable[int], store: str, jobs: int) -> Totals:

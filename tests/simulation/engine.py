@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tests.simulation.party import SimParty
 
 ROLES = frozenset({"guest", "host", "arbiter", "local"})
+_LONGEST_KILL = 5_000       # milliseconds from SIGKILL until a process that hangs in the kernel has gone
+_SLOW_STOP = 1_000
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,11 @@ class FakeEngine:
             self._world.at(now, lambda: self._party.worker_changed(worker.worker_id))
         elif now < found.ends_at and not found.is_stopped:
             found.is_stopped = True
-            found.ends_at = max(now, found.started_at) + self._world.random.randint(1, 50)
+            longest = min(self._world.longest_stop, int(grace_seconds * 1000) + _LONGEST_KILL)
+            takes = self._world.random.randint(1, longest)
+            if takes > _SLOW_STOP:
+                self._world.inject("slow to stop", str(found.task))
+            found.ends_at = max(now, found.started_at) + takes
             self._world.at(found.ends_at, lambda: self._ring(found))
 
     def lose_all(self) -> None:

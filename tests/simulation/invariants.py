@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-_MOST_VERSIONS = 4      # of a task: more retries no job of a simulation has
+_MOST_VERSIONS = 64     # of a task: more retries and reruns no job of a simulation has
 _GOOD = (TaskStatus.SUCCESS, TaskStatus.PASS)
 _REASONS = frozenset({"task fails", "worker killed", "power cut", "partition", "cut off", "stopped", "fewer cores"})
 """Faults for which a job may fail."""
@@ -109,14 +109,28 @@ class Invariants:
             self._fail(f"{new.key} runs and holds nothing")
         if new.is_final and new.reason is None:
             self._fail(f"{new.key} is {new.status.value} for no reason")
-        if old is None or old.status is new.status:
-            return
-        if old.status in JOB_END and new.run == old.run:
+        if old is not None and new.run != old.run:
+            self._run_changed(party, old, new)
+        elif old is not None and new.status is not old.status:
+            self._job_moved(party, old, new)
+
+    def _job_moved(self, party: SimParty, old: Job, new: Job) -> None:
+        if old.status in JOB_END:
             self._fail(f"{new.key} had ended as {old.status.value} and is {new.status.value}")
         if not may_move(old.status, new.status):
             self._fail(f"{new.key} went from {old.status.value} to {new.status.value}")
         if not party.record.has_job(new.job_id, new.status.value):
             self._fail(f"{new.key} went from {old.status.value} to {new.status.value} without a record")
+
+    def _run_changed(self, party: SimParty, old: Job, new: Job) -> None:
+        """A run begins when the one before is over here: nothing is held, nothing runs."""
+        if new.run < old.run or new.holds:
+            self._fail(f"{new.key} went from run {old.run} to run {new.run}, holding {new.claim.cores} cores")
+        if not party.record.has_job(new.job_id, JobStatus.WAITING.value):
+            self._fail(f"run {new.run} of {new.key} began without a record")
+        for task in (one.task for one in party.engine.living()):
+            if (task.job_id, task.party) == (new.job_id, new.party):
+                self._fail(f"run {new.run} of {new.key} began while {task} had a worker")
 
     def _job_forgotten(self, old: Job) -> None:
         if old.holds or old.turn or old.status in (JobStatus.RUNNING, JobStatus.STOPPING, JobStatus.SUCCESS):
@@ -163,7 +177,7 @@ class Invariants:
             if other is not worker and (other.task.task_id, other.task.party) == (key.task_id, key.party):
                 self._fail(f"two workers of {key.task_id} at {key.party}: versions {other.task.version}, {key.version}")
         known = self._world.graphs[key.job_id]
-        for name in known[key.name]:
+        for name in known[key.name] if not worker.is_stopped else ():
             self._needs_success(key, name)
         claim = self._claim_of(party, key)
         if claim is not None and not claim.holds and not claim.is_final and not worker.is_stopped:
@@ -176,7 +190,8 @@ class Invariants:
         for party in self._world.seats[key.job_id]:
             tasks = self.seen(self._world.parties[party.party_id]).tasks
             versions = (tasks.get(TaskKey(key.job_id, name, version, party)) for version in range(_MOST_VERSIONS))
-            if not any(one is not None and one.party_status in _GOOD for one in versions):
+            *_, newest = [None, *(one for one in versions if one is not None)]
+            if newest is None or newest.party_status not in _GOOD:
                 self._fail(f"{key} began before {name} succeeded on {party}")
 
     def _may_fail(self, job: Job) -> bool:
@@ -200,7 +215,7 @@ class Invariants:
                 return f"party {party.party_id} has workers left"
             if party.books.outbox():
                 return f"party {party.party_id} has {party.books.outbox()} commands to send"
-            what = _unsettled_rows(self.seen(party))
+            what = _unsettled_rows(party.party_id, self.seen(party))
             if what:
                 return f"party {party.party_id}: {what}"
         return ""
@@ -225,6 +240,8 @@ class Invariants:
                 self._fail(f"job {job_id} is forgotten by its initiator, not by {rows[0].party}")
             return
         for job in rows:
+            if job.run != deciding.run:
+                self._fail(f"job {job_id} is in run {deciding.run} at its initiator, in run {job.run} on {job.party}")
             if job.status is not deciding.status and str(job.party) not in deciding.unconfirmed:
                 self._fail(
                     f"job {job_id} is {deciding.status.value} at its initiator ({deciding.reason}), {job.status.value} "
@@ -236,7 +253,7 @@ class Invariants:
             self._fail(f"job {job_id}: {deciding.unconfirmed} did not confirm, and nothing went wrong")
 
 
-def _unsettled_rows(seen: Seen) -> str:
+def _unsettled_rows(party_id: str, seen: Seen) -> str:
     for job in seen.jobs.values():
         if not job.is_final:
             return f"{job.key} is {job.status.value}, waits for {job.wait_reason!r}"
@@ -246,7 +263,8 @@ def _unsettled_rows(seen: Seen) -> str:
         if task.party_status not in TASK_END or task.status not in TASK_END:
             return f"{task.key} is {task.status.value}, {task.party_status.value} there"
     for seat in seen.seats.values():
-        if seat.status not in _SETTLED_SEATS:
+        is_own = seat.status is SeatStatus.UNCONFIRMED and seat.party.party_id == party_id      # nobody tells it again
+        if seat.status not in _SETTLED_SEATS and not is_own:
             return f"the seat {seat.party} of job {seat.job_id} is {seat.status.value}"
     return ""
 

@@ -106,7 +106,7 @@ class SimLane:
             self._understands_batches = True
             self._succeeded()
             if ended or self._server.scheduler.is_unsure_of(self.to):
-                self._server.hear(HeartbeatAnswered(self.to, ended))
+                self._server.hear(HeartbeatAnswered(self.to, ended, dict(jobs)))
 
         def failed(_: str) -> None:
             self._failed([])

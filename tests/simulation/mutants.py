@@ -21,12 +21,12 @@ from fate_flow.coordinator.unit import Unit
 from fate_flow.core.job import CommandKind, Task
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
-from fate_flow.store import sql
+from fate_flow.store import memory, sql
 from fate_flow.store.memory import MemoryTransaction
 from fate_flow.store.models import EngineRow
 from fate_flow.store.sql import SqlTransaction
 from tests.simulation.chaos import Story
-from tests.simulation.troubles import clock_step, death, stall
+from tests.simulation.troubles import clock_step, death, isolation, stall
 from tests.simulation.world import RULES, Violation
 
 
@@ -250,6 +250,45 @@ def _takes_a_check_for_a_hold() -> AbstractContextManager[Any]:
     return patch("fate_flow.coordinator.initiator.judge_answer", judge_answer)
 
 
+# ------------------------------------------------------------------ the next run
+
+
+def _a_rerun_keeps_the_run() -> AbstractContextManager[Any]:
+    keep = memory.begun_again
+    return patch.object(memory, "begun_again", lambda job, _, *rest: keep(job, job.run, *rest))
+
+
+@contextmanager
+def _takes_a_rerun_while_it_drains() -> Iterator[None]:
+    """The share of the last run is written off, its workers are left to themselves."""
+
+    def end_last_run(unit: Unit, command: Any, job: Any) -> Any:
+        party.finalise(unit, keep(unit, command, job), Reason.STOPPED, "")
+        for task in unit.tx.tasks(job.job_id):
+            if task.key.party == job.party:
+                workers.finish_party_task(unit, task, Reason.STOPPED, "")
+        return unit.tx.job(job.key)
+
+    keep = party._end_last_run
+    with patch.object(party, "_end_last_run", end_last_run), patch.object(party, "has_workers", lambda *_: False):
+        yield
+
+
+def _has_a_turn_before_all_know() -> AbstractContextManager[Any]:
+    return patch.object(plan, "_plan_rejoin", lambda view: iter([plan.AllRejoined()]))
+
+
+def _commands_of_the_last_run_count() -> AbstractContextManager[Any]:
+    keep = party.PartySide._command
+
+    def command_of_any_run(self: Any, unit: Unit, command: Any, caller: str) -> Any:
+        job = unit.tx.job(party.JobKey(command.job_id, command.to))
+        newest = command.run if job is None else max(command.run, job.run)
+        return keep(self, unit, replace(command, run=newest), caller)
+
+    return patch.object(party.PartySide, "_command", command_of_any_run)
+
+
 def _outbox_is_forgotten_at_a_restart() -> AbstractContextManager[Any]:
     return patch.object(Scheduler, "_pick_up", lambda self, unit: None)
 
@@ -263,9 +302,14 @@ def _durations_by_the_wall_clock() -> Iterator[None]:
 _STALLS = {"servers": 2, "trouble": 0.8, "troubles": (stall,), "longest_task": 8_000}
 _CROWD = {"is_crowded": True, "has_echoes": True, "parties": 4, "cores": 2, "longest_task": 400}
 _BROKEN = {"broken": 0.3, "rate": 0.07}
+_SLOW_STOPS = _BROKEN | {"delay": 200, "longest_stop": 20_000, "reruns": 0.0}
 _REPEATS = {"rate": 0.07, "delay": 200, "has_echoes": True}
 _DEATHS = {"trouble": 0.8, "troubles": (death,), "crash": 0.04, "command_keep": RULES.command_keep}
-_CLOCKS = {"trouble": 0.8, "troubles": (clock_step,), "longest_task": 8_000}
+_RERUNS = {"reruns": 1.0, "rate": 0.07, "delay": 200}
+_LATE_RERUNS = _RERUNS | {"has_echoes": True, "parties": 2, "longest_task": 2_000, "crash": 0.0, "trouble": 0.0}
+_SLOW = {"longest_task": 90_000, "longest_stop": 20_000}
+_SLOW_RERUNS = _RERUNS | _SLOW | {"trouble": 0.8, "troubles": (isolation, death)}
+_CLOCKS = {"trouble": 1.0, "troubles": (clock_step,), "longest_task": 8_000}
 
 MUTANTS: dict[str, Mutant] = {
     mutant.name: mutant
@@ -288,10 +332,14 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("no roll back", _does_not_roll_back, _CROWD),
         Mutant("one seat is not told to stop", _forgets_to_tell_a_seat_to_stop, _BROKEN),
         Mutant("one seat is not told the end", _forgets_to_tell_a_seat_the_end),
-        Mutant("reports of older versions count", _takes_reports_of_older_versions, _BROKEN),
+        Mutant("reports of older versions count", _takes_reports_of_older_versions, _SLOW_STOPS),
         Mutant("a task begins before its inputs", _starts_before_the_inputs),
         Mutant("a retry while the gang still runs", _retries_while_the_gang_still_runs, _BROKEN),
         Mutant("the outbox is forgotten at a restart", _outbox_is_forgotten_at_a_restart, _DEATHS),
+        Mutant("a rerun keeps the run", _a_rerun_keeps_the_run, _RERUNS),
+        Mutant("a party takes a rerun while it drains", _takes_a_rerun_while_it_drains, _SLOW_RERUNS),
+        Mutant("a turn before all know of the rerun", _has_a_turn_before_all_know, _RERUNS),
+        Mutant("commands of the last run count", _commands_of_the_last_run_count, _LATE_RERUNS),
         Mutant("durations by the wall clock", _durations_by_the_wall_clock, _CLOCKS),
     )
 }  # fmt: skip

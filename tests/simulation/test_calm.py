@@ -89,6 +89,47 @@ def test_a_failed_task_is_retried_everywhere_then_fails_the_job(store: str) -> N
     world.stabilize(10)
 
 
+def test_a_canceled_job_is_resumed_and_then_rerun_from_a_component(store: str) -> None:
+    world = World(12, parties=3, store=store)
+    graph = {"a": [], "b": ["a"], "c": ["b"]}
+    job_id = world.submit("9999", job({"guest": ["9999"], "host": ["10000", "10001"]}, graph))
+    while not any(one.task.name == "b" for one in world.parties["9999"].engine.living()):
+        world.run_for(0.05)
+    world.stop("10000", job_id)
+    world.run_for(20)
+    assert everywhere(world, job_id, "canceled"), world.status(job_id)
+    world.rerun("10000", job_id)                    # which is not its initiator
+    world.rerun("9999", job_id, resumes=True)
+    world.run_for(20)
+    assert everywhere(world, job_id, "success"), world.status(job_id)
+    world.rerun("9999", job_id, "b")
+    world.run_for(20)
+    assert world.reruns == 2
+    for party_id, party in world.parties.items():
+        with party.store.transaction() as tx:
+            versions = {task.key.name: task.key.version for task in tx.tasks(job_id)}
+            assert {row.run for row in tx.jobs_here(job_id)} == {2}
+        assert versions["a"] < versions["b"] == versions["c"], party_id
+    world.stabilize(10)
+
+
+def test_a_rerun_while_a_host_is_away_waits_for_it_and_says_so(store: str) -> None:
+    world = World(13, store=store)
+    job_id = world.submit("9999", job({"guest": ["9999"], "host": ["10000"]}))
+    world.run_for(5)
+    world.cut("9999", "10000")
+    world.rerun("9999", job_id, force=True)
+    world.run_for(60)
+    waiting = world.job("9999", job_id)
+    assert waiting is not None
+    assert (waiting.run, waiting.wait_reason) == (1, "not every party knows yet that it begins again: host 10000")
+    other = world.submit("9999", job({"guest": ["9999"]}))
+    world.run_for(5)
+    assert everywhere(world, other, "success"), world.status(other)
+    world.stabilize(30)
+    assert everywhere(world, job_id, "success"), world.status(job_id)
+
+
 def test_a_silent_host_fails_the_job_everywhere(store: str) -> None:
     world = World(8, store=store)
     graph = {name: [chr(ord(name) - 1)] if name > "a" else [] for name in "abcdefgh"}

@@ -51,12 +51,14 @@ class World:
         self.transcript: list[str] = []
         self.injected: Counter[str] = Counter()
         self.longest_task = 400                                   # milliseconds
+        self.longest_stop = 50                                    # until a worker that is stopped has gone
         self.cuts: set[tuple[str, str]] = set()                   # one-way: nothing gets from one to the other
         self.under_way = 0                                        # requests that have not arrived yet
         self.graphs: dict[str, dict[str, list[str]]] = {}         # by job: tasks with the names of those they need
         self.seats: dict[str, tuple[Party, ...]] = {}             # by job: who is in it
         self.submitted: dict[str, int] = {}                       # by job: when
         self.stopped: set[str] = set()                            # jobs that a user wanted to end
+        self.reruns = 0                                           # wishes that were taken
         self.violation = ""
         self.invariants = Invariants(self)
         self._errors = _Errors()
@@ -153,6 +155,23 @@ class World:
         if server is not None:
             server.http.at(self.now, act)
 
+    def rerun(self, at: str, job_id: str, component: str = "", force: bool = False, resumes: bool = False) -> None:
+        """A wish that is mostly refused: the job is not over, or has nothing left to do."""
+        server = self.parties[at].any_server()
+
+        def act() -> None:
+            assert server is not None
+            with suppress(FlowError):
+                if resumes:
+                    server.desk.resume(job_id)
+                else:
+                    server.desk.rerun(job_id, {"component_name": component, "force": force})
+                self.note(f"rerun {job_id} at {at}, {component or 'all'}, force {force}, resumed {resumes}")
+                self.reruns += 1
+
+        if server is not None:
+            server.http.at(self.now, act)
+
     # ------------------------------------------------------------------ the end of the faults
 
     def cut(self, one: str, other: str) -> None:
@@ -166,6 +185,7 @@ class World:
         self.faults = CALM
         self.cuts.clear()
         self.longest_task = min(self.longest_task, 400)      # the bound is not for what the jobs themselves take
+        self.longest_stop = 50
         for party in self.parties.values():
             party.recover()
             party.engine.hurry()

@@ -128,14 +128,14 @@ def test_every_request_is_noted_with_its_status(world: World) -> None:
 # every path of the reference's checklist that a client may ask; what is behind it is tested elsewhere
 OFFERED = """
 job/submit job/list/job job/query job/stop job/config job/log/download job/data/view/query job/list/task job/task/query
-job/clean/queue job/log/path job/validate job/explain resource/query resource/return data/upload data/download
-data/upload/history table/table_info table/delete table/disable table/enable tracking/component/list
+job/rerun job/resume job/clean/queue job/log/path job/validate job/explain resource/query resource/return data/upload
+data/download data/upload/history table/table_info table/delete table/disable table/enable tracking/component/list
 tracking/component/parameters tracking/component/metrics tracking/component/metric/all
 tracking/component/output/data/table tracking/component/summary/download server/version/get version/get info/version
 info/common server/config/job/default component/get provider/get provider/fate_flow/get log/cat log/size
 """
 NOT_OFFERED = """
-job/rerun job/parameter/update job/update job/clean job/url/get job/report data/writer table/disable/delete table/add
+job/parameter/update job/update job/clean job/url/get job/report data/writer table/disable/delete table/add
 table/bind table/connector/create table/connector/query table/tracking/source table/tracking/job table/list
 table/preview tracking/component/output/model tracking/component/output/data tracking/component/metric_data
 tracking/component/metric/delete tracking/job/data_view pipeline/dag/dependency component/hetero/merge

@@ -20,6 +20,10 @@ COMMANDS = [
     (("job", "query", *J, "-r", "host", "-p", "10000", "-s", "waiting"), "job/query",
      {"job_id": "42", "role": "host", "party_id": "10000", "status": "waiting"}),
     (("job", "stop", "--job-id", "42"), "job/stop", {"job_id": "42"}),
+    (("job", "rerun", *J), "job/rerun", {"job_id": "42", "force": False}),
+    (("job", "rerun", *J, "-cpn", "lr_0", "--force"), "job/rerun",
+     {"job_id": "42", "component_name": "lr_0", "force": True}),
+    (("job", "resume", *J), "job/resume", {"job_id": "42"}),
     (("job", "view", *J), "job/data/view/query", {"job_id": "42"}),
     (("job", "explain", *J, "--json"), "job/explain", {"job_id": "42"}),
     (("task", "list"), "job/list/task", {"limit": 10}),
@@ -88,7 +92,8 @@ def test_the_documents_of_a_job_are_left_out_of_a_query(flow, stub):
 
 
 @pytest.mark.parametrize("arguments", [
-    ("job", "stop"), ("job", "query", "-s", "complete"), ("job", "query", "-r", "boss"), ("job", "list", "-l", "ten"),
+    ("job", "stop"), ("job", "rerun"), ("job", "resume"),
+    ("job", "query", "-s", "complete"), ("job", "query", "-r", "boss"), ("job", "list", "-l", "ten"),
     ("job", "log", *J), ("job", "config", *J, "-o", "."), ("component", "metrics", *J), ("table", "info", "-n", "demo"),
     ("job", "nonsense"), ("job", "submit"), ("job", "submit", "-c", "missing.json"),
     ("component", "get-summary", *SEAT, "-o", "missing"),

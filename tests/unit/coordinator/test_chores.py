@@ -260,7 +260,7 @@ def test_a_party_that_has_ended_what_runs_there_ends_the_job(
     party_id: str, ended: dict[str, str], reason: Reason | None
 ) -> None:
     guest = guest_with(JobStatus.RUNNING)
-    guest.do(guest.chores.seats_ended, party_id, ended)
+    guest.do(guest.chores.seats_ended, party_id, ended, {})
     found = guest.server.job(GUEST)
     assert found.reason is reason
     if reason:
@@ -270,8 +270,15 @@ def test_a_party_that_has_ended_what_runs_there_ends_the_job(
 
 def test_what_a_party_says_of_a_job_that_does_not_run_there_means_nothing() -> None:
     guest = guest_with(JobStatus.WAITING)
-    guest.do(guest.chores.seats_ended, "10000", {JOB_ID: "done"})
+    guest.do(guest.chores.seats_ended, "10000", {JOB_ID: "done"}, {})
     assert guest.server.job(GUEST).reason is None
+
+
+@pytest.mark.parametrize(("run", "reason"), [(0, Reason.PARTY_REFUSED), (1, None)])
+def test_what_a_party_says_of_another_run_means_nothing(run: int, reason: Reason | None) -> None:
+    guest = guest_with(JobStatus.RUNNING)
+    guest.do(guest.chores.seats_ended, "10000", {JOB_ID: "done"}, {JOB_ID: run})
+    assert guest.server.job(GUEST).reason is reason
 
 
 @pytest.mark.parametrize(

@@ -83,14 +83,14 @@ class Heard:
 
     def __init__(self) -> None:
         self.answers: queue.SimpleQueue[tuple[Command, Answer]] = queue.SimpleQueue()
-        self.ended: queue.SimpleQueue[tuple[str, dict[str, str]]] = queue.SimpleQueue()
+        self.ended: queue.SimpleQueue[tuple[str, dict[str, str], dict[str, int]]] = queue.SimpleQueue()
         self.silence: queue.SimpleQueue[tuple[str, float]] = queue.SimpleQueue()
         self.log: list[str] = []
 
     def ears(self) -> Ears:
         return Ears(
             lambda answers: [self.answers.put(one) for one in answers],
-            lambda party_id, ended: self.ended.put((party_id, dict(ended))),
+            lambda party_id, ended, runs: self.ended.put((party_id, dict(ended), dict(runs))),
             lambda party_id, seconds: self.silence.put((party_id, seconds)),
         )
 
@@ -192,7 +192,7 @@ def test_after_a_restart_the_first_heartbeat_learns_what_the_peer_understands(
     peer: Peer, heard: Heard, lane: Lane
 ) -> None:
     lane.beat(((JOB_ID, 0),))
-    assert heard.ended.get(timeout=WAIT) == ("10000", {})
+    assert heard.ended.get(timeout=WAIT) == ("10000", {}, {JOB_ID: 0})
     lane.post(commands(5))
     heard.take(5)
     assert peer.paths[0] == "/party/heartbeat"
@@ -202,8 +202,8 @@ def test_after_a_restart_the_first_heartbeat_learns_what_the_peer_understands(
 
 def test_a_heartbeat_brings_what_is_over_there(peer: Peer, heard: Heard, lane: Lane) -> None:
     peer.replies.put(ok({"ended": {JOB_ID: "done", "x": 7}}))
-    lane.beat(())
-    assert heard.ended.get(timeout=WAIT) == ("10000", {JOB_ID: "done", "x": "7"})
+    lane.beat(((JOB_ID, 2),))
+    assert heard.ended.get(timeout=WAIT) == ("10000", {JOB_ID: "done", "x": "7"}, {JOB_ID: 2})
 
 
 @pytest.mark.parametrize(
@@ -519,7 +519,7 @@ def test_each_party_has_a_lane_of_its_own(peer: Peer, heard: Heard) -> None:
     lanes.post(tuple(mixed))
     assert [command.to for command, _ in heard.take(3)] == [HOST] * 3        # the slow one delays nobody else
     lanes.heartbeat("10000", ())
-    assert heard.ended.get(timeout=WAIT) == ("10000", {})
+    assert heard.ended.get(timeout=WAIT) == ("10000", {}, {})
     assert {state.party_id for state in lanes.states()} == {"10000", "10001"}
     stuck.set()
     lanes.close()

@@ -57,6 +57,12 @@ def test_a_party_asks_the_initiator_to_stop() -> None:
     assert found == Command(K.ASK_STOP, JOB_ID, Party("guest", "9999"), ANY_RUN, argument="canceled", body={})
 
 
+def test_a_party_asks_the_initiator_for_a_rerun() -> None:
+    body = {"component_name": "hetero_lr_0", "force": True}
+    found = read_command(f"{INITIATOR}/guest/9999/rerun", body)
+    assert found == Command(K.ASK_RERUN, JOB_ID, Party("guest", "9999"), ANY_RUN, body=body)
+
+
 def test_the_path_of_a_report_is_stronger_than_its_body() -> None:
     lies = {"job_id": "1", "component_name": "x", "task_version": 9, "role": "guest", "party_id": "1", "status": "s"}
     found = read_command(REPORT, lies)
@@ -117,7 +123,6 @@ def test_a_path_that_is_none_is_not_found(endpoint: str) -> None:
     ("endpoint", "words"),
     [
         (f"{JOB}/parameter/update", "does not offer a change of the parameters of a job"),
-        (f"{INITIATOR}/guest/9999/rerun", "does not offer the rerun of a job"),
         (f"{TASK}/report", "does not offer the report of a worker, but where its task configuration says"),
     ],
 )  # fmt: skip
