@@ -8,7 +8,7 @@ from typing import TypeVar
 from flask import Blueprint, Response, request
 
 from fate_flow.api.archive import files_below, tar_response
-from fate_flow.api.arguments import Body, read_job_id, read_party, read_text, read_whole
+from fate_flow.api.arguments import Body, read_flag, read_job_id, read_party, read_text, read_whole
 from fate_flow.api.envelope import SUCCESS, Told, arguments, failed, file_follows, ok, silent_json
 from fate_flow.api.explain import explained, previewed
 from fate_flow.api.paths import check_paths
@@ -75,7 +75,8 @@ class _JobRoutes:
 
     def stop(self) -> Response:
         body = arguments("job_id")
-        return ok(retmsg=self._desk.stop(read_job_id(body), read_text(body, "stop_status", "canceled")))
+        status, now = read_text(body, "stop_status", "canceled"), read_flag(body, "now")
+        return ok(retmsg=self._desk.stop(read_job_id(body), status, now=now))
 
     def clean_queue(self) -> Response:
         return ok(self._desk.clean_queue())

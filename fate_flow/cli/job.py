@@ -113,13 +113,14 @@ def query(client: Client, **body: Any) -> None:
 
 @job.command()
 @options.job_id(required=True)
+@click.option("--now", is_flag=True, help="Leave its workers no time to finish what they are at.")
 @with_client
-def stop(client: Client, **body: Any) -> None:
-    """Stops a job at every party.
+def stop(client: Client, job_id: str, now: bool) -> None:
+    """Stops a job at every party: its workers are asked to end, and killed when stop_duration is over.
 
     Example: flow job stop -j 202601011200000000000
     """
-    show(client.post("job/stop", body))
+    show(client.post("job/stop", {"job_id": job_id, **({"now": True} if now else {})}))
 
 
 @job.command()

@@ -116,6 +116,8 @@ class Desk:
             return Answer(101, f"stop_status: {command.argument!r} is not one of {', '.join(sorted(_STOPS))}")
         is_user = reason is Reason.STOPPED_BY_USER
         self._initiator.request_stop(unit, command.job_id, reason, f"asked by party {caller}", is_user, caller)
+        if command.body.get("now") is True:
+            self._initiator.hurry(unit, command.job_id)
         return Answer()
 
     def heartbeat(self, caller: str, jobs: Sequence[tuple[str, int]]) -> dict[str, str]:
@@ -197,17 +199,18 @@ class Desk:
         """The checks of a submit, without one. Raises BadDocument."""
         return read_spec(self.context, document)
 
-    def stop(self, job_id: str, status: str = "canceled") -> str:
+    def stop(self, job_id: str, status: str = "canceled", *, now: bool = False) -> str:
         """Ask for the end of a job, here or at its initiator: what was done, in words.
 
-        An initiator that cannot be told now will be. Raises JobNotFound."""
+        `now` leaves its workers no time to finish, also when an earlier stop did. An initiator that cannot be told
+        now will be. Raises JobNotFound."""
         reason = _STOPS.get(status)
         if reason is None:
             raise BadRequest(f"stop_status: {status!r} is not one of {', '.join(sorted(_STOPS))}")
-        self._carry_out(lambda unit: self._stop(unit, job_id, status, reason))
+        self._carry_out(lambda unit: self._stop(unit, job_id, status, reason, now))
         return "stop job on this party success; stop job on all party success"
 
-    def _stop(self, unit: Unit, job_id: str, status: str, reason: Reason) -> None:
+    def _stop(self, unit: Unit, job_id: str, status: str, reason: Reason, now: bool) -> None:
         rows = unit.tx.jobs_here(job_id)
         if not rows:
             raise JobNotFound("can not found job")
@@ -216,8 +219,12 @@ class Desk:
             self._initiator.request_stop(
                 unit, job_id, reason, f"stopped by a user at {who}", reason is Reason.STOPPED_BY_USER, who
             )
+            if now:
+                self._initiator.hurry(unit, job_id)
         else:
-            unit.send(Command(CommandKind.ASK_STOP, job_id, rows[0].initiator, rows[0].run, argument=status))
+            body = {"now": True} if now else {}
+            ask = Command(CommandKind.ASK_STOP, job_id, rows[0].initiator, rows[0].run, argument=status, body=body)
+            unit.send(ask)
 
     def clean_queue(self) -> dict[str, int]:
         """Cancel every waiting job of this initiator: 0 for each that was told to end."""

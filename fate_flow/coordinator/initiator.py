@@ -25,6 +25,7 @@ from fate_flow.core.plan import (
     BeginTurn,
     EndTurn,
     Forget,
+    Hurry,
     JobView,
     MoveJob,
     MoveSeat,
@@ -186,10 +187,17 @@ class InitiatorSide:
                 self._begin_turn(unit, job)
             case EndTurn():
                 self._end_turn(unit, job, action)
-            case Progress(percent):
-                unit.tx.set_progress(job.key, percent)
+            case Hurry() | Progress():
+                self._write(unit, job, action)
             case Forget():
                 self._forget(unit, job)
+
+    def _write(self, unit: Unit, job: Job, action: Hurry | Progress) -> None:
+        if isinstance(action, Progress):
+            unit.tx.set_progress(job.key, action.percent)
+        else:
+            unit.tx.hurried(job.key, action.stop_by)
+            unit.alarms.append(action.stop_by)
 
     def _dispatch(self, unit: Unit, command: Command) -> None:
         """To the own party at once, to another through the outbox."""
@@ -452,6 +460,13 @@ class InitiatorSide:
         unit.note(Event.STOP_REQUESTED, job_id=job_id, status=job_status_for(reason))
         unit.touch(job_id)
         return unit.tx.request_stop(job.key, reason, message, unit.now, by_user, caused_by)
+
+    def hurry(self, unit: Unit, job_id: str) -> None:
+        """What drains for the end of this job is to be killed now. To be called once its stop is asked for."""
+        job = unit.tx.job_here(job_id)
+        if job is not None and not job.is_final:
+            unit.tx.hurry(job.key)
+            unit.touch(job_id)
 
 
 _ANSWERED_BY_TASK = frozenset(

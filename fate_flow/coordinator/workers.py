@@ -54,7 +54,7 @@ def start_worker(unit: Unit, job: Job, task: Task) -> Answer:
 
 def launch_later(unit: Unit, worker: Worker, task: Task, spec: JobSpec) -> None:
     """After the commit: open the exchange, write the worker's folder, ring the spawner."""
-    order = launch_order(unit.tx, spec, worker, task)
+    order = launch_order(unit, spec, worker, task)
     if isinstance(order, str):
         _fail_launch(unit, worker, task, order)
         return
@@ -73,11 +73,11 @@ def launch_later(unit: Unit, worker: Worker, task: Task, spec: JobSpec) -> None:
     unit.after_commit(launch)
 
 
-def launch_order(tx: Transaction, spec: JobSpec, worker: Worker, task: Task) -> LaunchOrder | str:
+def launch_order(unit: Unit, spec: JobSpec, worker: Worker, task: Task) -> LaunchOrder | str:
     """All that the worker needs, or what is missing for it."""
     key = task.key
     task_spec = spec.tasks[key.name]
-    inputs = _inputs(tx, key, task_spec)
+    inputs = _inputs(unit.tx, key, task_spec)
     if isinstance(inputs, str):
         return inputs
     parameters = spec.parameters[key.party]
@@ -91,6 +91,7 @@ def launch_order(tx: Transaction, spec: JobSpec, worker: Worker, task: Task) -> 
         outputs=tuple(one.alias for one in task_spec.outputs if one.kind == "data"),
         task_cores=parameters.task_cores,
         timeout_seconds=task_spec.timeout_at(key.party),
+        stop_seconds=stop_seconds(unit, key),
         stage=task_spec.stage,
     )
 
@@ -193,8 +194,8 @@ class WorkerWatch:
         finish_party_task(unit, task, reason, message)
 
     def _remind(self, unit: Unit, worker: Worker) -> None:
-        context = unit.context
-        unit.after_commit(lambda: context.engine.stop(worker, context.rules.stop_grace_seconds))
+        context, grace = unit.context, stop_seconds(unit, worker.task)
+        unit.after_commit(lambda: context.engine.stop(worker, grace))
 
 
 def how_it_ended(task: Task, sight: Sight) -> tuple[Reason, str]:
@@ -270,20 +271,37 @@ def stop_party_task(
     """A party task that has not ended is to end: at once when no worker was ordered, else when it has gone.
 
     `deadline_seconds`: who asks waits no longer than this; without it the worker has this party's own grace."""
-    if task.is_over_here or task.party_status is TaskStatus.STOPPING:
+    if task.is_over_here:
         return
     worker = unit.tx.worker(task.worker_id) if task.worker_id else None
+    if task.party_status is TaskStatus.STOPPING:
+        if worker is not None and deadline_seconds == 0:
+            _stop_worker(unit, task, worker, 0)
+        return
     if worker is None or worker.status is WorkerStatus.EXITED:
         finish_party_task(unit, task, reason, message)
         return
     unit.note(Event.TASK_STOP_ASKED, **_version(task.key))
     move_party_task(unit, task, TaskStatus.STOPPING, reason, message, task_status_for(reason))
     unit.tx.mark_stopping(worker.worker_id)
-    context = unit.context
-    own = context.rules.stop_grace_seconds
-    grace = own if deadline_seconds is None else min(own, deadline_seconds)
-    unit.after_commit(lambda: context.engine.stop(worker, grace))
+    _stop_worker(unit, task, worker, deadline_seconds)
     tell_initiator(unit, _again(unit, task))
+
+
+def _stop_worker(unit: Unit, task: Task, worker: Worker, deadline_seconds: float | None = None) -> None:
+    context, grace = unit.context, stop_seconds(unit, task.key)
+    if deadline_seconds is not None:
+        grace = min(grace, deadline_seconds)
+    unit.after_commit(lambda: context.engine.stop(worker, grace))
+
+
+def stop_seconds(unit: Unit, key: TaskKey) -> float:
+    """From SIGTERM to SIGKILL: what the job asks for, as far as this party allows, else what this party has."""
+    rules, spec = unit.context.rules, unit.spec(key.job_id)
+    asked = spec.tasks[key.name].stop_seconds if spec is not None and key.name in spec.tasks else None
+    if asked is None:
+        return rules.stop_grace_seconds
+    return min(asked, max(rules.longest_stop_seconds, rules.stop_grace_seconds))
 
 
 def finish_party_task(unit: Unit, task: Task, reason: Reason, message: str) -> None:

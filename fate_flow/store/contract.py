@@ -102,6 +102,12 @@ class Transaction(Protocol):
     def move_job(self, job: Job, move: MoveJob, at: int, caused_by: str = "") -> bool:
         """Compare-and-set on status and run; stamps start and end, and the tag `job_end`."""
 
+    def hurry(self, key: JobKey) -> bool:
+        """Note the wish that what drains for the end of this job is killed now."""
+
+    def hurried(self, key: JobKey, stop_by: int) -> bool:
+        """The wish has been passed on; nobody is waited for beyond `stop_by` (steady time)."""
+
     def request_stop(self, key: JobKey, reason: Reason, message: str, at: int, by_user: bool, caused_by: str) -> bool:
         """Record the wish that an unfinished job ends; the first reason stays."""
 

@@ -138,6 +138,20 @@ class MemoryTransaction:
         self._change(row, **stop_requested(reason, message, by_user, caused_by))
         return True
 
+    def hurry(self, key: JobKey) -> bool:
+        row = self._jobs.rows.get(key)
+        if row is None or row.job.status in JOB_END:
+            return False
+        self._change(row, is_urgent=True)
+        return True
+
+    def hurried(self, key: JobKey, stop_by: int) -> bool:
+        row = self._jobs.rows.get(key)
+        if row is None or not row.job.is_urgent:
+            return False
+        self._change(row, is_urgent=False, stop_by=stop_by)
+        return True
+
     def add_message(self, key: JobKey, text: str) -> bool:
         row = self._jobs.rows.get(key)
         if row is None or text in row.job.message:

@@ -24,7 +24,7 @@ JOB_COLUMNS = (
     J.f_progress, J.f_cores, J.f_memory, J.f_claim, J.f_asked_cores, J.f_asked_memory, J.f_wait_reason,
     J.f_blocked_on, J.f_retry_at, J.f_passes, J.f_conflicts, J.f_turn, J.f_timeout_seconds, J.f_create_time,
     J.f_start_time, J.f_end_time, J.f_stop_by, J.f_unconfirmed_parties, J.f_legacy, J.f_claim_turn,
-    J.f_since, J.f_claim_renewals, J.f_apply_resource_time,
+    J.f_since, J.f_claim_renewals, J.f_apply_resource_time, J.f_stop_now,
 )  # fmt: skip
 
 
@@ -33,7 +33,7 @@ def job_of(row: Row) -> Job:
         job_id, role, party_id, initiator_role, initiator_id, is_initiator, status, run, roles, target, reason, message,
         caused_by, cancel, owner, progress, cores, memory, claim, asked_cores, asked_memory, wait_reason, blocked_on,
         retry_at, passes, conflicts, turn, timeout, created, started, ended, stop_by, unconfirmed, legacy, claim_turn,
-        since, renewals, taken,
+        since, renewals, taken, stop_now,
     ) = row  # fmt: skip
     return Job(
         key=JobKey(job_id, Party(role, party_id)),
@@ -63,6 +63,7 @@ def job_of(row: Row) -> Job:
         start_time=started or 0,
         end_time=ended or 0,
         stop_by=stop_by,
+        is_urgent=bool(stop_now),
         unconfirmed=tuple(json.loads(unconfirmed)) if unconfirmed else (),
         legacy=bool(legacy),
     )

@@ -229,6 +229,14 @@ class SqlTransaction:
         open_ = JobRow.f_status.not_in([status.value for status in JOB_END]) & JobRow.f_reason.is_null()
         return self._write(key.job_id, JobRow.update(**values).where(_at(key) & open_))
 
+    def hurry(self, key: JobKey) -> bool:
+        open_ = JobRow.f_status.not_in([status.value for status in JOB_END])
+        return self._write(key.job_id, JobRow.update({JobRow.f_stop_now: True}).where(_at(key) & open_))
+
+    def hurried(self, key: JobKey, stop_by: int) -> bool:
+        values = {JobRow.f_stop_now: False, JobRow.f_stop_by: stop_by}
+        return self._write(key.job_id, JobRow.update(values).where(_at(key) & (JobRow.f_stop_now == True)))  # noqa: E712
+
     def add_message(self, key: JobKey, text: str) -> bool:
         job = self.job(key)
         if job is None or text in job.message:

@@ -73,6 +73,7 @@ CREATE TABLE t_job (
   f_timeout_seconds BIGINT NOT NULL DEFAULT 0,
   f_since BIGINT NOT NULL DEFAULT 0,         -- steady time at which it was created
   f_stop_by BIGINT NOT NULL DEFAULT 0,       -- steady time: the drain ends here at the latest
+  f_stop_now BOOLEAN NOT NULL DEFAULT 0,     -- a wish: what drains is to be killed now
   f_unconfirmed_parties LONGTEXT,
   f_legacy BOOLEAN NOT NULL DEFAULT 0,       -- the initiator speaks plain v1
   PRIMARY KEY (f_job_id, f_role, f_party_id),
