@@ -414,6 +414,24 @@ class JobCases(Cases):
         assert each.request_stop(a_job().key, Reason.STOPPED_BY_USER, "", 4, True, "guest 9999")
         assert each.job_here("j1").cancel_requested
 
+    def test_the_wish_to_hurry_is_passed_on_once(self, each: Each) -> None:
+        with_jobs(each, a_job(status=JobStatus.RUNNING), a_job("j2", status=JobStatus.RUNNING))
+        key = a_job().key
+        assert each.hurried(key, 50) is False
+        assert each.hurry(key)
+        assert each.job_here("j1").is_urgent
+        assert each.hurried(key, 50)
+        assert each.hurried(key, 60) is False
+        assert each.job(key) == a_job(status=JobStatus.RUNNING, stop_by=50)
+        assert each.job_here("j2").is_urgent is False
+
+    def test_nobody_hurries_what_has_ended(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.hurry(a_job().key)
+        each.move_job(a_job(), MoveJob(JobStatus.SUCCESS, Reason.DONE), 5)
+        assert each.job_here("j1").is_urgent is False
+        assert each.hurry(a_job().key) is False
+
     def test_nobody_stops_what_has_ended(self, each: Each) -> None:
         with_jobs(each, a_job())
         each.move_job(a_job(), MoveJob(JobStatus.SUCCESS, Reason.DONE), 5)

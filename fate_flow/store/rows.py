@@ -166,6 +166,7 @@ def command_of(row: Row) -> Command:
 
 _COLUMNS = {
     "cancel_requested": "f_cancel_signal",
+    "is_urgent": "f_stop_now",
     "is_stopping": "f_stopping",
     "pid": "f_run_pid",
     "pid_started": "f_run_pid_started",

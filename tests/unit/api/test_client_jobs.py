@@ -286,6 +286,14 @@ def test_a_waiting_job_is_told_to_stop(world: World) -> None:
     assert (row["f_cancel_signal"], row["f_reason"]) == (True, "stopped_by_user")
 
 
+@pytest.mark.parametrize(("now", "urgent"), [(True, True), (1, True), (False, False)])
+def test_a_job_is_told_to_stop_now(world: World, now: object, urgent: bool) -> None:
+    job_id = world.add_job()
+    assert world.ask("job/stop", {"job_id": job_id, "now": now})["retcode"] == 0
+    with world.store.reading() as tx:
+        assert tx.job_here(job_id).is_urgent is urgent
+
+
 def test_an_unknown_job_cannot_be_stopped(world: World) -> None:
     said = world.ask("job/stop", {"job_id": "20260101120000"})
     assert (said["retcode"], said["retmsg"]) == (102, "can not found job")

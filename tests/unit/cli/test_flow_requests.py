@@ -20,6 +20,7 @@ COMMANDS = [
     (("job", "query", *J, "-r", "host", "-p", "10000", "-s", "waiting"), "job/query",
      {"job_id": "42", "role": "host", "party_id": "10000", "status": "waiting"}),
     (("job", "stop", "--job-id", "42"), "job/stop", {"job_id": "42"}),
+    (("job", "stop", "-j", "42", "--now"), "job/stop", {"job_id": "42", "now": True}),
     (("job", "view", *J), "job/data/view/query", {"job_id": "42"}),
     (("job", "explain", *J, "--json"), "job/explain", {"job_id": "42"}),
     (("task", "list"), "job/list/task", {"limit": 10}),
