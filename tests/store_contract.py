@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from fate_flow.core.errors import StorageFailed
+from fate_flow.core.history import Entry, Level
 from fate_flow.core.job import (
     Claim,
     Command,
@@ -431,6 +432,29 @@ class JobCases(Cases):
         each.move_job(a_job(), MoveJob(JobStatus.SUCCESS, Reason.DONE), 5)
         assert each.job_here("j1").is_urgent is False
         assert each.hurry(a_job().key) is False
+
+    def test_a_history_is_kept_in_its_order_and_goes_with_its_job(self, each: Each) -> None:
+        with_jobs(each, a_job(), a_job("j2"))
+        began = Entry("j1", Level.JOB, "", "waiting", 5, GUEST, caused_by="guest 9999")
+        ended = Entry(
+            "j1", Level.WORKER, "running", "exited", 4, HOST, "a", 3, "worker_error", "why", "host 10000", "exit code 1"
+        )
+        other = Entry("j2", Level.TASK, "waiting", "running", 6, None, "a")
+        each.add_entries([began, other])
+        each.add_entries([ended])
+        assert each.history("j1") == (began, ended)
+        assert each.history("j2") == (other,)
+        each.forget_job("j1")
+        assert each.history("j1") == ()
+        each.move_job(a_job("j2"), MoveJob(JobStatus.SUCCESS, Reason.DONE), 5)
+        assert each.forget_ended("j2")
+        assert each.history("j2") == ()
+
+    def test_what_a_forgotten_seat_went_through_is_forgotten(self, each: Each) -> None:
+        with_jobs(each, a_job(status=JobStatus.READY))
+        each.add_entries([Entry("j1", Level.JOB, "", "ready", 5, GUEST), Entry("j1", Level.JOB, "", "ready", 5, HOST)])
+        each.forget_seat(a_job().key)
+        assert [entry.party for entry in each.history("j1")] == [HOST]
 
     def test_nobody_stops_what_has_ended(self, each: Each) -> None:
         with_jobs(each, a_job())

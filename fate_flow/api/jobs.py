@@ -10,7 +10,7 @@ from flask import Blueprint, Response, request
 from fate_flow.api.archive import files_below, tar_response
 from fate_flow.api.arguments import Body, read_flag, read_job_id, read_party, read_text, read_whole
 from fate_flow.api.envelope import SUCCESS, Told, arguments, failed, file_follows, ok, silent_json
-from fate_flow.api.explain import explained, previewed
+from fate_flow.api.explain import explained, previewed, recounted
 from fate_flow.api.paths import check_paths
 from fate_flow.api.services import Services
 from fate_flow.api.submission import (
@@ -46,6 +46,7 @@ def blueprint(services: Services) -> Blueprint:
         "/stop": routes.stop,
         "/config": routes.config,
         "/explain": routes.explain,
+        "/history": routes.history,
         "/log/download": routes.download_log,
         "/log/path": routes.log_path,
         "/data/view/query": routes.view_data,
@@ -125,6 +126,14 @@ class _JobRoutes:
         if picture is None:
             raise JobNotFound(f"can not found job {job_id} on party {self._settings.party_id}")
         return ok(explained(picture))
+
+    def history(self) -> Response:
+        """Every move of a job, its parties, tasks and workers, as this party saw it, in order."""
+        job_id = read_job_id(arguments("job_id"))
+        entries = self._views.history(job_id)
+        if entries is None:
+            raise JobNotFound(f"can not found job {job_id} on party {self._settings.party_id}")
+        return ok({"moves": [recounted(one) for one in entries]})
 
     def config(self) -> Response:
         body = arguments("job_id", "role", "party_id")

@@ -203,6 +203,24 @@ def explain(client: Client, job_id: str, as_json: bool) -> None:
     print_explanation(job_id, data_of(answer))
 
 
+@job.command()
+@options.job_id(required=True)
+@options.as_json()
+@with_client
+def history(client: Client, job_id: str, as_json: bool) -> None:
+    """Prints every move of a job, its parties, tasks and workers, in the order in which this party saw them.
+
+    Example: flow job history -j 202601011200000000000
+    """
+    answer = client.post("job/history", {"job_id": job_id})
+    if as_json:
+        show(answer)
+        return
+    from fate_flow.cli.told import print_history
+
+    print_history(data_of(answer))
+
+
 def _write_each(documents: Mapping[str, Any], folder: Path) -> None:
     """A JSON file for each document; `job_id` is none."""
     folder.mkdir(parents=True, exist_ok=True)

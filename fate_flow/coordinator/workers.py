@@ -23,6 +23,7 @@ from fate_flow.core.grammar import (
     check_task_id,
     check_version,
 )
+from fate_flow.core.history import Level
 from fate_flow.core.job import Answer, Command, CommandKind, Job, Report, Task, TaskKey, Worker
 from fate_flow.core.plan import MoveTask
 from fate_flow.core.reasons import Reason, task_status_for
@@ -116,7 +117,7 @@ def _inputs(tx: Transaction, key: TaskKey, task: TaskSpec) -> tuple[InputTable, 
 
 
 def _fail_launch(unit: Unit, worker: Worker, task: Task, message: str) -> None:
-    unit.tx.move_worker(worker, WorkerStatus.EXITED, unit.now)
+    _move_worker(unit, worker, WorkerStatus.EXITED)
     finish_party_task(unit, task, Reason.LAUNCH_FAILED, message)
 
 
@@ -159,7 +160,7 @@ class WorkerWatch:
         if unit.steady - worker.since <= unit.context.rules.launch:
             self._launch_again(unit, worker, task)
             return
-        unit.tx.move_worker(worker, WorkerStatus.EXITED, unit.now)
+        _move_worker(unit, worker, WorkerStatus.EXITED)
         self._remind(unit, worker)      # a process that comes up after all must not run beside the next attempt's
         problem = unit.context.launch_problems.pop(worker.worker_id, "")
         words = f"no process came up within {unit.context.rules.launch // 1000} s"
@@ -173,7 +174,7 @@ class WorkerWatch:
             launch_later(unit, worker, task, spec)
 
     def _started(self, unit: Unit, worker: Worker, task: Task, sight: Sight) -> tuple[Worker, Task]:
-        unit.tx.move_worker(worker, WorkerStatus.RUNNING, unit.now, sight.pid, sight.pid_started)
+        _move_worker(unit, worker, WorkerStatus.RUNNING, sight)
         unit.note(Event.EXECUTOR_STARTED, outcome="success", **_place(task.key))
         if task.party_status is TaskStatus.WAITING:
             move_party_task(unit, task, TaskStatus.RUNNING)
@@ -182,7 +183,7 @@ class WorkerWatch:
         return unit.tx.worker(worker.worker_id) or worker, task
 
     def _ended(self, unit: Unit, worker: Worker, task: Task, sight: Sight) -> None:
-        unit.tx.move_worker(worker, WorkerStatus.EXITED, unit.now)
+        _move_worker(unit, worker, WorkerStatus.EXITED, sight)
         unit.context.launch_problems.pop(worker.worker_id, None)
         if task.is_over_here:
             return          # the job did not wait for it: what it made counts no more
@@ -327,6 +328,8 @@ def move_party_task(
     """Write the party status, with the lines that operators follow it by."""
     unit.note(Event.TASK_STATUS_ASKED, **_version(task.key))
     done = unit.tx.move_party_task(task, new, unit.now, reason, message, target)
+    if done:
+        note_share(unit, task, new, reason, message)
     event = Event.TASK_STATUS_WRITTEN if done else Event.TASK_STATUS_UNCHANGED
     unit.note(event, info={"party_status": new.value}, **_version(task.key))
     return done
@@ -337,8 +340,43 @@ def move_federated(unit: Unit, job_id: str, move: MoveTask) -> None:
     version = {"job_id": job_id, "task_id": f"{job_id}_{move.name}", "task_version": move.version}
     unit.note(Event.TASK_STATUS_ASKED, **version)
     done = unit.tx.move_task(job_id, move)
+    if done:
+        note_task(unit, job_id, move)
     event = Event.TASK_STATUS_WRITTEN if done else Event.TASK_STATUS_UNCHANGED
     unit.note(event, info={"status": move.new.value}, **version)
+
+
+def note_share(unit: Unit, task: Task, new: TaskStatus, reason: Reason | None, message: str) -> None:
+    """The share of one party in a task has moved."""
+    key = task.key
+    unit.moves(
+        Level.PARTY_TASK, key.job_id, task.party_status, new, party=key.party, task=key.name, version=key.version,
+        reason=reason, message=message, caused_by=str(key.party) if reason else "",
+    )  # fmt: skip
+
+
+def note_task(unit: Unit, job_id: str, move: MoveTask) -> None:
+    """The federated status of a task has moved."""
+    unit.moves(
+        Level.TASK, job_id, move.old, move.new, task=move.name, version=move.version, reason=move.reason,
+        message=move.message,
+    )  # fmt: skip
+
+
+def _exit_words(sight: Sight) -> str:
+    if sight.exit_code is not None:
+        return f"exit code {sight.exit_code}"
+    return f"signal {sight.signal}" if sight.signal is not None else sight.cause or sight.state
+
+
+def _move_worker(unit: Unit, worker: Worker, new: WorkerStatus, sight: Sight | None = None) -> None:
+    pid, pid_started = (sight.pid, sight.pid_started) if sight and new is WorkerStatus.RUNNING else (0, 0)
+    if unit.tx.move_worker(worker, new, unit.now, pid, pid_started):
+        key = worker.task
+        unit.moves(
+            Level.WORKER, key.job_id, worker.status, new, party=key.party, task=key.name, version=key.version,
+            exit_status=_exit_words(sight) if sight and new is WorkerStatus.EXITED else "",
+        )  # fmt: skip
 
 
 def _note_error(unit: Unit, task: Task, report: str) -> None:

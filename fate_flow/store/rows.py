@@ -8,12 +8,13 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
+from fate_flow.core.history import Entry, Level
 from fate_flow.core.job import Claim, Command, CommandKind, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.reasons import Reason
 from fate_flow.core.retry import Tries
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus, WorkerStatus
-from fate_flow.store.models import JobRow, OutboxRow, SeatRow, TaskRow, WorkerRow
+from fate_flow.store.models import HistoryRow, JobRow, OutboxRow, SeatRow, TaskRow, WorkerRow
 
 Row = tuple[Any, ...]
 
@@ -146,6 +147,21 @@ def worker_of(row: Row) -> Worker:
         worker_id, TaskKey(job_id, name, version, Party(role, party_id)), WorkerStatus(status), folder,
         created or 0, pid or 0, pid_started, bool(stopping), started or 0, ended or 0,
         since,
+    )  # fmt: skip
+
+
+H = HistoryRow
+ENTRY_COLUMNS = (
+    H.f_job_id, H.f_level, H.f_old, H.f_new, H.f_time, H.f_role, H.f_party_id, H.f_component_name, H.f_task_version,
+    H.f_reason, H.f_message, H.f_caused_by, H.f_exit_status, H.f_id,
+)  # fmt: skip
+
+
+def entry_of(row: Row) -> Entry:
+    job_id, level, old, new, at, role, party_id, task, version, reason, message, caused_by, exit_status, number = row
+    return Entry(
+        job_id, Level(level), old, new, at, Party(role, party_id) if role else None, task, version, reason,
+        message or "", caused_by, exit_status, number,
     )  # fmt: skip
 
 

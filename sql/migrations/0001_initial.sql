@@ -226,6 +226,24 @@ CREATE TABLE t_outbox (                      -- what is still to be said to othe
 );
 CREATE INDEX ix_outbox_job ON t_outbox (f_job_id);
 
+CREATE TABLE t_history (                     -- every move of every job, as this party saw it
+  f_id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  f_job_id VARCHAR(25) NOT NULL,
+  f_level VARCHAR(20) NOT NULL,              -- what moved: job, seat, task, party task, worker
+  f_role VARCHAR(50) NOT NULL DEFAULT '',
+  f_party_id VARCHAR(10) NOT NULL DEFAULT '',
+  f_component_name VARCHAR(100) NOT NULL DEFAULT '',
+  f_task_version BIGINT NOT NULL DEFAULT 0,
+  f_old VARCHAR(50) NOT NULL DEFAULT '',
+  f_new VARCHAR(50) NOT NULL,
+  f_reason VARCHAR(50) NOT NULL DEFAULT '',
+  f_message LONGTEXT,
+  f_caused_by VARCHAR(70) NOT NULL DEFAULT '',
+  f_exit_status VARCHAR(50) NOT NULL DEFAULT '',
+  f_time BIGINT NOT NULL
+);
+CREATE INDEX ix_history_job ON t_history (f_job_id);
+
 CREATE TABLE t_peer (                        -- other parties' servers
   f_party_id VARCHAR(10) NOT NULL PRIMARY KEY,
   f_heard BIGINT NOT NULL DEFAULT 0          -- counts its heartbeats; observers watch it stand still
