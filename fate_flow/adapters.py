@@ -77,7 +77,7 @@ class LocalWorkers:
             stdout=logs / f"task_executor_{worker_id}_std.log",
             stderr=logs / f"task_executor_{worker_id}_err.log",
             timeout_seconds=order.timeout_seconds,
-            grace_seconds=self.settings.limits.stop_grace,
+            grace_seconds=order.stop_seconds,
             lease_file=self.settings.run_dir / "alive",
             lease_seconds=self.settings.limits.server_silence,
         )

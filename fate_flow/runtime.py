@@ -63,6 +63,7 @@ def rules_of(settings: Settings) -> Rules:
         plain_silence=milliseconds(limits.plain_silence),
         command_keep=milliseconds(limits.command_keep),
         stop_grace_seconds=limits.stop_grace,
+        longest_stop_seconds=limits.longest_stop,
         drain=milliseconds(limits.drain_timeout),
         launch=milliseconds(limits.launch_timeout),
         retry_wait=milliseconds(limits.retry_wait),

@@ -49,6 +49,7 @@ class Limits:
     command_keep: float = 604_800.0      # a command that nobody answered is dropped after so long, once the job is over
     server_silence: float = 600.0        # a worker's runner stops it when its own server is gone for so long
     stop_grace: float = 10.0             # SIGTERM, then SIGKILL after so long
+    longest_stop: float = 300.0          # what a job may ask for instead (stop_duration)
     drain_timeout: float = 60.0          # a party that has not confirmed a stop by then is unconfirmed
     launch_timeout: float = 60.0         # no process after so long: the launch has failed
     retry_wait: float = 2.0              # before a refused reservation is asked for again
@@ -59,7 +60,7 @@ class Limits:
     spool_max_bytes: int = 4 * 1024 * 1024 * 1024
 
 
-_MAY_BE_ZERO = frozenset({"stop_grace", "retry_wait", "queue_passes", "resource_waiting_timeout"})
+_MAY_BE_ZERO = frozenset({"stop_grace", "longest_stop", "retry_wait", "queue_passes", "resource_waiting_timeout"})
 """The limits that mean something as 0; no other interval or bound does."""
 
 

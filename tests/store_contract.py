@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from fate_flow.core.errors import StorageFailed
+from fate_flow.core.history import Entry, Level
 from fate_flow.core.job import (
     Claim,
     Command,
@@ -458,6 +459,47 @@ class JobCases(Cases):
         with_jobs(each, a_job())
         assert each.request_stop(a_job().key, Reason.STOPPED_BY_USER, "", 4, True, "guest 9999")
         assert each.job_here("j1").cancel_requested
+
+    def test_the_wish_to_hurry_is_passed_on_once(self, each: Each) -> None:
+        with_jobs(each, a_job(status=JobStatus.RUNNING), a_job("j2", status=JobStatus.RUNNING))
+        key = a_job().key
+        assert each.hurried(key, 50) is False
+        assert each.hurry(key)
+        assert each.job_here("j1").is_urgent
+        assert each.hurried(key, 50)
+        assert each.hurried(key, 60) is False
+        assert each.job(key) == a_job(status=JobStatus.RUNNING, stop_by=50)
+        assert each.job_here("j2").is_urgent is False
+
+    def test_nobody_hurries_what_has_ended(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.hurry(a_job().key)
+        each.move_job(a_job(), MoveJob(JobStatus.SUCCESS, Reason.DONE), 5)
+        assert each.job_here("j1").is_urgent is False
+        assert each.hurry(a_job().key) is False
+
+    def test_a_history_is_kept_in_its_order_and_goes_with_its_job(self, each: Each) -> None:
+        with_jobs(each, a_job(), a_job("j2"))
+        began = Entry("j1", Level.JOB, "", "waiting", 5, GUEST, caused_by="guest 9999")
+        ended = Entry(
+            "j1", Level.WORKER, "running", "exited", 4, HOST, "a", 3, "worker_error", "why", "host 10000", "exit code 1"
+        )
+        other = Entry("j2", Level.TASK, "waiting", "running", 6, None, "a")
+        each.add_entries([began, other])
+        each.add_entries([ended])
+        assert each.history("j1") == (began, ended)
+        assert each.history("j2") == (other,)
+        each.forget_job("j1")
+        assert each.history("j1") == ()
+        each.move_job(a_job("j2"), MoveJob(JobStatus.SUCCESS, Reason.DONE), 5)
+        assert each.forget_ended("j2")
+        assert each.history("j2") == ()
+
+    def test_what_a_forgotten_seat_went_through_is_forgotten(self, each: Each) -> None:
+        with_jobs(each, a_job(status=JobStatus.READY))
+        each.add_entries([Entry("j1", Level.JOB, "", "ready", 5, GUEST), Entry("j1", Level.JOB, "", "ready", 5, HOST)])
+        each.forget_seat(a_job().key)
+        assert [entry.party for entry in each.history("j1")] == [HOST]
 
     def test_nobody_stops_what_has_ended(self, each: Each) -> None:
         with_jobs(each, a_job())

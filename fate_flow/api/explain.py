@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from fate_flow.core.fate_v1_job_parameters import flat_parameters
+from fate_flow.core.history import Entry
 from fate_flow.core.job import Job, Seat, Task
 from fate_flow.core.queue import why_it_waits
 from fate_flow.core.resources import request_of
@@ -112,6 +113,23 @@ def _shown(status: JobStatus | TaskStatus) -> str:
 
 def _party(party: Party) -> dict[str, str]:
     return {"role": party.role, "party_id": party.party_id}
+
+
+def recounted(entry: Entry) -> dict[str, Any]:
+    """One move of its history."""
+    return {
+        "time": entry.at,
+        "level": entry.level.value,
+        **(_party(entry.party) if entry.party else {"role": None, "party_id": None}),
+        "component_name": entry.task or None,
+        "task_version": entry.version if entry.task else None,
+        "old": entry.old or None,
+        "new": entry.new,
+        "reason": entry.reason or None,
+        "message": entry.message,
+        "caused_by": entry.caused_by or None,
+        "exit_status": entry.exit_status or None,
+    }
 
 
 # ---------------------------------------------------------------------- a job that is not there yet

@@ -8,9 +8,9 @@ from typing import TypeVar
 from flask import Blueprint, Response, request
 
 from fate_flow.api.archive import files_below, tar_response
-from fate_flow.api.arguments import Body, read_job_id, read_party, read_text, read_whole
+from fate_flow.api.arguments import Body, read_flag, read_job_id, read_party, read_text, read_whole
 from fate_flow.api.envelope import SUCCESS, Told, arguments, failed, file_follows, ok, silent_json
-from fate_flow.api.explain import explained, previewed
+from fate_flow.api.explain import explained, previewed, recounted
 from fate_flow.api.paths import check_paths
 from fate_flow.api.services import Services
 from fate_flow.api.submission import (
@@ -48,6 +48,7 @@ def blueprint(services: Services) -> Blueprint:
         "/resume": routes.resume,
         "/config": routes.config,
         "/explain": routes.explain,
+        "/history": routes.history,
         "/log/download": routes.download_log,
         "/log/path": routes.log_path,
         "/data/view/query": routes.view_data,
@@ -77,7 +78,8 @@ class _JobRoutes:
 
     def stop(self) -> Response:
         body = arguments("job_id")
-        return ok(retmsg=self._desk.stop(read_job_id(body), read_text(body, "stop_status", "canceled")))
+        status, now = read_text(body, "stop_status", "canceled"), read_flag(body, "now")
+        return ok(retmsg=self._desk.stop(read_job_id(body), status, now=now))
 
     def rerun(self) -> Response:
         body = arguments("job_id")
@@ -136,6 +138,14 @@ class _JobRoutes:
         if picture is None:
             raise JobNotFound(f"can not found job {job_id} on party {self._settings.party_id}")
         return ok(explained(picture))
+
+    def history(self) -> Response:
+        """Every move of a job, its parties, tasks and workers, as this party saw it, in order."""
+        job_id = read_job_id(arguments("job_id"))
+        entries = self._views.history(job_id)
+        if entries is None:
+            raise JobNotFound(f"can not found job {job_id} on party {self._settings.party_id}")
+        return ok({"moves": [recounted(one) for one in entries]})
 
     def config(self) -> Response:
         body = arguments("job_id", "role", "party_id")

@@ -113,13 +113,14 @@ def query(client: Client, **body: Any) -> None:
 
 @job.command()
 @options.job_id(required=True)
+@click.option("--now", is_flag=True, help="Leave its workers no time to finish what they are at.")
 @with_client
-def stop(client: Client, **body: Any) -> None:
-    """Stops a job at every party.
+def stop(client: Client, job_id: str, now: bool) -> None:
+    """Stops a job at every party: its workers are asked to end, and killed when stop_duration is over.
 
     Example: flow job stop -j 202601011200000000000
     """
-    show(client.post("job/stop", body))
+    show(client.post("job/stop", {"job_id": job_id, **({"now": True} if now else {})}))
 
 
 @job.command()
@@ -228,6 +229,24 @@ def explain(client: Client, job_id: str, as_json: bool) -> None:
     from fate_flow.cli.told import print_explanation
 
     print_explanation(job_id, data_of(answer))
+
+
+@job.command()
+@options.job_id(required=True)
+@options.as_json()
+@with_client
+def history(client: Client, job_id: str, as_json: bool) -> None:
+    """Prints every move of a job, its parties, tasks and workers, in the order in which this party saw them.
+
+    Example: flow job history -j 202601011200000000000
+    """
+    answer = client.post("job/history", {"job_id": job_id})
+    if as_json:
+        show(answer)
+        return
+    from fate_flow.cli.told import print_history
+
+    print_history(data_of(answer))
 
 
 def _write_each(documents: Mapping[str, Any], folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 import click
@@ -59,3 +60,24 @@ def _planned(task: Mapping[str, Any]) -> tuple[object, ...]:
     does_not_run = task.get("need_run") is False
     parameters = json.dumps(task.get("parameters") or {}, ensure_ascii=False)
     return task.get("component_name"), task.get("module"), "does not run" if does_not_run else parameters
+
+
+def print_history(data: Mapping[str, Any]) -> None:
+    """A line for each move."""
+    print_table(("time", "what", "from", "to", "why", "by"), map(_move, data.get("moves") or ()))
+
+
+def _move(move: Mapping[str, Any]) -> tuple[object, ...]:
+    task = move.get("component_name")
+    where = party_name(move) if move.get("role") else ""
+    what = " ".join(filter(None, (str(move.get("level")), task and f"{task} v{move.get('task_version')}", where)))
+    why = ": ".join(str(move[key]) for key in ("reason", "exit_status", "message") if move.get(key))
+    return _clock(move.get("time")), what, move.get("old") or "", move.get("new"), why, move.get("caused_by") or ""
+
+
+def _clock(milliseconds: object) -> str:
+    """Local time of day, to the millisecond."""
+    if not isinstance(milliseconds, (int, float)):
+        return ""
+    moment = datetime.fromtimestamp(milliseconds / 1000).astimezone()
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03}"

@@ -123,6 +123,8 @@ class Desk:
             return Answer(101, f"stop_status: {command.argument!r} is not one of {', '.join(sorted(_STOPS))}")
         is_user = reason is Reason.STOPPED_BY_USER
         self._initiator.request_stop(unit, command.job_id, reason, f"asked by party {caller}", is_user, caller)
+        if command.body.get("now") is True:
+            self._initiator.hurry(unit, command.job_id)
         return Answer()
 
     def _ask_rerun(self, unit: Unit, command: Command, caller: str) -> Answer:
@@ -220,17 +222,18 @@ class Desk:
         """The checks of a submit, without one. Raises BadDocument."""
         return read_spec(self.context, document)
 
-    def stop(self, job_id: str, status: str = "canceled") -> str:
+    def stop(self, job_id: str, status: str = "canceled", *, now: bool = False) -> str:
         """Ask for the end of a job, here or at its initiator: what was done, in words.
 
-        An initiator that cannot be told now will be. Raises JobNotFound."""
+        `now` leaves its workers no time to finish, also when an earlier stop did. An initiator that cannot be told
+        now will be. Raises JobNotFound."""
         reason = _STOPS.get(status)
         if reason is None:
             raise BadRequest(f"stop_status: {status!r} is not one of {', '.join(sorted(_STOPS))}")
-        self._carry_out(lambda unit: self._stop(unit, job_id, status, reason))
+        self._carry_out(lambda unit: self._stop(unit, job_id, status, reason, now))
         return "stop job on this party success; stop job on all party success"
 
-    def _stop(self, unit: Unit, job_id: str, status: str, reason: Reason) -> None:
+    def _stop(self, unit: Unit, job_id: str, status: str, reason: Reason, now: bool) -> None:
         rows = unit.tx.jobs_here(job_id)
         if not rows:
             raise JobNotFound("can not found job")
@@ -239,8 +242,12 @@ class Desk:
             self._initiator.request_stop(
                 unit, job_id, reason, f"stopped by a user at {who}", reason is Reason.STOPPED_BY_USER, who
             )
+            if now:
+                self._initiator.hurry(unit, job_id)
         else:
-            unit.send(Command(CommandKind.ASK_STOP, job_id, rows[0].initiator, rows[0].run, argument=status))
+            body = {"now": True} if now else {}
+            ask = Command(CommandKind.ASK_STOP, job_id, rows[0].initiator, rows[0].run, argument=status, body=body)
+            unit.send(ask)
 
     def rerun(self, job_id: str, body: Mapping[str, Any]) -> None:
         """Have an ended job begin again: `component_name` and `force` in the body say what of it.

@@ -25,9 +25,10 @@ from fate_flow.coordinator.party import (
     release,
 )
 from fate_flow.coordinator.unit import Unit, read_spec
-from fate_flow.coordinator.workers import finish_party_task, move_federated, read_report
+from fate_flow.coordinator.workers import finish_party_task, move_federated, note_share, note_task, read_report
 from fate_flow.core.errors import BadDocument, Conflict, JobNotFound, OperationFailed, Refused
 from fate_flow.core.grammar import MAX_VERSION
+from fate_flow.core.history import Level
 from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job, Report, Seat, Task, TaskKey
 from fate_flow.core.plan import (
     Action,
@@ -36,6 +37,7 @@ from fate_flow.core.plan import (
     BeginTurn,
     EndTurn,
     Forget,
+    Hurry,
     JobView,
     MoveJob,
     MoveSeat,
@@ -251,8 +253,8 @@ class InitiatorSide:
                 self._new_version(unit, job, action)
             case BeginTurn() | EndTurn():
                 self._change_turn(unit, job, action)
-            case Progress(percent):
-                unit.tx.set_progress(job.key, percent)
+            case Hurry() | Progress():
+                self._write(unit, job, action)
             case Forget():
                 self._forget(unit, job)
             case BeginAgain() | Rejoin() | AllRejoined():
@@ -269,10 +271,18 @@ class InitiatorSide:
             case Rejoin(seat):
                 if not unit.tx.rejoin(seat):
                     raise OperationFailed(f"job {job_id}: the seat of {seat.party} is no longer of run {seat.run}")
+                unit.moves(Level.SEAT, job_id, seat.status, SeatStatus.JOINING, party=seat.party)
             case AllRejoined():
                 unit.tx.all_rejoined(job.key)
                 unit.is_queue_longer = True
                 unit.note(Event.RERUN_WAITING_SET, job_id=job_id, outcome="successfully")
+
+    def _write(self, unit: Unit, job: Job, action: Hurry | Progress) -> None:
+        if isinstance(action, Progress):
+            unit.tx.set_progress(job.key, action.percent)
+        else:
+            unit.tx.hurried(job.key, action.stop_by)
+            unit.alarms.append(action.stop_by)
 
     def _dispatch(self, unit: Unit, command: Command) -> None:
         """To the own party at once, to another through the outbox."""
@@ -298,7 +308,8 @@ class InitiatorSide:
         if new is SeatStatus.STARTING and not any(one.status in begins for one in unit.tx.seats(job.job_id)):
             unit.note(Event.RESOURCE_ANSWERED, job_id=job.job_id, operation="apply", outcome="successfully")
             unit.note(Event.START_ASKED, job_id=job.job_id, **_place(job.party))
-        unit.tx.move_seat(seat, new, message)
+        if unit.tx.move_seat(seat, new, message):
+            _note_seat(unit, seat, new, message)
 
     def _move(self, unit: Unit, job: Job, move: MoveJob) -> None:
         if move.new in JOB_END:
@@ -337,7 +348,8 @@ class InitiatorSide:
         unit.note(
             Event.TASK_STATUS_SYNC, job_id=job.job_id, task_id=task_id, task_version=move.version, status=move.new
         )
-        unit.tx.move_task(job.job_id, move)
+        if unit.tx.move_task(job.job_id, move):
+            note_task(unit, job.job_id, move)
 
     def _new_version(self, unit: Unit, job: Job, action: NewVersion) -> None:
         document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
@@ -362,6 +374,7 @@ class InitiatorSide:
         ]
         unit.tx.add_tasks(rows, job, document)
         unit.alarms.append(action.retry_at)
+        unit.moves(Level.TASK, job.job_id, None, TaskStatus.WAITING, task=action.name, version=action.version)
         task_id = rows[0].key.task_id
         unit.note(Event.TASK_VERSION_CREATED, job_id=job.job_id, task_id=task_id, task_version=action.version)
 
@@ -430,7 +443,8 @@ class InitiatorSide:
     def _apply_answer(self, unit: Unit, job: Job, action: Action, data: Mapping[str, Any]) -> None:
         if isinstance(action, MoveSeat):
             free = count_in(data, "free_cores")
-            unit.tx.move_seat(action.seat, action.new, action.message, -1 if free is None else free)
+            if unit.tx.move_seat(action.seat, action.new, action.message, -1 if free is None else free):
+                _note_seat(unit, action.seat, action.new, action.message)
             if action.new is SeatStatus.HELD:
                 lease_seat(unit, action.seat, _lease_in(data))
         elif isinstance(action, NameUnconfirmed):
@@ -481,9 +495,11 @@ class InitiatorSide:
         if report.status in (TaskStatus.SUCCESS, TaskStatus.STOPPING) and task.party_status is TaskStatus.WAITING:
             # The report that it runs was overtaken or lost; this one implies it.
             start = report.start_time or unit.now
-            unit.tx.take_report(task, replace(report, status=TaskStatus.RUNNING, reason=None, start_time=start))
+            if unit.tx.take_report(task, replace(report, status=TaskStatus.RUNNING, reason=None, start_time=start)):
+                note_share(unit, task, TaskStatus.RUNNING, None, "")
             task = unit.tx.task(report.task) or task
         if unit.tx.take_report(task, _ended(report, unit.now)):
+            note_share(unit, task, report.status, report.reason, report.message)
             return True
         now = unit.tx.task(report.task)
         if now is None or now.party_status is task.party_status:
@@ -517,7 +533,9 @@ class InitiatorSide:
         for seat in unit.tx.seats(command.job_id):
             leaving = (command.to, SeatStatus.LEAVING, command.run)
             if is_end and (seat.party, seat.status, seat.run) == leaving:
-                unit.tx.move_seat(seat, SeatStatus.UNCONFIRMED, "never confirmed the end of the job")
+                words = "never confirmed the end of the job"
+                if unit.tx.move_seat(seat, SeatStatus.UNCONFIRMED, words):
+                    _note_seat(unit, seat, SeatStatus.UNCONFIRMED, words)
                 self._never_confirmed(unit, command)
                 unit.touch(command.job_id)
         return True
@@ -551,6 +569,13 @@ class InitiatorSide:
         unit.touch(job_id)
         return unit.tx.request_stop(job.key, reason, message, unit.now, by_user, caused_by)
 
+    def hurry(self, unit: Unit, job_id: str) -> None:
+        """What drains for the end of this job is to be killed now. To be called once its stop is asked for."""
+        job = unit.tx.job_here(job_id)
+        if job is not None and not job.is_final:
+            unit.tx.hurry(job.key)
+            unit.touch(job_id)
+
 
 _ANSWERED_BY_TASK = frozenset(
     {
@@ -568,6 +593,10 @@ def _ended(report: Report, now: int) -> Report:
     if report.end_time or report.status not in TASK_END:
         return report
     return replace(report, end_time=now)
+
+
+def _note_seat(unit: Unit, seat: Seat, new: SeatStatus, message: str) -> None:
+    unit.moves(Level.SEAT, seat.job_id, seat.status, new, party=seat.party, message=message)
 
 
 def _caused_by(job: Job, move: MoveJob) -> str:

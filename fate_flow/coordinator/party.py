@@ -25,6 +25,7 @@ from fate_flow.core.errors import (
 )
 from fate_flow.core.fate_v1 import effective_document
 from fate_flow.core.grammar import check_incarnation, check_version, shown, shown_key
+from fate_flow.core.history import Level
 from fate_flow.core.job import (
     ANY_RUN,
     NOT_EFFECTIVE,
@@ -119,6 +120,7 @@ class PartySide:
         )  # fmt: skip
         tasks = _first_tasks(spec, command, unit)
         if unit.tx.add_job(job, document):
+            unit.moves(Level.JOB, job.job_id, None, job.status, party=job.party, caused_by=str(spec.initiator))
             unit.tx.add_tasks(tasks, job, document)
             unit.after_commit(lambda: unit.context.files.write_confs(key, document))
         elif not _commands(unit, unit.tx.job(key) or job, caller):
@@ -251,6 +253,10 @@ def begin_again(unit: Unit, job: Job, run: int, wait_reason: str = "") -> None:
     if not unit.tx.begin_again(job, run, unit.steady, wait_reason):
         # To be asked again: then the row shows what the other process has made of it.
         raise NotEffective(f"{job.key} is no longer {job.status.value} in run {job.run}", data={STILL_ENDS: True})
+    unit.moves(
+        Level.JOB, job.job_id, job.status, JobStatus.WAITING, party=job.party, message=f"run {run} begins",
+        caused_by=str(job.initiator),
+    )  # fmt: skip
     unit.note(Event.JOB_STATUS_WRITTEN, job_id=job.job_id)
 
 
@@ -658,6 +664,11 @@ def move_job(unit: Unit, job: Job, move: MoveJob, caused_by: str = "") -> bool:
     """Write the status, with the lines that operators follow it by."""
     unit.note(Event.JOB_STATUS_ASKED, job_id=job.job_id, status=move.new)
     done = unit.tx.move_job(job, move, unit.now, caused_by)
+    if done:
+        unit.moves(
+            Level.JOB, job.job_id, job.status, move.new, party=job.party, reason=move.reason, message=move.message,
+            caused_by=caused_by,
+        )  # fmt: skip
     unit.note(Event.JOB_STATUS_WRITTEN if done else Event.JOB_STATUS_UNCHANGED, job_id=job.job_id)
     return done
 

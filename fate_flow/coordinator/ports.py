@@ -51,6 +51,7 @@ class LaunchOrder:
     outputs: tuple[str, ...]                     # aliases of the data outputs, in the order of the component's keys
     task_cores: int
     timeout_seconds: int
+    stop_seconds: float
     stage: str = "default"
 
 
@@ -155,6 +156,7 @@ class Rules:
     plain_silence: int = 660_000
     command_keep: int = 604_800_000
     stop_grace_seconds: float = 10.0
+    longest_stop_seconds: float = 300.0
     drain: int = 60_000
     launch: int = 60_000
     retry_wait: int = 2_000

@@ -11,12 +11,15 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.ports import Context, Effect
 from fate_flow.core.fate_v1 import parse
+from fate_flow.core.history import Entry, Level
 from fate_flow.core.job import Command
-from fate_flow.core.spec import JobSpec
+from fate_flow.core.reasons import Reason
+from fate_flow.core.spec import JobSpec, Party
 from fate_flow.store.contract import Document, Transaction
 
 log = logging.getLogger(__name__)
@@ -33,6 +36,7 @@ class Unit:
     now: int                                                  # wall clock, to be shown; nothing is due by it
     effects: list[Effect] = field(default_factory=list)
     outgoing: list[Command] = field(default_factory=list)     # stored in the outbox by this unit
+    moved: list[Entry] = field(default_factory=list)          # what is written into the history with the rest
     dirty: dict[str, None] = field(default_factory=dict)      # jobs of this initiator to look at, in order
     freed: dict[str, set[str]] = field(default_factory=dict)  # parties where cores came free, and the jobs that gave
     is_queue_longer: bool = False                             # a job has begun to wait
@@ -65,20 +69,33 @@ class Unit:
     @contextmanager
     def part(self) -> Iterator[None]:
         """A part that is undone as a whole when it raises: what it wrote, and what was to follow from it."""
-        lengths = len(self.effects), len(self.outgoing), len(self.alarms)
+        lengths = len(self.effects), len(self.outgoing), len(self.alarms), len(self.moved)
         dirty, is_queue_longer = dict(self.dirty), self.is_queue_longer
         freed = {party_id: set(jobs) for party_id, jobs in self.freed.items()}
         try:
             with self.tx.savepoint():
                 yield
         except BaseException:
-            del self.effects[lengths[0] :], self.outgoing[lengths[1] :], self.alarms[lengths[2] :]
+            del self.effects[lengths[0] :], self.outgoing[lengths[1] :]
+            del self.alarms[lengths[2] :], self.moved[lengths[3] :]
             self.dirty, self.freed, self.is_queue_longer = dirty, freed, is_queue_longer
             raise
 
     def note(self, event: Event, **fields: object) -> None:
         """One line in the log files that operators read."""
         self.context.record.emit(event, stacklevel=2, **fields)
+
+    def moves(
+        self, level: Level, job_id: str, old: Enum | None, new: Enum, *, party: Party | None = None, task: str = "",
+        version: int = 0, reason: Reason | None = None, message: str = "", caused_by: str = "", exit_status: str = "",
+    ) -> None:  # fmt: skip
+        """A line of the job's history: this has moved, and is stored with what moved it."""
+        self.moved.append(
+            Entry(
+                job_id, level, str(old.value) if old else "", str(new.value), self.now, party, task, version,
+                reason.value if reason else "", message, caused_by, exit_status,
+            )
+        )  # fmt: skip
 
     def after_commit(self, effect: Effect) -> None:
         self.effects.append(effect)
@@ -126,6 +143,7 @@ def unit_of_work(context: Context, is_careful: bool = False, steady: int | None 
     with context.store.transaction() as tx:
         unit = Unit(context, tx, context.clock(), is_careful=is_careful, known_steady=steady)
         yield unit
+        tx.add_entries(unit.moved)
     context.record.flush()
     if unit.effects:
         context.carry_out(unit.effects)

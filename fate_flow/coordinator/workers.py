@@ -23,6 +23,7 @@ from fate_flow.core.grammar import (
     check_task_id,
     check_version,
 )
+from fate_flow.core.history import Level
 from fate_flow.core.job import Answer, Command, CommandKind, Job, Report, Task, TaskKey, Worker
 from fate_flow.core.plan import MoveTask
 from fate_flow.core.reasons import Reason, task_status_for
@@ -54,7 +55,7 @@ def start_worker(unit: Unit, job: Job, task: Task) -> Answer:
 
 def launch_later(unit: Unit, worker: Worker, task: Task, spec: JobSpec) -> None:
     """After the commit: open the exchange, write the worker's folder, ring the spawner."""
-    order = launch_order(unit.tx, spec, worker, task)
+    order = launch_order(unit, spec, worker, task)
     if isinstance(order, str):
         _fail_launch(unit, worker, task, order)
         return
@@ -73,11 +74,11 @@ def launch_later(unit: Unit, worker: Worker, task: Task, spec: JobSpec) -> None:
     unit.after_commit(launch)
 
 
-def launch_order(tx: Transaction, spec: JobSpec, worker: Worker, task: Task) -> LaunchOrder | str:
+def launch_order(unit: Unit, spec: JobSpec, worker: Worker, task: Task) -> LaunchOrder | str:
     """All that the worker needs, or what is missing for it."""
     key = task.key
     task_spec = spec.tasks[key.name]
-    inputs = _inputs(tx, key, task_spec)
+    inputs = _inputs(unit.tx, key, task_spec)
     if isinstance(inputs, str):
         return inputs
     parameters = spec.parameters[key.party]
@@ -91,6 +92,7 @@ def launch_order(tx: Transaction, spec: JobSpec, worker: Worker, task: Task) -> 
         outputs=tuple(one.alias for one in task_spec.outputs if one.kind == "data"),
         task_cores=parameters.task_cores,
         timeout_seconds=task_spec.timeout_at(key.party),
+        stop_seconds=stop_seconds(unit, key),
         stage=task_spec.stage,
     )
 
@@ -115,7 +117,7 @@ def _inputs(tx: Transaction, key: TaskKey, task: TaskSpec) -> tuple[InputTable, 
 
 
 def _fail_launch(unit: Unit, worker: Worker, task: Task, message: str) -> None:
-    unit.tx.move_worker(worker, WorkerStatus.EXITED, unit.now)
+    _move_worker(unit, worker, WorkerStatus.EXITED)
     finish_party_task(unit, task, Reason.LAUNCH_FAILED, message)
 
 
@@ -158,7 +160,7 @@ class WorkerWatch:
         if unit.steady - worker.since <= unit.context.rules.launch:
             self._launch_again(unit, worker, task)
             return
-        unit.tx.move_worker(worker, WorkerStatus.EXITED, unit.now)
+        _move_worker(unit, worker, WorkerStatus.EXITED)
         self._remind(unit, worker)      # a process that comes up after all must not run beside the next attempt's
         problem = unit.context.launch_problems.pop(worker.worker_id, "")
         words = f"no process came up within {unit.context.rules.launch // 1000} s"
@@ -172,7 +174,7 @@ class WorkerWatch:
             launch_later(unit, worker, task, spec)
 
     def _started(self, unit: Unit, worker: Worker, task: Task, sight: Sight) -> tuple[Worker, Task]:
-        unit.tx.move_worker(worker, WorkerStatus.RUNNING, unit.now, sight.pid, sight.pid_started)
+        _move_worker(unit, worker, WorkerStatus.RUNNING, sight)
         unit.note(Event.EXECUTOR_STARTED, outcome="success", **_place(task.key))
         if task.party_status is TaskStatus.WAITING:
             move_party_task(unit, task, TaskStatus.RUNNING)
@@ -181,7 +183,7 @@ class WorkerWatch:
         return unit.tx.worker(worker.worker_id) or worker, task
 
     def _ended(self, unit: Unit, worker: Worker, task: Task, sight: Sight) -> None:
-        unit.tx.move_worker(worker, WorkerStatus.EXITED, unit.now)
+        _move_worker(unit, worker, WorkerStatus.EXITED, sight)
         unit.context.launch_problems.pop(worker.worker_id, None)
         if task.is_over_here:
             return          # the job did not wait for it: what it made counts no more
@@ -193,8 +195,8 @@ class WorkerWatch:
         finish_party_task(unit, task, reason, message)
 
     def _remind(self, unit: Unit, worker: Worker) -> None:
-        context = unit.context
-        unit.after_commit(lambda: context.engine.stop(worker, context.rules.stop_grace_seconds))
+        context, grace = unit.context, stop_seconds(unit, worker.task)
+        unit.after_commit(lambda: context.engine.stop(worker, grace))
 
 
 def how_it_ended(task: Task, sight: Sight) -> tuple[Reason, str]:
@@ -270,20 +272,37 @@ def stop_party_task(
     """A party task that has not ended is to end: at once when no worker was ordered, else when it has gone.
 
     `deadline_seconds`: who asks waits no longer than this; without it the worker has this party's own grace."""
-    if task.is_over_here or task.party_status is TaskStatus.STOPPING:
+    if task.is_over_here:
         return
     worker = unit.tx.worker(task.worker_id) if task.worker_id else None
+    if task.party_status is TaskStatus.STOPPING:
+        if worker is not None and deadline_seconds == 0:
+            _stop_worker(unit, task, worker, 0)
+        return
     if worker is None or worker.status is WorkerStatus.EXITED:
         finish_party_task(unit, task, reason, message)
         return
     unit.note(Event.TASK_STOP_ASKED, **_version(task.key))
     move_party_task(unit, task, TaskStatus.STOPPING, reason, message, task_status_for(reason))
     unit.tx.mark_stopping(worker.worker_id)
-    context = unit.context
-    own = context.rules.stop_grace_seconds
-    grace = own if deadline_seconds is None else min(own, deadline_seconds)
-    unit.after_commit(lambda: context.engine.stop(worker, grace))
+    _stop_worker(unit, task, worker, deadline_seconds)
     tell_initiator(unit, _again(unit, task))
+
+
+def _stop_worker(unit: Unit, task: Task, worker: Worker, deadline_seconds: float | None = None) -> None:
+    context, grace = unit.context, stop_seconds(unit, task.key)
+    if deadline_seconds is not None:
+        grace = min(grace, deadline_seconds)
+    unit.after_commit(lambda: context.engine.stop(worker, grace))
+
+
+def stop_seconds(unit: Unit, key: TaskKey) -> float:
+    """From SIGTERM to SIGKILL: what the job asks for, as far as this party allows, else what this party has."""
+    rules, spec = unit.context.rules, unit.spec(key.job_id)
+    asked = spec.tasks[key.name].stop_seconds if spec is not None and key.name in spec.tasks else None
+    if asked is None:
+        return rules.stop_grace_seconds
+    return min(asked, max(rules.longest_stop_seconds, rules.stop_grace_seconds))
 
 
 def finish_party_task(unit: Unit, task: Task, reason: Reason, message: str) -> None:
@@ -309,6 +328,8 @@ def move_party_task(
     """Write the party status, with the lines that operators follow it by."""
     unit.note(Event.TASK_STATUS_ASKED, **_version(task.key))
     done = unit.tx.move_party_task(task, new, unit.now, reason, message, target)
+    if done:
+        note_share(unit, task, new, reason, message)
     event = Event.TASK_STATUS_WRITTEN if done else Event.TASK_STATUS_UNCHANGED
     unit.note(event, info={"party_status": new.value}, **_version(task.key))
     return done
@@ -319,8 +340,43 @@ def move_federated(unit: Unit, job_id: str, move: MoveTask) -> None:
     version = {"job_id": job_id, "task_id": f"{job_id}_{move.name}", "task_version": move.version}
     unit.note(Event.TASK_STATUS_ASKED, **version)
     done = unit.tx.move_task(job_id, move)
+    if done:
+        note_task(unit, job_id, move)
     event = Event.TASK_STATUS_WRITTEN if done else Event.TASK_STATUS_UNCHANGED
     unit.note(event, info={"status": move.new.value}, **version)
+
+
+def note_share(unit: Unit, task: Task, new: TaskStatus, reason: Reason | None, message: str) -> None:
+    """The share of one party in a task has moved."""
+    key = task.key
+    unit.moves(
+        Level.PARTY_TASK, key.job_id, task.party_status, new, party=key.party, task=key.name, version=key.version,
+        reason=reason, message=message, caused_by=str(key.party) if reason else "",
+    )  # fmt: skip
+
+
+def note_task(unit: Unit, job_id: str, move: MoveTask) -> None:
+    """The federated status of a task has moved."""
+    unit.moves(
+        Level.TASK, job_id, move.old, move.new, task=move.name, version=move.version, reason=move.reason,
+        message=move.message,
+    )  # fmt: skip
+
+
+def _exit_words(sight: Sight) -> str:
+    if sight.exit_code is not None:
+        return f"exit code {sight.exit_code}"
+    return f"signal {sight.signal}" if sight.signal is not None else sight.cause or sight.state
+
+
+def _move_worker(unit: Unit, worker: Worker, new: WorkerStatus, sight: Sight | None = None) -> None:
+    pid, pid_started = (sight.pid, sight.pid_started) if sight and new is WorkerStatus.RUNNING else (0, 0)
+    if unit.tx.move_worker(worker, new, unit.now, pid, pid_started):
+        key = worker.task
+        unit.moves(
+            Level.WORKER, key.job_id, worker.status, new, party=key.party, task=key.name, version=key.version,
+            exit_status=_exit_words(sight) if sight and new is WorkerStatus.EXITED else "",
+        )  # fmt: skip
 
 
 def _note_error(unit: Unit, task: Task, report: str) -> None:

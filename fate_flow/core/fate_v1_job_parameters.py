@@ -156,6 +156,7 @@ _JOB_PARAMETERS: Mapping[str, _Key] = {
     "timeout": _Key(_above_zero, "timeout_seconds"),
     "task_timeout": _Key(_zero_or_more, "task_timeout_seconds"),
     "retry": _Key(read_retry),
+    "stop_duration": _Key(_seconds),
     "task_conf": _Key(_task_conf),
     "eggroll_run": _Key(_eggroll_run),
     "spark_run": _Key(_object),
@@ -165,7 +166,9 @@ _JOB_PARAMETERS: Mapping[str, _Key] = {
 }
 
 _REMOVED = frozenset({"work_mode", "backend"})
-_OF_A_TASK: Mapping[str, Callable[[Node], Any]] = {"timeout": _zero_or_more, "retry": read_retry}
+_OF_A_TASK: Mapping[str, Callable[[Node], Any]] = {
+    "timeout": _zero_or_more, "stop_duration": _seconds, "retry": read_retry,
+}
 _LAUNCHER_OPTIONS = ("launcher", "world_size")
 _SET_BY_SERVERS = frozenset({
     "computing_engine", "storage_engine", "federation_engine", "engines_address", "federation_info",

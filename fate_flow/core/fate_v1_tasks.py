@@ -69,6 +69,7 @@ class Tasks:
             passed_at=passed,
             timeout_seconds=limit,
             retry=rule_for(self.parameters[self.initiator], component.name),
+            stop_seconds=_stop_duration(self.parameters[self.initiator], component.name),
             party_timeouts={party: own for party, own in limits.items() if own != limit},
         )
 
@@ -104,3 +105,9 @@ def _task_timeout(parameters: JobParameters, name: str) -> int:
     """What `task_conf` says for this task, else what the job says for each."""
     own = parameters.extra.get("task_conf", {}).get(name, {}).get("timeout")
     return parameters.task_timeout_seconds if own is None else int(own)
+
+
+def _stop_duration(parameters: JobParameters, name: str) -> float | None:
+    """What `task_conf` says for this task, else what the job says for each; None where neither does."""
+    own = parameters.extra.get("task_conf", {}).get(name, {}).get("stop_duration")
+    return parameters.extra.get("stop_duration") if own is None else own

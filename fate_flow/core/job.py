@@ -80,6 +80,7 @@ class Job:
     start_time: int = 0
     end_time: int = 0
     stop_by: int = 0                     # steady time: the drain ends here at the latest
+    is_urgent: bool = False              # a wish: what drains is to be killed now: f_stop_now
     unconfirmed: tuple[str, ...] = ()    # parties that never confirmed the end
     legacy: bool = False                 # the initiator speaks plain v1 only
     rerun_signal: bool = False           # it begins again, and not every party has taken that yet

@@ -150,6 +150,13 @@ class EndTurn:
 
 
 @dataclass(frozen=True)
+class Hurry:
+    """The wish to kill what drains is being carried out: nobody is waited for beyond `stop_by` (steady time)."""
+
+    stop_by: int
+
+
+@dataclass(frozen=True)
 class Progress:
     percent: int
 
@@ -169,7 +176,7 @@ class NameUnconfirmed:
 
 Action = (
     MoveJob | MoveSeat | RenewHold | MoveTask | NewVersion | BeginAgain | Rejoin | AllRejoined | Send | BeginTurn
-    | EndTurn | Progress | Forget | NameUnconfirmed
+    | EndTurn | Hurry | Progress | Forget | NameUnconfirmed
 )  # fmt: skip
 Plan = tuple[Action, ...]
 
@@ -533,18 +540,29 @@ def _stop(view: JobView, reason: Reason, message: str, caused_by: str = "") -> I
         yield from _end(view, reason, message, caused_by=caused_by)
         return
     target = job_status_for(reason)
-    stop_by = view.now + view.drain_milliseconds
-    yield MoveJob(JobStatus.STOPPING, reason, message, target=target, stop_by=stop_by, caused_by=caused_by)
+    patience = view.drain_milliseconds + _longest_stop(view)
+    yield MoveJob(JobStatus.STOPPING, reason, message, target=target, stop_by=view.now + patience, caused_by=caused_by)
     # As a duration: by then this side goes on without whoever has not drained, and clocks are not one.
-    body = {"reason": reason.value, "message": message, "deadline_seconds": view.drain_milliseconds / 1000}
     for seat in view.seats:
         yield MoveSeat(seat, SeatStatus.STOPPING)
-        yield _send(view, seat, CommandKind.STOP, argument=target.value, body=body)
+        yield _stop_command(view, seat, reason, message, patience / 1000)
+
+
+def _longest_stop(view: JobView) -> int:
+    """Milliseconds that the tasks of the job ask for to finish what they are at."""
+    return int(1000 * max((task.stop_seconds or 0 for task in view.spec.tasks.values()), default=0))
+
+
+def _stop_command(view: JobView, seat: Seat, reason: Reason, message: str, deadline_seconds: float) -> Send:
+    body = {"reason": reason.value, "message": message, "deadline_seconds": deadline_seconds}
+    return _send(view, seat, CommandKind.STOP, argument=job_status_for(reason).value, body=body)
 
 
 def _plan_stopping(view: JobView) -> Iterator[Action]:
     job = view.job
-    if job.stop_by <= view.now:
+    if job.is_urgent:
+        yield from _hurry(view)
+    elif job.stop_by <= view.now:
         late = [seat for seat in view.seats if not _has_drained(view, seat)]
         for seat in late:
             yield MoveSeat(seat, SeatStatus.UNCONFIRMED, "never confirmed that it stopped")
@@ -552,6 +570,15 @@ def _plan_stopping(view: JobView) -> Iterator[Action]:
         yield from _finish(view, unconfirmed)
     elif all(_has_drained(view, seat) for seat in view.seats):
         yield from _finish(view, ())
+
+
+def _hurry(view: JobView) -> Iterator[Action]:
+    job = view.job
+    assert job.reason is not None, "stopping always says why"
+    yield Hurry(min(job.stop_by, view.now + view.drain_milliseconds))
+    for seat in view.seats:
+        if not _has_drained(view, seat):
+            yield _stop_command(view, seat, job.reason, job.message, 0)
 
 
 def _has_drained(view: JobView, seat: Seat) -> bool:

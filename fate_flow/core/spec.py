@@ -64,6 +64,7 @@ class TaskSpec:
     timeout_seconds: int = 0                    # 0: the job's own limit is the only one
     party_timeouts: Mapping[Party, int] = field(default_factory=dict)   # where a party has another limit
     retry: RetryRule = NEVER_AGAIN
+    stop_seconds: float | None = None           # from SIGTERM to SIGKILL; None: as each party has it
 
     @property
     def upstream(self) -> frozenset[str]:

@@ -112,7 +112,7 @@ def job_moved(move: MoveJob, at: int, caused_by: str) -> Change:
     if move.new is JobStatus.RUNNING:
         change.update(start_time=at, wait_reason="", blocked_on="", conflicts=0)
     if move.new in JOB_END:
-        change.update(end_time=at, wait_reason="", blocked_on="", stop_by=0, rerun_signal=False)
+        change.update(end_time=at, wait_reason="", blocked_on="", stop_by=0, is_urgent=False, rerun_signal=False)
     if move.new is JobStatus.SUCCESS:
         change["progress"] = 100
     return change

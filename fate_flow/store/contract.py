@@ -7,11 +7,12 @@ the row has moved on; nothing is overwritten in silence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from fate_flow.core.history import Entry
 from fate_flow.core.job import Command, EngineState, Job, JobKey, Report, Seat, Task, TaskKey, Worker
 from fate_flow.core.plan import MoveJob, MoveTask
 from fate_flow.core.queue import Waiting
@@ -110,6 +111,12 @@ class Transaction(Protocol):
     def all_rejoined(self, key: JobKey) -> bool:
         """Every party knows of the rerun: reset the signal, and with it the reason to wait."""
 
+    def hurry(self, key: JobKey) -> bool:
+        """Note the wish that what drains for the end of this job is killed now."""
+
+    def hurried(self, key: JobKey, stop_by: int) -> bool:
+        """The wish has been passed on; nobody is waited for beyond `stop_by` (steady time)."""
+
     def request_stop(self, key: JobKey, reason: Reason, message: str, at: int, by_user: bool, caused_by: str) -> bool:
         """Record the wish that an unfinished job ends; the first reason stays."""
 
@@ -139,6 +146,12 @@ class Transaction(Protocol):
 
     def jobs_in_turn(self) -> tuple[Waiting, ...]:
         """Waiting jobs of this initiator whose ready signal is set, by age."""
+
+    def add_entries(self, entries: Sequence[Entry]) -> None:
+        """Write down what has moved, in this order."""
+
+    def history(self, job_id: str) -> tuple[Entry, ...]:
+        """What has been written down of a job, in that order; it goes with the job."""
 
     def forget_job(self, job_id: str) -> None:
         """Every row of the job goes, but for its submission."""

@@ -16,6 +16,7 @@ from itertools import count
 from typing import Any, Generic, TypeVar
 
 from fate_flow.core.errors import StorageFailed
+from fate_flow.core.history import Entry
 from fate_flow.core.job import Command, EngineState, Job, JobKey, Report, Seat, Task, TaskKey, Worker
 from fate_flow.core.plan import MoveJob, MoveTask
 from fate_flow.core.queue import Waiting
@@ -156,6 +157,20 @@ class MemoryTransaction:
         self._change(row, **stop_requested(reason, message, by_user, caused_by))
         return True
 
+    def hurry(self, key: JobKey) -> bool:
+        row = self._jobs.rows.get(key)
+        if row is None or row.job.status in JOB_END:
+            return False
+        self._change(row, is_urgent=True)
+        return True
+
+    def hurried(self, key: JobKey, stop_by: int) -> bool:
+        row = self._jobs.rows.get(key)
+        if row is None or not row.job.is_urgent:
+            return False
+        self._change(row, is_urgent=False, stop_by=stop_by)
+        return True
+
     def add_message(self, key: JobKey, text: str) -> bool:
         row = self._jobs.rows.get(key)
         if row is None or text in row.job.message:
@@ -220,8 +235,17 @@ class MemoryTransaction:
         waiting = self._waiting()
         return _queued((row for row in waiting if row.has_signal), len(waiting))
 
+    def add_entries(self, entries: Sequence[Entry]) -> None:
+        for one in entries:
+            number = next(self._rows.entry_numbers)
+            self._rows.history.put(number, replace(one, number=number))
+
+    def history(self, job_id: str) -> tuple[Entry, ...]:
+        return tuple(sorted(self._rows.history.of(_BY_JOB, job_id), key=lambda one: one.number))
+
     def forget_job(self, job_id: str) -> None:
-        for table in (self._jobs, self._rows.seats, self._tasks, self._rows.workers):
+        rows = self._rows
+        for table in (self._jobs, rows.seats, self._tasks, rows.workers, rows.history):
             table.drop_group(_BY_JOB, job_id)
 
     def forget_seat(self, key: JobKey) -> None:
@@ -232,6 +256,9 @@ class MemoryTransaction:
         for worker in self._rows.workers.of(_BY_JOB, key.job_id):
             if worker.task.party == key.party:
                 self._rows.workers.drop(worker.worker_id)
+        for entry in self._rows.history.of(_BY_JOB, key.job_id):
+            if entry.party == key.party:
+                self._rows.history.drop(entry.number)
 
     def open_seats(self) -> tuple[JobKey, ...]:
         return tuple(job.key for job in _by_age(self._in(OPEN_JOBS)))
@@ -748,6 +775,7 @@ class _Rows:
         self.journal = journal = _Journal()
         self.command_ids = count(1)     # never used twice, also not after a rollback
         self.metric_ids = count(1)
+        self.entry_numbers = count(1)
         self.jobs: _Table[JobKey, _JobRow] = _Table(
             journal, job=lambda row: row.job.job_id, status=lambda row: row.job.status
         )
@@ -762,6 +790,7 @@ class _Rows:
         )
         self.engines: _Table[str, EngineState] = _Table(journal)
         self.outbox: _Table[int, Command] = _Table(journal)
+        self.history: _Table[int, Entry] = _Table(journal, job=lambda entry: entry.job_id)
         self.peers: _Table[str, int] = _Table(journal)
         self.schedulers: _Table[str, tuple[str, int, int]] = _Table(journal)
         self.submissions: _Table[str, Submission] = _Table(journal, job=lambda one: one.job_id)

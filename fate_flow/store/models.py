@@ -90,6 +90,7 @@ class JobRow(_Base):
     f_timeout_seconds = BigIntegerField(default=0)
     f_since = BigIntegerField(default=0)
     f_stop_by = BigIntegerField(default=0)
+    f_stop_now = BooleanField(default=False)
     f_unconfirmed_parties = TextField(null=True)
     f_legacy = BooleanField(default=False)
 
@@ -229,6 +230,26 @@ class OutboxRow(_Base):
         table_name = "t_outbox"
 
 
+class HistoryRow(_Base):
+    f_id = BigAutoField()
+    f_job_id = CharField(25)
+    f_level = CharField(20)
+    f_role = CharField(50, default="")
+    f_party_id = CharField(10, default="")
+    f_component_name = CharField(100, default="")
+    f_task_version = BigIntegerField(default=0)
+    f_old = CharField(50, default="")
+    f_new = CharField(50)
+    f_reason = CharField(50, default="")
+    f_message = TextField(null=True)
+    f_caused_by = CharField(70, default="")
+    f_exit_status = CharField(50, default="")
+    f_time = BigIntegerField()
+
+    class Meta:
+        table_name = "t_history"
+
+
 class PeerRow(_Base):
     f_party_id = CharField(10, primary_key=True)
     f_heard = BigIntegerField(default=0)
@@ -337,6 +358,7 @@ MODELS = (
     WorkerRow,
     EngineRow,
     OutboxRow,
+    HistoryRow,
     PeerRow,
     SchedulerRow,
     SubmissionRow,

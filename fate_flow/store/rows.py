@@ -8,12 +8,13 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
+from fate_flow.core.history import Entry, Level
 from fate_flow.core.job import Claim, Command, CommandKind, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.reasons import Reason
 from fate_flow.core.retry import Tries
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus, WorkerStatus
-from fate_flow.store.models import JobRow, OutboxRow, SeatRow, TaskRow, WorkerRow
+from fate_flow.store.models import HistoryRow, JobRow, OutboxRow, SeatRow, TaskRow, WorkerRow
 
 Row = tuple[Any, ...]
 
@@ -24,7 +25,7 @@ JOB_COLUMNS = (
     J.f_progress, J.f_cores, J.f_memory, J.f_claim, J.f_asked_cores, J.f_asked_memory, J.f_wait_reason,
     J.f_blocked_on, J.f_retry_at, J.f_passes, J.f_conflicts, J.f_turn, J.f_timeout_seconds, J.f_create_time,
     J.f_start_time, J.f_end_time, J.f_stop_by, J.f_unconfirmed_parties, J.f_legacy, J.f_claim_turn,
-    J.f_since, J.f_claim_renewals, J.f_apply_resource_time, J.f_rerun_signal,
+    J.f_since, J.f_claim_renewals, J.f_apply_resource_time, J.f_rerun_signal, J.f_stop_now,
 )  # fmt: skip
 
 
@@ -33,7 +34,7 @@ def job_of(row: Row) -> Job:
         job_id, role, party_id, initiator_role, initiator_id, is_initiator, status, run, roles, target, reason, message,
         caused_by, cancel, owner, progress, cores, memory, claim, asked_cores, asked_memory, wait_reason, blocked_on,
         retry_at, passes, conflicts, turn, timeout, created, started, ended, stop_by, unconfirmed, legacy, claim_turn,
-        since, renewals, taken, rerun_signal,
+        since, renewals, taken, rerun_signal, stop_now,
     ) = row  # fmt: skip
     return Job(
         key=JobKey(job_id, Party(role, party_id)),
@@ -63,6 +64,7 @@ def job_of(row: Row) -> Job:
         start_time=started or 0,
         end_time=ended or 0,
         stop_by=stop_by,
+        is_urgent=bool(stop_now),
         unconfirmed=tuple(json.loads(unconfirmed)) if unconfirmed else (),
         legacy=bool(legacy),
         rerun_signal=bool(rerun_signal),
@@ -149,6 +151,21 @@ def worker_of(row: Row) -> Worker:
     )  # fmt: skip
 
 
+H = HistoryRow
+ENTRY_COLUMNS = (
+    H.f_job_id, H.f_level, H.f_old, H.f_new, H.f_time, H.f_role, H.f_party_id, H.f_component_name, H.f_task_version,
+    H.f_reason, H.f_message, H.f_caused_by, H.f_exit_status, H.f_id,
+)  # fmt: skip
+
+
+def entry_of(row: Row) -> Entry:
+    job_id, level, old, new, at, role, party_id, task, version, reason, message, caused_by, exit_status, number = row
+    return Entry(
+        job_id, Level(level), old, new, at, Party(role, party_id) if role else None, task, version, reason,
+        message or "", caused_by, exit_status, number,
+    )  # fmt: skip
+
+
 C = OutboxRow
 COMMAND_COLUMNS = (
     C.f_id, C.f_kind, C.f_job_id, C.f_role, C.f_party_id, C.f_run, C.f_component_name, C.f_task_version, C.f_argument,
@@ -166,6 +183,7 @@ def command_of(row: Row) -> Command:
 
 _COLUMNS = {
     "cancel_requested": "f_cancel_signal",
+    "is_urgent": "f_stop_now",
     "is_stopping": "f_stopping",
     "pid": "f_run_pid",
     "pid_started": "f_run_pid_started",

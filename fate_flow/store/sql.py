@@ -15,6 +15,7 @@ import peewee
 from peewee import Database, Value, fn
 
 from fate_flow.core.errors import CommitUnknown, StorageFailed, StorageUnavailable
+from fate_flow.core.history import Entry
 from fate_flow.core.job import Command, EngineState, Job, JobKey, Report, Seat, Task, TaskKey, Worker
 from fate_flow.core.plan import MoveJob, MoveTask
 from fate_flow.core.queue import Waiting
@@ -53,6 +54,7 @@ from fate_flow.store.database import is_disk_full, is_lost, is_passing
 from fate_flow.store.models import (
     MODELS,
     EngineRow,
+    HistoryRow,
     JobRow,
     MetricRow,
     OutboxRow,
@@ -69,6 +71,7 @@ from fate_flow.store.models import (
 from fate_flow.store.prepared import Prepared, insert, words_of
 from fate_flow.store.rows import (
     COMMAND_COLUMNS,
+    ENTRY_COLUMNS,
     JOB_COLUMNS,
     SEAT_COLUMNS,
     TASK_COLUMNS,
@@ -76,6 +79,7 @@ from fate_flow.store.rows import (
     columns_of,
     command_of,
     date,
+    entry_of,
     from_json,
     job_of,
     roles_of,
@@ -241,6 +245,14 @@ class SqlTransaction:
         open_ = JobRow.f_status.not_in([status.value for status in JOB_END]) & JobRow.f_reason.is_null()
         return self._write(key.job_id, JobRow.update(**values).where(_at(key) & open_))
 
+    def hurry(self, key: JobKey) -> bool:
+        open_ = JobRow.f_status.not_in([status.value for status in JOB_END])
+        return self._write(key.job_id, JobRow.update({JobRow.f_stop_now: True}).where(_at(key) & open_))
+
+    def hurried(self, key: JobKey, stop_by: int) -> bool:
+        values = {JobRow.f_stop_now: False, JobRow.f_stop_by: stop_by}
+        return self._write(key.job_id, JobRow.update(values).where(_at(key) & (JobRow.f_stop_now == True)))  # noqa: E712
+
     def add_message(self, key: JobKey, text: str) -> bool:
         job = self.job(key)
         if job is None or text in job.message:
@@ -302,12 +314,23 @@ class SqlTransaction:
     def jobs_in_turn(self) -> tuple[Waiting, ...]:
         return tuple(_queued_of(row) for row in _IN_TURN.rows(self._database))
 
+    def add_entries(self, entries: Sequence[Entry]) -> None:
+        for one in entries:
+            role, party_id = (one.party.role, one.party.party_id) if one.party else ("", "")
+            _PUT_ENTRY.insert(
+                self._database, one.job_id, one.level.value, role, party_id, one.task, one.version, one.old, one.new,
+                one.reason, one.message, one.caused_by, one.exit_status, one.at,
+            )  # fmt: skip
+
+    def history(self, job_id: str) -> tuple[Entry, ...]:
+        return tuple(entry_of(row) for row in _HISTORY.rows(self._database, job_id))
+
     def forget_job(self, job_id: str) -> None:
-        for model in (JobRow, SeatRow, TaskRow, WorkerRow):
+        for model in (JobRow, SeatRow, TaskRow, WorkerRow, HistoryRow):
             model.delete().where(model.f_job_id == job_id).execute()
 
     def forget_seat(self, key: JobKey) -> None:
-        for model in (JobRow, TaskRow, WorkerRow):
+        for model in (JobRow, TaskRow, WorkerRow, HistoryRow):
             is_here = (
                 (model.f_job_id == key.job_id)
                 & (model.f_role == key.party.role)
@@ -346,7 +369,7 @@ class SqlTransaction:
             if JobRow.select(JobRow.f_job_id).where(is_its).tuples().first():
                 everything.rollback()       # begun again since it was looked at (MySQL only)
                 return False
-            for model in (SeatRow, TaskRow, WorkerRow, OutputRow, MetricRow, SummaryRow, SubmissionRow):
+            for model in (SeatRow, TaskRow, WorkerRow, HistoryRow, OutputRow, MetricRow, SummaryRow, SubmissionRow):
                 model.delete().where(model.f_job_id == job_id).execute()
         return True
 
@@ -1085,6 +1108,22 @@ _PUT_COMMAND = Prepared(
     ),
     11,
 )  # fmt: skip
+_PUT_ENTRY = Prepared(
+    lambda job_id, level, role, party_id, task, version, old, new, reason, message, caused_by, exit_status, at: (
+        HistoryRow.insert(
+            f_job_id=job_id, f_level=level, f_role=role, f_party_id=party_id, f_component_name=task,
+            f_task_version=Value(version, converter=False), f_old=old, f_new=new, f_reason=reason, f_message=message,
+            f_caused_by=caused_by, f_exit_status=exit_status, f_time=Value(at, converter=False),
+        )
+    ),
+    13,
+)  # fmt: skip
+_HISTORY = Prepared(
+    lambda job_id: (
+        HistoryRow.select(*ENTRY_COLUMNS).where(HistoryRow.f_job_id == job_id).order_by(HistoryRow.f_id)
+    ),
+    1,
+)
 _COMMANDS_AFTER = Prepared(
     lambda command_id: (
         OutboxRow.select(*COMMAND_COLUMNS)

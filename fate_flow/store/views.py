@@ -19,6 +19,7 @@ from peewee import BooleanField, Database, DateTimeField, IntegerField, fn
 
 from fate_flow.core.errors import BadRequest
 from fate_flow.core.grammar import shown
+from fate_flow.core.history import Entry
 from fate_flow.core.job import Job, JobKey, Seat, Task
 from fate_flow.core.queue import why_it_waits
 from fate_flow.core.spec import Party
@@ -127,6 +128,12 @@ class Views:
         """The job as it was submitted."""
         with self._reading() as tx:
             return tx.document(job_id)
+
+    @_read_again
+    def history(self, job_id: str) -> tuple[Entry, ...] | None:
+        """What was written down of a job, in order; None when it is not known here."""
+        with self._reading() as tx:
+            return tx.history(job_id) if tx.jobs_here(job_id) else None
 
     @_read_again
     def picture(self, job_id: str) -> JobPicture | None:

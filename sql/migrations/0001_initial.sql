@@ -73,6 +73,7 @@ CREATE TABLE t_job (
   f_timeout_seconds BIGINT NOT NULL DEFAULT 0,
   f_since BIGINT NOT NULL DEFAULT 0,         -- steady time at which it was created, or begun again
   f_stop_by BIGINT NOT NULL DEFAULT 0,       -- steady time: the drain ends here at the latest
+  f_stop_now BOOLEAN NOT NULL DEFAULT 0,     -- a wish: what drains is to be killed now
   f_unconfirmed_parties LONGTEXT,
   f_legacy BOOLEAN NOT NULL DEFAULT 0,       -- the initiator speaks plain v1
   PRIMARY KEY (f_job_id, f_role, f_party_id),
@@ -224,6 +225,24 @@ CREATE TABLE t_outbox (                      -- what is still to be said to othe
   f_since BIGINT NOT NULL DEFAULT 0          -- steady time at which it was stored
 );
 CREATE INDEX ix_outbox_job ON t_outbox (f_job_id);
+
+CREATE TABLE t_history (                     -- every move of every job, as this party saw it
+  f_id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  f_job_id VARCHAR(25) NOT NULL,
+  f_level VARCHAR(20) NOT NULL,              -- what moved: job, seat, task, party task, worker
+  f_role VARCHAR(50) NOT NULL DEFAULT '',
+  f_party_id VARCHAR(10) NOT NULL DEFAULT '',
+  f_component_name VARCHAR(100) NOT NULL DEFAULT '',
+  f_task_version BIGINT NOT NULL DEFAULT 0,
+  f_old VARCHAR(50) NOT NULL DEFAULT '',
+  f_new VARCHAR(50) NOT NULL,
+  f_reason VARCHAR(50) NOT NULL DEFAULT '',
+  f_message LONGTEXT,
+  f_caused_by VARCHAR(70) NOT NULL DEFAULT '',
+  f_exit_status VARCHAR(50) NOT NULL DEFAULT '',
+  f_time BIGINT NOT NULL
+);
+CREATE INDEX ix_history_job ON t_history (f_job_id);
 
 CREATE TABLE t_peer (                        -- other parties' servers
   f_party_id VARCHAR(10) NOT NULL PRIMARY KEY,

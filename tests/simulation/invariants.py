@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from fate_flow.core.history import Level
 from fate_flow.core.job import Command, CommandKind, EngineState, Job, JobKey, Seat, Task, TaskKey
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
@@ -228,8 +229,29 @@ class Invariants:
                 self._fail(f"party {party.party_id} lacks cores or memory: {engine}")
             if party.record.taken_back and not self._world.injected:
                 self._fail(f"a hold ran out at party {party.party_id}, and nothing went wrong")
+            self._check_history(party)
         for job_id, seats in self._world.seats.items():
             self._check_agreement(job_id, seats)
+
+    def _check_history(self, party: SimParty) -> None:
+        """Every change of status of a row has one record, and the records of one row follow from each other."""
+        seen, stands = self.seen(party), dict[object, str]()
+        with party.store.reading() as tx:
+            entries = [entry for job_id in {key.job_id for key in seen.jobs} for entry in tx.history(job_id)]
+        for one in entries:
+            key = (one.level, one.job_id, one.party, one.task, one.version)
+            began = one.level in (Level.JOB, Level.TASK) and one.old == ""
+            if not began and stands.get(key, one.old) != one.old:
+                self._fail(f"history of party {party.party_id}: {key} went from {one.old}, but was {stands[key]}")
+            stands[key] = one.new
+        for job in seen.jobs.values():
+            if stands.get((Level.JOB, job.job_id, job.party, "", 0)) != job.status.value:
+                self._fail(f"history of party {party.party_id}: {job.key} is {job.status.value}, which it does not say")
+        for task in seen.tasks.values():
+            key = (Level.PARTY_TASK, task.key.job_id, task.key.party, task.key.name, task.key.version)
+            if stands.get(key, "waiting") != task.party_status.value:
+                status = task.party_status.value
+                self._fail(f"history of party {party.party_id}: {task.key} is {status}, not {stands.get(key)}")
 
     def _check_agreement(self, job_id: str, seats: tuple[Party, ...]) -> None:
         found = (self.seen(self._world.parties[one.party_id]).jobs.get(JobKey(job_id, one)) for one in seats)

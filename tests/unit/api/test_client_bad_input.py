@@ -74,6 +74,8 @@ OTHERS = [
     ("job/config", {"job_id": UNKNOWN, "role": EVIL, "party_id": 1}, 101, f"role: '{EVIL}'"),
     ("job/config", {"job_id": UNKNOWN, "role": "guest", "party_id": EVIL}, 101, "party_id: '../"),
     ("job/explain", {}, 101, "missing: job_id"),
+    ("job/history", {}, 101, "missing: job_id"),
+    ("job/history", {"job_id": UNKNOWN}, 102, f"can not found job {UNKNOWN} on party 9999"),
     ("job/explain", {"job_id": UNKNOWN}, 102, f"can not found job {UNKNOWN} on party 9999"),
     ("job/explain", {"job_id": EVIL}, 101, "job_id: '../"),
     ("job/data/view/query", {}, 101, "missing: job_id"),

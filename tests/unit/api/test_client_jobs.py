@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from client_world import GUEST, HOST, LOCAL, TOY_CONF, TOY_DSL, World, make_world
 
+from fate_flow.core.history import Entry, Level
 from fate_flow.core.job import JobKey
 from fate_flow.core.status import JobStatus
 from fate_flow.settings import Limits
@@ -286,6 +287,14 @@ def test_a_waiting_job_is_told_to_stop(world: World) -> None:
     assert (row["f_cancel_signal"], row["f_reason"]) == (True, "stopped_by_user")
 
 
+@pytest.mark.parametrize(("now", "urgent"), [(True, True), (1, True), (False, False)])
+def test_a_job_is_told_to_stop_now(world: World, now: object, urgent: bool) -> None:
+    job_id = world.add_job()
+    assert world.ask("job/stop", {"job_id": job_id, "now": now})["retcode"] == 0
+    with world.store.reading() as tx:
+        assert tx.job_here(job_id).is_urgent is urgent
+
+
 def test_an_unknown_job_cannot_be_stopped(world: World) -> None:
     said = world.ask("job/stop", {"job_id": "20260101120000"})
     assert (said["retcode"], said["retmsg"]) == (102, "can not found job")
@@ -341,6 +350,21 @@ def test_explain_at_a_party_that_is_not_the_initiator(world: World) -> None:
     said = world.ask("job/explain", {"job_id": job_id})["data"]
     assert "initiator, host 10000" in said["wait_reason"]
     assert [one["asked_cores"] for one in said["parties"]] == [4]
+
+
+def test_the_history_of_a_job_in_its_order(world: World) -> None:
+    job_id = world.add_job()
+    with world.store.transaction() as tx:
+        tx.add_entries([
+            Entry(job_id, Level.JOB, "", "ready", 5, GUEST, caused_by="guest 9999"),
+            Entry(job_id, Level.WORKER, "running", "exited", 7, HOST, "a_0", 1, exit_status="signal 9"),
+        ])  # fmt: skip
+    job, worker = world.ask("job/history", {"job_id": job_id})["data"]["moves"]
+    assert job == {
+        "time": 5, "level": "job", "role": "guest", "party_id": "9999", "component_name": None, "task_version": None,
+        "old": None, "new": "ready", "reason": None, "message": "", "caused_by": "guest 9999", "exit_status": None,
+    }  # fmt: skip
+    assert (worker["component_name"], worker["task_version"], worker["exit_status"]) == ("a_0", 1, "signal 9")
 
 
 # tasks

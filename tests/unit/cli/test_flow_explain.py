@@ -42,6 +42,21 @@ why it waits: host 10000 has 2 of 8 cores free, 4 asked; 3rd in the queue
 """
 
 
+def test_the_history_has_a_line_for_each_move(flow, stub):
+    stub.answers(answer({"moves": [
+        {"time": 0, "level": "job", "role": "guest", "party_id": "9999", "component_name": None, "old": None,
+         "new": "ready", "reason": None, "message": "", "caused_by": "guest 9999", "exit_status": None},
+        {"time": 1234, "level": "worker", "role": "host", "party_id": "10000", "component_name": "psi_0",
+         "task_version": 1, "old": "running", "new": "exited", "reason": None, "message": "no \x1b memory",
+         "caused_by": None, "exit_status": "signal 9"},
+    ]}))
+    head, first, second = flow("job", "history", "-j", "42").stdout.splitlines()
+    assert head.split() == ["time", "what", "from", "to", "why", "by"]
+    assert first.split()[2:] == ["job", "guest-9999", "ready", "guest", "9999"]
+    assert ":01.234" in second
+    assert "worker psi_0 v1 host-10000   running   exited   signal 9: no ? memory" in second
+
+
 def test_a_job_without_a_reason_says_its_place(flow, stub):
     stub.answers(answer({"status": "waiting", "place_in_queue": 2}))
     assert "why it waits: 2nd in the queue\n" in flow("job", "explain", "-j", "42").stdout

@@ -16,6 +16,7 @@ from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, TaskStatus
 from fate_flow.federation.wire import ANY_RUN
+from fate_flow.store.contract import Document
 from fate_flow.store.memory import MemoryTransaction
 from tests.factories import GUEST, HOST, JOB_ID, NOW, OTHER, a_job
 from tests.hand_server import (
@@ -94,6 +95,33 @@ def test_the_deadline_of_a_stop_is_a_duration_and_the_party_caps_it(told: dict[s
     host = a_host(*RUN, START_A, rules=Rules(stop_grace_seconds=10.0))
     assert host.handle(command(K.STOP, argument="canceled", **told)).is_ok
     assert host.engine.graces == [grace]
+
+
+def asking(**parameters: Any) -> Document:
+    """A job with these job parameters beside the usual ones."""
+    conf = DOCUMENT.runtime_conf
+    common = {**conf["job_parameters"]["common"], **parameters}
+    return replace(DOCUMENT, runtime_conf={**conf, "job_parameters": {"common": common}})
+
+
+@pytest.mark.parametrize(
+    ("asked", "deadline", "grace"),
+    [(30, 90, 30.0), (30, 5, 5.0), (3, 60, 3.0), (0, 60, 0.0), (500, 900, 120.0)],
+)
+def test_the_job_says_how_long_its_workers_may_take_and_the_party_caps_it(
+    asked: float, deadline: float, grace: float
+) -> None:
+    rules = Rules(stop_grace_seconds=10.0, longest_stop_seconds=120.0)
+    host = a_host(create(document=asking(stop_duration=asked)), *RUN[1:], START_A, rules=rules)
+    assert host.handle(command(K.STOP, argument="canceled", deadline_seconds=deadline)).is_ok
+    assert host.engine.graces == [grace]
+
+
+def test_a_stop_at_once_comes_through_to_what_is_stopping_already() -> None:
+    host = a_host(*RUN, START_A, rules=Rules(stop_grace_seconds=10.0))
+    for seconds in (60, 60, 0):
+        assert host.handle(command(K.STOP, argument="canceled", deadline_seconds=seconds)).is_ok
+    assert host.engine.graces == [10.0, 0]
 
 
 @pytest.mark.parametrize("told", [True, -1, "3", float("nan"), 1e12])

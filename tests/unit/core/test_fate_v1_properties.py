@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from fate_v1_documents import DEFAULTS, EXAMPLES, MODULES, a_conf, a_dsl, read
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fate_flow.core.errors import BadDocument
@@ -79,31 +79,26 @@ def check_outcome(dsl, conf, strict):
     assert parse(dsl, found.conf, modules=MODULES, defaults=elsewhere, strict=strict) == found
 
 
-@settings(deadline=None)
 @given(ANYTHING, ANYTHING, st.booleans())
 def test_any_json_is_read_or_refused(dsl, conf, strict):
     check_outcome(dsl, conf, strict)
 
 
-@settings(deadline=None)
 @given(mutants(), st.booleans())
 def test_any_slip_in_an_example_is_read_or_refused(pair, strict):
     check_outcome(*pair, strict)
 
 
-@settings(deadline=None)
 @given(st.dictionaries(KEYS, ANYTHING, max_size=4))
 def test_any_job_parameters_are_read_or_refused(common):
     check_outcome(a_dsl(), a_conf(job_parameters={"common": common}), strict=False)
 
 
-@settings(deadline=None)
 @given(st.dictionaries(KEYS, ANYTHING, max_size=4))
 def test_any_component_is_read_or_refused(component):
     check_outcome(a_dsl(x={"module": "Reader", **component}), a_conf(), strict=False)
 
 
-@settings(deadline=None)
 @given(ANYTHING, ANYTHING)
 def test_reading_changes_nothing(dsl, conf):
     before = repr((dsl, conf))
@@ -115,7 +110,6 @@ INDEXES = st.lists(st.integers(0, 3), min_size=1, max_size=4).map(lambda indexes
 SELECTORS = st.dictionaries(INDEXES | st.just("all"), st.integers(), max_size=6)
 
 
-@settings(deadline=None)
 @given(SELECTORS)
 def test_the_smallest_group_that_means_a_party_counts(values):
     blocks = {selector: {"x": {"v": value}} for selector, value in values.items()}
@@ -136,7 +130,6 @@ def _candidates(values, index):
     return [value for size, value in meant if size == smallest][-1:]
 
 
-@settings(deadline=None)
 @given(st.permutations(["all", "0|1", "0"]))
 def test_the_order_of_unlike_blocks_does_not_matter(selectors):
     conf = a_conf(component_parameters={"role": {"host": {one: {"x": {"v": one}} for one in selectors}}})

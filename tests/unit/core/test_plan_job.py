@@ -14,6 +14,7 @@ from fate_flow.core.plan import (
     BeginTurn,
     EndTurn,
     Forget,
+    Hurry,
     JobView,
     MoveJob,
     MoveSeat,
@@ -508,12 +509,32 @@ def test_a_wish_to_stop_comes_before_anything_else(reason: Reason, target: JobSt
     assert len(found) == 1 + 2 * len(view.seats)
 
 
+@pytest.mark.parametrize(("asked", "seconds"), [(None, 60), (0, 60), (7.5, 67.5)])
+def test_a_job_that_asks_for_time_to_stop_is_waited_for_longer(asked: float | None, seconds: float) -> None:
+    spec = a_spec({"a": (), "b": ()})
+    slow = {**spec.tasks, "b": replace(spec.tasks["b"], stop_seconds=asked)}
+    found = plan(a_view(a_job(reason=Reason.STOPPED_BY_USER), spec=replace(spec, tasks=slow)))
+    assert found[0].stop_by == NOW + seconds * 1000
+    stops = [one.command for one in found if isinstance(one, Send)]
+    assert [one.body["deadline_seconds"] for one in stops] == [seconds] * len(stops)
+
+
 # ---------------------------------------------------------------------- stopping and the end
 
 
 def stopping(*those: Seat, tasks: tuple = (), reason: Reason = Reason.STOPPED_BY_USER, **job: object) -> JobView:
     known = {"reason": reason, "message": "enough", "target": JobStatus.CANCELED, "stop_by": NOW + 1, **job}
     return a_view(a_job(JobStatus.STOPPING, **known), seats=those, tasks=tasks)
+
+
+def test_a_wish_to_hurry_is_told_to_those_that_still_drain() -> None:
+    rows = (a_task("a", GUEST, C, R), a_task("a", HOST, R, R))
+    view = stopping(
+        a_seat(GUEST, SeatStatus.DRAINING), a_seat(HOST, SeatStatus.DRAINING), tasks=rows, is_urgent=True,
+        stop_by=NOW + 900_000,
+    )  # fmt: skip
+    body = {"reason": "stopped_by_user", "message": "enough", "deadline_seconds": 0}
+    assert plan(view) == [Hurry(NOW + 60_000), to(HOST, CommandKind.STOP, argument="canceled", **body)]
 
 
 @pytest.mark.parametrize(
@@ -666,7 +687,7 @@ def some_view(draw: st.DrawFn) -> JobView:
     return a_view(job, seats=those, tasks=tasks, spec=spec, has_turn=draw(st.booleans()))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(some_view())
 def test_whatever_is_seen_the_plan_is_legal_the_same_twice_and_moves_nothing_twice(view: JobView) -> None:
     found = plan(view)

@@ -761,5 +761,5 @@ class Model(RuleBasedStateMachine):
             assert len(chunks(self.spools[0])) == expected
 
 
-Model.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Model.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestModel = Model.TestCase

@@ -139,7 +139,7 @@ book_entries = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(book_entries)
 def test_what_is_in_use_and_what_remains_make_the_total(entries: list[tuple[Any, ...]]) -> None:
     twins = Twins()
@@ -156,7 +156,7 @@ def test_what_is_in_use_and_what_remains_make_the_total(entries: list[tuple[Any,
     twins.close()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(book_entries)
 def test_after_all_returns_nothing_is_in_use(entries: list[tuple[Any, ...]]) -> None:
     each = Each(MemoryStore())
@@ -481,4 +481,4 @@ class TwinStores(RuleBasedStateMachine):
 
 
 TestTwinStores = TwinStores.TestCase
-TestTwinStores.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestTwinStores.settings = settings(max_examples=40, stateful_step_count=40)
