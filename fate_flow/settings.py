@@ -115,6 +115,11 @@ class Settings:
         return self.home / "uploads"
 
     @property
+    def alive_file(self) -> Path:
+        """What the scheduler rewrites every few seconds."""
+        return self.run_dir / "alive"
+
+    @property
     def run_dir(self) -> Path:
         return self.home / "run"
 

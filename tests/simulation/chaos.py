@@ -120,6 +120,9 @@ class Story:
             self._wish()
             if draw.random() < style.trouble:
                 draw.choice(style.troubles)(world, draw)
+        if draw.random() < 0.5:
+            for party in world.parties.values():
+                party.stays_shrunk = party.was_shrunk
         longest = 75 if style.longest_task == LONG_TASK else 10
         world.run_for(10 if style.is_crowded else draw.choice([0, 2, longest]))
 

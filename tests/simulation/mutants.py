@@ -183,8 +183,8 @@ def _ended_workers_are_not_told() -> AbstractContextManager[Any]:
 def _does_not_roll_back() -> AbstractContextManager[Any]:
     keep = plan._give_back
 
-    def give_back(view: Any) -> Iterator[Any]:
-        return (action for action in keep(view) if isinstance(action, plan.MoveSeat))
+    def give_back(view: Any, refused: Any) -> Iterator[Any]:
+        return (action for action in keep(view, refused) if isinstance(action, plan.MoveSeat))
 
     return patch.object(plan, "_give_back", give_back)
 
