@@ -398,7 +398,8 @@ def _behind(unit: Unit, job: Job, head: Job) -> Answer:
     """There is room, and it is kept for a job that has been passed often enough: for others nothing is free."""
     unit.tx.wish(job.key, unit.steady)
     _note_refusal(unit, job)
-    why = f"keeps its room for job {head.job_id}, which has been passed there {head.wish.passes} times"
+    # Whose job it is, is not the business of whoever asks.
+    why = f"keeps its room for an older job, which has been passed there {head.wish.passes} times"
     return _no_room(job, why, Claim())
 
 

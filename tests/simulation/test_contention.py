@@ -133,7 +133,7 @@ def test_one_who_waits_behind_the_job_of_another_initiator_is_told_so() -> None:
         assert world.now < START + 120_000
         flood(world, [("10001", "10000")], 0.5)
         reasons.update(row.wait_reason for row in world.invariants.seen(world.parties["10001"]).jobs.values())
-    assert f"host 10000 keeps its room for job {big}, which has been passed there 16 times" in reasons
+    assert "host 10000 keeps its room for an older job, which has been passed there 16 times" in reasons
 
 
 def test_an_initiator_that_is_gone_keeps_nobody_waiting() -> None:
