@@ -324,7 +324,7 @@ def test_a_job_that_was_passed_often_enough_goes_first() -> None:
     assert party.wish() == Wish(100_000, 100_000, 2)
     answer = party.apply(SMALL)
     assert (answer.retcode, answer.data) == (
-        103, {"why": f"keeps its room for an older job, which has been passed there 2 times", "free_cores": 0,
+        103, {"why": "keeps its room for an older job, which has been passed there 2 times", "free_cores": 0,
               "free_memory": 0},
     )  # fmt: skip
     party.give_back(JOB_ID)
