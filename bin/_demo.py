@@ -11,6 +11,7 @@ import argparse
 import csv
 import json
 import random
+import shlex
 import shutil
 import subprocess
 import sys
@@ -195,7 +196,8 @@ def _write(name: str, content: dict[str, Any]) -> Path:
 
 
 def _short(path: Path) -> str:
-    return str(path.relative_to(CHECKOUT))
+    """To be pasted where the caller stands: without the checkout's own path only inside it."""
+    return shlex.quote(str(path.relative_to(CHECKOUT) if Path.cwd() == CHECKOUT else path))
 
 
 # ------------------------------------------------------------------ the result
@@ -217,7 +219,7 @@ def report(servers: dict[str, dict[str, Any]], job_id: str, tables: dict[str, di
     print(f"  plain answer, which no party could compute: {len(common)} in common, total {total}")
     print("\nlogs")
     for party_id, party in servers.items():
-        print(f"  party {party_id:>5}  {_short(Path(party['home']))}/logs/{job_id}/")
+        print(f"  party {party_id:>5}  {_short(Path(party['home']) / 'logs' / job_id)}/")
     return is_right
 
 
@@ -239,11 +241,11 @@ def _numbers(server: dict[str, Any], job_id: str, role: str, party_id: str) -> d
 def how_to_go_on(servers: dict[str, dict[str, Any]], job_id: str) -> None:
     url = servers[GUEST]["url"]
     print("\nthe servers stay up; talk to them and stop them with")
-    print(f"  . .venv/bin/activate && export FATE_FLOW_SERVER={url}")
+    print(f"  . {_short(CHECKOUT / '.venv/bin/activate')} && export FATE_FLOW_SERVER={url}")
     print(f"  flow job query -j {job_id}")
     print(f"  flow job explain -j {job_id}")
-    print(f"  bin/cluster status --dir {_short(CLUSTER)}")
-    print(f"  bin/cluster down --dir {_short(CLUSTER)}")
+    for verb in ("status", "down"):
+        print(f"  {_short(CHECKOUT / 'bin/cluster')} {verb} --dir {_short(CLUSTER)}")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from fate_flow.components.catalogue import find_component
 from fate_flow.components.table_uri import format_uri, parse_uri
 from fate_flow.coordinator.ports import LaunchOrder, Made, Sight
 from fate_flow.core.errors import BadRequest
-from fate_flow.core.grammar import check_job_id, check_namespace, check_table_name, shown
+from fate_flow.core.grammar import check_job_id, check_table_piece, shown
 from fate_flow.core.job import JobKey, TaskKey, Worker
 from fate_flow.core.text import plain
 from fate_flow.engine.local import LocalEngine, living_workers
@@ -78,7 +78,7 @@ class LocalWorkers:
             stderr=logs / f"task_executor_{worker_id}_err.log",
             timeout_seconds=order.timeout_seconds,
             grace_seconds=order.stop_seconds,
-            lease_file=self.settings.run_dir / "alive",
+            lease_file=self.settings.alive_file,
             lease_seconds=self.settings.limits.server_silence,
         )
 
@@ -196,8 +196,8 @@ def _made(key: TaskKey, result: Mapping[str, Any]) -> Made:
 def _table(key: TaskKey, made: Mapping[str, Any]) -> TableMeta:
     meta = made["metadata"]
     return TableMeta(
-        namespace=check_namespace(meta.get("namespace")),
-        name=check_table_name(meta.get("name"), "name"),
+        namespace=check_table_piece(meta.get("namespace"), "namespace"),
+        name=check_table_piece(meta.get("name"), "name"),
         uri=str(made["uri"]),
         count=_count(meta.get("count") or 0),
         schema=dict(meta.get("schema") or {}),

@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 _MOST_NEWS = 24
 _MOST_PATIENCE = 5.0
 _CLOCK_STEP = 1.0
-_ALIVE_SECONDS = 5.0
+ALIVE_SECONDS = 5.0
 _TIDY_SECONDS, _TIDY_STAND_BY, _TIDY_PAUSE, _TIDY_END_SECONDS = 60.0, 2.0, 0.1, 5.0
 
 
@@ -76,7 +76,7 @@ class SchedulerLoop:
         self._ticks = Ticks()
         self._ticks.every(limits.poll_interval, self._poll_due)
         self._ticks.every(limits.heartbeat_interval, self._beat_due)
-        self._ticks.every(_ALIVE_SECONDS, self._show_alive)
+        self._ticks.every(ALIVE_SECONDS, self._show_alive)
         # With parsed documents of its own, which another thread must not change under the scheduler.
         retention = Retention(replace(context, specs={}), keep_of(settings))
         self._tidier = Tidier(retention, lambda: self._scheduler.is_in_charge, store.close)
@@ -160,6 +160,7 @@ class SchedulerLoop:
     def _stand_by(self) -> None:
         """Another process schedules: nothing to do until the next poll looks whether it still does."""
         self._news.clear()
+        self._lanes.forget()
         self._is_poll_due = self._is_beat_due = False
 
     def _work(self) -> None:
@@ -173,6 +174,7 @@ class SchedulerLoop:
         if self._is_beat_due:
             self._is_beat_due = False
             self._scheduler.beat()
+            self._lanes.tell_silence()
             self._show_peers()
 
     def _take_news(self, payloads: list[bytes]) -> None:
@@ -188,7 +190,7 @@ class SchedulerLoop:
         """Workers' runners watch this file stand still when the server is gone."""
         self._alive_count += 1
         # Always as long, and over what stands there: that works on a full disk too.
-        descriptor = os.open(self._settings.run_dir / "alive", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(self._settings.alive_file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             os.pwrite(descriptor, b"%020d %010d" % (time.time_ns(), self._alive_count), 0)
         finally:

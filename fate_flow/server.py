@@ -56,7 +56,7 @@ from fate_flow.runtime import (
     secret_of,
     write_json,
 )
-from fate_flow.scheduling import SchedulerLoop
+from fate_flow.scheduling import ALIVE_SECONDS, SchedulerLoop
 from fate_flow.settings import ENGINE_NAME, Settings, load_settings
 from fate_flow.store.database import create_if_missing
 from fate_flow.store.migrations import bind_party, upgrade
@@ -64,6 +64,7 @@ from fate_flow.store.retry import Retry
 from fate_flow.store.views import Views
 
 _KEEP_ALIVE_SECONDS = 75
+_MOST_MISSED_SIGNS = 4
 _GC_THRESHOLD = (20_000, 20, 20)    # requests and rounds leave few cycles; Python's 700 looks for them all the time
 _RESTART_PAUSES = (0.1, 0.5, 1.0, 2.0, 5.0)
 _CALM_SECONDS = 30.0
@@ -137,6 +138,34 @@ class _Child:
     next_start: float = 0.0
 
 
+class Watchdog:
+    """Notices a scheduler that stands still, stopped or hanging: in its own home nobody else takes over from it.
+
+    It counts looks, not seconds: when the whole server was stopped, the scheduler gets its chance afterwards."""
+
+    def __init__(self, alive_file: Path) -> None:
+        self._file = alive_file
+        self._seen: tuple[int, bytes] = (0, b"")
+        self._missed = 0
+        self._next_look = 0.0
+
+    def stands_still(self, pid: int, now: float) -> bool:
+        """Whether this process has given no sign of life at so many looks; `now` on a monotonic clock."""
+        if now < self._next_look:
+            return False
+        self._next_look = now + ALIVE_SECONDS
+        seen = (pid, self._sign())
+        self._missed = self._missed + 1 if seen == self._seen else 0
+        self._seen = seen
+        return self._missed >= _MOST_MISSED_SIGNS
+
+    def _sign(self) -> bytes:
+        try:
+            return self._file.read_bytes()
+        except OSError:
+            return b""
+
+
 @dataclass
 class Supervisor:
     settings: Settings
@@ -146,6 +175,7 @@ class Supervisor:
 
     def __post_init__(self) -> None:
         self._pid = os.getpid()
+        self._watchdog = Watchdog(self.settings.alive_file)
         self._bells = Bells(Bell(), Bell(), Bell())
         self._hands = Hands()        # each process that decides gets its own by the fork
         self._http = _listen(self.settings.host, self.settings.http_port, "fateflow.http_port")
@@ -174,6 +204,7 @@ class Supervisor:
         while not self._is_stopping:
             self._start_due()
             self._reap()
+            self._end_what_stands_still()
             if not self._has_answered:
                 self._has_answered = self._announce()
                 if not self._has_answered and time.monotonic() > deadline:
@@ -185,9 +216,10 @@ class Supervisor:
         return 0
 
     def _patience(self) -> float:
-        """Seconds until the next child is to be started; the end of one wakes the wait."""
+        """Seconds until the next child is to be started or looked at; the end of one wakes the wait."""
         due = [child.next_start for child in self._children if not child.pid]
-        return max(0.01, min(due) - time.monotonic()) if due else 3600.0
+        seconds = min(due) - time.monotonic() if due else ALIVE_SECONDS
+        return min(max(0.01, seconds), ALIVE_SECONDS)
 
     def _sleep(self, seconds: float) -> None:
         """Ends early when a child dies or the server is to stop."""
@@ -248,6 +280,13 @@ class Supervisor:
         if not self._is_stopping:
             how = os.waitstatus_to_exitcode(status)
             _say(f"{child.name} ended with {how}, starts again in {pause} s")
+
+    def _end_what_stands_still(self) -> None:
+        [scheduler] = [child for child in self._children if child.name == "scheduler"]
+        if scheduler.pid and self._watchdog.stands_still(scheduler.pid, time.monotonic()):
+            _say("the scheduler gives no sign of life and is killed")
+            with suppress(ProcessLookupError):
+                os.kill(scheduler.pid, signal.SIGKILL)
 
     def _announce(self) -> bool:
         """Write `run/server.json` once the server answers."""

@@ -53,7 +53,7 @@ class Limits:
     drain_timeout: float = 60.0          # a party that has not confirmed a stop by then is unconfirmed
     launch_timeout: float = 60.0         # no process after so long: the launch has failed
     retry_wait: float = 2.0              # before a refused reservation is asked for again
-    queue_passes: int = 16               # jobs that may take what the head of the queue lacks before it
+    queue_passes: int = 16               # jobs that may take what the oldest waiting one lacks before it
     resource_waiting_timeout: float = 0  # a job may wait for cores so long; 0: for ever
     max_request_bytes: int = 64 * 1024 * 1024
     upload_max_bytes: int = 4 * 1024 * 1024 * 1024
@@ -114,6 +114,11 @@ class Settings:
     @property
     def uploads_dir(self) -> Path:
         return self.home / "uploads"
+
+    @property
+    def alive_file(self) -> Path:
+        """What the scheduler rewrites every few seconds."""
+        return self.run_dir / "alive"
 
     @property
     def run_dir(self) -> Path:

@@ -23,10 +23,12 @@ from fate_flow.core.job import (
     EngineState,
     Job,
     JobKey,
+    Lack,
     Report,
     Seat,
     Task,
     TaskKey,
+    Wish,
     Worker,
 )
 from fate_flow.core.plan import MoveJob, MoveTask
@@ -327,7 +329,7 @@ class JobCases(Cases):
     def test_running_stamps_the_start_and_forgets_the_wait(self, each: Each) -> None:
         with_jobs(each, a_job())
         each.begin_turn(a_job().key, "me", 5)
-        each.end_turn(a_job().key, "me", "host 10000 has no room", "10000", 4, 77, 3)
+        each.end_turn(a_job().key, "me", "host 10000 has no room", "10000", 4, 77, 3, Lack.ROOM)
         each.move_job(a_job(), MoveJob(JobStatus.RUNNING), 5_000)
         assert each.job_here("j1") == a_job(status=JobStatus.RUNNING, start_time=5_000, retry_at=77, turn=1)
 
@@ -591,12 +593,13 @@ class TurnCases(Cases):
     def test_only_its_owner_ends_a_turn(self, each: Each) -> None:
         with_jobs(each, a_job())
         key = a_job().key
-        assert each.end_turn(key, "me", "why", "10000", 4, 99, 1) is False
+        assert each.end_turn(key, "me", "why", "10000", 4, 99, 1, Lack.SIZE) is False
         each.begin_turn(key, "me", 5)
-        assert each.end_turn(key, "you", "why", "10000", 4, 99, 1) is False
-        assert each.end_turn(key, "me", "why", "10000", 4, 99, 1)
-        assert each.job(key) == a_job(turn=1, wait_reason="why", blocked_on="10000", retry_at=99, conflicts=1)
-        assert each.end_turn(key, "me", "", "", 0, 0, 0) is False
+        assert each.end_turn(key, "you", "why", "10000", 4, 99, 1, None) is False
+        assert each.end_turn(key, "me", "why", "10000", 4, 99, 1, Lack.SIZE)
+        waits = a_job(turn=1, wait_reason="why", blocked_on="10000", retry_at=99, conflicts=1, lacks=Lack.SIZE)
+        assert each.job(key) == waits
+        assert each.end_turn(key, "me", "", "", 0, 0, 0, None) is False
         assert each.begin_turn(key, "you", 6)
         assert each.job(key).turn == 2
 
@@ -617,8 +620,8 @@ class TurnCases(Cases):
         assert each.take_over("me") == ("b", "a")
         assert each.take_over("me") == ()
         assert [each.job_here(name).ready_owner for name in "abcd"] == ["me", "me", "me", ""]
-        assert each.end_turn(a_job("a").key, "old", "", "", 0, 0, 0) is False, "fenced"
-        assert each.end_turn(a_job("a").key, "me", "", "", 0, 0, 0)
+        assert each.end_turn(a_job("a").key, "old", "", "", 0, 0, 0, None) is False, "fenced"
+        assert each.end_turn(a_job("a").key, "me", "", "", 0, 0, 0, None)
 
     def test_jobs_in_their_turn_wait(self, each: Each) -> None:
         with_jobs(each, a_job("a"), a_job("b", create_time=1), a_job("c"))
@@ -680,12 +683,31 @@ class QueueCases(Cases):
         each.begin_turn(a_job("b").key, "me", 5)
         assert [one.job_id for one in each.blocked_waiting("10000", 6, 10)] == ["d"]
 
-    def test_a_pass_counts_for_an_older_head(self, each: Each) -> None:
+    def test_a_pass_counts_for_a_waiting_job_of_this_initiator(self, each: Each) -> None:
         self.queue(each)
-        for party_id, before in (("10000", 11), ("10000", 99), ("10000", 10), ("10001", 30), ("10002", 99)):
-            each.count_pass(party_id, before)
+        for name in ("b", "b", "running", "hosted", "unknown"):
+            each.count_pass(name)
         assert {head.job_id: head.passes for head in each.queue_heads()} == {"b": 2, "e": 0}
-        assert each.job_here("b").passes == 2
+        assert [each.job_here(name).passes for name in ("b", "running")] == [2, 0]
+
+    def test_a_job_that_asks_for_more_than_there_is_in_all_is_no_head(self, each: Each) -> None:
+        self.queue(each)
+        for name, lacks, retry_at in (("b", Lack.SIZE, 77), ("d", Lack.ROOM, 77), ("e", Lack.SIZE, 78)):
+            each.begin_turn(a_job(name).key, "me", 5)
+            blocked_on = each.job_here(name).blocked_on
+            each.end_turn(a_job(name).key, "me", "why", blocked_on, 4, retry_at, 0, lacks)
+        assert [(head.job_id, head.lacks) for head in each.queue_heads()] == [("d", Lack.ROOM)]
+        assert [job.job_id for job in each.oversized_waiting(76, 9)] == []
+        assert [job.job_id for job in each.oversized_waiting(77, 9)] == ["b"]
+        assert [job.job_id for job in each.oversized_waiting(78, 9)] == ["b", "e"]
+        assert {job.lacks for job in each.oversized_waiting(78, 9)} == {Lack.SIZE}
+        assert [job.job_id for job in each.oversized_waiting(78, 1)] == ["b"]
+        each.postpone(a_job("b").key, "behind", "10001", 4, 76)
+        assert each.job_here("b").lacks is Lack.SIZE
+        each.begin_turn(a_job("b").key, "me", 5)
+        assert [job.job_id for job in each.oversized_waiting(99, 9)] == ["e"], "it is being asked for"
+        each.move_job(each.job_here("b"), MoveJob(JobStatus.RUNNING), 6)
+        assert each.job_here("b").lacks is None
 
     def test_waiting_jobs_that_are_to_stop(self, each: Each) -> None:
         self.queue(each)
@@ -697,7 +719,43 @@ class QueueCases(Cases):
         assert (each.waiting_jobs(), each.count_waiting(), each.cancelled_waiting()) == ((), 0, ())
         assert (each.unblocked_waiting(9), each.queue_heads(), each.blocked_waiting("1", 9, 9)) == ((), (), ())
         assert each.place_in_queue(a_job()) == 1
-        each.count_pass("1", 99)
+        assert each.oversized_waiting(9, 9) == ()
+        each.count_pass("1")
+
+
+class WishCases(Cases):
+    def test_a_wish_begins_with_the_first_refusal_and_is_repeated(self, each: Each) -> None:
+        with_jobs(each, a_job(party=HOST))
+        key = a_job(party=HOST).key
+        assert each.job(key).wish == Wish()
+        each.wish(key, 5)
+        each.wish(key, 9)
+        each.pass_wish(key)
+        each.pass_wish(key)
+        assert each.job(key).wish == Wish(5, 9, 2)
+        each.forget_wish(key)
+        assert each.job(key) == a_job(party=HOST)
+
+    def test_the_first_is_the_one_that_was_refused_first_of_those_that_still_ask(self, each: Each) -> None:
+        with_jobs(each, *(a_job(name, create_time=9 - number) for number, name in enumerate("abcd")))
+        each.register_engine(an_engine(), {}, 1)
+        assert each.first_wish(0) is None
+        for name, at in (("b", 3), ("a", 4), ("c", 4), ("b", 5), ("c", 6)):
+            each.wish(a_job(name).key, at)
+        firsts = [each.first_wish(after) for after in range(7)]
+        assert [job.job_id if job else "" for job in firsts] == ["b", "b", "b", "b", "b", "c", ""]
+        each.reserve(a_job("b").key, 1, 0, "t", 1, 2)
+        assert each.first_wish(0).job_id == "a", "what is held is not lacking"
+        each.give_back(a_job("b").key, None, 3)
+        assert each.first_wish(0) == each.job(a_job("b").key)
+        each.move_job(each.job_here("b"), MoveJob(JobStatus.RUNNING), 6)
+        assert each.first_wish(0).job_id == "a", "and what runs does not wait"
+
+    def test_wishes_of_no_job(self, each: Each) -> None:
+        each.wish(a_job().key, 5)
+        each.pass_wish(a_job().key)
+        each.forget_wish(a_job().key)
+        assert each.first_wish(0) is None
 
 
 class ResourceCases(Cases):
@@ -1451,6 +1509,7 @@ class StoreContract(
     JobCases,
     TurnCases,
     QueueCases,
+    WishCases,
     ResourceCases,
     SeatCases,
     TaskCases,

@@ -9,9 +9,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from fate_flow.components.table_uri import BadTableUri, encode_piece
 from fate_flow.core.errors import BadRequest
-from fate_flow.core.grammar import check_component_name, check_job_id, check_party_id, check_role, shown
+from fate_flow.core.grammar import (
+    check_component_name,
+    check_job_id,
+    check_party_id,
+    check_role,
+    check_table_piece,
+    shown,
+)
 from fate_flow.core.spec import Party
 
 Body = Mapping[str, Any]
@@ -41,14 +47,8 @@ def read_table(body: Body) -> tuple[str, str]:
 
 
 def read_table_piece(body: Body, key: str) -> str:
-    """What may name a table or a namespace; the table store has a spelling for everything else but these."""
-    value = body.get(key)
-    try:
-        if isinstance(value, str) and encode_piece(value):
-            return value
-    except BadTableUri:
-        pass
-    raise BadRequest(f"{key}: {shown(value)} is not text of at most 200 bytes, other than '.' and '..'")
+    """What may name a table or a namespace."""
+    return check_table_piece(body.get(key), key)
 
 
 def read_text(body: Body, key: str, default: str = "") -> str:

@@ -3,7 +3,8 @@
 INFO.log, WARNING.log and ERROR.log (and DEBUG.log at DEBUG) hold their level and all above; stat.log holds everything.
 The party's folder repeats the level files for all components. Several workers write there at once, which is why nothing
 here rotates: two processes that rename the same file lose a day. `WatchedFileHandler` follows a file that somebody
-else renamed or removed. A worker's logs live as long as its job's folder.
+else renamed or removed, but raises where it cannot be opened anew: built-in components put one of their own in its
+place (`components/log_file.py`). A worker's logs live as long as its job's folder.
 """
 
 from __future__ import annotations

@@ -34,8 +34,11 @@ def query(client: Client) -> None:
 @options.job_id()
 @with_client
 def give_back(client: Client, **body: Any) -> None:
-    """Gives back what a job holds at this party.
+    """Gives back what a job holds at this party; exit code 1 when it holds nothing.
 
     Example: flow resource return -j 202601011200000000000
     """
-    show(client.post("resource/return", given(body)))
+    answer = client.post("resource/return", given(body))
+    show(answer)
+    if not any(one["resource_return_status"] for one in answer.data or ()):
+        raise SystemExit(1)

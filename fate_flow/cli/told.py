@@ -33,7 +33,8 @@ def print_plan(data: Mapping[str, Any]) -> None:
     """What each party would run, with which parameters and cores."""
     for party in data.get("parties") or ():
         memory = f", {party['memory']} MB" if party.get("memory") else ""
-        click.echo(one_line(f"{party_name(party)}: {party.get('cores')} cores{memory}"))
+        cores = "1 core" if party.get("cores") == 1 else f"{party.get('cores')} cores"
+        click.echo(one_line(f"{party_name(party)}: {cores}{memory}"))
         print_table(("task", "module", "parameters"), map(_planned, party.get("tasks") or ()))
         click.echo("")
     for warning in data.get("warnings") or ():

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from fate_flow.components.errors import shown
-from fate_flow.components.table_uri import BadTableUri, encode_piece
+from fate_flow.core.errors import BadRequest
+from fate_flow.core.grammar import TABLE_PIECE, check_table_piece
 
 PASS_THROUGH = frozenset({"need_run", "need_deploy", "provider", "CodePath"})
 """Keys that stand among the parameters of a component but are meant for the coordinator."""
@@ -99,8 +100,8 @@ def _is_delimiter(value: object) -> bool:
 
 def _is_table_piece(value: object) -> bool:
     try:
-        return isinstance(value, str) and bool(encode_piece(value))
-    except BadTableUri:
+        return bool(check_table_piece(value, ""))
+    except BadRequest:
         return False
 
 
@@ -115,7 +116,7 @@ def _text(expected: str, *, required: bool = False) -> Parameter:
 _FLAG = Parameter("true, false, 1 or 0", _is_flag)
 _DELIMITER = Parameter("one character, such as ','", _is_delimiter)
 _PARTITION = Parameter("a whole number from 1 to 10000", _is_whole(1, 10_000))
-_TABLE_PIECE = Parameter("text of at most 200 bytes, other than '.' and '..'", _is_table_piece, required=True)
+_TABLE_PIECE = Parameter(TABLE_PIECE, _is_table_piece, required=True)
 _TABLE = Parameter('{"namespace": text, "name": text}', _is_table, required=True)
 _PRECISION = Parameter(f"a whole number of decimals from 0 to {MAX_PRECISION}", _is_whole(0, MAX_PRECISION))
 

@@ -24,6 +24,7 @@ import yaml
 
 from fate_flow.components.catalogue import ComponentInfo, find_component
 from fate_flow.components.errors import BadConfig, ComponentError, shown
+from fate_flow.components.log_file import with_lasting_files
 from fate_flow.components.table import Table
 from fate_flow.components.task import Outcome, Task, read_task
 from fate_flow.core.errors import FlowError
@@ -163,8 +164,8 @@ def _set_up_logging(config: Any) -> None:
         return
     try:
         # A forked worker has imported everything before, and must not lose the loggers that are there.
-        logging.config.dictConfig({**wanted, "disable_existing_loggers": False})
-    except (ValueError, TypeError, OSError) as error:
+        logging.config.dictConfig({**with_lasting_files(wanted), "disable_existing_loggers": False})
+    except (ValueError, TypeError, AttributeError, OSError) as error:
         raise ComponentError(f"conf.logger.config: logging cannot be set up ({type(error).__name__})") from error
 
 

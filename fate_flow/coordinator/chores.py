@@ -155,4 +155,4 @@ def _released_while_waiting(unit: Unit, job: Job) -> bool:
 
 def _watched(jobs: tuple[Job, ...]) -> set[Hashable]:
     kinds = ("ready", "hold", "initiator")
-    return {(kind, job.key) for job in jobs for kind in kinds} | {"scheduler"}
+    return {(kind, job.key) for job in jobs for kind in kinds}

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from fate_flow.audit.events import Event
@@ -38,6 +40,7 @@ from fate_flow.core.plan import (
     EndTurn,
     Forget,
     Hurry,
+    InviteAgain,
     JobView,
     MoveJob,
     MoveSeat,
@@ -53,6 +56,7 @@ from fate_flow.core.plan import (
     judge_answer,
     plan_job,
 )
+from fate_flow.core.queue import Asked, Waiting, where_it_takes
 from fate_flow.core.reasons import Reason, job_status_for
 from fate_flow.core.rerun import Wish, plan_rerun
 from fate_flow.core.resources import request_of
@@ -72,6 +76,7 @@ class InitiatorSide:
     def __init__(self, party: PartySide, owner: str = "") -> None:
         self._party = party
         self._owner = owner
+        self.free: dict[str, int] = {}          # by other party: the cores that its last answer said are free
 
     # ------------------------------------------------------------------ submit
 
@@ -110,7 +115,8 @@ class InitiatorSide:
             )
 
     def _take_seat(self, unit: Unit, job_id: str, document: Document, spec: JobSpec) -> None:
-        body = create_body(unit, job_id, document, spec)
+        incarnations = {name: unit.context.fresh_id() for name in spec.tasks}
+        body = create_body(document, spec, job_id, incarnations)
         own = Command(CommandKind.CREATE, job_id, spec.initiator, body=body)
         answer = self._party.handle(unit, own, unit.context.party_id)
         if not answer.is_ok:
@@ -120,7 +126,7 @@ class InitiatorSide:
         unit.tx.add_seats(_seats(unit, job_id, spec))
         for party in spec.parties:
             if party != spec.initiator:
-                self._hold_rows(unit, job_id, party, spec, body["incarnations"])
+                self._hold_rows(unit, job_id, party, spec, incarnations)
                 self._dispatch(unit, Command(CommandKind.CREATE, job_id, party, body=body))
 
     def _hold_rows(
@@ -395,7 +401,8 @@ class InitiatorSide:
         if not action.wait_reason and job.status is JobStatus.RUNNING:
             unit.note(Event.STARTED, job_id=job.job_id, **_place(job.party))     # as in 1.6, before the unlock
         if not unit.tx.end_turn(
-            job.key, self._owner, action.wait_reason, action.blocked_on, action.blocked_cores, retry_at, conflicts
+            job.key, self._owner, action.wait_reason, action.blocked_on, action.blocked_cores, retry_at, conflicts,
+            action.lacks,
         ):
             raise Conflict(f"job {job.job_id}: its turn is {job.ready_owner or 'nobody'}'s, not {self._owner}'s")
         if action.wait_reason:
@@ -405,9 +412,26 @@ class InitiatorSide:
             unit.note(Event.RESOURCE_ANSWERED, job_id=job.job_id, operation="apply", outcome="failed")
             unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"job {job.job_id} waits: {action.wait_reason}")
         elif job.status is JobStatus.RUNNING:
-            for party_id in sorted({party.party_id for party in job.parties}):
-                unit.tx.count_pass(party_id, job.create_time)
+            self._count_passes(unit, job)
         unit.note(Event.READY_SIGNAL_RESET, job_id=job.job_id, done=True)
+
+    def _count_passes(self, unit: Unit, job: Job) -> None:
+        """The job has started: older ones that lack what it took have been passed."""
+        heads = [head for head in unit.tx.queue_heads() if head.order < (job.create_time, job.job_id)]
+        if not heads:
+            return
+        asked = asked_by(unit)
+        started = Waiting(job.job_id, job.create_time, tuple(party.party_id for party in job.parties))
+        took = asked(job.job_id)
+        before = {party_id: cores + took.get(party_id, 0) for party_id, cores in self.known_free(unit).items()}
+        for head in heads:
+            if where_it_takes(started, head, before, asked):
+                unit.tx.count_pass(head.job_id)
+
+    def known_free(self, unit: Unit) -> dict[str, int]:
+        """By party: the cores that are free there, as far as they are known."""
+        engine = unit.tx.engine()
+        return {**self.free, unit.context.party_id: engine.free_cores if engine is not None else 0}
 
     def _forget(self, unit: Unit, job: Job) -> None:
         job_id, context = job.job_id, unit.context
@@ -443,14 +467,27 @@ class InitiatorSide:
     def _apply_answer(self, unit: Unit, job: Job, action: Action, data: Mapping[str, Any]) -> None:
         if isinstance(action, MoveSeat):
             free = count_in(data, "free_cores")
-            if unit.tx.move_seat(action.seat, action.new, action.message, -1 if free is None else free):
+            cores = -1 if free is None else free
+            if unit.tx.move_seat(action.seat, action.new, action.message, cores, action.lacks):
                 _note_seat(unit, action.seat, action.new, action.message)
             if action.new is SeatStatus.HELD:
                 lease_seat(unit, action.seat, _lease_in(data))
         elif isinstance(action, NameUnconfirmed):
             self._name_unconfirmed(unit, job, action)
+        elif isinstance(action, InviteAgain):
+            self._invite_again(unit, job, action.seat.party)
         else:
             self._apply(unit, job, action)
+
+    def _invite_again(self, unit: Unit, job: Job, party: Party) -> None:
+        document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
+        if document is None or spec is None:
+            return
+        incarnations = {task.key.name: task.incarnation for task in unit.tx.tasks(job.job_id)}
+        body = create_body(document, spec, job.job_id, incarnations)
+        self._dispatch(unit, Command(CommandKind.CREATE, job.job_id, party, job.run, body=body))
+        waiting = JobStatus.WAITING.value
+        self._dispatch(unit, Command(CommandKind.STATUS, job.job_id, party, job.run, argument=waiting))
 
     def _name_unconfirmed(self, unit: Unit, job: Job, action: NameUnconfirmed) -> None:
         unit.tx.name_unconfirmed(job.key, action.party)
@@ -619,6 +656,19 @@ def _lease_in(data: Mapping[str, Any]) -> int:
     return max(3, int(seconds * 1000))
 
 
+def asked_by(unit: Unit) -> Asked:
+    """The cores that the jobs of this initiator ask for, by party; each is read once."""
+
+    @cache
+    def asked(job_id: str) -> Mapping[str, int]:
+        found: Counter[str] = Counter()
+        for seat in unit.tx.seats(job_id):
+            found[seat.party.party_id] += seat.asked_cores
+        return found
+
+    return asked
+
+
 def count_in(data: object, key: str) -> int | None:
     """A count that another party told, such as its free cores; None when it is not there or is none."""
     value = data.get(key) if isinstance(data, Mapping) else None
@@ -638,7 +688,9 @@ def _digest(document: Document) -> str:
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def create_body(unit: Unit, job_id: str, document: Document, spec: JobSpec) -> dict[str, Any]:
+def create_body(
+    document: Document, spec: JobSpec, job_id: str, incarnations: Mapping[str, str]
+) -> dict[str, Any]:
     """The body of `create` (party-api-v1, section 2), with our extensions announced."""
     return {
         "job_id": job_id,
@@ -651,7 +703,7 @@ def create_body(unit: Unit, job_id: str, document: Document, spec: JobSpec) -> d
         "initiator_role": spec.initiator.role,
         "initiator_party_id": spec.initiator.party_id,
         "extensions": EXTENSIONS,
-        "incarnations": {name: unit.context.fresh_id() for name in spec.tasks},
+        "incarnations": incarnations,
     }
 
 

@@ -10,6 +10,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from fate_flow.audit.events import Event
@@ -28,6 +29,7 @@ from fate_flow.core.grammar import check_incarnation, check_version, shown, show
 from fate_flow.core.history import Level
 from fate_flow.core.job import (
     ANY_RUN,
+    NO_ROOM,
     NOT_EFFECTIVE,
     Answer,
     Claim,
@@ -40,6 +42,7 @@ from fate_flow.core.job import (
     TaskKey,
 )
 from fate_flow.core.plan import STILL_ENDS, MoveJob, MoveTask
+from fate_flow.core.queue import takes_from
 from fate_flow.core.reasons import Reason, job_status_for
 from fate_flow.core.resources import Request, request_of
 from fate_flow.core.spec import JobSpec, Party
@@ -159,11 +162,12 @@ def _too_much(message: str) -> FlowError:
 
 def _absent(command: Command) -> Answer:
     if command.kind is CommandKind.STATUS and command.argument != JobStatus.WAITING.value:
+        _job_end(command.argument, "status")
         return OK       # what was never here, or is forgotten, is over
     if command.kind in (CommandKind.RETURN, CommandKind.STOP):
         return Answer(data={"tasks": []})
     code = 102 if command.kind.value.startswith("task") else 103
-    return Answer(code, f"job {command.job_id} is not known on {command.to}")
+    return Answer(code, f"job {command.job_id} is not known on {command.to}", {"is_unknown": True})
 
 
 def _document(body: Mapping[str, Any]) -> Document:
@@ -448,10 +452,54 @@ def _apply(unit: Unit, command: Command, job: Job) -> Answer:
         return _granted(unit, job)
     if job.status is not JobStatus.WAITING:
         return Answer(103, f"{job.key} is {job.status.value}, not waiting")
+    head = _who_would_lack(unit, job)
+    if head is not None and head.wish.passes >= unit.context.rules.queue_passes:
+        return _behind(unit, job, head)
+    if head is not None:
+        unit.tx.pass_wish(head.key)      # before the engine's row is written: rows of jobs first, as in `reserve`
     token = unit.context.fresh_id()
     if unit.tx.reserve(job.key, job.asked.cores, job.asked.memory, token, turn, unit.now):
         return _granted(unit, job)
     return _short(unit, job)
+
+
+WISH_LASTS = 8_000
+"""Milliseconds beyond four pauses (`retry_wait`): what initiators wait at most after conflicts."""
+
+
+def _who_would_lack(unit: Unit, job: Job) -> Job | None:
+    """The seat of another job that has waited for room here for longer, and that this one takes room from.
+
+    None also when there is no room for this one, or when that seat could not be served even by an idle engine."""
+    engine = unit.tx.engine()
+    lasts = WISH_LASTS + 4 * unit.context.rules.retry_wait
+    head = unit.tx.first_wish(max(0, unit.steady - lasts))
+    if engine is None or head is None or head.job_id == job.job_id:
+        return None
+    if job.wish.since and (job.wish.since, job.job_id) < (head.wish.since, head.job_id):
+        return None
+    free, needed = Claim(engine.free_cores, engine.free_memory), _needed_here(unit, head)
+    is_possible = _fits(job.asked, free) and _fits(needed, Claim(engine.cores, engine.memory))
+    return head if is_possible and takes_from(job.asked, needed, free) else None
+
+
+def _needed_here(unit: Unit, job: Job) -> Claim:
+    """What all seats of the job here still have to reserve."""
+    seats = [seat.asked for seat in unit.tx.jobs_here(job.job_id) if not seat.holds and not seat.is_final]
+    return Claim(sum(one.cores for one in seats), sum(one.memory for one in seats))
+
+
+def _fits(asked: Claim, room: Claim) -> bool:
+    return not (asked.cores and asked.cores > room.cores) and not (asked.memory and asked.memory > room.memory)
+
+
+def _behind(unit: Unit, job: Job, head: Job) -> Answer:
+    """There is room, and it is kept for a job that has been passed often enough: for others nothing is free."""
+    unit.tx.wish(job.key, unit.steady)
+    _note_refusal(unit, job)
+    # Whose job it is, is not the business of whoever asks.
+    why = f"keeps its room for an older job, which has been passed there {head.wish.passes} times"
+    return _no_room(job, why, Claim())
 
 
 def _granted(unit: Unit, job: Job) -> Answer:
@@ -485,6 +533,29 @@ def _short(unit: Unit, job: Job) -> Answer:
     engine = unit.tx.engine()
     if engine is None:
         return Answer(103, "no computing engine is registered", {"why": "has no computing engine"})
+    _note_refusal(unit, job)
+    if engine.free_cores < job.asked.cores:
+        free, total, asked, unit_name = engine.free_cores, engine.cores, job.asked.cores, "cores"
+    else:
+        free, total, asked, unit_name = engine.free_memory, engine.memory, job.asked.memory, "MB of memory"
+    why = f"has {free} of {total} {unit_name} free, {asked} asked"
+    room = Claim(engine.free_cores, engine.free_memory)
+    if not _fits(_asked_here(unit, job), Claim(engine.cores, engine.memory)):
+        unit.tx.forget_wish(job.key)
+        return _no_room(job, f"{why}: the job asks for more than it has in all", room, {"never": True})
+    unit.tx.wish(job.key, unit.steady)
+    return _no_room(job, why, room)
+
+
+def _asked_here(unit: Unit, job: Job) -> Claim:
+    """What all seats of the job here reserve together."""
+    seats = [seat.asked for seat in unit.tx.jobs_here(job.job_id)]
+    return Claim(sum(one.cores for one in seats), sum(one.memory for one in seats))
+
+
+def _note_refusal(unit: Unit, job: Job) -> None:
+    engine = unit.tx.engine()
+    assert engine is not None, "without one nothing is asked of it"
     unit.note(
         Event.RESOURCE_ENGINE_FAILED, job_id=job.job_id, operation="apply", engine=engine.name, **_place(job)
     )
@@ -492,21 +563,29 @@ def _short(unit: Unit, job: Job) -> Answer:
         Event.RESOURCE_FAILED, job_id=job.job_id, operation="apply", cores=job.asked.cores, memory=job.asked.memory,
         **_place(job),
     )  # fmt: skip
-    if engine.free_cores < job.asked.cores:
-        free, total, asked, unit_name = engine.free_cores, engine.cores, job.asked.cores, "cores"
-    else:
-        free, total, asked, unit_name = engine.free_memory, engine.memory, job.asked.memory, "MB of memory"
-    why = f"has {free} of {total} {unit_name} free, {asked} asked"
-    data = {"why": why, "free_cores": engine.free_cores, "free_memory": engine.free_memory}
-    return Answer(103, f"apply for job {job.job_id} resource failed", data)
+
+
+def _no_room(job: Job, why: str, free: Claim, more: Mapping[str, bool] = MappingProxyType({})) -> Answer:
+    data = {"why": why, "free_cores": free.cores, "free_memory": free.memory, **more}
+    return Answer(NO_ROOM, f"apply for job {job.job_id} resource failed", data)
 
 
 def _return(unit: Unit, command: Command, job: Job) -> Answer:
     """Undoes an apply that was not started; what runs is returned by its end."""
     if job.status is JobStatus.RUNNING:
         return Answer(NOT_EFFECTIVE, f"{job.key} is running: its end returns what it holds")
-    release(unit, job, None if command.body.get("turn") is None else _whole(command, "turn", 0))
+    is_back = release(unit, job, None if command.body.get("turn") is None else _whole(command, "turn", 0))
+    if is_back and job.wish.since:
+        _wish_goes_on(unit, job, command.body.get("still_wants"))
     return _what_is_left(unit)
+
+
+def _wish_goes_on(unit: Unit, job: Job, still_wants: object) -> None:
+    """Another party had no room for the job: what it held here is kept for it. When it lacks something else, not."""
+    if still_wants is True:
+        unit.tx.wish(job.key, unit.steady)
+    elif still_wants is False:
+        unit.tx.forget_wish(job.key)
 
 
 def _what_is_left(unit: Unit) -> Answer:
@@ -515,9 +594,12 @@ def _what_is_left(unit: Unit) -> Answer:
     return OK if engine is None else Answer(data={"remaining_cores": engine.free_cores})
 
 
-def _start(unit: Unit, _: Command, job: Job) -> Answer:
+def _start(unit: Unit, command: Command, job: Job) -> Answer:
+    """A hold becomes a running claim; a late one, of a turn that was given up, starts nothing of a later turn."""
     if job.status is JobStatus.RUNNING:
         return OK
+    if _whole(command, "turn", job.claim.turn) != job.claim.turn:
+        return Answer(103, f"{job.key} was reserved in turn {job.claim.turn}, not {command.body['turn']}")
     if job.status is not JobStatus.WAITING or not job.holds:
         return Answer(103, f"{job.key} is {job.status.value} and holds {'something' if job.holds else 'nothing'}")
     unit.note(Event.PARTY_START_ASKED, job_id=job.job_id, **_place(job))
@@ -575,7 +657,7 @@ def _none_reusable(_: Unit, __: Command, ___: Job) -> Answer:
 def _task_of(unit: Unit, command: Command) -> Task | Answer:
     task = unit.tx.task(command.task_key)
     if task is None:
-        return Answer(102, f"no found task {command.task_key}")
+        return Answer(102, f"no found {command.task_key}")
     if command.body.get("incarnation") not in (None, task.incarnation):
         return Answer(NOT_EFFECTIVE, f"{task.key} is another incarnation")
     return task

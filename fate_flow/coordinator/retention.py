@@ -12,6 +12,7 @@ The pieces of a pass are values (`Piece`), so that `fate_flow admin clean --dry-
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -30,7 +31,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _AT_ONCE = 20
-_LEFT_OVER_EVERY = 3_600_000      # milliseconds; what a crash leaves needs no hurry, and looking for it reads folders
+_LEFT_OVER_SECONDS = 3_600.0      # what a crash leaves needs no hurry, and looking for it reads folders
 _UPLOAD_GRACE = 3_600_000         # a file that was sent may still be waiting for the row of its job
 
 
@@ -52,27 +53,26 @@ Pieces = Iterator[list[Piece]]
 class Retention:
     """Passes over all that is over, a few pieces at a time."""
 
-    def __init__(self, context: Context, keep: Keep) -> None:
-        self._context, self._keep = context, keep
+    def __init__(self, context: Context, keep: Keep, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._context, self._keep, self._monotonic = context, keep, monotonic
         self._pass: Pieces | None = None
-        self._left_over_due = 0
+        self._left_over_done: float | None = None           # when it was looked for last, to the end
         self._mentioned: dict[str, frozenset[str]] = {}     # by open job: all texts of its configuration
 
     def step(self) -> bool:
         """Do a few pieces; False at the end of a pass. Raises StorageFailed: the next step begins a new pass."""
         if self._pass is None:
             self._pass = self._all_due()
-        pieces = next(self._pass, None)
-        if pieces is None:
-            self._pass = None
-            return False
         try:
-            for piece in pieces:
+            pieces = next(self._pass, None)
+            for piece in pieces or ():
                 self.do(piece)
-        except StorageUnavailable:
+        except Exception:
             self._pass = None
             raise
-        return True
+        if pieces is None:
+            self._pass = None
+        return pieces is not None
 
     def do(self, piece: Piece) -> bool:
         """Whether it was done. What fails is told and left for the next pass: it must not stop the others."""
@@ -88,11 +88,10 @@ class Retention:
         return done
 
     def _all_due(self) -> Pieces:
-        now = self._context.clock()
-        if now >= self._left_over_due:
-            self._left_over_due = now + _LEFT_OVER_EVERY
+        if self._left_over_done is None or self._monotonic() - self._left_over_done >= _LEFT_OVER_SECONDS:
             yield from self.left_over()
             yield from self.old_logs()
+            self._left_over_done = self._monotonic()        # only now: a pass that is cut off begins with it again
         yield from self.old_tables()
         yield from self.old_jobs()
 

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.chores import Chores
-from fate_flow.coordinator.initiator import InitiatorSide, count_in
+from fate_flow.coordinator.initiator import InitiatorSide, asked_by, count_in
 from fate_flow.coordinator.party import PartySide
 from fate_flow.coordinator.ports import Context, Transport
 from fate_flow.coordinator.stopwatch import SteadyClock, Stopwatch
 from fate_flow.coordinator.unit import Unit, unit_of_work
 from fate_flow.coordinator.workers import WorkerWatch
 from fate_flow.core.errors import CommitUnknown, FlowError, StorageUnavailable
-from fate_flow.core.job import Answer, Command, CommandKind, Job, Seat, TaskKey
+from fate_flow.core.job import Answer, Command, CommandKind, Job, Lack, Seat, TaskKey
 from fate_flow.core.queue import Passing, Waiting
 from fate_flow.core.status import JobStatus, SeatStatus
 from fate_flow.store.contract import Transaction
@@ -100,13 +100,12 @@ class Scheduler:
         self._party = PartySide()
         self._initiator = InitiatorSide(self._party, owner)
         self._watch = WorkerWatch()
-        self._stopwatch = Stopwatch(monotonic)
+        self._owner_watch = Stopwatch(monotonic)
         self._steady = SteadyClock(monotonic)
-        self._chores = Chores(self._initiator, self._watch, self._stopwatch)
+        self._chores = Chores(self._initiator, self._watch, Stopwatch(monotonic))
         self._is_chosen = False
         self._in_flight: set[int] = set()
         self._newest_command = 0
-        self._free: dict[str, int] = {}         # by party: the cores that its last answer said are free
         self._alarms: list[int] = []            # steady time
         self._collecting: set[TaskKey] = set()
         self._unsure: frozenset[str] = frozenset()      # parties that never said that they know the end of a job
@@ -131,7 +130,7 @@ class Scheduler:
     def _take_over(self, tx: Transaction) -> tuple[str, ...] | None:
         """The jobs that were in the middle of a turn; None while another process schedules."""
         owner, counter = tx.scheduler()
-        still = self._stopwatch.unchanged_seconds("scheduler", (owner, counter))
+        still = self._owner_watch.unchanged_seconds("scheduler", (owner, counter))
         # A process of the same lineage has died, or this one would not run: no need to wait for its silence.
         is_dead = not owner or owner.startswith(self._lineage)
         may_take = is_dead or still * 1000 >= self.context.rules.scheduler_silence
@@ -247,7 +246,7 @@ class Scheduler:
         for key in ("remaining_cores", "free_cores"):
             free = count_in(answer.data, key)
             if free is not None:
-                self._free[party_id] = free
+                self._initiator.free[party_id] = free
         is_end = command.kind is CommandKind.STATUS and command.argument != JobStatus.WAITING.value
         if is_end or (command.kind is CommandKind.RETURN and not self._is_blocked_on(unit, command.job_id, party_id)):
             unit.free(party_id, command.job_id)
@@ -317,7 +316,8 @@ class Scheduler:
         if not candidates:
             return
         in_turn = unit.tx.jobs_in_turn() if heads else ()
-        passing = Passing(heads, self.context.rules.queue_passes, in_turn)
+        free = self._initiator.known_free(unit)
+        passing = Passing(heads, self.context.rules.queue_passes, in_turn, free, asked_by(unit))
         unit.note(Event.ROUND_STARTED, kind="waiting")
         unit.note(Event.ROUND_SIZE, count=unit.tx.count_waiting(), kind="waiting")
         for job in candidates:
@@ -325,7 +325,8 @@ class Scheduler:
         unit.note(Event.ROUND_FINISHED, kind="waiting")
 
     def _candidates(self, unit: Unit, heads: Iterable[Waiting]) -> list[Waiting]:
-        found = {job.job_id: job for job in unit.tx.unblocked_waiting(_FRESH_AT_ONCE)}
+        every = (*unit.tx.unblocked_waiting(_FRESH_AT_ONCE), *unit.tx.oversized_waiting(unit.steady, _BLOCKED_AT_ONCE))
+        found = {job.job_id: job for job in every}
         for head in heads:
             found.update((job.job_id, job) for job in self._woken(unit, head))
         return sorted(found.values(), key=lambda job: job.order)
@@ -347,7 +348,7 @@ class Scheduler:
         if party_id == self.context.party_id:
             engine = unit.tx.engine()
             return engine.free_cores if engine is not None else 0
-        return self._free.get(party_id, _ANY if party_id in unit.freed else 0)
+        return self._initiator.free.get(party_id, _ANY if party_id in unit.freed else 0)
 
     def _give_turn(self, unit: Unit, job: Waiting, passing: Passing) -> None:
         behind = passing.turn_of(job)
@@ -356,8 +357,12 @@ class Scheduler:
             self._advance(unit, job.job_id, has_turn=True)
             return
         row = unit.tx.job_here(job.job_id)
-        if row is not None:
-            retry_at = unit.steady + self.context.rules.retry_wait
+        if row is None:
+            return
+        retry_at = unit.steady + self.context.rules.retry_wait
+        if job.lacks is Lack.SIZE:      # what it waits for is still that, and not the head
+            unit.tx.postpone(row.key, row.wait_reason, row.blocked_on, job.blocked_cores, retry_at)
+        else:
             unit.tx.postpone(row.key, behind.words, behind.party_id, job.blocked_cores, retry_at)
 
     # ------------------------------------------------------------------ the net below

@@ -20,7 +20,8 @@ _JOB_ID = re.compile(r"[0-9]{14,25}")                       # begins with a time
 _PARTY_ID = re.compile(r"[0-9]{1,10}")
 _COMPONENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,29}")
 _TASK_ID = re.compile(rf"{_JOB_ID.pattern}_{_COMPONENT.pattern}")
-_TABLE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")   # a file name, with room for a suffix
+_LONGEST_TABLE_PIECE = 200                                  # a file name, with room for a suffix
+_PLAIN_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
 _HEX_ID = re.compile(r"[0-9a-f]{8,64}")
 _VERSION = re.compile(r"[0-9]{1,10}")
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_|-]{1,60}")
@@ -59,14 +60,19 @@ def check_party_id(value: object, key: str = "party_id") -> str:
     return str(int(_match(_PARTY_ID, _as_text(value), key, "a party id (1 to 10 digits)", value)))
 
 
-def check_table_name(value: object, key: str = "table_name") -> str:
-    """The name of a table."""
-    return _match(_TABLE, value, key, "a table name (1 to 200 of letters, digits, _ . and -, no . or - first)")
+TABLE_PIECE = "printable text of at most 200 bytes, percent-encoded, other than '.' and '..'"
 
 
-def check_namespace(value: object, key: str = "namespace") -> str:
-    """The namespace of a table."""
-    return _match(_TABLE, value, key, "a namespace (1 to 200 of letters, digits, _ . and -, no . or - first)")
+def check_table_piece(value: object, key: str) -> str:
+    """The name of a table or its namespace. FATE takes any text; this is what a file name can hold, percent-encoded."""
+    if not isinstance(value, str) or not value.isprintable() or value in ("", ".", "..") or _is_too_long(value):
+        raise BadRequest(f"{key}: {shown(value)} is not {TABLE_PIECE}")
+    return value
+
+
+def _is_too_long(piece: str) -> bool:
+    """As the piece of a path, where a byte that is not plain takes three."""
+    return sum(1 if byte in _PLAIN_BYTES else 3 for byte in piece.encode()) > _LONGEST_TABLE_PIECE
 
 
 def check_worker_id(value: object, key: str = "worker_id") -> str:

@@ -49,6 +49,23 @@ class Claim:
     taken_time: int = field(default=0, compare=False)     # when it was set aside the last time, for people
 
 
+class Lack(Enum):
+    """Why a party did not reserve."""
+
+    ROOM = "room"        # others hold it
+    SIZE = "size"        # more was asked than it has in all
+    ANSWER = "answer"    # it is silent or not ready: room there would change nothing
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a party that had no room remembers of a seat. Times are steady time of that party."""
+
+    since: int = 0           # of the first refusal; 0: it has refused nothing
+    asked: int = 0           # when it was asked for last
+    passes: int = 0          # of other jobs that have taken since what it lacks
+
+
 @dataclass(frozen=True)
 class Job:
     """A job at one party. At the initiator's own seat (`is_initiator`) it is the job itself."""
@@ -70,6 +87,7 @@ class Job:
     asked: Claim = Claim()               # cores and memory this seat needs
     wait_reason: str = ""                # why it waits, for people
     blocked_on: str = ""                 # the party id whose cores it lacks
+    lacks: Lack | None = None            # what it lacks there
     retry_at: int = 0                    # steady time: not asked for again before
     passes: int = 0                      # later jobs that took what it lacks
     conflicts: int = 0                   # turns that were rolled back since it last started
@@ -84,6 +102,7 @@ class Job:
     unconfirmed: tuple[str, ...] = ()    # parties that never confirmed the end
     legacy: bool = False                 # the initiator speaks plain v1 only
     rerun_signal: bool = False           # it begins again, and not every party has taken that yet
+    wish: Wish = Wish()                  # of this seat, for room at this party
 
     @property
     def job_id(self) -> str:
@@ -113,6 +132,7 @@ class Seat:
     message: str = ""
     free_cores: int = -1                 # what a refusal said is free; -1: unknown
     asked_cores: int = 0
+    lacks: Lack | None = None            # what the party that refused it lacks, as far as it said
     lease: int = 0                       # milliseconds the party keeps what it holds; 0: it did not say
     renew_at: int = 0                    # steady time: asked for again then
     legacy: bool = False                 # the party speaks plain v1 only
@@ -242,6 +262,8 @@ class Answer:
         """No answer at all: the command may or may not have been carried out."""
         return self.retcode == UNREACHABLE
 
+
+NO_ROOM = 103
 
 ANY_RUN = 1 << 30
 """In a command of a plain v1 peer, which knows no runs: the present one."""

@@ -19,12 +19,14 @@ from typing import Any
 
 from fate_flow.core.dag import may_start
 from fate_flow.core.job import (
+    NO_ROOM,
     NOT_EFFECTIVE,
     NOT_READY,
     UNREACHABLE,
     Command,
     CommandKind,
     Job,
+    Lack,
     Seat,
     Task,
     TaskKey,
@@ -76,6 +78,7 @@ class MoveSeat:
     seat: Seat
     new: SeatStatus
     message: str = ""
+    lacks: Lack | None = None        # of a refusal
 
 
 @dataclass(frozen=True)
@@ -147,6 +150,7 @@ class EndTurn:
     blocked_cores: int = 0
     retry_at: int = 0
     was_conflict: bool = False       # another party had already reserved
+    lacks: Lack | None = None        # what `blocked_on` lacks
 
 
 @dataclass(frozen=True)
@@ -167,6 +171,13 @@ class Forget:
 
 
 @dataclass(frozen=True)
+class InviteAgain:
+    """A party has removed the job, since it did not hear in time that all had accepted it: it is sent once more."""
+
+    seat: Seat
+
+
+@dataclass(frozen=True)
 class NameUnconfirmed:
     """A party had ended the job by itself, and otherwise than the initiator: both keep their word, and this says so."""
 
@@ -176,7 +187,7 @@ class NameUnconfirmed:
 
 Action = (
     MoveJob | MoveSeat | RenewHold | MoveTask | NewVersion | BeginAgain | Rejoin | AllRejoined | Send | BeginTurn
-    | EndTurn | Hurry | Progress | Forget | NameUnconfirmed
+    | EndTurn | Hurry | Progress | Forget | NameUnconfirmed | InviteAgain
 )  # fmt: skip
 Plan = tuple[Action, ...]
 
@@ -231,7 +242,12 @@ def _next_asked(view: JobView, joined: Sequence[Seat]) -> Sequence[Seat]:
     """All parties side by side; the own seats a moment before, since a refusal there spares the others the question.
 
     After a conflict one by one in ascending order, so that two initiators that want the same parties meet at the first
-    and not crosswise."""
+    and not crosswise. Before all others a party for which the job waits and which more room would not help: while it
+    is too small, or silent, the others would reserve for nothing."""
+    if view.job.lacks in (Lack.SIZE, Lack.ANSWER):
+        hopeless = [seat for seat in joined if seat.party.party_id == view.job.blocked_on]
+        if hopeless:
+            return hopeless
     if view.job.conflicts:
         return (min(joined, key=_ascending),)
     return [seat for seat in joined if _is_here(view, seat)] or joined
@@ -277,7 +293,7 @@ def _roll_back(view: JobView, refused: list[Seat], is_answered: bool) -> Iterato
         # A hold ran out here while others had started already; what has started ends by a stop alone.
         yield from _stop(view, Reason.PARTY_REFUSED, _words(refused), caused_by=str(refused[0].party))
         return
-    yield from _give_back(view)
+    yield from _give_back(view, refused)
     if not is_answered:
         return
     given_up = _gives_up(view, refused)
@@ -289,7 +305,7 @@ def _roll_back(view: JobView, refused: list[Seat], is_answered: bool) -> Iterato
 
 def _gives_up(view: JobView, refused: list[Seat]) -> str:
     """Why the job does not wait for cores that a party has not, in words; empty: it waits."""
-    if not any(seat.free_cores >= 0 for seat in refused):
+    if all(seat.lacks not in (Lack.ROOM, Lack.SIZE) for seat in refused):
         return ""                   # nobody said a word about capacity: a party does not answer
     rule, seconds = view.spec.retry, (view.now - view.job.since) / 1000
     if RetryEvent.NO_CAPACITY not in rule.on_events:
@@ -297,24 +313,32 @@ def _gives_up(view: JobView, refused: list[Seat]) -> str:
     return f"the {rule.duration:g} s for retries are over" if 0 < rule.duration < seconds else ""
 
 
-def _give_back(view: JobView) -> Iterator[Action]:
+def _give_back(view: JobView, refused: list[Seat]) -> Iterator[Action]:
     """What others reserved goes back at once, also while a slow party has not answered yet.
 
-    The turn rides along: a return that arrives late, after the next turn reserved again, returns nothing."""
+    The turn rides along: a return that arrives late, after the next turn reserved again, returns nothing. So does
+    whether the job still waits for room: if so, a party that has let it wait for long keeps what it had for it."""
+    still_wants = all(seat.lacks is Lack.ROOM for seat in refused)
     for seat in _in(view, SeatStatus.HELD):
         yield MoveSeat(seat, SeatStatus.JOINED)
-        yield _send(view, seat, CommandKind.RETURN, body={"turn": view.job.turn})
+        yield _send(view, seat, CommandKind.RETURN, body={"turn": view.job.turn, "still_wants": still_wants})
 
 
 def _wait_for(view: JobView, refused: list[Seat]) -> EndTurn:
-    first = min(refused, key=_ascending)
+    """Blocked on the first of the parties whose refusal is the hardest to lift."""
+    lacks = min((seat.lacks or Lack.ANSWER for seat in refused), key=_HARDEST.index)
+    first = min((seat for seat in refused if (seat.lacks or Lack.ANSWER) is lacks), key=_ascending)
     return EndTurn(
         wait_reason=_words(refused),
         blocked_on=first.party.party_id,
         blocked_cores=first.asked_cores,
         retry_at=view.now + view.retry_milliseconds,
         was_conflict=_was_conflict(view, refused),
+        lacks=lacks,
     )
+
+
+_HARDEST = (Lack.SIZE, Lack.ANSWER, Lack.ROOM)
 
 
 def _words(refused: list[Seat]) -> str:
@@ -322,10 +346,9 @@ def _words(refused: list[Seat]) -> str:
 
 
 def _was_conflict(view: JobView, refused: list[Seat]) -> bool:
-    """Whether another party had already reserved: the own one has when others are asked, in order those before it."""
-    if view.job.conflicts == 0:
-        return not all(_is_here(view, seat) for seat in refused)
-    return min(view.seats, key=_ascending) not in refused
+    """Whether another party had already reserved: those that are asked first have when others are asked."""
+    asked_first = _next_asked(view, view.seats)
+    return not all(seat in asked_first for seat in refused)
 
 
 def _start_seats(view: JobView) -> Iterator[Action]:
@@ -333,7 +356,7 @@ def _start_seats(view: JobView) -> Iterator[Action]:
     held = [seat for seat in _others(view) if seat.status is SeatStatus.HELD] or _in(view, SeatStatus.HELD)
     for seat in held:
         yield MoveSeat(seat, SeatStatus.STARTING)
-        yield _send(view, seat, CommandKind.START)
+        yield _send(view, seat, CommandKind.START, body={"turn": view.job.turn})
 
 
 # ------------------------------------------------------------------ running: tasks
@@ -727,12 +750,22 @@ def _judge_create(seat: Seat, command: Command, retcode: int, message: str, _: M
     return Verdict((refused, Send(forget)))
 
 
-def _judge_check(seat: Seat, command: Command, retcode: int, message: str, _: Mapping[str, Any]) -> Verdict:
+def _judge_invitation(seat: Seat, _: Command, retcode: int, message: str, __: Mapping[str, Any]) -> Verdict:
+    """An answer to `create` that was sent once more; a lost one shows by the next check."""
+    if retcode in (0, UNREACHABLE):
+        return Verdict()
+    return Verdict(stop=Reason.PARTY_REFUSED, message=f"{seat.party}: {message}")
+
+
+def _judge_check(seat: Seat, command: Command, retcode: int, message: str, data: Mapping[str, Any]) -> Verdict:
     if retcode == 0:
         apply = Command(CommandKind.APPLY, command.job_id, seat.party, command.run, body=command.body)
         return Verdict((MoveSeat(seat, SeatStatus.APPLYING), Send(apply)))
     if retcode in (NOT_READY, UNREACHABLE):
         return Verdict((MoveSeat(seat, SeatStatus.JOINED, _waits(retcode, message)),))
+    if data.get("is_unknown") is True and seat.run == 0:      # what a later run builds on is gone with the rest
+        back = MoveSeat(seat, SeatStatus.JOINED, "had removed the job, which is sent again")
+        return Verdict((back, InviteAgain(seat)))
     return Verdict(stop=Reason.DEPENDENCE_FAILED, message=f"{seat.party}: {message}")
 
 
@@ -747,7 +780,15 @@ def _judge_apply(seat: Seat, command: Command, retcode: int, message: str, data:
         # Nobody knows whether it reserved; what it may hold is to go back before it is asked again.
         give_back = Command(CommandKind.RETURN, command.job_id, seat.party, command.run, body=command.body)
         return Verdict((MoveSeat(seat, SeatStatus.JOINED, _waits(retcode, message)), Send(give_back)))
-    return Verdict((MoveSeat(seat, SeatStatus.JOINED, plain(data.get("why"), 500) or message or "refused"),))
+    words = plain(data.get("why"), 500) or message or "refused"
+    return Verdict((MoveSeat(seat, SeatStatus.JOINED, words, _lack(retcode, data)),))
+
+
+def _lack(retcode: int, data: Mapping[str, Any]) -> Lack:
+    """What a party lacks that refused to reserve; a plain v1 one does not say, and refuses for want of room."""
+    if data.get("never") is True:
+        return Lack.SIZE
+    return Lack.ROOM if retcode == NO_ROOM else Lack.ANSWER
 
 
 def _judge_renewal(seat: Seat, _: Command, retcode: int, message: str, data: Mapping[str, Any]) -> Verdict:
@@ -755,7 +796,7 @@ def _judge_renewal(seat: Seat, _: Command, retcode: int, message: str, data: Map
     if retcode in (0, UNREACHABLE):
         return Verdict()
     words = plain(data.get("why"), 500) or message or "refused"
-    return Verdict((MoveSeat(seat, SeatStatus.JOINED, f"lost what it held: {words}"),))
+    return Verdict((MoveSeat(seat, SeatStatus.JOINED, f"lost what it held: {words}", _lack(retcode, data)),))
 
 
 def _judge_start(seat: Seat, _: Command, retcode: int, message: str, __: Mapping[str, Any]) -> Verdict:
@@ -794,6 +835,7 @@ def _judge_end(seat: Seat, command: Command, _: int, __: str, data: Mapping[str,
 
 _JUDGES = {
     (CommandKind.CREATE, SeatStatus.JOINING): _judge_create,
+    (CommandKind.CREATE, SeatStatus.JOINED): _judge_invitation,
     (CommandKind.CHECK, SeatStatus.CHECKING): _judge_check,
     (CommandKind.APPLY, SeatStatus.APPLYING): _judge_apply,
     (CommandKind.APPLY, SeatStatus.HELD): _judge_renewal,

@@ -4,13 +4,19 @@ A job that was refused is blocked on the party that refused it. The first of tho
 do not need that party pass it freely. A job that does need it may take what the head lacks, but each time counts; when
 the head has been passed as often as the configuration allows, later jobs that need the party wait behind it until it
 has started. A job that is in its turn may pass any moment, so it counts as if it had.
+
+A head may lack room at several parties and know of one at a time. So a job also counts, and waits behind the head,
+where it would take so much that what is known to be free at a party that both need is less than the head asks there.
+
+A job that asks a party for more than it has in all is no head: nobody waits behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
+from fate_flow.core.job import Claim, Lack
 from fate_flow.core.text import ordinal
 
 
@@ -25,6 +31,7 @@ class Waiting:
     blocked_cores: int = 0
     retry_at: int = 0                # steady time
     passes: int = 0
+    lacks: Lack | None = None
 
     @property
     def order(self) -> tuple[int, str]:
@@ -44,31 +51,73 @@ class Behind:
         return f"waits behind job {self.head}, which party {self.party_id} has had no room for"
 
 
-class Passing:
-    """How often the head of each party may still be passed."""
+Asked = Callable[[str], Mapping[str, int]]
+"""The cores that a job asks for, by party."""
 
-    def __init__(self, heads: Collection[Waiting], passes: int, in_turn: Collection[Waiting]) -> None:
-        self._heads = {head.blocked_on: head for head in heads}
-        self._left = {head.blocked_on: passes - head.passes for head in heads}
+
+def where_it_takes(job: Waiting, head: Waiting, free: Mapping[str, int], asked: Asked) -> str:
+    """The party at which a younger job takes what the head lacks; empty: nowhere.
+
+    `free`: the cores that each party has, as far as it is known."""
+    if head.blocked_on in job.parties:
+        return head.blocked_on
+    if head.lacks is not Lack.ROOM:
+        return ""
+    for party_id in dict.fromkeys(job.parties):
+        if party_id in head.parties and party_id in free:
+            wanted = asked(job.job_id).get(party_id, 0)
+            if wanted and free[party_id] - wanted < asked(head.job_id).get(party_id, 0):
+                return party_id
+    return ""
+
+
+class Passing:
+    """How often the heads may still be passed; `free` and `asked` as in `where_it_takes`."""
+
+    def __init__(
+        self, heads: Collection[Waiting], passes: int, in_turn: Collection[Waiting], free: Mapping[str, int],
+        asked: Asked,
+    ) -> None:  # fmt: skip
+        self._heads = sorted(heads, key=lambda head: head.order)
+        self._left = {head.job_id: passes - head.passes for head in heads}
+        self._free = dict(free)
+        self._asked = asked
         for job in in_turn:
             self._count(job)
 
     def turn_of(self, job: Waiting) -> Behind | None:
         """None when the job may ask for resources now; then it counts as one that passes."""
-        for head in self._passed_by(job):
-            if self._left[head.blocked_on] <= 0:
-                return Behind(job.job_id, head.job_id, head.blocked_on)
+        for head, party_id in self._passed_by(job):
+            if self._left[head.job_id] <= 0:
+                return Behind(job.job_id, head.job_id, party_id)
         self._count(job)
+        self._take(job)
         return None
 
     def _count(self, job: Waiting) -> None:
-        for head in self._passed_by(job):
-            self._left[head.blocked_on] -= 1
+        for head, _ in self._passed_by(job):
+            self._left[head.job_id] -= 1
 
-    def _passed_by(self, job: Waiting) -> list[Waiting]:
-        needed = dict.fromkeys(job.parties)
-        heads = [self._heads[party_id] for party_id in needed if party_id in self._heads]
-        return [head for head in heads if head.order < job.order]
+    def _take(self, job: Waiting) -> None:
+        """What it will have reserved is not there for those behind it."""
+        if not self._heads:
+            return
+        for party_id, cores in self._asked(job.job_id).items():
+            if party_id in self._free:
+                self._free[party_id] -= cores
+
+    def _passed_by(self, job: Waiting) -> list[tuple[Waiting, str]]:
+        older = [head for head in self._heads if head.order < job.order]
+        found = ((head, where_it_takes(job, head, self._free, self._asked)) for head in older)
+        return [(head, party_id) for head, party_id in found if party_id]
+
+
+def takes_from(job: Claim, head: Claim, free: Claim) -> bool:
+    """Whether a party that gives a job what it asks for has less left than another one needs of it."""
+    return any(
+        asked and left - asked < needed
+        for asked, needed, left in ((job.cores, head.cores, free.cores), (job.memory, head.memory, free.memory))
+    )
 
 
 def why_it_waits(wait_reason: str, place: int) -> str:

@@ -120,6 +120,8 @@ class Lane:
     _health: _Health = field(default_factory=_Health)
     _understands_batches: bool = False
     _is_asking: bool = False
+    _asked_at: float = 0.0
+    _is_given_up: bool = False       # what is being sent is not to be sent again
     _is_closed: bool = False
 
     def __post_init__(self) -> None:
@@ -143,6 +145,20 @@ class Lane:
         with self._wake:
             self._heartbeat = jobs
             self._wake.notify()
+
+    def forget(self) -> None:
+        """Send nothing of what waits: it is another process's to send now."""
+        with self._wake:
+            self._queue.clear()
+            self._heartbeat = None
+            self._is_given_up = True
+
+    def tell_silence(self) -> None:
+        """Say so when the party has not answered for too long; to be called now and then."""
+        since = self._health.silent_since
+        seconds = time.monotonic() - since if since is not None else 0.0
+        if seconds > self.party_silence:
+            self.ears.silence(self.party_id, seconds)
 
     def close(self) -> None:
         with self._wake:
@@ -201,7 +217,7 @@ class Lane:
         most = _MOST_AT_ONCE if self._understands_batches else 1
         batch = [self._queue.popleft() for _ in range(min(most, len(self._queue)))]
         heartbeat, self._heartbeat = self._heartbeat, None
-        self._is_asking = True
+        self._is_asking, self._asked_at, self._is_given_up = True, time.monotonic(), False
         return _Work(batch=batch, heartbeat=heartbeat)
 
     def _take_hopeless(self) -> _Work:
@@ -320,7 +336,9 @@ class Lane:
     def _failed(self, batch: list[Command], error: str) -> None:
         health, now = self._health, time.monotonic()
         is_news = health.silent_since is None or health.pause < _LONGEST_PAUSE or error != health.error
-        health.silent_since = now if health.silent_since is None else health.silent_since
+        if health.silent_since is None:
+            # Since it was asked, not since that was given up: the party counts from when it heard from us.
+            health.silent_since = self._asked_at or now
         health.error, health.failures = error, health.failures + 1
         health.pause = min(health.pause * 2 or self.first_pause, _LONGEST_PAUSE)
         health.last_try, health.next_try = now, now + health.pause
@@ -332,12 +350,12 @@ class Lane:
         lost = [(one, self._unreachable()) for one in batch if one.kind in MAY_FAIL]
         if lost:
             self.ears.answers(lost)
-        if now - health.silent_since > self.party_silence:
-            self.ears.silence(self.party_id, now - health.silent_since)
+        self.tell_silence()
 
     def _put_back(self, batch: list[Command]) -> None:
         with self._wake:
-            self._queue.extendleft(reversed(batch))
+            if not self._is_given_up:
+                self._queue.extendleft(reversed(batch))
 
     def _learn(self, batch: list[Command], answers: list[Answer]) -> None:
         """Extensions are announced in the answer to `create`, and by a heartbeat's, for who was restarted since."""
@@ -392,6 +410,15 @@ class Lanes:
         lane = self._lane(party_id)
         if lane is not None:
             lane.beat(jobs)
+
+    def forget(self) -> None:
+        """Send nothing more of what was posted: another process schedules now."""
+        for lane in self._lanes.values():
+            lane.forget()
+
+    def tell_silence(self) -> None:
+        for lane in self._lanes.values():
+            lane.tell_silence()
 
     def states(self) -> list[PartyState]:
         return [lane.state() for lane in self._lanes.values()]

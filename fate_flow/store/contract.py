@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fate_flow.core.history import Entry
-from fate_flow.core.job import Command, EngineState, Job, JobKey, Report, Seat, Task, TaskKey, Worker
+from fate_flow.core.job import Command, EngineState, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Worker
 from fate_flow.core.plan import MoveJob, MoveTask
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
@@ -134,7 +134,7 @@ class Transaction(Protocol):
 
     def end_turn(
         self, key: JobKey, owner: str, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int,
-        conflicts: int,
+        conflicts: int, lacks: Lack | None,
     ) -> bool:
         """Reset the ready signal that `owner` set."""
 
@@ -192,13 +192,16 @@ class Transaction(Protocol):
         Not those of which some party does not know yet that they begin again."""
 
     def queue_heads(self) -> tuple[Waiting, ...]:
-        """The first waiting job for every party that some job is blocked on."""
+        """The first waiting job for every party that some job is blocked on, but for those that lack its size."""
+
+    def oversized_waiting(self, until: int, limit: int) -> tuple[Waiting, ...]:
+        """Waiting jobs that ask a party for more than it has in all and are due by this steady time, by age."""
 
     def blocked_waiting(self, party_id: str, at_most_cores: int, limit: int) -> tuple[Waiting, ...]:
         """Jobs blocked on this party that ask it for no more than so many cores, first in first out."""
 
-    def count_pass(self, party_id: str, before: int) -> None:
-        """A job created after `before` took what the first one blocked on this party lacks."""
+    def count_pass(self, job_id: str) -> None:
+        """A younger job took what this waiting one of this initiator lacks."""
 
     def place_in_queue(self, job: Job) -> int:
         """1 for the first."""
@@ -227,13 +230,28 @@ class Transaction(Protocol):
     def give_back(self, key: JobKey, at_most_turn: int | None, at: int) -> bool:
         """Return what the reservation recorded; False when nothing was held, or a later turn holds it."""
 
+    # ---- wishes: seats that this party had no room for
+
+    def wish(self, key: JobKey, asked: int) -> None:
+        """The seat was asked for, at this steady time; `since` is that of the first such call."""
+
+    def first_wish(self, asked_after: int) -> Job | None:
+        """Of the waiting seats that hold nothing and were asked for after this steady time: the one refused first."""
+
+    def pass_wish(self, key: JobKey) -> None:
+        """Another job takes what this seat lacks."""
+
+    def forget_wish(self, key: JobKey) -> None: ...
+
     # ---- seats
 
     def add_seats(self, seats: Iterable[Seat]) -> None: ...
 
     def seats(self, job_id: str) -> tuple[Seat, ...]: ...
 
-    def move_seat(self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1) -> bool: ...
+    def move_seat(
+        self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1, lacks: Lack | None = None
+    ) -> bool: ...
 
     def rejoin(self, seat: Seat) -> bool:
         """The seat is `joining` in the next run, whatever it has become meanwhile in this one."""

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from fate_flow.core.errors import StorageFailed
 from fate_flow.core.history import Entry
-from fate_flow.core.job import Command, EngineState, Job, JobKey, Report, Seat, Task, TaskKey, Worker
+from fate_flow.core.job import Command, EngineState, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Wish, Worker
 from fate_flow.core.plan import MoveJob, MoveTask
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
@@ -199,19 +199,19 @@ class MemoryTransaction:
         turn = replace(row.job, ready_owner=owner, turn=row.job.turn + 1)
         self._put(replace(row, job=turn, has_signal=True))
         for seat in self._rows.seats.of(_BY_JOB, key.job_id):
-            self._rows.seats.put(_seat_key(seat), replace(seat, message="", free_cores=-1))
+            self._rows.seats.put(_seat_key(seat), replace(seat, message="", free_cores=-1, lacks=None))
         return True
 
     def end_turn(
         self, key: JobKey, owner: str, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int,
-        conflicts: int,
+        conflicts: int, lacks: Lack | None,
     ) -> bool:  # fmt: skip
         row = self._jobs.rows.get(key)
         if row is None or not row.has_signal or row.job.ready_owner != owner:
             return False
         ended = replace(
             row.job, ready_owner="", wait_reason=wait_reason, blocked_on=blocked_on, retry_at=retry_at,
-            conflicts=conflicts,
+            conflicts=conflicts, lacks=lacks,
         )  # fmt: skip
         self._put(replace(row, job=ended, has_signal=False, blocked_cores=blocked_cores))
         return True
@@ -309,16 +309,18 @@ class MemoryTransaction:
         parties = sorted({row.job.blocked_on for row in self._waiting()} - {""})
         return tuple(head for party_id in parties for head in self._head(party_id))
 
+    def oversized_waiting(self, until: int, limit: int) -> tuple[Waiting, ...]:
+        oversized = (row for row in self._waiting() if row.job.lacks is Lack.SIZE and not row.has_signal)
+        return _queued((row for row in oversized if row.job.retry_at <= until), limit)
+
     def blocked_waiting(self, party_id: str, at_most_cores: int, limit: int) -> tuple[Waiting, ...]:
         blocked = (row for row in self._waiting() if row.job.blocked_on == party_id and not row.has_signal)
         return _queued((row for row in blocked if row.blocked_cores <= at_most_cores), limit)
 
-    def count_pass(self, party_id: str, before: int) -> None:
-        for head in self._head(party_id):
-            if head.create_time < before:
-                for row in self._of_job(head.job_id):
-                    if row.job.is_initiator:
-                        self._change(row, passes=row.job.passes + 1)
+    def count_pass(self, job_id: str) -> None:
+        for row in self._of_job(job_id):
+            if row.job.is_initiator and row.job.status is JobStatus.WAITING:
+                self._change(row, passes=row.job.passes + 1)
 
     def place_in_queue(self, job: Job) -> int:
         place = (job.create_time, job.job_id)
@@ -389,6 +391,29 @@ class MemoryTransaction:
         left = replace(engine, remaining_cores=left_cores, remaining_memory=left_memory)
         self._rows.engines.put(engine.name, left)
 
+    # ------------------------------------------------------------------ wishes
+
+    def wish(self, key: JobKey, asked: int) -> None:
+        row = self._jobs.rows.get(key)
+        if row is not None:
+            wish = row.job.wish
+            self._change(row, wish=replace(wish, since=wish.since or asked, asked=asked))
+
+    def first_wish(self, asked_after: int) -> Job | None:
+        waiting = (row.job for row in self._jobs.of(_BY_STATUS, JobStatus.WAITING))
+        found = (job for job in waiting if job.wish.asked > asked_after and not job.holds)
+        return min(found, key=lambda job: (job.wish.since, job.job_id, job.party.role), default=None)
+
+    def pass_wish(self, key: JobKey) -> None:
+        row = self._jobs.rows.get(key)
+        if row is not None:
+            self._change(row, wish=replace(row.job.wish, passes=row.job.wish.passes + 1))
+
+    def forget_wish(self, key: JobKey) -> None:
+        row = self._jobs.rows.get(key)
+        if row is not None:
+            self._change(row, wish=Wish())
+
     # ------------------------------------------------------------------ seats
 
     def add_seats(self, seats: Iterable[Seat]) -> None:
@@ -401,13 +426,15 @@ class MemoryTransaction:
     def seats(self, job_id: str) -> tuple[Seat, ...]:
         return tuple(sorted(self._rows.seats.of(_BY_JOB, job_id), key=_seat_key))
 
-    def move_seat(self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1) -> bool:
+    def move_seat(
+        self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1, lacks: Lack | None = None
+    ) -> bool:
         check_move(seat.status, new)
         key = _seat_key(seat)
         row = self._rows.seats.rows.get(key)
         if row is None or row.status is not seat.status or row.run != seat.run:
             return False
-        self._rows.seats.put(key, replace(row, status=new, message=message, free_cores=free_cores))
+        self._rows.seats.put(key, replace(row, status=new, message=message, free_cores=free_cores, lacks=lacks))
         return True
 
     def rejoin(self, seat: Seat) -> bool:
@@ -677,7 +704,8 @@ class MemoryTransaction:
         return [row for row in self._jobs.of(_BY_STATUS, JobStatus.WAITING) if row.job.is_initiator]
 
     def _head(self, party_id: str) -> tuple[Waiting, ...]:
-        return _queued((row for row in self._waiting() if row.job.blocked_on == party_id), 1)
+        blocked = (row for row in self._waiting() if row.job.blocked_on == party_id)
+        return _queued((row for row in blocked if row.job.lacks is not Lack.SIZE), 1)
 
 
 @dataclass(frozen=True)
@@ -852,7 +880,7 @@ def _queued(rows: Iterable[_JobRow], limit: int) -> tuple[Waiting, ...]:
     return tuple(
         Waiting(
             row.job.job_id, row.job.create_time, tuple(party.party_id for party in row.job.parties),
-            row.job.blocked_on, row.blocked_cores, row.job.retry_at, row.job.passes,
+            row.job.blocked_on, row.blocked_cores, row.job.retry_at, row.job.passes, row.job.lacks,
         )
         for row in sorted(rows, key=_age)[:limit]
     )  # fmt: skip

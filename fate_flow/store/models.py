@@ -84,6 +84,7 @@ class JobRow(_Base):
     f_wait_reason = TextField(null=True)
     f_blocked_on = CharField(10, default="")
     f_blocked_cores = IntegerField(default=0)
+    f_lacks = CharField(10, default="")
     f_retry_at = BigIntegerField(default=0)
     f_passes = IntegerField(default=0)
     f_conflicts = IntegerField(default=0)
@@ -93,6 +94,9 @@ class JobRow(_Base):
     f_stop_now = BooleanField(default=False)
     f_unconfirmed_parties = TextField(null=True)
     f_legacy = BooleanField(default=False)
+    f_wish_since = BigIntegerField(default=0)
+    f_wish_asked = BigIntegerField(default=0)
+    f_wish_passes = IntegerField(default=0)
 
     class Meta:
         table_name = "t_job"
@@ -108,6 +112,7 @@ class SeatRow(_Base):
     f_message = TextField(null=True)
     f_asked_cores = IntegerField(default=0)
     f_free_cores = IntegerField(default=-1)
+    f_lacks = CharField(10, default="")
     f_lease = BigIntegerField(default=0)
     f_renew_at = BigIntegerField(default=0)
     f_legacy = BooleanField(default=False)

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 
 from fate_flow.core.history import Entry, Level
-from fate_flow.core.job import Claim, Command, CommandKind, Job, JobKey, Seat, Task, TaskKey, Worker
+from fate_flow.core.job import Claim, Command, CommandKind, Job, JobKey, Lack, Seat, Task, TaskKey, Wish, Worker
 from fate_flow.core.reasons import Reason
 from fate_flow.core.retry import Tries
 from fate_flow.core.spec import Party
@@ -25,7 +25,8 @@ JOB_COLUMNS = (
     J.f_progress, J.f_cores, J.f_memory, J.f_claim, J.f_asked_cores, J.f_asked_memory, J.f_wait_reason,
     J.f_blocked_on, J.f_retry_at, J.f_passes, J.f_conflicts, J.f_turn, J.f_timeout_seconds, J.f_create_time,
     J.f_start_time, J.f_end_time, J.f_stop_by, J.f_unconfirmed_parties, J.f_legacy, J.f_claim_turn,
-    J.f_since, J.f_claim_renewals, J.f_apply_resource_time, J.f_rerun_signal, J.f_stop_now,
+    J.f_since, J.f_claim_renewals, J.f_apply_resource_time, J.f_rerun_signal, J.f_stop_now, J.f_lacks,
+    J.f_wish_since, J.f_wish_asked, J.f_wish_passes,
 )  # fmt: skip
 
 
@@ -34,7 +35,7 @@ def job_of(row: Row) -> Job:
         job_id, role, party_id, initiator_role, initiator_id, is_initiator, status, run, roles, target, reason, message,
         caused_by, cancel, owner, progress, cores, memory, claim, asked_cores, asked_memory, wait_reason, blocked_on,
         retry_at, passes, conflicts, turn, timeout, created, started, ended, stop_by, unconfirmed, legacy, claim_turn,
-        since, renewals, taken, rerun_signal, stop_now,
+        since, renewals, taken, rerun_signal, stop_now, lacks, *wish,
     ) = row  # fmt: skip
     return Job(
         key=JobKey(job_id, Party(role, party_id)),
@@ -54,6 +55,7 @@ def job_of(row: Row) -> Job:
         asked=Claim(asked_cores, asked_memory),
         wait_reason=wait_reason or "",
         blocked_on=blocked_on,
+        lacks=lack_of(lacks),
         retry_at=retry_at,
         passes=passes,
         conflicts=conflicts,
@@ -68,7 +70,12 @@ def job_of(row: Row) -> Job:
         unconfirmed=tuple(json.loads(unconfirmed)) if unconfirmed else (),
         legacy=bool(legacy),
         rerun_signal=bool(rerun_signal),
+        wish=Wish(*wish),
     )
+
+
+def lack_of(text: str) -> Lack | None:
+    return Lack(text) if text else None
 
 
 def parties_of(roles: str) -> tuple[Party, ...]:
@@ -85,15 +92,15 @@ def roles_of(parties: tuple[Party, ...]) -> str:
 S = SeatRow
 SEAT_COLUMNS = (
     S.f_job_id, S.f_role, S.f_party_id, S.f_status, S.f_run, S.f_message, S.f_free_cores, S.f_asked_cores,
-    S.f_lease, S.f_renew_at, S.f_legacy,
+    S.f_lacks, S.f_lease, S.f_renew_at, S.f_legacy,
 )  # fmt: skip
 
 
 def seat_of(row: Row) -> Seat:
-    job_id, role, party_id, status, run, message, free, asked, lease, renew_at, legacy = row
+    job_id, role, party_id, status, run, message, free, asked, lacks, lease, renew_at, legacy = row
     return Seat(
-        job_id, Party(role, party_id), SeatStatus(status), run, message or "", free, asked, lease, renew_at,
-        bool(legacy),
+        job_id, Party(role, party_id), SeatStatus(status), run, message or "", free, asked, lack_of(lacks), lease,
+        renew_at, bool(legacy),
     )  # fmt: skip
 
 
@@ -206,6 +213,8 @@ def with_dates(columns: dict[str, Any]) -> dict[str, Any]:
 def _to_column(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
+    if value is None:
+        return ""       # a word that is not there
     return to_json(list(value)) if isinstance(value, tuple) else value
 
 

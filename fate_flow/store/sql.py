@@ -7,16 +7,17 @@ Guards stand in the `WHERE`: a compare-and-set that matches no row answers False
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import peewee
-from peewee import Database, Value, fn
+from peewee import Case, Database, Value, fn
 
 from fate_flow.core.errors import CommitUnknown, StorageFailed, StorageUnavailable
 from fate_flow.core.history import Entry
-from fate_flow.core.job import Command, EngineState, Job, JobKey, Report, Seat, Task, TaskKey, Worker
+from fate_flow.core.job import Command, EngineState, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Worker
 from fate_flow.core.plan import MoveJob, MoveTask
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
@@ -82,6 +83,7 @@ from fate_flow.store.rows import (
     entry_of,
     from_json,
     job_of,
+    lack_of,
     roles_of,
     seat_of,
     task_of,
@@ -110,6 +112,7 @@ class SqlStore:
         """Commits at the end, rolls back on an exception. Raises StorageFailed when the database refuses."""
         self._check_is_bound()
         unit = SqlTransaction(self.database, self._log_write)
+        before = sys.exception()
         failed: BaseException | None = None
         commits = False
         try:
@@ -125,7 +128,7 @@ class SqlStore:
             _drop_if_lost(self.database, error)
             if failed is not None and not isinstance(failed, _REFUSALS):
                 raise failed from None      # the connection is gone, and with it whatever there was to roll back
-            raise _refused(failed or _first(error), commits) from error
+            raise _refused(failed or _first(error, before), commits) from error
 
     @contextmanager
     def reading(self) -> Iterator[SqlTransaction]:
@@ -281,17 +284,17 @@ class SqlTransaction:
         )
         if not _hit(JobRow.update(values).where(where)):
             return False
-        _hit(SeatRow.update(f_message="", f_free_cores=-1).where(SeatRow.f_job_id == key.job_id))
+        _hit(SeatRow.update(f_message="", f_free_cores=-1, f_lacks="").where(SeatRow.f_job_id == key.job_id))
         return True
 
     def end_turn(
         self, key: JobKey, owner: str, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int,
-        conflicts: int,
+        conflicts: int, lacks: Lack | None,
     ) -> bool:  # fmt: skip
         values = {
             JobRow.f_ready_signal: False, JobRow.f_ready_time: None, JobRow.f_ready_owner: "",
             JobRow.f_wait_reason: wait_reason, JobRow.f_blocked_on: blocked_on, JobRow.f_blocked_cores: blocked_cores,
-            JobRow.f_retry_at: retry_at, JobRow.f_conflicts: conflicts,
+            JobRow.f_retry_at: retry_at, JobRow.f_conflicts: conflicts, JobRow.f_lacks: lacks.value if lacks else "",
         }  # fmt: skip
         where = _at(key) & (JobRow.f_ready_signal == True) & (JobRow.f_ready_owner == owner)  # noqa: E712
         return _hit(JobRow.update(values).where(where))
@@ -389,19 +392,20 @@ class SqlTransaction:
         return tuple(_queued_of(row) for row in _UNBLOCKED.rows(self._database)[:limit])
 
     def queue_heads(self) -> tuple[Waiting, ...]:
-        heads = (_queued(JobRow.f_blocked_on == row[0], 1) for row in _BLOCKING_PARTIES.rows(self._database))
-        return tuple(head for found in heads for head in found)
+        heads = (_HEAD.row(self._database, row[0]) for row in _BLOCKING_PARTIES.rows(self._database))
+        return tuple(_queued_of(row) for row in heads if row)
+
+    def oversized_waiting(self, until: int, limit: int) -> tuple[Waiting, ...]:
+        is_due = (JobRow.f_lacks == Lack.SIZE.value) & (JobRow.f_retry_at <= until)
+        return _queued(is_due & (JobRow.f_ready_signal == False), limit)  # noqa: E712
 
     def blocked_waiting(self, party_id: str, at_most_cores: int, limit: int) -> tuple[Waiting, ...]:
         fits = (JobRow.f_blocked_on == party_id) & (JobRow.f_blocked_cores <= at_most_cores)
         return _queued(fits & (JobRow.f_ready_signal == False), limit)  # noqa: E712
 
-    def count_pass(self, party_id: str, before: int) -> None:
-        row = _HEAD.row(self._database, party_id)
-        head = _queued_of(row) if row else None
-        job = self.job_here(head.job_id) if head and head.create_time < before else None
-        if job is not None:
-            _hit(JobRow.update(f_passes=JobRow.f_passes + 1).where(_at(job.key)))
+    def count_pass(self, job_id: str) -> None:
+        waits = _waiting() & (JobRow.f_job_id == job_id)
+        _hit(JobRow.update(f_passes=JobRow.f_passes + 1).where(waits))
 
     def place_in_queue(self, job: Job) -> int:
         earlier = (JobRow.f_create_time < job.create_time) | (
@@ -499,6 +503,22 @@ class SqlTransaction:
             ).where(EngineRow.f_engine_type == COMPUTING).execute()
         return True
 
+    # ------------------------------------------------------------------ wishes
+
+    def wish(self, key: JobKey, asked: int) -> None:
+        since = Case(JobRow.f_wish_since, [(0, asked)], JobRow.f_wish_since)
+        _hit(JobRow.update(f_wish_since=since, f_wish_asked=asked).where(_at(key)))
+
+    def first_wish(self, asked_after: int) -> Job | None:
+        row = _FIRST_WISH.row(self._database, asked_after)
+        return job_of(row) if row else None
+
+    def pass_wish(self, key: JobKey) -> None:
+        _hit(JobRow.update(f_wish_passes=JobRow.f_wish_passes + 1).where(_at(key)))
+
+    def forget_wish(self, key: JobKey) -> None:
+        _hit(JobRow.update(f_wish_since=0, f_wish_asked=0, f_wish_passes=0).where(_at(key)))
+
     # ------------------------------------------------------------------ seats
 
     def add_seats(self, seats: Iterable[Seat]) -> None:
@@ -516,12 +536,16 @@ class SqlTransaction:
     def seats(self, job_id: str) -> tuple[Seat, ...]:
         return tuple(seat_of(row) for row in _SEATS.rows(self._database, job_id))
 
-    def move_seat(self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1) -> bool:
+    def move_seat(
+        self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1, lacks: Lack | None = None
+    ) -> bool:
         check_move(seat.status, new)
         where = _seat_is(seat) & (SeatRow.f_status == seat.status.value)
-        return _hit(
-            SeatRow.update(f_status=new.value, f_message=message, f_free_cores=free_cores).where(where)
-        )
+        values = {
+            SeatRow.f_status: new.value, SeatRow.f_message: message, SeatRow.f_free_cores: free_cores,
+            SeatRow.f_lacks: lacks.value if lacks else "",
+        }  # fmt: skip
+        return _hit(SeatRow.update(values).where(where))
 
     def rejoin(self, seat: Seat) -> bool:
         check_move(seat.status, SeatStatus.JOINING)
@@ -837,11 +861,16 @@ def reading_refused(database: Database) -> Iterator[None]:
         raise _refused(error) from error
 
 
-def _first(error: BaseException) -> BaseException:
-    """What went wrong, where the rollback that followed failed too."""
-    while isinstance(error.__context__, _REFUSALS):
-        error = error.__context__
-    return error
+def _first(error: BaseException, before: BaseException | None) -> BaseException:
+    """What the database refused first, where the rollback that followed was refused too.
+
+    Between two errors of peewee stands that of the driver. `before` was being handled already, and is none of them."""
+    found, one = error, error.__cause__ or error.__context__
+    while one is not None and one is not before:
+        if isinstance(one, _REFUSALS):
+            found = one
+        one = one.__cause__ or one.__context__
+    return found
 
 
 def _drop_if_lost(database: Database, error: BaseException) -> None:
@@ -998,7 +1027,7 @@ def _queue_query(where: Any) -> Any:
     return (
         JobRow.select(
             JobRow.f_job_id, JobRow.f_create_time, JobRow.f_roles, JobRow.f_blocked_on, JobRow.f_blocked_cores,
-            JobRow.f_retry_at, JobRow.f_passes,
+            JobRow.f_retry_at, JobRow.f_passes, JobRow.f_lacks,
         )
         .where(_waiting() & where)
         .order_by(JobRow.f_create_time, JobRow.f_job_id)
@@ -1007,7 +1036,8 @@ def _queue_query(where: Any) -> Any:
 
 def _queued_of(row: Any) -> Waiting:
     parties = tuple(str(one) for ids in from_json(row[2]).values() for one in ids)
-    return Waiting(row[0], row[1], parties, *row[3:])
+    job_id, created, _, blocked_on, cores, retry_at, passes, lacks = row
+    return Waiting(job_id, created, parties, blocked_on, cores, retry_at, passes, lack_of(lacks))
 
 
 _MOST_UNBLOCKED = 256
@@ -1017,7 +1047,22 @@ _UNBLOCKED = Prepared(
     ).limit(_MOST_UNBLOCKED),
     0,
 )
-_HEAD = Prepared(lambda party_id: _queue_query(JobRow.f_blocked_on == party_id).limit(1), 1)
+_HEAD = Prepared(
+    lambda party_id: _queue_query((JobRow.f_blocked_on == party_id) & (JobRow.f_lacks != Lack.SIZE.value)).limit(1), 1
+)
+_FIRST_WISH = Prepared(
+    lambda asked_after: (
+        JobRow.select(*JOB_COLUMNS)
+        .where(
+            (JobRow.f_status == JobStatus.WAITING.value)
+            & (JobRow.f_wish_asked > Value(asked_after, converter=False))
+            & (JobRow.f_claim == "")
+        )
+        .order_by(JobRow.f_wish_since, JobRow.f_job_id, JobRow.f_role)
+        .limit(1)
+    ),
+    1,
+)
 _IN_TURN = Prepared(lambda: _queue_query(JobRow.f_ready_signal == True), 0)  # noqa: E712
 _BLOCKING_PARTIES = Prepared(
     lambda: (

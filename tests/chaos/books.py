@@ -18,6 +18,7 @@ OVER = ("success", "failed", "canceled", "timeout")
 SEATS_OVER = ("left", "unconfirmed", "refused")
 KEPT_FOLDERS = ("spool/sessions", "spool/tokens", "spool/trash", "uploads")
 EXPLAINED = ("the process ended with signal 9", "the process and its runner are gone")     # of workers that were killed
+BY_A_LEASE = (": party_unreachable: ", ": initiator_lost: ")     # that ran out in a partition
 MOST_SHOWN = 20
 
 
@@ -78,31 +79,35 @@ def _leftovers(party: Party) -> list[str]:
 def _disagreements(parties: Mapping[str, Party], accepted: Mapping[str, str]) -> list[str]:
     """A job ends alike everywhere, but for parties that its initiator names as unconfirmed."""
     rows = {party_id: _jobs(party) for party_id, party in parties.items()}
+    known = {(party_id, job_id) for party_id, jobs in rows.items() for job_id, _, _ in jobs}
     found = [
         f"job {job_id}: party {initiator} accepted it and does not know it"
-        for job_id, initiator in accepted.items() if job_id not in rows[initiator]
+        for job_id, initiator in accepted.items() if (initiator, job_id) not in known
     ]
-    for party_id, jobs in rows.items():
-        for job_id, row in jobs.items():
-            own = rows[row["f_initiator_party_id"]].get(job_id) if row["f_initiator_party_id"] in rows else row
-            found += _difference(party_id, row, own)
+    for jobs in rows.values():
+        for row in jobs.values():
+            initiator = row["f_initiator_party_id"]
+            key = (row["f_job_id"], row["f_initiator_role"], initiator)
+            found += _difference(row, rows[initiator].get(key) if initiator in rows else row)
     return found
 
 
-def _jobs(party: Party) -> dict[str, Row]:
+def _jobs(party: Party) -> dict[tuple[str, str, str], Row]:
+    """By job and seat: a party may have several in one job."""
     found = party.rows(
-        "SELECT f_job_id, f_status, f_reason, f_message, f_initiator_party_id, f_is_initiator, f_unconfirmed_parties"
-        " FROM t_job"
+        "SELECT f_job_id, f_role, f_party_id, f_status, f_reason, f_message, f_initiator_role, f_initiator_party_id,"
+        " f_is_initiator, f_unconfirmed_parties FROM t_job"
     )
-    return {row["f_job_id"]: row for row in found}
+    return {(row["f_job_id"], row["f_role"], row["f_party_id"]): row for row in found}
 
 
-def _difference(party_id: str, row: Row, own: Row | None) -> list[str]:
-    where = f"job {row['f_job_id']}: {row['f_status']} ({row['f_reason']}) at party {party_id}"
+def _difference(row: Row, own: Row | None) -> list[str]:
+    seat = f"{row['f_role']} {row['f_party_id']}"
+    where = f"job {row['f_job_id']}: {row['f_status']} ({row['f_reason']}) at {seat}"
     if own is None:
-        return [f"{where}, unknown to its initiator {row['f_initiator_party_id']}"]
+        return [f"{where}, unknown to its initiator {row['f_initiator_role']} {row['f_initiator_party_id']}"]
     unconfirmed = json.loads(own["f_unconfirmed_parties"] or "[]")
-    if row["f_status"] == own["f_status"] or any(one.split()[-1] == party_id for one in unconfirmed):
+    if row["f_status"] == own["f_status"] or seat in unconfirmed:
         return []
     return [f"{where}, {own['f_status']} ({own['f_reason']}) at its initiator, which misses {unconfirmed}"]
 
@@ -124,9 +129,10 @@ def failures(parties: Mapping[str, Party]) -> list[str]:
     ]
 
 
-def unexplained(told: list[str]) -> list[str]:
-    """The failures that none of the faults is the reason of: nothing lasts longer than a lease."""
-    return [f"failed without a true reason: {one}" for one in told if not any(words in one for words in EXPLAINED)]
+def unexplained(told: list[str], may_outlive_leases: bool = False) -> list[str]:
+    """The failures that none of the faults is the reason of, where one of these may have lasted longer than a lease."""
+    explained = EXPLAINED + BY_A_LEASE if may_outlive_leases else EXPLAINED
+    return [f"failed without a true reason: {one}" for one in told if not any(words in one for words in explained)]
 
 
 def unconfirmed(parties: Mapping[str, Party]) -> int:
@@ -135,6 +141,11 @@ def unconfirmed(parties: Mapping[str, Party]) -> int:
         bool(json.loads(row["f_unconfirmed_parties"] or "[]"))
         for party in parties.values() for row in _jobs(party).values() if row["f_is_initiator"]
     )
+
+
+def left_alone(parties: Mapping[str, Party]) -> int:
+    """Seats that their party has ended because their initiator was silent."""
+    return sum(row["f_reason"] == "initiator_lost" for party in parties.values() for row in _jobs(party).values())
 
 
 def tracebacks(party: Party) -> Counter[str]:

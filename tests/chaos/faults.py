@@ -21,6 +21,10 @@ from tests.chaos.proxy import CALM, DEAF, RAIN, REFUSING, SILENT, Proxy
 
 SHORT_STOP, LONG_STOP = (0.5, 4.0), (11.0, 14.0)     # seconds; the lock of a scheduler lives ten
 DOWN_SECONDS = (0.0, 5.0)
+LEASE_SECONDS = 120.0                                # of a running job, by default; the initiator waits 90
+LONG_RUN = 180.0                                     # seconds; from here on there is time to outlive the leases
+OUTLIVING_FROM, OUTLIVING = (2.0, 20.0), (140.0, 160.0)
+SPARED = ("kill server", "kill process", "kill supervisor", "stop process", "stop server")
 WEIGHTS = {
     "kill server": 5, "kill process": 4, "kill supervisor": 1, "kill worker": 4, "stop process": 4,
     "stop server": 2, "stop worker": 2, "partition": 4, "one way": 4, "rain": 6, "kill database": 3,
@@ -38,9 +42,36 @@ class Fault:
     seconds: float         # how long it lasts
     pick: float            # which of the processes there are then: a share from 0 to 1
 
+    @property
+    def outlives_leases(self) -> bool:
+        return self.seconds > LEASE_SECONDS
+
+    def spares(self, other: Fault) -> bool:
+        """Whether `other` is not to happen during this one: a scheduler that begins anew counts the silence anew."""
+        is_meanwhile = self.at <= other.at < self.at + self.seconds
+        return is_meanwhile and other.kind in SPARED and other.party_id in (self.party_id, self.other)
+
 
 def draw(seed: int, duration: float, party_ids: Sequence[str], with_database: bool) -> list[Fault]:
-    """The faults of a run, in their order. All of them are over at its end."""
+    """The faults of a run, in their order. All of them are over at its end.
+
+    In a long run one partition outlives the leases, and nothing is done to the servers of its parties meanwhile."""
+    others = _draw_short(seed, duration, party_ids, with_database)
+    if duration < LONG_RUN:
+        return others
+    longest = _draw_longest(seed, party_ids)
+    return sorted([longest, *(one for one in others if not longest.spares(one))], key=lambda fault: fault.at)
+
+
+def _draw_longest(seed: int, party_ids: Sequence[str]) -> Fault:
+    rng = random.Random(f"{seed} longest")
+    party_id, other = rng.sample(list(party_ids), 2)
+    kind = rng.choice(["partition", "one way"])
+    at, seconds = round(rng.uniform(*OUTLIVING_FROM), 2), round(rng.uniform(*OUTLIVING), 2)
+    return Fault(at, kind, party_id, other, seconds, rng.random())
+
+
+def _draw_short(seed: int, duration: float, party_ids: Sequence[str], with_database: bool) -> list[Fault]:
     rng = random.Random(f"{seed} faults")
     weights = {kind: weight for kind, weight in WEIGHTS.items() if with_database or kind != "kill database"}
     found: list[Fault] = []
@@ -76,6 +107,7 @@ class Storm:
         self._tell = tell
         self._threads: list[threading.Thread] = []
         self._stopped: set[ProcessId] = set()
+        self._weather_of: dict[tuple[str, str], Fault] = {}      # by way: the fault that made it
         self._is_over = threading.Event()       # what lasts is to end
         self.counts: Counter[str] = Counter()
 
@@ -218,16 +250,16 @@ class Storm:
         weather = SILENT if fault.pick < 0.5 else REFUSING
         self._note(fault, f"{fault.party_id} and {fault.other} for {fault.seconds} s, {weather}")
         self._weather(fault, {(fault.party_id, fault.other): weather, (fault.other, fault.party_id): weather})
-        return f" {weather}"
+        return f" {weather}{_beyond(fault)}"
 
     def _one_way(self, fault: Fault) -> str:
         """Nothing comes from the one to the other: no request, and no reply to the other's."""
         self._note(fault, f"from {fault.party_id} to {fault.other} for {fault.seconds} s")
         if fault.pick < 0.5:
             self._weather(fault, {(fault.party_id, fault.other): SILENT, (fault.other, fault.party_id): DEAF})
-            return " "
+            return _beyond(fault) or " "
         self._weather(fault, {(fault.other, fault.party_id): DEAF})
-        return ": replies only"
+        return f": replies only{_beyond(fault)}"
 
     def _rain(self, fault: Fault) -> str:
         self._note(fault, f"on all ways for {fault.seconds} s")
@@ -235,12 +267,15 @@ class Storm:
         return " "
 
     def _weather(self, fault: Fault, weathers: Mapping[tuple[str, str], str]) -> None:
-        changed = [self._proxy.links[pair] for pair in weathers if self._proxy.links[pair].weather == CALM]
+        links = [self._proxy.links[pair] for pair in weathers]
+        changed = [link for link in links if link.weather == CALM or fault.outlives_leases]
         for link in changed:
             link.weather = weathers[link.frm, link.to]
+            self._weather_of[link.frm, link.to] = fault
         self._is_over.wait(fault.seconds)
         for link in changed:
-            link.weather = CALM
+            if self._weather_of[link.frm, link.to] is fault:
+                link.weather = CALM
 
     def _kill_database(self, fault: Fault) -> str:
         assert self._database is not None
@@ -261,3 +296,7 @@ def _role(process: psutil.Process, supervisor: int) -> str:
 
 def _length(fault: Fault) -> str:
     return "long" if fault.seconds >= LONG_STOP[0] else "short"
+
+
+def _beyond(fault: Fault) -> str:
+    return ", longer than the leases" if fault.outlives_leases else ""

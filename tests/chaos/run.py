@@ -40,6 +40,7 @@ class Outcome:
     jobs: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     unconfirmed: int = 0
+    left_alone: int = 0
     failures: list[str] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
     messages: Counter[str] = field(default_factory=Counter)
@@ -59,7 +60,8 @@ class Outcome:
             f"seed {self.seed}, {self.parties} parties on {self.database}, {self.duration:g} s of faults: {settled},"
             f" {len(self.violations)} violations",
             f"  jobs: {_listed(self.jobs)}",
-            f"  ended: {_listed(self.ends)}; with unconfirmed parties: {self.unconfirmed}",
+            f"  ended: {_listed(self.ends)}; with unconfirmed parties: {self.unconfirmed};"
+            f" seats that lost their initiator: {self.left_alone}",
             f"  faults ({self.faults.total()}): {_listed(self.faults)}",
             f"  messages: {_listed(self.messages)}",
             f"  servers started again: {self.starts}; looks at the balance meanwhile: {self.samples}",
@@ -70,12 +72,9 @@ class Outcome:
 
 
 def run(
-    root: Path, seed: int, duration: float, parties: int, with_mariadb: bool, tell: Callable[[str], None],
-    limits: Mapping[str, float] | None = None,
+    root: Path, seed: int, duration: float, parties: int, with_mariadb: bool, tell: Callable[[str], None]
 ) -> Outcome:
-    """Everything that was started is ended again; the homes stay when something was wrong.
-
-    `limits` go over the default ones of every server."""
+    """Everything that was started is ended again; the homes stay when something was wrong."""
     outcome = Outcome(seed, "MariaDB" if with_mariadb else "SQLite", parties, duration)
     party_ids = tuple(str(FIRST_PARTY + number) for number in range(parties))
     folder = root / f"chaos-{seed}-{secrets.token_hex(3)}"
@@ -85,9 +84,8 @@ def run(
         routes: dict[str, dict[str, str]] = {party_id: {} for party_id in party_ids}
         for (frm, to), link in proxy.links.items():
             routes[frm][to] = f"http://{ADDRESS}:{link.port}"
-        overlay = {"limits": dict(limits)} if limits else {}
         template = f"{url}/flow_{{party_id}}" if url else ""
-        with running_parties(folder, party_ids, template, overlay, routes) as servers:
+        with running_parties(folder, party_ids, template, routes=routes) as servers:
             for (_, to), link in proxy.links.items():
                 link.upstream = int(servers[to].url.rsplit(":", 1)[1])
             has_tables(servers)
@@ -116,8 +114,8 @@ def _suffer(
             _settle(outcome, servers, load, calm_since, tell)
         outcome.jobs, outcome.faults, outcome.messages = load.counts, storm.counts, proxy.counts()
         outcome.ends, outcome.unconfirmed = books.ends(servers), books.unconfirmed(servers)
-        outcome.failures = books.failures(servers)
-        outcome.violations += books.unexplained(outcome.failures)
+        outcome.failures, outcome.left_alone = books.failures(servers), books.left_alone(servers)
+        outcome.violations += books.unexplained(outcome.failures, any(fault.outlives_leases for fault in faults))
         outcome.starts = sum(keeper.starts for keeper in keepers.values())
         for party in servers.values():
             outcome.tracebacks += books.tracebacks(party)

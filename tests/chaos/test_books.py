@@ -14,7 +14,7 @@ import pytest
 from fate_flow.engine.worker import CLAIMED, LAUNCH, ProcessId
 from fate_flow.store.database import open_database
 from fate_flow.store.migrations import upgrade
-from tests.chaos.books import ends, failures, imbalance, unexplained, unsettled
+from tests.chaos.books import ends, failures, imbalance, left_alone, unexplained, unsettled
 from tests.chaos.parties import Party
 
 JOB = "202601010000000000001"
@@ -45,10 +45,14 @@ def write(party: Party, *statements: str) -> None:
             connection.execute(statement)
 
 
-def a_job(status: str, initiator: str = "1", is_initiator: int = 1, unconfirmed: str = "[]") -> str:
+def a_job(
+    status: str, initiator: str = "1", is_initiator: int = 1, unconfirmed: str = "[]", seat: str = ""
+) -> str:
+    """The row of this seat; of the initiator, or else of the host at party 2, when none is given."""
+    role, party_id = (seat or (f"guest {initiator}" if is_initiator else "host 2")).split()
     ended = {"f_end_time": "1", "f_reason": "'done'"} if status in ("success", "failed", "canceled") else {}
     values = {
-        "f_job_id": f"'{JOB}'", "f_role": "'guest'", "f_party_id": f"'{initiator}'", "f_dsl": "'{}'",
+        "f_job_id": f"'{JOB}'", "f_role": f"'{role}'", "f_party_id": f"'{party_id}'", "f_dsl": "'{}'",
         "f_runtime_conf": "'{}'", "f_runtime_conf_on_party": "'{}'", "f_roles": "'{}'", "f_initiator_role": "'guest'",
         "f_initiator_party_id": f"'{initiator}'", "f_status": f"'{status}'", "f_is_initiator": str(is_initiator),
         "f_unconfirmed_parties": f"'{unconfirmed}'", **ended,
@@ -98,9 +102,28 @@ def test_the_balance_counts_what_jobs_hold(parties: dict[str, Party]) -> None:
 def test_parties_that_disagree_are_named_unless_the_initiator_does(parties: dict[str, Party]) -> None:
     write(parties["1"], a_job("failed"))
     write(parties["2"], a_job("success", is_initiator=0))
-    assert f"job {JOB}: success (done) at party 2, failed (done) at its initiator" in wrong(parties)
+    words = f"job {JOB}: success (done) at host 2, failed (done) at its initiator"
+    assert words in wrong(parties)
+    write(parties["1"], """UPDATE t_job SET f_unconfirmed_parties = '["arbiter 2"]'""")
+    assert words in wrong(parties), "that is another seat"
     write(parties["1"], """UPDATE t_job SET f_unconfirmed_parties = '["host 2"]'""")
     assert unsettled(parties, {}) == []
+
+
+@pytest.mark.parametrize("differing", ["host 2", "arbiter 2"])
+def test_each_of_two_seats_at_one_party_is_looked_at(parties: dict[str, Party], differing: str) -> None:
+    write(parties["1"], a_job("failed"))
+    for seat in ("host 2", "arbiter 2"):
+        status = "success" if seat == differing else "failed"
+        write(parties["2"], a_job(status, is_initiator=0, seat=seat))
+    [found] = unsettled(parties, {})
+    assert f"success (done) at {differing}, failed (done) at its initiator" in found
+
+
+def test_a_second_seat_of_the_initiator_is_compared_with_its_first(parties: dict[str, Party]) -> None:
+    write(parties["1"], a_job("failed"), a_job("success", is_initiator=0, seat="host 1"))
+    assert "success (done) at host 1, failed (done) at its initiator" in wrong(parties)
+    assert ends(parties).total() == 1
 
 
 def test_a_failure_needs_a_reason_that_was_a_fault(parties: dict[str, Party]) -> None:
@@ -110,11 +133,20 @@ def test_a_failure_needs_a_reason_that_was_a_fault(parties: dict[str, Party]) ->
     assert unexplained(failures(parties)) == []
 
 
+def test_a_lease_that_ran_out_is_a_reason_where_a_fault_was_that_long(parties: dict[str, Party]) -> None:
+    lost = "UPDATE t_job SET f_reason = '{}', f_message = 'party 2 has not answered for 90 s'"
+    write(parties["1"], a_job("failed"), lost.format("party_unreachable"))
+    assert len(unexplained(failures(parties))) == 1
+    assert unexplained(failures(parties), may_outlive_leases=True) == []
+    write(parties["1"], lost.format("initiator_lost"))
+    assert (unexplained(failures(parties), may_outlive_leases=True), left_alone(parties)) == ([], 1)
+
+
 def test_a_job_that_one_side_does_not_know_is_named(parties: dict[str, Party]) -> None:
     write(parties["2"], a_job("success", is_initiator=0))
     found = wrong(parties, {JOB: "1"})
     assert f"job {JOB}: party 1 accepted it and does not know it" in found
-    assert "unknown to its initiator 1" in found
+    assert "unknown to its initiator guest 1" in found
 
 
 def test_a_worker_that_lives_and_a_file_that_is_left_are_named(parties: dict[str, Party]) -> None:

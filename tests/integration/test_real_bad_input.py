@@ -236,6 +236,26 @@ def test_a_csv_that_is_no_table_fails_its_job_and_leaves_no_table_and_no_file(
     assert guest.ask("table/table_info", {"namespace": "it", "table_name": "never"})["exist"] == 0
 
 
+@pytest.mark.parametrize("name", ["a b&c", "../z", "\u00fcn\u00ef#1", "%2e%2e"])
+def test_a_table_may_have_any_printable_name(cluster: Cluster, name: str) -> None:
+    guest, data = cluster.guest, cluster.guest.home / "data"
+    before = sorted(data.rglob("*"))
+    guest.has_table(name, csv_text(["id", "x"], {"a": [1], "b": [2]}))
+    table = {"namespace": "it", "table_name": name}
+    assert guest.ask("table/table_info", table)["count"] == 2
+    guest.ask("table/delete", table)
+    assert guest.ask("table/table_info", table)["exist"] == 0
+    assert [path for path in sorted(data.rglob("*")) if path not in before and path.is_file()] == []
+
+
+@pytest.mark.parametrize("name", ["..", "a\nb", "", "x" * 201])
+def test_a_name_that_no_table_can_have_is_refused(on_sqlite: Cluster, name: str) -> None:
+    with on_sqlite.unchanged():
+        answer = on_sqlite.guest.upload(name, csv_text(["id", "x"], {"a": [1]}))
+        assert answer["retcode"] in (100, 101)
+        assert "table_name" in answer["retmsg"]
+
+
 def test_a_table_that_exists_is_replaced_only_when_told_to(cluster: Cluster) -> None:
     guest = cluster.guest
     guest.has_table("kept", csv_text(["id", "x"], {"a": [1], "b": [2]}))

@@ -1,12 +1,11 @@
 """A server dies at a commit, an effect, a message or a reply of a job, and comes back: nothing is lost.
 
-All points are tried by `bin/chaos --crash-points`, which takes some minutes; here one in `STEP`, from one that is
-drawn anew for each run of the tests and is named when something goes wrong.
+All points are tried by `bin/chaos --crash-points`, which takes some minutes; here always the same one in `STEP`:
+those of `bin/chaos --crash-points --step 4 --seed 1`. Other seeds begin with another point and so reach the others.
 """
 
 from __future__ import annotations
 
-import random
 import sys
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from tests.chaos.crash_points import SIDES, run
 
 pytestmark = pytest.mark.timeout(300)
 
-STEP = 4
+STEP, SEED = 4, 1
 
 
 def tell(text: str) -> None:
@@ -24,7 +23,7 @@ def tell(text: str) -> None:
 
 
 def test_a_server_that_dies_at_any_point_of_a_job_leaves_the_books_balanced(tmp_path: Path) -> None:
-    outcome = run(tmp_path, random.randrange(10_000), STEP, with_mariadb=False, tell=tell)
+    outcome = run(tmp_path, SEED, STEP, with_mariadb=False, tell=tell)
     print(outcome.figures())
     assert not outcome.problems, outcome.figures()
     assert {one.side for one in outcome.passages if one.has_died} == set(SIDES), outcome.figures()

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -14,15 +16,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import peewee
 import pymysql
 import pytest
 
-from fate_flow.core.errors import CommitUnknown, StorageUnavailable
+from fate_flow.core.errors import CommitUnknown, StorageFailed, StorageUnavailable
 from fate_flow.store import database as databases
 from fate_flow.store.database import create_if_missing, open_database
 from fate_flow.store.migrations import upgrade
 from fate_flow.store.retry import Retry
-from fate_flow.store.sql import SqlStore
+from fate_flow.store.sql import SqlStore, SqlTransaction
 
 MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
 MARIADB = Path(__file__).parents[2] / "bin" / "_mariadb.py"
@@ -227,6 +230,47 @@ def held_elsewhere(code: str, store: SqlStore) -> Iterator[Callable[[], object]]
         process.communicate()
 
 
+@contextmanager
+def no_more_pages(store: SqlStore) -> Iterator[None]:
+    """The database may not grow meanwhile."""
+    [[pages]] = store.database.execute_sql("PRAGMA page_count").fetchall()
+    store.database.execute_sql(f"PRAGMA max_page_count = {pages}")
+    try:
+        yield
+    finally:
+        store.database.execute_sql("PRAGMA max_page_count = 1000000")
+
+
+def grow(tx: SqlTransaction) -> None:
+    for number in range(10_000):
+        tx.hear(f"{number:030}")
+
+
+def grow_in_savepoint(tx: SqlTransaction) -> None:
+    with tx.savepoint():
+        grow(tx)
+
+
+@contextmanager
+def no_file_grows() -> Iterator[Callable[[], None]]:
+    """From the call on no file of this process may be written beyond its beginning, until the block ends."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def raising(text: str) -> Callable[..., None]:
+    """As peewee raises what SQLite says."""
+
+    def act(*_: object) -> None:
+        with peewee.__exception_wrapper__:
+            raise sqlite3.OperationalError(text)
+
+    return act
+
+
 class TestSqlite:
     @pytest.mark.parametrize(("code", "words"), [(HOLDS_IT, "locked"), (HOLDS_THE_TURN, "no turn to write")])
     def test_a_database_that_stays_locked_is_told_in_a_sentence(self, sqlite: SqlStore, code: str, words: str) -> None:
@@ -249,3 +293,47 @@ class TestSqlite:
         World(sqlite).hear()
         with held_elsewhere(HOLDS_IT, sqlite):
             assert World(sqlite).heard() == 1
+
+    @pytest.mark.parametrize("act", [grow, grow_in_savepoint])
+    def test_a_full_database_is_told_as_such_and_goes_on_when_there_is_room(
+        self, sqlite: SqlStore, act: Callable[[SqlTransaction], None]
+    ) -> None:
+        words = "the disk of the database is full: database or disk is full"
+        with no_more_pages(sqlite), pytest.raises(StorageFailed, match=words), sqlite.transaction() as tx:
+            act(tx)
+        World(sqlite).hear()
+        assert World(sqlite).heard() == 1
+
+    def test_a_commit_that_fails_is_told_and_not_the_rollback_that_fails_after_it(self, sqlite: SqlStore) -> None:
+        World(sqlite).hear()
+        words = "the database refused: disk I/O error"
+        with no_file_grows() as begin, pytest.raises(StorageFailed, match=words), sqlite.transaction() as tx:
+            tx.hear("10000")
+            begin()
+        World(sqlite).hear()
+        assert World(sqlite).heard() == 2
+
+    def test_a_commit_that_was_locked_is_begun_anew_though_its_rollback_failed(
+        self, sqlite: SqlStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        rollback = sqlite.database.rollback
+        monkeypatch.setattr(sqlite.database, "commit", raising("database is locked"))
+        monkeypatch.setattr(sqlite.database, "rollback", raising("cannot rollback - no transaction is active"))
+
+        def recover() -> None:
+            monkeypatch.undo()
+            rollback()
+
+        world = World(sqlite, meanwhile=only_once(recover))
+        world.hear()
+        assert (world.attempts, world.heard()) == (2, 1)
+
+    def test_an_older_error_that_is_being_handled_is_not_taken_for_it(
+        self, sqlite: SqlStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sqlite.database, "commit", raising("disk I/O error"))
+        with pytest.raises(StorageFailed, match="the database refused: disk I/O error"):
+            try:
+                raising("database is locked")()
+            except peewee.OperationalError:
+                World(sqlite).hear()

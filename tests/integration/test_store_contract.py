@@ -127,6 +127,8 @@ class TestATick(Cases):
             ("unblocked_waiting", (64,)),
             ("queue_heads", ()),
             ("blocked_waiting", ("10000", 4, 16)),
+            ("oversized_waiting", (9, 16)),
+            ("first_wish", (9,)),
             ("place_in_queue", (a_job(),)),
             ("count_waiting", ()),
             ("cancelled_waiting", ()),

@@ -129,6 +129,9 @@ class Story:
         if draw.random() < style.reruns:
             for _ in range(draw.randint(2, 6)):
                 self._rerun_within(30_000)
+        if draw.random() < 0.5:
+            for party in world.parties.values():
+                party.stays_shrunk = party.was_shrunk
         longest = 75 if style.longest_task == LONG_TASK else 10
         world.run_for(10 if style.is_crowded else draw.choice([0, 2, longest]))
 

@@ -138,16 +138,17 @@ class Invariants:
             self._fail(f"{old.key} was forgotten while it was {old.status.value}")
 
     @contextmanager
-    def returns_only_what_it_means(self, party: SimParty, batch: Sequence[Command]) -> Iterator[None]:
-        """A return that comes late gives nothing back that a later turn has reserved."""
-        turns = {
-            JobKey(one.job_id, one.to): int(one.body["turn"])
-            for one in batch
-            if one.kind is CommandKind.RETURN and "turn" in one.body
-        }
+    def touches_only_what_it_means(self, party: SimParty, batch: Sequence[Command]) -> Iterator[None]:
+        """A return or a start that comes late gives nothing back and starts nothing that a later turn has reserved."""
         rows = self.seen(party).jobs
+        starts, turns = _turns(batch, CommandKind.START), _turns(batch, CommandKind.RETURN)
+        waited = {key for key in starts if key in rows and rows[key].status is JobStatus.WAITING}
         later = {key: rows[key].claim for key, turn in turns.items() if key in rows and rows[key].claim.turn > turn}
         yield
+        for key in waited:
+            now = rows.get(key)
+            if now is not None and now.status is JobStatus.RUNNING and now.claim.turn != starts[key]:
+                self._fail(f"a start of turn {starts[key]} started what turn {now.claim.turn} of {key} reserved")
         for key, claim in later.items():
             now = rows.get(key)
             if claim.token and now is not None and not now.is_final and now.claim.token != claim.token:
@@ -221,6 +222,25 @@ class Invariants:
                 return f"party {party.party_id}: {what}"
         return ""
 
+    def unsettled_while_shrunk(self) -> str:
+        """What is open but for jobs that a party is too small for, which wait and say so; in words, empty: nothing."""
+        for party in self._world.parties.values():
+            for job in self.seen(party).jobs.values():
+                is_said = not job.is_initiator or "more than it has in all" in job.wait_reason
+                if not job.is_final and not (is_said and self._is_impossible(job.job_id)):
+                    return f"{job.key} is {job.status.value}, waits for {job.wait_reason!r}"
+        return ""
+
+    def _is_impossible(self, job_id: str) -> bool:
+        """It waits, and some party has less in all than all its seats there ask for."""
+        for party in self._world.parties.values():
+            rows = [job for job in self.seen(party).jobs.values() if job.job_id == job_id]
+            cores, memory = sum(row.asked.cores for row in rows), sum(row.asked.memory for row in rows)
+            is_short = cores > party.size.cores or memory > party.size.memory > 0
+            if is_short and all(row.status is JobStatus.WAITING for row in rows):
+                return True
+        return False
+
     def check_settled(self) -> None:
         """Nothing is reserved, and all parties tell the same end of each job."""
         for party in self._world.parties.values():
@@ -273,6 +293,13 @@ class Invariants:
             self._fail(f"job {job_id} ended as {deciding.status.value} and had no reason to: {deciding.message}")
         if deciding.unconfirmed and not self._world.injected:
             self._fail(f"job {job_id}: {deciding.unconfirmed} did not confirm, and nothing went wrong")
+
+
+def _turns(batch: Sequence[Command], kind: CommandKind) -> dict[JobKey, int]:
+    """The turn that each command of this kind belongs to; the last of a batch that has several for one row."""
+    return {
+        JobKey(one.job_id, one.to): int(one.body["turn"]) for one in batch if one.kind is kind and "turn" in one.body
+    }
 
 
 def _unsettled_rows(party_id: str, seen: Seen) -> str:

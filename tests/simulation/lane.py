@@ -38,6 +38,7 @@ class SimLane:
         self._heartbeat: Jobs | None = None
         self._is_busy = False
         self._understands_batches = False
+        self._asked_at = 0
         self._answers_again()
 
     def post(self, command: Command) -> None:
@@ -96,7 +97,7 @@ class SimLane:
 
     def _serve(self, desk: Desk, batch: list[Command]) -> list[Answer]:
         """At the other party."""
-        with self._world.invariants.returns_only_what_it_means(self._world.parties[self.to], batch):
+        with self._world.invariants.touches_only_what_it_means(self._world.parties[self.to], batch):
             return desk.carry_out(batch, self._server.party.party_id)
 
     def _send_heartbeat(self, jobs: Jobs) -> None:
@@ -116,7 +117,7 @@ class SimLane:
     def _call(
         self, words: str, serve: Callable[[Desk], object], answered: Callable, failed: Callable, stray: Callable
     ) -> None:
-        self._is_busy = True
+        self._is_busy, self._asked_at = True, self._world.now
         own = self._server.party.party_id
         Call(self._world, self._process, own, self.to, words, serve, answered, failed, stray).start()
 
@@ -137,7 +138,7 @@ class SimLane:
     def _failed(self, batch: list[Command]) -> None:
         now = self._world.now
         self._is_busy = False
-        self._silent_since = self._silent_since if self._silent_since is not None else now
+        self._silent_since = self._silent_since if self._silent_since is not None else self._asked_at
         self._pause = min(self._pause * 2 or _FIRST_PAUSE, _LONGEST_PAUSE)
         self._last_try, self._next_try = now, now + self._pause
         self._queue.extendleft(reversed([one for one in batch if one.kind not in MAY_FAIL]))

@@ -37,7 +37,7 @@ class SimParty:
         self.world = world
         self.party_id = party_id
         self.size = self._full_size = EngineSize(1, cores, memory)
-        self.was_shrunk = False
+        self.was_shrunk = self.stays_shrunk = False
         self.skew = world.random.randint(-3_600_000, 3_600_000)      # of its wall clock
         self.books = open_books(store, self._before_write)
         self.store = self.books.store
@@ -86,11 +86,16 @@ class SimParty:
         self.register_engine()
 
     def recover(self) -> None:
-        """The faults have stopped: everybody is up, and the machine is what it was."""
-        if self.size != self._full_size:
+        """The faults have stopped: everybody is up, and the machine is what it was unless it stays shrunk."""
+        if self.size != self._full_size and not self.stays_shrunk:
             self.resize(self._full_size)
         for server in self.servers:
             server.recover()
+
+    def grow_again(self) -> None:
+        """The operator gives the cores back."""
+        self.stays_shrunk = False
+        self.recover()
 
     # ------------------------------------------------------------------ transactions, and processes that die in them
 
@@ -255,6 +260,8 @@ class Server:
             self.scheduling.at(when, self._round)
 
     def _round(self) -> None:
+        if self._round_at is None or self.party.world.now < self._round_at:
+            return      # one that was to come later than the round that has been meanwhile
         self._round_at = None
         if self.scheduler.is_chosen():
             self._work()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.faults import Faults
-from tests.simulation.world import World, job
+from tests.simulation.world import RULES, World, job
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -143,6 +143,20 @@ def test_a_silent_host_fails_the_job_everywhere(store: str) -> None:
     assert decided is not None
     assert decided.unconfirmed == ("host 10000",)
     world.stabilize(60)
+
+
+def test_a_host_that_gave_a_job_up_before_it_heard_that_all_had_accepted_gets_it_again(store: str) -> None:
+    world = World(8, store=store)
+    job_id = world.submit("9999", job({"guest": ["9999"], "host": ["10000"]}, {"a": [], "b": ["a"]}))
+    while world.status(job_id) != {"guest 9999": "ready", "host 10000": "ready"}:
+        world.run_for(0.001)
+    world.cut("9999", "10000")
+    world.run_for(RULES.ready / 1000 + 5)
+    assert world.status(job_id) == {"guest 9999": "waiting"}
+    world.cuts.clear()
+    world.run_for(20)
+    assert everywhere(world, job_id, "success"), world.status(job_id)
+    world.stabilize(10)
 
 
 def test_a_clock_that_jumps_an_hour_breaks_nothing(store: str) -> None:

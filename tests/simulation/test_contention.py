@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
 
+from fate_flow.core.job import JobKey, Lack
+from fate_flow.core.spec import Party
 from tests.simulation.faults import rough
 from tests.simulation.parsing import parsed_once
-from tests.simulation.world import World, job
+from tests.simulation.world import RULES, START, World, job
 
 SECONDS_A_JOB = 12.0
 """Virtual seconds that a job may take on average while every party has room for one or two at a time."""
@@ -68,3 +72,174 @@ def test_a_big_job_is_not_starved_by_small_ones() -> None:
     assert 0 < row.passes <= world.rules.queue_passes
     world.stabilize(120)
     assert world.ends()["success"] == 1 + len(small)
+
+
+# ---------------------------------------------------------------------- streams of jobs that never let a party empty
+
+
+_OPEN = 5
+"""Jobs of a stream that are not over: more than run at once."""
+
+
+def flood(world: World, streams: Sequence[tuple[str, str]], seconds: float) -> None:
+    """(initiator, host) each: jobs of half the host's cores, of which some wait at any time."""
+    end = world.now + int(seconds * 1000)
+    while world.now < end:
+        for initiator, host in streams:
+            document = job({"guest": [initiator], "host": [host]}, cores=2)
+            for _ in range(_OPEN - open_jobs(world, initiator, document.runtime_conf["role"])):
+                world.submit(initiator, document)
+        world.run_for(0.5)
+
+
+def open_jobs(world: World, initiator: str, roles: dict[str, list[int]]) -> int:
+    parties = tuple(Party(role, str(one)) for role, ids in roles.items() for one in ids)
+    rows = world.invariants.seen(world.parties[initiator]).jobs.values()
+    return sum(row.is_initiator and not row.is_final and row.parties == parties for row in rows)
+
+
+def started_before(world: World, job_id: str, at: str) -> int:
+    """How many jobs that were submitted after this one have started at a party before it; all as of its start."""
+    rows = {row.job_id: row for row in world.invariants.seen(world.parties[at]).jobs.values()}
+    return sum(
+        world.submitted[one] > world.submitted[job_id] and 0 < row.start_time < rows[job_id].start_time
+        for one, row in rows.items()
+    )
+
+
+LARGE = {"9999": 200, "10001": 200, "10002": 200, "10003": 200}
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_a_big_job_is_not_starved_by_another_initiator(store: str) -> None:
+    world = World(2, parties=3, cores=4, store=store, cores_at={"9999": 200, "10001": 200})
+    world.longest_task = 2_000
+    flood(world, [("10001", "10000")], 4)
+    big = world.submit("9999", job({"guest": ["9999"], "host": ["10000"]}, cores=4))
+    flood(world, [("10001", "10000")], 60)
+    assert set(world.status(big).values()) == {"success"}, world.job("9999", big)
+    assert started_before(world, big, "10000") <= world.rules.queue_passes
+    world.stabilize(400)
+    assert set(world.ends()) == {"success", "refused or lost"}
+
+
+def test_one_who_waits_behind_the_job_of_another_initiator_is_told_so() -> None:
+    world = World(2, parties=3, cores=4, cores_at={"9999": 200, "10001": 200})
+    world.longest_task = 4_000
+    flood(world, [("10001", "10000")], 4)
+    big = world.submit("9999", job({"guest": ["9999"], "host": ["10000"]}, cores=4))
+    reasons: set[str] = set()
+    while set(world.status(big).values()) != {"running"}:
+        assert world.now < START + 120_000
+        flood(world, [("10001", "10000")], 0.5)
+        reasons.update(row.wait_reason for row in world.invariants.seen(world.parties["10001"]).jobs.values())
+    assert "host 10000 keeps its room for an older job, which has been passed there 16 times" in reasons
+
+
+def test_an_initiator_that_is_gone_keeps_nobody_waiting() -> None:
+    world = World(3, parties=3, cores=4, cores_at={"9999": 200, "10001": 200})
+    world.longest_task = 2_000
+    flood(world, [("10001", "10000")], 4)
+    big = world.submit("9999", job({"guest": ["9999"], "host": ["10000"]}, cores=4))
+    while (row := world.invariants.seen(world.parties["10000"]).jobs.get(_host_of(big))) is None or (
+        row.wish.passes < world.rules.queue_passes
+    ):
+        assert world.now < START + 120_000
+        flood(world, [("10001", "10000")], 0.5)
+    world.cut("9999", "10000")
+    world.run_for(20)
+    before = world.ends()["success"]
+    flood(world, [("10001", "10000")], 10)
+    assert world.ends()["success"] > before
+    assert set(world.status(big).values()) == {"waiting"}
+    world.stabilize(400)
+    assert set(world.status(big).values()) == {"success"}
+
+
+def _host_of(job_id: str) -> JobKey:
+    return JobKey(job_id, Party("host", "10000"))
+
+
+def test_a_job_over_two_scarce_parties_is_passed_no_more_often_than_one_over_one() -> None:
+    world = World(4, parties=3, cores=4, cores_at={"9999": 200})
+    world.longest_task = 2_000
+    streams = [("9999", "10000"), ("9999", "10001")]
+    flood(world, streams, 4)
+    big = world.submit("9999", job({"guest": ["9999"], "host": ["10000", "10001"]}, cores=4))
+    flood(world, streams, 60)
+    assert set(world.status(big).values()) == {"success"}, world.job("9999", big)
+    assert started_before(world, big, "9999") <= world.rules.queue_passes
+    world.stabilize(600)
+    assert set(world.ends()) == {"success", "refused or lost"}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_big_jobs_that_cross_at_two_parties_all_end_while_others_stream_at_each(seed: int) -> None:
+    """Each is the head somewhere, asks the parties in another order at first, and all need both."""
+    world = World(seed, parties=5, cores=4, cores_at=LARGE | {"10000": 4, "10001": 4})
+    world.longest_task = 1_000
+    streams = [("10002", "10000"), ("10003", "10001"), ("10002", "10001")]
+    flood(world, streams, 3)
+    big = [
+        world.submit("9999", job({"guest": ["9999"], "host": ["10000", "10001"]}, cores=4)),
+        world.submit("10003", job({"guest": ["10003"], "host": ["10001", "10000"]}, cores=4)),
+        world.submit("10000", job({"guest": ["10000"], "host": ["10001"]}, cores=4)),
+        world.submit("10001", job({"guest": ["10001"], "host": ["10000"]}, cores=4)),
+    ]
+    flood(world, streams, 80)
+    assert [set(world.status(one).values()) for one in big] == [{"success"}] * 4
+    world.stabilize(400)
+
+
+def test_a_silent_party_of_a_big_job_does_not_keep_the_cores_of_the_others_idle() -> None:
+    """It has no room at one party for long, and at another nobody answers: room alone would not help it."""
+    world = World(5, parties=4, cores=4, cores_at={"9999": 200, "10002": 200})
+    world.longest_task = 1_000
+    flood(world, [("10002", "10000")], 4)
+    big = world.submit("9999", job({"guest": ["9999"], "host": ["10000", "10001"]}, cores=4))
+    world.run_for(0.3)
+    world.cut("9999", "10001")
+    flood(world, [("10002", "10000")], 20)
+    before = started_after(world, big, "10000")
+    assert before >= 30, "more than half of what fits into 20 seconds"
+    flood(world, [("10002", "10000")], 20)
+    assert started_after(world, big, "10000") - before >= 40
+    assert set(world.status(big).values()) == {"waiting"}
+    world.stabilize(400)
+    assert set(world.status(big).values()) == {"success"}
+
+
+def started_after(world: World, job_id: str, at: str) -> int:
+    """How many jobs that were submitted after this one have started at a party."""
+    rows = world.invariants.seen(world.parties[at]).jobs.values()
+    return sum(world.submitted[row.job_id] > world.submitted[job_id] and row.start_time > 0 for row in rows)
+
+
+# ---------------------------------------------------------------------- a party that has become too small
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_nobody_waits_behind_a_job_that_a_party_has_become_too_small_for(store: str) -> None:
+    rules = replace(RULES, queue_passes=2)
+    world = World(6, parties=3, cores=4, rules=rules, store=store, cores_at={"9999": 200, "10001": 200})
+    world.longest_task = 2_000
+    flood(world, [("9999", "10000")], 2)
+    big = world.submit("9999", job({"guest": ["9999"], "host": ["10000"]}, cores=4))
+    flood(world, [("9999", "10000")], 4)
+    host = world.parties["10000"]
+    host.shrink(2)
+    host.stays_shrunk = True
+    host.recover()
+    flood(world, [("9999", "10000"), ("10001", "10000")], 5)
+    while world.invariants.unsettled_while_shrunk():
+        world.run_for(1)
+        assert world.now < START + 600_000
+    world.run_for(12)       # it has been asked for once more since the last core came back
+    waits = world.job("9999", big)
+    assert waits is not None
+    assert waits.wait_reason == (
+        "host 10000 has 2 of 2 cores free, 4 asked: the job asks for more than it has in all"
+    )
+    assert (waits.blocked_on, waits.lacks) == ("10000", Lack.SIZE)
+    world.stabilize(120)
+    assert set(world.status(big).values()) == {"success"}, "the operator gave the cores back"

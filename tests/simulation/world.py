@@ -11,8 +11,9 @@ import itertools
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 
 from fate_flow.coordinator.ports import Rules
 from fate_flow.core.errors import FlowError
@@ -40,7 +41,7 @@ class World:
 
     def __init__(
         self, seed: int, parties: int = 2, cores: int = 4, faults: Faults = CALM, store: str = "memory",
-        rules: Rules = RULES, memory: int = 0, servers: int = 1,
+        rules: Rules = RULES, memory: int = 0, servers: int = 1, cores_at: Mapping[str, int] = MappingProxyType({}),
     ) -> None:  # fmt: skip
         self.seed = seed
         self.random = random.Random(seed)
@@ -67,7 +68,7 @@ class World:
         self.party_ids = [str(9999 + number) for number in range(parties)]
         self.parties: dict[str, SimParty] = {}
         for party_id in self.party_ids:
-            self.parties[party_id] = SimParty(self, party_id, cores, memory, store, servers)
+            self.parties[party_id] = SimParty(self, party_id, cores_at.get(party_id, cores), memory, store, servers)
 
     # ------------------------------------------------------------------ time and chance
 
@@ -180,7 +181,7 @@ class World:
         self.cuts.add((one, other))
 
     def calm_down(self) -> None:
-        """The faults stop: the network works, and who is down comes back."""
+        """The faults stop: the network works, who is down comes back, and who has shrunk for good stays so."""
         self.note("the faults stop")
         self.faults = CALM
         self.cuts.clear()
@@ -194,6 +195,21 @@ class World:
         """The faults stop; the seconds that everything takes to settle, which has a bound."""
         self.calm_down()
         begin = self.now
+        if any(party.stays_shrunk for party in self.parties.values()):
+            self._until(self.invariants.unsettled_while_shrunk, begin, seconds)
+            for party in self.parties.values():
+                party.grow_again()
+            begin = self.now
+        self._until(self.invariants.unsettled, begin, seconds)
+        settled = (self.now - begin) / 1000
+        self.run_for(self.rules.poll_interval * 2 / 1000)       # what comes late changes nothing
+        self.invariants.check_settled()
+        if self.violation or self._errors.seen:
+            self._raise()
+        return settled
+
+    def _until(self, left: Callable[[], str], begin: int, seconds: float) -> None:
+        """Run until nothing is left that this tells, which has a bound."""
         what = "everything"
         while what:
             if self.now - begin > seconds * 1000:
@@ -201,13 +217,7 @@ class World:
                 self._raise()
             self.run_for(_LOOK / 1000)
             self.check_waiting()
-            what = self.invariants.unsettled()
-        settled = (self.now - begin) / 1000
-        self.run_for(self.rules.poll_interval * 2 / 1000)       # what comes late changes nothing
-        self.invariants.check_settled()
-        if self.violation or self._errors.seen:
-            self._raise()
-        return settled
+            what = left()
 
     def check_waiting(self) -> None:
         """Every job that has waited for a while says what for."""

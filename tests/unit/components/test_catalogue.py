@@ -29,9 +29,9 @@ GOOD = [
 BAD = [
     ("Upload", "local", {**UPLOAD, "file": ""}, "file: '' is not the path of a CSV file"),
     ("Upload", "local", {**UPLOAD, "name": None}, "name is missing; "),
-    ("Upload", "local", {**UPLOAD, "namespace": ".."}, "namespace: '..' is not text"),
-    ("Upload", "local", {**UPLOAD, "name": "n" * 201}, "is not text of at most 200 bytes"),
-    ("Upload", "local", {**UPLOAD, "name": "\ud800"}, "name: '\\ud800' is not text"),
+    ("Upload", "local", {**UPLOAD, "namespace": ".."}, "namespace: '..' is not printable text"),
+    ("Upload", "local", {**UPLOAD, "name": "n" * 201}, "is not printable text of at most 200 bytes"),
+    ("Upload", "local", {**UPLOAD, "name": "\ud800"}, "name: '\\ud800' is not printable text"),
     ("Upload", "local", {**UPLOAD, "head": 2}, "head: 2 is not true, false, 1 or 0"),
     ("Upload", "local", {**UPLOAD, "head": "1"}, "head: '1' is not"),
     ("Upload", "local", {**UPLOAD, "id_delimiter": ", "}, "id_delimiter: ', ' is not one character"),

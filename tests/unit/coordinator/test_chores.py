@@ -308,6 +308,13 @@ def test_what_is_over_is_forgotten_by_the_stopwatch() -> None:
     assert not host.chores._stopwatch._seen
 
 
+def test_it_keeps_no_time_for_anybody_else() -> None:
+    host = host_after(*HOLD)
+    host.chores._stopwatch.unchanged_seconds("scheduler", 1)
+    host.run()
+    assert "scheduler" not in host.chores._stopwatch._seen
+
+
 # ---------------------------------------------------------------------- what a crash left
 
 

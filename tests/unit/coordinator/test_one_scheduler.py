@@ -21,7 +21,7 @@ from fate_flow.coordinator.scheduler import (
     WorkerChanged,
 )
 from fate_flow.core.errors import CommitUnknown, FlowError, StorageUnavailable
-from fate_flow.core.job import Answer, Command, CommandKind, Job, JobKey
+from fate_flow.core.job import Answer, Command, CommandKind, Job, JobKey, Lack
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
@@ -165,7 +165,7 @@ def test_a_stale_owner_cannot_end_the_turn_of_the_new_one() -> None:
     first.scheduler.poll()
     chosen(server, owner="home-2")
     with server.store.transaction() as tx:
-        assert not tx.end_turn(JobKey(JOB_ID, GUEST), "home-1", "", "", 0, 0, 0)
+        assert not tx.end_turn(JobKey(JOB_ID, GUEST), "home-1", "", "", 0, 0, 0, None)
 
 
 # ---------------------------------------------------------------------- news
@@ -350,6 +350,42 @@ def test_of_many_small_jobs_at_once_only_as_many_pass_the_big_one() -> None:
     process.scheduler.poll()
     assert statuses(process, small) == ["running", "running", "waiting", "waiting", "waiting"]
     assert job_of(process, big).passes == 2
+
+
+def test_nobody_waits_behind_a_job_that_asks_a_party_for_more_than_it_has_and_it_is_asked_again() -> None:
+    rules = replace(RULES, queue_passes=0)
+    process = chosen(HandServer("9999", cores=20, rules=rules))
+    big, small = ids(2)
+    for name in (big, small):
+        submit(process, name)
+    process.scheduler.step([QueueChanged()])
+    process.answer(K.CHECK, job_id=big)
+    process.answer(K.APPLY, Answer(103, "failed", {"why": "too small", "free_cores": 1, "never": True}), big)
+    found = job_of(process, big)
+    assert (found.status, found.blocked_on, found.lacks) == (JobStatus.WAITING, "10000", Lack.SIZE)
+    assert found.wait_reason == "host 10000 too small"
+    process.scheduler.poll()
+    assert job_of(process, small).ready_owner, "it is in its turn, behind nobody"
+    turn = found.turn
+    process.seconds += 10
+    process.scheduler.poll()
+    assert job_of(process, big).turn == turn + 1
+
+
+def test_a_job_that_asks_for_too_much_waits_behind_a_head_and_still_says_what_it_waits_for() -> None:
+    process = chosen(HandServer("9999", cores=4, rules=replace(RULES, queue_passes=0)))
+    holding(process, 2)
+    head, big = ids(2)
+    submit(process, head, local(4), accept=False)
+    process.scheduler.poll()
+    submit(process, big, local(1), accept=False)
+    with process.server.store.transaction() as tx:
+        tx.begin_turn(JobKey(big, GUEST), "x", NOW)
+        tx.end_turn(JobKey(big, GUEST), "x", "host 10000 too small", "10000", 2, 0, 0, Lack.SIZE)
+    process.scheduler.poll()
+    found = job_of(process, big)
+    assert (found.turn, found.wait_reason, found.blocked_on) == (1, "host 10000 too small", "10000")
+    assert found.retry_at > 0
 
 
 def worker_of_job(process: Process, job_id: str) -> str:

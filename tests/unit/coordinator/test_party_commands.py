@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from fate_flow.audit.events import Event
-from fate_flow.coordinator.party import end_job_here, plain_incarnation
+from fate_flow.coordinator.party import WISH_LASTS, end_job_here, plain_incarnation
 from fate_flow.coordinator.ports import Rules
 from fate_flow.core.errors import StorageFailed
-from fate_flow.core.job import NOT_EFFECTIVE, Command, CommandKind, JobKey
+from fate_flow.core.job import NOT_EFFECTIVE, Answer, Claim, Command, CommandKind, EngineState, JobKey, Wish
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, TaskStatus
@@ -52,7 +52,7 @@ START_A = task_command(K.TASK_START)
         (JOIN[:1], command(K.STATUS, argument="waiting")),
         (JOIN, command(K.CHECK, turn=1)),
         (HOLD, command(K.RETURN, turn=1)),
-        (HOLD, command(K.START)),
+        (HOLD, command(K.START)), (HOLD, command(K.START, turn=1)),
         (RUN, command(K.UPDATE, progress=40)),
         (RUN, START_A),
         ((*RUN, START_A), task_command(K.TASK_STOP, argument="canceled")),
@@ -304,6 +304,139 @@ def test_a_refusal_says_what_is_free() -> None:
     assert not host.job().holds
 
 
+# ---------------------------------------------------------------------- whom the party lets go first
+
+BIG, SMALL = "2026010112000000000000001", "2026010112000000000000002"
+ENOUGH = Rules(queue_passes=2, retry_wait=2_000)
+
+
+class Contended:
+    """Host 10000 with 4 cores: a job holds one, and BIG, that needs all, was refused once."""
+
+    def __init__(self, cores: int = 4) -> None:
+        self.host = HandServer("10000", cores=cores, rules=ENOUGH)
+        self.host.steady = 100_000
+        self._join(JOB_ID, 1)
+        assert self.apply(JOB_ID).is_ok
+        self._join(BIG, 4)
+        self._join(SMALL, 1)
+        self.refused = self.apply(BIG)
+
+    def _join(self, job_id: str, cores: int) -> None:
+        with self.host.store.transaction() as tx:
+            here = a_job(JobStatus.WAITING, HOST, asked=Claim(cores, 0))
+            tx.add_job(replace(here, key=JobKey(job_id, HOST)), DOCUMENT)
+
+    def apply(self, job_id: str) -> Answer:
+        return self.host.handle(replace(command(K.APPLY, turn=1), job_id=job_id))
+
+    def give_back(self, job_id: str, **body: Any) -> None:
+        assert self.host.handle(replace(command(K.RETURN, turn=1, **body), job_id=job_id)).is_ok
+
+    def come_and_go(self, times: int) -> list[bool]:
+        """SMALL asks so often, and gives back what it gets."""
+        found = []
+        for _ in range(times):
+            found.append(self.apply(SMALL).is_ok)
+            self.give_back(SMALL)
+        return found
+
+    def wish(self, job_id: str = BIG) -> Wish:
+        return self.host.job(HOST, job_id).wish
+
+
+def test_a_job_that_was_passed_often_enough_goes_first() -> None:
+    party = Contended()
+    assert party.refused.data["why"] == "has 3 of 4 cores free, 4 asked"
+    assert party.come_and_go(3) == [True, True, False]
+    assert party.wish() == Wish(100_000, 100_000, 2)
+    answer = party.apply(SMALL)
+    assert (answer.retcode, answer.data) == (
+        103, {"why": "keeps its room for an older job, which has been passed there 2 times", "free_cores": 0,
+              "free_memory": 0},
+    )  # fmt: skip
+    party.give_back(JOB_ID)
+    assert party.apply(SMALL).retcode == 103
+    assert party.apply(BIG).is_ok
+    assert party.host.free_cores() == 0
+
+
+def test_a_job_that_leaves_enough_for_the_one_that_waits_passes_it_freely() -> None:
+    party = Contended(cores=8)
+    assert party.refused.is_ok
+    with party.host.store.transaction() as tx:
+        tx.give_back(JobKey(BIG, HOST), None, NOW)
+        tx.wish(JobKey(BIG, HOST), 100_000)
+    assert party.come_and_go(5) == [True] * 5
+    assert party.wish().passes == 0
+
+
+def test_an_apply_that_comes_again_passes_nobody() -> None:
+    party = Contended()
+    for _ in range(5):
+        assert party.apply(SMALL).is_ok
+    assert party.wish().passes == 1
+
+
+def test_who_asks_no_more_is_not_waited_for() -> None:
+    party = Contended()
+    party.come_and_go(3)
+    party.host.steady = 100_000 + WISH_LASTS + 4 * ENOUGH.retry_wait - 1
+    assert not party.apply(SMALL).is_ok
+    party.host.steady += 1
+    assert party.apply(SMALL).is_ok
+    party.give_back(SMALL)
+    assert party.apply(BIG).retcode == 103
+    assert not party.apply(SMALL).is_ok, "it asks again, and keeps its place"
+    assert party.wish().since == 100_000
+
+
+def test_who_has_waited_for_longer_is_not_put_behind() -> None:
+    party = Contended()
+    with party.host.store.transaction() as tx:
+        tx.wish(JobKey(SMALL, HOST), 99_999)
+    assert party.come_and_go(5) == [True] * 5
+
+
+@pytest.mark.parametrize(("still_wants", "may_pass"), [(True, False), (None, False), (False, True)])
+def test_what_a_job_returns_since_another_party_had_no_room_is_kept_for_it(
+    still_wants: bool | None, may_pass: bool
+) -> None:
+    party = Contended()
+    party.come_and_go(3)
+    party.give_back(JOB_ID)
+    assert party.apply(BIG).is_ok
+    party.give_back(BIG, **({} if still_wants is None else {"still_wants": still_wants}))
+    assert party.apply(SMALL).is_ok is may_pass
+    assert (party.wish() == Wish()) is may_pass
+
+
+def test_a_job_that_the_party_has_become_too_small_for_is_told_so_and_keeps_nobody_waiting() -> None:
+    party = Contended()
+    party.come_and_go(3)
+    with party.host.store.transaction() as tx:
+        tx.register_engine(EngineState("STANDALONE", 3, 0, 3, 0), {}, NOW)
+    assert party.apply(SMALL).is_ok, "at once, before the big one asks again"
+    party.give_back(SMALL)
+    answer = party.apply(BIG)
+    assert answer.retcode == 103
+    assert answer.data == {
+        "why": "has 2 of 3 cores free, 4 asked: the job asks for more than it has in all", "free_cores": 2,
+        "free_memory": 0, "never": True,
+    }  # fmt: skip
+    assert party.wish() == Wish()
+
+
+def test_two_seats_of_a_job_wait_for_room_for_both() -> None:
+    party = Contended(cores=5)
+    second = JobKey(BIG, Party("arbiter", "10000"))
+    with party.host.store.transaction() as tx:
+        tx.give_back(JobKey(BIG, HOST), None, NOW)
+        tx.wish(JobKey(BIG, HOST), 100_000)
+        tx.add_job(replace(a_job(JobStatus.WAITING, HOST, asked=Claim(1, 0)), key=second), DOCUMENT)
+    assert party.come_and_go(3) == [True, True, False]
+
+
 @pytest.mark.parametrize("turn", ["x", -1, 2**40, [1], True])
 def test_a_turn_that_is_no_number_is_refused(turn: Any) -> None:
     host = a_host(*JOIN)
@@ -330,6 +463,9 @@ def test_a_return_that_arrives_after_the_next_turn_reserved_returns_nothing(
     [
         (JOIN[:1], command(K.APPLY, turn=1), 103),       # not accepted everywhere yet
         (JOIN, command(K.START), 103),                   # holds nothing
+        (HOLD, command(K.START, turn=0), 103),           # late: of a turn that was given up
+        (HOLD, command(K.START, turn=2), 103),
+        (HOLD, command(K.START, turn="x"), 101),
         (RUN, command(K.RETURN, turn=1), NOT_EFFECTIVE), # its end returns it
         ((*JOIN, command(K.STATUS, argument="canceled")), command(K.CHECK), 103),
         ((*JOIN, command(K.STATUS, argument="canceled")), command(K.APPLY), 103),

@@ -77,7 +77,8 @@ class Home:
         self.server = HandServer("9999")
         self.files = HandFiles()
         object.__setattr__(self.server.context, "files", self.files)
-        self.retention = Retention(self.server.context, keep)
+        self.seconds = 1_000.0           # on its monotonic clock
+        self.retention = Retention(self.server.context, keep, lambda: self.seconds)
 
     def job(self, number: int, ended_days_ago: float | None = None, document: Document = DOCUMENT) -> str:
         """One with folder and logs; it has ended, unless no time is given."""
@@ -289,7 +290,36 @@ def test_what_a_crash_left_is_looked_for_at_the_start_and_then_every_hour() -> N
     home.files.folders.add(an_id(1))
     home.tidy()
     assert home.files.folders
-    home.server.now += 3_600_000
+    home.server.now += DAY               # somebody sets the clock on the wall: no time has passed
+    home.tidy()
+    assert home.files.folders
+    home.seconds += 3_600
+    home.tidy()
+    assert not home.files.folders
+
+
+@pytest.mark.parametrize("broken", ["uploads_before", "logs_before"])
+def test_and_once_more_at_once_when_that_was_cut_off(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    home = Home()
+
+    def gone(_: int) -> list[str]:
+        raise StorageUnavailable
+
+    with monkeypatch.context() as patched:
+        patched.setattr(home.files, broken, gone, raising=False)
+        with pytest.raises(StorageUnavailable):
+            home.tidy()
+    home.files.folders.add(an_id(1))
+    home.tidy()
+    assert not home.files.folders
+
+
+def test_a_clock_that_is_set_back_does_not_put_it_off() -> None:
+    home = Home()
+    home.tidy()
+    home.files.folders.add(an_id(1))
+    home.server.now -= DAY
+    home.seconds += 3_600
     home.tidy()
     assert not home.files.folders
 

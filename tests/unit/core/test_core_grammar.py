@@ -17,9 +17,13 @@ HOSTILE = (
 )
 NAMED = (
     grammar.check_job_id, grammar.check_task_id, grammar.check_component_name, grammar.check_output_name,
-    grammar.check_role, grammar.check_party_id, grammar.check_table_name, grammar.check_namespace,
+    grammar.check_role, grammar.check_party_id,
     grammar.check_worker_id, grammar.check_incarnation, grammar.check_version,
 )
+
+
+def table_piece(value):
+    return grammar.check_table_piece(value, "table_name")
 
 
 @pytest.mark.parametrize("check", NAMED)
@@ -46,10 +50,14 @@ def test_nothing_hostile_passes_any_check(check, value):
     (grammar.check_party_id, "9999"),
     (grammar.check_party_id, "0"),
     (grammar.check_party_id, "1" * 10),
-    (grammar.check_table_name, "site_a.v2-x"),
-    (grammar.check_table_name, "a" * 200),
-    (grammar.check_table_name, "a..b"),
-    (grammar.check_namespace, "demo"),
+    (table_piece, "site_a.v2-x"),
+    (table_piece, "a" * 200),
+    (table_piece, "a..b"),
+    (table_piece, "a b&c"),
+    (table_piece, "../z"),
+    (table_piece, "ünï#1"),
+    (table_piece, "ü" * 33),
+    (table_piece, "demo"),
     (grammar.check_worker_id, "0123456789abcdef" * 2),
     (grammar.check_incarnation, "deadbeef"),
 ])
@@ -75,7 +83,12 @@ def test_what_is_right_comes_back_as_it_was(check, value):
     (grammar.check_party_id, "+1"),
     (grammar.check_party_id, "1_0"),
     (grammar.check_party_id, "²"),
-    (grammar.check_table_name, "a" * 201),
+    (table_piece, "a" * 201),
+    (table_piece, "ü" * 34),
+    (table_piece, ".."),
+    (table_piece, "a\nb"),
+    (table_piece, "a\x1b[31m"),
+    (table_piece, "\ud800"),
     (grammar.check_worker_id, "DEADBEEF"),
     (grammar.check_worker_id, "abc"),
     (grammar.check_incarnation, "a" * 65),

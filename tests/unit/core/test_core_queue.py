@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from fate_flow.core.queue import Behind, Passing, Waiting, why_it_waits
+from fate_flow.core.job import Claim, Lack
+from fate_flow.core.queue import Behind, Passing, Waiting, takes_from, where_it_takes, why_it_waits
 from fate_flow.core.text import ordinal, plain
 
 
-def waits(job_id: str, at: int, *parties: str, blocked_on: str = "", passes: int = 0) -> Waiting:
-    return Waiting(job_id, at, parties or ("9999", "10000"), blocked_on, 2, passes=passes)
+def waits(
+    job_id: str, at: int, *parties: str, blocked_on: str = "", passes: int = 0, lacks: Lack | None = Lack.ROOM
+) -> Waiting:
+    return Waiting(job_id, at, parties or ("9999", "10000"), blocked_on, 2, passes=passes, lacks=lacks)
+
+
+def two_of_each(_: str) -> dict[str, int]:
+    """What every job asks for: two cores of each party."""
+    return dict.fromkeys(("9999", "10000", "10001", "10002"), 2)
+
+
+def passing(*heads: Waiting, passes: int = 16, in_turn: tuple[Waiting, ...] = (), **free: int) -> Passing:
+    """`free`: by party, as `at_10000=4`."""
+    known = {name.removeprefix("at_"): cores for name, cores in free.items()}
+    return Passing(heads, passes, in_turn, known, two_of_each)
 
 
 HEAD = waits("1", 10, blocked_on="10000", passes=16)
@@ -25,31 +39,77 @@ HEAD = waits("1", 10, blocked_on="10000", passes=16)
     ],
 )
 def test_a_head_that_was_passed_often_enough_is_not_passed_any_more(head: Waiting, is_closed: bool) -> None:
-    behind = Passing([head], 16, ()).turn_of(waits("2", 11))
+    behind = passing(head).turn_of(waits("2", 11))
     assert behind == (Behind("2", "1", "10000") if is_closed else None)
 
 
 def test_with_no_passes_at_all_the_queue_is_strict() -> None:
     head = waits("1", 10, blocked_on="10000")
-    assert Passing([head], 0, ()).turn_of(waits("2", 11)) is not None
+    assert passing(head, passes=0).turn_of(waits("2", 11)) is not None
 
 
 def test_as_many_get_their_turn_as_may_pass_and_those_in_their_turn_count() -> None:
     head = waits("1", 10, blocked_on="10000", passes=12)
-    in_turn = [waits("2", 11), waits("0", 9), waits("3", 11, "9999", "10001"), head]     # only the first would pass it
-    passing = Passing([head], 16, in_turn)
-    found = [passing.turn_of(waits(f"{number}", 20)) for number in range(4, 9)]
+    in_turn = (waits("2", 11), waits("0", 9), waits("3", 11, "9999", "10001"), head)     # only the first would pass it
+    queue = passing(head, in_turn=in_turn)
+    found = [queue.turn_of(waits(f"{number}", 20)) for number in range(4, 9)]
     assert [one is None for one in found] == [True, True, True, False, False]
-    assert passing.turn_of(waits("9", 20, "9999", "10001")) is None
+    assert queue.turn_of(waits("9", 20, "9999", "10001")) is None
 
 
 def test_a_job_that_would_pass_two_heads_counts_at_both_and_waits_behind_either() -> None:
     heads = [waits("1", 10, "9999", blocked_on="9999", passes=1), waits("2", 11, blocked_on="10000")]
-    passing = Passing(heads, 2, ())
-    assert passing.turn_of(waits("3", 12)) is None
-    assert passing.turn_of(waits("4", 13)) == Behind("4", "1", "9999")
-    assert passing.turn_of(waits("5", 13, "10000", "10001")) is None
-    assert passing.turn_of(waits("6", 13, "10000", "10001")) == Behind("6", "2", "10000")
+    queue = passing(*heads, passes=2)
+    assert queue.turn_of(waits("3", 12)) is None
+    assert queue.turn_of(waits("4", 13)) == Behind("4", "1", "9999")
+    assert queue.turn_of(waits("5", 13, "10000", "10001")) is None
+    assert queue.turn_of(waits("6", 13, "10000", "10001")) == Behind("6", "2", "10000")
+
+
+@pytest.mark.parametrize(
+    ("free", "lacks", "party_id"),
+    [
+        ({}, Lack.ROOM, ""),                                # nothing is known of either
+        ({"9999": 4, "10001": 4}, Lack.ROOM, ""),           # there is room for both
+        ({"9999": 3, "10001": 4}, Lack.ROOM, "9999"),
+        ({"9999": 4, "10001": 3}, Lack.ROOM, "10001"),
+        ({"9999": 3, "10001": 3}, Lack.ANSWER, ""),         # room would not help it: the other party is silent
+    ],
+)
+def test_a_job_takes_what_the_head_lacks_also_where_the_head_will_be_short(
+    free: dict[str, int], lacks: Lack, party_id: str
+) -> None:
+    head = waits("1", 10, "9999", "10000", "10001", blocked_on="10000", lacks=lacks)
+    assert where_it_takes(waits("2", 11, "9999", "10001", "10002"), head, free, two_of_each) == party_id
+
+
+def test_a_head_that_lacks_two_parties_is_passed_at_both_together_as_often_as_at_one() -> None:
+    head = waits("1", 10, "9999", "10000", "10001", blocked_on="10000", passes=14)
+    queue = passing(head, at_10001=3, at_9999=50)
+    assert queue.turn_of(waits("2", 11)) is None
+    assert queue.turn_of(waits("3", 12, "9999", "10001")) is None
+    assert queue.turn_of(waits("4", 13, "9999", "10001")) == Behind("4", "1", "10001")
+    assert queue.turn_of(waits("5", 13)) == Behind("5", "1", "10000")
+    assert queue.turn_of(waits("6", 13, "9999", "10002")) is None, "it takes nothing that the head lacks"
+
+
+def test_what_those_before_it_will_take_is_not_free_for_a_job() -> None:
+    queue = passing(waits("1", 10, blocked_on="10000", passes=16), at_9999=6)
+    found = [queue.turn_of(waits(f"{number}", 20, "9999", "10001")) for number in range(2, 5)]
+    assert found == [None, None, Behind("4", "1", "9999")]
+
+
+@pytest.mark.parametrize(
+    ("asked", "needed", "free", "does"),
+    [
+        ((2, 0), (4, 0), (5, 0), True), ((2, 0), (4, 0), (6, 0), False), ((0, 0), (4, 0), (3, 0), False),
+        ((2, 0), (0, 9), (8, 3), False), ((2, 1), (0, 9), (8, 9), True), ((2, 1), (2, 8), (8, 9), False),
+    ],
+)  # fmt: skip
+def test_a_claim_takes_from_another_when_too_little_is_left_for_it(
+    asked: tuple[int, int], needed: tuple[int, int], free: tuple[int, int], does: bool
+) -> None:
+    assert takes_from(Claim(*asked), Claim(*needed), Claim(*free)) is does
 
 
 @pytest.mark.parametrize(
@@ -64,12 +124,12 @@ def test_a_job_that_would_pass_two_heads_counts_at_both_and_waits_behind_either(
     ],
 )
 def test_only_younger_jobs_that_need_the_party_wait_behind_the_head(job: Waiting, is_behind: bool) -> None:
-    found = Passing([HEAD], 16, ()).turn_of(job)
+    found = passing(HEAD).turn_of(job)
     assert found == (Behind(job.job_id, "1", "10000") if is_behind else None)
 
 
 def test_why_it_is_not_a_jobs_turn_is_said_in_words() -> None:
-    behind = Passing([HEAD], 16, ()).turn_of(waits("2", 11))
+    behind = passing(HEAD).turn_of(waits("2", 11))
     assert behind is not None
     assert behind.words == "waits behind job 1, which party 10000 has had no room for"
 

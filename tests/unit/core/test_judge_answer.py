@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.job import NOT_EFFECTIVE, NOT_READY, UNREACHABLE, Command, CommandKind
-from fate_flow.core.plan import MoveSeat, NameUnconfirmed, Send, Verdict, judge_answer
+from fate_flow.core.job import NOT_EFFECTIVE, NOT_READY, UNREACHABLE, Command, CommandKind, Lack
+from fate_flow.core.plan import InviteAgain, MoveSeat, NameUnconfirmed, Send, Verdict, judge_answer
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import SeatStatus, check_move
 from tests.factories import HOST, JOB_ID, a_seat
@@ -43,8 +43,22 @@ def sent(verdict: Verdict) -> list[tuple[CommandKind, object]]:
     ]
 
 
-def is_refused_renewal(kind: CommandKind, status: SeatStatus, retcode: int) -> bool:
-    return (kind, status) == (CommandKind.APPLY, S.HELD) and retcode not in (0, UNREACHABLE)
+def is_refused_again(kind: CommandKind, status: SeatStatus, retcode: int) -> bool:
+    """A renewal, or an invitation that was sent once more."""
+    again = ((CommandKind.APPLY, S.HELD), (CommandKind.CREATE, S.JOINED))
+    return (kind, status) in again and retcode not in (0, UNREACHABLE)
+
+
+def test_a_party_that_has_removed_the_job_is_sent_it_again() -> None:
+    gone = judge(CommandKind.CHECK, S.CHECKING, 103, data={"is_unknown": True})
+    assert moved(gone) == (S.JOINED, "had removed the job, which is sent again")
+    assert [action for action in gone.actions if isinstance(action, InviteAgain)]
+    assert gone.stop is None
+
+
+def test_an_invitation_that_is_refused_the_second_time_ends_the_job() -> None:
+    refused = judge(CommandKind.CREATE, S.JOINED, 103)
+    assert (refused.stop, refused.actions) == (Reason.PARTY_REFUSED, ())
 
 
 def test_a_renewal_that_is_refused_is_a_hold_that_is_lost() -> None:
@@ -57,7 +71,7 @@ def test_a_renewal_that_is_refused_is_a_hold_that_is_lost() -> None:
 def test_only_an_answer_that_the_seat_waits_for_means_anything(kind: CommandKind) -> None:
     for status in SeatStatus:
         for retcode in RETCODES:
-            is_awaited = (kind, status) in AWAITED or is_refused_renewal(kind, status, retcode)
+            is_awaited = (kind, status) in AWAITED or is_refused_again(kind, status, retcode)
             assert (judge(kind, status, retcode) != Verdict()) is is_awaited, (status, retcode)
 
 
@@ -122,6 +136,20 @@ def test_cores_that_were_reserved_are_held() -> None:
 def test_a_refusal_says_why(message: str, data: Any, words: str) -> None:
     verdict = judge(CommandKind.APPLY, S.APPLYING, 103, message, data)
     assert (moved(verdict), sent(verdict)) == ((S.JOINED, words), [])
+
+
+@pytest.mark.parametrize(
+    ("retcode", "data", "lacks"),
+    [
+        (103, {"why": "w", "free_cores": 1}, Lack.ROOM), (103, None, Lack.ROOM), (103, {"never": True}, Lack.SIZE),
+        (103, {"never": "true"}, Lack.ROOM), (100, None, Lack.ANSWER), (NOT_EFFECTIVE, None, Lack.ANSWER),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("status", [S.APPLYING, S.HELD])
+def test_a_refusal_says_what_is_lacking(status: SeatStatus, retcode: int, data: Any, lacks: Lack) -> None:
+    [move] = judge(CommandKind.APPLY, status, retcode, data=data).actions
+    assert isinstance(move, MoveSeat)
+    assert move.lacks is lacks
 
 
 def test_what_an_unanswered_apply_may_have_reserved_is_given_back() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_flow.core.job import Command, CommandKind, Seat
+from fate_flow.core.job import Command, CommandKind, Lack, Seat
 from fate_flow.core.plan import (
     Action,
     BeginTurn,
@@ -48,6 +48,11 @@ from tests.factories import (
 
 ALL = (GUEST, HOST, OTHER)
 FULL = "has 1 of 8 cores free, 2 asked"
+
+
+def full(party: Party) -> Seat:
+    """A seat whose party had no room for it."""
+    return a_seat(party, message=FULL, lacks=Lack.ROOM)
 
 
 def to(party: Party, kind: CommandKind, argument: str = "", **body: object) -> Send:
@@ -173,19 +178,51 @@ def test_nothing_happens_while_an_answer_is_on_its_way(status: SeatStatus) -> No
 
 def test_a_refusal_gives_back_at_once_what_others_hold_also_while_a_slow_party_has_not_answered() -> None:
     own, slow = a_seat(GUEST, SeatStatus.HELD), a_seat(OTHER, SeatStatus.APPLYING)
-    assert plan(in_turn(own, a_seat(HOST, message=FULL), slow)) == [
+    assert plan(in_turn(own, full(HOST), slow)) == [
         MoveSeat(own, SeatStatus.JOINED),
-        to(GUEST, CommandKind.RETURN, turn=3),
+        to(GUEST, CommandKind.RETURN, turn=3, still_wants=True),
     ]
 
 
 def test_when_all_have_answered_the_turn_ends_with_a_reason_to_wait() -> None:
     held = a_seat(GUEST, SeatStatus.HELD)
-    found = plan(in_turn(held, a_seat(HOST, message=FULL), a_seat(OTHER, message="is not ready: soon")))
-    assert found[:2] == [MoveSeat(held, SeatStatus.JOINED), to(GUEST, CommandKind.RETURN, turn=3)]
-    assert found[2:] == [
-        EndTurn(f"host 10000 {FULL}; host 10001 is not ready: soon", "10000", 2, NOW + 2_000, was_conflict=True)
-    ]
+    found = plan(in_turn(held, full(HOST), full(OTHER)))
+    returned = to(GUEST, CommandKind.RETURN, turn=3, still_wants=True)
+    assert found[:2] == [MoveSeat(held, SeatStatus.JOINED), returned]
+    words = f"host 10000 {FULL}; host 10001 {FULL}"
+    assert found[2:] == [EndTurn(words, "10000", 2, NOW + 2_000, was_conflict=True, lacks=Lack.ROOM)]
+
+
+@pytest.mark.parametrize("lacks", [Lack.SIZE, Lack.ANSWER, None])
+def test_a_job_waits_for_the_party_that_room_would_not_help_and_keeps_nobody_else_waiting(lacks: Lack | None) -> None:
+    own, other = a_seat(GUEST, SeatStatus.HELD), a_seat(OTHER, message="cannot", lacks=lacks)
+    returned, end = plan(in_turn(own, full(HOST), other))[1:]
+    assert returned == to(GUEST, CommandKind.RETURN, turn=3, still_wants=False)
+    assert isinstance(end, EndTurn)
+    assert (end.blocked_on, end.lacks) == ("10001", lacks or Lack.ANSWER)
+    assert end.wait_reason == f"host 10000 {FULL}; host 10001 cannot"
+
+
+def test_of_a_party_that_is_too_small_and_one_that_is_silent_the_job_waits_for_the_first() -> None:
+    [end] = plan(in_turn(a_seat(GUEST), a_seat(HOST, message="silent"), a_seat(OTHER, message="x", lacks=Lack.SIZE)))
+    assert isinstance(end, EndTurn)
+    assert (end.blocked_on, end.lacks) == ("10001", Lack.SIZE)
+
+
+@pytest.mark.parametrize("conflicts", [0, 2])
+@pytest.mark.parametrize(("lacks", "is_first"), [(Lack.SIZE, True), (Lack.ANSWER, True), (Lack.ROOM, False)])
+def test_a_party_that_room_would_not_help_is_asked_before_all_others(
+    lacks: Lack, is_first: bool, conflicts: int
+) -> None:
+    own, host, other = a_seat(GUEST), a_seat(HOST), a_seat(OTHER)
+    job = {"blocked_on": "10001", "lacks": lacks, "conflicts": conflicts}
+    begun = plan(replace(waiting(own, host, other, **job), has_turn=True))
+    assert [move.seat for move in moves(begun, MoveSeat)] == [other if is_first else own]
+    then = plan(in_turn(own, host, replace(other, status=SeatStatus.HELD), **job))
+    assert [move.seat for move in moves(then, MoveSeat)] == [own], "then as always"
+    [end] = plan(in_turn(own, host, replace(other, message="cannot", lacks=lacks), **job))
+    assert isinstance(end, EndTurn)
+    assert end.was_conflict is not is_first, "nobody else had reserved"
 
 
 @pytest.mark.parametrize(
@@ -213,19 +250,20 @@ def test_held_everywhere_the_others_start_first_and_the_own_seat_last() -> None:
     own, host, other = seats(SeatStatus.HELD, *ALL)
     assert plan(in_turn(own, host, other)) == [
         MoveSeat(host, SeatStatus.STARTING),
-        to(HOST, CommandKind.START),
+        to(HOST, CommandKind.START, turn=3),
         MoveSeat(other, SeatStatus.STARTING),
-        to(OTHER, CommandKind.START),
+        to(OTHER, CommandKind.START, turn=3),
     ]
     started = [replace(seat, status=SeatStatus.STARTED) for seat in (host, other)]
-    assert plan(in_turn(own, *started)) == [MoveSeat(own, SeatStatus.STARTING), to(GUEST, CommandKind.START)]
+    assert plan(in_turn(own, *started)) == [MoveSeat(own, SeatStatus.STARTING), to(GUEST, CommandKind.START, turn=3)]
     assert plan(in_turn(replace(own, status=SeatStatus.STARTED), *started)) == []
 
 
 def test_a_hold_that_ran_out_before_anybody_started_sends_the_job_back_to_waiting() -> None:
     own = a_seat(GUEST, SeatStatus.HELD)
     found = plan(in_turn(own, a_seat(HOST, message="did not start: it holds nothing")))
-    assert found[:2] == [MoveSeat(own, SeatStatus.JOINED), to(GUEST, CommandKind.RETURN, turn=3)]
+    returned = to(GUEST, CommandKind.RETURN, turn=3, still_wants=False)
+    assert found[:2] == [MoveSeat(own, SeatStatus.JOINED), returned]
     assert isinstance(found[2], EndTurn)
     assert found[2].wait_reason == "host 10000 did not start: it holds nothing"
 
@@ -241,8 +279,9 @@ def test_what_is_held_is_asked_for_again_in_time_while_a_slow_party_has_not_answ
 
 def test_what_is_given_back_is_not_asked_for_again() -> None:
     held = a_seat(GUEST, SeatStatus.HELD, lease=60_000, renew_at=NOW)
-    found = plan(in_turn(held, a_seat(HOST, message=FULL), a_seat(OTHER, SeatStatus.APPLYING)))
-    assert found == [MoveSeat(held, SeatStatus.JOINED), to(GUEST, CommandKind.RETURN, turn=3)]
+    found = plan(in_turn(held, full(HOST), a_seat(OTHER, SeatStatus.APPLYING)))
+    returned = to(GUEST, CommandKind.RETURN, turn=3, still_wants=True)
+    assert found == [MoveSeat(held, SeatStatus.JOINED), returned]
 
 
 def test_once_somebody_has_started_a_lost_hold_ends_the_job() -> None:

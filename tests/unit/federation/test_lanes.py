@@ -452,6 +452,39 @@ def test_silence_is_told_when_it_has_lasted_too_long(heard: Heard) -> None:
     lane.close()
 
 
+def test_silence_counts_from_the_first_question_that_got_no_answer(heard: Heard) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        lane = make_lane(deaf.getsockname()[1], heard, timeout=0.2, silence=0.15)
+        lane.post(commands(1))
+        assert heard.silence.get(timeout=WAIT)[1] >= 0.2       # with the very first failure
+        lane.tell_silence()
+        assert heard.silence.get(timeout=WAIT)
+        lane.close()
+
+
+def test_a_party_that_answers_is_not_silent(lane: Lane, heard: Heard) -> None:
+    lane.post(commands(1))
+    heard.take()
+    lane.tell_silence()
+    assert heard.silence.empty()
+
+
+def test_what_is_forgotten_is_not_sent(heard: Heard) -> None:
+    port = closed_port()
+    lane = make_lane(port, heard, silence=0.0)
+    lane.first_pause, lane.probe_pause = WAIT, 0.0      # nothing is under way when it is told to forget
+    lane.post(commands(3))
+    heard.silence.get(timeout=WAIT)
+    lane.beat((("x", 0),))
+    lane.forget()
+    peer = Peer(port)
+    lane.post(commands(5, K.CREATE)[4:])
+    assert heard.retcodes(1) == [0]
+    assert peer.paths == ["/party/4"]
+    lane.close()
+    peer.close()
+
+
 def test_a_server_that_comes_back_gets_what_was_kept_for_it(heard: Heard) -> None:
     port = closed_port()
     lane = make_lane(port, heard, silence=0.0)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from fate_flow.core.errors import StorageFailed
-from fate_flow.core.job import Command, CommandKind, JobKey, Report
+from fate_flow.core.job import Command, CommandKind, JobKey, Lack, Report
 from fate_flow.core.plan import MoveJob, MoveTask
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import (
@@ -183,6 +183,7 @@ owners = st.sampled_from(["", "me", "you"])
 words = st.sampled_from(["", "words", "andere Wörter"])
 blocked = st.sampled_from(["", "10000", "10001"])
 times = st.integers(1, 9)
+lacking = st.none() | st.sampled_from(Lack)
 small = st.integers(0, 3)
 reasons = st.none() | st.sampled_from([Reason.STOPPED, Reason.PARTY_REFUSED])
 values = st.dictionaries(st.sampled_from(["x", "y"]), st.none() | st.integers() | st.lists(words), max_size=2)
@@ -232,11 +233,11 @@ class TwinStores(RuleBasedStateMachine):
     def begin_turn(self, key: JobKey, owner: str, at: int) -> None:
         self.do("begin_turn", key, owner, at)
 
-    @rule(key=keys, owner=owners, why=words, party_id=blocked, count=cores, at=times, conflicts=small)
+    @rule(key=keys, owner=owners, why=words, party_id=blocked, count=cores, at=times, conflicts=small, lacks=lacking)
     def end_turn(
-        self, key: JobKey, owner: str, why: str, party_id: str, count: int, at: int, conflicts: int
+        self, key: JobKey, owner: str, why: str, party_id: str, count: int, at: int, conflicts: int, lacks: Lack | None
     ) -> None:
-        self.do("end_turn", key, owner, why, party_id, count, at, conflicts)
+        self.do("end_turn", key, owner, why, party_id, count, at, conflicts, lacks)
 
     @rule(key=keys, why=words, party_id=blocked, count=cores, at=times)
     def postpone(self, key: JobKey, why: str, party_id: str, count: int, at: int) -> None:
@@ -246,9 +247,21 @@ class TwinStores(RuleBasedStateMachine):
     def take_over(self, owner: str) -> None:
         self.do("take_over", owner)
 
-    @rule(party_id=blocked, before=times)
-    def count_pass(self, party_id: str, before: int) -> None:
-        self.do("count_pass", party_id, before)
+    @rule(job_id=job_ids)
+    def count_pass(self, job_id: str) -> None:
+        self.do("count_pass", job_id)
+
+    @rule(key=keys, at=times)
+    def wish(self, key: JobKey, at: int) -> None:
+        self.do("wish", key, at)
+
+    @rule(key=keys)
+    def pass_wish(self, key: JobKey) -> None:
+        self.do("pass_wish", key)
+
+    @rule(key=keys)
+    def forget_wish(self, key: JobKey) -> None:
+        self.do("forget_wish", key)
 
     @rule(job_id=job_ids)
     def forget_job(self, job_id: str) -> None:
@@ -292,12 +305,14 @@ class TwinStores(RuleBasedStateMachine):
 
     @rule(
         key=keys, new=st.sampled_from(SeatStatus), message=words, free=cores,
-        late=st.none() | st.sampled_from(SeatStatus),
+        late=st.none() | st.sampled_from(SeatStatus), lacks=lacking,
     )  # fmt: skip
-    def move_seat(self, key: JobKey, new: SeatStatus, message: str, free: int, late: SeatStatus | None) -> None:
+    def move_seat(
+        self, key: JobKey, new: SeatStatus, message: str, free: int, late: SeatStatus | None, lacks: Lack | None
+    ) -> None:
         seats = self.twins.seats(key.job_id)
         seat = next((seat for seat in seats if seat.party == key.party), a_seat(key.job_id, key.party))
-        self.do("move_seat", replace(seat, status=late) if late else seat, new, message, free)
+        self.do("move_seat", replace(seat, status=late) if late else seat, new, message, free, lacks)
 
     # tasks
 
@@ -454,6 +469,8 @@ class TwinStores(RuleBasedStateMachine):
             getattr(twins, method)()
         for limit in (1, 9):
             twins.unblocked_waiting(limit)
+            twins.oversized_waiting(limit, limit)
+            twins.first_wish(limit)
             for party_id in ("", "10000", "10001"):
                 twins.blocked_waiting(party_id, limit, limit)
                 twins.seats_at(party_id)

@@ -1,0 +1,30 @@
+"""Logs may be removed at any moment: no job fails for it, and what is written afterwards is there again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from party_servers import GUEST, HOST, Cluster, eventually, toy
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.mark.parametrize("removed", ["", f"guest/{GUEST}/toy_0"], ids=["of the job", "of the component"])
+def test_a_job_whose_log_folder_is_removed_while_it_runs_succeeds(
+    on_sqlite: Cluster, removed: str, tmp_path: Path
+) -> None:
+    guest = on_sqlite.guest
+    with on_sqlite.held(HOST):           # the guest's worker has begun and waits for the host's
+        job_id = on_sqlite.submit(toy())
+        logs = guest.home / "logs" / job_id
+        info = logs / "guest" / GUEST / "toy_0" / "INFO.log"
+        eventually(lambda: _says(info, "component parameters on party"), "the component's own log")
+        (logs / removed).rename(tmp_path / "removed")      # at once: the server writes there too meanwhile
+    on_sqlite.wait(job_id, "success")
+    assert _says(info, "finish toy_0")
+    assert not _says(info, "component parameters on party")
+
+
+def _says(path: Path, words: str) -> bool:
+    return path.exists() and words in path.read_text(encoding="utf-8")
