@@ -40,5 +40,5 @@ def give_back(client: Client, **body: Any) -> None:
     """
     answer = client.post("resource/return", given(body))
     show(answer)
-    if not any(one["resource_return_status"] for one in answer.data or ()):
+    if answer.data and not any(one["resource_return_status"] for one in answer.data):
         raise SystemExit(1)
