@@ -26,7 +26,7 @@ from fate_flow.core.plan import (
     plan_job,
 )
 from fate_flow.core.reasons import RULES, Author, Reason, task_status_for
-from fate_flow.core.retry import Tries
+from fate_flow.core.retry import RetryEvent, RetryRule, Tries
 from fate_flow.core.spec import Party
 from fate_flow.core.status import TASK_BROKEN, JobStatus, SeatStatus, TaskStatus, check_move
 from tests.factories import (
@@ -735,3 +735,45 @@ def test_whatever_is_seen_the_plan_is_legal_the_same_twice_and_moves_nothing_twi
     for action in found:
         if isinstance(action, MoveTask) and action.reason is not None:      # the status follows from the reason
             assert action.new is TaskStatus.STOPPING or task_status_for(action.reason) is action.new
+
+
+# ---------------------------------------------------------------------- a job that does not wait for capacity
+
+
+@pytest.mark.parametrize(
+    ("retry", "since", "lacks", "words"),
+    [
+        (RetryRule(on_events=frozenset({RetryEvent.ERROR})), NOW, Lack.ROOM, "no retry was asked for after a lack"),
+        (RetryRule(on_events=frozenset({RetryEvent.ERROR})), NOW, Lack.SIZE, "no retry was asked for after a lack"),
+        (RetryRule(duration=60), NOW - 60_001, Lack.ROOM, "the 60 s for retries are over"),
+    ],
+)
+def test_a_job_that_may_not_wait_for_room_ends_when_a_party_has_none(
+    retry: RetryRule, since: int, lacks: Lack, words: str
+) -> None:
+    full = replace(a_seat(HOST, message=FULL), lacks=lacks)
+    view = replace(in_turn(a_seat(GUEST), full, since=since), spec=replace(a_spec(), retry=retry))
+    [end] = [one for one in plan(view) if isinstance(one, MoveJob)]
+    assert (end.new, end.reason, end.caused_by) == (JobStatus.TIMEOUT, Reason.NO_CAPACITY, str(HOST))
+    assert words in end.message
+
+
+def test_before_it_ends_what_others_hold_goes_back() -> None:
+    full = replace(a_seat(HOST, message=FULL), lacks=Lack.ROOM)
+    rule = RetryRule(on_events=frozenset({RetryEvent.ERROR}))
+    view = replace(in_turn(a_seat(GUEST, SeatStatus.HELD), full), spec=replace(a_spec(), retry=rule))
+    assert [type(one) for one in plan(view)] == [MoveSeat, Send]
+
+
+@pytest.mark.parametrize(
+    ("retry", "since", "lacks"),
+    [
+        (RetryRule(), NOW - 10**9, Lack.ROOM),
+        (RetryRule(duration=60), NOW - 59_000, Lack.ROOM),
+        (RetryRule(on_events=frozenset({RetryEvent.ERROR})), NOW, Lack.ANSWER),     # silence is no lack of capacity
+    ],
+)
+def test_others_wait(retry: RetryRule, since: int, lacks: Lack) -> None:
+    full = replace(a_seat(HOST, message=FULL), lacks=lacks)
+    view = replace(in_turn(a_seat(GUEST), full, since=since), spec=replace(a_spec(), retry=retry))
+    assert [type(one) for one in plan(view)] == [EndTurn]
