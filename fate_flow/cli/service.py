@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
@@ -102,10 +102,21 @@ def launch(conf: Path, home: Path, *, command: Sequence[str] = ()) -> Launch:
         kill(home)
         begin = _size(console_log(home))
         argv = [*(command or _server_command()), "serve", "-c", str(conf)]
-        return Launch(home, lock, _spawn_whole(argv, home), begin)
     except BaseException:
         lock.close()
         raise
+    uninterrupted = ThreadPoolExecutor(max_workers=1)
+    try:
+        # Python runs signal handlers in the main thread, so that in another one none comes between the process and
+        # the file that names it.
+        return Launch(home, lock, uninterrupted.submit(_spawn, argv, home).result(), begin)
+    except BaseException:
+        uninterrupted.shutdown(wait=True)
+        kill(home)
+        lock.close()
+        raise
+    finally:
+        uninterrupted.shutdown(wait=False)
 
 
 class Launch:
@@ -256,19 +267,6 @@ def lock_file(path: Path) -> IO[str]:
 
 def _server_command() -> list[str]:
     return [str(Path(sys.executable).parent / "fate_flow")]
-
-
-def _spawn_whole(argv: Sequence[str], home: Path) -> subprocess.Popen[bytes]:
-    """The process and the file that names it, or neither, whenever a signal interrupts the caller."""
-    # Python runs signal handlers in the main thread, so none comes between the two in another one.
-    with ThreadPoolExecutor(max_workers=1) as uninterrupted:
-        spawned = uninterrupted.submit(_spawn, argv, home)
-        try:
-            return spawned.result()
-        except BaseException:
-            wait([spawned])
-            kill(home)
-            raise
 
 
 def _spawn(argv: Sequence[str], home: Path) -> subprocess.Popen[bytes]:
