@@ -17,10 +17,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -105,18 +105,14 @@ def launch(conf: Path, home: Path, *, command: Sequence[str] = ()) -> Launch:
     except BaseException:
         lock.close()
         raise
-    uninterrupted = ThreadPoolExecutor(max_workers=1)
     try:
-        # Python runs signal handlers in the main thread, so that in another one none comes between the process and
-        # the file that names it.
-        return Launch(home, lock, uninterrupted.submit(_spawn, argv, home).result(), begin)
+        with _signals_put_off():
+            process = _spawn(argv, home)
+        return Launch(home, lock, process, begin)
     except BaseException:
-        uninterrupted.shutdown(wait=True)
         kill(home)
         lock.close()
         raise
-    finally:
-        uninterrupted.shutdown(wait=False)
 
 
 class Launch:
@@ -267,6 +263,25 @@ def lock_file(path: Path) -> IO[str]:
 
 def _server_command() -> list[str]:
     return [str(Path(sys.executable).parent / "fate_flow")]
+
+
+@contextmanager
+def _signals_put_off() -> Iterator[None]:
+    """What would interrupt us does so at the end of the block: a process and the file that names it belong together."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
+    came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield           # where no signal is handled
+        return
+    try:
+        for number in before:
+            signal.signal(number, lambda got, _: came.append(got))
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for got in came:
+            signal.raise_signal(got)
 
 
 def _spawn(argv: Sequence[str], home: Path) -> subprocess.Popen[bytes]:
