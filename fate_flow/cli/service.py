@@ -17,10 +17,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -102,8 +102,15 @@ def launch(conf: Path, home: Path, *, command: Sequence[str] = ()) -> Launch:
         kill(home)
         begin = _size(console_log(home))
         argv = [*(command or _server_command()), "serve", "-c", str(conf)]
-        return Launch(home, lock, _spawn_whole(argv, home), begin)
     except BaseException:
+        lock.close()
+        raise
+    try:
+        with _signals_put_off():
+            process = _spawn(argv, home)
+        return Launch(home, lock, process, begin)
+    except BaseException:
+        kill(home)
         lock.close()
         raise
 
@@ -258,17 +265,23 @@ def _server_command() -> list[str]:
     return [str(Path(sys.executable).parent / "fate_flow")]
 
 
-def _spawn_whole(argv: Sequence[str], home: Path) -> subprocess.Popen[bytes]:
-    """The process and the file that names it, or neither, whenever a signal interrupts the caller."""
-    # Python runs signal handlers in the main thread, so none comes between the two in another one.
-    with ThreadPoolExecutor(max_workers=1) as uninterrupted:
-        spawned = uninterrupted.submit(_spawn, argv, home)
-        try:
-            return spawned.result()
-        except BaseException:
-            wait([spawned])
-            kill(home)
-            raise
+@contextmanager
+def _signals_put_off() -> Iterator[None]:
+    """What would interrupt us does so at the end of the block: a process and the file that names it belong together."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
+    came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield           # where no signal is handled
+        return
+    try:
+        for number in before:
+            signal.signal(number, lambda got, _: came.append(got))
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for got in came:
+            signal.raise_signal(got)
 
 
 def _spawn(argv: Sequence[str], home: Path) -> subprocess.Popen[bytes]:

@@ -201,7 +201,11 @@ _COLUMNS = {
 
 def columns_of(change: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of a change (`changes.py`) and what is written in them."""
-    return {_COLUMNS.get(name, f"f_{name}"): _to_column(value) for name, value in change.items()}
+    return {_COLUMNS.get(name, f"f_{name}"): _to_column(name, value) for name, value in change.items()}
+
+
+_NEVER_NULL = frozenset({"lacks"})
+"""Words that are not there, and are an empty text in the database."""
 
 
 def with_dates(columns: dict[str, Any]) -> dict[str, Any]:
@@ -210,11 +214,11 @@ def with_dates(columns: dict[str, Any]) -> dict[str, Any]:
     return columns | {name.replace("_time", "_date"): date(columns[name]) for name in times}
 
 
-def _to_column(value: Any) -> Any:
+def _to_column(name: str, value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
-    if value is None:
-        return ""       # a word that is not there
+    if value is None and name in _NEVER_NULL:
+        return ""
     return to_json(list(value)) if isinstance(value, tuple) else value
 
 
