@@ -137,6 +137,7 @@ def begun_again(job: Job, run: int, since: int, wait_reason: str) -> Change:
         "progress": 0,
         "wait_reason": wait_reason,
         "blocked_on": "",
+        "lacks": None,
         "retry_at": 0,
         "passes": 0,
         "conflicts": 0,
@@ -152,7 +153,8 @@ def begun_again(job: Job, run: int, since: int, wait_reason: str) -> Change:
 def seat_rejoins(seat: Seat) -> Change:
     """What the last run left in the seat goes."""
     return {
-        "status": SeatStatus.JOINING, "run": seat.run + 1, "message": "", "free_cores": -1, "lease": 0, "renew_at": 0,
+        "status": SeatStatus.JOINING, "run": seat.run + 1, "message": "", "free_cores": -1, "lacks": None, "lease": 0,
+        "renew_at": 0,
     }  # fmt: skip
 
 
