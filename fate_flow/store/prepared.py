@@ -6,7 +6,7 @@ needs to carry it out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -37,13 +37,27 @@ class Prepared:
         """Carry out the insert that it is: the new row's number."""
         return int(self._run(database, values).lastrowid)
 
+    def insert_all(self, database: Database, rows: Sequence[tuple[str | int, ...]]) -> None:
+        """Carry out the insert that it is for all of these, in one statement."""
+        words, params = self._known(database)
+        head, _, marks = words.rpartition(" VALUES ")
+        given = [one for values in rows for one in _given(params, values)]
+        database.execute_sql(f"{head} VALUES {', '.join([marks] * len(rows))}", given)
+
     def _run(self, database: Database, values: tuple[str | int, ...]) -> Any:
+        words, params = self._known(database)
+        return database.execute_sql(words, _given(params, values))
+
+    def _known(self, database: Database) -> tuple[str, tuple[Any, ...]]:
         known = self._words.get(database.is_sqlite)
         if known is None:
             sql, params = self._build(*_MARKS[: self._values]).sql()
             known = self._words[database.is_sqlite] = (sql, tuple(params))
-        given = [values[_MARKS.index(one)] if one in _MARKS else one for one in known[1]]
-        return database.execute_sql(known[0], given)
+        return known
+
+
+def _given(params: tuple[Any, ...], values: tuple[str | int, ...]) -> list[Any]:
+    return [values[_MARKS.index(one)] if one in _MARKS else one for one in params]
 
 
 _inserts: dict[tuple[bool, type[Model], tuple[str, ...]], tuple[str, tuple[Any, ...]]] = {}

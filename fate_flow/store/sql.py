@@ -318,12 +318,9 @@ class SqlTransaction:
         return tuple(_queued_of(row) for row in _IN_TURN.rows(self._database))
 
     def add_entries(self, entries: Sequence[Entry]) -> None:
-        for one in entries:
-            role, party_id = (one.party.role, one.party.party_id) if one.party else ("", "")
-            _PUT_ENTRY.insert(
-                self._database, one.job_id, one.level.value, role, party_id, one.task, one.version, one.old, one.new,
-                one.reason, one.message, one.caused_by, one.exit_status, one.at,
-            )  # fmt: skip
+        for first in range(0, len(entries), _ENTRIES_AT_ONCE):
+            some = entries[first : first + _ENTRIES_AT_ONCE]
+            _PUT_ENTRY.insert_all(self._database, [_entry_values(one) for one in some])
 
     def history(self, job_id: str) -> tuple[Entry, ...]:
         return tuple(entry_of(row) for row in _HISTORY.rows(self._database, job_id))
@@ -1153,6 +1150,17 @@ _PUT_COMMAND = Prepared(
     ),
     11,
 )  # fmt: skip
+_ENTRIES_AT_ONCE = 64       # SQLite takes 32,766 values in a statement
+
+
+def _entry_values(one: Entry) -> tuple[str | int, ...]:
+    role, party_id = (one.party.role, one.party.party_id) if one.party else ("", "")
+    return (
+        one.job_id, one.level.value, role, party_id, one.task, one.version, one.old, one.new, one.reason, one.message,
+        one.caused_by, one.exit_status, one.at,
+    )  # fmt: skip
+
+
 _PUT_ENTRY = Prepared(
     lambda job_id, level, role, party_id, task, version, old, new, reason, message, caused_by, exit_status, at: (
         HistoryRow.insert(
