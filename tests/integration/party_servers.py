@@ -30,6 +30,7 @@ import yaml
 
 from fate_flow.cli import service
 from fate_flow.engine.local import living_workers
+from fate_flow.engine.spawner import SPAWNER
 from fate_flow.engine.worker import RUNNER, Started
 
 GUEST, HOST, OTHER = "9999", "10000", "10001"
@@ -317,8 +318,9 @@ class Cluster:
         """No worker comes up at this party meanwhile; those that are ordered do afterwards."""
         running = service.find(self.parties[party_id].home)
         assert running is not None
-        children = psutil.Process(running.pid).children()
-        spawner = next(child for child in children if child.name() == "fate-spawner")
+        server = psutil.Process(running.pid)
+        # A server answers before its spawner, a Python of its own, has its name.
+        [spawner] = eventually(lambda: [one for one in server.children() if one.name() == SPAWNER], "the spawner")
         spawner.suspend()
         try:
             yield
