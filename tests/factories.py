@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fate_flow.core.job import Claim, Job, JobKey, Seat, Task, TaskKey
-from fate_flow.core.plan import JobView
 from fate_flow.core.retry_document import rule_for
 from fate_flow.core.spec import Input, JobParameters, JobSpec, Output, Party, Source, TaskSpec
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.view import JobView
 
 GUEST, HOST, OTHER = Party("guest", "9999"), Party("host", "10000"), Party("host", "10001")
 OWN_HOST = Party("host", "9999")

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.errors import StorageFailed
 from fate_flow.core.history import Entry, Level
 from fate_flow.core.job import (
@@ -31,7 +32,6 @@ from fate_flow.core.job import (
     Wish,
     Worker,
 )
-from fate_flow.core.plan import MoveJob, MoveTask
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import (

@@ -28,11 +28,7 @@ from fate_flow.coordinator.party import (
 )
 from fate_flow.coordinator.unit import Unit, read_spec
 from fate_flow.coordinator.workers import finish_party_task, move_federated, note_share, note_task, read_report
-from fate_flow.core.errors import BadDocument, Conflict, JobNotFound, OperationFailed, Refused
-from fate_flow.core.grammar import MAX_VERSION
-from fate_flow.core.history import Level
-from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job, Report, Seat, Task, TaskKey
-from fate_flow.core.plan import (
+from fate_flow.core.actions import (
     Action,
     AllRejoined,
     BeginAgain,
@@ -41,7 +37,6 @@ from fate_flow.core.plan import (
     Forget,
     Hurry,
     InviteAgain,
-    JobView,
     MoveJob,
     MoveSeat,
     MoveTask,
@@ -52,16 +47,20 @@ from fate_flow.core.plan import (
     Rejoin,
     RenewHold,
     Send,
-    is_put_off,
-    judge_answer,
-    plan_job,
 )
+from fate_flow.core.errors import BadDocument, Conflict, JobNotFound, OperationFailed, Refused
+from fate_flow.core.grammar import MAX_VERSION
+from fate_flow.core.history import Level
+from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job, Report, Seat, Task, TaskKey
+from fate_flow.core.plan import plan_job
 from fate_flow.core.queue import Asked, Waiting, where_it_takes
 from fate_flow.core.reasons import Reason, job_status_for
 from fate_flow.core.rerun import Wish, plan_rerun
 from fate_flow.core.resources import request_of
 from fate_flow.core.spec import JobSpec, Party
 from fate_flow.core.status import JOB_END, TASK_END, JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.verdict import is_put_off, judge_answer
+from fate_flow.core.view import JobView
 from fate_flow.store.changes import SUBMIT_FAILED
 from fate_flow.store.contract import Document, Submission
 

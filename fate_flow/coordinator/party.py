@@ -16,6 +16,7 @@ from typing import Any
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.unit import Unit, read_spec
 from fate_flow.coordinator.workers import move_federated, report_of, start_worker, stop_party_task
+from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.errors import (
     BadRequest,
     FlowError,
@@ -41,13 +42,13 @@ from fate_flow.core.job import (
     Task,
     TaskKey,
 )
-from fate_flow.core.plan import STILL_ENDS, MoveJob, MoveTask
 from fate_flow.core.queue import takes_from
 from fate_flow.core.reasons import Reason, job_status_for
 from fate_flow.core.resources import Request, request_of
 from fate_flow.core.spec import JobSpec, Party
 from fate_flow.core.status import JOB_END, TASK_BROKEN, JobStatus, TaskStatus, WorkerStatus, may_move
 from fate_flow.core.text import plain
+from fate_flow.core.verdict import STILL_ENDS
 from fate_flow.store.contract import Document
 
 log = logging.getLogger(__name__)

@@ -13,6 +13,7 @@ from typing import Any
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.ports import InputTable, LaunchOrder, Sight
 from fate_flow.coordinator.unit import Unit
+from fate_flow.core.actions import MoveTask
 from fate_flow.core.errors import BadRequest, StorageFailed
 from fate_flow.core.grammar import (
     check_component_name,
@@ -25,7 +26,6 @@ from fate_flow.core.grammar import (
 )
 from fate_flow.core.history import Level
 from fate_flow.core.job import Answer, Command, CommandKind, Job, Report, Task, TaskKey, Worker
-from fate_flow.core.plan import MoveTask
 from fate_flow.core.reasons import Reason, task_status_for
 from fate_flow.core.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.status import TaskStatus, WorkerStatus

@@ -11,14 +11,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fate_flow.core.actions import Action, BeginAgain, NewVersion, Plan, Rejoin, Send
 from fate_flow.core.dag import downstream_of
 from fate_flow.core.errors import BadRequest, Conflict
 from fate_flow.core.grammar import shown
 from fate_flow.core.job import Command, CommandKind, Seat, Task
-from fate_flow.core.plan import Action, BeginAgain, JobView, NewVersion, Plan, Rejoin, Send, plain_task
 from fate_flow.core.reasons import job_status_for
 from fate_flow.core.spec import JobSpec
 from fate_flow.core.status import JobStatus, TaskStatus
+from fate_flow.core.view import JobView, plain_task
 
 _KEPT = frozenset({TaskStatus.SUCCESS, TaskStatus.PASS})
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from fate_flow.core.actions import MoveJob
 from fate_flow.core.job import Claim, Job, Report, Seat, Task, TaskKey, Worker
-from fate_flow.core.plan import MoveJob
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import (
     JOB_END,

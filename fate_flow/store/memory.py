@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Generic, TypeVar
 
+from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.errors import StorageFailed
 from fate_flow.core.history import Entry
 from fate_flow.core.job import Command, EngineState, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Wish, Worker
-from fate_flow.core.plan import MoveJob, MoveTask
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party

@@ -15,10 +15,10 @@ from typing import Any
 import peewee
 from peewee import Case, Database, Value, fn
 
+from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.errors import CommitUnknown, StorageFailed, StorageUnavailable
 from fate_flow.core.history import Entry
 from fate_flow.core.job import Command, EngineState, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Worker
-from fate_flow.core.plan import MoveJob, MoveTask
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party

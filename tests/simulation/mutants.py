@@ -7,12 +7,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
+import fate_flow.core.actions as actions
 import fate_flow.core.plan as plan
+import fate_flow.core.plan_stop as plan_stop
+import fate_flow.core.plan_tasks as plan_tasks
+import fate_flow.core.plan_turn as plan_turn
+import fate_flow.core.verdict as verdict
 from fate_flow.coordinator import party, workers
 from fate_flow.coordinator.chores import Chores
 from fate_flow.coordinator.initiator import InitiatorSide
@@ -138,7 +143,7 @@ def _starts_without_a_hold() -> Iterator[None]:
 
     def start(unit: Unit, command: Any, job: Any) -> Any:
         if job.status is JobStatus.WAITING and not job.holds:
-            party.move_job(unit, job, plan.MoveJob(JobStatus.RUNNING))
+            party.move_job(unit, job, actions.MoveJob(JobStatus.RUNNING))
             return party.OK
         return keep(unit, command, job)
 
@@ -163,7 +168,7 @@ def _no_record_of_a_move() -> AbstractContextManager[Any]:
     def finalise(unit: Unit, job: Any, reason: Reason, message: str) -> None:
         party.release(unit, job)
         now = unit.tx.job(job.key) or job
-        unit.tx.move_job(now, plan.MoveJob(party.job_status_for(reason), reason, message), unit.now)
+        unit.tx.move_job(now, actions.MoveJob(party.job_status_for(reason), reason, message), unit.now)
 
     return patch.object(party, "finalise", finalise)
 
@@ -181,32 +186,35 @@ def _ended_workers_are_not_told() -> AbstractContextManager[Any]:
 
 
 def _does_not_roll_back() -> AbstractContextManager[Any]:
-    keep = plan._give_back
+    keep = plan_turn._give_back
 
     def give_back(view: Any, refused: Any) -> Iterator[Any]:
-        return (action for action in keep(view, refused) if isinstance(action, plan.MoveSeat))
+        return (action for action in keep(view, refused) if isinstance(action, actions.MoveSeat))
 
-    return patch.object(plan, "_give_back", give_back)
+    return patch.object(plan_turn, "_give_back", give_back)
 
 
 def _forgets_to_tell_a_seat_to_stop() -> AbstractContextManager[Any]:
-    keep = plan._stop
-
-    def stop(view: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        actions = list(keep(view, *args, **kwargs))
-        return iter(actions[:-1] if isinstance(actions[-1], plan.Send) else actions)
-
-    return patch.object(plan, "_stop", stop)
+    return _loses_its_last_word("stop", plan_tasks, plan_turn)
 
 
 def _forgets_to_tell_a_seat_the_end() -> AbstractContextManager[Any]:
-    keep = plan._end
+    return _loses_its_last_word("end", plan, plan_stop, plan_tasks)
 
-    def end(*args: Any, **kwargs: Any) -> Iterator[Any]:
-        actions = list(keep(*args, **kwargs))
-        return iter(actions[:-1] if isinstance(actions[-1], plan.Send) else actions)
 
-    return patch.object(plan, "_end", end)
+@contextmanager
+def _loses_its_last_word(name: str, *planners: Any) -> Iterator[None]:
+    """The last command of this step is not sent, whoever takes the step."""
+    keep = getattr(plan_stop, name)
+
+    def without(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        found = list(keep(*args, **kwargs))
+        return iter(found[:-1] if isinstance(found[-1], actions.Send) else found)
+
+    with ExitStack() as stack:
+        for planner in planners:
+            stack.enter_context(patch.object(planner, name, without))
+        yield
 
 
 def _takes_reports_of_older_versions() -> AbstractContextManager[Any]:
@@ -224,27 +232,27 @@ def _starts_before_the_inputs() -> AbstractContextManager[Any]:
     def may_start(spec: Any, statuses: Any) -> tuple[str, ...]:
         return tuple(name for name in spec.tasks if statuses[name] is TaskStatus.WAITING)
 
-    return patch.object(plan, "may_start", may_start)
+    return patch.object(plan_tasks, "may_start", may_start)
 
 
 def _retries_while_the_gang_still_runs() -> AbstractContextManager[Any]:
-    keep = plan._drain_task
+    keep = plan_tasks._drain_task
 
     def over(row: Task) -> Task:
         return row if row.is_over_here else replace(row, party_status=TaskStatus.CANCELED, reason=Reason.STOPPED)
 
-    return patch.object(plan, "_drain_task", lambda view, rows: keep(view, tuple(over(row) for row in rows)))
+    return patch.object(plan_tasks, "_drain_task", lambda view, rows: keep(view, tuple(over(row) for row in rows)))
 
 
 def _takes_a_check_for_a_hold() -> AbstractContextManager[Any]:
     """A party that has answered the check counts as one that has reserved."""
-    keep = plan.judge_answer
+    keep = verdict.judge_answer
 
     def judge_answer(seat: Any, command: Any, retcode: int, message: str, data: Any) -> Any:
         if command.kind is CommandKind.CHECK and seat.status is SeatStatus.CHECKING and retcode == 0:
             applying = replace(seat, status=SeatStatus.APPLYING)
-            moves = (plan.MoveSeat(seat, applying.status), plan.MoveSeat(applying, SeatStatus.HELD))
-            return plan.Verdict(moves)
+            moves = (actions.MoveSeat(seat, applying.status), actions.MoveSeat(applying, SeatStatus.HELD))
+            return verdict.Verdict(moves)
         return keep(seat, command, retcode, message, data)
 
     return patch("fate_flow.coordinator.initiator.judge_answer", judge_answer)
@@ -275,7 +283,7 @@ def _takes_a_rerun_while_it_drains() -> Iterator[None]:
 
 
 def _has_a_turn_before_all_know() -> AbstractContextManager[Any]:
-    return patch.object(plan, "_plan_rejoin", lambda view: iter([plan.AllRejoined()]))
+    return patch.object(plan_turn, "_plan_rejoin", lambda view: iter([actions.AllRejoined()]))
 
 
 def _commands_of_the_last_run_count() -> AbstractContextManager[Any]:

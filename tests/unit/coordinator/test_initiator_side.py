@@ -11,9 +11,9 @@ import pytest
 from fate_flow.coordinator import party as party_side
 from fate_flow.coordinator.initiator import InitiatorSide, count_in, endpoint_of
 from fate_flow.coordinator.party import PartySide
+from fate_flow.core.actions import MoveSeat
 from fate_flow.core.errors import BadDocument, Conflict, FlowError, JobNotFound, OperationFailed, Refused
 from fate_flow.core.job import Answer, Command, CommandKind, Report
-from fate_flow.core.plan import MoveSeat
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus

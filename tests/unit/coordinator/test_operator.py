@@ -11,10 +11,10 @@ import pytest
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.admin import Operator
 from fate_flow.coordinator.ports import Sight
+from fate_flow.core.actions import MoveJob
 from fate_flow.core.errors import Conflict, JobNotFound, OperationFailed
 from fate_flow.core.job import CommandKind as K
 from fate_flow.core.job import JobKey
-from fate_flow.core.plan import MoveJob
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
 from tests.factories import GUEST, HOST, JOB_ID, NOW, OTHER, a_job, a_seat

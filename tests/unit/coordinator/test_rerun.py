@@ -11,11 +11,11 @@ from fate_flow.coordinator.desk import read_wish
 from fate_flow.core.errors import BadRequest, Conflict, JobNotFound
 from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, Job, Seat
 from fate_flow.core.job import CommandKind as K
-from fate_flow.core.plan import STILL_ENDS
 from fate_flow.core.reasons import Reason
 from fate_flow.core.rerun import Wish
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus, WorkerStatus
+from fate_flow.core.verdict import STILL_ENDS
 from fate_flow.federation.wire import ANY_RUN
 from fate_flow.store.memory import MemoryTransaction
 from tests.factories import GUEST, HOST, JOB_ID, a_job

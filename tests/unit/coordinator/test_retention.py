@@ -11,9 +11,9 @@ import pytest
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.ports import Keep
 from fate_flow.coordinator.retention import Piece, Retention
+from fate_flow.core.actions import MoveJob
 from fate_flow.core.errors import Conflict, JobNotFound, StorageUnavailable
 from fate_flow.core.job import Command, CommandKind, JobKey, TaskKey, Worker
-from fate_flow.core.plan import MoveJob
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import JobStatus, WorkerStatus
 from fate_flow.store.contract import Document, TableMeta

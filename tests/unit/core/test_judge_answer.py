@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from fate_flow.core.actions import InviteAgain, MoveSeat, NameUnconfirmed, Send
 from fate_flow.core.job import NOT_EFFECTIVE, NOT_READY, UNREACHABLE, Command, CommandKind, Lack
-from fate_flow.core.plan import InviteAgain, MoveSeat, NameUnconfirmed, Send, Verdict, judge_answer
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import SeatStatus, check_move
+from fate_flow.core.verdict import Verdict, judge_answer
 from tests.factories import HOST, JOB_ID, a_seat
 
 S = SeatStatus

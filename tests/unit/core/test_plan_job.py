@@ -8,14 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_flow.core.job import Command, CommandKind, Lack, Seat
-from fate_flow.core.plan import (
+from fate_flow.core.actions import (
     Action,
     BeginTurn,
     EndTurn,
     Forget,
     Hurry,
-    JobView,
     MoveJob,
     MoveSeat,
     MoveTask,
@@ -23,12 +21,14 @@ from fate_flow.core.plan import (
     Progress,
     RenewHold,
     Send,
-    plan_job,
 )
+from fate_flow.core.job import Command, CommandKind, Lack, Seat
+from fate_flow.core.plan import plan_job
 from fate_flow.core.reasons import RULES, Author, Reason, task_status_for
 from fate_flow.core.retry import RetryEvent, RetryRule, Tries
 from fate_flow.core.spec import Party
 from fate_flow.core.status import TASK_BROKEN, JobStatus, SeatStatus, TaskStatus, check_move
+from fate_flow.core.view import JobView
 from tests.factories import (
     FRESH_ID,
     GUEST,

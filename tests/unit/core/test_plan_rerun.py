@@ -6,27 +6,16 @@ from typing import Any
 
 import pytest
 
+from fate_flow.core.actions import AllRejoined, BeginAgain, Forget, MoveJob, MoveSeat, NewVersion, Rejoin, Send
 from fate_flow.core.errors import BadRequest, Conflict
 from fate_flow.core.job import NOT_EFFECTIVE, UNREACHABLE, Command, CommandKind
-from fate_flow.core.plan import (
-    STILL_ENDS,
-    AllRejoined,
-    BeginAgain,
-    Forget,
-    JobView,
-    MoveJob,
-    MoveSeat,
-    NewVersion,
-    Rejoin,
-    Send,
-    is_put_off,
-    judge_answer,
-    plan_job,
-)
+from fate_flow.core.plan import plan_job
 from fate_flow.core.reasons import Reason
 from fate_flow.core.rerun import Wish, plan_rerun, tasks_anew
 from fate_flow.core.retry import UNTRIED
 from fate_flow.core.status import JOB_UNFINISHED, JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.verdict import STILL_ENDS, is_put_off, judge_answer
+from fate_flow.core.view import JobView
 from tests.factories import GUEST, HOST, JOB_ID, OTHER, a_job, a_seat, a_spec, a_task, a_view, seats
 
 DIAMOND = {"a": (), "b": ("a",), "c": ("a",), "d": ("b", "c")}

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
+from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.errors import StorageFailed
 from fate_flow.core.job import Command, CommandKind, JobKey, Lack, Report
-from fate_flow.core.plan import MoveJob, MoveTask
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import (
     JOB_UNFINISHED,

@@ -1,0 +1,145 @@
+"""What a plan consists of: the shell carries each action out in the transaction that stores what led to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fate_flow.core.job import Command, Lack, Seat
+from fate_flow.core.reasons import Reason
+from fate_flow.core.retry import UNTRIED, Tries
+from fate_flow.core.spec import Party
+from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
+
+
+@dataclass(frozen=True)
+class MoveJob:
+    """The job, and with it the initiator's own row, takes a new status."""
+
+    new: JobStatus
+    reason: Reason | None = None
+    message: str = ""
+    target: JobStatus | None = None
+    stop_by: int = 0
+    unconfirmed: tuple[str, ...] = ()
+    caused_by: str = ""              # the party that gave the reason, where it is known
+
+
+@dataclass(frozen=True)
+class MoveSeat:
+    seat: Seat
+    new: SeatStatus
+    message: str = ""
+    lacks: Lack | None = None        # of a refusal
+
+
+@dataclass(frozen=True)
+class RenewHold:
+    """What a seat holds is asked for again, so that its lease does not run out while others are still asked."""
+
+    seat: Seat
+
+
+@dataclass(frozen=True)
+class MoveTask:
+    """The federated status of a task, in the rows of all its parties."""
+
+    name: str
+    version: int
+    old: TaskStatus
+    new: TaskStatus
+    reason: Reason | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class NewVersion:
+    """The task begins again everywhere under a new version and incarnation."""
+
+    name: str
+    version: int
+    incarnation: str
+    auto_retries: int
+    retry_at: int
+    tries: Tries = UNTRIED
+
+
+@dataclass(frozen=True)
+class BeginAgain:
+    """The ended job waits again, in its next run; until every party knows it waits for what `wait_reason` says."""
+
+    wait_reason: str
+
+
+@dataclass(frozen=True)
+class Rejoin:
+    """The party of the seat is to take part in the next run."""
+
+    seat: Seat
+
+
+@dataclass(frozen=True)
+class AllRejoined:
+    """Every party has taken its seat in this run: the queue may give the job a turn."""
+
+
+@dataclass(frozen=True)
+class Send:
+    command: Command
+
+
+@dataclass(frozen=True)
+class BeginTurn:
+    """Set the ready signal, count up the turn and forget what the last one was refused."""
+
+
+@dataclass(frozen=True)
+class EndTurn:
+    """Reset the ready signal; the job goes on waiting for what `wait_reason` says, or runs when it is empty."""
+
+    wait_reason: str = ""
+    blocked_on: str = ""
+    blocked_cores: int = 0
+    retry_at: int = 0
+    was_conflict: bool = False       # another party had already reserved
+    lacks: Lack | None = None        # what `blocked_on` lacks
+
+
+@dataclass(frozen=True)
+class Hurry:
+    """The wish to kill what drains is being carried out: nobody is waited for beyond `stop_by` (steady time)."""
+
+    stop_by: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    percent: int
+
+
+@dataclass(frozen=True)
+class Forget:
+    """Nothing of a refused submit stays: rows and files go."""
+
+
+@dataclass(frozen=True)
+class InviteAgain:
+    """A party has removed the job, since it did not hear in time that all had accepted it: it is sent once more."""
+
+    seat: Seat
+
+
+@dataclass(frozen=True)
+class NameUnconfirmed:
+    """A party had ended the job by itself, and otherwise than the initiator: both keep their word, and this says so."""
+
+    party: Party
+    ended_as: str
+
+
+Action = (
+    MoveJob | MoveSeat | RenewHold | MoveTask | NewVersion | BeginAgain | Rejoin | AllRejoined | Send | BeginTurn
+    | EndTurn | Hurry | Progress | Forget | NameUnconfirmed | InviteAgain
+)  # fmt: skip
+
+
+Plan = tuple[Action, ...]

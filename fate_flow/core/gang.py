@@ -1,0 +1,42 @@
+"""A task over its parties: whose share broke it, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fate_flow.core.actions import Action, MoveTask, Send
+from fate_flow.core.job import CommandKind, Task
+from fate_flow.core.outcome import federated_task_status
+from fate_flow.core.reasons import RULES, Reason
+from fate_flow.core.status import TASK_BROKEN, TaskStatus
+from fate_flow.core.view import JobView, task_command
+
+GOOD = {TaskStatus.SUCCESS: Reason.DONE, TaskStatus.PASS: Reason.NOT_NEEDED}
+
+
+def culprit(rows: tuple[Task, ...]) -> Task:
+    """The row that says how the task ends and why: one that broke by itself, not one that was stopped for it.
+
+    Among those the worst status decides, and a reason that is final before one after which it may be tried again. That
+    the earliest of what is left speaks is for people, and decides nothing: the clocks are not one."""
+    broken = [row for row in rows if row.party_status in TASK_BROKEN]
+    own_fault = [row for row in broken if row.reason is not Reason.STOPPED] or broken
+    worst = federated_task_status([row.party_status for row in own_fault])
+    worst_rows = [row for row in own_fault if row.party_status is worst]
+    final = [row for row in worst_rows if row.reason is not None and RULES[row.reason].retry_event is None]
+    return min(final or worst_rows, key=lambda row: (row.end_time, row.key.party))
+
+
+def settle(
+    view: JobView, rows: tuple[Task, ...], outcome: TaskStatus, reason: Reason, message: str
+) -> Iterator[Action]:
+    """The federated end of a task, told to every other party."""
+    yield move_task(rows, outcome, reason, message)
+    for row in rows:
+        if row.key.party != view.job.party:
+            yield Send(task_command(view, row, CommandKind.TASK_STATUS, argument=outcome.value))
+
+
+def move_task(rows: tuple[Task, ...], new: TaskStatus, reason: Reason | None = None, message: str = "") -> MoveTask:
+    lead = rows[0]
+    return MoveTask(lead.key.name, lead.key.version, lead.status, new, reason, message)

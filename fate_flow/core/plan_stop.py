@@ -1,0 +1,116 @@
+"""The end of a job: every seat is told, drains, and only then the job ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fate_flow.core.actions import Action, EndTurn, Hurry, MoveJob, MoveSeat, Send
+from fate_flow.core.gang import GOOD, culprit, settle
+from fate_flow.core.job import CommandKind, Job, Seat, Task
+from fate_flow.core.outcome import federated_task_status
+from fate_flow.core.reasons import Reason, job_status_for, task_status_for
+from fate_flow.core.status import TASK_BROKEN, TASK_END, JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.view import JobView, rows_by_name, send
+
+_IDLE = frozenset({SeatStatus.JOINING, SeatStatus.JOINED, SeatStatus.REFUSED})
+"""Seats of a waiting job that hold nothing and run nothing: that it is over is all that they need to know."""
+
+
+def stop(view: JobView, reason: Reason, message: str, caused_by: str = "") -> Iterator[Action]:
+    """Every seat that may hold or run something is told; the job ends when they have drained."""
+    if all(seat.status in _IDLE for seat in view.seats):
+        yield from end(view, reason, message, caused_by=caused_by)
+        return
+    target = job_status_for(reason)
+    patience = view.drain_milliseconds + _longest_stop(view)
+    yield MoveJob(JobStatus.STOPPING, reason, message, target=target, stop_by=view.now + patience, caused_by=caused_by)
+    # As a duration: by then this side goes on without whoever has not drained, and clocks are not one.
+    for seat in view.seats:
+        yield MoveSeat(seat, SeatStatus.STOPPING)
+        yield _stop_command(view, seat, reason, message, patience / 1000)
+
+
+def _longest_stop(view: JobView) -> int:
+    """Milliseconds that the tasks of the job ask for to finish what they are at."""
+    return int(1000 * max((task.stop_seconds or 0 for task in view.spec.tasks.values()), default=0))
+
+
+def _stop_command(view: JobView, seat: Seat, reason: Reason, message: str, deadline_seconds: float) -> Send:
+    body = {"reason": reason.value, "message": message, "deadline_seconds": deadline_seconds}
+    return send(view, seat, CommandKind.STOP, argument=job_status_for(reason).value, body=body)
+
+
+def plan_stopping(view: JobView) -> Iterator[Action]:
+    job = view.job
+    if job.is_urgent:
+        yield from _hurry(view)
+    elif job.stop_by <= view.now:
+        late = [seat for seat in view.seats if not _has_drained(view, seat)]
+        for seat in late:
+            yield MoveSeat(seat, SeatStatus.UNCONFIRMED, "never confirmed that it stopped")
+        unconfirmed = tuple(sorted(str(seat.party) for seat in late))
+        yield from _finish(view, unconfirmed)
+    elif all(_has_drained(view, seat) for seat in view.seats):
+        yield from _finish(view, ())
+
+
+def _hurry(view: JobView) -> Iterator[Action]:
+    job = view.job
+    assert job.reason is not None, "stopping always says why"
+    yield Hurry(min(job.stop_by, view.now + view.drain_milliseconds))
+    for seat in view.seats:
+        if not _has_drained(view, seat):
+            yield _stop_command(view, seat, job.reason, job.message, 0)
+
+
+def _has_drained(view: JobView, seat: Seat) -> bool:
+    busy = (TaskStatus.RUNNING, TaskStatus.STOPPING)
+    return seat.status is SeatStatus.DRAINING and not any(
+        task.party_status in busy for task in view.tasks if task.key.party == seat.party
+    )
+
+
+def _finish(view: JobView, unconfirmed: tuple[str, ...]) -> Iterator[Action]:
+    job = view.job
+    assert job.reason is not None, "stopping always says why"
+    for rows in rows_by_name(view).values():
+        if not rows[0].is_final:
+            outcome, reason = _last_word(rows, job)
+            yield from settle(view, rows, outcome, reason, job.message)
+    yield from end(view, job.reason, job.message, unconfirmed)
+
+
+def _last_word(rows: tuple[Task, ...], job: Job) -> tuple[TaskStatus, Reason]:
+    """How a task ends that the end of its job cut off."""
+    statuses = [row.party_status for row in rows]
+    if all(status in TASK_END for status in statuses):
+        outcome = federated_task_status(statuses)
+        if outcome in TASK_BROKEN:
+            reason = culprit(rows).reason or Reason.STOPPED
+            return task_status_for(reason), reason
+        return outcome, GOOD[outcome]
+    if job.reason is Reason.STOPPED_BY_USER:
+        return TaskStatus.CANCELED, Reason.STOPPED_BY_USER
+    return TaskStatus.CANCELED, Reason.STOPPED
+
+
+def end(
+    view: JobView, reason: Reason, message: str, unconfirmed: tuple[str, ...] = (), caused_by: str = ""
+) -> Iterator[Action]:
+    """The job is over; every other party is told, those that never answered too, should they come back."""
+    final = job_status_for(reason)
+    if view.job.ready_owner:
+        yield EndTurn()
+    body: dict[str, Any] = {"reason": reason.value, "message": message}
+    if view.job.status is JobStatus.READY:
+        body["tag"] = "submit_failed"
+    yield MoveJob(final, reason, message, unconfirmed=unconfirmed, caused_by=caused_by)
+    for seat in view.seats:
+        if seat.status is SeatStatus.REFUSED:
+            continue
+        is_own = seat.party == view.job.party
+        if str(seat.party) not in unconfirmed:
+            yield MoveSeat(seat, SeatStatus.LEFT if is_own else SeatStatus.LEAVING)
+        if not is_own:
+            yield send(view, seat, CommandKind.STATUS, argument=final.value, body=body)

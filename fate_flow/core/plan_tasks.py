@@ -1,0 +1,145 @@
+"""A running job: its tasks start when their inputs are there, break, are tried again, and end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fate_flow.core.actions import Action, EndTurn, NewVersion, Progress, Send
+from fate_flow.core.dag import may_start
+from fate_flow.core.gang import GOOD, culprit, move_task, settle
+from fate_flow.core.job import Command, CommandKind, Task
+from fate_flow.core.outcome import federated_task_status
+from fate_flow.core.plan_stop import end, stop
+from fate_flow.core.reasons import RULES, Reason, task_status_for
+from fate_flow.core.retry import NEVER_AGAIN, Again, decide
+from fate_flow.core.status import TASK_BROKEN, TASK_END, TaskStatus
+from fate_flow.core.view import JobView, leads, others, plain_parties, plain_task, rows_by_name, send, task_command
+
+
+def plan_running(view: JobView) -> Iterator[Action]:
+    job = view.job
+    if job.reason is not None:
+        yield from stop(view, job.reason, job.message)
+        return
+    if job.ready_owner:
+        yield EndTurn()
+    moved = tuple(_judge_tasks(view))
+    yield from moved
+    if moved:
+        return          # one step at a time: the next view shows what follows
+    hopeless = next((rows for rows in rows_by_name(view).values() if rows[0].status in TASK_BROKEN), None)
+    if hopeless:
+        yield from _break(view, hopeless)
+        return
+    yield from _progress(view)
+    statuses = {task.key.name: task.status for task in leads(view)}
+    if all(status in TASK_END for status in statuses.values()):
+        yield from end(view, Reason.DONE, "")
+        return
+    yield from _start_tasks(view, statuses)
+
+
+def _judge_tasks(view: JobView) -> Iterator[Action]:
+    for rows in rows_by_name(view).values():
+        lead = rows[0]
+        if lead.is_final:
+            continue
+        outcome = federated_task_status([row.party_status for row in rows])
+        if lead.status is TaskStatus.STOPPING:
+            yield from _drain_task(view, rows)
+        elif outcome in TASK_BROKEN:
+            yield from _break_task(view, rows)
+        elif outcome in TASK_END:
+            yield from settle(view, rows, outcome, GOOD[outcome], "")
+
+
+def _break_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
+    """One party's share broke: the others are stopped, since a task is a gang."""
+    first = culprit(rows)
+    yield move_task(rows, TaskStatus.STOPPING, first.reason, first.message)
+    for row in rows:
+        if not row.is_over_here:
+            yield Send(task_command(view, row, CommandKind.TASK_STOP, argument=TaskStatus.CANCELED.value))
+
+
+def _drain_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
+    if not all(row.is_over_here for row in rows):
+        return
+    lead = rows[0]
+    first = culprit(rows)
+    reason = first.reason or Reason.WORKER_ERROR
+    yield from settle(view, rows, task_status_for(reason), reason, first.message)
+    again = _retry(view, lead, reason)
+    if again is not None and not again.refused:
+        yield from _again(view, rows, again)
+
+
+def _retry(view: JobView, lead: Task, reason: Reason | None) -> Again | None:
+    """What the retry rule of a task says to such an end; None where there is no rule, or none is asked."""
+    event, rule = RULES[reason].retry_event if reason else None, view.spec.tasks[lead.key.name].retry
+    if event is None or rule == NEVER_AGAIN:
+        return None
+    chance = int(view.fresh_id[:8], 16) / 0xFFFFFFFF
+    return decide(rule, lead.tries, event, view.now, chance)
+
+
+def _again(view: JobView, rows: tuple[Task, ...], again: Again) -> Iterator[Action]:
+    lead, rule = rows[0], view.spec.tasks[rows[0].key.name].retry
+    version, left = lead.key.version + 1, rule.retries - again.tries.errors
+    retry_at = view.now + int(again.seconds * 1000)
+    yield NewVersion(lead.key.name, version, view.fresh_id, left, retry_at, again.tries)
+    plain = plain_parties(view)
+    for row in rows:
+        if row.key.party != view.job.party:
+            key = row.key
+            body: dict[str, Any] = {"incarnation": view.fresh_id, "auto_retries": left}
+            if key.party in plain:
+                body.update(plain_task(view, key, version))
+            yield Send(
+                Command(CommandKind.TASK_CREATE, key.job_id, key.party, view.job.run, key.name, version, body=body)
+            )
+
+
+def _break(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
+    """A task ended badly and is not tried again: so does the job, and it says whose share it was."""
+    first, status = culprit(rows), rows[0].status
+    reason = Reason.JOB_TIMEOUT if status is TaskStatus.TIMEOUT else Reason.TASK_FAILED
+    if first.reason is Reason.STOPPED_BY_USER:
+        reason = Reason.STOPPED_BY_USER
+    party = str(first.key.party)
+    why = first.message or (first.reason.value if first.reason else first.party_status.value)
+    again = _retry(view, rows[0], first.reason)
+    if again is not None and again.refused:
+        why = f"{why} ({again.refused})"
+    yield from stop(view, reason, f"{first.key.name} ended as {status.value} on {party}: {why}", caused_by=party)
+
+
+def _progress(view: JobView) -> Iterator[Action]:
+    found = leads(view)
+    percent = 100 * sum(task.is_final for task in found) // len(found)
+    if percent > view.job.progress:
+        yield Progress(percent)
+        for seat in others(view):
+            yield send(view, seat, CommandKind.UPDATE, body={"progress": percent})
+
+
+def _start_tasks(view: JobView, statuses: Mapping[str, TaskStatus]) -> Iterator[Action]:
+    """As many as the reservation has room for: `task_parallelism` tasks at a time."""
+    room = view.spec.common.task_parallelism - sum(
+        status in (TaskStatus.RUNNING, TaskStatus.STOPPING) for status in statuses.values()
+    )
+    by_name = rows_by_name(view)
+    for name in may_start(view.spec, statuses):
+        rows = by_name[name]
+        if room <= 0:
+            return
+        if rows[0].retry_at > view.now:
+            continue
+        room -= 1
+        yield move_task(rows, TaskStatus.RUNNING)
+        plain = plain_parties(view)
+        for row in rows:
+            if row.key.party in plain:
+                yield Send(task_command(view, row, CommandKind.TASK_STATUS, argument=TaskStatus.RUNNING.value))
+            yield Send(task_command(view, row, CommandKind.TASK_START))

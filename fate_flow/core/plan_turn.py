@@ -1,0 +1,160 @@
+"""A waiting job: its turn, in which every party checks, reserves and starts, or nobody does.
+
+When its turn comes (`BeginTurn`, the ready signal) every seat is checked and asked to reserve; refused anywhere, the
+others give back and the turn ends with a reason to wait; held everywhere, every seat is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fate_flow.core.actions import Action, AllRejoined, BeginTurn, EndTurn, MoveSeat, RenewHold
+from fate_flow.core.job import CommandKind, Lack, Seat
+from fate_flow.core.plan_stop import stop
+from fate_flow.core.reasons import Reason
+from fate_flow.core.retry import RetryEvent
+from fate_flow.core.status import SeatStatus
+from fate_flow.core.view import JobView, is_here, others, seats_in, send
+
+
+def plan_waiting(view: JobView) -> Iterator[Action]:
+    if view.job.reason is not None:
+        yield from stop(view, view.job.reason, view.job.message)
+    elif view.job.rerun_signal:
+        yield from _plan_rejoin(view)
+    elif view.job.ready_owner:
+        yield from _plan_turn(view)
+    elif view.has_turn:
+        yield BeginTurn()
+        yield from _ask(view, _next_asked(view, view.seats), view.job.turn + 1)
+
+
+def _plan_rejoin(view: JobView) -> Iterator[Action]:
+    """A party that does not take its seat in the next run ends it; one that has not answered is waited for."""
+    refused = seats_in(view, SeatStatus.REFUSED)
+    if refused:
+        words = "; ".join(f"{seat.party}: {seat.message}" for seat in refused)
+        yield from stop(view, Reason.PARTY_REFUSED, words, caused_by=str(refused[0].party))
+    elif all(seat.status is SeatStatus.JOINED for seat in view.seats):
+        yield AllRejoined()
+
+
+def _next_asked(view: JobView, joined: Sequence[Seat]) -> Sequence[Seat]:
+    """All parties side by side; the own seats a moment before, since a refusal there spares the others the question.
+
+    After a conflict one by one in ascending order, so that two initiators that want the same parties meet at the first
+    and not crosswise. Before all others a party for which the job waits and which more room would not help: while it
+    is too small, or silent, the others would reserve for nothing."""
+    if view.job.lacks in (Lack.SIZE, Lack.ANSWER):
+        hopeless = [seat for seat in joined if seat.party.party_id == view.job.blocked_on]
+        if hopeless:
+            return hopeless
+    if view.job.conflicts:
+        return (min(joined, key=_ascending),)
+    return [seat for seat in joined if is_here(view, seat)] or joined
+
+
+def _ascending(seat: Seat) -> tuple[int, str]:
+    return (int(seat.party.party_id), seat.party.role)
+
+
+def _ask(view: JobView, seats: Sequence[Seat], turn: int) -> Iterator[Action]:
+    for seat in seats:
+        yield MoveSeat(seat, SeatStatus.CHECKING)
+        yield send(view, seat, CommandKind.CHECK, body={"turn": turn})
+
+
+_ON_ITS_WAY = frozenset({SeatStatus.CHECKING, SeatStatus.APPLYING, SeatStatus.STARTING})
+
+
+def _plan_turn(view: JobView) -> Iterator[Action]:
+    refused = [seat for seat in view.seats if seat.status is SeatStatus.JOINED and seat.message]
+    is_answered = not any(seat.status in _ON_ITS_WAY for seat in view.seats)
+    joined = seats_in(view, SeatStatus.JOINED)
+    if refused:
+        yield from _roll_back(view, refused, is_answered)
+        return
+    yield from _renew(view)
+    if is_answered and joined:
+        yield from _ask(view, _next_asked(view, joined), view.job.turn)
+    elif is_answered:
+        yield from _start_seats(view)
+
+
+def _renew(view: JobView) -> Iterator[Action]:
+    """A party gives back what it holds and is not told to start: while others still answer, it is asked again."""
+    for seat in seats_in(view, SeatStatus.HELD):
+        if seat.renew_at and seat.renew_at <= view.now:
+            yield RenewHold(seat)
+            yield send(view, seat, CommandKind.APPLY, body={"turn": view.job.turn})
+
+
+def _roll_back(view: JobView, refused: list[Seat], is_answered: bool) -> Iterator[Action]:
+    if seats_in(view, SeatStatus.STARTED):
+        # A hold ran out here while others had started already; what has started ends by a stop alone.
+        yield from stop(view, Reason.PARTY_REFUSED, _words(refused), caused_by=str(refused[0].party))
+        return
+    yield from _give_back(view, refused)
+    if not is_answered:
+        return
+    given_up = _gives_up(view, refused)
+    if not given_up:
+        yield _wait_for(view, refused)
+    elif not seats_in(view, SeatStatus.HELD):
+        yield from stop(view, Reason.NO_CAPACITY, f"{_words(refused)} ({given_up})", str(refused[0].party))
+
+
+def _gives_up(view: JobView, refused: list[Seat]) -> str:
+    """Why the job does not wait for cores that a party has not, in words; empty: it waits."""
+    if all(seat.lacks not in (Lack.ROOM, Lack.SIZE) for seat in refused):
+        return ""                   # nobody said a word about capacity: a party does not answer
+    rule, seconds = view.spec.retry, (view.now - view.job.since) / 1000
+    if RetryEvent.NO_CAPACITY not in rule.on_events:
+        return "no retry was asked for after a lack of capacity"
+    return f"the {rule.duration:g} s for retries are over" if 0 < rule.duration < seconds else ""
+
+
+def _give_back(view: JobView, refused: list[Seat]) -> Iterator[Action]:
+    """What others reserved goes back at once, also while a slow party has not answered yet.
+
+    The turn rides along: a return that arrives late, after the next turn reserved again, returns nothing. So does
+    whether the job still waits for room: if so, a party that has let it wait for long keeps what it had for it."""
+    still_wants = all(seat.lacks is Lack.ROOM for seat in refused)
+    for seat in seats_in(view, SeatStatus.HELD):
+        yield MoveSeat(seat, SeatStatus.JOINED)
+        yield send(view, seat, CommandKind.RETURN, body={"turn": view.job.turn, "still_wants": still_wants})
+
+
+def _wait_for(view: JobView, refused: list[Seat]) -> EndTurn:
+    """Blocked on the first of the parties whose refusal is the hardest to lift."""
+    lacks = min((seat.lacks or Lack.ANSWER for seat in refused), key=_HARDEST.index)
+    first = min((seat for seat in refused if (seat.lacks or Lack.ANSWER) is lacks), key=_ascending)
+    return EndTurn(
+        wait_reason=_words(refused),
+        blocked_on=first.party.party_id,
+        blocked_cores=first.asked_cores,
+        retry_at=view.now + view.retry_milliseconds,
+        was_conflict=_was_conflict(view, refused),
+        lacks=lacks,
+    )
+
+
+_HARDEST = (Lack.SIZE, Lack.ANSWER, Lack.ROOM)
+
+
+def _words(refused: list[Seat]) -> str:
+    return "; ".join(f"{seat.party} {seat.message}" for seat in refused)
+
+
+def _was_conflict(view: JobView, refused: list[Seat]) -> bool:
+    """Whether another party had already reserved: those that are asked first have when others are asked."""
+    asked_first = _next_asked(view, view.seats)
+    return not all(seat in asked_first for seat in refused)
+
+
+def _start_seats(view: JobView) -> Iterator[Action]:
+    """The own seat is started last: its row is the job, and a job is running when every party accepted `start`."""
+    held = [seat for seat in others(view) if seat.status is SeatStatus.HELD] or seats_in(view, SeatStatus.HELD)
+    for seat in held:
+        yield MoveSeat(seat, SeatStatus.STARTING)
+        yield send(view, seat, CommandKind.START, body={"turn": view.job.turn})

@@ -1,0 +1,87 @@
+"""All that the initiator knows of a job at one moment, and the words in which plans speak of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fate_flow.core.actions import Send
+from fate_flow.core.job import Command, CommandKind, Job, Seat, Task, TaskKey
+from fate_flow.core.spec import JobSpec, Party
+from fate_flow.core.status import SeatStatus, TaskStatus
+
+
+@dataclass(frozen=True)
+class JobView:
+    """All the initiator knows of one job at one moment."""
+
+    job: Job
+    spec: JobSpec
+    seats: tuple[Seat, ...]
+    tasks: tuple[Task, ...]          # the newest version of each, at every party
+    now: int                         # steady time in milliseconds, handed in, never asked for
+    fresh_id: str                    # a random id that a new incarnation may take
+    has_turn: bool = False           # the queue lets it ask for cores
+    drain_milliseconds: int = 60_000
+    retry_milliseconds: int = 2_000
+
+
+def others(view: JobView) -> tuple[Seat, ...]:
+    return tuple(seat for seat in view.seats if seat.party != view.job.party)
+
+
+def is_here(view: JobView, seat: Seat) -> bool:
+    return seat.party.party_id == view.job.party.party_id
+
+
+def seats_in(view: JobView, status: SeatStatus) -> list[Seat]:
+    return [seat for seat in view.seats if seat.status is status]
+
+
+def rows_by_name(view: JobView) -> dict[str, tuple[Task, ...]]:
+    found: dict[str, list[Task]] = {name: [] for name in view.spec.tasks}
+    for task in view.tasks:
+        found[task.key.name].append(task)
+    return {name: tuple(rows) for name, rows in found.items() if rows}
+
+
+def leads(view: JobView) -> tuple[Task, ...]:
+    """One row a task, to read its federated status from: it is the same in all of them."""
+    return tuple(rows[0] for rows in rows_by_name(view).values())
+
+
+def send(
+    view: JobView, seat: Seat, kind: CommandKind, argument: str = "", body: Mapping[str, Any] | None = None
+) -> Send:
+    return Send(Command(kind, view.job.job_id, seat.party, view.job.run, argument=argument, body=body or {}))
+
+
+def task_command(view: JobView, row: Task, kind: CommandKind, argument: str = "") -> Command:
+    body = {"incarnation": row.incarnation}
+    key = row.key
+    return Command(kind, key.job_id, key.party, view.job.run, key.name, key.version, argument, body)
+
+
+def plain_parties(view: JobView) -> frozenset[Party]:
+    """Those that speak plain v1 only."""
+    return frozenset(seat.party for seat in view.seats if seat.legacy)
+
+
+def plain_task(view: JobView, key: TaskKey, version: int) -> dict[str, Any]:
+    """The row of a task as a plain v1 server inserts it (party-api-v1, section 3)."""
+    waiting = TaskStatus.WAITING.value
+    return {
+        "job_id": key.job_id,
+        "component_name": key.name,
+        "task_id": key.task_id,
+        "task_version": version,
+        "role": key.party.role,
+        "party_id": key.party.party_id,
+        "initiator_role": view.job.initiator.role,
+        "initiator_party_id": view.job.initiator.party_id,
+        "federated_mode": view.spec.common.federated_mode,
+        "federated_status_collect_type": view.spec.common.collect_type,
+        "status": waiting,
+        "party_status": waiting,
+    }
