@@ -53,6 +53,7 @@ class Limits:
     drain_timeout: float = 60.0          # a party that has not confirmed a stop by then is unconfirmed
     launch_timeout: float = 60.0         # no process after so long: the launch has failed
     retry_wait: float = 2.0              # before a refused reservation is asked for again
+    long_backoff: float = 30.0           # a job that runs nothing for longer gives its cores back until then
     queue_passes: int = 16               # jobs that may take what the oldest waiting one lacks before it
     resource_waiting_timeout: float = 0  # a job may wait for cores so long; 0: for ever
     max_request_bytes: int = 64 * 1024 * 1024

@@ -405,7 +405,7 @@ class JobCases(Cases):
         assert each.move_job(running, end, 7_000)
         ended = each.job_here("j1")
         assert each.begin_again(ended, 2, 900, "host 10000 does not know yet")
-        again = a_job(run=2, since=900, wait_reason="host 10000 does not know yet", rerun_signal=True)
+        again = a_job(run=2, since=900, queued=900, wait_reason="host 10000 does not know yet", rerun_signal=True)
         assert each.job_here("j1") == again
         assert each.begin_again(ended, 2, 901, "") is False
         assert each.job_here("j1") == again
@@ -440,6 +440,27 @@ class JobCases(Cases):
         assert each.all_rejoined(a_job().key) is False
         assert (each.job_here("j1").wait_reason, each.unfinished_jobs()) == ("", ())
         assert [job.job_id for job in each.unblocked_waiting(9)] == ["j1"]
+
+    def test_a_running_job_rests_until_it_is_due(self, each: Each) -> None:
+        here, elsewhere = a_job(status=JobStatus.RUNNING, since=50), a_job("j2", HOST, status=JobStatus.RUNNING)
+        with_jobs(each, here, elsewhere)
+        assert each.put_off(here, "retry_backoff: a begins again in 60 s", 70_000)
+        assert each.put_off(elsewhere, "", 0)
+        assert each.put_off(here, "again", 1) is False
+        row = each.job_here("j1")
+        assert (row.status, row.run, row.wait_reason) == (JobStatus.WAITING, 0, "retry_backoff: a begins again in 60 s")
+        assert (row.retry_at, row.since, row.queued, row.rerun_signal) == (70_000, 50, 70_000, True)
+        assert each.job(elsewhere.key).rerun_signal is False
+        assert [job.job_id for job in each.unfinished_jobs()] == ["j1"]
+        assert each.unblocked_waiting(9) == ()
+        assert each.all_rejoined(here.key)
+        assert [job.job_id for job in each.unblocked_waiting(9)] == ["j1"]
+
+    def test_only_what_runs_rests(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        with pytest.raises(IllegalMove):
+            each.put_off(a_job(), "", 1)
+        assert each.put_off(a_job(status=JobStatus.RUNNING), "", 1) is False
 
     def test_no_job_begins_ended(self, each: Each) -> None:
         for status in JOB_END:
@@ -982,7 +1003,7 @@ class SeatCases(Cases):
         assert each.seats("j1") == (a_seat(status=SeatStatus.JOINING, run=1, asked_cores=4, legacy=True),)
         assert each.rejoin(leaving) is False
         with pytest.raises(IllegalMove):
-            each.rejoin(a_seat(status=SeatStatus.STARTED, run=1))
+            each.rejoin(a_seat(status=SeatStatus.HELD, run=1))
 
     def test_a_lease_is_kept_with_its_seat(self, each: Each) -> None:
         each.add_seats([a_seat(run=1), a_seat(party=OTHER_HOST)])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -222,13 +223,9 @@ def explain(client: Client, job_id: str, as_json: bool) -> None:
 
     Example: flow job explain -j 202601011200000000000
     """
-    answer = client.post("job/explain", {"job_id": job_id})
-    if as_json:
-        show(answer)
-        return
     from fate_flow.cli.told import print_explanation
 
-    print_explanation(job_id, data_of(answer))
+    _tell(client, "job/explain", job_id, as_json, partial(print_explanation, job_id))
 
 
 @job.command()
@@ -240,13 +237,18 @@ def history(client: Client, job_id: str, as_json: bool) -> None:
 
     Example: flow job history -j 202601011200000000000
     """
-    answer = client.post("job/history", {"job_id": job_id})
-    if as_json:
-        show(answer)
-        return
     from fate_flow.cli.told import print_history
 
-    print_history(data_of(answer))
+    _tell(client, "job/history", job_id, as_json, print_history)
+
+
+def _tell(client: Client, endpoint: str, job_id: str, as_json: bool, tell: Callable[[Any], None]) -> None:
+    """What the server says of a job: as it came, or in the words that `tell` has for its data."""
+    answer = client.post(endpoint, {"job_id": job_id})
+    if as_json:
+        show(answer)
+    else:
+        tell(data_of(answer))
 
 
 def _write_each(documents: Mapping[str, Any], folder: Path) -> None:

@@ -24,6 +24,7 @@ from fate_flow.coordinator.party import (
     end_job_here,
     has_workers,
     move_job,
+    put_off,
     release,
 )
 from fate_flow.coordinator.unit import Unit, read_spec
@@ -44,6 +45,7 @@ from fate_flow.core.actions import (
     NewVersion,
     Plan,
     Progress,
+    PutOff,
     Rejoin,
     RenewHold,
     Send,
@@ -236,6 +238,7 @@ class InitiatorSide:
             has_turn=has_turn,
             drain_milliseconds=rules.drain,
             retry_milliseconds=rules.retry_wait,
+            long_backoff_milliseconds=rules.long_backoff,
         )
 
     def _settle_seats(self, unit: Unit, job_id: str) -> None:
@@ -262,10 +265,10 @@ class InitiatorSide:
                 self._write(unit, job, action)
             case Forget():
                 self._forget(unit, job)
-            case BeginAgain() | Rejoin() | AllRejoined():
-                self._apply_rerun(unit, job, action)
+            case BeginAgain() | Rejoin() | AllRejoined() | PutOff():
+                self._wait_again(unit, job, action)
 
-    def _apply_rerun(self, unit: Unit, job: Job, action: BeginAgain | Rejoin | AllRejoined) -> None:
+    def _wait_again(self, unit: Unit, job: Job, action: BeginAgain | Rejoin | AllRejoined | PutOff) -> None:
         job_id = job.job_id
         match action:
             case BeginAgain(wait_reason):
@@ -281,6 +284,10 @@ class InitiatorSide:
                 unit.tx.all_rejoined(job.key)
                 unit.is_queue_longer = True
                 unit.note(Event.RERUN_WAITING_SET, job_id=job_id, outcome="successfully")
+            case PutOff(wait_reason, retry_at):
+                put_off(unit, job, wait_reason, retry_at)
+                unit.alarms.append(retry_at)
+                unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} waits: {wait_reason}")
 
     def _write(self, unit: Unit, job: Job, action: Hurry | Progress) -> None:
         if isinstance(action, Progress):

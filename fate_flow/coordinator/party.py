@@ -299,7 +299,7 @@ def _new_task(unit: Unit, spec: JobSpec, key: TaskKey, incarnation: str, auto_re
 
 def _status(unit: Unit, command: Command, job: Job) -> Answer:
     if command.argument == JobStatus.WAITING.value:
-        return _rerun_of_plain(unit, job) if job.legacy and job.is_final else _accept(unit, job)
+        return _rerun_of_plain(unit, job) if job.legacy and job.is_final else _accept(unit, command, job)
     new = _job_end(command.argument, "status")
     if command.body.get("tag") == "submit_failed" and job.status is JobStatus.READY:
         return forget_seat(unit, job)
@@ -331,10 +331,38 @@ def _why(command: Command, new: JobStatus) -> tuple[Reason, str]:
     return _reason(command.body.get("reason"), new), plain(command.body.get("message"), _LONGEST_TEXT)
 
 
-def _accept(unit: Unit, job: Job) -> Answer:
+def _accept(unit: Unit, command: Command, job: Job) -> Answer:
+    """It waits: every party has accepted it, or it gives back what the turn that is named has reserved."""
     if job.status is JobStatus.READY:
         move_job(unit, job, MoveJob(JobStatus.WAITING))
+    elif command.body.get("turn") is not None:
+        return _put_off_here(unit, job, _whole(command, "turn", 0))
     return OK
+
+
+def _put_off_here(unit: Unit, job: Job, turn: int) -> Answer:
+    """Also when it comes late: what a later turn has reserved or started stays."""
+    if job.is_final or job.status is JobStatus.STOPPING:
+        return Answer(103, f"{job.key} is {job.status.value} ({job.reason.value if job.reason else 'no reason'})")
+    if job.status is not JobStatus.RUNNING or job.claim.turn != turn:
+        return OK
+    if has_workers(unit, job):
+        return Answer(NOT_EFFECTIVE, f"{job.key} still has workers", {STILL_ENDS: True})
+    put_off(unit, job)
+    return _what_is_left(unit)
+
+
+def put_off(unit: Unit, job: Job, wait_reason: str = "", retry_at: int = 0) -> None:
+    """The running row waits, on record, and holds nothing. Raises NotEffective when another process has moved it."""
+    unit.note(Event.JOB_STATUS_ASKED, job_id=job.job_id, status=JobStatus.WAITING)
+    if not unit.tx.put_off(job, wait_reason, retry_at):
+        raise NotEffective(f"{job.key} is no longer {job.status.value}", data={STILL_ENDS: True})
+    release(unit, job)
+    unit.moves(
+        Level.JOB, job.job_id, job.status, JobStatus.WAITING, party=job.party, message=wait_reason,
+        caused_by=str(job.initiator),
+    )  # fmt: skip
+    unit.note(Event.JOB_STATUS_WRITTEN, job_id=job.job_id)
 
 
 def _rerun_of_plain(unit: Unit, job: Job) -> Answer:

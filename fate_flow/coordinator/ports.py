@@ -160,6 +160,7 @@ class Rules:
     drain: int = 60_000
     launch: int = 60_000
     retry_wait: int = 2_000
+    long_backoff: int = 30_000
     queue_passes: int = 16
     resource_waiting: int = 0
     scheduler_silence: int = 10_000

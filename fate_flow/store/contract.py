@@ -108,8 +108,13 @@ class Transaction(Protocol):
 
         In the row of its initiator the rerun signal is set. `since` is the steady time."""
 
+    def put_off(self, job: Job, wait_reason: str, retry_at: int) -> bool:
+        """A running job waits in the same run, at its initiator until `retry_at` (steady time): compare-and-set.
+
+        In the row of its initiator the rerun signal is set. What it holds is not touched."""
+
     def all_rejoined(self, key: JobKey) -> bool:
-        """Every party knows of the rerun: reset the signal, and with it the reason to wait."""
+        """Every party knows that the job waits again: reset the signal, and with it the reason to wait."""
 
     def hurry(self, key: JobKey) -> bool:
         """Note the wish that what drains for the end of this job is killed now."""

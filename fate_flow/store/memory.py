@@ -48,6 +48,7 @@ from fate_flow.store.changes import (
     new_worker,
     newest_tasks,
     newest_version,
+    put_off,
     seat_rejoins,
     stop_requested,
     tag_of_end,
@@ -139,6 +140,14 @@ class MemoryTransaction:
         if row is None or row.job.status is not job.status or row.job.run != job.run:
             return False
         self._put(replace(row, job=replace(row.job, **change), blocked_cores=0, has_ended=False))
+        return True
+
+    def put_off(self, job: Job, wait_reason: str, retry_at: int) -> bool:
+        change = put_off(job, wait_reason, retry_at)
+        row = self._jobs.rows.get(job.key)
+        if row is None or row.job.status is not job.status or row.job.run != job.run:
+            return False
+        self._change(row, **change)
         return True
 
     def all_rejoined(self, key: JobKey) -> bool:

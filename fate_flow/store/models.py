@@ -90,6 +90,7 @@ class JobRow(_Base):
     f_conflicts = IntegerField(default=0)
     f_timeout_seconds = BigIntegerField(default=0)
     f_since = BigIntegerField(default=0)
+    f_queued = BigIntegerField(default=0)
     f_stop_by = BigIntegerField(default=0)
     f_stop_now = BooleanField(default=False)
     f_unconfirmed_parties = TextField(null=True)

@@ -43,6 +43,7 @@ from fate_flow.store.changes import (
     job_moved,
     message_with,
     newest_tasks,
+    put_off,
     seat_rejoins,
     stop_requested,
     tag_of_end,
@@ -232,6 +233,11 @@ class SqlTransaction:
     def begin_again(self, job: Job, run: int, since: int, wait_reason: str) -> bool:
         check_move(job.status, JobStatus.WAITING)
         values = {**columns_of(begun_again(job, run, since, wait_reason)), **_NOT_BEGUN}
+        where = _at(job.key) & (JobRow.f_status == job.status.value) & (JobRow.f_run == job.run)
+        return self._write(job.job_id, JobRow.update(**values).where(where))
+
+    def put_off(self, job: Job, wait_reason: str, retry_at: int) -> bool:
+        values = columns_of(put_off(job, wait_reason, retry_at))
         where = _at(job.key) & (JobRow.f_status == job.status.value) & (JobRow.f_run == job.run)
         return self._write(job.job_id, JobRow.update(**values).where(where))
 
@@ -1292,6 +1298,7 @@ def _job_values(job: Job, document: Document) -> dict[str, Any]:
         "f_timeout_seconds": job.timeout_seconds,
         "f_legacy": job.legacy,
         "f_since": job.since,
+        "f_queued": job.since,
     }
 
 

@@ -33,7 +33,7 @@ CREATE TABLE t_job (
   f_ready_time BIGINT,
   f_cancel_signal BOOLEAN NOT NULL DEFAULT 0,
   f_cancel_time BIGINT,
-  f_rerun_signal BOOLEAN NOT NULL DEFAULT 0, -- it begins again, and not every party knows yet
+  f_rerun_signal BOOLEAN NOT NULL DEFAULT 0, -- it waits again, and its turn has not come: not every party knows, or f_retry_at is not there
   f_end_scheduling_updates INTEGER NOT NULL DEFAULT 0,
   f_engine_name VARCHAR(50),
   f_engine_type VARCHAR(10),
@@ -73,6 +73,7 @@ CREATE TABLE t_job (
   f_conflicts INTEGER NOT NULL DEFAULT 0,
   f_timeout_seconds BIGINT NOT NULL DEFAULT 0,
   f_since BIGINT NOT NULL DEFAULT 0,         -- steady time at which it was created, or begun again
+  f_queued BIGINT NOT NULL DEFAULT 0,        -- steady time from which on it waits for cores
   f_stop_by BIGINT NOT NULL DEFAULT 0,       -- steady time: the drain ends here at the latest
   f_stop_now BOOLEAN NOT NULL DEFAULT 0,     -- a wish: what drains is to be killed now
   f_unconfirmed_parties LONGTEXT,

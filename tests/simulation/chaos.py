@@ -96,6 +96,7 @@ class Story:
     def __init__(self, seed: int, store: str, **fixed: Any) -> None:
         self._draw = Random(f"story {seed}")
         self._rerun_draw = Random(f"rerun {seed}")      # what users wish later moves nothing of the story itself
+        self._delay_draw = Random(f"delay {seed}")
         style = self._style = replace(style_of(self._draw), **fixed)
         self._faults = rough(style.rate, style.delay, style.crash, style.broken)
         if style.has_echoes:
@@ -144,7 +145,8 @@ class Story:
         parallelism = draw.choice([1, 1, 2]) if cores == 1 and hosts != parties else 1
         document = job(
             {"guest": parties[:1], "host": hosts}, draw.choice(GRAPHS), cores=cores, parallelism=parallelism,
-            retries=draw.choice([0, 1, 2]), memory=draw.choice([0, 900]) if self._style.has_memory else 0,
+            retries=draw.choice([0, 1, 2]), retry_delay=self._delay_draw.choice([1, 1, 3, 6]),
+            memory=draw.choice([0, 900]) if self._style.has_memory else 0,
         )  # fmt: skip
         world.submit(parties[0], document)
 

@@ -8,7 +8,7 @@ from fate_flow.store.contract import Document
 
 def job(
     parties: dict[str, list[str]], tasks: dict[str, list[str]] | None = None, cores: int = 1, parallelism: int = 1,
-    retries: int = 0, initiator: str = "", memory: int = 0,
+    retries: int = 0, retry_delay: float = 1, initiator: str = "", memory: int = 0,
 ) -> Document:  # fmt: skip
     """A document: tasks by name with the names of those they need."""
     graph = tasks or {"work_0": []}
@@ -20,7 +20,8 @@ def job(
         }
         for name, needs in graph.items()
     }
-    common = {"task_cores": cores, "task_parallelism": parallelism, "auto_retries": retries}
+    retry = {"auto_retries": retries, "auto_retry_delay": retry_delay}
+    common = {"task_cores": cores, "task_parallelism": parallelism, **retry}
     conf = {
         "dsl_version": 2,
         "initiator": {"role": "guest", "party_id": int(initiator or parties["guest"][0])},

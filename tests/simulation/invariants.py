@@ -122,6 +122,8 @@ class Invariants:
             self._fail(f"{new.key} went from {old.status.value} to {new.status.value}")
         if not party.record.has_job(new.job_id, new.status.value):
             self._fail(f"{new.key} went from {old.status.value} to {new.status.value} without a record")
+        if old.status is JobStatus.RUNNING and new.status is JobStatus.WAITING and new.holds:
+            self._fail(f"{new.key} waits for its next attempt and holds {new.claim.cores} cores")
 
     def _run_changed(self, party: SimParty, old: Job, new: Job) -> None:
         """A run begins when the one before is over here: nothing is held, nothing runs."""

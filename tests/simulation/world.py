@@ -30,7 +30,7 @@ from tests.simulation.party import SimParty
 START = 1_700_000_000_000
 RULES = Rules(
     hold=8_000, ready=15_000, party_silence=20_000, initiator_silence=30_000, drain=10_000, launch=20_000,
-    retry_wait=1_000, scheduler_silence=4_000,
+    retry_wait=1_000, scheduler_silence=4_000, long_backoff=2_000,
 )  # fmt: skip
 _SUBMIT_TIMEOUT = 10_000
 _LOOK = 1_000

@@ -15,6 +15,7 @@ from fate_flow.core.job import NOT_EFFECTIVE, Answer, Claim, Command, CommandKin
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, TaskStatus
+from fate_flow.core.verdict import STILL_ENDS
 from fate_flow.federation.wire import ANY_RUN
 from fate_flow.store.contract import Document
 from fate_flow.store.memory import MemoryTransaction
@@ -77,6 +78,47 @@ def test_a_command_that_comes_twice_is_answered_the_same_and_changes_nothing_mor
     assert host.handle(asked) == first
     assert host.snapshot() == seen
     assert len(host.engine.launched) == launched
+
+
+def test_a_job_that_rests_holds_nothing_and_waits() -> None:
+    idle = a_host().free_cores()
+    host = a_host(*RUN, START_A)
+    host.engine.sights[worker_of(host)] = FAILED
+    host.watch()
+    turn = host.job().claim.turn
+    answer = host.handle(command(K.STATUS, argument="waiting", turn=turn))
+    assert (answer.retcode, answer.data) == (0, {"remaining_cores": idle})
+    assert (host.job().status, host.job().holds, host.job().run) == (JobStatus.WAITING, False, 0)
+    seen = host.snapshot()
+    assert host.handle(command(K.STATUS, argument="waiting", turn=turn)).is_ok
+    assert host.snapshot() == seen
+
+
+@pytest.mark.parametrize("asked", [{}, {"turn": 0}, {"turn": 2}])
+def test_a_word_to_wait_that_is_of_another_turn_or_none_changes_nothing(asked: dict[str, int]) -> None:
+    host = a_host(*JOIN, command(K.APPLY, turn=1), command(K.START, turn=1))
+    seen = host.snapshot()
+    assert host.handle(command(K.STATUS, argument="waiting", **asked)).is_ok
+    assert host.snapshot() == seen
+
+
+def test_what_still_runs_is_waited_for_before_it_rests() -> None:
+    host = a_host(*RUN, START_A)
+    answer = host.handle(command(K.STATUS, argument="waiting", turn=host.job().claim.turn))
+    assert (answer.retcode, answer.data) == (NOT_EFFECTIVE, {STILL_ENDS: True})
+    assert (host.job().status, host.job().holds) == (JobStatus.RUNNING, True)
+
+
+@pytest.mark.parametrize(
+    "end", [command(K.STATUS, argument="failed", reason="task_failed"), command(K.STOP, argument="canceled")]
+)
+def test_a_job_that_ends_does_not_rest(end: Command) -> None:
+    host = a_host(*RUN, START_A, end)
+    seen = host.snapshot()
+    answer = host.handle(command(K.STATUS, argument="waiting", turn=0))
+    assert answer.retcode == 103
+    assert host.job().status.value in answer.retmsg
+    assert host.snapshot() == seen
 
 
 @pytest.mark.parametrize("turn", [{"turn": 1}, {}])
