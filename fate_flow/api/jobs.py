@@ -15,8 +15,9 @@ from fate_flow.api.paths import check_paths
 from fate_flow.api.services import Services
 from fate_flow.api.submission import (
     SUBMIT_FAILED,
+    SubmitFailed,
     model_id_of,
-    read_document,
+    read_job,
     read_request_id,
     submit,
     submit_data,
@@ -71,10 +72,15 @@ class _JobRoutes:
 
     def submit(self) -> Response:
         body = arguments()
-        document = read_document(body)
+        sent = read_job(body, self._services.context)
         request_id = read_request_id(body, request.headers.get("Idempotency-Key", ""))
-        submitted = submit(self._services, document, request_id, self._check_paths)
-        return ok(submit_data(self._services, submitted), submitted.retmsg, jobId=submitted.job_id)
+        try:
+            submitted = submit(self._services, sent.document, request_id, self._check_paths)
+        except SubmitFailed as error:
+            raise error.told(sent.told) from error
+        data = submit_data(self._services, submitted)
+        data["warnings"] = list(map(sent.told, data["warnings"]))
+        return ok(data, submitted.retmsg, jobId=submitted.job_id)
 
     def stop(self) -> Response:
         body = arguments("job_id")
@@ -98,13 +104,16 @@ class _JobRoutes:
 
     def validate(self) -> Response:
         """The checks of a submit, without one: what each party would run, or all that is wrong."""
-        document, context = read_document(arguments()), self._services.context
+        context = self._services.context
+        sent = read_job(arguments(), context)
+        document = sent.document
         try:
             spec = self._desk.examine(document)
             self._check_paths(spec)
         except FlowError as error:
             every = problems(document.dsl, document.runtime_conf, modules=context.modules, defaults=context.defaults)
-            return failed(SUBMIT_FAILED, error.message, {"problems": every or [error.message]})
+            said = list(map(sent.told, every or [error.message]))
+            return failed(SUBMIT_FAILED, sent.told(error.message), {"problems": said})
         return ok(previewed(spec, context.engine_size.nodes))
 
     def _check_paths(self, spec: JobSpec) -> None:

@@ -38,7 +38,8 @@ def _request_id(_context: click.Context, _option: click.Parameter, value: str | 
 
 
 @job.command()
-@options.conf_path()
+@options.job_file()
+@options.conf_path(required=False)
 @options.dsl_path()
 @options.watched()
 @click.option(
@@ -46,15 +47,15 @@ def _request_id(_context: click.Context, _option: click.Parameter, value: str | 
     help="Repeated with the same id, the submit answers with the same job; with other content, it is refused.",
 )
 @with_client
-def submit(client: Client, conf_path: str, dsl_path: str | None, is_watched: bool, request_id: str | None) -> None:
-    """Submits a job to its initiator.
+def submit(client: Client, is_watched: bool, request_id: str | None, **files: str | None) -> None:
+    """Submits a job to its initiator: one YAML file, or the two JSON files of FATE.
 
     \b
-    Example: flow job submit -c conf.json -d dsl.json
-             flow job submit -c conf.json -d dsl.json --watch
+    Example: flow job submit -f job.yaml --watch
+             flow job submit -c conf.json -d dsl.json
     """
     headers = {"Idempotency-Key": request_id} if request_id else None
-    answer = client.submit("job/submit", submission(conf_path, dsl_path), headers)
+    answer = client.submit("job/submit", submission(**files), headers)
     show(answer)
     if is_watched:
         from fate_flow.cli.progress import open_screen
@@ -63,24 +64,38 @@ def submit(client: Client, conf_path: str, dsl_path: str | None, is_watched: boo
 
 
 @job.command()
-@options.conf_path()
+@options.job_file()
+@options.conf_path(required=False)
 @options.dsl_path()
 @options.as_json()
 @with_client
-def validate(client: Client, conf_path: str, dsl_path: str | None, as_json: bool) -> None:
+def validate(client: Client, as_json: bool, **files: str | None) -> None:
     """Checks a job and shows what each party would run, with which parameters and cores; starts nothing.
 
     The other parties are not asked: each checks its own part, such as its cores, when the job is submitted.
 
-    Example: flow job validate -c conf.json -d dsl.json
+    \b
+    Example: flow job validate -f job.yaml
+             flow job validate -c conf.json -d dsl.json
     """
-    answer = client.post("job/validate", submission(conf_path, dsl_path))
+    answer = client.post("job/validate", submission(**files))
     if as_json:
         show(answer)
         return
     from fate_flow.cli.told import print_plan
 
     print_plan(data_of(answer))
+
+
+@job.command()
+def schema() -> None:
+    """Prints the JSON Schema of job files, for editors. No server is asked.
+
+    Example: flow job schema > job.schema.json
+    """
+    from fate_flow.core.native_schema import schema_text
+
+    click.echo(schema_text(), nl=False)
 
 
 @job.command("list")
