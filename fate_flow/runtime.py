@@ -68,6 +68,7 @@ def rules_of(settings: Settings) -> Rules:
         launch=milliseconds(limits.launch_timeout),
         retry_wait=milliseconds(limits.retry_wait),
         queue_passes=limits.queue_passes,
+        queue_ageing=milliseconds(limits.queue_ageing),
         resource_waiting=milliseconds(limits.resource_waiting_timeout),
     )
 

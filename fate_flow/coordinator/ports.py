@@ -161,6 +161,7 @@ class Rules:
     launch: int = 60_000
     retry_wait: int = 2_000
     queue_passes: int = 16
+    queue_ageing: int = 60_000
     resource_waiting: int = 0
     scheduler_silence: int = 10_000
 

@@ -61,6 +61,9 @@ def new_job(job: Job) -> Job:
         create_time=job.create_time,
         since=job.since,
         legacy=job.legacy,
+        priority=job.priority,
+        enqueued=job.enqueued,
+        queue_key=job.queue_key,
     )
 
 
