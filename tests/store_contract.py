@@ -671,6 +671,28 @@ class QueueCases(Cases):
         assert each.count_waiting() == 5
         assert [each.place_in_queue(each.job_here(name)) for name in "abcde"] == [1, 2, 3, 4, 5]
 
+    def test_the_order_is_that_of_the_keys_and_then_of_age(self, each: Each) -> None:
+        keys = {"a": (5, 9), "b": (-7, 3), "c": (5, 8), "d": (5, 8)}
+        with_jobs(each, *(a_job(name, queue_key=key, create_time=at) for name, (key, at) in keys.items()))
+        assert [job.job_id for job in each.waiting_jobs()] == ["b", "c", "d", "a"]
+        assert [each.place_in_queue(each.job_here(name)) for name in "bcda"] == [1, 2, 3, 4]
+        assert [job.order for job in each.unblocked_waiting(2)] == [(-7, 3, "b"), (5, 8, "c")]
+        for name in "acd":
+            each.begin_turn(a_job(name).key, "me", 5)
+            each.end_turn(a_job(name).key, "me", "no room", "10000", 4, 0, 0, Lack.SIZE if name == "c" else None)
+        assert [job.job_id for job in each.queue_heads()] == ["d"]
+        assert [job.job_id for job in each.blocked_waiting("10000", 9, 9)] == ["c", "d", "a"]
+
+    def test_a_waiting_job_takes_another_place(self, each: Each) -> None:
+        with_jobs(each, a_job("a", priority=2, enqueued=50, queue_key=30), a_job("b", queue_key=20))
+        with_jobs(each, a_job("run", status=JobStatus.RUNNING))
+        assert each.set_priority(a_job("a").key, 4, 10)
+        assert each.job_here("a") == a_job("a", priority=4, enqueued=50, queue_key=10)
+        assert [job.job_id for job in each.unblocked_waiting(2)] == ["a", "b"]
+        assert each.set_priority(a_job("run").key, 4, 10) is False
+        assert each.set_priority(a_job("unknown").key, 4, 10) is False
+        assert each.job_here("run").priority == 0
+
     def test_unblocked_ones(self, each: Each) -> None:
         self.queue(each)
         first, second = each.unblocked_waiting(10)
@@ -759,6 +781,9 @@ class WishCases(Cases):
         assert each.job(key).wish == Wish(5, 9, 2)
         each.forget_wish(key)
         assert each.job(key) == a_job(party=HOST)
+        each.wish(key, 9, -5)
+        each.wish(key, 10)
+        assert each.job(key).queue_key == -5, "what its initiator told stays"
 
     def test_the_first_is_the_one_that_was_refused_first_of_those_that_still_ask(self, each: Each) -> None:
         with_jobs(each, *(a_job(name, create_time=9 - number) for number, name in enumerate("abcd")))

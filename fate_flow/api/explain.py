@@ -38,6 +38,7 @@ def explained(picture: JobPicture) -> dict[str, Any]:
         "wait_reason": _wait_reason(job, place),
         "place_in_queue": place or None,
         "passed_by": job.passes,
+        "priority": job.priority,
         "parties": [_seat(seat) for seat in picture.seats] or [_own_seat(own) for own in picture.jobs],
         "tasks": _tasks(picture.tasks),
         "unconfirmed_parties": list(job.unconfirmed),

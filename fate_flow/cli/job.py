@@ -169,6 +169,18 @@ def resume(client: Client, **body: Any) -> None:
 
 @job.command()
 @options.job_id(required=True)
+@click.option("--set", "priority", type=int, required=True, help="From -1000 to 1000; higher goes first.")
+@with_client
+def priority(client: Client, **body: Any) -> None:
+    """Gives a job that waits another priority. Asked at its initiator; rerun, it keeps it.
+
+    Example: flow job priority -j 202601011200000000000 --set 10
+    """
+    show(client.post("job/priority", body))
+
+
+@job.command()
+@options.job_id(required=True)
 @options.role(required=True)
 @options.party_id(required=True)
 @options.output_path(required=True)

@@ -265,6 +265,10 @@ class Desk:
             lambda unit: self._initiator.rerun(unit, job_id, Wish(), only=JobStatus.CANCELED), is_repeatable=False
         )
 
+    def set_priority(self, job_id: str, priority: int) -> None:
+        """Raises JobNotFound where this is not its initiator, Conflict for a job that does not wait."""
+        self._carry_out(lambda unit: self._initiator.set_priority(unit, job_id, priority))
+
     def clean_queue(self) -> dict[str, int]:
         """Cancel every waiting job of this initiator: 0 for each that was told to end."""
 

@@ -55,7 +55,7 @@ from fate_flow.core.grammar import MAX_VERSION
 from fate_flow.core.history import Level
 from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job, Report, Seat, Task, TaskKey
 from fate_flow.core.plan import plan_job
-from fate_flow.core.queue import Asked, Waiting, where_it_takes
+from fate_flow.core.queue import Asked, Waiting, queue_key, where_it_takes
 from fate_flow.core.reasons import Reason, job_status_for
 from fate_flow.core.rerun import Wish, plan_rerun
 from fate_flow.core.resources import request_of
@@ -422,8 +422,8 @@ class InitiatorSide:
         unit.note(Event.READY_SIGNAL_RESET, job_id=job.job_id, done=True)
 
     def _count_passes(self, unit: Unit, job: Job) -> None:
-        """The job has started: older ones that lack what it took have been passed."""
-        heads = [head for head in unit.tx.queue_heads() if head.order < (job.create_time, job.job_id)]
+        """The job has started: earlier ones that lack what it took have been passed."""
+        heads = [head for head in unit.tx.queue_heads() if head.order < job.order]
         if not heads:
             return
         asked = asked_by(unit)
@@ -611,6 +611,17 @@ class InitiatorSide:
         unit.note(Event.STOP_REQUESTED, job_id=job_id, status=job_status_for(reason))
         unit.touch(job_id)
         return unit.tx.request_stop(job.key, reason, message, unit.now, by_user, caused_by)
+
+    def set_priority(self, unit: Unit, job_id: str, priority: int) -> None:
+        """Where a waiting job stands from now on. Raises JobNotFound, Conflict for one that does not wait."""
+        job = unit.tx.job_here(job_id)
+        if job is None:
+            raise JobNotFound(f"can not found job {job_id} as its initiator: its priority is set there")
+        place = queue_key(job.enqueued, priority, unit.context.rules.queue_ageing)
+        if not unit.tx.set_priority(job.key, priority, place):
+            raise Conflict(f"job {job_id} is {job.status.value}: only a job that waits has a place in the queue")
+        unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id}: its priority is {priority}, was {job.priority}")
+        unit.is_queue_longer = True
 
     def hurry(self, unit: Unit, job_id: str) -> None:
         """What drains for the end of this job is to be killed now. To be called once its stop is asked for."""

@@ -162,6 +162,7 @@ class Rules:
     retry_wait: int = 2_000
     long_backoff: int = 30_000
     queue_passes: int = 16
+    queue_ageing: int = 60_000
     resource_waiting: int = 0
     scheduler_silence: int = 10_000
 

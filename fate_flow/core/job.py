@@ -104,6 +104,9 @@ class Job:
     legacy: bool = False                 # the initiator speaks plain v1 only
     rerun_signal: bool = False           # it waits again, and not every party knows yet, or `retry_at` has not come
     wish: Wish = Wish()                  # of this seat, for room at this party
+    priority: int = 0                    # higher first
+    enqueued: int = 0                    # steady time at which it was created
+    queue_key: int = 0                   # where it stands among the jobs of its initiator (core/queue.py)
 
     @property
     def job_id(self) -> str:
@@ -112,6 +115,11 @@ class Job:
     @property
     def party(self) -> Party:
         return self.key.party
+
+    @property
+    def order(self) -> tuple[int, int, str]:
+        """Its place among the jobs of its initiator: the smaller one goes first."""
+        return (self.queue_key, self.create_time, self.job_id)
 
     @property
     def holds(self) -> bool:

@@ -61,7 +61,7 @@ def _ascending(seat: Seat) -> tuple[int, str]:
 def _ask(view: JobView, seats: Sequence[Seat], turn: int) -> Iterator[Action]:
     for seat in seats:
         yield MoveSeat(seat, SeatStatus.CHECKING)
-        yield send(view, seat, CommandKind.CHECK, body={"turn": turn})
+        yield send(view, seat, CommandKind.CHECK, body={"turn": turn, "order": view.job.queue_key})
 
 
 _ON_ITS_WAY = frozenset({SeatStatus.CHECKING, SeatStatus.APPLYING, SeatStatus.STARTING})

@@ -62,6 +62,9 @@ def new_job(job: Job) -> Job:
         since=job.since,
         queued=job.since,
         legacy=job.legacy,
+        priority=job.priority,
+        enqueued=job.enqueued,
+        queue_key=job.queue_key,
     )
 
 

@@ -98,6 +98,9 @@ class JobRow(_Base):
     f_wish_since = BigIntegerField(default=0)
     f_wish_asked = BigIntegerField(default=0)
     f_wish_passes = IntegerField(default=0)
+    f_priority = IntegerField(default=0)
+    f_enqueued = BigIntegerField(default=0)
+    f_queue_key = BigIntegerField(default=0)
 
     class Meta:
         table_name = "t_job"

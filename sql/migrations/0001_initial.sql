@@ -81,6 +81,9 @@ CREATE TABLE t_job (
   f_wish_since BIGINT NOT NULL DEFAULT 0,    -- steady time at which there was no room for it here first; 0: never
   f_wish_asked BIGINT NOT NULL DEFAULT 0,    -- steady time at which it was asked for last since then
   f_wish_passes INTEGER NOT NULL DEFAULT 0,  -- others that have taken since what it lacks here
+  f_priority INTEGER NOT NULL DEFAULT 0,     -- higher first
+  f_enqueued BIGINT NOT NULL DEFAULT 0,      -- steady time at which it was created
+  f_queue_key BIGINT NOT NULL DEFAULT 0,     -- where it stands: f_enqueued less a span of time for each level of priority
   PRIMARY KEY (f_job_id, f_role, f_party_id),
   CONSTRAINT ck_job_status CHECK (f_status IN
     ('ready', 'waiting', 'running', 'stopping', 'success', 'failed', 'canceled', 'timeout')),
@@ -91,7 +94,8 @@ CREATE TABLE t_job (
   CONSTRAINT ck_job_holds CHECK (f_resource_in_use = (f_claim <> '')),
   CONSTRAINT ck_job_final CHECK (f_status NOT IN ('success', 'failed', 'canceled', 'timeout') OR f_claim = '')
 );
-CREATE INDEX ix_job_queue ON t_job (f_is_initiator, f_status, f_blocked_on, f_create_time);
+CREATE INDEX ix_job_queue ON t_job (f_is_initiator, f_status, f_blocked_on, f_queue_key, f_create_time);
+CREATE INDEX ix_job_order ON t_job (f_is_initiator, f_status, f_queue_key, f_create_time);
 CREATE INDEX ix_job_lacks ON t_job (f_lacks, f_retry_at);
 CREATE INDEX ix_job_wish ON t_job (f_status, f_wish_asked);
 CREATE INDEX ix_job_turn ON t_job (f_ready_signal, f_is_initiator, f_status);

@@ -317,6 +317,15 @@ def _durations_by_the_wall_clock() -> Iterator[None]:
         yield
 
 
+def _youngest_first() -> AbstractContextManager[Any]:
+    keep = Scheduler._candidates
+
+    def candidates(self: Any, unit: Unit, heads: Any) -> Any:
+        return keep(self, unit, heads)[::-1][:1]
+
+    return patch.object(Scheduler, "_candidates", candidates)
+
+
 _STALLS = {"servers": 2, "trouble": 0.8, "troubles": (stall,), "longest_task": 8_000}
 _CROWD = {"is_crowded": True, "has_echoes": True, "parties": 4, "cores": 2, "longest_task": 400}
 _BROKEN = {"broken": 0.3, "rate": 0.07}
@@ -360,6 +369,7 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("commands of the last run count", _commands_of_the_last_run_count, _LATE_RERUNS),
         Mutant("a long wait keeps the cores", _a_long_wait_keeps_the_cores, _BROKEN),
         Mutant("durations by the wall clock", _durations_by_the_wall_clock, _CLOCKS),
+        Mutant("the last in the queue goes first", _youngest_first, _CROWD),
     )
 }  # fmt: skip
 

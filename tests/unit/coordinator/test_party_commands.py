@@ -440,6 +440,34 @@ def test_who_has_waited_for_longer_is_not_put_behind() -> None:
     assert party.come_and_go(5) == [True] * 5
 
 
+@pytest.mark.parametrize(
+    ("order", "initiator", "may_pass"),
+    [(9, "9999", True), (10, "9999", False), (11, "9999", False), (9, "10001", False), (None, "9999", False)],
+)
+def test_an_initiator_lets_its_own_jobs_pass_as_its_own_queue_has_them(
+    order: int | None, initiator: str, may_pass: bool
+) -> None:
+    party = Contended()
+    with party.host.store.transaction() as tx:
+        tx.wish(JobKey(BIG, HOST), 100_000, 10)
+        tx.forget_seat(JobKey(SMALL, HOST))
+        here = a_job(JobStatus.WAITING, HOST, asked=Claim(1, 0), initiator=Party("guest", initiator))
+        tx.add_job(replace(here, key=JobKey(SMALL, HOST)), DOCUMENT)
+    ask = replace(command(K.APPLY, turn=1, **({} if order is None else {"order": order})), job_id=SMALL)
+    found = []
+    for _ in range(4):
+        found.append(party.host.handle(ask, caller=initiator).is_ok)
+        party.host.handle(replace(command(K.RETURN, turn=1), job_id=SMALL), caller=initiator)
+    assert found == ([True] * 4 if may_pass else [True, True, False, False])
+
+
+@pytest.mark.parametrize("order", ["x", 1.5, True, [1], 2**63])
+def test_a_place_in_the_queue_that_no_column_takes_is_refused(order: object) -> None:
+    answer = a_host(*JOIN).handle(command(K.APPLY, turn=1, order=order))
+    assert answer.retcode == 101
+    assert answer.retmsg.startswith("order: ")
+
+
 @pytest.mark.parametrize(("still_wants", "may_pass"), [(True, False), (None, False), (False, True)])
 def test_what_a_job_returns_since_another_party_had_no_room_is_kept_for_it(
     still_wants: bool | None, may_pass: bool

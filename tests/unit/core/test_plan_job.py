@@ -149,9 +149,9 @@ def test_its_turn_begins_with_the_own_seats_since_a_refusal_there_costs_nobody_a
     assert plan(replace(waiting(own, own_host, host, turn=4), has_turn=True)) == [
         BeginTurn(),
         MoveSeat(own, SeatStatus.CHECKING),
-        to(GUEST, CommandKind.CHECK, turn=5),
+        to(GUEST, CommandKind.CHECK, turn=5, order=0),
         MoveSeat(own_host, SeatStatus.CHECKING),
-        to(OWN_HOST, CommandKind.CHECK, turn=5),
+        to(OWN_HOST, CommandKind.CHECK, turn=5, order=0),
     ]
 
 
@@ -159,19 +159,20 @@ def test_then_all_others_are_asked_side_by_side() -> None:
     host, other = a_seat(HOST), a_seat(OTHER)
     assert plan(in_turn(a_seat(GUEST, SeatStatus.HELD), host, other)) == [
         MoveSeat(host, SeatStatus.CHECKING),
-        to(HOST, CommandKind.CHECK, turn=3),
+        to(HOST, CommandKind.CHECK, turn=3, order=0),
         MoveSeat(other, SeatStatus.CHECKING),
-        to(OTHER, CommandKind.CHECK, turn=3),
+        to(OTHER, CommandKind.CHECK, turn=3, order=0),
     ]
 
 
 def test_after_a_conflict_they_are_asked_one_by_one_in_ascending_order() -> None:
     first, second, third = a_seat(Party("host", "999")), a_seat(GUEST), a_seat(HOST)
     begun = plan(replace(waiting(second, third, first, conflicts=1), has_turn=True))
-    assert begun == [BeginTurn(), MoveSeat(first, SeatStatus.CHECKING), to(first.party, CommandKind.CHECK, turn=1)]
+    asked = to(first.party, CommandKind.CHECK, turn=1, order=0)
+    assert begun == [BeginTurn(), MoveSeat(first, SeatStatus.CHECKING), asked]
     held = replace(first, status=SeatStatus.HELD)
     then = plan(in_turn(second, third, held, conflicts=1))
-    assert then == [MoveSeat(second, SeatStatus.CHECKING), to(GUEST, CommandKind.CHECK, turn=3)]
+    assert then == [MoveSeat(second, SeatStatus.CHECKING), to(GUEST, CommandKind.CHECK, turn=3, order=0)]
 
 
 @pytest.mark.parametrize("status", [SeatStatus.CHECKING, SeatStatus.APPLYING, SeatStatus.STARTING])
