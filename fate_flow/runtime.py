@@ -172,6 +172,7 @@ def build_context(
         engine_size=settings.engine,
         defaults=settings.defaults,
         rules=rules_of(settings),
+        ceilings=settings.ceilings,
         routes=frozenset(settings.routes),
         clock=lambda: time.time_ns() // 1_000_000,
         fresh_id=lambda: secrets.token_hex(16),

@@ -5,6 +5,7 @@ Key names are FATE's wherever FATE has one. `local.<file name>` beside the file 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
@@ -15,6 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import yaml
 
+from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.core.errors import BadRequest, BadSettings
 from fate_flow.core.grammar import check_party_id
 from fate_flow.core.resources import EngineSize
@@ -102,6 +104,7 @@ class Settings:
     defaults: JobParameters = field(default_factory=JobParameters)
     limits: Limits = field(default_factory=Limits)
     retention: Retention = field(default_factory=Retention)
+    ceilings: Ceilings = NO_CEILINGS
 
     @property
     def jobs_dir(self) -> Path:
@@ -232,6 +235,14 @@ class _Section:
             raise BadSettings(f"{self.name(unknown[0])}: no such key; known here: {', '.join(sorted(self._seen))}")
 
 
+_LEAST_CEILINGS = {
+    "max_attempts": 1, "max_interruptions": 0, "retry_duration": 1, "job_timeout": 1, "task_timeout": 1,
+    "task_cores": 1, "task_memory": 0, "replicas": 1,
+}  # fmt: skip
+"""The numbers of the section `ceilings`, and what each is at least."""
+_ACTION = re.compile(r"[a-z_]{1,40}")
+
+
 class _Reader:
     """Turns the whole file into `Settings`."""
 
@@ -265,6 +276,7 @@ class _Reader:
             defaults=self._defaults(root.section("job_default_config")),
             limits=self._limits(root.section("limits")),
             retention=self._retention(root.section("retention")),
+            ceilings=self._ceilings(root.section("ceilings")),
         )
         flow.refuse_others()
         logs.refuse_others()
@@ -377,6 +389,17 @@ class _Reader:
         )
         section.refuse_others()
         return found
+
+    def _ceilings(self, section: _Section) -> Ceilings:
+        found: dict[str, Any] = {
+            key: section.whole(key, 0, least) if section.get(key) is not None else None
+            for key, least in _LEAST_CEILINGS.items()
+        }
+        actions = section.get("refused_actions", [])
+        if not isinstance(actions, list) or not all(isinstance(one, str) and _ACTION.fullmatch(one) for one in actions):
+            raise BadSettings(f"{section.name('refused_actions')}: {actions!r} is not a list such as [restart_job]")
+        section.refuse_others()
+        return Ceilings(**found, refused_actions=frozenset(actions))
 
     def _check_listen(self, settings: Settings) -> None:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +18,10 @@ from fate_flow.core.errors import BadRequest, Busy, Conflict, FlowError, Storage
 from fate_flow.core.fate_v1 import problems
 from fate_flow.core.fate_v1_job_parameters import REMOVED_KEYS_WARNING
 from fate_flow.core.grammar import shown
+from fate_flow.core.history import Entry, Level
 from fate_flow.core.native import NativeJob, read_native
 from fate_flow.core.spec import JobSpec
+from fate_flow.core.status import SeatStatus
 from fate_flow.store.contract import Document
 
 SUBMIT_FAILED = 103
@@ -149,7 +151,16 @@ def submit_data(services: Services, submitted: Submitted) -> dict[str, Any]:
         "train_runtime_conf_path": folder / "train_runtime_conf.json",
         "pipeline_dsl_path": folder / "pipeline_dsl.json",
         "warnings": list(submitted.spec.warnings),
+        "effective": list(_capped(services.views.history(job_id) or ())),
     }
+
+
+def _capped(history: Sequence[Entry]) -> Iterator[dict[str, Any]]:
+    """What parties give less of than was asked for, as they said when they accepted the job."""
+    joins = ("", SeatStatus.JOINING.value), SeatStatus.JOINED.value
+    for one in history:
+        if one.level is Level.SEAT and one.old in joins[0] and one.new == joins[1] and one.party and one.message:
+            yield {"role": one.party.role, "party_id": one.party.party_id, "message": one.message}
 
 
 def model_id_of(roles: Mapping[str, Sequence[int]]) -> str:

@@ -13,11 +13,11 @@ import click
 
 from fate_flow.cli import options
 from fate_flow.cli.client import Client, data_of
-from fate_flow.cli.display import print_json, refuse, show
+from fate_flow.cli.display import print_json, refuse, show, tell
 from fate_flow.cli.options import given, with_client
 from fate_flow.cli.submit_files import submission
 from fate_flow.cli.unpacked import downloaded, fetch_folder, folder_in
-from fate_flow.cli.watch import follow, follow_submitted
+from fate_flow.cli.watch import follow, follow_submitted, party_name
 
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,100}")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_]+")
@@ -57,6 +57,8 @@ def submit(client: Client, is_watched: bool, request_id: str | None, **files: st
     headers = {"Idempotency-Key": request_id} if request_id else None
     answer = client.submit("job/submit", submission(**files), headers)
     show(answer)
+    for one in data_of(answer).get("effective") or ():
+        tell(f"note: {party_name(one)}: {one.get('message')}")
     if is_watched:
         from fate_flow.cli.progress import open_screen
 

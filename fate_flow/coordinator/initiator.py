@@ -50,6 +50,7 @@ from fate_flow.core.actions import (
     RenewHold,
     Send,
 )
+from fate_flow.core.effective import capped_in_words
 from fate_flow.core.errors import BadDocument, Conflict, JobNotFound, OperationFailed, Refused
 from fate_flow.core.grammar import MAX_VERSION
 from fate_flow.core.history import Level
@@ -125,6 +126,9 @@ class InitiatorSide:
             error.retcode = 103
             raise error
         unit.tx.add_seats(_seats(unit, job_id, spec))
+        words = _capped(answer.data)
+        if words:
+            unit.moves(Level.SEAT, job_id, None, SeatStatus.JOINED, party=spec.initiator, message=words)
         for party in spec.parties:
             if party != spec.initiator:
                 self._hold_rows(unit, job_id, party, spec, incarnations)
@@ -475,7 +479,7 @@ class InitiatorSide:
             free = count_in(data, "free_cores")
             cores = -1 if free is None else free
             if unit.tx.move_seat(action.seat, action.new, action.message, cores, action.lacks):
-                _note_seat(unit, action.seat, action.new, action.message)
+                _note_seat(unit, action.seat, action.new, action.message or _capped(data))
             if action.new is SeatStatus.HELD:
                 lease_seat(unit, action.seat, _lease_in(data))
         elif isinstance(action, NameUnconfirmed):
@@ -651,6 +655,11 @@ def _ended(report: Report, now: int) -> Report:
 
 def _note_seat(unit: Unit, seat: Seat, new: SeatStatus, message: str) -> None:
     unit.moves(Level.SEAT, seat.job_id, seat.status, new, party=seat.party, message=message)
+
+
+def _capped(data: object) -> str:
+    """What a party that accepts a job allows less of than was asked, for the history and for who submitted it."""
+    return capped_in_words(data.get("effective") if isinstance(data, Mapping) else None)
 
 
 def _caused_by(job: Job, move: MoveJob) -> str:

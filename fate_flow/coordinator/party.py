@@ -14,15 +14,19 @@ from types import MappingProxyType
 from typing import Any
 
 from fate_flow.audit.events import Event
+from fate_flow.coordinator.ports import Context
 from fate_flow.coordinator.unit import Unit, read_spec
 from fate_flow.coordinator.workers import move_federated, report_of, start_worker, stop_party_task
 from fate_flow.core.actions import MoveJob, MoveTask
+from fate_flow.core.ceilings import refusals
+from fate_flow.core.effective import Effective, effective_at
 from fate_flow.core.errors import (
     BadRequest,
     FlowError,
     NotEffective,
     OperationFailed,
     PermissionDenied,
+    Refused,
     StorageFailed,
 )
 from fate_flow.core.fate_v1 import effective_document
@@ -105,7 +109,7 @@ class PartySide:
         spec = read_spec(unit.context, document)
         _check_create(unit, command, spec, caller)
         key = JobKey(command.job_id, command.to)
-        request = self.request(unit, spec, command.to)
+        request = self.accept(unit, spec, command.to)
         job = Job(
             key=key,
             initiator=spec.initiator,
@@ -133,7 +137,18 @@ class PartySide:
         elif not _commands(unit, unit.tx.job(key) or job, caller):
             return Answer(108, f"job {command.job_id} has another initiator on {command.to}")
         components = {name: {"need_run": command.to in task.parties} for name, task in spec.tasks.items()}
-        return Answer(data={"components": components, "extensions": EXTENSIONS, "cores": request.cores})
+        said: dict[str, Any] = {"components": components, "extensions": EXTENSIONS, "cores": request.cores}
+        capped = [one.as_dict() for one in effective_here(unit.context, spec, command.to) if one.asked is not None]
+        return Answer(data={**said, "effective": capped} if capped else said)
+
+    def accept(self, unit: Unit, spec: JobSpec, party: Party) -> Request:
+        """What the job sets aside for this seat.
+
+        Raises Refused naming all that this party allows less of than the job asks for; FlowError (103) as `request`."""
+        refused = refusals(unit.context.ceilings, spec, party, unit.context.engine_size.nodes)
+        if refused:
+            raise Refused("; ".join(refused))
+        return self.request(unit, spec, party)
 
     def request(self, unit: Unit, spec: JobSpec, party: Party) -> Request:
         """What the job sets aside for this seat.
@@ -150,6 +165,12 @@ class PartySide:
         if memory > size.memory and memory:
             raise _too_much(f"asks for {memory} MB of memory, {party} has {size.memory} in all")
         return request_of(party, spec.parameters[party], size.nodes)
+
+
+def effective_here(context: Context, spec: JobSpec, party: Party) -> tuple[Effective, ...]:
+    """What holds here for the workers of this seat, where that is not what the job asks for."""
+    rules = context.rules
+    return effective_at(party, spec, context.ceilings, rules.stop_grace_seconds, rules.longest_stop_seconds)
 
 
 def _commands(unit: Unit, job: Job, caller: str) -> bool:

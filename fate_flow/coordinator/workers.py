@@ -14,6 +14,7 @@ from fate_flow.audit.events import Event
 from fate_flow.coordinator.ports import InputTable, LaunchOrder, Sight
 from fate_flow.coordinator.unit import Unit
 from fate_flow.core.actions import MoveTask
+from fate_flow.core.ceilings import stop_allowed
 from fate_flow.core.errors import BadRequest, StorageFailed
 from fate_flow.core.grammar import (
     check_component_name,
@@ -91,7 +92,7 @@ def launch_order(unit: Unit, spec: JobSpec, worker: Worker, task: Task) -> Launc
         inputs=inputs,
         outputs=tuple(one.alias for one in task_spec.outputs if one.kind == "data"),
         task_cores=parameters.task_cores,
-        timeout_seconds=task_spec.timeout_at(key.party),
+        timeout_seconds=unit.context.ceilings.timeout_of(task_spec.timeout_at(key.party)),
         stop_seconds=stop_seconds(unit, key),
         stage=task_spec.stage,
     )
@@ -300,9 +301,7 @@ def stop_seconds(unit: Unit, key: TaskKey) -> float:
     """From SIGTERM to SIGKILL: what the job asks for, as far as this party allows, else what this party has."""
     rules, spec = unit.context.rules, unit.spec(key.job_id)
     asked = spec.tasks[key.name].stop_seconds if spec is not None and key.name in spec.tasks else None
-    if asked is None:
-        return rules.stop_grace_seconds
-    return min(asked, max(rules.longest_stop_seconds, rules.stop_grace_seconds))
+    return stop_allowed(asked, rules.stop_grace_seconds, rules.longest_stop_seconds)
 
 
 def finish_party_task(unit: Unit, task: Task, reason: Reason, message: str) -> None:

@@ -16,6 +16,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from fate_flow.core.ceilings import Ceilings
 from tests.simulation.faults import CALM, rough
 from tests.simulation.parsing import parsed_once
 from tests.simulation.troubles import TROUBLES, Trouble, clock_step, death, long_partition, stall
@@ -90,6 +91,13 @@ def style_of(draw: Random) -> Style:
     )
 
 
+def _ceilings(draw: Random) -> dict[str, Ceilings]:
+    """Sometimes one of two parties that most jobs have is stricter than the jobs of a story are."""
+    if draw.random() < 0.8:
+        return {}
+    return {draw.choice(["9999", "10000"]): Ceilings(max_attempts=draw.choice([1, 2]))}
+
+
 class Story:
     """One seed: what the world is like and what happens in it; `fixed` is not left to the seed."""
 
@@ -105,7 +113,7 @@ class Story:
         self.world = World(
             seed, parties=style.parties, cores=style.cores, faults=self._faults, store=store,
             rules=replace(RULES, command_keep=style.command_keep), memory=4_000 if style.has_memory else 0,
-            servers=style.servers,
+            servers=style.servers, ceilings_at=_ceilings(Random(f"ceilings {seed}")),
         )  # fmt: skip
         self.world.longest_task = style.longest_task
         self.world.longest_stop = style.longest_stop
@@ -211,6 +219,7 @@ class Totals:
     faults: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     reruns: int = 0
+    not_allowed: int = 0                                     # jobs that asked a party for more than it allows
     violations: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, other: Totals) -> None:
@@ -220,12 +229,14 @@ class Totals:
         self.faults += other.faults
         self.ends += other.ends
         self.reruns += other.reruns
+        self.not_allowed += other.not_allowed
         self.violations += other.violations
 
     def words(self) -> str:
         lines = [
             f"{self.seeds} seeds, {self.steps} steps, {sum(self.faults.values())} faults, "
-            f"{sum(self.ends.values())} jobs, {self.reruns} reruns, {len(self.violations)} violations; "
+            f"{sum(self.ends.values())} jobs, {self.reruns} reruns, {self.not_allowed} not allowed, "
+            f"{len(self.violations)} violations; "
             f"settled within {self.slowest:.0f} virtual seconds",
             "faults: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items())),
             "jobs: " + ", ".join(f"{end} {count}" for end, count in sorted(self.ends.items())),
@@ -242,7 +253,9 @@ def tell(seed: int, store: str) -> Totals:
     except Violation as error:
         violations.append((seed, error.message))
     world = story.world
-    return Totals(1, world.steps, story.settled, world.injected, world.ends(), world.reruns, violations)
+    return Totals(
+        1, world.steps, story.settled, world.injected, world.ends(), world.reruns, len(world.not_allowed), violations
+    )
 
 
 def run_seeds(seeds: Iterable[int], store: str, jobs: int) -> Totals:

@@ -265,6 +265,11 @@ class Invariants:
             self._check_history(party)
         for job_id, seats in self._world.seats.items():
             self._check_agreement(job_id, seats)
+        for party in self._world.parties.values():
+            for job in self.seen(party).jobs.values():
+                # a user may have canceled it before the refusal came
+                if job.job_id in self._world.not_allowed and (job.turn or job.status is not JobStatus.CANCELED):
+                    self._fail(f"{job.key} is {job.status.value}, and asks some party for more than that one allows")
 
     def _check_history(self, party: SimParty) -> None:
         """Every change of status of a row has one record, and the records of one row follow from each other."""

@@ -16,6 +16,7 @@ from contextlib import suppress
 from types import MappingProxyType
 
 from fate_flow.coordinator.ports import Rules
+from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.core.errors import FlowError
 from fate_flow.core.job import Job
 from fate_flow.core.spec import Party
@@ -42,11 +43,13 @@ class World:
     def __init__(
         self, seed: int, parties: int = 2, cores: int = 4, faults: Faults = CALM, store: str = "memory",
         rules: Rules = RULES, memory: int = 0, servers: int = 1, cores_at: Mapping[str, int] = MappingProxyType({}),
+        ceilings_at: Mapping[str, Ceilings] = MappingProxyType({}),
     ) -> None:  # fmt: skip
         self.seed = seed
         self.random = random.Random(seed)
         self.faults = faults
         self.rules = rules
+        self.ceilings_at = ceilings_at
         self.now = START
         self.steps = 0
         self.transcript: list[str] = []
@@ -58,6 +61,7 @@ class World:
         self.graphs: dict[str, dict[str, list[str]]] = {}         # by job: tasks with the names of those they need
         self.seats: dict[str, tuple[Party, ...]] = {}             # by job: who is in it
         self.submitted: dict[str, int] = {}                       # by job: when
+        self.not_allowed: set[str] = set()                        # jobs that ask a party for more than it allows
         self.stopped: set[str] = set()                            # jobs that a user wanted to end
         self.reruns = 0                                           # wishes that were taken
         self.violation = ""
@@ -123,6 +127,10 @@ class World:
         job_id = f"{20260101000000000000 + len(self.graphs):020d}0"
         self.graphs[job_id], self.seats[job_id] = upstream_of(document), parties_of(document)
         self.submitted[job_id] = self.now
+        attempts = document.runtime_conf["job_parameters"]["common"]["auto_retries"] + 1
+        allowed = [self.ceilings_at.get(party.party_id, NO_CEILINGS).max_attempts for party in self.seats[job_id]]
+        if any(most is not None and attempts > most for most in allowed):
+            self.not_allowed.add(job_id)
         return job_id
 
     def _submit(self, at: str, job_id: str, request_id: str, document: Document) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from client_world import World, make_world
 
+from fate_flow.core.ceilings import Ceilings
 from fate_flow.core.native_schema import JOB
 
 LOCAL = """\
@@ -124,3 +125,22 @@ def test_a_file_is_validated_as_the_documents_are(world: World) -> None:
 def test_the_schema_is_served(world: World) -> None:
     response = world.client.get("/v1/schema/job.json")
     assert (response.status_code, response.mimetype, response.json) == (200, "application/json", JOB)
+
+
+def test_a_submit_tells_what_parties_give_less_of(tmp_path: Path) -> None:
+    world = make_world(tmp_path, ceilings=Ceilings(task_timeout=60))
+    (world.home / "downloads").mkdir()
+    said = world.ask("job/submit", {"job_file": LOCAL % (world.home / "downloads" / "b.csv")})
+    message = "download_0: timeout no limit is 60 s (ceilings.task_timeout)"
+    assert said["data"]["effective"] == [{"role": "local", "party_id": "0", "message": message}]
+    world.store.close()
+
+
+@pytest.mark.parametrize("path", ["job/submit", "job/validate"])
+def test_a_ceiling_is_told_in_the_paths_of_the_file(tmp_path: Path, path: str) -> None:
+    world = make_world(tmp_path, ceilings=Ceilings(task_cores=1))
+    said = world.ask(path, {"job_file": TOY})
+    assert said["retcode"] == 103
+    assert "resources.cores: 2 is more than 1, the most that guest 9999 allows (ceilings.task_cores)" in said["retmsg"]
+    assert (world.count("t_job"), world.count("t_submission")) == (0, 0)
+    world.store.close()

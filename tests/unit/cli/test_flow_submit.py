@@ -47,6 +47,16 @@ def test_a_job_file_is_sent_as_it_is(flow, stub, command, path):
     assert (stub.last.path, stub.last.json) == (path, {"job_file": FILE})
 
 
+def test_what_parties_give_less_of_is_told_beside_the_answer(flow, stub):
+    Path("job.yaml").write_text(FILE, encoding="utf-8")
+    told = {"role": "host", "party_id": "10000", "message": "a: timeout 9 s is 5 s \x1b(ceilings.task_timeout)"}
+    answer = {**ACCEPTED, "data": {**ACCEPTED["data"], "effective": [told]}}
+    stub.answers(answer)
+    result = flow("job", "submit", "-f", "job.yaml")
+    assert json.loads(result.stdout) == answer
+    assert result.stderr == "note: host-10000: a: timeout 9 s is 5 s ?(ceilings.task_timeout)\n"
+
+
 @pytest.mark.parametrize("command", ["submit", "validate"])
 def test_a_job_is_one_file_or_two_and_not_both(flow, stub, files, command):
     Path("job.yaml").write_text(FILE, encoding="utf-8")

@@ -10,6 +10,7 @@ import pytest
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.party import WISH_LASTS, end_job_here, plain_incarnation
 from fate_flow.coordinator.ports import Rules
+from fate_flow.core.ceilings import Ceilings
 from fate_flow.core.errors import StorageFailed
 from fate_flow.core.job import NOT_EFFECTIVE, Answer, Claim, Command, CommandKind, EngineState, JobKey, Wish
 from fate_flow.core.reasons import Reason
@@ -157,6 +158,37 @@ def test_the_job_says_how_long_its_workers_may_take_and_the_party_caps_it(
     host = a_host(create(document=asking(stop_duration=asked)), *RUN[1:], START_A, rules=rules)
     assert host.handle(command(K.STOP, argument="canceled", deadline_seconds=deadline)).is_ok
     assert host.engine.graces == [grace]
+
+
+def test_a_task_runs_no_longer_than_the_party_allows() -> None:
+    ceilings = Ceilings(task_timeout=60)
+    for asked, seconds in ((0, 60), (30, 30), (90, 60)):
+        host = a_host(create(document=asking(task_timeout=asked)), *RUN[1:], START_A, ceilings=ceilings)
+        assert [order.timeout_seconds for order in host.engine.launched] == [seconds]
+
+
+def test_a_party_that_gives_less_than_was_asked_says_so_when_it_accepts() -> None:
+    host = HandServer("10000", ceilings=Ceilings(task_timeout=60), rules=Rules(longest_stop_seconds=120.0))
+    answer = host.handle(create(document=asking(task_timeout=90, stop_duration=500)))
+    assert answer.data["effective"] == [
+        {"component_name": name, "key": key, "asked": asked, "value": value, "source": source}
+        for name in ("a", "b")
+        for key, asked, value, source in (
+            ("timeout", 90, 60, "ceilings.task_timeout"), ("stop_duration", 500, 120.0, "limits.longest_stop"))
+    ]
+    assert "effective" not in HandServer("10000").handle(create(document=asking(stop_duration=60))).data
+
+
+def test_a_party_that_does_not_agree_refuses_and_keeps_nothing() -> None:
+    host = HandServer("10000", ceilings=Ceilings(max_attempts=2, job_timeout=600))
+    answer = host.handle(create(document=asking(auto_retries=3, timeout=900)))
+    common = "job_runtime_conf.job_parameters.common"
+    assert (answer.retcode, answer.retmsg) == (103, (
+        f"{common}.timeout: 900 is more than 600, the most that host 10000 allows (ceilings.job_timeout); "
+        f"{common}.auto_retries: 3 is more than 1, the most that host 10000 allows (ceilings.max_attempts)"
+    ))  # fmt: skip
+    assert host.job_or_none() is None
+    assert host.handle(create(document=asking(auto_retries=1, timeout=600))).is_ok
 
 
 def test_a_stop_at_once_comes_through_to_what_is_stopping_already() -> None:
