@@ -97,6 +97,7 @@ class Story:
         self._draw = Random(f"story {seed}")
         self._rerun_draw = Random(f"rerun {seed}")      # what users wish later moves nothing of the story itself
         self._queue_draw = Random(f"queue {seed}")      # nor does what they do to the queue
+        self._holds = fixed.pop("holds", self._queue_draw.choice([0.0, 0.0, 0.5]))
         style = self._style = replace(style_of(self._draw), **fixed)
         self._faults = rough(style.rate, style.delay, style.crash, style.broken)
         if style.has_echoes:
@@ -169,6 +170,15 @@ class Story:
             job_id, priority = draw.choice(list(world.graphs)), draw.randint(-5, 5)
             at = world.seats[job_id][0].party_id
             world.at(world.now + draw.randint(0, 3_000), lambda: world.set_priority(at, job_id, priority))
+        if draw.random() < self._holds:
+            job_id, held_at = draw.choice(list(world.graphs)), world.now + draw.randint(0, 1_500)
+            initiator = world.seats[job_id][0].party_id
+            world.at(held_at, lambda: world.hold(initiator, job_id))
+            world.at(held_at + draw.randint(0, 30_000), lambda: world.release(initiator, job_id))
+        if draw.random() < self._holds / 2:
+            party_id, held_at = draw.choice(world.party_ids), world.now + draw.randint(0, 1_500)
+            world.at(held_at, lambda: world.hold_intake(party_id))
+            world.at(held_at + draw.randint(0, 30_000), lambda: world.release_intake(party_id))
 
     def _rerun_within(self, milliseconds: int, job_id: str = "") -> None:
         world = self.world
@@ -209,6 +219,7 @@ class Totals:
     faults: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     reruns: int = 0
+    wishes: Counter[str] = field(default_factory=Counter)
     violations: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, other: Totals) -> None:
@@ -218,6 +229,7 @@ class Totals:
         self.faults += other.faults
         self.ends += other.ends
         self.reruns += other.reruns
+        self.wishes += other.wishes
         self.violations += other.violations
 
     def words(self) -> str:
@@ -226,6 +238,7 @@ class Totals:
             f"{sum(self.ends.values())} jobs, {self.reruns} reruns, {len(self.violations)} violations; "
             f"settled within {self.slowest:.0f} virtual seconds",
             "faults: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items())),
+            "wishes: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.wishes.items())),
             "jobs: " + ", ".join(f"{end} {count}" for end, count in sorted(self.ends.items())),
         ]
         return "\n".join(lines + [f"VIOLATION, seed {seed}: {what}" for seed, what in self.violations])
@@ -240,7 +253,7 @@ def tell(seed: int, store: str) -> Totals:
     except Violation as error:
         violations.append((seed, error.message))
     world = story.world
-    return Totals(1, world.steps, story.settled, world.injected, world.ends(), world.reruns, violations)
+    return Totals(1, world.steps, story.settled, world.injected, world.ends(), world.reruns, world.wishes, violations)
 
 
 def run_seeds(seeds: Iterable[int], store: str, jobs: int) -> Totals:
