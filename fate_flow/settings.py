@@ -5,6 +5,7 @@ Key names are FATE's wherever FATE has one. `local.<file name>` beside the file 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
@@ -15,12 +16,14 @@ from urllib.parse import SplitResult, urlsplit
 
 import yaml
 
+from fate_flow.core.command import CommandPolicy
 from fate_flow.core.errors import BadRequest, BadSettings
 from fate_flow.core.grammar import check_party_id
 from fate_flow.core.resources import EngineSize
 from fate_flow.core.spec import JobParameters
 
 ENGINE_NAME = "STANDALONE"
+_ALLOWED = re.compile(r"/.*[^/]|sha256:[0-9a-f]{64}", re.DOTALL)
 PART = ".part"
 """What a file in `uploads_dir` is called while it comes in."""
 
@@ -98,6 +101,7 @@ class Settings:
     defaults: JobParameters = field(default_factory=JobParameters)
     limits: Limits = field(default_factory=Limits)
     retention: Retention = field(default_factory=Retention)
+    commands: CommandPolicy = field(default_factory=CommandPolicy)
 
     @property
     def jobs_dir(self) -> Path:
@@ -261,6 +265,7 @@ class _Reader:
             defaults=self._defaults(root.section("job_default_config")),
             limits=self._limits(root.section("limits")),
             retention=self._retention(root.section("retention")),
+            commands=self._commands(root.section("commands")),
         )
         flow.refuse_others()
         logs.refuse_others()
@@ -366,6 +371,24 @@ class _Reader:
             job_logs_days=section.number("job_logs_days", base.job_logs_days),
             output_tables_days=section.number("output_tables_days", base.output_tables_days),
             most_finished_jobs=section.whole("most_finished_jobs", base.most_finished_jobs),
+        )
+        section.refuse_others()
+        return found
+
+    def _commands(self, section: _Section) -> CommandPolicy:
+        allow = section.get("allow", [])
+        if not isinstance(allow, list):
+            raise BadSettings(f"{section.name('allow')}: {allow!r} is not a list of programs and digests")
+        for one in allow:
+            if not isinstance(one, str) or not _ALLOWED.fullmatch(one):
+                raise BadSettings(
+                    f"{section.name('allow')}: {one!r} is neither the absolute path of a program, such as "
+                    "/usr/bin/python3, nor sha256: and the 64 hex digits of one"
+                )
+        found = CommandPolicy(
+            enabled=section.flag("enabled", False),
+            allow=tuple(allow),
+            share_logs=section.flag("share_logs", False),
         )
         section.refuse_others()
         return found

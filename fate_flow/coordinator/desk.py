@@ -301,6 +301,7 @@ class Desk:
             self._initiator.check_own(unit, spec)
             for party in spec.parties:
                 if party.party_id in (self.context.party_id, "0"):
+                    self._party.admit(unit, spec, party)
                     self._party.request(unit, spec, party)
 
         self._carry_out(check)

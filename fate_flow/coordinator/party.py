@@ -17,6 +17,7 @@ from fate_flow.audit.events import Event
 from fate_flow.coordinator.unit import Unit, read_spec
 from fate_flow.coordinator.workers import move_federated, report_of, start_worker, stop_party_task
 from fate_flow.core.actions import MoveJob, MoveTask
+from fate_flow.core.command import command_at
 from fate_flow.core.errors import (
     BadRequest,
     FlowError,
@@ -105,6 +106,7 @@ class PartySide:
         spec = read_spec(unit.context, document)
         _check_create(unit, command, spec, caller)
         key = JobKey(command.job_id, command.to)
+        self.admit(unit, spec, command.to)
         request = self.request(unit, spec, command.to)
         job = Job(
             key=key,
@@ -131,6 +133,14 @@ class PartySide:
             return Answer(108, f"job {command.job_id} has another initiator on {command.to}")
         components = {name: {"need_run": command.to in task.parties} for name, task in spec.tasks.items()}
         return Answer(data={"components": components, "extensions": EXTENSIONS, "cores": request.cores})
+
+    def admit(self, unit: Unit, spec: JobSpec, party: Party) -> None:
+        """Raises OperationFailed for a program that this party does not run."""
+        for task in spec.tasks_of(party):
+            program = None if party in task.passed_at else command_at(task, party)
+            objection = unit.context.gate.objection(program) if program else ""
+            if objection:
+                raise OperationFailed(f"{task.name} (Command) is not run at {party}: {objection}")
 
     def request(self, unit: Unit, spec: JobSpec, party: Party) -> Request:
         """What the job sets aside for this seat.
