@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from fate_flow.audit.events import Event
-from fate_flow.coordinator.ports import InputTable, LaunchOrder, Program, Sight
+from fate_flow.coordinator.ports import InputTable, LaunchOrder, Made, Program, Sight
 from fate_flow.coordinator.unit import Unit
 from fate_flow.core.actions import MoveTask
 from fate_flow.core.command import MODULE as COMMAND
@@ -32,7 +33,7 @@ from fate_flow.core.history import Level
 from fate_flow.core.job import Answer, Command, CommandKind, Job, Report, Task, TaskKey, Worker
 from fate_flow.core.reasons import Reason, task_status_for
 from fate_flow.core.spec import JobSpec, Party, TaskSpec
-from fate_flow.core.status import TaskStatus, WorkerStatus
+from fate_flow.core.status import TASK_BROKEN, TaskStatus, WorkerStatus
 from fate_flow.core.text import plain
 from fate_flow.store.contract import Metric, Output, TableMeta, Transaction
 
@@ -47,6 +48,7 @@ def start_worker(unit: Unit, job: Job, task: Task) -> Answer:
     if task.key.party in spec.tasks[task.key.name].passed_at:
         move_party_task(unit, task, TaskStatus.PASS, Reason.NOT_NEEDED)
         return Answer(data=report_of(_again(unit, task)))
+    _publish_upstream(unit, spec, task.key)
     workers = [_order(unit, task.key, slot, rank) for slot, rank in enumerate(_ranks(unit, spec, task.key))]
     unit.tx.set_worker(task.key, workers[0].worker_id)
     unit.note(Event.EXECUTOR_ASKED, **_place(task.key))
@@ -223,9 +225,7 @@ class WorkerWatch:
         unit.context.launch_problems.pop(worker.worker_id, None)
         if task.is_over_here:
             return          # the job did not wait for it: what it made counts no more
-        if reason is Reason.DONE:
-            _publish(unit, task, sight)
-        elif not _is_to_end(worker, task):
+        if reason is not Reason.DONE and not _is_to_end(worker, task):
             _note_error(unit, task, f"{reason.value}: {message}")
         _go_on(unit, task, reason, message)
 
@@ -317,18 +317,63 @@ _CAUSES: Mapping[str, tuple[Reason, str]] = {
 }
 
 
-def _publish(unit: Unit, task: Task, sight: Sight) -> None:
+def settle_outputs(unit: Unit, job_id: str, move: MoveTask) -> None:
+    """What this party's shares of a task have made, now that the task has ended over all parties: published when it
+    succeeded, else dropped. Follows the move of the federated status, so it is done once.
+
+    Until then it is prepared only: it stands in the worker's folder and in files that no row names, so that nobody
+    reads what one party has finished and another one has to make anew."""
+    if move.new is not TaskStatus.SUCCESS and move.new not in TASK_BROKEN:
+        return
+    for seat in unit.tx.jobs_here(job_id):
+        task = unit.tx.task(TaskKey(job_id, move.name, move.version, seat.party))
+        if task is None or not task.runs_here or task.party_status is not TaskStatus.SUCCESS:
+            continue
+        if move.new is TaskStatus.SUCCESS:
+            _publish(unit, task)
+        elif not seat.is_final:          # of a job that is over: a rerun may keep what succeeded here
+            _drop(unit, task)
+
+
+def _made_by(unit: Unit, task: Task) -> Made:
+    worker = unit.tx.worker(task.worker_id) if task.worker_id else None
+    return unit.context.engine.look(worker).made if worker is not None else Made()
+
+
+def _drop(unit: Unit, task: Task) -> None:
+    """Tables of this attempt; one that was only handed on is somebody else's."""
+    context = unit.context
+    for _, table in _made_by(unit, task).tables:
+        if table.namespace == f"output_{task.key.job_id}" and unit.tx.table(table.namespace, table.name) is None:
+            unit.after_commit(partial(context.files.drop_table, table))
+
+
+def _publish_upstream(unit: Unit, spec: JobSpec, key: TaskKey) -> None:
+    """What this task reads has been made at all parties, else it would not begin: the word of that may come later."""
+    for task in unit.tx.tasks(key.job_id):
+        if task.key.party != key.party or task.key.name not in spec.tasks[key.name].upstream:
+            continue
+        if task.party_status is not TaskStatus.SUCCESS or task.status is TaskStatus.SUCCESS:
+            continue
+        if not task.is_final:
+            move_federated(
+                unit, key.job_id, MoveTask(task.key.name, task.key.version, task.status, TaskStatus.SUCCESS)
+            )
+        elif all(one.task.version != task.key.version for one in unit.tx.outputs(key.job_id, task.key.name, key.party)):
+            _publish(unit, task)        # of an earlier run, which ended before it was told
+
+
+def _publish(unit: Unit, task: Task) -> None:
     """Make what the worker wrote known: tables, metrics, summary."""
-    names = _aliases(unit, task)
-    for _, table in sight.made.tables:
+    made, names = _made_by(unit, task), _aliases(unit, task)
+    for _, table in made.tables:
         _save_table(unit, task, table)
     unit.tx.save_outputs(
-        (Output(task.key, names.get(key, key), table.namespace, table.name) for key, table in sight.made.tables),
-        unit.now,
+        (Output(task.key, names.get(key, key), table.namespace, table.name) for key, table in made.tables), unit.now
     )
-    unit.tx.save_metrics((Metric(task.key, *metric) for metric in sight.made.metrics), unit.now)
-    if sight.made.summary:
-        unit.tx.save_summary(task.key, sight.made.summary, unit.now)
+    unit.tx.save_metrics((Metric(task.key, *metric) for metric in made.metrics), unit.now)
+    if made.summary:
+        unit.tx.save_summary(task.key, made.summary, unit.now)
 
 
 def _aliases(unit: Unit, task: Task) -> dict[str, str]:
@@ -435,6 +480,7 @@ def move_federated(unit: Unit, job_id: str, move: MoveTask) -> None:
     done = unit.tx.move_task(job_id, move)
     if done:
         note_task(unit, job_id, move)
+        settle_outputs(unit, job_id, move)
     event = Event.TASK_STATUS_WRITTEN if done else Event.TASK_STATUS_UNCHANGED
     unit.note(event, info={"status": move.new.value}, **version)
 
