@@ -192,7 +192,7 @@ class WorkerWatch:
             _publish(unit, task, sight)
         elif task.party_status is not TaskStatus.STOPPING:
             _note_error(unit, task, f"{reason.value}: {message}")
-        finish_party_task(unit, task, reason, message)
+        finish_party_task(unit, task, reason, message, sight.exit_code)
 
     def _remind(self, unit: Unit, worker: Worker) -> None:
         context, grace = unit.context, stop_seconds(unit, worker.task)
@@ -305,16 +305,18 @@ def stop_seconds(unit: Unit, key: TaskKey) -> float:
     return min(asked, max(rules.longest_stop_seconds, rules.stop_grace_seconds))
 
 
-def finish_party_task(unit: Unit, task: Task, reason: Reason, message: str) -> None:
+def finish_party_task(
+    unit: Unit, task: Task, reason: Reason, message: str, exit_code: int | None = None
+) -> None:
     """The final word of this party on its share; told to the initiator."""
     if task.is_over_here:
         return
     if task.party_status is TaskStatus.STOPPING and task.reason is not None:
         reason, message = task.reason, task.message      # a stop that was ordered beats what came of it
-    if not move_party_task(unit, task, task_status_for(reason), reason, message):
+    if not move_party_task(unit, task, task_status_for(reason), reason, message, exit_code=exit_code):
         now = _again(unit, task)
         if now.party_status is not task.party_status:     # another process of this server was faster: decide anew
-            finish_party_task(unit, now, reason, message)
+            finish_party_task(unit, now, reason, message, exit_code)
             return
     exchange, key, incarnation = unit.context.exchange, task.key, task.incarnation
     unit.after_commit(lambda: exchange.close(key, incarnation))
@@ -323,11 +325,11 @@ def finish_party_task(unit: Unit, task: Task, reason: Reason, message: str) -> N
 
 def move_party_task(
     unit: Unit, task: Task, new: TaskStatus, reason: Reason | None = None, message: str = "",
-    target: TaskStatus | None = None,
+    target: TaskStatus | None = None, exit_code: int | None = None,
 ) -> bool:  # fmt: skip
     """Write the party status, with the lines that operators follow it by."""
     unit.note(Event.TASK_STATUS_ASKED, **_version(task.key))
-    done = unit.tx.move_party_task(task, new, unit.now, reason, message, target)
+    done = unit.tx.move_party_task(task, new, unit.now, reason, message, target, exit_code)
     if done:
         note_share(unit, task, new, reason, message)
     event = Event.TASK_STATUS_WRITTEN if done else Event.TASK_STATUS_UNCHANGED
@@ -428,6 +430,7 @@ def report_of(task: Task, is_plain: bool = False) -> dict[str, Any]:
         "reason": task.reason.value if task.reason else None,
         "message": task.message,
         "error_report": task.message,
+        "exit_code": task.exit_code,
         "start_time": task.start_time or None,
         "end_time": task.end_time or None,
         "elapsed": task.end_time - task.start_time if task.end_time and task.start_time else None,
@@ -444,7 +447,7 @@ def read_report(body: Mapping[str, Any]) -> Report | None:
         return None
     message = plain(body.get("message"), _LONGEST_MESSAGE) or plain(body.get("error_report"), _LONGEST_MESSAGE)
     start, end = _moment(body.get("start_time")), _moment(body.get("end_time"))
-    return Report(key, incarnation, status, _reason_in(body, status), message, start, end)
+    return Report(key, incarnation, status, _reason_in(body, status), message, start, end, _exit_code(body))
 
 
 def _task_in(body: Mapping[str, Any]) -> TaskKey:
@@ -465,6 +468,12 @@ def _reason_in(body: Mapping[str, Any], status: TaskStatus) -> Reason | None:
     return reason if fits else _PLAIN.get(status)
 
 
+def _exit_code(body: Mapping[str, Any]) -> int | None:
+    """Of its worker, where the party tells it."""
+    code = body.get("exit_code")
+    return code if isinstance(code, int) and not isinstance(code, bool) and 0 <= code <= _HIGHEST_EXIT_CODE else None
+
+
 def _moment(value: object) -> int:
     """Milliseconds since the epoch; 0 for what no column takes."""
     if isinstance(value, bool) or not isinstance(value, int):
@@ -473,6 +482,7 @@ def _moment(value: object) -> int:
 
 
 _LONGEST_MESSAGE = 4_000
+_HIGHEST_EXIT_CODE = 255
 _PLAIN = {
     TaskStatus.SUCCESS: Reason.DONE,
     TaskStatus.PASS: Reason.NOT_NEEDED,

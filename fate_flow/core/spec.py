@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fate_flow.core.policy import Policy
 from fate_flow.core.retry import NEVER_AGAIN, RetryRule
 
 
@@ -65,6 +66,7 @@ class TaskSpec:
     party_timeouts: Mapping[Party, int] = field(default_factory=dict)   # where a party has another limit
     retry: RetryRule = NEVER_AGAIN
     stop_seconds: float | None = None           # from SIGTERM to SIGKILL; None: as each party has it
+    policies: tuple[Policy, ...] = ()           # its own; the job's follow
 
     @property
     def upstream(self) -> frozenset[str]:
@@ -103,6 +105,7 @@ class JobSpec:
     description: str = ""
     priority: int = 0
     retry: RetryRule = NEVER_AGAIN                  # of the job: here only what is said of a lack of capacity
+    policies: tuple[Policy, ...] = ()
     stage: str = "default"
     warnings: tuple[str, ...] = ()                  # what was ignored, for `data.warnings`
     conf: Mapping[str, Any] = field(default_factory=dict)   # the v1 runtime conf, completed: `f_runtime_conf`

@@ -18,6 +18,7 @@ from typing import Any
 
 from tests.simulation.faults import CALM, rough
 from tests.simulation.parsing import parsed_once
+from tests.simulation.policies import some_policies
 from tests.simulation.troubles import TROUBLES, Trouble, clock_step, death, long_partition, stall
 from tests.simulation.world import RULES, Violation, World, job
 
@@ -59,6 +60,7 @@ class Style:
     longest_task: int
     longest_stop: int
     reruns: float                # how often a user has a job begin again
+    policies: float              # how many jobs have rules for what may happen
     command_keep: int            # milliseconds until a command that nobody answers is dropped
 
 
@@ -87,6 +89,7 @@ def style_of(draw: Random) -> Style:
         longest_stop=draw.choice([50, 50, 50, 20_000]),
         reruns=draw.choice([0.0, 0.5, 0.9]),
         command_keep=draw.choice([45_000, RULES.command_keep, RULES.command_keep]),
+        policies=draw.choice([0.0, 0.0, 0.5, 1.0]),
     )
 
 
@@ -96,6 +99,7 @@ class Story:
     def __init__(self, seed: int, store: str, **fixed: Any) -> None:
         self._draw = Random(f"story {seed}")
         self._rerun_draw = Random(f"rerun {seed}")      # what users wish later moves nothing of the story itself
+        self._policy_draw = Random(f"policy {seed}")
         style = self._style = replace(style_of(self._draw), **fixed)
         self._faults = rough(style.rate, style.delay, style.crash, style.broken)
         if style.has_echoes:
@@ -142,11 +146,22 @@ class Story:
         cores = 2 if self._style.is_crowded else draw.randint(1, 2)
         hosts = parties if draw.random() < 0.15 else parties[1:]      # a party may hold two seats of a job
         parallelism = draw.choice([1, 1, 2]) if cores == 1 and hosts != parties else 1
+        graph = draw.choice(GRAPHS)
         document = job(
-            {"guest": parties[:1], "host": hosts}, draw.choice(GRAPHS), cores=cores, parallelism=parallelism,
+            {"guest": parties[:1], "host": hosts}, graph, cores=cores, parallelism=parallelism,
             retries=draw.choice([0, 1, 2]), memory=draw.choice([0, 900]) if self._style.has_memory else 0,
+            **self._rules(graph),
         )  # fmt: skip
         world.submit(parties[0], document)
+
+    def _rules(self, graph: dict[str, list[str]]) -> dict[str, Any]:
+        """The policies of a job and of one of its tasks."""
+        draw = self._policy_draw
+        if draw.random() >= self._style.policies:
+            return {}
+        own = some_policies(draw)
+        name = draw.choice(list(graph))
+        return {"policies": some_policies(draw), "task_conf": {name: {"policies": own}} if own else {}}
 
     def _wish(self) -> None:
         world, draw, style = self.world, self._draw, self._style
@@ -198,6 +213,7 @@ class Totals:
     faults: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     reruns: int = 0
+    acted: Counter[str] = field(default_factory=Counter)     # what rules of jobs did
     violations: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, other: Totals) -> None:
@@ -207,6 +223,7 @@ class Totals:
         self.faults += other.faults
         self.ends += other.ends
         self.reruns += other.reruns
+        self.acted += other.acted
         self.violations += other.violations
 
     def words(self) -> str:
@@ -215,6 +232,7 @@ class Totals:
             f"{sum(self.ends.values())} jobs, {self.reruns} reruns, {len(self.violations)} violations; "
             f"settled within {self.slowest:.0f} virtual seconds",
             "faults: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items())),
+            "rules: " + ", ".join(f"{what} {count}" for what, count in sorted(self.acted.items())),
             "jobs: " + ", ".join(f"{end} {count}" for end, count in sorted(self.ends.items())),
         ]
         return "\n".join(lines + [f"VIOLATION, seed {seed}: {what}" for seed, what in self.violations])
@@ -229,7 +247,7 @@ def tell(seed: int, store: str) -> Totals:
     except Violation as error:
         violations.append((seed, error.message))
     world = story.world
-    return Totals(1, world.steps, story.settled, world.injected, world.ends(), world.reruns, violations)
+    return Totals(1, world.steps, story.settled, world.injected, world.ends(), world.reruns, world.acted, violations)
 
 
 def run_seeds(seeds: Iterable[int], store: str, jobs: int) -> Totals:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
 from fate_flow.core.spec import Party
 from fate_flow.store.contract import Document
 
 
 def job(
     parties: dict[str, list[str]], tasks: dict[str, list[str]] | None = None, cores: int = 1, parallelism: int = 1,
-    retries: int = 0, initiator: str = "", memory: int = 0,
+    retries: int = 0, initiator: str = "", memory: int = 0, policies: Sequence[Mapping[str, Any]] = (),
+    task_conf: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> Document:  # fmt: skip
-    """A document: tasks by name with the names of those they need."""
+    """A document: tasks by name with the names of those they need; `task_conf` is what is said of some of them."""
     graph = tasks or {"work_0": []}
     components = {
         name: {
@@ -20,7 +25,11 @@ def job(
         }
         for name, needs in graph.items()
     }
-    common = {"task_cores": cores, "task_parallelism": parallelism, "auto_retries": retries}
+    common: dict[str, Any] = {"task_cores": cores, "task_parallelism": parallelism, "auto_retries": retries}
+    if policies:
+        common["policies"] = list(policies)
+    if task_conf:
+        common["task_conf"] = {name: dict(one) for name, one in task_conf.items()}
     conf = {
         "dsl_version": 2,
         "initiator": {"role": "guest", "party_id": int(initiator or parties["guest"][0])},

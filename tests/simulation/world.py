@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
+from typing import Any
 
 from fate_flow.coordinator.ports import Rules
 from fate_flow.core.errors import FlowError
@@ -26,6 +27,7 @@ from tests.simulation.engine import Module
 from tests.simulation.faults import CALM, Faults
 from tests.simulation.invariants import QUIET_SILENCE, Invariants
 from tests.simulation.party import SimParty
+from tests.simulation.policies import acts_without_faults, policies_of
 
 START = 1_700_000_000_000
 RULES = Rules(
@@ -59,7 +61,10 @@ class World:
         self.seats: dict[str, tuple[Party, ...]] = {}             # by job: who is in it
         self.submitted: dict[str, int] = {}                       # by job: when
         self.stopped: set[str] = set()                            # jobs that a user wanted to end
+        self.policies: dict[str, list[dict[str, Any]]] = {}       # by job: its rules and those of its tasks
+        self.restless: set[str] = set()                           # jobs that a rule may end while nothing goes wrong
         self.reruns = 0                                           # wishes that were taken
+        self.acted: Counter[str] = Counter()                      # what rules of jobs did
         self.violation = ""
         self.invariants = Invariants(self)
         self._errors = _Errors()
@@ -123,6 +128,9 @@ class World:
         job_id = f"{20260101000000000000 + len(self.graphs):020d}0"
         self.graphs[job_id], self.seats[job_id] = upstream_of(document), parties_of(document)
         self.submitted[job_id] = self.now
+        self.policies[job_id] = policies_of(document)
+        if acts_without_faults(document):
+            self.restless.add(job_id)
         return job_id
 
     def _submit(self, at: str, job_id: str, request_id: str, document: Document) -> None:
