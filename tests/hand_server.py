@@ -233,6 +233,6 @@ FAILED = Sight("exited", 7, 70, "exited", 1, None, False, "it went wrong")
 STOPPED = Sight("exited", 7, 70, "stopped", None, 15)
 
 
-def worker_of(server: HandServer, name: str = "a", party: Party = HOST) -> str:
-    return server.task(name, party).worker_id
+def worker_of(server: HandServer, name: str = "a", party: Party = HOST, version: int = 0) -> str:
+    return server.task(name, party, version).worker_id
 

@@ -495,6 +495,23 @@ class JobCases(Cases):
         assert each.job(key) == a_job(status=JobStatus.RUNNING, stop_by=50)
         assert each.job_here("j2").is_urgent is False
 
+    def test_what_waits_for_a_rule_is_kept_until_the_job_begins_again(self, each: Each) -> None:
+        running, key = a_job(status=JobStatus.RUNNING), a_job().key
+        with_jobs(each, running)
+        assert each.set_timers(key, {"worker_failed a 0": 17, "task_failed b 1": 23})
+        assert each.restart_job(key)
+        found = {"timers": {"worker_failed a 0": 17, "task_failed b 1": 23}, "is_restarting": True, "restarts": 1}
+        assert each.job(key) == a_job(status=JobStatus.RUNNING, **found)
+        assert each.restarted(key)
+        assert each.restart_job(key)
+        assert each.restarted(key)
+        assert (each.job(key).is_restarting, each.job(key).restarts) == (False, 2)
+        assert each.move_job(each.job(key), MoveJob(JobStatus.FAILED, Reason.TASK_FAILED), 5)
+        assert each.begin_again(each.job(key), 1, 900, "")
+        assert each.job(key) == a_job(run=1, since=900, queued=900, rerun_signal=True)
+        missing = a_job("unknown").key
+        assert [each.set_timers(missing, {}), each.restart_job(missing), each.restarted(missing)] == [False] * 3
+
     def test_nobody_hurries_what_has_ended(self, each: Each) -> None:
         with_jobs(each, a_job())
         each.hurry(a_job().key)
@@ -1107,6 +1124,19 @@ class SeatCases(Cases):
         assert each.mark_legacy(a_seat())
         assert [seat.legacy for seat in each.seats("j1")] == [True, True]
 
+    def test_a_party_counts_as_silent_from_the_first_time_until_it_answers(self, each: Each) -> None:
+        started = a_seat(status=SeatStatus.STARTED)
+        each.add_seats([started, a_seat("j2", status=SeatStatus.HELD)])
+        assert each.silent_seats() == ()
+        assert each.fall_silent(started, 70, "says nothing for 90 s")
+        assert each.fall_silent(started, 80, "says nothing for 95 s") is False
+        assert each.fall_silent(a_seat("j2"), 75, "says nothing")
+        silent = a_seat(status=SeatStatus.STARTED, silent_since=70, message="says nothing for 90 s")
+        assert each.silent_seats() == (silent,), "the other one holds, and runs nothing"
+        assert each.answers_again(started)
+        assert (each.silent_seats(), each.seats("j1")) == ((), (started,))
+        assert each.fall_silent(a_seat(run=1), 90, "") is False
+
     def test_seats_whose_party_never_said_that_it_knows_the_end(self, each: Each) -> None:
         for status in SeatStatus:
             each.add_seats([a_seat(status.value, status=status)])
@@ -1173,6 +1203,15 @@ class TaskCases(Cases):
         assert found == [("older", "guest 9999"), ("reader_0", "guest 9999"), ("reader_0", "host 10000")]
         each.move_task("j1", MoveTask("older", 0, TaskStatus.STOPPING, TaskStatus.FAILED, Reason.STOPPED, ""))
         assert len(each.stopping_tasks()) == 2
+
+    def test_what_a_policy_has_decided_about_a_version_stays(self, each: Each) -> None:
+        with_tasks(each, a_task(), a_task(party=HOST))
+        stop = MoveTask("reader_0", 0, TaskStatus.WAITING, TaskStatus.STOPPING, policy="restart_task")
+        assert each.move_task("j1", stop)
+        assert each.move_task("j1", MoveTask("reader_0", 0, TaskStatus.STOPPING, TaskStatus.FAILED))
+        for party in (GUEST, HOST):
+            row = a_task(party=party, status=TaskStatus.FAILED, policy="restart_task")
+            assert each.task(row.key) == row
 
     def test_the_federated_status_moves_in_all_rows_of_its_version(self, each: Each) -> None:
         with_tasks(each, *(a_task(party=party, version=version) for party in (GUEST, HOST) for version in (0, 1)))
@@ -1241,11 +1280,11 @@ class TaskCases(Cases):
         assert each.take_report(task, Report(task.key, "inc-0", TaskStatus.RUNNING, start_time=50))
         running = replace(task, party_status=TaskStatus.RUNNING, start_time=50)
         assert each.task(task.key) == running
-        report = Report(task.key, "inc-0", TaskStatus.FAILED, Reason.WORKER_ERROR, "no such table", 40, 90)
+        report = Report(task.key, "inc-0", TaskStatus.FAILED, Reason.WORKER_ERROR, "no such table", 40, 90, 3)
         assert each.take_report(running, report)
         failed = replace(
             running, party_status=TaskStatus.FAILED, reason=Reason.WORKER_ERROR, message="no such table",
-            start_time=40, end_time=90,
+            start_time=40, end_time=90, exit_code=3,
         )  # fmt: skip
         assert each.task(task.key) == failed
 

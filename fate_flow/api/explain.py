@@ -42,6 +42,8 @@ def explained(picture: JobPicture) -> dict[str, Any]:
         "hold": hold_of(job.hold),
         "parties": [_seat(seat) for seat in picture.seats] or [_own_seat(own) for own in picture.jobs],
         "tasks": _tasks(picture.tasks),
+        "restarts": job.restarts,
+        "pending_policies": sorted(job.timers),
         "unconfirmed_parties": list(job.unconfirmed),
     }
 
@@ -110,6 +112,7 @@ def _party_task(task: Task) -> dict[str, Any]:
         "status_detail": task.party_status.value,
         "reason": task.reason.value if task.reason else None,
         "message": task.message,
+        "exit_code": task.exit_code,
         "start_time": task.start_time or None,
         "end_time": task.end_time or None,
     }

@@ -39,8 +39,10 @@ from fate_flow.coordinator.workers import (
 from fate_flow.core.actions import (
     Action,
     AllRejoined,
+    Arm,
     BeginAgain,
     BeginTurn,
+    Disarm,
     EndTurn,
     Forget,
     Hurry,
@@ -55,6 +57,8 @@ from fate_flow.core.actions import (
     PutOff,
     Rejoin,
     RenewHold,
+    Restarted,
+    RestartJob,
     Send,
 )
 from fate_flow.core.effective import capped_in_words
@@ -272,7 +276,7 @@ class InitiatorSide:
                 self._new_version(unit, job, action)
             case BeginTurn() | EndTurn():
                 self._change_turn(unit, job, action)
-            case Hurry() | Progress():
+            case Hurry() | Progress() | Arm() | Disarm() | RestartJob() | Restarted():
                 self._write(unit, job, action)
             case Forget():
                 self._forget(unit, job)
@@ -300,12 +304,33 @@ class InitiatorSide:
                 unit.alarms.append(retry_at)
                 unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} waits: {wait_reason}")
 
-    def _write(self, unit: Unit, job: Job, action: Hurry | Progress) -> None:
+    def _write(
+        self, unit: Unit, job: Job, action: Hurry | Progress | Arm | Disarm | RestartJob | Restarted
+    ) -> None:
         if isinstance(action, Progress):
             unit.tx.set_progress(job.key, action.percent)
-        else:
+        elif isinstance(action, Hurry):
             unit.tx.hurried(job.key, action.stop_by)
             unit.alarms.append(action.stop_by)
+        else:
+            self._apply_policy(unit, job, action)
+
+    def _apply_policy(self, unit: Unit, job: Job, action: Arm | Disarm | RestartJob | Restarted) -> None:
+        now = unit.tx.job(job.key) or job
+        timers = dict(now.timers)
+        match action:
+            case Arm(key, at):
+                unit.tx.set_timers(job.key, {**timers, key: timers.get(key, at)})
+                unit.alarms.append(at)
+            case Disarm(key):
+                timers.pop(key, None)
+                unit.tx.set_timers(job.key, timers)
+            case RestartJob(message):
+                unit.tx.restart_job(job.key)
+                unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"job {job.job_id} begins again: {message}")
+            case Restarted():
+                unit.tx.restarted(job.key)
+
 
     def _dispatch(self, unit: Unit, command: Command) -> None:
         """To the own party at once, to another through the outbox."""

@@ -228,7 +228,7 @@ class WorkerWatch:
             return          # the job did not wait for it: what it made counts no more
         if reason is not Reason.DONE and not _is_to_end(worker, task):
             _note_error(unit, task, f"{reason.value}: {message}")
-        _go_on(unit, task, reason, message)
+        _go_on(unit, task, reason, message, sight.exit_code)
 
     def _remind(self, unit: Unit, worker: Worker) -> None:
         context, grace = unit.context, stop_seconds(unit, worker.task)
@@ -239,25 +239,27 @@ def _is_to_end(worker: Worker, task: Task) -> bool:
     return worker.is_stopping or task.party_status is TaskStatus.STOPPING
 
 
-def _go_on(unit: Unit, task: Task, reason: Reason, message: str) -> None:
+def _go_on(unit: Unit, task: Task, reason: Reason, message: str, exit_code: int | None = None) -> None:
     """A worker of this party task has ended so: what follows for the share of this party."""
     task = _again(unit, task)
     spec = unit.spec(task.key.job_id)
     command = command_at(spec.tasks[task.key.name], task.key.party) if spec is not None else None
     if command is None or spec is None:
-        finish_party_task(unit, task, reason, message)
+        finish_party_task(unit, task, reason, message, exit_code)
     elif task.party_status is TaskStatus.STOPPING:
         if not _living(unit, task):
             finish_party_task(unit, task, task.reason or reason, task.message)
     elif not task.is_over_here:
-        _next_step(unit, task, spec, command, message)
+        _next_step(unit, task, spec, command, message, exit_code)
 
 
-def _next_step(unit: Unit, task: Task, spec: JobSpec, command: CommandSpec, message: str) -> None:
+def _next_step(
+    unit: Unit, task: Task, spec: JobSpec, command: CommandSpec, message: str, exit_code: int | None
+) -> None:
     match next_step(command, unit.tx.workers_of_task(task.key)):
         case Broken(culprit, why):
             words = f"{describe(culprit, command)}{message}" + (f" ({why})" if why else "")
-            stop_party_task(unit, task, culprit.reason or Reason.WORKER_KILLED, words)
+            stop_party_task(unit, task, culprit.reason or Reason.WORKER_KILLED, words, exit_code=exit_code)
         case Replace(fallen):
             for worker in fallen:
                 _replace(unit, task, spec, worker)
@@ -405,8 +407,9 @@ def _uploaded(unit: Unit, task: Task, table: TableMeta) -> TableMeta:
 
 
 def stop_party_task(
-    unit: Unit, task: Task, reason: Reason, message: str = "", deadline_seconds: float | None = None
-) -> None:
+    unit: Unit, task: Task, reason: Reason, message: str = "", deadline_seconds: float | None = None,
+    exit_code: int | None = None,
+) -> None:  # fmt: skip
     """A party task that has not ended is to end: at once when no worker was ordered, else when it has gone.
 
     `deadline_seconds`: who asks waits no longer than this; without it the worker has this party's own grace."""
@@ -418,10 +421,10 @@ def stop_party_task(
             _stop_worker(unit, task, worker, 0)
         return
     if not workers:
-        finish_party_task(unit, task, reason, message)
+        finish_party_task(unit, task, reason, message, exit_code)
         return
     unit.note(Event.TASK_STOP_ASKED, **_version(task.key))
-    move_party_task(unit, task, TaskStatus.STOPPING, reason, message, task_status_for(reason))
+    move_party_task(unit, task, TaskStatus.STOPPING, reason, message, task_status_for(reason), exit_code)
     for worker in workers:
         unit.tx.mark_stopping(worker.worker_id)
         _stop_worker(unit, task, worker, deadline_seconds)
@@ -442,16 +445,18 @@ def stop_seconds(unit: Unit, key: TaskKey) -> float:
     return stop_allowed(asked, rules.stop_grace_seconds, rules.longest_stop_seconds)
 
 
-def finish_party_task(unit: Unit, task: Task, reason: Reason, message: str) -> None:
+def finish_party_task(
+    unit: Unit, task: Task, reason: Reason, message: str, exit_code: int | None = None
+) -> None:
     """The final word of this party on its share; told to the initiator."""
     if task.is_over_here:
         return
     if task.party_status is TaskStatus.STOPPING and task.reason is not None:
         reason, message = task.reason, task.message      # a stop that was ordered beats what came of it
-    if not move_party_task(unit, task, task_status_for(reason), reason, message):
+    if not move_party_task(unit, task, task_status_for(reason), reason, message, exit_code=exit_code):
         now = _again(unit, task)
         if now.party_status is not task.party_status:     # another process of this server was faster: decide anew
-            finish_party_task(unit, now, reason, message)
+            finish_party_task(unit, now, reason, message, exit_code)
             return
     exchange, key, incarnation = unit.context.exchange, task.key, task.incarnation
     unit.after_commit(lambda: exchange.close(key, incarnation))
@@ -460,11 +465,11 @@ def finish_party_task(unit: Unit, task: Task, reason: Reason, message: str) -> N
 
 def move_party_task(
     unit: Unit, task: Task, new: TaskStatus, reason: Reason | None = None, message: str = "",
-    target: TaskStatus | None = None,
+    target: TaskStatus | None = None, exit_code: int | None = None,
 ) -> bool:  # fmt: skip
     """Write the party status, with the lines that operators follow it by."""
     unit.note(Event.TASK_STATUS_ASKED, **_version(task.key))
-    done = unit.tx.move_party_task(task, new, unit.now, reason, message, target)
+    done = unit.tx.move_party_task(task, new, unit.now, reason, message, target, exit_code)
     if done:
         note_share(unit, task, new, reason, message)
     event = Event.TASK_STATUS_WRITTEN if done else Event.TASK_STATUS_UNCHANGED
@@ -577,6 +582,7 @@ def report_of(task: Task, is_plain: bool = False) -> dict[str, Any]:
         "reason": task.reason.value if task.reason else None,
         "message": task.message,
         "error_report": task.message,
+        "exit_code": task.exit_code,
         "start_time": task.start_time or None,
         "end_time": task.end_time or None,
         "elapsed": task.end_time - task.start_time if task.end_time and task.start_time else None,
@@ -593,7 +599,7 @@ def read_report(body: Mapping[str, Any]) -> Report | None:
         return None
     message = plain(body.get("message"), _LONGEST_MESSAGE) or plain(body.get("error_report"), _LONGEST_MESSAGE)
     start, end = _moment(body.get("start_time")), _moment(body.get("end_time"))
-    return Report(key, incarnation, status, _reason_in(body, status), message, start, end)
+    return Report(key, incarnation, status, _reason_in(body, status), message, start, end, _exit_code(body))
 
 
 def _task_in(body: Mapping[str, Any]) -> TaskKey:
@@ -614,6 +620,12 @@ def _reason_in(body: Mapping[str, Any], status: TaskStatus) -> Reason | None:
     return reason if fits else _PLAIN.get(status)
 
 
+def _exit_code(body: Mapping[str, Any]) -> int | None:
+    """Of its worker, where the party tells it."""
+    code = body.get("exit_code")
+    return code if isinstance(code, int) and not isinstance(code, bool) and 0 <= code <= _HIGHEST_EXIT_CODE else None
+
+
 def _moment(value: object) -> int:
     """Milliseconds since the epoch; 0 for what no column takes."""
     if isinstance(value, bool) or not isinstance(value, int):
@@ -622,6 +634,7 @@ def _moment(value: object) -> int:
 
 
 _LONGEST_MESSAGE = 4_000
+_HIGHEST_EXIT_CODE = 255
 _PLAIN = {
     TaskStatus.SUCCESS: Reason.DONE,
     TaskStatus.PASS: Reason.NOT_NEEDED,

@@ -49,6 +49,7 @@ class MoveTask:
     new: TaskStatus
     reason: Reason | None = None
     message: str = ""
+    policy: str = ""                 # what a policy has decided that is carried out once it has drained
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,33 @@ class Hurry:
 
 
 @dataclass(frozen=True)
+class Arm:
+    """A policy acts at this steady time on what has happened, unless that is overtaken; the first time stands."""
+
+    key: str
+    at: int
+
+
+@dataclass(frozen=True)
+class Disarm:
+    """What had happened has been overtaken: no policy acts on it."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class RestartJob:
+    """A policy has all tasks begin again, once those that run have ended."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Restarted:
+    """Nothing runs any more: the new versions begin."""
+
+
+@dataclass(frozen=True)
 class Progress:
     percent: int
 
@@ -146,7 +174,8 @@ class NameUnconfirmed:
 
 Action = (
     MoveJob | MoveSeat | RenewHold | MoveTask | NewVersion | BeginAgain | Rejoin | AllRejoined | PutOff | Send
-    | BeginTurn | EndTurn | Hurry | Progress | Forget | NameUnconfirmed | InviteAgain
+    | BeginTurn | EndTurn | Hurry | Progress | Forget | NameUnconfirmed | InviteAgain | Arm | Disarm | RestartJob
+    | Restarted
 )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from fate_flow.core.fate_v1_layers import Layers, read_layers
 from fate_flow.core.fate_v1_tasks import Tasks
 from fate_flow.core.grammar import check_party_id, check_role, shown
 from fate_flow.core.modules import ModuleInfo
+from fate_flow.core.policy_document import policies_for
 from fate_flow.core.resources import cores_per_node
 from fate_flow.core.retry_document import rule_for
 from fate_flow.core.spec import JobParameters, JobSpec, Party, TaskSpec
@@ -135,6 +136,7 @@ class _Reading:
             parameters=parameters,
             priority=parameters[initiator].extra.get("priority", 0),
             retry=rule_for(parameters[initiator]),
+            policies=policies_for(parameters[initiator]),
             warnings=self.findings.short_warnings(),
             conf=_completed(self.conf.value, parties, initiator, base, layers),
         )

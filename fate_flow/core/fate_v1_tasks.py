@@ -11,6 +11,7 @@ from fate_flow.core.document import Node
 from fate_flow.core.fate_v1_dsl import Component
 from fate_flow.core.grammar import shown
 from fate_flow.core.modules import ModuleInfo, WarnsOfParameters
+from fate_flow.core.policy_document import policies_for
 from fate_flow.core.retry import NEVER_AGAIN
 from fate_flow.core.retry_document import rule_for
 from fate_flow.core.spec import JobParameters, Party, TaskSpec
@@ -76,6 +77,7 @@ class Tasks:
             passed_at=passed,
             timeout_seconds=limit,
             retry=retry,
+            policies=policies_for(self.parameters[self.initiator], component.name),
             stop_seconds=_stop_duration(self.parameters[self.initiator], component.name),
             priority=_of_task(self.parameters[self.initiator], component.name).get("priority", 0),
             party_timeouts={party: own for party, own in limits.items() if own != limit},

@@ -122,6 +122,9 @@ class Job:
     priority: int = 0                    # higher first
     enqueued: int = 0                    # steady time at which it was created
     queue_key: int = 0                   # where it stands among the jobs of its initiator (core/queue.py)
+    timers: Mapping[str, int] = field(default_factory=dict)      # what has happened, and when its policy acts
+    is_restarting: bool = False          # a policy begins its tasks again; those that run are still ending
+    restarts: int = 0                    # how often one did, in this run
 
     @property
     def job_id(self) -> str:
@@ -160,6 +163,7 @@ class Seat:
     lease: int = 0                       # milliseconds the party keeps what it holds; 0: it did not say
     renew_at: int = 0                    # steady time: asked for again then
     legacy: bool = False                 # the party speaks plain v1 only
+    silent_since: int = 0                # steady time since which it counts as silent; 0: it answers
 
 
 @dataclass(frozen=True, order=True)
@@ -192,6 +196,8 @@ class Task:
     retry_at: int = 0                    # steady time: not before
     reason: Reason | None = None
     message: str = ""
+    exit_code: int | None = None         # of its worker, where that had one and the party says it
+    policy: str = ""                     # what a policy has decided about this version, as actions.MoveTask has it
     target: TaskStatus | None = None     # where `stopping` leads
     worker_id: str = ""
     create_time: int = 0
@@ -334,3 +340,4 @@ class Report:
     message: str = ""
     start_time: int = 0
     end_time: int = 0
+    exit_code: int | None = None

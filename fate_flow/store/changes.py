@@ -154,6 +154,9 @@ def begun_again(job: Job, run: int, since: int, wait_reason: str) -> Change:
         "stop_by": 0,
         "unconfirmed": (),
         "rerun_signal": job.is_initiator,
+        "timers": {},
+        "is_restarting": False,
+        "restarts": 0,
     }
 
 
@@ -177,7 +180,7 @@ def seat_rejoins(seat: Seat) -> Change:
     """What the last run left in the seat goes."""
     return {
         "status": SeatStatus.JOINING, "run": seat.run + 1, "message": "", "free_cores": -1, "lacks": None, "lease": 0,
-        "renew_at": 0,
+        "renew_at": 0, "silent_since": 0,
     }  # fmt: skip
 
 
@@ -198,7 +201,8 @@ def stop_requested(reason: Reason, message: str, by_user: bool, caused_by: str) 
 
 
 def task_moved(
-    new: TaskStatus, at: int, reason: Reason | None, message: str, target: TaskStatus | None
+    new: TaskStatus, at: int, reason: Reason | None, message: str, target: TaskStatus | None,
+    exit_code: int | None = None,
 ) -> Change:
     """A party's share of a task takes a new status."""
     change: Change = {"party_status": new, **_why(reason, message)}
@@ -208,13 +212,15 @@ def task_moved(
         change["start_time"] = at
     if new in TASK_END:
         change["end_time"] = at
+    if exit_code is not None:
+        change["exit_code"] = exit_code
     return change
 
 
 def task_reported(report: Report) -> Change:
     """The same in the words and times of the other party."""
     at = report.end_time or report.start_time
-    change = task_moved(report.status, at, report.reason, report.message, target=None)
+    change = task_moved(report.status, at, report.reason, report.message, None, report.exit_code)
     if report.start_time:
         change["start_time"] = report.start_time
     return change

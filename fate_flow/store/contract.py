@@ -134,6 +134,15 @@ class Transaction(Protocol):
     def name_unconfirmed(self, key: JobKey, party: Party) -> bool:
         """Name a party that does not share the end of this job; False when it was named already. The end stays."""
 
+    def set_timers(self, key: JobKey, timers: Mapping[str, int]) -> bool:
+        """What has happened to the job and waits for its policy, with the steady time at which that acts."""
+
+    def restart_job(self, key: JobKey) -> bool:
+        """Its tasks are to begin again; count it."""
+
+    def restarted(self, key: JobKey) -> bool:
+        """They begin again."""
+
     def begin_turn(self, key: JobKey, owner: str, at: int) -> bool:
         """Set the ready signal of a waiting job nobody works on, count up its turn, forget refusals."""
 
@@ -289,6 +298,15 @@ class Transaction(Protocol):
     def lease_seat(self, seat: Seat, lease: int, renew_at: int) -> bool:
         """How long the party keeps what it holds, and the steady time at which it is to be asked again."""
 
+    def fall_silent(self, seat: Seat, since: int, message: str) -> bool:
+        """The party counts as silent since this steady time; False when it does already."""
+
+    def answers_again(self, seat: Seat) -> bool:
+        """It does no more."""
+
+    def silent_seats(self) -> tuple[Seat, ...]:
+        """Of jobs that run: those whose party counts as silent."""
+
     def mark_legacy(self, seat: Seat) -> bool:
         """The party speaks plain v1 only."""
 
@@ -322,7 +340,7 @@ class Transaction(Protocol):
 
     def move_party_task(
         self, task: Task, new: TaskStatus, at: int, reason: Reason | None = None, message: str = "",
-        target: TaskStatus | None = None,
+        target: TaskStatus | None = None, exit_code: int | None = None,
     ) -> bool:
         """Compare-and-set on party status and incarnation."""
 

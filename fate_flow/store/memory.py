@@ -181,6 +181,16 @@ class MemoryTransaction:
         self._change(row, is_urgent=False, stop_by=stop_by)
         return True
 
+    def set_timers(self, key: JobKey, timers: Mapping[str, int]) -> bool:
+        return self._change_job(key, timers=dict(timers))
+
+    def restart_job(self, key: JobKey) -> bool:
+        row = self._jobs.rows.get(key)
+        return row is not None and self._change_job(key, is_restarting=True, restarts=row.job.restarts + 1)
+
+    def restarted(self, key: JobKey) -> bool:
+        return self._change_job(key, is_restarting=False)
+
     def add_message(self, key: JobKey, text: str) -> bool:
         row = self._jobs.rows.get(key)
         if row is None or text in row.job.message:
@@ -499,6 +509,18 @@ class MemoryTransaction:
     def lease_seat(self, seat: Seat, lease: int, renew_at: int) -> bool:
         return self._change_seat(seat, lease=lease, renew_at=renew_at)
 
+    def fall_silent(self, seat: Seat, since: int, message: str) -> bool:
+        row = self._rows.seats.rows.get(_seat_key(seat))
+        is_news = row is not None and not row.silent_since
+        return is_news and self._change_seat(seat, silent_since=since, message=message)
+
+    def answers_again(self, seat: Seat) -> bool:
+        return self._change_seat(seat, silent_since=0, message="")
+
+    def silent_seats(self) -> tuple[Seat, ...]:
+        started = self._rows.seats.of(_BY_STATUS, SeatStatus.STARTED)
+        return tuple(sorted((seat for seat in started if seat.silent_since), key=_seat_key))
+
     def mark_legacy(self, seat: Seat) -> bool:
         return self._change_seat(seat, legacy=True)
 
@@ -551,15 +573,15 @@ class MemoryTransaction:
             if task.key.name == move.name and task.key.version == move.version and task.status is move.old
         ]
         for task in rows:
-            self._tasks.put(task.key, replace(task, status=move.new))
+            self._tasks.put(task.key, replace(task, status=move.new, policy=move.policy or task.policy))
         return bool(rows)
 
     def move_party_task(
         self, task: Task, new: TaskStatus, at: int, reason: Reason | None = None, message: str = "",
-        target: TaskStatus | None = None,
+        target: TaskStatus | None = None, exit_code: int | None = None,
     ) -> bool:  # fmt: skip
         check_move(task.party_status, new)
-        return self._change_task(task, task_moved(new, at, reason, message, target))
+        return self._change_task(task, task_moved(new, at, reason, message, target, exit_code))
 
     def take_report(self, task: Task, report: Report) -> bool:
         if not is_about(report, task) or not may_move(task.party_status, report.status):
@@ -752,6 +774,12 @@ class MemoryTransaction:
         _refuse("ck_job_ended", is_final != row.has_ended)
         _refuse("ck_job_final", is_final and row.job.holds)
         self._jobs.put(row.job.key, row)
+
+    def _change_job(self, key: JobKey, **change: Any) -> bool:
+        row = self._jobs.rows.get(key)
+        if row is not None:
+            self._change(row, **change)
+        return row is not None
 
     def _change(self, row: _JobRow, **change: Any) -> None:
         self._put(replace(row, job=replace(row.job, **change)))

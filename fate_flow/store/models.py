@@ -94,6 +94,9 @@ class JobRow(_Base):
     f_stop_by = BigIntegerField(default=0)
     f_stop_now = BooleanField(default=False)
     f_unconfirmed_parties = TextField(null=True)
+    f_policy_timers = TextField(null=True)
+    f_restarting = BooleanField(default=False)
+    f_restarts = IntegerField(default=0)
     f_legacy = BooleanField(default=False)
     f_wish_since = BigIntegerField(default=0)
     f_wish_asked = BigIntegerField(default=0)
@@ -125,6 +128,7 @@ class SeatRow(_Base):
     f_lease = BigIntegerField(default=0)
     f_renew_at = BigIntegerField(default=0)
     f_legacy = BooleanField(default=False)
+    f_silent_since = BigIntegerField(default=0)
 
     class Meta:
         table_name = "t_seat"
@@ -173,6 +177,8 @@ class TaskRow(_Base):
     f_errors = IntegerField(default=0)
     f_interruptions = IntegerField(default=0)
     f_tried_since = BigIntegerField(default=0)
+    f_exit_code = IntegerField(null=True)
+    f_policy = CharField(20, default="")
     f_reason = CharField(50, null=True)
     f_message = TextField(null=True)
     f_target = CharField(50, null=True)

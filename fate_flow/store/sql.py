@@ -265,6 +265,17 @@ class SqlTransaction:
         values = {JobRow.f_stop_now: False, JobRow.f_stop_by: stop_by}
         return self._write(key.job_id, JobRow.update(values).where(_at(key) & (JobRow.f_stop_now == True)))  # noqa: E712
 
+    def set_timers(self, key: JobKey, timers: Mapping[str, int]) -> bool:
+        values = columns_of({"timers": timers})
+        return self._write(key.job_id, JobRow.update(**values).where(_at(key)))
+
+    def restart_job(self, key: JobKey) -> bool:
+        values = {JobRow.f_restarting: True, JobRow.f_restarts: JobRow.f_restarts + 1}
+        return self._write(key.job_id, JobRow.update(values).where(_at(key)))
+
+    def restarted(self, key: JobKey) -> bool:
+        return self._write(key.job_id, JobRow.update(f_restarting=False).where(_at(key)))
+
     def add_message(self, key: JobKey, text: str) -> bool:
         job = self.job(key)
         if job is None or text in job.message:
@@ -601,6 +612,16 @@ class SqlTransaction:
     def lease_seat(self, seat: Seat, lease: int, renew_at: int) -> bool:
         return _hit(SeatRow.update(f_lease=lease, f_renew_at=renew_at).where(_seat_is(seat)))
 
+    def fall_silent(self, seat: Seat, since: int, message: str) -> bool:
+        where = _seat_is(seat) & (SeatRow.f_silent_since == 0)
+        return _hit(SeatRow.update(f_silent_since=since, f_message=message).where(where))
+
+    def answers_again(self, seat: Seat) -> bool:
+        return _hit(SeatRow.update(f_silent_since=0, f_message="").where(_seat_is(seat)))
+
+    def silent_seats(self) -> tuple[Seat, ...]:
+        return _seats((SeatRow.f_status == SeatStatus.STARTED.value) & (SeatRow.f_silent_since > 0))
+
     def mark_legacy(self, seat: Seat) -> bool:
         return _hit(SeatRow.update(f_legacy=True).where(_seat_is(seat)))
 
@@ -637,6 +658,8 @@ class SqlTransaction:
     def move_task(self, job_id: str, move: MoveTask) -> bool:
         check_move(move.old, move.new)
         values: dict[Any, Any] = {TaskRow.f_status: move.new.value}
+        if move.policy:
+            values[TaskRow.f_policy] = move.policy
         where = (
             (TaskRow.f_job_id == job_id)
             & (TaskRow.f_task_id == f"{job_id}_{move.name}")
@@ -647,10 +670,10 @@ class SqlTransaction:
 
     def move_party_task(
         self, task: Task, new: TaskStatus, at: int, reason: Reason | None = None, message: str = "",
-        target: TaskStatus | None = None,
+        target: TaskStatus | None = None, exit_code: int | None = None,
     ) -> bool:  # fmt: skip
         check_move(task.party_status, new)
-        return self._change_task(task, task_moved(new, at, reason, message, target))
+        return self._change_task(task, task_moved(new, at, reason, message, target, exit_code))
 
     def take_report(self, task: Task, report: Report) -> bool:
         if not is_about(report, task) or not may_move(task.party_status, report.status):

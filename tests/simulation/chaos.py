@@ -19,6 +19,7 @@ from typing import Any
 from fate_flow.core.ceilings import Ceilings
 from tests.simulation.faults import CALM, rough
 from tests.simulation.parsing import parsed_once
+from tests.simulation.policies import some_policies
 from tests.simulation.troubles import TROUBLES, Trouble, clock_step, death, long_partition, stall
 from tests.simulation.world import RULES, Violation, World, job
 
@@ -60,6 +61,7 @@ class Style:
     longest_task: int
     longest_stop: int
     reruns: float                # how often a user has a job begin again
+    policies: float              # how many jobs have rules for what may happen
     command_keep: int            # milliseconds until a command that nobody answers is dropped
 
 
@@ -93,6 +95,7 @@ def style_of(draw: Random) -> Style:
         longest_stop=draw.choice([50, 50, 50, 20_000]),
         reruns=draw.choice([0.0, 0.5, 0.9]),
         command_keep=draw.choice([45_000, RULES.command_keep, RULES.command_keep]),
+        policies=draw.choice([0.0, 0.0, 0.5, 1.0]),
     )
 
 
@@ -113,6 +116,7 @@ class Story:
         self._queue_draw = Random(f"queue {seed}")      # nor does what they do to the queue
         self._holds = fixed.pop("holds", self._queue_draw.choice([0.0, 0.0, 0.5]))
         self._command_draw = Random(f"command {seed}")  # the same of what is a program of the user's own
+        self._policy_draw = Random(f"policy {seed}")
         style = self._style = replace(style_of(self._draw), **fixed)
         self._faults = rough(style.rate, style.delay, style.crash, style.broken)
         if style.has_echoes:
@@ -165,6 +169,7 @@ class Story:
             retry_delay=self._delay_draw.choice([1, 1, 3, 6]),
             memory=draw.choice([0, 900]) if self._style.has_memory else 0,
             priority=self._queue_draw.choice([0, 0, 0, -3, 1, 5]), commands=self._commands(graph, retries),
+            **self._rules(graph),
         )  # fmt: skip
         world.submit(parties[0], document)
 
@@ -175,6 +180,15 @@ class Story:
             return {}
         crews = [*CREWS, *([] if retries else [{"replicas": 2, "fail_on_worker_restart": True}])]
         return {name: draw.choice(crews) for name in graph if draw.random() < 0.6}
+
+    def _rules(self, graph: Mapping[str, list[str]]) -> dict[str, Any]:
+        """The policies of a job and of one of its tasks."""
+        draw = self._policy_draw
+        if draw.random() >= self._style.policies:
+            return {}
+        own = some_policies(draw)
+        name = draw.choice(list(graph))
+        return {"policies": some_policies(draw), "task_conf": {name: {"policies": own}} if own else {}}
 
     def _wish(self) -> None:
         world, draw, style = self.world, self._draw, self._style
@@ -246,6 +260,7 @@ class Totals:
     reruns: int = 0
     not_allowed: int = 0                                     # jobs that asked a party for more than it allows
     wishes: Counter[str] = field(default_factory=Counter)
+    acted: Counter[str] = field(default_factory=Counter)     # what rules of jobs did
     violations: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, other: Totals) -> None:
@@ -257,6 +272,7 @@ class Totals:
         self.reruns += other.reruns
         self.not_allowed += other.not_allowed
         self.wishes += other.wishes
+        self.acted += other.acted
         self.violations += other.violations
 
     def words(self) -> str:
@@ -267,6 +283,7 @@ class Totals:
             f"settled within {self.slowest:.0f} virtual seconds",
             "faults: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items())),
             "wishes: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.wishes.items())),
+            "rules: " + ", ".join(f"{what} {count}" for what, count in sorted(self.acted.items())),
             "jobs: " + ", ".join(f"{end} {count}" for end, count in sorted(self.ends.items())),
         ]
         return "\n".join(lines + [f"VIOLATION, seed {seed}: {what}" for seed, what in self.violations])
@@ -283,7 +300,7 @@ def tell(seed: int, store: str) -> Totals:
     world = story.world
     return Totals(
         1, world.steps, story.settled, world.injected, world.ends(), world.reruns, len(world.not_allowed), world.wishes,
-        violations,
+        world.acted, violations,
     )  # fmt: skip
 
 

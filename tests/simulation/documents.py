@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -13,9 +13,11 @@ from fate_flow.store.contract import Document
 def job(
     parties: dict[str, list[str]], tasks: dict[str, list[str]] | None = None, cores: int = 1, parallelism: int = 1,
     retries: int = 0, retry_delay: float = 1, initiator: str = "", memory: int = 0, priority: int = 0,
-    commands: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    commands: Mapping[str, Mapping[str, Any]] = MappingProxyType({}), policies: Sequence[Mapping[str, Any]] = (),
+    task_conf: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> Document:  # fmt: skip
-    """A document: tasks by name with the names of those they need; `commands` are programs, with their parameters."""
+    """A document: tasks by name with the names of those they need; `commands` are programs, with their parameters;
+    `task_conf` is what is said of some of them."""
     graph = tasks or {"work_0": []}
     components = {
         name: {
@@ -26,7 +28,11 @@ def job(
         for name, needs in graph.items()
     }
     retry = {"auto_retries": retries, "auto_retry_delay": retry_delay}
-    common = {"task_cores": cores, "task_parallelism": parallelism, **retry}
+    common: dict[str, Any] = {"task_cores": cores, "task_parallelism": parallelism, **retry}
+    if policies:
+        common["policies"] = list(policies)
+    if task_conf:
+        common["task_conf"] = {name: dict(one) for name, one in task_conf.items()}
     more = {"task_memory": memory, "priority": priority}
     conf = {
         "dsl_version": 2,

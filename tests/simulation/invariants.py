@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from fate_flow.core.happenings import own_faults
 from fate_flow.core.history import Level
 from fate_flow.core.job import Command, CommandKind, EngineState, Job, JobKey, Seat, Task, TaskKey
 from fate_flow.core.reasons import Reason
@@ -22,6 +23,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 _MOST_VERSIONS = 64     # of a task: more retries and reruns no job of a simulation has
+_MOST_RESTARTS = 2      # as `RetryRule` counts, and no job asks for more
 _GOOD = (TaskStatus.SUCCESS, TaskStatus.PASS)
 _REASONS = frozenset({"task fails", "worker killed", "power cut", "partition", "cut off", "stopped", "fewer cores"})
 """Faults for which a job may fail."""
@@ -29,6 +31,7 @@ _REASONS = frozenset({"task fails", "worker killed", "power cut", "partition", "
 _DEATHS = frozenset({"crash", "crash before the reply", "killed"})
 """Whoever dies again and again is silent in the end; one death alone is no reason to fail."""
 
+_BY_POLICY = (Reason.FAILED_BY_POLICY, Reason.STOPPED_BY_POLICY, Reason.COMPLETED_BY_POLICY)
 _SETTLED_SEATS = (SeatStatus.LEFT, SeatStatus.REFUSED)      # also who was gone for long is told in the end
 
 QUIET_SILENCE = 60_000
@@ -73,6 +76,8 @@ class Invariants:
                 self._job_changed(party, before, job)
         for task_key, task in changes.tasks.items():
             old = seen.tasks.get(task_key)
+            if old is None and task is not None:
+                self._task_began(party, seen, changes, task)
             if old is not None and task is not None and old != task:
                 has_written = True
                 self._task_changed(party, old, task)
@@ -105,6 +110,18 @@ class Invariants:
             if old is not None:
                 self._job_forgotten(old)
             return
+        if new.is_initiator and old is not None:
+            self._count_policies(old, new)
+        self._check_holding(party, old, new)
+        if new.is_final and new.reason is None:
+            self._fail(f"{new.key} is {new.status.value} for no reason")
+        if old is not None and new.run != old.run:
+            self._run_changed(party, old, new)
+        elif old is not None and new.status is not old.status:
+            self._job_moved(party, old, new)
+
+    def _check_holding(self, party: SimParty, old: Job | None, new: Job) -> None:
+        """What it holds fits what it does, and nothing begins on hold."""
         if new.holds and new.is_final:
             self._fail(f"{new.key} is {new.status.value} and holds")
         if new.status is JobStatus.RUNNING and not new.holds:
@@ -113,12 +130,6 @@ class Invariants:
             self._fail(f"{new.key} has reserved at a party that is on hold")
         if old is not None and old.hold is not None and (new.turn != old.turn or new.status is JobStatus.RUNNING):
             self._fail(f"{new.key} was on hold and is {new.status.value} in turn {new.turn}")
-        if new.is_final and new.reason is None:
-            self._fail(f"{new.key} is {new.status.value} for no reason")
-        if old is not None and new.run != old.run:
-            self._run_changed(party, old, new)
-        elif old is not None and new.status is not old.status:
-            self._job_moved(party, old, new)
 
     def _check_order(self, seen: Seen, changes: Changes, old: Job | None, new: Job | None) -> None:
         """Nobody who needs the same parties is left standing before a job that is given its turn."""
@@ -129,6 +140,12 @@ class Invariants:
             stood = _stands_in_line(before) and now is not None and _stands_in_line(now) and now.turn == before.turn
             if stood and now.order < new.order and set(now.parties) == set(new.parties):
                 self._fail(f"{new.key} had its turn before {now.key}, which stands before it")
+    def _count_policies(self, old: Job, new: Job) -> None:
+        acted = self._world.acted
+        acted["restart_job"] += old.run == new.run and old.restarts < new.restarts
+        acted["overtaken"] += sum(key not in new.timers for key in old.timers) if new.status is JobStatus.RUNNING else 0
+        if new.reason is not old.reason and new.reason in _BY_POLICY:
+            acted[new.reason.value] += 1
 
     def _job_moved(self, party: SimParty, old: Job, new: Job) -> None:
         if old.status in JOB_END:
@@ -173,6 +190,42 @@ class Invariants:
 
     # ------------------------------------------------------------------ tasks
 
+    def _task_began(self, party: SimParty, seen: Seen, changes: Changes, new: Task) -> None:
+        """A new version follows on the one before it, which has ended, and there is a cause for it."""
+        key = new.key
+        jobs = [one for one in _present(seen.jobs, changes.jobs).values() if one.job_id == key.job_id]
+        job = next((one for one in jobs if one.is_initiator), None)
+        if job is None or key.version == 0:
+            return
+        every = _present(seen.tasks, changes.tasks).values()
+        before = [one for one in every if _is_version(one, key, key.version - 1)]
+        if not before or not all(one.is_final and one.is_over_here for one in before):
+            self._fail(f"{new.key} began before version {key.version - 1} had ended everywhere")
+        was = seen.jobs.get(job.key)
+        is_asked = was is None or was.run != job.run or was.restarts < job.restarts or was.is_restarting
+        if not is_asked and not own_faults(before) and not any(one.policy for one in before):
+            self._fail(f"{new.key} began and nothing had happened to version {key.version - 1}")
+        self._check_bounds(job, new)
+
+    def _check_bounds(self, job: Job, new: Task) -> None:
+        """Neither a policy nor the retry rule has anything begin again for ever."""
+        if job.restarts > _MOST_RESTARTS or new.tries.errors > _MOST_RESTARTS or new.tries.interruptions > 10:
+            self._fail(f"{new.key} began again too often: {new.tries}, its job {job.restarts} times")
+
+    def _policy_acted(self, party: SimParty, seen: Seen, task: Task) -> None:
+        """A rule that acts later acts on what still stands, and not before its time."""
+        rules = self._world.policies[task.key.job_id]
+        if task.policy == "restart_job" or not all(one.get("timeout") for one in rules):
+            return
+        job = next(job for job in seen.jobs.values() if job.job_id == task.key.job_id and job.is_initiator)
+        with party.store.reading() as tx:
+            now = tx.steady()
+        mine = f" {task.key.name} {task.key.version}"
+        due = [key for key, at in job.timers.items() if mine in key and at <= now]
+        rows = [one for one in seen.tasks.values() if _is_version(one, task.key, task.key.version)]
+        if not any(_stands(key, rows) for key in due):
+            self._fail(f"{task.policy} of {task.key} although nothing that stands was due: {job.timers} at {now}")
+
     def _task_changed(self, party: SimParty, old: Task, new: Task) -> None:
         for column, before, after in (
             ("status", old.status, new.status),
@@ -189,6 +242,9 @@ class Invariants:
                 self._fail(f"{column} of {new.key} became {after.value} at {party.party_id} without a record")
         if old.incarnation != new.incarnation:
             self._fail(f"{new.key} changed its incarnation")
+        if new.policy != old.policy and new.runs_here:
+            self._world.acted[new.policy] += new.policy != "restart_job"      # counted once, by the job
+            self._policy_acted(party, self.seen(party), new)
 
     # ------------------------------------------------------------------ workers
 
@@ -226,12 +282,12 @@ class Invariants:
             tasks = self.seen(self._world.parties[party.party_id]).tasks
             versions = (tasks.get(TaskKey(key.job_id, name, version, party)) for version in range(_MOST_VERSIONS))
             *_, newest = [None, *(one for one in versions if one is not None)]
-            if newest is None or newest.party_status not in _GOOD:
+            if newest is None or (newest.party_status not in _GOOD and newest.status not in _GOOD):
                 self._fail(f"{key} began before {name} succeeded on {party}")
 
     def _may_fail(self, job: Job) -> bool:
         """What was lost, late or doubled, a clock that was set and a process that died are no reason for a job."""
-        if job.turn == 0 or job.job_id in self._world.stopped:      # a submit that failed, a user's wish
+        if job.turn == 0 or job.job_id in self._world.stopped | self._world.restless:      # nobody took it, or a wish
             return True
         if job.reason is Reason.PARTY_REFUSED and any(one.record.taken_back for one in self._world.parties.values()):
             return True       # a hold ran out while others had started
@@ -338,6 +394,23 @@ def _stands_in_line(job: Job) -> bool:
     """Nothing is known against its turn."""
     is_free = not (job.blocked_on or job.ready_owner or job.rerun_signal or job.reason or job.hold)
     return job.is_initiator and job.status is JobStatus.WAITING and is_free
+def _present(seen: Mapping[K, V], changes: Mapping[K, V | None]) -> dict[K, V]:
+    """The rows as they are after these changes."""
+    found = dict(seen)
+    _update(found, changes)
+    return found
+
+
+def _is_version(task: Task, key: TaskKey, version: int) -> bool:
+    return (task.key.job_id, task.key.name, task.key.version) == (key.job_id, key.name, version)
+
+
+def _stands(timer: str, rows: Sequence[Task]) -> bool:
+    """Whether what this timer is for was still so."""
+    event = timer.split()[0]
+    if event == "start_timeout":
+        return any(row.party_status is TaskStatus.WAITING for row in rows)
+    return bool(own_faults(rows))
 
 
 def _turns(batch: Sequence[Command], kind: CommandKind) -> dict[JobKey, int]:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
+from typing import Any
 
 from fate_flow.coordinator.desk import Desk
 from fate_flow.coordinator.ports import Rules
@@ -28,6 +29,7 @@ from tests.simulation.engine import Module
 from tests.simulation.faults import CALM, Faults
 from tests.simulation.invariants import QUIET_SILENCE, Invariants
 from tests.simulation.party import SimParty
+from tests.simulation.policies import acts_without_faults, policies_of
 
 START = 1_700_000_000_000
 RULES = Rules(
@@ -64,8 +66,11 @@ class World:
         self.submitted: dict[str, int] = {}                       # by job: when
         self.not_allowed: set[str] = set()                        # jobs that ask a party for more than it allows
         self.stopped: set[str] = set()                            # jobs that a user wanted to end
+        self.policies: dict[str, list[dict[str, Any]]] = {}       # by job: its rules and those of its tasks
+        self.restless: set[str] = set()                           # jobs that a rule may end while nothing goes wrong
         self.reruns = 0                                           # wishes that were taken
         self.wishes: Counter[str] = Counter()                     # others that were
+        self.acted: Counter[str] = Counter()                      # what rules of jobs did
         self.violation = ""
         self.invariants = Invariants(self)
         self._errors = _Errors()
@@ -133,6 +138,9 @@ class World:
         allowed = [self.ceilings_at.get(party.party_id, NO_CEILINGS).max_attempts for party in self.seats[job_id]]
         if any(most is not None and attempts > most for most in allowed):
             self.not_allowed.add(job_id)
+        self.policies[job_id] = policies_of(document)
+        if acts_without_faults(document):
+            self.restless.add(job_id)
         return job_id
 
     def _submit(self, at: str, job_id: str, request_id: str, document: Document) -> None:
