@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flask import Response
@@ -13,14 +14,17 @@ from fate_flow.api.arguments import read_text
 from fate_flow.api.envelope import SUCCESS, failed, require
 from fate_flow.api.job_file import read_yaml
 from fate_flow.api.services import Services
+from fate_flow.coordinator.initiator import create_body
+from fate_flow.coordinator.party import effective_here
 from fate_flow.coordinator.ports import Context
 from fate_flow.core.errors import BadRequest, Busy, Conflict, FlowError, StorageFailed
 from fate_flow.core.fate_v1 import problems
 from fate_flow.core.fate_v1_job_parameters import REMOVED_KEYS_WARNING
 from fate_flow.core.grammar import shown
 from fate_flow.core.history import Entry, Level
+from fate_flow.core.job import Answer
 from fate_flow.core.native import NativeJob, read_native
-from fate_flow.core.spec import JobSpec
+from fate_flow.core.spec import JobSpec, Party
 from fate_flow.core.status import SeatStatus
 from fate_flow.store.contract import Document
 
@@ -130,6 +134,26 @@ def submit(
         raise
     except FlowError as error:
         raise SubmitFailed(error, _id_of_failed(error, job_id)) from error
+
+
+def ask_parties(services: Services, document: Document, spec: JobSpec) -> dict[Party, Answer]:
+    """What each party would say to this job; the own server has looked at its seats already. Nothing is stored."""
+    context, job_id = services.context, services.new_job_id()
+    body = create_body(replace(document, runtime_conf=spec.conf), spec, job_id, {})
+
+    def ask(party: Party) -> Answer:
+        if party.party_id in (context.party_id, "0"):
+            effective = [one.as_dict() for one in effective_here(context, spec, party)]
+            return Answer(data={"previewed": True, "effective": effective})
+        return services.ask_party(
+            party, "/party/validate", {**body, "role": party.role, "party_id": party.party_id}
+        )
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return dict(zip(spec.parties, pool.map(ask, spec.parties), strict=True))
+
+
+_AT_ONCE = 16
 
 
 def submit_data(services: Services, submitted: Submitted) -> dict[str, Any]:

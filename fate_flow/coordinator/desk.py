@@ -306,6 +306,11 @@ class Desk:
         self._carry_out(check)
         return spec
 
+    def preview(self, command: Command, caller: str) -> Answer:
+        """What another party would be answered to this `create`; nothing is written."""
+        context = self.context
+        return context.read(lambda tx: self._party.preview(Unit(context, tx, context.clock()), command, caller))
+
     def drop_table(self, namespace: str, name: str) -> None:
         """The table is gone, row and file. Raises NotFound."""
 

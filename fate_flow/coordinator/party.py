@@ -138,6 +138,17 @@ class PartySide:
         capped = [one.as_dict() for one in effective_here(unit.context, spec, command.to) if one.asked is not None]
         return Answer(data={**said, "effective": capped} if capped else said)
 
+    def preview(self, unit: Unit, command: Command, caller: str) -> Answer:
+        """What a `create` like this would come to; nothing is written. Never raises for what the caller did wrong."""
+        try:
+            spec = read_spec(unit.context, _document(command.body))
+            _check_create(unit, command, spec, caller)
+            self.accept(unit, spec, command.to)
+        except FlowError as error:
+            return Answer(error.retcode, error.message, {"previewed": True})
+        effective = [one.as_dict() for one in effective_here(unit.context, spec, command.to)]
+        return Answer(data={"previewed": True, "effective": effective})
+
     def accept(self, unit: Unit, spec: JobSpec, party: Party) -> Request:
         """What the job sets aside for this seat.
 

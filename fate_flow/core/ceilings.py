@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from fate_flow.core.fate_v1_layers import place_of
+from fate_flow.core.fate_v1_layers import blocks_for, place_in
 from fate_flow.core.resources import request_of
 from fate_flow.core.spec import JobParameters, JobSpec, Party, TaskSpec
 
@@ -117,8 +117,9 @@ class _Asked:
     def _in_retry(self, task: TaskSpec, key: str) -> str:
         """Where a key of its retry rule is said, else the block that it is missing in."""
         own = ("task_conf", task.name, "retry")
+        blocks = blocks_for(self.spec.conf, self.spec.parties, self.spec.initiator)
         for keys in ((*own, key), ("retry", key), own, ("retry",)):
-            place = place_of(self.spec.conf, self.spec.parties, self.spec.initiator, keys)
+            place = place_in(blocks, keys)
             if place:
                 return place if keys[-1] == key else f"{place}.{key}"
         return self._said("auto_retries")
@@ -128,5 +129,5 @@ class _Asked:
         return self._place(self.spec.initiator, *keys)
 
     def _place(self, party: Party, *keys: str) -> str:
-        found = place_of(self.spec.conf, self.spec.parties, party, keys)
+        found = place_in(blocks_for(self.spec.conf, self.spec.parties, party), keys)
         return found or ".".join(("job_runtime_conf.job_parameters.common", *keys))

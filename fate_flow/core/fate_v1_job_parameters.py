@@ -39,8 +39,12 @@ def job_block(node: Node, names: Collection[str]) -> dict[str, Any]:
     return block
 
 
+AUTOMATIC = ("auto_retries", "auto_retry_delay")
+"""What FATE has instead of `retry`."""
+
+
 def _check_one_way_to_retry(node: Node) -> None:
-    for key in ("auto_retries", "auto_retry_delay"):
+    for key in AUTOMATIC:
         if node.at("retry").is_given and node.at(key).is_given:
             node.at(key).wrong("says the same as retry in other words: only one of both may be there")
 
