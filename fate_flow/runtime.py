@@ -67,7 +67,9 @@ def rules_of(settings: Settings) -> Rules:
         drain=milliseconds(limits.drain_timeout),
         launch=milliseconds(limits.launch_timeout),
         retry_wait=milliseconds(limits.retry_wait),
+        long_backoff=milliseconds(limits.long_backoff),
         queue_passes=limits.queue_passes,
+        queue_ageing=milliseconds(limits.queue_ageing),
         resource_waiting=milliseconds(limits.resource_waiting_timeout),
     )
 

@@ -55,7 +55,9 @@ class Limits:
     drain_timeout: float = 60.0          # a party that has not confirmed a stop by then is unconfirmed
     launch_timeout: float = 60.0         # no process after so long: the launch has failed
     retry_wait: float = 2.0              # before a refused reservation is asked for again
-    queue_passes: int = 16               # jobs that may take what the oldest waiting one lacks before it
+    long_backoff: float = 30.0           # a job that runs nothing for longer gives its cores back until then
+    queue_passes: int = 16               # jobs that may take what the first waiting one lacks before it
+    queue_ageing: float = 60.0           # to have waited for so long outweighs one level of priority
     resource_waiting_timeout: float = 0  # a job may wait for cores so long; 0: for ever
     max_request_bytes: int = 64 * 1024 * 1024
     upload_max_bytes: int = 4 * 1024 * 1024 * 1024
@@ -64,6 +66,8 @@ class Limits:
 
 _MAY_BE_ZERO = frozenset({"stop_grace", "longest_stop", "retry_wait", "queue_passes", "resource_waiting_timeout"})
 """The limits that mean something as 0; no other interval or bound does."""
+
+_LONGEST_AGEING = 1e9      # seconds: a thousand levels of that still fit into the database
 
 
 @dataclass(frozen=True)
@@ -368,6 +372,10 @@ class _Reader:
             raise BadSettings(
                 f"limits.initiator_silence: {limits.initiator_silence:g} is not above limits.party_silence "
                 f"({limits.party_silence:g}): the initiator has to give up first, so that both sides agree"
+            )
+        if limits.queue_ageing > _LONGEST_AGEING:
+            raise BadSettings(
+                f"limits.queue_ageing: {limits.queue_ageing:g} is more than {_LONGEST_AGEING:g} seconds a level"
             )
         return limits
 

@@ -405,7 +405,7 @@ class JobCases(Cases):
         assert each.move_job(running, end, 7_000)
         ended = each.job_here("j1")
         assert each.begin_again(ended, 2, 900, "host 10000 does not know yet")
-        again = a_job(run=2, since=900, wait_reason="host 10000 does not know yet", rerun_signal=True)
+        again = a_job(run=2, since=900, queued=900, wait_reason="host 10000 does not know yet", rerun_signal=True)
         assert each.job_here("j1") == again
         assert each.begin_again(ended, 2, 901, "") is False
         assert each.job_here("j1") == again
@@ -440,6 +440,27 @@ class JobCases(Cases):
         assert each.all_rejoined(a_job().key) is False
         assert (each.job_here("j1").wait_reason, each.unfinished_jobs()) == ("", ())
         assert [job.job_id for job in each.unblocked_waiting(9)] == ["j1"]
+
+    def test_a_running_job_rests_until_it_is_due(self, each: Each) -> None:
+        here, elsewhere = a_job(status=JobStatus.RUNNING, since=50), a_job("j2", HOST, status=JobStatus.RUNNING)
+        with_jobs(each, here, elsewhere)
+        assert each.put_off(here, "retry_backoff: a begins again in 60 s", 70_000)
+        assert each.put_off(elsewhere, "", 0)
+        assert each.put_off(here, "again", 1) is False
+        row = each.job_here("j1")
+        assert (row.status, row.run, row.wait_reason) == (JobStatus.WAITING, 0, "retry_backoff: a begins again in 60 s")
+        assert (row.retry_at, row.since, row.queued, row.rerun_signal) == (70_000, 50, 70_000, True)
+        assert each.job(elsewhere.key).rerun_signal is False
+        assert [job.job_id for job in each.unfinished_jobs()] == ["j1"]
+        assert each.unblocked_waiting(9) == ()
+        assert each.all_rejoined(here.key)
+        assert [job.job_id for job in each.unblocked_waiting(9)] == ["j1"]
+
+    def test_only_what_runs_rests(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        with pytest.raises(IllegalMove):
+            each.put_off(a_job(), "", 1)
+        assert each.put_off(a_job(status=JobStatus.RUNNING), "", 1) is False
 
     def test_no_job_begins_ended(self, each: Each) -> None:
         for status in JOB_END:
@@ -650,6 +671,28 @@ class QueueCases(Cases):
         assert each.count_waiting() == 5
         assert [each.place_in_queue(each.job_here(name)) for name in "abcde"] == [1, 2, 3, 4, 5]
 
+    def test_the_order_is_that_of_the_keys_and_then_of_age(self, each: Each) -> None:
+        keys = {"a": (5, 9), "b": (-7, 3), "c": (5, 8), "d": (5, 8)}
+        with_jobs(each, *(a_job(name, queue_key=key, create_time=at) for name, (key, at) in keys.items()))
+        assert [job.job_id for job in each.waiting_jobs()] == ["b", "c", "d", "a"]
+        assert [each.place_in_queue(each.job_here(name)) for name in "bcda"] == [1, 2, 3, 4]
+        assert [job.order for job in each.unblocked_waiting(2)] == [(-7, 3, "b"), (5, 8, "c")]
+        for name in "acd":
+            each.begin_turn(a_job(name).key, "me", 5)
+            each.end_turn(a_job(name).key, "me", "no room", "10000", 4, 0, 0, Lack.SIZE if name == "c" else None)
+        assert [job.job_id for job in each.queue_heads()] == ["d"]
+        assert [job.job_id for job in each.blocked_waiting("10000", 9, 9)] == ["c", "d", "a"]
+
+    def test_a_waiting_job_takes_another_place(self, each: Each) -> None:
+        with_jobs(each, a_job("a", priority=2, enqueued=50, queue_key=30), a_job("b", queue_key=20))
+        with_jobs(each, a_job("run", status=JobStatus.RUNNING))
+        assert each.set_priority(a_job("a").key, 4, 10)
+        assert each.job_here("a") == a_job("a", priority=4, enqueued=50, queue_key=10)
+        assert [job.job_id for job in each.unblocked_waiting(2)] == ["a", "b"]
+        assert each.set_priority(a_job("run").key, 4, 10) is False
+        assert each.set_priority(a_job("unknown").key, 4, 10) is False
+        assert each.job_here("run").priority == 0
+
     def test_unblocked_ones(self, each: Each) -> None:
         self.queue(each)
         first, second = each.unblocked_waiting(10)
@@ -738,6 +781,9 @@ class WishCases(Cases):
         assert each.job(key).wish == Wish(5, 9, 2)
         each.forget_wish(key)
         assert each.job(key) == a_job(party=HOST)
+        each.wish(key, 9, -5)
+        each.wish(key, 10)
+        assert each.job(key).queue_key == -5, "what its initiator told stays"
 
     def test_the_first_is_the_one_that_was_refused_first_of_those_that_still_ask(self, each: Each) -> None:
         with_jobs(each, *(a_job(name, create_time=9 - number) for number, name in enumerate("abcd")))
@@ -982,7 +1028,7 @@ class SeatCases(Cases):
         assert each.seats("j1") == (a_seat(status=SeatStatus.JOINING, run=1, asked_cores=4, legacy=True),)
         assert each.rejoin(leaving) is False
         with pytest.raises(IllegalMove):
-            each.rejoin(a_seat(status=SeatStatus.STARTED, run=1))
+            each.rejoin(a_seat(status=SeatStatus.HELD, run=1))
 
     def test_a_lease_is_kept_with_its_seat(self, each: Each) -> None:
         each.add_seats([a_seat(run=1), a_seat(party=OTHER_HOST)])

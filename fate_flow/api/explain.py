@@ -22,6 +22,7 @@ from fate_flow.store.views import JobPicture
 def explained(picture: JobPicture) -> dict[str, Any]:
     """How the job stands, why, and what each of its parties has to do with it."""
     job = picture.jobs[0]
+    place = 0 if job.rerun_signal else picture.place       # what begins again later is not in the queue yet
     return {
         "job_id": job.job_id,
         **_party(job.party),
@@ -35,9 +36,10 @@ def explained(picture: JobPicture) -> dict[str, Any]:
         "caused_by": job.caused_by,
         "progress": job.progress,
         "run": job.run,
-        "wait_reason": _wait_reason(job, picture.place),
-        "place_in_queue": picture.place or None,
+        "wait_reason": _wait_reason(job, place),
+        "place_in_queue": place or None,
         "passed_by": job.passes,
+        "priority": job.priority,
         "parties": [_seat(seat) for seat in picture.seats] or [_own_seat(own) for own in picture.jobs],
         "tasks": _tasks(picture.tasks),
         "unconfirmed_parties": list(job.unconfirmed),
@@ -47,6 +49,8 @@ def explained(picture: JobPicture) -> dict[str, Any]:
 def _wait_reason(job: Job, place: int) -> str:
     if place:
         return why_it_waits(job.wait_reason, place)
+    if job.rerun_signal:
+        return job.wait_reason
     if job.status is JobStatus.READY:
         return "the parties are being asked to accept it"
     is_copy = job.status is JobStatus.WAITING and not job.is_initiator

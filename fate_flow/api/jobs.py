@@ -26,6 +26,7 @@ from fate_flow.api.submission import (
 from fate_flow.core.errors import BadRequest, FlowError, JobNotFound, NotFound
 from fate_flow.core.fate_v1 import problems
 from fate_flow.core.grammar import ROLES
+from fate_flow.core.queue import MOST_PRIORITY
 from fate_flow.core.sources import Sources
 from fate_flow.core.spec import JobSpec
 from fate_flow.core.status import JobStatus
@@ -49,6 +50,7 @@ def blueprint(services: Services) -> Blueprint:
         "/stop": routes.stop,
         "/rerun": routes.rerun,
         "/resume": routes.resume,
+        "/priority": routes.set_priority,
         "/config": routes.config,
         "/explain": routes.explain,
         "/history": routes.history,
@@ -98,6 +100,12 @@ class _JobRoutes:
         """Ours; v1 knows no other way back for a canceled job than the rerun."""
         self._desk.resume(read_job_id(arguments("job_id")))
         return ok(retmsg="resume job success")
+
+    def set_priority(self) -> Response:
+        """Ours: another place in the queue for a job that waits."""
+        body = arguments("job_id", "priority")
+        self._desk.set_priority(read_job_id(body), read_whole(body, "priority", 0, -MOST_PRIORITY, MOST_PRIORITY))
+        return ok(retmsg="set job priority success")
 
     def clean_queue(self) -> Response:
         return ok(self._desk.clean_queue())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,18 @@ def resume(client: Client, **body: Any) -> None:
 
 @job.command()
 @options.job_id(required=True)
+@click.option("--set", "priority", type=int, required=True, help="From -1000 to 1000; higher goes first.")
+@with_client
+def priority(client: Client, **body: Any) -> None:
+    """Gives a job that waits another priority. Asked at its initiator; rerun, it keeps it.
+
+    Example: flow job priority -j 202601011200000000000 --set 10
+    """
+    show(client.post("job/priority", body))
+
+
+@job.command()
+@options.job_id(required=True)
 @options.role(required=True)
 @options.party_id(required=True)
 @options.output_path(required=True)
@@ -243,13 +256,9 @@ def explain(client: Client, job_id: str, as_json: bool) -> None:
 
     Example: flow job explain -j 202601011200000000000
     """
-    answer = client.post("job/explain", {"job_id": job_id})
-    if as_json:
-        show(answer)
-        return
     from fate_flow.cli.told import print_explanation
 
-    print_explanation(job_id, data_of(answer))
+    _tell(client, "job/explain", job_id, as_json, partial(print_explanation, job_id))
 
 
 @job.command()
@@ -261,13 +270,18 @@ def history(client: Client, job_id: str, as_json: bool) -> None:
 
     Example: flow job history -j 202601011200000000000
     """
-    answer = client.post("job/history", {"job_id": job_id})
-    if as_json:
-        show(answer)
-        return
     from fate_flow.cli.told import print_history
 
-    print_history(data_of(answer))
+    _tell(client, "job/history", job_id, as_json, print_history)
+
+
+def _tell(client: Client, endpoint: str, job_id: str, as_json: bool, tell: Callable[[Any], None]) -> None:
+    """What the server says of a job: as it came, or in the words that `tell` has for its data."""
+    answer = client.post(endpoint, {"job_id": job_id})
+    if as_json:
+        show(answer)
+    else:
+        tell(data_of(answer))
 
 
 def problems_of(answer: Answer) -> list[str]:

@@ -114,8 +114,8 @@ class Desk:
         job = unit.tx.job_here(command.job_id)
         if job is None:
             return Answer(0, f"can not found job {command.job_id}")
-        if caller not in {party.party_id for party in job.parties} | {self.context.party_id}:
-            return Answer(108, f"party {caller} has no seat in job {command.job_id}")
+        if not self._has_seat(job, caller):
+            return _no_seat(job, caller)
         if command.run < job.run:
             return Answer(0, f"job {job.job_id} is in run {job.run}, not {command.run}: that one is over")
         reason = _STOPS.get(command.argument)
@@ -132,8 +132,8 @@ class Desk:
         job = unit.tx.job_here(command.job_id)
         if job is None:
             return Answer(102, f"can not found job {command.job_id}")
-        if caller not in {party.party_id for party in job.parties} | {self.context.party_id}:
-            return Answer(108, f"party {caller} has no seat in job {command.job_id}")
+        if not self._has_seat(job, caller):
+            return _no_seat(job, caller)
         try:
             with unit.part():
                 self._initiator.rerun(unit, command.job_id, read_wish(command.body))
@@ -142,6 +142,9 @@ class Desk:
         except FlowError as error:
             return Answer(error.retcode, error.message)
         return Answer()
+
+    def _has_seat(self, job: Job, caller: str) -> bool:
+        return caller in {party.party_id for party in job.parties} | {self.context.party_id}
 
     def heartbeat(self, caller: str, jobs: Sequence[tuple[str, int]]) -> dict[str, str]:
         """A sign of life of an initiator; the jobs among these that are over here, with the reason."""
@@ -262,6 +265,10 @@ class Desk:
             lambda unit: self._initiator.rerun(unit, job_id, Wish(), only=JobStatus.CANCELED), is_repeatable=False
         )
 
+    def set_priority(self, job_id: str, priority: int) -> None:
+        """Raises JobNotFound where this is not its initiator, Conflict for a job that does not wait."""
+        self._carry_out(lambda unit: self._initiator.set_priority(unit, job_id, priority))
+
     def clean_queue(self) -> dict[str, int]:
         """Cancel every waiting job of this initiator: 0 for each that was told to end."""
 
@@ -329,6 +336,10 @@ class Desk:
             unit.tx.save_table(replace(table, is_disabled=not is_allowed), table.create_time)
 
         self._carry_out(allow)
+
+
+def _no_seat(job: Job, caller: str) -> Answer:
+    return Answer(108, f"party {caller} has no seat in job {job.job_id}")
 
 
 def _over(tx: Transaction, caller: str, jobs: Sequence[tuple[str, int]]) -> dict[str, str]:

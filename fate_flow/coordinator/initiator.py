@@ -24,6 +24,7 @@ from fate_flow.coordinator.party import (
     end_job_here,
     has_workers,
     move_job,
+    put_off,
     release,
 )
 from fate_flow.coordinator.unit import Unit, read_spec
@@ -44,6 +45,7 @@ from fate_flow.core.actions import (
     NewVersion,
     Plan,
     Progress,
+    PutOff,
     Rejoin,
     RenewHold,
     Send,
@@ -54,7 +56,7 @@ from fate_flow.core.grammar import MAX_VERSION
 from fate_flow.core.history import Level
 from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job, Report, Seat, Task, TaskKey
 from fate_flow.core.plan import plan_job
-from fate_flow.core.queue import Asked, Waiting, where_it_takes
+from fate_flow.core.queue import Asked, Waiting, queue_key, where_it_takes
 from fate_flow.core.reasons import Reason, job_status_for
 from fate_flow.core.rerun import Wish, plan_rerun
 from fate_flow.core.resources import request_of
@@ -240,6 +242,7 @@ class InitiatorSide:
             has_turn=has_turn,
             drain_milliseconds=rules.drain,
             retry_milliseconds=rules.retry_wait,
+            long_backoff_milliseconds=rules.long_backoff,
         )
 
     def _settle_seats(self, unit: Unit, job_id: str) -> None:
@@ -266,10 +269,10 @@ class InitiatorSide:
                 self._write(unit, job, action)
             case Forget():
                 self._forget(unit, job)
-            case BeginAgain() | Rejoin() | AllRejoined():
-                self._apply_rerun(unit, job, action)
+            case BeginAgain() | Rejoin() | AllRejoined() | PutOff():
+                self._wait_again(unit, job, action)
 
-    def _apply_rerun(self, unit: Unit, job: Job, action: BeginAgain | Rejoin | AllRejoined) -> None:
+    def _wait_again(self, unit: Unit, job: Job, action: BeginAgain | Rejoin | AllRejoined | PutOff) -> None:
         job_id = job.job_id
         match action:
             case BeginAgain(wait_reason):
@@ -285,6 +288,10 @@ class InitiatorSide:
                 unit.tx.all_rejoined(job.key)
                 unit.is_queue_longer = True
                 unit.note(Event.RERUN_WAITING_SET, job_id=job_id, outcome="successfully")
+            case PutOff(wait_reason, retry_at):
+                put_off(unit, job, wait_reason, retry_at)
+                unit.alarms.append(retry_at)
+                unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} waits: {wait_reason}")
 
     def _write(self, unit: Unit, job: Job, action: Hurry | Progress) -> None:
         if isinstance(action, Progress):
@@ -419,8 +426,8 @@ class InitiatorSide:
         unit.note(Event.READY_SIGNAL_RESET, job_id=job.job_id, done=True)
 
     def _count_passes(self, unit: Unit, job: Job) -> None:
-        """The job has started: older ones that lack what it took have been passed."""
-        heads = [head for head in unit.tx.queue_heads() if head.order < (job.create_time, job.job_id)]
+        """The job has started: earlier ones that lack what it took have been passed."""
+        heads = [head for head in unit.tx.queue_heads() if head.order < job.order]
         if not heads:
             return
         asked = asked_by(unit)
@@ -608,6 +615,17 @@ class InitiatorSide:
         unit.note(Event.STOP_REQUESTED, job_id=job_id, status=job_status_for(reason))
         unit.touch(job_id)
         return unit.tx.request_stop(job.key, reason, message, unit.now, by_user, caused_by)
+
+    def set_priority(self, unit: Unit, job_id: str, priority: int) -> None:
+        """Where a waiting job stands from now on. Raises JobNotFound, Conflict for one that does not wait."""
+        job = unit.tx.job_here(job_id)
+        if job is None:
+            raise JobNotFound(f"can not found job {job_id} as its initiator: its priority is set there")
+        place = queue_key(job.enqueued, priority, unit.context.rules.queue_ageing)
+        if not unit.tx.set_priority(job.key, priority, place):
+            raise Conflict(f"job {job_id} is {job.status.value}: only a job that waits has a place in the queue")
+        unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id}: its priority is {priority}, was {job.priority}")
+        unit.is_queue_longer = True
 
     def hurry(self, unit: Unit, job_id: str) -> None:
         """What drains for the end of this job is to be killed now. To be called once its stop is asked for."""

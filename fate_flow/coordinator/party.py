@@ -46,7 +46,7 @@ from fate_flow.core.job import (
     Task,
     TaskKey,
 )
-from fate_flow.core.queue import takes_from
+from fate_flow.core.queue import queue_key, takes_from
 from fate_flow.core.reasons import Reason, job_status_for
 from fate_flow.core.resources import Request, request_of
 from fate_flow.core.spec import JobSpec, Party
@@ -121,6 +121,9 @@ class PartySide:
             create_time=max(unit.now, unit.tx.last_create_time() + 1),
             since=unit.steady,
             legacy="extensions" not in command.body,
+            priority=spec.priority,
+            enqueued=unit.steady,
+            queue_key=queue_key(unit.steady, spec.priority, unit.context.rules.queue_ageing),
         )
         document = replace(
             document, on_party=effective_document(spec, command.to), federated_mode=spec.common.federated_mode,
@@ -331,7 +334,7 @@ def _new_task(unit: Unit, spec: JobSpec, key: TaskKey, incarnation: str, auto_re
 
 def _status(unit: Unit, command: Command, job: Job) -> Answer:
     if command.argument == JobStatus.WAITING.value:
-        return _rerun_of_plain(unit, job) if job.legacy and job.is_final else _accept(unit, job)
+        return _rerun_of_plain(unit, job) if job.legacy and job.is_final else _accept(unit, command, job)
     new = _job_end(command.argument, "status")
     if command.body.get("tag") == "submit_failed" and job.status is JobStatus.READY:
         return forget_seat(unit, job)
@@ -363,10 +366,38 @@ def _why(command: Command, new: JobStatus) -> tuple[Reason, str]:
     return _reason(command.body.get("reason"), new), plain(command.body.get("message"), _LONGEST_TEXT)
 
 
-def _accept(unit: Unit, job: Job) -> Answer:
+def _accept(unit: Unit, command: Command, job: Job) -> Answer:
+    """It waits: every party has accepted it, or it gives back what the turn that is named has reserved."""
     if job.status is JobStatus.READY:
         move_job(unit, job, MoveJob(JobStatus.WAITING))
+    elif command.body.get("turn") is not None:
+        return _put_off_here(unit, job, _whole(command, "turn", 0))
     return OK
+
+
+def _put_off_here(unit: Unit, job: Job, turn: int) -> Answer:
+    """Also when it comes late: what a later turn has reserved or started stays."""
+    if job.is_final or job.status is JobStatus.STOPPING:
+        return Answer(103, f"{job.key} is {job.status.value} ({job.reason.value if job.reason else 'no reason'})")
+    if job.status is not JobStatus.RUNNING or job.claim.turn != turn:
+        return OK
+    if has_workers(unit, job):
+        return Answer(NOT_EFFECTIVE, f"{job.key} still has workers", {STILL_ENDS: True})
+    put_off(unit, job)
+    return _what_is_left(unit)
+
+
+def put_off(unit: Unit, job: Job, wait_reason: str = "", retry_at: int = 0) -> None:
+    """The running row waits, on record, and holds nothing. Raises NotEffective when another process has moved it."""
+    unit.note(Event.JOB_STATUS_ASKED, job_id=job.job_id, status=JobStatus.WAITING)
+    if not unit.tx.put_off(job, wait_reason, retry_at):
+        raise NotEffective(f"{job.key} is no longer {job.status.value}", data={STILL_ENDS: True})
+    release(unit, job)
+    unit.moves(
+        Level.JOB, job.job_id, job.status, JobStatus.WAITING, party=job.party, message=wait_reason,
+        caused_by=str(job.initiator),
+    )  # fmt: skip
+    unit.note(Event.JOB_STATUS_WRITTEN, job_id=job.job_id)
 
 
 def _rerun_of_plain(unit: Unit, job: Job) -> Answer:
@@ -485,31 +516,35 @@ def _apply(unit: Unit, command: Command, job: Job) -> Answer:
         return _granted(unit, job)
     if job.status is not JobStatus.WAITING:
         return Answer(103, f"{job.key} is {job.status.value}, not waiting")
-    head = _who_would_lack(unit, job)
+    order = _order(command)
+    head = _who_would_lack(unit, job, order)
     if head is not None and head.wish.passes >= unit.context.rules.queue_passes:
-        return _behind(unit, job, head)
+        return _behind(unit, job, head, order)
     if head is not None:
         unit.tx.pass_wish(head.key)      # before the engine's row is written: rows of jobs first, as in `reserve`
     token = unit.context.fresh_id()
     if unit.tx.reserve(job.key, job.asked.cores, job.asked.memory, token, turn, unit.now):
         return _granted(unit, job)
-    return _short(unit, job)
+    return _short(unit, job, order)
 
 
 WISH_LASTS = 8_000
 """Milliseconds beyond four pauses (`retry_wait`): what initiators wait at most after conflicts."""
 
 
-def _who_would_lack(unit: Unit, job: Job) -> Job | None:
+def _who_would_lack(unit: Unit, job: Job, order: int | None) -> Job | None:
     """The seat of another job that has waited for room here for longer, and that this one takes room from.
 
-    None also when there is no room for this one, or when that seat could not be served even by an idle engine."""
+    None also when there is no room for this one, when that seat could not be served even by an idle engine, and when
+    both have one initiator, whose own queue has this one first."""
     engine = unit.tx.engine()
     lasts = WISH_LASTS + 4 * unit.context.rules.retry_wait
     head = unit.tx.first_wish(max(0, unit.steady - lasts))
     if engine is None or head is None or head.job_id == job.job_id:
         return None
     if job.wish.since and (job.wish.since, job.job_id) < (head.wish.since, head.job_id):
+        return None
+    if order is not None and order < head.queue_key and job.initiator.party_id == head.initiator.party_id:
         return None
     free, needed = Claim(engine.free_cores, engine.free_memory), _needed_here(unit, head)
     is_possible = _fits(job.asked, free) and _fits(needed, Claim(engine.cores, engine.memory))
@@ -526,9 +561,9 @@ def _fits(asked: Claim, room: Claim) -> bool:
     return not (asked.cores and asked.cores > room.cores) and not (asked.memory and asked.memory > room.memory)
 
 
-def _behind(unit: Unit, job: Job, head: Job) -> Answer:
+def _behind(unit: Unit, job: Job, head: Job, order: int | None) -> Answer:
     """There is room, and it is kept for a job that has been passed often enough: for others nothing is free."""
-    unit.tx.wish(job.key, unit.steady)
+    unit.tx.wish(job.key, unit.steady, order)
     _note_refusal(unit, job)
     # Whose job it is, is not the business of whoever asks.
     why = f"keeps its room for an older job, which has been passed there {head.wish.passes} times"
@@ -562,7 +597,7 @@ def _place(job: Job) -> dict[str, str]:
     return {"role": job.party.role, "party_id": job.party.party_id}
 
 
-def _short(unit: Unit, job: Job) -> Answer:
+def _short(unit: Unit, job: Job, order: int | None) -> Answer:
     engine = unit.tx.engine()
     if engine is None:
         return Answer(103, "no computing engine is registered", {"why": "has no computing engine"})
@@ -576,7 +611,7 @@ def _short(unit: Unit, job: Job) -> Answer:
     if not _fits(_asked_here(unit, job), Claim(engine.cores, engine.memory)):
         unit.tx.forget_wish(job.key)
         return _no_room(job, f"{why}: the job asks for more than it has in all", room, {"never": True})
-    unit.tx.wish(job.key, unit.steady)
+    unit.tx.wish(job.key, unit.steady, order)
     return _no_room(job, why, room)
 
 
@@ -817,6 +852,19 @@ def _seconds(value: object, key: str) -> float | None:
 
 
 _LONGEST_SECONDS = 1e9
+
+
+def _order(command: Command) -> int | None:
+    """Where the job stands in the queue of its initiator; a plain v1 one does not say. Raises BadRequest."""
+    value = command.body.get("order")
+    if value is None:
+        return None
+    if type(value) is not int or abs(value) > _MOST_ORDER:
+        raise BadRequest(f"order: {shown(value)} is not a whole number from -{_MOST_ORDER} to {_MOST_ORDER}")
+    return value
+
+
+_MOST_ORDER = 2**62
 
 
 def _whole(command: Command, key: str, default: int) -> int:

@@ -161,7 +161,9 @@ class Rules:
     drain: int = 60_000
     launch: int = 60_000
     retry_wait: int = 2_000
+    long_backoff: int = 30_000
     queue_passes: int = 16
+    queue_ageing: int = 60_000
     resource_waiting: int = 0
     scheduler_silence: int = 10_000
 

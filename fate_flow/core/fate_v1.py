@@ -133,6 +133,7 @@ class _Reading:
             parties=parties,
             tasks=tasks,
             parameters=parameters,
+            priority=parameters[initiator].extra.get("priority", 0),
             retry=rule_for(parameters[initiator]),
             warnings=self.findings.short_warnings(),
             conf=_completed(self.conf.value, parties, initiator, base, layers),

@@ -70,6 +70,7 @@ class Tasks:
             timeout_seconds=limit,
             retry=rule_for(self.parameters[self.initiator], component.name),
             stop_seconds=_stop_duration(self.parameters[self.initiator], component.name),
+            priority=_of_task(self.parameters[self.initiator], component.name).get("priority", 0),
             party_timeouts={party: own for party, own in limits.items() if own != limit},
         )
 
@@ -103,11 +104,16 @@ def _own_parameters(told: Mapping[str, Any]) -> dict[str, Any]:
 
 def _task_timeout(parameters: JobParameters, name: str) -> int:
     """What `task_conf` says for this task, else what the job says for each."""
-    own = parameters.extra.get("task_conf", {}).get(name, {}).get("timeout")
+    own = _of_task(parameters, name).get("timeout")
     return parameters.task_timeout_seconds if own is None else int(own)
+
+
+def _of_task(parameters: JobParameters, name: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = parameters.extra.get("task_conf", {}).get(name, {})
+    return found
 
 
 def _stop_duration(parameters: JobParameters, name: str) -> float | None:
     """What `task_conf` says for this task, else what the job says for each; None where neither does."""
-    own = parameters.extra.get("task_conf", {}).get(name, {}).get("stop_duration")
+    own = _of_task(parameters, name).get("stop_duration")
     return parameters.extra.get("stop_duration") if own is None else own

@@ -95,14 +95,18 @@ class Job:
     timeout_seconds: int = 0
     create_time: int = 0
     since: int = 0                       # steady time at which its run began: the job was created, or begun again
+    queued: int = 0                      # steady time since which, or from which on, it waits for cores
     start_time: int = 0
     end_time: int = 0
     stop_by: int = 0                     # steady time: the drain ends here at the latest
     is_urgent: bool = False              # a wish: what drains is to be killed now: f_stop_now
     unconfirmed: tuple[str, ...] = ()    # parties that never confirmed the end
     legacy: bool = False                 # the initiator speaks plain v1 only
-    rerun_signal: bool = False           # it begins again, and not every party has taken that yet
+    rerun_signal: bool = False           # it waits again, and not every party knows yet, or `retry_at` has not come
     wish: Wish = Wish()                  # of this seat, for room at this party
+    priority: int = 0                    # higher first
+    enqueued: int = 0                    # steady time at which it was created
+    queue_key: int = 0                   # where it stands among the jobs of its initiator (core/queue.py)
 
     @property
     def job_id(self) -> str:
@@ -111,6 +115,11 @@ class Job:
     @property
     def party(self) -> Party:
         return self.key.party
+
+    @property
+    def order(self) -> tuple[int, int, str]:
+        """Its place among the jobs of its initiator: the smaller one goes first."""
+        return (self.queue_key, self.create_time, self.job_id)
 
     @property
     def holds(self) -> bool:

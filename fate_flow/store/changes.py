@@ -60,7 +60,11 @@ def new_job(job: Job) -> Job:
         timeout_seconds=job.timeout_seconds,
         create_time=job.create_time,
         since=job.since,
+        queued=job.since,
         legacy=job.legacy,
+        priority=job.priority,
+        enqueued=job.enqueued,
+        queue_key=job.queue_key,
     )
 
 
@@ -142,10 +146,27 @@ def begun_again(job: Job, run: int, since: int, wait_reason: str) -> Change:
         "passes": 0,
         "conflicts": 0,
         "since": since,
+        "queued": since,
         "start_time": 0,
         "end_time": 0,
         "stop_by": 0,
         "unconfirmed": (),
+        "rerun_signal": job.is_initiator,
+    }
+
+
+def put_off(job: Job, wait_reason: str, retry_at: int) -> Change:
+    """A running job waits in the same run until its next attempt is due; its cores are given back beside this.
+
+    Raises IllegalMove."""
+    if job.status is not JobStatus.RUNNING:
+        raise IllegalMove(f"{job.key} is {job.status.value}: only what runs is put off")
+    return {
+        "status": JobStatus.WAITING,
+        "wait_reason": wait_reason,
+        "retry_at": retry_at,
+        "queued": retry_at,
+        "passes": 0,
         "rerun_signal": job.is_initiator,
     }
 

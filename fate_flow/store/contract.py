@@ -108,8 +108,13 @@ class Transaction(Protocol):
 
         In the row of its initiator the rerun signal is set. `since` is the steady time."""
 
+    def put_off(self, job: Job, wait_reason: str, retry_at: int) -> bool:
+        """A running job waits in the same run, at its initiator until `retry_at` (steady time): compare-and-set.
+
+        In the row of its initiator the rerun signal is set. What it holds is not touched."""
+
     def all_rejoined(self, key: JobKey) -> bool:
-        """Every party knows of the rerun: reset the signal, and with it the reason to wait."""
+        """Every party knows that the job waits again: reset the signal, and with it the reason to wait."""
 
     def hurry(self, key: JobKey) -> bool:
         """Note the wish that what drains for the end of this job is killed now."""
@@ -145,7 +150,7 @@ class Transaction(Protocol):
         """Hand over the ready signals of all other owners to this one; the job ids."""
 
     def jobs_in_turn(self) -> tuple[Waiting, ...]:
-        """Waiting jobs of this initiator whose ready signal is set, by age."""
+        """Waiting jobs of this initiator whose ready signal is set, in the order of the queue."""
 
     def add_entries(self, entries: Sequence[Entry]) -> None:
         """Write down what has moved, in this order."""
@@ -184,10 +189,10 @@ class Transaction(Protocol):
 
     def last_create_time(self) -> int: ...
 
-    # ---- the queue
+    # ---- the queue: its order is `Job.order`
 
     def unblocked_waiting(self, limit: int) -> tuple[Waiting, ...]:
-        """Waiting jobs of this initiator that nothing is known against, first in first out.
+        """Waiting jobs of this initiator that nothing is known against, in their order.
 
         Not those of which some party does not know yet that they begin again."""
 
@@ -195,19 +200,22 @@ class Transaction(Protocol):
         """The first waiting job for every party that some job is blocked on, but for those that lack its size."""
 
     def oversized_waiting(self, until: int, limit: int) -> tuple[Waiting, ...]:
-        """Waiting jobs that ask a party for more than it has in all and are due by this steady time, by age."""
+        """Waiting jobs that ask a party for more than it has in all and are due by this steady time, in order."""
 
     def blocked_waiting(self, party_id: str, at_most_cores: int, limit: int) -> tuple[Waiting, ...]:
-        """Jobs blocked on this party that ask it for no more than so many cores, first in first out."""
+        """Jobs blocked on this party that ask it for no more than so many cores, in order."""
 
     def count_pass(self, job_id: str) -> None:
-        """A younger job took what this waiting one of this initiator lacks."""
+        """A later job took what this waiting one of this initiator lacks."""
 
     def place_in_queue(self, job: Job) -> int:
         """1 for the first."""
 
     def waiting_jobs(self) -> tuple[Job, ...]:
-        """All waiting jobs of this initiator, first in first out."""
+        """All waiting jobs of this initiator, in their order."""
+
+    def set_priority(self, key: JobKey, priority: int, queue_key: int) -> bool:
+        """Where a waiting job stands from now on; False for one that does not wait."""
 
     def count_waiting(self) -> int: ...
 
@@ -232,8 +240,10 @@ class Transaction(Protocol):
 
     # ---- wishes: seats that this party had no room for
 
-    def wish(self, key: JobKey, asked: int) -> None:
-        """The seat was asked for, at this steady time; `since` is that of the first such call."""
+    def wish(self, key: JobKey, asked: int, order: int | None = None) -> None:
+        """The seat was asked for, at this steady time; `since` is that of the first such call.
+
+        `order`: the `queue_key` that its initiator told along."""
 
     def first_wish(self, asked_after: int) -> Job | None:
         """Of the waiting seats that hold nothing and were asked for after this steady time: the one refused first."""

@@ -48,6 +48,7 @@ from fate_flow.store.changes import (
     new_worker,
     newest_tasks,
     newest_version,
+    put_off,
     seat_rejoins,
     stop_requested,
     tag_of_end,
@@ -139,6 +140,14 @@ class MemoryTransaction:
         if row is None or row.job.status is not job.status or row.job.run != job.run:
             return False
         self._put(replace(row, job=replace(row.job, **change), blocked_cores=0, has_ended=False))
+        return True
+
+    def put_off(self, job: Job, wait_reason: str, retry_at: int) -> bool:
+        change = put_off(job, wait_reason, retry_at)
+        row = self._jobs.rows.get(job.key)
+        if row is None or row.job.status is not job.status or row.job.run != job.run:
+            return False
+        self._change(row, **change)
         return True
 
     def all_rejoined(self, key: JobKey) -> bool:
@@ -323,11 +332,17 @@ class MemoryTransaction:
                 self._change(row, passes=row.job.passes + 1)
 
     def place_in_queue(self, job: Job) -> int:
-        place = (job.create_time, job.job_id)
-        return 1 + sum((row.job.create_time, row.job.job_id) < place for row in self._waiting())
+        return 1 + sum(row.job.order < job.order for row in self._waiting())
 
     def waiting_jobs(self) -> tuple[Job, ...]:
-        return _by_age(self._waiting())
+        return tuple(row.job for row in sorted(self._waiting(), key=_order))
+
+    def set_priority(self, key: JobKey, priority: int, queue_key: int) -> bool:
+        row = self._jobs.rows.get(key)
+        if row is None or row.job.status is not JobStatus.WAITING:
+            return False
+        self._change(row, priority=priority, queue_key=queue_key)
+        return True
 
     def count_waiting(self) -> int:
         return len(self._waiting())
@@ -393,11 +408,11 @@ class MemoryTransaction:
 
     # ------------------------------------------------------------------ wishes
 
-    def wish(self, key: JobKey, asked: int) -> None:
+    def wish(self, key: JobKey, asked: int, order: int | None = None) -> None:
         row = self._jobs.rows.get(key)
         if row is not None:
-            wish = row.job.wish
-            self._change(row, wish=replace(wish, since=wish.since or asked, asked=asked))
+            wish, queue_key = row.job.wish, row.job.queue_key if order is None else order
+            self._change(row, wish=replace(wish, since=wish.since or asked, asked=asked), queue_key=queue_key)
 
     def first_wish(self, asked_after: int) -> Job | None:
         waiting = (row.job for row in self._jobs.of(_BY_STATUS, JobStatus.WAITING))
@@ -864,6 +879,10 @@ def _age(row: _JobRow) -> tuple[int, JobKey]:
     return (row.job.create_time, row.job.key)
 
 
+def _order(row: _JobRow) -> tuple[int, int, str]:
+    return row.job.order
+
+
 def _by_age(rows: Iterable[_JobRow]) -> tuple[Job, ...]:
     return tuple(row.job for row in sorted(rows, key=_age))
 
@@ -880,7 +899,7 @@ def _queued(rows: Iterable[_JobRow], limit: int) -> tuple[Waiting, ...]:
     return tuple(
         Waiting(
             row.job.job_id, row.job.create_time, tuple(party.party_id for party in row.job.parties),
-            row.job.blocked_on, row.blocked_cores, row.job.retry_at, row.job.passes, row.job.lacks,
+            row.job.blocked_on, row.blocked_cores, row.job.retry_at, row.job.passes, row.job.lacks, row.job.queue_key,
         )
-        for row in sorted(rows, key=_age)[:limit]
+        for row in sorted(rows, key=_order)[:limit]
     )  # fmt: skip

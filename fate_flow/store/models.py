@@ -90,6 +90,7 @@ class JobRow(_Base):
     f_conflicts = IntegerField(default=0)
     f_timeout_seconds = BigIntegerField(default=0)
     f_since = BigIntegerField(default=0)
+    f_queued = BigIntegerField(default=0)
     f_stop_by = BigIntegerField(default=0)
     f_stop_now = BooleanField(default=False)
     f_unconfirmed_parties = TextField(null=True)
@@ -97,6 +98,9 @@ class JobRow(_Base):
     f_wish_since = BigIntegerField(default=0)
     f_wish_asked = BigIntegerField(default=0)
     f_wish_passes = IntegerField(default=0)
+    f_priority = IntegerField(default=0)
+    f_enqueued = BigIntegerField(default=0)
+    f_queue_key = BigIntegerField(default=0)
 
     class Meta:
         table_name = "t_job"

@@ -26,7 +26,7 @@ JOB_COLUMNS = (
     J.f_blocked_on, J.f_retry_at, J.f_passes, J.f_conflicts, J.f_turn, J.f_timeout_seconds, J.f_create_time,
     J.f_start_time, J.f_end_time, J.f_stop_by, J.f_unconfirmed_parties, J.f_legacy, J.f_claim_turn,
     J.f_since, J.f_claim_renewals, J.f_apply_resource_time, J.f_rerun_signal, J.f_stop_now, J.f_lacks,
-    J.f_wish_since, J.f_wish_asked, J.f_wish_passes,
+    J.f_queued, J.f_priority, J.f_enqueued, J.f_queue_key, J.f_wish_since, J.f_wish_asked, J.f_wish_passes,
 )  # fmt: skip
 
 
@@ -35,7 +35,7 @@ def job_of(row: Row) -> Job:
         job_id, role, party_id, initiator_role, initiator_id, is_initiator, status, run, roles, target, reason, message,
         caused_by, cancel, owner, progress, cores, memory, claim, asked_cores, asked_memory, wait_reason, blocked_on,
         retry_at, passes, conflicts, turn, timeout, created, started, ended, stop_by, unconfirmed, legacy, claim_turn,
-        since, renewals, taken, rerun_signal, stop_now, lacks, *wish,
+        since, renewals, taken, rerun_signal, stop_now, lacks, queued, priority, enqueued, queue_key, *wish,
     ) = row  # fmt: skip
     return Job(
         key=JobKey(job_id, Party(role, party_id)),
@@ -63,6 +63,7 @@ def job_of(row: Row) -> Job:
         timeout_seconds=timeout,
         create_time=created or 0,
         since=since,
+        queued=queued,
         start_time=started or 0,
         end_time=ended or 0,
         stop_by=stop_by,
@@ -70,6 +71,9 @@ def job_of(row: Row) -> Job:
         unconfirmed=tuple(json.loads(unconfirmed)) if unconfirmed else (),
         legacy=bool(legacy),
         rerun_signal=bool(rerun_signal),
+        priority=priority,
+        enqueued=enqueued,
+        queue_key=queue_key,
         wish=Wish(*wish),
     )
 

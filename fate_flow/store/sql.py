@@ -43,6 +43,7 @@ from fate_flow.store.changes import (
     job_moved,
     message_with,
     newest_tasks,
+    put_off,
     seat_rejoins,
     stop_requested,
     tag_of_end,
@@ -235,6 +236,11 @@ class SqlTransaction:
         where = _at(job.key) & (JobRow.f_status == job.status.value) & (JobRow.f_run == job.run)
         return self._write(job.job_id, JobRow.update(**values).where(where))
 
+    def put_off(self, job: Job, wait_reason: str, retry_at: int) -> bool:
+        values = columns_of(put_off(job, wait_reason, retry_at))
+        where = _at(job.key) & (JobRow.f_status == job.status.value) & (JobRow.f_run == job.run)
+        return self._write(job.job_id, JobRow.update(**values).where(where))
+
     def all_rejoined(self, key: JobKey) -> bool:
         where = _at(key) & (JobRow.f_rerun_signal == True)  # noqa: E712
         return self._write(key.job_id, JobRow.update(f_rerun_signal=False, f_wait_reason="").where(where))
@@ -405,13 +411,18 @@ class SqlTransaction:
         _hit(JobRow.update(f_passes=JobRow.f_passes + 1).where(waits))
 
     def place_in_queue(self, job: Job) -> int:
-        earlier = (JobRow.f_create_time < job.create_time) | (
-            (JobRow.f_create_time == job.create_time) & (JobRow.f_job_id < job.job_id)
-        )
-        return int(JobRow.select().where(_waiting() & earlier).count()) + 1
+        key, created, job_id = job.order
+        earlier = (JobRow.f_create_time < created) | ((JobRow.f_create_time == created) & (JobRow.f_job_id < job_id))
+        # The first half is for the index.
+        before = (JobRow.f_queue_key <= key) & ((JobRow.f_queue_key < key) | earlier)
+        return int(JobRow.select().where(_waiting() & before).count()) + 1
 
     def waiting_jobs(self) -> tuple[Job, ...]:
-        return _jobs(_waiting())
+        return tuple(sorted(_jobs(_waiting()), key=lambda job: job.order))
+
+    def set_priority(self, key: JobKey, priority: int, queue_key: int) -> bool:
+        waits = _at(key) & (JobRow.f_status == JobStatus.WAITING.value)
+        return _hit(JobRow.update(f_priority=priority, f_queue_key=queue_key).where(waits))
 
     def count_waiting(self) -> int:
         return int(JobRow.select().where(_waiting()).count())
@@ -502,9 +513,11 @@ class SqlTransaction:
 
     # ------------------------------------------------------------------ wishes
 
-    def wish(self, key: JobKey, asked: int) -> None:
-        since = Case(JobRow.f_wish_since, [(0, asked)], JobRow.f_wish_since)
-        _hit(JobRow.update(f_wish_since=since, f_wish_asked=asked).where(_at(key)))
+    def wish(self, key: JobKey, asked: int, order: int | None = None) -> None:
+        values = {"f_wish_since": Case(JobRow.f_wish_since, [(0, asked)], JobRow.f_wish_since), "f_wish_asked": asked}
+        if order is not None:
+            values["f_queue_key"] = order
+        _hit(JobRow.update(**values).where(_at(key)))
 
     def first_wish(self, asked_after: int) -> Job | None:
         row = _FIRST_WISH.row(self._database, asked_after)
@@ -914,6 +927,8 @@ def _at(key: JobKey) -> Any:
 
 
 _BY_AGE = (JobRow.f_create_time, JobRow.f_job_id, JobRow.f_role, JobRow.f_party_id)
+IN_QUEUE = (JobRow.f_queue_key, JobRow.f_create_time, JobRow.f_job_id)
+"""As `Job.order` has it."""
 
 
 _JOB = Prepared(
@@ -1024,17 +1039,17 @@ def _queue_query(where: Any) -> Any:
     return (
         JobRow.select(
             JobRow.f_job_id, JobRow.f_create_time, JobRow.f_roles, JobRow.f_blocked_on, JobRow.f_blocked_cores,
-            JobRow.f_retry_at, JobRow.f_passes, JobRow.f_lacks,
+            JobRow.f_retry_at, JobRow.f_passes, JobRow.f_lacks, JobRow.f_queue_key,
         )
         .where(_waiting() & where)
-        .order_by(JobRow.f_create_time, JobRow.f_job_id)
+        .order_by(*IN_QUEUE)
     )  # fmt: skip
 
 
 def _queued_of(row: Any) -> Waiting:
     parties = tuple(str(one) for ids in from_json(row[2]).values() for one in ids)
-    job_id, created, _, blocked_on, cores, retry_at, passes, lacks = row
-    return Waiting(job_id, created, parties, blocked_on, cores, retry_at, passes, lack_of(lacks))
+    job_id, created, _, blocked_on, cores, retry_at, passes, lacks, queue_key = row
+    return Waiting(job_id, created, parties, blocked_on, cores, retry_at, passes, lack_of(lacks), queue_key)
 
 
 _MOST_UNBLOCKED = 256
@@ -1292,6 +1307,10 @@ def _job_values(job: Job, document: Document) -> dict[str, Any]:
         "f_timeout_seconds": job.timeout_seconds,
         "f_legacy": job.legacy,
         "f_since": job.since,
+        "f_queued": job.since,
+        "f_priority": job.priority,
+        "f_enqueued": job.enqueued,
+        "f_queue_key": job.queue_key,
     }
 
 

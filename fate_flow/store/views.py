@@ -28,7 +28,7 @@ from fate_flow.store.changes import SUBMIT_FAILED
 from fate_flow.store.contract import Document, Metric, Output, TableMeta
 from fate_flow.store.models import EngineRow, JobRow, MetricRow, OutputRow, StorageTableRow, TaskRow
 from fate_flow.store.retry import Retry
-from fate_flow.store.sql import COMPUTING, SqlTransaction, reading_refused
+from fate_flow.store.sql import COMPUTING, IN_QUEUE, SqlTransaction, reading_refused
 
 Row = dict[str, Any]
 
@@ -439,7 +439,7 @@ def _places(tx: SqlTransaction, keys: Sequence[JobKey]) -> dict[str, int]:
     queue = (
         JobRow.select(JobRow.f_job_id)
         .where((JobRow.f_is_initiator == True) & (JobRow.f_status == JobStatus.WAITING.value))  # noqa: E712
-        .order_by(JobRow.f_create_time, JobRow.f_job_id)
+        .order_by(*IN_QUEUE)
     )
     return {job_id: place for place, (job_id,) in enumerate(queue.tuples(), 1)}
 

@@ -33,7 +33,7 @@ CREATE TABLE t_job (
   f_ready_time BIGINT,
   f_cancel_signal BOOLEAN NOT NULL DEFAULT 0,
   f_cancel_time BIGINT,
-  f_rerun_signal BOOLEAN NOT NULL DEFAULT 0, -- it begins again, and not every party knows yet
+  f_rerun_signal BOOLEAN NOT NULL DEFAULT 0, -- it waits again, and its turn has not come: not every party knows, or f_retry_at is not there
   f_end_scheduling_updates INTEGER NOT NULL DEFAULT 0,
   f_engine_name VARCHAR(50),
   f_engine_type VARCHAR(10),
@@ -73,6 +73,7 @@ CREATE TABLE t_job (
   f_conflicts INTEGER NOT NULL DEFAULT 0,
   f_timeout_seconds BIGINT NOT NULL DEFAULT 0,
   f_since BIGINT NOT NULL DEFAULT 0,         -- steady time at which it was created, or begun again
+  f_queued BIGINT NOT NULL DEFAULT 0,        -- steady time from which on it waits for cores
   f_stop_by BIGINT NOT NULL DEFAULT 0,       -- steady time: the drain ends here at the latest
   f_stop_now BOOLEAN NOT NULL DEFAULT 0,     -- a wish: what drains is to be killed now
   f_unconfirmed_parties LONGTEXT,
@@ -80,6 +81,9 @@ CREATE TABLE t_job (
   f_wish_since BIGINT NOT NULL DEFAULT 0,    -- steady time at which there was no room for it here first; 0: never
   f_wish_asked BIGINT NOT NULL DEFAULT 0,    -- steady time at which it was asked for last since then
   f_wish_passes INTEGER NOT NULL DEFAULT 0,  -- others that have taken since what it lacks here
+  f_priority INTEGER NOT NULL DEFAULT 0,     -- higher first
+  f_enqueued BIGINT NOT NULL DEFAULT 0,      -- steady time at which it was created
+  f_queue_key BIGINT NOT NULL DEFAULT 0,     -- where it stands: f_enqueued less a span of time for each level of priority
   PRIMARY KEY (f_job_id, f_role, f_party_id),
   CONSTRAINT ck_job_status CHECK (f_status IN
     ('ready', 'waiting', 'running', 'stopping', 'success', 'failed', 'canceled', 'timeout')),
@@ -90,7 +94,8 @@ CREATE TABLE t_job (
   CONSTRAINT ck_job_holds CHECK (f_resource_in_use = (f_claim <> '')),
   CONSTRAINT ck_job_final CHECK (f_status NOT IN ('success', 'failed', 'canceled', 'timeout') OR f_claim = '')
 );
-CREATE INDEX ix_job_queue ON t_job (f_is_initiator, f_status, f_blocked_on, f_create_time);
+CREATE INDEX ix_job_queue ON t_job (f_is_initiator, f_status, f_blocked_on, f_queue_key, f_create_time);
+CREATE INDEX ix_job_order ON t_job (f_is_initiator, f_status, f_queue_key, f_create_time);
 CREATE INDEX ix_job_lacks ON t_job (f_lacks, f_retry_at);
 CREATE INDEX ix_job_wish ON t_job (f_status, f_wish_asked);
 CREATE INDEX ix_job_turn ON t_job (f_ready_signal, f_is_initiator, f_status);

@@ -104,6 +104,8 @@ class Story:
     def __init__(self, seed: int, store: str, **fixed: Any) -> None:
         self._draw = Random(f"story {seed}")
         self._rerun_draw = Random(f"rerun {seed}")      # what users wish later moves nothing of the story itself
+        self._delay_draw = Random(f"delay {seed}")
+        self._queue_draw = Random(f"queue {seed}")      # nor does what they do to the queue
         style = self._style = replace(style_of(self._draw), **fixed)
         self._faults = rough(style.rate, style.delay, style.crash, style.broken)
         if style.has_echoes:
@@ -152,7 +154,9 @@ class Story:
         parallelism = draw.choice([1, 1, 2]) if cores == 1 and hosts != parties else 1
         document = job(
             {"guest": parties[:1], "host": hosts}, draw.choice(GRAPHS), cores=cores, parallelism=parallelism,
-            retries=draw.choice([0, 1, 2]), memory=draw.choice([0, 900]) if self._style.has_memory else 0,
+            retries=draw.choice([0, 1, 2]), retry_delay=self._delay_draw.choice([1, 1, 3, 6]),
+            memory=draw.choice([0, 900]) if self._style.has_memory else 0,
+            priority=self._queue_draw.choice([0, 0, 0, -3, 1, 5]),
         )  # fmt: skip
         world.submit(parties[0], document)
 
@@ -166,6 +170,15 @@ class Story:
                     self._rerun_within(15_000, job_id)
         if draw.random() < style.reruns:
             self._rerun_within(20_000)
+        self._tend_queue()
+
+    def _tend_queue(self) -> None:
+        """What users do to jobs that wait, some time from now."""
+        world, draw = self.world, self._queue_draw
+        if draw.random() < 0.4:
+            job_id, priority = draw.choice(list(world.graphs)), draw.randint(-5, 5)
+            at = world.seats[job_id][0].party_id
+            world.at(world.now + draw.randint(0, 3_000), lambda: world.set_priority(at, job_id, priority))
 
     def _rerun_within(self, milliseconds: int, job_id: str = "") -> None:
         world = self.world

@@ -8,7 +8,7 @@ from fate_flow.store.contract import Document
 
 def job(
     parties: dict[str, list[str]], tasks: dict[str, list[str]] | None = None, cores: int = 1, parallelism: int = 1,
-    retries: int = 0, initiator: str = "", memory: int = 0,
+    retries: int = 0, retry_delay: float = 1, initiator: str = "", memory: int = 0, priority: int = 0,
 ) -> Document:  # fmt: skip
     """A document: tasks by name with the names of those they need."""
     graph = tasks or {"work_0": []}
@@ -20,12 +20,14 @@ def job(
         }
         for name, needs in graph.items()
     }
-    common = {"task_cores": cores, "task_parallelism": parallelism, "auto_retries": retries}
+    retry = {"auto_retries": retries, "auto_retry_delay": retry_delay}
+    common = {"task_cores": cores, "task_parallelism": parallelism, **retry}
+    more = {"task_memory": memory, "priority": priority}
     conf = {
         "dsl_version": 2,
         "initiator": {"role": "guest", "party_id": int(initiator or parties["guest"][0])},
         "role": {role: [int(one) for one in ids] for role, ids in parties.items()},
-        "job_parameters": {"common": {**common, **({"task_memory": memory} if memory else {})}},
+        "job_parameters": {"common": {**common, **{key: value for key, value in more.items() if value}}},
     }
     return Document({"components": components}, conf, {})
 

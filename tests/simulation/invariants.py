@@ -69,6 +69,7 @@ class Invariants:
             before = seen.jobs.get(job_key)
             if before != job:
                 has_written = True
+                self._check_order(seen, changes, before, job)
                 self._job_changed(party, before, job)
         for task_key, task in changes.tasks.items():
             old = seen.tasks.get(task_key)
@@ -115,6 +116,16 @@ class Invariants:
         elif old is not None and new.status is not old.status:
             self._job_moved(party, old, new)
 
+    def _check_order(self, seen: Seen, changes: Changes, old: Job | None, new: Job | None) -> None:
+        """Nobody who needs the same parties is left standing before a job that is given its turn."""
+        if old is None or new is None or new.turn == old.turn:
+            return
+        for before in seen.jobs.values():
+            now = changes.jobs.get(before.key, before)
+            stood = _stands_in_line(before) and now is not None and _stands_in_line(now) and now.turn == before.turn
+            if stood and now.order < new.order and set(now.parties) == set(new.parties):
+                self._fail(f"{new.key} had its turn before {now.key}, which stands before it")
+
     def _job_moved(self, party: SimParty, old: Job, new: Job) -> None:
         if old.status in JOB_END:
             self._fail(f"{new.key} had ended as {old.status.value} and is {new.status.value}")
@@ -122,6 +133,8 @@ class Invariants:
             self._fail(f"{new.key} went from {old.status.value} to {new.status.value}")
         if not party.record.has_job(new.job_id, new.status.value):
             self._fail(f"{new.key} went from {old.status.value} to {new.status.value} without a record")
+        if old.status is JobStatus.RUNNING and new.status is JobStatus.WAITING and new.holds:
+            self._fail(f"{new.key} waits for its next attempt and holds {new.claim.cores} cores")
 
     def _run_changed(self, party: SimParty, old: Job, new: Job) -> None:
         """A run begins when the one before is over here: nothing is held, nothing runs."""
@@ -298,6 +311,12 @@ class Invariants:
             self._fail(f"job {job_id} ended as {deciding.status.value} and had no reason to: {deciding.message}")
         if deciding.unconfirmed and not self._world.injected:
             self._fail(f"job {job_id}: {deciding.unconfirmed} did not confirm, and nothing went wrong")
+
+
+def _stands_in_line(job: Job) -> bool:
+    """Nothing is known against its turn."""
+    is_free = not (job.blocked_on or job.ready_owner or job.rerun_signal or job.reason)
+    return job.is_initiator and job.status is JobStatus.WAITING and is_free
 
 
 def _turns(batch: Sequence[Command], kind: CommandKind) -> dict[JobKey, int]:

@@ -31,7 +31,7 @@ from tests.simulation.party import SimParty
 START = 1_700_000_000_000
 RULES = Rules(
     hold=8_000, ready=15_000, party_silence=20_000, initiator_silence=30_000, drain=10_000, launch=20_000,
-    retry_wait=1_000, scheduler_silence=4_000,
+    retry_wait=1_000, scheduler_silence=4_000, long_backoff=2_000, queue_ageing=5_000,
 )  # fmt: skip
 _SUBMIT_TIMEOUT = 10_000
 _LOOK = 1_000
@@ -160,6 +160,19 @@ class World:
             assert server is not None
             with suppress(FlowError):
                 server.desk.stop(job_id)
+
+        if server is not None:
+            server.http.at(self.now, act)
+
+    def set_priority(self, at: str, job_id: str, priority: int) -> None:
+        """A wish that is refused for a job that does not wait, and where another party is its initiator."""
+        server = self.parties[at].any_server()
+
+        def act() -> None:
+            assert server is not None
+            with suppress(FlowError):
+                server.desk.set_priority(job_id, priority)
+                self.note(f"priority {priority} for {job_id} at {at}")
 
         if server is not None:
             server.http.at(self.now, act)

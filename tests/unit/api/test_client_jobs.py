@@ -530,3 +530,16 @@ def test_a_local_seat_is_shown_without_partners(world: World) -> None:
     world.write("t_job", {"f_job_id": job_id}, f_roles='{"local": ["0"]}')
     (job,) = world.ask("job/list/job", {})["data"]["jobs"]
     assert (job["party_id"], job["partners"]) == (0, [])
+
+
+def test_a_waiting_job_is_given_a_priority(world: World) -> None:
+    job_id = world.add_job()
+    assert world.ask("job/priority", {"job_id": job_id, "priority": -3})["retmsg"] == "set job priority success"
+    assert world.ask("job/explain", {"job_id": job_id})["data"]["priority"] == -3
+
+
+@pytest.mark.parametrize("priority", [1_001, -1_001, "high", 1.5])
+def test_a_priority_out_of_bounds_is_refused(world: World, priority: object) -> None:
+    answer = world.ask("job/priority", {"job_id": world.add_job(), "priority": priority})
+    assert answer["retcode"] == 101
+    assert answer["retmsg"].startswith("priority: ")

@@ -24,6 +24,7 @@ COMMANDS = [
     (("job", "rerun", *J, "-cpn", "lr_0", "--force"), "job/rerun",
      {"job_id": "42", "component_name": "lr_0", "force": True}),
     (("job", "resume", *J), "job/resume", {"job_id": "42"}),
+    (("job", "priority", *J, "--set", "-3"), "job/priority", {"job_id": "42", "priority": -3}),
     (("job", "stop", "-j", "42", "--now"), "job/stop", {"job_id": "42", "now": True}),
     (("job", "view", *J), "job/data/view/query", {"job_id": "42"}),
     (("job", "explain", *J, "--json"), "job/explain", {"job_id": "42"}),

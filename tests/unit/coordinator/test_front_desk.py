@@ -430,3 +430,23 @@ def test_a_command_that_was_created_for_somebody_else_is_not_carried_out() -> No
     front = Front(HandServer("10000"))
     [answer] = front.desk.carry_out([create(OTHER)], "9999")
     assert answer.retcode == 101
+
+
+# ---------------------------------------------------------------------- priority
+
+
+def test_a_waiting_job_gets_another_priority_and_the_queue_is_looked_at() -> None:
+    front = Front().with_job(enqueued=7, queue_key=7)
+    front.desk.set_priority(JOB_ID, 3)
+    job = front.server.job(GUEST)
+    assert (job.priority, job.enqueued, job.queue_key) == (3, 7, 7 - 3 * 60_000)
+    assert front.rung == [((), False, True)]
+    front.desk.set_priority(JOB_ID, 0)
+    assert front.server.job(GUEST).queue_key == 7
+
+
+def test_only_the_initiator_gives_a_priority_and_only_while_the_job_waits() -> None:
+    with pytest.raises(JobNotFound, match="as its initiator"):
+        Front(HandServer("10000")).with_job(party=HOST).desk.set_priority(JOB_ID, 3)
+    with pytest.raises(Conflict, match="is running: only a job that waits has a place in the queue"):
+        Front().with_job(JobStatus.RUNNING).desk.set_priority(JOB_ID, 3)

@@ -16,6 +16,7 @@ from fate_flow.core.job import NOT_EFFECTIVE, Answer, Claim, Command, CommandKin
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, TaskStatus
+from fate_flow.core.verdict import STILL_ENDS
 from fate_flow.federation.wire import ANY_RUN
 from fate_flow.store.contract import Document
 from fate_flow.store.memory import MemoryTransaction
@@ -78,6 +79,47 @@ def test_a_command_that_comes_twice_is_answered_the_same_and_changes_nothing_mor
     assert host.handle(asked) == first
     assert host.snapshot() == seen
     assert len(host.engine.launched) == launched
+
+
+def test_a_job_that_rests_holds_nothing_and_waits() -> None:
+    idle = a_host().free_cores()
+    host = a_host(*RUN, START_A)
+    host.engine.sights[worker_of(host)] = FAILED
+    host.watch()
+    turn = host.job().claim.turn
+    answer = host.handle(command(K.STATUS, argument="waiting", turn=turn))
+    assert (answer.retcode, answer.data) == (0, {"remaining_cores": idle})
+    assert (host.job().status, host.job().holds, host.job().run) == (JobStatus.WAITING, False, 0)
+    seen = host.snapshot()
+    assert host.handle(command(K.STATUS, argument="waiting", turn=turn)).is_ok
+    assert host.snapshot() == seen
+
+
+@pytest.mark.parametrize("asked", [{}, {"turn": 0}, {"turn": 2}])
+def test_a_word_to_wait_that_is_of_another_turn_or_none_changes_nothing(asked: dict[str, int]) -> None:
+    host = a_host(*JOIN, command(K.APPLY, turn=1), command(K.START, turn=1))
+    seen = host.snapshot()
+    assert host.handle(command(K.STATUS, argument="waiting", **asked)).is_ok
+    assert host.snapshot() == seen
+
+
+def test_what_still_runs_is_waited_for_before_it_rests() -> None:
+    host = a_host(*RUN, START_A)
+    answer = host.handle(command(K.STATUS, argument="waiting", turn=host.job().claim.turn))
+    assert (answer.retcode, answer.data) == (NOT_EFFECTIVE, {STILL_ENDS: True})
+    assert (host.job().status, host.job().holds) == (JobStatus.RUNNING, True)
+
+
+@pytest.mark.parametrize(
+    "end", [command(K.STATUS, argument="failed", reason="task_failed"), command(K.STOP, argument="canceled")]
+)
+def test_a_job_that_ends_does_not_rest(end: Command) -> None:
+    host = a_host(*RUN, START_A, end)
+    seen = host.snapshot()
+    answer = host.handle(command(K.STATUS, argument="waiting", turn=0))
+    assert answer.retcode == 103
+    assert host.job().status.value in answer.retmsg
+    assert host.snapshot() == seen
 
 
 @pytest.mark.parametrize("turn", [{"turn": 1}, {}])
@@ -428,6 +470,34 @@ def test_who_has_waited_for_longer_is_not_put_behind() -> None:
     with party.host.store.transaction() as tx:
         tx.wish(JobKey(SMALL, HOST), 99_999)
     assert party.come_and_go(5) == [True] * 5
+
+
+@pytest.mark.parametrize(
+    ("order", "initiator", "may_pass"),
+    [(9, "9999", True), (10, "9999", False), (11, "9999", False), (9, "10001", False), (None, "9999", False)],
+)
+def test_an_initiator_lets_its_own_jobs_pass_as_its_own_queue_has_them(
+    order: int | None, initiator: str, may_pass: bool
+) -> None:
+    party = Contended()
+    with party.host.store.transaction() as tx:
+        tx.wish(JobKey(BIG, HOST), 100_000, 10)
+        tx.forget_seat(JobKey(SMALL, HOST))
+        here = a_job(JobStatus.WAITING, HOST, asked=Claim(1, 0), initiator=Party("guest", initiator))
+        tx.add_job(replace(here, key=JobKey(SMALL, HOST)), DOCUMENT)
+    ask = replace(command(K.APPLY, turn=1, **({} if order is None else {"order": order})), job_id=SMALL)
+    found = []
+    for _ in range(4):
+        found.append(party.host.handle(ask, caller=initiator).is_ok)
+        party.host.handle(replace(command(K.RETURN, turn=1), job_id=SMALL), caller=initiator)
+    assert found == ([True] * 4 if may_pass else [True, True, False, False])
+
+
+@pytest.mark.parametrize("order", ["x", 1.5, True, [1], 2**63])
+def test_a_place_in_the_queue_that_no_column_takes_is_refused(order: object) -> None:
+    answer = a_host(*JOIN).handle(command(K.APPLY, turn=1, order=order))
+    assert answer.retcode == 101
+    assert answer.retmsg.startswith("order: ")
 
 
 @pytest.mark.parametrize(("still_wants", "may_pass"), [(True, False), (None, False), (False, True)])
