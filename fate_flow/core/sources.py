@@ -46,7 +46,11 @@ class Sources:
 
     def of_job(self) -> dict[str, Sourced]:
         """What the initiator goes by for the whole job."""
-        return {"timeout": self._said(self._initiators, "timeout", self._spec.common.timeout_seconds)}
+        place = place_in(self._initiators, ("priority",))
+        return {
+            "timeout": self._said(self._initiators, "timeout", self._spec.common.timeout_seconds),
+            "priority": Sourced(self._spec.priority, DOCUMENT if place else BUILT_IN, place),
+        }
 
     def of_party(self, party: Party) -> dict[str, Sourced]:
         """What each task takes there."""

@@ -87,6 +87,11 @@ def test_without_a_rule_the_automatic_retries_are_told(common, retry):
     assert of_task(sources(common))["retry"] == retry
 
 
+def test_the_priority_of_the_job():
+    assert vars(sources().of_job()["priority"]) == {"value": 0, "source": "default", "where": ""}
+    assert sources({"priority": 5}).of_job()["priority"].where == f"{JOB}.common.priority"
+
+
 def test_the_time_of_the_job():
     timeout = sources().of_job()["timeout"]
     assert (timeout.value, timeout.where) == (259200, "job_default_config.job_timeout")
