@@ -137,7 +137,9 @@ def submit(
 
 
 def ask_parties(services: Services, document: Document, spec: JobSpec) -> dict[Party, Answer]:
-    """What each party would say to this job; the own server has looked at its seats already. Nothing is stored."""
+    """What each party would say to this job; the own server has looked at its seats already. Nothing is stored.
+
+    Raises Busy."""
     context, job_id = services.context, services.new_job_id()
     body = create_body(replace(document, runtime_conf=spec.conf), spec, job_id, {})
 
@@ -149,7 +151,7 @@ def ask_parties(services: Services, document: Document, spec: JobSpec) -> dict[P
             party, "/party/validate", {**body, "role": party.role, "party_id": party.party_id}
         )
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with services.desk.waiting(), ThreadPoolExecutor(_AT_ONCE) as pool:
         return dict(zip(spec.parties, pool.map(ask, spec.parties), strict=True))
 
 
@@ -175,8 +177,15 @@ def submit_data(services: Services, submitted: Submitted) -> dict[str, Any]:
         "train_runtime_conf_path": folder / "train_runtime_conf.json",
         "pipeline_dsl_path": folder / "pipeline_dsl.json",
         "warnings": list(submitted.spec.warnings),
-        "effective": list(_capped(services.views.history(job_id) or ())),
+        "effective": _effective(services, job_id),
     }
+
+
+def _effective(services: Services, job_id: str) -> list[dict[str, Any]]:
+    try:
+        return list(_capped(services.views.history(job_id) or ()))
+    except StorageFailed:      # the job is accepted, which is what the client has to hear; the history keeps the rest
+        return []
 
 
 def _capped(history: Sequence[Entry]) -> Iterator[dict[str, Any]]:

@@ -82,7 +82,7 @@ def validate(client: Client, as_json: bool, **files: str | None) -> None:
     Example: flow job validate -f job.yaml
              flow job validate -c conf.json -d dsl.json
     """
-    answer = client.post("job/validate", submission(**files))
+    answer = client.submit("job/validate", submission(**files))
     if as_json:
         show(answer)
         return

@@ -172,9 +172,11 @@ class PartySide:
         ]
         cores, memory = sum(one.cores for one in requests), sum(one.memory for one in requests)
         if cores > size.job_limit:
-            raise _too_much(f"asks for {cores} cores, a job may have at most {size.job_limit} at {party}")
+            asked = f"asks for {cores} cores, a job may have at most {size.job_limit} at {party}"
+            raise _too_much(asked, "task_cores", "task_parallelism")
         if memory > size.memory and memory:
-            raise _too_much(f"asks for {memory} MB of memory, {party} has {size.memory} in all")
+            asked = f"asks for {memory} MB of memory, {party} has {size.memory} in all"
+            raise _too_much(asked, "task_memory", "task_parallelism")
         return request_of(party, spec.parameters[party], size.nodes)
 
 
@@ -190,8 +192,9 @@ def _commands(unit: Unit, job: Job, caller: str) -> bool:
     return caller == (unit.context.party_id if initiator == "0" else initiator)
 
 
-def _too_much(message: str) -> FlowError:
-    error = FlowError(f"the job {message} (job_parameters task_cores, task_parallelism, task_memory)")
+def _too_much(message: str, *keys: str) -> FlowError:
+    places = ", ".join(f"job_runtime_conf.job_parameters.common.{key}" for key in keys)
+    error = FlowError(f"the job {message} ({places})")
     error.retcode = 103
     return error
 

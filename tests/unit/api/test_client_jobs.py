@@ -202,6 +202,14 @@ def test_a_party_that_says_nothing_to_it_is_named_as_not_asked(world: World, ans
     assert guest["tasks"][0]["values"]["stop_duration"]["value"] == 10
 
 
+def test_only_so_many_may_wait_for_other_parties_at_once(world: World) -> None:
+    desk = world.services.desk
+    with desk.waiting(), desk.waiting(), desk.waiting(), desk.waiting():
+        response = world.post("job/validate", {"job_dsl": TOY_DSL, "job_runtime_conf": TOY_CONF})
+    assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
+    assert len(validated(world)) == 2
+
+
 def test_a_party_that_would_refuse_the_submit_refuses_now(world: World) -> None:
     words = "job_runtime_conf.job_parameters.common.task_cores: 2 is more than 1, the most that host 10000 allows"
     world.peers.answer = Answer(103, words, {"previewed": True})
