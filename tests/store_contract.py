@@ -22,6 +22,7 @@ from fate_flow.core.job import (
     Command,
     CommandKind,
     EngineState,
+    Hold,
     Job,
     JobKey,
     Lack,
@@ -692,6 +693,69 @@ class QueueCases(Cases):
         assert each.set_priority(a_job("run").key, 4, 10) is False
         assert each.set_priority(a_job("unknown").key, 4, 10) is False
         assert each.job_here("run").priority == 0
+
+    def test_a_job_on_hold_has_no_turn_and_is_no_head(self, each: Each) -> None:
+        self.queue(each)
+        hold = Hold("until monday", "ann", 5, 70)
+        for name in "abe":
+            assert each.hold_job(a_job(name).key, hold)
+        assert each.job_here("a").hold == hold
+        assert [job.job_id for job in each.unblocked_waiting(9)] == ["c"]
+        assert [job.job_id for job in each.queue_heads()] == ["d"]
+        assert [job.job_id for job in each.blocked_waiting("10000", 9, 9)] == ["d"]
+        assert [each.place_in_queue(each.job_here(name)) for name in "ad"] == [1, 4], "it keeps its place"
+        assert each.hold_job(a_job("running").key, hold) is False
+        assert each.release_job(a_job("a").key, 90)
+        assert each.job_here("a") == a_job("a", create_time=5, since=20, queued=20), "the time on hold counts for no limit"
+        assert each.release_job(a_job("a").key, 90) is False
+        assert [job.job_id for job in each.unblocked_waiting(9)] == ["a", "c"]
+
+    @pytest.mark.parametrize("end", [JobStatus.RUNNING, JobStatus.CANCELED])
+    def test_what_begins_or_ends_is_not_held_any_more(self, each: Each, end: JobStatus) -> None:
+        with_jobs(each, a_job())
+        each.hold_job(a_job().key, Hold("why", "ann", 5, 70))
+        each.move_job(a_job(), MoveJob(end, None if end is JobStatus.RUNNING else Reason.STOPPED_BY_USER), 6)
+        assert each.job_here("j1").hold is None
+
+    def test_a_held_job_that_asks_for_too_much_is_not_asked_for(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.begin_turn(a_job().key, "me", 5)
+        each.end_turn(a_job().key, "me", "why", "10000", 4, 7, 0, Lack.SIZE)
+        each.hold_job(a_job().key, Hold("why", "ann"))
+        assert each.oversized_waiting(9, 9) == ()
+
+    def test_a_job_that_is_to_be_asked_again_is_due(self, each: Each) -> None:
+        self.queue(each)
+        assert each.ask_again("b")
+        assert [(head.job_id, head.retry_at) for head in each.queue_heads()] == [("b", 0), ("e", 77)]
+        each.begin_turn(a_job("d").key, "me", 5)
+        assert [each.ask_again(name) for name in ("d", "running", "hosted", "unknown")] == [False] * 4
+
+    def test_a_job_at_rest_is_not_asked_again_before_its_time(self, each: Each) -> None:
+        resting = a_job(status=JobStatus.RUNNING)
+        with_jobs(each, resting)
+        assert each.put_off(resting, "retry_backoff", 70_000)
+        assert each.ask_again("j1") is False
+        assert each.job_here("j1").retry_at == 70_000
+
+    def test_one_job_of_each_other_initiator_that_waits(self, each: Each) -> None:
+        theirs = [Party("guest", one) for one in ("10001", "10002", "10003")]
+        rows = (("a", 0, HOST), ("b", 0, HOST), ("c", 1, HOST), ("c", 1, ARBITER), ("d", 2, HOST))
+        for name, initiator, seat in rows:
+            with_jobs(each, a_job(name, seat, initiator=theirs[initiator], is_initiator=False))
+        with_jobs(each, a_job("own"))
+        each.move_job(each.job(a_job("d", HOST).key), MoveJob(JobStatus.RUNNING), 6)
+        found = sorted((job.job_id, str(job.party)) for job in each.others_waiting())
+        assert found == [("a", "host 10000"), ("c", "arbiter 10000"), ("c", "host 10000")]
+
+    def test_the_hold_of_a_party_is_kept_until_it_is_released(self, each: Each) -> None:
+        assert each.intake_hold() is None
+        assert each.release_intake() is False
+        each.hold_intake(Hold("maintenance", "ann", 5, 7))
+        each.hold_intake(Hold("longer", "bob", 6, 8))
+        assert each.intake_hold() == Hold("longer", "bob", 6, 8)
+        assert each.release_intake()
+        assert each.intake_hold() is None
 
     def test_unblocked_ones(self, each: Each) -> None:
         self.queue(each)

@@ -8,7 +8,7 @@ from typing import Any
 
 from fate_flow.core.fate_v1_job_parameters import flat_parameters
 from fate_flow.core.history import Entry
-from fate_flow.core.job import UNREACHABLE, Answer, Job, Seat, Task
+from fate_flow.core.job import UNREACHABLE, Answer, Hold, Job, Seat, Task
 from fate_flow.core.queue import why_it_waits
 from fate_flow.core.resources import request_of
 from fate_flow.core.sources import Sourced, Sources, Told
@@ -40,6 +40,7 @@ def explained(picture: JobPicture) -> dict[str, Any]:
         "place_in_queue": place or None,
         "passed_by": job.passes,
         "priority": job.priority,
+        "hold": hold_of(job.hold),
         "parties": [_seat(seat) for seat in picture.seats] or [_own_seat(own) for own in picture.jobs],
         "tasks": _tasks(picture.tasks),
         "unconfirmed_parties": list(job.unconfirmed),
@@ -48,13 +49,17 @@ def explained(picture: JobPicture) -> dict[str, Any]:
 
 def _wait_reason(job: Job, place: int) -> str:
     if place:
-        return why_it_waits(job.wait_reason, place)
+        return why_it_waits(job.wait_reason, place, job.hold)
     if job.rerun_signal:
         return job.wait_reason
     if job.status is JobStatus.READY:
         return "the parties are being asked to accept it"
     is_copy = job.status is JobStatus.WAITING and not job.is_initiator
     return f"waits for its initiator, {job.initiator}, which knows its place in the queue" if is_copy else ""
+
+
+def hold_of(hold: Hold | None) -> dict[str, Any] | None:
+    return None if hold is None else {"message": hold.message, "by": hold.by, "time": hold.time}
 
 
 def _seat(seat: Seat) -> dict[str, Any]:

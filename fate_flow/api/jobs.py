@@ -12,6 +12,7 @@ from fate_flow.api.arguments import Body, read_flag, read_job_id, read_party, re
 from fate_flow.api.envelope import SUCCESS, Told, arguments, failed, file_follows, ok, silent_json
 from fate_flow.api.explain import REFUSES, explained, previewed, recounted
 from fate_flow.api.paths import check_paths
+from fate_flow.api.queue import read_author, read_message
 from fate_flow.api.services import Services
 from fate_flow.api.submission import (
     SUBMIT_FAILED,
@@ -51,6 +52,8 @@ def blueprint(services: Services) -> Blueprint:
         "/rerun": routes.rerun,
         "/resume": routes.resume,
         "/priority": routes.set_priority,
+        "/hold": routes.hold,
+        "/release": routes.release,
         "/config": routes.config,
         "/explain": routes.explain,
         "/history": routes.history,
@@ -106,6 +109,17 @@ class _JobRoutes:
         body = arguments("job_id", "priority")
         self._desk.set_priority(read_job_id(body), read_whole(body, "priority", 0, -MOST_PRIORITY, MOST_PRIORITY))
         return ok(retmsg="set job priority success")
+
+    def hold(self) -> Response:
+        """Ours: a waiting job has no turn until it is released."""
+        body = arguments("job_id", "message")
+        self._desk.hold(read_job_id(body), read_message(body), read_author(body, self._settings.party_id))
+        return ok(retmsg="hold job success")
+
+    def release(self) -> Response:
+        body = arguments("job_id")
+        self._desk.release(read_job_id(body), read_author(body, self._settings.party_id))
+        return ok(retmsg="release job success")
 
     def clean_queue(self) -> Response:
         return ok(self._desk.clean_queue())

@@ -187,6 +187,31 @@ def priority(client: Client, **body: Any) -> None:
 
 @job.command()
 @options.job_id(required=True)
+@options.message("Why; shown to everybody who asks how the job stands.")
+@options.author()
+@with_client
+def hold(client: Client, **body: Any) -> None:
+    """Has a job that waits go on waiting until it is released. Asked at its initiator.
+
+    Example: flow job hold -j 202601011200000000000 --message "until the new data is there"
+    """
+    show(client.post("job/hold", body))
+
+
+@job.command()
+@options.job_id(required=True)
+@options.author()
+@with_client
+def release(client: Client, **body: Any) -> None:
+    """Lets a job that is on hold have its turn again. The time that it was held counts for no limit.
+
+    Example: flow job release -j 202601011200000000000
+    """
+    show(client.post("job/release", body))
+
+
+@job.command()
+@options.job_id(required=True)
 @options.role(required=True)
 @options.party_id(required=True)
 @options.output_path(required=True)

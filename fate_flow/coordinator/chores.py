@@ -64,7 +64,7 @@ class Chores:
         if not limit:
             return
         for job in unit.tx.waiting_jobs():
-            if unit.steady - job.queued > limit and job.reason is None:
+            if unit.steady - job.queued > limit and job.reason is None and job.hold is None:
                 self._stop(unit, job, Reason.NO_CAPACITY, f"waited longer than {limit // 1000} s: {job.wait_reason}")
 
     def _watch_drains(self, unit: Unit) -> set[Hashable]:

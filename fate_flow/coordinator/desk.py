@@ -25,6 +25,7 @@ from fate_flow.coordinator.workers import read_report
 from fate_flow.core.errors import (
     BadRequest,
     Busy,
+    Conflict,
     FlowError,
     JobNotFound,
     NotFound,
@@ -35,7 +36,7 @@ from fate_flow.core.errors import (
     StorageUnavailable,
 )
 from fate_flow.core.grammar import check_component_name, shown
-from fate_flow.core.job import Answer, Command, CommandKind, Job
+from fate_flow.core.job import Answer, Command, CommandKind, Hold, Job
 from fate_flow.core.reasons import Reason
 from fate_flow.core.rerun import Wish
 from fate_flow.core.spec import JobSpec
@@ -98,9 +99,18 @@ class Desk:
             return self._ask_stop(unit, command, caller)
         if command.kind is CommandKind.ASK_RERUN:
             return self._ask_rerun(unit, command, caller)
+        if command.kind is CommandKind.LOOK_AGAIN:
+            return self._look_again(unit, command, caller)
         answer = self._party.handle(unit, command, caller)
         unit.touch(command.job_id)
         return answer
+
+    def _look_again(self, unit: Unit, command: Command, caller: str) -> Answer:
+        """No more than a hint: whether the party is ready, its answer to the next check says."""
+        job = unit.tx.job_here(command.job_id)
+        if job is not None and caller in {party.party_id for party in job.parties}:
+            self._initiator.ask_again(unit, caller, job.job_id)
+        return Answer()
 
     def _report(self, unit: Unit, command: Command, caller: str) -> Answer:
         report = read_report(command.body)
@@ -275,6 +285,39 @@ class Desk:
     def set_priority(self, job_id: str, priority: int) -> None:
         """Raises JobNotFound where this is not its initiator, Conflict for a job that does not wait."""
         self._carry_out(lambda unit: self._initiator.set_priority(unit, job_id, priority))
+
+    def hold(self, job_id: str, message: str, by: str) -> None:
+        """No turn for a waiting job. Raises JobNotFound, Conflict for a job that does not wait."""
+        self._carry_out(lambda unit: self._initiator.hold(unit, job_id, Hold(message, by, unit.now, unit.steady)))
+
+    def release(self, job_id: str, by: str) -> None:
+        """Raises JobNotFound, Conflict for a job that nobody holds."""
+        self._carry_out(lambda unit: self._initiator.let_go(unit, job_id, by), is_repeatable=False)
+
+    def hold_intake(self, message: str, by: str) -> None:
+        """This party reserves nothing for any job that does not hold something already."""
+
+        def hold(unit: Unit) -> None:
+            found = Hold(message, by, unit.now, unit.steady)
+            unit.tx.hold_intake(found)
+            text = f"party {self.context.party_id} takes no new reservations: {found.words}"
+            unit.note(Event.DETECT_NOTE, text=text)
+
+        self._carry_out(hold)
+
+    def release_intake(self, by: str) -> None:
+        """Jobs that wait for this party are asked for again at once. Raises Conflict when it was not held."""
+
+        def release(unit: Unit) -> None:
+            if not unit.tx.release_intake():
+                raise Conflict(f"party {self.context.party_id} is not on hold")
+            unit.note(Event.DETECT_NOTE, text=f"party {self.context.party_id} takes reservations: released by {by}")
+            self._initiator.ask_again(unit, self.context.party_id)
+            for job in unit.tx.others_waiting():
+                if not job.legacy:
+                    unit.send(Command(CommandKind.LOOK_AGAIN, job.job_id, job.initiator, job.run))
+
+        self._carry_out(release, is_repeatable=False)
 
     def clean_queue(self) -> dict[str, int]:
         """Cancel every waiting job of this initiator: 0 for each that was told to end."""

@@ -54,7 +54,7 @@ from fate_flow.core.effective import capped_in_words
 from fate_flow.core.errors import BadDocument, Conflict, JobNotFound, OperationFailed, Refused
 from fate_flow.core.grammar import MAX_VERSION
 from fate_flow.core.history import Level
-from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job, Report, Seat, Task, TaskKey
+from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Hold, Job, Report, Seat, Task, TaskKey
 from fate_flow.core.plan import plan_job
 from fate_flow.core.queue import Asked, Waiting, queue_key, where_it_takes
 from fate_flow.core.reasons import Reason, job_status_for
@@ -618,13 +618,45 @@ class InitiatorSide:
 
     def set_priority(self, unit: Unit, job_id: str, priority: int) -> None:
         """Where a waiting job stands from now on. Raises JobNotFound, Conflict for one that does not wait."""
-        job = unit.tx.job_here(job_id)
-        if job is None:
-            raise JobNotFound(f"can not found job {job_id} as its initiator: its priority is set there")
+        job = self._queued(unit, job_id)
         place = queue_key(job.enqueued, priority, unit.context.rules.queue_ageing)
         if not unit.tx.set_priority(job.key, priority, place):
             raise Conflict(f"job {job_id} is {job.status.value}: only a job that waits has a place in the queue")
         unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id}: its priority is {priority}, was {job.priority}")
+        unit.is_queue_longer = True
+
+    def hold(self, unit: Unit, job_id: str, hold: Hold) -> None:
+        """No turn for a waiting job until it is released. Raises JobNotFound, Conflict for one that does not wait."""
+        job = self._queued(unit, job_id)
+        begins = (SeatStatus.STARTING, SeatStatus.STARTED)
+        if any(seat.status in begins for seat in unit.tx.seats(job_id)) or not unit.tx.hold_job(job.key, hold):
+            status = "being started" if job.status is JobStatus.WAITING else job.status.value
+            raise Conflict(f"job {job_id} is {status}: only a job that waits can be held; flow job stop ends it")
+        unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} is {hold.words}")
+        unit.touch(job_id)
+        unit.is_queue_longer = True
+
+    def let_go(self, unit: Unit, job_id: str, by: str) -> None:
+        """Raises JobNotFound, Conflict for a job that nobody holds."""
+        job = self._queued(unit, job_id)
+        if not unit.tx.release_job(job.key, unit.steady):
+            raise Conflict(f"job {job_id} is {job.status.value} and not on hold")
+        unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} was released by {by}")
+        unit.is_queue_longer = True
+
+    def _queued(self, unit: Unit, job_id: str) -> Job:
+        """Raises JobNotFound."""
+        job = unit.tx.job_here(job_id)
+        if job is None:
+            raise JobNotFound(f"can not found job {job_id} as its initiator, whose queue it stands in")
+        return job
+
+    def ask_again(self, unit: Unit, party_id: str, job_id: str = "") -> None:
+        """A party may be ready now for what it was not ready for: the first that waits for it, and this job."""
+        job = unit.tx.job_here(job_id)
+        due = {job_id} if job is not None and job.blocked_on == party_id else set()
+        for one in sorted(due | {head.job_id for head in unit.tx.queue_heads() if head.blocked_on == party_id}):
+            unit.tx.ask_again(one)
         unit.is_queue_longer = True
 
     def hurry(self, unit: Unit, job_id: str) -> None:
@@ -764,6 +796,8 @@ def endpoint_of(command: Command) -> str:
         return f"/initiator/{command.job_id}/{role}/{party_id}/stop/{command.argument}"
     if command.kind is CommandKind.ASK_RERUN:
         return f"/initiator/{command.job_id}/{role}/{party_id}/rerun"
+    if command.kind is CommandKind.LOOK_AGAIN:
+        return f"/initiator/{command.job_id}/{role}/{party_id}/ready"
     if command.task:
         word = command.kind.value.removeprefix("task ")
         tail = f"{word}/{command.argument}" if command.argument else word

@@ -36,6 +36,7 @@ from fate_flow.core.job import (
     ANY_RUN,
     NO_ROOM,
     NOT_EFFECTIVE,
+    NOT_READY,
     Answer,
     Claim,
     Command,
@@ -505,11 +506,17 @@ def stop_tasks_here(unit: Unit, job: Job, reason: Reason, deadline_seconds: floa
 _FOR_TASKS = frozenset({Reason.STOPPED_BY_USER, Reason.INITIATOR_LOST})
 
 
-def _check(_: Unit, __: Command, job: Job) -> Answer:
+def _check(unit: Unit, _: Command, job: Job) -> Answer:
     """Nothing of ours has to be brought first; a job that is over says so."""
     if job.is_final:
         return Answer(103, f"{job.key} is {job.status.value}")
-    return OK
+    return _not_ready(unit, job) or OK
+
+
+def _not_ready(unit: Unit, job: Job) -> Answer | None:
+    """What keeps this party from reserving anything for the job, if something does."""
+    hold = unit.tx.intake_hold()
+    return None if hold is None or job.holds else Answer(NOT_READY, hold.words)
 
 
 def _apply(unit: Unit, command: Command, job: Job) -> Answer:
@@ -519,7 +526,9 @@ def _apply(unit: Unit, command: Command, job: Job) -> Answer:
         return _granted(unit, job)
     if job.status is not JobStatus.WAITING:
         return Answer(103, f"{job.key} is {job.status.value}, not waiting")
-    order = _order(command)
+    not_ready, order = _not_ready(unit, job), _order(command)
+    if not_ready is not None:
+        return not_ready
     head = _who_would_lack(unit, job, order)
     if head is not None and head.wish.passes >= unit.context.rules.queue_passes:
         return _behind(unit, job, head, order)

@@ -67,6 +67,20 @@ class Wish:
 
 
 @dataclass(frozen=True)
+class Hold:
+    """Somebody wants a job to have no turn, or a party to take in nothing, until it is released."""
+
+    message: str
+    by: str                  # as whoever asked for it called himself
+    time: int = 0
+    since: int = 0           # steady time
+
+    @property
+    def words(self) -> str:
+        return f"on hold by {self.by}: {self.message}"
+
+
+@dataclass(frozen=True)
 class Job:
     """A job at one party. At the initiator's own seat (`is_initiator`) it is the job itself."""
 
@@ -104,6 +118,7 @@ class Job:
     legacy: bool = False                 # the initiator speaks plain v1 only
     rerun_signal: bool = False           # it waits again, and not every party knows yet, or `retry_at` has not come
     wish: Wish = Wish()                  # of this seat, for room at this party
+    hold: Hold | None = None             # no turn while it waits
     priority: int = 0                    # higher first
     enqueued: int = 0                    # steady time at which it was created
     queue_key: int = 0                   # where it stands among the jobs of its initiator (core/queue.py)
@@ -231,6 +246,7 @@ class CommandKind(Enum):
     REPORT = "report"               # to the initiator: a party task has moved
     ASK_STOP = "ask stop"           # to the initiator: end the job
     ASK_RERUN = "ask rerun"         # to the initiator: begin the ended job again
+    LOOK_AGAIN = "look again"       # to the initiator: what this party was not ready for, it may be ready for now
 
 
 @dataclass(frozen=True)

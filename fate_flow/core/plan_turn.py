@@ -74,11 +74,27 @@ def _plan_turn(view: JobView) -> Iterator[Action]:
     if refused:
         yield from _roll_back(view, refused, is_answered)
         return
+    if view.job.hold is not None and not _has_begun(view):
+        yield from _put_back(view, is_answered)
+        return
     yield from _renew(view)
     if is_answered and joined:
         yield from _ask(view, _next_asked(view, joined), view.job.turn)
     elif is_answered:
         yield from _start_seats(view)
+
+
+def _has_begun(view: JobView) -> bool:
+    return any(seat.status in (SeatStatus.STARTING, SeatStatus.STARTED) for seat in view.seats)
+
+
+def _put_back(view: JobView, is_answered: bool) -> Iterator[Action]:
+    """Somebody holds the job in the middle of its turn: nothing starts, and nothing is kept for it."""
+    for seat in seats_in(view, SeatStatus.HELD):
+        yield MoveSeat(seat, SeatStatus.JOINED)
+        yield send(view, seat, CommandKind.RETURN, body={"turn": view.job.turn, "still_wants": False})
+    if is_answered:
+        yield EndTurn()
 
 
 def _renew(view: JobView) -> Iterator[Action]:

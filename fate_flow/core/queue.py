@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from fate_flow.core.job import Claim, Lack
+from fate_flow.core.job import Claim, Hold, Lack
 from fate_flow.core.text import ordinal
 
 
@@ -137,6 +137,7 @@ def takes_from(job: Claim, head: Claim, free: Claim) -> bool:
     )
 
 
-def why_it_waits(wait_reason: str, place: int) -> str:
-    """In words: what is lacking where, and the place in the queue (1 is the first)."""
-    return f"{wait_reason or 'waits for its turn'}; {ordinal(place)} in the queue"
+def why_it_waits(wait_reason: str, place: int, hold: Hold | None = None) -> str:
+    """In words: who holds it, or what is lacking where, and the place in the queue (1 is the first)."""
+    words = hold.words if hold is not None else wait_reason or "waits for its turn"
+    return f"{words}; {ordinal(place)} in the queue"

@@ -114,11 +114,12 @@ def job_moved(move: MoveJob, at: int, caused_by: str) -> Change:
     if move.unconfirmed:
         change["unconfirmed"] = move.unconfirmed
     if move.new is JobStatus.RUNNING:
-        change.update(start_time=at, wait_reason="", blocked_on="", lacks=None, conflicts=0)
+        change.update(start_time=at, wait_reason="", blocked_on="", lacks=None, conflicts=0, hold=None)
     if move.new in JOB_END:
         change.update(
-            end_time=at, wait_reason="", blocked_on="", lacks=None, stop_by=0, is_urgent=False, rerun_signal=False
-        )
+            end_time=at, wait_reason="", blocked_on="", lacks=None, stop_by=0, is_urgent=False, rerun_signal=False,
+            hold=None,
+        )  # fmt: skip
     if move.new is JobStatus.SUCCESS:
         change["progress"] = 100
     return change

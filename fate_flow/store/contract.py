@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.history import Entry
-from fate_flow.core.job import Command, EngineState, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Worker
+from fate_flow.core.job import Command, EngineState, Hold, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Worker
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
@@ -189,7 +189,7 @@ class Transaction(Protocol):
 
     def last_create_time(self) -> int: ...
 
-    # ---- the queue: its order is `Job.order`
+    # ---- the queue: its order is `Job.order`; a job that is held has no turn, is no head and is not asked for again
 
     def unblocked_waiting(self, limit: int) -> tuple[Waiting, ...]:
         """Waiting jobs of this initiator that nothing is known against, in their order.
@@ -213,6 +213,26 @@ class Transaction(Protocol):
 
     def waiting_jobs(self) -> tuple[Job, ...]:
         """All waiting jobs of this initiator, in their order."""
+
+    def hold_job(self, key: JobKey, hold: Hold) -> bool:
+        """False for a job that does not wait. What starts or ends is not held any more."""
+
+    def release_job(self, key: JobKey, steady: int) -> bool:
+        """False when nobody held it. The time that it was held counts for no limit."""
+
+    def ask_again(self, job_id: str) -> bool:
+        """A waiting job of this initiator that is in the queue, and not in its turn, is due at once."""
+
+    def others_waiting(self) -> tuple[Job, ...]:
+        """Of each other initiator that has jobs waiting here one of them, in all its seats."""
+
+    def intake_hold(self) -> Hold | None:
+        """Why this party takes no reservations of new jobs at the moment; None: it does."""
+
+    def hold_intake(self, hold: Hold) -> None: ...
+
+    def release_intake(self) -> bool:
+        """False when it was not held."""
 
     def set_priority(self, key: JobKey, priority: int, queue_key: int) -> bool:
         """Where a waiting job stands from now on; False for one that does not wait."""

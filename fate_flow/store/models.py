@@ -98,6 +98,11 @@ class JobRow(_Base):
     f_wish_since = BigIntegerField(default=0)
     f_wish_asked = BigIntegerField(default=0)
     f_wish_passes = IntegerField(default=0)
+    f_held = BooleanField(default=False)
+    f_hold_message = TextField(null=True)
+    f_hold_by = CharField(100, default="")
+    f_hold_time = BigIntegerField(default=0)
+    f_hold_since = BigIntegerField(default=0)
     f_priority = IntegerField(default=0)
     f_enqueued = BigIntegerField(default=0)
     f_queue_key = BigIntegerField(default=0)
@@ -277,6 +282,17 @@ class SchedulerRow(_Base):
         table_name = "t_scheduler"
 
 
+class IntakeRow(_Base):
+    f_name = CharField(20, primary_key=True)
+    f_message = TextField(null=True)
+    f_by = CharField(100, default="")
+    f_time = BigIntegerField(default=0)
+    f_since = BigIntegerField(default=0)
+
+    class Meta:
+        table_name = "t_intake"
+
+
 class SubmissionRow(_Base):
     f_request_id = CharField(100, primary_key=True)
     f_job_id = CharField(25)
@@ -370,6 +386,7 @@ MODELS = (
     HistoryRow,
     PeerRow,
     SchedulerRow,
+    IntakeRow,
     SubmissionRow,
     StorageTableRow,
     OutputRow,

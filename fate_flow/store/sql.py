@@ -18,7 +18,7 @@ from peewee import Case, Database, Value, fn
 from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.errors import CommitUnknown, StorageFailed, StorageUnavailable
 from fate_flow.core.history import Entry
-from fate_flow.core.job import Command, EngineState, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Worker
+from fate_flow.core.job import Command, EngineState, Hold, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Worker
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
@@ -57,6 +57,7 @@ from fate_flow.store.models import (
     MODELS,
     EngineRow,
     HistoryRow,
+    IntakeRow,
     JobRow,
     MetricRow,
     OutboxRow,
@@ -83,6 +84,7 @@ from fate_flow.store.rows import (
     date,
     entry_of,
     from_json,
+    hold_columns,
     job_of,
     lack_of,
     roles_of,
@@ -95,6 +97,7 @@ from fate_flow.store.rows import (
 
 COMPUTING = "computing"
 SCHEDULER = "dag"
+INTAKE = "intake"
 
 LogStatusWrite = Callable[[str, str, Sequence[Any]], None]
 """Called with job id, statement and parameters just before a status or field of a job or task is written."""
@@ -419,6 +422,40 @@ class SqlTransaction:
 
     def waiting_jobs(self) -> tuple[Job, ...]:
         return tuple(sorted(_jobs(_waiting()), key=lambda job: job.order))
+
+    def hold_job(self, key: JobKey, hold: Hold) -> bool:
+        waits = _at(key) & (JobRow.f_status == JobStatus.WAITING.value)
+        return _hit(JobRow.update(**hold_columns(hold)).where(waits))
+
+    def release_job(self, key: JobKey, steady: int) -> bool:
+        held = _at(key) & (JobRow.f_held == True)  # noqa: E712
+        lasted = steady - JobRow.f_hold_since
+        clocks = {"f_since": JobRow.f_since + lasted, "f_queued": JobRow.f_queued + lasted}
+        return _hit(JobRow.update(**hold_columns(None), **clocks).where(held))
+
+    def ask_again(self, job_id: str) -> bool:
+        is_free = (JobRow.f_ready_signal == False) & (JobRow.f_rerun_signal == False)  # noqa: E712
+        return _hit(JobRow.update(f_retry_at=0).where(_waiting() & (JobRow.f_job_id == job_id) & is_free))
+
+    def others_waiting(self) -> tuple[Job, ...]:
+        theirs = (
+            (JobRow.f_is_initiator == False) & (JobRow.f_status == JobStatus.WAITING.value)  # noqa: E712
+        )
+        first = JobRow.select(fn.MIN(JobRow.f_job_id)).where(theirs).group_by(JobRow.f_initiator_party_id)
+        return _jobs(theirs & JobRow.f_job_id.in_([row[0] for row in first.tuples()]))
+
+    def intake_hold(self) -> Hold | None:
+        row = _INTAKE.row(self._database, INTAKE)
+        return Hold(row[0] or "", *row[1:]) if row else None
+
+    def hold_intake(self, hold: Hold) -> None:
+        self.release_intake()
+        IntakeRow.insert(
+            f_name=INTAKE, f_message=hold.message, f_by=hold.by, f_time=hold.time, f_since=hold.since
+        ).execute()
+
+    def release_intake(self) -> bool:
+        return _hit(IntakeRow.delete().where(IntakeRow.f_name == INTAKE))
 
     def set_priority(self, key: JobKey, priority: int, queue_key: int) -> bool:
         waits = _at(key) & (JobRow.f_status == JobStatus.WAITING.value)
@@ -1035,13 +1072,18 @@ def _queued(where: Any, limit: int) -> tuple[Waiting, ...]:
     return tuple(_queued_of(row) for row in query.tuples())
 
 
+def _has_turns() -> Any:
+    """Of those that wait: not held by anybody."""
+    return _waiting() & (JobRow.f_held == False)  # noqa: E712
+
+
 def _queue_query(where: Any) -> Any:
     return (
         JobRow.select(
             JobRow.f_job_id, JobRow.f_create_time, JobRow.f_roles, JobRow.f_blocked_on, JobRow.f_blocked_cores,
             JobRow.f_retry_at, JobRow.f_passes, JobRow.f_lacks, JobRow.f_queue_key,
         )
-        .where(_waiting() & where)
+        .where(_has_turns() & where)
         .order_by(*IN_QUEUE)
     )  # fmt: skip
 
@@ -1075,11 +1117,17 @@ _FIRST_WISH = Prepared(
     ),
     1,
 )
+_INTAKE = Prepared(
+    lambda name: IntakeRow.select(IntakeRow.f_message, IntakeRow.f_by, IntakeRow.f_time, IntakeRow.f_since).where(
+        IntakeRow.f_name == name
+    ),
+    1,
+)
 _IN_TURN = Prepared(lambda: _queue_query(JobRow.f_ready_signal == True), 0)  # noqa: E712
 _BLOCKING_PARTIES = Prepared(
     lambda: (
         JobRow.select(JobRow.f_blocked_on)
-        .where(_waiting() & (JobRow.f_blocked_on != ""))
+        .where(_has_turns() & (JobRow.f_blocked_on != ""))
         .distinct()
         .order_by(JobRow.f_blocked_on)
     ),

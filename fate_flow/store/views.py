@@ -20,7 +20,7 @@ from peewee import BooleanField, Database, DateTimeField, IntegerField, fn
 from fate_flow.core.errors import BadRequest
 from fate_flow.core.grammar import shown
 from fate_flow.core.history import Entry
-from fate_flow.core.job import Job, JobKey, Seat, Task
+from fate_flow.core.job import Hold, Job, JobKey, Seat, Task
 from fate_flow.core.queue import why_it_waits
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JOB_UNFINISHED, JobStatus, TaskStatus
@@ -424,7 +424,8 @@ def _with_wait_reasons(tx: SqlTransaction, rows: list[Row]) -> list[Row]:
             initiator = f"{row['f_initiator_role']} {row['f_initiator_party_id']}"
             row["f_wait_reason"] = f"waits for its initiator, {initiator}, which knows its place in the queue"
         elif row["f_job_id"] in places:
-            row["f_wait_reason"] = why_it_waits(row["f_wait_reason"] or "", places[row["f_job_id"]])
+            hold = Hold(row["f_hold_message"] or "", row["f_hold_by"]) if row["f_held"] else None
+            row["f_wait_reason"] = why_it_waits(row["f_wait_reason"] or "", places[row["f_job_id"]], hold)
     return rows
 
 

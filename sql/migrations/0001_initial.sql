@@ -81,6 +81,11 @@ CREATE TABLE t_job (
   f_wish_since BIGINT NOT NULL DEFAULT 0,    -- steady time at which there was no room for it here first; 0: never
   f_wish_asked BIGINT NOT NULL DEFAULT 0,    -- steady time at which it was asked for last since then
   f_wish_passes INTEGER NOT NULL DEFAULT 0,  -- others that have taken since what it lacks here
+  f_held BOOLEAN NOT NULL DEFAULT 0,         -- it waits and has no turn until somebody releases it
+  f_hold_message LONGTEXT,
+  f_hold_by VARCHAR(100) NOT NULL DEFAULT '',
+  f_hold_time BIGINT NOT NULL DEFAULT 0,
+  f_hold_since BIGINT NOT NULL DEFAULT 0,    -- steady time
   f_priority INTEGER NOT NULL DEFAULT 0,     -- higher first
   f_enqueued BIGINT NOT NULL DEFAULT 0,      -- steady time at which it was created
   f_queue_key BIGINT NOT NULL DEFAULT 0,     -- where it stands: f_enqueued less a span of time for each level of priority
@@ -94,7 +99,7 @@ CREATE TABLE t_job (
   CONSTRAINT ck_job_holds CHECK (f_resource_in_use = (f_claim <> '')),
   CONSTRAINT ck_job_final CHECK (f_status NOT IN ('success', 'failed', 'canceled', 'timeout') OR f_claim = '')
 );
-CREATE INDEX ix_job_queue ON t_job (f_is_initiator, f_status, f_blocked_on, f_queue_key, f_create_time);
+CREATE INDEX ix_job_queue ON t_job (f_is_initiator, f_status, f_held, f_blocked_on, f_queue_key, f_create_time);
 CREATE INDEX ix_job_order ON t_job (f_is_initiator, f_status, f_queue_key, f_create_time);
 CREATE INDEX ix_job_lacks ON t_job (f_lacks, f_retry_at);
 CREATE INDEX ix_job_wish ON t_job (f_status, f_wish_asked);
@@ -268,6 +273,14 @@ CREATE TABLE t_scheduler (                   -- which process schedules
   f_owner VARCHAR(64) NOT NULL DEFAULT '',
   f_counter BIGINT NOT NULL DEFAULT 0,       -- counts its transactions; observers watch it stand still
   f_steady BIGINT NOT NULL DEFAULT 0         -- milliseconds that schedulers of this party have watched, in all
+);
+
+CREATE TABLE t_intake (                      -- one row while this party takes no reservations of new jobs
+  f_name VARCHAR(20) NOT NULL PRIMARY KEY,
+  f_message LONGTEXT,
+  f_by VARCHAR(100) NOT NULL DEFAULT '',
+  f_time BIGINT NOT NULL DEFAULT 0,
+  f_since BIGINT NOT NULL DEFAULT 0          -- steady time
 );
 
 CREATE TABLE t_submission (                  -- one per submit that is not refused

@@ -106,6 +106,7 @@ class Story:
         self._rerun_draw = Random(f"rerun {seed}")      # what users wish later moves nothing of the story itself
         self._delay_draw = Random(f"delay {seed}")
         self._queue_draw = Random(f"queue {seed}")      # nor does what they do to the queue
+        self._holds = fixed.pop("holds", self._queue_draw.choice([0.0, 0.0, 0.5]))
         style = self._style = replace(style_of(self._draw), **fixed)
         self._faults = rough(style.rate, style.delay, style.crash, style.broken)
         if style.has_echoes:
@@ -179,6 +180,15 @@ class Story:
             job_id, priority = draw.choice(list(world.graphs)), draw.randint(-5, 5)
             at = world.seats[job_id][0].party_id
             world.at(world.now + draw.randint(0, 3_000), lambda: world.set_priority(at, job_id, priority))
+        if draw.random() < self._holds:
+            job_id, held_at = draw.choice(list(world.graphs)), world.now + draw.randint(0, 1_500)
+            initiator = world.seats[job_id][0].party_id
+            world.at(held_at, lambda: world.hold(initiator, job_id))
+            world.at(held_at + draw.randint(0, 30_000), lambda: world.release(initiator, job_id))
+        if draw.random() < self._holds / 2:
+            party_id, held_at = draw.choice(world.party_ids), world.now + draw.randint(0, 1_500)
+            world.at(held_at, lambda: world.hold_intake(party_id))
+            world.at(held_at + draw.randint(0, 30_000), lambda: world.release_intake(party_id))
 
     def _rerun_within(self, milliseconds: int, job_id: str = "") -> None:
         world = self.world
@@ -220,6 +230,7 @@ class Totals:
     ends: Counter[str] = field(default_factory=Counter)
     reruns: int = 0
     not_allowed: int = 0                                     # jobs that asked a party for more than it allows
+    wishes: Counter[str] = field(default_factory=Counter)
     violations: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, other: Totals) -> None:
@@ -230,6 +241,7 @@ class Totals:
         self.ends += other.ends
         self.reruns += other.reruns
         self.not_allowed += other.not_allowed
+        self.wishes += other.wishes
         self.violations += other.violations
 
     def words(self) -> str:
@@ -239,6 +251,7 @@ class Totals:
             f"{len(self.violations)} violations; "
             f"settled within {self.slowest:.0f} virtual seconds",
             "faults: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items())),
+            "wishes: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.wishes.items())),
             "jobs: " + ", ".join(f"{end} {count}" for end, count in sorted(self.ends.items())),
         ]
         return "\n".join(lines + [f"VIOLATION, seed {seed}: {what}" for seed, what in self.violations])
@@ -254,8 +267,9 @@ def tell(seed: int, store: str) -> Totals:
         violations.append((seed, error.message))
     world = story.world
     return Totals(
-        1, world.steps, story.settled, world.injected, world.ends(), world.reruns, len(world.not_allowed), violations
-    )
+        1, world.steps, story.settled, world.injected, world.ends(), world.reruns, len(world.not_allowed), world.wishes,
+        violations,
+    )  # fmt: skip
 
 
 def run_seeds(seeds: Iterable[int], store: str, jobs: int) -> Totals:

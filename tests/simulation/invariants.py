@@ -109,6 +109,10 @@ class Invariants:
             self._fail(f"{new.key} is {new.status.value} and holds")
         if new.status is JobStatus.RUNNING and not new.holds:
             self._fail(f"{new.key} runs and holds nothing")
+        if new.holds and not (old is not None and old.holds) and party.is_on_hold:
+            self._fail(f"{new.key} has reserved at a party that is on hold")
+        if old is not None and old.hold is not None and (new.turn != old.turn or new.status is JobStatus.RUNNING):
+            self._fail(f"{new.key} was on hold and is {new.status.value} in turn {new.turn}")
         if new.is_final and new.reason is None:
             self._fail(f"{new.key} is {new.status.value} for no reason")
         if old is not None and new.run != old.run:
@@ -315,7 +319,7 @@ class Invariants:
 
 def _stands_in_line(job: Job) -> bool:
     """Nothing is known against its turn."""
-    is_free = not (job.blocked_on or job.ready_owner or job.rerun_signal or job.reason)
+    is_free = not (job.blocked_on or job.ready_owner or job.rerun_signal or job.reason or job.hold)
     return job.is_initiator and job.status is JobStatus.WAITING and is_free
 
 

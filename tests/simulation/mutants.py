@@ -326,6 +326,19 @@ def _youngest_first() -> AbstractContextManager[Any]:
     return patch.object(Scheduler, "_candidates", candidates)
 
 
+def _a_held_job_goes_on() -> AbstractContextManager[Any]:
+    return patch.object(plan_turn, "_has_begun", lambda _: True)
+
+
+def _a_held_job_has_turns() -> AbstractContextManager[Any]:
+    return patch.object(MemoryTransaction, "_with_turns", lambda self: self._waiting())
+
+
+def _a_held_party_reserves() -> AbstractContextManager[Any]:
+    return patch.object(party, "_not_ready", lambda unit, job: None)
+
+
+_HOLDS = {"holds": 1.0, "is_crowded": True, "parties": 3, "cores": 2, "longest_task": 400}
 _STALLS = {"servers": 2, "trouble": 0.8, "troubles": (stall,), "longest_task": 8_000}
 _CROWD = {"is_crowded": True, "has_echoes": True, "parties": 4, "cores": 2, "longest_task": 400}
 _BROKEN = {"broken": 0.3, "rate": 0.07}
@@ -370,6 +383,9 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("a long wait keeps the cores", _a_long_wait_keeps_the_cores, _BROKEN),
         Mutant("durations by the wall clock", _durations_by_the_wall_clock, _CLOCKS),
         Mutant("the last in the queue goes first", _youngest_first, _CROWD),
+        Mutant("a held job goes on in its turn", _a_held_job_goes_on, _HOLDS),
+        Mutant("a held job has turns", _a_held_job_has_turns, _HOLDS),
+        Mutant("a held party reserves", _a_held_party_reserves, _HOLDS),
     )
 }  # fmt: skip
 

@@ -53,6 +53,11 @@ class SimParty:
     def clock(self) -> int:
         return self.world.now + self.skew
 
+    @property
+    def is_on_hold(self) -> bool:
+        with self.store.reading() as tx:
+            return tx.intake_hold() is not None
+
     def register_engine(self) -> None:
         """As every server does when it starts; what the configuration says may have changed since."""
         size = self.size

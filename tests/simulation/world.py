@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 
+from fate_flow.coordinator.desk import Desk
 from fate_flow.coordinator.ports import Rules
 from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.core.errors import FlowError
@@ -64,6 +65,7 @@ class World:
         self.not_allowed: set[str] = set()                        # jobs that ask a party for more than it allows
         self.stopped: set[str] = set()                            # jobs that a user wanted to end
         self.reruns = 0                                           # wishes that were taken
+        self.wishes: Counter[str] = Counter()                     # others that were
         self.violation = ""
         self.invariants = Invariants(self)
         self._errors = _Errors()
@@ -164,18 +166,43 @@ class World:
         if server is not None:
             server.http.at(self.now, act)
 
-    def set_priority(self, at: str, job_id: str, priority: int) -> None:
-        """A wish that is refused for a job that does not wait, and where another party is its initiator."""
+    def ask(self, at: str, words: str, wish: Callable[[Desk], object]) -> None:
+        """Of the desk of a party, which may refuse it; where no server is up, nothing happens."""
         server = self.parties[at].any_server()
 
         def act() -> None:
             assert server is not None
             with suppress(FlowError):
-                server.desk.set_priority(job_id, priority)
-                self.note(f"priority {priority} for {job_id} at {at}")
+                wish(server.desk)
+                self.note(f"{words} at {at}")
+                self.wishes[words.split()[0]] += 1
 
         if server is not None:
             server.http.at(self.now, act)
+
+    def set_priority(self, at: str, job_id: str, priority: int) -> None:
+        self.ask(at, f"priority {priority} for {job_id}", lambda desk: desk.set_priority(job_id, priority))
+
+    def hold(self, at: str, job_id: str) -> None:
+        self.ask(at, f"hold {job_id}", lambda desk: desk.hold(job_id, "not now", "somebody"))
+
+    def release(self, at: str, job_id: str) -> None:
+        self.ask(at, f"release {job_id}", lambda desk: desk.release(job_id, "somebody"))
+
+    def hold_intake(self, at: str) -> None:
+        self.ask(at, "intake-held", lambda desk: desk.hold_intake("maintenance", "somebody"))
+
+    def release_intake(self, at: str) -> None:
+        self.ask(at, "intake-released", lambda desk: desk.release_intake("somebody"))
+
+    def attend(self) -> None:
+        """People come back and let go what waits for them."""
+        for party_id, party in self.parties.items():
+            if party.is_on_hold:
+                self.release_intake(party_id)
+            for row in self.invariants.seen(party).jobs.values():
+                if row.hold is not None:
+                    self.release(party_id, row.job_id)
 
     def rerun(self, at: str, job_id: str, component: str = "", force: bool = False, resumes: bool = False) -> None:
         """A wish that is mostly refused: the job is not over, or has nothing left to do."""
@@ -236,6 +263,7 @@ class World:
             if self.now - begin > seconds * 1000:
                 self.fail(f"not settled after {seconds:g} s: {what}")
                 self._raise()
+            self.attend()
             self.run_for(_LOOK / 1000)
             self.check_waiting()
             what = left()
@@ -246,7 +274,7 @@ class World:
             if not any(server.scheduling.is_up for server in party.servers):
                 continue
             for row in self.invariants.seen(party).jobs.values():
-                waits = row.is_initiator and row.status is JobStatus.WAITING and not row.ready_owner
+                waits = row.is_initiator and row.status is JobStatus.WAITING and not (row.ready_owner or row.hold)
                 if waits and not row.wait_reason and self.now - self.submitted[row.job_id] > QUIET_SILENCE:
                     self.fail(f"{row.key} waits and does not say why")
 

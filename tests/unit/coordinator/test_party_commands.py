@@ -12,7 +12,7 @@ from fate_flow.coordinator.party import WISH_LASTS, end_job_here, plain_incarnat
 from fate_flow.coordinator.ports import Rules
 from fate_flow.core.ceilings import Ceilings
 from fate_flow.core.errors import StorageFailed
-from fate_flow.core.job import NOT_EFFECTIVE, Answer, Claim, Command, CommandKind, EngineState, JobKey, Wish
+from fate_flow.core.job import NOT_EFFECTIVE, Answer, Claim, Command, CommandKind, EngineState, Hold, JobKey, Wish
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, TaskStatus
@@ -945,3 +945,28 @@ def test_a_hold_that_another_process_took_back_in_between_does_not_start(monkeyp
     answer = host.handle(command(K.START))
     assert (answer.retcode, "holds nothing any more" in answer.retmsg) == (103, True)
     assert host.job().status is JobStatus.WAITING
+
+
+# ---------------------------------------------------------------------- a party on hold
+
+
+def test_a_party_on_hold_reserves_nothing_new_and_says_why() -> None:
+    host = a_host(*JOIN)
+    with host.store.transaction() as tx:
+        tx.hold_intake(Hold("maintenance", "ann", NOW, 0))
+    for kind in (K.CHECK, K.APPLY):
+        answer = host.handle(command(kind, turn=1))
+        assert (answer.retcode, answer.retmsg) == (106, "on hold by ann: maintenance")
+    assert not host.job().holds
+    assert host.handle(create()).is_ok
+    with host.store.transaction() as tx:
+        tx.release_intake()
+    assert host.handle(command(K.APPLY, turn=1)).is_ok
+
+
+def test_what_a_party_on_hold_has_reserved_before_goes_on() -> None:
+    host = a_host(*HOLD)
+    with host.store.transaction() as tx:
+        tx.hold_intake(Hold("maintenance", "ann", NOW, 0))
+    assert host.handle(command(K.APPLY, turn=1)).is_ok, "asked for again, so that its lease does not run out"
+    assert host.handle(command(K.START, turn=1)).is_ok

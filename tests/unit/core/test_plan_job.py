@@ -25,7 +25,7 @@ from fate_flow.core.actions import (
     RenewHold,
     Send,
 )
-from fate_flow.core.job import Command, CommandKind, Lack, Seat, Task
+from fate_flow.core.job import Command, CommandKind, Hold, Lack, Seat, Task
 from fate_flow.core.plan import plan_job
 from fate_flow.core.reasons import RULES, Author, Reason, task_status_for
 from fate_flow.core.retry import RetryEvent, RetryRule, Tries
@@ -841,3 +841,21 @@ def test_others_wait(retry: RetryRule, since: int, lacks: Lack) -> None:
     full = replace(a_seat(HOST, message=FULL), lacks=lacks)
     view = replace(in_turn(a_seat(GUEST), full, queued=since), spec=replace(a_spec(), retry=retry))
     assert [type(one) for one in plan(view)] == [EndTurn]
+
+
+# ---------------------------------------------------------------------- on hold
+
+
+HELD = Hold("why", "ann")
+
+
+def test_a_job_that_is_held_in_its_turn_gives_back_and_waits() -> None:
+    own, late = a_seat(GUEST, SeatStatus.HELD), a_seat(HOST, SeatStatus.APPLYING)
+    back = MoveSeat(own, SeatStatus.JOINED), to(GUEST, CommandKind.RETURN, turn=3, still_wants=False)
+    assert plan(in_turn(own, late, hold=HELD)) == list(back)
+    assert plan(in_turn(own, replace(late, status=SeatStatus.JOINED), hold=HELD)) == [*back, EndTurn()]
+
+
+def test_what_has_begun_to_start_goes_on_although_it_is_held() -> None:
+    own, started = a_seat(GUEST, SeatStatus.HELD), a_seat(HOST, SeatStatus.STARTED)
+    assert plan(in_turn(own, started, hold=HELD)) == plan(in_turn(own, started)) != []
