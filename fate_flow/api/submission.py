@@ -95,7 +95,7 @@ def _read_native(text: str, context: Context) -> NativeJob:
         found = problems(
             native.dsl, native.runtime_conf, modules=context.modules, defaults=context.defaults, strict=True
         )
-        wrong = [native.paths.told(one) for one in found]
+        wrong = native.told(found)
     if native is None or wrong:
         raise BadRequest(wrong[0], data={"problems": wrong})
     return native

@@ -64,6 +64,7 @@ EXTENSIONS = {"batch": 1, "lease": 1, "incarnation": 1, "exchange": 1, "stopping
 OK = Answer()
 _IN_PROCESS = (TaskStatus.RUNNING, TaskStatus.STOPPING)
 _LONGEST_NAME, _LONGEST_TEXT = 500, 4_000
+_MOST_REFUSALS = 10       # that are told; one message between parties is 1,000 characters long
 
 
 class PartySide:
@@ -159,7 +160,8 @@ class PartySide:
         Raises Refused naming all that this party allows less of than the job asks for; FlowError (103) as `request`."""
         refused = refusals(unit.context.ceilings, spec, party, unit.context.engine_size.nodes)
         if refused:
-            raise Refused("; ".join(refused))
+            more = len(refused) - _MOST_REFUSALS
+            raise Refused("; ".join((*refused[:_MOST_REFUSALS], *([f"and {more} more"] if more > 0 else []))))
         return self.request(unit, spec, party)
 
     def request(self, unit: Unit, spec: JobSpec, party: Party) -> Request:

@@ -8,7 +8,7 @@ paths of the file instead.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from fate_flow.core.grammar import shown_key
 from fate_flow.core.native_schema import JOB, LIFECYCLE
 from fate_flow.core.native_shape import check_shape
 
+MOST_PROBLEMS = 100
 THE_FILE = "the job file"
 """What is told of the file as a whole, which has no path."""
 
@@ -62,6 +63,10 @@ class NativeJob:
     description: str
     paths: Paths
 
+    def told(self, problems: Sequence[str]) -> list[str]:
+        """What is wrong with the documents, in the words of the file; of very many the first."""
+        return [*map(self.paths.told, problems[:MOST_PROBLEMS]), *_and_more(len(problems))]
+
 
 def read_native(document: object, lines: Mapping[str, int]) -> tuple[NativeJob | None, list[str]]:
     """The job that a file describes, or all that is wrong with its shape; `lines` are those of the paths in it.
@@ -75,10 +80,15 @@ def read_native(document: object, lines: Mapping[str, int]) -> tuple[NativeJob |
         job = _Translation(node, paths).job()
         if not findings.problems:
             return job, []
-    return None, [
+    found = [
         paths.at_line(problem.message if problem.path else f"{THE_FILE}: {problem.message}", problem.path)
-        for problem in findings.problems
+        for problem in findings.problems[:MOST_PROBLEMS]
     ]
+    return None, [*found, *_and_more(len(findings.problems))]
+
+
+def _and_more(count: int) -> list[str]:
+    return [f"... and {count - MOST_PROBLEMS} more"] if count > MOST_PROBLEMS else []
 
 
 # ---------------------------------------------------------------------- words about paths

@@ -144,3 +144,12 @@ def test_a_ceiling_is_told_in_the_paths_of_the_file(tmp_path: Path, path: str) -
     assert "resources.cores: 2 is more than 1, the most that guest 9999 allows (ceilings.task_cores)" in said["retmsg"]
     assert (world.count("t_job"), world.count("t_submission")) == (0, 0)
     world.store.close()
+
+
+def test_of_very_many_problems_the_first_are_told(world: World) -> None:
+    unknown = "".join(f"x{number}: 1\n" for number in range(300))
+    said = world.ask("job/submit", {"job_file": TOY + unknown})
+    problems = said["data"]["problems"]
+    assert (len(problems), problems[-1]) == (101, "... and 200 more")
+    assert problems[99].startswith("x99: is not known; known here: version, name, ")
+    assert problems[99].endswith(" (line 108)")
