@@ -86,8 +86,13 @@ def _values(party: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
 def _value(key: str, of: str, one: Mapping[str, Any]) -> tuple[object, ...]:
     value, where = one.get("value"), one.get("where")
     source = {"document": where, "party": where}.get(str(one.get("from")), f"{one.get('from')} {where or ''}".strip())
-    shown = ", ".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
-    return key, of, shown, source
+    return key, of, _plain(value), source
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def print_history(data: Mapping[str, Any]) -> None:

@@ -194,7 +194,7 @@ def test_a_plan_tells_what_holds_and_where_it_comes_from(flow, stub, files):
     default = value("none", "server default", "job_default_config.auto_retries")
     tasks = [
         {"component_name": name, "module": "M", "parameters": {}, "values": {
-            "timeout": value(5, "party", "ceilings.task_timeout of host 10000"), "retry": default}}
+            "timeout": value(5.0, "party", "ceilings.task_timeout of host 10000"), "retry": default}}
         for name in ("a", "b")
     ]
     parties = [{"role": "host", "party_id": "10000", "cores": 1, "asked": "not asked", "message": "it is\nsilent",
