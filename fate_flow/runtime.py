@@ -27,6 +27,7 @@ from fate_flow.coordinator.ports import Context, Effect, Keep, Rules
 from fate_flow.core.errors import BadSettings
 from fate_flow.crash_points import crash_points_of
 from fate_flow.engine.local import LocalEngine
+from fate_flow.engine.programs import ProgramGate
 from fate_flow.federation.spool import Session, Spool, SpoolLimits
 from fate_flow.federation.wake import Bell
 from fate_flow.federation.wire import headers
@@ -176,6 +177,7 @@ def build_context(
         routes=frozenset(settings.routes),
         clock=lambda: time.time_ns() // 1_000_000,
         fresh_id=lambda: secrets.token_hex(16),
+        gate=ProgramGate(settings.commands),
         carry_out=points.around_effects(hands.take) if points else hands.take,
     )
 

@@ -17,12 +17,14 @@ from urllib.parse import SplitResult, urlsplit
 import yaml
 
 from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
+from fate_flow.core.command import CommandPolicy
 from fate_flow.core.errors import BadRequest, BadSettings
 from fate_flow.core.grammar import check_party_id
 from fate_flow.core.resources import EngineSize
 from fate_flow.core.spec import JobParameters
 
 ENGINE_NAME = "STANDALONE"
+_ALLOWED = re.compile(r"/.*[^/]|sha256:[0-9a-f]{64}", re.DOTALL)
 PART = ".part"
 """What a file in `uploads_dir` is called while it comes in."""
 
@@ -105,6 +107,7 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     retention: Retention = field(default_factory=Retention)
     ceilings: Ceilings = NO_CEILINGS
+    commands: CommandPolicy = field(default_factory=CommandPolicy)
 
     @property
     def jobs_dir(self) -> Path:
@@ -277,6 +280,7 @@ class _Reader:
             limits=self._limits(root.section("limits")),
             retention=self._retention(root.section("retention")),
             ceilings=self._ceilings(root.section("ceilings")),
+            commands=self._commands(root.section("commands")),
         )
         flow.refuse_others()
         logs.refuse_others()
@@ -400,6 +404,24 @@ class _Reader:
             raise BadSettings(f"{section.name('refused_actions')}: {actions!r} is not a list such as [restart_job]")
         section.refuse_others()
         return Ceilings(**found, refused_actions=frozenset(actions))
+
+    def _commands(self, section: _Section) -> CommandPolicy:
+        allow = section.get("allow", [])
+        if not isinstance(allow, list):
+            raise BadSettings(f"{section.name('allow')}: {allow!r} is not a list of programs and digests")
+        for one in allow:
+            if not isinstance(one, str) or not _ALLOWED.fullmatch(one):
+                raise BadSettings(
+                    f"{section.name('allow')}: {one!r} is neither the absolute path of a program, such as "
+                    "/usr/bin/python3, nor sha256: and the 64 hex digits of one"
+                )
+        found = CommandPolicy(
+            enabled=section.flag("enabled", False),
+            allow=tuple(allow),
+            share_logs=section.flag("share_logs", False),
+        )
+        section.refuse_others()
+        return found
 
     def _check_listen(self, settings: Settings) -> None:
         try:

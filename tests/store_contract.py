@@ -706,7 +706,8 @@ class QueueCases(Cases):
         assert [each.place_in_queue(each.job_here(name)) for name in "ad"] == [1, 4], "it keeps its place"
         assert each.hold_job(a_job("running").key, hold) is False
         assert each.release_job(a_job("a").key, 90)
-        assert each.job_here("a") == a_job("a", create_time=5, since=20, queued=20), "the time on hold counts for no limit"
+        freed = a_job("a", create_time=5, since=20, queued=20)
+        assert each.job_here("a") == freed, "the time on hold counts for no limit"
         assert each.release_job(a_job("a").key, 90) is False
         assert [job.job_id for job in each.unblocked_waiting(9)] == ["a", "c"]
 
@@ -1332,6 +1333,23 @@ class WorkerCases(Cases):
         each.add_worker(a_worker("w1", a_task(party=HOST)))
         each.add_worker(a_worker("other", a_task(job_id="j2")))
         assert [worker.worker_id for worker in each.workers_of("j1")] == ["w1", "w2"]
+
+    def test_those_of_one_version_of_a_share(self, each: Each) -> None:
+        each.add_worker(a_worker("w2", slot=1, rank=None, attempt=3, create_time=2_000))
+        each.add_worker(a_worker("w1", rank=4))
+        each.add_worker(a_worker("later", a_task(version=1)))
+        each.add_worker(a_worker("elsewhere", a_task(party=HOST)))
+        each.add_worker(a_worker("other", a_task("b")))
+        found = each.workers_of_task(a_task().key)
+        assert [(one.worker_id, one.slot, one.rank, one.attempt) for one in found] == [
+            ("w1", 0, 4, 0), ("w2", 1, None, 3),
+        ]  # fmt: skip
+
+    def test_one_that_ended_says_how(self, each: Each) -> None:
+        each.add_worker(a_worker())
+        why = {"reason": Reason.WORKER_ERROR, "exit_status": "exit code 3"}
+        assert each.move_worker(a_worker(), WorkerStatus.EXITED, 6, **why)
+        assert each.worker("w1") == a_worker(status=WorkerStatus.EXITED, end_time=6, **why)
 
     def test_one_that_is_to_stop_is_marked(self, each: Each) -> None:
         each.add_worker(a_worker())

@@ -28,7 +28,14 @@ from fate_flow.coordinator.party import (
     release,
 )
 from fate_flow.coordinator.unit import Unit, read_spec
-from fate_flow.coordinator.workers import finish_party_task, move_federated, note_share, note_task, read_report
+from fate_flow.coordinator.workers import (
+    finish_party_task,
+    move_federated,
+    note_share,
+    note_task,
+    read_report,
+    settle_outputs,
+)
 from fate_flow.core.actions import (
     Action,
     AllRejoined,
@@ -366,6 +373,7 @@ class InitiatorSide:
         )
         if unit.tx.move_task(job.job_id, move):
             note_task(unit, job.job_id, move)
+            settle_outputs(unit, job.job_id, move)
 
     def _new_version(self, unit: Unit, job: Job, action: NewVersion) -> None:
         document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)

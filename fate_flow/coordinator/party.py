@@ -19,6 +19,7 @@ from fate_flow.coordinator.unit import Unit, read_spec
 from fate_flow.coordinator.workers import move_federated, report_of, start_worker, stop_party_task
 from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.ceilings import refusals
+from fate_flow.core.command import command_at
 from fate_flow.core.effective import Effective, effective_at
 from fate_flow.core.errors import (
     BadRequest,
@@ -157,12 +158,21 @@ class PartySide:
     def accept(self, unit: Unit, spec: JobSpec, party: Party) -> Request:
         """What the job sets aside for this seat.
 
-        Raises Refused naming all that this party allows less of than the job asks for; FlowError (103) as `request`."""
+        Raises Refused naming all that this party allows less of than the job asks for; OperationFailed for a program
+        that it does not run; FlowError (103) as `request`."""
         refused = refusals(unit.context.ceilings, spec, party, unit.context.engine_size.nodes)
         if refused:
             more = len(refused) - _MOST_REFUSALS
             raise Refused("; ".join((*refused[:_MOST_REFUSALS], *([f"and {more} more"] if more > 0 else []))))
+        self._check_programs(unit, spec, party)
         return self.request(unit, spec, party)
+
+    def _check_programs(self, unit: Unit, spec: JobSpec, party: Party) -> None:
+        for task in spec.tasks_of(party):
+            program = None if party in task.passed_at else command_at(task, party)
+            objection = unit.context.gate.objection(program) if program else ""
+            if objection:
+                raise OperationFailed(f"{task.name} (Command) is not run at {party}: {objection}")
 
     def request(self, unit: Unit, spec: JobSpec, party: Party) -> Request:
         """What the job sets aside for this seat.

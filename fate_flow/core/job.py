@@ -222,6 +222,11 @@ class Worker:
     start_time: int = 0
     end_time: int = 0
     since: int = 0                       # steady time at which it was ordered
+    slot: int = 0                        # which of the workers of its party task it is
+    rank: int | None = 0                 # its number among those that count; None: spare
+    attempt: int = 0                     # which process this is in its slot
+    reason: Reason | None = None         # how it ended
+    exit_status: str = ""                # the same, as the machine has it
 
 
 class CommandKind(Enum):

@@ -98,8 +98,9 @@ def new_task(task: Task) -> Task:
 
 def new_worker(worker: Worker) -> Worker:
     return Worker(
-        worker.worker_id, worker.task, worker.status, worker.folder, worker.create_time, since=worker.since
-    )
+        worker.worker_id, worker.task, worker.status, worker.folder, worker.create_time, since=worker.since,
+        slot=worker.slot, rank=worker.rank, attempt=worker.attempt,
+    )  # fmt: skip
 
 
 # ------------------------------------------------------------------ moves
@@ -224,10 +225,12 @@ def is_about(report: Report, task: Task) -> bool:
     return report.task == task.key and report.incarnation in ("", task.incarnation)
 
 
-def worker_moved(new: WorkerStatus, at: int, pid: int, pid_started: int) -> Change:
+def worker_moved(
+    new: WorkerStatus, at: int, pid: int, pid_started: int, reason: Reason | None, exit_status: str
+) -> Change:
     if new is WorkerStatus.RUNNING:
         return {"status": new, "pid": pid, "pid_started": pid_started, "start_time": at}
-    return {"status": new, "end_time": at}
+    return {"status": new, "end_time": at, "reason": reason, "exit_status": exit_status}
 
 
 def _why(reason: Reason | None, message: str) -> Change:

@@ -342,7 +342,13 @@ class Transaction(Protocol):
 
     def workers_of(self, job_id: str) -> tuple[Worker, ...]: ...
 
-    def move_worker(self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0) -> bool: ...
+    def workers_of_task(self, key: TaskKey) -> tuple[Worker, ...]:
+        """Those of one version of a party task, by age."""
+
+    def move_worker(
+        self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0,
+        reason: Reason | None = None, exit_status: str = "",
+    ) -> bool: ...  # fmt: skip
 
     def mark_stopping(self, worker_id: str) -> None: ...
 

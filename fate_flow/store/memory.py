@@ -596,12 +596,19 @@ class MemoryTransaction:
     def workers_of(self, job_id: str) -> tuple[Worker, ...]:
         return _in_order(self._rows.workers.of(_BY_JOB, job_id))
 
-    def move_worker(self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0) -> bool:
+    def workers_of_task(self, key: TaskKey) -> tuple[Worker, ...]:
+        return _in_order(worker for worker in self._rows.workers.of(_BY_JOB, key.job_id) if worker.task == key)
+
+    def move_worker(
+        self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0,
+        reason: Reason | None = None, exit_status: str = "",
+    ) -> bool:  # fmt: skip
         check_move(worker.status, new)
         row = self._rows.workers.rows.get(worker.worker_id)
         if row is None or row.status is not worker.status:
             return False
-        self._rows.workers.put(row.worker_id, replace(row, **worker_moved(new, at, pid, pid_started)))
+        change = worker_moved(new, at, pid, pid_started, reason, exit_status)
+        self._rows.workers.put(row.worker_id, replace(row, **change))
         return True
 
     def mark_stopping(self, worker_id: str) -> None:

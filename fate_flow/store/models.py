@@ -201,6 +201,11 @@ class WorkerRow(_Base):
     f_run_pid_started = BigIntegerField(default=0)
     f_stopping = BooleanField(default=False)
     f_since = BigIntegerField(default=0)
+    f_slot = IntegerField(default=0)
+    f_rank = IntegerField(null=True)
+    f_attempt = IntegerField(default=0)
+    f_reason = CharField(50, null=True)
+    f_exit_status = CharField(50, default="")
 
     class Meta:
         table_name = "t_worker"

@@ -677,6 +677,7 @@ class SqlTransaction:
             "f_component_name": key.name, "f_task_id": key.task_id, "f_task_version": key.version,
             "f_role": key.party.role, "f_party_id": key.party.party_id, "f_status": worker.status.value,
             "f_folder": worker.folder, "f_create_time": worker.create_time, "f_since": worker.since,
+            "f_slot": worker.slot, "f_rank": worker.rank, "f_attempt": worker.attempt,
         }  # fmt: skip
         insert(self._database, WorkerRow, row)
 
@@ -690,9 +691,21 @@ class SqlTransaction:
     def workers_of(self, job_id: str) -> tuple[Worker, ...]:
         return _workers(WorkerRow.f_job_id == job_id)
 
-    def move_worker(self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0) -> bool:
+    def workers_of_task(self, key: TaskKey) -> tuple[Worker, ...]:
+        return _workers(
+            (WorkerRow.f_job_id == key.job_id)
+            & (WorkerRow.f_component_name == key.name)
+            & (WorkerRow.f_task_version == key.version)
+            & (WorkerRow.f_role == key.party.role)
+            & (WorkerRow.f_party_id == key.party.party_id)
+        )
+
+    def move_worker(
+        self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0,
+        reason: Reason | None = None, exit_status: str = "",
+    ) -> bool:  # fmt: skip
         check_move(worker.status, new)
-        values = columns_of(worker_moved(new, at, pid, pid_started))
+        values = columns_of(worker_moved(new, at, pid, pid_started, reason, exit_status))
         where = (WorkerRow.f_worker_id == worker.worker_id) & (WorkerRow.f_status == worker.status.value)
         if not _hit(WorkerRow.update(**values).where(where)):
             return False

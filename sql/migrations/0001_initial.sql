@@ -206,6 +206,11 @@ CREATE TABLE t_worker (
   f_run_pid_started BIGINT NOT NULL DEFAULT 0, -- with the pid, the identity of the process
   f_stopping BOOLEAN NOT NULL DEFAULT 0,
   f_since BIGINT NOT NULL DEFAULT 0,           -- steady time at which it was ordered
+  f_slot INTEGER NOT NULL DEFAULT 0,           -- which of the workers of its party task it is
+  f_rank INTEGER,                              -- its number among those that count; null: spare
+  f_attempt INTEGER NOT NULL DEFAULT 0,        -- which process this is in its slot
+  f_reason VARCHAR(50),                        -- how it ended
+  f_exit_status VARCHAR(50) NOT NULL DEFAULT '',
   CONSTRAINT ck_worker_status CHECK (f_status IN ('created', 'running', 'exited'))
 );
 CREATE INDEX ix_worker_status ON t_worker (f_status);

@@ -9,7 +9,7 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -63,6 +63,11 @@ class Style:
     command_keep: int            # milliseconds until a command that nobody answers is dropped
 
 
+CREWS: tuple[Mapping[str, Any], ...] = (
+    {}, {"replicas": 2}, {"replicas": 3, "size": 2}, {"replicas": 2, "max_failed_workers": 2},
+)  # fmt: skip
+
+
 def style_of(draw: Random) -> Style:
     is_crowded = draw.random() < 0.08
     servers = draw.choice([1, 1, 1, 2])
@@ -107,6 +112,7 @@ class Story:
         self._delay_draw = Random(f"delay {seed}")
         self._queue_draw = Random(f"queue {seed}")      # nor does what they do to the queue
         self._holds = fixed.pop("holds", self._queue_draw.choice([0.0, 0.0, 0.5]))
+        self._command_draw = Random(f"command {seed}")  # the same of what is a program of the user's own
         style = self._style = replace(style_of(self._draw), **fixed)
         self._faults = rough(style.rate, style.delay, style.crash, style.broken)
         if style.has_echoes:
@@ -153,13 +159,22 @@ class Story:
         cores = 2 if self._style.is_crowded else draw.randint(1, 2)
         hosts = parties if draw.random() < 0.15 else parties[1:]      # a party may hold two seats of a job
         parallelism = draw.choice([1, 1, 2]) if cores == 1 and hosts != parties else 1
+        graph, retries = draw.choice(GRAPHS), draw.choice([0, 1, 2])
         document = job(
-            {"guest": parties[:1], "host": hosts}, draw.choice(GRAPHS), cores=cores, parallelism=parallelism,
-            retries=draw.choice([0, 1, 2]), retry_delay=self._delay_draw.choice([1, 1, 3, 6]),
+            {"guest": parties[:1], "host": hosts}, graph, cores=cores, parallelism=parallelism, retries=retries,
+            retry_delay=self._delay_draw.choice([1, 1, 3, 6]),
             memory=draw.choice([0, 900]) if self._style.has_memory else 0,
-            priority=self._queue_draw.choice([0, 0, 0, -3, 1, 5]),
+            priority=self._queue_draw.choice([0, 0, 0, -3, 1, 5]), commands=self._commands(graph, retries),
         )  # fmt: skip
         world.submit(parties[0], document)
+
+    def _commands(self, graph: Mapping[str, list[str]], retries: int) -> dict[str, Mapping[str, Any]]:
+        """Which tasks are programs, and of how many workers."""
+        draw = self._command_draw
+        if draw.random() < 0.5:
+            return {}
+        crews = [*CREWS, *([] if retries else [{"replicas": 2, "fail_on_worker_restart": True}])]
+        return {name: draw.choice(crews) for name in graph if draw.random() < 0.6}
 
     def _wish(self) -> None:
         world, draw, style = self.world, self._draw, self._style

@@ -180,6 +180,8 @@ class Invariants:
         ):
             if before is after:
                 continue
+            if column == "party_status" and after is TaskStatus.SUCCESS and new.runs_here:
+                self._share_succeeded(party, new)
             if before in TASK_END or not may_move(before, after):
                 self._fail(f"{column} of {new.key} went from {before.value} to {after.value}")
             is_reported = column == "party_status" and not new.runs_here      # the request that told is on record
@@ -193,7 +195,9 @@ class Invariants:
     def worker_begins(self, party: SimParty, worker: FakeWorker, living: list[FakeWorker]) -> None:
         key = worker.task
         for other in living:
-            if other is not worker and (other.task.task_id, other.task.party) == (key.task_id, key.party):
+            if other is worker or (other.task.task_id, other.task.party) != (key.task_id, key.party):
+                continue
+            if other.task.version != key.version or other.slot == worker.slot:
                 self._fail(f"two workers of {key.task_id} at {key.party}: versions {other.task.version}, {key.version}")
         known = self._world.graphs[key.job_id]
         for name in known[key.name] if not worker.is_stopped else ():
@@ -201,6 +205,18 @@ class Invariants:
         claim = self._claim_of(party, key)
         if claim is not None and not claim.holds and not claim.is_final and not worker.is_stopped:
             self._fail(f"a worker of {key} begins and its job holds nothing there")
+
+    def _share_succeeded(self, party: SimParty, task: Task) -> None:
+        """Of a command: each rank was brought to a good end, and nothing of it runs any more."""
+        crew = [one for one in party.engine.workers.values() if one.task == task.key]
+        command = crew[0].order.program.command if crew and crew[0].order.program else None
+        if command is None:
+            return
+        done = {one.order.worker.rank for one in crew if one.is_good}
+        if not set(range(command.size)) <= done:
+            self._fail(f"{task.key} succeeded, and of its {command.size} ranks only {done} ended well")
+        if any(one.task == task.key for one in party.engine.living()):
+            self._fail(f"{task.key} succeeded, and a worker of it runs")
 
     def _claim_of(self, party: SimParty, key: TaskKey) -> Job | None:
         return self.seen(party).jobs.get(JobKey(key.job_id, key.party))
@@ -281,7 +297,8 @@ class Invariants:
         with party.store.reading() as tx:
             entries = [entry for job_id in {key.job_id for key in seen.jobs} for entry in tx.history(job_id)]
         for one in entries:
-            key = (one.level, one.job_id, one.party, one.task, one.version)
+            key: tuple[object, ...] = (one.level, one.job_id, one.party, one.task, one.version)
+            key += (one.message,) if one.level is Level.WORKER else ()      # which of several it is
             began = one.level in (Level.JOB, Level.TASK) and one.old == ""
             if not began and stands.get(key, one.old) != one.old:
                 self._fail(f"history of party {party.party_id}: {key} went from {one.old}, but was {stands[key]}")
