@@ -12,7 +12,8 @@ from typing import Any
 import click
 
 from fate_flow.cli import options
-from fate_flow.cli.client import Client, data_of
+from fate_flow.cli.answer import Answer
+from fate_flow.cli.client import CallFailed, Client, data_of
 from fate_flow.cli.display import print_json, refuse, show, tell
 from fate_flow.cli.options import given, with_client
 from fate_flow.cli.submit_files import submission
@@ -74,18 +75,21 @@ def submit(client: Client, is_watched: bool, request_id: str | None, **files: st
 def validate(client: Client, as_json: bool, **files: str | None) -> None:
     """Checks a job and shows what each party would run, with which parameters and cores; starts nothing.
 
-    The other parties are not asked: each checks its own part, such as its cores, when the job is submitted.
+    Every party is asked whether it would take part, and what it would give less of than is asked for; a party that
+    does not answer, or that speaks plain FATE v1, is named as not asked.
 
     \b
     Example: flow job validate -f job.yaml
              flow job validate -c conf.json -d dsl.json
     """
-    answer = client.post("job/validate", submission(**files))
+    answer = client.submit("job/validate", submission(**files))
     if as_json:
         show(answer)
         return
     from fate_flow.cli.told import print_plan
 
+    if problems := problems_of(answer):
+        raise CallFailed("\n".join(problems), answer.envelope)
     print_plan(data_of(answer))
 
 
@@ -303,6 +307,12 @@ def _tell(client: Client, endpoint: str, job_id: str, as_json: bool, tell: Calla
         show(answer)
     else:
         tell(data_of(answer))
+
+
+def problems_of(answer: Answer) -> list[str]:
+    """All that is wrong with a job, as far as the server lists it."""
+    found = answer.data.get("problems") if isinstance(answer.data, Mapping) else None
+    return [str(one) for one in found] if isinstance(found, list) else []
 
 
 def _write_each(documents: Mapping[str, Any], folder: Path) -> None:

@@ -2,7 +2,8 @@
 
 A request handler holds no state and waits on its own server for one thing only: `submit` waits until every party has
 accepted, which takes other parties' threads and this server's scheduler, never another handler of this server. How
-many may wait at once is bounded, so that there are always threads left for what others ask.
+many may wait at once, validations that ask other parties among them, is bounded, so that there are always threads left
+for what others ask.
 """
 
 from __future__ import annotations
@@ -169,21 +170,27 @@ class Desk:
 
         Raises BadDocument, Refused naming the party, Busy, Conflict for a request id that was used for something else.
         A refused submit leaves nothing at any party, and its request id is free again."""
-        if not self._slots.acquire(blocking=False):
-            raise Busy("too many submits are waiting for other parties to accept; try again in a second")
-        try:
+        with self.waiting():
             known = self._carry_out(lambda unit: self._take(unit, job_id, document, request_id or job_id))
             decided = self._await_decision(known)
             if decided.retcode and known == job_id:
                 self._forget(known)
-        finally:
-            self._slots.release()
         if decided.retcode:
             error = OperationFailed(decided.retmsg, data={"job_id": known})
             error.retcode = decided.retcode
             raise error
         self.context.record.emit(Event.SUBMITTED, job_id=known, model_id="")
         return known
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """One of the few handlers that may wait for other parties at the same time. Raises Busy."""
+        if not self._slots.acquire(blocking=False):
+            raise Busy("too many submits are waiting for other parties to accept; try again in a second")
+        try:
+            yield
+        finally:
+            self._slots.release()
 
     def _take(self, unit: Unit, job_id: str, document: Document, request_id: str) -> str:
         is_begun_anew = unit.tx.job_here(job_id) is not None     # what was committed after all needs no second push
@@ -355,6 +362,11 @@ class Desk:
 
         self._carry_out(check)
         return spec
+
+    def preview(self, command: Command, caller: str) -> Answer:
+        """What another party would be answered to this `create`; nothing is written."""
+        context = self.context
+        return context.read(lambda tx: self._party.preview(Unit(context, tx, context.clock()), command, caller))
 
     def drop_table(self, namespace: str, name: str) -> None:
         """The table is gone, row and file. Raises NotFound."""

@@ -65,6 +65,7 @@ EXTENSIONS = {"batch": 1, "lease": 1, "incarnation": 1, "exchange": 1, "stopping
 OK = Answer()
 _IN_PROCESS = (TaskStatus.RUNNING, TaskStatus.STOPPING)
 _LONGEST_NAME, _LONGEST_TEXT = 500, 4_000
+_MOST_REFUSALS = 10       # that are told; one message between parties is 1,000 characters long
 
 
 class PartySide:
@@ -143,6 +144,17 @@ class PartySide:
         capped = [one.as_dict() for one in effective_here(unit.context, spec, command.to) if one.asked is not None]
         return Answer(data={**said, "effective": capped} if capped else said)
 
+    def preview(self, unit: Unit, command: Command, caller: str) -> Answer:
+        """What a `create` like this would come to; nothing is written. Never raises for what the caller did wrong."""
+        try:
+            spec = read_spec(unit.context, _document(command.body))
+            _check_create(unit, command, spec, caller)
+            self.accept(unit, spec, command.to)
+        except FlowError as error:
+            return Answer(error.retcode, error.message, {"previewed": True})
+        effective = [one.as_dict() for one in effective_here(unit.context, spec, command.to)]
+        return Answer(data={"previewed": True, "effective": effective})
+
     def accept(self, unit: Unit, spec: JobSpec, party: Party) -> Request:
         """What the job sets aside for this seat.
 
@@ -150,7 +162,8 @@ class PartySide:
         that it does not run; FlowError (103) as `request`."""
         refused = refusals(unit.context.ceilings, spec, party, unit.context.engine_size.nodes)
         if refused:
-            raise Refused("; ".join(refused))
+            more = len(refused) - _MOST_REFUSALS
+            raise Refused("; ".join((*refused[:_MOST_REFUSALS], *([f"and {more} more"] if more > 0 else []))))
         self._check_programs(unit, spec, party)
         return self.request(unit, spec, party)
 
@@ -172,9 +185,11 @@ class PartySide:
         ]
         cores, memory = sum(one.cores for one in requests), sum(one.memory for one in requests)
         if cores > size.job_limit:
-            raise _too_much(f"asks for {cores} cores, a job may have at most {size.job_limit} at {party}")
+            asked = f"asks for {cores} cores, a job may have at most {size.job_limit} at {party}"
+            raise _too_much(asked, "task_cores", "task_parallelism")
         if memory > size.memory and memory:
-            raise _too_much(f"asks for {memory} MB of memory, {party} has {size.memory} in all")
+            asked = f"asks for {memory} MB of memory, {party} has {size.memory} in all"
+            raise _too_much(asked, "task_memory", "task_parallelism")
         return request_of(party, spec.parameters[party], size.nodes)
 
 
@@ -190,8 +205,9 @@ def _commands(unit: Unit, job: Job, caller: str) -> bool:
     return caller == (unit.context.party_id if initiator == "0" else initiator)
 
 
-def _too_much(message: str) -> FlowError:
-    error = FlowError(f"the job {message} (job_parameters task_cores, task_parallelism, task_memory)")
+def _too_much(message: str, *keys: str) -> FlowError:
+    places = ", ".join(f"job_runtime_conf.job_parameters.common.{key}" for key in keys)
+    error = FlowError(f"the job {message} ({places})")
     error.retcode = 103
     return error
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from fate_flow.core.fate_v1_layers import place_of
+from fate_flow.core.fate_v1_layers import Block, blocks_for, place_in
 from fate_flow.core.resources import request_of
 from fate_flow.core.spec import JobParameters, JobSpec, Party, TaskSpec
 
@@ -47,7 +47,8 @@ def refusals(ceilings: Ceilings, spec: JobSpec, party: Party, nodes: int) -> lis
     """What this party does not agree to, each with the path of the document, the value and the ceiling."""
     if ceilings == NO_CEILINGS:
         return []
-    asked = _Asked(ceilings, spec, party)
+    blocks = {one: blocks_for(spec.conf, spec.parties, one) for one in (party, spec.initiator)}
+    asked = _Asked(ceilings, spec, party, blocks)
     tasks = [task for task in spec.tasks_of(party) if party not in task.passed_at]
     found = [*asked.of_job(nodes), *(problem for task in tasks for problem in asked.of_task(task))]
     return list(dict.fromkeys(found))
@@ -63,6 +64,7 @@ class _Asked:
     ceilings: Ceilings
     spec: JobSpec
     party: Party
+    blocks: Mapping[Party, list[Block]]      # of the job parameters of this party and of the initiator
 
     def of_job(self, nodes: int) -> Iterator[str]:
         request = request_of(self.party, self.spec.parameters[self.party], nodes)
@@ -118,7 +120,7 @@ class _Asked:
         """Where a key of its retry rule is said, else the block that it is missing in."""
         own = ("task_conf", task.name, "retry")
         for keys in ((*own, key), ("retry", key), own, ("retry",)):
-            place = place_of(self.spec.conf, self.spec.parties, self.spec.initiator, keys)
+            place = place_in(self.blocks[self.spec.initiator], keys)
             if place:
                 return place if keys[-1] == key else f"{place}.{key}"
         return self._said("auto_retries")
@@ -128,5 +130,5 @@ class _Asked:
         return self._place(self.spec.initiator, *keys)
 
     def _place(self, party: Party, *keys: str) -> str:
-        found = place_of(self.spec.conf, self.spec.parties, party, keys)
+        found = place_in(self.blocks[party], keys)
         return found or ".".join(("job_runtime_conf.job_parameters.common", *keys))

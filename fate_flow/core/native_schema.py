@@ -108,19 +108,22 @@ _RETRY = _object(
 )  # fmt: skip
 
 _EVENT = {"enum": [*(event.value for event in PolicyEvent), "*"]}
-_POLICY = _object(
-    "What is done when something happens: about one of event, events and exit_code.", ("action",),
-    event={"description": "What happens; * is any.", **_EVENT},
-    events=_list(_EVENT, "One of several.", minItems=1, uniqueItems=True),
-    exit_code=_whole("A worker that ended badly ended with it.", 1, maximum=255),
-    action={"description": "What is done then.", "enum": [action.value for action in PolicyAction]},
-    timeout=_number("Seconds later, unless things have moved on.", default=0),
+_POLICIES = _list(
+    _object(
+        "What is done when something happens: about one of event, events and exit_code.", ("action",),
+        event={"description": "What happens; * is any.", **_EVENT},
+        events=_list(_EVENT, "One of several.", minItems=1, uniqueItems=True),
+        exit_code=_whole("A worker that ended badly ended with it.", 1, maximum=255),
+        action={"description": "What is done then.", "enum": [action.value for action in PolicyAction]},
+        timeout=_number("Seconds before it is done; not at all when things have moved on by then.", default=0),
+    ),
+    "Rules for what may happen; the first that fits wins.",
 )  # fmt: skip
 
 LIFECYCLE: Mapping[str, Schema] = {
     "retry": {"$ref": "#/$defs/retry"},
     "stop_duration": _number("Seconds from SIGTERM to SIGKILL when it is stopped; left out: as each party has it."),
-    "policies": _list(_POLICY, "What is done at which event; the first that fits."),
+    "policies": {"$ref": "#/$defs/policies"},
     "min_available": _object("By role: so many parties are enough.", (), **_COUNTS),
     "priority": _whole("Higher goes first.", -MOST_PRIORITY, 0, MOST_PRIORITY),
 }
@@ -188,5 +191,5 @@ JOB: Schema = {
         },
         **LIFECYCLE,
     ),
-    "$defs": {"task": _TASK, "retry": _RETRY, "resources": _RESOURCES},
+    "$defs": {"task": _TASK, "retry": _RETRY, "policies": _POLICIES, "resources": _RESOURCES},
 }  # fmt: skip

@@ -85,7 +85,7 @@ def test_all_that_is_wrong_is_told_in_the_paths_of_the_file(
 
 @pytest.mark.parametrize("path", ["job/submit", "job/validate"])
 @pytest.mark.parametrize(("change", "culprit"), [
-    (("cores: 2", "cores: 21"), "asks for 21 cores"),
+    (("cores: 2", "cores: 21"), "at guest 9999 (resources.cores, task_parallelism) (line 4)"),
     (("10000", "555"), "parties: party 555 has no route here"),
     (("guest 9999", "host 10000"), "initiator: this server is party 9999; submit the job at party 10000"),
 ])  # fmt: skip
@@ -144,3 +144,12 @@ def test_a_ceiling_is_told_in_the_paths_of_the_file(tmp_path: Path, path: str) -
     assert "resources.cores: 2 is more than 1, the most that guest 9999 allows (ceilings.task_cores)" in said["retmsg"]
     assert (world.count("t_job"), world.count("t_submission")) == (0, 0)
     world.store.close()
+
+
+def test_of_very_many_problems_the_first_are_told(world: World) -> None:
+    unknown = "".join(f"x{number}: 1\n" for number in range(300))
+    said = world.ask("job/submit", {"job_file": TOY + unknown})
+    problems = said["data"]["problems"]
+    assert (len(problems), problems[-1]) == (101, "... and 200 more")
+    assert problems[99].startswith("x99: is not known; known here: version, name, ")
+    assert problems[99].endswith(" (line 108)")

@@ -186,6 +186,46 @@ def test_a_plan_is_told_per_party(flow, stub, files):
     )
 
 
+def value(what, source, where):
+    return {"value": what, "from": source, "where": where}
+
+
+def test_a_plan_tells_what_holds_and_where_it_comes_from(flow, stub, files):
+    default = value("none", "server default", "job_default_config.auto_retries")
+    tasks = [
+        {"component_name": name, "module": "M", "parameters": {}, "values": {
+            "timeout": value(5.0, "party", "ceilings.task_timeout of host 10000"), "retry": default}}
+        for name in ("a", "b")
+    ]
+    parties = [{"role": "host", "party_id": "10000", "cores": 1, "asked": "not asked", "message": "it is\nsilent",
+                "values": {"task_cores": value(1, "document", "resources.cores (line 4)")}, "tasks": tasks}]
+    plan = {"parties": parties, "values": {"timeout": value(60, "default", "")}, "warnings": []}
+    stub.answers({"retcode": 0, "retmsg": "success", "data": plan})
+    assert flow("job", "validate", *files).stdout == (
+        "host-10000: 1 core\n"
+        "not asked: it is silent\n"
+        "  task   module   parameters\n"
+        "  a      M        {}\n"
+        "  b      M        {}\n"
+        "\n"
+        "  value        of          is     from\n"
+        "  task_cores   each task   1      resources.cores (line 4)\n"
+        "  retry        a, b        none   server default job_default_config.auto_retries\n"
+        "  timeout      a, b        5      ceilings.task_timeout of host 10000\n"
+        "\n"
+        "  value     of        is   from\n"
+        "  timeout   the job   60   default\n"
+        "\n"
+    )
+
+
+def test_all_that_is_wrong_with_a_job_is_told(flow, stub, files):
+    stub.answers({"retcode": 103, "retmsg": "a: is bad", "data": {"problems": ["a: is bad", "b: is bad"]}})
+    result = flow("job", "validate", *files)
+    assert (result.exit_code, result.stderr) == (1, "Error: a: is bad\nb: is bad\n")
+    assert json.loads(result.stdout)["retcode"] == 103
+
+
 def test_a_plan_that_a_party_refuses_is_an_error(flow, stub, files):
     stub.answers({"retcode": 101, "retmsg": "job_dsl.components.a.module: no such module"})
     result = flow("job", "validate", *files)

@@ -191,6 +191,18 @@ def test_a_party_that_does_not_agree_refuses_and_keeps_nothing() -> None:
     assert host.handle(create(document=asking(auto_retries=1, timeout=600))).is_ok
 
 
+def test_of_very_many_refusals_the_first_are_told() -> None:
+    graph = {f"t{number}": [] for number in range(30)}
+    document = job({"guest": ["9999"], "host": ["10000"]}, graph)
+    conf = document.runtime_conf
+    own = {name: {"retry": {"max_attempts": 9}} for name in graph}
+    common = {"task_cores": 1, "task_conf": own}
+    document = replace(document, runtime_conf={**conf, "job_parameters": {"common": common}})
+    answer = HandServer("10000", ceilings=Ceilings(max_attempts=2)).handle(create(document=document, incarnations={}))
+    assert answer.retmsg.count("9 is more than 2") == 10
+    assert answer.retmsg.endswith("; and 20 more")
+
+
 def test_a_stop_at_once_comes_through_to_what_is_stopping_already() -> None:
     host = a_host(*RUN, START_A, rules=Rules(stop_grace_seconds=10.0))
     for seconds in (60, 60, 0):

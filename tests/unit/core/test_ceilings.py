@@ -10,7 +10,7 @@ from fate_v1_documents import a_conf, a_dsl, read
 
 from fate_flow.core.ceilings import Ceilings, refusals, stop_allowed
 from fate_flow.core.effective import capped_in_words, effective_at
-from fate_flow.core.fate_v1_layers import place_of
+from fate_flow.core.fate_v1_layers import blocks_for, place_in
 from fate_flow.core.spec import JobSpec, Party
 
 GUEST, HOST, SECOND_HOST, ARBITER = (
@@ -118,7 +118,8 @@ def test_the_strongest_block_that_says_a_key_is_its_place(party, keys, place):
         {"host": {"1": {"task_cores": 3}, "all": {"task_cores": 2}, "0|1": {"task_memory": 7}}})
     conf = {"job_parameters": {**spec.conf["job_parameters"]}}
     conf["job_parameters"]["common"] = {"timeout": 5, "task_cores": 1, "retry": {"backoff": {"first": 1}}}
-    assert place_of(conf, spec.parties, party, keys) == (place and f"job_runtime_conf.job_parameters{place}")
+    found = place_in(blocks_for(conf, spec.parties, party), keys)
+    assert found == (place and f"job_runtime_conf.job_parameters{place}")
 
 
 # ---------------------------------------------------------------------- what is capped
