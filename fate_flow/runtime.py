@@ -175,6 +175,7 @@ def build_context(
         clock=lambda: time.time_ns() // 1_000_000,
         fresh_id=lambda: secrets.token_hex(16),
         carry_out=points.around_effects(hands.take) if points else hands.take,
+        approval=settings.approval,
     )
 
 

@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import yaml
 
+from fate_flow.core.approval import ApprovalRule
 from fate_flow.core.errors import BadRequest, BadSettings
 from fate_flow.core.grammar import check_party_id
 from fate_flow.core.resources import EngineSize
@@ -101,6 +102,7 @@ class Settings:
     defaults: JobParameters = field(default_factory=JobParameters)
     limits: Limits = field(default_factory=Limits)
     retention: Retention = field(default_factory=Retention)
+    approval: ApprovalRule = field(default_factory=ApprovalRule)
 
     @property
     def jobs_dir(self) -> Path:
@@ -264,6 +266,7 @@ class _Reader:
             defaults=self._defaults(root.section("job_default_config")),
             limits=self._limits(root.section("limits")),
             retention=self._retention(root.section("retention")),
+            approval=self._approval(root.section("approval")),
         )
         flow.refuse_others()
         logs.refuse_others()
@@ -373,6 +376,16 @@ class _Reader:
             job_logs_days=section.number("job_logs_days", base.job_logs_days),
             output_tables_days=section.number("output_tables_days", base.output_tables_days),
             most_finished_jobs=section.whole("most_finished_jobs", base.most_finished_jobs),
+        )
+        section.refuse_others()
+        return found
+
+    def _approval(self, section: _Section) -> ApprovalRule:
+        name, listed = section.name("except_from"), section.get("except_from", [])
+        if not isinstance(listed, list):
+            raise BadSettings(f"{name}: {listed!r} is not a list of party ids")
+        found = ApprovalRule(
+            section.flag("required", False), frozenset(_party_id(str(one), name) for one in listed)
         )
         section.refuse_others()
         return found

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
+from fate_flow.core.approval import Consent
 from fate_flow.core.fate_v1_job_parameters import flat_parameters
 from fate_flow.core.history import Entry
-from fate_flow.core.job import Hold, Job, Seat, Task
-from fate_flow.core.queue import why_it_waits
+from fate_flow.core.job import Hold, Job, Lack, Seat, Task
+from fate_flow.core.queue import why_a_copy_waits, why_it_waits
 from fate_flow.core.resources import request_of
 from fate_flow.core.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.status import JobStatus, TaskStatus
@@ -39,6 +40,10 @@ def explained(picture: JobPicture) -> dict[str, Any]:
         "passed_by": job.passes,
         "priority": job.priority,
         "hold": hold_of(job.hold),
+        "lacks": job.lacks.value if job.lacks else None,
+        "waits_for": waits_for(job),
+        "awaiting_approval": [str(seat.party) for seat in picture.seats if seat.lacks is Lack.APPROVAL],
+        "approval": _consent(job.consent),
         "parties": [_seat(seat) for seat in picture.seats] or [_own_seat(own) for own in picture.jobs],
         "tasks": _tasks(picture.tasks),
         "unconfirmed_parties": list(job.unconfirmed),
@@ -51,11 +56,35 @@ def _wait_reason(job: Job, place: int) -> str:
     if job.status is JobStatus.READY:
         return "the parties are being asked to accept it"
     is_copy = job.status is JobStatus.WAITING and not job.is_initiator
-    return f"waits for its initiator, {job.initiator}, which knows its place in the queue" if is_copy else ""
+    return why_a_copy_waits(str(job.initiator), str(job.party), job.consent) if is_copy else ""
 
 
 def hold_of(hold: Hold | None) -> dict[str, Any] | None:
     return None if hold is None else {"message": hold.message, "by": hold.by, "time": hold.time}
+
+
+def waits_for(job: Job) -> str | None:
+    """One word for what a waiting job waits for; None: it does not wait, or its turn is all that it waits for."""
+    if job.status is not JobStatus.WAITING:
+        return None
+    if job.hold is not None:
+        return "release"
+    if job.rerun_signal:
+        return "parties"
+    return _WAITS_FOR[job.lacks] if job.lacks is not None else None
+
+
+_WAITS_FOR = {
+    Lack.ROOM: "room", Lack.SIZE: "size", Lack.ANSWER: "answer", Lack.APPROVAL: "awaiting_approval",
+}  # fmt: skip
+
+
+def _consent(consent: Consent | None) -> dict[str, Any] | None:
+    """What this party itself has said to the job of another."""
+    if consent is None:
+        return None
+    told = {"by": consent.by, "message": consent.message, "time": consent.time or None}
+    return {"status": consent.approval.value, **told}
 
 
 def _seat(seat: Seat) -> dict[str, Any]:

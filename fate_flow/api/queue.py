@@ -30,9 +30,9 @@ def blueprint(services: Services) -> Blueprint:
     return queue
 
 
-def read_message(body: Body) -> str:
+def read_message(body: Body, key: str = "message") -> str:
     """Why, for people. Raises BadRequest."""
-    return read_line(body, "message", _LONGEST_MESSAGE)
+    return read_line(body, key, _LONGEST_MESSAGE)
 
 
 def read_author(body: Body, party_id: str) -> str:

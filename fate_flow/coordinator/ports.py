@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from fate_flow.audit.events import Event
+from fate_flow.core.approval import ApprovalRule
 from fate_flow.core.job import Command, JobKey, TaskKey, Worker
 from fate_flow.core.modules import ModuleInfo
 from fate_flow.core.resources import EngineSize
@@ -209,6 +210,7 @@ class Context:
     launch_problems: dict[str, str] = field(default_factory=dict)    # by worker: why its folder could not be written
     carry_out: Callable[[list[Effect]], None] = in_place
     retry: Retry = field(default_factory=Retry)
+    approval: ApprovalRule = field(default_factory=ApprovalRule)
 
     def read(self, look: Callable[[Transaction], T]) -> T:
         """What is found, without a lock. Raises StorageFailed."""

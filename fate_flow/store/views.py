@@ -21,13 +21,14 @@ from fate_flow.core.errors import BadRequest
 from fate_flow.core.grammar import shown
 from fate_flow.core.history import Entry
 from fate_flow.core.job import Hold, Job, JobKey, Seat, Task
-from fate_flow.core.queue import why_it_waits
+from fate_flow.core.queue import why_a_copy_waits, why_it_waits
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JOB_UNFINISHED, JobStatus, TaskStatus
 from fate_flow.store.changes import SUBMIT_FAILED
 from fate_flow.store.contract import Document, Metric, Output, TableMeta
 from fate_flow.store.models import EngineRow, JobRow, MetricRow, OutputRow, StorageTableRow, TaskRow
 from fate_flow.store.retry import Retry
+from fate_flow.store.rows import consent_of
 from fate_flow.store.sql import COMPUTING, IN_QUEUE, SqlTransaction, reading_refused
 
 Row = dict[str, Any]
@@ -422,7 +423,8 @@ def _with_wait_reasons(tx: SqlTransaction, rows: list[Row]) -> list[Row]:
     for row in waiting:
         if not row["f_is_initiator"]:
             initiator = f"{row['f_initiator_role']} {row['f_initiator_party_id']}"
-            row["f_wait_reason"] = f"waits for its initiator, {initiator}, which knows its place in the queue"
+            consent = consent_of(row["f_approval"], row["f_approval_by"], "", 0)
+            row["f_wait_reason"] = why_a_copy_waits(initiator, f"{row['f_role']} {row['f_party_id']}", consent)
         elif row["f_job_id"] in places:
             hold = Hold(row["f_hold_message"] or "", row["f_hold_by"]) if row["f_held"] else None
             row["f_wait_reason"] = why_it_waits(row["f_wait_reason"] or "", places[row["f_job_id"]], hold)

@@ -109,16 +109,22 @@ class Invariants:
             self._fail(f"{new.key} is {new.status.value} and holds")
         if new.status is JobStatus.RUNNING and not new.holds:
             self._fail(f"{new.key} runs and holds nothing")
-        if new.holds and not (old is not None and old.holds) and party.is_on_hold:
-            self._fail(f"{new.key} has reserved at a party that is on hold")
-        if old is not None and old.hold is not None and (new.turn != old.turn or new.status is JobStatus.RUNNING):
-            self._fail(f"{new.key} was on hold and is {new.status.value} in turn {new.turn}")
+        self._check_people_are_heard(party, old, new)
         if new.is_final and new.reason is None:
             self._fail(f"{new.key} is {new.status.value} for no reason")
         if old is not None and new.run != old.run:
             self._run_changed(party, old, new)
         elif old is not None and new.status is not old.status:
             self._job_moved(party, old, new)
+
+    def _check_people_are_heard(self, party: SimParty, old: Job | None, new: Job) -> None:
+        """Nothing begins against the word of a user or an operator."""
+        if new.holds and not (old is not None and old.holds) and party.is_on_hold:
+            self._fail(f"{new.key} has reserved at a party that is on hold")
+        if new.holds and new.consent is not None and not new.consent.is_given:
+            self._fail(f"{new.key} has reserved and is {new.consent.approval.value}")
+        if old is not None and old.hold is not None and (new.turn != old.turn or new.status is JobStatus.RUNNING):
+            self._fail(f"{new.key} was on hold and is {new.status.value} in turn {new.turn}")
 
     def _check_order(self, seen: Seen, changes: Changes, old: Job | None, new: Job | None) -> None:
         """Nobody who needs the same parties is left standing before a job that is given its turn."""
@@ -217,6 +223,8 @@ class Invariants:
             return True
         if job.reason is Reason.PARTY_REFUSED and any(one.record.taken_back for one in self._world.parties.values()):
             return True       # a hold ran out while others had started
+        if job.reason is Reason.PARTY_REFUSED and job.job_id in self._world.rejected:
+            return True
         is_silence = job.reason in (Reason.PARTY_UNREACHABLE, Reason.INITIATOR_LOST)
         reasons = _REASONS | _DEATHS if is_silence else _REASONS
         return not reasons.isdisjoint(self._world.injected)

@@ -113,6 +113,7 @@ class SimParty:
             engine_size=self.size, defaults=JobParameters(task_cores=1), rules=world.rules,
             routes=frozenset(world.party_ids), clock=self.clock,
             fresh_id=lambda: f"{world.random.getrandbits(128):032x}", carry_out=_Hands(world, process).take,
+            approval=world.approval,
         )  # fmt: skip
 
     @contextmanager

@@ -530,3 +530,26 @@ def test_a_party_on_hold_shows_it(world: World) -> None:
     assert (hold["message"], hold["by"]) == ("maintenance", "party 9999")
     assert world.ask("queue/release")["retcode"] == 0
     assert world.ask("queue/release")["retmsg"] == "party 9999 is not on hold"
+
+
+def test_a_job_of_another_that_has_to_be_approved_says_so(world: World) -> None:
+    job_id = world.add_job(party=GUEST, initiator=HOST, f_approval="pending")
+    why = "nobody at guest 9999 has approved it yet: flow job approve, or flow job reject"
+    told = world.ask("job/explain", {"job_id": job_id})["data"]
+    assert (told["wait_reason"], told["approval"]["status"]) == (why, "pending")
+    assert world.ask("job/query", {"job_id": job_id})["data"][0]["f_wait_reason"] == why
+    assert world.ask("job/reject", {"job_id": job_id})["retcode"] == 101
+    assert world.ask("job/reject", {"job_id": job_id, "reason": "no", "author": "ann"})["retcode"] == 0
+    told = world.ask("job/explain", {"job_id": job_id})["data"]["approval"]
+    assert (told["status"], told["by"], told["message"]) == ("rejected", "ann", "no")
+    assert world.ask("job/approve", {"job_id": job_id})["retcode"] == 0
+    assert world.ask("job/explain", {"job_id": job_id})["data"]["approval"]["status"] == "approved"
+
+
+def test_what_a_job_waits_for_is_one_word_too(world: World) -> None:
+    job_id = world.add_job(f_blocked_on="10000", f_lacks="approval", f_apart=True, f_wait_reason="host 10000 has not")
+    world.add_seats(job_id)
+    world.write("t_seat", {"f_job_id": job_id, "f_role": "host"}, f_lacks="approval")
+    told = world.ask("job/explain", {"job_id": job_id})["data"]
+    assert (told["waits_for"], told["lacks"]) == ("awaiting_approval", "approval")
+    assert told["awaiting_approval"] == ["host 10000"]
