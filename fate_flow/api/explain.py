@@ -14,7 +14,7 @@ from fate_flow.core.queue import why_a_copy_waits, why_it_waits
 from fate_flow.core.resources import request_of
 from fate_flow.core.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.status import JobStatus, TaskStatus
-from fate_flow.store.views import JobPicture
+from fate_flow.store.views import JobPicture, QueuePage
 
 # ---------------------------------------------------------------------- a job that is there
 
@@ -64,14 +64,14 @@ def hold_of(hold: Hold | None) -> dict[str, Any] | None:
 
 
 def waits_for(job: Job) -> str | None:
-    """One word for what a waiting job waits for; None: it does not wait, or its turn is all that it waits for."""
+    """One word for what a waiting job waits for; None: it does not wait."""
     if job.status is not JobStatus.WAITING:
         return None
     if job.hold is not None:
         return "release"
     if job.rerun_signal:
         return "parties"
-    return _WAITS_FOR[job.lacks] if job.lacks is not None else None
+    return _WAITS_FOR[job.lacks] if job.lacks is not None else "turn"
 
 
 _WAITS_FOR = {
@@ -164,6 +164,74 @@ def recounted(entry: Entry) -> dict[str, Any]:
         "message": entry.message,
         "caused_by": entry.caused_by or None,
         "exit_status": entry.exit_status or None,
+    }
+
+
+# ---------------------------------------------------------------------- the queue
+
+
+def queued(page: QueuePage) -> dict[str, Any]:
+    """The jobs that wait here in their order, and what people of this party have to decide."""
+    return {
+        "count": page.count,
+        "hold": hold_of(page.hold),
+        "jobs": [
+            _queued(job, page.seats[job.job_id], place, page.steady)
+            for place, job in enumerate(page.jobs, page.first_place)
+        ],
+        "unapproved": [_unapproved(job) for job in page.unapproved],
+    }
+
+
+def _queued(job: Job, seats: Sequence[Seat], place: int, steady: int) -> dict[str, Any]:
+    is_asked_again = not (job.hold or job.ready_owner or job.rerun_signal)
+    seconds, because = _estimate(job)
+    return {
+        "place_in_queue": place,
+        "job_id": job.job_id,
+        "priority": job.priority,
+        "initiator": _party(job.initiator),
+        "parties": [{**_party(seat.party), "asked_cores": seat.asked_cores} for seat in seats],
+        "passed_by": job.passes,
+        "is_in_turn": bool(job.ready_owner),
+        "wait_reason": why_it_waits(job.wait_reason, place, job.hold),
+        "waits_for": waits_for(job),
+        "lacks": job.lacks.value if job.lacks else None,
+        "blocked_on": job.blocked_on or None,
+        "awaiting_approval": [str(seat.party) for seat in seats if seat.lacks is Lack.APPROVAL],
+        "hold": hold_of(job.hold),
+        "asked_again_seconds": max(0, job.retry_at - steady) / 1000 if is_asked_again else None,
+        "estimate_seconds": seconds,
+        "no_estimate_because": because,
+    }
+
+
+def _estimate(job: Job) -> tuple[int | None, str | None]:
+    """Seconds until it starts, or why nobody can say: only for its own turn this party can answer."""
+    if job.ready_owner:
+        return 0, None
+    if waits_for(job) == "turn" and not job.blocked_on:
+        return 0, None
+    return None, _NO_ESTIMATE.get(str(waits_for(job)), "nobody knows how long the jobs before it will run")
+
+
+_NO_ESTIMATE = {
+    "release": "it waits until somebody releases it",
+    "parties": "it waits until every party knows that it begins again",
+    "awaiting_approval": "it waits until somebody at another party decides",
+    "answer": "it waits until a party is ready again",
+    "size": "it asks for more than there is",
+}
+
+
+def _unapproved(job: Job) -> dict[str, Any]:
+    return {
+        "job_id": job.job_id,
+        **_party(job.party),
+        "initiator": _party(job.initiator),
+        "parties": [_party(party) for party in job.parties],
+        "asked_cores": job.asked.cores,
+        "create_time": job.create_time,
     }
 
 

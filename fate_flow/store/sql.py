@@ -414,15 +414,15 @@ class SqlTransaction:
     def waiting_apart(self, until: int, limit: int) -> tuple[Waiting, ...]:
         waits = (JobRow.f_held == False) & (JobRow.f_ready_signal == False)  # noqa: E712
         is_due = JobRow.f_lacks.in_([lack.value for lack in APART]) & (JobRow.f_retry_at <= until)
-        query = _queued_rows().where(_waiting() & waits & is_due).order_by(JobRow.f_retry_at, *IN_QUEUE).limit(limit)
-        return tuple(_queued_of(row) for row in query.tuples())
+        query = _queued_rows().where(waiting_here() & waits & is_due).order_by(JobRow.f_retry_at, *IN_QUEUE)
+        return tuple(_queued_of(row) for row in query.limit(limit).tuples())
 
     def blocked_waiting(self, party_id: str, at_most_cores: int, limit: int) -> tuple[Waiting, ...]:
         fits = (JobRow.f_blocked_on == party_id) & (JobRow.f_blocked_cores <= at_most_cores)
         return _queued(fits & (JobRow.f_ready_signal == False), limit)  # noqa: E712
 
     def count_pass(self, job_id: str) -> None:
-        waits = _waiting() & (JobRow.f_job_id == job_id)
+        waits = waiting_here() & (JobRow.f_job_id == job_id)
         _hit(JobRow.update(f_passes=JobRow.f_passes + 1).where(waits))
 
     def place_in_queue(self, job: Job) -> int:
@@ -430,10 +430,10 @@ class SqlTransaction:
         earlier = (JobRow.f_create_time < created) | ((JobRow.f_create_time == created) & (JobRow.f_job_id < job_id))
         # The first half is for the index.
         before = (JobRow.f_queue_key <= key) & ((JobRow.f_queue_key < key) | earlier)
-        return int(JobRow.select().where(_waiting() & before).count()) + 1
+        return int(JobRow.select().where(waiting_here() & before).count()) + 1
 
     def waiting_jobs(self) -> tuple[Job, ...]:
-        return tuple(sorted(_jobs(_waiting()), key=lambda job: job.order))
+        return tuple(sorted(_jobs(waiting_here()), key=lambda job: job.order))
 
     def hold_job(self, key: JobKey, hold: Hold) -> bool:
         waits = _at(key) & (JobRow.f_status == JobStatus.WAITING.value)
@@ -460,7 +460,7 @@ class SqlTransaction:
         return tuple(job_of(row) for row in _UNAPPROVED.rows(self._database)[:limit])
 
     def ask_again(self, job_id: str) -> bool:
-        waits = _waiting() & (JobRow.f_job_id == job_id) & (JobRow.f_ready_signal == False)  # noqa: E712
+        waits = waiting_here() & (JobRow.f_job_id == job_id) & (JobRow.f_ready_signal == False)  # noqa: E712
         return _hit(JobRow.update(f_retry_at=0).where(waits))
 
     def others_waiting(self) -> tuple[Job, ...]:
@@ -488,7 +488,7 @@ class SqlTransaction:
         return _hit(JobRow.update(f_priority=priority, f_queue_key=queue_key).where(waits))
 
     def count_waiting(self) -> int:
-        return int(JobRow.select().where(_waiting()).count())
+        return int(JobRow.select().where(waiting_here()).count())
 
     def cancelled_waiting(self) -> tuple[str, ...]:
         return tuple(row[0] for row in _CANCELLED_WAITING.rows(self._database))
@@ -1089,7 +1089,8 @@ def _workers(where: Any) -> tuple[Worker, ...]:
     return tuple(sorted(workers, key=lambda worker: (worker.create_time, worker.worker_id)))
 
 
-def _waiting() -> Any:
+def waiting_here() -> Any:
+    """The queue of this initiator."""
     return (JobRow.f_is_initiator == True) & (JobRow.f_status == JobStatus.WAITING.value)  # noqa: E712
 
 
@@ -1100,7 +1101,7 @@ def _queued(where: Any, limit: int) -> tuple[Waiting, ...]:
 
 def _has_turns() -> Any:
     """Of those that wait: as `Job.is_apart` tells the others."""
-    return _waiting() & (JobRow.f_apart == False)  # noqa: E712
+    return waiting_here() & (JobRow.f_apart == False)  # noqa: E712
 
 
 def _queue_query(where: Any) -> Any:
@@ -1158,7 +1159,7 @@ _INTAKE = Prepared(
     1,
 )
 _IN_TURN = Prepared(
-    lambda: _queued_rows().where(_waiting() & (JobRow.f_ready_signal == True)).order_by(*IN_QUEUE), 0  # noqa: E712
+    lambda: _queued_rows().where(waiting_here() & (JobRow.f_ready_signal == True)).order_by(*IN_QUEUE), 0  # noqa: E712
 )
 _BLOCKING_PARTIES = Prepared(
     lambda: (
@@ -1170,7 +1171,7 @@ _BLOCKING_PARTIES = Prepared(
     0,
 )
 _CANCELLED_WAITING = Prepared(
-    lambda: JobRow.select(JobRow.f_job_id).where(_waiting() & JobRow.f_reason.is_null(False)).order_by(*_BY_AGE), 0
+    lambda: JobRow.select(JobRow.f_job_id).where(waiting_here() & JobRow.f_reason.is_null(False)).order_by(*_BY_AGE), 0
 )
 _BUSY_JOBS = Prepared(
     lambda: (

@@ -39,6 +39,8 @@ def test_a_job_awaits_an_approval_that_survives_a_restart_and_then_runs(careful:
     careful.kill(HOST)
     careful.start(HOST)
     assert careful.host.ask("job/explain", {"job_id": job_id})["approval"]["status"] == "pending"
+    assert [one["job_id"] for one in careful.host.ask("queue/list")["unapproved"]] == [job_id]
+    assert "has not approved it yet; 1st in the queue" in careful.guest.flow("queue", "list").out
     careful.host.flow("job", "approve", "-j", job_id, "--by", "ann")
     careful.wait(job_id, "success")
     assert careful.host.ask("job/explain", {"job_id": job_id})["approval"]["by"] == "ann"

@@ -32,6 +32,7 @@ COMMANDS = [
     (("job", "approve", *J, "--by", "ann"), "job/approve", {"job_id": "42", "author": "ann"}),
     (("job", "reject", *J, "--reason", "no contract", "--by", "ann"), "job/reject",
      {"job_id": "42", "reason": "no contract", "author": "ann"}),
+    (("queue", "list", "-l", "5", "--page", "2", "--json"), "queue/list", {"limit": 5, "page": 2}),
     (("queue", "hold", "--message", "until noon", "--by", "ann"), "queue/hold",
      {"message": "until noon", "author": "ann"}),
     (("queue", "release", "--by", "ann"), "queue/release", {"author": "ann"}),
