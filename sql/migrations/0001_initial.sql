@@ -107,7 +107,7 @@ CREATE TABLE t_job (
 CREATE INDEX ix_job_queue ON t_job (f_is_initiator, f_status, f_apart, f_blocked_on, f_queue_key, f_create_time);
 CREATE INDEX ix_job_order ON t_job (f_is_initiator, f_status, f_queue_key, f_create_time);
 CREATE INDEX ix_job_approval ON t_job (f_approval, f_status, f_create_time);
-CREATE INDEX ix_job_lacks ON t_job (f_lacks, f_retry_at);
+CREATE INDEX ix_job_lacks ON t_job (f_is_initiator, f_status, f_lacks, f_retry_at);
 CREATE INDEX ix_job_wish ON t_job (f_status, f_wish_asked);
 CREATE INDEX ix_job_turn ON t_job (f_ready_signal, f_is_initiator, f_status);
 CREATE INDEX ix_job_status ON t_job (f_status, f_create_time);
