@@ -179,6 +179,7 @@ def build_context(
         fresh_id=lambda: secrets.token_hex(16),
         gate=ProgramGate(settings.commands),
         carry_out=points.around_effects(hands.take) if points else hands.take,
+        approval=settings.approval,
     )
 
 

@@ -16,6 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import yaml
 
+from fate_flow.core.approval import ApprovalRule
 from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.core.command import CommandPolicy
 from fate_flow.core.errors import BadRequest, BadSettings
@@ -108,6 +109,7 @@ class Settings:
     retention: Retention = field(default_factory=Retention)
     ceilings: Ceilings = NO_CEILINGS
     commands: CommandPolicy = field(default_factory=CommandPolicy)
+    approval: ApprovalRule = field(default_factory=ApprovalRule)
 
     @property
     def jobs_dir(self) -> Path:
@@ -281,6 +283,7 @@ class _Reader:
             retention=self._retention(root.section("retention")),
             ceilings=self._ceilings(root.section("ceilings")),
             commands=self._commands(root.section("commands")),
+            approval=self._approval(root.section("approval")),
         )
         flow.refuse_others()
         logs.refuse_others()
@@ -419,6 +422,16 @@ class _Reader:
             enabled=section.flag("enabled", False),
             allow=tuple(allow),
             share_logs=section.flag("share_logs", False),
+        )
+        section.refuse_others()
+        return found
+
+    def _approval(self, section: _Section) -> ApprovalRule:
+        name, listed = section.name("except_from"), section.get("except_from", [])
+        if not isinstance(listed, list):
+            raise BadSettings(f"{name}: {listed!r} is not a list of party ids")
+        found = ApprovalRule(
+            section.flag("required", False), frozenset(_party_id(str(one), name) for one in listed)
         )
         section.refuse_others()
         return found

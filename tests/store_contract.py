@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from fate_flow.core.actions import MoveJob, MoveTask
+from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.errors import StorageFailed
 from fate_flow.core.history import Entry, Level
 from fate_flow.core.job import (
@@ -699,7 +700,7 @@ class QueueCases(Cases):
             each.begin_turn(a_job(name).key, "me", 5)
             each.end_turn(a_job(name).key, "me", "no room", "10000", 4, 0, 0, Lack.SIZE if name == "c" else None)
         assert [job.job_id for job in each.queue_heads()] == ["d"]
-        assert [job.job_id for job in each.blocked_waiting("10000", 9, 9)] == ["c", "d", "a"]
+        assert [job.job_id for job in each.blocked_waiting("10000", 9, 9)] == ["d", "a"]
 
     def test_a_waiting_job_takes_another_place(self, each: Each) -> None:
         with_jobs(each, a_job("a", priority=2, enqueued=50, queue_key=30), a_job("b", queue_key=20))
@@ -740,7 +741,62 @@ class QueueCases(Cases):
         each.begin_turn(a_job().key, "me", 5)
         each.end_turn(a_job().key, "me", "why", "10000", 4, 7, 0, Lack.SIZE)
         each.hold_job(a_job().key, Hold("why", "ann"))
-        assert each.oversized_waiting(9, 9) == ()
+        assert each.waiting_apart(9, 9) == ()
+
+    def test_who_lacks_what_is_not_room_is_apart(self, each: Each) -> None:
+        lacks = {"a": Lack.SIZE, "b": Lack.APPROVAL, "c": Lack.ROOM, "d": Lack.ANSWER, "e": Lack.APPROVAL}
+        with_jobs(each, *(a_job(name) for name in lacks))
+        for name, retry_at in zip("abcde", (7, 9, 1, 1, 8), strict=True):
+            each.begin_turn(a_job(name).key, "me", 5)
+            each.end_turn(a_job(name).key, "me", "why", "10000", 4, retry_at, 0, lacks[name])
+        assert [job.job_id for job in each.waiting_apart(9, 9)] == ["a", "e", "b"], "the longest due first"
+        assert [job.job_id for job in each.waiting_apart(8, 9)] == ["a", "e"]
+        assert [job.job_id for job in each.queue_heads()] == ["c"]
+        assert [job.job_id for job in each.blocked_waiting("10000", 9, 9)] == ["c", "d"]
+        for name in "abc":
+            each.hold_job(a_job(name).key, Hold("why", "ann"))
+        assert [job.job_id for job in each.waiting_apart(9, 9)] == ["e"]
+        for name in "abc":
+            each.release_job(a_job(name).key, 0)
+        assert [job.job_id for job in each.waiting_apart(9, 9)] == ["a", "e", "b"]
+        assert [job.job_id for job in each.queue_heads()] == ["c"]
+        each.begin_turn(a_job("b").key, "me", 5)
+        each.hold_job(a_job("b").key, Hold("why", "ann"))
+        each.end_turn(a_job("b").key, "me", "no room", "10000", 4, 0, 0, Lack.ROOM)
+        assert [job.job_id for job in each.blocked_waiting("10000", 9, 9)] == ["c", "d"], "held in its turn"
+        each.release_job(a_job("b").key, 0)
+        assert [job.job_id for job in each.blocked_waiting("10000", 9, 9)] == ["b", "c", "d"]
+
+    def test_a_turn_does_not_forget_whose_approval_is_awaited(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.add_seats([a_seat(status=SeatStatus.JOINING), a_seat(party=OTHER_HOST)])
+        each.move_seat(a_seat(status=SeatStatus.JOINING), SeatStatus.JOINED, "", lacks=Lack.APPROVAL)
+        each.begin_turn(a_job().key, "me", 5)
+        assert [seat.lacks for seat in each.seats("j1")] == [Lack.APPROVAL, None]
+        each.move_seat(each.seats("j1")[0], SeatStatus.CHECKING, "")
+        assert [seat.lacks for seat in each.seats("j1")] == [None, None]
+
+    def test_a_party_decides_about_a_job_until_it_is_under_way(self, each: Each) -> None:
+        pending = Consent(Approval.PENDING)
+        names = {"a": JobStatus.READY, "b": JobStatus.WAITING, "c": JobStatus.RUNNING, "d": JobStatus.WAITING}
+        each.register_engine(an_engine(), {}, 1)
+        for at, (name, status) in enumerate(names.items()):
+            with_jobs(each, a_job(name, HOST, status=status, create_time=9 - at, consent=pending))
+        with_jobs(each, a_job("own"))
+        each.reserve(a_job("d", HOST).key, 1, 0, "t", 1, 2)
+        assert [job.job_id for job in each.unapproved_jobs(9)] == ["d", "c", "b", "a"]
+        assert [job.job_id for job in each.unapproved_jobs(2)] == ["d", "c"]
+        rejected, approved = Consent(Approval.REJECTED, "ann", "no", 5), Consent(Approval.APPROVED, "bob", "", 6)
+        found = {name: each.decide_consent(a_job(name, HOST).key, rejected) for name in names}
+        assert found == {"a": True, "b": True, "c": False, "d": False}
+        assert each.decide_consent(a_job("own").key, approved) is False
+        assert each.job(a_job("a", HOST).key).consent == rejected
+        assert each.decide_consent(a_job("a", HOST).key, approved)
+        assert each.job(a_job("a", HOST).key).consent == approved
+        assert each.job(a_job("own").key).consent is None
+        end = MoveJob(JobStatus.FAILED, Reason.PARTY_REFUSED)
+        each.move_job(each.job(a_job("b", HOST).key), end, 6)
+        assert each.decide_consent(a_job("b", HOST).key, approved), "for a rerun"
 
     def test_a_job_that_is_to_be_asked_again_is_due(self, each: Each) -> None:
         self.queue(each)
@@ -825,15 +881,15 @@ class QueueCases(Cases):
             blocked_on = each.job_here(name).blocked_on
             each.end_turn(a_job(name).key, "me", "why", blocked_on, 4, retry_at, 0, lacks)
         assert [(head.job_id, head.lacks) for head in each.queue_heads()] == [("d", Lack.ROOM)]
-        assert [job.job_id for job in each.oversized_waiting(76, 9)] == []
-        assert [job.job_id for job in each.oversized_waiting(77, 9)] == ["b"]
-        assert [job.job_id for job in each.oversized_waiting(78, 9)] == ["b", "e"]
-        assert {job.lacks for job in each.oversized_waiting(78, 9)} == {Lack.SIZE}
-        assert [job.job_id for job in each.oversized_waiting(78, 1)] == ["b"]
+        assert [job.job_id for job in each.waiting_apart(76, 9)] == []
+        assert [job.job_id for job in each.waiting_apart(77, 9)] == ["b"]
+        assert [job.job_id for job in each.waiting_apart(78, 9)] == ["b", "e"]
+        assert {job.lacks for job in each.waiting_apart(78, 9)} == {Lack.SIZE}
+        assert [job.job_id for job in each.waiting_apart(78, 1)] == ["b"]
         each.postpone(a_job("b").key, "behind", "10001", 4, 76)
         assert each.job_here("b").lacks is Lack.SIZE
         each.begin_turn(a_job("b").key, "me", 5)
-        assert [job.job_id for job in each.oversized_waiting(99, 9)] == ["e"], "it is being asked for"
+        assert [job.job_id for job in each.waiting_apart(99, 9)] == ["e"], "it is being asked for"
         each.move_job(each.job_here("b"), MoveJob(JobStatus.RUNNING), 6)
         assert each.job_here("b").lacks is None
 
@@ -847,7 +903,7 @@ class QueueCases(Cases):
         assert (each.waiting_jobs(), each.count_waiting(), each.cancelled_waiting()) == ((), 0, ())
         assert (each.unblocked_waiting(9), each.queue_heads(), each.blocked_waiting("1", 9, 9)) == ((), (), ())
         assert each.place_in_queue(a_job()) == 1
-        assert each.oversized_waiting(9, 9) == ()
+        assert each.waiting_apart(9, 9) == ()
         each.count_pass("1")
 
 

@@ -6,15 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from fate_flow.core.approval import Consent
 from fate_flow.core.fate_v1_job_parameters import flat_parameters
 from fate_flow.core.history import Entry
-from fate_flow.core.job import UNREACHABLE, Answer, Hold, Job, Seat, Task
-from fate_flow.core.queue import why_it_waits
+from fate_flow.core.job import UNREACHABLE, Answer, Hold, Job, Lack, Seat, Task
+from fate_flow.core.queue import why_a_copy_waits, why_it_waits
 from fate_flow.core.resources import request_of
 from fate_flow.core.sources import Sourced, Sources, Told
 from fate_flow.core.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.status import JobStatus, TaskStatus
-from fate_flow.store.views import JobPicture
+from fate_flow.store.views import JobPicture, QueuePage
 
 # ---------------------------------------------------------------------- a job that is there
 
@@ -41,6 +42,10 @@ def explained(picture: JobPicture) -> dict[str, Any]:
         "passed_by": job.passes,
         "priority": job.priority,
         "hold": hold_of(job.hold),
+        "lacks": job.lacks.value if job.lacks else None,
+        "waits_for": waits_for(job),
+        "awaiting_approval": [str(seat.party) for seat in picture.seats if seat.lacks is Lack.APPROVAL],
+        "approval": _consent(job.consent),
         "parties": [_seat(seat) for seat in picture.seats] or [_own_seat(own) for own in picture.jobs],
         "tasks": _tasks(picture.tasks),
         "restarts": job.restarts,
@@ -57,11 +62,35 @@ def _wait_reason(job: Job, place: int) -> str:
     if job.status is JobStatus.READY:
         return "the parties are being asked to accept it"
     is_copy = job.status is JobStatus.WAITING and not job.is_initiator
-    return f"waits for its initiator, {job.initiator}, which knows its place in the queue" if is_copy else ""
+    return why_a_copy_waits(str(job.initiator), str(job.party), job.consent) if is_copy else ""
 
 
 def hold_of(hold: Hold | None) -> dict[str, Any] | None:
     return None if hold is None else {"message": hold.message, "by": hold.by, "time": hold.time}
+
+
+def waits_for(job: Job) -> str | None:
+    """One word for what a waiting job waits for; None: it does not wait."""
+    if job.status is not JobStatus.WAITING:
+        return None
+    if job.hold is not None:
+        return "release"
+    if job.rerun_signal:
+        return "parties"
+    return _WAITS_FOR[job.lacks] if job.lacks is not None else "turn"
+
+
+_WAITS_FOR = {
+    Lack.ROOM: "room", Lack.SIZE: "size", Lack.ANSWER: "answer", Lack.APPROVAL: "awaiting_approval",
+}  # fmt: skip
+
+
+def _consent(consent: Consent | None) -> dict[str, Any] | None:
+    """What this party itself has said to the job of another."""
+    if consent is None:
+        return None
+    told = {"by": consent.by, "message": consent.message, "time": consent.time or None}
+    return {"status": consent.approval.value, **told}
 
 
 def _seat(seat: Seat) -> dict[str, Any]:
@@ -142,6 +171,74 @@ def recounted(entry: Entry) -> dict[str, Any]:
         "message": entry.message,
         "caused_by": entry.caused_by or None,
         "exit_status": entry.exit_status or None,
+    }
+
+
+# ---------------------------------------------------------------------- the queue
+
+
+def queued(page: QueuePage) -> dict[str, Any]:
+    """The jobs that wait here in their order, and what people of this party have to decide."""
+    return {
+        "count": page.count,
+        "hold": hold_of(page.hold),
+        "jobs": [
+            _queued(job, page.seats[job.job_id], place, page.steady)
+            for place, job in enumerate(page.jobs, page.first_place)
+        ],
+        "unapproved": [_unapproved(job) for job in page.unapproved],
+    }
+
+
+def _queued(job: Job, seats: Sequence[Seat], place: int, steady: int) -> dict[str, Any]:
+    is_asked_again = not (job.hold or job.ready_owner or job.rerun_signal)
+    seconds, because = _estimate(job)
+    return {
+        "place_in_queue": place,
+        "job_id": job.job_id,
+        "priority": job.priority,
+        "initiator": _party(job.initiator),
+        "parties": [{**_party(seat.party), "asked_cores": seat.asked_cores} for seat in seats],
+        "passed_by": job.passes,
+        "is_in_turn": bool(job.ready_owner),
+        "wait_reason": why_it_waits(job.wait_reason, place, job.hold),
+        "waits_for": waits_for(job),
+        "lacks": job.lacks.value if job.lacks else None,
+        "blocked_on": job.blocked_on or None,
+        "awaiting_approval": [str(seat.party) for seat in seats if seat.lacks is Lack.APPROVAL],
+        "hold": hold_of(job.hold),
+        "asked_again_seconds": max(0, job.retry_at - steady) / 1000 if is_asked_again else None,
+        "estimate_seconds": seconds,
+        "no_estimate_because": because,
+    }
+
+
+def _estimate(job: Job) -> tuple[int | None, str | None]:
+    """Seconds until it starts, or why nobody can say: only for its own turn this party can answer."""
+    if job.ready_owner:
+        return 0, None
+    if waits_for(job) == "turn" and not job.blocked_on:
+        return 0, None
+    return None, _NO_ESTIMATE.get(str(waits_for(job)), "nobody knows how long the jobs before it will run")
+
+
+_NO_ESTIMATE = {
+    "release": "it waits until somebody releases it",
+    "parties": "it waits until every party knows that it begins again",
+    "awaiting_approval": "it waits until somebody at another party decides",
+    "answer": "it waits until a party is ready again",
+    "size": "it asks for more than there is",
+}
+
+
+def _unapproved(job: Job) -> dict[str, Any]:
+    return {
+        "job_id": job.job_id,
+        **_party(job.party),
+        "initiator": _party(job.initiator),
+        "parties": [_party(party) for party in job.parties],
+        "asked_cores": job.asked.cores,
+        "create_time": job.create_time,
     }
 
 

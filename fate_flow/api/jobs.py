@@ -54,6 +54,8 @@ def blueprint(services: Services) -> Blueprint:
         "/priority": routes.set_priority,
         "/hold": routes.hold,
         "/release": routes.release,
+        "/approve": routes.approve,
+        "/reject": routes.reject,
         "/config": routes.config,
         "/explain": routes.explain,
         "/history": routes.history,
@@ -120,6 +122,17 @@ class _JobRoutes:
         body = arguments("job_id")
         self._desk.release(read_job_id(body), read_author(body, self._settings.party_id))
         return ok(retmsg="release job success")
+
+    def approve(self) -> Response:
+        """Ours: this party takes part in a job of another initiator."""
+        body = arguments("job_id")
+        self._desk.approve(read_job_id(body), read_author(body, self._settings.party_id))
+        return ok(retmsg="approve job success")
+
+    def reject(self) -> Response:
+        body = arguments("job_id", "reason")
+        self._desk.reject(read_job_id(body), read_message(body, "reason"), read_author(body, self._settings.party_id))
+        return ok(retmsg="reject job success")
 
     def clean_queue(self) -> Response:
         return ok(self._desk.clean_queue())

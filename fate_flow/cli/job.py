@@ -212,6 +212,31 @@ def release(client: Client, **body: Any) -> None:
 
 @job.command()
 @options.job_id(required=True)
+@options.author()
+@with_client
+def approve(client: Client, **body: Any) -> None:
+    """This party takes part in a job of another initiator. A rerun of the job needs no other approval.
+
+    Example: flow job approve -j 202601011200000000000
+    """
+    show(client.post("job/approve", body))
+
+
+@job.command()
+@options.job_id(required=True)
+@click.option("--reason", required=True, help="Why; the initiator is told, and its job ends with it.")
+@options.author()
+@with_client
+def reject(client: Client, **body: Any) -> None:
+    """This party takes no part in a job of another initiator: the job ends.
+
+    Example: flow job reject -j 202601011200000000000 --reason "no contract for this data"
+    """
+    show(client.post("job/reject", body))
+
+
+@job.command()
+@options.job_id(required=True)
 @options.role(required=True)
 @options.party_id(required=True)
 @options.output_path(required=True)

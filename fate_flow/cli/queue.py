@@ -7,17 +7,36 @@ from typing import Any
 import click
 
 from fate_flow.cli import options
-from fate_flow.cli.client import Client
+from fate_flow.cli.client import Client, data_of
 from fate_flow.cli.display import show
 from fate_flow.cli.options import with_client
 
 
 @click.group()
 def queue() -> None:
-    """Hold, release and empty the queue of this party.
+    """See, hold, release and empty the queue of this party.
 
-    Example: flow queue hold --message "maintenance until noon"
+    Example: flow queue list
     """
+
+
+@queue.command("list")
+@options.limit(50, "So many at most; 50 unless given.")
+@click.option("--page", type=int, default=1, help="From 1; 1 unless given.")
+@options.as_json()
+@with_client
+def list_jobs(client: Client, as_json: bool, **body: Any) -> None:
+    """The jobs of this initiator that wait, in their order, and those of others that await an approval here.
+
+    Example: flow queue list -l 20
+    """
+    answer = client.post("queue/list", body)
+    if as_json:
+        show(answer)
+        return
+    from fate_flow.cli.told import print_queue
+
+    print_queue(data_of(answer))
 
 
 @queue.command()

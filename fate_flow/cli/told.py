@@ -49,6 +49,34 @@ def print_plan(data: Mapping[str, Any]) -> None:
         click.echo(one_line(f"warning: {warning}"))
 
 
+def print_queue(data: Mapping[str, Any]) -> None:
+    """The queue as a table, with what people have to decide around it."""
+    if hold := data.get("hold"):
+        click.echo(one_line(f"this party is on hold by {hold.get('by')}: {hold.get('message')}"))
+    jobs = data.get("jobs") or ()
+    click.echo(f"{len(jobs)} of {data.get('count')} jobs that wait")
+    if jobs:
+        headers = ("place", "job", "priority", "cores asked", "passed by", "starts in", "waits for")
+        print_table(headers, map(_in_queue, jobs))
+    if unapproved := data.get("unapproved"):
+        click.echo("jobs of others that await an approval here (flow job approve, flow job reject):")
+        print_table(("job", "initiator", "as", "cores asked"), map(_unapproved, unapproved))
+
+
+def _in_queue(job: Mapping[str, Any]) -> tuple[object, ...]:
+    cores = ", ".join(f"{party_name(party)}: {party.get('asked_cores')}" for party in job.get("parties") or ())
+    estimate = job.get("estimate_seconds")
+    starts = "nobody can say" if estimate is None else "its turn is now" if estimate == 0 else f"{estimate} s"
+    return (
+        job.get("place_in_queue"), job.get("job_id"), job.get("priority"), cores, job.get("passed_by"), starts,
+        job.get("wait_reason"),
+    )
+
+
+def _unapproved(job: Mapping[str, Any]) -> tuple[object, ...]:
+    return job.get("job_id"), party_name(job.get("initiator")), party_name(job), job.get("asked_cores")
+
+
 def _seat(seat: Mapping[str, Any]) -> tuple[object, ...]:
     return (
         party_name(seat), seat.get("status"), seat.get("asked_cores"), seat.get("free_cores"), seat.get("message"),

@@ -22,6 +22,7 @@ from fate_flow.coordinator.party import PartySide, release
 from fate_flow.coordinator.ports import Context
 from fate_flow.coordinator.unit import Unit, read_spec, unit_of_work
 from fate_flow.coordinator.workers import read_report
+from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.errors import (
     BadRequest,
     Busy,
@@ -319,6 +320,29 @@ class Desk:
 
         self._carry_out(release, is_repeatable=False)
 
+    def approve(self, job_id: str, by: str) -> None:
+        """This party takes part in a job of another. Raises JobNotFound, Conflict when nobody has to approve it."""
+        self._decide(job_id, lambda unit: Consent(Approval.APPROVED, by, time=unit.now))
+
+    def reject(self, job_id: str, reason: str, by: str) -> None:
+        """This party takes no part in it: the job ends, and says why. Raises as `approve`."""
+        self._decide(job_id, lambda unit: Consent(Approval.REJECTED, by, reason, unit.now))
+
+    def _decide(self, job_id: str, consent_at: Callable[[Unit], Consent]) -> None:
+        def decide(unit: Unit) -> None:
+            rows, consent = unit.tx.jobs_here(job_id), consent_at(unit)
+            if not rows:
+                raise JobNotFound(f"can not found job {job_id} on party {self.context.party_id}")
+            for row in rows:
+                _check_decidable(row)
+                if not unit.tx.decide_consent(row.key, consent):
+                    raise Conflict(f"{row.key} has moved on: look at it again")
+            unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} was {consent.words}")
+            if rows[0].status is JobStatus.WAITING and not rows[0].legacy:
+                unit.send(Command(CommandKind.LOOK_AGAIN, job_id, rows[0].initiator, rows[0].run))
+
+        self._carry_out(decide)
+
     def clean_queue(self) -> dict[str, int]:
         """Cancel every waiting job of this initiator: 0 for each that was told to end."""
 
@@ -390,6 +414,14 @@ class Desk:
 
 def _no_seat(job: Job, caller: str) -> Answer:
     return Answer(108, f"party {caller} has no seat in job {job.job_id}")
+
+
+def _check_decidable(row: Job) -> None:
+    """Raises Conflict."""
+    if row.consent is None:
+        raise Conflict(f"{row.key} needs no approval here (approval in service_conf.yaml)")
+    if row.holds or row.status in (JobStatus.RUNNING, JobStatus.STOPPING):
+        raise Conflict(f"{row.key} has been approved and is under way: flow job stop ends it")
 
 
 def _over(tx: Transaction, caller: str, jobs: Sequence[tuple[str, int]]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from fate_flow.coordinator.ports import Context
 from fate_flow.coordinator.unit import Unit, read_spec
 from fate_flow.coordinator.workers import move_federated, report_of, start_worker, stop_party_task
 from fate_flow.core.actions import MoveJob, MoveTask
+from fate_flow.core.approval import APPROVAL, AWAITS, IS_REJECTED, Approval, Consent
 from fate_flow.core.ceilings import refusals
 from fate_flow.core.command import command_at
 from fate_flow.core.effective import Effective, effective_at
@@ -127,6 +128,7 @@ class PartySide:
             priority=spec.priority,
             enqueued=unit.steady,
             queue_key=queue_key(unit.steady, spec.priority, unit.context.rules.queue_ageing),
+            consent=Consent(Approval.PENDING) if unit.context.approval.asks(caller, unit.context.party_id) else None,
         )
         document = replace(
             document, on_party=effective_document(spec, command.to), federated_mode=spec.common.federated_mode,
@@ -142,6 +144,7 @@ class PartySide:
         components = {name: {"need_run": command.to in task.parties} for name, task in spec.tasks.items()}
         said: dict[str, Any] = {"components": components, "extensions": EXTENSIONS, "cores": request.cores}
         capped = [one.as_dict() for one in effective_here(unit.context, spec, command.to) if one.asked is not None]
+        said.update(_awaited(unit.tx.job(key) or job))
         return Answer(data={**said, "effective": capped} if capped else said)
 
     def preview(self, unit: Unit, command: Command, caller: str) -> Answer:
@@ -527,8 +530,23 @@ def _check(unit: Unit, _: Command, job: Job) -> Answer:
 
 def _not_ready(unit: Unit, job: Job) -> Answer | None:
     """What keeps this party from reserving anything for the job, if something does."""
+    if job.holds:
+        return None
+    if job.consent is not None and not job.consent.is_given:
+        return _not_approved(job, job.consent)
     hold = unit.tx.intake_hold()
-    return None if hold is None or job.holds else Answer(NOT_READY, hold.words)
+    return None if hold is None else Answer(NOT_READY, hold.words)
+
+
+def _not_approved(job: Job, consent: Consent) -> Answer:
+    if consent.approval is Approval.REJECTED:
+        return Answer(103, consent.words, {IS_REJECTED: True})
+    return Answer(NOT_READY, f"nobody at {job.party} has approved job {job.job_id} yet", _awaited(job))
+
+
+def _awaited(job: Job) -> dict[str, str]:
+    is_pending = job.consent is not None and job.consent.approval is Approval.PENDING
+    return {AWAITS: APPROVAL} if is_pending else {}
 
 
 def _apply(unit: Unit, command: Command, job: Job) -> Answer:

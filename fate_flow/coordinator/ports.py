@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from fate_flow.audit.events import Event
+from fate_flow.core.approval import ApprovalRule
 from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.core.command import CommandSpec
 from fate_flow.core.job import Command, JobKey, TaskKey, Worker
@@ -239,6 +240,7 @@ class Context:
     retry: Retry = field(default_factory=Retry)
     ceilings: Ceilings = NO_CEILINGS
     gate: Gate = field(default_factory=Shut)
+    approval: ApprovalRule = field(default_factory=ApprovalRule)
 
     def read(self, look: Callable[[Transaction], T]) -> T:
         """What is found, without a lock. Raises StorageFailed."""

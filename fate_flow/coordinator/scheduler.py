@@ -326,7 +326,7 @@ class Scheduler:
         unit.note(Event.ROUND_FINISHED, kind="waiting")
 
     def _candidates(self, unit: Unit, heads: Iterable[Waiting]) -> list[Waiting]:
-        every = (*unit.tx.unblocked_waiting(_FRESH_AT_ONCE), *unit.tx.oversized_waiting(unit.steady, _BLOCKED_AT_ONCE))
+        every = (*unit.tx.unblocked_waiting(_FRESH_AT_ONCE), *unit.tx.waiting_apart(unit.steady, _BLOCKED_AT_ONCE))
         found = {job.job_id: job for job in every}
         for head in heads:
             found.update((job.job_id, job) for job in self._woken(unit, head))

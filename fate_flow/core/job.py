@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from fate_flow.core.approval import Consent
 from fate_flow.core.reasons import Reason
 from fate_flow.core.retry import UNTRIED, Tries
 from fate_flow.core.spec import Party
@@ -55,6 +56,11 @@ class Lack(Enum):
     ROOM = "room"        # others hold it
     SIZE = "size"        # more was asked than it has in all
     ANSWER = "answer"    # it is silent or not ready: room there would change nothing
+    APPROVAL = "approval"  # nobody there has approved the job yet
+
+
+APART = frozenset({Lack.SIZE, Lack.APPROVAL})
+"""Room would not help: nobody waits behind a job that lacks one of these."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +125,7 @@ class Job:
     rerun_signal: bool = False           # it waits again, and not every party knows yet, or `retry_at` has not come
     wish: Wish = Wish()                  # of this seat, for room at this party
     hold: Hold | None = None             # no turn while it waits
+    consent: Consent | None = None       # what this party has said to a job of another; None: nobody has to
     priority: int = 0                    # higher first
     enqueued: int = 0                    # steady time at which it was created
     queue_key: int = 0                   # where it stands among the jobs of its initiator (core/queue.py)
@@ -138,6 +145,11 @@ class Job:
     def order(self) -> tuple[int, int, str]:
         """Its place among the jobs of its initiator: the smaller one goes first."""
         return (self.queue_key, self.create_time, self.job_id)
+
+    @property
+    def is_apart(self) -> bool:
+        """It waits for something that room would not give it: it has no turn when cores come free, and is no head."""
+        return self.hold is not None or self.lacks in APART
 
     @property
     def holds(self) -> bool:

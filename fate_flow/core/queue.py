@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
+from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.job import Claim, Hold, Lack
 from fate_flow.core.text import ordinal
 
@@ -135,6 +136,13 @@ def takes_from(job: Claim, head: Claim, free: Claim) -> bool:
         asked and left - asked < needed
         for asked, needed, left in ((job.cores, head.cores, free.cores), (job.memory, head.memory, free.memory))
     )
+
+
+def why_a_copy_waits(initiator: str, party: str, consent: Consent | None) -> str:
+    """In words: why a job waits at a party that does not decide for it."""
+    if consent is not None and consent.approval is Approval.PENDING:
+        return f"nobody at {party} has approved it yet: flow job approve, or flow job reject"
+    return f"waits for its initiator, {initiator}, which knows its place in the queue"
 
 
 def why_it_waits(wait_reason: str, place: int, hold: Hold | None = None) -> str:

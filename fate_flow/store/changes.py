@@ -65,6 +65,7 @@ def new_job(job: Job) -> Job:
         priority=job.priority,
         enqueued=job.enqueued,
         queue_key=job.queue_key,
+        consent=job.consent,
     )
 
 

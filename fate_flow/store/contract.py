@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fate_flow.core.actions import MoveJob, MoveTask
+from fate_flow.core.approval import Consent
 from fate_flow.core.history import Entry
 from fate_flow.core.job import Command, EngineState, Hold, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Worker
 from fate_flow.core.queue import Waiting
@@ -144,7 +145,9 @@ class Transaction(Protocol):
         """They begin again."""
 
     def begin_turn(self, key: JobKey, owner: str, at: int) -> bool:
-        """Set the ready signal of a waiting job nobody works on, count up its turn, forget refusals."""
+        """Set the ready signal of a waiting job nobody works on, count up its turn, forget refusals.
+
+        Not whose approval it awaits: only who is asked says whether that has changed."""
 
     def end_turn(
         self, key: JobKey, owner: str, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int,
@@ -198,7 +201,7 @@ class Transaction(Protocol):
 
     def last_create_time(self) -> int: ...
 
-    # ---- the queue: its order is `Job.order`; a job that is held has no turn, is no head and is not asked for again
+    # ---- the queue: its order is `Job.order`
 
     def unblocked_waiting(self, limit: int) -> tuple[Waiting, ...]:
         """Waiting jobs of this initiator that nothing is known against, in their order.
@@ -206,10 +209,12 @@ class Transaction(Protocol):
         Not those of which some party does not know yet that they begin again."""
 
     def queue_heads(self) -> tuple[Waiting, ...]:
-        """The first waiting job for every party that some job is blocked on, but for those that lack its size."""
+        """The first waiting job for every party that some job is blocked on, but for those apart (`Job.is_apart`)."""
 
-    def oversized_waiting(self, until: int, limit: int) -> tuple[Waiting, ...]:
-        """Waiting jobs that ask a party for more than it has in all and are due by this steady time, in order."""
+    def waiting_apart(self, until: int, limit: int) -> tuple[Waiting, ...]:
+        """Waiting jobs that nobody holds, that lack what is not room (`APART`), and are due by this steady time.
+
+        Those that have been due for longest come first, so that each has its turn however many there are."""
 
     def blocked_waiting(self, party_id: str, at_most_cores: int, limit: int) -> tuple[Waiting, ...]:
         """Jobs blocked on this party that ask it for no more than so many cores, in order."""
@@ -228,6 +233,12 @@ class Transaction(Protocol):
 
     def release_job(self, key: JobKey, steady: int) -> bool:
         """False when nobody held it. The time that it was held counts for no limit."""
+
+    def decide_consent(self, key: JobKey, consent: Consent) -> bool:
+        """False where nobody has to approve, and for a seat that has reserved something or runs."""
+
+    def unapproved_jobs(self, limit: int) -> tuple[Job, ...]:
+        """Seats here that wait for this party's approval, by age; at most 1,000."""
 
     def ask_again(self, job_id: str) -> bool:
         """A waiting job of this initiator that is in the queue, and not in its turn, is due at once."""

@@ -16,9 +16,24 @@ from itertools import count
 from typing import Any, Generic, TypeVar
 
 from fate_flow.core.actions import MoveJob, MoveTask
+from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.errors import StorageFailed
 from fate_flow.core.history import Entry
-from fate_flow.core.job import Command, EngineState, Hold, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Wish, Worker
+from fate_flow.core.job import (
+    APART,
+    Command,
+    EngineState,
+    Hold,
+    Job,
+    JobKey,
+    Lack,
+    Report,
+    Seat,
+    Task,
+    TaskKey,
+    Wish,
+    Worker,
+)
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
@@ -219,7 +234,8 @@ class MemoryTransaction:
         turn = replace(row.job, ready_owner=owner, turn=row.job.turn + 1)
         self._put(replace(row, job=turn, has_signal=True))
         for seat in self._rows.seats.of(_BY_JOB, key.job_id):
-            self._rows.seats.put(_seat_key(seat), replace(seat, message="", free_cores=-1, lacks=None))
+            lacks = Lack.APPROVAL if seat.lacks is Lack.APPROVAL else None
+            self._rows.seats.put(_seat_key(seat), replace(seat, message="", free_cores=-1, lacks=lacks))
         return True
 
     def end_turn(
@@ -252,7 +268,7 @@ class MemoryTransaction:
         return _ids(signalled)
 
     def jobs_in_turn(self) -> tuple[Waiting, ...]:
-        waiting = self._with_turns()
+        waiting = self._waiting()
         return _queued((row for row in waiting if row.has_signal), len(waiting))
 
     def add_entries(self, entries: Sequence[Entry]) -> None:
@@ -329,9 +345,11 @@ class MemoryTransaction:
         parties = sorted({row.job.blocked_on for row in self._with_turns()} - {""})
         return tuple(head for party_id in parties for head in self._head(party_id))
 
-    def oversized_waiting(self, until: int, limit: int) -> tuple[Waiting, ...]:
-        oversized = (row for row in self._with_turns() if row.job.lacks is Lack.SIZE and not row.has_signal)
-        return _queued((row for row in oversized if row.job.retry_at <= until), limit)
+    def waiting_apart(self, until: int, limit: int) -> tuple[Waiting, ...]:
+        apart = (row for row in self._waiting() if row.job.lacks in APART and not (row.has_signal or row.job.hold))
+        due = (row for row in apart if row.job.retry_at <= until)
+        first = sorted(due, key=lambda row: (row.job.retry_at, row.job.order))[:limit]
+        return tuple(_waiting_of(row) for row in first)
 
     def blocked_waiting(self, party_id: str, at_most_cores: int, limit: int) -> tuple[Waiting, ...]:
         blocked = (row for row in self._with_turns() if row.job.blocked_on == party_id and not row.has_signal)
@@ -362,6 +380,19 @@ class MemoryTransaction:
         lasted = steady - row.job.hold.since
         self._change(row, hold=None, since=row.job.since + lasted, queued=row.job.queued + lasted)
         return True
+
+    def decide_consent(self, key: JobKey, consent: Consent) -> bool:
+        row = self._jobs.rows.get(key)
+        if row is None or row.job.consent is None or row.job.holds:
+            return False
+        if row.job.status in (JobStatus.RUNNING, JobStatus.STOPPING):
+            return False
+        self._change(row, consent=consent)
+        return True
+
+    def unapproved_jobs(self, limit: int) -> tuple[Job, ...]:
+        jobs = _by_age(self._in(OPEN_JOBS))
+        return tuple(job for job in jobs if job.consent and job.consent.approval is Approval.PENDING)[:limit]
 
     def ask_again(self, job_id: str) -> bool:
         waiting = (row for row in self._waiting() if row.job.job_id == job_id)
@@ -794,11 +825,10 @@ class MemoryTransaction:
         return [row for row in self._jobs.of(_BY_STATUS, JobStatus.WAITING) if row.job.is_initiator]
 
     def _with_turns(self) -> list[_JobRow]:
-        return [row for row in self._waiting() if row.job.hold is None]
+        return [row for row in self._waiting() if not row.job.is_apart]
 
     def _head(self, party_id: str) -> tuple[Waiting, ...]:
-        blocked = (row for row in self._with_turns() if row.job.blocked_on == party_id)
-        return _queued((row for row in blocked if row.job.lacks is not Lack.SIZE), 1)
+        return _queued((row for row in self._with_turns() if row.job.blocked_on == party_id), 1)
 
 
 @dataclass(frozen=True)
@@ -975,10 +1005,11 @@ def _in_order(workers: Iterable[Worker]) -> tuple[Worker, ...]:
 
 
 def _queued(rows: Iterable[_JobRow], limit: int) -> tuple[Waiting, ...]:
-    return tuple(
-        Waiting(
-            row.job.job_id, row.job.create_time, tuple(party.party_id for party in row.job.parties),
-            row.job.blocked_on, row.blocked_cores, row.job.retry_at, row.job.passes, row.job.lacks, row.job.queue_key,
-        )
-        for row in sorted(rows, key=_order)[:limit]
+    return tuple(_waiting_of(row) for row in sorted(rows, key=_order)[:limit])
+
+
+def _waiting_of(row: _JobRow) -> Waiting:
+    return Waiting(
+        row.job.job_id, row.job.create_time, tuple(party.party_id for party in row.job.parties),
+        row.job.blocked_on, row.blocked_cores, row.job.retry_at, row.job.passes, row.job.lacks, row.job.queue_key,
     )  # fmt: skip

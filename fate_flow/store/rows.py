@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
+from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.history import Entry, Level
 from fate_flow.core.job import (
     Claim,
@@ -39,8 +40,9 @@ JOB_COLUMNS = (
     J.f_blocked_on, J.f_retry_at, J.f_passes, J.f_conflicts, J.f_turn, J.f_timeout_seconds, J.f_create_time,
     J.f_start_time, J.f_end_time, J.f_stop_by, J.f_unconfirmed_parties, J.f_legacy, J.f_claim_turn,
     J.f_since, J.f_claim_renewals, J.f_apply_resource_time, J.f_rerun_signal, J.f_stop_now, J.f_lacks,
-    J.f_held, J.f_hold_message, J.f_hold_by, J.f_hold_time, J.f_hold_since, J.f_queued, J.f_priority, J.f_enqueued,
-    J.f_queue_key, J.f_policy_timers, J.f_restarting, J.f_restarts, J.f_wish_since, J.f_wish_asked, J.f_wish_passes,
+    J.f_approval, J.f_approval_by, J.f_approval_message, J.f_approval_time, J.f_held, J.f_hold_message, J.f_hold_by,
+    J.f_hold_time, J.f_hold_since, J.f_queued, J.f_priority, J.f_enqueued, J.f_queue_key, J.f_policy_timers,
+    J.f_restarting, J.f_restarts, J.f_wish_since, J.f_wish_asked, J.f_wish_passes,
 )  # fmt: skip
 
 
@@ -49,8 +51,9 @@ def job_of(row: Row) -> Job:
         job_id, role, party_id, initiator_role, initiator_id, is_initiator, status, run, roles, target, reason, message,
         caused_by, cancel, owner, progress, cores, memory, claim, asked_cores, asked_memory, wait_reason, blocked_on,
         retry_at, passes, conflicts, turn, timeout, created, started, ended, stop_by, unconfirmed, legacy, claim_turn,
-        since, renewals, taken, rerun_signal, stop_now, lacks, held, hold_message, hold_by, hold_time,
-        hold_since, queued, priority, enqueued, queue_key, timers, restarting, restarts, *wish,
+        since, renewals, taken, rerun_signal, stop_now, lacks, approval, approver, approval_message, approval_time,
+        held, hold_message, hold_by, hold_time, hold_since, queued, priority, enqueued, queue_key, timers, restarting,
+        restarts, *wish,
     ) = row  # fmt: skip
     return Job(
         key=JobKey(job_id, Party(role, party_id)),
@@ -87,6 +90,7 @@ def job_of(row: Row) -> Job:
         legacy=bool(legacy),
         rerun_signal=bool(rerun_signal),
         hold=Hold(hold_message or "", hold_by, hold_time, hold_since) if held else None,
+        consent=consent_of(approval, approver, approval_message, approval_time),
         priority=priority,
         enqueued=enqueued,
         queue_key=queue_key,
@@ -95,6 +99,10 @@ def job_of(row: Row) -> Job:
         restarts=restarts,
         wish=Wish(*wish),
     )
+
+
+def consent_of(approval: str, by: str, message: str | None, at: int) -> Consent | None:
+    return Consent(Approval(approval), by, message or "", at) if approval else None
 
 
 def lack_of(text: str) -> Lack | None:
@@ -239,11 +247,11 @@ def columns_of(change: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def hold_columns(hold: Hold | None) -> dict[str, Any]:
-    """Those of a job that is held, or is not."""
+    """Those of a job that is held, or is not and lacks nothing."""
     one = hold or Hold("", "")
     return {
-        "f_held": hold is not None, "f_hold_message": one.message, "f_hold_by": one.by, "f_hold_time": one.time,
-        "f_hold_since": one.since,
+        "f_apart": hold is not None, "f_held": hold is not None, "f_hold_message": one.message, "f_hold_by": one.by,
+        "f_hold_time": one.time, "f_hold_since": one.since,
     }  # fmt: skip
 
 

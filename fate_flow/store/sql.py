@@ -16,9 +16,23 @@ import peewee
 from peewee import Case, Database, Value, fn
 
 from fate_flow.core.actions import MoveJob, MoveTask
+from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.errors import CommitUnknown, StorageFailed, StorageUnavailable
 from fate_flow.core.history import Entry
-from fate_flow.core.job import Command, EngineState, Hold, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Worker
+from fate_flow.core.job import (
+    APART,
+    Command,
+    EngineState,
+    Hold,
+    Job,
+    JobKey,
+    Lack,
+    Report,
+    Seat,
+    Task,
+    TaskKey,
+    Worker,
+)
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
@@ -304,7 +318,8 @@ class SqlTransaction:
         )
         if not _hit(JobRow.update(values).where(where)):
             return False
-        _hit(SeatRow.update(f_message="", f_free_cores=-1, f_lacks="").where(SeatRow.f_job_id == key.job_id))
+        lacks = Case(SeatRow.f_lacks, [(Lack.APPROVAL.value, Lack.APPROVAL.value)], "")
+        _hit(SeatRow.update(f_message="", f_free_cores=-1, f_lacks=lacks).where(SeatRow.f_job_id == key.job_id))
         return True
 
     def end_turn(
@@ -315,6 +330,7 @@ class SqlTransaction:
             JobRow.f_ready_signal: False, JobRow.f_ready_time: None, JobRow.f_ready_owner: "",
             JobRow.f_wait_reason: wait_reason, JobRow.f_blocked_on: blocked_on, JobRow.f_blocked_cores: blocked_cores,
             JobRow.f_retry_at: retry_at, JobRow.f_conflicts: conflicts, JobRow.f_lacks: lacks.value if lacks else "",
+            JobRow.f_apart: True if lacks in APART else JobRow.f_held,
         }  # fmt: skip
         where = _at(key) & (JobRow.f_ready_signal == True) & (JobRow.f_ready_owner == owner)  # noqa: E712
         return _hit(JobRow.update(values).where(where))
@@ -412,16 +428,18 @@ class SqlTransaction:
         heads = (_HEAD.row(self._database, row[0]) for row in _BLOCKING_PARTIES.rows(self._database))
         return tuple(_queued_of(row) for row in heads if row)
 
-    def oversized_waiting(self, until: int, limit: int) -> tuple[Waiting, ...]:
-        is_due = (JobRow.f_lacks == Lack.SIZE.value) & (JobRow.f_retry_at <= until)
-        return _queued(is_due & (JobRow.f_ready_signal == False), limit)  # noqa: E712
+    def waiting_apart(self, until: int, limit: int) -> tuple[Waiting, ...]:
+        waits = (JobRow.f_held == False) & (JobRow.f_ready_signal == False)  # noqa: E712
+        is_due = JobRow.f_lacks.in_([lack.value for lack in APART]) & (JobRow.f_retry_at <= until)
+        query = _queued_rows().where(waiting_here() & waits & is_due).order_by(JobRow.f_retry_at, *IN_QUEUE)
+        return tuple(_queued_of(row) for row in query.limit(limit).tuples())
 
     def blocked_waiting(self, party_id: str, at_most_cores: int, limit: int) -> tuple[Waiting, ...]:
         fits = (JobRow.f_blocked_on == party_id) & (JobRow.f_blocked_cores <= at_most_cores)
         return _queued(fits & (JobRow.f_ready_signal == False), limit)  # noqa: E712
 
     def count_pass(self, job_id: str) -> None:
-        waits = _waiting() & (JobRow.f_job_id == job_id)
+        waits = waiting_here() & (JobRow.f_job_id == job_id)
         _hit(JobRow.update(f_passes=JobRow.f_passes + 1).where(waits))
 
     def place_in_queue(self, job: Job) -> int:
@@ -429,10 +447,10 @@ class SqlTransaction:
         earlier = (JobRow.f_create_time < created) | ((JobRow.f_create_time == created) & (JobRow.f_job_id < job_id))
         # The first half is for the index.
         before = (JobRow.f_queue_key <= key) & ((JobRow.f_queue_key < key) | earlier)
-        return int(JobRow.select().where(_waiting() & before).count()) + 1
+        return int(JobRow.select().where(waiting_here() & before).count()) + 1
 
     def waiting_jobs(self) -> tuple[Job, ...]:
-        return tuple(sorted(_jobs(_waiting()), key=lambda job: job.order))
+        return tuple(sorted(_jobs(waiting_here()), key=lambda job: job.order))
 
     def hold_job(self, key: JobKey, hold: Hold) -> bool:
         waits = _at(key) & (JobRow.f_status == JobStatus.WAITING.value)
@@ -441,12 +459,27 @@ class SqlTransaction:
     def release_job(self, key: JobKey, steady: int) -> bool:
         held = _at(key) & (JobRow.f_held == True)  # noqa: E712
         lasted = steady - JobRow.f_hold_since
-        clocks = {"f_since": JobRow.f_since + lasted, "f_queued": JobRow.f_queued + lasted}
-        return _hit(JobRow.update(**hold_columns(None), **clocks).where(held))
+        values = {
+            **hold_columns(None), "f_since": JobRow.f_since + lasted, "f_queued": JobRow.f_queued + lasted,
+            "f_apart": Case(None, [(JobRow.f_lacks.in_([lack.value for lack in APART]), True)], False),
+        }  # fmt: skip
+        return _hit(JobRow.update(**values).where(held))
+
+    def decide_consent(self, key: JobKey, consent: Consent) -> bool:
+        values = {
+            "f_approval": consent.approval.value, "f_approval_by": consent.by, "f_approval_message": consent.message,
+            "f_approval_time": consent.time,
+        }  # fmt: skip
+        is_asked = _at(key) & (JobRow.f_approval != "") & (JobRow.f_claim == "")
+        runs = JobRow.f_status.in_([JobStatus.RUNNING.value, JobStatus.STOPPING.value])
+        return _hit(JobRow.update(**values).where(is_asked & ~runs))
+
+    def unapproved_jobs(self, limit: int) -> tuple[Job, ...]:
+        return tuple(job_of(row) for row in _UNAPPROVED.rows(self._database)[:limit])
 
     def ask_again(self, job_id: str) -> bool:
         is_free = (JobRow.f_ready_signal == False) & (JobRow.f_rerun_signal == False)  # noqa: E712
-        return _hit(JobRow.update(f_retry_at=0).where(_waiting() & (JobRow.f_job_id == job_id) & is_free))
+        return _hit(JobRow.update(f_retry_at=0).where(waiting_here() & (JobRow.f_job_id == job_id) & is_free))
 
     def others_waiting(self) -> tuple[Job, ...]:
         theirs = (
@@ -473,7 +506,7 @@ class SqlTransaction:
         return _hit(JobRow.update(f_priority=priority, f_queue_key=queue_key).where(waits))
 
     def count_waiting(self) -> int:
-        return int(JobRow.select().where(_waiting()).count())
+        return int(JobRow.select().where(waiting_here()).count())
 
     def cancelled_waiting(self) -> tuple[str, ...]:
         return tuple(row[0] for row in _CANCELLED_WAITING.rows(self._database))
@@ -1099,7 +1132,8 @@ def _workers(where: Any) -> tuple[Worker, ...]:
     return tuple(sorted(workers, key=lambda worker: (worker.create_time, worker.worker_id)))
 
 
-def _waiting() -> Any:
+def waiting_here() -> Any:
+    """The queue of this initiator."""
     return (JobRow.f_is_initiator == True) & (JobRow.f_status == JobStatus.WAITING.value)  # noqa: E712
 
 
@@ -1109,18 +1143,18 @@ def _queued(where: Any, limit: int) -> tuple[Waiting, ...]:
 
 
 def _has_turns() -> Any:
-    """Of those that wait: not held by anybody."""
-    return _waiting() & (JobRow.f_held == False)  # noqa: E712
+    """Of those that wait: as `Job.is_apart` tells the others."""
+    return waiting_here() & (JobRow.f_apart == False)  # noqa: E712
 
 
 def _queue_query(where: Any) -> Any:
-    return (
-        JobRow.select(
-            JobRow.f_job_id, JobRow.f_create_time, JobRow.f_roles, JobRow.f_blocked_on, JobRow.f_blocked_cores,
-            JobRow.f_retry_at, JobRow.f_passes, JobRow.f_lacks, JobRow.f_queue_key,
-        )
-        .where(_has_turns() & where)
-        .order_by(*IN_QUEUE)
+    return _queued_rows().where(_has_turns() & where).order_by(*IN_QUEUE)
+
+
+def _queued_rows() -> Any:
+    return JobRow.select(
+        JobRow.f_job_id, JobRow.f_create_time, JobRow.f_roles, JobRow.f_blocked_on, JobRow.f_blocked_cores,
+        JobRow.f_retry_at, JobRow.f_passes, JobRow.f_lacks, JobRow.f_queue_key,
     )  # fmt: skip
 
 
@@ -1137,9 +1171,7 @@ _UNBLOCKED = Prepared(
     ).limit(_MOST_UNBLOCKED),
     0,
 )
-_HEAD = Prepared(
-    lambda party_id: _queue_query((JobRow.f_blocked_on == party_id) & (JobRow.f_lacks != Lack.SIZE.value)).limit(1), 1
-)
+_HEAD = Prepared(lambda party_id: _queue_query(JobRow.f_blocked_on == party_id).limit(1), 1)
 _FIRST_WISH = Prepared(
     lambda asked_after: (
         JobRow.select(*JOB_COLUMNS)
@@ -1153,13 +1185,25 @@ _FIRST_WISH = Prepared(
     ),
     1,
 )
+_MOST_UNAPPROVED = 1_000
+_UNAPPROVED = Prepared(
+    lambda: (
+        JobRow.select(*JOB_COLUMNS)
+        .where((JobRow.f_approval == Approval.PENDING.value) & _is_unfinished())
+        .order_by(*_BY_AGE)
+        .limit(_MOST_UNAPPROVED)
+    ),
+    0,
+)
 _INTAKE = Prepared(
     lambda name: IntakeRow.select(IntakeRow.f_message, IntakeRow.f_by, IntakeRow.f_time, IntakeRow.f_since).where(
         IntakeRow.f_name == name
     ),
     1,
 )
-_IN_TURN = Prepared(lambda: _queue_query(JobRow.f_ready_signal == True), 0)  # noqa: E712
+_IN_TURN = Prepared(
+    lambda: _queued_rows().where(waiting_here() & (JobRow.f_ready_signal == True)).order_by(*IN_QUEUE), 0  # noqa: E712
+)
 _BLOCKING_PARTIES = Prepared(
     lambda: (
         JobRow.select(JobRow.f_blocked_on)
@@ -1170,7 +1214,7 @@ _BLOCKING_PARTIES = Prepared(
     0,
 )
 _CANCELLED_WAITING = Prepared(
-    lambda: JobRow.select(JobRow.f_job_id).where(_waiting() & JobRow.f_reason.is_null(False)).order_by(*_BY_AGE), 0
+    lambda: JobRow.select(JobRow.f_job_id).where(waiting_here() & JobRow.f_reason.is_null(False)).order_by(*_BY_AGE), 0
 )
 _BUSY_JOBS = Prepared(
     lambda: (
@@ -1395,6 +1439,7 @@ def _job_values(job: Job, document: Document) -> dict[str, Any]:
         "f_priority": job.priority,
         "f_enqueued": job.enqueued,
         "f_queue_key": job.queue_key,
+        "f_approval": job.consent.approval.value if job.consent else "",
     }
 
 

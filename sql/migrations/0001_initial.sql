@@ -67,7 +67,7 @@ CREATE TABLE t_job (
   f_wait_reason LONGTEXT,
   f_blocked_on VARCHAR(10) NOT NULL DEFAULT '', -- the party whose cores it lacks
   f_blocked_cores INTEGER NOT NULL DEFAULT 0,
-  f_lacks VARCHAR(10) NOT NULL DEFAULT '',   -- what it lacks there: room, size, answer
+  f_lacks VARCHAR(10) NOT NULL DEFAULT '',   -- what it lacks there: room, size, answer, approval
   f_retry_at BIGINT NOT NULL DEFAULT 0,      -- steady time (t_scheduler): not asked for again before
   f_passes INTEGER NOT NULL DEFAULT 0,       -- later jobs that took what it lacks
   f_conflicts INTEGER NOT NULL DEFAULT 0,
@@ -84,6 +84,11 @@ CREATE TABLE t_job (
   f_wish_since BIGINT NOT NULL DEFAULT 0,    -- steady time at which there was no room for it here first; 0: never
   f_wish_asked BIGINT NOT NULL DEFAULT 0,    -- steady time at which it was asked for last since then
   f_wish_passes INTEGER NOT NULL DEFAULT 0,  -- others that have taken since what it lacks here
+  f_approval VARCHAR(10) NOT NULL DEFAULT '', -- of this party, for a job of another: pending, approved, rejected
+  f_approval_by VARCHAR(100) NOT NULL DEFAULT '',
+  f_approval_message LONGTEXT,
+  f_approval_time BIGINT NOT NULL DEFAULT 0,
+  f_apart BOOLEAN NOT NULL DEFAULT 0,        -- it waits and room would not help: held, or lacks size or approval
   f_held BOOLEAN NOT NULL DEFAULT 0,         -- it waits and has no turn until somebody releases it
   f_hold_message LONGTEXT,
   f_hold_by VARCHAR(100) NOT NULL DEFAULT '',
@@ -95,16 +100,18 @@ CREATE TABLE t_job (
   PRIMARY KEY (f_job_id, f_role, f_party_id),
   CONSTRAINT ck_job_status CHECK (f_status IN
     ('ready', 'waiting', 'running', 'stopping', 'success', 'failed', 'canceled', 'timeout')),
-  CONSTRAINT ck_job_lacks CHECK (f_lacks IN ('', 'room', 'size', 'answer')),
+  CONSTRAINT ck_job_lacks CHECK (f_lacks IN ('', 'room', 'size', 'answer', 'approval')),
+  CONSTRAINT ck_job_approval CHECK (f_approval IN ('', 'pending', 'approved', 'rejected')),
   CONSTRAINT ck_job_reason CHECK (f_status NOT IN ('success', 'failed', 'canceled', 'timeout') OR f_reason IS NOT NULL),
   CONSTRAINT ck_job_ended CHECK
     ((f_end_time IS NOT NULL) = (f_status IN ('success', 'failed', 'canceled', 'timeout'))),
   CONSTRAINT ck_job_holds CHECK (f_resource_in_use = (f_claim <> '')),
   CONSTRAINT ck_job_final CHECK (f_status NOT IN ('success', 'failed', 'canceled', 'timeout') OR f_claim = '')
 );
-CREATE INDEX ix_job_queue ON t_job (f_is_initiator, f_status, f_held, f_blocked_on, f_queue_key, f_create_time);
+CREATE INDEX ix_job_queue ON t_job (f_is_initiator, f_status, f_apart, f_blocked_on, f_queue_key, f_create_time);
 CREATE INDEX ix_job_order ON t_job (f_is_initiator, f_status, f_queue_key, f_create_time);
-CREATE INDEX ix_job_lacks ON t_job (f_lacks, f_retry_at);
+CREATE INDEX ix_job_approval ON t_job (f_approval, f_status, f_create_time);
+CREATE INDEX ix_job_lacks ON t_job (f_is_initiator, f_status, f_lacks, f_retry_at);
 CREATE INDEX ix_job_wish ON t_job (f_status, f_wish_asked);
 CREATE INDEX ix_job_turn ON t_job (f_ready_signal, f_is_initiator, f_status);
 CREATE INDEX ix_job_status ON t_job (f_status, f_create_time);
@@ -121,13 +128,13 @@ CREATE TABLE t_seat (                        -- the initiator's knowledge of eac
   f_message LONGTEXT,
   f_asked_cores INTEGER NOT NULL DEFAULT 0,
   f_free_cores INTEGER NOT NULL DEFAULT -1,
-  f_lacks VARCHAR(10) NOT NULL DEFAULT '',   -- what the party lacks that refused: room, size, answer
+  f_lacks VARCHAR(10) NOT NULL DEFAULT '',   -- what the party lacks that refused: room, size, answer; or its approval
   f_lease BIGINT NOT NULL DEFAULT 0,         -- milliseconds that the party keeps what it holds; 0: it did not say
   f_renew_at BIGINT NOT NULL DEFAULT 0,      -- steady time: asked for again then, so that the lease goes on
   f_legacy BOOLEAN NOT NULL DEFAULT 0,       -- the party speaks plain v1
   f_silent_since BIGINT NOT NULL DEFAULT 0,  -- steady time since which the party counts as silent; 0: it answers
   PRIMARY KEY (f_job_id, f_role, f_party_id),
-  CONSTRAINT ck_seat_lacks CHECK (f_lacks IN ('', 'room', 'size', 'answer')),
+  CONSTRAINT ck_seat_lacks CHECK (f_lacks IN ('', 'room', 'size', 'answer', 'approval')),
   CONSTRAINT ck_seat_status CHECK (f_status IN ('joining', 'joined', 'refused', 'checking', 'applying', 'held',
     'starting', 'started', 'stopping', 'draining', 'leaving', 'left', 'unconfirmed'))
 );

@@ -16,6 +16,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from fate_flow.core.approval import ApprovalRule
 from fate_flow.core.ceilings import Ceilings
 from tests.simulation.faults import CALM, rough
 from tests.simulation.parsing import parsed_once
@@ -117,6 +118,7 @@ class Story:
         self._holds = fixed.pop("holds", self._queue_draw.choice([0.0, 0.0, 0.5]))
         self._command_draw = Random(f"command {seed}")  # the same of what is a program of the user's own
         self._policy_draw = Random(f"policy {seed}")
+        self._approvals = fixed.pop("approvals", 0.25)
         style = self._style = replace(style_of(self._draw), **fixed)
         self._faults = rough(style.rate, style.delay, style.crash, style.broken)
         if style.has_echoes:
@@ -125,10 +127,17 @@ class Story:
             seed, parties=style.parties, cores=style.cores, faults=self._faults, store=store,
             rules=replace(RULES, command_keep=style.command_keep), memory=4_000 if style.has_memory else 0,
             servers=style.servers, ceilings_at=_ceilings(Random(f"ceilings {seed}")),
+            approval=self._approval(style.parties),
         )  # fmt: skip
         self.world.longest_task = style.longest_task
         self.world.longest_stop = style.longest_stop
         self.settled = 0.0
+
+    def _approval(self, parties: int) -> ApprovalRule:
+        """In some worlds all parties want to approve what comes from most others."""
+        draw, is_asked = self._queue_draw, self._queue_draw.random() < self._approvals
+        spared = [str(9999 + number) for number in range(parties) if draw.random() < 0.3]
+        return ApprovalRule(is_asked, frozenset(spared))
 
     def run(self) -> World:
         with parsed_once():
@@ -209,6 +218,11 @@ class Story:
             job_id, priority = draw.choice(list(world.graphs)), draw.randint(-5, 5)
             at = world.seats[job_id][0].party_id
             world.at(world.now + draw.randint(0, 3_000), lambda: world.set_priority(at, job_id, priority))
+        if world.approval.required:
+            job_id = draw.choice(list(world.graphs))
+            for seat in world.seats[job_id]:
+                decide = world.approve if draw.random() < 0.8 else world.reject
+                world.at(world.now + draw.randint(0, 8_000), partial(decide, seat.party_id, job_id))
         if draw.random() < self._holds:
             job_id, held_at = draw.choice(list(world.graphs)), world.now + draw.randint(0, 1_500)
             initiator = world.seats[job_id][0].party_id

@@ -126,8 +126,14 @@ class Invariants:
             self._fail(f"{new.key} is {new.status.value} and holds")
         if new.status is JobStatus.RUNNING and not new.holds:
             self._fail(f"{new.key} runs and holds nothing")
+        self._check_people_are_heard(party, old, new)
+
+    def _check_people_are_heard(self, party: SimParty, old: Job | None, new: Job) -> None:
+        """Nothing begins against the word of a user or an operator."""
         if new.holds and not (old is not None and old.holds) and party.is_on_hold:
             self._fail(f"{new.key} has reserved at a party that is on hold")
+        if new.holds and new.consent is not None and not new.consent.is_given:
+            self._fail(f"{new.key} has reserved and is {new.consent.approval.value}")
         if old is not None and old.hold is not None and (new.turn != old.turn or new.status is JobStatus.RUNNING):
             self._fail(f"{new.key} was on hold and is {new.status.value} in turn {new.turn}")
 
@@ -291,6 +297,8 @@ class Invariants:
             return True
         if job.reason is Reason.PARTY_REFUSED and any(one.record.taken_back for one in self._world.parties.values()):
             return True       # a hold ran out while others had started
+        if job.reason is Reason.PARTY_REFUSED and job.job_id in self._world.rejected:
+            return True
         is_silence = job.reason in (Reason.PARTY_UNREACHABLE, Reason.INITIATOR_LOST)
         reasons = _REASONS | _DEATHS if is_silence else _REASONS
         return not reasons.isdisjoint(self._world.injected)

@@ -338,7 +338,17 @@ def _a_held_party_reserves() -> AbstractContextManager[Any]:
     return patch.object(party, "_not_ready", lambda unit, job: None)
 
 
-_HOLDS = {"holds": 1.0, "is_crowded": True, "parties": 3, "cores": 2, "longest_task": 400}
+def _reserves_without_approval() -> AbstractContextManager[Any]:
+    return patch.object(party, "_not_approved", lambda job, consent: None)
+
+
+def _nobody_looks_again() -> AbstractContextManager[Any]:
+    """A job that awaits an approval is asked about once."""
+    return patch.object(MemoryTransaction, "waiting_apart", lambda *_: ())
+
+
+_HOLDS = {"holds": 1.0, "approvals": 0.0, "is_crowded": True, "parties": 3, "cores": 2, "longest_task": 400}
+_APPROVALS = _HOLDS | {"holds": 0.0, "approvals": 1.0}
 _STALLS = {"servers": 2, "trouble": 0.8, "troubles": (stall,), "longest_task": 8_000}
 _CROWD = {"is_crowded": True, "has_echoes": True, "parties": 4, "cores": 2, "longest_task": 400}
 _BROKEN = {"broken": 0.3, "rate": 0.07}
@@ -385,6 +395,8 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("the last in the queue goes first", _youngest_first, _CROWD),
         Mutant("a held job goes on in its turn", _a_held_job_goes_on, _HOLDS),
         Mutant("a held job has turns", _a_held_job_has_turns, _HOLDS),
+        Mutant("reserves without approval", _reserves_without_approval, _APPROVALS),
+        Mutant("nobody looks whether it is approved", _nobody_looks_again, _APPROVALS),
         Mutant("a held party reserves", _a_held_party_reserves, _HOLDS),
     )
 }  # fmt: skip

@@ -115,7 +115,7 @@ class SimParty:
             engine_size=self.size, defaults=JobParameters(task_cores=1), rules=world.rules,
             routes=frozenset(world.party_ids), clock=self.clock,
             fresh_id=lambda: f"{world.random.getrandbits(128):032x}", carry_out=_Hands(world, process).take,
-            ceilings=world.ceilings_at.get(self.party_id, NO_CEILINGS), gate=_Open(),
+            ceilings=world.ceilings_at.get(self.party_id, NO_CEILINGS), gate=_Open(), approval=world.approval,
         )  # fmt: skip
 
     @contextmanager

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from fate_flow.core.approval import ApprovalRule
 from fate_flow.core.job import JobKey, Lack
 from fate_flow.core.spec import Party
 from tests.simulation.faults import rough
@@ -72,6 +73,50 @@ def test_a_big_job_is_not_starved_by_small_ones() -> None:
     assert 0 < row.passes <= world.rules.queue_passes
     world.stabilize(120)
     assert world.ends()["success"] == 1 + len(small)
+
+
+def test_a_job_of_low_priority_is_passed_by_higher_ones_until_it_has_aged() -> None:
+    """Ten levels of two seconds each: whoever comes twenty seconds later stands behind it."""
+    world = World(1, parties=2, cores=2, rules=replace(RULES, queue_ageing=2_000, queue_passes=0))
+    parties = {"guest": ["9999"], "host": ["10000"]}
+    for _ in range(3):
+        world.submit("9999", job(parties, cores=2, priority=10))
+    world.run_for(0.2)
+    low, later = world.submit("9999", job(parties, cores=2)), list[str]()
+    for _ in range(240):
+        later.append(world.submit("9999", job(parties, cores=2, priority=10)))
+        world.run_for(0.25)
+    rows = {row.job_id: row for row in world.invariants.seen(world.parties["9999"]).jobs.values()}
+    before = [one for one in later if 0 < rows[one].start_time < (rows[low].start_time or world.now * 2)]
+    assert rows[low].start_time > 0
+    assert len(before) > 10, "higher priorities went first"
+    assert max(world.submitted[one] for one in before) <= world.submitted[low] + 20_000 + 1_000
+    world.stabilize(600)
+
+
+def test_what_waits_for_people_keeps_nobody_else_waiting() -> None:
+    """One job is held, one awaits an approval; what comes after them runs."""
+    world = World(2, parties=3, cores=2, approval=ApprovalRule(True, frozenset({"10001"})))
+    pending = world.submit("9999", job({"guest": ["9999"], "host": ["10000"]}, cores=2))
+    world.run_for(1)
+    held = world.submit("9999", job({"guest": ["9999"]}, cores=2))
+    world.hold("9999", held)
+    others = [world.submit("10001", job({"guest": ["10001"], "host": ["9999", "10000"]}, cores=2)) for _ in range(8)]
+    others += [world.submit("9999", job({"guest": ["9999"]}, cores=2)) for _ in range(8)]
+    world.run_for(40)
+    assert [set(world.status(one).values()) for one in others] == [{"success"}] * 16
+    assert [set(world.status(one).values()) for one in (pending, held)] == [{"waiting"}] * 2
+    row = world.job("9999", pending)
+    assert row is not None
+    assert (row.lacks, row.wait_reason) == (Lack.APPROVAL, "host 10000 has not approved it yet")
+    at = world.now
+    world.approve("10000", pending)
+    world.release("9999", held)
+    world.run_for(1)
+    row = world.job("9999", pending)
+    assert row is not None
+    assert row.start_time - world.parties["9999"].skew - at < 500, "the initiator is told at once"
+    world.stabilize(60)
 
 
 # ---------------------------------------------------------------------- streams of jobs that never let a party empty

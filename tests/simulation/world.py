@@ -18,6 +18,7 @@ from typing import Any
 
 from fate_flow.coordinator.desk import Desk
 from fate_flow.coordinator.ports import Rules
+from fate_flow.core.approval import Approval, ApprovalRule
 from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.core.errors import FlowError
 from fate_flow.core.job import Job
@@ -36,6 +37,7 @@ RULES = Rules(
     hold=8_000, ready=15_000, party_silence=20_000, initiator_silence=30_000, drain=10_000, launch=20_000,
     retry_wait=1_000, scheduler_silence=4_000, long_backoff=2_000, queue_ageing=5_000,
 )  # fmt: skip
+_NOBODY_ASKS = ApprovalRule()
 _SUBMIT_TIMEOUT = 10_000
 _LOOK = 1_000
 
@@ -46,7 +48,7 @@ class World:
     def __init__(
         self, seed: int, parties: int = 2, cores: int = 4, faults: Faults = CALM, store: str = "memory",
         rules: Rules = RULES, memory: int = 0, servers: int = 1, cores_at: Mapping[str, int] = MappingProxyType({}),
-        ceilings_at: Mapping[str, Ceilings] = MappingProxyType({}),
+        ceilings_at: Mapping[str, Ceilings] = MappingProxyType({}), approval: ApprovalRule = _NOBODY_ASKS,
     ) -> None:  # fmt: skip
         self.seed = seed
         self.random = random.Random(seed)
@@ -71,6 +73,8 @@ class World:
         self.reruns = 0                                           # wishes that were taken
         self.wishes: Counter[str] = Counter()                     # others that were
         self.acted: Counter[str] = Counter()                      # what rules of jobs did
+        self.rejected: set[str] = set()                           # jobs that some party did not want
+        self.approval = approval
         self.violation = ""
         self.invariants = Invariants(self)
         self._errors = _Errors()
@@ -203,6 +207,13 @@ class World:
     def release_intake(self, at: str) -> None:
         self.ask(at, "intake-released", lambda desk: desk.release_intake("somebody"))
 
+    def approve(self, at: str, job_id: str) -> None:
+        self.ask(at, f"approve {job_id}", lambda desk: desk.approve(job_id, "somebody"))
+
+    def reject(self, at: str, job_id: str) -> None:
+        self.rejected.add(job_id)
+        self.ask(at, f"reject {job_id}", lambda desk: desk.reject(job_id, "not with us", "somebody"))
+
     def attend(self) -> None:
         """People come back and let go what waits for them."""
         for party_id, party in self.parties.items():
@@ -211,6 +222,8 @@ class World:
             for row in self.invariants.seen(party).jobs.values():
                 if row.hold is not None:
                     self.release(party_id, row.job_id)
+                if row.consent is not None and row.consent.approval is Approval.PENDING and not row.is_final:
+                    self.approve(party_id, row.job_id)
 
     def rerun(self, at: str, job_id: str, component: str = "", force: bool = False, resumes: bool = False) -> None:
         """A wish that is mostly refused: the job is not over, or has nothing left to do."""

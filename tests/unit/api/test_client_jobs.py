@@ -591,3 +591,71 @@ def test_a_party_on_hold_shows_it(world: World) -> None:
     assert (hold["message"], hold["by"]) == ("maintenance", "party 9999")
     assert world.ask("queue/release")["retcode"] == 0
     assert world.ask("queue/release")["retmsg"] == "party 9999 is not on hold"
+
+
+def test_a_job_of_another_that_has_to_be_approved_says_so(world: World) -> None:
+    job_id = world.add_job(party=GUEST, initiator=HOST, f_approval="pending")
+    why = "nobody at guest 9999 has approved it yet: flow job approve, or flow job reject"
+    told = world.ask("job/explain", {"job_id": job_id})["data"]
+    assert (told["wait_reason"], told["approval"]["status"]) == (why, "pending")
+    assert world.ask("job/query", {"job_id": job_id})["data"][0]["f_wait_reason"] == why
+    assert world.ask("job/reject", {"job_id": job_id})["retcode"] == 101
+    assert world.ask("job/reject", {"job_id": job_id, "reason": "no", "author": "ann"})["retcode"] == 0
+    told = world.ask("job/explain", {"job_id": job_id})["data"]["approval"]
+    assert (told["status"], told["by"], told["message"]) == ("rejected", "ann", "no")
+    assert world.ask("job/approve", {"job_id": job_id})["retcode"] == 0
+    assert world.ask("job/explain", {"job_id": job_id})["data"]["approval"]["status"] == "approved"
+
+
+def test_what_a_job_waits_for_is_one_word_too(world: World) -> None:
+    job_id = world.add_job(f_blocked_on="10000", f_lacks="approval", f_apart=True, f_wait_reason="host 10000 has not")
+    world.add_seats(job_id)
+    world.write("t_seat", {"f_job_id": job_id, "f_role": "host"}, f_lacks="approval")
+    told = world.ask("job/explain", {"job_id": job_id})["data"]
+    assert (told["waits_for"], told["lacks"]) == ("awaiting_approval", "approval")
+    assert told["awaiting_approval"] == ["host 10000"]
+
+
+# ---------------------------------------------------------------------- the queue
+
+
+def test_the_queue_is_listed_in_its_order_with_what_each_job_waits_for(world: World) -> None:
+    free, held, short, pending = (world.add_job(f_queue_key=key) for key in (5, 7, 3, 9))
+    world.add_seats(short)
+    world.write("t_job", {"f_job_id": short}, f_blocked_on="10000", f_lacks="room", f_wait_reason="has no room",
+                f_passes=2, f_priority=4, f_retry_at=2_500)
+    world.write("t_job", {"f_job_id": pending}, f_blocked_on="10000", f_lacks="approval", f_apart=True)
+    world.ask("job/hold", {"job_id": held, "message": "later", "author": "ann"})
+    found = world.ask("queue/list")["data"]
+    assert (found["count"], found["hold"], found["unapproved"]) == (4, None, [])
+    assert [(one["place_in_queue"], one["job_id"]) for one in found["jobs"]] == [
+        (1, short), (2, free), (3, held), (4, pending),
+    ]  # fmt: skip
+    assert [one["waits_for"] for one in found["jobs"]] == ["room", "turn", "release", "awaiting_approval"]
+    assert [one["estimate_seconds"] for one in found["jobs"]] == [None, 0, None, None]
+    assert [bool(one["no_estimate_because"]) for one in found["jobs"]] == [True, False, True, True]
+    first = found["jobs"][0]
+    assert (first["priority"], first["passed_by"], first["asked_again_seconds"]) == (4, 2, 2.5)
+    assert first["parties"][1] == {"role": "host", "party_id": "10000", "asked_cores": 2}
+    for one in found["jobs"]:
+        told = world.ask("job/explain", {"job_id": one["job_id"]})["data"]
+        assert all(told[key] == one[key] for key in ("wait_reason", "waits_for", "lacks", "place_in_queue", "hold"))
+
+
+def test_a_page_of_the_queue_knows_its_places(world: World) -> None:
+    ids = [world.add_job() for _ in range(5)]
+    found = world.ask("queue/list", {"limit": 2, "page": 2})["data"]
+    assert [(one["place_in_queue"], one["job_id"]) for one in found["jobs"]] == [(3, ids[2]), (4, ids[3])]
+    assert found["count"] == 5
+    assert world.ask("queue/list", {"limit": 0})["retcode"] == 101
+
+
+def test_the_queue_lists_what_awaits_the_approval_of_this_party(world: World) -> None:
+    job_id = world.add_job(party=GUEST, initiator=HOST, f_approval="pending", f_asked_cores=3)
+    world.add_job(party=GUEST, initiator=HOST, f_approval="approved")
+    world.add_job(party=GUEST, initiator=HOST, f_approval="pending", status=JobStatus.FAILED)
+    world.ask("queue/hold", {"message": "maintenance", "author": "ann"})
+    found = world.ask("queue/list")["data"]
+    assert (found["jobs"], found["hold"]["by"]) == ([], "ann")
+    [one] = found["unapproved"]
+    assert (one["job_id"], one["initiator"], one["asked_cores"]) == (job_id, {"role": "host", "party_id": "10000"}, 3)

@@ -12,6 +12,7 @@ import pytest
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.desk import Desk
 from fate_flow.core.actions import MoveJob
+from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.errors import (
     BadDocument,
     BadRequest,
@@ -518,3 +519,40 @@ def test_a_party_that_is_ready_again_is_asked_at_once(caller: str, retry_at: int
     assert answers == [Answer()]
     assert front.server.job(GUEST).retry_at == retry_at
     assert front.rung == ([((), False, True)] if retry_at == 0 else [])
+
+
+# ---------------------------------------------------------------------- approval
+
+
+def host_front(status: JobStatus = JobStatus.WAITING, **fields: Any) -> Front:
+    """Of host 10000, which is asked to approve a job of guest 9999."""
+    front = Front(HandServer("10000"))
+    return front.with_job(status, HOST, **{"consent": Consent(Approval.PENDING), "run": 1, **fields})
+
+
+def test_the_initiator_is_told_at_once_that_somebody_has_decided() -> None:
+    front = host_front()
+    front.desk.approve(JOB_ID, "ann")
+    assert front.server.job(HOST).consent == Consent(Approval.APPROVED, "ann", "", NOW)
+    front.desk.reject(JOB_ID, "no budget", "bob")
+    assert front.server.job(HOST).consent == Consent(Approval.REJECTED, "bob", "no budget", NOW)
+    sent = [(one.kind, one.job_id, one.to, one.run) for one in front.server.outbox()]
+    assert sent == [(K.LOOK_AGAIN, JOB_ID, GUEST, 1)] * 2
+    texts = [fields["text"] for fields in front.server.record.seen(Event.JOB_NOTE)]
+    assert texts == [f"job {JOB_ID} was approved by ann", f"job {JOB_ID} was rejected by bob: no budget"]
+
+
+@pytest.mark.parametrize(("status", "legacy"), [(JobStatus.READY, False), (JobStatus.WAITING, True)])
+def test_who_does_not_wait_or_would_not_understand_it_is_not_told(status: JobStatus, legacy: bool) -> None:
+    front = host_front(status, legacy=legacy)
+    front.desk.approve(JOB_ID, "ann")
+    assert front.server.outbox() == []
+
+
+def test_what_nobody_has_to_approve_or_what_is_under_way_is_not_decided() -> None:
+    with pytest.raises(JobNotFound, match="on party 10000"):
+        Front(HandServer("10000")).desk.approve(JOB_ID, "ann")
+    with pytest.raises(Conflict, match="needs no approval here"):
+        host_front(consent=None).desk.reject(JOB_ID, "no", "ann")
+    with pytest.raises(Conflict, match="is under way: flow job stop ends it"):
+        host_front(JobStatus.RUNNING).desk.reject(JOB_ID, "no", "ann")

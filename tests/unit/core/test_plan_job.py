@@ -859,3 +859,58 @@ def test_a_job_that_is_held_in_its_turn_gives_back_and_waits() -> None:
 def test_what_has_begun_to_start_goes_on_although_it_is_held() -> None:
     own, started = a_seat(GUEST, SeatStatus.HELD), a_seat(HOST, SeatStatus.STARTED)
     assert plan(in_turn(own, started, hold=HELD)) == plan(in_turn(own, started)) != []
+
+
+# ---------------------------------------------------------------------- approval
+
+
+def unapproved(party: Party, status: SeatStatus = SeatStatus.JOINED, message: str = "") -> Seat:
+    return a_seat(party, status, message, lacks=Lack.APPROVAL)
+
+
+NOT_YET = "has not approved it yet"
+
+
+def test_until_a_party_has_approved_only_it_is_asked() -> None:
+    seats = (a_seat(GUEST), unapproved(OTHER), unapproved(HOST))
+    begun = plan(replace(waiting(*seats), has_turn=True))
+    assert begun == [BeginTurn(), MoveSeat(seats[2], SeatStatus.CHECKING), to(HOST, CommandKind.CHECK, turn=1, order=0)]
+
+
+def test_a_job_waits_for_all_who_have_not_approved_it_and_says_their_names() -> None:
+    [turn] = plan(in_turn(a_seat(GUEST), unapproved(HOST, message=NOT_YET), unapproved(OTHER)))
+    assert isinstance(turn, EndTurn)
+    assert turn.wait_reason == f"host 10000 {NOT_YET}; host 10001 {NOT_YET}"
+    assert (turn.blocked_on, turn.lacks, turn.was_conflict) == ("10000", Lack.APPROVAL, False)
+    assert turn.retry_at == NOW + 5 * 2_000
+
+
+def test_one_approval_is_not_enough_and_what_it_reserved_is_not_kept() -> None:
+    held, pending = a_seat(HOST, SeatStatus.HELD), unapproved(OTHER)
+    assert plan(in_turn(a_seat(GUEST), held, pending)) == [
+        MoveSeat(pending, SeatStatus.CHECKING), to(OTHER, CommandKind.CHECK, turn=3, order=0),
+    ]  # fmt: skip
+    back, returned, turn = plan(in_turn(a_seat(GUEST), held, replace(pending, message=NOT_YET)))
+    assert (back, returned) == (
+        MoveSeat(held, SeatStatus.JOINED), to(HOST, CommandKind.RETURN, turn=3, still_wants=False),
+    )  # fmt: skip
+    assert isinstance(turn, EndTurn)
+    assert (turn.blocked_on, turn.lacks) == ("10001", Lack.APPROVAL)
+
+
+def test_an_approved_party_without_room_is_not_waited_for_before_the_other_has_approved() -> None:
+    seats = (a_seat(GUEST), a_seat(HOST, message="has no room", lacks=Lack.ROOM), unapproved(OTHER))
+    [turn] = plan(in_turn(*seats))
+    assert isinstance(turn, EndTurn)
+    assert turn.wait_reason == f"host 10000 has no room; host 10001 {NOT_YET}"
+    assert (turn.blocked_on, turn.lacks) == ("10001", Lack.APPROVAL)
+
+
+@pytest.mark.parametrize(("waited", "ends"), [(60_000, False), (60_001, True)])
+def test_a_job_awaits_an_approval_for_no_longer_than_it_may_take(waited: int, ends: bool) -> None:
+    asked = in_turn(a_seat(GUEST), unapproved(HOST, message=NOT_YET), timeout_seconds=60, since=NOW - waited)
+    moves = [one for one in plan(asked) if isinstance(one, MoveJob)]
+    assert bool(moves) is ends
+    for move in moves:
+        assert (move.reason, move.caused_by) == (Reason.JOB_TIMEOUT, "host 10000")
+        assert move.message == f"host 10000 {NOT_YET}, and the job may take 60 s in all"

@@ -471,7 +471,7 @@ class TwinStores(RuleBasedStateMachine):
             getattr(twins, method)()
         for limit in (1, 9):
             twins.unblocked_waiting(limit)
-            twins.oversized_waiting(limit, limit)
+            twins.waiting_apart(limit, limit)
             twins.first_wish(limit)
             for party_id in ("", "10000", "10001"):
                 twins.blocked_waiting(party_id, limit, limit)
