@@ -18,7 +18,7 @@ from fate_flow.core.actions import MoveTask
 from fate_flow.core.command import MODULE as COMMAND
 from fate_flow.core.command import CommandSpec, command_at
 from fate_flow.core.command_scope import Place, environment, peers
-from fate_flow.core.crew import Broken, Dismiss, Done, Replace, describe, next_step, ranks
+from fate_flow.core.crew import COLLECTOR, Broken, Collect, Dismiss, Done, Replace, describe, newest, next_step, ranks
 from fate_flow.core.errors import BadRequest, StorageFailed
 from fate_flow.core.grammar import (
     check_component_name,
@@ -121,13 +121,21 @@ def launch_order(unit: Unit, spec: JobSpec, worker: Worker, task: Task) -> Launc
         speaks_as=task.worker_id or worker.worker_id,
         stage=task_spec.stage,
         program=_program(task_spec, worker, task.incarnation, parameters.task_cores),
+        work_folders=_work_folders(unit.tx, worker),
     )
+
+
+def _work_folders(tx: Transaction, worker: Worker) -> tuple[str, ...]:
+    if worker.slot != COLLECTOR:
+        return ()
+    ranked = {one.rank: one.folder for one in newest(tx.workers_of_task(worker.task)) if one.rank is not None}
+    return tuple(ranked[rank] for rank in sorted(ranked))
 
 
 def _program(spec: TaskSpec, worker: Worker, incarnation: str, cores: int) -> Program | None:
     """The user's own program with what it is told of its place; None for a built-in component."""
     command = command_at(spec, worker.task.party)
-    if command is None:
+    if command is None or worker.slot == COLLECTOR:
         return None
     place = Place(worker.task, incarnation, worker.slot, worker.rank, worker.attempt, cores)
     return Program(command, environment(spec, place), tuple(peers(spec)))
@@ -264,6 +272,8 @@ def _next_step(unit: Unit, task: Task, spec: JobSpec, command: CommandSpec, mess
             for worker in spares:
                 unit.tx.mark_stopping(worker.worker_id)
                 _stop_worker(unit, task, worker)
+        case Collect():
+            launch_later(unit, _order(unit, task.key, COLLECTOR, None), task, spec)
         case Done():
             finish_party_task(unit, task, Reason.DONE, "")
 
@@ -336,7 +346,11 @@ def settle_outputs(unit: Unit, job_id: str, move: MoveTask) -> None:
 
 
 def _made_by(unit: Unit, task: Task) -> Made:
-    worker = unit.tx.worker(task.worker_id) if task.worker_id else None
+    if task.module == COMMAND:
+        every = unit.tx.workers_of_task(task.key)
+        worker = next((one for one in every if one.slot == COLLECTOR), None)
+    else:
+        worker = unit.tx.worker(task.worker_id) if task.worker_id else None
     return unit.context.engine.look(worker).made if worker is not None else Made()
 
 
@@ -506,6 +520,8 @@ def _which(worker: Worker) -> str:
     """Which of several workers; nothing for the first one of its party task."""
     if worker.slot == 0 == worker.attempt:
         return ""
+    if worker.slot == COLLECTOR:
+        return "collects the outputs"
     rank = "spare" if worker.rank is None else f"rank {worker.rank}"
     return f"worker {worker.slot} ({rank}), process {worker.attempt}"
 

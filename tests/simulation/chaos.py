@@ -161,7 +161,8 @@ class Story:
         if draw.random() < 0.5:
             return {}
         crews = [*CREWS, *([] if retries else [{"replicas": 2, "fail_on_worker_restart": True}])]
-        return {name: draw.choice(crews) for name in graph if draw.random() < 0.6}
+        outputs = [{"name": "data", "path": "data.csv", "kind": "table"}]
+        return {name: {**draw.choice(crews), "outputs": outputs} for name in graph if draw.random() < 0.6}
 
     def _wish(self) -> None:
         world, draw, style = self.world, self._draw, self._style

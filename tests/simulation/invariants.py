@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from fate_flow.core.crew import COLLECTOR
 from fate_flow.core.history import Level
 from fate_flow.core.job import Command, CommandKind, EngineState, Job, JobKey, Seat, Task, TaskKey
 from fate_flow.core.reasons import Reason
@@ -192,9 +193,12 @@ class Invariants:
     def _share_succeeded(self, party: SimParty, task: Task) -> None:
         """Of a command: each rank was brought to a good end, and nothing of it runs any more."""
         crew = [one for one in party.engine.workers.values() if one.task == task.key]
-        command = crew[0].order.program.command if crew and crew[0].order.program else None
-        if command is None:
+        program = next((one.order.program for one in crew if one.order.program), None)
+        if program is None:
             return
+        command = program.command
+        if not any(one.slot == COLLECTOR and one.is_good for one in crew):
+            self._fail(f"{task.key} succeeded, and nobody has collected what it made")
         done = {one.order.worker.rank for one in crew if one.is_good}
         if not set(range(command.size)) <= done:
             self._fail(f"{task.key} succeeded, and of its {command.size} ranks only {done} ended well")
