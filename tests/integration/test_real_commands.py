@@ -116,6 +116,14 @@ def test_exit_0_is_success_and_what_is_printed_is_read_at_its_own_party_alone(se
     denied = servers.guest.post("task/log", of_host)
     assert (denied["retcode"], "commands.share_logs is false" in denied["retmsg"]) == (108, True)
     assert printed(servers.guest, job_id, role="host", party_id=OTHER) == "I am host\n"
+    for wish, words in (
+        ({"stream": "log"}, "stream: 'log' is neither stdout nor stderr"),
+        ({"worker": 1}, "worker: 1 is none of train on guest 9999; it has 0 to 0"),
+        ({"task_version": 1}, "task_version: train of job"),
+        ({"component_name": "other"}, f"other of job {job_id} has no worker on guest 9999"),
+    ):
+        said = servers.guest.post("task/log", {"job_id": job_id, "component_name": "train", **wish})
+        assert (said["retcode"] != 0, words in said["retmsg"]) == (True, True), said
     asked = servers.parties[OTHER].from_party(HOST, "party/task/log", {**of_host, "party_id": OTHER})
     assert "is not the initiator" in asked["retmsg"]
 

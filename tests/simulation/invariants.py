@@ -270,8 +270,21 @@ class Invariants:
             if party.record.taken_back and not self._world.injected:
                 self._fail(f"a hold ran out at party {party.party_id}, and nothing went wrong")
             self._check_history(party)
+            self._check_outputs(party)
         for job_id, seats in self._world.seats.items():
             self._check_agreement(job_id, seats)
+
+    def _check_outputs(self, party: SimParty) -> None:
+        """What succeeded at all parties is published, and what did not is not, but for a rerun that has kept it."""
+        with party.store.reading() as tx:
+            for key, task in self.seen(party).tasks.items():
+                made = tx.outputs(key.job_id, key.name, key.party) if task.runs_here else ()
+                is_published = any(one.task.version == key.version for one in made)
+                is_good = task.status is task.party_status is TaskStatus.SUCCESS
+                if task.runs_here and is_good and not made:
+                    self._fail(f"{key} succeeded at all parties, and nothing that it made is known")
+                if is_published and task.status not in (TaskStatus.SUCCESS, TaskStatus.CANCELED):
+                    self._fail(f"{key} is {task.status.value}, and what it made is known")
 
     def _check_history(self, party: SimParty) -> None:
         """Every change of status of a row has one record, and the records of one row follow from each other."""
