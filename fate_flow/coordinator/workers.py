@@ -33,7 +33,7 @@ from fate_flow.core.history import Level
 from fate_flow.core.job import Answer, Command, CommandKind, Job, Report, Task, TaskKey, Worker
 from fate_flow.core.reasons import Reason, task_status_for
 from fate_flow.core.spec import JobSpec, Party, TaskSpec
-from fate_flow.core.status import TASK_BROKEN, TaskStatus, WorkerStatus
+from fate_flow.core.status import TASK_BROKEN, TASK_END, TaskStatus, WorkerStatus
 from fate_flow.core.text import plain
 from fate_flow.store.contract import Metric, Output, TableMeta, Transaction
 
@@ -328,21 +328,25 @@ _CAUSES: Mapping[str, tuple[Reason, str]] = {
 
 
 def settle_outputs(unit: Unit, job_id: str, move: MoveTask) -> None:
-    """What this party's shares of a task have made, now that the task has ended over all parties: published when it
-    succeeded, else dropped. Follows the move of the federated status, so it is done once.
+    """What this party's shares of a task have made, now that the initiator has said how it ended over all parties:
+    published when it succeeded, else dropped. Follows the move of the federated status, so it is done once.
 
     Until then it is prepared only: it stands in the worker's folder and in files that no row names, so that nobody
     reads what one party has finished and another one has to make anew."""
-    if move.new is not TaskStatus.SUCCESS and move.new not in TASK_BROKEN:
-        return
-    for seat in unit.tx.jobs_here(job_id):
-        task = unit.tx.task(TaskKey(job_id, move.name, move.version, seat.party))
-        if task is None or not task.runs_here or task.party_status is not TaskStatus.SUCCESS:
-            continue
+    for task in _finished_here(unit, job_id, move):
         if move.new is TaskStatus.SUCCESS:
             _publish(unit, task)
-        elif not seat.is_final:          # of a job that is over: a rerun may keep what succeeded here
+        elif move.new in TASK_BROKEN:
             _drop(unit, task)
+
+
+def _finished_here(unit: Unit, job_id: str, move: MoveTask) -> list[Task]:
+    """This party's shares that succeeded, of a task that ends with this move."""
+    if move.new not in TASK_END:
+        return []
+    keys = [TaskKey(job_id, move.name, move.version, seat.party) for seat in unit.tx.jobs_here(job_id)]
+    found = [task for task in map(unit.tx.task, keys) if task is not None and task.runs_here]
+    return [task for task in found if task.party_status is TaskStatus.SUCCESS]
 
 
 def _made_by(unit: Unit, task: Task) -> Made:
@@ -487,14 +491,18 @@ def move_party_task(
     return done
 
 
-def move_federated(unit: Unit, job_id: str, move: MoveTask) -> None:
-    """Write the federated status where it is not this party's to decide, or ends with the job, on record."""
+def move_federated(unit: Unit, job_id: str, move: MoveTask, is_told: bool = True) -> None:
+    """Write the federated status where it is not this party's to decide, or ends with the job, on record.
+
+    `is_told`: the initiator says so. What only ends here with the job may have succeeded everywhere, and be kept by a
+    rerun: nothing of it is dropped."""
     version = {"job_id": job_id, "task_id": f"{job_id}_{move.name}", "task_version": move.version}
     unit.note(Event.TASK_STATUS_ASKED, **version)
     done = unit.tx.move_task(job_id, move)
     if done:
         note_task(unit, job_id, move)
-        settle_outputs(unit, job_id, move)
+        if is_told or move.new is TaskStatus.SUCCESS:
+            settle_outputs(unit, job_id, move)
     event = Event.TASK_STATUS_WRITTEN if done else Event.TASK_STATUS_UNCHANGED
     unit.note(event, info={"status": move.new.value}, **version)
 

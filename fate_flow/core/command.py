@@ -173,18 +173,18 @@ def _exclusions(parameters: Mapping[str, Any]) -> Iterator[str]:
     for one in parameters.get("outputs") or ():
         if (one.get("rank") or 0) >= (size or replicas):
             yield f"outputs: {one['name']}: there is no rank {one['rank']}; it has 0 to {(size or replicas) - 1}"
-    given = [key for key in _ONE_OF if parameters.get(key)]
-    if len(given) > 1:
-        yield f"{given[0]}: excludes {given[1]}; {_ONE_OF[given[0]]}"
+    for key, (others, why) in _EXCLUDES.items():
+        other = next((one for one in others if parameters.get(one)), None)
+        if parameters.get(key) and other:
+            yield f"{key}: excludes {other}; {why}"
 
 
-_ONE_OF: Mapping[str, str] = {
-    "fail_on_worker_restart": "no worker is to begin again",
-    "size": "a gang begins again as a whole, also when one of its workers ends well",
-    "restart_completed_workers": "a service goes on until it is stopped, so none of its workers counts as the last",
-    "max_failed_workers": "",
+_BY_ITSELF = ("restart_completed_workers", "max_failed_workers")
+_EXCLUDES: Mapping[str, tuple[Collection[str], str]] = {
+    "fail_on_worker_restart": (("size", *_BY_ITSELF), "no worker is to begin again"),
+    "size": (_BY_ITSELF, "a gang begins again as a whole"),
 }
-"""Of these one at most; why, of the first that is there."""
+"""What contradicts what, and why."""
 
 
 def _command(value: object) -> Iterator[str]:

@@ -34,7 +34,7 @@ KEY = TaskKey(JOB_ID, "train_0", 2, HOST)
         {"command": ["/usr/bin/env"], "env": {"A_1": "", "_b": "ü"}},
         {"command": ["python3", "", "a b"], "replicas": 4, "size": 3},
         {"command": ["x"], "max_failed_workers": 2},
-        {"command": ["x"], "restart_completed_workers": True, "max_failed_workers": 0},
+        {"command": ["x"], "restart_completed_workers": True, "max_failed_workers": 3},
         {"command": ["x"], "fail_on_worker_restart": True, "replicas": 2},
         {"command": ["./go.sh", "1"], "files": [{"name": "go.sh", "path": "a/b.sh"}, {"name": "x", "content": ""}]},
         {"command": ["x"], "files": [{"name": "x", "content": "AAE=", "encoding": "base64", "sha256": OF_0_1}]},
