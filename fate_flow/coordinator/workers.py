@@ -368,8 +368,9 @@ def _drop(unit: Unit, task: Task) -> None:
 
 def _publish_upstream(unit: Unit, spec: JobSpec, key: TaskKey) -> None:
     """What this task reads has been made at all parties, else it would not begin: the word of that may come later."""
-    for task in unit.tx.tasks(key.job_id):
-        if task.key.party != key.party or task.key.name not in spec.tasks[key.name].upstream:
+    upstream = spec.tasks[key.name].upstream
+    for task in unit.tx.tasks(key.job_id) if upstream else ():
+        if task.key.party != key.party or task.key.name not in upstream:
             continue
         if task.party_status is not TaskStatus.SUCCESS or task.status is TaskStatus.SUCCESS:
             continue
