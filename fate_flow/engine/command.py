@@ -122,7 +122,7 @@ def _place_files(order: Order, folder: Path) -> dict[str, str]:
             target.write_bytes(sent)
             size, digest = len(sent), hashlib.sha256(sent).hexdigest()
         else:
-            size, digest = copy_whole(source_of(file, order.policy.files_root), target)
+            size, digest = _copy(file, source_of(file, order.policy.files_root), target)
         if file.sha256 and file.sha256 != digest:
             raise NotAllowed(f"files: {file.name}: sha256 is {digest} at this party, not {file.sha256}")
         target.chmod(0o400)
@@ -130,6 +130,15 @@ def _place_files(order: Order, folder: Path) -> dict[str, str]:
     if found:
         write_atomically(folder / FILES, json.dumps(found), is_durable=False)
     return {name: one["sha256"] for name, one in found.items()}
+
+
+def _copy(file: InputFile, source: Path, target: Path) -> tuple[int, str]:
+    """Raises FileNotFoundError, whose words cross to the initiator: they name the file as the job does."""
+    try:
+        return copy_whole(source, target)
+    except OSError as error:
+        words = f"files: {file.name}: {file.path} below commands.files_root: {error.strerror}"
+        raise FileNotFoundError(words) from error
 
 
 def _volume(order: Order, folder: Path, name: str) -> Path:

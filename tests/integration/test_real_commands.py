@@ -211,7 +211,7 @@ def test_a_job_whose_workers_are_killed_ten_times_begins_again_ten_times_and_is_
         victim = parties[version % 3]
         started = eventually(lambda v=victim, n=version: _process(v, job_id, n), f"version {version}")
         started.worker.send(signal.SIGKILL)
-    servers.wait(job_id, "success", seconds=40)
+    servers.wait(job_id, "success", seconds=60)
     for party in parties:
         assert [row["f_task_version"] for row in party.tasks(job_id)] == list(range(11))
     assert printed(servers.guest, job_id) == f"{3 * 111}\n"

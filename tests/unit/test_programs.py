@@ -156,6 +156,12 @@ def test_a_file_that_is_not_what_the_job_says_is_refused(folder: Path, program: 
         ready(folder, program, {"files_root": str(program.parent)}, files=(file,))
 
 
+def test_a_file_that_is_not_there_is_called_as_the_job_calls_it(folder: Path, program: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        ready(folder, program, {"files_root": str(tmp_path)}, files=(InputFile("x", path="a/b"),))
+    assert str(caught.value) == "files: x: a/b below commands.files_root: No such file or directory"
+
+
 def test_a_volume_is_the_partys_folder_or_fresh_space_that_goes(folder: Path, program: Path, tmp_path: Path) -> None:
     found = ready(folder, program, {"volumes": {"data": str(tmp_path)}}, volumes=("data", "my-own"))
     fresh = Path(found.env["FATE_FLOW_VOLUME_MY_OWN"])
