@@ -18,11 +18,12 @@ from fate_flow.audit.worker_config import worker_log_folders, worker_logging_con
 from fate_flow.components.catalogue import find_component
 from fate_flow.components.table_uri import format_uri, parse_uri
 from fate_flow.coordinator.ports import LaunchOrder, Made, Program, Sight
+from fate_flow.core.command import WORK_FOLDERS, read_command
 from fate_flow.core.errors import BadRequest
 from fate_flow.core.grammar import check_job_id, check_table_piece, shown
 from fate_flow.core.job import JobKey, TaskKey, Worker
 from fate_flow.core.text import plain
-from fate_flow.engine.command import PEERS, WORK, Order, is_command
+from fate_flow.engine.command import OUTPUTS, PEERS, WORK, Order, is_command
 from fate_flow.engine.local import LocalEngine, living_workers
 from fate_flow.engine.worker import Exit, WorkerSpec, write_atomically
 from fate_flow.federation.spool import Session, Spool
@@ -83,7 +84,10 @@ class LocalWorkers:
             "FATE_FLOW_EXCHANGE_TOKEN": worker_token(self.secret, order.speaks_as),
             "FATE_FLOW_PYTHON_PATH": str(_PACKAGE_FOLDER),
         }
-        Order(program.command.argv, env, self.settings.commands.allow).write(folder)
+        command = program.command
+        Order(
+            command.argv, env, self.settings.commands, command.files, command.volumes, command.core_dumps
+        ).write(folder)
 
     def _spec(self, order: LaunchOrder, folder: Path, config: Path, logs: Path) -> WorkerSpec:
         worker_id, program = order.worker.worker_id, order.program
@@ -128,7 +132,11 @@ class LocalWorkers:
         found: dict[str, Any] = {
             "metric": {"uri": f"file://{folder}/metric.json", "type_name": "json_metric"},
         }
-        for name in info.outputs if info else ():
+        collected = read_command(order.parameters).outputs if order.work_folders else ()
+        for one in collected:
+            if not one.is_table:
+                found[one.name] = {"uri": f"file://{folder}/{OUTPUTS}/{one.name}", "type_name": "file"}
+        for name in (*(info.outputs if info else ()), *(one.name for one in collected if one.is_table)):
             # Fresh for each attempt: what a broken one wrote is never taken for this one's.
             table = f"{key.task_id}_{key.version}_{key.party.role}_{key.party.party_id}_{name}_{order.incarnation[:8]}"
             uri = format_uri(self.settings.data_dir, f"output_{key.job_id}", table)
@@ -182,6 +190,9 @@ class LocalWorkers:
 
 def _inputs(order: LaunchOrder) -> dict[str, Any]:
     found: dict[str, list[Any]] = {}
+    for folder in order.work_folders:
+        work = {"uri": f"file://{folder}/{WORK}", "type_name": "folder", "metadata": {}}
+        found.setdefault(WORK_FOLDERS, []).append(work)
     for one in order.inputs:
         table = one.table
         metadata = {"namespace": table.namespace, "name": table.name, "schema": dict(table.schema)}

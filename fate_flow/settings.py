@@ -25,6 +25,7 @@ from fate_flow.core.resources import EngineSize
 from fate_flow.core.spec import JobParameters
 
 ENGINE_NAME = "STANDALONE"
+_VOLUME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,49}")
 _ALLOWED = re.compile(r"/.*[^/]|sha256:[0-9a-f]{64}", re.DOTALL)
 PART = ".part"
 """What a file in `uploads_dir` is called while it comes in."""
@@ -422,6 +423,8 @@ class _Reader:
             enabled=section.flag("enabled", False),
             allow=tuple(allow),
             share_logs=section.flag("share_logs", False),
+            files_root=self._folder(section, "files_root"),
+            volumes=self._volumes(section),
         )
         section.refuse_others()
         return found
@@ -435,6 +438,20 @@ class _Reader:
         )
         section.refuse_others()
         return found
+
+    def _folder(self, section: _Section, key: str) -> str:
+        """A path, relative to the file; empty when it is not given."""
+        text = section.text(key)
+        return str(self._path(text)) if text else ""
+
+    def _volumes(self, section: _Section) -> dict[str, str]:
+        one = section.section("volumes")
+        for name in one.names():
+            if not isinstance(name, str) or not _VOLUME.fullmatch(name) or not one.text(name).startswith("/"):
+                raise BadSettings(
+                    f"{one.name(str(name))}: a name of letters, digits, _ and -, and an absolute path are needed"
+                )
+        return {name: one.text(name) for name in one.names()}
 
     def _check_listen(self, settings: Settings) -> None:
         try:

@@ -1,7 +1,7 @@
-"""What the workers of a task print, for clients of the party they belong to.
+"""What the workers of a task print and the files that they leave, for clients of the party they belong to.
 
 Nothing of it goes to another party, unless this party's configuration says so (`commands.share_logs`): then the
-initiator of the job, and nobody else, may ask for it.
+initiator of the job, and nobody else, may ask for what they print.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response, request, send_file
 
 from fate_flow.api.arguments import Body, read_component, read_job_id, read_party, read_whole
-from fate_flow.api.envelope import arguments, ok, reply, silent_json
+from fate_flow.api.envelope import arguments, file_follows, ok, reply, silent_json
 from fate_flow.api.services import Services
-from fate_flow.core.crew import newest
+from fate_flow.core.crew import COLLECTOR, newest
 from fate_flow.core.errors import BadRequest, JobNotFound, NotFound, PermissionDenied
-from fate_flow.core.grammar import check_party_id, shown
+from fate_flow.core.grammar import check_output_name, check_party_id, shown
 from fate_flow.core.job import JobKey, Worker
 from fate_flow.core.spec import Party
+from fate_flow.engine.command import OUTPUTS
 from fate_flow.engine.worker import LAUNCH, read_json
 from fate_flow.federation.wire import SRC_PARTY_ID
 from fate_flow.store.contract import Transaction
@@ -32,6 +33,7 @@ def blueprint(services: Services) -> Blueprint:
     routes = _LogRoutes(services)
     logs = Blueprint("task_log", __name__, url_prefix="/v1")
     logs.post("/task/log")(routes.of_client)
+    logs.post("/task/output")(routes.output)
     logs.post("/party/task/log")(routes.of_party)
     return logs
 
@@ -65,6 +67,25 @@ class _LogRoutes:
                 f"commands.share_logs is false at {party}: what its workers print is read at its own server alone"
             )
         return ok(self._read(job_id, read_component(body), party, body))
+
+    @file_follows
+    def output(self) -> Response:
+        """A file that the task has left here and that was published: it has succeeded at all parties."""
+        body = arguments("job_id", "component_name", "output_name")
+        job_id, name, output = read_job_id(body), read_component(body), check_output_name(body.get("output_name"))
+        party = self._party(body, job_id)
+        summary = self._context.read(lambda tx: tx.summary(job_id, name, party)) or {}
+        files = summary.get("files") or {}
+        if output not in files:
+            known = ", ".join(sorted(files)) or "none"
+            raise NotFound(f"output_name: {name} has published no file {output} on {party}; published are: {known}")
+        workers = self._context.read(lambda tx: tx.workers_of(job_id))
+        of_task = [one for one in workers if (one.task.name, one.task.party, one.slot) == (name, party, COLLECTOR)]
+        collector = max(of_task, key=lambda one: one.task.version, default=None)
+        path = Path(collector.folder) / OUTPUTS / output if collector is not None else None
+        if path is None or not path.is_file():
+            raise NotFound(f"output_name: {output} of {name} on {party} is gone with the folder of its job (retention)")
+        return send_file(path, mimetype="application/octet-stream")
 
     def _party(self, body: Body, job_id: str) -> Party:
         """The party that is meant; without one, the seat of this party. Raises JobNotFound, BadRequest."""

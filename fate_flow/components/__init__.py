@@ -24,5 +24,4 @@ def preload() -> None:
     for name in _HEAVY:
         import_module(name)
     for component in import_module("fate_flow.components.catalogue").CATALOGUE.values():
-        if not component.is_program:
-            import_module(f"fate_flow.components.{component.name}")
+        import_module(f"fate_flow.components.{component.name}")

@@ -42,7 +42,6 @@ class ComponentInfo:
     outputs: tuple[str, ...] = ()                  # keys of tables it writes; every component writes metrics too
     default_task_cores: int | None = None          # None: what the job says
     examine: Callable[[Mapping[str, object]], list[str]] | None = None    # what no look at one value alone can tell
-    is_program: bool = False                       # runs what the user names, not a Python module of ours
 
     def check(self, parameters: Mapping[str, object], role: str) -> list[str]:
         """What is wrong with the parameters of a party of this role; each names key, value and what is right."""
@@ -220,7 +219,6 @@ _COMPONENTS = (
         parameters=dict(_command_parameters()),
         inputs=("data",),
         examine=command.problems,
-        is_program=True,
     ),
 )
 

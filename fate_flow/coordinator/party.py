@@ -470,7 +470,8 @@ def _close_tasks(unit: Unit, job: Job, end: JobStatus) -> None:
             continue
         keeps_own = end is JobStatus.SUCCESS or task.party_status in TASK_BROKEN
         new = task.party_status if keeps_own and may_move(task.status, task.party_status) else TaskStatus.CANCELED
-        move_federated(unit, job.job_id, MoveTask(task.key.name, task.key.version, task.status, new))
+        move = MoveTask(task.key.name, task.key.version, task.status, new)
+        move_federated(unit, job.job_id, move, is_told=False)
 
 
 def clean_up(unit: Unit, job_id: str) -> None:

@@ -67,6 +67,7 @@ class LaunchOrder:
     speaks_as: str                               # the worker whose token opens the exchange to all of the party task
     stage: str = "default"
     program: Program | None = None               # None: a built-in component
+    work_folders: tuple[str, ...] = ()           # of the ranks that such a program had, for what collects from them
 
 
 @dataclass(frozen=True)

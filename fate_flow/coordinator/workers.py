@@ -19,7 +19,7 @@ from fate_flow.core.ceilings import stop_allowed
 from fate_flow.core.command import MODULE as COMMAND
 from fate_flow.core.command import CommandSpec, command_at
 from fate_flow.core.command_scope import Place, environment, peers
-from fate_flow.core.crew import Broken, Dismiss, Done, Replace, describe, next_step, ranks
+from fate_flow.core.crew import COLLECTOR, Broken, Collect, Dismiss, Done, Replace, describe, newest, next_step, ranks
 from fate_flow.core.errors import BadRequest, StorageFailed
 from fate_flow.core.grammar import (
     check_component_name,
@@ -34,7 +34,7 @@ from fate_flow.core.history import Level
 from fate_flow.core.job import Answer, Command, CommandKind, Job, Report, Task, TaskKey, Worker
 from fate_flow.core.reasons import Reason, task_status_for
 from fate_flow.core.spec import JobSpec, Party, TaskSpec
-from fate_flow.core.status import TASK_BROKEN, TaskStatus, WorkerStatus
+from fate_flow.core.status import TASK_BROKEN, TASK_END, TaskStatus, WorkerStatus
 from fate_flow.core.text import plain
 from fate_flow.store.contract import Metric, Output, TableMeta, Transaction
 
@@ -122,13 +122,21 @@ def launch_order(unit: Unit, spec: JobSpec, worker: Worker, task: Task) -> Launc
         speaks_as=task.worker_id or worker.worker_id,
         stage=task_spec.stage,
         program=_program(task_spec, worker, task.incarnation, parameters.task_cores),
+        work_folders=_work_folders(unit.tx, worker),
     )
+
+
+def _work_folders(tx: Transaction, worker: Worker) -> tuple[str, ...]:
+    if worker.slot != COLLECTOR:
+        return ()
+    ranked = {one.rank: one.folder for one in newest(tx.workers_of_task(worker.task)) if one.rank is not None}
+    return tuple(ranked[rank] for rank in sorted(ranked))
 
 
 def _program(spec: TaskSpec, worker: Worker, incarnation: str, cores: int) -> Program | None:
     """The user's own program with what it is told of its place; None for a built-in component."""
     command = command_at(spec, worker.task.party)
-    if command is None:
+    if command is None or worker.slot == COLLECTOR:
         return None
     place = Place(worker.task, incarnation, worker.slot, worker.rank, worker.attempt, cores)
     return Program(command, environment(spec, place), tuple(peers(spec)))
@@ -267,6 +275,8 @@ def _next_step(
             for worker in spares:
                 unit.tx.mark_stopping(worker.worker_id)
                 _stop_worker(unit, task, worker)
+        case Collect():
+            launch_later(unit, _order(unit, task.key, COLLECTOR, None), task, spec)
         case Done():
             finish_party_task(unit, task, Reason.DONE, "")
 
@@ -321,25 +331,33 @@ _CAUSES: Mapping[str, tuple[Reason, str]] = {
 
 
 def settle_outputs(unit: Unit, job_id: str, move: MoveTask) -> None:
-    """What this party's shares of a task have made, now that the task has ended over all parties: published when it
-    succeeded, else dropped. Follows the move of the federated status, so it is done once.
+    """What this party's shares of a task have made, now that the initiator has said how it ended over all parties:
+    published when it succeeded, else dropped. Follows the move of the federated status, so it is done once.
 
     Until then it is prepared only: it stands in the worker's folder and in files that no row names, so that nobody
     reads what one party has finished and another one has to make anew."""
-    if move.new is not TaskStatus.SUCCESS and move.new not in TASK_BROKEN:
-        return
-    for seat in unit.tx.jobs_here(job_id):
-        task = unit.tx.task(TaskKey(job_id, move.name, move.version, seat.party))
-        if task is None or not task.runs_here or task.party_status is not TaskStatus.SUCCESS:
-            continue
+    for task in _finished_here(unit, job_id, move):
         if move.new is TaskStatus.SUCCESS:
             _publish(unit, task)
-        elif not seat.is_final:          # of a job that is over: a rerun may keep what succeeded here
+        elif move.new in TASK_BROKEN:
             _drop(unit, task)
 
 
+def _finished_here(unit: Unit, job_id: str, move: MoveTask) -> list[Task]:
+    """This party's shares that succeeded, of a task that ends with this move."""
+    if move.new not in TASK_END:
+        return []
+    keys = [TaskKey(job_id, move.name, move.version, seat.party) for seat in unit.tx.jobs_here(job_id)]
+    found = [task for task in map(unit.tx.task, keys) if task is not None and task.runs_here]
+    return [task for task in found if task.party_status is TaskStatus.SUCCESS]
+
+
 def _made_by(unit: Unit, task: Task) -> Made:
-    worker = unit.tx.worker(task.worker_id) if task.worker_id else None
+    if task.module == COMMAND:
+        every = unit.tx.workers_of_task(task.key)
+        worker = next((one for one in every if one.slot == COLLECTOR), None)
+    else:
+        worker = unit.tx.worker(task.worker_id) if task.worker_id else None
     return unit.context.engine.look(worker).made if worker is not None else Made()
 
 
@@ -353,8 +371,9 @@ def _drop(unit: Unit, task: Task) -> None:
 
 def _publish_upstream(unit: Unit, spec: JobSpec, key: TaskKey) -> None:
     """What this task reads has been made at all parties, else it would not begin: the word of that may come later."""
-    for task in unit.tx.tasks(key.job_id):
-        if task.key.party != key.party or task.key.name not in spec.tasks[key.name].upstream:
+    upstream = spec.tasks[key.name].upstream
+    for task in unit.tx.tasks(key.job_id) if upstream else ():
+        if task.key.party != key.party or task.key.name not in upstream:
             continue
         if task.party_status is not TaskStatus.SUCCESS or task.status is TaskStatus.SUCCESS:
             continue
@@ -477,14 +496,18 @@ def move_party_task(
     return done
 
 
-def move_federated(unit: Unit, job_id: str, move: MoveTask) -> None:
-    """Write the federated status where it is not this party's to decide, or ends with the job, on record."""
+def move_federated(unit: Unit, job_id: str, move: MoveTask, is_told: bool = True) -> None:
+    """Write the federated status where it is not this party's to decide, or ends with the job, on record.
+
+    `is_told`: the initiator says so. What only ends here with the job may have succeeded everywhere, and be kept by a
+    rerun: nothing of it is dropped."""
     version = {"job_id": job_id, "task_id": f"{job_id}_{move.name}", "task_version": move.version}
     unit.note(Event.TASK_STATUS_ASKED, **version)
     done = unit.tx.move_task(job_id, move)
     if done:
         note_task(unit, job_id, move)
-        settle_outputs(unit, job_id, move)
+        if is_told or move.new is TaskStatus.SUCCESS:
+            settle_outputs(unit, job_id, move)
     event = Event.TASK_STATUS_WRITTEN if done else Event.TASK_STATUS_UNCHANGED
     unit.note(event, info={"status": move.new.value}, **version)
 
@@ -510,6 +533,8 @@ def _which(worker: Worker) -> str:
     """Which of several workers; nothing for the first one of its party task."""
     if worker.slot == 0 == worker.attempt:
         return ""
+    if worker.slot == COLLECTOR:
+        return "collects the outputs"
     rank = "spare" if worker.rank is None else f"rank {worker.rank}"
     return f"worker {worker.slot} ({rank}), process {worker.attempt}"
 

@@ -4,6 +4,9 @@ A *slot* is a place for a worker; who is replaced keeps slot and rank. A party t
 failed workers may be replaced: one bad end breaks it, and the initiator begins a new version at all parties. A spare
 worker has a slot and no rank; its end means nothing. In the next version it takes the rank of one that ended badly,
 which becomes the spare: of all others slot and rank are the same in every version.
+
+When all ranks are done and something of theirs is to be kept, one more worker collects it: a built-in component, in a
+slot that is none of the program's.
 """
 
 from __future__ import annotations
@@ -16,6 +19,9 @@ from fate_flow.core.job import Worker
 from fate_flow.core.reasons import RULES, Reason
 from fate_flow.core.retry import RetryEvent
 from fate_flow.core.status import WorkerStatus
+
+COLLECTOR = -1
+"""The slot of the worker that collects."""
 
 _NOBODYS_FAULT = (Reason.DONE, Reason.STOPPED)
 
@@ -47,7 +53,12 @@ class Done:
     """All ranks ended well, and nothing runs."""
 
 
-Step = Broken | Replace | Dismiss | Done | None
+@dataclass(frozen=True)
+class Collect:
+    """All ranks ended well: what they leave is to be collected."""
+
+
+Step = Broken | Replace | Dismiss | Collect | Done | None
 """None: there is something to wait for, and nothing to do."""
 
 
@@ -67,7 +78,16 @@ def next_step(command: CommandSpec, workers: Sequence[Worker]) -> Step:
     running = tuple(worker for worker in present if worker.status is not WorkerStatus.EXITED)
     if running:
         return Dismiss(running) if any(not worker.is_stopping for worker in running) else None
-    return Done()
+    return _collect(workers) if command.outputs else Done()
+
+
+def _collect(workers: Iterable[Worker]) -> Step:
+    collector = next((worker for worker in workers if worker.slot == COLLECTOR), None)
+    if collector is None:
+        return Collect()
+    if collector.status is not WorkerStatus.EXITED:
+        return None
+    return Done() if collector.reason is Reason.DONE else Broken(collector)
 
 
 def _broken(command: CommandSpec, workers: Sequence[Worker], ranked: Iterable[Worker]) -> Broken | None:
@@ -95,9 +115,11 @@ def _is_interrupted(worker: Worker) -> bool:
 
 
 def newest(workers: Iterable[Worker]) -> list[Worker]:
-    """Who holds each slot now, in the order of the slots."""
+    """Who holds each slot of the program now, in the order of the slots."""
     holders: dict[int, Worker] = {}
     for worker in workers:
+        if worker.slot == COLLECTOR:
+            continue
         known = holders.get(worker.slot)
         if known is None or known.attempt < worker.attempt:
             holders[worker.slot] = worker

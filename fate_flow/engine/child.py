@@ -83,7 +83,7 @@ def _redirect(path: Path, number: int, flags: int) -> None:
 def _run_command(spec: WorkerSpec) -> NoReturn:
     order = Order.read(spec.folder)
     if order is not None:
-        ready = prepare(order)
+        ready = prepare(order, spec.folder)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.execve(ready.program, ready.argv, ready.env)  # noqa: S606  # no shell is the point
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -1,4 +1,4 @@
-"""Which programs of others this party runs: by the file that a name leads to, or by what is in it.
+"""Which programs and files of this machine the jobs of a federation may use: by where a name leads, or by content.
 
 Asked twice, when a job is submitted and by the worker itself just before it becomes the program. A link counts as what
 it leads to. This says who may begin, it is no sandbox: what an allowed program reads, runs or loads is its own matter.
@@ -13,7 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from fate_flow.core.command import CommandPolicy, CommandSpec
+from fate_flow.core.command import CommandPolicy, CommandSpec, InputFile
 from fate_flow.core.grammar import shown
 
 DIGEST = "sha256:"
@@ -21,7 +21,7 @@ _PIECE = 1024 * 1024
 
 
 class NotAllowed(Exception):
-    """This party does not run it; the text names the key of its configuration."""
+    """This party does not run or give it; the text names the key of its configuration."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,22 @@ class ProgramGate:
         if not self.policy.enabled:
             return "commands.enabled is false in its service_conf.yaml: this party runs no programs of others"
         try:
-            check_allowed(find_program(command.argv[0]), self.policy.allow)
+            for one in command.files:
+                if one.path:
+                    source_of(one, self.policy.files_root)
+            self._check_program(command)
         except NotAllowed as refusal:
             return str(refusal)
         return ""
+
+    def _check_program(self, command: CommandSpec) -> None:
+        file = command.program_file
+        if file is None:
+            check_allowed(find_program(command.argv[0]), self.policy.allow)
+        elif (sent := file.sent) is not None:
+            check_content(file.name, hashlib.sha256(sent).hexdigest(), self.policy.allow)
+        else:
+            check_allowed(source_of(file, self.policy.files_root), self.policy.allow)
 
 
 def find_program(name: str) -> Path:
@@ -60,8 +72,32 @@ def check_allowed(program: Path, allow: Collection[str]) -> None:
     if digest and digest in allow:
         return
     known = f"{program}, which is {real}," if str(program) != real else real
-    listed = ", ".join(allow) or "nothing"
-    raise NotAllowed(f"commands.allow names neither {known} nor {digest or 'its sha256'}; allowed is {listed}")
+    raise NotAllowed(
+        f"commands.allow names neither {known} nor {digest or 'its sha256'}; allowed is {_listed(allow)}"
+    )
+
+
+def check_content(name: str, sha256: str, allow: Collection[str]) -> None:
+    """Of a program that was sent with the job: only what is in it can be allowed. Raises NotAllowed."""
+    if f"{DIGEST}{sha256}" not in allow:
+        raise NotAllowed(
+            f"commands.allow does not name {DIGEST}{sha256}, which is what {name} holds; allowed is {_listed(allow)}"
+        )
+
+
+def source_of(file: InputFile, root: str) -> Path:
+    """Where a file lies that the job names at this party, which need not be there. Raises NotAllowed."""
+    if not root:
+        raise NotAllowed(f"files: {file.name}: commands.files_root is not set: no file of this party may be named")
+    top = os.path.realpath(root)
+    found = os.path.realpath(os.path.join(top, file.path))
+    if os.path.commonpath([top, found]) != top:
+        raise NotAllowed(f"files: {file.name}: {shown(file.path)} leads out of commands.files_root")
+    return Path(found)
+
+
+def _listed(allow: Collection[str]) -> str:
+    return ", ".join(allow) or "nothing"
 
 
 def _digest_of(path: str) -> str:

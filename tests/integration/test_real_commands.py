@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -21,15 +22,29 @@ pytestmark = pytest.mark.timeout(120)
 PYTHON = sys.executable
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 EVERYBODY = {"guest": [GUEST], "host": [HOST, OTHER]}
+SCRIPT = f"#!{PYTHON}\nimport os; print(sorted(os.listdir()))\n"
+SENT = f"sha256:{hashlib.sha256(SCRIPT.encode()).hexdigest()}"
 SOON = {"backoff": {"first": 0.05, "factor": 1, "longest": 0.05, "jitter": 0}}
 
 
 @pytest.fixture(scope="module")
-def command_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    overlays = {party: {"commands": {"enabled": True, "allow": [PYTHON, "/bin/sh"]}} for party in (GUEST, HOST)}
-    overlays[OTHER] = {"commands": {"enabled": True, "allow": [PYTHON], "share_logs": True}}
-    with running_cluster(a_root(tmp_path_factory), PARTIES, base_port=BASE_PORT + 70, overlays=overlays) as cluster:
-        yield cluster
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The volume `kept` of all parties, which are on one machine."""
+    return tmp_path_factory.mktemp("scratch")
+
+
+@pytest.fixture(scope="module")
+def command_servers(tmp_path_factory: pytest.TempPathFactory, scratch: Path) -> Iterator[Cluster]:
+    rules = {
+        "enabled": True, "allow": [PYTHON, "/bin/sh"], "files_root": str(EXAMPLES),
+        "volumes": {"kept": str(scratch)},
+    }
+    overlays: dict[str, Any] = {party: {"commands": rules} for party in (GUEST, HOST)}
+    overlays[OTHER] = {"commands": {**rules, "allow": [PYTHON, SENT], "share_logs": True}}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{Path(PYTHON).parent}:{os.environ['PATH']}")      # whose python3 the examples find
+        with running_cluster(a_root(tmp_path_factory), PARTIES, base_port=BASE_PORT + 70, overlays=overlays) as cluster:
+            yield cluster
 
 
 @pytest.fixture
@@ -101,6 +116,14 @@ def test_exit_0_is_success_and_what_is_printed_is_read_at_its_own_party_alone(se
     denied = servers.guest.post("task/log", of_host)
     assert (denied["retcode"], "commands.share_logs is false" in denied["retmsg"]) == (108, True)
     assert printed(servers.guest, job_id, role="host", party_id=OTHER) == "I am host\n"
+    for wish, words in (
+        ({"stream": "log"}, "stream: 'log' is neither stdout nor stderr"),
+        ({"worker": 1}, "worker: 1 is none of train on guest 9999; it has 0 to 0"),
+        ({"task_version": 1}, "task_version: train of job"),
+        ({"component_name": "other"}, f"other of job {job_id} has no worker on guest 9999"),
+    ):
+        said = servers.guest.post("task/log", {"job_id": job_id, "component_name": "train", **wish})
+        assert (said["retcode"] != 0, words in said["retmsg"]) == (True, True), said
     asked = servers.parties[OTHER].from_party(HOST, "party/task/log", {**of_host, "party_id": OTHER})
     assert "is not the initiator" in asked["retmsg"]
 
@@ -146,10 +169,17 @@ def test_one_that_ignores_the_wish_to_stop_is_killed_at_its_deadline_at_every_pa
 # ---------------------------------------------------------------------- ranks and messages
 
 
+def example(name: str) -> dict[str, Any]:
+    """The document of an example, as `flow job submit -c -d` sends it."""
+    folder = EXAMPLES / name
+    return {
+        "job_dsl": json.loads((folder / "job_dsl.json").read_text(encoding="utf-8")),
+        "job_runtime_conf": json.loads((folder / "job_conf.json").read_text(encoding="utf-8")),
+    }
+
+
 def test_an_example_trains_over_three_parties(servers: Cluster) -> None:
-    argv = [PYTHON, str(EXAMPLES / "distributed_training" / "train.py")]
-    document = command(EVERYBODY, {"host": {"1": {"replicas": 2}}}, command=argv)
-    job_id = servers.run(document)
+    job_id = servers.run(example("distributed_training"))
     ends = [printed(servers.parties[OTHER], job_id, worker=one).splitlines()[-1] for one in (0, 1)]
     assert ends == [f"rank {rank} of 4 has learned 3.00 -2.00" for rank in (2, 3)]
     ranks = [(row["f_slot"], row["f_rank"], row["f_exit_status"]) for row in workers(servers.parties[OTHER], job_id)]
@@ -181,7 +211,7 @@ def test_a_job_whose_workers_are_killed_ten_times_begins_again_ten_times_and_is_
         victim = parties[version % 3]
         started = eventually(lambda v=victim, n=version: _process(v, job_id, n), f"version {version}")
         started.worker.send(signal.SIGKILL)
-    servers.wait(job_id, "success", seconds=40)
+    servers.wait(job_id, "success", seconds=60)
     for party in parties:
         assert [row["f_task_version"] for row in party.tasks(job_id)] == list(range(11))
     assert printed(servers.guest, job_id) == f"{3 * 111}\n"
@@ -190,3 +220,80 @@ def test_a_job_whose_workers_are_killed_ten_times_begins_again_ten_times_and_is_
 def _process(party: PartyServer, job_id: str, version: int) -> Started | None:
     found = list((party.home / "jobs" / job_id).glob(f"*/*/train/*/{version}/task_executor/*/{RUNNER}"))
     return Started.read(found[0].parent) if found else None
+
+
+# ---------------------------------------------------------------------- files, volumes, outputs
+
+
+def test_an_example_has_a_driver_and_its_executors(servers: Cluster, tmp_path: Path) -> None:
+    job_id = servers.run(example("driver_and_executors"))
+    flow = servers.guest.flow
+    place = ("-j", job_id, "-cpn", "squares")
+    flow("task", "output", *place, "-n", "total", "-o", tmp_path / "total.txt")
+    assert (tmp_path / "total.txt").read_text() == f"{sum(n * n for n in range(100))}\n"
+    said = flow("task", "output", *place, "-n", "other", "-o", tmp_path / "x", code=1).out
+    assert "squares has published no file other on guest 9999; published are: total" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["total.txt"]
+    [made] = servers.guest.rows("SELECT * FROM t_storage_table_meta WHERE f_job_id = ?", job_id)
+    assert (made["f_count"], json.loads(made["f_schema"])["header"]) == (4, ["party_id", "sum_of_squares"])
+    assert [path for path in servers.host.files() if "/volumes/" in path] == []
+
+
+def test_what_comes_with_a_job_lies_in_its_working_folder_and_may_be_the_program(servers: Cluster) -> None:
+    files = [
+        {"name": "go.py", "content": SCRIPT, "sha256": SENT.removeprefix("sha256:")},
+        {"name": "raw", "content": "AAE=", "encoding": "base64"},
+    ]
+    document = command({"guest": [GUEST], "host": [OTHER]}, files=files, volumes=["kept"], command=["./go.py"])
+    document["job_runtime_conf"]["component_parameters"]["role"] = {"guest": {"0": {"train": {"need_run": False}}}}
+    job_id = servers.run(document)
+    assert printed(servers.parties[OTHER], job_id) == "['go.py', 'raw']\n"
+    [kept] = (servers.parties[OTHER].home / "jobs" / job_id).rglob("files.json")
+    found = json.loads(kept.read_text())
+    assert found["raw"] == {"bytes": 2, "sha256": hashlib.sha256(b"\0\1").hexdigest(), "path": ""}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"command": ["./x"], "files": [{"name": "x", "content": "#!/bin/sh"}]}, "commands.allow does not name"),
+        ({"command": ["python3"], "files": [{"name": "x", "path": "../README.md"}]}, "files: x: path: '../README.md'"),
+    ],
+)
+def test_what_no_party_gives_or_runs_is_refused(servers: Cluster, parameters: dict[str, Any], words: str) -> None:
+    assert words in refusal(servers, command({"guest": [GUEST]}, **parameters))
+
+
+def test_a_program_that_is_not_there_any_more_is_a_launch_that_failed(servers: Cluster) -> None:
+    files = [{"name": "x", "path": "no/such/file"}]
+    job_id = servers.submit(command({"guest": [GUEST]}, command=python("pass"), files=files))
+    servers.wait(job_id, "failed")
+    [task] = servers.guest.tasks(job_id)
+    assert (task["f_reason"], "No such file or directory" in task["f_message"]) == ("launch_failed", True)
+
+
+def test_nothing_is_published_of_an_attempt_that_another_party_broke(servers: Cluster, scratch: Path) -> None:
+    document = command(
+        {"guest": [GUEST], "host": [HOST]}, command=python(BREAKS_AT_THE_HOST), outputs=[{"name": "x", "path": "x"}],
+        job={"retry": {"max_attempts": 2, **SOON}}, volumes=["kept"],
+    )  # fmt: skip
+    job_id = servers.submit(document)
+    guest, statement = servers.guest, "SELECT * FROM t_component_summary WHERE f_job_id = ?"
+    eventually(lambda: "success" in [row["f_party_status"] for row in guest.tasks(job_id)], "the share of the guest")
+    assert guest.rows(statement, job_id) == []
+    (scratch / job_id).touch()
+    servers.wait(job_id, "success")
+    [summary] = guest.rows(statement, job_id)
+    assert (summary["f_task_version"], json.loads(summary["f_summary"])["files"]["x"]["bytes"]) == (1, 1)
+    assert [row["f_party_status"] for row in guest.tasks(job_id)] == ["success", "success"]
+
+
+BREAKS_AT_THE_HOST = """
+import os, pathlib, time
+version = os.environ["FATE_FLOW_TASK_VERSION"]
+pathlib.Path("x").write_text(version)
+if (version, os.environ["FATE_FLOW_ROLE"]) == ("0", "host"):
+    while not pathlib.Path(os.environ["FATE_FLOW_VOLUME_KEPT"], os.environ["FATE_FLOW_JOB_ID"]).exists():
+        time.sleep(0.01)
+    raise SystemExit(1)
+"""

@@ -188,7 +188,8 @@ class Story:
         if draw.random() < 0.5:
             return {}
         crews = [*CREWS, *([] if retries else [{"replicas": 2, "fail_on_worker_restart": True}])]
-        return {name: draw.choice(crews) for name in graph if draw.random() < 0.6}
+        outputs = [{"name": "data", "path": "data.csv", "kind": "table"}]
+        return {name: {**draw.choice(crews), "outputs": outputs} for name in graph if draw.random() < 0.6}
 
     def _rules(self, graph: Mapping[str, list[str]]) -> dict[str, Any]:
         """The policies of a job and of one of its tasks."""

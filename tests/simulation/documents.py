@@ -23,7 +23,7 @@ def job(
         name: {
             "module": "Command" if name in commands else "Work",
             **({"input": {"data": {"data": [f"{up}.data" for up in needs]}}} if needs else {}),
-            "output": {"data": ["data"]},
+            **({} if name in commands and "outputs" not in commands[name] else {"output": {"data": ["data"]}}),
         }
         for name, needs in graph.items()
     }

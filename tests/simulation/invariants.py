@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from fate_flow.core.crew import COLLECTOR
 from fate_flow.core.happenings import own_faults
 from fate_flow.core.history import Level
 from fate_flow.core.job import Command, CommandKind, EngineState, Job, JobKey, Seat, Task, TaskKey
@@ -271,9 +272,12 @@ class Invariants:
     def _share_succeeded(self, party: SimParty, task: Task) -> None:
         """Of a command: each rank was brought to a good end, and nothing of it runs any more."""
         crew = [one for one in party.engine.workers.values() if one.task == task.key]
-        command = crew[0].order.program.command if crew and crew[0].order.program else None
-        if command is None:
+        program = next((one.order.program for one in crew if one.order.program), None)
+        if program is None:
             return
+        command = program.command
+        if not any(one.slot == COLLECTOR and one.is_good for one in crew):
+            self._fail(f"{task.key} succeeded, and nobody has collected what it made")
         done = {one.order.worker.rank for one in crew if one.is_good}
         if not set(range(command.size)) <= done:
             self._fail(f"{task.key} succeeded, and of its {command.size} ranks only {done} ended well")
@@ -347,6 +351,7 @@ class Invariants:
             if party.record.taken_back and not self._world.injected:
                 self._fail(f"a hold ran out at party {party.party_id}, and nothing went wrong")
             self._check_history(party)
+            self._check_outputs(party)
         for job_id, seats in self._world.seats.items():
             self._check_agreement(job_id, seats)
         for party in self._world.parties.values():
@@ -354,6 +359,18 @@ class Invariants:
                 # a user may have canceled it before the refusal came
                 if job.job_id in self._world.not_allowed and (job.turn or job.status is not JobStatus.CANCELED):
                     self._fail(f"{job.key} is {job.status.value}, and asks some party for more than that one allows")
+
+    def _check_outputs(self, party: SimParty) -> None:
+        """What succeeded at all parties is published, and what did not is not, but for a rerun that has kept it."""
+        with party.store.reading() as tx:
+            for key, task in self.seen(party).tasks.items():
+                made = tx.outputs(key.job_id, key.name, key.party) if task.runs_here else ()
+                is_published = any(one.task.version == key.version for one in made)
+                is_good = task.status is task.party_status is TaskStatus.SUCCESS
+                if task.runs_here and is_good and not made:
+                    self._fail(f"{key} succeeded at all parties, and nothing that it made is known")
+                if is_published and task.status not in (TaskStatus.SUCCESS, TaskStatus.CANCELED):
+                    self._fail(f"{key} is {task.status.value}, and what it made is known")
 
     def _check_history(self, party: SimParty) -> None:
         """Every change of status of a row has one record, and the records of one row follow from each other."""

@@ -9,11 +9,12 @@ import pytest
 from fate_flow.coordinator.ports import Rules, Sight
 from fate_flow.coordinator.workers import WorkerWatch
 from fate_flow.core.command import CommandSpec
+from fate_flow.core.crew import COLLECTOR
 from fate_flow.core.job import CommandKind, TaskKey, Worker
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import TaskStatus, WorkerStatus
 from tests.factories import HOST, JOB_ID
-from tests.hand_server import FAILED, RUNS, STOPPED, HandServer, command, create, task_command
+from tests.hand_server import FAILED, RUNS, STOPPED, HandServer, command, create, made, task_command
 from tests.simulation.engine import Module
 from tests.simulation.world import job
 
@@ -93,6 +94,38 @@ def test_the_share_has_succeeded_when_every_rank_has() -> None:
     see(host, None, ENDED)
     assert share(host) == (TaskStatus.SUCCESS, Reason.DONE)
     assert {(one.status, one.reason) for one in crew(host)} == {(WorkerStatus.EXITED, Reason.DONE)}
+
+
+def test_what_they_leave_is_collected_by_one_more_and_known_when_the_task_has_succeeded_everywhere() -> None:
+    host = a_host(replicas=2, outputs=[{"name": "data", "path": "x.csv", "kind": "table"}])
+    see(host, RUNS, RUNS)
+    see(host, ENDED, ENDED)
+    assert share(host) == (TaskStatus.RUNNING, None)
+    order = host.engine.launched[-1]
+    assert (order.worker.slot, order.worker.rank, order.program) == (COLLECTOR, None, None)
+    assert order.work_folders == tuple(one.folder for one in crew(host) if one.slot >= 0)
+    see(host, made("t"), slots=(COLLECTOR,))
+    assert share(host) == (TaskStatus.SUCCESS, Reason.DONE)
+    for seen in ([], ["t"]):
+        with host.store.reading() as tx:
+            assert [one.name for one in tx.outputs(JOB_ID, "a", HOST)] == seen
+        host.handle(task_command(CommandKind.TASK_STATUS, argument="success"))
+
+
+def test_what_cannot_be_collected_fails_the_share() -> None:
+    host = a_host(outputs=[{"name": "data", "path": "x.csv", "kind": "table"}])
+    see(host, ENDED)
+    see(host, FAILED, slots=(COLLECTOR,))
+    assert (share(host), host.task().message) == ((TaskStatus.FAILED, Reason.WORKER_ERROR), "it went wrong")
+
+
+def test_a_stop_ends_what_collects() -> None:
+    host = a_host(outputs=[{"name": "data", "path": "x.csv", "kind": "table"}])
+    see(host, ENDED)
+    host.handle(task_command(CommandKind.TASK_STOP))
+    assert host.engine.stopped == [crew(host)[0].worker_id]
+    see(host, STOPPED, slots=(COLLECTOR,))
+    assert share(host) == (TaskStatus.CANCELED, Reason.STOPPED)
 
 
 def test_spare_ones_are_sent_home_when_every_rank_has_succeeded() -> None:

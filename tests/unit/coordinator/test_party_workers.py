@@ -308,9 +308,12 @@ def test_what_a_task_reads_is_known_when_it_begins_before_the_word_that_it_was_m
     assert [one.table.name for one in host.engine.launched[-1].inputs] == ["t"]
 
 
-def test_what_a_run_made_that_ended_before_it_was_told_is_known_to_the_next_one() -> None:
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_what_a_run_made_that_ended_before_it_was_told_is_known_to_the_next_one(is_stopped: bool) -> None:
     host = with_worker()
     see(host, made("t", OUTPUTS))
+    if is_stopped:
+        host.handle(command(CommandKind.STOP, argument="failed"))
     host.handle(command(CommandKind.STATUS, argument="failed"))
     assert (outputs(host), host.task().status) == ([], TaskStatus.CANCELED)
     assert [call for call in host.files.calls if call[0] == "drop_table"] == []

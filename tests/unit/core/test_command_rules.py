@@ -7,16 +7,20 @@ from typing import Any
 
 import pytest
 
+from fate_flow.components.catalogue import CATALOGUE
 from fate_flow.core.command import CommandSpec, problems, read_command
 from fate_flow.core.command_scope import Place, environment, peers
-from fate_flow.core.crew import Broken, Dismiss, Done, Replace, next_step, ranks
+from fate_flow.core.crew import COLLECTOR, Broken, Collect, Dismiss, Done, Replace, next_step, ranks
+from fate_flow.core.fate_v1 import problems as document_problems
 from fate_flow.core.job import TaskKey, Worker
 from fate_flow.core.reasons import Reason
-from fate_flow.core.spec import Party, TaskSpec
+from fate_flow.core.spec import JobParameters, Party, TaskSpec
 from fate_flow.core.status import WorkerStatus
 from tests.factories import GUEST, HOST, JOB_ID, OTHER
 
 ARBITER = Party("arbiter", "10000")
+A_FILE = {"name": "x", "content": "not base64"}
+OF_0_1 = "b413f47d13ee2fe6c845b2ee141af81de858df4ec549a58b7970bb96645bc8d2"     # of the bytes 0 and 1
 KEY = TaskKey(JOB_ID, "train_0", 2, HOST)
 
 
@@ -30,8 +34,13 @@ KEY = TaskKey(JOB_ID, "train_0", 2, HOST)
         {"command": ["/usr/bin/env"], "env": {"A_1": "", "_b": "ü"}},
         {"command": ["python3", "", "a b"], "replicas": 4, "size": 3},
         {"command": ["x"], "max_failed_workers": 2},
-        {"command": ["x"], "restart_completed_workers": True, "max_failed_workers": 0},
+        {"command": ["x"], "restart_completed_workers": True, "max_failed_workers": 3},
         {"command": ["x"], "fail_on_worker_restart": True, "replicas": 2},
+        {"command": ["./go.sh", "1"], "files": [{"name": "go.sh", "path": "a/b.sh"}, {"name": "x", "content": ""}]},
+        {"command": ["x"], "files": [{"name": "x", "content": "AAE=", "encoding": "base64", "sha256": OF_0_1}]},
+        {"command": ["x"], "volumes": ["scratch", "big-one"], "core_dumps": True},
+        {"command": ["x"], "replicas": 3, "size": 2, "outputs": [{"name": "m", "path": "out/m", "rank": 1}]},
+        {"command": ["x"], "outputs": [{"name": "t", "path": "t.csv", "kind": "table"}]},
     ],
 )
 def test_these_are_right(parameters: dict[str, Any]) -> None:
@@ -46,7 +55,7 @@ def test_these_are_right(parameters: dict[str, Any]) -> None:
         ({"command": []}, "command: a list is neither"),
         ({"command": ["x", 1]}, "command: 1 is no word of a command"),
         ({"command": ["a\0b"]}, "is no word of a command"),
-        ({"command": ["bin/x"]}, "command: 'bin/x' is neither the absolute path of a program nor a name"),
+        ({"command": ["bin/x"]}, "command: 'bin/x' is no program: an absolute path, a name"),
         ({"command": ["x"], "env": ["A"]}, "env: a list is not an object"),
         ({"command": ["x"], "env": {"1A": "x"}}, "env: '1A' is not a name"),
         ({"command": ["x"], "env": {"A": 1}}, "env: A: 1 is not text"),
@@ -65,8 +74,27 @@ def test_these_are_right(parameters: dict[str, Any]) -> None:
             {"command": ["x"], "fail_on_worker_restart": True, "max_failed_workers": 1},
             "fail_on_worker_restart: excludes max_failed_workers",
         ),
+        ({"command": ["./x"]}, "command: './x' is not one of files"),
+        ({"command": ["./../x"]}, "command: './../x' is no program"),
+        ({"command": ["x"], "files": [{"name": "x"}]}, "files: x: needs either content or path"),
+        ({"command": ["x"], "files": [{"name": "x", "content": "", "path": "y"}]}, "needs either content or path"),
+        ({"command": ["x"], "files": [{"name": "../x", "content": ""}]}, "files: name: '../x' is not a name"),
+        ({"command": ["x"], "files": [{"name": "x", "path": "/etc/passwd"}]}, "files: x: path: '/etc/passwd' is not"),
+        ({"command": ["x"], "files": [{"name": "x", "path": "a/../../b"}]}, "files: x: path: 'a/../../b' is not"),
+        ({"command": ["x"], "files": [A_FILE, A_FILE]}, "files: name: x is there twice"),
+        ({"command": ["x"], "files": [{**A_FILE, "mode": 7}]}, "files: x: 'mode' is not one of name, content"),
+        ({"command": ["x"], "files": [{**A_FILE, "encoding": "gzip"}]}, "encoding: 'gzip' is neither text nor base64"),
+        ({"command": ["x"], "files": [{**A_FILE, "encoding": "base64"}]}, "files: x: content: is not base64"),
+        ({"command": ["x"], "files": [{**A_FILE, "sha256": "ab"}]}, "files: x: sha256: 'ab' is not 64 hex digits"),
+        ({"command": ["x"], "files": [{**A_FILE, "sha256": OF_0_1}]}, f"sha256: {OF_0_1} is not that of content"),
+        ({"command": ["x"], "files": [{"name": "x", "content": "a" * 1_048_577}]}, "files: 1048577 characters"),
+        ({"command": ["x"], "volumes": ["../x"]}, "volumes: '../x' is not a name"),
+        ({"command": ["x"], "volumes": ["a-b", "A_B"]}, "volumes: two names mean the same variable"),
+        ({"command": ["x"], "outputs": [{"name": "m", "path": "../m"}]}, "outputs: m: path: '../m' is not the path"),
+        ({"command": ["x"], "outputs": [{"name": "m", "path": "m", "kind": "model"}]}, "kind: 'model' is neither file"),
+        ({"command": ["x"], "outputs": [{"name": "m", "path": "m", "rank": 1}]}, "outputs: m: there is no rank 1"),
     ],
-)
+)  # fmt: skip
 def test_these_are_wrong_and_it_says_how(parameters: dict[str, Any], words: str) -> None:
     [problem] = problems(parameters)
     assert words in problem
@@ -154,6 +182,7 @@ def spare(slot: int, reason: Reason | None = None, **fields: Any) -> Worker:
 
 
 DONE, ERROR, KILLED = Reason.DONE, Reason.WORKER_ERROR, Reason.WORKER_KILLED
+KEEPS = {"outputs": [{"name": "m", "path": "m"}]}
 SERVICE = {"restart_completed_workers": True}
 
 
@@ -194,6 +223,12 @@ SERVICE = {"restart_completed_workers": True}
         (SERVICE, [worker(0, ERROR)], Broken(worker(0, ERROR), "1 workers failed, max_failed_workers is 0")),
         ({**SERVICE, "max_failed_workers": 1}, [worker(0, ERROR)], Replace((worker(0, ERROR),))),
         ({"fail_on_worker_restart": True}, [worker(0, KILLED)], Broken(worker(0, KILLED))),
+        # what they leave is collected once all is still
+        (KEEPS, [worker(0)], None),
+        (KEEPS, [worker(0, DONE)], Collect()),
+        (KEEPS, [worker(0, DONE), spare(COLLECTOR)], None),
+        (KEEPS, [worker(0, DONE), spare(COLLECTOR, DONE)], Done()),
+        (KEEPS, [worker(0, DONE), spare(COLLECTOR, ERROR)], Broken(spare(COLLECTOR, ERROR))),
     ],
 )  # fmt: skip
 def test_what_follows_from_how_the_workers_stand(parameters: Any, workers: list[Worker], step: Any) -> None:
@@ -232,3 +267,31 @@ def test_a_spare_takes_the_rank_of_one_that_fell_and_the_others_keep_theirs(
     before: list[Worker], after: tuple[int | None, ...]
 ) -> None:
     assert ranks(GANG, before) == after
+
+
+# ---------------------------------------------------------------------- with the rest of the document
+
+
+def read(command: dict[str, Any], outputs: tuple[str, ...] = (), **job: Any) -> list[str]:
+    conf = {
+        "dsl_version": 2, "initiator": {"role": "guest", "party_id": 9999}, "role": {"guest": [9999]},
+        "job_parameters": {"common": job}, "component_parameters": {"common": {"a": {"command": ["x"], **command}}},
+    }  # fmt: skip
+    dsl = {"components": {"a": {"module": "Command", "output": {"data": list(outputs)}}}}
+    return document_problems(dsl, conf, modules=CATALOGUE, defaults=JobParameters())
+
+
+def test_what_is_not_to_begin_again_has_no_retry() -> None:
+    never = {"fail_on_worker_restart": True}
+    assert read(never) == []
+    [problem] = read(never, retry={"max_attempts": 2})
+    assert "a at guest 9999: fail_on_worker_restart excludes retry; say task_conf.a.retry" in problem
+    none = {"retry": {"max_attempts": 1, "max_interruptions": 0}}
+    assert read(never, retry={"max_attempts": 2}, task_conf={"a": none}) == []
+
+
+def test_the_tables_of_a_command_are_those_that_the_dsl_names() -> None:
+    made = {"outputs": [{"name": "t", "path": "t.csv", "kind": "table"}, {"name": "m", "path": "m"}]}
+    assert read(made, ("t",)) == read(made) == []
+    [problem] = read(made, ("m",))
+    assert "outputs: the DSL has m as output, the outputs of kind table are: t" in problem
