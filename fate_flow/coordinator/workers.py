@@ -35,8 +35,8 @@ from fate_flow.store.contract import Metric, Output, TableMeta, Transaction
 # ---------------------------------------------------------------------- starting
 
 
-def start_worker(unit: Unit, job: Job, task: Task) -> Answer:
-    """Order a worker for this party task, or pass it over where the job says so."""
+def start_worker(unit: Unit, job: Job, task: Task, without: tuple[str, ...] = ()) -> Answer:
+    """Order a worker for this party task, or pass it over where the job says so; `without`: who is missing from it."""
     spec = unit.spec(job.job_id)
     if spec is None:
         return Answer(100, f"job {job.job_id} has no document")
@@ -47,9 +47,9 @@ def start_worker(unit: Unit, job: Job, task: Task) -> Answer:
     folder = unit.context.engine.folder_for(task.key, worker_id)
     worker = Worker(worker_id, task.key, WorkerStatus.CREATED, folder, unit.now, since=unit.steady)
     unit.tx.add_worker(worker)
-    unit.tx.set_worker(task.key, worker_id)
+    unit.tx.set_worker(task.key, worker_id, without)
     unit.note(Event.EXECUTOR_ASKED, **_place(task.key))
-    launch_later(unit, worker, task, spec)
+    launch_later(unit, worker, replace(task, without=without), spec)
     return Answer(data=report_of(_again(unit, task)))
 
 
@@ -86,7 +86,7 @@ def launch_order(unit: Unit, spec: JobSpec, worker: Worker, task: Task) -> Launc
         worker=worker,
         module=task_spec.module,
         incarnation=task.incarnation,
-        parties=tuple((party.role, party.party_id) for party in _running(task_spec)),
+        parties=tuple((party.role, party.party_id) for party in _running(task_spec, task.without)),
         parameters=task_spec.parameters.get(key.party, {}),
         inputs=inputs,
         outputs=tuple(one.alias for one in task_spec.outputs if one.kind == "data"),
@@ -97,8 +97,8 @@ def launch_order(unit: Unit, spec: JobSpec, worker: Worker, task: Task) -> Launc
     )
 
 
-def _running(task: TaskSpec) -> tuple[Party, ...]:
-    return tuple(party for party in task.parties if party not in task.passed_at)
+def _running(task: TaskSpec, without: tuple[str, ...]) -> tuple[Party, ...]:
+    return tuple(party for party in task.parties if party not in task.passed_at and str(party) not in without)
 
 
 def _inputs(tx: Transaction, key: TaskKey, task: TaskSpec) -> tuple[InputTable, ...] | str:

@@ -26,7 +26,8 @@ JOB_COLUMNS = (
     J.f_blocked_on, J.f_retry_at, J.f_passes, J.f_conflicts, J.f_turn, J.f_timeout_seconds, J.f_create_time,
     J.f_start_time, J.f_end_time, J.f_stop_by, J.f_unconfirmed_parties, J.f_legacy, J.f_claim_turn,
     J.f_since, J.f_claim_renewals, J.f_apply_resource_time, J.f_rerun_signal, J.f_stop_now, J.f_lacks,
-    J.f_policy_timers, J.f_restarting, J.f_restarts, J.f_wish_since, J.f_wish_asked, J.f_wish_passes,
+    J.f_missing_parties, J.f_policy_timers, J.f_restarting, J.f_restarts, J.f_wish_since, J.f_wish_asked,
+    J.f_wish_passes,
 )  # fmt: skip
 
 
@@ -35,7 +36,8 @@ def job_of(row: Row) -> Job:
         job_id, role, party_id, initiator_role, initiator_id, is_initiator, status, run, roles, target, reason, message,
         caused_by, cancel, owner, progress, cores, memory, claim, asked_cores, asked_memory, wait_reason, blocked_on,
         retry_at, passes, conflicts, turn, timeout, created, started, ended, stop_by, unconfirmed, legacy, claim_turn,
-        since, renewals, taken, rerun_signal, stop_now, lacks, timers, restarting, restarts, *wish,
+        since, renewals, taken, rerun_signal, stop_now, lacks, missing, timers, restarting,
+        restarts, *wish,
     ) = row  # fmt: skip
     return Job(
         key=JobKey(job_id, Party(role, party_id)),
@@ -67,14 +69,19 @@ def job_of(row: Row) -> Job:
         end_time=ended or 0,
         stop_by=stop_by,
         is_urgent=bool(stop_now),
-        unconfirmed=tuple(json.loads(unconfirmed)) if unconfirmed else (),
+        unconfirmed=_texts(unconfirmed),
         legacy=bool(legacy),
         rerun_signal=bool(rerun_signal),
+        missing=_texts(missing),
         timers=from_json(timers),
         is_restarting=bool(restarting),
         restarts=restarts,
         wish=Wish(*wish),
     )
+
+
+def _texts(text: str | None) -> tuple[str, ...]:
+    return tuple(json.loads(text)) if text else ()
 
 
 def lack_of(text: str) -> Lack | None:
@@ -112,7 +119,7 @@ TASK_COLUMNS = (
     T.f_job_id, T.f_component_name, T.f_task_version, T.f_role, T.f_party_id, T.f_status, T.f_party_status,
     T.f_run_on_this_party, T.f_incarnation, T.f_component_module, T.f_auto_retries, T.f_retry_at, T.f_reason,
     T.f_message, T.f_target, T.f_worker_id, T.f_create_time, T.f_start_time, T.f_end_time, T.f_errors,
-    T.f_interruptions, T.f_tried_since, T.f_exit_code, T.f_policy,
+    T.f_interruptions, T.f_tried_since, T.f_exit_code, T.f_without_parties, T.f_policy,
 )  # fmt: skip
 
 
@@ -120,7 +127,7 @@ def task_of(row: Row) -> Task:
     (
         job_id, name, version, role, party_id, status, party_status, runs_here, incarnation, module, retries, retry_at,
         reason, message, target, worker_id, created, started, ended, errors, interruptions, tried_since, exit_code,
-        policy,
+        without, policy,
     ) = row  # fmt: skip
     return Task(
         key=TaskKey(job_id, name, version, Party(role, party_id)),
@@ -135,6 +142,7 @@ def task_of(row: Row) -> Task:
         reason=Reason(reason) if reason else None,
         message=message or "",
         exit_code=exit_code,
+        without=_texts(without),
         policy=policy,
         target=TaskStatus(target) if target else None,
         worker_id=worker_id or "",
@@ -201,6 +209,7 @@ _COLUMNS = {
     "is_stopping": "f_stopping",
     "pid": "f_run_pid",
     "pid_started": "f_run_pid_started",
+    "missing": "f_missing_parties",
     "timers": "f_policy_timers",
     "unconfirmed": "f_unconfirmed_parties",
 }

@@ -61,6 +61,7 @@ class Style:
     longest_stop: int
     reruns: float                # how often a user has a job begin again
     policies: float              # how many jobs have rules for what may happen
+    partial: float               # how many jobs say how many hosts are enough
     command_keep: int            # milliseconds until a command that nobody answers is dropped
 
 
@@ -90,6 +91,7 @@ def style_of(draw: Random) -> Style:
         reruns=draw.choice([0.0, 0.5, 0.9]),
         command_keep=draw.choice([45_000, RULES.command_keep, RULES.command_keep]),
         policies=draw.choice([0.0, 0.0, 0.5, 1.0]),
+        partial=draw.choice([0.0, 0.0, 0.5, 1.0]),
     )
 
 
@@ -150,7 +152,7 @@ class Story:
         document = job(
             {"guest": parties[:1], "host": hosts}, graph, cores=cores, parallelism=parallelism,
             retries=draw.choice([0, 1, 2]), memory=draw.choice([0, 900]) if self._style.has_memory else 0,
-            **self._rules(graph),
+            fewest_hosts=self._fewest(hosts), **self._rules(graph),
         )  # fmt: skip
         world.submit(parties[0], document)
 
@@ -162,6 +164,11 @@ class Story:
         own = some_policies(draw)
         name = draw.choice(list(graph))
         return {"policies": some_policies(draw), "task_conf": {name: {"policies": own}} if own else {}}
+
+    def _fewest(self, hosts: list[str]) -> int:
+        """How many hosts are enough for a job; 0: it does not say."""
+        draw = self._policy_draw
+        return draw.randint(1, len(hosts)) if hosts and draw.random() < self._style.partial else 0
 
     def _wish(self) -> None:
         world, draw, style = self.world, self._draw, self._style

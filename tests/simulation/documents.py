@@ -13,7 +13,7 @@ from fate_flow.store.contract import Document
 def job(
     parties: dict[str, list[str]], tasks: dict[str, list[str]] | None = None, cores: int = 1, parallelism: int = 1,
     retries: int = 0, initiator: str = "", memory: int = 0, policies: Sequence[Mapping[str, Any]] = (),
-    task_conf: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    task_conf: Mapping[str, Mapping[str, Any]] = MappingProxyType({}), fewest_hosts: int = 0,
 ) -> Document:  # fmt: skip
     """A document: tasks by name with the names of those they need; `task_conf` is what is said of some of them."""
     graph = tasks or {"work_0": []}
@@ -28,6 +28,8 @@ def job(
     common: dict[str, Any] = {"task_cores": cores, "task_parallelism": parallelism, "auto_retries": retries}
     if policies:
         common["policies"] = list(policies)
+    if fewest_hosts:
+        common["min_available"] = {"host": fewest_hosts}
     if task_conf:
         common["task_conf"] = {name: dict(one) for name, one in task_conf.items()}
     conf = {

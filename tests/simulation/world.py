@@ -62,6 +62,7 @@ class World:
         self.submitted: dict[str, int] = {}                       # by job: when
         self.stopped: set[str] = set()                            # jobs that a user wanted to end
         self.policies: dict[str, list[dict[str, Any]]] = {}       # by job: its rules and those of its tasks
+        self.fewest: dict[str, int] = {}                          # by job: how many hosts are enough
         self.restless: set[str] = set()                           # jobs that a rule may end while nothing goes wrong
         self.reruns = 0                                           # wishes that were taken
         self.acted: Counter[str] = Counter()                      # what rules of jobs did
@@ -129,6 +130,8 @@ class World:
         self.graphs[job_id], self.seats[job_id] = upstream_of(document), parties_of(document)
         self.submitted[job_id] = self.now
         self.policies[job_id] = policies_of(document)
+        common = document.runtime_conf["job_parameters"]["common"]
+        self.fewest[job_id] = common.get("min_available", {}).get("host", 0)
         if acts_without_faults(document):
             self.restless.add(job_id)
         return job_id

@@ -151,7 +151,7 @@ def test_validate_shows_what_each_party_would_run(world: World) -> None:
     guest, host = said["data"]["parties"]
     assert (guest["role"], guest["party_id"], guest["cores"], guest["task_cores"]) == ("guest", "9999", 2, 2)
     assert host["tasks"] == [{
-        "component_name": "toy_0", "module": "SecureAddExample", "need_run": True, "after": [],
+        "component_name": "toy_0", "module": "SecureAddExample", "need_run": True, "after": [], "min_available": {},
         "parameters": {"data_num": 10},
     }]  # fmt: skip
     assert host["job_parameters"]["task_cores"] == 2
