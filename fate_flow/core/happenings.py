@@ -138,9 +138,11 @@ def _task_failed(rows: tuple[Task, ...]) -> Happening:
 
 
 def _of_start(view: JobView, rows: tuple[Task, ...]) -> list[Ruled]:
-    late = [row for row in taking_part(view, rows) if row.party_status is TaskStatus.WAITING]
     lead = rows[0]
-    if lead.status is not TaskStatus.RUNNING or not late:
+    if lead.status is not TaskStatus.RUNNING:
+        return []
+    late = [row for row in taking_part(view, rows) if row.party_status is TaskStatus.WAITING]
+    if not late:
         return []
     where = ", ".join(str(row.key.party) for row in late)
     return _asked(view, [
