@@ -496,6 +496,17 @@ class JobCases(Cases):
         assert each.job(key) == a_job(status=JobStatus.RUNNING, stop_by=50)
         assert each.job_here("j2").is_urgent is False
 
+    def test_a_partial_success_names_who_is_missing_until_the_job_begins_again(self, each: Each) -> None:
+        running = a_job(status=JobStatus.RUNNING)
+        with_jobs(each, running)
+        assert each.name_missing(running.key, ("host 10000", "host 10001"))
+        assert each.job(running.key) == replace(running, missing=("host 10000", "host 10001"))
+        assert each.name_missing(a_job("unknown").key, ("host 10000",)) is False
+        assert each.move_job(running, MoveJob(JobStatus.SUCCESS, Reason.DONE), 5)
+        assert each.job(running.key).missing == ("host 10000", "host 10001")
+        assert each.begin_again(each.job(running.key), 1, 900, "")
+        assert each.job(running.key).missing == ()
+
     def test_what_waits_for_a_rule_is_kept_until_the_job_begins_again(self, each: Each) -> None:
         running, key = a_job(status=JobStatus.RUNNING), a_job().key
         with_jobs(each, running)
@@ -1375,8 +1386,9 @@ class TaskCases(Cases):
 
     def test_a_share_has_one_worker(self, each: Each) -> None:
         with_tasks(each, a_task(), a_task(version=1))
-        assert each.set_worker(a_task().key, "w1")
+        assert each.set_worker(a_task().key, "w1", ("host 10001",))
         assert each.set_worker(a_task().key, "w2") is False
+        assert each.task(a_task().key).without == ("host 10001",)
         assert each.set_worker(a_task("nobody").key, "w2") is False
         assert [each.task(a_task(version=version).key).worker_id for version in (0, 1)] == ["w1", ""]
 

@@ -48,6 +48,8 @@ def explained(picture: JobPicture) -> dict[str, Any]:
         "approval": _consent(job.consent),
         "parties": [_seat(seat) for seat in picture.seats] or [_own_seat(own) for own in picture.jobs],
         "tasks": _tasks(picture.tasks),
+        "partial": bool(job.missing),
+        "missing_parties": list(job.missing),
         "restarts": job.restarts,
         "pending_policies": sorted(job.timers),
         "unconfirmed_parties": list(job.unconfirmed),
@@ -308,5 +310,6 @@ def _preview_task(task: TaskSpec, party: Party) -> dict[str, Any]:
         "module": task.module,
         "need_run": party not in task.passed_at,
         "after": sorted(task.upstream),
+        "min_available": dict(task.min_available),
         "parameters": dict(task.parameters.get(party, {})),
     }

@@ -21,6 +21,10 @@ def print_explanation(job_id: str, data: Mapping[str, Any]) -> None:
         click.echo(f"why it waits: {waits_for}")
     if unconfirmed := data.get("unconfirmed_parties"):
         click.echo(one_line(f"never confirmed its end: {', '.join(map(party_name, unconfirmed))}"))
+    if missing := data.get("missing_parties"):
+        click.echo(one_line(f"succeeded without: {', '.join(map(party_name, missing))}"))
+    if pending := data.get("pending_policies"):
+        click.echo(one_line(f"a policy acts later on: {'; '.join(map(str, pending))}"))
     if seats := data.get("parties"):
         click.echo("")
         print_table(("party", "seat", "cores asked", "cores free", "message"), map(_seat, seats))

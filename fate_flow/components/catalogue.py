@@ -42,6 +42,8 @@ class ComponentInfo:
     outputs: tuple[str, ...] = ()                  # keys of tables it writes; every component writes metrics too
     default_task_cores: int | None = None          # None: what the job says
     examine: Callable[[Mapping[str, object]], list[str]] | None = None    # what no look at one value alone can tell
+    tolerates_missing_roles: frozenset[str] = frozenset()    # of which a share may end badly while the others run
+    starts_without_roles: frozenset[str] = frozenset()       # of which a party may be missing from the start
 
     def check(self, parameters: Mapping[str, object], role: str) -> list[str]:
         """What is wrong with the parameters of a party of this role; each names key, value and what is right."""
@@ -177,6 +179,7 @@ _COMPONENTS = (
         parameter_group="ReaderParam",
         parameters={"table": _TABLE},
         outputs=("data",),
+        tolerates_missing_roles=_GUEST_AND_HOST,     # nobody waits for anybody: each reads its own table
     ),
     ComponentInfo(
         module="Intersection",
@@ -197,6 +200,7 @@ _COMPONENTS = (
         parameters={"column": _text("the name of a column", required=True), "precision": _PRECISION},
         inputs=("data",),
         outputs=("data",),
+        starts_without_roles=_GUEST_AND_HOST,        # the total of those that are there; once begun, each waits for all
     ),
     ComponentInfo(
         module="SecureAddExample",
@@ -219,6 +223,8 @@ _COMPONENTS = (
         parameters=dict(_command_parameters()),
         inputs=("data",),
         examine=command.problems,
+        tolerates_missing_roles=_EVERYWHERE,         # whoever says min_available knows that the program can
+        starts_without_roles=_EVERYWHERE,
     ),
 )
 

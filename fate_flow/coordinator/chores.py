@@ -17,6 +17,7 @@ from fate_flow.coordinator.workers import WorkerWatch
 from fate_flow.core.errors import Conflict
 from fate_flow.core.happenings import has_policies
 from fate_flow.core.job import Job, Seat
+from fate_flow.core.partial import has_minimum
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import JobStatus, SeatStatus
 from fate_flow.core.text import plain
@@ -115,7 +116,7 @@ class Chores:
     def _is_left_to_rules(self, unit: Unit, job: Job, seat: Seat) -> bool:
         spec = unit.spec(job.job_id)
         is_running = job.status is JobStatus.RUNNING and seat.status is SeatStatus.STARTED
-        return is_running and spec is not None and has_policies(spec)
+        return is_running and spec is not None and (has_policies(spec) or has_minimum(spec))
 
     def party_answers(self, unit: Unit, party_id: str) -> None:
         """What was put off because it was silent is dropped."""

@@ -47,6 +47,7 @@ from fate_flow.core.actions import (
     Forget,
     Hurry,
     InviteAgain,
+    LoseShares,
     MoveJob,
     MoveSeat,
     MoveTask,
@@ -276,7 +277,7 @@ class InitiatorSide:
                 self._new_version(unit, job, action)
             case BeginTurn() | EndTurn():
                 self._change_turn(unit, job, action)
-            case Hurry() | Progress() | Arm() | Disarm() | RestartJob() | Restarted():
+            case Hurry() | Progress() | LoseShares() | Arm() | Disarm() | RestartJob() | Restarted():
                 self._write(unit, job, action)
             case Forget():
                 self._forget(unit, job)
@@ -304,14 +305,23 @@ class InitiatorSide:
                 unit.alarms.append(retry_at)
                 unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} waits: {wait_reason}")
 
+    def _lose_shares(self, unit: Unit, job: Job, action: LoseShares) -> None:
+        text = f"job {job.job_id} goes on without {action.party}: {action.message}"
+        unit.note(Event.JOB_WARNING, job_id=job.job_id, text=text)
+        for task in unit.tx.tasks(job.job_id):
+            if task.key.party == action.party:
+                finish_party_task(unit, task, Reason.PARTY_UNREACHABLE, action.message)
+
     def _write(
-        self, unit: Unit, job: Job, action: Hurry | Progress | Arm | Disarm | RestartJob | Restarted
+        self, unit: Unit, job: Job, action: Hurry | Progress | LoseShares | Arm | Disarm | RestartJob | Restarted
     ) -> None:
         if isinstance(action, Progress):
             unit.tx.set_progress(job.key, action.percent)
         elif isinstance(action, Hurry):
             unit.tx.hurried(job.key, action.stop_by)
             unit.alarms.append(action.stop_by)
+        elif isinstance(action, LoseShares):
+            self._lose_shares(unit, job, action)
         else:
             self._apply_policy(unit, job, action)
 
@@ -371,8 +381,10 @@ class InitiatorSide:
     def _end(self, unit: Unit, job: Job, move: MoveJob) -> None:
         assert move.reason is not None, "nothing ends without a reason"
         unit.note(Event.JOB_FINISHING, job_id=job.job_id, status=move.new)
-        self._close_tasks(unit, job, move.reason)
+        self._close_tasks(unit, job, move)
         release(unit, job)
+        if move.missing:
+            unit.tx.name_missing(job.key, move.missing)
         now = unit.tx.job(job.key) or job
         move_job(unit, now, move, caused_by=_caused_by(job, move))
         unit.note(Event.JOB_FINISHED, job_id=job.job_id, status=move.new)
@@ -380,16 +392,16 @@ class InitiatorSide:
             unit.tx.decide_submission(job.job_id, 103, move.message or move.reason.value)
         clean_up(unit, job.job_id)
 
-    def _close_tasks(self, unit: Unit, job: Job, reason: Reason) -> None:
+    def _close_tasks(self, unit: Unit, job: Job, move: MoveJob) -> None:
         """Rows that never came to anything end with the job, here and in what is held for others."""
-        if reason is Reason.DONE:
+        if move.reason is Reason.DONE and not move.missing:
             return
         for task in unit.tx.tasks(job.job_id):
             if not task.is_over_here:
                 finish_party_task(unit, task, Reason.STOPPED, "")
             if not task.is_final:
-                move = MoveTask(task.key.name, task.key.version, task.status, TaskStatus.CANCELED)
-                move_federated(unit, job.job_id, move)
+                canceled = MoveTask(task.key.name, task.key.version, task.status, TaskStatus.CANCELED)
+                move_federated(unit, job.job_id, canceled)
 
     def _move_task(self, unit: Unit, job: Job, move: MoveTask) -> None:
         task_id = f"{job.job_id}_{move.name}"

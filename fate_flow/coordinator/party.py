@@ -362,6 +362,9 @@ def _status(unit: Unit, command: Command, job: Job) -> Answer:
             return Answer(NOT_EFFECTIVE, f"{job.key} is {job.status.value}, which does not end as {new.value}")
         end_job_here(unit, job, *_why(command, new))
     _close_tasks(unit, job, new)
+    missing = _parties_in(command.body.get("missing"), job)
+    if missing:
+        unit.tx.name_missing(job.key, missing)
     return _how_it_ended(unit, job, _what_is_left(unit))
 
 
@@ -798,7 +801,13 @@ def _task_start(unit: Unit, command: Command, job: Job) -> Answer:
         return Answer(data=report_of(task))
     if task.status is TaskStatus.WAITING and not job.is_initiator:
         move_federated(unit, job.job_id, MoveTask(task.key.name, task.key.version, task.status, TaskStatus.RUNNING))
-    return start_worker(unit, job, task)
+    return start_worker(unit, job, task, _parties_in(command.body.get("without"), job))
+
+
+def _parties_in(value: object, job: Job) -> tuple[str, ...]:
+    """Those parties of the job that a list names."""
+    named = value if isinstance(value, list) else []
+    return tuple(str(party) for party in sorted(job.parties) if str(party) in named)
 
 
 def _task_status(unit: Unit, command: Command, job: Job) -> Answer:
@@ -821,7 +830,8 @@ def _task_stop(unit: Unit, command: Command, _: Job) -> Answer:
     if isinstance(task, Answer):
         return task
     if not task.is_over_here:
-        stop_party_task(unit, task, Reason.STOPPED)
+        is_passed_over = command.body.get("reason") == Reason.PARTY_MISSING.value
+        stop_party_task(unit, task, Reason.PARTY_MISSING if is_passed_over else Reason.STOPPED)
     found = unit.tx.task(task.key)
     return Answer(data=report_of(found) if found is not None else None)
 

@@ -41,8 +41,8 @@ from fate_flow.store.contract import Metric, Output, TableMeta, Transaction
 # ---------------------------------------------------------------------- starting
 
 
-def start_worker(unit: Unit, job: Job, task: Task) -> Answer:
-    """Order the workers of this party task, or pass it over where the job says so."""
+def start_worker(unit: Unit, job: Job, task: Task, without: tuple[str, ...] = ()) -> Answer:
+    """Order the workers of this party task, or pass it over where the job says so; `without`: who is missing."""
     spec = unit.spec(job.job_id)
     if spec is None:
         return Answer(100, f"job {job.job_id} has no document")
@@ -51,7 +51,7 @@ def start_worker(unit: Unit, job: Job, task: Task) -> Answer:
         return Answer(data=report_of(_again(unit, task)))
     _publish_upstream(unit, spec, task.key)
     workers = [_order(unit, task.key, slot, rank) for slot, rank in enumerate(_ranks(unit, spec, task.key))]
-    unit.tx.set_worker(task.key, workers[0].worker_id)
+    unit.tx.set_worker(task.key, workers[0].worker_id, without)
     unit.note(Event.EXECUTOR_ASKED, **_place(task.key))
     for worker in workers:
         now = _again(unit, task)
@@ -112,7 +112,7 @@ def launch_order(unit: Unit, spec: JobSpec, worker: Worker, task: Task) -> Launc
         worker=worker,
         module=task_spec.module,
         incarnation=task.incarnation,
-        parties=tuple((party.role, party.party_id) for party in _running(task_spec)),
+        parties=tuple((party.role, party.party_id) for party in _running(task_spec, task.without)),
         parameters=task_spec.parameters.get(key.party, {}),
         inputs=inputs,
         outputs=tuple(one.alias for one in task_spec.outputs if one.kind == "data"),
@@ -121,7 +121,7 @@ def launch_order(unit: Unit, spec: JobSpec, worker: Worker, task: Task) -> Launc
         stop_seconds=stop_seconds(unit, key),
         speaks_as=task.worker_id or worker.worker_id,
         stage=task_spec.stage,
-        program=_program(task_spec, worker, task.incarnation, parameters.task_cores),
+        program=_program(task_spec, worker, task, parameters.task_cores),
         work_folders=_work_folders(unit.tx, worker),
     )
 
@@ -133,17 +133,17 @@ def _work_folders(tx: Transaction, worker: Worker) -> tuple[str, ...]:
     return tuple(ranked[rank] for rank in sorted(ranked))
 
 
-def _program(spec: TaskSpec, worker: Worker, incarnation: str, cores: int) -> Program | None:
+def _program(spec: TaskSpec, worker: Worker, task: Task, cores: int) -> Program | None:
     """The user's own program with what it is told of its place; None for a built-in component."""
     command = command_at(spec, worker.task.party)
     if command is None or worker.slot == COLLECTOR:
         return None
-    place = Place(worker.task, incarnation, worker.slot, worker.rank, worker.attempt, cores)
-    return Program(command, environment(spec, place), tuple(peers(spec)))
+    place = Place(worker.task, task.incarnation, worker.slot, worker.rank, worker.attempt, cores)
+    return Program(command, environment(spec, place), tuple(peers(spec, task.without)))
 
 
-def _running(task: TaskSpec) -> tuple[Party, ...]:
-    return tuple(party for party in task.parties if party not in task.passed_at)
+def _running(task: TaskSpec, without: tuple[str, ...]) -> tuple[Party, ...]:
+    return tuple(party for party in task.parties if party not in task.passed_at and str(party) not in without)
 
 
 def _inputs(tx: Transaction, key: TaskKey, task: TaskSpec) -> tuple[InputTable, ...] | str:

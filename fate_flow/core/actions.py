@@ -22,6 +22,7 @@ class MoveJob:
     stop_by: int = 0
     unconfirmed: tuple[str, ...] = ()
     caused_by: str = ""              # the party that gave the reason, where it is known
+    missing: tuple[str, ...] = ()    # of a success: the parties that it is one without
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,14 @@ class Disarm:
 
 
 @dataclass(frozen=True)
+class LoseShares:
+    """The job goes on without this party: its shares of what is not over are lost."""
+
+    party: Party
+    message: str
+
+
+@dataclass(frozen=True)
 class RestartJob:
     """A policy has all tasks begin again, once those that run have ended."""
 
@@ -174,8 +183,8 @@ class NameUnconfirmed:
 
 Action = (
     MoveJob | MoveSeat | RenewHold | MoveTask | NewVersion | BeginAgain | Rejoin | AllRejoined | PutOff | Send
-    | BeginTurn | EndTurn | Hurry | Progress | Forget | NameUnconfirmed | InviteAgain | Arm | Disarm | RestartJob
-    | Restarted
+    | BeginTurn | EndTurn | Hurry | Progress | Forget | NameUnconfirmed | InviteAgain
+    | Arm | Disarm | LoseShares | RestartJob | Restarted
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ theirs is the share of one party in ours (YTsaurus), or that of all parties of a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,14 +74,18 @@ def environment(task: TaskSpec, place: Place) -> dict[str, str]:
     return {name: str(value) for name, value in found.items()}
 
 
-def peers(task: TaskSpec) -> list[dict[str, Any]]:
-    """Every party of the task with the ranks of its workers; nothing of where another organisation's machines are."""
+def peers(task: TaskSpec, without: Collection[str] = ()) -> list[dict[str, Any]]:
+    """The parties of the task with the ranks of their workers; nothing of where another organisation's machines are.
+
+    `without`: those that the task goes on without; the ranks of the others stay what they are."""
     crews = crews_of(task)
     by_role: dict[str, int] = {}
     found = []
     for party, crew in crews.items():
         first = _first_rank(crews, party)
         role_rank = by_role[party.role] = by_role.get(party.role, -1) + 1
+        if str(party) in without:
+            continue
         found.append(
             {
                 "role": party.role, "party_id": party.party_id, "role_rank": role_rank, "size": crew.size,

@@ -8,6 +8,7 @@ from typing import Any
 
 from fate_flow.core.document import MAX_WHOLE, Node
 from fate_flow.core.grammar import shown
+from fate_flow.core.minimum_document import read_minimum
 from fate_flow.core.policy_document import read_policies
 from fate_flow.core.queue import MOST_PRIORITY
 from fate_flow.core.resources import CORES_PER_NODE
@@ -171,6 +172,7 @@ _JOB_PARAMETERS: Mapping[str, _Key] = {
     "task_timeout": _Key(_zero_or_more, "task_timeout_seconds"),
     "retry": _Key(read_retry),
     "policies": _Key(read_policies),
+    "min_available": _Key(read_minimum),
     "stop_duration": _Key(_seconds),
     "priority": _Key(_priority),
     "task_conf": _Key(_task_conf),
@@ -184,7 +186,7 @@ _JOB_PARAMETERS: Mapping[str, _Key] = {
 _REMOVED = frozenset({"work_mode", "backend"})
 _OF_A_TASK: Mapping[str, Callable[[Node], Any]] = {
     "timeout": _zero_or_more, "stop_duration": _seconds, "retry": read_retry, "policies": read_policies,
-    "priority": _priority,
+    "priority": _priority, "min_available": read_minimum,
 }
 _LAUNCHER_OPTIONS = ("launcher", "world_size")
 _SET_BY_SERVERS = frozenset({

@@ -10,6 +10,7 @@ from fate_flow.core.command import MODULE, fails_on_restart, read_command
 from fate_flow.core.document import Node
 from fate_flow.core.fate_v1_dsl import Component
 from fate_flow.core.grammar import shown
+from fate_flow.core.minimum_document import Minimums, goes_on_without
 from fate_flow.core.modules import ModuleInfo, WarnsOfParameters
 from fate_flow.core.policy_document import policies_for
 from fate_flow.core.retry import NEVER_AGAIN
@@ -42,7 +43,14 @@ class Tasks:
             return {}
         for one in components:
             self._check_constraint(one)
-        return {one.name: self._task(one, seats[one.name]) for one in components}
+        tasks = {one.name: self._task(one, seats[one.name]) for one in components}
+        self._minimums.check(tasks)
+        return tasks
+
+    @property
+    def _minimums(self) -> Minimums:
+        said = self.parameters[self.initiator].extra
+        return Minimums(said, self.conf.at("job_parameters").at("common"), self.modules)
 
     def _seats(self, component: Component) -> tuple[Party, ...]:
         roles = self.modules[component.module].roles
@@ -74,6 +82,8 @@ class Tasks:
             timeout_seconds=limit,
             retry=retry,
             policies=policies_for(self.parameters[self.initiator], component.name),
+            min_available=self._minimums.of(component.name, component.module, parties),
+            goes_on_without=goes_on_without(self.modules[component.module]),
             stop_seconds=_stop_duration(self.parameters[self.initiator], component.name),
             priority=_of_task(self.parameters[self.initiator], component.name).get("priority", 0),
             party_timeouts={party: own for party, own in limits.items() if own != limit},

@@ -11,6 +11,7 @@ from fate_flow.core.reasons import RULES, Reason
 from fate_flow.core.status import TASK_BROKEN, TaskStatus
 from fate_flow.core.view import JobView, task_command
 
+_NO_FAULT = (Reason.STOPPED, Reason.PARTY_MISSING, Reason.PARTY_UNREACHABLE)
 GOOD = {TaskStatus.SUCCESS: Reason.DONE, TaskStatus.PASS: Reason.NOT_NEEDED}
 
 
@@ -20,7 +21,7 @@ def culprit(rows: tuple[Task, ...]) -> Task:
     Among those the worst status decides, and a reason that is final before one after which it may be tried again. That
     the earliest of what is left speaks is for people, and decides nothing: the clocks are not one."""
     broken = [row for row in rows if row.party_status in TASK_BROKEN]
-    own_fault = [row for row in broken if row.reason is not Reason.STOPPED] or broken
+    own_fault = [row for row in broken if row.reason not in _NO_FAULT] or broken
     worst = federated_task_status([row.party_status for row in own_fault])
     worst_rows = [row for row in own_fault if row.party_status is worst]
     final = [row for row in worst_rows if row.reason is not None and RULES[row.reason].retry_event is None]

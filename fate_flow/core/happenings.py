@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from fate_flow.core.gang import culprit
 from fate_flow.core.job import Seat, Task
+from fate_flow.core.partial import goes_on, taking_part
 from fate_flow.core.policy import Policy, PolicyAction, PolicyEvent, first_fit
 from fate_flow.core.reasons import RULES
 from fate_flow.core.retry import NEVER_AGAIN, Again, Backoff, RetryEvent, RetryRule, decide
@@ -109,7 +110,9 @@ def _of_broken(view: JobView, rows: tuple[Task, ...]) -> list[Ruled]:
     """One for each share that broke; where one of them meets no rule, the breaking of the gang is asked for."""
     faults = own_faults(rows)
     found = _asked(view, map(_worker_ended, faults))
-    return found if len(found) == len(faults) else [*found, *_asked(view, [_gang_broken(rows)])]
+    if len(found) == len(faults) or goes_on(view, rows):
+        return found
+    return [*found, *_asked(view, [_gang_broken(rows)])]
 
 
 def _worker_ended(row: Task) -> Happening:
@@ -135,9 +138,11 @@ def _task_failed(rows: tuple[Task, ...]) -> Happening:
 
 
 def _of_start(view: JobView, rows: tuple[Task, ...]) -> list[Ruled]:
-    late = [row for row in rows if row.party_status is TaskStatus.WAITING]
     lead = rows[0]
-    if lead.status is not TaskStatus.RUNNING or not late:
+    if lead.status is not TaskStatus.RUNNING:
+        return []
+    late = [row for row in taking_part(view, rows) if row.party_status is TaskStatus.WAITING]
+    if not late:
         return []
     where = ", ".join(str(row.key.party) for row in late)
     return _asked(view, [

@@ -121,6 +121,7 @@ class Job:
     stop_by: int = 0                     # steady time: the drain ends here at the latest
     is_urgent: bool = False              # a wish: what drains is to be killed now: f_stop_now
     unconfirmed: tuple[str, ...] = ()    # parties that never confirmed the end
+    missing: tuple[str, ...] = ()        # parties that it succeeded without: it is partial
     legacy: bool = False                 # the initiator speaks plain v1 only
     rerun_signal: bool = False           # it waits again, and not every party knows yet, or `retry_at` has not come
     wish: Wish = Wish()                  # of this seat, for room at this party
@@ -209,6 +210,7 @@ class Task:
     reason: Reason | None = None
     message: str = ""
     exit_code: int | None = None         # of its worker, where that had one and the party says it
+    without: tuple[str, ...] = ()        # parties that were missing when this share was started
     policy: str = ""                     # what a policy has decided about this version, as actions.MoveTask has it
     target: TaskStatus | None = None     # where `stopping` leads
     worker_id: str = ""

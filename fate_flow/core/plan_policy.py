@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from fate_flow.core.actions import Action, Arm, Disarm, Restarted, RestartJob
+from fate_flow.core.actions import Action, Arm, Disarm, LoseShares, MoveSeat, Restarted, RestartJob
 from fate_flow.core.gang import culprit, settle
 from fate_flow.core.happenings import Happening, Ruled, own_faults, ruled, silent
 from fate_flow.core.job import Task
-from fate_flow.core.plan_stop import last_word, stop
+from fate_flow.core.partial import can_lose, taking_part
+from fate_flow.core.plan_stop import last_word, stop, stop_command
 from fate_flow.core.plan_tasks import again, plan_running, stop_gang
 from fate_flow.core.policy import PolicyAction, PolicyEvent
 from fate_flow.core.reasons import Reason
 from fate_flow.core.retry import UNTRIED, Again
-from fate_flow.core.status import TaskStatus
+from fate_flow.core.status import SeatStatus, TaskStatus
 from fate_flow.core.view import JobView, rows_by_name
 
 
@@ -54,10 +55,14 @@ def _set_timers(view: JobView, found: list[Ruled]) -> Iterator[Action]:
 
 
 def _stop_for_silence(view: JobView, ruled_ones: list[Happening]) -> Iterator[Action]:
-    """What goes without saying: a job ends when one of its parties has not answered for too long."""
+    """What goes without saying: a party that has not answered for too long is lost, and so is a job that needs it."""
     known = {one.party for one in ruled_ones}
     lost = next((seat for seat in silent(view) if seat.party not in known), None)
-    if lost is not None:
+    if lost is not None and can_lose(view, lost.party):
+        yield MoveSeat(lost, SeatStatus.STOPPING, lost.message)
+        yield LoseShares(lost.party, lost.message)
+        yield stop_command(view, lost, Reason.PARTY_UNREACHABLE, lost.message, None)
+    elif lost is not None:
         yield from stop(view, Reason.PARTY_UNREACHABLE, lost.message, caused_by=str(lost.party))
 
 
@@ -109,6 +114,6 @@ def _end_for_restart(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
     lead = rows[0]
     if lead.status is TaskStatus.RUNNING:
         yield from stop_gang(view, rows, None, "all tasks of the job begin again", PolicyAction.RESTART_JOB)
-    elif lead.status is TaskStatus.STOPPING and all(row.is_over_here for row in rows):
-        outcome, reason = last_word(rows, view.job)
+    elif lead.status is TaskStatus.STOPPING and all(row.is_over_here for row in taking_part(view, rows)):
+        outcome, reason = last_word(taking_part(view, rows), view.job)
         yield from settle(view, rows, outcome, reason, "")

@@ -12,10 +12,12 @@ from fate_flow.core.happenings import again as policy_allows
 from fate_flow.core.happenings import completed, is_put_off, refusals
 from fate_flow.core.job import Command, CommandKind, Task
 from fate_flow.core.outcome import federated_task_status
+from fate_flow.core.partial import absent, given_up, outcome_of, shortage, taking_part
 from fate_flow.core.plan_stop import end, stop
 from fate_flow.core.policy import PolicyAction
 from fate_flow.core.reasons import RULES, Reason, task_status_for
 from fate_flow.core.retry import NEVER_AGAIN, Again, RetryEvent, decide
+from fate_flow.core.spec import Party
 from fate_flow.core.status import TASK_BROKEN, JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.view import JobView, leads, others, plain_parties, plain_task, rows_by_name, send, task_command
 
@@ -39,13 +41,21 @@ def plan_running(view: JobView) -> Iterator[Action]:
     yield from _progress(view)
     statuses = {task.key.name: task.status for task in leads(view)}
     if all(status in GOOD for status in statuses.values()):
-        yield from end(view, Reason.DONE, "")
+        yield from _end_well(view)
         return
     due = _next_due(view, statuses)
-    if due > view.now + view.long_backoff_milliseconds and not plain_parties(view) and not job.timers:
+    if due > view.now + view.long_backoff_milliseconds and _may_rest(view):
         yield from _put_off(view, due)
     else:
         yield from _start_tasks(view, statuses)
+
+
+def _end_well(view: JobView) -> Iterator[Action]:
+    """Nobody waits for a party that the job went on without; one that has not confirmed its stop is named."""
+    silent = [seat for seat in given_up(view) if seat.status is SeatStatus.STOPPING]
+    for seat in silent:
+        yield MoveSeat(seat, SeatStatus.UNCONFIRMED, seat.message)
+    yield from end(view, Reason.DONE, "", tuple(sorted(str(seat.party) for seat in silent)))
 
 
 def _judge_tasks(view: JobView) -> Iterator[Action]:
@@ -53,7 +63,7 @@ def _judge_tasks(view: JobView) -> Iterator[Action]:
         lead = rows[0]
         if lead.is_final:
             continue
-        outcome = federated_task_status([row.party_status for row in rows])
+        outcome = outcome_of(view, rows)
         if lead.status is TaskStatus.STOPPING:
             yield from _drain_task(view, rows)
         elif outcome in TASK_BROKEN and not is_put_off(view, rows):
@@ -86,9 +96,10 @@ def stop_gang(
 
 
 def _drain_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
-    if not all(row.is_over_here for row in rows):
+    shares = taking_part(view, rows)
+    if not all(row.is_over_here for row in shares):
         return
-    lead, outcome = rows[0], federated_task_status([row.party_status for row in rows])
+    lead, outcome = rows[0], federated_task_status([row.party_status for row in shares])
     if outcome in GOOD:
         yield from _succeed(view, rows, outcome)
         return
@@ -169,12 +180,31 @@ def _start_tasks(view: JobView, statuses: Mapping[str, TaskStatus]) -> Iterator[
         if rows[0].retry_at > view.now:
             continue
         room -= 1
+        missing = absent(view, name)
+        too_few = shortage(view, name, missing)
+        if too_few:
+            yield from stop(view, Reason.TASK_FAILED, too_few, caused_by=str(min(missing)))
+            return
         yield move_task(rows, TaskStatus.RUNNING)
-        plain = plain_parties(view)
-        for row in rows:
-            if row.key.party in plain:
-                yield Send(task_command(view, row, CommandKind.TASK_STATUS, argument=TaskStatus.RUNNING.value))
-            yield Send(task_command(view, row, CommandKind.TASK_START))
+        yield from _start_shares(view, rows, missing)
+
+
+def _start_shares(view: JobView, rows: tuple[Task, ...], missing: frozenset[Party]) -> Iterator[Action]:
+    """Who runs is told who is missing, so that nobody waits for a message of it."""
+    plain, without = plain_parties(view), {"without": [str(party) for party in sorted(missing)]} if missing else {}
+    for row in rows:
+        if row.key.party in missing:
+            yield from _pass_over(view, row)
+            continue
+        if row.key.party in plain:
+            yield Send(task_command(view, row, CommandKind.TASK_STATUS, argument=TaskStatus.RUNNING.value))
+        yield Send(task_command(view, row, CommandKind.TASK_START, more=without))
+
+
+def _pass_over(view: JobView, row: Task) -> Iterator[Action]:
+    if not row.is_over_here:
+        reason, status = Reason.PARTY_MISSING, task_status_for(Reason.PARTY_MISSING)
+        yield Send(task_command(view, row, CommandKind.TASK_STOP, status.value, {"reason": reason.value}))
 
 
 def _next_due(view: JobView, statuses: Mapping[str, TaskStatus]) -> int:
@@ -185,11 +215,16 @@ def _next_due(view: JobView, statuses: Mapping[str, TaskStatus]) -> int:
     return min((by_name[name][0].retry_at for name in may_start(view.spec, statuses)), default=0)
 
 
-def _put_off(view: JobView, due: int) -> Iterator[Action]:
-    """All parties take back what they gave; the job applies anew when its next attempt is due.
+def _may_rest(view: JobView) -> bool:
+    """Parties that speak plain v1 know no way back from running; nor does one that the job goes on without.
 
-    Parties that speak plain v1 know no way back from running: with one of them the cores stay, and so they do while a
-    policy is to act in a while."""
+    A policy that is to act in a while looks at a job that runs."""
+    is_whole = all(seat.status is SeatStatus.STARTED for seat in view.seats)
+    return is_whole and not plain_parties(view) and not view.job.timers
+
+
+def _put_off(view: JobView, due: int) -> Iterator[Action]:
+    """All parties take back what they gave; the job applies anew when its next attempt is due."""
     names = ", ".join(task.key.name for task in leads(view) if task.retry_at == due)
     yield PutOff(f"retry_backoff: {names} begins again in {(due - view.now) / 1000:.0f} s", due)
     for seat in view.seats:

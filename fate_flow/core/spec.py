@@ -68,6 +68,8 @@ class TaskSpec:
     stop_seconds: float | None = None           # from SIGTERM to SIGKILL; None: as each party has it
     priority: int = 0                           # higher first, among those of the job that may start
     policies: tuple[Policy, ...] = ()           # its own; the job's follow
+    min_available: Mapping[str, int] = field(default_factory=dict)     # of a role, where not all are needed
+    goes_on_without: frozenset[str] = frozenset()       # roles whose shares may break while the others run
 
     @property
     def upstream(self) -> frozenset[str]:

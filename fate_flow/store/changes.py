@@ -155,6 +155,7 @@ def begun_again(job: Job, run: int, since: int, wait_reason: str) -> Change:
         "stop_by": 0,
         "unconfirmed": (),
         "rerun_signal": job.is_initiator,
+        "missing": (),
         "timers": {},
         "is_restarting": False,
         "restarts": 0,

@@ -135,6 +135,9 @@ class Transaction(Protocol):
     def name_unconfirmed(self, key: JobKey, party: Party) -> bool:
         """Name a party that does not share the end of this job; False when it was named already. The end stays."""
 
+    def name_missing(self, key: JobKey, parties: tuple[str, ...]) -> bool:
+        """The job is a partial success: without these parties."""
+
     def set_timers(self, key: JobKey, timers: Mapping[str, int]) -> bool:
         """What has happened to the job and waits for its policy, with the steady time at which that acts."""
 
@@ -358,8 +361,8 @@ class Transaction(Protocol):
     def take_report(self, task: Task, report: Report) -> bool:
         """The same in the row that the initiator holds for another party."""
 
-    def set_worker(self, key: TaskKey, worker_id: str) -> bool:
-        """False when the party task has a worker already."""
+    def set_worker(self, key: TaskKey, worker_id: str, without: tuple[str, ...] = ()) -> bool:
+        """Its worker, and the parties that it runs without; False when the party task has a worker already."""
 
     # ---- workers
 

@@ -196,6 +196,9 @@ class MemoryTransaction:
         self._change(row, is_urgent=False, stop_by=stop_by)
         return True
 
+    def name_missing(self, key: JobKey, parties: tuple[str, ...]) -> bool:
+        return self._change_job(key, missing=parties)
+
     def set_timers(self, key: JobKey, timers: Mapping[str, int]) -> bool:
         return self._change_job(key, timers=dict(timers))
 
@@ -626,11 +629,11 @@ class MemoryTransaction:
         self._tasks.put(task.key, replace(row, **change))
         return True
 
-    def set_worker(self, key: TaskKey, worker_id: str) -> bool:
+    def set_worker(self, key: TaskKey, worker_id: str, without: tuple[str, ...] = ()) -> bool:
         row = self._tasks.rows.get(key)
         if row is None or row.worker_id:
             return False
-        self._tasks.put(key, replace(row, worker_id=worker_id))
+        self._tasks.put(key, replace(row, worker_id=worker_id, without=without))
         return True
 
     # ------------------------------------------------------------------ workers

@@ -41,8 +41,8 @@ JOB_COLUMNS = (
     J.f_start_time, J.f_end_time, J.f_stop_by, J.f_unconfirmed_parties, J.f_legacy, J.f_claim_turn,
     J.f_since, J.f_claim_renewals, J.f_apply_resource_time, J.f_rerun_signal, J.f_stop_now, J.f_lacks,
     J.f_approval, J.f_approval_by, J.f_approval_message, J.f_approval_time, J.f_held, J.f_hold_message, J.f_hold_by,
-    J.f_hold_time, J.f_hold_since, J.f_queued, J.f_priority, J.f_enqueued, J.f_queue_key, J.f_policy_timers,
-    J.f_restarting, J.f_restarts, J.f_wish_since, J.f_wish_asked, J.f_wish_passes,
+    J.f_hold_time, J.f_hold_since, J.f_queued, J.f_priority, J.f_enqueued, J.f_queue_key, J.f_missing_parties,
+    J.f_policy_timers, J.f_restarting, J.f_restarts, J.f_wish_since, J.f_wish_asked, J.f_wish_passes,
 )  # fmt: skip
 
 
@@ -52,7 +52,8 @@ def job_of(row: Row) -> Job:
         caused_by, cancel, owner, progress, cores, memory, claim, asked_cores, asked_memory, wait_reason, blocked_on,
         retry_at, passes, conflicts, turn, timeout, created, started, ended, stop_by, unconfirmed, legacy, claim_turn,
         since, renewals, taken, rerun_signal, stop_now, lacks, approval, approver, approval_message, approval_time,
-        held, hold_message, hold_by, hold_time, hold_since, queued, priority, enqueued, queue_key, timers, restarting,
+        held, hold_message, hold_by, hold_time, hold_since, queued, priority, enqueued, queue_key, missing, timers,
+        restarting,
         restarts, *wish,
     ) = row  # fmt: skip
     return Job(
@@ -86,7 +87,7 @@ def job_of(row: Row) -> Job:
         end_time=ended or 0,
         stop_by=stop_by,
         is_urgent=bool(stop_now),
-        unconfirmed=tuple(json.loads(unconfirmed)) if unconfirmed else (),
+        unconfirmed=_texts(unconfirmed),
         legacy=bool(legacy),
         rerun_signal=bool(rerun_signal),
         hold=Hold(hold_message or "", hold_by, hold_time, hold_since) if held else None,
@@ -94,6 +95,7 @@ def job_of(row: Row) -> Job:
         priority=priority,
         enqueued=enqueued,
         queue_key=queue_key,
+        missing=_texts(missing),
         timers=from_json(timers),
         is_restarting=bool(restarting),
         restarts=restarts,
@@ -103,6 +105,10 @@ def job_of(row: Row) -> Job:
 
 def consent_of(approval: str, by: str, message: str | None, at: int) -> Consent | None:
     return Consent(Approval(approval), by, message or "", at) if approval else None
+
+
+def _texts(text: str | None) -> tuple[str, ...]:
+    return tuple(json.loads(text)) if text else ()
 
 
 def lack_of(text: str) -> Lack | None:
@@ -140,7 +146,7 @@ TASK_COLUMNS = (
     T.f_job_id, T.f_component_name, T.f_task_version, T.f_role, T.f_party_id, T.f_status, T.f_party_status,
     T.f_run_on_this_party, T.f_incarnation, T.f_component_module, T.f_auto_retries, T.f_retry_at, T.f_reason,
     T.f_message, T.f_target, T.f_worker_id, T.f_create_time, T.f_start_time, T.f_end_time, T.f_errors,
-    T.f_interruptions, T.f_tried_since, T.f_exit_code, T.f_policy,
+    T.f_interruptions, T.f_tried_since, T.f_exit_code, T.f_without_parties, T.f_policy,
 )  # fmt: skip
 
 
@@ -148,7 +154,7 @@ def task_of(row: Row) -> Task:
     (
         job_id, name, version, role, party_id, status, party_status, runs_here, incarnation, module, retries, retry_at,
         reason, message, target, worker_id, created, started, ended, errors, interruptions, tried_since, exit_code,
-        policy,
+        without, policy,
     ) = row  # fmt: skip
     return Task(
         key=TaskKey(job_id, name, version, Party(role, party_id)),
@@ -163,6 +169,7 @@ def task_of(row: Row) -> Task:
         reason=Reason(reason) if reason else None,
         message=message or "",
         exit_code=exit_code,
+        without=_texts(without),
         policy=policy,
         target=TaskStatus(target) if target else None,
         worker_id=worker_id or "",
@@ -229,6 +236,7 @@ _COLUMNS = {
     "is_stopping": "f_stopping",
     "pid": "f_run_pid",
     "pid_started": "f_run_pid_started",
+    "missing": "f_missing_parties",
     "timers": "f_policy_timers",
     "unconfirmed": "f_unconfirmed_parties",
 }

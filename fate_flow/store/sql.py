@@ -279,6 +279,10 @@ class SqlTransaction:
         values = {JobRow.f_stop_now: False, JobRow.f_stop_by: stop_by}
         return self._write(key.job_id, JobRow.update(values).where(_at(key) & (JobRow.f_stop_now == True)))  # noqa: E712
 
+    def name_missing(self, key: JobKey, parties: tuple[str, ...]) -> bool:
+        values = {**columns_of({"missing": parties}), "f_partial": bool(parties)}
+        return self._write(key.job_id, JobRow.update(**values).where(_at(key)))
+
     def set_timers(self, key: JobKey, timers: Mapping[str, int]) -> bool:
         values = columns_of({"timers": timers})
         return self._write(key.job_id, JobRow.update(**values).where(_at(key)))
@@ -720,9 +724,10 @@ class SqlTransaction:
             values["f_elapsed"] = max(0, change["end_time"] - began)
         return self._write(task.key.job_id, TaskRow.update(**values).where(_as_read(task)))
 
-    def set_worker(self, key: TaskKey, worker_id: str) -> bool:
+    def set_worker(self, key: TaskKey, worker_id: str, without: tuple[str, ...] = ()) -> bool:
         where = _is(key) & TaskRow.f_worker_id.is_null()
-        return _hit(TaskRow.update(f_worker_id=worker_id).where(where))
+        known = to_json(list(without)) if without else None
+        return _hit(TaskRow.update(f_worker_id=worker_id, f_without_parties=known).where(where))
 
     # ------------------------------------------------------------------ workers
 
@@ -961,6 +966,8 @@ _NOT_BEGUN: dict[str, Any] = {
     "f_elapsed": None,
     "f_cancel_time": None,
     "f_unconfirmed_parties": None,
+    "f_missing_parties": None,
+    "f_partial": False,
     "f_blocked_cores": 0,
 }
 

@@ -77,6 +77,8 @@ CREATE TABLE t_job (
   f_stop_by BIGINT NOT NULL DEFAULT 0,       -- steady time: the drain ends here at the latest
   f_stop_now BOOLEAN NOT NULL DEFAULT 0,     -- a wish: what drains is to be killed now
   f_unconfirmed_parties LONGTEXT,
+  f_partial BOOLEAN NOT NULL DEFAULT 0,      -- it succeeded without some of its parties
+  f_missing_parties LONGTEXT,                -- those
   f_policy_timers LONGTEXT,                  -- {what has happened: steady time at which its policy acts}
   f_restarting BOOLEAN NOT NULL DEFAULT 0,   -- a policy begins all its tasks again; what runs is still ending
   f_restarts INTEGER NOT NULL DEFAULT 0,     -- how often one did, in this run
@@ -184,6 +186,7 @@ CREATE TABLE t_task (
   f_interruptions INTEGER NOT NULL DEFAULT 0, -- earlier versions that were interrupted
   f_tried_since BIGINT NOT NULL DEFAULT 0,   -- steady time at which the first of them ended
   f_exit_code INTEGER,                       -- of the worker, where there is one and it is known here
+  f_without_parties LONGTEXT,                -- parties that were missing when this share was started
   f_policy VARCHAR(20) NOT NULL DEFAULT '',  -- what a policy has decided about this version
   f_reason VARCHAR(50),
   f_message LONGTEXT,

@@ -1,11 +1,11 @@
-"""Rules of a job over real servers: one that cancels it a moment after a failure, with a resume; one for good."""
+"""Rules of a job over real servers: one that cancels it a moment after a failure, a resume, one that is for good."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from party_servers import GUEST, HOST, READER, Cluster, csv_text, job_of, summing, table_named
+from party_servers import GUEST, HOST, OTHER, READER, Cluster, csv_text, job_of, summing, table_named
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -59,4 +59,39 @@ def test_a_rule_that_fails_a_job_fails_it_for_good(on_sqlite: Cluster) -> None:
     answer = cluster.guest.submit(wrong)
     assert answer["retcode"] == 103
     assert "job_parameters.common.task_conf.sum_0.policies[0].action: restart_party: no component" in answer["retmsg"]
+    cluster.check_idle()
+
+
+def test_a_job_that_can_do_without_a_host_is_a_partial_success(on_sqlite: Cluster) -> None:
+    """One host has no such table: its reader fails, and the sum is that of the two parties that are left."""
+    cluster = on_sqlite
+    for party, value in ((cluster.guest, 20), (cluster.host, 7)):
+        party.has_table("partial", csv_text(["id", "y"], {"a": [value]}))
+    document = job_of(
+        {"reader_0": READER, "sum_0": summing("reader_0.raw")}, {"guest": [GUEST], "host": [HOST, OTHER]},
+        common={"reader_0": table_named("partial"), "sum_0": {"column": "y"}},
+    )
+    common = document["job_runtime_conf"].setdefault("job_parameters", {}).setdefault("common", {})
+    common["min_available"] = {"host": 1}
+    job_id = cluster.submit(document)
+    ended = cluster.wait(job_id, "success")
+    parties = [cluster.parties[party_id] for party_id in (GUEST, HOST, OTHER)]
+    for row in (ended[GUEST], ended[HOST], parties[2].wait(job_id, "success")):
+        found = (row["f_partial"], row["f_missing_parties"], row["f_message"])
+        assert found == (1, f'["host {OTHER}"]', f"without host {OTHER}")
+    totals = [party.metrics(job_id, "sum_0")["total"] for party in parties[:2]]
+    assert totals == ["27.00", "27.00"]
+    shares = [party.tasks(job_id, "sum_0")[0] for party in parties]
+    assert [row["f_party_status"] for row in shares] == ["success", "success", "canceled"]
+    assert [row["f_status"] for row in shares] == ["success"] * 3
+    assert shares[2]["f_reason"] == "party_missing"
+    assert shares[0]["f_without_parties"] == f'["host {OTHER}"]'
+    said = cluster.guest.flow("job", "explain", "-j", job_id).out
+    assert f"succeeded without: host {OTHER}" in said
+    [listed] = [row for row in cluster.guest.ask("job/query", {"job_id": job_id}) if row["f_role"] == "guest"]
+    assert (listed["f_partial"], listed["f_missing_parties"]) == (True, [f"host {OTHER}"])
+
+    common["min_available"] = {"host": 2}
+    job_id = cluster.submit(document)
+    assert "reader_0" in cluster.wait(job_id, "failed")[GUEST]["f_message"]
     cluster.check_idle()

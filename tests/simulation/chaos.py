@@ -63,6 +63,7 @@ class Style:
     longest_stop: int
     reruns: float                # how often a user has a job begin again
     policies: float              # how many jobs have rules for what may happen
+    partial: float               # how many jobs say how many hosts are enough
     command_keep: int            # milliseconds until a command that nobody answers is dropped
 
 
@@ -97,6 +98,7 @@ def style_of(draw: Random) -> Style:
         reruns=draw.choice([0.0, 0.5, 0.9]),
         command_keep=draw.choice([45_000, RULES.command_keep, RULES.command_keep]),
         policies=draw.choice([0.0, 0.0, 0.5, 1.0]),
+        partial=draw.choice([0.0, 0.0, 0.5, 1.0]),
     )
 
 
@@ -178,7 +180,7 @@ class Story:
             retry_delay=self._delay_draw.choice([1, 1, 3, 6]),
             memory=draw.choice([0, 900]) if self._style.has_memory else 0,
             priority=self._queue_draw.choice([0, 0, 0, -3, 1, 5]), commands=self._commands(graph, retries),
-            **self._rules(graph),
+            fewest_hosts=self._fewest(hosts), **self._rules(graph),
         )  # fmt: skip
         world.submit(parties[0], document)
 
@@ -199,6 +201,11 @@ class Story:
         own = some_policies(draw)
         name = draw.choice(list(graph))
         return {"policies": some_policies(draw), "task_conf": {name: {"policies": own}} if own else {}}
+
+    def _fewest(self, hosts: list[str]) -> int:
+        """How many hosts are enough for a job; 0: it does not say."""
+        draw = self._policy_draw
+        return draw.randint(1, len(hosts)) if hosts and draw.random() < self._style.partial else 0
 
     def _wish(self) -> None:
         world, draw, style = self.world, self._draw, self._style

@@ -14,7 +14,7 @@ def job(
     parties: dict[str, list[str]], tasks: dict[str, list[str]] | None = None, cores: int = 1, parallelism: int = 1,
     retries: int = 0, retry_delay: float = 1, initiator: str = "", memory: int = 0, priority: int = 0,
     commands: Mapping[str, Mapping[str, Any]] = MappingProxyType({}), policies: Sequence[Mapping[str, Any]] = (),
-    task_conf: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    task_conf: Mapping[str, Mapping[str, Any]] = MappingProxyType({}), fewest_hosts: int = 0,
 ) -> Document:  # fmt: skip
     """A document: tasks by name with the names of those they need; `commands` are programs, with their parameters;
     `task_conf` is what is said of some of them."""
@@ -31,6 +31,8 @@ def job(
     common: dict[str, Any] = {"task_cores": cores, "task_parallelism": parallelism, **retry}
     if policies:
         common["policies"] = list(policies)
+    if fewest_hosts:
+        common["min_available"] = {"host": fewest_hosts}
     if task_conf:
         common["task_conf"] = {name: dict(one) for name, one in task_conf.items()}
     more = {"task_memory": memory, "priority": priority}

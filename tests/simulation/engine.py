@@ -25,6 +25,8 @@ class Module:
 
     roles: frozenset[str] = ROLES
     default_task_cores: int | None = None
+    tolerates_missing_roles: frozenset[str] = frozenset({"host"})
+    starts_without_roles: frozenset[str] = frozenset()
 
     def check(self, parameters: Mapping[str, object], role: str) -> list[str]:
         return []

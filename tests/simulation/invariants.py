@@ -292,8 +292,14 @@ class Invariants:
             tasks = self.seen(self._world.parties[party.party_id]).tasks
             versions = (tasks.get(TaskKey(key.job_id, name, version, party)) for version in range(_MOST_VERSIONS))
             *_, newest = [None, *(one for one in versions if one is not None)]
-            if newest is None or (newest.party_status not in _GOOD and newest.status not in _GOOD):
+            if newest is None or not (newest.party_status in _GOOD or self._does_without(newest.key)):
                 self._fail(f"{key} began before {name} succeeded on {party}")
+
+    def _does_without(self, key: TaskKey) -> bool:
+        """Whether its initiator has let a task succeed without this share."""
+        initiator = self._world.seats[key.job_id][0]
+        row = self.seen(self._world.parties[initiator.party_id]).tasks.get(key)
+        return row is not None and row.status in _GOOD and row.party_status not in _GOOD
 
     def _may_fail(self, job: Job) -> bool:
         """What was lost, late or doubled, a clock that was set and a process that died are no reason for a job."""
@@ -411,14 +417,37 @@ class Invariants:
                 )
         if not self._may_fail(deciding) and deciding.status is not JobStatus.SUCCESS:
             self._fail(f"job {job_id} ended as {deciding.status.value} and had no reason to: {deciding.message}")
+        self._check_partial(deciding, rows)
         if deciding.unconfirmed and not self._world.injected:
             self._fail(f"job {job_id}: {deciding.unconfirmed} did not confirm, and nothing went wrong")
+
+
+    def _check_partial(self, deciding: Job, rows: Sequence[Job]) -> None:
+        """A success without some parties has a cause, is one of enough parties, and everybody knows of it."""
+        missing, job_id = deciding.missing, deciding.job_id
+        if not missing:
+            return
+        self._world.acted["partial"] += 1
+        self._world.acted["given up"] += not set(missing).isdisjoint(deciding.unconfirmed)
+        fewest = self._world.fewest.get(job_id, 0)
+        hosts = [party for party in deciding.parties if party.role == "host" and str(party) not in missing]
+        may_miss = fewest and len(hosts) >= fewest and all(one.startswith("host") for one in missing)
+        is_completed = any(one["action"] == "complete_task" for one in self._world.policies[job_id])
+        if deciding.status is not JobStatus.SUCCESS or not (may_miss or is_completed):
+            self._fail(f"job {job_id} ended as {deciding.status.value} without {missing}; {fewest} hosts are enough")
+        if not self._world.injected and job_id not in self._world.restless:
+            self._fail(f"job {job_id} succeeded without {missing}, and nothing went wrong")
+        for job in rows:
+            if job.missing != missing and str(job.party) not in deciding.unconfirmed:
+                self._fail(f"job {job_id} is without {missing} at its initiator, without {job.missing} on {job.party}")
 
 
 def _stands_in_line(job: Job) -> bool:
     """Nothing is known against its turn."""
     is_free = not (job.blocked_on or job.ready_owner or job.rerun_signal or job.reason or job.hold)
     return job.is_initiator and job.status is JobStatus.WAITING and is_free
+
+
 def _present(seen: Mapping[K, V], changes: Mapping[K, V | None]) -> dict[K, V]:
     """The rows as they are after these changes."""
     found = dict(seen)

@@ -13,7 +13,10 @@ from typing import Any
 from unittest.mock import patch
 
 import fate_flow.core.actions as actions
+import fate_flow.core.happenings as happenings
+import fate_flow.core.partial as partial
 import fate_flow.core.plan as plan
+import fate_flow.core.plan_policy as plan_policy
 import fate_flow.core.plan_stop as plan_stop
 import fate_flow.core.plan_tasks as plan_tasks
 import fate_flow.core.plan_turn as plan_turn
@@ -195,7 +198,7 @@ def _does_not_roll_back() -> AbstractContextManager[Any]:
 
 
 def _forgets_to_tell_a_seat_to_stop() -> AbstractContextManager[Any]:
-    return _loses_its_last_word("stop", plan_tasks, plan_turn)
+    return _loses_its_last_word("stop", plan_policy, plan_tasks, plan_turn)
 
 
 def _forgets_to_tell_a_seat_the_end() -> AbstractContextManager[Any]:
@@ -256,6 +259,50 @@ def _takes_a_check_for_a_hold() -> AbstractContextManager[Any]:
         return keep(seat, command, retcode, message, data)
 
     return patch("fate_flow.coordinator.initiator.judge_answer", judge_answer)
+
+
+# ------------------------------------------------------------------ rules for what may happen
+
+
+def _rules_do_not_wait() -> AbstractContextManager[Any]:
+    keep = happenings._meets
+
+    def meets(view: Any, happening: Any) -> Any:
+        found = keep(view, happening)
+        return replace(found, due=view.now) if found is not None else None
+
+    return patch.object(happenings, "_meets", meets)
+
+
+def _restarts_are_not_counted() -> AbstractContextManager[Any]:
+    return patch.object(happenings, "refusal", lambda *_: "")
+
+
+def _what_is_overtaken_stands() -> AbstractContextManager[Any]:
+    """A share that has begun after all is still taken for one that has not."""
+
+    def of_start(view: Any, rows: Any) -> Any:
+        happening = happenings.Happening(happenings.PolicyEvent.START_TIMEOUT, rows[0].key.name, rows[0].key.version)
+        has_begun = rows[0].status is TaskStatus.RUNNING
+        return happenings._asked(view, [happening]) if has_begun else []
+
+    return patch.object(happenings, "_of_start", of_start)
+
+
+def _goes_on_with_too_few() -> AbstractContextManager[Any]:
+    return patch.object(partial, "shortage", lambda *_: "")
+
+
+@contextmanager
+def _nobody_is_told_who_is_missing() -> Iterator[None]:
+    keep = plan_stop.send
+
+    def send(view: Any, seat: Any, kind: Any, argument: str = "", body: Any = None) -> Any:
+        told = {key: value for key, value in (body or {}).items() if key != "missing"}
+        return keep(view, seat, kind, argument, told)
+
+    with patch.object(plan_stop, "send", send):
+        yield
 
 
 # ------------------------------------------------------------------ the next run
@@ -359,6 +406,9 @@ _RERUNS = {"reruns": 1.0, "rate": 0.07, "delay": 200}
 _LATE_RERUNS = _RERUNS | {"has_echoes": True, "parties": 2, "longest_task": 2_000, "crash": 0.0, "trouble": 0.0}
 _SLOW = {"longest_task": 90_000, "longest_stop": 20_000}
 _SLOW_RERUNS = _RERUNS | _SLOW | {"trouble": 0.8, "troubles": (isolation, death)}
+_RULED = {"policies": 1.0, "broken": 0.3}
+_LATE_STARTS = {"policies": 1.0, "delay": 200, "rate": 0.07, "longest_task": 8_000}
+_PARTIAL = {"partial": 1.0, "broken": 0.3}
 _CLOCKS = {"trouble": 1.0, "troubles": (clock_step,), "longest_task": 8_000}
 
 MUTANTS: dict[str, Mutant] = {
@@ -391,6 +441,11 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("a turn before all know of the rerun", _has_a_turn_before_all_know, _RERUNS),
         Mutant("commands of the last run count", _commands_of_the_last_run_count, _LATE_RERUNS),
         Mutant("a long wait keeps the cores", _a_long_wait_keeps_the_cores, _BROKEN),
+        Mutant("rules do not wait", _rules_do_not_wait, _RULED, within=200),
+        Mutant("restarts are not counted", _restarts_are_not_counted, _RULED, within=200),
+        Mutant("what is overtaken still stands", _what_is_overtaken_stands, _LATE_STARTS, within=200),
+        Mutant("a task goes on with too few parties", _goes_on_with_too_few, _PARTIAL, within=300),
+        Mutant("nobody is told who is missing", _nobody_is_told_who_is_missing, _PARTIAL),
         Mutant("durations by the wall clock", _durations_by_the_wall_clock, _CLOCKS),
         Mutant("the last in the queue goes first", _youngest_first, _CROWD),
         Mutant("a held job goes on in its turn", _a_held_job_goes_on, _HOLDS),

@@ -69,6 +69,7 @@ class World:
         self.not_allowed: set[str] = set()                        # jobs that ask a party for more than it allows
         self.stopped: set[str] = set()                            # jobs that a user wanted to end
         self.policies: dict[str, list[dict[str, Any]]] = {}       # by job: its rules and those of its tasks
+        self.fewest: dict[str, int] = {}                          # by job: how many hosts are enough
         self.restless: set[str] = set()                           # jobs that a rule may end while nothing goes wrong
         self.reruns = 0                                           # wishes that were taken
         self.wishes: Counter[str] = Counter()                     # others that were
@@ -143,6 +144,8 @@ class World:
         if any(most is not None and attempts > most for most in allowed):
             self.not_allowed.add(job_id)
         self.policies[job_id] = policies_of(document)
+        common = document.runtime_conf["job_parameters"]["common"]
+        self.fewest[job_id] = common.get("min_available", {}).get("host", 0)
         if acts_without_faults(document):
             self.restless.add(job_id)
         return job_id
