@@ -66,6 +66,7 @@ class TaskSpec:
     party_timeouts: Mapping[Party, int] = field(default_factory=dict)   # where a party has another limit
     retry: RetryRule = NEVER_AGAIN
     stop_seconds: float | None = None           # from SIGTERM to SIGKILL; None: as each party has it
+    priority: int = 0                           # higher first, among those of the job that may start
     policies: tuple[Policy, ...] = ()           # its own; the job's follow
     min_available: Mapping[str, int] = field(default_factory=dict)     # of a role, where not all are needed
     goes_on_without: frozenset[str] = frozenset()       # roles whose shares may break while the others run
@@ -105,7 +106,7 @@ class JobSpec:
     parameters: Mapping[Party, JobParameters]
     name: str = ""
     description: str = ""
-    priority: int = 0
+    priority: int = 0                               # in the queue; higher first
     retry: RetryRule = NEVER_AGAIN                  # of the job: here only what is said of a lack of capacity
     policies: tuple[Policy, ...] = ()
     stage: str = "default"

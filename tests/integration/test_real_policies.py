@@ -1,4 +1,4 @@
-"""Rules of a job over real servers: one that cancels it a moment after a failure, a resume, one that is for good."""
+"""Rules of a job over real servers: one that cancels it a moment after a failure, with a resume; one for good."""
 
 from __future__ import annotations
 

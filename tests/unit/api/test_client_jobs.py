@@ -13,7 +13,8 @@ import pytest
 from client_world import GUEST, HOST, LOCAL, TOY_CONF, TOY_DSL, World, make_world
 
 from fate_flow.core.history import Entry, Level
-from fate_flow.core.job import JobKey
+from fate_flow.core.job import Answer, JobKey
+from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus
 from fate_flow.settings import Limits
 from fate_flow.store.contract import Document
@@ -150,13 +151,73 @@ def test_validate_shows_what_each_party_would_run(world: World) -> None:
     said = world.ask("job/validate", {"job_dsl": TOY_DSL, "job_runtime_conf": TOY_CONF})
     guest, host = said["data"]["parties"]
     assert (guest["role"], guest["party_id"], guest["cores"], guest["task_cores"]) == ("guest", "9999", 2, 2)
-    assert host["tasks"] == [{
+    (task,) = host["tasks"]
+    del task["values"]
+    assert task == {
         "component_name": "toy_0", "module": "SecureAddExample", "need_run": True, "after": [], "min_available": {},
         "parameters": {"data_num": 10},
-    }]  # fmt: skip
+    }
     assert host["job_parameters"]["task_cores"] == 2
     assert said["data"]["warnings"] == []
     assert (world.count("t_job"), world.count("t_submission"), world.rung) == (0, 0, [])
+
+
+def validated(world: World, **common: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is said of guest and host of the toy with these job parameters."""
+    conf = {**TOY_CONF, "job_parameters": {"common": {"task_cores": 2, **common}}}
+    said = world.ask("job/validate", {"job_dsl": TOY_DSL, "job_runtime_conf": conf})
+    guest, host = said["data"]["parties"]
+    return guest, host
+
+
+def test_validate_asks_each_other_party_and_tells_where_its_values_come_from(world: World) -> None:
+    capped = {"component_name": "toy_0", "key": "timeout", "asked": 9, "value": 5, "source": "ceilings.task_timeout"}
+    world.peers.answer = Answer(data={"previewed": True, "effective": [capped, "nonsense"]})
+    guest, host = validated(world, task_timeout=9, stop_duration=3)
+    assert (guest["asked"], host["asked"], host["message"]) == ("accepts", "accepts", "")
+    common = "job_runtime_conf.job_parameters.common"
+    values = guest["tasks"][0]["values"]
+    assert values["timeout"] == {"value": 9, "from": "document", "where": f"{common}.task_timeout"}
+    assert values["stop_duration"] == {"value": 3, "from": "document", "where": f"{common}.stop_duration"}
+    at_host = host["tasks"][0]["values"]["timeout"]
+    assert at_host == {"value": 5, "from": "party", "where": "ceilings.task_timeout of host 10000"}
+    cores, memory = host["values"]["task_cores"], host["values"]["task_memory"]
+    assert cores == {"value": 2, "from": "document", "where": f"{common}.task_cores"}
+    assert memory == {"value": 0, "from": "server default", "where": "job_default_config.task_memory"}
+    (asked,) = world.peers.asked
+    assert asked == (Party("host", "10000"), "/party/validate")
+
+
+@pytest.mark.parametrize(("answer", "message"), [
+    (Answer(104, "party 10000 does not answer: ConnectTimeout"), "party 10000 does not answer: ConnectTimeout"),
+    (Answer(100, "404 Not Found"), "it does not offer to be asked"),
+    (Answer(0, "success", []), "it does not offer to be asked"),
+])  # fmt: skip
+def test_a_party_that_says_nothing_to_it_is_named_as_not_asked(world: World, answer: Answer, message: str) -> None:
+    world.peers.answer = answer
+    guest, host = validated(world)
+    assert (guest["asked"], host["asked"], host["message"]) == ("accepts", "not asked", message)
+    stop = {"value": None, "from": "party", "where": "its limits.stop_grace"}
+    assert host["tasks"][0]["values"]["stop_duration"] == stop
+    assert guest["tasks"][0]["values"]["stop_duration"]["value"] == 10
+
+
+def test_only_so_many_may_wait_for_other_parties_at_once(world: World) -> None:
+    desk = world.services.desk
+    with desk.waiting(), desk.waiting(), desk.waiting(), desk.waiting():
+        response = world.post("job/validate", {"job_dsl": TOY_DSL, "job_runtime_conf": TOY_CONF})
+    assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
+    assert len(validated(world)) == 2
+
+
+def test_a_party_that_would_refuse_the_submit_refuses_now(world: World) -> None:
+    words = "job_runtime_conf.job_parameters.common.task_cores: 2 is more than 1, the most that host 10000 allows"
+    world.peers.answer = Answer(103, words, {"previewed": True})
+    said = world.ask("job/validate", {"job_dsl": TOY_DSL, "job_runtime_conf": TOY_CONF})
+    assert (said["retcode"], said["retmsg"]) == (103, f"host 10000: {words}")
+    assert said["data"]["problems"] == [said["retmsg"]]
+    assert [one["asked"] for one in said["data"]["parties"]] == ["accepts", "refuses"]
+    assert (world.count("t_job"), world.count("t_outbox")) == (0, 0)
 
 
 def test_validate_lists_all_that_is_wrong(world: World) -> None:
@@ -477,3 +538,56 @@ def test_a_local_seat_is_shown_without_partners(world: World) -> None:
     world.write("t_job", {"f_job_id": job_id}, f_roles='{"local": ["0"]}')
     (job,) = world.ask("job/list/job", {})["data"]["jobs"]
     assert (job["party_id"], job["partners"]) == (0, [])
+
+
+def test_a_waiting_job_is_given_a_priority(world: World) -> None:
+    job_id = world.add_job()
+    assert world.ask("job/priority", {"job_id": job_id, "priority": -3})["retmsg"] == "set job priority success"
+    assert world.ask("job/explain", {"job_id": job_id})["data"]["priority"] == -3
+
+
+@pytest.mark.parametrize("priority", [1_001, -1_001, "high", 1.5])
+def test_a_priority_out_of_bounds_is_refused(world: World, priority: object) -> None:
+    answer = world.ask("job/priority", {"job_id": world.add_job(), "priority": priority})
+    assert answer["retcode"] == 101
+    assert answer["retmsg"].startswith("priority: ")
+
+
+def test_a_job_on_hold_says_so_and_keeps_its_place(world: World) -> None:
+    world.add_job()
+    job_id = world.add_job()
+    assert world.ask("job/hold", {"job_id": job_id, "message": "until monday", "author": "ann"})["retcode"] == 0
+    told = world.ask("job/explain", {"job_id": job_id})["data"]
+    assert told["wait_reason"] == "on hold by ann: until monday; 2nd in the queue"
+    assert {key: told["hold"][key] for key in ("message", "by")} == {"message": "until monday", "by": "ann"}
+    assert told["hold"]["time"] > 0
+    listed = world.ask("job/query", {"job_id": job_id})["data"][0]
+    assert listed["f_wait_reason"] == told["wait_reason"]
+    assert world.ask("job/release", {"job_id": job_id})["retcode"] == 0
+    assert world.ask("job/explain", {"job_id": job_id})["data"]["hold"] is None
+    assert "not on hold" in world.ask("job/release", {"job_id": job_id})["retmsg"]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"message": ""}, "message: is missing or empty"),
+        ({"message": "a\nb"}, "message: 'a\\nb' is not one line of up"),
+        ({"message": "x" * 501}, "is not one line of up to 500 characters"), ({"message": 7}, "message: 7 is not text"),
+        ({"message": "why", "author": "x" * 101}, "author: "),
+    ],
+)  # fmt: skip
+def test_a_hold_without_words_for_people_is_refused(world: World, body: dict[str, object], words: str) -> None:
+    for path, more in (("job/hold", {"job_id": world.add_job()}), ("queue/hold", {})):
+        answer = world.ask(path, {**more, **body})
+        assert answer["retcode"] == 101
+        assert words in answer["retmsg"]
+
+
+def test_a_party_on_hold_shows_it(world: World) -> None:
+    assert world.ask("party/list")["data"]["own"] == {"party_id": "9999", "hold": None}
+    assert world.ask("queue/hold", {"message": "maintenance"})["retcode"] == 0
+    hold = world.ask("party/list")["data"]["own"]["hold"]
+    assert (hold["message"], hold["by"]) == ("maintenance", "party 9999")
+    assert world.ask("queue/release")["retcode"] == 0
+    assert world.ask("queue/release")["retmsg"] == "party 9999 is not on hold"
