@@ -42,6 +42,7 @@ class ComponentInfo:
     outputs: tuple[str, ...] = ()                  # keys of tables it writes; every component writes metrics too
     default_task_cores: int | None = None          # None: what the job says
     examine: Callable[[Mapping[str, object]], list[str]] | None = None    # what no look at one value alone can tell
+    is_program: bool = False                       # runs what the user names, not a Python module of ours
     tolerates_missing_roles: frozenset[str] = frozenset()    # of which a share may end badly while the others run
     starts_without_roles: frozenset[str] = frozenset()       # of which a party may be missing from the start
 
@@ -223,7 +224,8 @@ _COMPONENTS = (
         parameters=dict(_command_parameters()),
         inputs=("data",),
         examine=command.problems,
-        tolerates_missing_roles=_EVERYWHERE,         # whoever says min_available knows that the program can
+        is_program=True,
+        tolerates_missing_roles=_EVERYWHERE,     # whether the others can go on, whoever wrote the program knows
         starts_without_roles=_EVERYWHERE,
     ),
 )

@@ -53,8 +53,7 @@ def job_of(row: Row) -> Job:
         retry_at, passes, conflicts, turn, timeout, created, started, ended, stop_by, unconfirmed, legacy, claim_turn,
         since, renewals, taken, rerun_signal, stop_now, lacks, approval, approver, approval_message, approval_time,
         held, hold_message, hold_by, hold_time, hold_since, queued, priority, enqueued, queue_key, missing, timers,
-        restarting,
-        restarts, *wish,
+        restarting, restarts, *wish,
     ) = row  # fmt: skip
     return Job(
         key=JobKey(job_id, Party(role, party_id)),

@@ -421,7 +421,6 @@ class Invariants:
         if deciding.unconfirmed and not self._world.injected:
             self._fail(f"job {job_id}: {deciding.unconfirmed} did not confirm, and nothing went wrong")
 
-
     def _check_partial(self, deciding: Job, rows: Sequence[Job]) -> None:
         """A success without some parties has a cause, is one of enough parties, and everybody knows of it."""
         missing, job_id = deciding.missing, deciding.job_id
