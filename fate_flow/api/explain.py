@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from fate_flow.core.approval import Consent
+from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.fate_v1_job_parameters import flat_parameters
 from fate_flow.core.history import Entry
 from fate_flow.core.job import Hold, Job, Lack, Seat, Task
@@ -67,6 +67,9 @@ def waits_for(job: Job) -> str | None:
     """One word for what a waiting job waits for; None: it does not wait."""
     if job.status is not JobStatus.WAITING:
         return None
+    if not job.is_initiator:
+        is_pending = job.consent is not None and job.consent.approval is Approval.PENDING
+        return "awaiting_approval" if is_pending else "initiator"
     if job.hold is not None:
         return "release"
     if job.rerun_signal:

@@ -537,6 +537,7 @@ def test_a_job_of_another_that_has_to_be_approved_says_so(world: World) -> None:
     why = "nobody at guest 9999 has approved it yet: flow job approve, or flow job reject"
     told = world.ask("job/explain", {"job_id": job_id})["data"]
     assert (told["wait_reason"], told["approval"]["status"]) == (why, "pending")
+    assert told["waits_for"] == "awaiting_approval"
     assert world.ask("job/query", {"job_id": job_id})["data"][0]["f_wait_reason"] == why
     assert world.ask("job/reject", {"job_id": job_id})["retcode"] == 101
     assert world.ask("job/reject", {"job_id": job_id, "reason": "no", "author": "ann"})["retcode"] == 0

@@ -964,3 +964,12 @@ def test_an_approval_is_of_the_job_and_holds_for_its_next_run() -> None:
     with host.store.transaction() as tx:
         tx.begin_again(host.job(), 1, 0, "")
     assert host.handle(replace(command(K.CHECK, turn=2), run=1)).is_ok
+
+
+def test_a_rejection_that_crosses_a_reservation_is_found_at_the_start() -> None:
+    host = a_host(*JOIN, approval=ASKS)
+    decided(host, Approval.REJECTED, "no budget")
+    with host.store.transaction() as tx:
+        assert tx.reserve(host.job().key, 2, 0, "token", 1, NOW)
+    assert host.handle(command(K.START, turn=1)).retmsg == "rejected by ann: no budget"
+    assert host.job().status is JobStatus.WAITING
