@@ -27,6 +27,7 @@ from fate_flow.coordinator.ports import Context, Effect, Keep, Rules
 from fate_flow.core.errors import BadSettings
 from fate_flow.crash_points import crash_points_of
 from fate_flow.engine.local import LocalEngine
+from fate_flow.engine.programs import ProgramGate
 from fate_flow.federation.spool import Session, Spool, SpoolLimits
 from fate_flow.federation.wake import Bell
 from fate_flow.federation.wire import headers
@@ -67,6 +68,7 @@ def rules_of(settings: Settings) -> Rules:
         drain=milliseconds(limits.drain_timeout),
         launch=milliseconds(limits.launch_timeout),
         retry_wait=milliseconds(limits.retry_wait),
+        long_backoff=milliseconds(limits.long_backoff),
         queue_passes=limits.queue_passes,
         queue_ageing=milliseconds(limits.queue_ageing),
         resource_waiting=milliseconds(limits.resource_waiting_timeout),
@@ -171,9 +173,11 @@ def build_context(
         engine_size=settings.engine,
         defaults=settings.defaults,
         rules=rules_of(settings),
+        ceilings=settings.ceilings,
         routes=frozenset(settings.routes),
         clock=lambda: time.time_ns() // 1_000_000,
         fresh_id=lambda: secrets.token_hex(16),
+        gate=ProgramGate(settings.commands),
         carry_out=points.around_effects(hands.take) if points else hands.take,
         approval=settings.approval,
     )

@@ -407,7 +407,7 @@ class JobCases(Cases):
         assert each.move_job(running, end, 7_000)
         ended = each.job_here("j1")
         assert each.begin_again(ended, 2, 900, "host 10000 does not know yet")
-        again = a_job(run=2, since=900, wait_reason="host 10000 does not know yet", rerun_signal=True)
+        again = a_job(run=2, since=900, queued=900, wait_reason="host 10000 does not know yet", rerun_signal=True)
         assert each.job_here("j1") == again
         assert each.begin_again(ended, 2, 901, "") is False
         assert each.job_here("j1") == again
@@ -443,6 +443,27 @@ class JobCases(Cases):
         assert (each.job_here("j1").wait_reason, each.unfinished_jobs()) == ("", ())
         assert [job.job_id for job in each.unblocked_waiting(9)] == ["j1"]
 
+    def test_a_running_job_rests_until_it_is_due(self, each: Each) -> None:
+        here, elsewhere = a_job(status=JobStatus.RUNNING, since=50), a_job("j2", HOST, status=JobStatus.RUNNING)
+        with_jobs(each, here, elsewhere)
+        assert each.put_off(here, "retry_backoff: a begins again in 60 s", 70_000)
+        assert each.put_off(elsewhere, "", 0)
+        assert each.put_off(here, "again", 1) is False
+        row = each.job_here("j1")
+        assert (row.status, row.run, row.wait_reason) == (JobStatus.WAITING, 0, "retry_backoff: a begins again in 60 s")
+        assert (row.retry_at, row.since, row.queued, row.rerun_signal) == (70_000, 50, 70_000, True)
+        assert each.job(elsewhere.key).rerun_signal is False
+        assert [job.job_id for job in each.unfinished_jobs()] == ["j1"]
+        assert each.unblocked_waiting(9) == ()
+        assert each.all_rejoined(here.key)
+        assert [job.job_id for job in each.unblocked_waiting(9)] == ["j1"]
+
+    def test_only_what_runs_rests(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        with pytest.raises(IllegalMove):
+            each.put_off(a_job(), "", 1)
+        assert each.put_off(a_job(status=JobStatus.RUNNING), "", 1) is False
+
     def test_no_job_begins_ended(self, each: Each) -> None:
         for status in JOB_END:
             with pytest.raises(StorageFailed):
@@ -474,6 +495,23 @@ class JobCases(Cases):
         assert each.hurried(key, 60) is False
         assert each.job(key) == a_job(status=JobStatus.RUNNING, stop_by=50)
         assert each.job_here("j2").is_urgent is False
+
+    def test_what_waits_for_a_rule_is_kept_until_the_job_begins_again(self, each: Each) -> None:
+        running, key = a_job(status=JobStatus.RUNNING), a_job().key
+        with_jobs(each, running)
+        assert each.set_timers(key, {"worker_failed a 0": 17, "task_failed b 1": 23})
+        assert each.restart_job(key)
+        found = {"timers": {"worker_failed a 0": 17, "task_failed b 1": 23}, "is_restarting": True, "restarts": 1}
+        assert each.job(key) == a_job(status=JobStatus.RUNNING, **found)
+        assert each.restarted(key)
+        assert each.restart_job(key)
+        assert each.restarted(key)
+        assert (each.job(key).is_restarting, each.job(key).restarts) == (False, 2)
+        assert each.move_job(each.job(key), MoveJob(JobStatus.FAILED, Reason.TASK_FAILED), 5)
+        assert each.begin_again(each.job(key), 1, 900, "")
+        assert each.job(key) == a_job(run=1, since=900, queued=900, rerun_signal=True)
+        missing = a_job("unknown").key
+        assert [each.set_timers(missing, {}), each.restart_job(missing), each.restarted(missing)] == [False] * 3
 
     def test_nobody_hurries_what_has_ended(self, each: Each) -> None:
         with_jobs(each, a_job())
@@ -686,7 +724,8 @@ class QueueCases(Cases):
         assert [each.place_in_queue(each.job_here(name)) for name in "ad"] == [1, 4], "it keeps its place"
         assert each.hold_job(a_job("running").key, hold) is False
         assert each.release_job(a_job("a").key, 90)
-        assert each.job_here("a") == a_job("a", create_time=5, since=20), "the time on hold counts for no limit"
+        freed = a_job("a", create_time=5, since=20, queued=20)
+        assert each.job_here("a") == freed, "the time on hold counts for no limit"
         assert each.release_job(a_job("a").key, 90) is False
         assert [job.job_id for job in each.unblocked_waiting(9)] == ["a", "c"]
 
@@ -765,6 +804,13 @@ class QueueCases(Cases):
         assert [(head.job_id, head.retry_at) for head in each.queue_heads()] == [("b", 0), ("e", 77)]
         each.begin_turn(a_job("d").key, "me", 5)
         assert [each.ask_again(name) for name in ("d", "running", "hosted", "unknown")] == [False] * 4
+
+    def test_a_job_at_rest_is_not_asked_again_before_its_time(self, each: Each) -> None:
+        resting = a_job(status=JobStatus.RUNNING)
+        with_jobs(each, resting)
+        assert each.put_off(resting, "retry_backoff", 70_000)
+        assert each.ask_again("j1") is False
+        assert each.job_here("j1").retry_at == 70_000
 
     def test_one_job_of_each_other_initiator_that_waits(self, each: Each) -> None:
         theirs = [Party("guest", one) for one in ("10001", "10002", "10003")]
@@ -1120,7 +1166,7 @@ class SeatCases(Cases):
         assert each.seats("j1") == (a_seat(status=SeatStatus.JOINING, run=1, asked_cores=4, legacy=True),)
         assert each.rejoin(leaving) is False
         with pytest.raises(IllegalMove):
-            each.rejoin(a_seat(status=SeatStatus.STARTED, run=1))
+            each.rejoin(a_seat(status=SeatStatus.HELD, run=1))
 
     def test_a_lease_is_kept_with_its_seat(self, each: Each) -> None:
         each.add_seats([a_seat(run=1), a_seat(party=OTHER_HOST)])
@@ -1133,6 +1179,19 @@ class SeatCases(Cases):
         assert [seat.legacy for seat in each.seats("j1")] == [False, True]
         assert each.mark_legacy(a_seat())
         assert [seat.legacy for seat in each.seats("j1")] == [True, True]
+
+    def test_a_party_counts_as_silent_from_the_first_time_until_it_answers(self, each: Each) -> None:
+        started = a_seat(status=SeatStatus.STARTED)
+        each.add_seats([started, a_seat("j2", status=SeatStatus.HELD)])
+        assert each.silent_seats() == ()
+        assert each.fall_silent(started, 70, "says nothing for 90 s")
+        assert each.fall_silent(started, 80, "says nothing for 95 s") is False
+        assert each.fall_silent(a_seat("j2"), 75, "says nothing")
+        silent = a_seat(status=SeatStatus.STARTED, silent_since=70, message="says nothing for 90 s")
+        assert each.silent_seats() == (silent,), "the other one holds, and runs nothing"
+        assert each.answers_again(started)
+        assert (each.silent_seats(), each.seats("j1")) == ((), (started,))
+        assert each.fall_silent(a_seat(run=1), 90, "") is False
 
     def test_seats_whose_party_never_said_that_it_knows_the_end(self, each: Each) -> None:
         for status in SeatStatus:
@@ -1201,6 +1260,15 @@ class TaskCases(Cases):
         each.move_task("j1", MoveTask("older", 0, TaskStatus.STOPPING, TaskStatus.FAILED, Reason.STOPPED, ""))
         assert len(each.stopping_tasks()) == 2
 
+    def test_what_a_policy_has_decided_about_a_version_stays(self, each: Each) -> None:
+        with_tasks(each, a_task(), a_task(party=HOST))
+        stop = MoveTask("reader_0", 0, TaskStatus.WAITING, TaskStatus.STOPPING, policy="restart_task")
+        assert each.move_task("j1", stop)
+        assert each.move_task("j1", MoveTask("reader_0", 0, TaskStatus.STOPPING, TaskStatus.FAILED))
+        for party in (GUEST, HOST):
+            row = a_task(party=party, status=TaskStatus.FAILED, policy="restart_task")
+            assert each.task(row.key) == row
+
     def test_the_federated_status_moves_in_all_rows_of_its_version(self, each: Each) -> None:
         with_tasks(each, *(a_task(party=party, version=version) for party in (GUEST, HOST) for version in (0, 1)))
         with_tasks(each, a_task("other", 1))
@@ -1268,11 +1336,11 @@ class TaskCases(Cases):
         assert each.take_report(task, Report(task.key, "inc-0", TaskStatus.RUNNING, start_time=50))
         running = replace(task, party_status=TaskStatus.RUNNING, start_time=50)
         assert each.task(task.key) == running
-        report = Report(task.key, "inc-0", TaskStatus.FAILED, Reason.WORKER_ERROR, "no such table", 40, 90)
+        report = Report(task.key, "inc-0", TaskStatus.FAILED, Reason.WORKER_ERROR, "no such table", 40, 90, 3)
         assert each.take_report(running, report)
         failed = replace(
             running, party_status=TaskStatus.FAILED, reason=Reason.WORKER_ERROR, message="no such table",
-            start_time=40, end_time=90,
+            start_time=40, end_time=90, exit_code=3,
         )  # fmt: skip
         assert each.task(task.key) == failed
 
@@ -1360,6 +1428,23 @@ class WorkerCases(Cases):
         each.add_worker(a_worker("w1", a_task(party=HOST)))
         each.add_worker(a_worker("other", a_task(job_id="j2")))
         assert [worker.worker_id for worker in each.workers_of("j1")] == ["w1", "w2"]
+
+    def test_those_of_one_version_of_a_share(self, each: Each) -> None:
+        each.add_worker(a_worker("w2", slot=1, rank=None, attempt=3, create_time=2_000))
+        each.add_worker(a_worker("w1", rank=4))
+        each.add_worker(a_worker("later", a_task(version=1)))
+        each.add_worker(a_worker("elsewhere", a_task(party=HOST)))
+        each.add_worker(a_worker("other", a_task("b")))
+        found = each.workers_of_task(a_task().key)
+        assert [(one.worker_id, one.slot, one.rank, one.attempt) for one in found] == [
+            ("w1", 0, 4, 0), ("w2", 1, None, 3),
+        ]  # fmt: skip
+
+    def test_one_that_ended_says_how(self, each: Each) -> None:
+        each.add_worker(a_worker())
+        why = {"reason": Reason.WORKER_ERROR, "exit_status": "exit code 3"}
+        assert each.move_worker(a_worker(), WorkerStatus.EXITED, 6, **why)
+        assert each.worker("w1") == a_worker(status=WorkerStatus.EXITED, end_time=6, **why)
 
     def test_one_that_is_to_stop_is_marked(self, each: Each) -> None:
         each.add_worker(a_worker())

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.fate_v1_job_parameters import flat_parameters
 from fate_flow.core.history import Entry
-from fate_flow.core.job import Hold, Job, Lack, Seat, Task
+from fate_flow.core.job import UNREACHABLE, Answer, Hold, Job, Lack, Seat, Task
 from fate_flow.core.queue import why_a_copy_waits, why_it_waits
 from fate_flow.core.resources import request_of
+from fate_flow.core.sources import Sourced, Sources, Told
 from fate_flow.core.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.status import JobStatus, TaskStatus
 from fate_flow.store.views import JobPicture, QueuePage
@@ -22,6 +23,7 @@ from fate_flow.store.views import JobPicture, QueuePage
 def explained(picture: JobPicture) -> dict[str, Any]:
     """How the job stands, why, and what each of its parties has to do with it."""
     job = picture.jobs[0]
+    place = 0 if job.rerun_signal else picture.place       # what begins again later is not in the queue yet
     return {
         "job_id": job.job_id,
         **_party(job.party),
@@ -35,8 +37,8 @@ def explained(picture: JobPicture) -> dict[str, Any]:
         "caused_by": job.caused_by,
         "progress": job.progress,
         "run": job.run,
-        "wait_reason": _wait_reason(job, picture.place),
-        "place_in_queue": picture.place or None,
+        "wait_reason": _wait_reason(job, place),
+        "place_in_queue": place or None,
         "passed_by": job.passes,
         "priority": job.priority,
         "hold": hold_of(job.hold),
@@ -46,6 +48,8 @@ def explained(picture: JobPicture) -> dict[str, Any]:
         "approval": _consent(job.consent),
         "parties": [_seat(seat) for seat in picture.seats] or [_own_seat(own) for own in picture.jobs],
         "tasks": _tasks(picture.tasks),
+        "restarts": job.restarts,
+        "pending_policies": sorted(job.timers),
         "unconfirmed_parties": list(job.unconfirmed),
     }
 
@@ -53,6 +57,8 @@ def explained(picture: JobPicture) -> dict[str, Any]:
 def _wait_reason(job: Job, place: int) -> str:
     if place:
         return why_it_waits(job.wait_reason, place, job.hold)
+    if job.rerun_signal:
+        return job.wait_reason
     if job.status is JobStatus.READY:
         return "the parties are being asked to accept it"
     is_copy = job.status is JobStatus.WAITING and not job.is_initiator
@@ -73,7 +79,7 @@ def waits_for(job: Job) -> str | None:
     if job.hold is not None:
         return "release"
     if job.rerun_signal:
-        return "parties"
+        return "retry_backoff" if job.retry_at else "parties"
     return _WAITS_FOR[job.lacks] if job.lacks is not None else "turn"
 
 
@@ -139,6 +145,7 @@ def _party_task(task: Task) -> dict[str, Any]:
         "status_detail": task.party_status.value,
         "reason": task.reason.value if task.reason else None,
         "message": task.message,
+        "exit_code": task.exit_code,
         "start_time": task.start_time or None,
         "end_time": task.end_time or None,
     }
@@ -187,7 +194,7 @@ def queued(page: QueuePage) -> dict[str, Any]:
 
 
 def _queued(job: Job, seats: Sequence[Seat], place: int, steady: int) -> dict[str, Any]:
-    is_asked_again = not (job.hold or job.ready_owner or job.rerun_signal)
+    is_asked_again = not (job.hold or job.ready_owner or waits_for(job) == "parties")
     seconds, because = _estimate(job)
     return {
         "place_in_queue": place,
@@ -221,6 +228,7 @@ def _estimate(job: Job) -> tuple[int | None, str | None]:
 _NO_ESTIMATE = {
     "release": "it waits until somebody releases it",
     "parties": "it waits until every party knows that it begins again",
+    "retry_backoff": "it pauses before its next attempt, and then waits for its turn",
     "awaiting_approval": "it waits until somebody at another party decides",
     "answer": "it waits until a party is ready again",
     "size": "it asks for more than there is",
@@ -241,26 +249,61 @@ def _unapproved(job: Job) -> dict[str, Any]:
 # ---------------------------------------------------------------------- a job that is not there yet
 
 
-def previewed(spec: JobSpec, nodes: int) -> dict[str, Any]:
-    """What each party would run, with which parameters and cores; `nodes` are those of this party's engine."""
+def previewed(
+    spec: JobSpec, nodes: int, sources: Sources, answers: Mapping[Party, Answer], told: Callable[[str], str]
+) -> dict[str, Any]:
+    """What each party would run, with which parameters and cores, and what it says to that.
+
+    `nodes` are those of this party's engine; `told` says paths of the documents in the words of who sent them."""
     return {
         "initiator": _party(spec.initiator),
-        "parties": [_preview_of(spec, party, nodes) for party in spec.parties],
-        "warnings": list(spec.warnings),
+        "values": _sourced(sources.of_job(), told),
+        "parties": [_preview_of(spec, party, nodes, sources, answers[party], told) for party in spec.parties],
+        "warnings": list(map(told, spec.warnings)),
     }
 
 
-def _preview_of(spec: JobSpec, party: Party, nodes: int) -> dict[str, Any]:
+def _preview_of(
+    spec: JobSpec, party: Party, nodes: int, sources: Sources, answer: Answer, told: Callable[[str], str]
+) -> dict[str, Any]:
     parameters = spec.parameters[party]
     request = request_of(party, parameters, nodes)
+    asked, message = stance_of(answer)
+    tasks = sources.of_tasks(party, _told_by(answer) if asked != NOT_ASKED else None)
     return {
         **_party(party),
+        "asked": asked,
+        "message": told(message),
+        "values": _sourced(sources.of_party(party), told),
         "cores": request.cores,
         "memory": request.memory,
         "task_cores": request.task_cores,
         "job_parameters": flat_parameters(parameters),
-        "tasks": [_preview_task(task, party) for task in spec.tasks_of(party)],
+        "tasks": [{**_preview_task(task, party), "values": _sourced(values, told)} for task, values in tasks],
     }
+
+
+ACCEPTS, REFUSES, NOT_ASKED = "accepts", "refuses", "not asked"
+
+
+def stance_of(answer: Answer) -> tuple[str, str]:
+    """How a party stands to the job that it was asked about, and in which words.
+
+    Only a server of ours can be asked; a plain v1 one has no such route, and a silent one says nothing."""
+    if not isinstance(answer.data, Mapping) or answer.data.get("previewed") is not True:
+        return NOT_ASKED, answer.retmsg if answer.retcode == UNREACHABLE else "it does not offer to be asked"
+    return (ACCEPTS, "") if answer.is_ok else (REFUSES, answer.retmsg)
+
+
+def _told_by(answer: Answer) -> Told:
+    """What a party says of its own workers; another party's words, so only what makes sense."""
+    effective = answer.data.get("effective") if isinstance(answer.data, Mapping) else None
+    entries = effective if isinstance(effective, list) else []
+    return {(str(one.get("component_name")), str(one.get("key"))): one for one in entries if isinstance(one, Mapping)}
+
+
+def _sourced(values: Mapping[str, Sourced], told: Callable[[str], str]) -> dict[str, Any]:
+    return {key: {**value.as_dict(), "where": told(value.where)} for key, value in values.items()}
 
 
 def _preview_task(task: TaskSpec, party: Party) -> dict[str, Any]:

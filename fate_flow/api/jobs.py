@@ -10,14 +10,16 @@ from flask import Blueprint, Response, request
 from fate_flow.api.archive import files_below, tar_response
 from fate_flow.api.arguments import Body, read_flag, read_job_id, read_party, read_text, read_whole
 from fate_flow.api.envelope import SUCCESS, Told, arguments, failed, file_follows, ok, silent_json
-from fate_flow.api.explain import explained, previewed, recounted
+from fate_flow.api.explain import REFUSES, explained, previewed, recounted
 from fate_flow.api.paths import check_paths
 from fate_flow.api.queue import read_author, read_message
 from fate_flow.api.services import Services
 from fate_flow.api.submission import (
     SUBMIT_FAILED,
+    SubmitFailed,
+    ask_parties,
     model_id_of,
-    read_document,
+    read_job,
     read_request_id,
     submit,
     submit_data,
@@ -26,6 +28,7 @@ from fate_flow.core.errors import BadRequest, FlowError, JobNotFound, NotFound
 from fate_flow.core.fate_v1 import problems
 from fate_flow.core.grammar import ROLES
 from fate_flow.core.queue import MOST_PRIORITY
+from fate_flow.core.sources import Sources
 from fate_flow.core.spec import JobSpec
 from fate_flow.core.status import JobStatus
 from fate_flow.store.views import MOST_ROWS, JobWish, Page, Row
@@ -78,10 +81,15 @@ class _JobRoutes:
 
     def submit(self) -> Response:
         body = arguments()
-        document = read_document(body)
+        sent = read_job(body, self._services.context)
         request_id = read_request_id(body, request.headers.get("Idempotency-Key", ""))
-        submitted = submit(self._services, document, request_id, self._check_paths)
-        return ok(submit_data(self._services, submitted), submitted.retmsg, jobId=submitted.job_id)
+        try:
+            submitted = submit(self._services, sent.document, request_id, self._check_paths)
+        except SubmitFailed as error:
+            raise error.told(sent.told) from error
+        data = submit_data(self._services, submitted)
+        data["warnings"] = list(map(sent.told, data["warnings"]))
+        return ok(data, submitted.retmsg, jobId=submitted.job_id)
 
     def stop(self) -> Response:
         body = arguments("job_id")
@@ -132,15 +140,25 @@ class _JobRoutes:
     # ------------------------------------------------------------------ what a submit would do
 
     def validate(self) -> Response:
-        """The checks of a submit, without one: what each party would run, or all that is wrong."""
-        document, context = read_document(arguments()), self._services.context
+        """The checks of a submit, without one, here and at each party: what it would run, or all that is wrong."""
+        context = self._services.context
+        sent = read_job(arguments(), context)
+        document = sent.document
         try:
             spec = self._desk.examine(document)
             self._check_paths(spec)
         except FlowError as error:
             every = problems(document.dsl, document.runtime_conf, modules=context.modules, defaults=context.defaults)
-            return failed(SUBMIT_FAILED, error.message, {"problems": every or [error.message]})
-        return ok(previewed(spec, context.engine_size.nodes))
+            said = list(map(sent.told, every or [error.message]))
+            return failed(SUBMIT_FAILED, sent.told(error.message), {"problems": said})
+        answers = ask_parties(self._services, document, spec)
+        sources = Sources(document.runtime_conf, spec, context.defaults)
+        plan = previewed(spec, context.engine_size.nodes, sources, answers, sent.told)
+        refused = [one for one in plan["parties"] if one["asked"] == REFUSES]
+        if refused:
+            said = [f"{one['role']} {one['party_id']}: {one['message']}" for one in refused]
+            return failed(SUBMIT_FAILED, said[0], {**plan, "problems": said})
+        return ok(plan)
 
     def _check_paths(self, spec: JobSpec) -> None:
         check_paths(self._settings, spec)

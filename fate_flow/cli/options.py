@@ -44,9 +44,17 @@ def limit(default: int = 10, text: str = "So many at most; 10 unless given.") ->
     return click.option("-l", "--limit", type=int, default=default, help=text)
 
 
-def conf_path() -> Option[Any]:
+def conf_path(*, required: bool = True) -> Option[Any]:
     return click.option(
-        "-c", "--conf-path", required=True, type=click.Path(exists=True, dir_okay=False), help="Configuration, JSON."
+        "-c", "--conf-path", required=required, type=click.Path(exists=True, dir_okay=False),
+        help="Configuration, JSON.",
+    )
+
+
+def job_file() -> Option[Any]:
+    return click.option(
+        "-f", "--file", "job_file", type=click.Path(exists=True, dir_okay=False),
+        help="The whole job in one file, YAML; instead of -c and -d.",
     )
 
 

@@ -35,7 +35,15 @@ def print_plan(data: Mapping[str, Any]) -> None:
         memory = f", {party['memory']} MB" if party.get("memory") else ""
         cores = "1 core" if party.get("cores") == 1 else f"{party.get('cores')} cores"
         click.echo(one_line(f"{party_name(party)}: {cores}{memory}"))
+        if party.get("asked") not in (None, "accepts"):
+            click.echo(one_line(f"{party['asked']}: {party.get('message')}"))
         print_table(("task", "module", "parameters"), map(_planned, party.get("tasks") or ()))
+        click.echo("")
+        if values := list(_values(party)):
+            print_table(("value", "of", "is", "from"), values)
+            click.echo("")
+    if values := [_value(key, "the job", one) for key, one in (data.get("values") or {}).items()]:
+        print_table(("value", "of", "is", "from"), values)
         click.echo("")
     for warning in data.get("warnings") or ():
         click.echo(one_line(f"warning: {warning}"))
@@ -89,6 +97,30 @@ def _planned(task: Mapping[str, Any]) -> tuple[object, ...]:
     does_not_run = task.get("need_run") is False
     parameters = json.dumps(task.get("parameters") or {}, ensure_ascii=False)
     return task.get("component_name"), task.get("module"), "does not run" if does_not_run else parameters
+
+
+def _values(party: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
+    """What holds at a party and where it comes from; tasks for which it is the same stand in one line."""
+    for key, one in (party.get("values") or {}).items():
+        yield _value(key, "each task", one)
+    names: dict[tuple[object, ...], list[str]] = {}
+    for task in party.get("tasks") or ():
+        for key, one in (task.get("values") or {}).items():
+            names.setdefault(_value(key, "", one), []).append(str(task.get("component_name")))
+    for (key, _, value, source), tasks in sorted(names.items(), key=lambda item: str(item[0][0])):
+        yield key, ", ".join(tasks), value, source
+
+
+def _value(key: str, of: str, one: Mapping[str, Any]) -> tuple[object, ...]:
+    value, where = one.get("value"), one.get("where")
+    source = {"document": where, "party": where}.get(str(one.get("from")), f"{one.get('from')} {where or ''}".strip())
+    return key, of, _plain(value), source
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def print_history(data: Mapping[str, Any]) -> None:

@@ -2,7 +2,8 @@
 
 A request handler holds no state and waits on its own server for one thing only: `submit` waits until every party has
 accepted, which takes other parties' threads and this server's scheduler, never another handler of this server. How
-many may wait at once is bounded, so that there are always threads left for what others ask.
+many may wait at once, validations that ask other parties among them, is bounded, so that there are always threads left
+for what others ask.
 """
 
 from __future__ import annotations
@@ -125,8 +126,8 @@ class Desk:
         job = unit.tx.job_here(command.job_id)
         if job is None:
             return Answer(0, f"can not found job {command.job_id}")
-        if caller not in {party.party_id for party in job.parties} | {self.context.party_id}:
-            return Answer(108, f"party {caller} has no seat in job {command.job_id}")
+        if not self._has_seat(job, caller):
+            return _no_seat(job, caller)
         if command.run < job.run:
             return Answer(0, f"job {job.job_id} is in run {job.run}, not {command.run}: that one is over")
         reason = _STOPS.get(command.argument)
@@ -143,8 +144,8 @@ class Desk:
         job = unit.tx.job_here(command.job_id)
         if job is None:
             return Answer(102, f"can not found job {command.job_id}")
-        if caller not in {party.party_id for party in job.parties} | {self.context.party_id}:
-            return Answer(108, f"party {caller} has no seat in job {command.job_id}")
+        if not self._has_seat(job, caller):
+            return _no_seat(job, caller)
         try:
             with unit.part():
                 self._initiator.rerun(unit, command.job_id, read_wish(command.body))
@@ -153,6 +154,9 @@ class Desk:
         except FlowError as error:
             return Answer(error.retcode, error.message)
         return Answer()
+
+    def _has_seat(self, job: Job, caller: str) -> bool:
+        return caller in {party.party_id for party in job.parties} | {self.context.party_id}
 
     def heartbeat(self, caller: str, jobs: Sequence[tuple[str, int]]) -> dict[str, str]:
         """A sign of life of an initiator; the jobs among these that are over here, with the reason."""
@@ -167,21 +171,27 @@ class Desk:
 
         Raises BadDocument, Refused naming the party, Busy, Conflict for a request id that was used for something else.
         A refused submit leaves nothing at any party, and its request id is free again."""
-        if not self._slots.acquire(blocking=False):
-            raise Busy("too many submits are waiting for other parties to accept; try again in a second")
-        try:
+        with self.waiting():
             known = self._carry_out(lambda unit: self._take(unit, job_id, document, request_id or job_id))
             decided = self._await_decision(known)
             if decided.retcode and known == job_id:
                 self._forget(known)
-        finally:
-            self._slots.release()
         if decided.retcode:
             error = OperationFailed(decided.retmsg, data={"job_id": known})
             error.retcode = decided.retcode
             raise error
         self.context.record.emit(Event.SUBMITTED, job_id=known, model_id="")
         return known
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """One of the few handlers that may wait for other parties at the same time. Raises Busy."""
+        if not self._slots.acquire(blocking=False):
+            raise Busy("too many submits are waiting for other parties to accept; try again in a second")
+        try:
+            yield
+        finally:
+            self._slots.release()
 
     def _take(self, unit: Unit, job_id: str, document: Document, request_id: str) -> str:
         is_begun_anew = unit.tx.job_here(job_id) is not None     # what was committed after all needs no second push
@@ -372,10 +382,15 @@ class Desk:
             self._initiator.check_own(unit, spec)
             for party in spec.parties:
                 if party.party_id in (self.context.party_id, "0"):
-                    self._party.request(unit, spec, party)
+                    self._party.accept(unit, spec, party)
 
         self._carry_out(check)
         return spec
+
+    def preview(self, command: Command, caller: str) -> Answer:
+        """What another party would be answered to this `create`; nothing is written."""
+        context = self.context
+        return context.read(lambda tx: self._party.preview(Unit(context, tx, context.clock()), command, caller))
 
     def drop_table(self, namespace: str, name: str) -> None:
         """The table is gone, row and file. Raises NotFound."""
@@ -403,6 +418,10 @@ def _check_decidable(row: Job) -> None:
         raise Conflict(f"{row.key} needs no approval here (approval in service_conf.yaml)")
     if row.holds or row.status in (JobStatus.RUNNING, JobStatus.STOPPING):
         raise Conflict(f"{row.key} has been approved and is under way: flow job stop ends it")
+
+
+def _no_seat(job: Job, caller: str) -> Answer:
+    return Answer(108, f"party {caller} has no seat in job {job.job_id}")
 
 
 def _over(tx: Transaction, caller: str, jobs: Sequence[tuple[str, int]]) -> dict[str, str]:

@@ -24,15 +24,25 @@ from fate_flow.coordinator.party import (
     end_job_here,
     has_workers,
     move_job,
+    put_off,
     release,
 )
 from fate_flow.coordinator.unit import Unit, read_spec
-from fate_flow.coordinator.workers import finish_party_task, move_federated, note_share, note_task, read_report
+from fate_flow.coordinator.workers import (
+    finish_party_task,
+    move_federated,
+    note_share,
+    note_task,
+    read_report,
+    settle_outputs,
+)
 from fate_flow.core.actions import (
     Action,
     AllRejoined,
+    Arm,
     BeginAgain,
     BeginTurn,
+    Disarm,
     EndTurn,
     Forget,
     Hurry,
@@ -44,10 +54,14 @@ from fate_flow.core.actions import (
     NewVersion,
     Plan,
     Progress,
+    PutOff,
     Rejoin,
     RenewHold,
+    Restarted,
+    RestartJob,
     Send,
 )
+from fate_flow.core.effective import capped_in_words
 from fate_flow.core.errors import BadDocument, Conflict, JobNotFound, OperationFailed, Refused
 from fate_flow.core.grammar import MAX_VERSION
 from fate_flow.core.history import Level
@@ -123,6 +137,9 @@ class InitiatorSide:
             error.retcode = 103
             raise error
         unit.tx.add_seats(_seats(unit, job_id, spec))
+        words = _capped(answer.data)
+        if words:
+            unit.moves(Level.SEAT, job_id, None, SeatStatus.JOINED, party=spec.initiator, message=words)
         for party in spec.parties:
             if party != spec.initiator:
                 self._hold_rows(unit, job_id, party, spec, incarnations)
@@ -236,6 +253,7 @@ class InitiatorSide:
             has_turn=has_turn,
             drain_milliseconds=rules.drain,
             retry_milliseconds=rules.retry_wait,
+            long_backoff_milliseconds=rules.long_backoff,
         )
 
     def _settle_seats(self, unit: Unit, job_id: str) -> None:
@@ -258,14 +276,14 @@ class InitiatorSide:
                 self._new_version(unit, job, action)
             case BeginTurn() | EndTurn():
                 self._change_turn(unit, job, action)
-            case Hurry() | Progress():
+            case Hurry() | Progress() | Arm() | Disarm() | RestartJob() | Restarted():
                 self._write(unit, job, action)
             case Forget():
                 self._forget(unit, job)
-            case BeginAgain() | Rejoin() | AllRejoined():
-                self._apply_rerun(unit, job, action)
+            case BeginAgain() | Rejoin() | AllRejoined() | PutOff():
+                self._wait_again(unit, job, action)
 
-    def _apply_rerun(self, unit: Unit, job: Job, action: BeginAgain | Rejoin | AllRejoined) -> None:
+    def _wait_again(self, unit: Unit, job: Job, action: BeginAgain | Rejoin | AllRejoined | PutOff) -> None:
         job_id = job.job_id
         match action:
             case BeginAgain(wait_reason):
@@ -281,13 +299,38 @@ class InitiatorSide:
                 unit.tx.all_rejoined(job.key)
                 unit.is_queue_longer = True
                 unit.note(Event.RERUN_WAITING_SET, job_id=job_id, outcome="successfully")
+            case PutOff(wait_reason, retry_at):
+                put_off(unit, job, wait_reason, retry_at)
+                unit.alarms.append(retry_at)
+                unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} waits: {wait_reason}")
 
-    def _write(self, unit: Unit, job: Job, action: Hurry | Progress) -> None:
+    def _write(
+        self, unit: Unit, job: Job, action: Hurry | Progress | Arm | Disarm | RestartJob | Restarted
+    ) -> None:
         if isinstance(action, Progress):
             unit.tx.set_progress(job.key, action.percent)
-        else:
+        elif isinstance(action, Hurry):
             unit.tx.hurried(job.key, action.stop_by)
             unit.alarms.append(action.stop_by)
+        else:
+            self._apply_policy(unit, job, action)
+
+    def _apply_policy(self, unit: Unit, job: Job, action: Arm | Disarm | RestartJob | Restarted) -> None:
+        now = unit.tx.job(job.key) or job
+        timers = dict(now.timers)
+        match action:
+            case Arm(key, at):
+                unit.tx.set_timers(job.key, {**timers, key: timers.get(key, at)})
+                unit.alarms.append(at)
+            case Disarm(key):
+                timers.pop(key, None)
+                unit.tx.set_timers(job.key, timers)
+            case RestartJob(message):
+                unit.tx.restart_job(job.key)
+                unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"job {job.job_id} begins again: {message}")
+            case Restarted():
+                unit.tx.restarted(job.key)
+
 
     def _dispatch(self, unit: Unit, command: Command) -> None:
         """To the own party at once, to another through the outbox."""
@@ -355,6 +398,7 @@ class InitiatorSide:
         )
         if unit.tx.move_task(job.job_id, move):
             note_task(unit, job.job_id, move)
+            settle_outputs(unit, job.job_id, move)
 
     def _new_version(self, unit: Unit, job: Job, action: NewVersion) -> None:
         document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
@@ -468,7 +512,7 @@ class InitiatorSide:
             free = count_in(data, "free_cores")
             cores = -1 if free is None else free
             if unit.tx.move_seat(action.seat, action.new, action.message, cores, action.lacks):
-                _note_seat(unit, action.seat, action.new, action.message)
+                _note_seat(unit, action.seat, action.new, action.message or _capped(data))
             if action.new is SeatStatus.HELD:
                 lease_seat(unit, action.seat, _lease_in(data))
         elif isinstance(action, NameUnconfirmed):
@@ -678,6 +722,11 @@ def _ended(report: Report, now: int) -> Report:
 
 def _note_seat(unit: Unit, seat: Seat, new: SeatStatus, message: str) -> None:
     unit.moves(Level.SEAT, seat.job_id, seat.status, new, party=seat.party, message=message)
+
+
+def _capped(data: object) -> str:
+    """What a party that accepts a job allows less of than was asked, for the history and for who submitted it."""
+    return capped_in_words(data.get("effective") if isinstance(data, Mapping) else None)
 
 
 def _caused_by(job: Job, move: MoveJob) -> str:

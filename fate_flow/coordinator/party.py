@@ -14,16 +14,21 @@ from types import MappingProxyType
 from typing import Any
 
 from fate_flow.audit.events import Event
+from fate_flow.coordinator.ports import Context
 from fate_flow.coordinator.unit import Unit, read_spec
 from fate_flow.coordinator.workers import move_federated, report_of, start_worker, stop_party_task
 from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.approval import APPROVAL, AWAITS, IS_REJECTED, Approval, Consent
+from fate_flow.core.ceilings import refusals
+from fate_flow.core.command import command_at
+from fate_flow.core.effective import Effective, effective_at
 from fate_flow.core.errors import (
     BadRequest,
     FlowError,
     NotEffective,
     OperationFailed,
     PermissionDenied,
+    Refused,
     StorageFailed,
 )
 from fate_flow.core.fate_v1 import effective_document
@@ -61,6 +66,7 @@ EXTENSIONS = {"batch": 1, "lease": 1, "incarnation": 1, "exchange": 1, "stopping
 OK = Answer()
 _IN_PROCESS = (TaskStatus.RUNNING, TaskStatus.STOPPING)
 _LONGEST_NAME, _LONGEST_TEXT = 500, 4_000
+_MOST_REFUSALS = 10       # that are told; one message between parties is 1,000 characters long
 
 
 class PartySide:
@@ -107,7 +113,7 @@ class PartySide:
         spec = read_spec(unit.context, document)
         _check_create(unit, command, spec, caller)
         key = JobKey(command.job_id, command.to)
-        request = self.request(unit, spec, command.to)
+        request = self.accept(unit, spec, command.to)
         job = Job(
             key=key,
             initiator=spec.initiator,
@@ -136,8 +142,40 @@ class PartySide:
         elif not _commands(unit, unit.tx.job(key) or job, caller):
             return Answer(108, f"job {command.job_id} has another initiator on {command.to}")
         components = {name: {"need_run": command.to in task.parties} for name, task in spec.tasks.items()}
-        data = {"components": components, "extensions": EXTENSIONS, "cores": request.cores}
-        return Answer(data={**data, **_awaited(unit.tx.job(key) or job)})
+        said: dict[str, Any] = {"components": components, "extensions": EXTENSIONS, "cores": request.cores}
+        said.update(_awaited(unit.tx.job(key) or job))
+        capped = [one.as_dict() for one in effective_here(unit.context, spec, command.to) if one.asked is not None]
+        return Answer(data={**said, "effective": capped} if capped else said)
+
+    def preview(self, unit: Unit, command: Command, caller: str) -> Answer:
+        """What a `create` like this would come to; nothing is written. Never raises for what the caller did wrong."""
+        try:
+            spec = read_spec(unit.context, _document(command.body))
+            _check_create(unit, command, spec, caller)
+            self.accept(unit, spec, command.to)
+        except FlowError as error:
+            return Answer(error.retcode, error.message, {"previewed": True})
+        effective = [one.as_dict() for one in effective_here(unit.context, spec, command.to)]
+        return Answer(data={"previewed": True, "effective": effective})
+
+    def accept(self, unit: Unit, spec: JobSpec, party: Party) -> Request:
+        """What the job sets aside for this seat.
+
+        Raises Refused naming all that this party allows less of than the job asks for; OperationFailed for a program
+        that it does not run; FlowError (103) as `request`."""
+        refused = refusals(unit.context.ceilings, spec, party, unit.context.engine_size.nodes)
+        if refused:
+            more = len(refused) - _MOST_REFUSALS
+            raise Refused("; ".join((*refused[:_MOST_REFUSALS], *([f"and {more} more"] if more > 0 else []))))
+        self._check_programs(unit, spec, party)
+        return self.request(unit, spec, party)
+
+    def _check_programs(self, unit: Unit, spec: JobSpec, party: Party) -> None:
+        for task in spec.tasks_of(party):
+            program = None if party in task.passed_at else command_at(task, party)
+            objection = unit.context.gate.objection(program) if program else ""
+            if objection:
+                raise OperationFailed(f"{task.name} (Command) is not run at {party}: {objection}")
 
     def request(self, unit: Unit, spec: JobSpec, party: Party) -> Request:
         """What the job sets aside for this seat.
@@ -150,10 +188,18 @@ class PartySide:
         ]
         cores, memory = sum(one.cores for one in requests), sum(one.memory for one in requests)
         if cores > size.job_limit:
-            raise _too_much(f"asks for {cores} cores, a job may have at most {size.job_limit} at {party}")
+            asked = f"asks for {cores} cores, a job may have at most {size.job_limit} at {party}"
+            raise _too_much(asked, "task_cores", "task_parallelism")
         if memory > size.memory and memory:
-            raise _too_much(f"asks for {memory} MB of memory, {party} has {size.memory} in all")
+            asked = f"asks for {memory} MB of memory, {party} has {size.memory} in all"
+            raise _too_much(asked, "task_memory", "task_parallelism")
         return request_of(party, spec.parameters[party], size.nodes)
+
+
+def effective_here(context: Context, spec: JobSpec, party: Party) -> tuple[Effective, ...]:
+    """What holds here for the workers of this seat, where that is not what the job asks for."""
+    rules = context.rules
+    return effective_at(party, spec, context.ceilings, rules.stop_grace_seconds, rules.longest_stop_seconds)
 
 
 def _commands(unit: Unit, job: Job, caller: str) -> bool:
@@ -162,8 +208,9 @@ def _commands(unit: Unit, job: Job, caller: str) -> bool:
     return caller == (unit.context.party_id if initiator == "0" else initiator)
 
 
-def _too_much(message: str) -> FlowError:
-    error = FlowError(f"the job {message} (job_parameters task_cores, task_parallelism, task_memory)")
+def _too_much(message: str, *keys: str) -> FlowError:
+    places = ", ".join(f"job_runtime_conf.job_parameters.common.{key}" for key in keys)
+    error = FlowError(f"the job {message} ({places})")
     error.retcode = 103
     return error
 
@@ -306,7 +353,7 @@ def _new_task(unit: Unit, spec: JobSpec, key: TaskKey, incarnation: str, auto_re
 
 def _status(unit: Unit, command: Command, job: Job) -> Answer:
     if command.argument == JobStatus.WAITING.value:
-        return _rerun_of_plain(unit, job) if job.legacy and job.is_final else _accept(unit, job)
+        return _rerun_of_plain(unit, job) if job.legacy and job.is_final else _accept(unit, command, job)
     new = _job_end(command.argument, "status")
     if command.body.get("tag") == "submit_failed" and job.status is JobStatus.READY:
         return forget_seat(unit, job)
@@ -338,10 +385,38 @@ def _why(command: Command, new: JobStatus) -> tuple[Reason, str]:
     return _reason(command.body.get("reason"), new), plain(command.body.get("message"), _LONGEST_TEXT)
 
 
-def _accept(unit: Unit, job: Job) -> Answer:
+def _accept(unit: Unit, command: Command, job: Job) -> Answer:
+    """It waits: every party has accepted it, or it gives back what the turn that is named has reserved."""
     if job.status is JobStatus.READY:
         move_job(unit, job, MoveJob(JobStatus.WAITING))
+    elif command.body.get("turn") is not None:
+        return _put_off_here(unit, job, _whole(command, "turn", 0))
     return OK
+
+
+def _put_off_here(unit: Unit, job: Job, turn: int) -> Answer:
+    """Also when it comes late: what a later turn has reserved or started stays."""
+    if job.is_final or job.status is JobStatus.STOPPING:
+        return Answer(103, f"{job.key} is {job.status.value} ({job.reason.value if job.reason else 'no reason'})")
+    if job.status is not JobStatus.RUNNING or job.claim.turn != turn:
+        return OK
+    if has_workers(unit, job):
+        return Answer(NOT_EFFECTIVE, f"{job.key} still has workers", {STILL_ENDS: True})
+    put_off(unit, job)
+    return _what_is_left(unit)
+
+
+def put_off(unit: Unit, job: Job, wait_reason: str = "", retry_at: int = 0) -> None:
+    """The running row waits, on record, and holds nothing. Raises NotEffective when another process has moved it."""
+    unit.note(Event.JOB_STATUS_ASKED, job_id=job.job_id, status=JobStatus.WAITING)
+    if not unit.tx.put_off(job, wait_reason, retry_at):
+        raise NotEffective(f"{job.key} is no longer {job.status.value}", data={STILL_ENDS: True})
+    release(unit, job)
+    unit.moves(
+        Level.JOB, job.job_id, job.status, JobStatus.WAITING, party=job.party, message=wait_reason,
+        caused_by=str(job.initiator),
+    )  # fmt: skip
+    unit.note(Event.JOB_STATUS_WRITTEN, job_id=job.job_id)
 
 
 def _rerun_of_plain(unit: Unit, job: Job) -> Answer:

@@ -108,7 +108,7 @@ class Scheduler:
         self._newest_command = 0
         self._alarms: list[int] = []            # steady time
         self._collecting: set[TaskKey] = set()
-        self._unsure: frozenset[str] = frozenset()      # parties that never said that they know the end of a job
+        self._unsure: frozenset[str] = frozenset()      # parties whose next answer is news, whatever it says
 
     # ------------------------------------------------------------------ who schedules
 
@@ -221,6 +221,7 @@ class Scheduler:
             case QueueChanged():
                 unit.free(self.context.party_id)
             case HeartbeatAnswered(party_id, ended, runs):
+                self._chores.party_answers(unit, party_id)
                 self._chores.seats_ended(unit, party_id, ended, runs)
                 self._initiator.tell_again(unit, party_id)
             case PartySilent(party_id, seconds):
@@ -422,12 +423,13 @@ class Scheduler:
             self._transport.heartbeat(party_id, jobs)
 
     def is_unsure_of(self, party_id: str) -> bool:
-        """Whether the party is to be told the end of a job once more when it answers."""
+        """Whether it is news that the party answers: it is to be told an end once more, or counts as silent."""
         return party_id in self._unsure
 
     def _elsewhere(self, tx: Transaction) -> dict[str, tuple[tuple[str, int], ...]]:
         """By other parties: what runs there for us; none at a party that is only to be told an end once more."""
-        self._unsure = frozenset(seat.party.party_id for seat in tx.unconfirmed_seats())
+        doubtful = (*tx.unconfirmed_seats(), *tx.silent_seats())
+        self._unsure = frozenset(seat.party.party_id for seat in doubtful)
         parties = sorted({*tx.parties_with_seats(), *self._unsure} - {self.context.party_id, "0"})
         return {party_id: _started(tx.seats_at(party_id)) for party_id in parties}
 

@@ -49,6 +49,7 @@ class MoveTask:
     new: TaskStatus
     reason: Reason | None = None
     message: str = ""
+    policy: str = ""                 # what a policy has decided that is carried out once it has drained
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,15 @@ class Rejoin:
 
 @dataclass(frozen=True)
 class AllRejoined:
-    """Every party has taken its seat in this run: the queue may give the job a turn."""
+    """Every party knows that the job waits again, and it is time: the queue may give it a turn."""
+
+
+@dataclass(frozen=True)
+class PutOff:
+    """The running job gives its cores back and waits, for what `wait_reason` says, until `retry_at` (steady time)."""
+
+    wait_reason: str
+    retry_at: int
 
 
 @dataclass(frozen=True)
@@ -112,6 +121,33 @@ class Hurry:
 
 
 @dataclass(frozen=True)
+class Arm:
+    """A policy acts at this steady time on what has happened, unless that is overtaken; the first time stands."""
+
+    key: str
+    at: int
+
+
+@dataclass(frozen=True)
+class Disarm:
+    """What had happened has been overtaken: no policy acts on it."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class RestartJob:
+    """A policy has all tasks begin again, once those that run have ended."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Restarted:
+    """Nothing runs any more: the new versions begin."""
+
+
+@dataclass(frozen=True)
 class Progress:
     percent: int
 
@@ -137,8 +173,9 @@ class NameUnconfirmed:
 
 
 Action = (
-    MoveJob | MoveSeat | RenewHold | MoveTask | NewVersion | BeginAgain | Rejoin | AllRejoined | Send | BeginTurn
-    | EndTurn | Hurry | Progress | Forget | NameUnconfirmed | InviteAgain
+    MoveJob | MoveSeat | RenewHold | MoveTask | NewVersion | BeginAgain | Rejoin | AllRejoined | PutOff | Send
+    | BeginTurn | EndTurn | Hurry | Progress | Forget | NameUnconfirmed | InviteAgain | Arm | Disarm | RestartJob
+    | Restarted
 )  # fmt: skip
 
 

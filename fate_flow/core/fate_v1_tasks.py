@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fate_flow.core.command import fails_on_restart
 from fate_flow.core.document import Node
 from fate_flow.core.fate_v1_dsl import Component
 from fate_flow.core.grammar import shown
 from fate_flow.core.modules import ModuleInfo, WarnsOfParameters
+from fate_flow.core.policy_document import policies_for
+from fate_flow.core.retry import NEVER_AGAIN
 from fate_flow.core.retry_document import rule_for
 from fate_flow.core.spec import JobParameters, Party, TaskSpec
 
@@ -57,6 +60,11 @@ class Tasks:
         for party in parties:
             if party not in passed:
                 self._check_parameters(component, party, parameters[party])
+        retry = rule_for(self.parameters[self.initiator], component.name)
+        if retry != NEVER_AGAIN and any(map(fails_on_restart, parameters.values())):
+            self.conf.at("component_parameters").wrong(
+                f"{component.name}: fail_on_worker_restart excludes retry; say "
+                f'task_conf.{component.name}.retry {{"max_attempts": 1, "max_interruptions": 0}}')
         limit = _task_timeout(self.parameters[self.initiator], component.name)
         limits = {party: _task_timeout(self.parameters[party], component.name) for party in parties}
         return TaskSpec(
@@ -68,7 +76,8 @@ class Tasks:
             parameters=parameters,
             passed_at=passed,
             timeout_seconds=limit,
-            retry=rule_for(self.parameters[self.initiator], component.name),
+            retry=retry,
+            policies=policies_for(self.parameters[self.initiator], component.name),
             stop_seconds=_stop_duration(self.parameters[self.initiator], component.name),
             priority=_of_task(self.parameters[self.initiator], component.name).get("priority", 0),
             party_timeouts={party: own for party, own in limits.items() if own != limit},

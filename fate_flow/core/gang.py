@@ -37,6 +37,8 @@ def settle(
             yield Send(task_command(view, row, CommandKind.TASK_STATUS, argument=outcome.value))
 
 
-def move_task(rows: tuple[Task, ...], new: TaskStatus, reason: Reason | None = None, message: str = "") -> MoveTask:
+def move_task(
+    rows: tuple[Task, ...], new: TaskStatus, reason: Reason | None = None, message: str = "", policy: str = ""
+) -> MoveTask:
     lead = rows[0]
-    return MoveTask(lead.key.name, lead.key.version, lead.status, new, reason, message)
+    return MoveTask(lead.key.name, lead.key.version, lead.status, new, reason, message, policy)

@@ -115,19 +115,23 @@ class Job:
     timeout_seconds: int = 0
     create_time: int = 0
     since: int = 0                       # steady time at which its run began: the job was created, or begun again
+    queued: int = 0                      # steady time since which, or from which on, it waits for cores
     start_time: int = 0
     end_time: int = 0
     stop_by: int = 0                     # steady time: the drain ends here at the latest
     is_urgent: bool = False              # a wish: what drains is to be killed now: f_stop_now
     unconfirmed: tuple[str, ...] = ()    # parties that never confirmed the end
     legacy: bool = False                 # the initiator speaks plain v1 only
-    rerun_signal: bool = False           # it begins again, and not every party has taken that yet
+    rerun_signal: bool = False           # it waits again, and not every party knows yet, or `retry_at` has not come
     wish: Wish = Wish()                  # of this seat, for room at this party
     hold: Hold | None = None             # no turn while it waits
     consent: Consent | None = None       # what this party has said to a job of another; None: nobody has to
     priority: int = 0                    # higher first
     enqueued: int = 0                    # steady time at which it was created
     queue_key: int = 0                   # where it stands among the jobs of its initiator (core/queue.py)
+    timers: Mapping[str, int] = field(default_factory=dict)      # what has happened, and when its policy acts
+    is_restarting: bool = False          # a policy begins its tasks again; those that run are still ending
+    restarts: int = 0                    # how often one did, in this run
 
     @property
     def job_id(self) -> str:
@@ -171,6 +175,7 @@ class Seat:
     lease: int = 0                       # milliseconds the party keeps what it holds; 0: it did not say
     renew_at: int = 0                    # steady time: asked for again then
     legacy: bool = False                 # the party speaks plain v1 only
+    silent_since: int = 0                # steady time since which it counts as silent; 0: it answers
 
 
 @dataclass(frozen=True, order=True)
@@ -203,6 +208,8 @@ class Task:
     retry_at: int = 0                    # steady time: not before
     reason: Reason | None = None
     message: str = ""
+    exit_code: int | None = None         # of its worker, where that had one and the party says it
+    policy: str = ""                     # what a policy has decided about this version, as actions.MoveTask has it
     target: TaskStatus | None = None     # where `stopping` leads
     worker_id: str = ""
     create_time: int = 0
@@ -233,6 +240,11 @@ class Worker:
     start_time: int = 0
     end_time: int = 0
     since: int = 0                       # steady time at which it was ordered
+    slot: int = 0                        # which of the workers of its party task it is
+    rank: int | None = 0                 # its number among those that count; None: spare
+    attempt: int = 0                     # which process this is in its slot
+    reason: Reason | None = None         # how it ended
+    exit_status: str = ""                # the same, as the machine has it
 
 
 class CommandKind(Enum):
@@ -340,3 +352,4 @@ class Report:
     message: str = ""
     start_time: int = 0
     end_time: int = 0
+    exit_code: int | None = None

@@ -76,13 +76,13 @@ def _finish(view: JobView, unconfirmed: tuple[str, ...]) -> Iterator[Action]:
     assert job.reason is not None, "stopping always says why"
     for rows in rows_by_name(view).values():
         if not rows[0].is_final:
-            outcome, reason = _last_word(rows, job)
+            outcome, reason = last_word(rows, job)
             yield from settle(view, rows, outcome, reason, job.message)
     yield from end(view, job.reason, job.message, unconfirmed)
 
 
-def _last_word(rows: tuple[Task, ...], job: Job) -> tuple[TaskStatus, Reason]:
-    """How a task ends that the end of its job cut off."""
+def last_word(rows: tuple[Task, ...], job: Job) -> tuple[TaskStatus, Reason]:
+    """How a task ends that was cut off by the end of its job, or by its beginning again."""
     statuses = [row.party_status for row in rows]
     if all(status in TASK_END for status in statuses):
         outcome = federated_task_status(statuses)

@@ -32,12 +32,12 @@ def plan_waiting(view: JobView) -> Iterator[Action]:
 
 
 def _plan_rejoin(view: JobView) -> Iterator[Action]:
-    """A party that does not take its seat in the next run ends it; one that has not answered is waited for."""
+    """A party that does not take its seat again ends the job; one that has not answered is waited for."""
     refused = seats_in(view, SeatStatus.REFUSED)
     if refused:
         words = "; ".join(f"{seat.party}: {seat.message}" for seat in refused)
         yield from stop(view, Reason.PARTY_REFUSED, words, caused_by=str(refused[0].party))
-    elif all(seat.status is SeatStatus.JOINED for seat in view.seats):
+    elif view.job.retry_at <= view.now and all(seat.status is SeatStatus.JOINED for seat in view.seats):
         yield AllRejoined()
 
 
@@ -149,7 +149,7 @@ def _gives_up(view: JobView, refused: list[Seat]) -> str:
     """Why the job does not wait for cores that a party has not, in words; empty: it waits."""
     if all(seat.lacks not in (Lack.ROOM, Lack.SIZE) for seat in refused):
         return ""                   # nobody said a word about capacity: a party does not answer
-    rule, seconds = view.spec.retry, (view.now - view.job.since) / 1000
+    rule, seconds = view.spec.retry, (view.now - view.job.queued) / 1000
     if RetryEvent.NO_CAPACITY not in rule.on_events:
         return "no retry was asked for after a lack of capacity"
     return f"the {rule.duration:g} s for retries are over" if 0 < rule.duration < seconds else ""

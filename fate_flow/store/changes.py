@@ -60,6 +60,7 @@ def new_job(job: Job) -> Job:
         timeout_seconds=job.timeout_seconds,
         create_time=job.create_time,
         since=job.since,
+        queued=job.since,
         legacy=job.legacy,
         priority=job.priority,
         enqueued=job.enqueued,
@@ -98,8 +99,9 @@ def new_task(task: Task) -> Task:
 
 def new_worker(worker: Worker) -> Worker:
     return Worker(
-        worker.worker_id, worker.task, worker.status, worker.folder, worker.create_time, since=worker.since
-    )
+        worker.worker_id, worker.task, worker.status, worker.folder, worker.create_time, since=worker.since,
+        slot=worker.slot, rank=worker.rank, attempt=worker.attempt,
+    )  # fmt: skip
 
 
 # ------------------------------------------------------------------ moves
@@ -147,10 +149,30 @@ def begun_again(job: Job, run: int, since: int, wait_reason: str) -> Change:
         "passes": 0,
         "conflicts": 0,
         "since": since,
+        "queued": since,
         "start_time": 0,
         "end_time": 0,
         "stop_by": 0,
         "unconfirmed": (),
+        "rerun_signal": job.is_initiator,
+        "timers": {},
+        "is_restarting": False,
+        "restarts": 0,
+    }
+
+
+def put_off(job: Job, wait_reason: str, retry_at: int) -> Change:
+    """A running job waits in the same run until its next attempt is due; its cores are given back beside this.
+
+    Raises IllegalMove."""
+    if job.status is not JobStatus.RUNNING:
+        raise IllegalMove(f"{job.key} is {job.status.value}: only what runs is put off")
+    return {
+        "status": JobStatus.WAITING,
+        "wait_reason": wait_reason,
+        "retry_at": retry_at,
+        "queued": retry_at,
+        "passes": 0,
         "rerun_signal": job.is_initiator,
     }
 
@@ -159,7 +181,7 @@ def seat_rejoins(seat: Seat) -> Change:
     """What the last run left in the seat goes."""
     return {
         "status": SeatStatus.JOINING, "run": seat.run + 1, "message": "", "free_cores": -1, "lacks": None, "lease": 0,
-        "renew_at": 0,
+        "renew_at": 0, "silent_since": 0,
     }  # fmt: skip
 
 
@@ -180,7 +202,8 @@ def stop_requested(reason: Reason, message: str, by_user: bool, caused_by: str) 
 
 
 def task_moved(
-    new: TaskStatus, at: int, reason: Reason | None, message: str, target: TaskStatus | None
+    new: TaskStatus, at: int, reason: Reason | None, message: str, target: TaskStatus | None,
+    exit_code: int | None = None,
 ) -> Change:
     """A party's share of a task takes a new status."""
     change: Change = {"party_status": new, **_why(reason, message)}
@@ -190,13 +213,15 @@ def task_moved(
         change["start_time"] = at
     if new in TASK_END:
         change["end_time"] = at
+    if exit_code is not None:
+        change["exit_code"] = exit_code
     return change
 
 
 def task_reported(report: Report) -> Change:
     """The same in the words and times of the other party."""
     at = report.end_time or report.start_time
-    change = task_moved(report.status, at, report.reason, report.message, target=None)
+    change = task_moved(report.status, at, report.reason, report.message, None, report.exit_code)
     if report.start_time:
         change["start_time"] = report.start_time
     return change
@@ -207,10 +232,12 @@ def is_about(report: Report, task: Task) -> bool:
     return report.task == task.key and report.incarnation in ("", task.incarnation)
 
 
-def worker_moved(new: WorkerStatus, at: int, pid: int, pid_started: int) -> Change:
+def worker_moved(
+    new: WorkerStatus, at: int, pid: int, pid_started: int, reason: Reason | None, exit_status: str
+) -> Change:
     if new is WorkerStatus.RUNNING:
         return {"status": new, "pid": pid, "pid_started": pid_started, "start_time": at}
-    return {"status": new, "end_time": at}
+    return {"status": new, "end_time": at, "reason": reason, "exit_status": exit_status}
 
 
 def _why(reason: Reason | None, message: str) -> Change:

@@ -109,8 +109,13 @@ class Transaction(Protocol):
 
         In the row of its initiator the rerun signal is set. `since` is the steady time."""
 
+    def put_off(self, job: Job, wait_reason: str, retry_at: int) -> bool:
+        """A running job waits in the same run, at its initiator until `retry_at` (steady time): compare-and-set.
+
+        In the row of its initiator the rerun signal is set. What it holds is not touched."""
+
     def all_rejoined(self, key: JobKey) -> bool:
-        """Every party knows of the rerun: reset the signal, and with it the reason to wait."""
+        """Every party knows that the job waits again: reset the signal, and with it the reason to wait."""
 
     def hurry(self, key: JobKey) -> bool:
         """Note the wish that what drains for the end of this job is killed now."""
@@ -129,6 +134,15 @@ class Transaction(Protocol):
 
     def name_unconfirmed(self, key: JobKey, party: Party) -> bool:
         """Name a party that does not share the end of this job; False when it was named already. The end stays."""
+
+    def set_timers(self, key: JobKey, timers: Mapping[str, int]) -> bool:
+        """What has happened to the job and waits for its policy, with the steady time at which that acts."""
+
+    def restart_job(self, key: JobKey) -> bool:
+        """Its tasks are to begin again; count it."""
+
+    def restarted(self, key: JobKey) -> bool:
+        """They begin again."""
 
     def begin_turn(self, key: JobKey, owner: str, at: int) -> bool:
         """Set the ready signal of a waiting job nobody works on, count up its turn, forget refusals.
@@ -227,7 +241,7 @@ class Transaction(Protocol):
         """Seats here that wait for this party's approval, by age; at most 1,000."""
 
     def ask_again(self, job_id: str) -> bool:
-        """A waiting job of this initiator that is not in its turn is due at once."""
+        """A waiting job of this initiator that is in the queue, and not in its turn, is due at once."""
 
     def others_waiting(self) -> tuple[Job, ...]:
         """Of each other initiator that has jobs waiting here one of them, in all its seats."""
@@ -295,6 +309,15 @@ class Transaction(Protocol):
     def lease_seat(self, seat: Seat, lease: int, renew_at: int) -> bool:
         """How long the party keeps what it holds, and the steady time at which it is to be asked again."""
 
+    def fall_silent(self, seat: Seat, since: int, message: str) -> bool:
+        """The party counts as silent since this steady time; False when it does already."""
+
+    def answers_again(self, seat: Seat) -> bool:
+        """It does no more."""
+
+    def silent_seats(self) -> tuple[Seat, ...]:
+        """Of jobs that run: those whose party counts as silent."""
+
     def mark_legacy(self, seat: Seat) -> bool:
         """The party speaks plain v1 only."""
 
@@ -328,7 +351,7 @@ class Transaction(Protocol):
 
     def move_party_task(
         self, task: Task, new: TaskStatus, at: int, reason: Reason | None = None, message: str = "",
-        target: TaskStatus | None = None,
+        target: TaskStatus | None = None, exit_code: int | None = None,
     ) -> bool:
         """Compare-and-set on party status and incarnation."""
 
@@ -348,7 +371,13 @@ class Transaction(Protocol):
 
     def workers_of(self, job_id: str) -> tuple[Worker, ...]: ...
 
-    def move_worker(self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0) -> bool: ...
+    def workers_of_task(self, key: TaskKey) -> tuple[Worker, ...]:
+        """Those of one version of a party task, by age."""
+
+    def move_worker(
+        self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0,
+        reason: Reason | None = None, exit_status: str = "",
+    ) -> bool: ...  # fmt: skip
 
     def mark_stopping(self, worker_id: str) -> None: ...
 

@@ -63,6 +63,7 @@ from fate_flow.store.changes import (
     new_worker,
     newest_tasks,
     newest_version,
+    put_off,
     seat_rejoins,
     stop_requested,
     tag_of_end,
@@ -157,6 +158,14 @@ class MemoryTransaction:
         self._put(replace(row, job=replace(row.job, **change), blocked_cores=0, has_ended=False))
         return True
 
+    def put_off(self, job: Job, wait_reason: str, retry_at: int) -> bool:
+        change = put_off(job, wait_reason, retry_at)
+        row = self._jobs.rows.get(job.key)
+        if row is None or row.job.status is not job.status or row.job.run != job.run:
+            return False
+        self._change(row, **change)
+        return True
+
     def all_rejoined(self, key: JobKey) -> bool:
         row = self._jobs.rows.get(key)
         if row is None or not row.job.rerun_signal:
@@ -186,6 +195,16 @@ class MemoryTransaction:
             return False
         self._change(row, is_urgent=False, stop_by=stop_by)
         return True
+
+    def set_timers(self, key: JobKey, timers: Mapping[str, int]) -> bool:
+        return self._change_job(key, timers=dict(timers))
+
+    def restart_job(self, key: JobKey) -> bool:
+        row = self._jobs.rows.get(key)
+        return row is not None and self._change_job(key, is_restarting=True, restarts=row.job.restarts + 1)
+
+    def restarted(self, key: JobKey) -> bool:
+        return self._change_job(key, is_restarting=False)
 
     def add_message(self, key: JobKey, text: str) -> bool:
         row = self._jobs.rows.get(key)
@@ -358,7 +377,8 @@ class MemoryTransaction:
         row = self._jobs.rows.get(key)
         if row is None or row.job.hold is None:
             return False
-        self._change(row, hold=None, since=row.job.since + steady - row.job.hold.since)
+        lasted = steady - row.job.hold.since
+        self._change(row, hold=None, since=row.job.since + lasted, queued=row.job.queued + lasted)
         return True
 
     def decide_consent(self, key: JobKey, consent: Consent) -> bool:
@@ -375,7 +395,8 @@ class MemoryTransaction:
         return tuple(job for job in jobs if job.consent and job.consent.approval is Approval.PENDING)[:limit]
 
     def ask_again(self, job_id: str) -> bool:
-        rows = [row for row in self._waiting() if row.job.job_id == job_id and not row.has_signal]
+        waiting = (row for row in self._waiting() if row.job.job_id == job_id)
+        rows = [row for row in waiting if not row.has_signal and not row.job.rerun_signal]
         for row in rows:
             self._change(row, retry_at=0)
         return bool(rows)
@@ -519,6 +540,18 @@ class MemoryTransaction:
     def lease_seat(self, seat: Seat, lease: int, renew_at: int) -> bool:
         return self._change_seat(seat, lease=lease, renew_at=renew_at)
 
+    def fall_silent(self, seat: Seat, since: int, message: str) -> bool:
+        row = self._rows.seats.rows.get(_seat_key(seat))
+        is_news = row is not None and not row.silent_since
+        return is_news and self._change_seat(seat, silent_since=since, message=message)
+
+    def answers_again(self, seat: Seat) -> bool:
+        return self._change_seat(seat, silent_since=0, message="")
+
+    def silent_seats(self) -> tuple[Seat, ...]:
+        started = self._rows.seats.of(_BY_STATUS, SeatStatus.STARTED)
+        return tuple(sorted((seat for seat in started if seat.silent_since), key=_seat_key))
+
     def mark_legacy(self, seat: Seat) -> bool:
         return self._change_seat(seat, legacy=True)
 
@@ -571,15 +604,15 @@ class MemoryTransaction:
             if task.key.name == move.name and task.key.version == move.version and task.status is move.old
         ]
         for task in rows:
-            self._tasks.put(task.key, replace(task, status=move.new))
+            self._tasks.put(task.key, replace(task, status=move.new, policy=move.policy or task.policy))
         return bool(rows)
 
     def move_party_task(
         self, task: Task, new: TaskStatus, at: int, reason: Reason | None = None, message: str = "",
-        target: TaskStatus | None = None,
+        target: TaskStatus | None = None, exit_code: int | None = None,
     ) -> bool:  # fmt: skip
         check_move(task.party_status, new)
-        return self._change_task(task, task_moved(new, at, reason, message, target))
+        return self._change_task(task, task_moved(new, at, reason, message, target, exit_code))
 
     def take_report(self, task: Task, report: Report) -> bool:
         if not is_about(report, task) or not may_move(task.party_status, report.status):
@@ -616,12 +649,19 @@ class MemoryTransaction:
     def workers_of(self, job_id: str) -> tuple[Worker, ...]:
         return _in_order(self._rows.workers.of(_BY_JOB, job_id))
 
-    def move_worker(self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0) -> bool:
+    def workers_of_task(self, key: TaskKey) -> tuple[Worker, ...]:
+        return _in_order(worker for worker in self._rows.workers.of(_BY_JOB, key.job_id) if worker.task == key)
+
+    def move_worker(
+        self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0,
+        reason: Reason | None = None, exit_status: str = "",
+    ) -> bool:  # fmt: skip
         check_move(worker.status, new)
         row = self._rows.workers.rows.get(worker.worker_id)
         if row is None or row.status is not worker.status:
             return False
-        self._rows.workers.put(row.worker_id, replace(row, **worker_moved(new, at, pid, pid_started)))
+        change = worker_moved(new, at, pid, pid_started, reason, exit_status)
+        self._rows.workers.put(row.worker_id, replace(row, **change))
         return True
 
     def mark_stopping(self, worker_id: str) -> None:
@@ -765,6 +805,12 @@ class MemoryTransaction:
         _refuse("ck_job_ended", is_final != row.has_ended)
         _refuse("ck_job_final", is_final and row.job.holds)
         self._jobs.put(row.job.key, row)
+
+    def _change_job(self, key: JobKey, **change: Any) -> bool:
+        row = self._jobs.rows.get(key)
+        if row is not None:
+            self._change(row, **change)
+        return row is not None
 
     def _change(self, row: _JobRow, **change: Any) -> None:
         self._put(replace(row, job=replace(row.job, **change)))

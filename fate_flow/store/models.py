@@ -90,9 +90,13 @@ class JobRow(_Base):
     f_conflicts = IntegerField(default=0)
     f_timeout_seconds = BigIntegerField(default=0)
     f_since = BigIntegerField(default=0)
+    f_queued = BigIntegerField(default=0)
     f_stop_by = BigIntegerField(default=0)
     f_stop_now = BooleanField(default=False)
     f_unconfirmed_parties = TextField(null=True)
+    f_policy_timers = TextField(null=True)
+    f_restarting = BooleanField(default=False)
+    f_restarts = IntegerField(default=0)
     f_legacy = BooleanField(default=False)
     f_wish_since = BigIntegerField(default=0)
     f_wish_asked = BigIntegerField(default=0)
@@ -129,6 +133,7 @@ class SeatRow(_Base):
     f_lease = BigIntegerField(default=0)
     f_renew_at = BigIntegerField(default=0)
     f_legacy = BooleanField(default=False)
+    f_silent_since = BigIntegerField(default=0)
 
     class Meta:
         table_name = "t_seat"
@@ -177,6 +182,8 @@ class TaskRow(_Base):
     f_errors = IntegerField(default=0)
     f_interruptions = IntegerField(default=0)
     f_tried_since = BigIntegerField(default=0)
+    f_exit_code = IntegerField(null=True)
+    f_policy = CharField(20, default="")
     f_reason = CharField(50, null=True)
     f_message = TextField(null=True)
     f_target = CharField(50, null=True)
@@ -205,6 +212,11 @@ class WorkerRow(_Base):
     f_run_pid_started = BigIntegerField(default=0)
     f_stopping = BooleanField(default=False)
     f_since = BigIntegerField(default=0)
+    f_slot = IntegerField(default=0)
+    f_rank = IntegerField(null=True)
+    f_attempt = IntegerField(default=0)
+    f_reason = CharField(50, null=True)
+    f_exit_status = CharField(50, default="")
 
     class Meta:
         table_name = "t_worker"

@@ -57,6 +57,7 @@ from fate_flow.store.changes import (
     job_moved,
     message_with,
     newest_tasks,
+    put_off,
     seat_rejoins,
     stop_requested,
     tag_of_end,
@@ -252,6 +253,11 @@ class SqlTransaction:
         where = _at(job.key) & (JobRow.f_status == job.status.value) & (JobRow.f_run == job.run)
         return self._write(job.job_id, JobRow.update(**values).where(where))
 
+    def put_off(self, job: Job, wait_reason: str, retry_at: int) -> bool:
+        values = columns_of(put_off(job, wait_reason, retry_at))
+        where = _at(job.key) & (JobRow.f_status == job.status.value) & (JobRow.f_run == job.run)
+        return self._write(job.job_id, JobRow.update(**values).where(where))
+
     def all_rejoined(self, key: JobKey) -> bool:
         where = _at(key) & (JobRow.f_rerun_signal == True)  # noqa: E712
         return self._write(key.job_id, JobRow.update(f_rerun_signal=False, f_wait_reason="").where(where))
@@ -272,6 +278,17 @@ class SqlTransaction:
     def hurried(self, key: JobKey, stop_by: int) -> bool:
         values = {JobRow.f_stop_now: False, JobRow.f_stop_by: stop_by}
         return self._write(key.job_id, JobRow.update(values).where(_at(key) & (JobRow.f_stop_now == True)))  # noqa: E712
+
+    def set_timers(self, key: JobKey, timers: Mapping[str, int]) -> bool:
+        values = columns_of({"timers": timers})
+        return self._write(key.job_id, JobRow.update(**values).where(_at(key)))
+
+    def restart_job(self, key: JobKey) -> bool:
+        values = {JobRow.f_restarting: True, JobRow.f_restarts: JobRow.f_restarts + 1}
+        return self._write(key.job_id, JobRow.update(values).where(_at(key)))
+
+    def restarted(self, key: JobKey) -> bool:
+        return self._write(key.job_id, JobRow.update(f_restarting=False).where(_at(key)))
 
     def add_message(self, key: JobKey, text: str) -> bool:
         job = self.job(key)
@@ -441,8 +458,9 @@ class SqlTransaction:
 
     def release_job(self, key: JobKey, steady: int) -> bool:
         held = _at(key) & (JobRow.f_held == True)  # noqa: E712
+        lasted = steady - JobRow.f_hold_since
         values = {
-            **hold_columns(None), "f_since": JobRow.f_since + (steady - JobRow.f_hold_since),
+            **hold_columns(None), "f_since": JobRow.f_since + lasted, "f_queued": JobRow.f_queued + lasted,
             "f_apart": Case(None, [(JobRow.f_lacks.in_([lack.value for lack in APART]), True)], False),
         }  # fmt: skip
         return _hit(JobRow.update(**values).where(held))
@@ -460,8 +478,8 @@ class SqlTransaction:
         return tuple(job_of(row) for row in _UNAPPROVED.rows(self._database)[:limit])
 
     def ask_again(self, job_id: str) -> bool:
-        waits = waiting_here() & (JobRow.f_job_id == job_id) & (JobRow.f_ready_signal == False)  # noqa: E712
-        return _hit(JobRow.update(f_retry_at=0).where(waits))
+        is_free = (JobRow.f_ready_signal == False) & (JobRow.f_rerun_signal == False)  # noqa: E712
+        return _hit(JobRow.update(f_retry_at=0).where(waiting_here() & (JobRow.f_job_id == job_id) & is_free))
 
     def others_waiting(self) -> tuple[Job, ...]:
         theirs = (
@@ -627,6 +645,16 @@ class SqlTransaction:
     def lease_seat(self, seat: Seat, lease: int, renew_at: int) -> bool:
         return _hit(SeatRow.update(f_lease=lease, f_renew_at=renew_at).where(_seat_is(seat)))
 
+    def fall_silent(self, seat: Seat, since: int, message: str) -> bool:
+        where = _seat_is(seat) & (SeatRow.f_silent_since == 0)
+        return _hit(SeatRow.update(f_silent_since=since, f_message=message).where(where))
+
+    def answers_again(self, seat: Seat) -> bool:
+        return _hit(SeatRow.update(f_silent_since=0, f_message="").where(_seat_is(seat)))
+
+    def silent_seats(self) -> tuple[Seat, ...]:
+        return _seats((SeatRow.f_status == SeatStatus.STARTED.value) & (SeatRow.f_silent_since > 0))
+
     def mark_legacy(self, seat: Seat) -> bool:
         return _hit(SeatRow.update(f_legacy=True).where(_seat_is(seat)))
 
@@ -663,6 +691,8 @@ class SqlTransaction:
     def move_task(self, job_id: str, move: MoveTask) -> bool:
         check_move(move.old, move.new)
         values: dict[Any, Any] = {TaskRow.f_status: move.new.value}
+        if move.policy:
+            values[TaskRow.f_policy] = move.policy
         where = (
             (TaskRow.f_job_id == job_id)
             & (TaskRow.f_task_id == f"{job_id}_{move.name}")
@@ -673,10 +703,10 @@ class SqlTransaction:
 
     def move_party_task(
         self, task: Task, new: TaskStatus, at: int, reason: Reason | None = None, message: str = "",
-        target: TaskStatus | None = None,
+        target: TaskStatus | None = None, exit_code: int | None = None,
     ) -> bool:  # fmt: skip
         check_move(task.party_status, new)
-        return self._change_task(task, task_moved(new, at, reason, message, target))
+        return self._change_task(task, task_moved(new, at, reason, message, target, exit_code))
 
     def take_report(self, task: Task, report: Report) -> bool:
         if not is_about(report, task) or not may_move(task.party_status, report.status):
@@ -703,6 +733,7 @@ class SqlTransaction:
             "f_component_name": key.name, "f_task_id": key.task_id, "f_task_version": key.version,
             "f_role": key.party.role, "f_party_id": key.party.party_id, "f_status": worker.status.value,
             "f_folder": worker.folder, "f_create_time": worker.create_time, "f_since": worker.since,
+            "f_slot": worker.slot, "f_rank": worker.rank, "f_attempt": worker.attempt,
         }  # fmt: skip
         insert(self._database, WorkerRow, row)
 
@@ -716,9 +747,21 @@ class SqlTransaction:
     def workers_of(self, job_id: str) -> tuple[Worker, ...]:
         return _workers(WorkerRow.f_job_id == job_id)
 
-    def move_worker(self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0) -> bool:
+    def workers_of_task(self, key: TaskKey) -> tuple[Worker, ...]:
+        return _workers(
+            (WorkerRow.f_job_id == key.job_id)
+            & (WorkerRow.f_component_name == key.name)
+            & (WorkerRow.f_task_version == key.version)
+            & (WorkerRow.f_role == key.party.role)
+            & (WorkerRow.f_party_id == key.party.party_id)
+        )
+
+    def move_worker(
+        self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0,
+        reason: Reason | None = None, exit_status: str = "",
+    ) -> bool:  # fmt: skip
         check_move(worker.status, new)
-        values = columns_of(worker_moved(new, at, pid, pid_started))
+        values = columns_of(worker_moved(new, at, pid, pid_started, reason, exit_status))
         where = (WorkerRow.f_worker_id == worker.worker_id) & (WorkerRow.f_status == worker.status.value)
         if not _hit(WorkerRow.update(**values).where(where)):
             return False
@@ -1392,6 +1435,7 @@ def _job_values(job: Job, document: Document) -> dict[str, Any]:
         "f_timeout_seconds": job.timeout_seconds,
         "f_legacy": job.legacy,
         "f_since": job.since,
+        "f_queued": job.since,
         "f_priority": job.priority,
         "f_enqueued": job.enqueued,
         "f_queue_key": job.queue_key,

@@ -39,7 +39,8 @@ _FEW = 20                    # waiting jobs whose places are counted one by one
 
 _JSON_OBJECTS = frozenset({
     "f_dsl", "f_runtime_conf", "f_runtime_conf_on_party", "f_train_runtime_conf", "f_roles", "f_user",
-    "f_inheritance_info", "f_cmd", "f_provider_info", "f_component_parameters", "f_engine_conf", "f_engine_config",
+    "f_inheritance_info", "f_policy_timers", "f_cmd", "f_provider_info", "f_component_parameters", "f_engine_conf",
+    "f_engine_config",
 })  # fmt: skip
 _JSON_LISTS = frozenset({"f_unconfirmed_parties"})
 _DOCUMENTS = frozenset({

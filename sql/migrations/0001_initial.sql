@@ -33,7 +33,7 @@ CREATE TABLE t_job (
   f_ready_time BIGINT,
   f_cancel_signal BOOLEAN NOT NULL DEFAULT 0,
   f_cancel_time BIGINT,
-  f_rerun_signal BOOLEAN NOT NULL DEFAULT 0, -- it begins again, and not every party knows yet
+  f_rerun_signal BOOLEAN NOT NULL DEFAULT 0, -- it waits again, and its turn has not come: not every party knows, or f_retry_at is not there
   f_end_scheduling_updates INTEGER NOT NULL DEFAULT 0,
   f_engine_name VARCHAR(50),
   f_engine_type VARCHAR(10),
@@ -73,9 +73,13 @@ CREATE TABLE t_job (
   f_conflicts INTEGER NOT NULL DEFAULT 0,
   f_timeout_seconds BIGINT NOT NULL DEFAULT 0,
   f_since BIGINT NOT NULL DEFAULT 0,         -- steady time at which it was created, or begun again
+  f_queued BIGINT NOT NULL DEFAULT 0,        -- steady time from which on it waits for cores
   f_stop_by BIGINT NOT NULL DEFAULT 0,       -- steady time: the drain ends here at the latest
   f_stop_now BOOLEAN NOT NULL DEFAULT 0,     -- a wish: what drains is to be killed now
   f_unconfirmed_parties LONGTEXT,
+  f_policy_timers LONGTEXT,                  -- {what has happened: steady time at which its policy acts}
+  f_restarting BOOLEAN NOT NULL DEFAULT 0,   -- a policy begins all its tasks again; what runs is still ending
+  f_restarts INTEGER NOT NULL DEFAULT 0,     -- how often one did, in this run
   f_legacy BOOLEAN NOT NULL DEFAULT 0,       -- the initiator speaks plain v1
   f_wish_since BIGINT NOT NULL DEFAULT 0,    -- steady time at which there was no room for it here first; 0: never
   f_wish_asked BIGINT NOT NULL DEFAULT 0,    -- steady time at which it was asked for last since then
@@ -128,6 +132,7 @@ CREATE TABLE t_seat (                        -- the initiator's knowledge of eac
   f_lease BIGINT NOT NULL DEFAULT 0,         -- milliseconds that the party keeps what it holds; 0: it did not say
   f_renew_at BIGINT NOT NULL DEFAULT 0,      -- steady time: asked for again then, so that the lease goes on
   f_legacy BOOLEAN NOT NULL DEFAULT 0,       -- the party speaks plain v1
+  f_silent_since BIGINT NOT NULL DEFAULT 0,  -- steady time since which the party counts as silent; 0: it answers
   PRIMARY KEY (f_job_id, f_role, f_party_id),
   CONSTRAINT ck_seat_lacks CHECK (f_lacks IN ('', 'room', 'size', 'answer', 'approval')),
   CONSTRAINT ck_seat_status CHECK (f_status IN ('joining', 'joined', 'refused', 'checking', 'applying', 'held',
@@ -178,6 +183,8 @@ CREATE TABLE t_task (
   f_errors INTEGER NOT NULL DEFAULT 0,       -- earlier versions that ended by an error or a timeout
   f_interruptions INTEGER NOT NULL DEFAULT 0, -- earlier versions that were interrupted
   f_tried_since BIGINT NOT NULL DEFAULT 0,   -- steady time at which the first of them ended
+  f_exit_code INTEGER,                       -- of the worker, where there is one and it is known here
+  f_policy VARCHAR(20) NOT NULL DEFAULT '',  -- what a policy has decided about this version
   f_reason VARCHAR(50),
   f_message LONGTEXT,
   f_target VARCHAR(50),
@@ -212,6 +219,11 @@ CREATE TABLE t_worker (
   f_run_pid_started BIGINT NOT NULL DEFAULT 0, -- with the pid, the identity of the process
   f_stopping BOOLEAN NOT NULL DEFAULT 0,
   f_since BIGINT NOT NULL DEFAULT 0,           -- steady time at which it was ordered
+  f_slot INTEGER NOT NULL DEFAULT 0,           -- which of the workers of its party task it is
+  f_rank INTEGER,                              -- its number among those that count; null: spare
+  f_attempt INTEGER NOT NULL DEFAULT 0,        -- which process this is in its slot
+  f_reason VARCHAR(50),                        -- how it ended
+  f_exit_status VARCHAR(50) NOT NULL DEFAULT '',
   CONSTRAINT ck_worker_status CHECK (f_status IN ('created', 'running', 'exited'))
 );
 CREATE INDEX ix_worker_status ON t_worker (f_status);

@@ -9,7 +9,7 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,8 +17,10 @@ from random import Random
 from typing import Any
 
 from fate_flow.core.approval import ApprovalRule
+from fate_flow.core.ceilings import Ceilings
 from tests.simulation.faults import CALM, rough
 from tests.simulation.parsing import parsed_once
+from tests.simulation.policies import some_policies
 from tests.simulation.troubles import TROUBLES, Trouble, clock_step, death, long_partition, stall
 from tests.simulation.world import RULES, Violation, World, job
 
@@ -60,7 +62,13 @@ class Style:
     longest_task: int
     longest_stop: int
     reruns: float                # how often a user has a job begin again
+    policies: float              # how many jobs have rules for what may happen
     command_keep: int            # milliseconds until a command that nobody answers is dropped
+
+
+CREWS: tuple[Mapping[str, Any], ...] = (
+    {}, {"replicas": 2}, {"replicas": 3, "size": 2}, {"replicas": 2, "max_failed_workers": 2},
+)  # fmt: skip
 
 
 def style_of(draw: Random) -> Style:
@@ -88,7 +96,15 @@ def style_of(draw: Random) -> Style:
         longest_stop=draw.choice([50, 50, 50, 20_000]),
         reruns=draw.choice([0.0, 0.5, 0.9]),
         command_keep=draw.choice([45_000, RULES.command_keep, RULES.command_keep]),
+        policies=draw.choice([0.0, 0.0, 0.5, 1.0]),
     )
+
+
+def _ceilings(draw: Random) -> dict[str, Ceilings]:
+    """Sometimes one of two parties that most jobs have is stricter than the jobs of a story are."""
+    if draw.random() < 0.8:
+        return {}
+    return {draw.choice(["9999", "10000"]): Ceilings(max_attempts=draw.choice([1, 2]))}
 
 
 class Story:
@@ -97,9 +113,12 @@ class Story:
     def __init__(self, seed: int, store: str, **fixed: Any) -> None:
         self._draw = Random(f"story {seed}")
         self._rerun_draw = Random(f"rerun {seed}")      # what users wish later moves nothing of the story itself
+        self._delay_draw = Random(f"delay {seed}")
         self._queue_draw = Random(f"queue {seed}")      # nor does what they do to the queue
         self._holds = fixed.pop("holds", self._queue_draw.choice([0.0, 0.0, 0.5]))
         self._approvals = fixed.pop("approvals", 0.25)
+        self._command_draw = Random(f"command {seed}")  # the same of what is a program of the user's own
+        self._policy_draw = Random(f"policy {seed}")
         style = self._style = replace(style_of(self._draw), **fixed)
         self._faults = rough(style.rate, style.delay, style.crash, style.broken)
         if style.has_echoes:
@@ -107,7 +126,8 @@ class Story:
         self.world = World(
             seed, parties=style.parties, cores=style.cores, faults=self._faults, store=store,
             rules=replace(RULES, command_keep=style.command_keep), memory=4_000 if style.has_memory else 0,
-            servers=style.servers, approval=self._approval(style.parties),
+            servers=style.servers, ceilings_at=_ceilings(Random(f"ceilings {seed}")),
+            approval=self._approval(style.parties),
         )  # fmt: skip
         self.world.longest_task = style.longest_task
         self.world.longest_stop = style.longest_stop
@@ -152,12 +172,32 @@ class Story:
         cores = 2 if self._style.is_crowded else draw.randint(1, 2)
         hosts = parties if draw.random() < 0.15 else parties[1:]      # a party may hold two seats of a job
         parallelism = draw.choice([1, 1, 2]) if cores == 1 and hosts != parties else 1
+        graph, retries = draw.choice(GRAPHS), draw.choice([0, 1, 2])
         document = job(
-            {"guest": parties[:1], "host": hosts}, draw.choice(GRAPHS), cores=cores, parallelism=parallelism,
-            retries=draw.choice([0, 1, 2]), memory=draw.choice([0, 900]) if self._style.has_memory else 0,
-            priority=self._queue_draw.choice([0, 0, 0, -3, 1, 5]),
+            {"guest": parties[:1], "host": hosts}, graph, cores=cores, parallelism=parallelism, retries=retries,
+            retry_delay=self._delay_draw.choice([1, 1, 3, 6]),
+            memory=draw.choice([0, 900]) if self._style.has_memory else 0,
+            priority=self._queue_draw.choice([0, 0, 0, -3, 1, 5]), commands=self._commands(graph, retries),
+            **self._rules(graph),
         )  # fmt: skip
         world.submit(parties[0], document)
+
+    def _commands(self, graph: Mapping[str, list[str]], retries: int) -> dict[str, Mapping[str, Any]]:
+        """Which tasks are programs, and of how many workers."""
+        draw = self._command_draw
+        if draw.random() < 0.5:
+            return {}
+        crews = [*CREWS, *([] if retries else [{"replicas": 2, "fail_on_worker_restart": True}])]
+        return {name: draw.choice(crews) for name in graph if draw.random() < 0.6}
+
+    def _rules(self, graph: Mapping[str, list[str]]) -> dict[str, Any]:
+        """The policies of a job and of one of its tasks."""
+        draw = self._policy_draw
+        if draw.random() >= self._style.policies:
+            return {}
+        own = some_policies(draw)
+        name = draw.choice(list(graph))
+        return {"policies": some_policies(draw), "task_conf": {name: {"policies": own}} if own else {}}
 
     def _wish(self) -> None:
         world, draw, style = self.world, self._draw, self._style
@@ -232,7 +272,9 @@ class Totals:
     faults: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     reruns: int = 0
+    not_allowed: int = 0                                     # jobs that asked a party for more than it allows
     wishes: Counter[str] = field(default_factory=Counter)
+    acted: Counter[str] = field(default_factory=Counter)     # what rules of jobs did
     violations: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, other: Totals) -> None:
@@ -242,16 +284,20 @@ class Totals:
         self.faults += other.faults
         self.ends += other.ends
         self.reruns += other.reruns
+        self.not_allowed += other.not_allowed
         self.wishes += other.wishes
+        self.acted += other.acted
         self.violations += other.violations
 
     def words(self) -> str:
         lines = [
             f"{self.seeds} seeds, {self.steps} steps, {sum(self.faults.values())} faults, "
-            f"{sum(self.ends.values())} jobs, {self.reruns} reruns, {len(self.violations)} violations; "
+            f"{sum(self.ends.values())} jobs, {self.reruns} reruns, {self.not_allowed} not allowed, "
+            f"{len(self.violations)} violations; "
             f"settled within {self.slowest:.0f} virtual seconds",
             "faults: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items())),
             "wishes: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.wishes.items())),
+            "rules: " + ", ".join(f"{what} {count}" for what, count in sorted(self.acted.items())),
             "jobs: " + ", ".join(f"{end} {count}" for end, count in sorted(self.ends.items())),
         ]
         return "\n".join(lines + [f"VIOLATION, seed {seed}: {what}" for seed, what in self.violations])
@@ -266,7 +312,10 @@ def tell(seed: int, store: str) -> Totals:
     except Violation as error:
         violations.append((seed, error.message))
     world = story.world
-    return Totals(1, world.steps, story.settled, world.injected, world.ends(), world.reruns, world.wishes, violations)
+    return Totals(
+        1, world.steps, story.settled, world.injected, world.ends(), world.reruns, len(world.not_allowed), world.wishes,
+        world.acted, violations,
+    )  # fmt: skip
 
 
 def run_seeds(seeds: Iterable[int], store: str, jobs: int) -> Totals:

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from fate_flow.core.happenings import own_faults
 from fate_flow.core.history import Level
 from fate_flow.core.job import Command, CommandKind, EngineState, Job, JobKey, Seat, Task, TaskKey
 from fate_flow.core.reasons import Reason
@@ -22,6 +23,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 _MOST_VERSIONS = 64     # of a task: more retries and reruns no job of a simulation has
+_MOST_RESTARTS = 2      # as `RetryRule` counts, and no job asks for more
 _GOOD = (TaskStatus.SUCCESS, TaskStatus.PASS)
 _REASONS = frozenset({"task fails", "worker killed", "power cut", "partition", "cut off", "stopped", "fewer cores"})
 """Faults for which a job may fail."""
@@ -29,6 +31,7 @@ _REASONS = frozenset({"task fails", "worker killed", "power cut", "partition", "
 _DEATHS = frozenset({"crash", "crash before the reply", "killed"})
 """Whoever dies again and again is silent in the end; one death alone is no reason to fail."""
 
+_BY_POLICY = (Reason.FAILED_BY_POLICY, Reason.STOPPED_BY_POLICY, Reason.COMPLETED_BY_POLICY)
 _SETTLED_SEATS = (SeatStatus.LEFT, SeatStatus.REFUSED)      # also who was gone for long is told in the end
 
 QUIET_SILENCE = 60_000
@@ -73,6 +76,8 @@ class Invariants:
                 self._job_changed(party, before, job)
         for task_key, task in changes.tasks.items():
             old = seen.tasks.get(task_key)
+            if old is None and task is not None:
+                self._task_began(party, seen, changes, task)
             if old is not None and task is not None and old != task:
                 has_written = True
                 self._task_changed(party, old, task)
@@ -105,17 +110,23 @@ class Invariants:
             if old is not None:
                 self._job_forgotten(old)
             return
-        if new.holds and new.is_final:
-            self._fail(f"{new.key} is {new.status.value} and holds")
-        if new.status is JobStatus.RUNNING and not new.holds:
-            self._fail(f"{new.key} runs and holds nothing")
-        self._check_people_are_heard(party, old, new)
+        if new.is_initiator and old is not None:
+            self._count_policies(old, new)
+        self._check_holding(party, old, new)
         if new.is_final and new.reason is None:
             self._fail(f"{new.key} is {new.status.value} for no reason")
         if old is not None and new.run != old.run:
             self._run_changed(party, old, new)
         elif old is not None and new.status is not old.status:
             self._job_moved(party, old, new)
+
+    def _check_holding(self, party: SimParty, old: Job | None, new: Job) -> None:
+        """What it holds fits what it does, and nothing begins on hold."""
+        if new.holds and new.is_final:
+            self._fail(f"{new.key} is {new.status.value} and holds")
+        if new.status is JobStatus.RUNNING and not new.holds:
+            self._fail(f"{new.key} runs and holds nothing")
+        self._check_people_are_heard(party, old, new)
 
     def _check_people_are_heard(self, party: SimParty, old: Job | None, new: Job) -> None:
         """Nothing begins against the word of a user or an operator."""
@@ -135,6 +146,12 @@ class Invariants:
             stood = _stands_in_line(before) and now is not None and _stands_in_line(now) and now.turn == before.turn
             if stood and now.order < new.order and set(now.parties) == set(new.parties):
                 self._fail(f"{new.key} had its turn before {now.key}, which stands before it")
+    def _count_policies(self, old: Job, new: Job) -> None:
+        acted = self._world.acted
+        acted["restart_job"] += old.run == new.run and old.restarts < new.restarts
+        acted["overtaken"] += sum(key not in new.timers for key in old.timers) if new.status is JobStatus.RUNNING else 0
+        if new.reason is not old.reason and new.reason in _BY_POLICY:
+            acted[new.reason.value] += 1
 
     def _job_moved(self, party: SimParty, old: Job, new: Job) -> None:
         if old.status in JOB_END:
@@ -143,6 +160,8 @@ class Invariants:
             self._fail(f"{new.key} went from {old.status.value} to {new.status.value}")
         if not party.record.has_job(new.job_id, new.status.value):
             self._fail(f"{new.key} went from {old.status.value} to {new.status.value} without a record")
+        if old.status is JobStatus.RUNNING and new.status is JobStatus.WAITING and new.holds:
+            self._fail(f"{new.key} waits for its next attempt and holds {new.claim.cores} cores")
 
     def _run_changed(self, party: SimParty, old: Job, new: Job) -> None:
         """A run begins when the one before is over here: nothing is held, nothing runs."""
@@ -177,6 +196,42 @@ class Invariants:
 
     # ------------------------------------------------------------------ tasks
 
+    def _task_began(self, party: SimParty, seen: Seen, changes: Changes, new: Task) -> None:
+        """A new version follows on the one before it, which has ended, and there is a cause for it."""
+        key = new.key
+        jobs = [one for one in _present(seen.jobs, changes.jobs).values() if one.job_id == key.job_id]
+        job = next((one for one in jobs if one.is_initiator), None)
+        if job is None or key.version == 0:
+            return
+        every = _present(seen.tasks, changes.tasks).values()
+        before = [one for one in every if _is_version(one, key, key.version - 1)]
+        if not before or not all(one.is_final and one.is_over_here for one in before):
+            self._fail(f"{new.key} began before version {key.version - 1} had ended everywhere")
+        was = seen.jobs.get(job.key)
+        is_asked = was is None or was.run != job.run or was.restarts < job.restarts or was.is_restarting
+        if not is_asked and not own_faults(before) and not any(one.policy for one in before):
+            self._fail(f"{new.key} began and nothing had happened to version {key.version - 1}")
+        self._check_bounds(job, new)
+
+    def _check_bounds(self, job: Job, new: Task) -> None:
+        """Neither a policy nor the retry rule has anything begin again for ever."""
+        if job.restarts > _MOST_RESTARTS or new.tries.errors > _MOST_RESTARTS or new.tries.interruptions > 10:
+            self._fail(f"{new.key} began again too often: {new.tries}, its job {job.restarts} times")
+
+    def _policy_acted(self, party: SimParty, seen: Seen, task: Task) -> None:
+        """A rule that acts later acts on what still stands, and not before its time."""
+        rules = self._world.policies[task.key.job_id]
+        if task.policy == "restart_job" or not all(one.get("timeout") for one in rules):
+            return
+        job = next(job for job in seen.jobs.values() if job.job_id == task.key.job_id and job.is_initiator)
+        with party.store.reading() as tx:
+            now = tx.steady()
+        mine = f" {task.key.name} {task.key.version}"
+        due = [key for key, at in job.timers.items() if mine in key and at <= now]
+        rows = [one for one in seen.tasks.values() if _is_version(one, task.key, task.key.version)]
+        if not any(_stands(key, rows) for key in due):
+            self._fail(f"{task.policy} of {task.key} although nothing that stands was due: {job.timers} at {now}")
+
     def _task_changed(self, party: SimParty, old: Task, new: Task) -> None:
         for column, before, after in (
             ("status", old.status, new.status),
@@ -184,6 +239,8 @@ class Invariants:
         ):
             if before is after:
                 continue
+            if column == "party_status" and after is TaskStatus.SUCCESS and new.runs_here:
+                self._share_succeeded(party, new)
             if before in TASK_END or not may_move(before, after):
                 self._fail(f"{column} of {new.key} went from {before.value} to {after.value}")
             is_reported = column == "party_status" and not new.runs_here      # the request that told is on record
@@ -191,13 +248,18 @@ class Invariants:
                 self._fail(f"{column} of {new.key} became {after.value} at {party.party_id} without a record")
         if old.incarnation != new.incarnation:
             self._fail(f"{new.key} changed its incarnation")
+        if new.policy != old.policy and new.runs_here:
+            self._world.acted[new.policy] += new.policy != "restart_job"      # counted once, by the job
+            self._policy_acted(party, self.seen(party), new)
 
     # ------------------------------------------------------------------ workers
 
     def worker_begins(self, party: SimParty, worker: FakeWorker, living: list[FakeWorker]) -> None:
         key = worker.task
         for other in living:
-            if other is not worker and (other.task.task_id, other.task.party) == (key.task_id, key.party):
+            if other is worker or (other.task.task_id, other.task.party) != (key.task_id, key.party):
+                continue
+            if other.task.version != key.version or other.slot == worker.slot:
                 self._fail(f"two workers of {key.task_id} at {key.party}: versions {other.task.version}, {key.version}")
         known = self._world.graphs[key.job_id]
         for name in known[key.name] if not worker.is_stopped else ():
@@ -205,6 +267,18 @@ class Invariants:
         claim = self._claim_of(party, key)
         if claim is not None and not claim.holds and not claim.is_final and not worker.is_stopped:
             self._fail(f"a worker of {key} begins and its job holds nothing there")
+
+    def _share_succeeded(self, party: SimParty, task: Task) -> None:
+        """Of a command: each rank was brought to a good end, and nothing of it runs any more."""
+        crew = [one for one in party.engine.workers.values() if one.task == task.key]
+        command = crew[0].order.program.command if crew and crew[0].order.program else None
+        if command is None:
+            return
+        done = {one.order.worker.rank for one in crew if one.is_good}
+        if not set(range(command.size)) <= done:
+            self._fail(f"{task.key} succeeded, and of its {command.size} ranks only {done} ended well")
+        if any(one.task == task.key for one in party.engine.living()):
+            self._fail(f"{task.key} succeeded, and a worker of it runs")
 
     def _claim_of(self, party: SimParty, key: TaskKey) -> Job | None:
         return self.seen(party).jobs.get(JobKey(key.job_id, key.party))
@@ -214,12 +288,12 @@ class Invariants:
             tasks = self.seen(self._world.parties[party.party_id]).tasks
             versions = (tasks.get(TaskKey(key.job_id, name, version, party)) for version in range(_MOST_VERSIONS))
             *_, newest = [None, *(one for one in versions if one is not None)]
-            if newest is None or newest.party_status not in _GOOD:
+            if newest is None or (newest.party_status not in _GOOD and newest.status not in _GOOD):
                 self._fail(f"{key} began before {name} succeeded on {party}")
 
     def _may_fail(self, job: Job) -> bool:
         """What was lost, late or doubled, a clock that was set and a process that died are no reason for a job."""
-        if job.turn == 0 or job.job_id in self._world.stopped:      # a submit that failed, a user's wish
+        if job.turn == 0 or job.job_id in self._world.stopped | self._world.restless:      # nobody took it, or a wish
             return True
         if job.reason is Reason.PARTY_REFUSED and any(one.record.taken_back for one in self._world.parties.values()):
             return True       # a hold ran out while others had started
@@ -275,6 +349,11 @@ class Invariants:
             self._check_history(party)
         for job_id, seats in self._world.seats.items():
             self._check_agreement(job_id, seats)
+        for party in self._world.parties.values():
+            for job in self.seen(party).jobs.values():
+                # a user may have canceled it before the refusal came
+                if job.job_id in self._world.not_allowed and (job.turn or job.status is not JobStatus.CANCELED):
+                    self._fail(f"{job.key} is {job.status.value}, and asks some party for more than that one allows")
 
     def _check_history(self, party: SimParty) -> None:
         """Every change of status of a row has one record, and the records of one row follow from each other."""
@@ -282,7 +361,8 @@ class Invariants:
         with party.store.reading() as tx:
             entries = [entry for job_id in {key.job_id for key in seen.jobs} for entry in tx.history(job_id)]
         for one in entries:
-            key = (one.level, one.job_id, one.party, one.task, one.version)
+            key: tuple[object, ...] = (one.level, one.job_id, one.party, one.task, one.version)
+            key += (one.message,) if one.level is Level.WORKER else ()      # which of several it is
             began = one.level in (Level.JOB, Level.TASK) and one.old == ""
             if not began and stands.get(key, one.old) != one.old:
                 self._fail(f"history of party {party.party_id}: {key} went from {one.old}, but was {stands[key]}")
@@ -322,6 +402,23 @@ def _stands_in_line(job: Job) -> bool:
     """Nothing is known against its turn."""
     is_free = not (job.blocked_on or job.ready_owner or job.rerun_signal or job.reason or job.hold)
     return job.is_initiator and job.status is JobStatus.WAITING and is_free
+def _present(seen: Mapping[K, V], changes: Mapping[K, V | None]) -> dict[K, V]:
+    """The rows as they are after these changes."""
+    found = dict(seen)
+    _update(found, changes)
+    return found
+
+
+def _is_version(task: Task, key: TaskKey, version: int) -> bool:
+    return (task.key.job_id, task.key.name, task.key.version) == (key.job_id, key.name, version)
+
+
+def _stands(timer: str, rows: Sequence[Task]) -> bool:
+    """Whether what this timer is for was still so."""
+    event = timer.split()[0]
+    if event == "start_timeout":
+        return any(row.party_status is TaskStatus.WAITING for row in rows)
+    return bool(own_faults(rows))
 
 
 def _turns(batch: Sequence[Command], kind: CommandKind) -> dict[JobKey, int]:

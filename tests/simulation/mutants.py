@@ -286,6 +286,16 @@ def _has_a_turn_before_all_know() -> AbstractContextManager[Any]:
     return patch.object(plan_turn, "_plan_rejoin", lambda view: iter([actions.AllRejoined()]))
 
 
+def _a_long_wait_keeps_the_cores() -> AbstractContextManager[Any]:
+    keep = party.put_off
+
+    def put_off(unit: Unit, job: Any, *rest: Any) -> None:
+        with patch.object(party, "release"):
+            keep(unit, job, *rest)
+
+    return patch.object(party, "put_off", put_off)
+
+
 def _commands_of_the_last_run_count() -> AbstractContextManager[Any]:
     keep = party.PartySide._command
 
@@ -380,6 +390,7 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("a party takes a rerun while it drains", _takes_a_rerun_while_it_drains, _SLOW_RERUNS),
         Mutant("a turn before all know of the rerun", _has_a_turn_before_all_know, _RERUNS),
         Mutant("commands of the last run count", _commands_of_the_last_run_count, _LATE_RERUNS),
+        Mutant("a long wait keeps the cores", _a_long_wait_keeps_the_cores, _BROKEN),
         Mutant("durations by the wall clock", _durations_by_the_wall_clock, _CLOCKS),
         Mutant("the last in the queue goes first", _youngest_first, _CROWD),
         Mutant("a held job goes on in its turn", _a_held_job_goes_on, _HOLDS),

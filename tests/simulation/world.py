@@ -14,10 +14,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
+from typing import Any
 
 from fate_flow.coordinator.desk import Desk
 from fate_flow.coordinator.ports import Rules
 from fate_flow.core.approval import Approval, ApprovalRule
+from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.core.errors import FlowError
 from fate_flow.core.job import Job
 from fate_flow.core.spec import Party
@@ -28,11 +30,12 @@ from tests.simulation.engine import Module
 from tests.simulation.faults import CALM, Faults
 from tests.simulation.invariants import QUIET_SILENCE, Invariants
 from tests.simulation.party import SimParty
+from tests.simulation.policies import acts_without_faults, policies_of
 
 START = 1_700_000_000_000
 RULES = Rules(
     hold=8_000, ready=15_000, party_silence=20_000, initiator_silence=30_000, drain=10_000, launch=20_000,
-    retry_wait=1_000, scheduler_silence=4_000, queue_ageing=5_000,
+    retry_wait=1_000, scheduler_silence=4_000, long_backoff=2_000, queue_ageing=5_000,
 )  # fmt: skip
 _NOBODY_ASKS = ApprovalRule()
 _SUBMIT_TIMEOUT = 10_000
@@ -45,12 +48,13 @@ class World:
     def __init__(
         self, seed: int, parties: int = 2, cores: int = 4, faults: Faults = CALM, store: str = "memory",
         rules: Rules = RULES, memory: int = 0, servers: int = 1, cores_at: Mapping[str, int] = MappingProxyType({}),
-        approval: ApprovalRule = _NOBODY_ASKS,
+        ceilings_at: Mapping[str, Ceilings] = MappingProxyType({}), approval: ApprovalRule = _NOBODY_ASKS,
     ) -> None:  # fmt: skip
         self.seed = seed
         self.random = random.Random(seed)
         self.faults = faults
         self.rules = rules
+        self.ceilings_at = ceilings_at
         self.now = START
         self.steps = 0
         self.transcript: list[str] = []
@@ -62,11 +66,15 @@ class World:
         self.graphs: dict[str, dict[str, list[str]]] = {}         # by job: tasks with the names of those they need
         self.seats: dict[str, tuple[Party, ...]] = {}             # by job: who is in it
         self.submitted: dict[str, int] = {}                       # by job: when
+        self.not_allowed: set[str] = set()                        # jobs that ask a party for more than it allows
         self.stopped: set[str] = set()                            # jobs that a user wanted to end
+        self.policies: dict[str, list[dict[str, Any]]] = {}       # by job: its rules and those of its tasks
+        self.restless: set[str] = set()                           # jobs that a rule may end while nothing goes wrong
         self.reruns = 0                                           # wishes that were taken
         self.wishes: Counter[str] = Counter()                     # others that were
         self.rejected: set[str] = set()                           # jobs that some party did not want
         self.approval = approval
+        self.acted: Counter[str] = Counter()                      # what rules of jobs did
         self.violation = ""
         self.invariants = Invariants(self)
         self._errors = _Errors()
@@ -130,6 +138,13 @@ class World:
         job_id = f"{20260101000000000000 + len(self.graphs):020d}0"
         self.graphs[job_id], self.seats[job_id] = upstream_of(document), parties_of(document)
         self.submitted[job_id] = self.now
+        attempts = document.runtime_conf["job_parameters"]["common"]["auto_retries"] + 1
+        allowed = [self.ceilings_at.get(party.party_id, NO_CEILINGS).max_attempts for party in self.seats[job_id]]
+        if any(most is not None and attempts > most for most in allowed):
+            self.not_allowed.add(job_id)
+        self.policies[job_id] = policies_of(document)
+        if acts_without_faults(document):
+            self.restless.add(job_id)
         return job_id
 
     def _submit(self, at: str, job_id: str, request_id: str, document: Document) -> None:

@@ -13,7 +13,8 @@ import pytest
 from client_world import GUEST, HOST, LOCAL, TOY_CONF, TOY_DSL, World, make_world
 
 from fate_flow.core.history import Entry, Level
-from fate_flow.core.job import JobKey
+from fate_flow.core.job import Answer, JobKey
+from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus
 from fate_flow.settings import Limits
 from fate_flow.store.contract import Document
@@ -150,13 +151,73 @@ def test_validate_shows_what_each_party_would_run(world: World) -> None:
     said = world.ask("job/validate", {"job_dsl": TOY_DSL, "job_runtime_conf": TOY_CONF})
     guest, host = said["data"]["parties"]
     assert (guest["role"], guest["party_id"], guest["cores"], guest["task_cores"]) == ("guest", "9999", 2, 2)
-    assert host["tasks"] == [{
+    (task,) = host["tasks"]
+    del task["values"]
+    assert task == {
         "component_name": "toy_0", "module": "SecureAddExample", "need_run": True, "after": [],
         "parameters": {"data_num": 10},
-    }]  # fmt: skip
+    }
     assert host["job_parameters"]["task_cores"] == 2
     assert said["data"]["warnings"] == []
     assert (world.count("t_job"), world.count("t_submission"), world.rung) == (0, 0, [])
+
+
+def validated(world: World, **common: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is said of guest and host of the toy with these job parameters."""
+    conf = {**TOY_CONF, "job_parameters": {"common": {"task_cores": 2, **common}}}
+    said = world.ask("job/validate", {"job_dsl": TOY_DSL, "job_runtime_conf": conf})
+    guest, host = said["data"]["parties"]
+    return guest, host
+
+
+def test_validate_asks_each_other_party_and_tells_where_its_values_come_from(world: World) -> None:
+    capped = {"component_name": "toy_0", "key": "timeout", "asked": 9, "value": 5, "source": "ceilings.task_timeout"}
+    world.peers.answer = Answer(data={"previewed": True, "effective": [capped, "nonsense"]})
+    guest, host = validated(world, task_timeout=9, stop_duration=3)
+    assert (guest["asked"], host["asked"], host["message"]) == ("accepts", "accepts", "")
+    common = "job_runtime_conf.job_parameters.common"
+    values = guest["tasks"][0]["values"]
+    assert values["timeout"] == {"value": 9, "from": "document", "where": f"{common}.task_timeout"}
+    assert values["stop_duration"] == {"value": 3, "from": "document", "where": f"{common}.stop_duration"}
+    at_host = host["tasks"][0]["values"]["timeout"]
+    assert at_host == {"value": 5, "from": "party", "where": "ceilings.task_timeout of host 10000"}
+    cores, memory = host["values"]["task_cores"], host["values"]["task_memory"]
+    assert cores == {"value": 2, "from": "document", "where": f"{common}.task_cores"}
+    assert memory == {"value": 0, "from": "server default", "where": "job_default_config.task_memory"}
+    (asked,) = world.peers.asked
+    assert asked == (Party("host", "10000"), "/party/validate")
+
+
+@pytest.mark.parametrize(("answer", "message"), [
+    (Answer(104, "party 10000 does not answer: ConnectTimeout"), "party 10000 does not answer: ConnectTimeout"),
+    (Answer(100, "404 Not Found"), "it does not offer to be asked"),
+    (Answer(0, "success", []), "it does not offer to be asked"),
+])  # fmt: skip
+def test_a_party_that_says_nothing_to_it_is_named_as_not_asked(world: World, answer: Answer, message: str) -> None:
+    world.peers.answer = answer
+    guest, host = validated(world)
+    assert (guest["asked"], host["asked"], host["message"]) == ("accepts", "not asked", message)
+    stop = {"value": None, "from": "party", "where": "its limits.stop_grace"}
+    assert host["tasks"][0]["values"]["stop_duration"] == stop
+    assert guest["tasks"][0]["values"]["stop_duration"]["value"] == 10
+
+
+def test_only_so_many_may_wait_for_other_parties_at_once(world: World) -> None:
+    desk = world.services.desk
+    with desk.waiting(), desk.waiting(), desk.waiting(), desk.waiting():
+        response = world.post("job/validate", {"job_dsl": TOY_DSL, "job_runtime_conf": TOY_CONF})
+    assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
+    assert len(validated(world)) == 2
+
+
+def test_a_party_that_would_refuse_the_submit_refuses_now(world: World) -> None:
+    words = "job_runtime_conf.job_parameters.common.task_cores: 2 is more than 1, the most that host 10000 allows"
+    world.peers.answer = Answer(103, words, {"previewed": True})
+    said = world.ask("job/validate", {"job_dsl": TOY_DSL, "job_runtime_conf": TOY_CONF})
+    assert (said["retcode"], said["retmsg"]) == (103, f"host 10000: {words}")
+    assert said["data"]["problems"] == [said["retmsg"]]
+    assert [one["asked"] for one in said["data"]["parties"]] == ["accepts", "refuses"]
+    assert (world.count("t_job"), world.count("t_outbox")) == (0, 0)
 
 
 def test_validate_lists_all_that_is_wrong(world: World) -> None:
@@ -599,3 +660,12 @@ def test_the_queue_lists_what_awaits_the_approval_of_this_party(world: World) ->
     assert (found["jobs"], found["hold"]["by"]) == ([], "ann")
     [one] = found["unapproved"]
     assert (one["job_id"], one["initiator"], one["asked_cores"]) == (job_id, {"role": "host", "party_id": "10000"}, 3)
+
+
+def test_a_job_that_pauses_before_its_next_attempt_says_when_it_is_over(world: World) -> None:
+    world.add_job(f_rerun_signal=True, f_retry_at=40_000)
+    world.add_job(f_rerun_signal=True)
+    found = world.ask("queue/list")["data"]["jobs"]
+    assert [one["waits_for"] for one in found] == ["retry_backoff", "parties"]
+    assert [one["asked_again_seconds"] for one in found] == [40, None]
+    assert [one["estimate_seconds"] for one in found] == [None, None]

@@ -11,11 +11,13 @@ from fate_flow.audit.events import Event
 from fate_flow.coordinator.party import WISH_LASTS, end_job_here, plain_incarnation
 from fate_flow.coordinator.ports import Rules
 from fate_flow.core.approval import Approval, ApprovalRule, Consent
+from fate_flow.core.ceilings import Ceilings
 from fate_flow.core.errors import StorageFailed
 from fate_flow.core.job import NOT_EFFECTIVE, Answer, Claim, Command, CommandKind, EngineState, Hold, JobKey, Wish
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, TaskStatus
+from fate_flow.core.verdict import STILL_ENDS
 from fate_flow.federation.wire import ANY_RUN
 from fate_flow.store.contract import Document
 from fate_flow.store.memory import MemoryTransaction
@@ -80,6 +82,47 @@ def test_a_command_that_comes_twice_is_answered_the_same_and_changes_nothing_mor
     assert len(host.engine.launched) == launched
 
 
+def test_a_job_that_rests_holds_nothing_and_waits() -> None:
+    idle = a_host().free_cores()
+    host = a_host(*RUN, START_A)
+    host.engine.sights[worker_of(host)] = FAILED
+    host.watch()
+    turn = host.job().claim.turn
+    answer = host.handle(command(K.STATUS, argument="waiting", turn=turn))
+    assert (answer.retcode, answer.data) == (0, {"remaining_cores": idle})
+    assert (host.job().status, host.job().holds, host.job().run) == (JobStatus.WAITING, False, 0)
+    seen = host.snapshot()
+    assert host.handle(command(K.STATUS, argument="waiting", turn=turn)).is_ok
+    assert host.snapshot() == seen
+
+
+@pytest.mark.parametrize("asked", [{}, {"turn": 0}, {"turn": 2}])
+def test_a_word_to_wait_that_is_of_another_turn_or_none_changes_nothing(asked: dict[str, int]) -> None:
+    host = a_host(*JOIN, command(K.APPLY, turn=1), command(K.START, turn=1))
+    seen = host.snapshot()
+    assert host.handle(command(K.STATUS, argument="waiting", **asked)).is_ok
+    assert host.snapshot() == seen
+
+
+def test_what_still_runs_is_waited_for_before_it_rests() -> None:
+    host = a_host(*RUN, START_A)
+    answer = host.handle(command(K.STATUS, argument="waiting", turn=host.job().claim.turn))
+    assert (answer.retcode, answer.data) == (NOT_EFFECTIVE, {STILL_ENDS: True})
+    assert (host.job().status, host.job().holds) == (JobStatus.RUNNING, True)
+
+
+@pytest.mark.parametrize(
+    "end", [command(K.STATUS, argument="failed", reason="task_failed"), command(K.STOP, argument="canceled")]
+)
+def test_a_job_that_ends_does_not_rest(end: Command) -> None:
+    host = a_host(*RUN, START_A, end)
+    seen = host.snapshot()
+    answer = host.handle(command(K.STATUS, argument="waiting", turn=0))
+    assert answer.retcode == 103
+    assert host.job().status.value in answer.retmsg
+    assert host.snapshot() == seen
+
+
 @pytest.mark.parametrize("turn", [{"turn": 1}, {}])
 def test_an_apply_that_comes_twice_answers_the_same_and_begins_its_lease_anew(turn: dict[str, int]) -> None:
     host = a_host(*JOIN)
@@ -116,6 +159,49 @@ def test_the_job_says_how_long_its_workers_may_take_and_the_party_caps_it(
     host = a_host(create(document=asking(stop_duration=asked)), *RUN[1:], START_A, rules=rules)
     assert host.handle(command(K.STOP, argument="canceled", deadline_seconds=deadline)).is_ok
     assert host.engine.graces == [grace]
+
+
+def test_a_task_runs_no_longer_than_the_party_allows() -> None:
+    ceilings = Ceilings(task_timeout=60)
+    for asked, seconds in ((0, 60), (30, 30), (90, 60)):
+        host = a_host(create(document=asking(task_timeout=asked)), *RUN[1:], START_A, ceilings=ceilings)
+        assert [order.timeout_seconds for order in host.engine.launched] == [seconds]
+
+
+def test_a_party_that_gives_less_than_was_asked_says_so_when_it_accepts() -> None:
+    host = HandServer("10000", ceilings=Ceilings(task_timeout=60), rules=Rules(longest_stop_seconds=120.0))
+    answer = host.handle(create(document=asking(task_timeout=90, stop_duration=500)))
+    assert answer.data["effective"] == [
+        {"component_name": name, "key": key, "asked": asked, "value": value, "source": source}
+        for name in ("a", "b")
+        for key, asked, value, source in (
+            ("timeout", 90, 60, "ceilings.task_timeout"), ("stop_duration", 500, 120.0, "limits.longest_stop"))
+    ]
+    assert "effective" not in HandServer("10000").handle(create(document=asking(stop_duration=60))).data
+
+
+def test_a_party_that_does_not_agree_refuses_and_keeps_nothing() -> None:
+    host = HandServer("10000", ceilings=Ceilings(max_attempts=2, job_timeout=600))
+    answer = host.handle(create(document=asking(auto_retries=3, timeout=900)))
+    common = "job_runtime_conf.job_parameters.common"
+    assert (answer.retcode, answer.retmsg) == (103, (
+        f"{common}.timeout: 900 is more than 600, the most that host 10000 allows (ceilings.job_timeout); "
+        f"{common}.auto_retries: 3 is more than 1, the most that host 10000 allows (ceilings.max_attempts)"
+    ))  # fmt: skip
+    assert host.job_or_none() is None
+    assert host.handle(create(document=asking(auto_retries=1, timeout=600))).is_ok
+
+
+def test_of_very_many_refusals_the_first_are_told() -> None:
+    graph = {f"t{number}": [] for number in range(30)}
+    document = job({"guest": ["9999"], "host": ["10000"]}, graph)
+    conf = document.runtime_conf
+    own = {name: {"retry": {"max_attempts": 9}} for name in graph}
+    common = {"task_cores": 1, "task_conf": own}
+    document = replace(document, runtime_conf={**conf, "job_parameters": {"common": common}})
+    answer = HandServer("10000", ceilings=Ceilings(max_attempts=2)).handle(create(document=document, incarnations={}))
+    assert answer.retmsg.count("9 is more than 2") == 10
+    assert answer.retmsg.endswith("; and 20 more")
 
 
 def test_a_stop_at_once_comes_through_to_what_is_stopping_already() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from fate_flow.core.actions import (
     Action,
+    AllRejoined,
     BeginTurn,
     EndTurn,
     Forget,
@@ -19,10 +21,11 @@ from fate_flow.core.actions import (
     MoveTask,
     NewVersion,
     Progress,
+    PutOff,
     RenewHold,
     Send,
 )
-from fate_flow.core.job import Command, CommandKind, Hold, Lack, Seat
+from fate_flow.core.job import Command, CommandKind, Hold, Lack, Seat, Task
 from fate_flow.core.plan import plan_job
 from fate_flow.core.reasons import RULES, Author, Reason, task_status_for
 from fate_flow.core.retry import RetryEvent, RetryRule, Tries
@@ -383,6 +386,66 @@ def test_a_retry_waits_for_its_delay() -> None:
     view = a_view(spec=a_spec({"a": (), "b": ()}), tasks=rows)
     assert [one.name for one in moves(plan(view), MoveTask)] == ["b"]
     assert [one.name for one in moves(plan(replace(view, now=NOW + 1)), MoveTask)] == ["a"]
+
+
+LONG = 30_001       # milliseconds
+
+
+def resting(*others: Task, retry_at: int = NOW + LONG, **fields: Any) -> JobView:
+    """`a` is tried again a good while later; `b` is whatever is given."""
+    rows = (a_task("a", retry_at=retry_at, version=1), a_task("a", HOST, retry_at=retry_at, version=1), *others)
+    return a_view(spec=a_spec({"a": (), **({"b": ()} if others else {})}), **{"tasks": rows, **fields})
+
+
+def test_a_job_that_rests_for_long_gives_its_cores_back() -> None:
+    assert plan(resting()) == [
+        PutOff("retry_backoff: a begins again in 30 s", NOW + LONG),
+        *(
+            action
+            for party in (GUEST, HOST)
+            for action in (
+                MoveSeat(a_seat(party, SeatStatus.STARTED), SeatStatus.JOINING),
+                to(party, CommandKind.STATUS, "waiting", turn=1),
+            )
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        resting(retry_at=NOW + LONG - 1),
+        resting(a_task("b", party_status=TaskStatus.RUNNING)),
+        resting(a_task("b", party_status=TaskStatus.SUCCESS, status=TaskStatus.RUNNING)),
+        resting(a_task("b", party_status=TaskStatus.STOPPING)),
+        resting(seats=(a_seat(GUEST, SeatStatus.STARTED), a_seat(HOST, SeatStatus.STARTED, legacy=True))),
+    ],
+    ids=["soon", "runs", "runs elsewhere", "drains", "plain v1"],
+)
+def test_it_keeps_them(view: JobView) -> None:
+    assert not moves(plan(view), PutOff)
+
+
+def test_with_something_else_to_do_it_does_that() -> None:
+    assert [one.name for one in moves(plan(resting(a_task("b"))), MoveTask)] == ["b"]
+    assert not moves(plan(resting(a_task("b"))), PutOff)
+
+
+@pytest.mark.parametrize(("status", "retry_at", "goes_on"), [
+    (SeatStatus.JOINED, NOW, True), (SeatStatus.JOINED, NOW + 1, False), (SeatStatus.JOINING, NOW, False)])  # fmt: skip
+def test_it_applies_anew_when_it_is_due_and_every_party_knows(
+    status: SeatStatus, retry_at: int, goes_on: bool
+) -> None:
+    job = a_job(JobStatus.WAITING, rerun_signal=True, retry_at=retry_at, turn=1)
+    view = a_view(job, seats=(a_seat(GUEST), a_seat(HOST, status)), tasks=())
+    assert plan(view) == ([AllRejoined()] if goes_on else [])
+
+
+def test_a_party_that_has_ended_it_meanwhile_ends_the_rest() -> None:
+    job = a_job(JobStatus.WAITING, rerun_signal=True, retry_at=NOW + LONG, turn=1)
+    lost = a_seat(HOST, SeatStatus.REFUSED, "is failed (initiator_lost)")
+    [move] = moves(plan(a_view(job, seats=(a_seat(GUEST), lost), tasks=())), MoveJob)
+    assert (move.reason, move.message) == (Reason.PARTY_REFUSED, "host 10000: is failed (initiator_lost)")
 
 
 S, R, F, T, C, W, P = (
@@ -753,7 +816,7 @@ def test_a_job_that_may_not_wait_for_room_ends_when_a_party_has_none(
     retry: RetryRule, since: int, lacks: Lack, words: str
 ) -> None:
     full = replace(a_seat(HOST, message=FULL), lacks=lacks)
-    view = replace(in_turn(a_seat(GUEST), full, since=since), spec=replace(a_spec(), retry=retry))
+    view = replace(in_turn(a_seat(GUEST), full, queued=since), spec=replace(a_spec(), retry=retry))
     [end] = [one for one in plan(view) if isinstance(one, MoveJob)]
     assert (end.new, end.reason, end.caused_by) == (JobStatus.TIMEOUT, Reason.NO_CAPACITY, str(HOST))
     assert words in end.message
@@ -776,7 +839,7 @@ def test_before_it_ends_what_others_hold_goes_back() -> None:
 )
 def test_others_wait(retry: RetryRule, since: int, lacks: Lack) -> None:
     full = replace(a_seat(HOST, message=FULL), lacks=lacks)
-    view = replace(in_turn(a_seat(GUEST), full, since=since), spec=replace(a_spec(), retry=retry))
+    view = replace(in_turn(a_seat(GUEST), full, queued=since), spec=replace(a_spec(), retry=retry))
     assert [type(one) for one in plan(view)] == [EndTurn]
 
 
