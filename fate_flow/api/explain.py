@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from fate_flow.core.approval import Consent
+from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.fate_v1_job_parameters import flat_parameters
 from fate_flow.core.history import Entry
 from fate_flow.core.job import UNREACHABLE, Answer, Hold, Job, Lack, Seat, Task
@@ -75,10 +75,13 @@ def waits_for(job: Job) -> str | None:
     """One word for what a waiting job waits for; None: it does not wait."""
     if job.status is not JobStatus.WAITING:
         return None
+    if not job.is_initiator:
+        is_pending = job.consent is not None and job.consent.approval is Approval.PENDING
+        return "awaiting_approval" if is_pending else "initiator"
     if job.hold is not None:
         return "release"
     if job.rerun_signal:
-        return "parties"
+        return "retry_backoff" if job.retry_at else "parties"
     return _WAITS_FOR[job.lacks] if job.lacks is not None else "turn"
 
 
@@ -193,7 +196,7 @@ def queued(page: QueuePage) -> dict[str, Any]:
 
 
 def _queued(job: Job, seats: Sequence[Seat], place: int, steady: int) -> dict[str, Any]:
-    is_asked_again = not (job.hold or job.ready_owner or job.rerun_signal)
+    is_asked_again = not (job.hold or job.ready_owner or waits_for(job) == "parties")
     seconds, because = _estimate(job)
     return {
         "place_in_queue": place,
@@ -227,6 +230,7 @@ def _estimate(job: Job) -> tuple[int | None, str | None]:
 _NO_ESTIMATE = {
     "release": "it waits until somebody releases it",
     "parties": "it waits until every party knows that it begins again",
+    "retry_backoff": "it pauses before its next attempt, and then waits for its turn",
     "awaiting_approval": "it waits until somebody at another party decides",
     "answer": "it waits until a party is ready again",
     "size": "it asks for more than there is",

@@ -673,6 +673,8 @@ class InitiatorSide:
     def hold(self, unit: Unit, job_id: str, hold: Hold) -> None:
         """No turn for a waiting job until it is released. Raises JobNotFound, Conflict for one that does not wait."""
         job = self._queued(unit, job_id)
+        if job.hold is not None:
+            hold = replace(hold, since=job.hold.since)      # other words for the same hold
         begins = (SeatStatus.STARTING, SeatStatus.STARTED)
         if any(seat.status in begins for seat in unit.tx.seats(job_id)) or not unit.tx.hold_job(job.key, hold):
             status = "being started" if job.status is JobStatus.WAITING else job.status.value

@@ -143,6 +143,7 @@ class PartySide:
             return Answer(108, f"job {command.job_id} has another initiator on {command.to}")
         components = {name: {"need_run": command.to in task.parties} for name, task in spec.tasks.items()}
         said: dict[str, Any] = {"components": components, "extensions": EXTENSIONS, "cores": request.cores}
+        said.update(_awaited(unit.tx.job(key) or job))
         capped = [one.as_dict() for one in effective_here(unit.context, spec, command.to) if one.asked is not None]
         said.update(_awaited(unit.tx.job(key) or job))
         return Answer(data={**said, "effective": capped} if capped else said)
@@ -716,6 +717,8 @@ def _start(unit: Unit, command: Command, job: Job) -> Answer:
         return Answer(103, f"{job.key} was reserved in turn {job.claim.turn}, not {command.body['turn']}")
     if job.status is not JobStatus.WAITING or not job.holds:
         return Answer(103, f"{job.key} is {job.status.value} and holds {'something' if job.holds else 'nothing'}")
+    if job.consent is not None and not job.consent.is_given:
+        return _not_approved(job, job.consent)      # MySQL only: rejected while it was being reserved for
     unit.note(Event.PARTY_START_ASKED, job_id=job.job_id, **_place(job))
     move_job(unit, job, MoveJob(JobStatus.RUNNING))
     now = unit.tx.job(job.key)

@@ -598,6 +598,7 @@ def test_a_job_of_another_that_has_to_be_approved_says_so(world: World) -> None:
     why = "nobody at guest 9999 has approved it yet: flow job approve, or flow job reject"
     told = world.ask("job/explain", {"job_id": job_id})["data"]
     assert (told["wait_reason"], told["approval"]["status"]) == (why, "pending")
+    assert told["waits_for"] == "awaiting_approval"
     assert world.ask("job/query", {"job_id": job_id})["data"][0]["f_wait_reason"] == why
     assert world.ask("job/reject", {"job_id": job_id})["retcode"] == 101
     assert world.ask("job/reject", {"job_id": job_id, "reason": "no", "author": "ann"})["retcode"] == 0
@@ -659,3 +660,12 @@ def test_the_queue_lists_what_awaits_the_approval_of_this_party(world: World) ->
     assert (found["jobs"], found["hold"]["by"]) == ([], "ann")
     [one] = found["unapproved"]
     assert (one["job_id"], one["initiator"], one["asked_cores"]) == (job_id, {"role": "host", "party_id": "10000"}, 3)
+
+
+def test_a_job_that_pauses_before_its_next_attempt_says_when_it_is_over(world: World) -> None:
+    world.add_job(f_rerun_signal=True, f_retry_at=40_000)
+    world.add_job(f_rerun_signal=True)
+    found = world.ask("queue/list")["data"]["jobs"]
+    assert [one["waits_for"] for one in found] == ["retry_backoff", "parties"]
+    assert [one["asked_again_seconds"] for one in found] == [40, None]
+    assert [one["estimate_seconds"] for one in found] == [None, None]

@@ -463,10 +463,19 @@ def test_a_waiting_job_is_held_and_released() -> None:
     front.desk.hold(JOB_ID, "until monday", "ann")
     assert front.server.job(GUEST).hold == Hold("until monday", "ann", NOW, 0)
     assert front.rung == [((JOB_ID,), False, True)]
+    with front.server.store.transaction() as tx:
+        tx.depose("", tx.scheduler()[1], "me")
+        tx.still_schedules("me", 700)
+    front.desk.hold(JOB_ID, "until tuesday", "ann")
+    assert front.server.job(GUEST).hold == Hold("until tuesday", "ann", NOW, 0), "held since the first time"
     front.desk.release(JOB_ID, "bob")
+    assert front.server.job(GUEST).since == 700
     assert front.server.job(GUEST).hold is None
     texts = [fields["text"] for fields in front.server.record.seen(Event.JOB_NOTE)]
-    assert texts == [f"job {JOB_ID} is on hold by ann: until monday", f"job {JOB_ID} was released by bob"]
+    assert texts == [
+        f"job {JOB_ID} is on hold by ann: until monday", f"job {JOB_ID} is on hold by ann: until tuesday",
+        f"job {JOB_ID} was released by bob",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

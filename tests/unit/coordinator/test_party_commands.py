@@ -231,7 +231,10 @@ def test_all_commands_of_a_job_repeated_in_their_order_end_where_they_ended() ->
 # ---------------------------------------------------------------------- who may ask what
 
 
-@pytest.mark.parametrize("kind", [kind for kind in K if kind not in (K.CREATE, K.REPORT, K.ASK_STOP, K.ASK_RERUN)])
+TO_INITIATORS = (K.REPORT, K.ASK_STOP, K.ASK_RERUN, K.LOOK_AGAIN)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in K if kind not in (K.CREATE, *TO_INITIATORS)])
 def test_only_its_initiator_commands_a_job(kind: CommandKind) -> None:
     host = a_host(*RUN)
     seen = host.snapshot()
@@ -1050,3 +1053,12 @@ def test_an_approval_is_of_the_job_and_holds_for_its_next_run() -> None:
     with host.store.transaction() as tx:
         tx.begin_again(host.job(), 1, 0, "")
     assert host.handle(replace(command(K.CHECK, turn=2), run=1)).is_ok
+
+
+def test_a_rejection_that_crosses_a_reservation_is_found_at_the_start() -> None:
+    host = a_host(*JOIN, approval=ASKS)
+    decided(host, Approval.REJECTED, "no budget")
+    with host.store.transaction() as tx:
+        assert tx.reserve(host.job().key, 2, 0, "token", 1, NOW)
+    assert host.handle(command(K.START, turn=1)).retmsg == "rejected by ann: no budget"
+    assert host.job().status is JobStatus.WAITING
