@@ -21,6 +21,7 @@ from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.core.command import CommandPolicy
 from fate_flow.core.errors import BadRequest, BadSettings
 from fate_flow.core.grammar import check_party_id
+from fate_flow.core.policy import PolicyAction
 from fate_flow.core.resources import EngineSize
 from fate_flow.core.spec import JobParameters
 
@@ -246,7 +247,7 @@ _LEAST_CEILINGS = {
     "task_cores": 1, "task_memory": 0, "replicas": 1,
 }  # fmt: skip
 """The numbers of the section `ceilings`, and what each is at least."""
-_ACTION = re.compile(r"[a-z_]{1,40}")
+_ACTIONS = tuple(action.value for action in PolicyAction)
 
 
 class _Reader:
@@ -404,8 +405,8 @@ class _Reader:
             for key, least in _LEAST_CEILINGS.items()
         }
         actions = section.get("refused_actions", [])
-        if not isinstance(actions, list) or not all(isinstance(one, str) and _ACTION.fullmatch(one) for one in actions):
-            raise BadSettings(f"{section.name('refused_actions')}: {actions!r} is not a list such as [restart_job]")
+        if not isinstance(actions, list) or not all(one in _ACTIONS for one in actions):
+            raise BadSettings(f"{section.name('refused_actions')}: {actions!r} is not a list of {', '.join(_ACTIONS)}")
         section.refuse_others()
         return Ceilings(**found, refused_actions=frozenset(actions))
 

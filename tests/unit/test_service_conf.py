@@ -111,8 +111,9 @@ def test_ceilings_are_read(bare: Path) -> None:
     ("{max_attempts: 0}", "ceilings.max_attempts: 0 is not a whole number from 1 to"),
     ("{task_timeout: 0}", "ceilings.task_timeout: 0 is not a whole number from 1 to"),
     ("{replicas: many}", "ceilings.replicas: 'many' is not a whole number"),
-    ("{refused_actions: restart_job}", "ceilings.refused_actions: 'restart_job' is not a list such as"),
-    ("{refused_actions: [Restart]}", "ceilings.refused_actions: ['Restart'] is not a list such as"),
+    ("{refused_actions: restart_job}", "ceilings.refused_actions: 'restart_job' is not a list of restart_job, "),
+    ("{refused_actions: [restart]}", "ceilings.refused_actions: ['restart'] is not a list of restart_job, "),
+    ("{refused_actions: [[a]]}", "ceilings.refused_actions: [['a']] is not a list of restart_job, "),
     ("{stop_duration: 3}", "ceilings.stop_duration: no such key; known here: job_timeout, max_attempts"),
 ])  # fmt: skip
 def test_ceilings_that_make_no_sense_are_refused(bare: Path, text: str, problem: str) -> None:

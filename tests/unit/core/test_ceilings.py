@@ -91,12 +91,9 @@ def test_replicas_are_counted_at_each_party():
 
 
 def test_an_action_of_a_policy_may_be_refused():
-    def rule(action: str) -> dict[str, Any]:
-        return {"event": "any", "action": action}
-
-    spec = spec_of()
-    extra = {"policies": [rule("ignore"), rule("restart_job")], "task_conf": {"y": {"policies": [rule("restart_job")]}}}
-    object.__setattr__(spec.parameters[GUEST], "extra", extra)
+    restart = {"event": "worker_failed", "action": "restart_job"}
+    ignore = {"event": "worker_interrupted", "action": "ignore"}
+    spec = spec_of({"policies": [ignore, restart], "task_conf": {"y": {"policies": [restart]}}})
     ceilings = Ceilings(refused_actions=frozenset({"restart_job"}))
     assert refused(ceilings, spec) == [
         f"{COMMON}.policies[1].action: restart_job is refused by host 9002 (ceilings.refused_actions)",
