@@ -7,7 +7,7 @@ from typing import Any
 
 from fate_flow.core.actions import Action, EndTurn, NewVersion, Progress, Send
 from fate_flow.core.dag import may_start
-from fate_flow.core.gang import GOOD, culprit, move_task, settle
+from fate_flow.core.gang import GOOD, culprit, is_breaking, move_task, settle
 from fate_flow.core.job import Command, CommandKind, Task
 from fate_flow.core.outcome import federated_task_status
 from fate_flow.core.plan_stop import end, stop
@@ -48,7 +48,7 @@ def _judge_tasks(view: JobView) -> Iterator[Action]:
         outcome = federated_task_status([row.party_status for row in rows])
         if lead.status is TaskStatus.STOPPING:
             yield from _drain_task(view, rows)
-        elif outcome in TASK_BROKEN:
+        elif outcome in TASK_BROKEN or any(map(is_breaking, rows)):
             yield from _break_task(view, rows)
         elif outcome in TASK_END:
             yield from settle(view, rows, outcome, GOOD[outcome], "")
