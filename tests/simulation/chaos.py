@@ -65,6 +65,7 @@ class Style:
     policies: float              # how many jobs have rules for what may happen
     partial: float               # how many jobs say how many hosts are enough
     command_keep: int            # milliseconds until a command that nobody answers is dropped
+    programs: float = 0.5        # how many jobs have tasks that are programs of the user's own
 
 
 CREWS: tuple[Mapping[str, Any], ...] = (
@@ -187,7 +188,7 @@ class Story:
     def _commands(self, graph: Mapping[str, list[str]], retries: int) -> dict[str, Mapping[str, Any]]:
         """Which tasks are programs, and of how many workers."""
         draw = self._command_draw
-        if draw.random() < 0.5:
+        if draw.random() >= self._style.programs:
             return {}
         crews = [*CREWS, *([] if retries else [{"replicas": 2, "fail_on_worker_restart": True}])]
         outputs = [{"name": "data", "path": "data.csv", "kind": "table"}]

@@ -403,7 +403,9 @@ _SLOW_STOPS = _BROKEN | {"delay": 200, "longest_stop": 20_000, "reruns": 0.0}
 _REPEATS = {"rate": 0.07, "delay": 200, "has_echoes": True}
 _DEATHS = {"trouble": 0.8, "troubles": (death,), "crash": 0.04, "command_keep": RULES.command_keep}
 _RERUNS = {"reruns": 1.0, "rate": 0.07, "delay": 200}
-_LATE_RERUNS = _RERUNS | {"has_echoes": True, "parties": 2, "longest_task": 2_000, "crash": 0.0, "trouble": 0.0}
+_LATE_RERUNS = _RERUNS | {
+    "has_echoes": True, "parties": 2, "longest_task": 2_000, "crash": 0.0, "trouble": 0.0, "programs": 0.0,
+}
 _SLOW = {"longest_task": 90_000, "longest_stop": 20_000}
 _SLOW_RERUNS = _RERUNS | _SLOW | {"trouble": 0.8, "troubles": (isolation, death)}
 _RULED = {"policies": 1.0, "broken": 0.3}

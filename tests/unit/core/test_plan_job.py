@@ -541,6 +541,22 @@ def test_some_ends_are_not_tried_again(reason: Reason) -> None:
     assert moves(plan(draining((status, reason, 1), (C, Reason.STOPPED, 1), retries=9)), NewVersion) == []
 
 
+def test_a_share_that_breaks_and_still_drains_ends_the_others_at_once() -> None:
+    rows = (
+        a_task("a", GUEST, R, R), a_task("a", HOST, TaskStatus.STOPPING, R, reason=Reason.WORKER_ERROR, message="why"),
+        a_task("a", OTHER, S, R),
+    )  # fmt: skip
+    found = plan(a_view(tasks=rows, seats=seats(SeatStatus.STARTED, *ALL)))
+    assert found[0] == MoveTask("a", 0, R, TaskStatus.STOPPING, Reason.WORKER_ERROR, "why")
+    asked = [one.command for one in moves(found, Send) if one.command.kind is CommandKind.TASK_STOP]
+    assert [one.to for one in asked] == [GUEST, HOST]
+
+
+def test_a_share_that_is_stopped_for_another_one_breaks_nothing() -> None:
+    rows = (a_task("a", GUEST, R, R), a_task("a", HOST, TaskStatus.STOPPING, R, reason=Reason.STOPPED))
+    assert plan(a_view(tasks=rows)) == []
+
+
 def test_two_parties_that_fail_at_once_cause_one_retry() -> None:
     found = plan(draining((F, Reason.WORKER_ERROR, 1), (F, Reason.WORKER_KILLED, 1), retries=2))
     assert len(moves(found, NewVersion)) == 1
