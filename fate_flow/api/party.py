@@ -26,7 +26,8 @@ from fate_flow.store.contract import Output, Transaction
 
 _OLDEST = (1, 7, 0)
 _MOST_IN_A_BATCH = 1_000
-_TO_INITIATORS = (CommandKind.REPORT, CommandKind.ASK_STOP, CommandKind.ASK_RERUN)     # they name who asks
+# They name who asks.
+_TO_INITIATORS = (CommandKind.REPORT, CommandKind.ASK_STOP, CommandKind.ASK_RERUN, CommandKind.ROOM)
 
 
 def blueprint(services: Services) -> Blueprint:

@@ -198,6 +198,7 @@ class Totals:
     faults: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     reruns: int = 0
+    hints: Counter[str] = field(default_factory=Counter)     # that a party has room
     violations: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, other: Totals) -> None:
@@ -207,6 +208,7 @@ class Totals:
         self.faults += other.faults
         self.ends += other.ends
         self.reruns += other.reruns
+        self.hints += other.hints
         self.violations += other.violations
 
     def words(self) -> str:
@@ -216,6 +218,7 @@ class Totals:
             f"settled within {self.slowest:.0f} virtual seconds",
             "faults: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items())),
             "jobs: " + ", ".join(f"{end} {count}" for end, count in sorted(self.ends.items())),
+            "news of room: " + ", ".join(f"{what} {count}" for what, count in sorted(self.hints.items())),
         ]
         return "\n".join(lines + [f"VIOLATION, seed {seed}: {what}" for seed, what in self.violations])
 
@@ -229,7 +232,7 @@ def tell(seed: int, store: str) -> Totals:
     except Violation as error:
         violations.append((seed, error.message))
     world = story.world
-    return Totals(1, world.steps, story.settled, world.injected, world.ends(), world.reruns, violations)
+    return Totals(1, world.steps, story.settled, world.injected, world.ends(), world.reruns, world.hints, violations)
 
 
 def run_seeds(seeds: Iterable[int], store: str, jobs: int) -> Totals:

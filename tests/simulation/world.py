@@ -60,6 +60,7 @@ class World:
         self.submitted: dict[str, int] = {}                       # by job: when
         self.stopped: set[str] = set()                            # jobs that a user wanted to end
         self.reruns = 0                                           # wishes that were taken
+        self.hints: Counter[str] = Counter()                      # that a party has room: sent, heeded, declined
         self.violation = ""
         self.invariants = Invariants(self)
         self._errors = _Errors()
