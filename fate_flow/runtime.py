@@ -29,6 +29,7 @@ from fate_flow.coordinator.unit import RoomTold
 from fate_flow.core.errors import BadSettings
 from fate_flow.crash_points import crash_points_of
 from fate_flow.engine.local import LocalEngine
+from fate_flow.engine.programs import ProgramGate
 from fate_flow.federation.spool import Session, Spool, SpoolLimits
 from fate_flow.federation.wake import Bell
 from fate_flow.federation.wire import headers
@@ -69,7 +70,9 @@ def rules_of(settings: Settings) -> Rules:
         drain=milliseconds(limits.drain_timeout),
         launch=milliseconds(limits.launch_timeout),
         retry_wait=milliseconds(limits.retry_wait),
+        long_backoff=milliseconds(limits.long_backoff),
         queue_passes=limits.queue_passes,
+        queue_ageing=milliseconds(limits.queue_ageing),
         resource_waiting=milliseconds(limits.resource_waiting_timeout),
     )
 
@@ -172,9 +175,11 @@ def build_context(
         engine_size=settings.engine,
         defaults=settings.defaults,
         rules=rules_of(settings),
+        ceilings=settings.ceilings,
         routes=frozenset(settings.routes),
         clock=lambda: time.time_ns() // 1_000_000,
         fresh_id=lambda: secrets.token_hex(16),
+        gate=ProgramGate(settings.commands),
         carry_out=points.around_effects(hands.take) if points else hands.take,
     )
 

@@ -5,6 +5,7 @@ Key names are FATE's wherever FATE has one. `local.<file name>` beside the file 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
@@ -15,12 +16,15 @@ from urllib.parse import SplitResult, urlsplit
 
 import yaml
 
+from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
+from fate_flow.core.command import CommandPolicy
 from fate_flow.core.errors import BadRequest, BadSettings
 from fate_flow.core.grammar import check_party_id
 from fate_flow.core.resources import EngineSize
 from fate_flow.core.spec import JobParameters
 
 ENGINE_NAME = "STANDALONE"
+_ALLOWED = re.compile(r"/.*[^/]|sha256:[0-9a-f]{64}", re.DOTALL)
 PART = ".part"
 """What a file in `uploads_dir` is called while it comes in."""
 
@@ -53,7 +57,9 @@ class Limits:
     drain_timeout: float = 60.0          # a party that has not confirmed a stop by then is unconfirmed
     launch_timeout: float = 60.0         # no process after so long: the launch has failed
     retry_wait: float = 2.0              # before a refused reservation is asked for again
-    queue_passes: int = 16               # jobs that may take what the oldest waiting one lacks before it
+    long_backoff: float = 30.0           # a job that runs nothing for longer gives its cores back until then
+    queue_passes: int = 16               # jobs that may take what the first waiting one lacks before it
+    queue_ageing: float = 60.0           # to have waited for so long outweighs one level of priority
     resource_waiting_timeout: float = 0  # a job may wait for cores so long; 0: for ever
     max_request_bytes: int = 64 * 1024 * 1024
     upload_max_bytes: int = 4 * 1024 * 1024 * 1024
@@ -62,6 +68,8 @@ class Limits:
 
 _MAY_BE_ZERO = frozenset({"stop_grace", "longest_stop", "retry_wait", "queue_passes", "resource_waiting_timeout"})
 """The limits that mean something as 0; no other interval or bound does."""
+
+_LONGEST_AGEING = 1e9      # seconds: a thousand levels of that still fit into the database
 
 
 @dataclass(frozen=True)
@@ -98,6 +106,8 @@ class Settings:
     defaults: JobParameters = field(default_factory=JobParameters)
     limits: Limits = field(default_factory=Limits)
     retention: Retention = field(default_factory=Retention)
+    ceilings: Ceilings = NO_CEILINGS
+    commands: CommandPolicy = field(default_factory=CommandPolicy)
 
     @property
     def jobs_dir(self) -> Path:
@@ -228,6 +238,14 @@ class _Section:
             raise BadSettings(f"{self.name(unknown[0])}: no such key; known here: {', '.join(sorted(self._seen))}")
 
 
+_LEAST_CEILINGS = {
+    "max_attempts": 1, "max_interruptions": 0, "retry_duration": 1, "job_timeout": 1, "task_timeout": 1,
+    "task_cores": 1, "task_memory": 0, "replicas": 1,
+}  # fmt: skip
+"""The numbers of the section `ceilings`, and what each is at least."""
+_ACTION = re.compile(r"[a-z_]{1,40}")
+
+
 class _Reader:
     """Turns the whole file into `Settings`."""
 
@@ -261,6 +279,8 @@ class _Reader:
             defaults=self._defaults(root.section("job_default_config")),
             limits=self._limits(root.section("limits")),
             retention=self._retention(root.section("retention")),
+            ceilings=self._ceilings(root.section("ceilings")),
+            commands=self._commands(root.section("commands")),
         )
         flow.refuse_others()
         logs.refuse_others()
@@ -357,6 +377,10 @@ class _Reader:
                 f"limits.initiator_silence: {limits.initiator_silence:g} is not above limits.party_silence "
                 f"({limits.party_silence:g}): the initiator has to give up first, so that both sides agree"
             )
+        if limits.queue_ageing > _LONGEST_AGEING:
+            raise BadSettings(
+                f"limits.queue_ageing: {limits.queue_ageing:g} is more than {_LONGEST_AGEING:g} seconds a level"
+            )
         return limits
 
     def _retention(self, section: _Section) -> Retention:
@@ -366,6 +390,35 @@ class _Reader:
             job_logs_days=section.number("job_logs_days", base.job_logs_days),
             output_tables_days=section.number("output_tables_days", base.output_tables_days),
             most_finished_jobs=section.whole("most_finished_jobs", base.most_finished_jobs),
+        )
+        section.refuse_others()
+        return found
+
+    def _ceilings(self, section: _Section) -> Ceilings:
+        found: dict[str, Any] = {
+            key: section.whole(key, 0, least) if section.get(key) is not None else None
+            for key, least in _LEAST_CEILINGS.items()
+        }
+        actions = section.get("refused_actions", [])
+        if not isinstance(actions, list) or not all(isinstance(one, str) and _ACTION.fullmatch(one) for one in actions):
+            raise BadSettings(f"{section.name('refused_actions')}: {actions!r} is not a list such as [restart_job]")
+        section.refuse_others()
+        return Ceilings(**found, refused_actions=frozenset(actions))
+
+    def _commands(self, section: _Section) -> CommandPolicy:
+        allow = section.get("allow", [])
+        if not isinstance(allow, list):
+            raise BadSettings(f"{section.name('allow')}: {allow!r} is not a list of programs and digests")
+        for one in allow:
+            if not isinstance(one, str) or not _ALLOWED.fullmatch(one):
+                raise BadSettings(
+                    f"{section.name('allow')}: {one!r} is neither the absolute path of a program, such as "
+                    "/usr/bin/python3, nor sha256: and the 64 hex digits of one"
+                )
+        found = CommandPolicy(
+            enabled=section.flag("enabled", False),
+            allow=tuple(allow),
+            share_logs=section.flag("share_logs", False),
         )
         section.refuse_others()
         return found

@@ -13,6 +13,7 @@ from fate_flow.coordinator.party import PartySide
 from fate_flow.coordinator.ports import Context, LaunchOrder, Made, Rules, Sight
 from fate_flow.coordinator.unit import Unit, unit_of_work
 from fate_flow.coordinator.workers import WorkerWatch
+from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.core.job import Answer, Command, CommandKind, EngineState, Job, JobKey, Task, TaskKey, Worker
 from fate_flow.core.resources import EngineSize
 from fate_flow.core.spec import JobParameters, Party
@@ -103,7 +104,8 @@ class HandServer:
     """Its clock stands at `now`, its steady time where the test puts it (else where the store has it); ids count."""
 
     def __init__(
-        self, party_id: str = "9999", cores: int = 8, rules: Rules | None = None, store: Any = None, memory: int = 0
+        self, party_id: str = "9999", cores: int = 8, rules: Rules | None = None, store: Any = None, memory: int = 0,
+        ceilings: Ceilings = NO_CEILINGS,
     ) -> None:
         self.now = NOW
         self.steady: int | None = None
@@ -117,7 +119,7 @@ class HandServer:
             modules={"Work": Module(), "Upload": Module()}, outputs_of=lambda _: ("data", "other"),
             engine_size=EngineSize(1, cores, memory), defaults=JobParameters(task_cores=1), rules=rules or Rules(),
             routes=frozenset({"9999", "10000", "10001"}), clock=lambda: self.now, fresh_id=self._fresh_id,
-            retry=Retry(lambda: self.paused, self._pause),
+            retry=Retry(lambda: self.paused, self._pause), ceilings=ceilings,
         )  # fmt: skip
         with self.store.transaction() as tx:
             tx.register_engine(EngineState("STANDALONE", cores, memory, cores, memory), {}, NOW)

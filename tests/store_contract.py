@@ -22,6 +22,7 @@ from fate_flow.core.job import (
     Command,
     CommandKind,
     EngineState,
+    Hold,
     Job,
     JobKey,
     Lack,
@@ -406,7 +407,7 @@ class JobCases(Cases):
         assert each.move_job(running, end, 7_000)
         ended = each.job_here("j1")
         assert each.begin_again(ended, 2, 900, "host 10000 does not know yet")
-        again = a_job(run=2, since=900, wait_reason="host 10000 does not know yet", rerun_signal=True)
+        again = a_job(run=2, since=900, queued=900, wait_reason="host 10000 does not know yet", rerun_signal=True)
         assert each.job_here("j1") == again
         assert each.begin_again(ended, 2, 901, "") is False
         assert each.job_here("j1") == again
@@ -441,6 +442,27 @@ class JobCases(Cases):
         assert each.all_rejoined(a_job().key) is False
         assert (each.job_here("j1").wait_reason, each.unfinished_jobs()) == ("", ())
         assert [job.job_id for job in each.unblocked_waiting(9)] == ["j1"]
+
+    def test_a_running_job_rests_until_it_is_due(self, each: Each) -> None:
+        here, elsewhere = a_job(status=JobStatus.RUNNING, since=50), a_job("j2", HOST, status=JobStatus.RUNNING)
+        with_jobs(each, here, elsewhere)
+        assert each.put_off(here, "retry_backoff: a begins again in 60 s", 70_000)
+        assert each.put_off(elsewhere, "", 0)
+        assert each.put_off(here, "again", 1) is False
+        row = each.job_here("j1")
+        assert (row.status, row.run, row.wait_reason) == (JobStatus.WAITING, 0, "retry_backoff: a begins again in 60 s")
+        assert (row.retry_at, row.since, row.queued, row.rerun_signal) == (70_000, 50, 70_000, True)
+        assert each.job(elsewhere.key).rerun_signal is False
+        assert [job.job_id for job in each.unfinished_jobs()] == ["j1"]
+        assert each.unblocked_waiting(9) == ()
+        assert each.all_rejoined(here.key)
+        assert [job.job_id for job in each.unblocked_waiting(9)] == ["j1"]
+
+    def test_only_what_runs_rests(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        with pytest.raises(IllegalMove):
+            each.put_off(a_job(), "", 1)
+        assert each.put_off(a_job(status=JobStatus.RUNNING), "", 1) is False
 
     def test_no_job_begins_ended(self, each: Each) -> None:
         for status in JOB_END:
@@ -651,6 +673,92 @@ class QueueCases(Cases):
         assert each.count_waiting() == 5
         assert [each.place_in_queue(each.job_here(name)) for name in "abcde"] == [1, 2, 3, 4, 5]
 
+    def test_the_order_is_that_of_the_keys_and_then_of_age(self, each: Each) -> None:
+        keys = {"a": (5, 9), "b": (-7, 3), "c": (5, 8), "d": (5, 8)}
+        with_jobs(each, *(a_job(name, queue_key=key, create_time=at) for name, (key, at) in keys.items()))
+        assert [job.job_id for job in each.waiting_jobs()] == ["b", "c", "d", "a"]
+        assert [each.place_in_queue(each.job_here(name)) for name in "bcda"] == [1, 2, 3, 4]
+        assert [job.order for job in each.unblocked_waiting(2)] == [(-7, 3, "b"), (5, 8, "c")]
+        for name in "acd":
+            each.begin_turn(a_job(name).key, "me", 5)
+            each.end_turn(a_job(name).key, "me", "no room", "10000", 4, 0, 0, Lack.SIZE if name == "c" else None)
+        assert [job.job_id for job in each.queue_heads()] == ["d"]
+        assert [job.job_id for job in each.blocked_waiting("10000", 9, 9)] == ["c", "d", "a"]
+
+    def test_a_waiting_job_takes_another_place(self, each: Each) -> None:
+        with_jobs(each, a_job("a", priority=2, enqueued=50, queue_key=30), a_job("b", queue_key=20))
+        with_jobs(each, a_job("run", status=JobStatus.RUNNING))
+        assert each.set_priority(a_job("a").key, 4, 10)
+        assert each.job_here("a") == a_job("a", priority=4, enqueued=50, queue_key=10)
+        assert [job.job_id for job in each.unblocked_waiting(2)] == ["a", "b"]
+        assert each.set_priority(a_job("run").key, 4, 10) is False
+        assert each.set_priority(a_job("unknown").key, 4, 10) is False
+        assert each.job_here("run").priority == 0
+
+    def test_a_job_on_hold_has_no_turn_and_is_no_head(self, each: Each) -> None:
+        self.queue(each)
+        hold = Hold("until monday", "ann", 5, 70)
+        for name in "abe":
+            assert each.hold_job(a_job(name).key, hold)
+        assert each.job_here("a").hold == hold
+        assert [job.job_id for job in each.unblocked_waiting(9)] == ["c"]
+        assert [job.job_id for job in each.queue_heads()] == ["d"]
+        assert [job.job_id for job in each.blocked_waiting("10000", 9, 9)] == ["d"]
+        assert [each.place_in_queue(each.job_here(name)) for name in "ad"] == [1, 4], "it keeps its place"
+        assert each.hold_job(a_job("running").key, hold) is False
+        assert each.release_job(a_job("a").key, 90)
+        freed = a_job("a", create_time=5, since=20, queued=20)
+        assert each.job_here("a") == freed, "the time on hold counts for no limit"
+        assert each.release_job(a_job("a").key, 90) is False
+        assert [job.job_id for job in each.unblocked_waiting(9)] == ["a", "c"]
+
+    @pytest.mark.parametrize("end", [JobStatus.RUNNING, JobStatus.CANCELED])
+    def test_what_begins_or_ends_is_not_held_any_more(self, each: Each, end: JobStatus) -> None:
+        with_jobs(each, a_job())
+        each.hold_job(a_job().key, Hold("why", "ann", 5, 70))
+        each.move_job(a_job(), MoveJob(end, None if end is JobStatus.RUNNING else Reason.STOPPED_BY_USER), 6)
+        assert each.job_here("j1").hold is None
+
+    def test_a_held_job_that_asks_for_too_much_is_not_asked_for(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.begin_turn(a_job().key, "me", 5)
+        each.end_turn(a_job().key, "me", "why", "10000", 4, 7, 0, Lack.SIZE)
+        each.hold_job(a_job().key, Hold("why", "ann"))
+        assert each.oversized_waiting(9, 9) == ()
+
+    def test_a_job_that_is_to_be_asked_again_is_due(self, each: Each) -> None:
+        self.queue(each)
+        assert each.ask_again("b")
+        assert [(head.job_id, head.retry_at) for head in each.queue_heads()] == [("b", 0), ("e", 77)]
+        each.begin_turn(a_job("d").key, "me", 5)
+        assert [each.ask_again(name) for name in ("d", "running", "hosted", "unknown")] == [False] * 4
+
+    def test_a_job_at_rest_is_not_asked_again_before_its_time(self, each: Each) -> None:
+        resting = a_job(status=JobStatus.RUNNING)
+        with_jobs(each, resting)
+        assert each.put_off(resting, "retry_backoff", 70_000)
+        assert each.ask_again("j1") is False
+        assert each.job_here("j1").retry_at == 70_000
+
+    def test_one_job_of_each_other_initiator_that_waits(self, each: Each) -> None:
+        theirs = [Party("guest", one) for one in ("10001", "10002", "10003")]
+        rows = (("a", 0, HOST), ("b", 0, HOST), ("c", 1, HOST), ("c", 1, ARBITER), ("d", 2, HOST))
+        for name, initiator, seat in rows:
+            with_jobs(each, a_job(name, seat, initiator=theirs[initiator], is_initiator=False))
+        with_jobs(each, a_job("own"))
+        each.move_job(each.job(a_job("d", HOST).key), MoveJob(JobStatus.RUNNING), 6)
+        found = sorted((job.job_id, str(job.party)) for job in each.others_waiting())
+        assert found == [("a", "host 10000"), ("c", "arbiter 10000"), ("c", "host 10000")]
+
+    def test_the_hold_of_a_party_is_kept_until_it_is_released(self, each: Each) -> None:
+        assert each.intake_hold() is None
+        assert each.release_intake() is False
+        each.hold_intake(Hold("maintenance", "ann", 5, 7))
+        each.hold_intake(Hold("longer", "bob", 6, 8))
+        assert each.intake_hold() == Hold("longer", "bob", 6, 8)
+        assert each.release_intake()
+        assert each.intake_hold() is None
+
     def test_unblocked_ones(self, each: Each) -> None:
         self.queue(each)
         first, second = each.unblocked_waiting(10)
@@ -701,6 +809,8 @@ class QueueCases(Cases):
         assert each.waiting("a") is None, "not every party knows that it begins again"
         each.all_rejoined(a_job("a").key)
         assert each.waiting("a").job_id == "a"
+        each.hold_job(a_job("a").key, Hold("not yet", "somebody"))
+        assert each.waiting("a") is None, "somebody holds it"
 
     def test_a_pass_counts_for_a_waiting_job_of_this_initiator(self, each: Each) -> None:
         self.queue(each)
@@ -754,6 +864,9 @@ class WishCases(Cases):
         assert each.job(key).wish == Wish(5, 9, 2)
         each.forget_wish(key)
         assert each.job(key) == a_job(party=HOST)
+        each.wish(key, 9, -5)
+        each.wish(key, 10)
+        assert each.job(key).queue_key == -5, "what its initiator told stays"
 
     def test_the_first_is_the_one_that_was_refused_first_of_those_that_still_ask(self, each: Each) -> None:
         with_jobs(each, *(a_job(name, create_time=9 - number) for number, name in enumerate("abcd")))
@@ -1021,7 +1134,7 @@ class SeatCases(Cases):
         assert each.seats("j1") == (a_seat(status=SeatStatus.JOINING, run=1, asked_cores=4, legacy=True),)
         assert each.rejoin(leaving) is False
         with pytest.raises(IllegalMove):
-            each.rejoin(a_seat(status=SeatStatus.STARTED, run=1))
+            each.rejoin(a_seat(status=SeatStatus.HELD, run=1))
 
     def test_a_lease_is_kept_with_its_seat(self, each: Each) -> None:
         each.add_seats([a_seat(run=1), a_seat(party=OTHER_HOST)])
@@ -1261,6 +1374,23 @@ class WorkerCases(Cases):
         each.add_worker(a_worker("w1", a_task(party=HOST)))
         each.add_worker(a_worker("other", a_task(job_id="j2")))
         assert [worker.worker_id for worker in each.workers_of("j1")] == ["w1", "w2"]
+
+    def test_those_of_one_version_of_a_share(self, each: Each) -> None:
+        each.add_worker(a_worker("w2", slot=1, rank=None, attempt=3, create_time=2_000))
+        each.add_worker(a_worker("w1", rank=4))
+        each.add_worker(a_worker("later", a_task(version=1)))
+        each.add_worker(a_worker("elsewhere", a_task(party=HOST)))
+        each.add_worker(a_worker("other", a_task("b")))
+        found = each.workers_of_task(a_task().key)
+        assert [(one.worker_id, one.slot, one.rank, one.attempt) for one in found] == [
+            ("w1", 0, 4, 0), ("w2", 1, None, 3),
+        ]  # fmt: skip
+
+    def test_one_that_ended_says_how(self, each: Each) -> None:
+        each.add_worker(a_worker())
+        why = {"reason": Reason.WORKER_ERROR, "exit_status": "exit code 3"}
+        assert each.move_worker(a_worker(), WorkerStatus.EXITED, 6, **why)
+        assert each.worker("w1") == a_worker(status=WorkerStatus.EXITED, end_time=6, **why)
 
     def test_one_that_is_to_stop_is_marked(self, each: Each) -> None:
         each.add_worker(a_worker())

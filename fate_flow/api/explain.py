@@ -8,7 +8,7 @@ from typing import Any
 
 from fate_flow.core.fate_v1_job_parameters import flat_parameters
 from fate_flow.core.history import Entry
-from fate_flow.core.job import Job, Seat, Task
+from fate_flow.core.job import Hold, Job, Seat, Task
 from fate_flow.core.queue import why_it_waits
 from fate_flow.core.resources import request_of
 from fate_flow.core.spec import JobSpec, Party, TaskSpec
@@ -21,6 +21,7 @@ from fate_flow.store.views import JobPicture
 def explained(picture: JobPicture) -> dict[str, Any]:
     """How the job stands, why, and what each of its parties has to do with it."""
     job = picture.jobs[0]
+    place = 0 if job.rerun_signal else picture.place       # what begins again later is not in the queue yet
     return {
         "job_id": job.job_id,
         **_party(job.party),
@@ -34,9 +35,11 @@ def explained(picture: JobPicture) -> dict[str, Any]:
         "caused_by": job.caused_by,
         "progress": job.progress,
         "run": job.run,
-        "wait_reason": _wait_reason(job, picture.place),
-        "place_in_queue": picture.place or None,
+        "wait_reason": _wait_reason(job, place),
+        "place_in_queue": place or None,
         "passed_by": job.passes,
+        "priority": job.priority,
+        "hold": hold_of(job.hold),
         "parties": [_seat(seat) for seat in picture.seats] or [_own_seat(own) for own in picture.jobs],
         "tasks": _tasks(picture.tasks),
         "unconfirmed_parties": list(job.unconfirmed),
@@ -45,11 +48,17 @@ def explained(picture: JobPicture) -> dict[str, Any]:
 
 def _wait_reason(job: Job, place: int) -> str:
     if place:
-        return why_it_waits(job.wait_reason, place)
+        return why_it_waits(job.wait_reason, place, job.hold)
+    if job.rerun_signal:
+        return job.wait_reason
     if job.status is JobStatus.READY:
         return "the parties are being asked to accept it"
     is_copy = job.status is JobStatus.WAITING and not job.is_initiator
     return f"waits for its initiator, {job.initiator}, which knows its place in the queue" if is_copy else ""
+
+
+def hold_of(hold: Hold | None) -> dict[str, Any] | None:
+    return None if hold is None else {"message": hold.message, "by": hold.by, "time": hold.time}
 
 
 def _seat(seat: Seat) -> dict[str, Any]:

@@ -12,11 +12,13 @@ from fate_flow.api.arguments import Body, read_flag, read_job_id, read_party, re
 from fate_flow.api.envelope import SUCCESS, Told, arguments, failed, file_follows, ok, silent_json
 from fate_flow.api.explain import explained, previewed, recounted
 from fate_flow.api.paths import check_paths
+from fate_flow.api.queue import read_author, read_message
 from fate_flow.api.services import Services
 from fate_flow.api.submission import (
     SUBMIT_FAILED,
+    SubmitFailed,
     model_id_of,
-    read_document,
+    read_job,
     read_request_id,
     submit,
     submit_data,
@@ -24,6 +26,7 @@ from fate_flow.api.submission import (
 from fate_flow.core.errors import BadRequest, FlowError, JobNotFound, NotFound
 from fate_flow.core.fate_v1 import problems
 from fate_flow.core.grammar import ROLES
+from fate_flow.core.queue import MOST_PRIORITY
 from fate_flow.core.spec import JobSpec
 from fate_flow.core.status import JobStatus
 from fate_flow.store.views import MOST_ROWS, JobWish, Page, Row
@@ -46,6 +49,9 @@ def blueprint(services: Services) -> Blueprint:
         "/stop": routes.stop,
         "/rerun": routes.rerun,
         "/resume": routes.resume,
+        "/priority": routes.set_priority,
+        "/hold": routes.hold,
+        "/release": routes.release,
         "/config": routes.config,
         "/explain": routes.explain,
         "/history": routes.history,
@@ -71,10 +77,15 @@ class _JobRoutes:
 
     def submit(self) -> Response:
         body = arguments()
-        document = read_document(body)
+        sent = read_job(body, self._services.context)
         request_id = read_request_id(body, request.headers.get("Idempotency-Key", ""))
-        submitted = submit(self._services, document, request_id, self._check_paths)
-        return ok(submit_data(self._services, submitted), submitted.retmsg, jobId=submitted.job_id)
+        try:
+            submitted = submit(self._services, sent.document, request_id, self._check_paths)
+        except SubmitFailed as error:
+            raise error.told(sent.told) from error
+        data = submit_data(self._services, submitted)
+        data["warnings"] = list(map(sent.told, data["warnings"]))
+        return ok(data, submitted.retmsg, jobId=submitted.job_id)
 
     def stop(self) -> Response:
         body = arguments("job_id")
@@ -91,6 +102,23 @@ class _JobRoutes:
         self._desk.resume(read_job_id(arguments("job_id")))
         return ok(retmsg="resume job success")
 
+    def set_priority(self) -> Response:
+        """Ours: another place in the queue for a job that waits."""
+        body = arguments("job_id", "priority")
+        self._desk.set_priority(read_job_id(body), read_whole(body, "priority", 0, -MOST_PRIORITY, MOST_PRIORITY))
+        return ok(retmsg="set job priority success")
+
+    def hold(self) -> Response:
+        """Ours: a waiting job has no turn until it is released."""
+        body = arguments("job_id", "message")
+        self._desk.hold(read_job_id(body), read_message(body), read_author(body, self._settings.party_id))
+        return ok(retmsg="hold job success")
+
+    def release(self) -> Response:
+        body = arguments("job_id")
+        self._desk.release(read_job_id(body), read_author(body, self._settings.party_id))
+        return ok(retmsg="release job success")
+
     def clean_queue(self) -> Response:
         return ok(self._desk.clean_queue())
 
@@ -98,13 +126,16 @@ class _JobRoutes:
 
     def validate(self) -> Response:
         """The checks of a submit, without one: what each party would run, or all that is wrong."""
-        document, context = read_document(arguments()), self._services.context
+        context = self._services.context
+        sent = read_job(arguments(), context)
+        document = sent.document
         try:
             spec = self._desk.examine(document)
             self._check_paths(spec)
         except FlowError as error:
             every = problems(document.dsl, document.runtime_conf, modules=context.modules, defaults=context.defaults)
-            return failed(SUBMIT_FAILED, error.message, {"problems": every or [error.message]})
+            said = list(map(sent.told, every or [error.message]))
+            return failed(SUBMIT_FAILED, sent.told(error.message), {"problems": said})
         return ok(previewed(spec, context.engine_size.nodes))
 
     def _check_paths(self, spec: JobSpec) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from flask import Blueprint, Response, request
 
 from fate_flow.api.envelope import ok, reply, silent_json
+from fate_flow.api.explain import hold_of
 from fate_flow.api.services import Services
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.party import EXTENSIONS
@@ -26,8 +27,10 @@ from fate_flow.store.contract import Output, Transaction
 
 _OLDEST = (1, 7, 0)
 _MOST_IN_A_BATCH = 1_000
-# They name who asks.
-_TO_INITIATORS = (CommandKind.REPORT, CommandKind.ASK_STOP, CommandKind.ASK_RERUN, CommandKind.ROOM)
+_TO_INITIATORS = (      # they name who asks
+    CommandKind.REPORT, CommandKind.ASK_STOP, CommandKind.ASK_RERUN, CommandKind.LOOK_AGAIN,
+    CommandKind.ROOM,
+)  # fmt: skip
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -92,7 +95,9 @@ class _PartyRoutes:
         """For `flow party list`: the parties we have a route to, and whether they answer the scheduler."""
         seen = _peers(self._settings.run_dir / "peers.json")
         known = sorted(self._settings.routes.items())
-        return ok({"parties": [_shown(party_id, route.url, seen.get(party_id)) for party_id, route in known]})
+        hold = self._context.read(lambda tx: tx.intake_hold())
+        parties = [_shown(party_id, route.url, seen.get(party_id)) for party_id, route in known]
+        return ok({"parties": parties, "own": {"party_id": self._own, "hold": hold_of(hold)}})
 
     def output_table(self, job_id: str, component: str, role: str, party_id: str) -> Response:
         """Names of the tables that a component made here, for a party of the same job (party-api-v1, section 5)."""

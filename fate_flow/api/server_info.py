@@ -21,6 +21,7 @@ from fate_flow.core.errors import BadRequest
 from fate_flow.core.fate_v1_job_parameters import flat_parameters
 from fate_flow.core.grammar import shown
 from fate_flow.core.modules import OWN_PROVIDER
+from fate_flow.core.native_schema import schema_text
 from fate_flow.federation.wire import FATE_VERSION
 from fate_flow.settings import Settings
 
@@ -54,6 +55,7 @@ def blueprint(services: Services) -> Blueprint:
     }
     for path, view in views.items():
         server.add_url_rule(path, view_func=view, methods=["POST"])
+    server.get("/schema/job.json")(routes.job_schema)
     return server
 
 
@@ -85,6 +87,10 @@ class _ServerRoutes:
 
     def job_defaults(self) -> Response:
         return ok(flat_parameters(self._defaults))
+
+    def job_schema(self) -> Response:
+        """For editors and other tools: what a job file may say."""
+        return Response(schema_text(), mimetype="application/json")
 
     # ------------------------------------------------------------------ components
 

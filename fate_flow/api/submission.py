@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,17 @@ from flask import Response
 
 from fate_flow.api.arguments import read_text
 from fate_flow.api.envelope import SUCCESS, failed, require
+from fate_flow.api.job_file import read_yaml
 from fate_flow.api.services import Services
+from fate_flow.coordinator.ports import Context
 from fate_flow.core.errors import BadRequest, Busy, Conflict, FlowError, StorageFailed
+from fate_flow.core.fate_v1 import problems
 from fate_flow.core.fate_v1_job_parameters import REMOVED_KEYS_WARNING
 from fate_flow.core.grammar import shown
+from fate_flow.core.history import Entry, Level
+from fate_flow.core.native import NativeJob, read_native
 from fate_flow.core.spec import JobSpec
+from fate_flow.core.status import SeatStatus
 from fate_flow.store.contract import Document
 
 SUBMIT_FAILED = 103
@@ -43,9 +49,52 @@ class SubmitFailed(FlowError):
         self.job_id = job_id
         super().__init__(cause.message)
 
+    def told(self, words: Callable[[str], str]) -> SubmitFailed:
+        """The same in other words."""
+        return SubmitFailed(FlowError(words(self.message)), self.job_id)
+
     def as_response(self) -> Response:
         """The id is there although no such job is: FATE's clients look for it."""
         return failed(self.retcode, self.message, jobId=self.job_id or None)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """The job that a client sent, and how what is said of its documents is told in the words of what was sent."""
+
+    document: Document
+    told: Callable[[str], str] = str
+
+
+def read_job(body: Mapping[str, Any], context: Context) -> Sent:
+    """The job of a body: a native file, which is read strictly, or the two documents of FATE. Raises BadRequest."""
+    text = body.get("job_file")
+    if text is None:
+        return Sent(read_document(body))
+    if not isinstance(text, str):
+        raise BadRequest(f"job_file: {shown(text)} is not the text of a file")
+    if any(body.get(name) is not None for name in _DOCUMENTS):
+        raise BadRequest(f"job_file: says all there is; {' and '.join(_DOCUMENTS[:2])} cannot be sent beside it")
+    native = _read_native(text, context)
+    document = Document(native.dsl, native.runtime_conf, {}, native.name, native.description)
+    return Sent(document, native.paths.told)
+
+
+_DOCUMENTS = ("job_dsl", "job_runtime_conf", "dsl", "runtime_conf")
+
+
+def _read_native(text: str, context: Context) -> NativeJob:
+    """Raises BadRequest with all that is wrong in `data.problems`."""
+    reading = read_yaml(text)
+    native, wrong = read_native(reading.value, reading.lines)
+    if native is not None:
+        found = problems(
+            native.dsl, native.runtime_conf, modules=context.modules, defaults=context.defaults, strict=True
+        )
+        wrong = [native.paths.told(one) for one in found]
+    if native is None or wrong:
+        raise BadRequest(wrong[0], data={"problems": wrong})
+    return native
 
 
 def read_document(body: Mapping[str, Any]) -> Document:
@@ -102,7 +151,16 @@ def submit_data(services: Services, submitted: Submitted) -> dict[str, Any]:
         "train_runtime_conf_path": folder / "train_runtime_conf.json",
         "pipeline_dsl_path": folder / "pipeline_dsl.json",
         "warnings": list(submitted.spec.warnings),
+        "effective": list(_capped(services.views.history(job_id) or ())),
     }
+
+
+def _capped(history: Sequence[Entry]) -> Iterator[dict[str, Any]]:
+    """What parties give less of than was asked for, as they said when they accepted the job."""
+    joins = ("", SeatStatus.JOINING.value), SeatStatus.JOINED.value
+    for one in history:
+        if one.level is Level.SEAT and one.old in joins[0] and one.new == joins[1] and one.party and one.message:
+            yield {"role": one.party.role, "party_id": one.party.party_id, "message": one.message}
 
 
 def model_id_of(roles: Mapping[str, Sequence[int]]) -> str:

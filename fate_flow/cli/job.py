@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,11 @@ import click
 
 from fate_flow.cli import options
 from fate_flow.cli.client import Client, data_of
-from fate_flow.cli.display import print_json, refuse, show
+from fate_flow.cli.display import print_json, refuse, show, tell
 from fate_flow.cli.options import given, with_client
 from fate_flow.cli.submit_files import submission
 from fate_flow.cli.unpacked import downloaded, fetch_folder, folder_in
-from fate_flow.cli.watch import follow, follow_submitted
+from fate_flow.cli.watch import follow, follow_submitted, party_name
 
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,100}")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_]+")
@@ -37,7 +38,8 @@ def _request_id(_context: click.Context, _option: click.Parameter, value: str | 
 
 
 @job.command()
-@options.conf_path()
+@options.job_file()
+@options.conf_path(required=False)
 @options.dsl_path()
 @options.watched()
 @click.option(
@@ -45,16 +47,18 @@ def _request_id(_context: click.Context, _option: click.Parameter, value: str | 
     help="Repeated with the same id, the submit answers with the same job; with other content, it is refused.",
 )
 @with_client
-def submit(client: Client, conf_path: str, dsl_path: str | None, is_watched: bool, request_id: str | None) -> None:
-    """Submits a job to its initiator.
+def submit(client: Client, is_watched: bool, request_id: str | None, **files: str | None) -> None:
+    """Submits a job to its initiator: one YAML file, or the two JSON files of FATE.
 
     \b
-    Example: flow job submit -c conf.json -d dsl.json
-             flow job submit -c conf.json -d dsl.json --watch
+    Example: flow job submit -f job.yaml --watch
+             flow job submit -c conf.json -d dsl.json
     """
     headers = {"Idempotency-Key": request_id} if request_id else None
-    answer = client.submit("job/submit", submission(conf_path, dsl_path), headers)
+    answer = client.submit("job/submit", submission(**files), headers)
     show(answer)
+    for one in data_of(answer).get("effective") or ():
+        tell(f"note: {party_name(one)}: {one.get('message')}")
     if is_watched:
         from fate_flow.cli.progress import open_screen
 
@@ -62,24 +66,38 @@ def submit(client: Client, conf_path: str, dsl_path: str | None, is_watched: boo
 
 
 @job.command()
-@options.conf_path()
+@options.job_file()
+@options.conf_path(required=False)
 @options.dsl_path()
 @options.as_json()
 @with_client
-def validate(client: Client, conf_path: str, dsl_path: str | None, as_json: bool) -> None:
+def validate(client: Client, as_json: bool, **files: str | None) -> None:
     """Checks a job and shows what each party would run, with which parameters and cores; starts nothing.
 
     The other parties are not asked: each checks its own part, such as its cores, when the job is submitted.
 
-    Example: flow job validate -c conf.json -d dsl.json
+    \b
+    Example: flow job validate -f job.yaml
+             flow job validate -c conf.json -d dsl.json
     """
-    answer = client.post("job/validate", submission(conf_path, dsl_path))
+    answer = client.post("job/validate", submission(**files))
     if as_json:
         show(answer)
         return
     from fate_flow.cli.told import print_plan
 
     print_plan(data_of(answer))
+
+
+@job.command()
+def schema() -> None:
+    """Prints the JSON Schema of job files, for editors. No server is asked.
+
+    Example: flow job schema > job.schema.json
+    """
+    from fate_flow.core.native_schema import schema_text
+
+    click.echo(schema_text(), nl=False)
 
 
 @job.command("list")
@@ -153,6 +171,43 @@ def resume(client: Client, **body: Any) -> None:
 
 @job.command()
 @options.job_id(required=True)
+@click.option("--set", "priority", type=int, required=True, help="From -1000 to 1000; higher goes first.")
+@with_client
+def priority(client: Client, **body: Any) -> None:
+    """Gives a job that waits another priority. Asked at its initiator; rerun, it keeps it.
+
+    Example: flow job priority -j 202601011200000000000 --set 10
+    """
+    show(client.post("job/priority", body))
+
+
+@job.command()
+@options.job_id(required=True)
+@options.message("Why; shown to everybody who asks how the job stands.")
+@options.author()
+@with_client
+def hold(client: Client, **body: Any) -> None:
+    """Has a job that waits go on waiting until it is released. Asked at its initiator.
+
+    Example: flow job hold -j 202601011200000000000 --message "until the new data is there"
+    """
+    show(client.post("job/hold", body))
+
+
+@job.command()
+@options.job_id(required=True)
+@options.author()
+@with_client
+def release(client: Client, **body: Any) -> None:
+    """Lets a job that is on hold have its turn again. The time that it was held counts for no limit.
+
+    Example: flow job release -j 202601011200000000000
+    """
+    show(client.post("job/release", body))
+
+
+@job.command()
+@options.job_id(required=True)
 @options.role(required=True)
 @options.party_id(required=True)
 @options.output_path(required=True)
@@ -222,13 +277,9 @@ def explain(client: Client, job_id: str, as_json: bool) -> None:
 
     Example: flow job explain -j 202601011200000000000
     """
-    answer = client.post("job/explain", {"job_id": job_id})
-    if as_json:
-        show(answer)
-        return
     from fate_flow.cli.told import print_explanation
 
-    print_explanation(job_id, data_of(answer))
+    _tell(client, "job/explain", job_id, as_json, partial(print_explanation, job_id))
 
 
 @job.command()
@@ -240,13 +291,18 @@ def history(client: Client, job_id: str, as_json: bool) -> None:
 
     Example: flow job history -j 202601011200000000000
     """
-    answer = client.post("job/history", {"job_id": job_id})
-    if as_json:
-        show(answer)
-        return
     from fate_flow.cli.told import print_history
 
-    print_history(data_of(answer))
+    _tell(client, "job/history", job_id, as_json, print_history)
+
+
+def _tell(client: Client, endpoint: str, job_id: str, as_json: bool, tell: Callable[[Any], None]) -> None:
+    """What the server says of a job: as it came, or in the words that `tell` has for its data."""
+    answer = client.post(endpoint, {"job_id": job_id})
+    if as_json:
+        show(answer)
+    else:
+        tell(data_of(answer))
 
 
 def _write_each(documents: Mapping[str, Any], folder: Path) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
+from fate_flow.cli import options
 from fate_flow.cli.client import Client
 from fate_flow.cli.display import show
 from fate_flow.cli.options import with_client
@@ -11,10 +14,33 @@ from fate_flow.cli.options import with_client
 
 @click.group()
 def queue() -> None:
-    """Empty the queue of waiting jobs.
+    """Hold, release and empty the queue of this party.
 
-    Example: flow queue clean
+    Example: flow queue hold --message "maintenance until noon"
     """
+
+
+@queue.command()
+@options.message("Why; the initiators of jobs that wait for this party are told.")
+@options.author()
+@with_client
+def hold(client: Client, **body: Any) -> None:
+    """This party reserves nothing for new jobs until it is released. What runs goes on; jobs are still accepted.
+
+    Example: flow queue hold --message "maintenance until noon"
+    """
+    show(client.post("queue/hold", body))
+
+
+@queue.command()
+@options.author()
+@with_client
+def release(client: Client, **body: Any) -> None:
+    """This party reserves again; jobs that wait for it are asked for at once.
+
+    Example: flow queue release
+    """
+    show(client.post("queue/release", body))
 
 
 @queue.command()

@@ -17,8 +17,14 @@ class BadFile(click.ClickException):
     exit_code = 2
 
 
-def submission(conf_path: str, dsl_path: str | None) -> dict[str, Any]:
-    """The body of a submit. Raises BadFile."""
+def submission(conf_path: str | None, dsl_path: str | None, job_file: str | None = None) -> dict[str, Any]:
+    """The body of a submit: of one file, or of the two of FATE. Raises BadFile, UsageError."""
+    if job_file is not None:
+        if conf_path is not None or dsl_path is not None:
+            raise click.UsageError("-f says all there is: without -c and -d.")
+        return {"job_file": _read_text(job_file)}
+    if conf_path is None:
+        raise click.UsageError("Missing option '-f' (the job in one file), or '-c' and '-d'.")
     conf = overlaid(conf_path, dsl_path=dsl_path)
     return {"job_dsl": read_json(dsl_path) if dsl_path else {}, "job_runtime_conf": conf}
 
@@ -34,18 +40,23 @@ def overlaid(conf_path: str, **options: Any) -> dict[str, Any]:
 def read_json(path: str) -> dict[str, Any]:
     """The JSON object in this file. Raises BadFile."""
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8-sig"), parse_constant=_refuse)
-    except OSError as error:
-        raise BadFile(f"{path}: cannot be read: {error.strerror}") from error
+        document = json.loads(_read_text(path), parse_constant=_refuse)
     except json.JSONDecodeError as error:
         raise BadFile(f"{path}: line {error.lineno}, column {error.colno}: {error.msg}") from error
-    except UnicodeDecodeError as error:
-        raise BadFile(f"{path}: byte {error.start} is not UTF-8") from error
     except (ValueError, RecursionError) as error:
         raise BadFile(f"{path}: {error}") from error
     if not isinstance(document, dict):
         raise BadFile(f"{path}: is not a JSON object ({{...}})")
     return document
+
+
+def _read_text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise BadFile(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BadFile(f"{path}: byte {error.start} is not UTF-8") from error
 
 
 def _refuse(name: str) -> NoReturn:

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from fate_flow.cli import options
-from fate_flow.cli.client import Client
-from fate_flow.cli.display import show
+from fate_flow.cli.client import Client, data_of
+from fate_flow.cli.display import printable, show
 from fate_flow.cli.options import given, with_client
 
 
@@ -44,3 +44,28 @@ def query(client: Client, **body: Any) -> None:
     Example: flow task query -j 202601011200000000000 -cpn intersection_0
     """
     show(client.post("job/task/query", given(body)))
+
+
+@task.command()
+@options.job_id(required=True)
+@options.component_name(required=True)
+@options.role()
+@options.party_id()
+@click.option("--stream", type=click.Choice(("stdout", "stderr")), default="stdout", help="stdout unless given.")
+@click.option("--worker", type=int, help="Which of several workers, from 0; the first unless given.")
+@click.option("-v", "--task-version", type=int, help="Version of the task; the newest unless given.")
+@click.option("--bytes", "size", type=int, help="So much of the end; 262144 unless given, 4194304 at most.")
+@options.as_json()
+@with_client
+def log(client: Client, *, as_json: bool, size: int | None, **body: Any) -> None:
+    """What a worker of a task prints, at the party that runs it.
+
+    Another party's is shown to the initiator of the job alone, and only where that party shares it.
+
+    Example: flow task log -j 202601011200000000000 -cpn train_0 --stream stderr
+    """
+    answer = client.post("task/log", given({**body, "bytes": size}))
+    if as_json or not answer.is_success:
+        show(answer)
+    else:
+        click.echo(printable(data_of(answer)["text"]), nl=False)

@@ -24,4 +24,5 @@ def preload() -> None:
     for name in _HEAVY:
         import_module(name)
     for component in import_module("fate_flow.components.catalogue").CATALOGUE.values():
-        import_module(f"fate_flow.components.{component.name}")
+        if not component.is_program:
+            import_module(f"fate_flow.components.{component.name}")

@@ -53,7 +53,7 @@ class Chores:
             return
         if job.status is JobStatus.READY and self._stands_still(("ready", job.key), job.run, rules.ready):
             self._stop(unit, job, Reason.PARTY_REFUSED, "not every party answered in time")
-        elif job.status is JobStatus.RUNNING and job.timeout_seconds:
+        elif (job.status is JobStatus.RUNNING or job.rerun_signal) and job.timeout_seconds:
             seconds = (unit.steady - job.since) // 1000
             if seconds > job.timeout_seconds:
                 unit.note(Event.RUN_TIMEOUT, job_id=job.job_id, seconds=seconds)
@@ -64,7 +64,7 @@ class Chores:
         if not limit:
             return
         for job in unit.tx.waiting_jobs():
-            if unit.steady - job.since > limit and job.reason is None:
+            if unit.steady - job.queued > limit and job.reason is None and job.hold is None:
                 self._stop(unit, job, Reason.NO_CAPACITY, f"waited longer than {limit // 1000} s: {job.wait_reason}")
 
     def _watch_drains(self, unit: Unit) -> set[Hashable]:

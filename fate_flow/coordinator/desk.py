@@ -24,6 +24,7 @@ from fate_flow.coordinator.workers import read_report
 from fate_flow.core.errors import (
     BadRequest,
     Busy,
+    Conflict,
     FlowError,
     JobNotFound,
     NotFound,
@@ -34,7 +35,7 @@ from fate_flow.core.errors import (
     StorageUnavailable,
 )
 from fate_flow.core.grammar import check_component_name, shown
-from fate_flow.core.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, CommandKind, Job
+from fate_flow.core.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, CommandKind, Hold, Job
 from fate_flow.core.reasons import Reason
 from fate_flow.core.rerun import Wish
 from fate_flow.core.spec import JobSpec
@@ -100,9 +101,18 @@ class Desk:
             return self._ask_rerun(unit, command, caller)
         if command.kind is CommandKind.ROOM:
             return self._room(unit, command, caller)
+        if command.kind is CommandKind.LOOK_AGAIN:
+            return self._look_again(unit, command, caller)
         answer = self._party.handle(unit, command, caller)
         unit.touch(command.job_id)
         return answer
+
+    def _look_again(self, unit: Unit, command: Command, caller: str) -> Answer:
+        """No more than a hint: whether the party is ready, its answer to the next check says."""
+        job = unit.tx.job_here(command.job_id)
+        if job is not None and caller in {party.party_id for party in job.parties}:
+            self._initiator.ask_again(unit, caller, job.job_id)
+        return Answer()
 
     def _report(self, unit: Unit, command: Command, caller: str) -> Answer:
         report = read_report(command.body)
@@ -117,8 +127,8 @@ class Desk:
         job = unit.tx.job_here(command.job_id)
         if job is None:
             return Answer(0, f"can not found job {command.job_id}")
-        if caller not in {party.party_id for party in job.parties} | {self.context.party_id}:
-            return Answer(108, f"party {caller} has no seat in job {command.job_id}")
+        if not self._has_seat(job, caller):
+            return _no_seat(job, caller)
         if command.run < job.run:
             return Answer(0, f"job {job.job_id} is in run {job.run}, not {command.run}: that one is over")
         reason = _STOPS.get(command.argument)
@@ -135,8 +145,8 @@ class Desk:
         job = unit.tx.job_here(command.job_id)
         if job is None:
             return Answer(102, f"can not found job {command.job_id}")
-        if caller not in {party.party_id for party in job.parties} | {self.context.party_id}:
-            return Answer(108, f"party {caller} has no seat in job {command.job_id}")
+        if not self._has_seat(job, caller):
+            return _no_seat(job, caller)
         try:
             with unit.part():
                 self._initiator.rerun(unit, command.job_id, read_wish(command.body))
@@ -157,6 +167,9 @@ class Desk:
             return Answer(NOT_EFFECTIVE, f"job {command.job_id} does not wait for room at party {caller}")
         unit.room_told.append(RoomTold(job.job_id, caller, cores))
         return Answer()
+
+    def _has_seat(self, job: Job, caller: str) -> bool:
+        return caller in {party.party_id for party in job.parties} | {self.context.party_id}
 
     def heartbeat(self, caller: str, jobs: Sequence[tuple[str, int]]) -> dict[str, str]:
         """A sign of life of an initiator; the jobs among these that are over here, with the reason."""
@@ -277,6 +290,43 @@ class Desk:
             lambda unit: self._initiator.rerun(unit, job_id, Wish(), only=JobStatus.CANCELED), is_repeatable=False
         )
 
+    def set_priority(self, job_id: str, priority: int) -> None:
+        """Raises JobNotFound where this is not its initiator, Conflict for a job that does not wait."""
+        self._carry_out(lambda unit: self._initiator.set_priority(unit, job_id, priority))
+
+    def hold(self, job_id: str, message: str, by: str) -> None:
+        """No turn for a waiting job. Raises JobNotFound, Conflict for a job that does not wait."""
+        self._carry_out(lambda unit: self._initiator.hold(unit, job_id, Hold(message, by, unit.now, unit.steady)))
+
+    def release(self, job_id: str, by: str) -> None:
+        """Raises JobNotFound, Conflict for a job that nobody holds."""
+        self._carry_out(lambda unit: self._initiator.let_go(unit, job_id, by), is_repeatable=False)
+
+    def hold_intake(self, message: str, by: str) -> None:
+        """This party reserves nothing for any job that does not hold something already."""
+
+        def hold(unit: Unit) -> None:
+            found = Hold(message, by, unit.now, unit.steady)
+            unit.tx.hold_intake(found)
+            text = f"party {self.context.party_id} takes no new reservations: {found.words}"
+            unit.note(Event.DETECT_NOTE, text=text)
+
+        self._carry_out(hold)
+
+    def release_intake(self, by: str) -> None:
+        """Jobs that wait for this party are asked for again at once. Raises Conflict when it was not held."""
+
+        def release(unit: Unit) -> None:
+            if not unit.tx.release_intake():
+                raise Conflict(f"party {self.context.party_id} is not on hold")
+            unit.note(Event.DETECT_NOTE, text=f"party {self.context.party_id} takes reservations: released by {by}")
+            self._initiator.ask_again(unit, self.context.party_id)
+            for job in unit.tx.others_waiting():
+                if not job.legacy:
+                    unit.send(Command(CommandKind.LOOK_AGAIN, job.job_id, job.initiator, job.run))
+
+        self._carry_out(release, is_repeatable=False)
+
     def clean_queue(self) -> dict[str, int]:
         """Cancel every waiting job of this initiator: 0 for each that was told to end."""
 
@@ -316,7 +366,7 @@ class Desk:
             self._initiator.check_own(unit, spec)
             for party in spec.parties:
                 if party.party_id in (self.context.party_id, "0"):
-                    self._party.request(unit, spec, party)
+                    self._party.accept(unit, spec, party)
 
         self._carry_out(check)
         return spec
@@ -339,6 +389,10 @@ class Desk:
             unit.tx.save_table(replace(table, is_disabled=not is_allowed), table.create_time)
 
         self._carry_out(allow)
+
+
+def _no_seat(job: Job, caller: str) -> Answer:
+    return Answer(108, f"party {caller} has no seat in job {job.job_id}")
 
 
 def _over(tx: Transaction, caller: str, jobs: Sequence[tuple[str, int]]) -> dict[str, str]:

@@ -24,10 +24,18 @@ from fate_flow.coordinator.party import (
     end_job_here,
     has_workers,
     move_job,
+    put_off,
     release,
 )
 from fate_flow.coordinator.unit import RoomTold, Unit, read_spec
-from fate_flow.coordinator.workers import finish_party_task, move_federated, note_share, note_task, read_report
+from fate_flow.coordinator.workers import (
+    finish_party_task,
+    move_federated,
+    note_share,
+    note_task,
+    read_report,
+    settle_outputs,
+)
 from fate_flow.core.actions import (
     Action,
     AllRejoined,
@@ -44,16 +52,18 @@ from fate_flow.core.actions import (
     NewVersion,
     Plan,
     Progress,
+    PutOff,
     Rejoin,
     RenewHold,
     Send,
 )
+from fate_flow.core.effective import capped_in_words
 from fate_flow.core.errors import BadDocument, Conflict, JobNotFound, OperationFailed, Refused
 from fate_flow.core.grammar import MAX_VERSION
 from fate_flow.core.history import Level
-from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job, Report, Seat, Task, TaskKey
+from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Hold, Job, Report, Seat, Task, TaskKey
 from fate_flow.core.plan import plan_job
-from fate_flow.core.queue import Asked, Waiting, where_it_takes
+from fate_flow.core.queue import Asked, Waiting, queue_key, where_it_takes
 from fate_flow.core.reasons import Reason, job_status_for
 from fate_flow.core.rerun import Wish, plan_rerun
 from fate_flow.core.resources import request_of
@@ -124,6 +134,9 @@ class InitiatorSide:
             error.retcode = 103
             raise error
         unit.tx.add_seats(_seats(unit, job_id, spec))
+        words = _capped(answer.data)
+        if words:
+            unit.moves(Level.SEAT, job_id, None, SeatStatus.JOINED, party=spec.initiator, message=words)
         for party in spec.parties:
             if party != spec.initiator:
                 self._hold_rows(unit, job_id, party, spec, incarnations)
@@ -237,6 +250,7 @@ class InitiatorSide:
             has_turn=has_turn,
             drain_milliseconds=rules.drain,
             retry_milliseconds=rules.retry_wait,
+            long_backoff_milliseconds=rules.long_backoff,
         )
 
     def _settle_seats(self, unit: Unit, job_id: str) -> None:
@@ -263,10 +277,10 @@ class InitiatorSide:
                 self._write(unit, job, action)
             case Forget():
                 self._forget(unit, job)
-            case BeginAgain() | Rejoin() | AllRejoined():
-                self._apply_rerun(unit, job, action)
+            case BeginAgain() | Rejoin() | AllRejoined() | PutOff():
+                self._wait_again(unit, job, action)
 
-    def _apply_rerun(self, unit: Unit, job: Job, action: BeginAgain | Rejoin | AllRejoined) -> None:
+    def _wait_again(self, unit: Unit, job: Job, action: BeginAgain | Rejoin | AllRejoined | PutOff) -> None:
         job_id = job.job_id
         match action:
             case BeginAgain(wait_reason):
@@ -282,6 +296,10 @@ class InitiatorSide:
                 unit.tx.all_rejoined(job.key)
                 unit.is_queue_longer = True
                 unit.note(Event.RERUN_WAITING_SET, job_id=job_id, outcome="successfully")
+            case PutOff(wait_reason, retry_at):
+                put_off(unit, job, wait_reason, retry_at)
+                unit.alarms.append(retry_at)
+                unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} waits: {wait_reason}")
 
     def _write(self, unit: Unit, job: Job, action: Hurry | Progress) -> None:
         if isinstance(action, Progress):
@@ -356,6 +374,7 @@ class InitiatorSide:
         )
         if unit.tx.move_task(job.job_id, move):
             note_task(unit, job.job_id, move)
+            settle_outputs(unit, job.job_id, move)
 
     def _new_version(self, unit: Unit, job: Job, action: NewVersion) -> None:
         document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
@@ -434,8 +453,8 @@ class InitiatorSide:
         unit.note(Event.JOB_NOTE, job_id=job.job_id, text=text)
 
     def _count_passes(self, unit: Unit, job: Job) -> None:
-        """The job has started: older ones that lack what it took have been passed."""
-        heads = [head for head in unit.tx.queue_heads() if head.order < (job.create_time, job.job_id)]
+        """The job has started: earlier ones that lack what it took have been passed."""
+        heads = [head for head in unit.tx.queue_heads() if head.order < job.order]
         if not heads:
             return
         asked = asked_by(unit)
@@ -487,7 +506,7 @@ class InitiatorSide:
             free = count_in(data, "free_cores")
             cores = -1 if free is None else free
             if unit.tx.move_seat(action.seat, action.new, action.message, cores, action.lacks):
-                _note_seat(unit, action.seat, action.new, action.message)
+                _note_seat(unit, action.seat, action.new, action.message or _capped(data))
             if action.new is SeatStatus.HELD:
                 lease_seat(unit, action.seat, _lease_in(data))
         elif isinstance(action, NameUnconfirmed):
@@ -624,6 +643,49 @@ class InitiatorSide:
         unit.touch(job_id)
         return unit.tx.request_stop(job.key, reason, message, unit.now, by_user, caused_by)
 
+    def set_priority(self, unit: Unit, job_id: str, priority: int) -> None:
+        """Where a waiting job stands from now on. Raises JobNotFound, Conflict for one that does not wait."""
+        job = self._queued(unit, job_id)
+        place = queue_key(job.enqueued, priority, unit.context.rules.queue_ageing)
+        if not unit.tx.set_priority(job.key, priority, place):
+            raise Conflict(f"job {job_id} is {job.status.value}: only a job that waits has a place in the queue")
+        unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id}: its priority is {priority}, was {job.priority}")
+        unit.is_queue_longer = True
+
+    def hold(self, unit: Unit, job_id: str, hold: Hold) -> None:
+        """No turn for a waiting job until it is released. Raises JobNotFound, Conflict for one that does not wait."""
+        job = self._queued(unit, job_id)
+        begins = (SeatStatus.STARTING, SeatStatus.STARTED)
+        if any(seat.status in begins for seat in unit.tx.seats(job_id)) or not unit.tx.hold_job(job.key, hold):
+            status = "being started" if job.status is JobStatus.WAITING else job.status.value
+            raise Conflict(f"job {job_id} is {status}: only a job that waits can be held; flow job stop ends it")
+        unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} is {hold.words}")
+        unit.touch(job_id)
+        unit.is_queue_longer = True
+
+    def let_go(self, unit: Unit, job_id: str, by: str) -> None:
+        """Raises JobNotFound, Conflict for a job that nobody holds."""
+        job = self._queued(unit, job_id)
+        if not unit.tx.release_job(job.key, unit.steady):
+            raise Conflict(f"job {job_id} is {job.status.value} and not on hold")
+        unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} was released by {by}")
+        unit.is_queue_longer = True
+
+    def _queued(self, unit: Unit, job_id: str) -> Job:
+        """Raises JobNotFound."""
+        job = unit.tx.job_here(job_id)
+        if job is None:
+            raise JobNotFound(f"can not found job {job_id} as its initiator, whose queue it stands in")
+        return job
+
+    def ask_again(self, unit: Unit, party_id: str, job_id: str = "") -> None:
+        """A party may be ready now for what it was not ready for: the first that waits for it, and this job."""
+        job = unit.tx.job_here(job_id)
+        due = {job_id} if job is not None and job.blocked_on == party_id else set()
+        for one in sorted(due | {head.job_id for head in unit.tx.queue_heads() if head.blocked_on == party_id}):
+            unit.tx.ask_again(one)
+        unit.is_queue_longer = True
+
     def hurry(self, unit: Unit, job_id: str) -> None:
         """What drains for the end of this job is to be killed now. To be called once its stop is asked for."""
         job = unit.tx.job_here(job_id)
@@ -654,6 +716,11 @@ def _note_seat(unit: Unit, seat: Seat, new: SeatStatus, message: str) -> None:
     unit.moves(Level.SEAT, seat.job_id, seat.status, new, party=seat.party, message=message)
 
 
+def _capped(data: object) -> str:
+    """What a party that accepts a job allows less of than was asked, for the history and for who submitted it."""
+    return capped_in_words(data.get("effective") if isinstance(data, Mapping) else None)
+
+
 def _caused_by(job: Job, move: MoveJob) -> str:
     return job.caused_by or move.caused_by or str(job.party)
 
@@ -676,7 +743,7 @@ def _lease_in(data: Mapping[str, Any]) -> int:
 
 def awaits_room(unit: Unit, job: Job, party_id: str) -> bool:
     """Whether room at this party is what a job waits for, or what it is asking for in its turn."""
-    if job.status is not JobStatus.WAITING or job.reason is not None or job.rerun_signal:
+    if job.status is not JobStatus.WAITING or job.reason is not None or job.rerun_signal or job.hold is not None:
         return False
     if not job.ready_owner:
         return job.blocked_on == party_id
@@ -778,6 +845,8 @@ def endpoint_of(command: Command) -> str:
         return f"/initiator/{command.job_id}/{role}/{party_id}/rerun"
     if command.kind is CommandKind.ROOM:
         return f"/initiator/{command.job_id}/{command.body['role']}/{command.body['party_id']}/room"
+    if command.kind is CommandKind.LOOK_AGAIN:
+        return f"/initiator/{command.job_id}/{role}/{party_id}/ready"
     if command.task:
         word = command.kind.value.removeprefix("task ")
         tail = f"{word}/{command.argument}" if command.argument else word

@@ -14,15 +14,20 @@ from types import MappingProxyType
 from typing import Any
 
 from fate_flow.audit.events import Event
+from fate_flow.coordinator.ports import Context
 from fate_flow.coordinator.unit import Unit, read_spec
 from fate_flow.coordinator.workers import move_federated, report_of, start_worker, stop_party_task
 from fate_flow.core.actions import MoveJob, MoveTask
+from fate_flow.core.ceilings import refusals
+from fate_flow.core.command import command_at
+from fate_flow.core.effective import Effective, effective_at
 from fate_flow.core.errors import (
     BadRequest,
     FlowError,
     NotEffective,
     OperationFailed,
     PermissionDenied,
+    Refused,
     StorageFailed,
 )
 from fate_flow.core.fate_v1 import effective_document
@@ -32,6 +37,7 @@ from fate_flow.core.job import (
     ANY_RUN,
     NO_ROOM,
     NOT_EFFECTIVE,
+    NOT_READY,
     Answer,
     Claim,
     Command,
@@ -42,7 +48,7 @@ from fate_flow.core.job import (
     Task,
     TaskKey,
 )
-from fate_flow.core.queue import takes_from
+from fate_flow.core.queue import queue_key, takes_from
 from fate_flow.core.reasons import Reason, job_status_for
 from fate_flow.core.resources import Request, request_of
 from fate_flow.core.spec import JobSpec, Party
@@ -105,7 +111,7 @@ class PartySide:
         spec = read_spec(unit.context, document)
         _check_create(unit, command, spec, caller)
         key = JobKey(command.job_id, command.to)
-        request = self.request(unit, spec, command.to)
+        request = self.accept(unit, spec, command.to)
         job = Job(
             key=key,
             initiator=spec.initiator,
@@ -117,6 +123,9 @@ class PartySide:
             create_time=max(unit.now, unit.tx.last_create_time() + 1),
             since=unit.steady,
             legacy="extensions" not in command.body,
+            priority=spec.priority,
+            enqueued=unit.steady,
+            queue_key=queue_key(unit.steady, spec.priority, unit.context.rules.queue_ageing),
         )
         document = replace(
             document, on_party=effective_document(spec, command.to), federated_mode=spec.common.federated_mode,
@@ -130,7 +139,27 @@ class PartySide:
         elif not _commands(unit, unit.tx.job(key) or job, caller):
             return Answer(108, f"job {command.job_id} has another initiator on {command.to}")
         components = {name: {"need_run": command.to in task.parties} for name, task in spec.tasks.items()}
-        return Answer(data={"components": components, "extensions": EXTENSIONS, "cores": request.cores})
+        said: dict[str, Any] = {"components": components, "extensions": EXTENSIONS, "cores": request.cores}
+        capped = [one.as_dict() for one in effective_here(unit.context, spec, command.to) if one.asked is not None]
+        return Answer(data={**said, "effective": capped} if capped else said)
+
+    def accept(self, unit: Unit, spec: JobSpec, party: Party) -> Request:
+        """What the job sets aside for this seat.
+
+        Raises Refused naming all that this party allows less of than the job asks for; OperationFailed for a program
+        that it does not run; FlowError (103) as `request`."""
+        refused = refusals(unit.context.ceilings, spec, party, unit.context.engine_size.nodes)
+        if refused:
+            raise Refused("; ".join(refused))
+        self._check_programs(unit, spec, party)
+        return self.request(unit, spec, party)
+
+    def _check_programs(self, unit: Unit, spec: JobSpec, party: Party) -> None:
+        for task in spec.tasks_of(party):
+            program = None if party in task.passed_at else command_at(task, party)
+            objection = unit.context.gate.objection(program) if program else ""
+            if objection:
+                raise OperationFailed(f"{task.name} (Command) is not run at {party}: {objection}")
 
     def request(self, unit: Unit, spec: JobSpec, party: Party) -> Request:
         """What the job sets aside for this seat.
@@ -147,6 +176,12 @@ class PartySide:
         if memory > size.memory and memory:
             raise _too_much(f"asks for {memory} MB of memory, {party} has {size.memory} in all")
         return request_of(party, spec.parameters[party], size.nodes)
+
+
+def effective_here(context: Context, spec: JobSpec, party: Party) -> tuple[Effective, ...]:
+    """What holds here for the workers of this seat, where that is not what the job asks for."""
+    rules = context.rules
+    return effective_at(party, spec, context.ceilings, rules.stop_grace_seconds, rules.longest_stop_seconds)
 
 
 def _commands(unit: Unit, job: Job, caller: str) -> bool:
@@ -299,7 +334,7 @@ def _new_task(unit: Unit, spec: JobSpec, key: TaskKey, incarnation: str, auto_re
 
 def _status(unit: Unit, command: Command, job: Job) -> Answer:
     if command.argument == JobStatus.WAITING.value:
-        return _rerun_of_plain(unit, job) if job.legacy and job.is_final else _accept(unit, job)
+        return _rerun_of_plain(unit, job) if job.legacy and job.is_final else _accept(unit, command, job)
     new = _job_end(command.argument, "status")
     if command.body.get("tag") == "submit_failed" and job.status is JobStatus.READY:
         return forget_seat(unit, job)
@@ -331,10 +366,38 @@ def _why(command: Command, new: JobStatus) -> tuple[Reason, str]:
     return _reason(command.body.get("reason"), new), plain(command.body.get("message"), _LONGEST_TEXT)
 
 
-def _accept(unit: Unit, job: Job) -> Answer:
+def _accept(unit: Unit, command: Command, job: Job) -> Answer:
+    """It waits: every party has accepted it, or it gives back what the turn that is named has reserved."""
     if job.status is JobStatus.READY:
         move_job(unit, job, MoveJob(JobStatus.WAITING))
+    elif command.body.get("turn") is not None:
+        return _put_off_here(unit, job, _whole(command, "turn", 0))
     return OK
+
+
+def _put_off_here(unit: Unit, job: Job, turn: int) -> Answer:
+    """Also when it comes late: what a later turn has reserved or started stays."""
+    if job.is_final or job.status is JobStatus.STOPPING:
+        return Answer(103, f"{job.key} is {job.status.value} ({job.reason.value if job.reason else 'no reason'})")
+    if job.status is not JobStatus.RUNNING or job.claim.turn != turn:
+        return OK
+    if has_workers(unit, job):
+        return Answer(NOT_EFFECTIVE, f"{job.key} still has workers", {STILL_ENDS: True})
+    put_off(unit, job)
+    return _what_is_left(unit, job)
+
+
+def put_off(unit: Unit, job: Job, wait_reason: str = "", retry_at: int = 0) -> None:
+    """The running row waits, on record, and holds nothing. Raises NotEffective when another process has moved it."""
+    unit.note(Event.JOB_STATUS_ASKED, job_id=job.job_id, status=JobStatus.WAITING)
+    if not unit.tx.put_off(job, wait_reason, retry_at):
+        raise NotEffective(f"{job.key} is no longer {job.status.value}", data={STILL_ENDS: True})
+    release(unit, job)
+    unit.moves(
+        Level.JOB, job.job_id, job.status, JobStatus.WAITING, party=job.party, message=wait_reason,
+        caused_by=str(job.initiator),
+    )  # fmt: skip
+    unit.note(Event.JOB_STATUS_WRITTEN, job_id=job.job_id)
 
 
 def _rerun_of_plain(unit: Unit, job: Job) -> Answer:
@@ -439,11 +502,17 @@ def stop_tasks_here(unit: Unit, job: Job, reason: Reason, deadline_seconds: floa
 _FOR_TASKS = frozenset({Reason.STOPPED_BY_USER, Reason.INITIATOR_LOST})
 
 
-def _check(_: Unit, __: Command, job: Job) -> Answer:
+def _check(unit: Unit, _: Command, job: Job) -> Answer:
     """Nothing of ours has to be brought first; a job that is over says so."""
     if job.is_final:
         return Answer(103, f"{job.key} is {job.status.value}")
-    return OK
+    return _not_ready(unit, job) or OK
+
+
+def _not_ready(unit: Unit, job: Job) -> Answer | None:
+    """What keeps this party from reserving anything for the job, if something does."""
+    hold = unit.tx.intake_hold()
+    return None if hold is None or job.holds else Answer(NOT_READY, hold.words)
 
 
 def _apply(unit: Unit, command: Command, job: Job) -> Answer:
@@ -453,31 +522,37 @@ def _apply(unit: Unit, command: Command, job: Job) -> Answer:
         return _granted(unit, job)
     if job.status is not JobStatus.WAITING:
         return Answer(103, f"{job.key} is {job.status.value}, not waiting")
-    head = _who_would_lack(unit, job)
+    not_ready, order = _not_ready(unit, job), _order(command)
+    if not_ready is not None:
+        return not_ready
+    head = _who_would_lack(unit, job, order)
     if head is not None and head.wish.passes >= unit.context.rules.queue_passes:
-        return _behind(unit, job, head)
+        return _behind(unit, job, head, order)
     if head is not None:
         unit.tx.pass_wish(head.key)      # before the engine's row is written: rows of jobs first, as in `reserve`
     token = unit.context.fresh_id()
     if unit.tx.reserve(job.key, job.asked.cores, job.asked.memory, token, turn, unit.now):
         return _granted(unit, job)
-    return _short(unit, job)
+    return _short(unit, job, order)
 
 
 WISH_LASTS = 8_000
 """Milliseconds beyond four pauses (`retry_wait`): what initiators wait at most after conflicts."""
 
 
-def _who_would_lack(unit: Unit, job: Job) -> Job | None:
+def _who_would_lack(unit: Unit, job: Job, order: int | None) -> Job | None:
     """The seat of another job that has waited for room here for longer, and that this one takes room from.
 
-    None also when there is no room for this one, or when that seat could not be served even by an idle engine."""
+    None also when there is no room for this one, when that seat could not be served even by an idle engine, and when
+    both have one initiator, whose own queue has this one first."""
     engine = unit.tx.engine()
     lasts = WISH_LASTS + 4 * unit.context.rules.retry_wait
     head = unit.tx.first_wish(max(0, unit.steady - lasts))
     if engine is None or head is None or head.job_id == job.job_id:
         return None
     if job.wish.since and (job.wish.since, job.job_id) < (head.wish.since, head.job_id):
+        return None
+    if order is not None and order < head.queue_key and job.initiator.party_id == head.initiator.party_id:
         return None
     free, needed = Claim(engine.free_cores, engine.free_memory), _needed_here(unit, head)
     is_possible = _fits(job.asked, free) and _fits(needed, Claim(engine.cores, engine.memory))
@@ -494,9 +569,9 @@ def _fits(asked: Claim, room: Claim) -> bool:
     return not (asked.cores and asked.cores > room.cores) and not (asked.memory and asked.memory > room.memory)
 
 
-def _behind(unit: Unit, job: Job, head: Job) -> Answer:
+def _behind(unit: Unit, job: Job, head: Job, order: int | None) -> Answer:
     """There is room, and it is kept for a job that has been passed often enough: for others nothing is free."""
-    unit.tx.wish(job.key, unit.steady)
+    unit.tx.wish(job.key, unit.steady, order)
     _note_refusal(unit, job)
     # Whose job it is, is not the business of whoever asks.
     why = f"keeps its room for an older job, which has been passed there {head.wish.passes} times"
@@ -530,7 +605,7 @@ def _place(job: Job) -> dict[str, str]:
     return {"role": job.party.role, "party_id": job.party.party_id}
 
 
-def _short(unit: Unit, job: Job) -> Answer:
+def _short(unit: Unit, job: Job, order: int | None) -> Answer:
     engine = unit.tx.engine()
     if engine is None:
         return Answer(103, "no computing engine is registered", {"why": "has no computing engine"})
@@ -544,7 +619,7 @@ def _short(unit: Unit, job: Job) -> Answer:
     if not _fits(_asked_here(unit, job), Claim(engine.cores, engine.memory)):
         unit.tx.forget_wish(job.key)
         return _no_room(job, f"{why}: the job asks for more than it has in all", room, {"never": True})
-    unit.tx.wish(job.key, unit.steady)
+    unit.tx.wish(job.key, unit.steady, order)
     return _no_room(job, why, room)
 
 
@@ -786,6 +861,19 @@ def _seconds(value: object, key: str) -> float | None:
 
 
 _LONGEST_SECONDS = 1e9
+
+
+def _order(command: Command) -> int | None:
+    """Where the job stands in the queue of its initiator; a plain v1 one does not say. Raises BadRequest."""
+    value = command.body.get("order")
+    if value is None:
+        return None
+    if type(value) is not int or abs(value) > _MOST_ORDER:
+        raise BadRequest(f"order: {shown(value)} is not a whole number from -{_MOST_ORDER} to {_MOST_ORDER}")
+    return value
+
+
+_MOST_ORDER = 2**62
 
 
 def _whole(command: Command, key: str, default: int) -> int:

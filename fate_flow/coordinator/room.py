@@ -28,7 +28,7 @@ class RoomTeller:
     def tell(self, unit: Unit, knower: str) -> None:
         """Leave in `unit.hints` who is to be told of what is free now; `knower` knows it already."""
         engine = unit.tx.engine()
-        if engine is None or not (engine.free_cores or engine.free_memory):
+        if engine is None or not (engine.free_cores or engine.free_memory) or unit.tx.intake_hold() is not None:
             return
         jobs = _first_seats(unit.tx.wishes(max(0, unit.steady - _lasts(unit))))
         if not jobs:
@@ -104,7 +104,7 @@ class _Room:
         return True
 
     def _is_kept_from(self, job: Job, needed: Claim) -> bool:
-        if self._head is None:
+        if self._head is None or _goes_first(job, self._head):
             return False
         if job.job_id == self._head.job_id:
             self._head = None
@@ -112,6 +112,11 @@ class _Room:
             self._passes_left -= 1
             return self._passes_left < 0
         return False
+
+
+def _goes_first(job: Job, head: Job) -> bool:
+    """In the queue of the initiator that both have."""
+    return job.initiator.party_id == head.initiator.party_id and job.queue_key < head.queue_key
 
 
 def _fits(needed: Claim, room: Claim) -> bool:

@@ -249,7 +249,7 @@ class Scheduler:
             return
         if not unit.tx.take_command(command.id):
             return
-        if command.kind in (CommandKind.REPORT, CommandKind.ASK_STOP):
+        if command.kind in (CommandKind.REPORT, CommandKind.ASK_STOP, CommandKind.LOOK_AGAIN):
             return
         self._note_free(unit, command, answer)
         self._initiator.on_answer(unit, command, answer)

@@ -79,7 +79,15 @@ class Rejoin:
 
 @dataclass(frozen=True)
 class AllRejoined:
-    """Every party has taken its seat in this run: the queue may give the job a turn."""
+    """Every party knows that the job waits again, and it is time: the queue may give it a turn."""
+
+
+@dataclass(frozen=True)
+class PutOff:
+    """The running job gives its cores back and waits, for what `wait_reason` says, until `retry_at` (steady time)."""
+
+    wait_reason: str
+    retry_at: int
 
 
 @dataclass(frozen=True)
@@ -137,8 +145,8 @@ class NameUnconfirmed:
 
 
 Action = (
-    MoveJob | MoveSeat | RenewHold | MoveTask | NewVersion | BeginAgain | Rejoin | AllRejoined | Send | BeginTurn
-    | EndTurn | Hurry | Progress | Forget | NameUnconfirmed | InviteAgain
+    MoveJob | MoveSeat | RenewHold | MoveTask | NewVersion | BeginAgain | Rejoin | AllRejoined | PutOff | Send
+    | BeginTurn | EndTurn | Hurry | Progress | Forget | NameUnconfirmed | InviteAgain
 )  # fmt: skip
 
 

@@ -42,12 +42,13 @@ def _earliest_first(sorter: TopologicalSorter[str], place: Mapping[str, int]) ->
 
 
 def may_start(spec: JobSpec, statuses: Mapping[str, TaskStatus]) -> tuple[str, ...]:
-    """Waiting tasks whose inputs have all succeeded, in the order of the DAG."""
-    return tuple(
+    """Waiting tasks whose inputs have all succeeded: by priority, else in the order of the DAG."""
+    ready = [
         name
         for name, task in spec.tasks.items()
         if statuses[name] is TaskStatus.WAITING and all(statuses[up] in _GOES_ON for up in task.upstream)
-    )
+    ]
+    return tuple(sorted(ready, key=lambda name: -spec.tasks[name].priority))
 
 
 def downstream_of(spec: JobSpec, names: frozenset[str]) -> frozenset[str]:

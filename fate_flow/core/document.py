@@ -52,7 +52,7 @@ class Node:
 
     def at(self, key: str) -> Node:
         inside = self.value.get(key) if isinstance(self.value, Mapping) else None
-        return Node(inside, f"{self.path}.{shown_key(key)}", self.findings)
+        return Node(inside, f"{self.path}.{shown_key(key)}".removeprefix("."), self.findings)
 
     def members(self) -> dict[str, Node]:
         """What it holds by key; a problem when it holds something else."""
@@ -210,4 +210,4 @@ def _path_of(root: str, trail: _Trail) -> str:
     while trail:
         trail, part = trail
         parts.append(part)
-    return root + "".join(reversed(parts))
+    return (root + "".join(reversed(parts))).removeprefix(".")

@@ -8,6 +8,7 @@ from typing import Any
 
 from fate_flow.core.document import MAX_WHOLE, Node
 from fate_flow.core.grammar import shown
+from fate_flow.core.queue import MOST_PRIORITY
 from fate_flow.core.resources import CORES_PER_NODE
 from fate_flow.core.retry_document import read_retry
 from fate_flow.core.spec import JobParameters
@@ -39,8 +40,12 @@ def job_block(node: Node, names: Collection[str]) -> dict[str, Any]:
     return block
 
 
+AUTOMATIC = ("auto_retries", "auto_retry_delay")
+"""What FATE has instead of `retry`."""
+
+
 def _check_one_way_to_retry(node: Node) -> None:
-    for key in ("auto_retries", "auto_retry_delay"):
+    for key in AUTOMATIC:
         if node.at("retry").is_given and node.at(key).is_given:
             node.at(key).wrong("says the same as retry in other words: only one of both may be there")
 
@@ -70,6 +75,14 @@ def _above_zero(node: Node) -> int | None:
 
 def _zero_or_more(node: Node) -> int | None:
     return node.whole(0, "a whole number of 0 or more")
+
+
+def _priority(node: Node) -> int | None:
+    value = node.value
+    if type(value) is int and -MOST_PRIORITY <= value <= MOST_PRIORITY:
+        return value
+    node.wrong(f"{shown(value)} is not a whole number from -{MOST_PRIORITY} to {MOST_PRIORITY}")
+    return None
 
 
 def _seconds(node: Node) -> float | None:
@@ -157,6 +170,7 @@ _JOB_PARAMETERS: Mapping[str, _Key] = {
     "task_timeout": _Key(_zero_or_more, "task_timeout_seconds"),
     "retry": _Key(read_retry),
     "stop_duration": _Key(_seconds),
+    "priority": _Key(_priority),
     "task_conf": _Key(_task_conf),
     "eggroll_run": _Key(_eggroll_run),
     "spark_run": _Key(_object),
@@ -167,7 +181,7 @@ _JOB_PARAMETERS: Mapping[str, _Key] = {
 
 _REMOVED = frozenset({"work_mode", "backend"})
 _OF_A_TASK: Mapping[str, Callable[[Node], Any]] = {
-    "timeout": _zero_or_more, "stop_duration": _seconds, "retry": read_retry,
+    "timeout": _zero_or_more, "stop_duration": _seconds, "retry": read_retry, "priority": _priority,
 }
 _LAUNCHER_OPTIONS = ("launcher", "world_size")
 _SET_BY_SERVERS = frozenset({

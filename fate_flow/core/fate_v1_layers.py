@@ -9,11 +9,11 @@ stand there from general to special; ours does not depend on an order that a JSO
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fate_flow.core.document import Node
+from fate_flow.core.document import Findings, Node
 from fate_flow.core.spec import Party
 
 MAX_SELECTORS = 1000        # blocks below one role
@@ -68,6 +68,21 @@ def read_layers(
             for index in one.indexes:
                 own.setdefault(seats[index], []).append(one.block)
     return Layers(common, own)
+
+
+def place_of(conf: Mapping[str, Any], parties: tuple[Party, ...], party: Party, keys: Sequence[str]) -> str:
+    """The path in a runtime conf where this party is told a job parameter; empty where nobody says it."""
+    job = Node(conf, "job_runtime_conf", Findings(strict=False)).at("job_parameters")
+    seats = [one for one in parties if one.role == party.role]
+    below = job.at("role").at(party.role)
+    blocks = sorted(_read_overrides(party.role, below, len(seats), lambda _: {}), key=lambda one: one.generality)
+    own = [below.at(one.selector) for one in blocks if seats.index(party) in one.indexes]
+    for block in (*reversed(own), job.at("common")):
+        for key in keys:
+            block = block.at(key)
+        if block.is_given:
+            return block.path
+    return ""
 
 
 def _read_overrides(

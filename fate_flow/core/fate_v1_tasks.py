@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fate_flow.core.command import fails_on_restart
 from fate_flow.core.document import Node
 from fate_flow.core.fate_v1_dsl import Component
 from fate_flow.core.grammar import shown
 from fate_flow.core.modules import ModuleInfo, WarnsOfParameters
+from fate_flow.core.retry import NEVER_AGAIN
 from fate_flow.core.retry_document import rule_for
 from fate_flow.core.spec import JobParameters, Party, TaskSpec
 
@@ -57,6 +59,11 @@ class Tasks:
         for party in parties:
             if party not in passed:
                 self._check_parameters(component, party, parameters[party])
+        retry = rule_for(self.parameters[self.initiator], component.name)
+        if retry != NEVER_AGAIN and any(map(fails_on_restart, parameters.values())):
+            self.conf.at("component_parameters").wrong(
+                f"{component.name}: fail_on_worker_restart excludes retry; say "
+                f'task_conf.{component.name}.retry {{"max_attempts": 1, "max_interruptions": 0}}')
         limit = _task_timeout(self.parameters[self.initiator], component.name)
         limits = {party: _task_timeout(self.parameters[party], component.name) for party in parties}
         return TaskSpec(
@@ -68,8 +75,9 @@ class Tasks:
             parameters=parameters,
             passed_at=passed,
             timeout_seconds=limit,
-            retry=rule_for(self.parameters[self.initiator], component.name),
+            retry=retry,
             stop_seconds=_stop_duration(self.parameters[self.initiator], component.name),
+            priority=_of_task(self.parameters[self.initiator], component.name).get("priority", 0),
             party_timeouts={party: own for party, own in limits.items() if own != limit},
         )
 
@@ -103,11 +111,16 @@ def _own_parameters(told: Mapping[str, Any]) -> dict[str, Any]:
 
 def _task_timeout(parameters: JobParameters, name: str) -> int:
     """What `task_conf` says for this task, else what the job says for each."""
-    own = parameters.extra.get("task_conf", {}).get(name, {}).get("timeout")
+    own = _of_task(parameters, name).get("timeout")
     return parameters.task_timeout_seconds if own is None else int(own)
+
+
+def _of_task(parameters: JobParameters, name: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = parameters.extra.get("task_conf", {}).get(name, {})
+    return found
 
 
 def _stop_duration(parameters: JobParameters, name: str) -> float | None:
     """What `task_conf` says for this task, else what the job says for each; None where neither does."""
-    own = parameters.extra.get("task_conf", {}).get(name, {}).get("stop_duration")
+    own = _of_task(parameters, name).get("stop_duration")
     return parameters.extra.get("stop_duration") if own is None else own

@@ -67,6 +67,20 @@ class Wish:
 
 
 @dataclass(frozen=True)
+class Hold:
+    """Somebody wants a job to have no turn, or a party to take in nothing, until it is released."""
+
+    message: str
+    by: str                  # as whoever asked for it called himself
+    time: int = 0
+    since: int = 0           # steady time
+
+    @property
+    def words(self) -> str:
+        return f"on hold by {self.by}: {self.message}"
+
+
+@dataclass(frozen=True)
 class Job:
     """A job at one party. At the initiator's own seat (`is_initiator`) it is the job itself."""
 
@@ -95,14 +109,19 @@ class Job:
     timeout_seconds: int = 0
     create_time: int = 0
     since: int = 0                       # steady time at which its run began: the job was created, or begun again
+    queued: int = 0                      # steady time since which, or from which on, it waits for cores
     start_time: int = 0
     end_time: int = 0
     stop_by: int = 0                     # steady time: the drain ends here at the latest
     is_urgent: bool = False              # a wish: what drains is to be killed now: f_stop_now
     unconfirmed: tuple[str, ...] = ()    # parties that never confirmed the end
     legacy: bool = False                 # the initiator speaks plain v1 only
-    rerun_signal: bool = False           # it begins again, and not every party has taken that yet
+    rerun_signal: bool = False           # it waits again, and not every party knows yet, or `retry_at` has not come
     wish: Wish = Wish()                  # of this seat, for room at this party
+    hold: Hold | None = None             # no turn while it waits
+    priority: int = 0                    # higher first
+    enqueued: int = 0                    # steady time at which it was created
+    queue_key: int = 0                   # where it stands among the jobs of its initiator (core/queue.py)
 
     @property
     def job_id(self) -> str:
@@ -111,6 +130,11 @@ class Job:
     @property
     def party(self) -> Party:
         return self.key.party
+
+    @property
+    def order(self) -> tuple[int, int, str]:
+        """Its place among the jobs of its initiator: the smaller one goes first."""
+        return (self.queue_key, self.create_time, self.job_id)
 
     @property
     def holds(self) -> bool:
@@ -198,6 +222,11 @@ class Worker:
     start_time: int = 0
     end_time: int = 0
     since: int = 0                       # steady time at which it was ordered
+    slot: int = 0                        # which of the workers of its party task it is
+    rank: int | None = 0                 # its number among those that count; None: spare
+    attempt: int = 0                     # which process this is in its slot
+    reason: Reason | None = None         # how it ended
+    exit_status: str = ""                # the same, as the machine has it
 
 
 class CommandKind(Enum):
@@ -223,6 +252,7 @@ class CommandKind(Enum):
     ASK_STOP = "ask stop"           # to the initiator: end the job
     ASK_RERUN = "ask rerun"         # to the initiator: begin the ended job again
     ROOM = "room"                   # to the initiator: there is room for a job that had none here
+    LOOK_AGAIN = "look again"       # to the initiator: what this party was not ready for, it may be ready for now
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fate_flow.core.actions import Action, EndTurn, NewVersion, Progress, Send
+from fate_flow.core.actions import Action, EndTurn, MoveSeat, NewVersion, Progress, PutOff, Send
 from fate_flow.core.dag import may_start
 from fate_flow.core.gang import GOOD, culprit, move_task, settle
 from fate_flow.core.job import Command, CommandKind, Task
@@ -13,7 +13,7 @@ from fate_flow.core.outcome import federated_task_status
 from fate_flow.core.plan_stop import end, stop
 from fate_flow.core.reasons import RULES, Reason, task_status_for
 from fate_flow.core.retry import NEVER_AGAIN, Again, decide
-from fate_flow.core.status import TASK_BROKEN, TASK_END, TaskStatus
+from fate_flow.core.status import TASK_BROKEN, TASK_END, JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.view import JobView, leads, others, plain_parties, plain_task, rows_by_name, send, task_command
 
 
@@ -37,7 +37,11 @@ def plan_running(view: JobView) -> Iterator[Action]:
     if all(status in TASK_END for status in statuses.values()):
         yield from end(view, Reason.DONE, "")
         return
-    yield from _start_tasks(view, statuses)
+    due = _next_due(view, statuses)
+    if due > view.now + view.long_backoff_milliseconds and not plain_parties(view):
+        yield from _put_off(view, due)
+    else:
+        yield from _start_tasks(view, statuses)
 
 
 def _judge_tasks(view: JobView) -> Iterator[Action]:
@@ -143,3 +147,23 @@ def _start_tasks(view: JobView, statuses: Mapping[str, TaskStatus]) -> Iterator[
             if row.key.party in plain:
                 yield Send(task_command(view, row, CommandKind.TASK_STATUS, argument=TaskStatus.RUNNING.value))
             yield Send(task_command(view, row, CommandKind.TASK_START))
+
+
+def _next_due(view: JobView, statuses: Mapping[str, TaskStatus]) -> int:
+    """Steady time at which the next task may start; 0: at once, or when what runs has ended."""
+    if any(status in (TaskStatus.RUNNING, TaskStatus.STOPPING) for status in statuses.values()):
+        return 0
+    by_name = rows_by_name(view)
+    return min((by_name[name][0].retry_at for name in may_start(view.spec, statuses)), default=0)
+
+
+def _put_off(view: JobView, due: int) -> Iterator[Action]:
+    """All parties take back what they gave; the job applies anew when its next attempt is due.
+
+    Parties that speak plain v1 know no way back from running: with one of them the cores stay."""
+    names = ", ".join(task.key.name for task in leads(view) if task.retry_at == due)
+    yield PutOff(f"retry_backoff: {names} begins again in {(due - view.now) / 1000:.0f} s", due)
+    for seat in view.seats:
+        yield MoveSeat(seat, SeatStatus.JOINING)
+        body = {"turn": view.job.turn}
+        yield send(view, seat, CommandKind.STATUS, argument=JobStatus.WAITING.value, body=body)

@@ -30,12 +30,12 @@ def plan_waiting(view: JobView) -> Iterator[Action]:
 
 
 def _plan_rejoin(view: JobView) -> Iterator[Action]:
-    """A party that does not take its seat in the next run ends it; one that has not answered is waited for."""
+    """A party that does not take its seat again ends the job; one that has not answered is waited for."""
     refused = seats_in(view, SeatStatus.REFUSED)
     if refused:
         words = "; ".join(f"{seat.party}: {seat.message}" for seat in refused)
         yield from stop(view, Reason.PARTY_REFUSED, words, caused_by=str(refused[0].party))
-    elif all(seat.status is SeatStatus.JOINED for seat in view.seats):
+    elif view.job.retry_at <= view.now and all(seat.status is SeatStatus.JOINED for seat in view.seats):
         yield AllRejoined()
 
 
@@ -61,7 +61,7 @@ def _ascending(seat: Seat) -> tuple[int, str]:
 def _ask(view: JobView, seats: Sequence[Seat], turn: int) -> Iterator[Action]:
     for seat in seats:
         yield MoveSeat(seat, SeatStatus.CHECKING)
-        yield send(view, seat, CommandKind.CHECK, body={"turn": turn})
+        yield send(view, seat, CommandKind.CHECK, body={"turn": turn, "order": view.job.queue_key})
 
 
 _ON_ITS_WAY = frozenset({SeatStatus.CHECKING, SeatStatus.APPLYING, SeatStatus.STARTING})
@@ -74,11 +74,27 @@ def _plan_turn(view: JobView) -> Iterator[Action]:
     if refused:
         yield from _roll_back(view, refused, is_answered)
         return
+    if view.job.hold is not None and not _has_begun(view):
+        yield from _put_back(view, is_answered)
+        return
     yield from _renew(view)
     if is_answered and joined:
         yield from _ask(view, _next_asked(view, joined), view.job.turn)
     elif is_answered:
         yield from _start_seats(view)
+
+
+def _has_begun(view: JobView) -> bool:
+    return any(seat.status in (SeatStatus.STARTING, SeatStatus.STARTED) for seat in view.seats)
+
+
+def _put_back(view: JobView, is_answered: bool) -> Iterator[Action]:
+    """Somebody holds the job in the middle of its turn: nothing starts, and nothing is kept for it."""
+    for seat in seats_in(view, SeatStatus.HELD):
+        yield MoveSeat(seat, SeatStatus.JOINED)
+        yield send(view, seat, CommandKind.RETURN, body={"turn": view.job.turn, "still_wants": False})
+    if is_answered:
+        yield EndTurn()
 
 
 def _renew(view: JobView) -> Iterator[Action]:
@@ -108,7 +124,7 @@ def _gives_up(view: JobView, refused: list[Seat]) -> str:
     """Why the job does not wait for cores that a party has not, in words; empty: it waits."""
     if all(seat.lacks not in (Lack.ROOM, Lack.SIZE) for seat in refused):
         return ""                   # nobody said a word about capacity: a party does not answer
-    rule, seconds = view.spec.retry, (view.now - view.job.since) / 1000
+    rule, seconds = view.spec.retry, (view.now - view.job.queued) / 1000
     if RetryEvent.NO_CAPACITY not in rule.on_events:
         return "no retry was asked for after a lack of capacity"
     return f"the {rule.duration:g} s for retries are over" if 0 < rule.duration < seconds else ""

@@ -1,4 +1,10 @@
-"""Whose turn it is: first in first out among the jobs that can run, and a bound on how often the head is passed.
+"""Whose turn it is: an order that never changes by itself, and a bound on how often the head is passed.
+
+A job stands where its `queue_key` puts it: the steady time at which it was created, less one span (`queue_ageing`) for
+each level of its priority. So a higher priority goes first, jobs of one priority go first in first out, and a job that
+has waited for a span longer stands before one that is a level higher. The key is fixed when the job comes, so nothing
+has to be recomputed and an index keeps the order. Nothing starves: whoever comes `(highest - own) * queue_ageing` after
+a job stands behind it, whatever its priority, so only so many can ever come to stand before it.
 
 A job that was refused is blocked on the party that refused it. The first of those is that party's *head*. Jobs that
 do not need that party pass it freely. A job that does need it may take what the head lacks, but each time counts; when
@@ -16,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from fate_flow.core.job import Claim, Lack
+from fate_flow.core.job import Claim, Hold, Lack
 from fate_flow.core.text import ordinal
 
 
@@ -32,15 +38,17 @@ class Waiting:
     retry_at: int = 0                # steady time
     passes: int = 0
     lacks: Lack | None = None
+    queue_key: int = 0
 
     @property
-    def order(self) -> tuple[int, str]:
-        return (self.create_time, self.job_id)
+    def order(self) -> tuple[int, int, str]:
+        """As `Job.order`."""
+        return (self.queue_key, self.create_time, self.job_id)
 
 
 @dataclass(frozen=True)
 class Behind:
-    """Not this job's turn: an older one that needs the same party has been passed often enough."""
+    """Not this job's turn: an earlier one that needs the same party has been passed often enough."""
 
     job_id: str
     head: str
@@ -56,7 +64,7 @@ Asked = Callable[[str], Mapping[str, int]]
 
 
 def where_it_takes(job: Waiting, head: Waiting, free: Mapping[str, int], asked: Asked) -> str:
-    """The party at which a younger job takes what the head lacks; empty: nowhere.
+    """The party at which a later job takes what the head lacks; empty: nowhere.
 
     `free`: the cores that each party has, as far as it is known."""
     if head.blocked_on in job.parties:
@@ -107,9 +115,18 @@ class Passing:
                 self._free[party_id] -= cores
 
     def _passed_by(self, job: Waiting) -> list[tuple[Waiting, str]]:
-        older = [head for head in self._heads if head.order < job.order]
-        found = ((head, where_it_takes(job, head, self._free, self._asked)) for head in older)
+        earlier = [head for head in self._heads if head.order < job.order]
+        found = ((head, where_it_takes(job, head, self._free, self._asked)) for head in earlier)
         return [(head, party_id) for head, party_id in found if party_id]
+
+
+MOST_PRIORITY = 1_000
+"""And `-MOST_PRIORITY` is the least."""
+
+
+def queue_key(enqueued: int, priority: int, ageing: int) -> int:
+    """Where a job stands. `enqueued`: steady time; `ageing`: the milliseconds of waiting that outweigh a level."""
+    return enqueued - priority * ageing
 
 
 def takes_from(job: Claim, head: Claim, free: Claim) -> bool:
@@ -120,6 +137,7 @@ def takes_from(job: Claim, head: Claim, free: Claim) -> bool:
     )
 
 
-def why_it_waits(wait_reason: str, place: int) -> str:
-    """In words: what is lacking where, and the place in the queue (1 is the first)."""
-    return f"{wait_reason or 'waits for its turn'}; {ordinal(place)} in the queue"
+def why_it_waits(wait_reason: str, place: int, hold: Hold | None = None) -> str:
+    """In words: who holds it, or what is lacking where, and the place in the queue (1 is the first)."""
+    words = hold.words if hold is not None else wait_reason or "waits for its turn"
+    return f"{words}; {ordinal(place)} in the queue"

@@ -65,6 +65,7 @@ class TaskSpec:
     party_timeouts: Mapping[Party, int] = field(default_factory=dict)   # where a party has another limit
     retry: RetryRule = NEVER_AGAIN
     stop_seconds: float | None = None           # from SIGTERM to SIGKILL; None: as each party has it
+    priority: int = 0                           # higher first, among those of the job that may start
 
     @property
     def upstream(self) -> frozenset[str]:
@@ -101,7 +102,7 @@ class JobSpec:
     parameters: Mapping[Party, JobParameters]
     name: str = ""
     description: str = ""
-    priority: int = 0
+    priority: int = 0                               # in the queue; higher first
     retry: RetryRule = NEVER_AGAIN                  # of the job: here only what is said of a lack of capacity
     stage: str = "default"
     warnings: tuple[str, ...] = ()                  # what was ignored, for `data.warnings`

@@ -7,8 +7,8 @@ initiator's knowledge of one party of one run of a job. A *worker* is one proces
 
 `stopping` comes before every terminal status that has something to drain. It carries its target, a reason, a
 message and a deadline, and only the finaliser of its level may leave it: the party for its party task, the
-initiator for the task and the job. A terminal row never changes, but for the rerun of a job, which is the only way
-back to `waiting` and counts up `run`; a task that runs again is a new row with a new version.
+initiator for the task and the job. A terminal row never changes, but for the rerun of a job, which leads back to
+`waiting` and counts up `run`; a task that runs again is a new row with a new version.
 
 `docs/architecture.md` holds the diagrams, made from these tables (`python -m fate_flow.core.diagram`).
 """
@@ -42,7 +42,7 @@ class TaskStatus(Enum):
 
 
 class SeatStatus(Enum):
-    JOINING = "joining"      # `create`, or the news of a rerun, is on its way
+    JOINING = "joining"      # `create`, or the news that it waits again, is on its way
     JOINED = "joined"        # accepted; holds nothing
     REFUSED = "refused"      # will not take part
     CHECKING = "checking"    # `dependence/check` is on its way
@@ -72,7 +72,8 @@ _AGAIN = frozenset({JobStatus.WAITING})
 JOB_MOVES: Mapping[JobStatus, frozenset[JobStatus]] = {
     JobStatus.READY: frozenset({JobStatus.WAITING}) | _JOB_BROKEN,
     JobStatus.WAITING: frozenset({JobStatus.RUNNING, JobStatus.STOPPING}) | _JOB_END,
-    JobStatus.RUNNING: frozenset({JobStatus.STOPPING}) | _JOB_END,
+    # back: its next attempt is so far off that it gives its cores back until then
+    JobStatus.RUNNING: frozenset({JobStatus.STOPPING, JobStatus.WAITING}) | _JOB_END,
     JobStatus.STOPPING: _JOB_END,
     JobStatus.SUCCESS: _AGAIN,
     JobStatus.FAILED: _AGAIN,
@@ -98,7 +99,8 @@ _OUT = frozenset({SeatStatus.STOPPING, SeatStatus.LEAVING, SeatStatus.LEFT})
 """Stopped, told the end, or, for the initiator's own seat, at the end at once."""
 
 _REJOINS = frozenset({SeatStatus.JOINING})
-"""A rerun asks the party to take its seat in the next run, also one that has not said yet that it knows the end."""
+"""The job waits again, and the party is to know: in its next run, where it had ended, also before the party has said
+that it knows the end; in the same run, where its next attempt is far off."""
 
 SEAT_MOVES: Mapping[SeatStatus, frozenset[SeatStatus]] = {
     SeatStatus.JOINING: frozenset({SeatStatus.JOINED, SeatStatus.REFUSED}) | _OUT,
@@ -108,7 +110,7 @@ SEAT_MOVES: Mapping[SeatStatus, frozenset[SeatStatus]] = {
     SeatStatus.APPLYING: frozenset({SeatStatus.HELD, SeatStatus.JOINED}) | _OUT,
     SeatStatus.HELD: frozenset({SeatStatus.STARTING, SeatStatus.JOINED}) | _OUT,
     SeatStatus.STARTING: frozenset({SeatStatus.STARTED, SeatStatus.JOINED}) | _OUT,
-    SeatStatus.STARTED: _OUT,
+    SeatStatus.STARTED: _OUT | _REJOINS,
     SeatStatus.STOPPING: frozenset({SeatStatus.DRAINING, SeatStatus.UNCONFIRMED}),
     SeatStatus.DRAINING: frozenset({SeatStatus.LEAVING, SeatStatus.LEFT, SeatStatus.UNCONFIRMED}),
     SeatStatus.LEAVING: frozenset({SeatStatus.LEFT, SeatStatus.UNCONFIRMED}) | _REJOINS,

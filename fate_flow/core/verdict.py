@@ -77,6 +77,8 @@ def _judge_apply(seat: Seat, command: Command, retcode: int, message: str, data:
         # Nobody knows whether it reserved; what it may hold is to go back before it is asked again.
         give_back = Command(CommandKind.RETURN, command.job_id, seat.party, command.run, body=command.body)
         return Verdict((MoveSeat(seat, SeatStatus.JOINED, _waits(retcode, message)), Send(give_back)))
+    if retcode == NOT_READY:
+        return Verdict((MoveSeat(seat, SeatStatus.JOINED, _waits(retcode, message), Lack.ANSWER),))
     words = plain(data.get("why"), 500) or message or "refused"
     return Verdict((MoveSeat(seat, SeatStatus.JOINED, words, _lack(retcode, data)),))
 

@@ -25,6 +25,7 @@ class JobView:
     has_turn: bool = False           # the queue lets it ask for cores
     drain_milliseconds: int = 60_000
     retry_milliseconds: int = 2_000
+    long_backoff_milliseconds: int = 30_000      # a job that runs nothing for longer gives its cores back
 
 
 def others(view: JobView) -> tuple[Seat, ...]:

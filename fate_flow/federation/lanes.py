@@ -26,7 +26,10 @@ from fate_flow.federation.wire import body_of, headers, read_answer
 log = logging.getLogger(__name__)
 
 MAY_FAIL = frozenset(
-    {CommandKind.CREATE, CommandKind.CHECK, CommandKind.APPLY, CommandKind.TASK_COLLECT, CommandKind.ROOM}
+    {
+        CommandKind.CREATE, CommandKind.CHECK, CommandKind.APPLY, CommandKind.TASK_COLLECT, CommandKind.LOOK_AGAIN,
+        CommandKind.ROOM,
+    }
 )
 _MOST_AT_ONCE = 64
 _LONGEST_PAUSE = 5.0

@@ -63,7 +63,11 @@ def new_job(job: Job) -> Job:
         timeout_seconds=job.timeout_seconds,
         create_time=job.create_time,
         since=job.since,
+        queued=job.since,
         legacy=job.legacy,
+        priority=job.priority,
+        enqueued=job.enqueued,
+        queue_key=job.queue_key,
     )
 
 
@@ -97,8 +101,9 @@ def new_task(task: Task) -> Task:
 
 def new_worker(worker: Worker) -> Worker:
     return Worker(
-        worker.worker_id, worker.task, worker.status, worker.folder, worker.create_time, since=worker.since
-    )
+        worker.worker_id, worker.task, worker.status, worker.folder, worker.create_time, since=worker.since,
+        slot=worker.slot, rank=worker.rank, attempt=worker.attempt,
+    )  # fmt: skip
 
 
 # ------------------------------------------------------------------ moves
@@ -113,11 +118,12 @@ def job_moved(move: MoveJob, at: int, caused_by: str) -> Change:
     if move.unconfirmed:
         change["unconfirmed"] = move.unconfirmed
     if move.new is JobStatus.RUNNING:
-        change.update(start_time=at, wait_reason="", blocked_on="", lacks=None, conflicts=0)
+        change.update(start_time=at, wait_reason="", blocked_on="", lacks=None, conflicts=0, hold=None)
     if move.new in JOB_END:
         change.update(
-            end_time=at, wait_reason="", blocked_on="", lacks=None, stop_by=0, is_urgent=False, rerun_signal=False
-        )
+            end_time=at, wait_reason="", blocked_on="", lacks=None, stop_by=0, is_urgent=False, rerun_signal=False,
+            hold=None,
+        )  # fmt: skip
     if move.new is JobStatus.SUCCESS:
         change["progress"] = 100
     return change
@@ -145,10 +151,27 @@ def begun_again(job: Job, run: int, since: int, wait_reason: str) -> Change:
         "passes": 0,
         "conflicts": 0,
         "since": since,
+        "queued": since,
         "start_time": 0,
         "end_time": 0,
         "stop_by": 0,
         "unconfirmed": (),
+        "rerun_signal": job.is_initiator,
+    }
+
+
+def put_off(job: Job, wait_reason: str, retry_at: int) -> Change:
+    """A running job waits in the same run until its next attempt is due; its cores are given back beside this.
+
+    Raises IllegalMove."""
+    if job.status is not JobStatus.RUNNING:
+        raise IllegalMove(f"{job.key} is {job.status.value}: only what runs is put off")
+    return {
+        "status": JobStatus.WAITING,
+        "wait_reason": wait_reason,
+        "retry_at": retry_at,
+        "queued": retry_at,
+        "passes": 0,
         "rerun_signal": job.is_initiator,
     }
 
@@ -205,10 +228,12 @@ def is_about(report: Report, task: Task) -> bool:
     return report.task == task.key and report.incarnation in ("", task.incarnation)
 
 
-def worker_moved(new: WorkerStatus, at: int, pid: int, pid_started: int) -> Change:
+def worker_moved(
+    new: WorkerStatus, at: int, pid: int, pid_started: int, reason: Reason | None, exit_status: str
+) -> Change:
     if new is WorkerStatus.RUNNING:
         return {"status": new, "pid": pid, "pid_started": pid_started, "start_time": at}
-    return {"status": new, "end_time": at}
+    return {"status": new, "end_time": at, "reason": reason, "exit_status": exit_status}
 
 
 def _why(reason: Reason | None, message: str) -> Change:

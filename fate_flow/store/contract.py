@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.history import Entry
-from fate_flow.core.job import Command, EngineState, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Worker
+from fate_flow.core.job import Command, EngineState, Hold, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Worker
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
@@ -108,8 +108,13 @@ class Transaction(Protocol):
 
         In the row of its initiator the rerun signal is set. `since` is the steady time."""
 
+    def put_off(self, job: Job, wait_reason: str, retry_at: int) -> bool:
+        """A running job waits in the same run, at its initiator until `retry_at` (steady time): compare-and-set.
+
+        In the row of its initiator the rerun signal is set. What it holds is not touched."""
+
     def all_rejoined(self, key: JobKey) -> bool:
-        """Every party knows of the rerun: reset the signal, and with it the reason to wait."""
+        """Every party knows that the job waits again: reset the signal, and with it the reason to wait."""
 
     def hurry(self, key: JobKey) -> bool:
         """Note the wish that what drains for the end of this job is killed now."""
@@ -145,7 +150,7 @@ class Transaction(Protocol):
         """Hand over the ready signals of all other owners to this one; the job ids."""
 
     def jobs_in_turn(self) -> tuple[Waiting, ...]:
-        """Waiting jobs of this initiator whose ready signal is set, by age."""
+        """Waiting jobs of this initiator whose ready signal is set, in the order of the queue."""
 
     def add_entries(self, entries: Sequence[Entry]) -> None:
         """Write down what has moved, in this order."""
@@ -184,10 +189,10 @@ class Transaction(Protocol):
 
     def last_create_time(self) -> int: ...
 
-    # ---- the queue
+    # ---- the queue: its order is `Job.order`; a job that is held has no turn, is no head and is not asked for again
 
     def unblocked_waiting(self, limit: int) -> tuple[Waiting, ...]:
-        """Waiting jobs of this initiator that nothing is known against, first in first out.
+        """Waiting jobs of this initiator that nothing is known against, in their order.
 
         Not those of which some party does not know yet that they begin again."""
 
@@ -195,22 +200,45 @@ class Transaction(Protocol):
         """The first waiting job for every party that some job is blocked on, but for those that lack its size."""
 
     def oversized_waiting(self, until: int, limit: int) -> tuple[Waiting, ...]:
-        """Waiting jobs that ask a party for more than it has in all and are due by this steady time, by age."""
+        """Waiting jobs that ask a party for more than it has in all and are due by this steady time, in order."""
 
     def blocked_waiting(self, party_id: str, at_most_cores: int, limit: int) -> tuple[Waiting, ...]:
-        """Jobs blocked on this party that ask it for no more than so many cores, first in first out."""
+        """Jobs blocked on this party that ask it for no more than so many cores, in order."""
 
     def waiting(self, job_id: str) -> Waiting | None:
-        """This job of this initiator, when it waits and nobody works on it: neither a turn nor a rerun."""
+        """This job of this initiator, when it waits for its turn: it is in none, is not held, and begins not again."""
 
     def count_pass(self, job_id: str) -> None:
-        """A younger job took what this waiting one of this initiator lacks."""
+        """A later job took what this waiting one of this initiator lacks."""
 
     def place_in_queue(self, job: Job) -> int:
         """1 for the first."""
 
     def waiting_jobs(self) -> tuple[Job, ...]:
-        """All waiting jobs of this initiator, first in first out."""
+        """All waiting jobs of this initiator, in their order."""
+
+    def hold_job(self, key: JobKey, hold: Hold) -> bool:
+        """False for a job that does not wait. What starts or ends is not held any more."""
+
+    def release_job(self, key: JobKey, steady: int) -> bool:
+        """False when nobody held it. The time that it was held counts for no limit."""
+
+    def ask_again(self, job_id: str) -> bool:
+        """A waiting job of this initiator that is in the queue, and not in its turn, is due at once."""
+
+    def others_waiting(self) -> tuple[Job, ...]:
+        """Of each other initiator that has jobs waiting here one of them, in all its seats."""
+
+    def intake_hold(self) -> Hold | None:
+        """Why this party takes no reservations of new jobs at the moment; None: it does."""
+
+    def hold_intake(self, hold: Hold) -> None: ...
+
+    def release_intake(self) -> bool:
+        """False when it was not held."""
+
+    def set_priority(self, key: JobKey, priority: int, queue_key: int) -> bool:
+        """Where a waiting job stands from now on; False for one that does not wait."""
 
     def count_waiting(self) -> int: ...
 
@@ -235,8 +263,10 @@ class Transaction(Protocol):
 
     # ---- wishes: seats that this party had no room for
 
-    def wish(self, key: JobKey, asked: int) -> None:
-        """The seat was asked for, at this steady time; `since` is that of the first such call."""
+    def wish(self, key: JobKey, asked: int, order: int | None = None) -> None:
+        """The seat was asked for, at this steady time; `since` is that of the first such call.
+
+        `order`: the `queue_key` that its initiator told along."""
 
     def first_wish(self, asked_after: int) -> Job | None:
         """Of the waiting seats that hold nothing and were asked for after this steady time: the one refused first."""
@@ -318,7 +348,13 @@ class Transaction(Protocol):
 
     def workers_of(self, job_id: str) -> tuple[Worker, ...]: ...
 
-    def move_worker(self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0) -> bool: ...
+    def workers_of_task(self, key: TaskKey) -> tuple[Worker, ...]:
+        """Those of one version of a party task, by age."""
+
+    def move_worker(
+        self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0,
+        reason: Reason | None = None, exit_status: str = "",
+    ) -> bool: ...  # fmt: skip
 
     def mark_stopping(self, worker_id: str) -> None: ...
 

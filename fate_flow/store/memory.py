@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.errors import StorageFailed
 from fate_flow.core.history import Entry
-from fate_flow.core.job import Command, EngineState, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Wish, Worker
+from fate_flow.core.job import Command, EngineState, Hold, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Wish, Worker
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
@@ -49,6 +49,7 @@ from fate_flow.store.changes import (
     new_worker,
     newest_tasks,
     newest_version,
+    put_off,
     seat_rejoins,
     stop_requested,
     tag_of_end,
@@ -60,6 +61,7 @@ from fate_flow.store.contract import Document, Metric, Output, Submission, Table
 from fate_flow.store.rows import from_json, to_json
 
 SCHEDULER = "dag"
+INTAKE = "intake"
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -140,6 +142,14 @@ class MemoryTransaction:
         if row is None or row.job.status is not job.status or row.job.run != job.run:
             return False
         self._put(replace(row, job=replace(row.job, **change), blocked_cores=0, has_ended=False))
+        return True
+
+    def put_off(self, job: Job, wait_reason: str, retry_at: int) -> bool:
+        change = put_off(job, wait_reason, retry_at)
+        row = self._jobs.rows.get(job.key)
+        if row is None or row.job.status is not job.status or row.job.run != job.run:
+            return False
+        self._change(row, **change)
         return True
 
     def all_rejoined(self, key: JobKey) -> bool:
@@ -233,7 +243,7 @@ class MemoryTransaction:
         return _ids(signalled)
 
     def jobs_in_turn(self) -> tuple[Waiting, ...]:
-        waiting = self._waiting()
+        waiting = self._with_turns()
         return _queued((row for row in waiting if row.has_signal), len(waiting))
 
     def add_entries(self, entries: Sequence[Entry]) -> None:
@@ -303,23 +313,23 @@ class MemoryTransaction:
     # ------------------------------------------------------------------ the queue
 
     def unblocked_waiting(self, limit: int) -> tuple[Waiting, ...]:
-        rows = (row for row in self._waiting() if not row.job.blocked_on and not row.job.rerun_signal)
+        rows = (row for row in self._with_turns() if not row.job.blocked_on and not row.job.rerun_signal)
         return _queued((row for row in rows if not row.has_signal), limit)
 
     def queue_heads(self) -> tuple[Waiting, ...]:
-        parties = sorted({row.job.blocked_on for row in self._waiting()} - {""})
+        parties = sorted({row.job.blocked_on for row in self._with_turns()} - {""})
         return tuple(head for party_id in parties for head in self._head(party_id))
 
     def oversized_waiting(self, until: int, limit: int) -> tuple[Waiting, ...]:
-        oversized = (row for row in self._waiting() if row.job.lacks is Lack.SIZE and not row.has_signal)
+        oversized = (row for row in self._with_turns() if row.job.lacks is Lack.SIZE and not row.has_signal)
         return _queued((row for row in oversized if row.job.retry_at <= until), limit)
 
     def blocked_waiting(self, party_id: str, at_most_cores: int, limit: int) -> tuple[Waiting, ...]:
-        blocked = (row for row in self._waiting() if row.job.blocked_on == party_id and not row.has_signal)
+        blocked = (row for row in self._with_turns() if row.job.blocked_on == party_id and not row.has_signal)
         return _queued((row for row in blocked if row.blocked_cores <= at_most_cores), limit)
 
     def waiting(self, job_id: str) -> Waiting | None:
-        rows = (row for row in self._waiting() if row.job.job_id == job_id and not row.job.rerun_signal)
+        rows = (row for row in self._with_turns() if row.job.job_id == job_id and not row.job.rerun_signal)
         return next(iter(_queued((row for row in rows if not row.has_signal), 1)), None)
 
     def count_pass(self, job_id: str) -> None:
@@ -328,11 +338,56 @@ class MemoryTransaction:
                 self._change(row, passes=row.job.passes + 1)
 
     def place_in_queue(self, job: Job) -> int:
-        place = (job.create_time, job.job_id)
-        return 1 + sum((row.job.create_time, row.job.job_id) < place for row in self._waiting())
+        return 1 + sum(row.job.order < job.order for row in self._waiting())
 
     def waiting_jobs(self) -> tuple[Job, ...]:
-        return _by_age(self._waiting())
+        return tuple(row.job for row in sorted(self._waiting(), key=_order))
+
+    def hold_job(self, key: JobKey, hold: Hold) -> bool:
+        row = self._jobs.rows.get(key)
+        if row is None or row.job.status is not JobStatus.WAITING:
+            return False
+        self._change(row, hold=hold)
+        return True
+
+    def release_job(self, key: JobKey, steady: int) -> bool:
+        row = self._jobs.rows.get(key)
+        if row is None or row.job.hold is None:
+            return False
+        lasted = steady - row.job.hold.since
+        self._change(row, hold=None, since=row.job.since + lasted, queued=row.job.queued + lasted)
+        return True
+
+    def ask_again(self, job_id: str) -> bool:
+        waiting = (row for row in self._waiting() if row.job.job_id == job_id)
+        rows = [row for row in waiting if not row.has_signal and not row.job.rerun_signal]
+        for row in rows:
+            self._change(row, retry_at=0)
+        return bool(rows)
+
+    def others_waiting(self) -> tuple[Job, ...]:
+        theirs = [row for row in self._jobs.of(_BY_STATUS, JobStatus.WAITING) if not row.job.is_initiator]
+        first: dict[str, str] = {}
+        for row in theirs:
+            initiator, job_id = row.job.initiator.party_id, row.job.job_id
+            first[initiator] = min(job_id, first.get(initiator, job_id))
+        return _by_age(row for row in theirs if row.job.job_id in first.values())
+
+    def intake_hold(self) -> Hold | None:
+        return self._rows.intake.rows.get(INTAKE)
+
+    def hold_intake(self, hold: Hold) -> None:
+        self._rows.intake.put(INTAKE, hold)
+
+    def release_intake(self) -> bool:
+        return self._rows.intake.drop(INTAKE)
+
+    def set_priority(self, key: JobKey, priority: int, queue_key: int) -> bool:
+        row = self._jobs.rows.get(key)
+        if row is None or row.job.status is not JobStatus.WAITING:
+            return False
+        self._change(row, priority=priority, queue_key=queue_key)
+        return True
 
     def count_waiting(self) -> int:
         return len(self._waiting())
@@ -398,11 +453,11 @@ class MemoryTransaction:
 
     # ------------------------------------------------------------------ wishes
 
-    def wish(self, key: JobKey, asked: int) -> None:
+    def wish(self, key: JobKey, asked: int, order: int | None = None) -> None:
         row = self._jobs.rows.get(key)
         if row is not None:
-            wish = row.job.wish
-            self._change(row, wish=replace(wish, since=wish.since or asked, asked=asked))
+            wish, queue_key = row.job.wish, row.job.queue_key if order is None else order
+            self._change(row, wish=replace(wish, since=wish.since or asked, asked=asked), queue_key=queue_key)
 
     def first_wish(self, asked_after: int) -> Job | None:
         return next(iter(self.wishes(asked_after)), None)
@@ -549,12 +604,19 @@ class MemoryTransaction:
     def workers_of(self, job_id: str) -> tuple[Worker, ...]:
         return _in_order(self._rows.workers.of(_BY_JOB, job_id))
 
-    def move_worker(self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0) -> bool:
+    def workers_of_task(self, key: TaskKey) -> tuple[Worker, ...]:
+        return _in_order(worker for worker in self._rows.workers.of(_BY_JOB, key.job_id) if worker.task == key)
+
+    def move_worker(
+        self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0,
+        reason: Reason | None = None, exit_status: str = "",
+    ) -> bool:  # fmt: skip
         check_move(worker.status, new)
         row = self._rows.workers.rows.get(worker.worker_id)
         if row is None or row.status is not worker.status:
             return False
-        self._rows.workers.put(row.worker_id, replace(row, **worker_moved(new, at, pid, pid_started)))
+        change = worker_moved(new, at, pid, pid_started, reason, exit_status)
+        self._rows.workers.put(row.worker_id, replace(row, **change))
         return True
 
     def mark_stopping(self, worker_id: str) -> None:
@@ -711,8 +773,11 @@ class MemoryTransaction:
     def _waiting(self) -> list[_JobRow]:
         return [row for row in self._jobs.of(_BY_STATUS, JobStatus.WAITING) if row.job.is_initiator]
 
+    def _with_turns(self) -> list[_JobRow]:
+        return [row for row in self._waiting() if row.job.hold is None]
+
     def _head(self, party_id: str) -> tuple[Waiting, ...]:
-        blocked = (row for row in self._waiting() if row.job.blocked_on == party_id)
+        blocked = (row for row in self._with_turns() if row.job.blocked_on == party_id)
         return _queued((row for row in blocked if row.job.lacks is not Lack.SIZE), 1)
 
 
@@ -828,6 +893,7 @@ class _Rows:
         self.outbox: _Table[int, Command] = _Table(journal)
         self.history: _Table[int, Entry] = _Table(journal, job=lambda entry: entry.job_id)
         self.peers: _Table[str, int] = _Table(journal)
+        self.intake: _Table[str, Hold] = _Table(journal)
         self.schedulers: _Table[str, tuple[str, int, int]] = _Table(journal)
         self.submissions: _Table[str, Submission] = _Table(journal, job=lambda one: one.job_id)
         self.tables: _Table[tuple[str, str], TableMeta] = _Table(journal)
@@ -872,6 +938,10 @@ def _age(row: _JobRow) -> tuple[int, JobKey]:
     return (row.job.create_time, row.job.key)
 
 
+def _order(row: _JobRow) -> tuple[int, int, str]:
+    return row.job.order
+
+
 def _by_age(rows: Iterable[_JobRow]) -> tuple[Job, ...]:
     return tuple(row.job for row in sorted(rows, key=_age))
 
@@ -888,7 +958,7 @@ def _queued(rows: Iterable[_JobRow], limit: int) -> tuple[Waiting, ...]:
     return tuple(
         Waiting(
             row.job.job_id, row.job.create_time, tuple(party.party_id for party in row.job.parties),
-            row.job.blocked_on, row.blocked_cores, row.job.retry_at, row.job.passes, row.job.lacks,
+            row.job.blocked_on, row.blocked_cores, row.job.retry_at, row.job.passes, row.job.lacks, row.job.queue_key,
         )
-        for row in sorted(rows, key=_age)[:limit]
+        for row in sorted(rows, key=_order)[:limit]
     )  # fmt: skip

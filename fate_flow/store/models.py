@@ -90,6 +90,7 @@ class JobRow(_Base):
     f_conflicts = IntegerField(default=0)
     f_timeout_seconds = BigIntegerField(default=0)
     f_since = BigIntegerField(default=0)
+    f_queued = BigIntegerField(default=0)
     f_stop_by = BigIntegerField(default=0)
     f_stop_now = BooleanField(default=False)
     f_unconfirmed_parties = TextField(null=True)
@@ -97,6 +98,14 @@ class JobRow(_Base):
     f_wish_since = BigIntegerField(default=0)
     f_wish_asked = BigIntegerField(default=0)
     f_wish_passes = IntegerField(default=0)
+    f_held = BooleanField(default=False)
+    f_hold_message = TextField(null=True)
+    f_hold_by = CharField(100, default="")
+    f_hold_time = BigIntegerField(default=0)
+    f_hold_since = BigIntegerField(default=0)
+    f_priority = IntegerField(default=0)
+    f_enqueued = BigIntegerField(default=0)
+    f_queue_key = BigIntegerField(default=0)
 
     class Meta:
         table_name = "t_job"
@@ -192,6 +201,11 @@ class WorkerRow(_Base):
     f_run_pid_started = BigIntegerField(default=0)
     f_stopping = BooleanField(default=False)
     f_since = BigIntegerField(default=0)
+    f_slot = IntegerField(default=0)
+    f_rank = IntegerField(null=True)
+    f_attempt = IntegerField(default=0)
+    f_reason = CharField(50, null=True)
+    f_exit_status = CharField(50, default="")
 
     class Meta:
         table_name = "t_worker"
@@ -271,6 +285,17 @@ class SchedulerRow(_Base):
 
     class Meta:
         table_name = "t_scheduler"
+
+
+class IntakeRow(_Base):
+    f_name = CharField(20, primary_key=True)
+    f_message = TextField(null=True)
+    f_by = CharField(100, default="")
+    f_time = BigIntegerField(default=0)
+    f_since = BigIntegerField(default=0)
+
+    class Meta:
+        table_name = "t_intake"
 
 
 class SubmissionRow(_Base):
@@ -366,6 +391,7 @@ MODELS = (
     HistoryRow,
     PeerRow,
     SchedulerRow,
+    IntakeRow,
     SubmissionRow,
     StorageTableRow,
     OutputRow,

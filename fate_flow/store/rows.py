@@ -9,7 +9,20 @@ from enum import Enum
 from typing import Any
 
 from fate_flow.core.history import Entry, Level
-from fate_flow.core.job import Claim, Command, CommandKind, Job, JobKey, Lack, Seat, Task, TaskKey, Wish, Worker
+from fate_flow.core.job import (
+    Claim,
+    Command,
+    CommandKind,
+    Hold,
+    Job,
+    JobKey,
+    Lack,
+    Seat,
+    Task,
+    TaskKey,
+    Wish,
+    Worker,
+)
 from fate_flow.core.reasons import Reason
 from fate_flow.core.retry import Tries
 from fate_flow.core.spec import Party
@@ -26,7 +39,8 @@ JOB_COLUMNS = (
     J.f_blocked_on, J.f_retry_at, J.f_passes, J.f_conflicts, J.f_turn, J.f_timeout_seconds, J.f_create_time,
     J.f_start_time, J.f_end_time, J.f_stop_by, J.f_unconfirmed_parties, J.f_legacy, J.f_claim_turn,
     J.f_since, J.f_claim_renewals, J.f_apply_resource_time, J.f_rerun_signal, J.f_stop_now, J.f_lacks,
-    J.f_wish_since, J.f_wish_asked, J.f_wish_passes,
+    J.f_held, J.f_hold_message, J.f_hold_by, J.f_hold_time, J.f_hold_since, J.f_queued, J.f_priority, J.f_enqueued,
+    J.f_queue_key, J.f_wish_since, J.f_wish_asked, J.f_wish_passes,
 )  # fmt: skip
 
 
@@ -35,7 +49,8 @@ def job_of(row: Row) -> Job:
         job_id, role, party_id, initiator_role, initiator_id, is_initiator, status, run, roles, target, reason, message,
         caused_by, cancel, owner, progress, cores, memory, claim, asked_cores, asked_memory, wait_reason, blocked_on,
         retry_at, passes, conflicts, turn, timeout, created, started, ended, stop_by, unconfirmed, legacy, claim_turn,
-        since, renewals, taken, rerun_signal, stop_now, lacks, *wish,
+        since, renewals, taken, rerun_signal, stop_now, lacks, held, hold_message, hold_by, hold_time,
+        hold_since, queued, priority, enqueued, queue_key, *wish,
     ) = row  # fmt: skip
     return Job(
         key=JobKey(job_id, Party(role, party_id)),
@@ -63,6 +78,7 @@ def job_of(row: Row) -> Job:
         timeout_seconds=timeout,
         create_time=created or 0,
         since=since,
+        queued=queued,
         start_time=started or 0,
         end_time=ended or 0,
         stop_by=stop_by,
@@ -70,6 +86,10 @@ def job_of(row: Row) -> Job:
         unconfirmed=tuple(json.loads(unconfirmed)) if unconfirmed else (),
         legacy=bool(legacy),
         rerun_signal=bool(rerun_signal),
+        hold=Hold(hold_message or "", hold_by, hold_time, hold_since) if held else None,
+        priority=priority,
+        enqueued=enqueued,
+        queue_key=queue_key,
         wish=Wish(*wish),
     )
 
@@ -142,19 +162,19 @@ W = WorkerRow
 WORKER_COLUMNS = (
     W.f_worker_id, W.f_job_id, W.f_component_name, W.f_task_version, W.f_role, W.f_party_id, W.f_status, W.f_folder,
     W.f_create_time, W.f_run_pid, W.f_run_pid_started, W.f_stopping, W.f_start_time, W.f_end_time,
-    W.f_since,
+    W.f_since, W.f_slot, W.f_rank, W.f_attempt, W.f_reason, W.f_exit_status,
 )  # fmt: skip
 
 
 def worker_of(row: Row) -> Worker:
     (
         worker_id, job_id, name, version, role, party_id, status, folder, created, pid, pid_started, stopping, started,
-        ended, since,
+        ended, since, slot, rank, attempt, reason, exit_status,
     ) = row  # fmt: skip
     return Worker(
         worker_id, TaskKey(job_id, name, version, Party(role, party_id)), WorkerStatus(status), folder,
         created or 0, pid or 0, pid_started, bool(stopping), started or 0, ended or 0,
-        since,
+        since, slot, rank, attempt, Reason(reason) if reason else None, exit_status,
     )  # fmt: skip
 
 
@@ -201,7 +221,22 @@ _COLUMNS = {
 
 def columns_of(change: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of a change (`changes.py`) and what is written in them."""
-    return {_COLUMNS.get(name, f"f_{name}"): _to_column(name, value) for name, value in change.items()}
+    columns: dict[str, Any] = {}
+    for name, value in change.items():
+        if name == "hold":
+            columns.update(hold_columns(value))
+        else:
+            columns[_COLUMNS.get(name, f"f_{name}")] = _to_column(name, value)
+    return columns
+
+
+def hold_columns(hold: Hold | None) -> dict[str, Any]:
+    """Those of a job that is held, or is not."""
+    one = hold or Hold("", "")
+    return {
+        "f_held": hold is not None, "f_hold_message": one.message, "f_hold_by": one.by, "f_hold_time": one.time,
+        "f_hold_since": one.since,
+    }  # fmt: skip
 
 
 _NEVER_NULL = frozenset({"lacks"})

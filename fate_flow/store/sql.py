@@ -18,7 +18,7 @@ from peewee import Case, Database, Value, fn
 from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.errors import CommitUnknown, StorageFailed, StorageUnavailable
 from fate_flow.core.history import Entry
-from fate_flow.core.job import Command, EngineState, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Worker
+from fate_flow.core.job import Command, EngineState, Hold, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Worker
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
@@ -44,6 +44,7 @@ from fate_flow.store.changes import (
     job_moved,
     message_with,
     newest_tasks,
+    put_off,
     seat_rejoins,
     stop_requested,
     tag_of_end,
@@ -57,6 +58,7 @@ from fate_flow.store.models import (
     MODELS,
     EngineRow,
     HistoryRow,
+    IntakeRow,
     JobRow,
     MetricRow,
     OutboxRow,
@@ -83,6 +85,7 @@ from fate_flow.store.rows import (
     date,
     entry_of,
     from_json,
+    hold_columns,
     job_of,
     lack_of,
     roles_of,
@@ -95,6 +98,7 @@ from fate_flow.store.rows import (
 
 COMPUTING = "computing"
 SCHEDULER = "dag"
+INTAKE = "intake"
 
 LogStatusWrite = Callable[[str, str, Sequence[Any]], None]
 """Called with job id, statement and parameters just before a status or field of a job or task is written."""
@@ -233,6 +237,11 @@ class SqlTransaction:
     def begin_again(self, job: Job, run: int, since: int, wait_reason: str) -> bool:
         check_move(job.status, JobStatus.WAITING)
         values = {**columns_of(begun_again(job, run, since, wait_reason)), **_NOT_BEGUN}
+        where = _at(job.key) & (JobRow.f_status == job.status.value) & (JobRow.f_run == job.run)
+        return self._write(job.job_id, JobRow.update(**values).where(where))
+
+    def put_off(self, job: Job, wait_reason: str, retry_at: int) -> bool:
+        values = columns_of(put_off(job, wait_reason, retry_at))
         where = _at(job.key) & (JobRow.f_status == job.status.value) & (JobRow.f_run == job.run)
         return self._write(job.job_id, JobRow.update(**values).where(where))
 
@@ -410,13 +419,52 @@ class SqlTransaction:
         _hit(JobRow.update(f_passes=JobRow.f_passes + 1).where(waits))
 
     def place_in_queue(self, job: Job) -> int:
-        earlier = (JobRow.f_create_time < job.create_time) | (
-            (JobRow.f_create_time == job.create_time) & (JobRow.f_job_id < job.job_id)
-        )
-        return int(JobRow.select().where(_waiting() & earlier).count()) + 1
+        key, created, job_id = job.order
+        earlier = (JobRow.f_create_time < created) | ((JobRow.f_create_time == created) & (JobRow.f_job_id < job_id))
+        # The first half is for the index.
+        before = (JobRow.f_queue_key <= key) & ((JobRow.f_queue_key < key) | earlier)
+        return int(JobRow.select().where(_waiting() & before).count()) + 1
 
     def waiting_jobs(self) -> tuple[Job, ...]:
-        return _jobs(_waiting())
+        return tuple(sorted(_jobs(_waiting()), key=lambda job: job.order))
+
+    def hold_job(self, key: JobKey, hold: Hold) -> bool:
+        waits = _at(key) & (JobRow.f_status == JobStatus.WAITING.value)
+        return _hit(JobRow.update(**hold_columns(hold)).where(waits))
+
+    def release_job(self, key: JobKey, steady: int) -> bool:
+        held = _at(key) & (JobRow.f_held == True)  # noqa: E712
+        lasted = steady - JobRow.f_hold_since
+        clocks = {"f_since": JobRow.f_since + lasted, "f_queued": JobRow.f_queued + lasted}
+        return _hit(JobRow.update(**hold_columns(None), **clocks).where(held))
+
+    def ask_again(self, job_id: str) -> bool:
+        is_free = (JobRow.f_ready_signal == False) & (JobRow.f_rerun_signal == False)  # noqa: E712
+        return _hit(JobRow.update(f_retry_at=0).where(_waiting() & (JobRow.f_job_id == job_id) & is_free))
+
+    def others_waiting(self) -> tuple[Job, ...]:
+        theirs = (
+            (JobRow.f_is_initiator == False) & (JobRow.f_status == JobStatus.WAITING.value)  # noqa: E712
+        )
+        first = JobRow.select(fn.MIN(JobRow.f_job_id)).where(theirs).group_by(JobRow.f_initiator_party_id)
+        return _jobs(theirs & JobRow.f_job_id.in_([row[0] for row in first.tuples()]))
+
+    def intake_hold(self) -> Hold | None:
+        row = _INTAKE.row(self._database, INTAKE)
+        return Hold(row[0] or "", *row[1:]) if row else None
+
+    def hold_intake(self, hold: Hold) -> None:
+        self.release_intake()
+        IntakeRow.insert(
+            f_name=INTAKE, f_message=hold.message, f_by=hold.by, f_time=hold.time, f_since=hold.since
+        ).execute()
+
+    def release_intake(self) -> bool:
+        return _hit(IntakeRow.delete().where(IntakeRow.f_name == INTAKE))
+
+    def set_priority(self, key: JobKey, priority: int, queue_key: int) -> bool:
+        waits = _at(key) & (JobRow.f_status == JobStatus.WAITING.value)
+        return _hit(JobRow.update(f_priority=priority, f_queue_key=queue_key).where(waits))
 
     def count_waiting(self) -> int:
         return int(JobRow.select().where(_waiting()).count())
@@ -507,9 +555,11 @@ class SqlTransaction:
 
     # ------------------------------------------------------------------ wishes
 
-    def wish(self, key: JobKey, asked: int) -> None:
-        since = Case(JobRow.f_wish_since, [(0, asked)], JobRow.f_wish_since)
-        _hit(JobRow.update(f_wish_since=since, f_wish_asked=asked).where(_at(key)))
+    def wish(self, key: JobKey, asked: int, order: int | None = None) -> None:
+        values = {"f_wish_since": Case(JobRow.f_wish_since, [(0, asked)], JobRow.f_wish_since), "f_wish_asked": asked}
+        if order is not None:
+            values["f_queue_key"] = order
+        _hit(JobRow.update(**values).where(_at(key)))
 
     def first_wish(self, asked_after: int) -> Job | None:
         row = _FIRST_WISH.row(self._database, asked_after)
@@ -635,6 +685,7 @@ class SqlTransaction:
             "f_component_name": key.name, "f_task_id": key.task_id, "f_task_version": key.version,
             "f_role": key.party.role, "f_party_id": key.party.party_id, "f_status": worker.status.value,
             "f_folder": worker.folder, "f_create_time": worker.create_time, "f_since": worker.since,
+            "f_slot": worker.slot, "f_rank": worker.rank, "f_attempt": worker.attempt,
         }  # fmt: skip
         insert(self._database, WorkerRow, row)
 
@@ -648,9 +699,21 @@ class SqlTransaction:
     def workers_of(self, job_id: str) -> tuple[Worker, ...]:
         return _workers(WorkerRow.f_job_id == job_id)
 
-    def move_worker(self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0) -> bool:
+    def workers_of_task(self, key: TaskKey) -> tuple[Worker, ...]:
+        return _workers(
+            (WorkerRow.f_job_id == key.job_id)
+            & (WorkerRow.f_component_name == key.name)
+            & (WorkerRow.f_task_version == key.version)
+            & (WorkerRow.f_role == key.party.role)
+            & (WorkerRow.f_party_id == key.party.party_id)
+        )
+
+    def move_worker(
+        self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0,
+        reason: Reason | None = None, exit_status: str = "",
+    ) -> bool:  # fmt: skip
         check_move(worker.status, new)
-        values = columns_of(worker_moved(new, at, pid, pid_started))
+        values = columns_of(worker_moved(new, at, pid, pid_started, reason, exit_status))
         where = (WorkerRow.f_worker_id == worker.worker_id) & (WorkerRow.f_status == worker.status.value)
         if not _hit(WorkerRow.update(**values).where(where)):
             return False
@@ -922,6 +985,8 @@ def _at(key: JobKey) -> Any:
 
 
 _BY_AGE = (JobRow.f_create_time, JobRow.f_job_id, JobRow.f_role, JobRow.f_party_id)
+IN_QUEUE = (JobRow.f_queue_key, JobRow.f_create_time, JobRow.f_job_id)
+"""As `Job.order` has it."""
 
 
 _JOB = Prepared(
@@ -1028,21 +1093,26 @@ def _queued(where: Any, limit: int) -> tuple[Waiting, ...]:
     return tuple(_queued_of(row) for row in query.tuples())
 
 
+def _has_turns() -> Any:
+    """Of those that wait: not held by anybody."""
+    return _waiting() & (JobRow.f_held == False)  # noqa: E712
+
+
 def _queue_query(where: Any) -> Any:
     return (
         JobRow.select(
             JobRow.f_job_id, JobRow.f_create_time, JobRow.f_roles, JobRow.f_blocked_on, JobRow.f_blocked_cores,
-            JobRow.f_retry_at, JobRow.f_passes, JobRow.f_lacks,
+            JobRow.f_retry_at, JobRow.f_passes, JobRow.f_lacks, JobRow.f_queue_key,
         )
-        .where(_waiting() & where)
-        .order_by(JobRow.f_create_time, JobRow.f_job_id)
+        .where(_has_turns() & where)
+        .order_by(*IN_QUEUE)
     )  # fmt: skip
 
 
 def _queued_of(row: Any) -> Waiting:
     parties = tuple(str(one) for ids in from_json(row[2]).values() for one in ids)
-    job_id, created, _, blocked_on, cores, retry_at, passes, lacks = row
-    return Waiting(job_id, created, parties, blocked_on, cores, retry_at, passes, lack_of(lacks))
+    job_id, created, _, blocked_on, cores, retry_at, passes, lacks, queue_key = row
+    return Waiting(job_id, created, parties, blocked_on, cores, retry_at, passes, lack_of(lacks), queue_key)
 
 
 _MOST_UNBLOCKED = 256
@@ -1072,11 +1142,17 @@ def _wish_query(asked_after: str | int, limit: int) -> Any:
 
 _FIRST_WISH = Prepared(lambda asked_after: _wish_query(asked_after, 1), 1)
 _WISHES = Prepared(lambda asked_after: _wish_query(asked_after, MOST_WISHES), 1)
+_INTAKE = Prepared(
+    lambda name: IntakeRow.select(IntakeRow.f_message, IntakeRow.f_by, IntakeRow.f_time, IntakeRow.f_since).where(
+        IntakeRow.f_name == name
+    ),
+    1,
+)
 _IN_TURN = Prepared(lambda: _queue_query(JobRow.f_ready_signal == True), 0)  # noqa: E712
 _BLOCKING_PARTIES = Prepared(
     lambda: (
         JobRow.select(JobRow.f_blocked_on)
-        .where(_waiting() & (JobRow.f_blocked_on != ""))
+        .where(_has_turns() & (JobRow.f_blocked_on != ""))
         .distinct()
         .order_by(JobRow.f_blocked_on)
     ),
@@ -1304,6 +1380,10 @@ def _job_values(job: Job, document: Document) -> dict[str, Any]:
         "f_timeout_seconds": job.timeout_seconds,
         "f_legacy": job.legacy,
         "f_since": job.since,
+        "f_queued": job.since,
+        "f_priority": job.priority,
+        "f_enqueued": job.enqueued,
+        "f_queue_key": job.queue_key,
     }
 
 

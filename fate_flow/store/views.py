@@ -20,7 +20,7 @@ from peewee import BooleanField, Database, DateTimeField, IntegerField, fn
 from fate_flow.core.errors import BadRequest
 from fate_flow.core.grammar import shown
 from fate_flow.core.history import Entry
-from fate_flow.core.job import Job, JobKey, Seat, Task
+from fate_flow.core.job import Hold, Job, JobKey, Seat, Task
 from fate_flow.core.queue import why_it_waits
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JOB_UNFINISHED, JobStatus, TaskStatus
@@ -28,7 +28,7 @@ from fate_flow.store.changes import SUBMIT_FAILED
 from fate_flow.store.contract import Document, Metric, Output, TableMeta
 from fate_flow.store.models import EngineRow, JobRow, MetricRow, OutputRow, StorageTableRow, TaskRow
 from fate_flow.store.retry import Retry
-from fate_flow.store.sql import COMPUTING, SqlTransaction, reading_refused
+from fate_flow.store.sql import COMPUTING, IN_QUEUE, SqlTransaction, reading_refused
 
 Row = dict[str, Any]
 
@@ -424,7 +424,8 @@ def _with_wait_reasons(tx: SqlTransaction, rows: list[Row]) -> list[Row]:
             initiator = f"{row['f_initiator_role']} {row['f_initiator_party_id']}"
             row["f_wait_reason"] = f"waits for its initiator, {initiator}, which knows its place in the queue"
         elif row["f_job_id"] in places:
-            row["f_wait_reason"] = why_it_waits(row["f_wait_reason"] or "", places[row["f_job_id"]])
+            hold = Hold(row["f_hold_message"] or "", row["f_hold_by"]) if row["f_held"] else None
+            row["f_wait_reason"] = why_it_waits(row["f_wait_reason"] or "", places[row["f_job_id"]], hold)
     return rows
 
 
@@ -439,7 +440,7 @@ def _places(tx: SqlTransaction, keys: Sequence[JobKey]) -> dict[str, int]:
     queue = (
         JobRow.select(JobRow.f_job_id)
         .where((JobRow.f_is_initiator == True) & (JobRow.f_status == JobStatus.WAITING.value))  # noqa: E712
-        .order_by(JobRow.f_create_time, JobRow.f_job_id)
+        .order_by(*IN_QUEUE)
     )
     return {job_id: place for place, (job_id,) in enumerate(queue.tuples(), 1)}
 

@@ -33,7 +33,7 @@ CREATE TABLE t_job (
   f_ready_time BIGINT,
   f_cancel_signal BOOLEAN NOT NULL DEFAULT 0,
   f_cancel_time BIGINT,
-  f_rerun_signal BOOLEAN NOT NULL DEFAULT 0, -- it begins again, and not every party knows yet
+  f_rerun_signal BOOLEAN NOT NULL DEFAULT 0, -- it waits again, and its turn has not come: not every party knows, or f_retry_at is not there
   f_end_scheduling_updates INTEGER NOT NULL DEFAULT 0,
   f_engine_name VARCHAR(50),
   f_engine_type VARCHAR(10),
@@ -73,6 +73,7 @@ CREATE TABLE t_job (
   f_conflicts INTEGER NOT NULL DEFAULT 0,
   f_timeout_seconds BIGINT NOT NULL DEFAULT 0,
   f_since BIGINT NOT NULL DEFAULT 0,         -- steady time at which it was created, or begun again
+  f_queued BIGINT NOT NULL DEFAULT 0,        -- steady time from which on it waits for cores
   f_stop_by BIGINT NOT NULL DEFAULT 0,       -- steady time: the drain ends here at the latest
   f_stop_now BOOLEAN NOT NULL DEFAULT 0,     -- a wish: what drains is to be killed now
   f_unconfirmed_parties LONGTEXT,
@@ -80,6 +81,14 @@ CREATE TABLE t_job (
   f_wish_since BIGINT NOT NULL DEFAULT 0,    -- steady time at which there was no room for it here first; 0: never
   f_wish_asked BIGINT NOT NULL DEFAULT 0,    -- steady time at which it was asked for last since then
   f_wish_passes INTEGER NOT NULL DEFAULT 0,  -- others that have taken since what it lacks here
+  f_held BOOLEAN NOT NULL DEFAULT 0,         -- it waits and has no turn until somebody releases it
+  f_hold_message LONGTEXT,
+  f_hold_by VARCHAR(100) NOT NULL DEFAULT '',
+  f_hold_time BIGINT NOT NULL DEFAULT 0,
+  f_hold_since BIGINT NOT NULL DEFAULT 0,    -- steady time
+  f_priority INTEGER NOT NULL DEFAULT 0,     -- higher first
+  f_enqueued BIGINT NOT NULL DEFAULT 0,      -- steady time at which it was created
+  f_queue_key BIGINT NOT NULL DEFAULT 0,     -- where it stands: f_enqueued less a span of time for each level of priority
   PRIMARY KEY (f_job_id, f_role, f_party_id),
   CONSTRAINT ck_job_status CHECK (f_status IN
     ('ready', 'waiting', 'running', 'stopping', 'success', 'failed', 'canceled', 'timeout')),
@@ -90,7 +99,8 @@ CREATE TABLE t_job (
   CONSTRAINT ck_job_holds CHECK (f_resource_in_use = (f_claim <> '')),
   CONSTRAINT ck_job_final CHECK (f_status NOT IN ('success', 'failed', 'canceled', 'timeout') OR f_claim = '')
 );
-CREATE INDEX ix_job_queue ON t_job (f_is_initiator, f_status, f_blocked_on, f_create_time);
+CREATE INDEX ix_job_queue ON t_job (f_is_initiator, f_status, f_held, f_blocked_on, f_queue_key, f_create_time);
+CREATE INDEX ix_job_order ON t_job (f_is_initiator, f_status, f_queue_key, f_create_time);
 CREATE INDEX ix_job_lacks ON t_job (f_lacks, f_retry_at);
 CREATE INDEX ix_job_wish ON t_job (f_status, f_wish_asked);
 CREATE INDEX ix_job_turn ON t_job (f_ready_signal, f_is_initiator, f_status);
@@ -196,6 +206,11 @@ CREATE TABLE t_worker (
   f_run_pid_started BIGINT NOT NULL DEFAULT 0, -- with the pid, the identity of the process
   f_stopping BOOLEAN NOT NULL DEFAULT 0,
   f_since BIGINT NOT NULL DEFAULT 0,           -- steady time at which it was ordered
+  f_slot INTEGER NOT NULL DEFAULT 0,           -- which of the workers of its party task it is
+  f_rank INTEGER,                              -- its number among those that count; null: spare
+  f_attempt INTEGER NOT NULL DEFAULT 0,        -- which process this is in its slot
+  f_reason VARCHAR(50),                        -- how it ended
+  f_exit_status VARCHAR(50) NOT NULL DEFAULT '',
   CONSTRAINT ck_worker_status CHECK (f_status IN ('created', 'running', 'exited'))
 );
 CREATE INDEX ix_worker_status ON t_worker (f_status);
@@ -263,6 +278,14 @@ CREATE TABLE t_scheduler (                   -- which process schedules
   f_owner VARCHAR(64) NOT NULL DEFAULT '',
   f_counter BIGINT NOT NULL DEFAULT 0,       -- counts its transactions; observers watch it stand still
   f_steady BIGINT NOT NULL DEFAULT 0         -- milliseconds that schedulers of this party have watched, in all
+);
+
+CREATE TABLE t_intake (                      -- one row while this party takes no reservations of new jobs
+  f_name VARCHAR(20) NOT NULL PRIMARY KEY,
+  f_message LONGTEXT,
+  f_by VARCHAR(100) NOT NULL DEFAULT '',
+  f_time BIGINT NOT NULL DEFAULT 0,
+  f_since BIGINT NOT NULL DEFAULT 0          -- steady time
 );
 
 CREATE TABLE t_submission (                  -- one per submit that is not refused

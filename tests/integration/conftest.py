@@ -13,6 +13,8 @@ from party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, dropped_databa
 
 MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
 PARTIES = (GUEST, HOST, OTHER)
+SOON_AT_REST = {party_id: {"limits": {"long_backoff": 1}} for party_id in PARTIES}
+"""A retry that is due in more than a second gives the cores back."""
 
 
 def a_root(factory: pytest.TempPathFactory) -> Path:
@@ -21,7 +23,7 @@ def a_root(factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def sqlite_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running_cluster(a_root(tmp_path_factory), PARTIES) as cluster:
+    with running_cluster(a_root(tmp_path_factory), PARTIES, overlays=SOON_AT_REST) as cluster:
         yield cluster
 
 
@@ -34,7 +36,7 @@ def mariadb_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluste
     root = a_root(tmp_path_factory)
     with (
         dropped_databases(template, PARTIES),
-        running_cluster(root, PARTIES, template, base_port=BASE_PORT + 10) as cluster,
+        running_cluster(root, PARTIES, template, base_port=BASE_PORT + 10, overlays=SOON_AT_REST) as cluster,
     ):
         yield cluster
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from party_servers import (
+    CORES,
     GUEST,
     HOST,
     OTHER,
@@ -257,6 +258,31 @@ def test_a_task_that_fails_is_tried_again_after_its_delay_as_often_as_it_may(wit
     assert incarnations[0] == incarnations[1]
     assert len(set(incarnations[0])) == 3
     assert [task["f_task_version"] for task in cluster.guest.tasks(job_id, "reader_0")] == [0]
+
+
+def test_while_the_next_attempt_is_far_off_others_have_the_cores(with_numbers: Cluster) -> None:
+    cluster = with_numbers
+    job_id = cluster.submit(reading_and_summing("few", "y", auto_retries=1, auto_retry_delay=3))
+    parties = (cluster.guest, cluster.host)
+    eventually(lambda: len(cluster.guest.tasks(job_id, "sum_0")) > 1, "a second attempt")
+    eventually(
+        lambda: all(party.job(job_id)["f_status"] == "waiting" and party.free_cores == CORES for party in parties),
+        "the cores to come back",
+    )
+    why = cluster.guest.flow("job", "explain", "-j", job_id, "--json").document["data"]["wait_reason"]
+    assert why == "retry_backoff: sum_0 begins again in 3 s"
+    assert set(cluster.wait(cluster.submit(toy()), "success")) == {GUEST, HOST}
+    rows = cluster.wait(job_id, "failed")
+    assert {row["f_run"] for row in rows.values()} == {0}
+    moves = [
+        (one["old"], one["new"])
+        for one in cluster.guest.flow("job", "history", "-j", job_id, "--json").document["data"]["moves"]
+        if one["level"] == "job"
+    ]
+    assert moves[1:] == [
+        ("ready", "waiting"), ("waiting", "running"), ("running", "waiting"), ("waiting", "running"),
+        ("running", "stopping"), ("stopping", "failed"),
+    ]  # fmt: skip
 
 
 def test_a_retry_that_finds_what_was_missing_lets_the_job_succeed(on_sqlite: Cluster) -> None:

@@ -129,6 +129,8 @@ class TestATick(Cases):
             ("blocked_waiting", ("10000", 4, 16)),
             ("oversized_waiting", (9, 16)),
             ("first_wish", (9,)),
+            ("others_waiting", ()),
+            ("intake_hold", ()),
             ("place_in_queue", (a_job(),)),
             ("count_waiting", ()),
             ("cancelled_waiting", ()),

@@ -9,13 +9,14 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import Any
 
+from fate_flow.core.ceilings import Ceilings
 from tests.simulation.faults import CALM, rough
 from tests.simulation.parsing import parsed_once
 from tests.simulation.troubles import TROUBLES, Trouble, clock_step, death, long_partition, stall
@@ -62,6 +63,11 @@ class Style:
     command_keep: int            # milliseconds until a command that nobody answers is dropped
 
 
+CREWS: tuple[Mapping[str, Any], ...] = (
+    {}, {"replicas": 2}, {"replicas": 3, "size": 2}, {"replicas": 2, "max_failed_workers": 2},
+)  # fmt: skip
+
+
 def style_of(draw: Random) -> Style:
     is_crowded = draw.random() < 0.08
     servers = draw.choice([1, 1, 1, 2])
@@ -90,12 +96,23 @@ def style_of(draw: Random) -> Style:
     )
 
 
+def _ceilings(draw: Random) -> dict[str, Ceilings]:
+    """Sometimes one of two parties that most jobs have is stricter than the jobs of a story are."""
+    if draw.random() < 0.8:
+        return {}
+    return {draw.choice(["9999", "10000"]): Ceilings(max_attempts=draw.choice([1, 2]))}
+
+
 class Story:
     """One seed: what the world is like and what happens in it; `fixed` is not left to the seed."""
 
     def __init__(self, seed: int, store: str, **fixed: Any) -> None:
         self._draw = Random(f"story {seed}")
         self._rerun_draw = Random(f"rerun {seed}")      # what users wish later moves nothing of the story itself
+        self._delay_draw = Random(f"delay {seed}")
+        self._queue_draw = Random(f"queue {seed}")      # nor does what they do to the queue
+        self._holds = fixed.pop("holds", self._queue_draw.choice([0.0, 0.0, 0.5]))
+        self._command_draw = Random(f"command {seed}")  # the same of what is a program of the user's own
         style = self._style = replace(style_of(self._draw), **fixed)
         self._faults = rough(style.rate, style.delay, style.crash, style.broken)
         if style.has_echoes:
@@ -103,7 +120,7 @@ class Story:
         self.world = World(
             seed, parties=style.parties, cores=style.cores, faults=self._faults, store=store,
             rules=replace(RULES, command_keep=style.command_keep), memory=4_000 if style.has_memory else 0,
-            servers=style.servers,
+            servers=style.servers, ceilings_at=_ceilings(Random(f"ceilings {seed}")),
         )  # fmt: skip
         self.world.longest_task = style.longest_task
         self.world.longest_stop = style.longest_stop
@@ -142,11 +159,22 @@ class Story:
         cores = 2 if self._style.is_crowded else draw.randint(1, 2)
         hosts = parties if draw.random() < 0.15 else parties[1:]      # a party may hold two seats of a job
         parallelism = draw.choice([1, 1, 2]) if cores == 1 and hosts != parties else 1
+        graph, retries = draw.choice(GRAPHS), draw.choice([0, 1, 2])
         document = job(
-            {"guest": parties[:1], "host": hosts}, draw.choice(GRAPHS), cores=cores, parallelism=parallelism,
-            retries=draw.choice([0, 1, 2]), memory=draw.choice([0, 900]) if self._style.has_memory else 0,
+            {"guest": parties[:1], "host": hosts}, graph, cores=cores, parallelism=parallelism, retries=retries,
+            retry_delay=self._delay_draw.choice([1, 1, 3, 6]),
+            memory=draw.choice([0, 900]) if self._style.has_memory else 0,
+            priority=self._queue_draw.choice([0, 0, 0, -3, 1, 5]), commands=self._commands(graph, retries),
         )  # fmt: skip
         world.submit(parties[0], document)
+
+    def _commands(self, graph: Mapping[str, list[str]], retries: int) -> dict[str, Mapping[str, Any]]:
+        """Which tasks are programs, and of how many workers."""
+        draw = self._command_draw
+        if draw.random() < 0.5:
+            return {}
+        crews = [*CREWS, *([] if retries else [{"replicas": 2, "fail_on_worker_restart": True}])]
+        return {name: draw.choice(crews) for name in graph if draw.random() < 0.6}
 
     def _wish(self) -> None:
         world, draw, style = self.world, self._draw, self._style
@@ -158,6 +186,24 @@ class Story:
                     self._rerun_within(15_000, job_id)
         if draw.random() < style.reruns:
             self._rerun_within(20_000)
+        self._tend_queue()
+
+    def _tend_queue(self) -> None:
+        """What users do to jobs that wait, some time from now."""
+        world, draw = self.world, self._queue_draw
+        if draw.random() < 0.4:
+            job_id, priority = draw.choice(list(world.graphs)), draw.randint(-5, 5)
+            at = world.seats[job_id][0].party_id
+            world.at(world.now + draw.randint(0, 3_000), lambda: world.set_priority(at, job_id, priority))
+        if draw.random() < self._holds:
+            job_id, held_at = draw.choice(list(world.graphs)), world.now + draw.randint(0, 1_500)
+            initiator = world.seats[job_id][0].party_id
+            world.at(held_at, lambda: world.hold(initiator, job_id))
+            world.at(held_at + draw.randint(0, 30_000), lambda: world.release(initiator, job_id))
+        if draw.random() < self._holds / 2:
+            party_id, held_at = draw.choice(world.party_ids), world.now + draw.randint(0, 1_500)
+            world.at(held_at, lambda: world.hold_intake(party_id))
+            world.at(held_at + draw.randint(0, 30_000), lambda: world.release_intake(party_id))
 
     def _rerun_within(self, milliseconds: int, job_id: str = "") -> None:
         world = self.world
@@ -198,6 +244,8 @@ class Totals:
     faults: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     reruns: int = 0
+    not_allowed: int = 0                                     # jobs that asked a party for more than it allows
+    wishes: Counter[str] = field(default_factory=Counter)
     hints: Counter[str] = field(default_factory=Counter)     # that a party has room
     violations: list[tuple[int, str]] = field(default_factory=list)
 
@@ -208,15 +256,19 @@ class Totals:
         self.faults += other.faults
         self.ends += other.ends
         self.reruns += other.reruns
+        self.not_allowed += other.not_allowed
+        self.wishes += other.wishes
         self.hints += other.hints
         self.violations += other.violations
 
     def words(self) -> str:
         lines = [
             f"{self.seeds} seeds, {self.steps} steps, {sum(self.faults.values())} faults, "
-            f"{sum(self.ends.values())} jobs, {self.reruns} reruns, {len(self.violations)} violations; "
+            f"{sum(self.ends.values())} jobs, {self.reruns} reruns, {self.not_allowed} not allowed, "
+            f"{len(self.violations)} violations; "
             f"settled within {self.slowest:.0f} virtual seconds",
             "faults: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items())),
+            "wishes: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.wishes.items())),
             "jobs: " + ", ".join(f"{end} {count}" for end, count in sorted(self.ends.items())),
             "news of room: " + ", ".join(f"{what} {count}" for what, count in sorted(self.hints.items())),
         ]
@@ -232,7 +284,10 @@ def tell(seed: int, store: str) -> Totals:
     except Violation as error:
         violations.append((seed, error.message))
     world = story.world
-    return Totals(1, world.steps, story.settled, world.injected, world.ends(), world.reruns, world.hints, violations)
+    return Totals(
+        1, world.steps, story.settled, world.injected, world.ends(), world.reruns, len(world.not_allowed), world.wishes,
+        world.hints, violations,
+    )  # fmt: skip
 
 
 def run_seeds(seeds: Iterable[int], store: str, jobs: int) -> Totals:

@@ -44,6 +44,14 @@ class FakeWorker:
     def task(self) -> TaskKey:
         return self.order.worker.task
 
+    @property
+    def slot(self) -> int:
+        return self.order.worker.slot
+
+    @property
+    def is_good(self) -> bool:
+        return self.succeeds and not (self.is_killed or self.is_stopped or self.is_lost)
+
 
 class FakeEngine:
     """The workers of one party, whichever process of it ordered them."""

@@ -71,6 +71,7 @@ class Invariants:
             before = seen.jobs.get(job_key)
             if before != job:
                 has_written = True
+                self._check_order(seen, changes, before, job)
                 self._job_changed(party, before, job)
         for task_key, task in changes.tasks.items():
             old = seen.tasks.get(task_key)
@@ -110,12 +111,26 @@ class Invariants:
             self._fail(f"{new.key} is {new.status.value} and holds")
         if new.status is JobStatus.RUNNING and not new.holds:
             self._fail(f"{new.key} runs and holds nothing")
+        if new.holds and not (old is not None and old.holds) and party.is_on_hold:
+            self._fail(f"{new.key} has reserved at a party that is on hold")
+        if old is not None and old.hold is not None and (new.turn != old.turn or new.status is JobStatus.RUNNING):
+            self._fail(f"{new.key} was on hold and is {new.status.value} in turn {new.turn}")
         if new.is_final and new.reason is None:
             self._fail(f"{new.key} is {new.status.value} for no reason")
         if old is not None and new.run != old.run:
             self._run_changed(party, old, new)
         elif old is not None and new.status is not old.status:
             self._job_moved(party, old, new)
+
+    def _check_order(self, seen: Seen, changes: Changes, old: Job | None, new: Job | None) -> None:
+        """Nobody who needs the same parties is left standing before a job that is given its turn."""
+        if old is None or new is None or new.turn == old.turn:
+            return
+        for before in seen.jobs.values():
+            now = changes.jobs.get(before.key, before)
+            stood = _stands_in_line(before) and now is not None and _stands_in_line(now) and now.turn == before.turn
+            if stood and now.order < new.order and set(now.parties) == set(new.parties):
+                self._fail(f"{new.key} had its turn before {now.key}, which stands before it")
 
     def _job_moved(self, party: SimParty, old: Job, new: Job) -> None:
         if old.status in JOB_END:
@@ -124,6 +139,8 @@ class Invariants:
             self._fail(f"{new.key} went from {old.status.value} to {new.status.value}")
         if not party.record.has_job(new.job_id, new.status.value):
             self._fail(f"{new.key} went from {old.status.value} to {new.status.value} without a record")
+        if old.status is JobStatus.RUNNING and new.status is JobStatus.WAITING and new.holds:
+            self._fail(f"{new.key} waits for its next attempt and holds {new.claim.cores} cores")
 
     def _run_changed(self, party: SimParty, old: Job, new: Job) -> None:
         """A run begins when the one before is over here: nothing is held, nothing runs."""
@@ -187,6 +204,8 @@ class Invariants:
         ):
             if before is after:
                 continue
+            if column == "party_status" and after is TaskStatus.SUCCESS and new.runs_here:
+                self._share_succeeded(party, new)
             if before in TASK_END or not may_move(before, after):
                 self._fail(f"{column} of {new.key} went from {before.value} to {after.value}")
             is_reported = column == "party_status" and not new.runs_here      # the request that told is on record
@@ -200,7 +219,9 @@ class Invariants:
     def worker_begins(self, party: SimParty, worker: FakeWorker, living: list[FakeWorker]) -> None:
         key = worker.task
         for other in living:
-            if other is not worker and (other.task.task_id, other.task.party) == (key.task_id, key.party):
+            if other is worker or (other.task.task_id, other.task.party) != (key.task_id, key.party):
+                continue
+            if other.task.version != key.version or other.slot == worker.slot:
                 self._fail(f"two workers of {key.task_id} at {key.party}: versions {other.task.version}, {key.version}")
         known = self._world.graphs[key.job_id]
         for name in known[key.name] if not worker.is_stopped else ():
@@ -208,6 +229,18 @@ class Invariants:
         claim = self._claim_of(party, key)
         if claim is not None and not claim.holds and not claim.is_final and not worker.is_stopped:
             self._fail(f"a worker of {key} begins and its job holds nothing there")
+
+    def _share_succeeded(self, party: SimParty, task: Task) -> None:
+        """Of a command: each rank was brought to a good end, and nothing of it runs any more."""
+        crew = [one for one in party.engine.workers.values() if one.task == task.key]
+        command = crew[0].order.program.command if crew and crew[0].order.program else None
+        if command is None:
+            return
+        done = {one.order.worker.rank for one in crew if one.is_good}
+        if not set(range(command.size)) <= done:
+            self._fail(f"{task.key} succeeded, and of its {command.size} ranks only {done} ended well")
+        if any(one.task == task.key for one in party.engine.living()):
+            self._fail(f"{task.key} succeeded, and a worker of it runs")
 
     def _claim_of(self, party: SimParty, key: TaskKey) -> Job | None:
         return self.seen(party).jobs.get(JobKey(key.job_id, key.party))
@@ -276,6 +309,11 @@ class Invariants:
             self._check_history(party)
         for job_id, seats in self._world.seats.items():
             self._check_agreement(job_id, seats)
+        for party in self._world.parties.values():
+            for job in self.seen(party).jobs.values():
+                # a user may have canceled it before the refusal came
+                if job.job_id in self._world.not_allowed and (job.turn or job.status is not JobStatus.CANCELED):
+                    self._fail(f"{job.key} is {job.status.value}, and asks some party for more than that one allows")
 
     def _check_history(self, party: SimParty) -> None:
         """Every change of status of a row has one record, and the records of one row follow from each other."""
@@ -283,7 +321,8 @@ class Invariants:
         with party.store.reading() as tx:
             entries = [entry for job_id in {key.job_id for key in seen.jobs} for entry in tx.history(job_id)]
         for one in entries:
-            key = (one.level, one.job_id, one.party, one.task, one.version)
+            key: tuple[object, ...] = (one.level, one.job_id, one.party, one.task, one.version)
+            key += (one.message,) if one.level is Level.WORKER else ()      # which of several it is
             began = one.level in (Level.JOB, Level.TASK) and one.old == ""
             if not began and stands.get(key, one.old) != one.old:
                 self._fail(f"history of party {party.party_id}: {key} went from {one.old}, but was {stands[key]}")
@@ -317,6 +356,12 @@ class Invariants:
             self._fail(f"job {job_id} ended as {deciding.status.value} and had no reason to: {deciding.message}")
         if deciding.unconfirmed and not self._world.injected:
             self._fail(f"job {job_id}: {deciding.unconfirmed} did not confirm, and nothing went wrong")
+
+
+def _stands_in_line(job: Job) -> bool:
+    """Nothing is known against its turn."""
+    is_free = not (job.blocked_on or job.ready_owner or job.rerun_signal or job.reason or job.hold)
+    return job.is_initiator and job.status is JobStatus.WAITING and is_free
 
 
 def _turns(batch: Sequence[Command], kind: CommandKind) -> dict[JobKey, int]:

@@ -306,6 +306,16 @@ def _has_a_turn_before_all_know() -> AbstractContextManager[Any]:
     return patch.object(plan_turn, "_plan_rejoin", lambda view: iter([actions.AllRejoined()]))
 
 
+def _a_long_wait_keeps_the_cores() -> AbstractContextManager[Any]:
+    keep = party.put_off
+
+    def put_off(unit: Unit, job: Any, *rest: Any) -> None:
+        with patch.object(party, "release"):
+            keep(unit, job, *rest)
+
+    return patch.object(party, "put_off", put_off)
+
+
 def _commands_of_the_last_run_count() -> AbstractContextManager[Any]:
     keep = party.PartySide._command
 
@@ -327,6 +337,28 @@ def _durations_by_the_wall_clock() -> Iterator[None]:
         yield
 
 
+def _youngest_first() -> AbstractContextManager[Any]:
+    keep = Scheduler._candidates
+
+    def candidates(self: Any, unit: Unit, heads: Any) -> Any:
+        return keep(self, unit, heads)[::-1][:1]
+
+    return patch.object(Scheduler, "_candidates", candidates)
+
+
+def _a_held_job_goes_on() -> AbstractContextManager[Any]:
+    return patch.object(plan_turn, "_has_begun", lambda _: True)
+
+
+def _a_held_job_has_turns() -> AbstractContextManager[Any]:
+    return patch.object(MemoryTransaction, "_with_turns", lambda self: self._waiting())
+
+
+def _a_held_party_reserves() -> AbstractContextManager[Any]:
+    return patch.object(party, "_not_ready", lambda unit, job: None)
+
+
+_HOLDS = {"holds": 1.0, "is_crowded": True, "parties": 3, "cores": 2, "longest_task": 400}
 _STALLS = {"servers": 2, "trouble": 0.8, "troubles": (stall,), "longest_task": 8_000}
 _CROWD = {"is_crowded": True, "has_echoes": True, "parties": 4, "cores": 2, "longest_task": 400}
 _BROKEN = {"broken": 0.3, "rate": 0.07}
@@ -371,7 +403,12 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("a party takes a rerun while it drains", _takes_a_rerun_while_it_drains, _SLOW_RERUNS),
         Mutant("a turn before all know of the rerun", _has_a_turn_before_all_know, _RERUNS),
         Mutant("commands of the last run count", _commands_of_the_last_run_count, _LATE_RERUNS),
+        Mutant("a long wait keeps the cores", _a_long_wait_keeps_the_cores, _BROKEN),
         Mutant("durations by the wall clock", _durations_by_the_wall_clock, _CLOCKS),
+        Mutant("the last in the queue goes first", _youngest_first, _CROWD),
+        Mutant("a held job goes on in its turn", _a_held_job_goes_on, _HOLDS),
+        Mutant("a held job has turns", _a_held_job_has_turns, _HOLDS),
+        Mutant("a held party reserves", _a_held_party_reserves, _HOLDS),
     )
 }  # fmt: skip
 

@@ -12,6 +12,8 @@ from fate_flow.coordinator.desk import Desk
 from fate_flow.coordinator.ports import Context, Effect
 from fate_flow.coordinator.scheduler import JobChanged, News, OutboxFilled, QueueChanged, Scheduler, WorkerChanged
 from fate_flow.coordinator.unit import RoomTold
+from fate_flow.core.ceilings import NO_CEILINGS
+from fate_flow.core.command import CommandSpec
 from fate_flow.core.job import Command, CommandKind, EngineState
 from fate_flow.core.resources import EngineSize
 from fate_flow.core.spec import JobParameters
@@ -52,6 +54,11 @@ class SimParty:
 
     def clock(self) -> int:
         return self.world.now + self.skew
+
+    @property
+    def is_on_hold(self) -> bool:
+        with self.store.reading() as tx:
+            return tx.intake_hold() is not None
 
     def register_engine(self) -> None:
         """As every server does when it starts; what the configuration says may have changed since."""
@@ -109,6 +116,7 @@ class SimParty:
             engine_size=self.size, defaults=JobParameters(task_cores=1), rules=world.rules,
             routes=frozenset(world.party_ids), clock=self.clock,
             fresh_id=lambda: f"{world.random.getrandbits(128):032x}", carry_out=_Hands(world, process).take,
+            ceilings=world.ceilings_at.get(self.party_id, NO_CEILINGS), gate=_Open(),
         )  # fmt: skip
 
     @contextmanager
@@ -316,4 +324,11 @@ class _Silent:
         return lambda *args, **kwargs: None
 
 
-_MODULES = {"Work": Module()}
+_MODULES = {"Work": Module(), "Command": Module()}
+
+
+class _Open:
+    """Lets everything run."""
+
+    def objection(self, command: CommandSpec) -> str:
+        return ""

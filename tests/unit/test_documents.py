@@ -18,6 +18,7 @@ from fate_flow.cli.flow import flow
 from fate_flow.cli.server import fate_flow
 from fate_flow.core.diagram import all_diagrams
 from fate_flow.core.errors import BadSettings
+from fate_flow.core.native_schema import JOB
 from fate_flow.settings import Limits, load_settings
 
 CHECKOUT = Path(__file__).parents[2]
@@ -126,6 +127,15 @@ def test_a_key_that_is_not_read_would_be_refused(tmp_path: Path, path: tuple[str
 
 def test_every_limit_is_in_the_configuration_with_its_default() -> None:
     assert the_conf()["limits"] == {field.name: field.default for field in fields(Limits)}
+
+
+# ---------------------------------------------------------------------- the job file
+
+
+def test_every_key_of_a_job_file_is_in_its_document() -> None:
+    told = (CHECKOUT / "docs" / "jobs.md").read_text(encoding="utf-8")
+    known = {key for schema in (JOB, *JOB["$defs"].values()) for key in schema["properties"]}
+    assert sorted(key for key in known if not re.search(rf"`(?:[\w*.]*\.)?{key}[`:]", told)) == []
 
 
 # ---------------------------------------------------------------------- links

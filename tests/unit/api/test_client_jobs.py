@@ -477,3 +477,56 @@ def test_a_local_seat_is_shown_without_partners(world: World) -> None:
     world.write("t_job", {"f_job_id": job_id}, f_roles='{"local": ["0"]}')
     (job,) = world.ask("job/list/job", {})["data"]["jobs"]
     assert (job["party_id"], job["partners"]) == (0, [])
+
+
+def test_a_waiting_job_is_given_a_priority(world: World) -> None:
+    job_id = world.add_job()
+    assert world.ask("job/priority", {"job_id": job_id, "priority": -3})["retmsg"] == "set job priority success"
+    assert world.ask("job/explain", {"job_id": job_id})["data"]["priority"] == -3
+
+
+@pytest.mark.parametrize("priority", [1_001, -1_001, "high", 1.5])
+def test_a_priority_out_of_bounds_is_refused(world: World, priority: object) -> None:
+    answer = world.ask("job/priority", {"job_id": world.add_job(), "priority": priority})
+    assert answer["retcode"] == 101
+    assert answer["retmsg"].startswith("priority: ")
+
+
+def test_a_job_on_hold_says_so_and_keeps_its_place(world: World) -> None:
+    world.add_job()
+    job_id = world.add_job()
+    assert world.ask("job/hold", {"job_id": job_id, "message": "until monday", "author": "ann"})["retcode"] == 0
+    told = world.ask("job/explain", {"job_id": job_id})["data"]
+    assert told["wait_reason"] == "on hold by ann: until monday; 2nd in the queue"
+    assert {key: told["hold"][key] for key in ("message", "by")} == {"message": "until monday", "by": "ann"}
+    assert told["hold"]["time"] > 0
+    listed = world.ask("job/query", {"job_id": job_id})["data"][0]
+    assert listed["f_wait_reason"] == told["wait_reason"]
+    assert world.ask("job/release", {"job_id": job_id})["retcode"] == 0
+    assert world.ask("job/explain", {"job_id": job_id})["data"]["hold"] is None
+    assert "not on hold" in world.ask("job/release", {"job_id": job_id})["retmsg"]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"message": ""}, "message: is missing or empty"),
+        ({"message": "a\nb"}, "message: 'a\\nb' is not one line of up"),
+        ({"message": "x" * 501}, "is not one line of up to 500 characters"), ({"message": 7}, "message: 7 is not text"),
+        ({"message": "why", "author": "x" * 101}, "author: "),
+    ],
+)  # fmt: skip
+def test_a_hold_without_words_for_people_is_refused(world: World, body: dict[str, object], words: str) -> None:
+    for path, more in (("job/hold", {"job_id": world.add_job()}), ("queue/hold", {})):
+        answer = world.ask(path, {**more, **body})
+        assert answer["retcode"] == 101
+        assert words in answer["retmsg"]
+
+
+def test_a_party_on_hold_shows_it(world: World) -> None:
+    assert world.ask("party/list")["data"]["own"] == {"party_id": "9999", "hold": None}
+    assert world.ask("queue/hold", {"message": "maintenance"})["retcode"] == 0
+    hold = world.ask("party/list")["data"]["own"]["hold"]
+    assert (hold["message"], hold["by"]) == ("maintenance", "party 9999")
+    assert world.ask("queue/release")["retcode"] == 0
+    assert world.ask("queue/release")["retmsg"] == "party 9999 is not on hold"

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from stub_server import Reply
 
+from fate_flow.core.native_schema import JOB
+
 CONF = {"dsl_version": 2, "initiator": {"role": "guest", "party_id": 9999}}
 DSL = {"components": {"reader_0": {"module": "Reader"}}}
 ACCEPTED = {"retcode": 0, "retmsg": "success", "jobId": "42", "data": {"job_id": "42", "code": 0}}
@@ -29,6 +31,51 @@ def test_the_files_and_their_names_are_sent(flow, stub, files, command, path):
     conf = {**CONF, "conf_path": "conf.json", "dsl_path": "dsl.json"}
     assert stub.last.json == {"job_dsl": DSL, "job_runtime_conf": conf}
     assert "Idempotency-Key" not in stub.last.headers
+
+
+FILE = "version: 1  # \u00e4\ntasks: {}\n"
+
+
+@pytest.mark.parametrize(("command", "path"), [
+    (("submit",), "/v1/job/submit"), (("validate", "--json"), "/v1/job/validate"),
+])
+def test_a_job_file_is_sent_as_it_is(flow, stub, command, path):
+    Path("job.yaml").write_text(FILE, encoding="utf-8")
+    stub.answers(ACCEPTED)
+    result = flow("job", *command, "-f", "job.yaml")
+    assert (result.exit_code, json.loads(result.stdout)) == (0, ACCEPTED)
+    assert (stub.last.path, stub.last.json) == (path, {"job_file": FILE})
+
+
+def test_what_parties_give_less_of_is_told_beside_the_answer(flow, stub):
+    Path("job.yaml").write_text(FILE, encoding="utf-8")
+    told = {"role": "host", "party_id": "10000", "message": "a: timeout 9 s is 5 s \x1b(ceilings.task_timeout)"}
+    answer = {**ACCEPTED, "data": {**ACCEPTED["data"], "effective": [told]}}
+    stub.answers(answer)
+    result = flow("job", "submit", "-f", "job.yaml")
+    assert json.loads(result.stdout) == answer
+    assert result.stderr == "note: host-10000: a: timeout 9 s is 5 s ?(ceilings.task_timeout)\n"
+
+
+@pytest.mark.parametrize("command", ["submit", "validate"])
+def test_a_job_is_one_file_or_two_and_not_both(flow, stub, files, command):
+    Path("job.yaml").write_text(FILE, encoding="utf-8")
+    for arguments, words in ((("-f", "job.yaml", *files), "without -c and -d"), ((), "Missing option '-f'")):
+        result = flow("job", command, *arguments)
+        assert (result.exit_code, result.stdout, stub.asked) == (2, "", [])
+        assert words in result.stderr
+
+
+def test_a_job_file_that_is_no_text_is_named(flow, stub):
+    Path("job.yaml").write_bytes(b"name: \xff")
+    result = flow("job", "submit", "-f", "job.yaml")
+    assert (result.exit_code, stub.asked) == (2, [])
+    assert "job.yaml: byte 6 is not UTF-8" in result.stderr
+
+
+def test_the_schema_is_printed_without_a_server(flow, stub):
+    result = flow("job", "schema")
+    assert (json.loads(result.stdout), stub.asked) == (JOB, [])
 
 
 def test_a_job_needs_no_dsl_file(flow, stub, files):

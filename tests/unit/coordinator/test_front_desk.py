@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from fate_flow.audit.events import Event
 from fate_flow.coordinator.desk import Desk
 from fate_flow.coordinator.unit import RoomTold
+from fate_flow.core.actions import MoveJob
 from fate_flow.core.errors import (
     BadDocument,
     BadRequest,
@@ -25,10 +27,10 @@ from fate_flow.core.errors import (
     PermissionDenied,
     StorageUnavailable,
 )
-from fate_flow.core.job import Answer, Command, CommandKind
+from fate_flow.core.job import Answer, Command, CommandKind, Hold, JobKey, Seat
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
-from fate_flow.core.status import JobStatus, TaskStatus
+from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.store.contract import Submission, TableMeta
 from tests.factories import GUEST, HOST, INCARNATION, JOB_ID, NOW, OTHER, a_job, a_task
 from tests.hand_server import DOCUMENT, HOLD, JOIN, RUN, HandServer, a_host, command, create
@@ -441,3 +443,89 @@ def test_a_command_that_was_created_for_somebody_else_is_not_carried_out() -> No
     front = Front(HandServer("10000"))
     [answer] = front.desk.carry_out([create(OTHER)], "9999")
     assert answer.retcode == 101
+
+
+# ---------------------------------------------------------------------- priority
+
+
+def test_a_waiting_job_gets_another_priority_and_the_queue_is_looked_at() -> None:
+    front = Front().with_job(enqueued=7, queue_key=7)
+    front.desk.set_priority(JOB_ID, 3)
+    job = front.server.job(GUEST)
+    assert (job.priority, job.enqueued, job.queue_key) == (3, 7, 7 - 3 * 60_000)
+    assert front.rung == [((), False, True)]
+    front.desk.set_priority(JOB_ID, 0)
+    assert front.server.job(GUEST).queue_key == 7
+
+
+def test_only_the_initiator_gives_a_priority_and_only_while_the_job_waits() -> None:
+    with pytest.raises(JobNotFound, match="as its initiator"):
+        Front(HandServer("10000")).with_job(party=HOST).desk.set_priority(JOB_ID, 3)
+    with pytest.raises(Conflict, match="is running: only a job that waits has a place in the queue"):
+        Front().with_job(JobStatus.RUNNING).desk.set_priority(JOB_ID, 3)
+
+
+# ---------------------------------------------------------------------- holds
+
+
+def test_a_waiting_job_is_held_and_released() -> None:
+    front = Front().with_job()
+    front.desk.hold(JOB_ID, "until monday", "ann")
+    assert front.server.job(GUEST).hold == Hold("until monday", "ann", NOW, 0)
+    assert front.rung == [((JOB_ID,), False, True)]
+    front.desk.release(JOB_ID, "bob")
+    assert front.server.job(GUEST).hold is None
+    texts = [fields["text"] for fields in front.server.record.seen(Event.JOB_NOTE)]
+    assert texts == [f"job {JOB_ID} is on hold by ann: until monday", f"job {JOB_ID} was released by bob"]
+
+
+@pytest.mark.parametrize(
+    ("status", "seat", "words"),
+    [
+        (JobStatus.RUNNING, SeatStatus.STARTED, "is running"),
+        (JobStatus.SUCCESS, SeatStatus.LEFT, "is success"),
+        (JobStatus.WAITING, SeatStatus.STARTING, "is being started"),
+    ],
+)
+def test_only_what_waits_is_held(status: JobStatus, seat: SeatStatus, words: str) -> None:
+    front = Front().with_job(JobStatus.WAITING)
+    with front.server.store.transaction() as tx:
+        tx.add_seats([Seat(JOB_ID, HOST, seat)])
+        if status is not JobStatus.WAITING:
+            tx.move_job(tx.job_here(JOB_ID), MoveJob(status, Reason.DONE), NOW)
+    with pytest.raises(Conflict, match=f"{words}: only a job that waits can be held"):
+        front.desk.hold(JOB_ID, "why", "ann")
+    with pytest.raises(Conflict, match="not on hold"):
+        front.desk.release(JOB_ID, "ann")
+
+
+def test_a_party_that_is_released_has_own_heads_asked_for_and_tells_each_initiator_that_waits() -> None:
+    front = Front().with_job(blocked_on="9999", retry_at=77)
+    with front.server.store.transaction() as tx:
+        tx.postpone(a_job(JobStatus.WAITING).key, "on hold", "9999", 2, 77)
+        for number, initiator in enumerate(("10000", "10000", "10001")):
+            theirs = a_job(JobStatus.WAITING, Party("host", "9999"), initiator=Party("guest", initiator), run=2)
+            tx.add_job(replace(theirs, is_initiator=False, key=JobKey(f"2026{number}", theirs.party)), DOCUMENT)
+    with pytest.raises(Conflict, match="party 9999 is not on hold"):
+        front.desk.release_intake("ann")
+    front.desk.hold_intake("maintenance", "ann")
+    front.desk.release_intake("bob")
+    assert front.server.job(GUEST).retry_at == 0
+    sent = [(one.kind, one.job_id, str(one.to), one.run) for one in front.server.outbox()]
+    assert sent == [(K.LOOK_AGAIN, "20260", "guest 10000", 2), (K.LOOK_AGAIN, "20262", "guest 10001", 2)]
+    texts = [fields["text"] for fields in front.server.record.seen(Event.DETECT_NOTE)]
+    assert texts == [
+        "party 9999 takes no new reservations: on hold by ann: maintenance",
+        "party 9999 takes reservations: released by bob",
+    ]
+
+
+@pytest.mark.parametrize(("caller", "retry_at"), [("10000", 0), ("10001", 77)])
+def test_a_party_that_is_ready_again_is_asked_at_once(caller: str, retry_at: int) -> None:
+    front = Front().with_job()
+    with front.server.store.transaction() as tx:
+        tx.postpone(a_job(JobStatus.WAITING).key, "on hold", "10000", 2, 77)
+    answers = front.desk.carry_out([Command(K.LOOK_AGAIN, JOB_ID, GUEST)], caller)
+    assert answers == [Answer()]
+    assert front.server.job(GUEST).retry_at == retry_at
+    assert front.rung == ([((), False, True)] if retry_at == 0 else [])

@@ -11,7 +11,7 @@ from fate_flow.coordinator.desk import Desk
 from fate_flow.coordinator.ports import Rules
 from fate_flow.coordinator.scheduler import Answered, QueueChanged
 from fate_flow.coordinator.unit import RoomTold
-from fate_flow.core.job import NOT_EFFECTIVE, UNREACHABLE, Answer, Claim, Command, Job, JobKey
+from fate_flow.core.job import NOT_EFFECTIVE, UNREACHABLE, Answer, Claim, Command, Hold, Job, JobKey
 from fate_flow.core.job import CommandKind as K
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus
@@ -207,6 +207,31 @@ def test_room_that_is_kept_for_the_head_is_not_told_to_others() -> None:
     assert told(process) == [("head", "9999", 4)]
 
 
+def test_room_that_is_kept_for_the_head_is_told_to_one_that_its_own_initiator_puts_before_it() -> None:
+    process = the_host()
+    head = refused(process, "head", A, 1, asked=Claim(4, 0), queue_key=10)
+    refused(process, "before it", A, 2, asked=Claim(1, 0), queue_key=9)
+    refused(process, "of another", B, 3, asked=Claim(1, 0), queue_key=9)
+    with process.server.store.transaction() as tx:
+        key = JobKey("other", OWN)
+        tx.add_job(Job(key, A, False, JobStatus.WAITING, asked=Claim(1, 0), create_time=NOW), DOCUMENT)
+        assert tx.reserve(key, 1, 0, "t", 1, NOW)
+        for _ in range(RULES.queue_passes):
+            tx.pass_wish(head)
+    assert told(process) == [("before it", "9999", 3)]
+
+
+def test_a_party_that_is_on_hold_tells_nobody() -> None:
+    process = the_host()
+    refused(process, "first", A, 1)
+    with process.server.store.transaction() as tx:
+        tx.hold_intake(Hold("cleaning", "an operator"))
+    assert told(process) == []
+    with process.server.store.transaction() as tx:
+        tx.release_intake()
+    assert told(process) == [("first", "9999", 4)]
+
+
 def test_who_has_not_asked_for_long_is_not_told() -> None:
     process = the_host()
     refused(process, "gone", A, 1)
@@ -294,6 +319,13 @@ def test_a_job_that_does_not_wait_has_no_use_for_room(status: JobStatus) -> None
     row = process.server.store._rows.jobs.rows[JobKey(JOB_ID, GUEST)]
     with process.server.store.transaction():
         process.server.store._rows.jobs.put(row.job.key, replace(row, job=replace(row.job, status=status)))
+    assert Asked(process.server).says() == NOT_EFFECTIVE
+
+
+def test_a_job_that_is_on_hold_has_no_use_for_room() -> None:
+    process = blocked()
+    with process.server.store.transaction() as tx:
+        assert tx.hold_job(JobKey(JOB_ID, GUEST), Hold("not yet", "somebody"))
     assert Asked(process.server).says() == NOT_EFFECTIVE
 
 

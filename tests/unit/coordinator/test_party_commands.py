@@ -10,11 +10,13 @@ import pytest
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.party import WISH_LASTS, end_job_here, plain_incarnation
 from fate_flow.coordinator.ports import Rules
+from fate_flow.core.ceilings import Ceilings
 from fate_flow.core.errors import StorageFailed
-from fate_flow.core.job import NOT_EFFECTIVE, Answer, Claim, Command, CommandKind, EngineState, JobKey, Wish
+from fate_flow.core.job import NOT_EFFECTIVE, Answer, Claim, Command, CommandKind, EngineState, Hold, JobKey, Wish
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, TaskStatus
+from fate_flow.core.verdict import STILL_ENDS
 from fate_flow.federation.wire import ANY_RUN
 from fate_flow.store.contract import Document
 from fate_flow.store.memory import MemoryTransaction
@@ -79,6 +81,47 @@ def test_a_command_that_comes_twice_is_answered_the_same_and_changes_nothing_mor
     assert len(host.engine.launched) == launched
 
 
+def test_a_job_that_rests_holds_nothing_and_waits() -> None:
+    idle = a_host().free_cores()
+    host = a_host(*RUN, START_A)
+    host.engine.sights[worker_of(host)] = FAILED
+    host.watch()
+    turn = host.job().claim.turn
+    answer = host.handle(command(K.STATUS, argument="waiting", turn=turn))
+    assert (answer.retcode, answer.data) == (0, {"remaining_cores": idle})
+    assert (host.job().status, host.job().holds, host.job().run) == (JobStatus.WAITING, False, 0)
+    seen = host.snapshot()
+    assert host.handle(command(K.STATUS, argument="waiting", turn=turn)).is_ok
+    assert host.snapshot() == seen
+
+
+@pytest.mark.parametrize("asked", [{}, {"turn": 0}, {"turn": 2}])
+def test_a_word_to_wait_that_is_of_another_turn_or_none_changes_nothing(asked: dict[str, int]) -> None:
+    host = a_host(*JOIN, command(K.APPLY, turn=1), command(K.START, turn=1))
+    seen = host.snapshot()
+    assert host.handle(command(K.STATUS, argument="waiting", **asked)).is_ok
+    assert host.snapshot() == seen
+
+
+def test_what_still_runs_is_waited_for_before_it_rests() -> None:
+    host = a_host(*RUN, START_A)
+    answer = host.handle(command(K.STATUS, argument="waiting", turn=host.job().claim.turn))
+    assert (answer.retcode, answer.data) == (NOT_EFFECTIVE, {STILL_ENDS: True})
+    assert (host.job().status, host.job().holds) == (JobStatus.RUNNING, True)
+
+
+@pytest.mark.parametrize(
+    "end", [command(K.STATUS, argument="failed", reason="task_failed"), command(K.STOP, argument="canceled")]
+)
+def test_a_job_that_ends_does_not_rest(end: Command) -> None:
+    host = a_host(*RUN, START_A, end)
+    seen = host.snapshot()
+    answer = host.handle(command(K.STATUS, argument="waiting", turn=0))
+    assert answer.retcode == 103
+    assert host.job().status.value in answer.retmsg
+    assert host.snapshot() == seen
+
+
 @pytest.mark.parametrize("turn", [{"turn": 1}, {}])
 def test_an_apply_that_comes_twice_answers_the_same_and_begins_its_lease_anew(turn: dict[str, int]) -> None:
     host = a_host(*JOIN)
@@ -115,6 +158,37 @@ def test_the_job_says_how_long_its_workers_may_take_and_the_party_caps_it(
     host = a_host(create(document=asking(stop_duration=asked)), *RUN[1:], START_A, rules=rules)
     assert host.handle(command(K.STOP, argument="canceled", deadline_seconds=deadline)).is_ok
     assert host.engine.graces == [grace]
+
+
+def test_a_task_runs_no_longer_than_the_party_allows() -> None:
+    ceilings = Ceilings(task_timeout=60)
+    for asked, seconds in ((0, 60), (30, 30), (90, 60)):
+        host = a_host(create(document=asking(task_timeout=asked)), *RUN[1:], START_A, ceilings=ceilings)
+        assert [order.timeout_seconds for order in host.engine.launched] == [seconds]
+
+
+def test_a_party_that_gives_less_than_was_asked_says_so_when_it_accepts() -> None:
+    host = HandServer("10000", ceilings=Ceilings(task_timeout=60), rules=Rules(longest_stop_seconds=120.0))
+    answer = host.handle(create(document=asking(task_timeout=90, stop_duration=500)))
+    assert answer.data["effective"] == [
+        {"component_name": name, "key": key, "asked": asked, "value": value, "source": source}
+        for name in ("a", "b")
+        for key, asked, value, source in (
+            ("timeout", 90, 60, "ceilings.task_timeout"), ("stop_duration", 500, 120.0, "limits.longest_stop"))
+    ]
+    assert "effective" not in HandServer("10000").handle(create(document=asking(stop_duration=60))).data
+
+
+def test_a_party_that_does_not_agree_refuses_and_keeps_nothing() -> None:
+    host = HandServer("10000", ceilings=Ceilings(max_attempts=2, job_timeout=600))
+    answer = host.handle(create(document=asking(auto_retries=3, timeout=900)))
+    common = "job_runtime_conf.job_parameters.common"
+    assert (answer.retcode, answer.retmsg) == (103, (
+        f"{common}.timeout: 900 is more than 600, the most that host 10000 allows (ceilings.job_timeout); "
+        f"{common}.auto_retries: 3 is more than 1, the most that host 10000 allows (ceilings.max_attempts)"
+    ))  # fmt: skip
+    assert host.job_or_none() is None
+    assert host.handle(create(document=asking(auto_retries=1, timeout=600))).is_ok
 
 
 def test_a_stop_at_once_comes_through_to_what_is_stopping_already() -> None:
@@ -396,6 +470,34 @@ def test_who_has_waited_for_longer_is_not_put_behind() -> None:
     with party.host.store.transaction() as tx:
         tx.wish(JobKey(SMALL, HOST), 99_999)
     assert party.come_and_go(5) == [True] * 5
+
+
+@pytest.mark.parametrize(
+    ("order", "initiator", "may_pass"),
+    [(9, "9999", True), (10, "9999", False), (11, "9999", False), (9, "10001", False), (None, "9999", False)],
+)
+def test_an_initiator_lets_its_own_jobs_pass_as_its_own_queue_has_them(
+    order: int | None, initiator: str, may_pass: bool
+) -> None:
+    party = Contended()
+    with party.host.store.transaction() as tx:
+        tx.wish(JobKey(BIG, HOST), 100_000, 10)
+        tx.forget_seat(JobKey(SMALL, HOST))
+        here = a_job(JobStatus.WAITING, HOST, asked=Claim(1, 0), initiator=Party("guest", initiator))
+        tx.add_job(replace(here, key=JobKey(SMALL, HOST)), DOCUMENT)
+    ask = replace(command(K.APPLY, turn=1, **({} if order is None else {"order": order})), job_id=SMALL)
+    found = []
+    for _ in range(4):
+        found.append(party.host.handle(ask, caller=initiator).is_ok)
+        party.host.handle(replace(command(K.RETURN, turn=1), job_id=SMALL), caller=initiator)
+    assert found == ([True] * 4 if may_pass else [True, True, False, False])
+
+
+@pytest.mark.parametrize("order", ["x", 1.5, True, [1], 2**63])
+def test_a_place_in_the_queue_that_no_column_takes_is_refused(order: object) -> None:
+    answer = a_host(*JOIN).handle(command(K.APPLY, turn=1, order=order))
+    assert answer.retcode == 101
+    assert answer.retmsg.startswith("order: ")
 
 
 @pytest.mark.parametrize(("still_wants", "may_pass"), [(True, False), (None, False), (False, True)])
@@ -843,3 +945,28 @@ def test_a_hold_that_another_process_took_back_in_between_does_not_start(monkeyp
     answer = host.handle(command(K.START))
     assert (answer.retcode, "holds nothing any more" in answer.retmsg) == (103, True)
     assert host.job().status is JobStatus.WAITING
+
+
+# ---------------------------------------------------------------------- a party on hold
+
+
+def test_a_party_on_hold_reserves_nothing_new_and_says_why() -> None:
+    host = a_host(*JOIN)
+    with host.store.transaction() as tx:
+        tx.hold_intake(Hold("maintenance", "ann", NOW, 0))
+    for kind in (K.CHECK, K.APPLY):
+        answer = host.handle(command(kind, turn=1))
+        assert (answer.retcode, answer.retmsg) == (106, "on hold by ann: maintenance")
+    assert not host.job().holds
+    assert host.handle(create()).is_ok
+    with host.store.transaction() as tx:
+        tx.release_intake()
+    assert host.handle(command(K.APPLY, turn=1)).is_ok
+
+
+def test_what_a_party_on_hold_has_reserved_before_goes_on() -> None:
+    host = a_host(*HOLD)
+    with host.store.transaction() as tx:
+        tx.hold_intake(Hold("maintenance", "ann", NOW, 0))
+    assert host.handle(command(K.APPLY, turn=1)).is_ok, "asked for again, so that its lease does not run out"
+    assert host.handle(command(K.START, turn=1)).is_ok

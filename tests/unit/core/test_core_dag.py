@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -120,3 +121,10 @@ def test_a_task_may_start_when_all_it_takes_is_there(statuses, names):
 ])
 def test_what_depends_on_a_task(names, found):
     assert downstream_of(DIAMOND, frozenset(names)) == frozenset(found)
+
+
+def test_of_those_that_may_start_a_higher_priority_goes_first():
+    waiting = dict.fromkeys("abcde", TaskStatus.WAITING)
+    spec = a_spec(a="", b="", c="", d="b", e="")
+    tasks = {name: replace(task, priority={"c": 5, "a": -1, "d": 9}.get(name, 0)) for name, task in spec.tasks.items()}
+    assert "".join(may_start(replace(spec, tasks=tasks), waiting)) == "cbea"

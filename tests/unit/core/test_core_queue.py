@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fate_flow.core.job import Claim, Lack
-from fate_flow.core.queue import Behind, Passing, Waiting, takes_from, where_it_takes, why_it_waits
+from fate_flow.core.queue import Behind, Passing, Waiting, queue_key, takes_from, where_it_takes, why_it_waits
 from fate_flow.core.text import ordinal, plain
 
 
@@ -137,6 +139,43 @@ def test_why_it_is_not_a_jobs_turn_is_said_in_words() -> None:
 def test_jobs_are_ordered_by_age_and_then_by_id() -> None:
     jobs = [waits("3", 10), waits("1", 11), waits("2", 10)]
     assert [job.job_id for job in sorted(jobs, key=lambda job: job.order)] == ["2", "3", "1"]
+
+
+def keyed(job_id: str, at: int, priority: int = 0, enqueued: int | None = None) -> Waiting:
+    """Created at this wall clock, and at this steady time."""
+    key = queue_key(at if enqueued is None else enqueued, priority, 60)
+    return replace(waits(job_id, at), queue_key=key)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "order"),
+    [
+        ((keyed("1", 10), keyed("2", 11), keyed("3", 12)), "123"),                        # one priority: by age
+        ((keyed("1", 10), keyed("2", 11, 1), keyed("3", 12, -1)), "213"),                 # a higher one goes first
+        ((keyed("1", 10), keyed("2", 69, 1), keyed("3", 71, 1)), "213"),                  # until the others are older
+        ((keyed("1", 10, -9), keyed("2", 700)), "12"),
+        ((keyed("1", 10, enqueued=7), keyed("2", 11, enqueued=7)), "12"),     # no scheduler has ticked since
+        ((keyed("1", 900, enqueued=7), keyed("2", 901, enqueued=8)), "12"),
+        ((keyed("1", 90_000, enqueued=7), keyed("2", 9, enqueued=8)), "12"),     # whatever the clock says
+    ],
+)
+def test_higher_priorities_go_first_and_lower_ones_age(jobs: tuple[Waiting, ...], order: str) -> None:
+    assert "".join(job.job_id for job in sorted(jobs, key=lambda job: job.order)) == order
+
+
+@pytest.mark.parametrize("priority", [-1_000, 0, 7, 1_000])
+def test_nothing_starves(priority: int) -> None:
+    """Whoever comes so much later stands behind it, be its priority the highest."""
+    job, late = keyed("1", 10, priority), 10 + (1_000 - priority) * 60
+    assert job.order < keyed("2", late + 1, 1_000).order
+    assert job.order < keyed("2", late, 1_000).order, "a tie goes to the elder"
+    assert priority == 1_000 or job.order > keyed("2", late - 1, 1_000).order
+
+
+def test_a_job_of_a_higher_priority_passes_nobody() -> None:
+    queue = Passing([replace(HEAD, queue_key=10)], 16, (), {}, two_of_each)
+    assert queue.turn_of(replace(waits("2", 11), queue_key=9)) is None
+    assert queue.turn_of(replace(waits("3", 12), queue_key=11)) == Behind("3", "1", "10000")
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,9 @@ def test_a_job_parameter_reaches_its_field_at_every_party(key, sent, field, kept
     ("auto_retry_delay", -0.1, "-0.1 is not a number of seconds from 0 to 2147483647"),
     ("auto_retry_delay", "1", "'1' is not a number of seconds from 0 to 2147483647"),
     ("auto_retry_delay", False, "false is not a number of seconds from 0 to 2147483647"),
+    ("priority", 1_001, "1001 is not a whole number from -1000 to 1000"),
+    ("priority", "high", "'high' is not a whole number from -1000 to 1000"),
+    ("priority", True, "true is not a whole number from -1000 to 1000"),
     ("federated_status_collect_type", "push", "'push' is not one of PUSH, PULL"),
     ("federated_mode", 1, "1 is not one of SINGLE, MULTIPLE"),
     ("job_type", "predict",
@@ -225,9 +228,18 @@ def test_a_party_may_have_its_own_limit_for_a_task():
     assert task.timeout_seconds == 30
 
 
+def test_a_job_and_its_tasks_have_priorities_that_every_party_reads():
+    conf = a_conf(job_parameters={"common": {"priority": -7, "task_conf": {"x": {"priority": 3}}}})
+    spec = read(a_dsl(x={"module": "Reader"}, y={"module": "Reader"}), conf)
+    assert (spec.priority, [task.priority for task in spec.tasks.values()]) == (-7, [3, 0])
+    assert spec.conf["job_parameters"]["common"]["priority"] == -7
+    assert read(a_dsl(), a_conf()).priority == 0
+
+
 @pytest.mark.parametrize(("task_conf", "message"), [
     ({"x": 3}, "x: 3 is not an object"),
     ({"x": {"timeout": -2}}, "x.timeout: -2 is not a whole number of 0 or more"),
+    ({"x": {"priority": -1_001}}, "x.priority: -1001 is not a whole number from -1000 to 1000"),
 ])
 def test_a_wrong_task_conf_is_refused(task_conf, message):
     conf = a_conf(job_parameters={"common": {"task_conf": task_conf}})

@@ -198,3 +198,11 @@ def test_a_party_that_had_ended_the_job_otherwise_is_named(ended_as: object, nam
     actions = judge_answer(a_seat(HOST, S.LEAVING), told, 0, "success", {"ended_as": ended_as}).actions
     assert actions[0] == MoveSeat(a_seat(HOST, S.LEAVING), S.LEFT)
     assert actions[1:] == ((NameUnconfirmed(HOST, str(ended_as)),) if named else ())
+
+
+@pytest.mark.parametrize("kind", [CommandKind.CHECK, CommandKind.APPLY])
+def test_a_party_that_is_not_ready_is_waited_for_in_its_own_words(kind: CommandKind) -> None:
+    status = S.CHECKING if kind is CommandKind.CHECK else S.APPLYING
+    put_off = judge(kind, status, NOT_READY, "on hold by ann: maintenance")
+    assert moved(put_off) == (S.JOINED, "is not ready: on hold by ann: maintenance")
+    assert put_off.stop is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from fate_flow.core.actions import (
     Action,
+    AllRejoined,
     BeginTurn,
     EndTurn,
     Forget,
@@ -19,10 +21,11 @@ from fate_flow.core.actions import (
     MoveTask,
     NewVersion,
     Progress,
+    PutOff,
     RenewHold,
     Send,
 )
-from fate_flow.core.job import Command, CommandKind, Lack, Seat
+from fate_flow.core.job import Command, CommandKind, Hold, Lack, Seat, Task
 from fate_flow.core.plan import plan_job
 from fate_flow.core.reasons import RULES, Author, Reason, task_status_for
 from fate_flow.core.retry import RetryEvent, RetryRule, Tries
@@ -146,9 +149,9 @@ def test_its_turn_begins_with_the_own_seats_since_a_refusal_there_costs_nobody_a
     assert plan(replace(waiting(own, own_host, host, turn=4), has_turn=True)) == [
         BeginTurn(),
         MoveSeat(own, SeatStatus.CHECKING),
-        to(GUEST, CommandKind.CHECK, turn=5),
+        to(GUEST, CommandKind.CHECK, turn=5, order=0),
         MoveSeat(own_host, SeatStatus.CHECKING),
-        to(OWN_HOST, CommandKind.CHECK, turn=5),
+        to(OWN_HOST, CommandKind.CHECK, turn=5, order=0),
     ]
 
 
@@ -156,19 +159,20 @@ def test_then_all_others_are_asked_side_by_side() -> None:
     host, other = a_seat(HOST), a_seat(OTHER)
     assert plan(in_turn(a_seat(GUEST, SeatStatus.HELD), host, other)) == [
         MoveSeat(host, SeatStatus.CHECKING),
-        to(HOST, CommandKind.CHECK, turn=3),
+        to(HOST, CommandKind.CHECK, turn=3, order=0),
         MoveSeat(other, SeatStatus.CHECKING),
-        to(OTHER, CommandKind.CHECK, turn=3),
+        to(OTHER, CommandKind.CHECK, turn=3, order=0),
     ]
 
 
 def test_after_a_conflict_they_are_asked_one_by_one_in_ascending_order() -> None:
     first, second, third = a_seat(Party("host", "999")), a_seat(GUEST), a_seat(HOST)
     begun = plan(replace(waiting(second, third, first, conflicts=1), has_turn=True))
-    assert begun == [BeginTurn(), MoveSeat(first, SeatStatus.CHECKING), to(first.party, CommandKind.CHECK, turn=1)]
+    asked = to(first.party, CommandKind.CHECK, turn=1, order=0)
+    assert begun == [BeginTurn(), MoveSeat(first, SeatStatus.CHECKING), asked]
     held = replace(first, status=SeatStatus.HELD)
     then = plan(in_turn(second, third, held, conflicts=1))
-    assert then == [MoveSeat(second, SeatStatus.CHECKING), to(GUEST, CommandKind.CHECK, turn=3)]
+    assert then == [MoveSeat(second, SeatStatus.CHECKING), to(GUEST, CommandKind.CHECK, turn=3, order=0)]
 
 
 @pytest.mark.parametrize("status", [SeatStatus.CHECKING, SeatStatus.APPLYING, SeatStatus.STARTING])
@@ -382,6 +386,66 @@ def test_a_retry_waits_for_its_delay() -> None:
     view = a_view(spec=a_spec({"a": (), "b": ()}), tasks=rows)
     assert [one.name for one in moves(plan(view), MoveTask)] == ["b"]
     assert [one.name for one in moves(plan(replace(view, now=NOW + 1)), MoveTask)] == ["a"]
+
+
+LONG = 30_001       # milliseconds
+
+
+def resting(*others: Task, retry_at: int = NOW + LONG, **fields: Any) -> JobView:
+    """`a` is tried again a good while later; `b` is whatever is given."""
+    rows = (a_task("a", retry_at=retry_at, version=1), a_task("a", HOST, retry_at=retry_at, version=1), *others)
+    return a_view(spec=a_spec({"a": (), **({"b": ()} if others else {})}), **{"tasks": rows, **fields})
+
+
+def test_a_job_that_rests_for_long_gives_its_cores_back() -> None:
+    assert plan(resting()) == [
+        PutOff("retry_backoff: a begins again in 30 s", NOW + LONG),
+        *(
+            action
+            for party in (GUEST, HOST)
+            for action in (
+                MoveSeat(a_seat(party, SeatStatus.STARTED), SeatStatus.JOINING),
+                to(party, CommandKind.STATUS, "waiting", turn=1),
+            )
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        resting(retry_at=NOW + LONG - 1),
+        resting(a_task("b", party_status=TaskStatus.RUNNING)),
+        resting(a_task("b", party_status=TaskStatus.SUCCESS, status=TaskStatus.RUNNING)),
+        resting(a_task("b", party_status=TaskStatus.STOPPING)),
+        resting(seats=(a_seat(GUEST, SeatStatus.STARTED), a_seat(HOST, SeatStatus.STARTED, legacy=True))),
+    ],
+    ids=["soon", "runs", "runs elsewhere", "drains", "plain v1"],
+)
+def test_it_keeps_them(view: JobView) -> None:
+    assert not moves(plan(view), PutOff)
+
+
+def test_with_something_else_to_do_it_does_that() -> None:
+    assert [one.name for one in moves(plan(resting(a_task("b"))), MoveTask)] == ["b"]
+    assert not moves(plan(resting(a_task("b"))), PutOff)
+
+
+@pytest.mark.parametrize(("status", "retry_at", "goes_on"), [
+    (SeatStatus.JOINED, NOW, True), (SeatStatus.JOINED, NOW + 1, False), (SeatStatus.JOINING, NOW, False)])  # fmt: skip
+def test_it_applies_anew_when_it_is_due_and_every_party_knows(
+    status: SeatStatus, retry_at: int, goes_on: bool
+) -> None:
+    job = a_job(JobStatus.WAITING, rerun_signal=True, retry_at=retry_at, turn=1)
+    view = a_view(job, seats=(a_seat(GUEST), a_seat(HOST, status)), tasks=())
+    assert plan(view) == ([AllRejoined()] if goes_on else [])
+
+
+def test_a_party_that_has_ended_it_meanwhile_ends_the_rest() -> None:
+    job = a_job(JobStatus.WAITING, rerun_signal=True, retry_at=NOW + LONG, turn=1)
+    lost = a_seat(HOST, SeatStatus.REFUSED, "is failed (initiator_lost)")
+    [move] = moves(plan(a_view(job, seats=(a_seat(GUEST), lost), tasks=())), MoveJob)
+    assert (move.reason, move.message) == (Reason.PARTY_REFUSED, "host 10000: is failed (initiator_lost)")
 
 
 S, R, F, T, C, W, P = (
@@ -752,7 +816,7 @@ def test_a_job_that_may_not_wait_for_room_ends_when_a_party_has_none(
     retry: RetryRule, since: int, lacks: Lack, words: str
 ) -> None:
     full = replace(a_seat(HOST, message=FULL), lacks=lacks)
-    view = replace(in_turn(a_seat(GUEST), full, since=since), spec=replace(a_spec(), retry=retry))
+    view = replace(in_turn(a_seat(GUEST), full, queued=since), spec=replace(a_spec(), retry=retry))
     [end] = [one for one in plan(view) if isinstance(one, MoveJob)]
     assert (end.new, end.reason, end.caused_by) == (JobStatus.TIMEOUT, Reason.NO_CAPACITY, str(HOST))
     assert words in end.message
@@ -775,5 +839,23 @@ def test_before_it_ends_what_others_hold_goes_back() -> None:
 )
 def test_others_wait(retry: RetryRule, since: int, lacks: Lack) -> None:
     full = replace(a_seat(HOST, message=FULL), lacks=lacks)
-    view = replace(in_turn(a_seat(GUEST), full, since=since), spec=replace(a_spec(), retry=retry))
+    view = replace(in_turn(a_seat(GUEST), full, queued=since), spec=replace(a_spec(), retry=retry))
     assert [type(one) for one in plan(view)] == [EndTurn]
+
+
+# ---------------------------------------------------------------------- on hold
+
+
+HELD = Hold("why", "ann")
+
+
+def test_a_job_that_is_held_in_its_turn_gives_back_and_waits() -> None:
+    own, late = a_seat(GUEST, SeatStatus.HELD), a_seat(HOST, SeatStatus.APPLYING)
+    back = MoveSeat(own, SeatStatus.JOINED), to(GUEST, CommandKind.RETURN, turn=3, still_wants=False)
+    assert plan(in_turn(own, late, hold=HELD)) == list(back)
+    assert plan(in_turn(own, replace(late, status=SeatStatus.JOINED), hold=HELD)) == [*back, EndTurn()]
+
+
+def test_what_has_begun_to_start_goes_on_although_it_is_held() -> None:
+    own, started = a_seat(GUEST, SeatStatus.HELD), a_seat(HOST, SeatStatus.STARTED)
+    assert plan(in_turn(own, started, hold=HELD)) == plan(in_turn(own, started)) != []

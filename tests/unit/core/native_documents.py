@@ -1,0 +1,82 @@
+"""Job files for tests, as their YAML is read: a small one, and one that says everything."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from fate_v1_documents import DEFAULTS, MODULES
+
+from fate_flow.core.fate_v1 import problems
+from fate_flow.core.native import NativeJob, read_native
+
+SMALL: Mapping[str, Any] = {
+    "version": 1, "initiator": "guest 9001", "parties": {"guest": [9001], "host": [9002, "9004"]},
+    "tasks": {"read": {"component": "Reader"}},
+}
+
+RETRY = {
+    "on_events": ["error"], "max_attempts": 2, "max_interruptions": 4, "duration": 60.5,
+    "backoff": {"first": 1, "factor": 2, "longest": 9, "jitter": 0.5},
+}
+LIFECYCLE = {
+    "retry": RETRY, "stop_duration": 7.5, "policies": [{"event": "any", "action": "fail_job"}],
+    "min_available": {"guest": 1, "host": 1, "arbiter": 1, "local": 0}, "priority": 3,
+}
+FULL: Mapping[str, Any] = {
+    "version": 1, "name": "full", "description": "all keys",
+    "initiator": "guest 9001",
+    "parties": {"guest": [9001], "host": [9002, 9004], "arbiter": [9003], "local": [0]},
+    "resources": {"cores": 3, "memory": 512, "parallelism": 2},
+    "timeout": 600, "task_timeout": 100,
+    **LIFECYCLE,
+    "at": {
+        "host": {"resources": {"cores": 5, "memory": 6, "parallelism": 7}, "task_timeout": 101},
+        "host 9004": {"resources": {"cores": 8, "memory": 9, "parallelism": 10}, "task_timeout": 102},
+    },
+    "tasks": {
+        "fit": {
+            "component": "HeteroLR",
+            "inputs": {
+                "data": {"data": ["read.raw"]}, "model": ["read.m"], "isometric_model": ["read.m"], "cache": ["read.c"],
+            },
+            "outputs": {"data": ["scores"], "model": ["weights"], "cache": ["kept"]},
+            "parameters": {"alpha": {"beta": [1, 2]}},
+            "at": {
+                "guest": {"parameters": {"label": "y"}, "run": True, "timeout": 11},
+                "host 9004": {"parameters": {"gamma": 2}, "run": False, "timeout": 12},
+            },
+            "timeout": 13,
+            **LIFECYCLE,
+        },
+        "read": {"component": "Reader", "outputs": {"data": ["raw"], "model": ["m"], "cache": ["c"]}},
+    },
+}
+
+
+def a_file(base: Mapping[str, Any] = SMALL, **changes: Any) -> dict[str, Any]:
+    """A copy with other values for some of its top keys; None drops a key."""
+    changed = {**copy.deepcopy(dict(base)), **changes}
+    return {key: value for key, value in changed.items() if value is not None}
+
+
+def with_task(**changes: Any) -> dict[str, Any]:
+    """The small file with other values in its only task."""
+    return a_file(tasks={"read": {"component": "Reader", **changes}})
+
+
+def translated(document: Any) -> NativeJob:
+    """What the file stands for; its shape must be right."""
+    job, wrong = read_native(document, {})
+    assert job is not None, wrong
+    return job
+
+
+def wrong_with(document: Any) -> list[str]:
+    """All that is wrong with a file, its shape and then its content, in its own paths."""
+    job, wrong = read_native(document, {})
+    if job is None:
+        return wrong
+    found = problems(job.dsl, job.runtime_conf, modules=MODULES, defaults=DEFAULTS, strict=True)
+    return list(map(job.paths.told, found))

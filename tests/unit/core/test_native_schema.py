@@ -1,0 +1,157 @@
+"""The schema of job files: published as it is read, and understood as any other tool understands it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from native_documents import FULL, wrong_with
+
+from fate_flow.api.job_file import read_yaml
+from fate_flow.components.catalogue import CATALOGUE
+from fate_flow.core.document import Findings, Node
+from fate_flow.core.fate_v1 import problems
+from fate_flow.core.native import read_native
+from fate_flow.core.native_schema import JOB, LIFECYCLE, schema_text
+from fate_flow.core.native_shape import check_shape
+from fate_flow.core.retry import Backoff, RetryRule
+from fate_flow.core.spec import JobParameters
+
+DOCS = Path(__file__).parents[3] / "docs"
+EXAMPLES = sorted((DOCS / "examples").glob("*.yaml"))
+VALIDATOR = Draft202012Validator(JOB)
+WALKED = {
+    "$ref", "$defs", "type", "enum", "minimum", "maximum", "minLength", "maxLength", "pattern", "properties",
+    "required", "additionalProperties", "propertyNames", "minProperties", "items", "minItems", "uniqueItems",
+}  # fmt: skip
+FOR_PEOPLE = {"$schema", "title", "description", "default", "patternErrorMessage"}
+
+
+def shape_problems(document: Any) -> list[str]:
+    findings = Findings(strict=True)
+    check_shape(Node(document, "", findings), JOB, JOB)
+    return [problem.message for problem in findings.problems]
+
+
+def schemas(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """This one and all inside it."""
+    yield schema
+    for key in ("properties", "$defs"):
+        for inside in schema.get(key, {}).values():
+            yield from schemas(inside)
+    for key in ("items", "propertyNames", "additionalProperties"):
+        if isinstance(schema.get(key), Mapping):
+            yield from schemas(schema[key])
+
+
+# ---------------------------------------------------------------------- what is published
+
+
+def test_the_published_schema_is_the_one_that_is_read():
+    published = (DOCS / "job.schema.json").read_text(encoding="utf-8")
+    assert published == schema_text(), "flow job schema > docs/job.schema.json"
+    assert json.loads(published) == JOB
+
+
+def test_it_is_a_schema():
+    Draft202012Validator.check_schema(JOB)
+
+
+def test_the_reader_walks_every_keyword():
+    used = {key for schema in schemas(JOB) for key in schema}
+    assert used <= WALKED | FOR_PEOPLE
+
+
+def test_patterns_mean_the_whole_text():
+    patterns = [schema["pattern"] for schema in schemas(JOB) if "pattern" in schema]
+    assert patterns
+    assert all(pattern.startswith("^") and pattern.endswith("$") for pattern in patterns)
+
+
+def test_every_key_says_what_it_is_for():
+    for schema in schemas(JOB):
+        for key, inside in schema.get("properties", {}).items():
+            assert inside.get("description") or "$ref" in inside, key
+
+
+def test_defaults_are_those_of_the_rule():
+    told = JOB["$defs"]["retry"]["properties"]
+    assert {key: told[key]["default"] for key in ("max_attempts", "max_interruptions", "duration")} == {
+        "max_attempts": RetryRule().max_attempts, "max_interruptions": RetryRule().max_interruptions,
+        "duration": RetryRule().duration,
+    }  # fmt: skip
+    backoff = {key: inside["default"] for key, inside in told["backoff"]["properties"].items()}
+    assert Backoff(**backoff) == Backoff()
+    assert set(backoff) == set(vars(Backoff()))
+
+
+# ---------------------------------------------------------------------- examples
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_is_right(path):
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("# yaml-language-server: $schema=../job.schema.json\n")
+    reading = read_yaml(text)
+    assert list(VALIDATOR.iter_errors(reading.value)) == []
+    job, wrong = read_native(reading.value, reading.lines)
+    assert job is not None, wrong
+    assert problems(job.dsl, job.runtime_conf, modules=CATALOGUE, defaults=JobParameters(), strict=True) == []
+
+
+# ---------------------------------------------------------------------- two readers of one schema
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 10**11) | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from(["", "a", "a.b", "host", "host 9004", "guest 9001", "error", "0", "007", "x" * 600, "9\n"]),
+    lambda inside: st.lists(inside, max_size=3)
+    | st.dictionaries(st.sampled_from(["a", "host", "data", "cores"]), inside, max_size=2),
+    max_leaves=4,
+)  # fmt: skip
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inside in pairs:
+        yield (*path, key)
+        yield from places(inside, (*path, key))
+
+
+@st.composite
+def spoiled(draw: st.DrawFn) -> Any:
+    """The file that says everything, with a few values replaced, dropped or added."""
+    document = copy.deepcopy(dict(FULL))
+    for _ in range(draw(st.integers(1, 3))):
+        *above, last = draw(st.sampled_from(list(places(document)) or [("a",)]))
+        inside: Any = document
+        for key in above:
+            inside = inside[key]
+        what = draw(st.sampled_from(["replace", "replace", "drop", "add"]))
+        if what == "drop":
+            del inside[last]
+        elif what == "add" and isinstance(inside, dict):
+            inside[draw(st.sampled_from(["a", "host 9002", "retry", "x y", "timeout"]))] = draw(JSON)
+        elif isinstance(inside, dict) or last < len(inside):
+            inside[last] = draw(JSON)
+    return document
+
+
+@given(spoiled())
+@settings(deadline=None, max_examples=300)
+def test_our_reader_and_any_other_agree_on_what_is_right(document):
+    assert (shape_problems(document) == []) == VALIDATOR.is_valid(document)
+
+
+@given(spoiled().filter(VALIDATOR.is_valid))
+@settings(deadline=None, max_examples=150)
+def test_no_key_that_the_schema_allows_is_unknown_to_the_readers_of_the_documents(document):
+    unknown = [found.partition(": is not known")[0] for found in wrong_with(document) if ": is not known" in found]
+    assert {path.rpartition(".")[2] for path in unknown} <= LIFECYCLE.keys() - {"retry", "stop_duration"}
