@@ -48,6 +48,7 @@ from fate_flow.core.status import (
     WorkerStatus,
     may_move,
 )
+from fate_flow.store.changes import MOST_WISHES
 from fate_flow.store.contract import Document, Metric, Output, Store, Submission, TableMeta
 
 GUEST = Party("guest", "9999")
@@ -878,6 +879,23 @@ class QueueCases(Cases):
         each.begin_turn(a_job("b").key, "me", 5)
         assert [one.job_id for one in each.blocked_waiting("10000", 6, 10)] == ["d"]
 
+    def test_one_that_nobody_works_on(self, each: Each) -> None:
+        self.queue(each)
+        names = ("a", "b", "running", "hosted", "unknown")
+        assert [each.waiting(name) for name in names[2:]] == [None, None, None]
+        found = [each.waiting(name) for name in names[:2]]
+        assert [(one.job_id, one.blocked_on, one.blocked_cores) for one in found] == [("a", "", 0), ("b", "10000", 6)]
+        assert found[1] in each.queue_heads()
+        each.begin_turn(a_job("b").key, "me", 5)
+        assert each.waiting("b") is None, "it is in its turn"
+        each.move_job(each.job_here("a"), MoveJob(JobStatus.CANCELED, Reason.STOPPED), 6)
+        each.begin_again(each.job_here("a"), 1, 7, "")
+        assert each.waiting("a") is None, "not every party knows that it begins again"
+        each.all_rejoined(a_job("a").key)
+        assert each.waiting("a").job_id == "a"
+        each.hold_job(a_job("a").key, Hold("not yet", "somebody"))
+        assert each.waiting("a") is None, "somebody holds it"
+
     def test_a_pass_counts_for_a_waiting_job_of_this_initiator(self, each: Each) -> None:
         self.queue(each)
         for name in ("b", "b", "running", "hosted", "unknown"):
@@ -948,6 +966,29 @@ class WishCases(Cases):
         assert each.first_wish(0) == each.job(a_job("b").key)
         each.move_job(each.job_here("b"), MoveJob(JobStatus.RUNNING), 6)
         assert each.first_wish(0).job_id == "a", "and what runs does not wait"
+
+    def test_wishes_stand_in_the_order_of_their_first_refusals(self, each: Each) -> None:
+        with_jobs(each, *(a_job(name, create_time=9 - number) for number, name in enumerate("abcd")))
+        with_jobs(each, a_job("b", party=HOST, is_initiator=False))
+        each.register_engine(an_engine(), {}, 1)
+        assert each.wishes(0) == ()
+        for name, at in (("b", 3), ("a", 4), ("c", 4), ("b", 5), ("c", 6)):
+            each.wish(a_job(name).key, at)
+        each.wish(a_job("b", party=HOST).key, 3)
+        found = [[(one.job_id, one.party.role) for one in each.wishes(after)] for after in range(7)]
+        every = [("b", "guest"), ("b", "host"), ("a", "guest"), ("c", "guest")]
+        assert found[:3] == [every] * 3
+        assert found[3:] == [[every[0], *every[2:]], [every[0], every[3]], [every[3]], []]
+        each.reserve(a_job("b").key, 1, 0, "t", 1, 2)
+        assert [one.key for one in each.wishes(4)] == [a_job("c").key], "what is held is not lacking"
+        assert each.wishes(4) == (each.job(a_job("c").key),)
+
+    def test_of_very_many_wishes_the_first_are_looked_at(self, each: Each) -> None:
+        names = [f"j{number:03}" for number in range(MOST_WISHES + 1)]
+        with_jobs(each, *(a_job(name, create_time=5) for name in names))
+        for name in names:
+            each.wish(a_job(name).key, 4)
+        assert [one.job_id for one in each.wishes(0)] == names[:MOST_WISHES]
 
     def test_wishes_of_no_job(self, each: Each) -> None:
         each.wish(a_job().key, 5)

@@ -29,6 +29,7 @@ _OLDEST = (1, 7, 0)
 _MOST_IN_A_BATCH = 1_000
 _TO_INITIATORS = (      # they name who asks
     CommandKind.REPORT, CommandKind.ASK_STOP, CommandKind.ASK_RERUN, CommandKind.LOOK_AGAIN,
+    CommandKind.ROOM,
 )  # fmt: skip
 
 

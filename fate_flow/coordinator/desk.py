@@ -17,10 +17,10 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from fate_flow.audit.events import Event
-from fate_flow.coordinator.initiator import InitiatorSide
+from fate_flow.coordinator.initiator import InitiatorSide, awaits_room, count_in
 from fate_flow.coordinator.party import PartySide, release
 from fate_flow.coordinator.ports import Context
-from fate_flow.coordinator.unit import Unit, read_spec, unit_of_work
+from fate_flow.coordinator.unit import RoomTold, Unit, read_spec, unit_of_work
 from fate_flow.coordinator.workers import read_report
 from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.errors import (
@@ -37,16 +37,17 @@ from fate_flow.core.errors import (
     StorageUnavailable,
 )
 from fate_flow.core.grammar import check_component_name, shown
-from fate_flow.core.job import Answer, Command, CommandKind, Hold, Job
+from fate_flow.core.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, CommandKind, Hold, Job
 from fate_flow.core.reasons import Reason
 from fate_flow.core.rerun import Wish
 from fate_flow.core.spec import JobSpec
 from fate_flow.core.status import JobStatus
 from fate_flow.store.contract import Document, Submission, TableMeta, Transaction
 
-Ring = Callable[[Sequence[str], bool, bool], None]
-"""Wakes the scheduler: ids of jobs that changed, whether the outbox has something new, and whether the queue has to be
-looked at: it is longer, or cores came free here."""
+Ring = Callable[[Sequence[str], bool, bool, str, Sequence[RoomTold]], None]
+"""Wakes the scheduler: ids of jobs that changed, whether the outbox has something new, whether the queue has to be
+looked at, since it is longer or cores came free here, which party knows that by an answer, and what others said of
+theirs."""
 
 T = TypeVar("T")
 
@@ -75,8 +76,8 @@ class Desk:
         with unit_of_work(self.context) as unit:
             yield unit
         concerns_queue = unit.is_queue_longer or bool(unit.freed)
-        if unit.dirty or unit.outgoing or concerns_queue:
-            self._ring(tuple(unit.dirty), bool(unit.outgoing), concerns_queue)
+        if unit.dirty or unit.outgoing or concerns_queue or unit.room_told:
+            self._ring(tuple(unit.dirty), bool(unit.outgoing), concerns_queue, unit.knower, unit.room_told)
 
     def _carry_out(self, act: Callable[[Unit], T], is_repeatable: bool = True) -> T:
         """What `act` answers; `is_repeatable` as `Retry` has it. Raises StorageFailed."""
@@ -100,6 +101,8 @@ class Desk:
             return self._ask_stop(unit, command, caller)
         if command.kind is CommandKind.ASK_RERUN:
             return self._ask_rerun(unit, command, caller)
+        if command.kind is CommandKind.ROOM:
+            return self._room(unit, command, caller)
         if command.kind is CommandKind.LOOK_AGAIN:
             return self._look_again(unit, command, caller)
         answer = self._party.handle(unit, command, caller)
@@ -153,6 +156,18 @@ class Desk:
             raise
         except FlowError as error:
             return Answer(error.retcode, error.message)
+        return Answer()
+
+    def _room(self, unit: Unit, command: Command, caller: str) -> Answer:
+        """A party that had no room for a job has some; 10 when the job has no use for it."""
+        if caller != command.body.get("party_id"):
+            return Answer(108, f"party {caller} may not say what room another one has")
+        cores, job = count_in(command.body, "free_cores"), unit.tx.job_here(command.job_id)
+        if cores is None:
+            return Answer(101, f"free_cores: {shown(command.body.get('free_cores'))} is not a number of cores")
+        if job is None or command.run not in (job.run, ANY_RUN) or not awaits_room(unit, job, caller):
+            return Answer(NOT_EFFECTIVE, f"job {command.job_id} does not wait for room at party {caller}")
+        unit.room_told.append(RoomTold(job.job_id, caller, cores))
         return Answer()
 
     def _has_seat(self, job: Job, caller: str) -> bool:

@@ -27,7 +27,7 @@ from fate_flow.coordinator.party import (
     put_off,
     release,
 )
-from fate_flow.coordinator.unit import Unit, read_spec
+from fate_flow.coordinator.unit import RoomTold, Unit, read_spec
 from fate_flow.coordinator.workers import (
     finish_party_task,
     move_federated,
@@ -91,6 +91,7 @@ class InitiatorSide:
         self._party = party
         self._owner = owner
         self.free: dict[str, int] = {}          # by other party: the cores that its last answer said are free
+        self._overtaken: dict[str, tuple[int, str]] = {}     # by job: the turn, and who has room though it refuses
 
     # ------------------------------------------------------------------ submit
 
@@ -460,15 +461,33 @@ class InitiatorSide:
             action.lacks,
         ):
             raise Conflict(f"job {job.job_id}: its turn is {job.ready_owner or 'nobody'}'s, not {self._owner}'s")
+        overtaken = self._overtaken.pop(job.job_id, None)
         if action.wait_reason:
             # A party with two seats that had room for one: it has no more room now than before.
             unit.unfree(action.blocked_on, job.job_id)
             unit.alarms.append(retry_at)
             unit.note(Event.RESOURCE_ANSWERED, job_id=job.job_id, operation="apply", outcome="failed")
             unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"job {job.job_id} waits: {action.wait_reason}")
+            if overtaken == (job.turn, action.blocked_on):
+                unit.woken[job.job_id] = None
         elif job.status is JobStatus.RUNNING:
             self._count_passes(unit, job)
         unit.note(Event.READY_SIGNAL_RESET, job_id=job.job_id, done=True)
+
+    def hear_of_room(self, unit: Unit, told: RoomTold) -> None:
+        """A party has room for a job that waits for it: the queue looks at it at once.
+
+        The news may overtake the refusal that it follows: then the turn has to end first."""
+        job = unit.tx.job_here(told.job_id)
+        if job is None or not awaits_room(unit, job, told.party_id):
+            return
+        self.free[told.party_id] = told.cores
+        if not job.ready_owner:
+            unit.woken[job.job_id] = None
+        elif any(_is_refused(seat) or seat.status is SeatStatus.APPLYING for seat in _seats_at(unit, job, told)):
+            self._overtaken[job.job_id] = (job.turn, told.party_id)
+        text = f"job {job.job_id}: party {told.party_id} has room again, {told.cores} cores are free"
+        unit.note(Event.JOB_NOTE, job_id=job.job_id, text=text)
 
     def _count_passes(self, unit: Unit, job: Job) -> None:
         """The job has started: earlier ones that lack what it took have been passed."""
@@ -761,6 +780,26 @@ def _lease_in(data: Mapping[str, Any]) -> int:
     return max(3, int(seconds * 1000))
 
 
+def awaits_room(unit: Unit, job: Job, party_id: str) -> bool:
+    """Whether room at this party is what a job waits for, or what it is asking for in its turn."""
+    if job.status is not JobStatus.WAITING or job.reason is not None or job.rerun_signal or job.hold is not None:
+        return False
+    if not job.ready_owner:
+        return job.blocked_on == party_id
+    seats = unit.tx.seats(job.job_id)
+    asked = [seat for seat in seats if _is_refused(seat)] or seats
+    return any(seat.party.party_id == party_id for seat in asked)
+
+
+def _is_refused(seat: Seat) -> bool:
+    """In the present turn."""
+    return seat.status is SeatStatus.JOINED and seat.message != ""
+
+
+def _seats_at(unit: Unit, job: Job, told: RoomTold) -> list[Seat]:
+    return [seat for seat in unit.tx.seats(job.job_id) if seat.party.party_id == told.party_id]
+
+
 def asked_by(unit: Unit) -> Asked:
     """The cores that the jobs of this initiator ask for, by party; each is read once."""
 
@@ -843,6 +882,8 @@ def endpoint_of(command: Command) -> str:
         return f"/initiator/{command.job_id}/{role}/{party_id}/stop/{command.argument}"
     if command.kind is CommandKind.ASK_RERUN:
         return f"/initiator/{command.job_id}/{role}/{party_id}/rerun"
+    if command.kind is CommandKind.ROOM:
+        return f"/initiator/{command.job_id}/{command.body['role']}/{command.body['party_id']}/room"
     if command.kind is CommandKind.LOOK_AGAIN:
         return f"/initiator/{command.job_id}/{role}/{party_id}/ready"
     if command.task:

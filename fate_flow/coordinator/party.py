@@ -60,7 +60,7 @@ from fate_flow.store.contract import Document
 
 log = logging.getLogger(__name__)
 
-EXTENSIONS = {"batch": 1, "lease": 1, "incarnation": 1, "exchange": 1, "stopping": 1}
+EXTENSIONS = {"batch": 1, "lease": 1, "incarnation": 1, "exchange": 1, "stopping": 1, "room": 1}
 """What we offer beyond plain v1; announced in `create` and in its answer."""
 
 OK = Answer()
@@ -366,7 +366,7 @@ def _status(unit: Unit, command: Command, job: Job) -> Answer:
     missing = _parties_in(command.body.get("missing"), job)
     if missing:
         unit.tx.name_missing(job.key, missing)
-    return _how_it_ended(unit, job, _what_is_left(unit))
+    return _how_it_ended(unit, job, _what_is_left(unit, job))
 
 
 def _how_it_ended(unit: Unit, job: Job, answer: Answer) -> Answer:
@@ -407,7 +407,7 @@ def _put_off_here(unit: Unit, job: Job, turn: int) -> Answer:
     if has_workers(unit, job):
         return Answer(NOT_EFFECTIVE, f"{job.key} still has workers", {STILL_ENDS: True})
     put_off(unit, job)
-    return _what_is_left(unit)
+    return _what_is_left(unit, job)
 
 
 def put_off(unit: Unit, job: Job, wait_reason: str = "", retry_at: int = 0) -> None:
@@ -692,7 +692,7 @@ def _return(unit: Unit, command: Command, job: Job) -> Answer:
     is_back = release(unit, job, None if command.body.get("turn") is None else _whole(command, "turn", 0))
     if is_back and job.wish.since:
         _wish_goes_on(unit, job, command.body.get("still_wants"))
-    return _what_is_left(unit)
+    return _what_is_left(unit, job)
 
 
 def _wish_goes_on(unit: Unit, job: Job, still_wants: object) -> None:
@@ -703,9 +703,10 @@ def _wish_goes_on(unit: Unit, job: Job, still_wants: object) -> None:
         unit.tx.forget_wish(job.key)
 
 
-def _what_is_left(unit: Unit) -> Answer:
+def _what_is_left(unit: Unit, job: Job) -> Answer:
     """After cores may have come back: how many are free now, so that the initiator asks for as many and no more."""
     engine = unit.tx.engine()
+    unit.knowers.add(job.initiator.party_id)
     return OK if engine is None else Answer(data={"remaining_cores": engine.free_cores})
 
 

@@ -271,6 +271,7 @@ class CommandKind(Enum):
     REPORT = "report"               # to the initiator: a party task has moved
     ASK_STOP = "ask stop"           # to the initiator: end the job
     ASK_RERUN = "ask rerun"         # to the initiator: begin the ended job again
+    ROOM = "room"                   # to the initiator: there is room for a job that had none here
     LOOK_AGAIN = "look again"       # to the initiator: what this party was not ready for, it may be ready for now
 
 

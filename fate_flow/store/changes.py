@@ -40,6 +40,9 @@ LIVE_SEATS = (
 
 UNFINISHED_WORKERS = (WorkerStatus.CREATED, WorkerStatus.RUNNING)
 
+MOST_WISHES = 32
+"""Of the seats that a party has refused, so many are looked at when it has room again."""
+
 SUBMIT_FAILED = "submit_failed"
 JOB_END_TAG = "job_end"
 

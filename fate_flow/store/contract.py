@@ -222,6 +222,9 @@ class Transaction(Protocol):
     def blocked_waiting(self, party_id: str, at_most_cores: int, limit: int) -> tuple[Waiting, ...]:
         """Jobs blocked on this party that ask it for no more than so many cores, in order."""
 
+    def waiting(self, job_id: str) -> Waiting | None:
+        """This job of this initiator, when it waits for its turn: it is in none, is not held, and begins not again."""
+
     def count_pass(self, job_id: str) -> None:
         """A later job took what this waiting one of this initiator lacks."""
 
@@ -290,6 +293,9 @@ class Transaction(Protocol):
 
     def first_wish(self, asked_after: int) -> Job | None:
         """Of the waiting seats that hold nothing and were asked for after this steady time: the one refused first."""
+
+    def wishes(self, asked_after: int) -> tuple[Job, ...]:
+        """Those seats in the order of their first refusals, `MOST_WISHES` (changes.py) of them at most."""
 
     def pass_wish(self, key: JobKey) -> None:
         """Another job takes what this seat lacks."""

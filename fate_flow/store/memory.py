@@ -50,6 +50,7 @@ from fate_flow.core.status import (
 from fate_flow.store.changes import (
     BUSY_JOBS,
     LIVE_SEATS,
+    MOST_WISHES,
     OPEN_JOBS,
     SUBMIT_FAILED,
     UNFINISHED_WORKERS,
@@ -358,6 +359,10 @@ class MemoryTransaction:
         blocked = (row for row in self._with_turns() if row.job.blocked_on == party_id and not row.has_signal)
         return _queued((row for row in blocked if row.blocked_cores <= at_most_cores), limit)
 
+    def waiting(self, job_id: str) -> Waiting | None:
+        rows = (row for row in self._with_turns() if row.job.job_id == job_id and not row.job.rerun_signal)
+        return next(iter(_queued((row for row in rows if not row.has_signal), 1)), None)
+
     def count_pass(self, job_id: str) -> None:
         for row in self._of_job(job_id):
             if row.job.is_initiator and row.job.status is JobStatus.WAITING:
@@ -499,9 +504,12 @@ class MemoryTransaction:
             self._change(row, wish=replace(wish, since=wish.since or asked, asked=asked), queue_key=queue_key)
 
     def first_wish(self, asked_after: int) -> Job | None:
+        return next(iter(self.wishes(asked_after)), None)
+
+    def wishes(self, asked_after: int) -> tuple[Job, ...]:
         waiting = (row.job for row in self._jobs.of(_BY_STATUS, JobStatus.WAITING))
         found = (job for job in waiting if job.wish.asked > asked_after and not job.holds)
-        return min(found, key=lambda job: (job.wish.since, job.job_id, job.party.role), default=None)
+        return tuple(sorted(found, key=lambda job: (job.wish.since, job.job_id, job.party.role))[:MOST_WISHES])
 
     def pass_wish(self, key: JobKey) -> None:
         row = self._jobs.rows.get(key)

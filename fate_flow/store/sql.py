@@ -48,6 +48,7 @@ from fate_flow.core.status import (
 from fate_flow.store.changes import (
     BUSY_JOBS,
     LIVE_SEATS,
+    MOST_WISHES,
     OPEN_JOBS,
     SUBMIT_FAILED,
     UNFINISHED_WORKERS,
@@ -442,6 +443,10 @@ class SqlTransaction:
         fits = (JobRow.f_blocked_on == party_id) & (JobRow.f_blocked_cores <= at_most_cores)
         return _queued(fits & (JobRow.f_ready_signal == False), limit)  # noqa: E712
 
+    def waiting(self, job_id: str) -> Waiting | None:
+        is_idle = (JobRow.f_ready_signal == False) & (JobRow.f_rerun_signal == False)  # noqa: E712
+        return next(iter(_queued((JobRow.f_job_id == job_id) & is_idle, 1)), None)
+
     def count_pass(self, job_id: str) -> None:
         waits = waiting_here() & (JobRow.f_job_id == job_id)
         _hit(JobRow.update(f_passes=JobRow.f_passes + 1).where(waits))
@@ -607,6 +612,9 @@ class SqlTransaction:
     def first_wish(self, asked_after: int) -> Job | None:
         row = _FIRST_WISH.row(self._database, asked_after)
         return job_of(row) if row else None
+
+    def wishes(self, asked_after: int) -> tuple[Job, ...]:
+        return tuple(job_of(row) for row in _WISHES.rows(self._database, asked_after))
 
     def pass_wish(self, key: JobKey) -> None:
         _hit(JobRow.update(f_wish_passes=JobRow.f_wish_passes + 1).where(_at(key)))
@@ -1179,8 +1187,10 @@ _UNBLOCKED = Prepared(
     0,
 )
 _HEAD = Prepared(lambda party_id: _queue_query(JobRow.f_blocked_on == party_id).limit(1), 1)
-_FIRST_WISH = Prepared(
-    lambda asked_after: (
+
+
+def _wish_query(asked_after: str | int, limit: int) -> Any:
+    return (
         JobRow.select(*JOB_COLUMNS)
         .where(
             (JobRow.f_status == JobStatus.WAITING.value)
@@ -1188,10 +1198,12 @@ _FIRST_WISH = Prepared(
             & (JobRow.f_claim == "")
         )
         .order_by(JobRow.f_wish_since, JobRow.f_job_id, JobRow.f_role)
-        .limit(1)
-    ),
-    1,
-)
+        .limit(limit)
+    )
+
+
+_FIRST_WISH = Prepared(lambda asked_after: _wish_query(asked_after, 1), 1)
+_WISHES = Prepared(lambda asked_after: _wish_query(asked_after, MOST_WISHES), 1)
 _MOST_UNAPPROVED = 1_000
 _UNAPPROVED = Prepared(
     lambda: (

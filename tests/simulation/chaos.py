@@ -284,6 +284,7 @@ class Totals:
     not_allowed: int = 0                                     # jobs that asked a party for more than it allows
     wishes: Counter[str] = field(default_factory=Counter)
     acted: Counter[str] = field(default_factory=Counter)     # what rules of jobs did
+    hints: Counter[str] = field(default_factory=Counter)     # that a party has room
     violations: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, other: Totals) -> None:
@@ -296,6 +297,7 @@ class Totals:
         self.not_allowed += other.not_allowed
         self.wishes += other.wishes
         self.acted += other.acted
+        self.hints += other.hints
         self.violations += other.violations
 
     def words(self) -> str:
@@ -308,6 +310,7 @@ class Totals:
             "wishes: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.wishes.items())),
             "rules: " + ", ".join(f"{what} {count}" for what, count in sorted(self.acted.items())),
             "jobs: " + ", ".join(f"{end} {count}" for end, count in sorted(self.ends.items())),
+            "news of room: " + ", ".join(f"{what} {count}" for what, count in sorted(self.hints.items())),
         ]
         return "\n".join(lines + [f"VIOLATION, seed {seed}: {what}" for seed, what in self.violations])
 
@@ -323,7 +326,7 @@ def tell(seed: int, store: str) -> Totals:
     world = story.world
     return Totals(
         1, world.steps, story.settled, world.injected, world.ends(), world.reruns, len(world.not_allowed), world.wishes,
-        world.acted, violations,
+        world.acted, world.hints, violations,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
@@ -60,6 +61,7 @@ class Invariants:
     def __init__(self, world: World) -> None:
         self._world = world
         self._seen: dict[str, Seen] = {}
+        self._told: Counter[tuple[str, JobKey, int]] = Counter()
 
     def seen(self, party: SimParty) -> Seen:
         """All rows of this party, as they were at its last commit."""
@@ -194,6 +196,28 @@ class Invariants:
             now = rows.get(key)
             if claim.token and now is not None and not now.is_final and now.claim.token != claim.token:
                 self._fail(f"a return of turn {turns[key]} gave back what turn {claim.turn} of {key} reserved")
+
+    def tells_of_room(self, party: SimParty, teller: str, hints: Sequence[Command]) -> None:
+        """Only jobs of others that wait for room here are told of it, no more than fit, each once until it asks again.
+
+        `teller`: the life of the process that tells; the next one does not know whom it told."""
+        engine, promised = self.seen(party).engine, [0, 0]
+        for hint in hints:
+            if hint.id:
+                self._fail(f"that there is room for {hint.job_id} was stored in the outbox")
+            for row in (one for one in self.seen(party).jobs.values() if one.job_id == hint.job_id):
+                self._check_told(teller, row, hint)
+                promised = [promised[0] + row.asked.cores, promised[1] + row.asked.memory]
+        assert engine is not None, "it has free cores"
+        if promised[0] > engine.remaining_cores or promised[1] > engine.remaining_memory > 0:
+            self._fail(f"party {party.party_id} told of more room than it has: {promised}, {engine}")
+
+    def _check_told(self, teller: str, row: Job, hint: Command) -> None:
+        if row.holds or row.status is not JobStatus.WAITING or row.is_initiator or row.initiator != hint.to:
+            self._fail(f"{row.key} was told of room: {row.status.value}, held {row.claim.cores}, told {hint.to}")
+        self._told[teller, row.key, row.wish.asked] += 1
+        if self._told[teller, row.key, row.wish.asked] > 2:      # twice in a moment that the clock does not tell apart
+            self._fail(f"{row.key} was told of room again and again, and has not asked since")
 
     # ------------------------------------------------------------------ tasks
 

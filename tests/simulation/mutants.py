@@ -24,6 +24,7 @@ import fate_flow.core.verdict as verdict
 from fate_flow.coordinator import party, workers
 from fate_flow.coordinator.chores import Chores
 from fate_flow.coordinator.initiator import InitiatorSide
+from fate_flow.coordinator.room import RoomTeller, _Room
 from fate_flow.coordinator.scheduler import Scheduler
 from fate_flow.coordinator.unit import Unit
 from fate_flow.core.job import CommandKind, Task
@@ -183,6 +184,25 @@ def _nothing_expires() -> AbstractContextManager[Any]:
 def _ended_workers_are_not_told() -> AbstractContextManager[Any]:
     """The party follows its workers to their ends and keeps that to itself."""
     return patch.object(workers, "tell_initiator", lambda unit, task: None)
+
+
+def _tells_everybody_of_room() -> AbstractContextManager[Any]:
+    """However little there is."""
+    return patch.object(_Room, "takes", lambda *_: True)
+
+
+def _tells_of_room_again_and_again() -> AbstractContextManager[Any]:
+    return patch.object(RoomTeller, "_is_told", lambda *_: False)
+
+
+def _room_goes_through_the_outbox() -> AbstractContextManager[Any]:
+    keep = RoomTeller.tell
+
+    def tell(self: Any, unit: Unit, knower: str) -> None:
+        keep(self, unit, knower)
+        unit.hints[:] = [replace(one, id=unit.tx.put_command(one, unit.now, unit.steady)) for one in unit.hints]
+
+    return patch.object(RoomTeller, "tell", tell)
 
 
 # ------------------------------------------------------------------ the initiator
@@ -431,6 +451,9 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("no record of a move", _no_record_of_a_move),
         Mutant("nothing expires", _nothing_expires, _DEATHS),
         Mutant("the initiator is not told", _ended_workers_are_not_told),
+        Mutant("everybody is told of room", _tells_everybody_of_room, _CROWD),
+        Mutant("room is told again and again", _tells_of_room_again_and_again, _CROWD),
+        Mutant("news of room pile up in the outbox", _room_goes_through_the_outbox, _CROWD),
         Mutant("no roll back", _does_not_roll_back, _CROWD),
         Mutant("one seat is not told to stop", _forgets_to_tell_a_seat_to_stop, _BROKEN),
         Mutant("one seat is not told the end", _forgets_to_tell_a_seat_the_end),

@@ -72,6 +72,7 @@ class World:
         self.fewest: dict[str, int] = {}                          # by job: how many hosts are enough
         self.restless: set[str] = set()                           # jobs that a rule may end while nothing goes wrong
         self.reruns = 0                                           # wishes that were taken
+        self.hints: Counter[str] = Counter()                      # that a party has room: sent, heeded, declined
         self.wishes: Counter[str] = Counter()                     # others that were
         self.acted: Counter[str] = Counter()                      # what rules of jobs did
         self.rejected: set[str] = set()                           # jobs that some party did not want

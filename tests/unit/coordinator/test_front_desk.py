@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -11,6 +11,7 @@ import pytest
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.desk import Desk
+from fate_flow.coordinator.unit import RoomTold
 from fate_flow.core.actions import MoveJob
 from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.errors import (
@@ -46,13 +47,15 @@ class Front:
 
     def __init__(self, server: HandServer | None = None, slots: int = 2, timeout: float = 30.0) -> None:
         self.server = server or HandServer("9999")
-        self.rung: list[tuple[Sequence[str], bool, bool]] = []
+        self.rung: list[tuple[Any, ...]] = []
+        self.knower, self.room_told = "", list[RoomTold]()
         self.slept: list[float] = []
         self.meanwhile: Callable[[], object] = lambda: None
         self.desk = Desk(self.server.context, self._ring, slots, timeout, lambda: sum(self.slept), self._sleep)
 
     def _ring(self, *told: Any) -> None:
-        self.rung.append(told)
+        *common, self.knower, self.room_told = told
+        self.rung.append(tuple(common))
 
     def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -334,6 +337,14 @@ def test_cores_that_another_party_gives_back_wake_the_own_queue() -> None:
     front = Front(a_host(*HOLD))
     front.desk.carry_out([command(K.RETURN, turn=1)], "9999")
     assert front.rung == [((JOB_ID,), False, True)]
+    assert front.knower == "9999", "its answer says how many are free"
+
+
+def test_cores_that_a_stop_frees_are_news_to_everybody() -> None:
+    front = Front(a_host(*HOLD))
+    [answer] = front.desk.carry_out([command(K.STOP, argument="canceled")], "9999")
+    assert "remaining_cores" not in answer.data
+    assert (front.rung, front.knower) == ([((JOB_ID,), True, True)], "")
 
 
 def with_task() -> Front:

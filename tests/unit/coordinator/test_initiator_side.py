@@ -465,7 +465,7 @@ def test_every_command_has_a_path_that_reads_as_the_same_command(kind: CommandKi
     is_task = kind.value.startswith("task") or kind is K.REPORT
     argument = {K.STATUS: "success", K.STOP: "failed", K.TASK_STATUS: "running", K.TASK_STOP: "canceled",
                 K.ASK_STOP: "canceled", K.REPORT: "success"}.get(kind, "")  # fmt: skip
-    body = {"role": "host", "party_id": "10000"} if kind is K.REPORT else {"x": 1}
+    body = {"role": "host", "party_id": "10000"} if kind in (K.REPORT, K.ROOM) else {"x": 1}
     sent = Command(kind, JOB_ID, HOST, 3, "a" if is_task else "", 2 if is_task else 0, argument, body)
     read = read_command(endpoint_of(sent), {**body, "run": 3})
     assert (read.kind, read.job_id, read.to, read.run) == (kind, JOB_ID, HOST, 3)
