@@ -13,6 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 import fate_flow.core.actions as actions
+import fate_flow.core.crew as crews
 import fate_flow.core.plan as plan
 import fate_flow.core.plan_stop as plan_stop
 import fate_flow.core.plan_tasks as plan_tasks
@@ -297,6 +298,28 @@ def _commands_of_the_last_run_count() -> AbstractContextManager[Any]:
     return patch.object(party.PartySide, "_command", command_of_any_run)
 
 
+# ------------------------------------------------------------------ programs of several workers
+
+
+def _a_share_succeeds_with_its_first_worker() -> AbstractContextManager[Any]:
+    def next_step(command: Any, crew: Any) -> Any:
+        return crews.Done() if any(one.reason is Reason.DONE for one in crew) else keep(command, crew)
+
+    keep = workers.next_step
+    return patch.object(workers, "next_step", next_step)
+
+
+def _what_one_party_made_is_published_at_once() -> AbstractContextManager[Any]:
+    def finish(unit: Unit, task: Any, reason: Any, message: str) -> None:
+        keep(unit, task, reason, message)
+        now = unit.tx.task(task.key)
+        if now is not None and now.party_status is TaskStatus.SUCCESS:
+            workers._publish(unit, now)
+
+    keep = workers.finish_party_task
+    return patch.object(workers, "finish_party_task", finish)
+
+
 def _outbox_is_forgotten_at_a_restart() -> AbstractContextManager[Any]:
     return patch.object(Scheduler, "_pick_up", lambda self, unit: None)
 
@@ -319,6 +342,7 @@ _LATE_RERUNS = _RERUNS | {
 }
 _SLOW = {"longest_task": 90_000, "longest_stop": 20_000}
 _SLOW_RERUNS = _RERUNS | _SLOW | {"trouble": 0.8, "troubles": (isolation, death)}
+_PROGRAMS = {"programs": 1.0, "parties": 3}
 _CLOCKS = {"trouble": 1.0, "troubles": (clock_step,), "longest_task": 8_000}
 
 MUTANTS: dict[str, Mutant] = {
@@ -350,6 +374,8 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("a party takes a rerun while it drains", _takes_a_rerun_while_it_drains, _SLOW_RERUNS),
         Mutant("a turn before all know of the rerun", _has_a_turn_before_all_know, _RERUNS),
         Mutant("commands of the last run count", _commands_of_the_last_run_count, _LATE_RERUNS),
+        Mutant("a share succeeds with its first worker", _a_share_succeeds_with_its_first_worker, _PROGRAMS),
+        Mutant("what one party made is published at once", _what_one_party_made_is_published_at_once, _PROGRAMS),
         Mutant("durations by the wall clock", _durations_by_the_wall_clock, _CLOCKS),
     )
 }  # fmt: skip
