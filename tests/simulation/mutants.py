@@ -13,6 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 import fate_flow.core.actions as actions
+import fate_flow.core.crew as crews
 import fate_flow.core.happenings as happenings
 import fate_flow.core.partial as partial
 import fate_flow.core.plan as plan
@@ -374,6 +375,28 @@ def _commands_of_the_last_run_count() -> AbstractContextManager[Any]:
     return patch.object(party.PartySide, "_command", command_of_any_run)
 
 
+# ------------------------------------------------------------------ programs of several workers
+
+
+def _a_share_succeeds_with_its_first_worker() -> AbstractContextManager[Any]:
+    def next_step(command: Any, crew: Any) -> Any:
+        return crews.Done() if any(one.reason is Reason.DONE for one in crew) else keep(command, crew)
+
+    keep = workers.next_step
+    return patch.object(workers, "next_step", next_step)
+
+
+def _what_one_party_made_is_published_at_once() -> AbstractContextManager[Any]:
+    def finish(unit: Unit, task: Any, reason: Any, message: str) -> None:
+        keep(unit, task, reason, message)
+        now = unit.tx.task(task.key)
+        if now is not None and now.party_status is TaskStatus.SUCCESS:
+            workers._publish(unit, now)
+
+    keep = workers.finish_party_task
+    return patch.object(workers, "finish_party_task", finish)
+
+
 def _outbox_is_forgotten_at_a_restart() -> AbstractContextManager[Any]:
     return patch.object(Scheduler, "_pick_up", lambda self, unit: None)
 
@@ -431,6 +454,7 @@ _SLOW_RERUNS = _RERUNS | _SLOW | {"trouble": 0.8, "troubles": (isolation, death)
 _RULED = {"policies": 1.0, "broken": 0.3}
 _LATE_STARTS = {"policies": 1.0, "delay": 200, "rate": 0.07, "longest_task": 8_000}
 _PARTIAL = {"partial": 1.0, "broken": 0.3}
+_PROGRAMS = {"programs": 1.0, "parties": 3}
 _CLOCKS = {"trouble": 1.0, "troubles": (clock_step,), "longest_task": 8_000}
 
 MUTANTS: dict[str, Mutant] = {
@@ -471,6 +495,8 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("what is overtaken still stands", _what_is_overtaken_stands, _LATE_STARTS, within=200),
         Mutant("a task goes on with too few parties", _goes_on_with_too_few, _PARTIAL, within=300),
         Mutant("nobody is told who is missing", _nobody_is_told_who_is_missing, _PARTIAL),
+        Mutant("a share succeeds with its first worker", _a_share_succeeds_with_its_first_worker, _PROGRAMS),
+        Mutant("what one party made is published at once", _what_one_party_made_is_published_at_once, _PROGRAMS),
         Mutant("durations by the wall clock", _durations_by_the_wall_clock, _CLOCKS),
         Mutant("the last in the queue goes first", _youngest_first, _CROWD),
         Mutant("a held job goes on in its turn", _a_held_job_goes_on, _HOLDS),
