@@ -438,6 +438,7 @@ def _nobody_looks_again() -> AbstractContextManager[Any]:
 
 
 _HOLDS = {"holds": 1.0, "approvals": 0.0, "is_crowded": True, "parties": 3, "cores": 2, "longest_task": 400}
+_LONG_TURNS = _HOLDS | {"delay": 200, "is_gentle": False, "trouble": 0.0, "crash": 0.0}
 _APPROVALS = _HOLDS | {"holds": 0.0, "approvals": 1.0}
 _STALLS = {"servers": 2, "trouble": 0.8, "troubles": (stall,), "longest_task": 8_000}
 _CROWD = {"is_crowded": True, "has_echoes": True, "parties": 4, "cores": 2, "longest_task": 400}
@@ -499,7 +500,7 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("what one party made is published at once", _what_one_party_made_is_published_at_once, _PROGRAMS),
         Mutant("durations by the wall clock", _durations_by_the_wall_clock, _CLOCKS),
         Mutant("the last in the queue goes first", _youngest_first, _CROWD),
-        Mutant("a held job goes on in its turn", _a_held_job_goes_on, _HOLDS),
+        Mutant("a held job goes on in its turn", _a_held_job_goes_on, _LONG_TURNS, within=300),
         Mutant("a held job has turns", _a_held_job_has_turns, _HOLDS),
         Mutant("reserves without approval", _reserves_without_approval, _APPROVALS),
         Mutant("nobody looks whether it is approved", _nobody_looks_again, _APPROVALS),
