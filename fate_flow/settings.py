@@ -102,6 +102,7 @@ class Settings:
     defaults: JobParameters = field(default_factory=JobParameters)
     limits: Limits = field(default_factory=Limits)
     retention: Retention = field(default_factory=Retention)
+    conf_path: Path = field(default=Path(), compare=False)     # the file that says all this, if one does
 
     @property
     def jobs_dir(self) -> Path:
@@ -237,6 +238,7 @@ class _Reader:
 
     def __init__(self, document: dict[str, Any], path: Path) -> None:
         self._root = _Section(document, "")
+        self._path_of_all = path
         self._base = path.parent
 
     def settings(self) -> Settings:
@@ -265,6 +267,7 @@ class _Reader:
             defaults=self._defaults(root.section("job_default_config")),
             limits=self._limits(root.section("limits")),
             retention=self._retention(root.section("retention")),
+            conf_path=self._path_of_all,
         )
         flow.refuse_others()
         logs.refuse_others()
