@@ -73,6 +73,8 @@ _LATER_AS_FILE = {
     "template/download": ("a template of a job", "docs/jobs.md has examples, schema/job.json all that a job may say"),
     "table/download": ("the download of a table", "data/download"),
     "model/export": ("models", _NO_MODELS),
+    "model/get/predict/dsl": ("models", _NO_MODELS),
+    "model/get/predict/conf": ("models", _NO_MODELS),
 }
 """What is not there, and what to use instead. Paths of other routes are below `/v1`."""
 

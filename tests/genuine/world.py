@@ -123,9 +123,13 @@ def _write_files(folder: Path, parties: Cluster) -> None:
         "bind_nameless": {key: value for key, value in bind.items() if key != "name"},
         "bind_secret": {**bind, "address": {"path": "/etc/passwd"}},
         "update": {"component_parameters": {"common": {"toy_0": {"data_num": 10}}}},
+        "model": {
+            "model_id": "m", "model_version": "1", "role": "guest", "party_id": GUEST, "output_path": str(folder),
+            "file": str(folder / "numbers.csv"),
+        },
+        "homo": {"model_id": "m", "model_version": "1", "component_name": "a_0", "deployment_type": "kfserving"},
+        "provider": {"name": "p", "version": "1", "path": str(folder)},
         "privilege": {"party_id": HOST, "component": "*", "dataset": "*"},
-        "privilege_of_nobody": {"component": "*"},
-        "privilege_unknown": {"party_id": HOST, "component": "magic"},
     }.items():
         (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
 

@@ -143,7 +143,7 @@ table/preview tracking/component/output/data tracking/component/metric_data
 tracking/component/metric/delete tracking/job/data_view pipeline/dag/dependency component/hetero/merge
 component/woe_array/extract component/woe_array/merge component/intersection/get model/load model/bind model/import
 model/restore model/store model/migrate model/model_tag/create model/model_tag/remove model/model_tag/retrieve
-model/get/predict/dsl model/get/predict/conf model/deploy model/query model/homo/convert model/homo/deploy
+model/deploy model/query model/homo/convert model/homo/deploy
 model/tag/create model/tag/list permission/grant permission/delete permission/query permission/query/privilege
 key/public/save key/query key/public/delete server/service/get server/fateflow/info provider/register
 provider/registry/get checkpoint/list checkpoint/get info/party/10000 operation/job_config/get
@@ -165,7 +165,9 @@ def test_the_route_says_that_it_is_not_offered(world: World, path: str) -> None:
     assert (said["retcode"], "this server does not offer" in refusal, bool(instead)) == (100, True, True)
 
 
-@pytest.mark.parametrize("path", ["job/dsl/generate", "template/download"])
+@pytest.mark.parametrize("path", [
+    "job/dsl/generate", "template/download", "model/get/predict/dsl", "model/get/predict/conf",
+])
 def test_a_file_that_is_not_offered_does_not_come_with_status_200(world: World, path: str) -> None:
     response = world.post(path, {})
     assert (response.status_code, "does not offer" in response.json["retmsg"]) == (501, True)
