@@ -102,9 +102,13 @@ class _Helper:
             os.killpg(self._process.pid, signal.SIGTERM)    # with what it has started
         self._process.communicate()
 
+    def ended(self) -> tuple[str, str]:
+        """All that it printed, once it has come to its end: its output, and what it said."""
+        return self._process.communicate()
+
     def wait(self) -> tuple[dict[str, Any], str]:
-        """What it printed, or why there is nothing."""
-        output, errors = self._process.communicate()
+        """The document that it printed, or why there is none."""
+        output, errors = self.ended()
         if self._process.returncode == 0:
             return json.loads(output), ""
         self.cannot_be_had = self._process.returncode == 4
@@ -133,8 +137,8 @@ class _Server:
 
     def stop(self) -> None:
         if self._starting:
-            self._starting.wait()
-            self._call("stop").wait()
+            self._starting.ended()
+            self._call("stop").ended()
 
     def _call(self, verb: str) -> _Helper:
         return _Helper("_mariadb.py", verb, "--dir", str(self._folder))

@@ -60,10 +60,10 @@ class GenuineClient:
             shutil.copytree(installed / name, self._packages / name)
         (folder / "home").mkdir()
 
-    def init(self, url: str) -> Printed:
-        """Has `flow` and `pipeline` talk to this server."""
+    def init(self, url: str, *keys: str) -> Printed:
+        """Has `flow` and `pipeline` talk to this server, with these options for its keys."""
         address = urlsplit(url)
-        where = ("--ip", str(address.hostname), "--port", str(address.port))
+        where = ("--ip", str(address.hostname), "--port", str(address.port), *keys)
         done = self._call([self._script("pipeline"), "init", *where])
         assert "succeeded" in done.out, done
         return self.flow("init", *where)
@@ -76,10 +76,10 @@ class GenuineClient:
         return self._call([str(self._python), str(path), *words])
 
     @contextmanager
-    def sdk(self, url: str) -> Iterator[Sdk]:
+    def sdk(self, url: str, *keys: str) -> Iterator[Sdk]:
         """A FlowClient of this server, in one process that lives as long as the block."""
         address = urlsplit(url)
-        with self._served_by("sdk_script.py", str(address.hostname), str(address.port)) as ask:
+        with self._served_by("sdk_script.py", str(address.hostname), str(address.port), *keys) as ask:
             yield lambda name, arguments: ask([name, arguments])[0]
 
     @contextmanager

@@ -6,7 +6,7 @@ from functools import reduce
 
 from flow_sdk.client import FlowClient
 
-client = FlowClient(sys.argv[1], int(sys.argv[2]), "v1")
+client = FlowClient(sys.argv[1], int(sys.argv[2]), "v1", *sys.argv[3:])
 for line in sys.stdin:
     name, arguments = json.loads(line)
     try:
