@@ -14,7 +14,6 @@ _AS_FILE = 501               # where HTTP 200 would mean that a file follows
 
 _NO_MODELS = "no component here makes a model: run FATE's own server for jobs that train"
 _RESUBMIT = "submit the job again with the new parameters"
-_HISTORY = "job/explain, job/history and job/task/query say how a job went"
 _A_FILE = "table/bind takes a CSV file of this server's machine, data/upload one of the client's"
 _NO_BOARD = "flow job watch and flow job explain show a job"
 _NOT_ASKED = "any party may name any table of another; table/disable takes one out of use"
@@ -27,8 +26,6 @@ _LATER = {
     "job/parameter/update": ("a change of the parameters of a job", _RESUBMIT),
     "job/update": ("notes on a job", "send notes with job/submit"),
     "job/clean": ("the removal of a job's data", "retention in service_conf.yaml, or fate_flow admin clean"),
-    "job/report": ("the report of a job", _HISTORY),
-    "job/url/get": ("a board for jobs", _NO_BOARD),
     "data/writer": ("writing to another storage", "data/download writes a CSV file"),
     "table/disable/delete": ("deleting all disabled tables", "table/delete, one by one"),
     "table/connector/create": ("a connector to another storage", _A_FILE),
@@ -39,7 +36,6 @@ _LATER = {
     "table/preview": ("the preview of a table", "data/download writes a table to a CSV file"),
     "table/schema/update": ("a change of a table's schema", "data/upload with drop"),
     "tracking/component/output/data": ("the preview of output data", "tracking/component/output/data/download"),
-    "tracking/component/metric_data": ("single metrics", "tracking/component/metric/all"),
     "tracking/component/metric/delete": ("deleting metrics", "they go with their job: retention in service_conf.yaml"),
     "tracking/job/data_view": ("the data view of a job", "job/data/view/query"),
     "pipeline/dag/dependency": ("the picture of a DAG", "job/config has the DSL, job/validate what runs after what"),

@@ -33,6 +33,7 @@ def blueprint(services: Services) -> Blueprint:
         ("/parameters", routes.parameters, "POST"),
         ("/metrics", routes.metrics, "POST"),
         ("/metric/all", routes.metric_all, "POST"),
+        ("/metric_data", routes.metric_data, "POST"),
         ("/output/data/download", routes.download_output, "GET"),
         ("/output/data/table", routes.output_tables, "POST"),
         ("/output/model", routes.output_model, "POST"),
@@ -80,6 +81,15 @@ class _TrackingRoutes:
         for one in self._metrics():
             found.setdefault(one.namespace, {})[one.name] = {"data": one.data, "meta": one.meta}
         return ok(found) if found else ok({}, "no data")
+
+    def metric_data(self) -> Response:
+        """One metric."""
+        body = arguments("metric_namespace", "metric_name")
+        wanted = body["metric_namespace"], body["metric_name"]
+        for one in self._metrics():
+            if (one.namespace, one.name) == wanted:
+                return ok(one.data, meta=one.meta)
+        return ok([], "no data", meta={})
 
     def _metrics(self) -> tuple[Metric, ...]:
         job_id, party, name, _ = _component()

@@ -133,13 +133,14 @@ job/clean/queue job/log/path job/validate job/explain resource/query resource/re
 data/download data/upload/history table/table_info table/delete table/disable table/enable tracking/component/list
 tracking/component/parameters tracking/component/metrics tracking/component/metric/all
 tracking/component/output/data/table tracking/component/summary/download server/version/get version/get info/version
-table/add table/bind tracking/component/output/model server/reload
+table/add table/bind tracking/component/output/model server/reload job/url/get job/report
+tracking/component/metric_data
 info/common server/config/job/default component/get provider/get provider/fate_flow/get log/cat log/size
 """
 NOT_OFFERED = """
-job/parameter/update job/update job/clean job/url/get job/report data/writer table/disable/delete
+job/parameter/update job/update job/clean data/writer table/disable/delete
 table/connector/create table/connector/query table/tracking/source table/tracking/job table/list
-table/preview tracking/component/output/data tracking/component/metric_data
+table/preview tracking/component/output/data
 tracking/component/metric/delete tracking/job/data_view pipeline/dag/dependency component/hetero/merge
 component/woe_array/extract component/woe_array/merge component/intersection/get model/load model/bind model/import
 model/restore model/store model/migrate model/model_tag/create model/model_tag/remove model/model_tag/retrieve
