@@ -13,16 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import fate_flow
 from fate_flow.audit.worker_config import worker_log_folders, worker_logging_config
 from fate_flow.components.catalogue import find_component
 from fate_flow.components.table_uri import format_uri, parse_uri
-from fate_flow.coordinator.ports import LaunchOrder, Made, Sight
+from fate_flow.coordinator.ports import LaunchOrder, Made, Program, Sight
+from fate_flow.core.command import WORK_FOLDERS, read_command
 from fate_flow.core.errors import BadRequest
 from fate_flow.core.grammar import check_job_id, check_table_piece, shown
 from fate_flow.core.job import JobKey, TaskKey, Worker
 from fate_flow.core.text import plain
+from fate_flow.engine.command import OUTPUTS, PEERS, WORK, Order, is_command
 from fate_flow.engine.local import LocalEngine, living_workers
-from fate_flow.engine.worker import WorkerSpec, write_atomically
+from fate_flow.engine.worker import Exit, WorkerSpec, write_atomically
 from fate_flow.federation.spool import Session, Spool
 from fate_flow.settings import PART, Settings
 from fate_flow.store.contract import Document, TableMeta
@@ -34,6 +37,8 @@ def worker_token(secret: bytes, worker_id: str) -> str:
 
 
 _LONGEST_MESSAGE, _LONGEST_NAME = 4_000, 180
+_PACKAGE_FOLDER = Path(fate_flow.__file__).parents[1]
+"""Where a program in Python finds our client of the exchange."""
 
 
 @dataclass(frozen=True)
@@ -63,19 +68,38 @@ class LocalWorkers:
             # JSON is YAML, and thirty times faster to write. It holds a token: for this user only.
             text = json.dumps(self._config(order, folder))
             write_atomically(config, text, mode=0o600, is_durable=False)
+        if order.program is not None:
+            self._write_program(order, order.program, folder, config)
         self.engine.launch(self._spec(order, folder, config, logs[1]))
 
+    def _write_program(self, order: LaunchOrder, program: Program, folder: Path, config: Path) -> None:
+        (folder / WORK).mkdir(exist_ok=True)
+        write_atomically(folder / PEERS, json.dumps(program.peers), is_durable=False)
+        env = {
+            **program.command.env,
+            **program.env,
+            "FATE_FLOW_TASK_CONFIG": str(config),
+            "FATE_FLOW_PEERS_FILE": str(folder / PEERS),
+            "FATE_FLOW_EXCHANGE_URL": self.exchange_url,
+            "FATE_FLOW_EXCHANGE_TOKEN": worker_token(self.secret, order.speaks_as),
+            "FATE_FLOW_PYTHON_PATH": str(_PACKAGE_FOLDER),
+        }
+        command = program.command
+        Order(
+            command.argv, env, self.settings.commands, command.files, command.volumes, command.core_dumps
+        ).write(folder)
+
     def _spec(self, order: LaunchOrder, folder: Path, config: Path, logs: Path) -> WorkerSpec:
-        worker_id = order.worker.worker_id
+        worker_id, program = order.worker.worker_id, order.program
         arguments = ("--config", str(config), "--execution-final-meta-path", str(folder / "result.json"))
         return WorkerSpec(
             worker_id=worker_id,
             folder=folder,
-            provider="builtin",
-            argv=("component", "execute", *arguments),
-            cwd=folder,
-            stdout=logs / f"task_executor_{worker_id}_std.log",
-            stderr=logs / f"task_executor_{worker_id}_err.log",
+            provider="command" if program else "builtin",
+            argv=program.command.argv if program else ("component", "execute", *arguments),
+            cwd=folder / WORK if program else folder,
+            stdout=folder / "stdout" if program else logs / f"task_executor_{worker_id}_std.log",
+            stderr=folder / "stderr" if program else logs / f"task_executor_{worker_id}_err.log",
             timeout_seconds=order.timeout_seconds,
             grace_seconds=order.stop_seconds,
             lease_file=self.settings.alive_file,
@@ -108,7 +132,11 @@ class LocalWorkers:
         found: dict[str, Any] = {
             "metric": {"uri": f"file://{folder}/metric.json", "type_name": "json_metric"},
         }
-        for name in info.outputs if info else ():
+        collected = read_command(order.parameters).outputs if order.work_folders else ()
+        for one in collected:
+            if not one.is_table:
+                found[one.name] = {"uri": f"file://{folder}/{OUTPUTS}/{one.name}", "type_name": "file"}
+        for name in (*(info.outputs if info else ()), *(one.name for one in collected if one.is_table)):
             # Fresh for each attempt: what a broken one wrote is never taken for this one's.
             table = f"{key.task_id}_{key.version}_{key.party.role}_{key.party.party_id}_{name}_{order.incarnation[:8]}"
             uri = format_uri(self.settings.data_dir, f"output_{key.job_id}", table)
@@ -120,7 +148,7 @@ class LocalWorkers:
         role, party_id = key.party.role, key.party.party_id
         parties = [{"role": one[0], "partyid": one[1]} for one in order.parties]
         options = {"data_dir": str(self.settings.data_dir), "task_cores": order.task_cores}
-        exchange = {"url": self.exchange_url, "token": worker_token(self.secret, order.worker.worker_id)}
+        exchange = {"url": self.exchange_url, "token": worker_token(self.secret, order.speaks_as)}
         return {
             "device": {"type": "CPU", "metadata": {}},
             "computing": {"type": "standalone", "metadata": {"computing_id": party_task, "options": options}},
@@ -146,7 +174,10 @@ class LocalWorkers:
         started = seen.process.started if seen.process else 0
         if seen.exit is None:
             return Sight(seen.state, pid, started)
-        succeeded, message, made = _verdict(worker.task, seen.result or {})
+        if is_command(Path(worker.folder)):
+            succeeded, message, made = _verdict_on_program(seen.exit)
+        else:
+            succeeded, message, made = _verdict(worker.task, seen.result or {})
         return Sight(
             seen.state, pid, started, seen.exit.cause, seen.exit.exit_code, seen.exit.signal, succeeded,
             message or seen.exit.message, made,
@@ -159,11 +190,20 @@ class LocalWorkers:
 
 def _inputs(order: LaunchOrder) -> dict[str, Any]:
     found: dict[str, list[Any]] = {}
+    for folder in order.work_folders:
+        work = {"uri": f"file://{folder}/{WORK}", "type_name": "folder", "metadata": {}}
+        found.setdefault(WORK_FOLDERS, []).append(work)
     for one in order.inputs:
         table = one.table
         metadata = {"namespace": table.namespace, "name": table.name, "schema": dict(table.schema)}
         found.setdefault(one.key, []).append({"uri": table.uri, "type_name": "table", "metadata": metadata})
     return {key: tables[0] if len(tables) == 1 else tables for key, tables in found.items()}
+
+
+def _verdict_on_program(end: Exit) -> tuple[bool, str, Made]:
+    """A program of the user's own says with its exit code how it ended, and leaves no result file."""
+    is_error = end.exit_code not in (None, 0)
+    return end.exit_code == 0, f"the program ended with exit code {end.exit_code}" if is_error else "", Made()
 
 
 def _verdict(key: TaskKey, result: Mapping[str, Any]) -> tuple[bool, str, Made]:

@@ -10,7 +10,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,13 @@ from fate_flow.audit.events import Event
 from fate_flow.audit.operator_log import OperatorLog
 from fate_flow.audit.server_handler import ServerLogHandler
 from fate_flow.components.catalogue import CATALOGUE
+from fate_flow.coordinator.desk import Ring
 from fate_flow.coordinator.ports import Context, Effect, Keep, Rules
+from fate_flow.coordinator.unit import RoomTold
 from fate_flow.core.errors import BadSettings
 from fate_flow.crash_points import crash_points_of
 from fate_flow.engine.local import LocalEngine
+from fate_flow.engine.programs import ProgramGate
 from fate_flow.federation.spool import Session, Spool, SpoolLimits
 from fate_flow.federation.wake import Bell
 from fate_flow.federation.wire import headers
@@ -172,10 +175,13 @@ def build_context(
         engine_size=settings.engine,
         defaults=settings.defaults,
         rules=rules_of(settings),
+        ceilings=settings.ceilings,
         routes=frozenset(settings.routes),
         clock=lambda: time.time_ns() // 1_000_000,
         fresh_id=lambda: secrets.token_hex(16),
+        gate=ProgramGate(settings.commands),
         carry_out=points.around_effects(hands.take) if points else hands.take,
+        approval=settings.approval,
     )
 
 
@@ -231,16 +237,18 @@ class JobIds:
             return f"{self._last:%Y%m%d%H%M%S%f}0{secrets.randbelow(10_000):04d}"
 
 
-def ring_scheduler(bell: Bell) -> Callable[[Sequence[str], bool, bool], None]:
-    """How other processes of the server tell the scheduler what they have written."""
+def ring_scheduler(bell: Bell) -> Ring:
+    """How other processes of the server tell the scheduler what they have written, and what was said to them."""
 
-    def ring(job_ids: Sequence[str], outbox: bool, queue: bool) -> None:
+    def ring(job_ids: Sequence[str], outbox: bool, queue: bool, knower: str, told: Sequence[RoomTold]) -> None:
         if outbox:
             bell.ring(b'{"outbox":1}')
         for start in range(0, len(job_ids), 64):
             bell.ring(json.dumps({"jobs": list(job_ids[start : start + 64])}).encode())
         if queue:
-            bell.ring(b'{"queue":1}')
+            bell.ring(json.dumps({"queue": knower}).encode())
+        for start in range(0, len(told), 32):
+            bell.ring(json.dumps({"room": [astuple(one) for one in told[start : start + 32]]}).encode())
 
     return ring
 

@@ -35,6 +35,7 @@ from fate_flow.coordinator.scheduler import (
     Scheduler,
     WorkerChanged,
 )
+from fate_flow.coordinator.unit import RoomTold
 from fate_flow.core.errors import StorageUnavailable
 from fate_flow.core.job import Answer, Command
 from fate_flow.crash_points import crash_points_of
@@ -291,6 +292,7 @@ def _read(payload: bytes) -> list[News]:
     if "outbox" in message:
         news.append(OutboxFilled())
     if "queue" in message:
-        news.append(QueueChanged())
+        news.append(QueueChanged(str(message["queue"])))
+    news.extend(RoomTold(*told) for told in message.get("room", ()))
     return news
 

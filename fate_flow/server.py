@@ -382,7 +382,8 @@ class Supervisor:
         Thread(target=_listen_for_messages, args=(self._bells.exchange, spool), daemon=True).start()
         ring = ring_scheduler(self._bells.scheduler)
         return create_worker_app(
-            spool, Forwarder(settings), settings.worker_threads // 2, lambda job_id: ring((job_id,), False, False),
+            spool, Forwarder(settings), settings.worker_threads // 2,
+            lambda job_id: ring((job_id,), False, False, "", ()),
             settings.limits.max_request_bytes, store, lambda: time.time_ns() // 1_000_000,
         )  # fmt: skip
 

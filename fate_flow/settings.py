@@ -16,12 +16,18 @@ from urllib.parse import SplitResult, urlsplit
 
 import yaml
 
+from fate_flow.core.approval import ApprovalRule
+from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
+from fate_flow.core.command import CommandPolicy
 from fate_flow.core.errors import BadRequest, BadSettings
 from fate_flow.core.grammar import check_party_id
+from fate_flow.core.policy import PolicyAction
 from fate_flow.core.resources import EngineSize
 from fate_flow.core.spec import JobParameters
 
 ENGINE_NAME = "STANDALONE"
+_VOLUME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,49}")
+_ALLOWED = re.compile(r"/.*[^/]|sha256:[0-9a-f]{64}", re.DOTALL)
 PART = ".part"
 """What a file in `uploads_dir` is called while it comes in."""
 
@@ -114,6 +120,9 @@ class Settings:
     defaults: JobParameters = field(default_factory=JobParameters)
     limits: Limits = field(default_factory=Limits)
     retention: Retention = field(default_factory=Retention)
+    ceilings: Ceilings = NO_CEILINGS
+    commands: CommandPolicy = field(default_factory=CommandPolicy)
+    approval: ApprovalRule = field(default_factory=ApprovalRule)
     conf_path: Path = field(default=Path(), compare=False)     # the file that says all this, if one does
 
     @property
@@ -245,6 +254,14 @@ class _Section:
             raise BadSettings(f"{self.name(unknown[0])}: no such key; known here: {', '.join(sorted(self._seen))}")
 
 
+_LEAST_CEILINGS = {
+    "max_attempts": 1, "max_interruptions": 0, "retry_duration": 1, "job_timeout": 1, "task_timeout": 1,
+    "task_cores": 1, "task_memory": 0, "replicas": 1,
+}  # fmt: skip
+"""The numbers of the section `ceilings`, and what each is at least."""
+_ACTIONS = tuple(action.value for action in PolicyAction)
+
+
 class _Reader:
     """Turns the whole file into `Settings`."""
 
@@ -280,6 +297,9 @@ class _Reader:
             defaults=self._defaults(root.section("job_default_config")),
             limits=self._limits(root.section("limits")),
             retention=self._retention(root.section("retention")),
+            ceilings=self._ceilings(root.section("ceilings")),
+            commands=self._commands(root.section("commands")),
+            approval=self._approval(root.section("approval")),
             conf_path=self._path_of_all,
         )
         flow.refuse_others()
@@ -404,6 +424,61 @@ class _Reader:
         )
         section.refuse_others()
         return found
+
+    def _ceilings(self, section: _Section) -> Ceilings:
+        found: dict[str, Any] = {
+            key: section.whole(key, 0, least) if section.get(key) is not None else None
+            for key, least in _LEAST_CEILINGS.items()
+        }
+        actions = section.get("refused_actions", [])
+        if not isinstance(actions, list) or not all(one in _ACTIONS for one in actions):
+            raise BadSettings(f"{section.name('refused_actions')}: {actions!r} is not a list of {', '.join(_ACTIONS)}")
+        section.refuse_others()
+        return Ceilings(**found, refused_actions=frozenset(actions))
+
+    def _commands(self, section: _Section) -> CommandPolicy:
+        allow = section.get("allow", [])
+        if not isinstance(allow, list):
+            raise BadSettings(f"{section.name('allow')}: {allow!r} is not a list of programs and digests")
+        for one in allow:
+            if not isinstance(one, str) or not _ALLOWED.fullmatch(one):
+                raise BadSettings(
+                    f"{section.name('allow')}: {one!r} is neither the absolute path of a program, such as "
+                    "/usr/bin/python3, nor sha256: and the 64 hex digits of one"
+                )
+        found = CommandPolicy(
+            enabled=section.flag("enabled", False),
+            allow=tuple(allow),
+            share_logs=section.flag("share_logs", False),
+            files_root=self._folder(section, "files_root"),
+            volumes=self._volumes(section),
+        )
+        section.refuse_others()
+        return found
+
+    def _approval(self, section: _Section) -> ApprovalRule:
+        name, listed = section.name("except_from"), section.get("except_from", [])
+        if not isinstance(listed, list):
+            raise BadSettings(f"{name}: {listed!r} is not a list of party ids")
+        found = ApprovalRule(
+            section.flag("required", False), frozenset(_party_id(str(one), name) for one in listed)
+        )
+        section.refuse_others()
+        return found
+
+    def _folder(self, section: _Section, key: str) -> str:
+        """A path, relative to the file; empty when it is not given."""
+        text = section.text(key)
+        return str(self._path(text)) if text else ""
+
+    def _volumes(self, section: _Section) -> dict[str, str]:
+        one = section.section("volumes")
+        for name in one.names():
+            if not isinstance(name, str) or not _VOLUME.fullmatch(name) or not one.text(name).startswith("/"):
+                raise BadSettings(
+                    f"{one.name(str(name))}: a name of letters, digits, _ and -, and an absolute path are needed"
+                )
+        return {name: one.text(name) for name in one.names()}
 
     def _check_listen(self, settings: Settings) -> None:
         try:

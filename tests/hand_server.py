@@ -13,6 +13,8 @@ from fate_flow.coordinator.party import PartySide
 from fate_flow.coordinator.ports import Context, LaunchOrder, Made, Rules, Sight
 from fate_flow.coordinator.unit import Unit, unit_of_work
 from fate_flow.coordinator.workers import WorkerWatch
+from fate_flow.core.approval import ApprovalRule
+from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.core.job import Answer, Command, CommandKind, EngineState, Job, JobKey, Task, TaskKey, Worker
 from fate_flow.core.resources import EngineSize
 from fate_flow.core.spec import JobParameters, Party
@@ -103,8 +105,9 @@ class HandServer:
     """Its clock stands at `now`, its steady time where the test puts it (else where the store has it); ids count."""
 
     def __init__(
-        self, party_id: str = "9999", cores: int = 8, rules: Rules | None = None, store: Any = None, memory: int = 0
-    ) -> None:
+        self, party_id: str = "9999", cores: int = 8, rules: Rules | None = None, store: Any = None, memory: int = 0,
+        ceilings: Ceilings = NO_CEILINGS, approval: ApprovalRule | None = None,
+    ) -> None:  # fmt: skip
         self.now = NOW
         self.steady: int | None = None
         self.engine, self.exchange, self.files, self.record = HandEngine(), Said(), Said(), HandRecord()
@@ -117,7 +120,7 @@ class HandServer:
             modules={"Work": Module(), "Upload": Module()}, outputs_of=lambda _: ("data", "other"),
             engine_size=EngineSize(1, cores, memory), defaults=JobParameters(task_cores=1), rules=rules or Rules(),
             routes=frozenset({"9999", "10000", "10001"}), clock=lambda: self.now, fresh_id=self._fresh_id,
-            retry=Retry(lambda: self.paused, self._pause),
+            retry=Retry(lambda: self.paused, self._pause), ceilings=ceilings, approval=approval or ApprovalRule(),
         )  # fmt: skip
         with self.store.transaction() as tx:
             tx.register_engine(EngineState("STANDALONE", cores, memory, cores, memory), {}, NOW)
@@ -231,6 +234,6 @@ FAILED = Sight("exited", 7, 70, "exited", 1, None, False, "it went wrong")
 STOPPED = Sight("exited", 7, 70, "stopped", None, 15)
 
 
-def worker_of(server: HandServer, name: str = "a", party: Party = HOST) -> str:
-    return server.task(name, party).worker_id
+def worker_of(server: HandServer, name: str = "a", party: Party = HOST, version: int = 0) -> str:
+    return server.task(name, party, version).worker_id
 

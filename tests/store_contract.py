@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from fate_flow.core.actions import MoveJob, MoveTask
+from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.errors import StorageFailed
 from fate_flow.core.history import Entry, Level
 from fate_flow.core.job import (
@@ -22,6 +23,7 @@ from fate_flow.core.job import (
     Command,
     CommandKind,
     EngineState,
+    Hold,
     Job,
     JobKey,
     Lack,
@@ -46,6 +48,7 @@ from fate_flow.core.status import (
     WorkerStatus,
     may_move,
 )
+from fate_flow.store.changes import MOST_WISHES
 from fate_flow.store.contract import Document, Metric, Output, Store, Submission, TableMeta
 
 GUEST = Party("guest", "9999")
@@ -494,6 +497,34 @@ class JobCases(Cases):
         assert each.job(key) == a_job(status=JobStatus.RUNNING, stop_by=50)
         assert each.job_here("j2").is_urgent is False
 
+    def test_a_partial_success_names_who_is_missing_until_the_job_begins_again(self, each: Each) -> None:
+        running = a_job(status=JobStatus.RUNNING)
+        with_jobs(each, running)
+        assert each.name_missing(running.key, ("host 10000", "host 10001"))
+        assert each.job(running.key) == replace(running, missing=("host 10000", "host 10001"))
+        assert each.name_missing(a_job("unknown").key, ("host 10000",)) is False
+        assert each.move_job(running, MoveJob(JobStatus.SUCCESS, Reason.DONE), 5)
+        assert each.job(running.key).missing == ("host 10000", "host 10001")
+        assert each.begin_again(each.job(running.key), 1, 900, "")
+        assert each.job(running.key).missing == ()
+
+    def test_what_waits_for_a_rule_is_kept_until_the_job_begins_again(self, each: Each) -> None:
+        running, key = a_job(status=JobStatus.RUNNING), a_job().key
+        with_jobs(each, running)
+        assert each.set_timers(key, {"worker_failed a 0": 17, "task_failed b 1": 23})
+        assert each.restart_job(key)
+        found = {"timers": {"worker_failed a 0": 17, "task_failed b 1": 23}, "is_restarting": True, "restarts": 1}
+        assert each.job(key) == a_job(status=JobStatus.RUNNING, **found)
+        assert each.restarted(key)
+        assert each.restart_job(key)
+        assert each.restarted(key)
+        assert (each.job(key).is_restarting, each.job(key).restarts) == (False, 2)
+        assert each.move_job(each.job(key), MoveJob(JobStatus.FAILED, Reason.TASK_FAILED), 5)
+        assert each.begin_again(each.job(key), 1, 900, "")
+        assert each.job(key) == a_job(run=1, since=900, queued=900, rerun_signal=True)
+        missing = a_job("unknown").key
+        assert [each.set_timers(missing, {}), each.restart_job(missing), each.restarted(missing)] == [False] * 3
+
     def test_nobody_hurries_what_has_ended(self, each: Each) -> None:
         with_jobs(each, a_job())
         each.hurry(a_job().key)
@@ -681,7 +712,7 @@ class QueueCases(Cases):
             each.begin_turn(a_job(name).key, "me", 5)
             each.end_turn(a_job(name).key, "me", "no room", "10000", 4, 0, 0, Lack.SIZE if name == "c" else None)
         assert [job.job_id for job in each.queue_heads()] == ["d"]
-        assert [job.job_id for job in each.blocked_waiting("10000", 9, 9)] == ["c", "d", "a"]
+        assert [job.job_id for job in each.blocked_waiting("10000", 9, 9)] == ["d", "a"]
 
     def test_a_waiting_job_takes_another_place(self, each: Each) -> None:
         with_jobs(each, a_job("a", priority=2, enqueued=50, queue_key=30), a_job("b", queue_key=20))
@@ -692,6 +723,125 @@ class QueueCases(Cases):
         assert each.set_priority(a_job("run").key, 4, 10) is False
         assert each.set_priority(a_job("unknown").key, 4, 10) is False
         assert each.job_here("run").priority == 0
+
+    def test_a_job_on_hold_has_no_turn_and_is_no_head(self, each: Each) -> None:
+        self.queue(each)
+        hold = Hold("until monday", "ann", 5, 70)
+        for name in "abe":
+            assert each.hold_job(a_job(name).key, hold)
+        assert each.job_here("a").hold == hold
+        assert [job.job_id for job in each.unblocked_waiting(9)] == ["c"]
+        assert [job.job_id for job in each.queue_heads()] == ["d"]
+        assert [job.job_id for job in each.blocked_waiting("10000", 9, 9)] == ["d"]
+        assert [each.place_in_queue(each.job_here(name)) for name in "ad"] == [1, 4], "it keeps its place"
+        assert each.hold_job(a_job("running").key, hold) is False
+        assert each.release_job(a_job("a").key, 90)
+        freed = a_job("a", create_time=5, since=20, queued=20)
+        assert each.job_here("a") == freed, "the time on hold counts for no limit"
+        assert each.release_job(a_job("a").key, 90) is False
+        assert [job.job_id for job in each.unblocked_waiting(9)] == ["a", "c"]
+
+    @pytest.mark.parametrize("end", [JobStatus.RUNNING, JobStatus.CANCELED])
+    def test_what_begins_or_ends_is_not_held_any_more(self, each: Each, end: JobStatus) -> None:
+        with_jobs(each, a_job())
+        each.hold_job(a_job().key, Hold("why", "ann", 5, 70))
+        each.move_job(a_job(), MoveJob(end, None if end is JobStatus.RUNNING else Reason.STOPPED_BY_USER), 6)
+        assert each.job_here("j1").hold is None
+
+    def test_a_held_job_that_asks_for_too_much_is_not_asked_for(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.begin_turn(a_job().key, "me", 5)
+        each.end_turn(a_job().key, "me", "why", "10000", 4, 7, 0, Lack.SIZE)
+        each.hold_job(a_job().key, Hold("why", "ann"))
+        assert each.waiting_apart(9, 9) == ()
+
+    def test_who_lacks_what_is_not_room_is_apart(self, each: Each) -> None:
+        lacks = {"a": Lack.SIZE, "b": Lack.APPROVAL, "c": Lack.ROOM, "d": Lack.ANSWER, "e": Lack.APPROVAL}
+        with_jobs(each, *(a_job(name) for name in lacks))
+        for name, retry_at in zip("abcde", (7, 9, 1, 1, 8), strict=True):
+            each.begin_turn(a_job(name).key, "me", 5)
+            each.end_turn(a_job(name).key, "me", "why", "10000", 4, retry_at, 0, lacks[name])
+        assert [job.job_id for job in each.waiting_apart(9, 9)] == ["a", "e", "b"], "the longest due first"
+        assert [job.job_id for job in each.waiting_apart(8, 9)] == ["a", "e"]
+        assert [job.job_id for job in each.queue_heads()] == ["c"]
+        assert [job.job_id for job in each.blocked_waiting("10000", 9, 9)] == ["c", "d"]
+        for name in "abc":
+            each.hold_job(a_job(name).key, Hold("why", "ann"))
+        assert [job.job_id for job in each.waiting_apart(9, 9)] == ["e"]
+        for name in "abc":
+            each.release_job(a_job(name).key, 0)
+        assert [job.job_id for job in each.waiting_apart(9, 9)] == ["a", "e", "b"]
+        assert [job.job_id for job in each.queue_heads()] == ["c"]
+        each.begin_turn(a_job("b").key, "me", 5)
+        each.hold_job(a_job("b").key, Hold("why", "ann"))
+        each.end_turn(a_job("b").key, "me", "no room", "10000", 4, 0, 0, Lack.ROOM)
+        assert [job.job_id for job in each.blocked_waiting("10000", 9, 9)] == ["c", "d"], "held in its turn"
+        each.release_job(a_job("b").key, 0)
+        assert [job.job_id for job in each.blocked_waiting("10000", 9, 9)] == ["b", "c", "d"]
+
+    def test_a_turn_does_not_forget_whose_approval_is_awaited(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.add_seats([a_seat(status=SeatStatus.JOINING), a_seat(party=OTHER_HOST)])
+        each.move_seat(a_seat(status=SeatStatus.JOINING), SeatStatus.JOINED, "", lacks=Lack.APPROVAL)
+        each.begin_turn(a_job().key, "me", 5)
+        assert [seat.lacks for seat in each.seats("j1")] == [Lack.APPROVAL, None]
+        each.move_seat(each.seats("j1")[0], SeatStatus.CHECKING, "")
+        assert [seat.lacks for seat in each.seats("j1")] == [None, None]
+
+    def test_a_party_decides_about_a_job_until_it_is_under_way(self, each: Each) -> None:
+        pending = Consent(Approval.PENDING)
+        names = {"a": JobStatus.READY, "b": JobStatus.WAITING, "c": JobStatus.RUNNING, "d": JobStatus.WAITING}
+        each.register_engine(an_engine(), {}, 1)
+        for at, (name, status) in enumerate(names.items()):
+            with_jobs(each, a_job(name, HOST, status=status, create_time=9 - at, consent=pending))
+        with_jobs(each, a_job("own"))
+        each.reserve(a_job("d", HOST).key, 1, 0, "t", 1, 2)
+        assert [job.job_id for job in each.unapproved_jobs(9)] == ["d", "c", "b", "a"]
+        assert [job.job_id for job in each.unapproved_jobs(2)] == ["d", "c"]
+        rejected, approved = Consent(Approval.REJECTED, "ann", "no", 5), Consent(Approval.APPROVED, "bob", "", 6)
+        found = {name: each.decide_consent(a_job(name, HOST).key, rejected) for name in names}
+        assert found == {"a": True, "b": True, "c": False, "d": False}
+        assert each.decide_consent(a_job("own").key, approved) is False
+        assert each.job(a_job("a", HOST).key).consent == rejected
+        assert each.decide_consent(a_job("a", HOST).key, approved)
+        assert each.job(a_job("a", HOST).key).consent == approved
+        assert each.job(a_job("own").key).consent is None
+        end = MoveJob(JobStatus.FAILED, Reason.PARTY_REFUSED)
+        each.move_job(each.job(a_job("b", HOST).key), end, 6)
+        assert each.decide_consent(a_job("b", HOST).key, approved), "for a rerun"
+
+    def test_a_job_that_is_to_be_asked_again_is_due(self, each: Each) -> None:
+        self.queue(each)
+        assert each.ask_again("b")
+        assert [(head.job_id, head.retry_at) for head in each.queue_heads()] == [("b", 0), ("e", 77)]
+        each.begin_turn(a_job("d").key, "me", 5)
+        assert [each.ask_again(name) for name in ("d", "running", "hosted", "unknown")] == [False] * 4
+
+    def test_a_job_at_rest_is_not_asked_again_before_its_time(self, each: Each) -> None:
+        resting = a_job(status=JobStatus.RUNNING)
+        with_jobs(each, resting)
+        assert each.put_off(resting, "retry_backoff", 70_000)
+        assert each.ask_again("j1") is False
+        assert each.job_here("j1").retry_at == 70_000
+
+    def test_one_job_of_each_other_initiator_that_waits(self, each: Each) -> None:
+        theirs = [Party("guest", one) for one in ("10001", "10002", "10003")]
+        rows = (("a", 0, HOST), ("b", 0, HOST), ("c", 1, HOST), ("c", 1, ARBITER), ("d", 2, HOST))
+        for name, initiator, seat in rows:
+            with_jobs(each, a_job(name, seat, initiator=theirs[initiator], is_initiator=False))
+        with_jobs(each, a_job("own"))
+        each.move_job(each.job(a_job("d", HOST).key), MoveJob(JobStatus.RUNNING), 6)
+        found = sorted((job.job_id, str(job.party)) for job in each.others_waiting())
+        assert found == [("a", "host 10000"), ("c", "arbiter 10000"), ("c", "host 10000")]
+
+    def test_the_hold_of_a_party_is_kept_until_it_is_released(self, each: Each) -> None:
+        assert each.intake_hold() is None
+        assert each.release_intake() is False
+        each.hold_intake(Hold("maintenance", "ann", 5, 7))
+        each.hold_intake(Hold("longer", "bob", 6, 8))
+        assert each.intake_hold() == Hold("longer", "bob", 6, 8)
+        assert each.release_intake()
+        assert each.intake_hold() is None
 
     def test_unblocked_ones(self, each: Each) -> None:
         self.queue(each)
@@ -729,6 +879,23 @@ class QueueCases(Cases):
         each.begin_turn(a_job("b").key, "me", 5)
         assert [one.job_id for one in each.blocked_waiting("10000", 6, 10)] == ["d"]
 
+    def test_one_that_nobody_works_on(self, each: Each) -> None:
+        self.queue(each)
+        names = ("a", "b", "running", "hosted", "unknown")
+        assert [each.waiting(name) for name in names[2:]] == [None, None, None]
+        found = [each.waiting(name) for name in names[:2]]
+        assert [(one.job_id, one.blocked_on, one.blocked_cores) for one in found] == [("a", "", 0), ("b", "10000", 6)]
+        assert found[1] in each.queue_heads()
+        each.begin_turn(a_job("b").key, "me", 5)
+        assert each.waiting("b") is None, "it is in its turn"
+        each.move_job(each.job_here("a"), MoveJob(JobStatus.CANCELED, Reason.STOPPED), 6)
+        each.begin_again(each.job_here("a"), 1, 7, "")
+        assert each.waiting("a") is None, "not every party knows that it begins again"
+        each.all_rejoined(a_job("a").key)
+        assert each.waiting("a").job_id == "a"
+        each.hold_job(a_job("a").key, Hold("not yet", "somebody"))
+        assert each.waiting("a") is None, "somebody holds it"
+
     def test_a_pass_counts_for_a_waiting_job_of_this_initiator(self, each: Each) -> None:
         self.queue(each)
         for name in ("b", "b", "running", "hosted", "unknown"):
@@ -743,15 +910,15 @@ class QueueCases(Cases):
             blocked_on = each.job_here(name).blocked_on
             each.end_turn(a_job(name).key, "me", "why", blocked_on, 4, retry_at, 0, lacks)
         assert [(head.job_id, head.lacks) for head in each.queue_heads()] == [("d", Lack.ROOM)]
-        assert [job.job_id for job in each.oversized_waiting(76, 9)] == []
-        assert [job.job_id for job in each.oversized_waiting(77, 9)] == ["b"]
-        assert [job.job_id for job in each.oversized_waiting(78, 9)] == ["b", "e"]
-        assert {job.lacks for job in each.oversized_waiting(78, 9)} == {Lack.SIZE}
-        assert [job.job_id for job in each.oversized_waiting(78, 1)] == ["b"]
+        assert [job.job_id for job in each.waiting_apart(76, 9)] == []
+        assert [job.job_id for job in each.waiting_apart(77, 9)] == ["b"]
+        assert [job.job_id for job in each.waiting_apart(78, 9)] == ["b", "e"]
+        assert {job.lacks for job in each.waiting_apart(78, 9)} == {Lack.SIZE}
+        assert [job.job_id for job in each.waiting_apart(78, 1)] == ["b"]
         each.postpone(a_job("b").key, "behind", "10001", 4, 76)
         assert each.job_here("b").lacks is Lack.SIZE
         each.begin_turn(a_job("b").key, "me", 5)
-        assert [job.job_id for job in each.oversized_waiting(99, 9)] == ["e"], "it is being asked for"
+        assert [job.job_id for job in each.waiting_apart(99, 9)] == ["e"], "it is being asked for"
         each.move_job(each.job_here("b"), MoveJob(JobStatus.RUNNING), 6)
         assert each.job_here("b").lacks is None
 
@@ -765,7 +932,7 @@ class QueueCases(Cases):
         assert (each.waiting_jobs(), each.count_waiting(), each.cancelled_waiting()) == ((), 0, ())
         assert (each.unblocked_waiting(9), each.queue_heads(), each.blocked_waiting("1", 9, 9)) == ((), (), ())
         assert each.place_in_queue(a_job()) == 1
-        assert each.oversized_waiting(9, 9) == ()
+        assert each.waiting_apart(9, 9) == ()
         each.count_pass("1")
 
 
@@ -799,6 +966,29 @@ class WishCases(Cases):
         assert each.first_wish(0) == each.job(a_job("b").key)
         each.move_job(each.job_here("b"), MoveJob(JobStatus.RUNNING), 6)
         assert each.first_wish(0).job_id == "a", "and what runs does not wait"
+
+    def test_wishes_stand_in_the_order_of_their_first_refusals(self, each: Each) -> None:
+        with_jobs(each, *(a_job(name, create_time=9 - number) for number, name in enumerate("abcd")))
+        with_jobs(each, a_job("b", party=HOST, is_initiator=False))
+        each.register_engine(an_engine(), {}, 1)
+        assert each.wishes(0) == ()
+        for name, at in (("b", 3), ("a", 4), ("c", 4), ("b", 5), ("c", 6)):
+            each.wish(a_job(name).key, at)
+        each.wish(a_job("b", party=HOST).key, 3)
+        found = [[(one.job_id, one.party.role) for one in each.wishes(after)] for after in range(7)]
+        every = [("b", "guest"), ("b", "host"), ("a", "guest"), ("c", "guest")]
+        assert found[:3] == [every] * 3
+        assert found[3:] == [[every[0], *every[2:]], [every[0], every[3]], [every[3]], []]
+        each.reserve(a_job("b").key, 1, 0, "t", 1, 2)
+        assert [one.key for one in each.wishes(4)] == [a_job("c").key], "what is held is not lacking"
+        assert each.wishes(4) == (each.job(a_job("c").key),)
+
+    def test_of_very_many_wishes_the_first_are_looked_at(self, each: Each) -> None:
+        names = [f"j{number:03}" for number in range(MOST_WISHES + 1)]
+        with_jobs(each, *(a_job(name, create_time=5) for name in names))
+        for name in names:
+            each.wish(a_job(name).key, 4)
+        assert [one.job_id for one in each.wishes(0)] == names[:MOST_WISHES]
 
     def test_wishes_of_no_job(self, each: Each) -> None:
         each.wish(a_job().key, 5)
@@ -1042,6 +1232,19 @@ class SeatCases(Cases):
         assert each.mark_legacy(a_seat())
         assert [seat.legacy for seat in each.seats("j1")] == [True, True]
 
+    def test_a_party_counts_as_silent_from_the_first_time_until_it_answers(self, each: Each) -> None:
+        started = a_seat(status=SeatStatus.STARTED)
+        each.add_seats([started, a_seat("j2", status=SeatStatus.HELD)])
+        assert each.silent_seats() == ()
+        assert each.fall_silent(started, 70, "says nothing for 90 s")
+        assert each.fall_silent(started, 80, "says nothing for 95 s") is False
+        assert each.fall_silent(a_seat("j2"), 75, "says nothing")
+        silent = a_seat(status=SeatStatus.STARTED, silent_since=70, message="says nothing for 90 s")
+        assert each.silent_seats() == (silent,), "the other one holds, and runs nothing"
+        assert each.answers_again(started)
+        assert (each.silent_seats(), each.seats("j1")) == ((), (started,))
+        assert each.fall_silent(a_seat(run=1), 90, "") is False
+
     def test_seats_whose_party_never_said_that_it_knows_the_end(self, each: Each) -> None:
         for status in SeatStatus:
             each.add_seats([a_seat(status.value, status=status)])
@@ -1108,6 +1311,15 @@ class TaskCases(Cases):
         assert found == [("older", "guest 9999"), ("reader_0", "guest 9999"), ("reader_0", "host 10000")]
         each.move_task("j1", MoveTask("older", 0, TaskStatus.STOPPING, TaskStatus.FAILED, Reason.STOPPED, ""))
         assert len(each.stopping_tasks()) == 2
+
+    def test_what_a_policy_has_decided_about_a_version_stays(self, each: Each) -> None:
+        with_tasks(each, a_task(), a_task(party=HOST))
+        stop = MoveTask("reader_0", 0, TaskStatus.WAITING, TaskStatus.STOPPING, policy="restart_task")
+        assert each.move_task("j1", stop)
+        assert each.move_task("j1", MoveTask("reader_0", 0, TaskStatus.STOPPING, TaskStatus.FAILED))
+        for party in (GUEST, HOST):
+            row = a_task(party=party, status=TaskStatus.FAILED, policy="restart_task")
+            assert each.task(row.key) == row
 
     def test_the_federated_status_moves_in_all_rows_of_its_version(self, each: Each) -> None:
         with_tasks(each, *(a_task(party=party, version=version) for party in (GUEST, HOST) for version in (0, 1)))
@@ -1176,11 +1388,11 @@ class TaskCases(Cases):
         assert each.take_report(task, Report(task.key, "inc-0", TaskStatus.RUNNING, start_time=50))
         running = replace(task, party_status=TaskStatus.RUNNING, start_time=50)
         assert each.task(task.key) == running
-        report = Report(task.key, "inc-0", TaskStatus.FAILED, Reason.WORKER_ERROR, "no such table", 40, 90)
+        report = Report(task.key, "inc-0", TaskStatus.FAILED, Reason.WORKER_ERROR, "no such table", 40, 90, 3)
         assert each.take_report(running, report)
         failed = replace(
             running, party_status=TaskStatus.FAILED, reason=Reason.WORKER_ERROR, message="no such table",
-            start_time=40, end_time=90,
+            start_time=40, end_time=90, exit_code=3,
         )  # fmt: skip
         assert each.task(task.key) == failed
 
@@ -1215,8 +1427,9 @@ class TaskCases(Cases):
 
     def test_a_share_has_one_worker(self, each: Each) -> None:
         with_tasks(each, a_task(), a_task(version=1))
-        assert each.set_worker(a_task().key, "w1")
+        assert each.set_worker(a_task().key, "w1", ("host 10001",))
         assert each.set_worker(a_task().key, "w2") is False
+        assert each.task(a_task().key).without == ("host 10001",)
         assert each.set_worker(a_task("nobody").key, "w2") is False
         assert [each.task(a_task(version=version).key).worker_id for version in (0, 1)] == ["w1", ""]
 
@@ -1268,6 +1481,23 @@ class WorkerCases(Cases):
         each.add_worker(a_worker("w1", a_task(party=HOST)))
         each.add_worker(a_worker("other", a_task(job_id="j2")))
         assert [worker.worker_id for worker in each.workers_of("j1")] == ["w1", "w2"]
+
+    def test_those_of_one_version_of_a_share(self, each: Each) -> None:
+        each.add_worker(a_worker("w2", slot=1, rank=None, attempt=3, create_time=2_000))
+        each.add_worker(a_worker("w1", rank=4))
+        each.add_worker(a_worker("later", a_task(version=1)))
+        each.add_worker(a_worker("elsewhere", a_task(party=HOST)))
+        each.add_worker(a_worker("other", a_task("b")))
+        found = each.workers_of_task(a_task().key)
+        assert [(one.worker_id, one.slot, one.rank, one.attempt) for one in found] == [
+            ("w1", 0, 4, 0), ("w2", 1, None, 3),
+        ]  # fmt: skip
+
+    def test_one_that_ended_says_how(self, each: Each) -> None:
+        each.add_worker(a_worker())
+        why = {"reason": Reason.WORKER_ERROR, "exit_status": "exit code 3"}
+        assert each.move_worker(a_worker(), WorkerStatus.EXITED, 6, **why)
+        assert each.worker("w1") == a_worker(status=WorkerStatus.EXITED, end_time=6, **why)
 
     def test_one_that_is_to_stop_is_marked(self, each: Each) -> None:
         each.add_worker(a_worker())

@@ -60,6 +60,16 @@ def read_text(body: Body, key: str, default: str = "") -> str:
     return value
 
 
+def read_line(body: Body, key: str, most: int, default: str = "") -> str:
+    """Words of a person, in one line. Raises BadRequest."""
+    text = read_text(body, key, default).strip()
+    if not text:
+        raise BadRequest(f"{key}: is missing or empty")
+    if len(text) > most or not text.isprintable():
+        raise BadRequest(f"{key}: {shown(text)} is not one line of up to {most} characters")
+    return text
+
+
 def read_whole(body: Body, key: str, default: int, minimum: int = 0, maximum: int = MOST_PAGES) -> int:
     """A whole number, as a number or as its digits."""
     value = body.get(key)

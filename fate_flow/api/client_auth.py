@@ -17,15 +17,15 @@ from pathlib import Path
 from flask import current_app, g, request
 
 from fate_flow.api.envelope import leads_to_a_file
-from fate_flow.api.exchange import DELIVER
 from fate_flow.core.errors import PermissionDenied
 from fate_flow.settings import ClientKeys
 
 WINDOW_MS = 60_000
 _HEADERS = ("TIMESTAMP", "NONCE", "APP-KEY", "SIGNATURE")       # a WSGI server has one name for APP_KEY and APP-KEY
 _MOST_LETTERS = 200
-_FOR_ALL = frozenset({"board", DELIVER})                        # a page without secrets; other parties' messages
-_FOR_CLIENTS_AT_PARTY = "party.list_parties"
+_OF_PARTIES = ("/v1/party/", "/v1/initiator/", "/v1/tracker/", "/v1/exchange/")
+_OF_CLIENTS_ALL_THE_SAME = "/v1/party/list"
+_OF_ALL = "/index.html"                                         # a page without secrets
 
 
 class NotAuthenticated(PermissionDenied):
@@ -97,6 +97,5 @@ class ClientAuth:
 
 def _is_for_clients() -> bool:
     """Other parties speak for themselves on routes of their own; a path that is none has its answer anyway."""
-    if request.endpoint is None or request.blueprint in _FOR_ALL:
-        return False
-    return request.blueprint != "party" or request.endpoint == _FOR_CLIENTS_AT_PARTY
+    rule = request.url_rule.rule if request.url_rule else _OF_ALL
+    return rule == _OF_CLIENTS_ALL_THE_SAME or not rule.startswith((*_OF_PARTIES, _OF_ALL))

@@ -89,12 +89,9 @@ def worker_blueprint(spool: Spool, forward: Forward, slots: int) -> Blueprint:
     return blueprint
 
 
-DELIVER = "exchange_deliver"
-
-
 def deliver_blueprint(spool: Spool, check: Check) -> Blueprint:
     """The route of other servers."""
-    blueprint = _blueprint(DELIVER)
+    blueprint = _blueprint("exchange_deliver")
 
     @blueprint.post("/deliver/<job_id>/<task_id>/<version>/<incarnation>"
                     "/<from_role>/<from_party>/<to_role>/<to_party>")

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.fate_v1_job_parameters import flat_parameters
 from fate_flow.core.history import Entry
-from fate_flow.core.job import Job, Seat, Task
-from fate_flow.core.queue import why_it_waits
+from fate_flow.core.job import UNREACHABLE, Answer, Hold, Job, Lack, Seat, Task
+from fate_flow.core.queue import why_a_copy_waits, why_it_waits
 from fate_flow.core.resources import request_of
+from fate_flow.core.sources import Sourced, Sources, Told
 from fate_flow.core.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.status import JobStatus, TaskStatus
-from fate_flow.store.views import JobPicture
+from fate_flow.store.views import JobPicture, QueuePage
 
 # ---------------------------------------------------------------------- a job that is there
 
@@ -39,21 +41,61 @@ def explained(picture: JobPicture) -> dict[str, Any]:
         "place_in_queue": place or None,
         "passed_by": job.passes,
         "priority": job.priority,
+        "hold": hold_of(job.hold),
+        "lacks": job.lacks.value if job.lacks else None,
+        "waits_for": waits_for(job),
+        "awaiting_approval": [str(seat.party) for seat in picture.seats if seat.lacks is Lack.APPROVAL],
+        "approval": _consent(job.consent),
         "parties": [_seat(seat) for seat in picture.seats] or [_own_seat(own) for own in picture.jobs],
         "tasks": _tasks(picture.tasks),
+        "partial": bool(job.missing),
+        "missing_parties": list(job.missing),
+        "restarts": job.restarts,
+        "pending_policies": sorted(job.timers),
         "unconfirmed_parties": list(job.unconfirmed),
     }
 
 
 def _wait_reason(job: Job, place: int) -> str:
     if place:
-        return why_it_waits(job.wait_reason, place)
+        return why_it_waits(job.wait_reason, place, job.hold)
     if job.rerun_signal:
         return job.wait_reason
     if job.status is JobStatus.READY:
         return "the parties are being asked to accept it"
     is_copy = job.status is JobStatus.WAITING and not job.is_initiator
-    return f"waits for its initiator, {job.initiator}, which knows its place in the queue" if is_copy else ""
+    return why_a_copy_waits(str(job.initiator), str(job.party), job.consent) if is_copy else ""
+
+
+def hold_of(hold: Hold | None) -> dict[str, Any] | None:
+    return None if hold is None else {"message": hold.message, "by": hold.by, "time": hold.time}
+
+
+def waits_for(job: Job) -> str | None:
+    """One word for what a waiting job waits for; None: it does not wait."""
+    if job.status is not JobStatus.WAITING:
+        return None
+    if not job.is_initiator:
+        is_pending = job.consent is not None and job.consent.approval is Approval.PENDING
+        return "awaiting_approval" if is_pending else "initiator"
+    if job.hold is not None:
+        return "release"
+    if job.rerun_signal:
+        return "retry_backoff" if job.retry_at else "parties"
+    return _WAITS_FOR[job.lacks] if job.lacks is not None else "turn"
+
+
+_WAITS_FOR = {
+    Lack.ROOM: "room", Lack.SIZE: "size", Lack.ANSWER: "answer", Lack.APPROVAL: "awaiting_approval",
+}  # fmt: skip
+
+
+def _consent(consent: Consent | None) -> dict[str, Any] | None:
+    """What this party itself has said to the job of another."""
+    if consent is None:
+        return None
+    told = {"by": consent.by, "message": consent.message, "time": consent.time or None}
+    return {"status": consent.approval.value, **told}
 
 
 def _seat(seat: Seat) -> dict[str, Any]:
@@ -105,6 +147,7 @@ def _party_task(task: Task) -> dict[str, Any]:
         "status_detail": task.party_status.value,
         "reason": task.reason.value if task.reason else None,
         "message": task.message,
+        "exit_code": task.exit_code,
         "start_time": task.start_time or None,
         "end_time": task.end_time or None,
     }
@@ -136,29 +179,133 @@ def recounted(entry: Entry) -> dict[str, Any]:
     }
 
 
-# ---------------------------------------------------------------------- a job that is not there yet
+# ---------------------------------------------------------------------- the queue
 
 
-def previewed(spec: JobSpec, nodes: int) -> dict[str, Any]:
-    """What each party would run, with which parameters and cores; `nodes` are those of this party's engine."""
+def queued(page: QueuePage) -> dict[str, Any]:
+    """The jobs that wait here in their order, and what people of this party have to decide."""
     return {
-        "initiator": _party(spec.initiator),
-        "parties": [_preview_of(spec, party, nodes) for party in spec.parties],
-        "warnings": list(spec.warnings),
+        "count": page.count,
+        "hold": hold_of(page.hold),
+        "jobs": [
+            _queued(job, page.seats[job.job_id], place, page.steady)
+            for place, job in enumerate(page.jobs, page.first_place)
+        ],
+        "unapproved": [_unapproved(job) for job in page.unapproved],
     }
 
 
-def _preview_of(spec: JobSpec, party: Party, nodes: int) -> dict[str, Any]:
+def _queued(job: Job, seats: Sequence[Seat], place: int, steady: int) -> dict[str, Any]:
+    is_asked_again = not (job.hold or job.ready_owner or waits_for(job) == "parties")
+    seconds, because = _estimate(job)
+    return {
+        "place_in_queue": place,
+        "job_id": job.job_id,
+        "priority": job.priority,
+        "initiator": _party(job.initiator),
+        "parties": [{**_party(seat.party), "asked_cores": seat.asked_cores} for seat in seats],
+        "passed_by": job.passes,
+        "is_in_turn": bool(job.ready_owner),
+        "wait_reason": why_it_waits(job.wait_reason, place, job.hold),
+        "waits_for": waits_for(job),
+        "lacks": job.lacks.value if job.lacks else None,
+        "blocked_on": job.blocked_on or None,
+        "awaiting_approval": [str(seat.party) for seat in seats if seat.lacks is Lack.APPROVAL],
+        "hold": hold_of(job.hold),
+        "asked_again_seconds": max(0, job.retry_at - steady) / 1000 if is_asked_again else None,
+        "estimate_seconds": seconds,
+        "no_estimate_because": because,
+    }
+
+
+def _estimate(job: Job) -> tuple[int | None, str | None]:
+    """Seconds until it starts, or why nobody can say: only for its own turn this party can answer."""
+    if job.ready_owner:
+        return 0, None
+    if waits_for(job) == "turn" and not job.blocked_on:
+        return 0, None
+    return None, _NO_ESTIMATE.get(str(waits_for(job)), "nobody knows how long the jobs before it will run")
+
+
+_NO_ESTIMATE = {
+    "release": "it waits until somebody releases it",
+    "parties": "it waits until every party knows that it begins again",
+    "retry_backoff": "it pauses before its next attempt, and then waits for its turn",
+    "awaiting_approval": "it waits until somebody at another party decides",
+    "answer": "it waits until a party is ready again",
+    "size": "it asks for more than there is",
+}
+
+
+def _unapproved(job: Job) -> dict[str, Any]:
+    return {
+        "job_id": job.job_id,
+        **_party(job.party),
+        "initiator": _party(job.initiator),
+        "parties": [_party(party) for party in job.parties],
+        "asked_cores": job.asked.cores,
+        "create_time": job.create_time,
+    }
+
+
+# ---------------------------------------------------------------------- a job that is not there yet
+
+
+def previewed(
+    spec: JobSpec, nodes: int, sources: Sources, answers: Mapping[Party, Answer], told: Callable[[str], str]
+) -> dict[str, Any]:
+    """What each party would run, with which parameters and cores, and what it says to that.
+
+    `nodes` are those of this party's engine; `told` says paths of the documents in the words of who sent them."""
+    return {
+        "initiator": _party(spec.initiator),
+        "values": _sourced(sources.of_job(), told),
+        "parties": [_preview_of(spec, party, nodes, sources, answers[party], told) for party in spec.parties],
+        "warnings": list(map(told, spec.warnings)),
+    }
+
+
+def _preview_of(
+    spec: JobSpec, party: Party, nodes: int, sources: Sources, answer: Answer, told: Callable[[str], str]
+) -> dict[str, Any]:
     parameters = spec.parameters[party]
     request = request_of(party, parameters, nodes)
+    asked, message = stance_of(answer)
+    tasks = sources.of_tasks(party, _told_by(answer) if asked != NOT_ASKED else None)
     return {
         **_party(party),
+        "asked": asked,
+        "message": told(message),
+        "values": _sourced(sources.of_party(party), told),
         "cores": request.cores,
         "memory": request.memory,
         "task_cores": request.task_cores,
         "job_parameters": flat_parameters(parameters),
-        "tasks": [_preview_task(task, party) for task in spec.tasks_of(party)],
+        "tasks": [{**_preview_task(task, party), "values": _sourced(values, told)} for task, values in tasks],
     }
+
+
+ACCEPTS, REFUSES, NOT_ASKED = "accepts", "refuses", "not asked"
+
+
+def stance_of(answer: Answer) -> tuple[str, str]:
+    """How a party stands to the job that it was asked about, and in which words.
+
+    Only a server of ours can be asked; a plain v1 one has no such route, and a silent one says nothing."""
+    if not isinstance(answer.data, Mapping) or answer.data.get("previewed") is not True:
+        return NOT_ASKED, answer.retmsg if answer.retcode == UNREACHABLE else "it does not offer to be asked"
+    return (ACCEPTS, "") if answer.is_ok else (REFUSES, answer.retmsg)
+
+
+def _told_by(answer: Answer) -> Told:
+    """What a party says of its own workers; another party's words, so only what makes sense."""
+    effective = answer.data.get("effective") if isinstance(answer.data, Mapping) else None
+    entries = effective if isinstance(effective, list) else []
+    return {(str(one.get("component_name")), str(one.get("key"))): one for one in entries if isinstance(one, Mapping)}
+
+
+def _sourced(values: Mapping[str, Sourced], told: Callable[[str], str]) -> dict[str, Any]:
+    return {key: {**value.as_dict(), "where": told(value.where)} for key, value in values.items()}
 
 
 def _preview_task(task: TaskSpec, party: Party) -> dict[str, Any]:
@@ -167,5 +314,6 @@ def _preview_task(task: TaskSpec, party: Party) -> dict[str, Any]:
         "module": task.module,
         "need_run": party not in task.passed_at,
         "after": sorted(task.upstream),
+        "min_available": dict(task.min_available),
         "parameters": dict(task.parameters.get(party, {})),
     }

@@ -12,11 +12,11 @@ from typing import Any
 
 import yaml
 
-from fate_flow.core.document import MAX_DEPTH
+from fate_flow.core.document import MAX_DEPTH, MAX_TEXT, MAX_VALUES
 from fate_flow.core.errors import BadRequest
 from fate_flow.core.grammar import shown, shown_key
 
-MAX_CHARACTERS = 1_000_000
+MAX_CHARACTERS = MAX_TEXT
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)      # a tenth of the time; not in every build
 _LONGEST_NUMBER = 40
 
@@ -57,6 +57,7 @@ class _Builder:
         self._events = events
         self._anchors: dict[str, Any] = {}
         self._reading = Reading()
+        self._values = 0
 
     def reading(self) -> Reading:
         for event in self._events:
@@ -68,6 +69,9 @@ class _Builder:
         return self._reading
 
     def _value(self, event: Any, path: str, depth: int) -> Any:
+        self._values += 1
+        if self._values > MAX_VALUES:
+            raise _wrong(event, f"has more than {MAX_VALUES} values")
         if depth > MAX_DEPTH:
             raise _wrong(event, f"is more than {MAX_DEPTH} levels deep")
         if isinstance(event, yaml.AliasEvent):

@@ -10,12 +10,14 @@ from flask import Blueprint, Response, request
 from fate_flow.api.archive import files_below, tar_response
 from fate_flow.api.arguments import Body, read_flag, read_job_id, read_party, read_text, read_whole
 from fate_flow.api.envelope import SUCCESS, Told, arguments, failed, file_follows, ok, silent_json
-from fate_flow.api.explain import explained, previewed, recounted
+from fate_flow.api.explain import REFUSES, explained, previewed, recounted
 from fate_flow.api.paths import check_paths
+from fate_flow.api.queue import read_author, read_message
 from fate_flow.api.services import Services
 from fate_flow.api.submission import (
     SUBMIT_FAILED,
     SubmitFailed,
+    ask_parties,
     board_url_of,
     model_id_of,
     read_job,
@@ -27,6 +29,7 @@ from fate_flow.core.errors import BadRequest, FlowError, JobNotFound, NotFound
 from fate_flow.core.fate_v1 import problems
 from fate_flow.core.grammar import ROLES
 from fate_flow.core.queue import MOST_PRIORITY
+from fate_flow.core.sources import Sources
 from fate_flow.core.spec import JobSpec
 from fate_flow.core.status import JobStatus
 from fate_flow.store.views import MOST_ROWS, JobWish, Page, Row
@@ -51,6 +54,10 @@ def blueprint(services: Services) -> Blueprint:
         "/rerun": routes.rerun,
         "/resume": routes.resume,
         "/priority": routes.set_priority,
+        "/hold": routes.hold,
+        "/release": routes.release,
+        "/approve": routes.approve,
+        "/reject": routes.reject,
         "/config": routes.config,
         "/explain": routes.explain,
         "/history": routes.history,
@@ -109,13 +116,35 @@ class _JobRoutes:
         self._desk.set_priority(read_job_id(body), read_whole(body, "priority", 0, -MOST_PRIORITY, MOST_PRIORITY))
         return ok(retmsg="set job priority success")
 
+    def hold(self) -> Response:
+        """Ours: a waiting job has no turn until it is released."""
+        body = arguments("job_id", "message")
+        self._desk.hold(read_job_id(body), read_message(body), read_author(body, self._settings.party_id))
+        return ok(retmsg="hold job success")
+
+    def release(self) -> Response:
+        body = arguments("job_id")
+        self._desk.release(read_job_id(body), read_author(body, self._settings.party_id))
+        return ok(retmsg="release job success")
+
+    def approve(self) -> Response:
+        """Ours: this party takes part in a job of another initiator."""
+        body = arguments("job_id")
+        self._desk.approve(read_job_id(body), read_author(body, self._settings.party_id))
+        return ok(retmsg="approve job success")
+
+    def reject(self) -> Response:
+        body = arguments("job_id", "reason")
+        self._desk.reject(read_job_id(body), read_message(body, "reason"), read_author(body, self._settings.party_id))
+        return ok(retmsg="reject job success")
+
     def clean_queue(self) -> Response:
         return ok(self._desk.clean_queue())
 
     # ------------------------------------------------------------------ what a submit would do
 
     def validate(self) -> Response:
-        """The checks of a submit, without one: what each party would run, or all that is wrong."""
+        """The checks of a submit, without one, here and at each party: what it would run, or all that is wrong."""
         context = self._services.context
         sent = read_job(arguments(), context)
         document = sent.document
@@ -126,7 +155,14 @@ class _JobRoutes:
             every = problems(document.dsl, document.runtime_conf, modules=context.modules, defaults=context.defaults)
             said = list(map(sent.told, every or [error.message]))
             return failed(SUBMIT_FAILED, sent.told(error.message), {"problems": said})
-        return ok(previewed(spec, context.engine_size.nodes))
+        answers = ask_parties(self._services, document, spec)
+        sources = Sources(document.runtime_conf, spec, context.defaults)
+        plan = previewed(spec, context.engine_size.nodes, sources, answers, sent.told)
+        refused = [one for one in plan["parties"] if one["asked"] == REFUSES]
+        if refused:
+            said = [f"{one['role']} {one['party_id']}: {one['message']}" for one in refused]
+            return failed(SUBMIT_FAILED, said[0], {**plan, "problems": said})
+        return ok(plan)
 
     def _check_paths(self, spec: JobSpec) -> None:
         check_paths(self._settings, spec)

@@ -13,6 +13,7 @@ from typing import Any
 from flask import Blueprint, Response, request
 
 from fate_flow.api.envelope import ok, reply, silent_json
+from fate_flow.api.explain import hold_of
 from fate_flow.api.services import Services
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.party import EXTENSIONS
@@ -26,7 +27,10 @@ from fate_flow.store.contract import Output, Transaction
 
 _OLDEST = (1, 7, 0)
 _MOST_IN_A_BATCH = 1_000
-_TO_INITIATORS = (CommandKind.REPORT, CommandKind.ASK_STOP, CommandKind.ASK_RERUN)     # they name who asks
+_TO_INITIATORS = (      # they name who asks
+    CommandKind.REPORT, CommandKind.ASK_STOP, CommandKind.ASK_RERUN, CommandKind.LOOK_AGAIN,
+    CommandKind.ROOM,
+)  # fmt: skip
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -35,6 +39,7 @@ def blueprint(services: Services) -> Blueprint:
     party = Blueprint("party", __name__, url_prefix="/v1")
     party.post("/party/batch")(routes.batch)
     party.post("/party/heartbeat")(routes.heartbeat)
+    party.post("/party/validate")(routes.validate)
     party.post("/party/list")(routes.list_parties)
     party.post("/tracker/<job_id>/<component>/<role>/<party_id>/output/table")(routes.output_table)
     party.post("/party/<path:rest>")(routes.to_party)
@@ -87,11 +92,25 @@ class _PartyRoutes:
         jobs = [(check_job_id(one[0]), int(one[1])) for one in listed if isinstance(one, list) and len(one) == 2]
         return ok({"ended": self._desk.heartbeat(self._caller(), jobs), "extensions": EXTENSIONS})
 
+    def validate(self) -> Response:
+        """What a `create` with this body would be answered here; nothing is kept of it."""
+        body = silent_json()
+        party = Party(check_role(body.get("role")), check_party_id(body.get("party_id")))
+        command = Command(CommandKind.CREATE, check_job_id(body.get("job_id")), party, body=body)
+        caller = self._caller()
+        self._check_whom([command])
+        answer = self._desk.preview(command, caller)
+        text = f"answered party {caller}: would {party} take part: {answer.retcode} {answer.retmsg}"
+        self._record.emit(Event.SERVED, job_id=command.job_id, text=text)
+        return reply(answer)
+
     def list_parties(self) -> Response:
         """For `flow party list`: the parties we have a route to, and whether they answer the scheduler."""
         seen = _peers(self._settings.run_dir / "peers.json")
         known = sorted(self._settings.routes.items())
-        return ok({"parties": [_shown(party_id, route.url, seen.get(party_id)) for party_id, route in known]})
+        hold = self._context.read(lambda tx: tx.intake_hold())
+        parties = [_shown(party_id, route.url, seen.get(party_id)) for party_id, route in known]
+        return ok({"parties": parties, "own": {"party_id": self._own, "hold": hold_of(hold)}})
 
     def output_table(self, job_id: str, component: str, role: str, party_id: str) -> Response:
         """Names of the tables that a component made here, for a party of the same job (party-api-v1, section 5)."""
@@ -112,16 +131,20 @@ class _PartyRoutes:
     def _carry_out(self, asked: list[tuple[str, Command]]) -> list[Answer]:
         caller = self._caller()
         _check_version(request.headers.get("SRC-FATE-VER", ""))
-        if any(command.to.role == "local" or command.to.party_id == "0" for _, command in asked):
-            raise PermissionDenied("role local and party 0 are taken from the own server only")
-        for _, command in asked:
-            if command.kind not in _TO_INITIATORS and command.to.party_id != self._own:
-                raise BadRequest(f"party_id: this server is party {self._own}, not {command.to.party_id}")
+        self._check_whom([command for _, command in asked])
         answers = self._desk.carry_out([command for _, command in asked], caller)
         for (endpoint, command), answer in zip(asked, answers, strict=True):
             text = f"answered party {caller}: /v1{endpoint} {answer.retcode} {answer.retmsg}"
             self._record.emit(Event.SERVED, job_id=command.job_id, text=text)
         return answers
+
+    def _check_whom(self, asked: list[Command]) -> None:
+        """Raises PermissionDenied, BadRequest for what is not for another party to ask, or not of this one."""
+        if any(command.to.role == "local" or command.to.party_id == "0" for command in asked):
+            raise PermissionDenied("role local and party 0 are taken from the own server only")
+        for command in asked:
+            if command.kind not in _TO_INITIATORS and command.to.party_id != self._own:
+                raise BadRequest(f"party_id: this server is party {self._own}, not {command.to.party_id}")
 
     def _caller(self) -> str:
         text = request.headers.get(SRC_PARTY_ID, "")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flask import Response
@@ -13,13 +14,18 @@ from fate_flow.api.arguments import read_text
 from fate_flow.api.envelope import SUCCESS, failed, require
 from fate_flow.api.job_file import read_yaml
 from fate_flow.api.services import Services
+from fate_flow.coordinator.initiator import create_body
+from fate_flow.coordinator.party import effective_here
 from fate_flow.coordinator.ports import Context
 from fate_flow.core.errors import BadRequest, Busy, Conflict, FlowError, StorageFailed
 from fate_flow.core.fate_v1 import problems
 from fate_flow.core.fate_v1_job_parameters import REMOVED_KEYS_WARNING
 from fate_flow.core.grammar import shown
+from fate_flow.core.history import Entry, Level
+from fate_flow.core.job import Answer
 from fate_flow.core.native import NativeJob, read_native
 from fate_flow.core.spec import JobSpec, Party
+from fate_flow.core.status import SeatStatus
 from fate_flow.settings import Settings
 from fate_flow.store.contract import Document
 
@@ -90,7 +96,7 @@ def _read_native(text: str, context: Context) -> NativeJob:
         found = problems(
             native.dsl, native.runtime_conf, modules=context.modules, defaults=context.defaults, strict=True
         )
-        wrong = [native.paths.told(one) for one in found]
+        wrong = native.told(found)
     if native is None or wrong:
         raise BadRequest(wrong[0], data={"problems": wrong})
     return native
@@ -131,6 +137,28 @@ def submit(
         raise SubmitFailed(error, _id_of_failed(error, job_id)) from error
 
 
+def ask_parties(services: Services, document: Document, spec: JobSpec) -> dict[Party, Answer]:
+    """What each party would say to this job; the own server has looked at its seats already. Nothing is stored.
+
+    Raises Busy."""
+    context, job_id = services.context, services.new_job_id()
+    body = create_body(replace(document, runtime_conf=spec.conf), spec, job_id, {})
+
+    def ask(party: Party) -> Answer:
+        if party.party_id in (context.party_id, "0"):
+            effective = [one.as_dict() for one in effective_here(context, spec, party)]
+            return Answer(data={"previewed": True, "effective": effective})
+        return services.ask_party(
+            party, "/party/validate", {**body, "role": party.role, "party_id": party.party_id}
+        )
+
+    with services.desk.waiting(), ThreadPoolExecutor(_AT_ONCE) as pool:
+        return dict(zip(spec.parties, pool.map(ask, spec.parties), strict=True))
+
+
+_AT_ONCE = 16
+
+
 def submit_data(services: Services, submitted: Submitted) -> dict[str, Any]:
     """The `data` of a successful submit."""
     settings, job_id, initiator = services.settings, submitted.job_id, submitted.spec.initiator
@@ -149,7 +177,23 @@ def submit_data(services: Services, submitted: Submitted) -> dict[str, Any]:
         "train_runtime_conf_path": folder / "train_runtime_conf.json",
         "pipeline_dsl_path": folder / "pipeline_dsl.json",
         "warnings": list(submitted.spec.warnings),
+        "effective": _effective(services, job_id),
     }
+
+
+def _effective(services: Services, job_id: str) -> list[dict[str, Any]]:
+    try:
+        return list(_capped(services.views.history(job_id) or ()))
+    except StorageFailed:      # the job is accepted, which is what the client has to hear; the history keeps the rest
+        return []
+
+
+def _capped(history: Sequence[Entry]) -> Iterator[dict[str, Any]]:
+    """What parties give less of than was asked for, as they said when they accepted the job."""
+    joins = ("", SeatStatus.JOINING.value), SeatStatus.JOINED.value
+    for one in history:
+        if one.level is Level.SEAT and one.old in joins[0] and one.new == joins[1] and one.party and one.message:
+            yield {"role": one.party.role, "party_id": one.party.party_id, "message": one.message}
 
 
 def board_url_of(settings: Settings, job_id: str, party: Party) -> str:

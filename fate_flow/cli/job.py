@@ -12,12 +12,13 @@ from typing import Any
 import click
 
 from fate_flow.cli import options
-from fate_flow.cli.client import Client, data_of
-from fate_flow.cli.display import print_json, refuse, show
+from fate_flow.cli.answer import Answer
+from fate_flow.cli.client import CallFailed, Client, data_of
+from fate_flow.cli.display import print_json, refuse, show, tell
 from fate_flow.cli.options import given, with_client
 from fate_flow.cli.submit_files import submission
 from fate_flow.cli.unpacked import downloaded, fetch_folder, folder_in
-from fate_flow.cli.watch import follow, follow_submitted
+from fate_flow.cli.watch import follow, follow_submitted, party_name
 
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,100}")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_]+")
@@ -57,6 +58,8 @@ def submit(client: Client, is_watched: bool, request_id: str | None, **files: st
     headers = {"Idempotency-Key": request_id} if request_id else None
     answer = client.submit("job/submit", submission(**files), headers)
     show(answer)
+    for one in data_of(answer).get("effective") or ():
+        tell(f"note: {party_name(one)}: {one.get('message')}")
     if is_watched:
         from fate_flow.cli.progress import open_screen
 
@@ -72,18 +75,21 @@ def submit(client: Client, is_watched: bool, request_id: str | None, **files: st
 def validate(client: Client, as_json: bool, **files: str | None) -> None:
     """Checks a job and shows what each party would run, with which parameters and cores; starts nothing.
 
-    The other parties are not asked: each checks its own part, such as its cores, when the job is submitted.
+    Every party is asked whether it would take part, and what it would give less of than is asked for; a party that
+    does not answer, or that speaks plain FATE v1, is named as not asked.
 
     \b
     Example: flow job validate -f job.yaml
              flow job validate -c conf.json -d dsl.json
     """
-    answer = client.post("job/validate", submission(**files))
+    answer = client.submit("job/validate", submission(**files))
     if as_json:
         show(answer)
         return
     from fate_flow.cli.told import print_plan
 
+    if problems := problems_of(answer):
+        raise CallFailed("\n".join(problems), answer.envelope)
     print_plan(data_of(answer))
 
 
@@ -177,6 +183,56 @@ def priority(client: Client, **body: Any) -> None:
     Example: flow job priority -j 202601011200000000000 --set 10
     """
     show(client.post("job/priority", body))
+
+
+@job.command()
+@options.job_id(required=True)
+@options.message("Why; shown to everybody who asks how the job stands.")
+@options.author()
+@with_client
+def hold(client: Client, **body: Any) -> None:
+    """Has a job that waits go on waiting until it is released. Asked at its initiator.
+
+    Example: flow job hold -j 202601011200000000000 --message "until the new data is there"
+    """
+    show(client.post("job/hold", body))
+
+
+@job.command()
+@options.job_id(required=True)
+@options.author()
+@with_client
+def release(client: Client, **body: Any) -> None:
+    """Lets a job that is on hold have its turn again. The time that it was held counts for no limit.
+
+    Example: flow job release -j 202601011200000000000
+    """
+    show(client.post("job/release", body))
+
+
+@job.command()
+@options.job_id(required=True)
+@options.author()
+@with_client
+def approve(client: Client, **body: Any) -> None:
+    """This party takes part in a job of another initiator. A rerun of the job needs no other approval.
+
+    Example: flow job approve -j 202601011200000000000
+    """
+    show(client.post("job/approve", body))
+
+
+@job.command()
+@options.job_id(required=True)
+@click.option("--reason", required=True, help="Why; the initiator is told, and its job ends with it.")
+@options.author()
+@with_client
+def reject(client: Client, **body: Any) -> None:
+    """This party takes no part in a job of another initiator: the job ends.
+
+    Example: flow job reject -j 202601011200000000000 --reason "no contract for this data"
+    """
+    show(client.post("job/reject", body))
 
 
 @job.command()
@@ -276,6 +332,12 @@ def _tell(client: Client, endpoint: str, job_id: str, as_json: bool, tell: Calla
         show(answer)
     else:
         tell(data_of(answer))
+
+
+def problems_of(answer: Answer) -> list[str]:
+    """All that is wrong with a job, as far as the server lists it."""
+    found = answer.data.get("problems") if isinstance(answer.data, Mapping) else None
+    return [str(one) for one in found] if isinstance(found, list) else []
 
 
 def _write_each(documents: Mapping[str, Any], folder: Path) -> None:

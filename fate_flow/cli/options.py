@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -78,6 +80,23 @@ def table_name(*, required: bool = False) -> Option[Any]:
 
 def as_json() -> Option[Any]:
     return click.option("--json", "as_json", is_flag=True, help="Print what the server answered, as JSON.")
+
+
+def message(text: str) -> Option[Any]:
+    return click.option("-m", "--message", required=True, help=text)
+
+
+def author() -> Option[Any]:
+    return click.option(
+        "--by", "author", default=_login_name, metavar="NAME", help="Who; the login name unless given, unchecked."
+    )
+
+
+def _login_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):     # a user without a name
+        return f"user {os.getuid()}"
 
 
 def watched() -> Option[Any]:

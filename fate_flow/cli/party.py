@@ -6,7 +6,7 @@ import click
 
 from fate_flow.cli import options
 from fate_flow.cli.client import Client, data_of
-from fate_flow.cli.display import print_table, show
+from fate_flow.cli.display import one_line, print_table, show
 from fate_flow.cli.options import with_client
 
 
@@ -31,5 +31,9 @@ def list_parties(client: Client, as_json: bool) -> None:
         show(answer)
         return
     columns = ("party_id", "url", "status", "circuit", "message")
-    parties = data_of(answer).get("parties") or ()
+    data = data_of(answer)
+    own = data.get("own") or {}
+    if hold := own.get("hold"):
+        click.echo(one_line(f"party {own.get('party_id')} is on hold by {hold.get('by')}: {hold.get('message')}"))
+    parties = data.get("parties") or ()
     print_table(columns, ([one.get(column) for column in columns] for one in parties))

@@ -2,19 +2,64 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from fate_flow.cli.client import Client
+from fate_flow.cli import options
+from fate_flow.cli.client import Client, data_of
 from fate_flow.cli.display import show
 from fate_flow.cli.options import with_client
 
 
 @click.group()
 def queue() -> None:
-    """Empty the queue of waiting jobs.
+    """See, hold, release and empty the queue of this party.
 
-    Example: flow queue clean
+    Example: flow queue list
     """
+
+
+@queue.command("list")
+@options.limit(50, "So many at most; 50 unless given.")
+@click.option("--page", type=int, default=1, help="From 1; 1 unless given.")
+@options.as_json()
+@with_client
+def list_jobs(client: Client, as_json: bool, **body: Any) -> None:
+    """The jobs of this initiator that wait, in their order, and those of others that await an approval here.
+
+    Example: flow queue list -l 20
+    """
+    answer = client.post("queue/list", body)
+    if as_json:
+        show(answer)
+        return
+    from fate_flow.cli.told import print_queue
+
+    print_queue(data_of(answer))
+
+
+@queue.command()
+@options.message("Why; the initiators of jobs that wait for this party are told.")
+@options.author()
+@with_client
+def hold(client: Client, **body: Any) -> None:
+    """This party reserves nothing for new jobs until it is released. What runs goes on; jobs are still accepted.
+
+    Example: flow queue hold --message "maintenance until noon"
+    """
+    show(client.post("queue/hold", body))
+
+
+@queue.command()
+@options.author()
+@with_client
+def release(client: Client, **body: Any) -> None:
+    """This party reserves again; jobs that wait for it are asked for at once.
+
+    Example: flow queue release
+    """
+    show(client.post("queue/release", body))
 
 
 @queue.command()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import click
 
 from fate_flow.cli import options
-from fate_flow.cli.client import Client
-from fate_flow.cli.display import show
+from fate_flow.cli.client import Client, data_of
+from fate_flow.cli.display import print_json, printable, refuse, show
 from fate_flow.cli.options import given, with_client
 
 
@@ -44,3 +46,52 @@ def query(client: Client, **body: Any) -> None:
     Example: flow task query -j 202601011200000000000 -cpn intersection_0
     """
     show(client.post("job/task/query", given(body)))
+
+
+@task.command()
+@options.job_id(required=True)
+@options.component_name(required=True)
+@options.role()
+@options.party_id()
+@click.option("--stream", type=click.Choice(("stdout", "stderr")), default="stdout", help="stdout unless given.")
+@click.option("--worker", type=int, help="Which of several workers, from 0; the first unless given.")
+@click.option("-v", "--task-version", type=int, help="Version of the task; the newest unless given.")
+@click.option("--bytes", "size", type=int, help="So much of the end; 262144 unless given, 4194304 at most.")
+@options.as_json()
+@with_client
+def log(client: Client, *, as_json: bool, size: int | None, **body: Any) -> None:
+    """What a worker of a task prints, at the party that runs it.
+
+    Another party's is shown to the initiator of the job alone, and only where that party shares it.
+
+    Example: flow task log -j 202601011200000000000 -cpn train_0 --stream stderr
+    """
+    answer = client.post("task/log", given({**body, "bytes": size}))
+    if as_json or not answer.is_success:
+        show(answer)
+    else:
+        click.echo(printable(data_of(answer)["text"]), nl=False)
+
+
+@task.command()
+@options.job_id(required=True)
+@options.component_name(required=True)
+@options.role()
+@options.party_id()
+@click.option("-n", "--output-name", required=True, help="Name of an output of kind file.")
+@click.option("-o", "--output-path", required=True, type=click.Path(dir_okay=False), help="File to write.")
+@with_client
+def output(client: Client, *, output_path: str, **body: Any) -> None:
+    """Fetches a file that a task has left at this party, once the task has succeeded at all parties.
+
+    Example: flow task output -j 202601011200000000000 -cpn train_0 -n model -o model.bin
+    """
+    target = Path(output_path).absolute()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile(dir=target.parent, delete=False) as draft:
+        answer = client.download("POST", "task/output", given(body), draft)
+    if answer is not None:
+        Path(draft.name).unlink()
+        refuse(answer)
+    Path(draft.name).replace(target)
+    print_json({"retcode": 0, "retmsg": f"output {body['output_name']} has been stored: {target}"})

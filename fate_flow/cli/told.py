@@ -21,6 +21,10 @@ def print_explanation(job_id: str, data: Mapping[str, Any]) -> None:
         click.echo(f"why it waits: {waits_for}")
     if unconfirmed := data.get("unconfirmed_parties"):
         click.echo(one_line(f"never confirmed its end: {', '.join(map(party_name, unconfirmed))}"))
+    if missing := data.get("missing_parties"):
+        click.echo(one_line(f"succeeded without: {', '.join(map(party_name, missing))}"))
+    if pending := data.get("pending_policies"):
+        click.echo(one_line(f"a policy acts later on: {'; '.join(map(str, pending))}"))
     if seats := data.get("parties"):
         click.echo("")
         print_table(("party", "seat", "cores asked", "cores free", "message"), map(_seat, seats))
@@ -35,10 +39,46 @@ def print_plan(data: Mapping[str, Any]) -> None:
         memory = f", {party['memory']} MB" if party.get("memory") else ""
         cores = "1 core" if party.get("cores") == 1 else f"{party.get('cores')} cores"
         click.echo(one_line(f"{party_name(party)}: {cores}{memory}"))
+        if party.get("asked") not in (None, "accepts"):
+            click.echo(one_line(f"{party['asked']}: {party.get('message')}"))
         print_table(("task", "module", "parameters"), map(_planned, party.get("tasks") or ()))
+        click.echo("")
+        if values := list(_values(party)):
+            print_table(("value", "of", "is", "from"), values)
+            click.echo("")
+    if values := [_value(key, "the job", one) for key, one in (data.get("values") or {}).items()]:
+        print_table(("value", "of", "is", "from"), values)
         click.echo("")
     for warning in data.get("warnings") or ():
         click.echo(one_line(f"warning: {warning}"))
+
+
+def print_queue(data: Mapping[str, Any]) -> None:
+    """The queue as a table, with what people have to decide around it."""
+    if hold := data.get("hold"):
+        click.echo(one_line(f"this party is on hold by {hold.get('by')}: {hold.get('message')}"))
+    jobs = data.get("jobs") or ()
+    click.echo(f"{len(jobs)} of {data.get('count')} jobs that wait")
+    if jobs:
+        headers = ("place", "job", "priority", "cores asked", "passed by", "starts in", "waits for")
+        print_table(headers, map(_in_queue, jobs))
+    if unapproved := data.get("unapproved"):
+        click.echo("jobs of others that await an approval here (flow job approve, flow job reject):")
+        print_table(("job", "initiator", "as", "cores asked"), map(_unapproved, unapproved))
+
+
+def _in_queue(job: Mapping[str, Any]) -> tuple[object, ...]:
+    cores = ", ".join(f"{party_name(party)}: {party.get('asked_cores')}" for party in job.get("parties") or ())
+    estimate = job.get("estimate_seconds")
+    starts = "nobody can say" if estimate is None else "its turn is now" if estimate == 0 else f"{estimate} s"
+    return (
+        job.get("place_in_queue"), job.get("job_id"), job.get("priority"), cores, job.get("passed_by"), starts,
+        job.get("wait_reason"),
+    )
+
+
+def _unapproved(job: Mapping[str, Any]) -> tuple[object, ...]:
+    return job.get("job_id"), party_name(job.get("initiator")), party_name(job), job.get("asked_cores")
 
 
 def _seat(seat: Mapping[str, Any]) -> tuple[object, ...]:
@@ -61,6 +101,30 @@ def _planned(task: Mapping[str, Any]) -> tuple[object, ...]:
     does_not_run = task.get("need_run") is False
     parameters = json.dumps(task.get("parameters") or {}, ensure_ascii=False)
     return task.get("component_name"), task.get("module"), "does not run" if does_not_run else parameters
+
+
+def _values(party: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
+    """What holds at a party and where it comes from; tasks for which it is the same stand in one line."""
+    for key, one in (party.get("values") or {}).items():
+        yield _value(key, "each task", one)
+    names: dict[tuple[object, ...], list[str]] = {}
+    for task in party.get("tasks") or ():
+        for key, one in (task.get("values") or {}).items():
+            names.setdefault(_value(key, "", one), []).append(str(task.get("component_name")))
+    for (key, _, value, source), tasks in sorted(names.items(), key=lambda item: str(item[0][0])):
+        yield key, ", ".join(tasks), value, source
+
+
+def _value(key: str, of: str, one: Mapping[str, Any]) -> tuple[object, ...]:
+    value, where = one.get("value"), one.get("where")
+    source = {"document": where, "party": where}.get(str(one.get("from")), f"{one.get('from')} {where or ''}".strip())
+    return key, of, _plain(value), source
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def print_history(data: Mapping[str, Any]) -> None:

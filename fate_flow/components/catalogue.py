@@ -5,11 +5,12 @@ Pure and light: the server imports this to check a submit, and never what the co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from fate_flow.components.errors import shown
+from fate_flow.core import command
 from fate_flow.core.errors import BadRequest
 from fate_flow.core.grammar import TABLE_PIECE, check_table_piece
 
@@ -40,6 +41,10 @@ class ComponentInfo:
     inputs: tuple[str, ...] = ()                   # keys of tables it reads
     outputs: tuple[str, ...] = ()                  # keys of tables it writes; every component writes metrics too
     default_task_cores: int | None = None          # None: what the job says
+    examine: Callable[[Mapping[str, object]], list[str]] | None = None    # what no look at one value alone can tell
+    is_program: bool = False                       # runs what the user names, not a Python module of ours
+    tolerates_missing_roles: frozenset[str] = frozenset()    # of which a share may end badly while the others run
+    starts_without_roles: frozenset[str] = frozenset()       # of which a party may be missing from the start
 
     def check(self, parameters: Mapping[str, object], role: str) -> list[str]:
         """What is wrong with the parameters of a party of this role; each names key, value and what is right."""
@@ -50,11 +55,12 @@ class ComponentInfo:
             for key, one in self.parameters.items()
             if one.required and parameters.get(key) is None
         ]
-        return missing + [
+        found = missing + [
             f"{key}: {shown(value)} is not {self.parameters[key].expected}"
             for key, value in parameters.items()
             if key in self.parameters and value is not None and not self.parameters[key].is_right(value)
         ]
+        return found if found or self.examine is None else self.examine(parameters)
 
     def warnings(self, parameters: Mapping[str, object]) -> list[str]:
         """What is said to this component but has no effect; genuine clients send more than we know."""
@@ -120,8 +126,15 @@ _TABLE_PIECE = Parameter(TABLE_PIECE, _is_table_piece, required=True)
 _TABLE = Parameter('{"namespace": text, "name": text}', _is_table, required=True)
 _PRECISION = Parameter(f"a whole number of decimals from 0 to {MAX_PRECISION}", _is_whole(0, MAX_PRECISION))
 
+def _command_parameters() -> Iterator[tuple[str, Parameter]]:
+    """Looked at all together, by `command.problems`."""
+    for key, expected in command.PARAMETERS.items():
+        yield key, Parameter(expected, lambda _: True, required=key == "command")
+
+
 _LOCAL = frozenset({"local"})
 _GUEST_AND_HOST = frozenset({"guest", "host"})
+_EVERYWHERE = frozenset({"guest", "host", "arbiter", "local"})
 
 _COMPONENTS = (
     ComponentInfo(
@@ -167,6 +180,7 @@ _COMPONENTS = (
         parameter_group="ReaderParam",
         parameters={"table": _TABLE},
         outputs=("data",),
+        tolerates_missing_roles=_GUEST_AND_HOST,     # nobody waits for anybody: each reads its own table
     ),
     ComponentInfo(
         module="Intersection",
@@ -187,6 +201,7 @@ _COMPONENTS = (
         parameters={"column": _text("the name of a column", required=True), "precision": _PRECISION},
         inputs=("data",),
         outputs=("data",),
+        starts_without_roles=_GUEST_AND_HOST,        # the total of those that are there; once begun, each waits for all
     ),
     ComponentInfo(
         module="SecureAddExample",
@@ -199,6 +214,19 @@ _COMPONENTS = (
             "partition": _PARTITION,
             "seed": Parameter("a whole number", _is_whole(-(2**63), 2**63)),
         },
+    ),
+    ComponentInfo(
+        module=command.MODULE,
+        name="command",
+        description="runs a program of the user's own at each party that allows it",
+        roles=_EVERYWHERE,
+        parameter_group="CommandParam",
+        parameters=dict(_command_parameters()),
+        inputs=("data",),
+        examine=command.problems,
+        is_program=True,
+        tolerates_missing_roles=_EVERYWHERE,     # whether the others can go on, whoever wrote the program knows
+        starts_without_roles=_EVERYWHERE,
     ),
 )
 

@@ -15,7 +15,9 @@ from fate_flow.coordinator.stopwatch import Stopwatch
 from fate_flow.coordinator.unit import Unit
 from fate_flow.coordinator.workers import WorkerWatch
 from fate_flow.core.errors import Conflict
+from fate_flow.core.happenings import has_policies
 from fate_flow.core.job import Job, Seat
+from fate_flow.core.partial import has_minimum
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import JobStatus, SeatStatus
 from fate_flow.core.text import plain
@@ -64,7 +66,7 @@ class Chores:
         if not limit:
             return
         for job in unit.tx.waiting_jobs():
-            if unit.steady - job.queued > limit and job.reason is None:
+            if unit.steady - job.queued > limit and job.reason is None and job.hold is None:
                 self._stop(unit, job, Reason.NO_CAPACITY, f"waited longer than {limit // 1000} s: {job.wait_reason}")
 
     def _watch_drains(self, unit: Unit) -> set[Hashable]:
@@ -105,7 +107,23 @@ class Chores:
             job = unit.tx.job_here(seat.job_id)
             if job is not None and job.reason is None and not job.is_final:
                 message = f"party {party_id} has not answered for {seconds:.0f} s"
+                if self._is_left_to_rules(unit, job, seat):
+                    if unit.tx.fall_silent(seat, max(1, unit.steady), message):
+                        unit.touch(job.job_id)
+                    continue
                 self._stop(unit, job, Reason.PARTY_UNREACHABLE, message, str(seat.party))
+
+    def _is_left_to_rules(self, unit: Unit, job: Job, seat: Seat) -> bool:
+        spec = unit.spec(job.job_id)
+        is_running = job.status is JobStatus.RUNNING and seat.status is SeatStatus.STARTED
+        return is_running and spec is not None and (has_policies(spec) or has_minimum(spec))
+
+    def party_answers(self, unit: Unit, party_id: str) -> None:
+        """What was put off because it was silent is dropped."""
+        for seat in unit.tx.silent_seats():
+            if seat.party.party_id == party_id:
+                unit.tx.answers_again(seat)
+                unit.touch(seat.job_id)
 
     # ------------------------------------------------------------------ jobs of others
 

@@ -2,7 +2,8 @@
 
 A request handler holds no state and waits on its own server for one thing only: `submit` waits until every party has
 accepted, which takes other parties' threads and this server's scheduler, never another handler of this server. How
-many may wait at once is bounded, so that there are always threads left for what others ask.
+many may wait at once, validations that ask other parties among them, is bounded, so that there are always threads left
+for what others ask.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from fate_flow.audit.events import Event
-from fate_flow.coordinator.initiator import InitiatorSide
+from fate_flow.coordinator.initiator import InitiatorSide, awaits_room, count_in
 from fate_flow.coordinator.party import PartySide, release
 from fate_flow.coordinator.ports import Context
-from fate_flow.coordinator.unit import Unit, read_spec, unit_of_work
+from fate_flow.coordinator.unit import RoomTold, Unit, read_spec, unit_of_work
 from fate_flow.coordinator.workers import read_report
+from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.errors import (
     BadRequest,
     Busy,
+    Conflict,
     FlowError,
     JobNotFound,
     NotFound,
@@ -34,16 +37,17 @@ from fate_flow.core.errors import (
     StorageUnavailable,
 )
 from fate_flow.core.grammar import check_component_name, shown
-from fate_flow.core.job import Answer, Command, CommandKind, Job
+from fate_flow.core.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, CommandKind, Hold, Job
 from fate_flow.core.reasons import Reason
 from fate_flow.core.rerun import Wish
 from fate_flow.core.spec import JobSpec
 from fate_flow.core.status import JobStatus
 from fate_flow.store.contract import Document, Submission, TableMeta, Transaction
 
-Ring = Callable[[Sequence[str], bool, bool], None]
-"""Wakes the scheduler: ids of jobs that changed, whether the outbox has something new, and whether the queue has to be
-looked at: it is longer, or cores came free here."""
+Ring = Callable[[Sequence[str], bool, bool, str, Sequence[RoomTold]], None]
+"""Wakes the scheduler: ids of jobs that changed, whether the outbox has something new, whether the queue has to be
+looked at, since it is longer or cores came free here, which party knows that by an answer, and what others said of
+theirs."""
 
 T = TypeVar("T")
 
@@ -72,8 +76,8 @@ class Desk:
         with unit_of_work(self.context) as unit:
             yield unit
         concerns_queue = unit.is_queue_longer or bool(unit.freed)
-        if unit.dirty or unit.outgoing or concerns_queue:
-            self._ring(tuple(unit.dirty), bool(unit.outgoing), concerns_queue)
+        if unit.dirty or unit.outgoing or concerns_queue or unit.room_told:
+            self._ring(tuple(unit.dirty), bool(unit.outgoing), concerns_queue, unit.knower, unit.room_told)
 
     def _carry_out(self, act: Callable[[Unit], T], is_repeatable: bool = True) -> T:
         """What `act` answers; `is_repeatable` as `Retry` has it. Raises StorageFailed."""
@@ -97,9 +101,20 @@ class Desk:
             return self._ask_stop(unit, command, caller)
         if command.kind is CommandKind.ASK_RERUN:
             return self._ask_rerun(unit, command, caller)
+        if command.kind is CommandKind.ROOM:
+            return self._room(unit, command, caller)
+        if command.kind is CommandKind.LOOK_AGAIN:
+            return self._look_again(unit, command, caller)
         answer = self._party.handle(unit, command, caller)
         unit.touch(command.job_id)
         return answer
+
+    def _look_again(self, unit: Unit, command: Command, caller: str) -> Answer:
+        """No more than a hint: whether the party is ready, its answer to the next check says."""
+        job = unit.tx.job_here(command.job_id)
+        if job is not None and caller in {party.party_id for party in job.parties}:
+            self._initiator.ask_again(unit, caller, job.job_id)
+        return Answer()
 
     def _report(self, unit: Unit, command: Command, caller: str) -> Answer:
         report = read_report(command.body)
@@ -143,6 +158,18 @@ class Desk:
             return Answer(error.retcode, error.message)
         return Answer()
 
+    def _room(self, unit: Unit, command: Command, caller: str) -> Answer:
+        """A party that had no room for a job has some; 10 when the job has no use for it."""
+        if caller != command.body.get("party_id"):
+            return Answer(108, f"party {caller} may not say what room another one has")
+        cores, job = count_in(command.body, "free_cores"), unit.tx.job_here(command.job_id)
+        if cores is None:
+            return Answer(101, f"free_cores: {shown(command.body.get('free_cores'))} is not a number of cores")
+        if job is None or command.run not in (job.run, ANY_RUN) or not awaits_room(unit, job, caller):
+            return Answer(NOT_EFFECTIVE, f"job {command.job_id} does not wait for room at party {caller}")
+        unit.room_told.append(RoomTold(job.job_id, caller, cores))
+        return Answer()
+
     def _has_seat(self, job: Job, caller: str) -> bool:
         return caller in {party.party_id for party in job.parties} | {self.context.party_id}
 
@@ -159,21 +186,27 @@ class Desk:
 
         Raises BadDocument, Refused naming the party, Busy, Conflict for a request id that was used for something else.
         A refused submit leaves nothing at any party, and its request id is free again."""
-        if not self._slots.acquire(blocking=False):
-            raise Busy("too many submits are waiting for other parties to accept; try again in a second")
-        try:
+        with self.waiting():
             known = self._carry_out(lambda unit: self._take(unit, job_id, document, request_id or job_id))
             decided = self._await_decision(known)
             if decided.retcode and known == job_id:
                 self._forget(known)
-        finally:
-            self._slots.release()
         if decided.retcode:
             error = OperationFailed(decided.retmsg, data={"job_id": known})
             error.retcode = decided.retcode
             raise error
         self.context.record.emit(Event.SUBMITTED, job_id=known, model_id="")
         return known
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """One of the few handlers that may wait for other parties at the same time. Raises Busy."""
+        if not self._slots.acquire(blocking=False):
+            raise Busy("too many submits are waiting for other parties to accept; try again in a second")
+        try:
+            yield
+        finally:
+            self._slots.release()
 
     def _take(self, unit: Unit, job_id: str, document: Document, request_id: str) -> str:
         is_begun_anew = unit.tx.job_here(job_id) is not None     # what was committed after all needs no second push
@@ -269,6 +302,62 @@ class Desk:
         """Raises JobNotFound where this is not its initiator, Conflict for a job that does not wait."""
         self._carry_out(lambda unit: self._initiator.set_priority(unit, job_id, priority))
 
+    def hold(self, job_id: str, message: str, by: str) -> None:
+        """No turn for a waiting job. Raises JobNotFound, Conflict for a job that does not wait."""
+        self._carry_out(lambda unit: self._initiator.hold(unit, job_id, Hold(message, by, unit.now, unit.steady)))
+
+    def release(self, job_id: str, by: str) -> None:
+        """Raises JobNotFound, Conflict for a job that nobody holds."""
+        self._carry_out(lambda unit: self._initiator.let_go(unit, job_id, by), is_repeatable=False)
+
+    def hold_intake(self, message: str, by: str) -> None:
+        """This party reserves nothing for any job that does not hold something already."""
+
+        def hold(unit: Unit) -> None:
+            found = Hold(message, by, unit.now, unit.steady)
+            unit.tx.hold_intake(found)
+            text = f"party {self.context.party_id} takes no new reservations: {found.words}"
+            unit.note(Event.DETECT_NOTE, text=text)
+
+        self._carry_out(hold)
+
+    def release_intake(self, by: str) -> None:
+        """Jobs that wait for this party are asked for again at once. Raises Conflict when it was not held."""
+
+        def release(unit: Unit) -> None:
+            if not unit.tx.release_intake():
+                raise Conflict(f"party {self.context.party_id} is not on hold")
+            unit.note(Event.DETECT_NOTE, text=f"party {self.context.party_id} takes reservations: released by {by}")
+            self._initiator.ask_again(unit, self.context.party_id)
+            for job in unit.tx.others_waiting():
+                if not job.legacy:
+                    unit.send(Command(CommandKind.LOOK_AGAIN, job.job_id, job.initiator, job.run))
+
+        self._carry_out(release, is_repeatable=False)
+
+    def approve(self, job_id: str, by: str) -> None:
+        """This party takes part in a job of another. Raises JobNotFound, Conflict when nobody has to approve it."""
+        self._decide(job_id, lambda unit: Consent(Approval.APPROVED, by, time=unit.now))
+
+    def reject(self, job_id: str, reason: str, by: str) -> None:
+        """This party takes no part in it: the job ends, and says why. Raises as `approve`."""
+        self._decide(job_id, lambda unit: Consent(Approval.REJECTED, by, reason, unit.now))
+
+    def _decide(self, job_id: str, consent_at: Callable[[Unit], Consent]) -> None:
+        def decide(unit: Unit) -> None:
+            rows, consent = unit.tx.jobs_here(job_id), consent_at(unit)
+            if not rows:
+                raise JobNotFound(f"can not found job {job_id} on party {self.context.party_id}")
+            for row in rows:
+                _check_decidable(row)
+                if not unit.tx.decide_consent(row.key, consent):
+                    raise Conflict(f"{row.key} has moved on: look at it again")
+            unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} was {consent.words}")
+            if rows[0].status is JobStatus.WAITING and not rows[0].legacy:
+                unit.send(Command(CommandKind.LOOK_AGAIN, job_id, rows[0].initiator, rows[0].run))
+
+        self._carry_out(decide)
+
     def clean_queue(self) -> dict[str, int]:
         """Cancel every waiting job of this initiator: 0 for each that was told to end."""
 
@@ -308,10 +397,15 @@ class Desk:
             self._initiator.check_own(unit, spec)
             for party in spec.parties:
                 if party.party_id in (self.context.party_id, "0"):
-                    self._party.request(unit, spec, party)
+                    self._party.accept(unit, spec, party)
 
         self._carry_out(check)
         return spec
+
+    def preview(self, command: Command, caller: str) -> Answer:
+        """What another party would be answered to this `create`; nothing is written."""
+        context = self.context
+        return context.read(lambda tx: self._party.preview(Unit(context, tx, context.clock()), command, caller))
 
     def drop_table(self, namespace: str, name: str) -> None:
         """The table is gone, row and file. Raises NotFound."""
@@ -335,6 +429,14 @@ class Desk:
 
 def _no_seat(job: Job, caller: str) -> Answer:
     return Answer(108, f"party {caller} has no seat in job {job.job_id}")
+
+
+def _check_decidable(row: Job) -> None:
+    """Raises Conflict."""
+    if row.consent is None:
+        raise Conflict(f"{row.key} needs no approval here (approval in service_conf.yaml)")
+    if row.holds or row.status in (JobStatus.RUNNING, JobStatus.STOPPING):
+        raise Conflict(f"{row.key} has been approved and is under way: flow job stop ends it")
 
 
 def _over(tx: Transaction, caller: str, jobs: Sequence[tuple[str, int]]) -> dict[str, str]:

@@ -27,17 +27,27 @@ from fate_flow.coordinator.party import (
     put_off,
     release,
 )
-from fate_flow.coordinator.unit import Unit, read_spec
-from fate_flow.coordinator.workers import finish_party_task, move_federated, note_share, note_task, read_report
+from fate_flow.coordinator.unit import RoomTold, Unit, read_spec
+from fate_flow.coordinator.workers import (
+    finish_party_task,
+    move_federated,
+    note_share,
+    note_task,
+    read_report,
+    settle_outputs,
+)
 from fate_flow.core.actions import (
     Action,
     AllRejoined,
+    Arm,
     BeginAgain,
     BeginTurn,
+    Disarm,
     EndTurn,
     Forget,
     Hurry,
     InviteAgain,
+    LoseShares,
     MoveJob,
     MoveSeat,
     MoveTask,
@@ -48,12 +58,15 @@ from fate_flow.core.actions import (
     PutOff,
     Rejoin,
     RenewHold,
+    Restarted,
+    RestartJob,
     Send,
 )
+from fate_flow.core.effective import capped_in_words
 from fate_flow.core.errors import BadDocument, Conflict, JobNotFound, OperationFailed, Refused
 from fate_flow.core.grammar import MAX_VERSION
 from fate_flow.core.history import Level
-from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job, Report, Seat, Task, TaskKey
+from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Hold, Job, Report, Seat, Task, TaskKey
 from fate_flow.core.plan import plan_job
 from fate_flow.core.queue import Asked, Waiting, queue_key, where_it_takes
 from fate_flow.core.reasons import Reason, job_status_for
@@ -78,6 +91,7 @@ class InitiatorSide:
         self._party = party
         self._owner = owner
         self.free: dict[str, int] = {}          # by other party: the cores that its last answer said are free
+        self._overtaken: dict[str, tuple[int, str]] = {}     # by job: the turn, and who has room though it refuses
 
     # ------------------------------------------------------------------ submit
 
@@ -125,6 +139,9 @@ class InitiatorSide:
             error.retcode = 103
             raise error
         unit.tx.add_seats(_seats(unit, job_id, spec))
+        words = _capped(answer.data)
+        if words:
+            unit.moves(Level.SEAT, job_id, None, SeatStatus.JOINED, party=spec.initiator, message=words)
         for party in spec.parties:
             if party != spec.initiator:
                 self._hold_rows(unit, job_id, party, spec, incarnations)
@@ -261,7 +278,7 @@ class InitiatorSide:
                 self._new_version(unit, job, action)
             case BeginTurn() | EndTurn():
                 self._change_turn(unit, job, action)
-            case Hurry() | Progress():
+            case Hurry() | Progress() | LoseShares() | Arm() | Disarm() | RestartJob() | Restarted():
                 self._write(unit, job, action)
             case Forget():
                 self._forget(unit, job)
@@ -289,12 +306,42 @@ class InitiatorSide:
                 unit.alarms.append(retry_at)
                 unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} waits: {wait_reason}")
 
-    def _write(self, unit: Unit, job: Job, action: Hurry | Progress) -> None:
+    def _lose_shares(self, unit: Unit, job: Job, action: LoseShares) -> None:
+        text = f"job {job.job_id} goes on without {action.party}: {action.message}"
+        unit.note(Event.JOB_WARNING, job_id=job.job_id, text=text)
+        for task in unit.tx.tasks(job.job_id):
+            if task.key.party == action.party:
+                finish_party_task(unit, task, Reason.PARTY_UNREACHABLE, action.message)
+
+    def _write(
+        self, unit: Unit, job: Job, action: Hurry | Progress | LoseShares | Arm | Disarm | RestartJob | Restarted
+    ) -> None:
         if isinstance(action, Progress):
             unit.tx.set_progress(job.key, action.percent)
-        else:
+        elif isinstance(action, Hurry):
             unit.tx.hurried(job.key, action.stop_by)
             unit.alarms.append(action.stop_by)
+        elif isinstance(action, LoseShares):
+            self._lose_shares(unit, job, action)
+        else:
+            self._apply_policy(unit, job, action)
+
+    def _apply_policy(self, unit: Unit, job: Job, action: Arm | Disarm | RestartJob | Restarted) -> None:
+        now = unit.tx.job(job.key) or job
+        timers = dict(now.timers)
+        match action:
+            case Arm(key, at):
+                unit.tx.set_timers(job.key, {**timers, key: timers.get(key, at)})
+                unit.alarms.append(at)
+            case Disarm(key):
+                timers.pop(key, None)
+                unit.tx.set_timers(job.key, timers)
+            case RestartJob(message):
+                unit.tx.restart_job(job.key)
+                unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"job {job.job_id} begins again: {message}")
+            case Restarted():
+                unit.tx.restarted(job.key)
+
 
     def _dispatch(self, unit: Unit, command: Command) -> None:
         """To the own party at once, to another through the outbox."""
@@ -335,8 +382,10 @@ class InitiatorSide:
     def _end(self, unit: Unit, job: Job, move: MoveJob) -> None:
         assert move.reason is not None, "nothing ends without a reason"
         unit.note(Event.JOB_FINISHING, job_id=job.job_id, status=move.new)
-        self._close_tasks(unit, job, move.reason)
+        self._close_tasks(unit, job, move)
         release(unit, job)
+        if move.missing:
+            unit.tx.name_missing(job.key, move.missing)
         now = unit.tx.job(job.key) or job
         move_job(unit, now, move, caused_by=_caused_by(job, move))
         unit.note(Event.JOB_FINISHED, job_id=job.job_id, status=move.new)
@@ -344,16 +393,16 @@ class InitiatorSide:
             unit.tx.decide_submission(job.job_id, 103, move.message or move.reason.value)
         clean_up(unit, job.job_id)
 
-    def _close_tasks(self, unit: Unit, job: Job, reason: Reason) -> None:
+    def _close_tasks(self, unit: Unit, job: Job, move: MoveJob) -> None:
         """Rows that never came to anything end with the job, here and in what is held for others."""
-        if reason is Reason.DONE:
+        if move.reason is Reason.DONE and not move.missing:
             return
         for task in unit.tx.tasks(job.job_id):
             if not task.is_over_here:
                 finish_party_task(unit, task, Reason.STOPPED, "")
             if not task.is_final:
-                move = MoveTask(task.key.name, task.key.version, task.status, TaskStatus.CANCELED)
-                move_federated(unit, job.job_id, move)
+                canceled = MoveTask(task.key.name, task.key.version, task.status, TaskStatus.CANCELED)
+                move_federated(unit, job.job_id, canceled)
 
     def _move_task(self, unit: Unit, job: Job, move: MoveTask) -> None:
         task_id = f"{job.job_id}_{move.name}"
@@ -362,6 +411,7 @@ class InitiatorSide:
         )
         if unit.tx.move_task(job.job_id, move):
             note_task(unit, job.job_id, move)
+            settle_outputs(unit, job.job_id, move)
 
     def _new_version(self, unit: Unit, job: Job, action: NewVersion) -> None:
         document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
@@ -411,15 +461,33 @@ class InitiatorSide:
             action.lacks,
         ):
             raise Conflict(f"job {job.job_id}: its turn is {job.ready_owner or 'nobody'}'s, not {self._owner}'s")
+        overtaken = self._overtaken.pop(job.job_id, None)
         if action.wait_reason:
             # A party with two seats that had room for one: it has no more room now than before.
             unit.unfree(action.blocked_on, job.job_id)
             unit.alarms.append(retry_at)
             unit.note(Event.RESOURCE_ANSWERED, job_id=job.job_id, operation="apply", outcome="failed")
             unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"job {job.job_id} waits: {action.wait_reason}")
+            if overtaken == (job.turn, action.blocked_on):
+                unit.woken[job.job_id] = None
         elif job.status is JobStatus.RUNNING:
             self._count_passes(unit, job)
         unit.note(Event.READY_SIGNAL_RESET, job_id=job.job_id, done=True)
+
+    def hear_of_room(self, unit: Unit, told: RoomTold) -> None:
+        """A party has room for a job that waits for it: the queue looks at it at once.
+
+        The news may overtake the refusal that it follows: then the turn has to end first."""
+        job = unit.tx.job_here(told.job_id)
+        if job is None or not awaits_room(unit, job, told.party_id):
+            return
+        self.free[told.party_id] = told.cores
+        if not job.ready_owner:
+            unit.woken[job.job_id] = None
+        elif any(_is_refused(seat) or seat.status is SeatStatus.APPLYING for seat in _seats_at(unit, job, told)):
+            self._overtaken[job.job_id] = (job.turn, told.party_id)
+        text = f"job {job.job_id}: party {told.party_id} has room again, {told.cores} cores are free"
+        unit.note(Event.JOB_NOTE, job_id=job.job_id, text=text)
 
     def _count_passes(self, unit: Unit, job: Job) -> None:
         """The job has started: earlier ones that lack what it took have been passed."""
@@ -475,7 +543,7 @@ class InitiatorSide:
             free = count_in(data, "free_cores")
             cores = -1 if free is None else free
             if unit.tx.move_seat(action.seat, action.new, action.message, cores, action.lacks):
-                _note_seat(unit, action.seat, action.new, action.message)
+                _note_seat(unit, action.seat, action.new, action.message or _capped(data))
             if action.new is SeatStatus.HELD:
                 lease_seat(unit, action.seat, _lease_in(data))
         elif isinstance(action, NameUnconfirmed):
@@ -614,13 +682,47 @@ class InitiatorSide:
 
     def set_priority(self, unit: Unit, job_id: str, priority: int) -> None:
         """Where a waiting job stands from now on. Raises JobNotFound, Conflict for one that does not wait."""
-        job = unit.tx.job_here(job_id)
-        if job is None:
-            raise JobNotFound(f"can not found job {job_id} as its initiator: its priority is set there")
+        job = self._queued(unit, job_id)
         place = queue_key(job.enqueued, priority, unit.context.rules.queue_ageing)
         if not unit.tx.set_priority(job.key, priority, place):
             raise Conflict(f"job {job_id} is {job.status.value}: only a job that waits has a place in the queue")
         unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id}: its priority is {priority}, was {job.priority}")
+        unit.is_queue_longer = True
+
+    def hold(self, unit: Unit, job_id: str, hold: Hold) -> None:
+        """No turn for a waiting job until it is released. Raises JobNotFound, Conflict for one that does not wait."""
+        job = self._queued(unit, job_id)
+        if job.hold is not None:
+            hold = replace(hold, since=job.hold.since)      # other words for the same hold
+        begins = (SeatStatus.STARTING, SeatStatus.STARTED)
+        if any(seat.status in begins for seat in unit.tx.seats(job_id)) or not unit.tx.hold_job(job.key, hold):
+            status = "being started" if job.status is JobStatus.WAITING else job.status.value
+            raise Conflict(f"job {job_id} is {status}: only a job that waits can be held; flow job stop ends it")
+        unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} is {hold.words}")
+        unit.touch(job_id)
+        unit.is_queue_longer = True
+
+    def let_go(self, unit: Unit, job_id: str, by: str) -> None:
+        """Raises JobNotFound, Conflict for a job that nobody holds."""
+        job = self._queued(unit, job_id)
+        if not unit.tx.release_job(job.key, unit.steady):
+            raise Conflict(f"job {job_id} is {job.status.value} and not on hold")
+        unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} was released by {by}")
+        unit.is_queue_longer = True
+
+    def _queued(self, unit: Unit, job_id: str) -> Job:
+        """Raises JobNotFound."""
+        job = unit.tx.job_here(job_id)
+        if job is None:
+            raise JobNotFound(f"can not found job {job_id} as its initiator, whose queue it stands in")
+        return job
+
+    def ask_again(self, unit: Unit, party_id: str, job_id: str = "") -> None:
+        """A party may be ready now for what it was not ready for: the first that waits for it, and this job."""
+        job = unit.tx.job_here(job_id)
+        due = {job_id} if job is not None and job.blocked_on == party_id else set()
+        for one in sorted(due | {head.job_id for head in unit.tx.queue_heads() if head.blocked_on == party_id}):
+            unit.tx.ask_again(one)
         unit.is_queue_longer = True
 
     def hurry(self, unit: Unit, job_id: str) -> None:
@@ -653,6 +755,11 @@ def _note_seat(unit: Unit, seat: Seat, new: SeatStatus, message: str) -> None:
     unit.moves(Level.SEAT, seat.job_id, seat.status, new, party=seat.party, message=message)
 
 
+def _capped(data: object) -> str:
+    """What a party that accepts a job allows less of than was asked, for the history and for who submitted it."""
+    return capped_in_words(data.get("effective") if isinstance(data, Mapping) else None)
+
+
 def _caused_by(job: Job, move: MoveJob) -> str:
     return job.caused_by or move.caused_by or str(job.party)
 
@@ -671,6 +778,26 @@ def _lease_in(data: Mapping[str, Any]) -> int:
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < _LONGEST_LEASE:
         return 0
     return max(3, int(seconds * 1000))
+
+
+def awaits_room(unit: Unit, job: Job, party_id: str) -> bool:
+    """Whether room at this party is what a job waits for, or what it is asking for in its turn."""
+    if job.status is not JobStatus.WAITING or job.reason is not None or job.rerun_signal or job.hold is not None:
+        return False
+    if not job.ready_owner:
+        return job.blocked_on == party_id
+    seats = unit.tx.seats(job.job_id)
+    asked = [seat for seat in seats if _is_refused(seat)] or seats
+    return any(seat.party.party_id == party_id for seat in asked)
+
+
+def _is_refused(seat: Seat) -> bool:
+    """In the present turn."""
+    return seat.status is SeatStatus.JOINED and seat.message != ""
+
+
+def _seats_at(unit: Unit, job: Job, told: RoomTold) -> list[Seat]:
+    return [seat for seat in unit.tx.seats(job.job_id) if seat.party.party_id == told.party_id]
 
 
 def asked_by(unit: Unit) -> Asked:
@@ -755,6 +882,10 @@ def endpoint_of(command: Command) -> str:
         return f"/initiator/{command.job_id}/{role}/{party_id}/stop/{command.argument}"
     if command.kind is CommandKind.ASK_RERUN:
         return f"/initiator/{command.job_id}/{role}/{party_id}/rerun"
+    if command.kind is CommandKind.ROOM:
+        return f"/initiator/{command.job_id}/{command.body['role']}/{command.body['party_id']}/room"
+    if command.kind is CommandKind.LOOK_AGAIN:
+        return f"/initiator/{command.job_id}/{role}/{party_id}/ready"
     if command.task:
         word = command.kind.value.removeprefix("task ")
         tail = f"{word}/{command.argument}" if command.argument else word

@@ -14,15 +14,21 @@ from types import MappingProxyType
 from typing import Any
 
 from fate_flow.audit.events import Event
+from fate_flow.coordinator.ports import Context
 from fate_flow.coordinator.unit import Unit, read_spec
 from fate_flow.coordinator.workers import move_federated, report_of, start_worker, stop_party_task
 from fate_flow.core.actions import MoveJob, MoveTask
+from fate_flow.core.approval import APPROVAL, AWAITS, IS_REJECTED, Approval, Consent
+from fate_flow.core.ceilings import refusals
+from fate_flow.core.command import command_at
+from fate_flow.core.effective import Effective, effective_at
 from fate_flow.core.errors import (
     BadRequest,
     FlowError,
     NotEffective,
     OperationFailed,
     PermissionDenied,
+    Refused,
     StorageFailed,
 )
 from fate_flow.core.fate_v1 import effective_document
@@ -32,6 +38,7 @@ from fate_flow.core.job import (
     ANY_RUN,
     NO_ROOM,
     NOT_EFFECTIVE,
+    NOT_READY,
     Answer,
     Claim,
     Command,
@@ -53,12 +60,13 @@ from fate_flow.store.contract import Document
 
 log = logging.getLogger(__name__)
 
-EXTENSIONS = {"batch": 1, "lease": 1, "incarnation": 1, "exchange": 1, "stopping": 1}
+EXTENSIONS = {"batch": 1, "lease": 1, "incarnation": 1, "exchange": 1, "stopping": 1, "room": 1}
 """What we offer beyond plain v1; announced in `create` and in its answer."""
 
 OK = Answer()
 _IN_PROCESS = (TaskStatus.RUNNING, TaskStatus.STOPPING)
 _LONGEST_NAME, _LONGEST_TEXT = 500, 4_000
+_MOST_REFUSALS = 10       # that are told; one message between parties is 1,000 characters long
 
 
 class PartySide:
@@ -105,7 +113,7 @@ class PartySide:
         spec = read_spec(unit.context, document)
         _check_create(unit, command, spec, caller)
         key = JobKey(command.job_id, command.to)
-        request = self.request(unit, spec, command.to)
+        request = self.accept(unit, spec, command.to)
         job = Job(
             key=key,
             initiator=spec.initiator,
@@ -120,6 +128,7 @@ class PartySide:
             priority=spec.priority,
             enqueued=unit.steady,
             queue_key=queue_key(unit.steady, spec.priority, unit.context.rules.queue_ageing),
+            consent=Consent(Approval.PENDING) if unit.context.approval.asks(caller, unit.context.party_id) else None,
         )
         document = replace(
             document, on_party=effective_document(spec, command.to), federated_mode=spec.common.federated_mode,
@@ -133,7 +142,41 @@ class PartySide:
         elif not _commands(unit, unit.tx.job(key) or job, caller):
             return Answer(108, f"job {command.job_id} has another initiator on {command.to}")
         components = {name: {"need_run": command.to in task.parties} for name, task in spec.tasks.items()}
-        return Answer(data={"components": components, "extensions": EXTENSIONS, "cores": request.cores})
+        said: dict[str, Any] = {"components": components, "extensions": EXTENSIONS, "cores": request.cores}
+        said.update(_awaited(unit.tx.job(key) or job))
+        capped = [one.as_dict() for one in effective_here(unit.context, spec, command.to) if one.asked is not None]
+        said.update(_awaited(unit.tx.job(key) or job))
+        return Answer(data={**said, "effective": capped} if capped else said)
+
+    def preview(self, unit: Unit, command: Command, caller: str) -> Answer:
+        """What a `create` like this would come to; nothing is written. Never raises for what the caller did wrong."""
+        try:
+            spec = read_spec(unit.context, _document(command.body))
+            _check_create(unit, command, spec, caller)
+            self.accept(unit, spec, command.to)
+        except FlowError as error:
+            return Answer(error.retcode, error.message, {"previewed": True})
+        effective = [one.as_dict() for one in effective_here(unit.context, spec, command.to)]
+        return Answer(data={"previewed": True, "effective": effective})
+
+    def accept(self, unit: Unit, spec: JobSpec, party: Party) -> Request:
+        """What the job sets aside for this seat.
+
+        Raises Refused naming all that this party allows less of than the job asks for; OperationFailed for a program
+        that it does not run; FlowError (103) as `request`."""
+        refused = refusals(unit.context.ceilings, spec, party, unit.context.engine_size.nodes)
+        if refused:
+            more = len(refused) - _MOST_REFUSALS
+            raise Refused("; ".join((*refused[:_MOST_REFUSALS], *([f"and {more} more"] if more > 0 else []))))
+        self._check_programs(unit, spec, party)
+        return self.request(unit, spec, party)
+
+    def _check_programs(self, unit: Unit, spec: JobSpec, party: Party) -> None:
+        for task in spec.tasks_of(party):
+            program = None if party in task.passed_at else command_at(task, party)
+            objection = unit.context.gate.objection(program) if program else ""
+            if objection:
+                raise OperationFailed(f"{task.name} (Command) is not run at {party}: {objection}")
 
     def request(self, unit: Unit, spec: JobSpec, party: Party) -> Request:
         """What the job sets aside for this seat.
@@ -146,10 +189,18 @@ class PartySide:
         ]
         cores, memory = sum(one.cores for one in requests), sum(one.memory for one in requests)
         if cores > size.job_limit:
-            raise _too_much(f"asks for {cores} cores, a job may have at most {size.job_limit} at {party}")
+            asked = f"asks for {cores} cores, a job may have at most {size.job_limit} at {party}"
+            raise _too_much(asked, "task_cores", "task_parallelism")
         if memory > size.memory and memory:
-            raise _too_much(f"asks for {memory} MB of memory, {party} has {size.memory} in all")
+            asked = f"asks for {memory} MB of memory, {party} has {size.memory} in all"
+            raise _too_much(asked, "task_memory", "task_parallelism")
         return request_of(party, spec.parameters[party], size.nodes)
+
+
+def effective_here(context: Context, spec: JobSpec, party: Party) -> tuple[Effective, ...]:
+    """What holds here for the workers of this seat, where that is not what the job asks for."""
+    rules = context.rules
+    return effective_at(party, spec, context.ceilings, rules.stop_grace_seconds, rules.longest_stop_seconds)
 
 
 def _commands(unit: Unit, job: Job, caller: str) -> bool:
@@ -158,8 +209,9 @@ def _commands(unit: Unit, job: Job, caller: str) -> bool:
     return caller == (unit.context.party_id if initiator == "0" else initiator)
 
 
-def _too_much(message: str) -> FlowError:
-    error = FlowError(f"the job {message} (job_parameters task_cores, task_parallelism, task_memory)")
+def _too_much(message: str, *keys: str) -> FlowError:
+    places = ", ".join(f"job_runtime_conf.job_parameters.common.{key}" for key in keys)
+    error = FlowError(f"the job {message} ({places})")
     error.retcode = 103
     return error
 
@@ -311,7 +363,10 @@ def _status(unit: Unit, command: Command, job: Job) -> Answer:
             return Answer(NOT_EFFECTIVE, f"{job.key} is {job.status.value}, which does not end as {new.value}")
         end_job_here(unit, job, *_why(command, new))
     _close_tasks(unit, job, new)
-    return _how_it_ended(unit, job, _what_is_left(unit))
+    missing = _parties_in(command.body.get("missing"), job)
+    if missing:
+        unit.tx.name_missing(job.key, missing)
+    return _how_it_ended(unit, job, _what_is_left(unit, job))
 
 
 def _how_it_ended(unit: Unit, job: Job, answer: Answer) -> Answer:
@@ -352,7 +407,7 @@ def _put_off_here(unit: Unit, job: Job, turn: int) -> Answer:
     if has_workers(unit, job):
         return Answer(NOT_EFFECTIVE, f"{job.key} still has workers", {STILL_ENDS: True})
     put_off(unit, job)
-    return _what_is_left(unit)
+    return _what_is_left(unit, job)
 
 
 def put_off(unit: Unit, job: Job, wait_reason: str = "", retry_at: int = 0) -> None:
@@ -419,7 +474,8 @@ def _close_tasks(unit: Unit, job: Job, end: JobStatus) -> None:
             continue
         keeps_own = end is JobStatus.SUCCESS or task.party_status in TASK_BROKEN
         new = task.party_status if keeps_own and may_move(task.status, task.party_status) else TaskStatus.CANCELED
-        move_federated(unit, job.job_id, MoveTask(task.key.name, task.key.version, task.status, new))
+        move = MoveTask(task.key.name, task.key.version, task.status, new)
+        move_federated(unit, job.job_id, move, is_told=False)
 
 
 def clean_up(unit: Unit, job_id: str) -> None:
@@ -470,11 +526,32 @@ def stop_tasks_here(unit: Unit, job: Job, reason: Reason, deadline_seconds: floa
 _FOR_TASKS = frozenset({Reason.STOPPED_BY_USER, Reason.INITIATOR_LOST})
 
 
-def _check(_: Unit, __: Command, job: Job) -> Answer:
+def _check(unit: Unit, _: Command, job: Job) -> Answer:
     """Nothing of ours has to be brought first; a job that is over says so."""
     if job.is_final:
         return Answer(103, f"{job.key} is {job.status.value}")
-    return OK
+    return _not_ready(unit, job) or OK
+
+
+def _not_ready(unit: Unit, job: Job) -> Answer | None:
+    """What keeps this party from reserving anything for the job, if something does."""
+    if job.holds:
+        return None
+    if job.consent is not None and not job.consent.is_given:
+        return _not_approved(job, job.consent)
+    hold = unit.tx.intake_hold()
+    return None if hold is None else Answer(NOT_READY, hold.words)
+
+
+def _not_approved(job: Job, consent: Consent) -> Answer:
+    if consent.approval is Approval.REJECTED:
+        return Answer(103, consent.words, {IS_REJECTED: True})
+    return Answer(NOT_READY, f"nobody at {job.party} has approved job {job.job_id} yet", _awaited(job))
+
+
+def _awaited(job: Job) -> dict[str, str]:
+    is_pending = job.consent is not None and job.consent.approval is Approval.PENDING
+    return {AWAITS: APPROVAL} if is_pending else {}
 
 
 def _apply(unit: Unit, command: Command, job: Job) -> Answer:
@@ -484,7 +561,9 @@ def _apply(unit: Unit, command: Command, job: Job) -> Answer:
         return _granted(unit, job)
     if job.status is not JobStatus.WAITING:
         return Answer(103, f"{job.key} is {job.status.value}, not waiting")
-    order = _order(command)
+    not_ready, order = _not_ready(unit, job), _order(command)
+    if not_ready is not None:
+        return not_ready
     head = _who_would_lack(unit, job, order)
     if head is not None and head.wish.passes >= unit.context.rules.queue_passes:
         return _behind(unit, job, head, order)
@@ -613,7 +692,7 @@ def _return(unit: Unit, command: Command, job: Job) -> Answer:
     is_back = release(unit, job, None if command.body.get("turn") is None else _whole(command, "turn", 0))
     if is_back and job.wish.since:
         _wish_goes_on(unit, job, command.body.get("still_wants"))
-    return _what_is_left(unit)
+    return _what_is_left(unit, job)
 
 
 def _wish_goes_on(unit: Unit, job: Job, still_wants: object) -> None:
@@ -624,9 +703,10 @@ def _wish_goes_on(unit: Unit, job: Job, still_wants: object) -> None:
         unit.tx.forget_wish(job.key)
 
 
-def _what_is_left(unit: Unit) -> Answer:
+def _what_is_left(unit: Unit, job: Job) -> Answer:
     """After cores may have come back: how many are free now, so that the initiator asks for as many and no more."""
     engine = unit.tx.engine()
+    unit.knowers.add(job.initiator.party_id)
     return OK if engine is None else Answer(data={"remaining_cores": engine.free_cores})
 
 
@@ -638,6 +718,8 @@ def _start(unit: Unit, command: Command, job: Job) -> Answer:
         return Answer(103, f"{job.key} was reserved in turn {job.claim.turn}, not {command.body['turn']}")
     if job.status is not JobStatus.WAITING or not job.holds:
         return Answer(103, f"{job.key} is {job.status.value} and holds {'something' if job.holds else 'nothing'}")
+    if job.consent is not None and not job.consent.is_given:
+        return _not_approved(job, job.consent)      # MySQL only: rejected while it was being reserved for
     unit.note(Event.PARTY_START_ASKED, job_id=job.job_id, **_place(job))
     move_job(unit, job, MoveJob(JobStatus.RUNNING))
     now = unit.tx.job(job.key)
@@ -723,7 +805,13 @@ def _task_start(unit: Unit, command: Command, job: Job) -> Answer:
         return Answer(data=report_of(task))
     if task.status is TaskStatus.WAITING and not job.is_initiator:
         move_federated(unit, job.job_id, MoveTask(task.key.name, task.key.version, task.status, TaskStatus.RUNNING))
-    return start_worker(unit, job, task)
+    return start_worker(unit, job, task, _parties_in(command.body.get("without"), job))
+
+
+def _parties_in(value: object, job: Job) -> tuple[str, ...]:
+    """Those parties of the job that a list names."""
+    named = value if isinstance(value, list) else []
+    return tuple(str(party) for party in sorted(job.parties) if str(party) in named)
 
 
 def _task_status(unit: Unit, command: Command, job: Job) -> Answer:
@@ -746,7 +834,8 @@ def _task_stop(unit: Unit, command: Command, _: Job) -> Answer:
     if isinstance(task, Answer):
         return task
     if not task.is_over_here:
-        stop_party_task(unit, task, Reason.STOPPED)
+        is_passed_over = command.body.get("reason") == Reason.PARTY_MISSING.value
+        stop_party_task(unit, task, Reason.PARTY_MISSING if is_passed_over else Reason.STOPPED)
     found = unit.tx.task(task.key)
     return Answer(data=report_of(found) if found is not None else None)
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from fate_flow.audit.events import Event
+from fate_flow.core.approval import ApprovalRule
+from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
+from fate_flow.core.command import CommandSpec
 from fate_flow.core.job import Command, JobKey, TaskKey, Worker
 from fate_flow.core.modules import ModuleInfo
 from fate_flow.core.resources import EngineSize
@@ -39,6 +42,15 @@ class InputTable:
 
 
 @dataclass(frozen=True)
+class Program:
+    """The user's own program, and what its worker is told of its place."""
+
+    command: CommandSpec
+    env: Mapping[str, str]
+    peers: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True)
 class LaunchOrder:
     """All that a worker needs to know."""
 
@@ -52,7 +64,10 @@ class LaunchOrder:
     task_cores: int
     timeout_seconds: int
     stop_seconds: float
+    speaks_as: str                               # the worker whose token opens the exchange to all of the party task
     stage: str = "default"
+    program: Program | None = None               # None: a built-in component
+    work_folders: tuple[str, ...] = ()           # of the ranks that such a program had, for what collects from them
 
 
 @dataclass(frozen=True)
@@ -89,6 +104,20 @@ class Engine(Protocol):
     def look(self, worker: Worker) -> Sight: ...
 
     def stop(self, worker: Worker, grace_seconds: float) -> None: ...
+
+
+class Gate(Protocol):
+    """What this party lets the jobs of others, and its own, run here."""
+
+    def objection(self, command: CommandSpec) -> str:
+        """Why this party does not run it, naming the key of its configuration; empty when it does."""
+
+
+class Shut:
+    """Lets nothing run."""
+
+    def objection(self, command: CommandSpec) -> str:  # noqa: ARG002  # whatever it is
+        return "this server runs no commands"
 
 
 class Exchange(Protocol):
@@ -210,6 +239,9 @@ class Context:
     launch_problems: dict[str, str] = field(default_factory=dict)    # by worker: why its folder could not be written
     carry_out: Callable[[list[Effect]], None] = in_place
     retry: Retry = field(default_factory=Retry)
+    ceilings: Ceilings = NO_CEILINGS
+    gate: Gate = field(default_factory=Shut)
+    approval: ApprovalRule = field(default_factory=ApprovalRule)
 
     def read(self, look: Callable[[Transaction], T]) -> T:
         """What is found, without a lock. Raises StorageFailed."""

@@ -18,8 +18,9 @@ from fate_flow.coordinator.chores import Chores
 from fate_flow.coordinator.initiator import InitiatorSide, asked_by, count_in
 from fate_flow.coordinator.party import PartySide
 from fate_flow.coordinator.ports import Context, Transport
+from fate_flow.coordinator.room import RoomTeller
 from fate_flow.coordinator.stopwatch import SteadyClock, Stopwatch
-from fate_flow.coordinator.unit import Unit, unit_of_work
+from fate_flow.coordinator.unit import RoomTold, Unit, unit_of_work
 from fate_flow.coordinator.workers import WorkerWatch
 from fate_flow.core.errors import CommitUnknown, FlowError, StorageUnavailable
 from fate_flow.core.job import Answer, Command, CommandKind, Job, Lack, Seat, TaskKey
@@ -49,7 +50,11 @@ class OutboxFilled:
 
 @dataclass(frozen=True)
 class QueueChanged:
-    """Another process of this server has added to the queue, or has freed cores here."""
+    """Another process of this server has added to the queue, or has freed cores here.
+
+    `knower`: the other party that knows it, since it was told in an answer how many are free."""
+
+    knower: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,9 @@ class PartySilent:
     seconds: float
 
 
-News = JobChanged | OutboxFilled | QueueChanged | WorkerChanged | Answered | HeartbeatAnswered | PartySilent
+News = (
+    JobChanged | OutboxFilled | QueueChanged | WorkerChanged | Answered | HeartbeatAnswered | PartySilent | RoomTold
+)
 
 
 class Deposed(FlowError):
@@ -103,12 +110,13 @@ class Scheduler:
         self._owner_watch = Stopwatch(monotonic)
         self._steady = SteadyClock(monotonic)
         self._chores = Chores(self._initiator, self._watch, Stopwatch(monotonic))
+        self._room = RoomTeller()
         self._is_chosen = False
         self._in_flight: set[int] = set()
         self._newest_command = 0
         self._alarms: list[int] = []            # steady time
         self._collecting: set[TaskKey] = set()
-        self._unsure: frozenset[str] = frozenset()      # parties that never said that they know the end of a job
+        self._unsure: frozenset[str] = frozenset()      # parties whose next answer is news, whatever it says
 
     # ------------------------------------------------------------------ who schedules
 
@@ -218,15 +226,22 @@ class Scheduler:
                 self._take_answer(unit, command, answer)
             case OutboxFilled():
                 self._pick_up(unit)
-            case QueueChanged():
+            case QueueChanged(knower):
                 unit.free(self.context.party_id)
+                unit.knowers.add(knower)
+            case RoomTold():
+                self._initiator.hear_of_room(unit, one)
             case HeartbeatAnswered(party_id, ended, runs):
+                self._chores.party_answers(unit, party_id)
                 self._chores.seats_ended(unit, party_id, ended, runs)
                 self._initiator.tell_again(unit, party_id)
             case PartySilent(party_id, seconds):
                 self._chores.party_lost(unit, party_id, seconds)
 
     def _take_answer(self, unit: Unit, command: Command, answer: Answer) -> None:
+        if command.kind is CommandKind.ROOM:
+            self._take_thanks(unit, command, answer)
+            return
         self._in_flight.discard(command.id)
         if command.kind is CommandKind.TASK_COLLECT:
             self._collecting.discard(command.task_key)
@@ -235,10 +250,16 @@ class Scheduler:
             return
         if not unit.tx.take_command(command.id):
             return
-        if command.kind in (CommandKind.REPORT, CommandKind.ASK_STOP):
+        if command.kind in (CommandKind.REPORT, CommandKind.ASK_STOP, CommandKind.LOOK_AGAIN):
             return
         self._note_free(unit, command, answer)
         self._initiator.on_answer(unit, command, answer)
+
+    def _take_thanks(self, unit: Unit, hint: Command, answer: Answer) -> None:
+        """What an initiator says to room here: when its job does not come, the next one is told."""
+        if not answer.is_ok:
+            self._room.declined(unit, hint, answer)
+            unit.is_room_declined = True
 
     def _note_free(self, unit: Unit, command: Command, answer: Answer) -> None:
         """What a party said about its free cores, and which commands free some."""
@@ -282,9 +303,12 @@ class Scheduler:
 
     def _settle(self, unit: Unit) -> None:
         self._advance_dirty(unit)
-        if unit.freed or unit.is_queue_longer:
+        if unit.freed or unit.is_queue_longer or unit.woken:
             self.run_queue(unit)
             self._advance_dirty(unit)
+        came_free = unit.freed.get(self.context.party_id)
+        if came_free or unit.is_room_declined:
+            self._room.tell(unit, unit.knower if came_free == {""} else "")
 
     def _advance_dirty(self, unit: Unit) -> None:
         while unit.dirty:
@@ -306,6 +330,9 @@ class Scheduler:
         self._in_flight.update(fresh)
         if fresh:
             self._transport.post(tuple(fresh.values()))
+        if unit.hints:
+            self._room.sent(unit)
+            self._transport.post(tuple(unit.hints))
 
     # ------------------------------------------------------------------ the queue
 
@@ -325,10 +352,12 @@ class Scheduler:
         unit.note(Event.ROUND_FINISHED, kind="waiting")
 
     def _candidates(self, unit: Unit, heads: Iterable[Waiting]) -> list[Waiting]:
-        every = (*unit.tx.unblocked_waiting(_FRESH_AT_ONCE), *unit.tx.oversized_waiting(unit.steady, _BLOCKED_AT_ONCE))
+        every = (*unit.tx.unblocked_waiting(_FRESH_AT_ONCE), *unit.tx.waiting_apart(unit.steady, _BLOCKED_AT_ONCE))
         found = {job.job_id: job for job in every}
         for head in heads:
             found.update((job.job_id, job) for job in self._woken(unit, head))
+        told = (unit.tx.waiting(job_id) for job_id in unit.woken)
+        found.update((job.job_id, job) for job in told if job is not None)
         return sorted(found.values(), key=lambda job: job.order)
 
     def _woken(self, unit: Unit, head: Waiting) -> Iterator[Waiting]:
@@ -379,6 +408,7 @@ class Scheduler:
             self._advance_dirty(unit)
             self.run_queue(unit)
             self._advance_dirty(unit)
+            self._room.tell(unit, "")
 
         self._carry_out(look_at_all)
 
@@ -422,12 +452,13 @@ class Scheduler:
             self._transport.heartbeat(party_id, jobs)
 
     def is_unsure_of(self, party_id: str) -> bool:
-        """Whether the party is to be told the end of a job once more when it answers."""
+        """Whether it is news that the party answers: it is to be told an end once more, or counts as silent."""
         return party_id in self._unsure
 
     def _elsewhere(self, tx: Transaction) -> dict[str, tuple[tuple[str, int], ...]]:
         """By other parties: what runs there for us; none at a party that is only to be told an end once more."""
-        self._unsure = frozenset(seat.party.party_id for seat in tx.unconfirmed_seats())
+        doubtful = (*tx.unconfirmed_seats(), *tx.silent_seats())
+        self._unsure = frozenset(seat.party.party_id for seat in doubtful)
         parties = sorted({*tx.parties_with_seats(), *self._unsure} - {self.context.party_id, "0"})
         return {party_id: _started(tx.seats_at(party_id)) for party_id in parties}
 

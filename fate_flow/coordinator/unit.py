@@ -27,6 +27,15 @@ log = logging.getLogger(__name__)
 _SPECS_KEPT = 2_000
 
 
+@dataclass(frozen=True)
+class RoomTold:
+    """Another party says that there is room for a job which it had none for."""
+
+    job_id: str
+    party_id: str
+    cores: int                                                # free there
+
+
 @dataclass
 class Unit:
     """What the use cases of one transaction share."""
@@ -39,7 +48,12 @@ class Unit:
     moved: list[Entry] = field(default_factory=list)          # what is written into the history with the rest
     dirty: dict[str, None] = field(default_factory=dict)      # jobs of this initiator to look at, in order
     freed: dict[str, set[str]] = field(default_factory=dict)  # parties where cores came free, and the jobs that gave
+    knowers: set[str] = field(default_factory=set)            # parties whom an answer tells what is free here
     is_queue_longer: bool = False                             # a job has begun to wait
+    woken: dict[str, None] = field(default_factory=dict)      # jobs that the queue is to look at whatever it knows
+    room_told: list[RoomTold] = field(default_factory=list)   # what the scheduler is to hear
+    is_room_declined: bool = False                            # somebody has no use for what he was told of
+    hints: list[Command] = field(default_factory=list)        # sent once after the commit, and not stored
     alarms: list[int] = field(default_factory=list)           # steady time at which something put off is due
     is_careful: bool = False                                  # see `apart`
     known_steady: int | None = None                           # the scheduler knows it, others read it
@@ -70,7 +84,7 @@ class Unit:
     def part(self) -> Iterator[None]:
         """A part that is undone as a whole when it raises: what it wrote, and what was to follow from it."""
         lengths = len(self.effects), len(self.outgoing), len(self.alarms), len(self.moved)
-        dirty, is_queue_longer = dict(self.dirty), self.is_queue_longer
+        dirty, woken, is_queue_longer = dict(self.dirty), dict(self.woken), self.is_queue_longer
         freed = {party_id: set(jobs) for party_id, jobs in self.freed.items()}
         try:
             with self.tx.savepoint():
@@ -78,7 +92,7 @@ class Unit:
         except BaseException:
             del self.effects[lengths[0] :], self.outgoing[lengths[1] :]
             del self.alarms[lengths[2] :], self.moved[lengths[3] :]
-            self.dirty, self.freed, self.is_queue_longer = dirty, freed, is_queue_longer
+            self.dirty, self.woken, self.freed, self.is_queue_longer = dirty, woken, freed, is_queue_longer
             raise
 
     def note(self, event: Event, **fields: object) -> None:
@@ -107,6 +121,11 @@ class Unit:
     def free(self, party_id: str, job_id: str = "") -> None:
         """Cores may have come free at a party, because of this job if it is known."""
         self.freed.setdefault(party_id, set()).add(job_id)
+
+    @property
+    def knower(self) -> str:
+        """The one initiator that knows what came free here; empty: there are others, or it does not."""
+        return next(iter(self.knowers)) if len(self.knowers) == 1 else ""
 
     def unfree(self, party_id: str, job_id: str) -> None:
         """What this job gave back there is no news: it has only undone what it took."""

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from fate_flow.audit.events import Event
-from fate_flow.coordinator.ports import InputTable, LaunchOrder, Sight
+from fate_flow.coordinator.ports import InputTable, LaunchOrder, Made, Program, Sight
 from fate_flow.coordinator.unit import Unit
 from fate_flow.core.actions import MoveTask
+from fate_flow.core.ceilings import stop_allowed
+from fate_flow.core.command import MODULE as COMMAND
+from fate_flow.core.command import CommandSpec, command_at
+from fate_flow.core.command_scope import Place, environment, peers
+from fate_flow.core.crew import COLLECTOR, Broken, Collect, Dismiss, Done, Replace, describe, newest, next_step, ranks
 from fate_flow.core.errors import BadRequest, StorageFailed
 from fate_flow.core.grammar import (
     check_component_name,
@@ -28,29 +34,49 @@ from fate_flow.core.history import Level
 from fate_flow.core.job import Answer, Command, CommandKind, Job, Report, Task, TaskKey, Worker
 from fate_flow.core.reasons import Reason, task_status_for
 from fate_flow.core.spec import JobSpec, Party, TaskSpec
-from fate_flow.core.status import TaskStatus, WorkerStatus
+from fate_flow.core.status import TASK_BROKEN, TASK_END, TaskStatus, WorkerStatus
 from fate_flow.core.text import plain
 from fate_flow.store.contract import Metric, Output, TableMeta, Transaction
 
 # ---------------------------------------------------------------------- starting
 
 
-def start_worker(unit: Unit, job: Job, task: Task) -> Answer:
-    """Order a worker for this party task, or pass it over where the job says so."""
+def start_worker(unit: Unit, job: Job, task: Task, without: tuple[str, ...] = ()) -> Answer:
+    """Order the workers of this party task, or pass it over where the job says so; `without`: who is missing."""
     spec = unit.spec(job.job_id)
     if spec is None:
         return Answer(100, f"job {job.job_id} has no document")
     if task.key.party in spec.tasks[task.key.name].passed_at:
         move_party_task(unit, task, TaskStatus.PASS, Reason.NOT_NEEDED)
         return Answer(data=report_of(_again(unit, task)))
-    worker_id = unit.context.fresh_id()
-    folder = unit.context.engine.folder_for(task.key, worker_id)
-    worker = Worker(worker_id, task.key, WorkerStatus.CREATED, folder, unit.now, since=unit.steady)
-    unit.tx.add_worker(worker)
-    unit.tx.set_worker(task.key, worker_id)
+    _publish_upstream(unit, spec, task.key)
+    workers = [_order(unit, task.key, slot, rank) for slot, rank in enumerate(_ranks(unit, spec, task.key))]
+    unit.tx.set_worker(task.key, workers[0].worker_id, without)
     unit.note(Event.EXECUTOR_ASKED, **_place(task.key))
-    launch_later(unit, worker, task, spec)
+    for worker in workers:
+        now = _again(unit, task)
+        if now.party_status is not TaskStatus.WAITING:
+            break                     # what is missing for one is missing for all: the first has said so
+        launch_later(unit, worker, now, spec)
     return Answer(data=report_of(_again(unit, task)))
+
+
+def _ranks(unit: Unit, spec: JobSpec, key: TaskKey) -> tuple[int | None, ...]:
+    """The rank of each worker that a party task begins with."""
+    command = command_at(spec.tasks[key.name], key.party)
+    if command is None:
+        return (0,)
+    return ranks(command, unit.tx.workers_of_task(replace(key, version=key.version - 1)) if key.version else ())
+
+
+def _order(unit: Unit, key: TaskKey, slot: int, rank: int | None, attempt: int = 0) -> Worker:
+    worker_id = unit.context.fresh_id()
+    worker = Worker(
+        worker_id, key, WorkerStatus.CREATED, unit.context.engine.folder_for(key, worker_id), unit.now,
+        since=unit.steady, slot=slot, rank=rank, attempt=attempt,
+    )  # fmt: skip
+    unit.tx.add_worker(worker)
+    return worker
 
 
 def launch_later(unit: Unit, worker: Worker, task: Task, spec: JobSpec) -> None:
@@ -64,7 +90,7 @@ def launch_later(unit: Unit, worker: Worker, task: Task, spec: JobSpec) -> None:
 
     def launch() -> None:
         try:
-            context.exchange.open(task.key, task.incarnation, parties, worker.worker_id)
+            context.exchange.open(task.key, task.incarnation, parties, order.speaks_as)
             context.engine.launch(order)
         except (OSError, StorageFailed) as error:
             context.launch_problems[worker.worker_id] = plain(str(error), _LONGEST_MESSAGE)
@@ -86,19 +112,38 @@ def launch_order(unit: Unit, spec: JobSpec, worker: Worker, task: Task) -> Launc
         worker=worker,
         module=task_spec.module,
         incarnation=task.incarnation,
-        parties=tuple((party.role, party.party_id) for party in _running(task_spec)),
+        parties=tuple((party.role, party.party_id) for party in _running(task_spec, task.without)),
         parameters=task_spec.parameters.get(key.party, {}),
         inputs=inputs,
         outputs=tuple(one.alias for one in task_spec.outputs if one.kind == "data"),
         task_cores=parameters.task_cores,
-        timeout_seconds=task_spec.timeout_at(key.party),
+        timeout_seconds=unit.context.ceilings.timeout_of(task_spec.timeout_at(key.party)),
         stop_seconds=stop_seconds(unit, key),
+        speaks_as=task.worker_id or worker.worker_id,
         stage=task_spec.stage,
+        program=_program(task_spec, worker, task, parameters.task_cores),
+        work_folders=_work_folders(unit.tx, worker),
     )
 
 
-def _running(task: TaskSpec) -> tuple[Party, ...]:
-    return tuple(party for party in task.parties if party not in task.passed_at)
+def _work_folders(tx: Transaction, worker: Worker) -> tuple[str, ...]:
+    if worker.slot != COLLECTOR:
+        return ()
+    ranked = {one.rank: one.folder for one in newest(tx.workers_of_task(worker.task)) if one.rank is not None}
+    return tuple(ranked[rank] for rank in sorted(ranked))
+
+
+def _program(spec: TaskSpec, worker: Worker, task: Task, cores: int) -> Program | None:
+    """The user's own program with what it is told of its place; None for a built-in component."""
+    command = command_at(spec, worker.task.party)
+    if command is None or worker.slot == COLLECTOR:
+        return None
+    place = Place(worker.task, task.incarnation, worker.slot, worker.rank, worker.attempt, cores)
+    return Program(command, environment(spec, place), tuple(peers(spec, task.without)))
+
+
+def _running(task: TaskSpec, without: tuple[str, ...]) -> tuple[Party, ...]:
+    return tuple(party for party in task.parties if party not in task.passed_at and str(party) not in without)
 
 
 def _inputs(tx: Transaction, key: TaskKey, task: TaskSpec) -> tuple[InputTable, ...] | str:
@@ -117,8 +162,8 @@ def _inputs(tx: Transaction, key: TaskKey, task: TaskSpec) -> tuple[InputTable, 
 
 
 def _fail_launch(unit: Unit, worker: Worker, task: Task, message: str) -> None:
-    _move_worker(unit, worker, WorkerStatus.EXITED)
-    finish_party_task(unit, task, Reason.LAUNCH_FAILED, message)
+    _move_worker(unit, worker, WorkerStatus.EXITED, reason=Reason.LAUNCH_FAILED)
+    _go_on(unit, task, Reason.LAUNCH_FAILED, message)
 
 
 # ---------------------------------------------------------------------- following
@@ -151,26 +196,27 @@ class WorkerWatch:
             worker, task = self._started(unit, worker, task, sight)
         if sight.state in ("exited", "lost"):
             self._ended(unit, worker, task, sight)
-        elif task.party_status is TaskStatus.STOPPING:
+        elif _is_to_end(worker, task):
             self._remind(unit, worker)
 
     def _await_launch(self, unit: Unit, worker: Worker, task: Task) -> None:
-        if task.party_status is TaskStatus.STOPPING:
+        if _is_to_end(worker, task):
             self._remind(unit, worker)
         if unit.steady - worker.since <= unit.context.rules.launch:
             self._launch_again(unit, worker, task)
             return
-        _move_worker(unit, worker, WorkerStatus.EXITED)
+        reason = Reason.STOPPED if worker.is_stopping else Reason.LAUNCH_FAILED
+        _move_worker(unit, worker, WorkerStatus.EXITED, reason=reason)
         self._remind(unit, worker)      # a process that comes up after all must not run beside the next attempt's
         problem = unit.context.launch_problems.pop(worker.worker_id, "")
         words = f"no process came up within {unit.context.rules.launch // 1000} s"
-        finish_party_task(unit, task, Reason.LAUNCH_FAILED, f"{words}: {problem}" if problem else words)
+        _go_on(unit, task, Reason.LAUNCH_FAILED, f"{words}: {problem}" if problem else words)
 
     def _launch_again(self, unit: Unit, worker: Worker, task: Task) -> None:
         """The server may have died between the row and the folder; launching is idempotent by worker id."""
         spec = unit.spec(worker.task.job_id)
         is_overdue = unit.steady - worker.since >= unit.context.rules.poll_interval
-        if spec is not None and is_overdue and task.party_status is TaskStatus.WAITING:
+        if spec is not None and is_overdue and task.party_status in _BEGINNING and not worker.is_stopping:
             launch_later(unit, worker, task, spec)
 
     def _started(self, unit: Unit, worker: Worker, task: Task, sight: Sight) -> tuple[Worker, Task]:
@@ -183,20 +229,79 @@ class WorkerWatch:
         return unit.tx.worker(worker.worker_id) or worker, task
 
     def _ended(self, unit: Unit, worker: Worker, task: Task, sight: Sight) -> None:
-        _move_worker(unit, worker, WorkerStatus.EXITED, sight)
+        reason, message = how_it_ended(task, sight)
+        _move_worker(unit, worker, WorkerStatus.EXITED, sight, Reason.STOPPED if worker.is_stopping else reason)
         unit.context.launch_problems.pop(worker.worker_id, None)
         if task.is_over_here:
             return          # the job did not wait for it: what it made counts no more
-        reason, message = how_it_ended(task, sight)
-        if reason is Reason.DONE:
-            _publish(unit, task, sight)
-        elif task.party_status is not TaskStatus.STOPPING:
+        if reason is not Reason.DONE and not _is_to_end(worker, task):
             _note_error(unit, task, f"{reason.value}: {message}")
-        finish_party_task(unit, task, reason, message)
+        _go_on(unit, task, reason, message, sight.exit_code)
 
     def _remind(self, unit: Unit, worker: Worker) -> None:
         context, grace = unit.context, stop_seconds(unit, worker.task)
         unit.after_commit(lambda: context.engine.stop(worker, grace))
+
+
+def _is_to_end(worker: Worker, task: Task) -> bool:
+    return worker.is_stopping or task.party_status is TaskStatus.STOPPING
+
+
+def _go_on(unit: Unit, task: Task, reason: Reason, message: str, exit_code: int | None = None) -> None:
+    """A worker of this party task has ended so: what follows for the share of this party."""
+    task = _again(unit, task)
+    spec = unit.spec(task.key.job_id)
+    command = command_at(spec.tasks[task.key.name], task.key.party) if spec is not None else None
+    if command is None or spec is None:
+        finish_party_task(unit, task, reason, message, exit_code)
+    elif task.party_status is TaskStatus.STOPPING:
+        if not _living(unit, task):
+            finish_party_task(unit, task, task.reason or reason, task.message)
+    elif not task.is_over_here:
+        _next_step(unit, task, spec, command, message, exit_code)
+
+
+def _next_step(
+    unit: Unit, task: Task, spec: JobSpec, command: CommandSpec, message: str, exit_code: int | None
+) -> None:
+    match next_step(command, unit.tx.workers_of_task(task.key)):
+        case Broken(culprit, why):
+            words = f"{describe(culprit, command)}{message}" + (f" ({why})" if why else "")
+            stop_party_task(unit, task, culprit.reason or Reason.WORKER_KILLED, words, exit_code=exit_code)
+        case Replace(fallen):
+            for worker in fallen:
+                _replace(unit, task, spec, worker)
+        case Dismiss(spares):
+            for worker in spares:
+                unit.tx.mark_stopping(worker.worker_id)
+                _stop_worker(unit, task, worker)
+        case Collect():
+            launch_later(unit, _order(unit, task.key, COLLECTOR, None), task, spec)
+        case Done():
+            finish_party_task(unit, task, Reason.DONE, "")
+
+
+def _replace(unit: Unit, task: Task, spec: JobSpec, old: Worker) -> None:
+    """The slot goes on in another process: at once, or with the next poll when the last one lived for a moment only, so
+    that what cannot run does not keep the server busy."""
+    new = _order(unit, task.key, old.slot, old.rank, old.attempt + 1)
+    if unit.steady - old.since >= _A_MOMENT:
+        launch_later(unit, new, task, spec)
+
+
+_A_MOMENT = 1_000      # milliseconds
+_BEGINNING = (TaskStatus.WAITING, TaskStatus.RUNNING)
+
+
+def _living(unit: Unit, task: Task) -> list[Worker]:
+    """The workers of this party task that have been ordered and have not exited."""
+    if not task.worker_id:
+        return []
+    if task.module == COMMAND:
+        workers: tuple[Worker | None, ...] = unit.tx.workers_of_task(task.key)
+    else:
+        workers = (unit.tx.worker(task.worker_id),)
+    return [one for one in workers if one is not None and one.status is not WorkerStatus.EXITED]
 
 
 def how_it_ended(task: Task, sight: Sight) -> tuple[Reason, str]:
@@ -225,18 +330,72 @@ _CAUSES: Mapping[str, tuple[Reason, str]] = {
 }
 
 
-def _publish(unit: Unit, task: Task, sight: Sight) -> None:
+def settle_outputs(unit: Unit, job_id: str, move: MoveTask) -> None:
+    """What this party's shares of a task have made, now that the initiator has said how it ended over all parties:
+    published when it succeeded, else dropped. Follows the move of the federated status, so it is done once.
+
+    Until then it is prepared only: it stands in the worker's folder and in files that no row names, so that nobody
+    reads what one party has finished and another one has to make anew."""
+    for task in _finished_here(unit, job_id, move):
+        if move.new is TaskStatus.SUCCESS:
+            _publish(unit, task)
+        elif move.new in TASK_BROKEN:
+            _drop(unit, task)
+
+
+def _finished_here(unit: Unit, job_id: str, move: MoveTask) -> list[Task]:
+    """This party's shares that succeeded, of a task that ends with this move."""
+    if move.new not in TASK_END:
+        return []
+    keys = [TaskKey(job_id, move.name, move.version, seat.party) for seat in unit.tx.jobs_here(job_id)]
+    found = [task for task in map(unit.tx.task, keys) if task is not None and task.runs_here]
+    return [task for task in found if task.party_status is TaskStatus.SUCCESS]
+
+
+def _made_by(unit: Unit, task: Task) -> Made:
+    if task.module == COMMAND:
+        every = unit.tx.workers_of_task(task.key)
+        worker = next((one for one in every if one.slot == COLLECTOR), None)
+    else:
+        worker = unit.tx.worker(task.worker_id) if task.worker_id else None
+    return unit.context.engine.look(worker).made if worker is not None else Made()
+
+
+def _drop(unit: Unit, task: Task) -> None:
+    """Tables of this attempt; one that was only handed on is somebody else's."""
+    context = unit.context
+    for _, table in _made_by(unit, task).tables:
+        if table.namespace == f"output_{task.key.job_id}" and unit.tx.table(table.namespace, table.name) is None:
+            unit.after_commit(partial(context.files.drop_table, table))
+
+
+def _publish_upstream(unit: Unit, spec: JobSpec, key: TaskKey) -> None:
+    """What this task reads has been made at all parties, else it would not begin: the word of that may come later."""
+    upstream = spec.tasks[key.name].upstream
+    for task in unit.tx.tasks(key.job_id) if upstream else ():
+        if task.key.party != key.party or task.key.name not in upstream:
+            continue
+        if task.party_status is not TaskStatus.SUCCESS or task.status is TaskStatus.SUCCESS:
+            continue
+        if not task.is_final:
+            move_federated(
+                unit, key.job_id, MoveTask(task.key.name, task.key.version, task.status, TaskStatus.SUCCESS)
+            )
+        elif all(one.task.version != task.key.version for one in unit.tx.outputs(key.job_id, task.key.name, key.party)):
+            _publish(unit, task)        # of an earlier run, which ended before it was told
+
+
+def _publish(unit: Unit, task: Task) -> None:
     """Make what the worker wrote known: tables, metrics, summary."""
-    names = _aliases(unit, task)
-    for _, table in sight.made.tables:
+    made, names = _made_by(unit, task), _aliases(unit, task)
+    for _, table in made.tables:
         _save_table(unit, task, table)
     unit.tx.save_outputs(
-        (Output(task.key, names.get(key, key), table.namespace, table.name) for key, table in sight.made.tables),
-        unit.now,
+        (Output(task.key, names.get(key, key), table.namespace, table.name) for key, table in made.tables), unit.now
     )
-    unit.tx.save_metrics((Metric(task.key, *metric) for metric in sight.made.metrics), unit.now)
-    if sight.made.summary:
-        unit.tx.save_summary(task.key, sight.made.summary, unit.now)
+    unit.tx.save_metrics((Metric(task.key, *metric) for metric in made.metrics), unit.now)
+    if made.summary:
+        unit.tx.save_summary(task.key, made.summary, unit.now)
 
 
 def _aliases(unit: Unit, task: Task) -> dict[str, str]:
@@ -267,25 +426,27 @@ def _uploaded(unit: Unit, task: Task, table: TableMeta) -> TableMeta:
 
 
 def stop_party_task(
-    unit: Unit, task: Task, reason: Reason, message: str = "", deadline_seconds: float | None = None
-) -> None:
+    unit: Unit, task: Task, reason: Reason, message: str = "", deadline_seconds: float | None = None,
+    exit_code: int | None = None,
+) -> None:  # fmt: skip
     """A party task that has not ended is to end: at once when no worker was ordered, else when it has gone.
 
     `deadline_seconds`: who asks waits no longer than this; without it the worker has this party's own grace."""
     if task.is_over_here:
         return
-    worker = unit.tx.worker(task.worker_id) if task.worker_id else None
+    workers = _living(unit, task)
     if task.party_status is TaskStatus.STOPPING:
-        if worker is not None and deadline_seconds == 0:
+        for worker in workers if deadline_seconds == 0 else ():
             _stop_worker(unit, task, worker, 0)
         return
-    if worker is None or worker.status is WorkerStatus.EXITED:
-        finish_party_task(unit, task, reason, message)
+    if not workers:
+        finish_party_task(unit, task, reason, message, exit_code)
         return
     unit.note(Event.TASK_STOP_ASKED, **_version(task.key))
-    move_party_task(unit, task, TaskStatus.STOPPING, reason, message, task_status_for(reason))
-    unit.tx.mark_stopping(worker.worker_id)
-    _stop_worker(unit, task, worker, deadline_seconds)
+    move_party_task(unit, task, TaskStatus.STOPPING, reason, message, task_status_for(reason), exit_code)
+    for worker in workers:
+        unit.tx.mark_stopping(worker.worker_id)
+        _stop_worker(unit, task, worker, deadline_seconds)
     tell_initiator(unit, _again(unit, task))
 
 
@@ -300,21 +461,21 @@ def stop_seconds(unit: Unit, key: TaskKey) -> float:
     """From SIGTERM to SIGKILL: what the job asks for, as far as this party allows, else what this party has."""
     rules, spec = unit.context.rules, unit.spec(key.job_id)
     asked = spec.tasks[key.name].stop_seconds if spec is not None and key.name in spec.tasks else None
-    if asked is None:
-        return rules.stop_grace_seconds
-    return min(asked, max(rules.longest_stop_seconds, rules.stop_grace_seconds))
+    return stop_allowed(asked, rules.stop_grace_seconds, rules.longest_stop_seconds)
 
 
-def finish_party_task(unit: Unit, task: Task, reason: Reason, message: str) -> None:
+def finish_party_task(
+    unit: Unit, task: Task, reason: Reason, message: str, exit_code: int | None = None
+) -> None:
     """The final word of this party on its share; told to the initiator."""
     if task.is_over_here:
         return
     if task.party_status is TaskStatus.STOPPING and task.reason is not None:
         reason, message = task.reason, task.message      # a stop that was ordered beats what came of it
-    if not move_party_task(unit, task, task_status_for(reason), reason, message):
+    if not move_party_task(unit, task, task_status_for(reason), reason, message, exit_code=exit_code):
         now = _again(unit, task)
         if now.party_status is not task.party_status:     # another process of this server was faster: decide anew
-            finish_party_task(unit, now, reason, message)
+            finish_party_task(unit, now, reason, message, exit_code)
             return
     exchange, key, incarnation = unit.context.exchange, task.key, task.incarnation
     unit.after_commit(lambda: exchange.close(key, incarnation))
@@ -323,11 +484,11 @@ def finish_party_task(unit: Unit, task: Task, reason: Reason, message: str) -> N
 
 def move_party_task(
     unit: Unit, task: Task, new: TaskStatus, reason: Reason | None = None, message: str = "",
-    target: TaskStatus | None = None,
+    target: TaskStatus | None = None, exit_code: int | None = None,
 ) -> bool:  # fmt: skip
     """Write the party status, with the lines that operators follow it by."""
     unit.note(Event.TASK_STATUS_ASKED, **_version(task.key))
-    done = unit.tx.move_party_task(task, new, unit.now, reason, message, target)
+    done = unit.tx.move_party_task(task, new, unit.now, reason, message, target, exit_code)
     if done:
         note_share(unit, task, new, reason, message)
     event = Event.TASK_STATUS_WRITTEN if done else Event.TASK_STATUS_UNCHANGED
@@ -335,13 +496,18 @@ def move_party_task(
     return done
 
 
-def move_federated(unit: Unit, job_id: str, move: MoveTask) -> None:
-    """Write the federated status where it is not this party's to decide, or ends with the job, on record."""
+def move_federated(unit: Unit, job_id: str, move: MoveTask, is_told: bool = True) -> None:
+    """Write the federated status where it is not this party's to decide, or ends with the job, on record.
+
+    `is_told`: the initiator says so. What only ends here with the job may have succeeded everywhere, and be kept by a
+    rerun: nothing of it is dropped."""
     version = {"job_id": job_id, "task_id": f"{job_id}_{move.name}", "task_version": move.version}
     unit.note(Event.TASK_STATUS_ASKED, **version)
     done = unit.tx.move_task(job_id, move)
     if done:
         note_task(unit, job_id, move)
+        if is_told or move.new is TaskStatus.SUCCESS:
+            settle_outputs(unit, job_id, move)
     event = Event.TASK_STATUS_WRITTEN if done else Event.TASK_STATUS_UNCHANGED
     unit.note(event, info={"status": move.new.value}, **version)
 
@@ -363,19 +529,32 @@ def note_task(unit: Unit, job_id: str, move: MoveTask) -> None:
     )  # fmt: skip
 
 
+def _which(worker: Worker) -> str:
+    """Which of several workers; nothing for the first one of its party task."""
+    if worker.slot == 0 == worker.attempt:
+        return ""
+    if worker.slot == COLLECTOR:
+        return "collects the outputs"
+    rank = "spare" if worker.rank is None else f"rank {worker.rank}"
+    return f"worker {worker.slot} ({rank}), process {worker.attempt}"
+
+
 def _exit_words(sight: Sight) -> str:
     if sight.exit_code is not None:
         return f"exit code {sight.exit_code}"
     return f"signal {sight.signal}" if sight.signal is not None else sight.cause or sight.state
 
 
-def _move_worker(unit: Unit, worker: Worker, new: WorkerStatus, sight: Sight | None = None) -> None:
+def _move_worker(
+    unit: Unit, worker: Worker, new: WorkerStatus, sight: Sight | None = None, reason: Reason | None = None
+) -> None:
     pid, pid_started = (sight.pid, sight.pid_started) if sight and new is WorkerStatus.RUNNING else (0, 0)
-    if unit.tx.move_worker(worker, new, unit.now, pid, pid_started):
+    exit_status = _exit_words(sight) if sight and new is WorkerStatus.EXITED else ""
+    if unit.tx.move_worker(worker, new, unit.now, pid, pid_started, reason, exit_status):
         key = worker.task
         unit.moves(
             Level.WORKER, key.job_id, worker.status, new, party=key.party, task=key.name, version=key.version,
-            exit_status=_exit_words(sight) if sight and new is WorkerStatus.EXITED else "",
+            reason=reason, message=_which(worker), exit_status=exit_status,
         )  # fmt: skip
 
 
@@ -428,6 +607,7 @@ def report_of(task: Task, is_plain: bool = False) -> dict[str, Any]:
         "reason": task.reason.value if task.reason else None,
         "message": task.message,
         "error_report": task.message,
+        "exit_code": task.exit_code,
         "start_time": task.start_time or None,
         "end_time": task.end_time or None,
         "elapsed": task.end_time - task.start_time if task.end_time and task.start_time else None,
@@ -444,7 +624,7 @@ def read_report(body: Mapping[str, Any]) -> Report | None:
         return None
     message = plain(body.get("message"), _LONGEST_MESSAGE) or plain(body.get("error_report"), _LONGEST_MESSAGE)
     start, end = _moment(body.get("start_time")), _moment(body.get("end_time"))
-    return Report(key, incarnation, status, _reason_in(body, status), message, start, end)
+    return Report(key, incarnation, status, _reason_in(body, status), message, start, end, _exit_code(body))
 
 
 def _task_in(body: Mapping[str, Any]) -> TaskKey:
@@ -465,6 +645,12 @@ def _reason_in(body: Mapping[str, Any], status: TaskStatus) -> Reason | None:
     return reason if fits else _PLAIN.get(status)
 
 
+def _exit_code(body: Mapping[str, Any]) -> int | None:
+    """Of its worker, where the party tells it."""
+    code = body.get("exit_code")
+    return code if isinstance(code, int) and not isinstance(code, bool) and 0 <= code <= _HIGHEST_EXIT_CODE else None
+
+
 def _moment(value: object) -> int:
     """Milliseconds since the epoch; 0 for what no column takes."""
     if isinstance(value, bool) or not isinstance(value, int):
@@ -473,6 +659,7 @@ def _moment(value: object) -> int:
 
 
 _LONGEST_MESSAGE = 4_000
+_HIGHEST_EXIT_CODE = 255
 _PLAIN = {
     TaskStatus.SUCCESS: Reason.DONE,
     TaskStatus.PASS: Reason.NOT_NEEDED,

@@ -22,6 +22,7 @@ class MoveJob:
     stop_by: int = 0
     unconfirmed: tuple[str, ...] = ()
     caused_by: str = ""              # the party that gave the reason, where it is known
+    missing: tuple[str, ...] = ()    # of a success: the parties that it is one without
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class MoveTask:
     new: TaskStatus
     reason: Reason | None = None
     message: str = ""
+    policy: str = ""                 # what a policy has decided that is carried out once it has drained
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,41 @@ class Hurry:
 
 
 @dataclass(frozen=True)
+class Arm:
+    """A policy acts at this steady time on what has happened, unless that is overtaken; the first time stands."""
+
+    key: str
+    at: int
+
+
+@dataclass(frozen=True)
+class Disarm:
+    """What had happened has been overtaken: no policy acts on it."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class LoseShares:
+    """The job goes on without this party: its shares of what is not over are lost."""
+
+    party: Party
+    message: str
+
+
+@dataclass(frozen=True)
+class RestartJob:
+    """A policy has all tasks begin again, once those that run have ended."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Restarted:
+    """Nothing runs any more: the new versions begin."""
+
+
+@dataclass(frozen=True)
 class Progress:
     percent: int
 
@@ -147,6 +184,7 @@ class NameUnconfirmed:
 Action = (
     MoveJob | MoveSeat | RenewHold | MoveTask | NewVersion | BeginAgain | Rejoin | AllRejoined | PutOff | Send
     | BeginTurn | EndTurn | Hurry | Progress | Forget | NameUnconfirmed | InviteAgain
+    | Arm | Disarm | LoseShares | RestartJob | Restarted
 )  # fmt: skip
 
 

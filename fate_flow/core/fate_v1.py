@@ -16,11 +16,12 @@ from typing import Any
 
 from fate_flow.core.document import Findings, Node, size_of
 from fate_flow.core.fate_v1_dsl import Component, component_names, note_provider, read_components
-from fate_flow.core.fate_v1_job_parameters import flat_parameters, job_block, job_parameters
+from fate_flow.core.fate_v1_job_parameters import AUTOMATIC, flat_parameters, job_block, job_parameters
 from fate_flow.core.fate_v1_layers import Layers, read_layers
 from fate_flow.core.fate_v1_tasks import Tasks
 from fate_flow.core.grammar import check_party_id, check_role, shown
 from fate_flow.core.modules import ModuleInfo
+from fate_flow.core.policy_document import policies_for
 from fate_flow.core.resources import cores_per_node
 from fate_flow.core.retry_document import rule_for
 from fate_flow.core.spec import JobParameters, JobSpec, Party, TaskSpec
@@ -135,6 +136,7 @@ class _Reading:
             parameters=parameters,
             priority=parameters[initiator].extra.get("priority", 0),
             retry=rule_for(parameters[initiator]),
+            policies=policies_for(parameters[initiator]),
             warnings=self.findings.short_warnings(),
             conf=_completed(self.conf.value, parties, initiator, base, layers),
         )
@@ -220,12 +222,15 @@ def _completed(
     This is what the other parties get, so that every server reads the same job, whatever its own defaults are."""
     submitted = conf.get("job_parameters") or {}
     common = {key: value for key, value in (submitted.get("common") or {}).items() if value is not None}
+    known = {**flat_parameters(base), **common, **layers.common}
+    if "retry" in common:           # the same in other words: both at once would be refused by whoever reads it next
+        known = {key: value for key, value in known.items() if key not in AUTOMATIC}
     return {
         **conf,
         "dsl_version": 2,
         "initiator": _v1_party(initiator),
         "role": _ids_by_role(parties),
-        "job_parameters": {**submitted, "common": {**flat_parameters(base), **common, **layers.common}},
+        "job_parameters": {**submitted, "common": known},
     }
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from fate_flow.core.document import MAX_WHOLE, Node
 from fate_flow.core.grammar import shown
+from fate_flow.core.minimum_document import read_minimum
+from fate_flow.core.policy_document import read_policies
 from fate_flow.core.queue import MOST_PRIORITY
 from fate_flow.core.resources import CORES_PER_NODE
 from fate_flow.core.retry_document import read_retry
@@ -40,8 +42,12 @@ def job_block(node: Node, names: Collection[str]) -> dict[str, Any]:
     return block
 
 
+AUTOMATIC = ("auto_retries", "auto_retry_delay")
+"""What FATE has instead of `retry`."""
+
+
 def _check_one_way_to_retry(node: Node) -> None:
-    for key in ("auto_retries", "auto_retry_delay"):
+    for key in AUTOMATIC:
         if node.at("retry").is_given and node.at(key).is_given:
             node.at(key).wrong("says the same as retry in other words: only one of both may be there")
 
@@ -165,6 +171,8 @@ _JOB_PARAMETERS: Mapping[str, _Key] = {
     "timeout": _Key(_above_zero, "timeout_seconds"),
     "task_timeout": _Key(_zero_or_more, "task_timeout_seconds"),
     "retry": _Key(read_retry),
+    "policies": _Key(read_policies),
+    "min_available": _Key(read_minimum),
     "stop_duration": _Key(_seconds),
     "priority": _Key(_priority),
     "task_conf": _Key(_task_conf),
@@ -177,7 +185,8 @@ _JOB_PARAMETERS: Mapping[str, _Key] = {
 
 _REMOVED = frozenset({"work_mode", "backend"})
 _OF_A_TASK: Mapping[str, Callable[[Node], Any]] = {
-    "timeout": _zero_or_more, "stop_duration": _seconds, "retry": read_retry, "priority": _priority,
+    "timeout": _zero_or_more, "stop_duration": _seconds, "retry": read_retry, "policies": read_policies,
+    "priority": _priority, "min_available": read_minimum,
 }
 _LAUNCHER_OPTIONS = ("launcher", "world_size")
 _SET_BY_SERVERS = frozenset({

@@ -9,11 +9,12 @@ stand there from general to special; ours does not depend on an order that a JSO
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fate_flow.core.document import Node
+from fate_flow.core.document import Findings, Node
+from fate_flow.core.grammar import shown_key
 from fate_flow.core.spec import Party
 
 MAX_SELECTORS = 1000        # blocks below one role
@@ -68,6 +69,30 @@ def read_layers(
             for index in one.indexes:
                 own.setdefault(seats[index], []).append(one.block)
     return Layers(common, own)
+
+
+Block = tuple[str, Any]
+"""A block of job parameters as it was sent, with its path."""
+
+
+def blocks_for(conf: Mapping[str, Any], parties: tuple[Party, ...], party: Party) -> list[Block]:
+    """The blocks of a runtime conf that tell this party its job parameters, the strongest first."""
+    job = Node(conf, "job_runtime_conf", Findings(strict=False)).at("job_parameters")
+    seats = [one for one in parties if one.role == party.role]
+    below = job.at("role").at(party.role)
+    blocks = sorted(_read_overrides(party.role, below, len(seats), lambda _: {}), key=lambda one: one.generality)
+    own = [below.at(one.selector) for one in blocks if seats.index(party) in one.indexes]
+    return [(node.path, node.value) for node in (*reversed(own), job.at("common"))]
+
+
+def place_in(blocks: Iterable[Block], keys: Sequence[str]) -> str:
+    """The path where the first of these blocks says what stands under the keys; empty where none does."""
+    for path, value in blocks:
+        for key in keys:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if value is not None:
+            return ".".join((path, *map(shown_key, keys)))
+    return ""
 
 
 def _read_overrides(

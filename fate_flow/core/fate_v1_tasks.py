@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fate_flow.core.command import MODULE, fails_on_restart, read_command
 from fate_flow.core.document import Node
 from fate_flow.core.fate_v1_dsl import Component
 from fate_flow.core.grammar import shown
+from fate_flow.core.minimum_document import Minimums, goes_on_without
 from fate_flow.core.modules import ModuleInfo, WarnsOfParameters
+from fate_flow.core.policy_document import policies_for
+from fate_flow.core.retry import NEVER_AGAIN
 from fate_flow.core.retry_document import rule_for
 from fate_flow.core.spec import JobParameters, Party, TaskSpec
 
@@ -39,7 +43,14 @@ class Tasks:
             return {}
         for one in components:
             self._check_constraint(one)
-        return {one.name: self._task(one, seats[one.name]) for one in components}
+        tasks = {one.name: self._task(one, seats[one.name]) for one in components}
+        self._minimums.check(tasks)
+        return tasks
+
+    @property
+    def _minimums(self) -> Minimums:
+        said = self.parameters[self.initiator].extra
+        return Minimums(said, self.conf.at("job_parameters").at("common"), self.modules)
 
     def _seats(self, component: Component) -> tuple[Party, ...]:
         roles = self.modules[component.module].roles
@@ -57,6 +68,7 @@ class Tasks:
         for party in parties:
             if party not in passed:
                 self._check_parameters(component, party, parameters[party])
+        retry = rule_for(self.parameters[self.initiator], component.name)
         limit = _task_timeout(self.parameters[self.initiator], component.name)
         limits = {party: _task_timeout(self.parameters[party], component.name) for party in parties}
         return TaskSpec(
@@ -68,7 +80,10 @@ class Tasks:
             parameters=parameters,
             passed_at=passed,
             timeout_seconds=limit,
-            retry=rule_for(self.parameters[self.initiator], component.name),
+            retry=retry,
+            policies=policies_for(self.parameters[self.initiator], component.name),
+            min_available=self._minimums.of(component.name, component.module, parties),
+            goes_on_without=goes_on_without(self.modules[component.module]),
             stop_seconds=_stop_duration(self.parameters[self.initiator], component.name),
             priority=_of_task(self.parameters[self.initiator], component.name).get("priority", 0),
             party_timeouts={party: own for party, own in limits.items() if own != limit},
@@ -78,10 +93,27 @@ class Tasks:
         """Asks the module itself; what it says concerns merged parameters, which have no one place in the document."""
         node = self.conf.at("component_parameters")
         module = self.modules[component.module]
-        for problem in module.check(parameters, party.role):
+        problems = module.check(parameters, party.role)
+        if component.module == MODULE and not problems:
+            problems = list(self._problems_of_command(component, parameters))
+        for problem in problems:
             node.wrong(f"{component.name} at {party}: {problem}")
         for warning in module.warnings(parameters) if isinstance(module, WarnsOfParameters) else ():
             node.doubtful(f"{component.name}: {warning}")      # the same at many parties: said once
+
+    def _problems_of_command(self, component: Component, parameters: Mapping[str, Any]) -> Iterator[str]:
+        """What concerns the program together with what is said of it elsewhere."""
+        retry = rule_for(self.parameters[self.initiator], component.name)
+        if fails_on_restart(parameters) and retry != NEVER_AGAIN:
+            yield (
+                "fail_on_worker_restart excludes retry; say "
+                f'task_conf.{component.name}.retry {{"max_attempts": 1, "max_interruptions": 0}}'
+            )
+        tables = [one.name for one in read_command(parameters).outputs if one.is_table]
+        for one in component.outputs:
+            if one.kind == "data" and one.alias not in tables:
+                known = ", ".join(tables) or "none"
+                yield f"outputs: the DSL has {one.alias} as output, the outputs of kind table are: {known}"
 
     def _check_constraint(self, component: Component) -> None:
         """These algorithms cannot have their guest as arbiter, unless it is the host as well (a test of one party)."""

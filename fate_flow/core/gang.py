@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from fate_flow.core.actions import Action, MoveTask, Send
 from fate_flow.core.job import CommandKind, Task
 from fate_flow.core.outcome import federated_task_status
-from fate_flow.core.reasons import RULES, Reason
+from fate_flow.core.reasons import RULES, Reason, task_status_for
 from fate_flow.core.status import TASK_BROKEN, TaskStatus
 from fate_flow.core.view import JobView, task_command
 
+_NO_FAULT = (Reason.STOPPED, Reason.PARTY_MISSING, Reason.PARTY_UNREACHABLE)
 GOOD = {TaskStatus.SUCCESS: Reason.DONE, TaskStatus.PASS: Reason.NOT_NEEDED}
 
 
@@ -19,12 +20,24 @@ def culprit(rows: tuple[Task, ...]) -> Task:
 
     Among those the worst status decides, and a reason that is final before one after which it may be tried again. That
     the earliest of what is left speaks is for people, and decides nothing: the clocks are not one."""
-    broken = [row for row in rows if row.party_status in TASK_BROKEN]
-    own_fault = [row for row in broken if row.reason is not Reason.STOPPED] or broken
-    worst = federated_task_status([row.party_status for row in own_fault])
-    worst_rows = [row for row in own_fault if row.party_status is worst]
+    broken = [row for row in rows if row.party_status in TASK_BROKEN or is_breaking(row)]
+    own_fault = [row for row in broken if row.reason not in _NO_FAULT] or broken
+    worst = federated_task_status([_end_of(row) for row in own_fault])
+    worst_rows = [row for row in own_fault if _end_of(row) is worst]
     final = [row for row in worst_rows if row.reason is not None and RULES[row.reason].retry_event is None]
     return min(final or worst_rows, key=lambda row: (row.end_time, row.key.party))
+
+
+def is_breaking(row: Task) -> bool:
+    """Whether it ends badly by itself, and has workers that still drain: the others need not wait for those."""
+    return row.party_status is TaskStatus.STOPPING and row.reason is not None and row.reason not in _NO_FAULT
+
+
+def _end_of(row: Task) -> TaskStatus:
+    """How it has ended, or will."""
+    if row.party_status is TaskStatus.STOPPING and row.reason is not None:
+        return task_status_for(row.reason)
+    return row.party_status
 
 
 def settle(
@@ -37,6 +50,8 @@ def settle(
             yield Send(task_command(view, row, CommandKind.TASK_STATUS, argument=outcome.value))
 
 
-def move_task(rows: tuple[Task, ...], new: TaskStatus, reason: Reason | None = None, message: str = "") -> MoveTask:
+def move_task(
+    rows: tuple[Task, ...], new: TaskStatus, reason: Reason | None = None, message: str = "", policy: str = ""
+) -> MoveTask:
     lead = rows[0]
-    return MoveTask(lead.key.name, lead.key.version, lead.status, new, reason, message)
+    return MoveTask(lead.key.name, lead.key.version, lead.status, new, reason, message, policy)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from fate_flow.core.approval import Consent
 from fate_flow.core.reasons import Reason
 from fate_flow.core.retry import UNTRIED, Tries
 from fate_flow.core.spec import Party
@@ -55,6 +56,11 @@ class Lack(Enum):
     ROOM = "room"        # others hold it
     SIZE = "size"        # more was asked than it has in all
     ANSWER = "answer"    # it is silent or not ready: room there would change nothing
+    APPROVAL = "approval"  # nobody there has approved the job yet
+
+
+APART = frozenset({Lack.SIZE, Lack.APPROVAL})
+"""Room would not help: nobody waits behind a job that lacks one of these."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,20 @@ class Wish:
     since: int = 0           # of the first refusal; 0: it has refused nothing
     asked: int = 0           # when it was asked for last
     passes: int = 0          # of other jobs that have taken since what it lacks
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Somebody wants a job to have no turn, or a party to take in nothing, until it is released."""
+
+    message: str
+    by: str                  # as whoever asked for it called himself
+    time: int = 0
+    since: int = 0           # steady time
+
+    @property
+    def words(self) -> str:
+        return f"on hold by {self.by}: {self.message}"
 
 
 @dataclass(frozen=True)
@@ -101,12 +121,18 @@ class Job:
     stop_by: int = 0                     # steady time: the drain ends here at the latest
     is_urgent: bool = False              # a wish: what drains is to be killed now: f_stop_now
     unconfirmed: tuple[str, ...] = ()    # parties that never confirmed the end
+    missing: tuple[str, ...] = ()        # parties that it succeeded without: it is partial
     legacy: bool = False                 # the initiator speaks plain v1 only
     rerun_signal: bool = False           # it waits again, and not every party knows yet, or `retry_at` has not come
     wish: Wish = Wish()                  # of this seat, for room at this party
+    hold: Hold | None = None             # no turn while it waits
+    consent: Consent | None = None       # what this party has said to a job of another; None: nobody has to
     priority: int = 0                    # higher first
     enqueued: int = 0                    # steady time at which it was created
     queue_key: int = 0                   # where it stands among the jobs of its initiator (core/queue.py)
+    timers: Mapping[str, int] = field(default_factory=dict)      # what has happened, and when its policy acts
+    is_restarting: bool = False          # a policy begins its tasks again; those that run are still ending
+    restarts: int = 0                    # how often one did, in this run
 
     @property
     def job_id(self) -> str:
@@ -120,6 +146,11 @@ class Job:
     def order(self) -> tuple[int, int, str]:
         """Its place among the jobs of its initiator: the smaller one goes first."""
         return (self.queue_key, self.create_time, self.job_id)
+
+    @property
+    def is_apart(self) -> bool:
+        """It waits for something that room would not give it: it has no turn when cores come free, and is no head."""
+        return self.hold is not None or self.lacks in APART
 
     @property
     def holds(self) -> bool:
@@ -145,6 +176,7 @@ class Seat:
     lease: int = 0                       # milliseconds the party keeps what it holds; 0: it did not say
     renew_at: int = 0                    # steady time: asked for again then
     legacy: bool = False                 # the party speaks plain v1 only
+    silent_since: int = 0                # steady time since which it counts as silent; 0: it answers
 
 
 @dataclass(frozen=True, order=True)
@@ -177,6 +209,9 @@ class Task:
     retry_at: int = 0                    # steady time: not before
     reason: Reason | None = None
     message: str = ""
+    exit_code: int | None = None         # of its worker, where that had one and the party says it
+    without: tuple[str, ...] = ()        # parties that were missing when this share was started
+    policy: str = ""                     # what a policy has decided about this version, as actions.MoveTask has it
     target: TaskStatus | None = None     # where `stopping` leads
     worker_id: str = ""
     create_time: int = 0
@@ -207,6 +242,11 @@ class Worker:
     start_time: int = 0
     end_time: int = 0
     since: int = 0                       # steady time at which it was ordered
+    slot: int = 0                        # which of the workers of its party task it is
+    rank: int | None = 0                 # its number among those that count; None: spare
+    attempt: int = 0                     # which process this is in its slot
+    reason: Reason | None = None         # how it ended
+    exit_status: str = ""                # the same, as the machine has it
 
 
 class CommandKind(Enum):
@@ -231,6 +271,8 @@ class CommandKind(Enum):
     REPORT = "report"               # to the initiator: a party task has moved
     ASK_STOP = "ask stop"           # to the initiator: end the job
     ASK_RERUN = "ask rerun"         # to the initiator: begin the ended job again
+    ROOM = "room"                   # to the initiator: there is room for a job that had none here
+    LOOK_AGAIN = "look again"       # to the initiator: what this party was not ready for, it may be ready for now
 
 
 @dataclass(frozen=True)
@@ -313,3 +355,4 @@ class Report:
     message: str = ""
     start_time: int = 0
     end_time: int = 0
+    exit_code: int | None = None

@@ -23,6 +23,19 @@ class ModuleInfo(Protocol):
 
 
 @runtime_checkable
+class DoesWithout(Protocol):
+    """A module whose tasks may succeed although some parties of a role are missing."""
+
+    @property
+    def tolerates_missing_roles(self) -> frozenset[str]:
+        """Also where a share of it ends badly in the middle: the others do not wait for it."""
+
+    @property
+    def starts_without_roles(self) -> frozenset[str]:
+        """Where it is known at the start who is missing; who runs is told, and the others begin without them."""
+
+
+@runtime_checkable
 class WarnsOfParameters(Protocol):
     """A module that can also tell which parameters it does not know."""
 

@@ -8,7 +8,7 @@ paths of the file instead.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from fate_flow.core.grammar import shown_key
 from fate_flow.core.native_schema import JOB, LIFECYCLE
 from fate_flow.core.native_shape import check_shape
 
+MOST_PROBLEMS = 100
 THE_FILE = "the job file"
 """What is told of the file as a whole, which has no path."""
 
@@ -30,12 +31,17 @@ class Paths:
 
     def told(self, text: str) -> str:
         """A message or a warning about the documents, in the paths of the file and with its line."""
-        said = _PATH.sub(lambda found: self.native(found[0]), _PARAMETERS.sub(_parameters_of, text))
-        return self.at_line(said)
+        named: list[str] = []
 
-    def at_line(self, text: str) -> str:
-        """A message that begins with a path of the file, with its line if it has one."""
-        path = text.partition(": ")[0]
+        def native(found: re.Match[str]) -> str:
+            named.append(f"tasks.{found['task']}.parameters" if found["task"] else self.native(found[0]))
+            return named[-1] + (": " if found[0].endswith(" ") else "")
+
+        said = _PATH.sub(native, text)
+        return self.at_line(said, named[0]) if named else said
+
+    def at_line(self, text: str, path: str) -> str:
+        """A message about a path of the file, with the line of it or of what it stands in."""
         line = next((self.lines[one] for one in _upwards(path) if one in self.lines), None)
         return text if line is None else f"{text} (line {line})"
 
@@ -57,6 +63,10 @@ class NativeJob:
     description: str
     paths: Paths
 
+    def told(self, problems: Sequence[str]) -> list[str]:
+        """What is wrong with the documents, in the words of the file; of very many the first."""
+        return [*map(self.paths.told, problems[:MOST_PROBLEMS]), *_and_more(len(problems))]
+
 
 def read_native(document: object, lines: Mapping[str, int]) -> tuple[NativeJob | None, list[str]]:
     """The job that a file describes, or all that is wrong with its shape; `lines` are those of the paths in it.
@@ -70,25 +80,25 @@ def read_native(document: object, lines: Mapping[str, int]) -> tuple[NativeJob |
         job = _Translation(node, paths).job()
         if not findings.problems:
             return job, []
-    return None, [
-        paths.at_line(problem.message if problem.path else f"{THE_FILE}: {problem.message}")
-        for problem in findings.problems
+    found = [
+        paths.at_line(problem.message if problem.path else f"{THE_FILE}: {problem.message}", problem.path)
+        for problem in findings.problems[:MOST_PROBLEMS]
     ]
+    return None, [*found, *_and_more(len(findings.problems))]
+
+
+def _and_more(count: int) -> list[str]:
+    return [f"... and {count - MOST_PROBLEMS} more"] if count > MOST_PROBLEMS else []
 
 
 # ---------------------------------------------------------------------- words about paths
 
 _PIECE = r"""\.[A-Za-z0-9_|-]+|\.'[^']*'|\."[^"]*"|\[[0-9]+\]"""
-_PATH = re.compile(rf"\b(?:job_runtime_conf|dsl)(?:(?:{_PIECE})+|(?=: ))")
-_PARAMETERS = re.compile(
-    r"\bjob_runtime_conf\.component_parameters: (?P<task>[A-Za-z0-9_-]+)(?: at (?P<party>[a-z]+ [0-9]+))?: "
+_PATH = re.compile(
+    # what a module says of its parameters is told of no place in particular
+    r"\bjob_runtime_conf\.component_parameters: (?P<task>[A-Za-z0-9_-]+)(?= at [a-z]+ [0-9]+: |: )(?: (?=at ))?"
+    rf"|\b(?:job_runtime_conf|dsl)(?:(?:{_PIECE})+|(?=: ))"
 )
-"""What a module says of its parameters, which the FATE reader tells of no place in particular."""
-
-
-def _parameters_of(found: re.Match[str]) -> str:
-    at = f"at {found['party']}: " if found["party"] else ""
-    return f"tasks.{found['task']}.parameters: {at}"
 
 
 def _upwards(path: str) -> Iterator[str]:

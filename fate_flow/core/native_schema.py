@@ -13,6 +13,8 @@ from typing import Any
 
 from fate_flow.core.document import MAX_WHOLE
 from fate_flow.core.grammar import ROLES
+from fate_flow.core.policy import PolicyAction, PolicyEvent
+from fate_flow.core.queue import MOST_PRIORITY
 from fate_flow.core.retry import Backoff, RetryEvent, RetryRule
 
 VERSION = 1
@@ -105,12 +107,25 @@ _RETRY = _object(
     ),
 )  # fmt: skip
 
+_EVENT = {"enum": [*(event.value for event in PolicyEvent), "*"]}
+_POLICIES = _list(
+    _object(
+        "What is done when something happens: about one of event, events and exit_code.", ("action",),
+        event={"description": "What happens; * is any.", **_EVENT},
+        events=_list(_EVENT, "One of several.", minItems=1, uniqueItems=True),
+        exit_code=_whole("A worker that ended badly ended with it.", 1, maximum=255),
+        action={"description": "What is done then.", "enum": [action.value for action in PolicyAction]},
+        timeout=_number("Seconds before it is done; not at all when things have moved on by then.", default=0),
+    ),
+    "Rules for what may happen; the first that fits wins.",
+)  # fmt: skip
+
 LIFECYCLE: Mapping[str, Schema] = {
     "retry": {"$ref": "#/$defs/retry"},
     "stop_duration": _number("Seconds from SIGTERM to SIGKILL when it is stopped; left out: as each party has it."),
-    "policies": _list(_BLOCK, "What is done at which event; the first that fits."),
+    "policies": {"$ref": "#/$defs/policies"},
     "min_available": _object("By role: so many parties are enough.", (), **_COUNTS),
-    "priority": {"description": "Higher goes first.", "type": "integer", "default": 0},
+    "priority": _whole("Higher goes first.", -MOST_PRIORITY, 0, MOST_PRIORITY),
 }
 """The keys of a life cycle, of the job and, where it says otherwise, of a task. They stand under the same names in
 `job_parameters.common` and in its `task_conf.<task>`, whose readers know what may be in them: another key is a line
@@ -176,5 +191,5 @@ JOB: Schema = {
         },
         **LIFECYCLE,
     ),
-    "$defs": {"task": _TASK, "retry": _RETRY, "resources": _RESOURCES},
+    "$defs": {"task": _TASK, "retry": _RETRY, "policies": _POLICIES, "resources": _RESOURCES},
 }  # fmt: skip

@@ -15,6 +15,7 @@ from fate_flow.core.document import Node
 from fate_flow.core.grammar import shown
 
 _LONGEST_TYPO = 60
+_MOST_HINTS = 100
 
 
 def check_shape(node: Node, schema: Mapping[str, Any], root: Mapping[str, Any]) -> None:
@@ -78,7 +79,8 @@ def _check_object(node: Node, schema: Mapping[str, Any], root: Mapping[str, Any]
         elif key in known:
             check_shape(inside, known[key], root)
         elif others is False:
-            inside.wrong(f"is not known{_hint(key, known)}")
+            is_told = len(node.findings.problems) < _MOST_HINTS      # finding what is meant takes its time
+            inside.wrong(f"is not known{_hint(key, known) if is_told else ''}")
         elif others is not True:
             check_shape(inside, others, root)
 

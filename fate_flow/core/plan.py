@@ -17,8 +17,8 @@ from collections.abc import Iterator
 
 from fate_flow.core.actions import Action, Forget, MoveJob, Plan
 from fate_flow.core.job import CommandKind
+from fate_flow.core.plan_policy import plan_ruled
 from fate_flow.core.plan_stop import end, plan_stopping
-from fate_flow.core.plan_tasks import plan_running
 from fate_flow.core.plan_turn import plan_waiting
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import JobStatus, SeatStatus
@@ -57,7 +57,7 @@ def _plan_ended(view: JobView) -> Iterator[Action]:
 _PLANNERS = {
     JobStatus.READY: _plan_ready,
     JobStatus.WAITING: plan_waiting,
-    JobStatus.RUNNING: plan_running,
+    JobStatus.RUNNING: plan_ruled,
     JobStatus.STOPPING: plan_stopping,
     JobStatus.SUCCESS: _plan_ended,
     JobStatus.FAILED: _plan_ended,

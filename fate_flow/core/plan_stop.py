@@ -9,6 +9,7 @@ from fate_flow.core.actions import Action, EndTurn, Hurry, MoveJob, MoveSeat, Se
 from fate_flow.core.gang import GOOD, culprit, settle
 from fate_flow.core.job import CommandKind, Job, Seat, Task
 from fate_flow.core.outcome import federated_task_status
+from fate_flow.core.partial import missing_parties
 from fate_flow.core.reasons import Reason, job_status_for, task_status_for
 from fate_flow.core.status import TASK_BROKEN, TASK_END, JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.view import JobView, rows_by_name, send
@@ -27,8 +28,10 @@ def stop(view: JobView, reason: Reason, message: str, caused_by: str = "") -> It
     yield MoveJob(JobStatus.STOPPING, reason, message, target=target, stop_by=view.now + patience, caused_by=caused_by)
     # As a duration: by then this side goes on without whoever has not drained, and clocks are not one.
     for seat in view.seats:
+        if seat.status in (SeatStatus.STOPPING, SeatStatus.DRAINING):
+            continue        # the job went on without it, and it was told
         yield MoveSeat(seat, SeatStatus.STOPPING)
-        yield _stop_command(view, seat, reason, message, patience / 1000)
+        yield stop_command(view, seat, reason, message, patience / 1000)
 
 
 def _longest_stop(view: JobView) -> int:
@@ -36,7 +39,10 @@ def _longest_stop(view: JobView) -> int:
     return int(1000 * max((task.stop_seconds or 0 for task in view.spec.tasks.values()), default=0))
 
 
-def _stop_command(view: JobView, seat: Seat, reason: Reason, message: str, deadline_seconds: float) -> Send:
+def stop_command(
+    view: JobView, seat: Seat, reason: Reason, message: str, deadline_seconds: float | None
+) -> Send:
+    """`deadline_seconds`: after them this side goes on without the party; None: it has already."""
     body = {"reason": reason.value, "message": message, "deadline_seconds": deadline_seconds}
     return send(view, seat, CommandKind.STOP, argument=job_status_for(reason).value, body=body)
 
@@ -61,7 +67,7 @@ def _hurry(view: JobView) -> Iterator[Action]:
     yield Hurry(min(job.stop_by, view.now + view.drain_milliseconds))
     for seat in view.seats:
         if not _has_drained(view, seat):
-            yield _stop_command(view, seat, job.reason, job.message, 0)
+            yield stop_command(view, seat, job.reason, job.message, 0)
 
 
 def _has_drained(view: JobView, seat: Seat) -> bool:
@@ -76,13 +82,13 @@ def _finish(view: JobView, unconfirmed: tuple[str, ...]) -> Iterator[Action]:
     assert job.reason is not None, "stopping always says why"
     for rows in rows_by_name(view).values():
         if not rows[0].is_final:
-            outcome, reason = _last_word(rows, job)
+            outcome, reason = last_word(rows, job)
             yield from settle(view, rows, outcome, reason, job.message)
     yield from end(view, job.reason, job.message, unconfirmed)
 
 
-def _last_word(rows: tuple[Task, ...], job: Job) -> tuple[TaskStatus, Reason]:
-    """How a task ends that the end of its job cut off."""
+def last_word(rows: tuple[Task, ...], job: Job) -> tuple[TaskStatus, Reason]:
+    """How a task ends that was cut off by the end of its job, or by its beginning again."""
     statuses = [row.party_status for row in rows]
     if all(status in TASK_END for status in statuses):
         outcome = federated_task_status(statuses)
@@ -105,7 +111,11 @@ def end(
     body: dict[str, Any] = {"reason": reason.value, "message": message}
     if view.job.status is JobStatus.READY:
         body["tag"] = "submit_failed"
-    yield MoveJob(final, reason, message, unconfirmed=unconfirmed, caused_by=caused_by)
+    missing = missing_parties(view) if final is JobStatus.SUCCESS else ()
+    if missing:
+        message = "; ".join(filter(None, [message, f"without {', '.join(missing)}"]))
+        body.update(message=message, missing=list(missing))
+    yield MoveJob(final, reason, message, unconfirmed=unconfirmed, caused_by=caused_by, missing=missing)
     for seat in view.seats:
         if seat.status is SeatStatus.REFUSED:
             continue

@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fate_flow.core.actions import Action, EndTurn, MoveSeat, NewVersion, Progress, PutOff, Send
+from fate_flow.core.actions import Action, Arm, EndTurn, MoveSeat, NewVersion, Progress, PutOff, Send
 from fate_flow.core.dag import may_start
-from fate_flow.core.gang import GOOD, culprit, move_task, settle
+from fate_flow.core.gang import GOOD, culprit, is_breaking, move_task, settle
+from fate_flow.core.happenings import again as policy_allows
+from fate_flow.core.happenings import completed, has_policies, is_put_off, refusals
 from fate_flow.core.job import Command, CommandKind, Task
 from fate_flow.core.outcome import federated_task_status
+from fate_flow.core.partial import absent, given_up, outcome_of, shortage, taking_part
 from fate_flow.core.plan_stop import end, stop
+from fate_flow.core.policy import PolicyAction
 from fate_flow.core.reasons import RULES, Reason, task_status_for
-from fate_flow.core.retry import NEVER_AGAIN, Again, decide
-from fate_flow.core.status import TASK_BROKEN, TASK_END, JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.retry import NEVER_AGAIN, Again, RetryEvent, decide
+from fate_flow.core.spec import Party
+from fate_flow.core.status import TASK_BROKEN, JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.view import JobView, leads, others, plain_parties, plain_task, rows_by_name, send, task_command
 
 
@@ -28,20 +33,29 @@ def plan_running(view: JobView) -> Iterator[Action]:
     yield from moved
     if moved:
         return          # one step at a time: the next view shows what follows
-    hopeless = next((rows for rows in rows_by_name(view).values() if rows[0].status in TASK_BROKEN), None)
+    broken = (rows for rows in rows_by_name(view).values() if rows[0].status in TASK_BROKEN)
+    hopeless = next((rows for rows in broken if not is_put_off(view, rows)), None)
     if hopeless:
         yield from _break(view, hopeless)
         return
     yield from _progress(view)
     statuses = {task.key.name: task.status for task in leads(view)}
-    if all(status in TASK_END for status in statuses.values()):
-        yield from end(view, Reason.DONE, "")
+    if all(status in GOOD for status in statuses.values()):
+        yield from _end_well(view)
         return
     due = _next_due(view, statuses)
-    if due > view.now + view.long_backoff_milliseconds and not plain_parties(view):
+    if due > view.now + view.long_backoff_milliseconds and _may_rest(view):
         yield from _put_off(view, due)
     else:
         yield from _start_tasks(view, statuses)
+
+
+def _end_well(view: JobView) -> Iterator[Action]:
+    """Nobody waits for a party that the job went on without; one that has not confirmed its stop is named."""
+    silent = [seat for seat in given_up(view) if seat.status is SeatStatus.STOPPING]
+    for seat in silent:
+        yield MoveSeat(seat, SeatStatus.UNCONFIRMED, seat.message)
+    yield from end(view, Reason.DONE, "", tuple(sorted(str(seat.party) for seat in silent)))
 
 
 def _judge_tasks(view: JobView) -> Iterator[Action]:
@@ -49,48 +63,80 @@ def _judge_tasks(view: JobView) -> Iterator[Action]:
         lead = rows[0]
         if lead.is_final:
             continue
-        outcome = federated_task_status([row.party_status for row in rows])
+        outcome = outcome_of(view, rows)
         if lead.status is TaskStatus.STOPPING:
             yield from _drain_task(view, rows)
-        elif outcome in TASK_BROKEN:
+        elif (outcome in TASK_BROKEN and not is_put_off(view, rows)) or _breaks_at_once(view, rows):
             yield from _break_task(view, rows)
-        elif outcome in TASK_END:
-            yield from settle(view, rows, outcome, GOOD[outcome], "")
+        elif outcome in GOOD:
+            yield from _succeed(view, rows, outcome)
+
+
+def _breaks_at_once(view: JobView, rows: tuple[Task, ...]) -> bool:
+    """A share breaks and its workers still drain: the others need not go on until they have.
+
+    Where a rule or a minimum may have it otherwise, that is asked when the share has ended."""
+    may_go_on = has_policies(view.spec) or view.spec.tasks[rows[0].key.name].min_available
+    return not may_go_on and any(map(is_breaking, rows))
+
+
+def _succeed(view: JobView, rows: tuple[Task, ...], outcome: TaskStatus) -> Iterator[Action]:
+    yield from settle(view, rows, outcome, GOOD[outcome], "")
+    follows = completed(view, rows) if outcome is TaskStatus.SUCCESS else None
+    if follows is not None:
+        yield Arm(follows.happening.key, follows.due)
 
 
 def _break_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
     """One party's share broke: the others are stopped, since a task is a gang."""
     first = culprit(rows)
-    yield move_task(rows, TaskStatus.STOPPING, first.reason, first.message)
+    yield from stop_gang(view, rows, first.reason, first.message)
+
+
+def stop_gang(
+    view: JobView, rows: tuple[Task, ...], reason: Reason | None, message: str, policy: PolicyAction | None = None
+) -> Iterator[Action]:
+    """All that still goes on of a task is to end; what follows then has a policy decided, or the retry rule does."""
+    yield move_task(rows, TaskStatus.STOPPING, reason, message, policy.value if policy else "")
     for row in rows:
         if not row.is_over_here:
             yield Send(task_command(view, row, CommandKind.TASK_STOP, argument=TaskStatus.CANCELED.value))
 
 
 def _drain_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
-    if not all(row.is_over_here for row in rows):
+    shares = taking_part(view, rows)
+    if not all(row.is_over_here for row in shares):
         return
-    lead = rows[0]
+    lead, outcome = rows[0], federated_task_status([row.party_status for row in shares])
+    if outcome in GOOD:
+        yield from _succeed(view, rows, outcome)
+        return
+    if lead.policy == PolicyAction.COMPLETE_TASK.value:
+        yield from settle(view, rows, TaskStatus.SUCCESS, Reason.COMPLETED_BY_POLICY, "")
+        return
     first = culprit(rows)
     reason = first.reason or Reason.WORKER_ERROR
     yield from settle(view, rows, task_status_for(reason), reason, first.message)
-    again = _retry(view, lead, reason)
-    if again is not None and not again.refused:
-        yield from _again(view, rows, again)
+    found = _retry(view, lead, reason)
+    if found is not None and not found.refused:
+        yield from again(view, rows, found)
 
 
 def _retry(view: JobView, lead: Task, reason: Reason | None) -> Again | None:
     """What the retry rule of a task says to such an end; None where there is no rule, or none is asked."""
     event, rule = RULES[reason].retry_event if reason else None, view.spec.tasks[lead.key.name].retry
+    if lead.policy == PolicyAction.RESTART_TASK.value:
+        return policy_allows(view, lead, event or RetryEvent.TIMEOUT)
     if event is None or rule == NEVER_AGAIN:
         return None
     chance = int(view.fresh_id[:8], 16) / 0xFFFFFFFF
     return decide(rule, lead.tries, event, view.now, chance)
 
 
-def _again(view: JobView, rows: tuple[Task, ...], again: Again) -> Iterator[Action]:
+def again(view: JobView, rows: tuple[Task, ...], again: Again) -> Iterator[Action]:
+    """The task begins again everywhere, as a new version."""
     lead, rule = rows[0], view.spec.tasks[rows[0].key.name].retry
-    version, left = lead.key.version + 1, rule.retries - again.tries.errors
+    version, left = lead.key.version + 1, max(0, rule.retries - again.tries.errors)
     retry_at = view.now + int(again.seconds * 1000)
     yield NewVersion(lead.key.name, version, view.fresh_id, left, retry_at, again.tries)
     plain = plain_parties(view)
@@ -113,9 +159,10 @@ def _break(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
         reason = Reason.STOPPED_BY_USER
     party = str(first.key.party)
     why = first.message or (first.reason.value if first.reason else first.party_status.value)
-    again = _retry(view, rows[0], first.reason)
-    if again is not None and again.refused:
-        why = f"{why} ({again.refused})"
+    found = _retry(view, rows[0], first.reason)
+    refused = [found.refused] if found is not None and found.refused else []
+    for words in dict.fromkeys([*refused, *refusals(view, rows)]):
+        why = f"{why} ({words})"
     yield from stop(view, reason, f"{first.key.name} ended as {status.value} on {party}: {why}", caused_by=party)
 
 
@@ -141,12 +188,31 @@ def _start_tasks(view: JobView, statuses: Mapping[str, TaskStatus]) -> Iterator[
         if rows[0].retry_at > view.now:
             continue
         room -= 1
+        missing = absent(view, name)
+        too_few = shortage(view, name, missing)
+        if too_few:
+            yield from stop(view, Reason.TASK_FAILED, too_few, caused_by=str(min(missing)))
+            return
         yield move_task(rows, TaskStatus.RUNNING)
-        plain = plain_parties(view)
-        for row in rows:
-            if row.key.party in plain:
-                yield Send(task_command(view, row, CommandKind.TASK_STATUS, argument=TaskStatus.RUNNING.value))
-            yield Send(task_command(view, row, CommandKind.TASK_START))
+        yield from _start_shares(view, rows, missing)
+
+
+def _start_shares(view: JobView, rows: tuple[Task, ...], missing: frozenset[Party]) -> Iterator[Action]:
+    """Who runs is told who is missing, so that nobody waits for a message of it."""
+    plain, without = plain_parties(view), {"without": [str(party) for party in sorted(missing)]} if missing else {}
+    for row in rows:
+        if row.key.party in missing:
+            yield from _pass_over(view, row)
+            continue
+        if row.key.party in plain:
+            yield Send(task_command(view, row, CommandKind.TASK_STATUS, argument=TaskStatus.RUNNING.value))
+        yield Send(task_command(view, row, CommandKind.TASK_START, more=without))
+
+
+def _pass_over(view: JobView, row: Task) -> Iterator[Action]:
+    if not row.is_over_here:
+        reason, status = Reason.PARTY_MISSING, task_status_for(Reason.PARTY_MISSING)
+        yield Send(task_command(view, row, CommandKind.TASK_STOP, status.value, {"reason": reason.value}))
 
 
 def _next_due(view: JobView, statuses: Mapping[str, TaskStatus]) -> int:
@@ -157,10 +223,16 @@ def _next_due(view: JobView, statuses: Mapping[str, TaskStatus]) -> int:
     return min((by_name[name][0].retry_at for name in may_start(view.spec, statuses)), default=0)
 
 
-def _put_off(view: JobView, due: int) -> Iterator[Action]:
-    """All parties take back what they gave; the job applies anew when its next attempt is due.
+def _may_rest(view: JobView) -> bool:
+    """Parties that speak plain v1 know no way back from running; nor does one that the job goes on without.
 
-    Parties that speak plain v1 know no way back from running: with one of them the cores stay."""
+    A policy that is to act in a while looks at a job that runs."""
+    is_whole = all(seat.status is SeatStatus.STARTED for seat in view.seats)
+    return is_whole and not plain_parties(view) and not view.job.timers
+
+
+def _put_off(view: JobView, due: int) -> Iterator[Action]:
+    """All parties take back what they gave; the job applies anew when its next attempt is due."""
     names = ", ".join(task.key.name for task in leads(view) if task.retry_at == due)
     yield PutOff(f"retry_backoff: {names} begins again in {(due - view.now) / 1000:.0f} s", due)
     for seat in view.seats:

@@ -7,6 +7,7 @@ others give back and the turn ends with a reason to wait; held everywhere, every
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from fate_flow.core.actions import Action, AllRejoined, BeginTurn, EndTurn, MoveSeat, RenewHold
 from fate_flow.core.job import CommandKind, Lack, Seat
@@ -14,6 +15,7 @@ from fate_flow.core.plan_stop import stop
 from fate_flow.core.reasons import Reason
 from fate_flow.core.retry import RetryEvent
 from fate_flow.core.status import SeatStatus
+from fate_flow.core.verdict import NOT_APPROVED
 from fate_flow.core.view import JobView, is_here, others, seats_in, send
 
 
@@ -42,9 +44,13 @@ def _plan_rejoin(view: JobView) -> Iterator[Action]:
 def _next_asked(view: JobView, joined: Sequence[Seat]) -> Sequence[Seat]:
     """All parties side by side; the own seats a moment before, since a refusal there spares the others the question.
 
+    Parties whose approval it awaits first, one by one: until they have given it the others would reserve for nothing.
     After a conflict one by one in ascending order, so that two initiators that want the same parties meet at the first
     and not crosswise. Before all others a party for which the job waits and which more room would not help: while it
     is too small, or silent, the others would reserve for nothing."""
+    unapproved = [seat for seat in joined if seat.lacks is Lack.APPROVAL]
+    if unapproved:
+        return (min(unapproved, key=_ascending),)
     if view.job.lacks in (Lack.SIZE, Lack.ANSWER):
         hopeless = [seat for seat in joined if seat.party.party_id == view.job.blocked_on]
         if hopeless:
@@ -74,11 +80,27 @@ def _plan_turn(view: JobView) -> Iterator[Action]:
     if refused:
         yield from _roll_back(view, refused, is_answered)
         return
+    if view.job.hold is not None and not _has_begun(view):
+        yield from _put_back(view, is_answered)
+        return
     yield from _renew(view)
     if is_answered and joined:
         yield from _ask(view, _next_asked(view, joined), view.job.turn)
     elif is_answered:
         yield from _start_seats(view)
+
+
+def _has_begun(view: JobView) -> bool:
+    return any(seat.status in (SeatStatus.STARTING, SeatStatus.STARTED) for seat in view.seats)
+
+
+def _put_back(view: JobView, is_answered: bool) -> Iterator[Action]:
+    """Somebody holds the job in the middle of its turn: nothing starts, and nothing is kept for it."""
+    for seat in seats_in(view, SeatStatus.HELD):
+        yield MoveSeat(seat, SeatStatus.JOINED)
+        yield send(view, seat, CommandKind.RETURN, body={"turn": view.job.turn, "still_wants": False})
+    if is_answered:
+        yield EndTurn()
 
 
 def _renew(view: JobView) -> Iterator[Action]:
@@ -94,14 +116,33 @@ def _roll_back(view: JobView, refused: list[Seat], is_answered: bool) -> Iterato
         # A hold ran out here while others had started already; what has started ends by a stop alone.
         yield from stop(view, Reason.PARTY_REFUSED, _words(refused), caused_by=str(refused[0].party))
         return
-    yield from _give_back(view, refused)
+    lacking = [*refused, *_not_asked_yet(view)]
+    yield from _give_back(view, lacking)
     if not is_answered:
         return
-    given_up = _gives_up(view, refused)
-    if not given_up:
-        yield _wait_for(view, refused)
-    elif not seats_in(view, SeatStatus.HELD):
+    given_up, is_overdue = _gives_up(view, refused), _is_overdue(view, lacking)
+    if not (given_up or is_overdue):
+        yield _wait_for(view, refused, lacking)
+    elif seats_in(view, SeatStatus.HELD):
+        return                      # what comes back first: the next view has it
+    elif is_overdue:
+        words = f"{_words(lacking)}, and the job may take {view.job.timeout_seconds} s in all"
+        yield from stop(view, Reason.JOB_TIMEOUT, words, str(lacking[0].party))
+    else:
         yield from stop(view, Reason.NO_CAPACITY, f"{_words(refused)} ({given_up})", str(refused[0].party))
+
+
+def _not_asked_yet(view: JobView) -> list[Seat]:
+    """Those whose approval is awaited and that this turn has not come to."""
+    waiting = (seat for seat in view.seats if seat.lacks is Lack.APPROVAL and not seat.message)
+    return [replace(seat, message=NOT_APPROVED) for seat in waiting]
+
+
+def _is_overdue(view: JobView, lacking: list[Seat]) -> bool:
+    """Whether it has waited for somebody's approval for as long as the job may take in all."""
+    is_awaited = any(seat.lacks is Lack.APPROVAL for seat in lacking)
+    limit = view.job.timeout_seconds * 1000
+    return is_awaited and 0 < limit < view.now - view.job.since
 
 
 def _gives_up(view: JobView, refused: list[Seat]) -> str:
@@ -125,21 +166,23 @@ def _give_back(view: JobView, refused: list[Seat]) -> Iterator[Action]:
         yield send(view, seat, CommandKind.RETURN, body={"turn": view.job.turn, "still_wants": still_wants})
 
 
-def _wait_for(view: JobView, refused: list[Seat]) -> EndTurn:
+def _wait_for(view: JobView, refused: list[Seat], lacking: list[Seat]) -> EndTurn:
     """Blocked on the first of the parties whose refusal is the hardest to lift."""
-    lacks = min((seat.lacks or Lack.ANSWER for seat in refused), key=_HARDEST.index)
-    first = min((seat for seat in refused if (seat.lacks or Lack.ANSWER) is lacks), key=_ascending)
+    lacks = min((seat.lacks or Lack.ANSWER for seat in lacking), key=_HARDEST.index)
+    first = min((seat for seat in lacking if (seat.lacks or Lack.ANSWER) is lacks), key=_ascending)
+    pauses = _PAUSES_FOR_PEOPLE if lacks is Lack.APPROVAL else 1
     return EndTurn(
-        wait_reason=_words(refused),
+        wait_reason=_words(lacking),
         blocked_on=first.party.party_id,
         blocked_cores=first.asked_cores,
-        retry_at=view.now + view.retry_milliseconds,
+        retry_at=view.now + pauses * view.retry_milliseconds,
         was_conflict=_was_conflict(view, refused),
         lacks=lacks,
     )
 
 
-_HARDEST = (Lack.SIZE, Lack.ANSWER, Lack.ROOM)
+_HARDEST = (Lack.SIZE, Lack.APPROVAL, Lack.ANSWER, Lack.ROOM)
+_PAUSES_FOR_PEOPLE = 5      # a party says when it has decided: to ask it is only the net below
 
 
 def _words(refused: list[Seat]) -> str:

@@ -22,7 +22,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from fate_flow.core.job import Claim, Lack
+from fate_flow.core.approval import Approval, Consent
+from fate_flow.core.job import Claim, Hold, Lack
 from fate_flow.core.text import ordinal
 
 
@@ -137,6 +138,14 @@ def takes_from(job: Claim, head: Claim, free: Claim) -> bool:
     )
 
 
-def why_it_waits(wait_reason: str, place: int) -> str:
-    """In words: what is lacking where, and the place in the queue (1 is the first)."""
-    return f"{wait_reason or 'waits for its turn'}; {ordinal(place)} in the queue"
+def why_a_copy_waits(initiator: str, party: str, consent: Consent | None) -> str:
+    """In words: why a job waits at a party that does not decide for it."""
+    if consent is not None and consent.approval is Approval.PENDING:
+        return f"nobody at {party} has approved it yet: flow job approve, or flow job reject"
+    return f"waits for its initiator, {initiator}, which knows its place in the queue"
+
+
+def why_it_waits(wait_reason: str, place: int, hold: Hold | None = None) -> str:
+    """In words: who holds it, or what is lacking where, and the place in the queue (1 is the first)."""
+    words = hold.words if hold is not None else wait_reason or "waits for its turn"
+    return f"{words}; {ordinal(place)} in the queue"

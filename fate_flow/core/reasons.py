@@ -39,6 +39,10 @@ class Reason(Enum):
     NO_CAPACITY = "no_capacity"                # waited for resources longer than it may
     QUEUE_CLEANED = "queue_cleaned"            # an operator emptied the queue
     RELEASED = "released"                      # an operator took back by force what it held
+    PARTY_MISSING = "party_missing"            # passed over: what it needs of an earlier task is not there
+    FAILED_BY_POLICY = "failed_by_policy"      # a policy said fail_job: for good
+    STOPPED_BY_POLICY = "stopped_by_policy"    # a policy said cancel_job: it can be resumed
+    COMPLETED_BY_POLICY = "completed_by_policy"    # a policy said complete_job, or complete_task
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,10 @@ RULES: Mapping[Reason, Rule] = {
     Reason.NO_CAPACITY: Rule("timeout", _BOTH),
     Reason.QUEUE_CLEANED: Rule("canceled", _INITIATOR),
     Reason.RELEASED: Rule("failed", _BOTH),
+    Reason.PARTY_MISSING: Rule("canceled", _BOTH),
+    Reason.FAILED_BY_POLICY: Rule("failed", _INITIATOR),
+    Reason.STOPPED_BY_POLICY: Rule("canceled", _INITIATOR),
+    Reason.COMPLETED_BY_POLICY: Rule("success", _INITIATOR),
 }
 
 

@@ -16,7 +16,7 @@ from fate_flow.core.dag import downstream_of
 from fate_flow.core.errors import BadRequest, Conflict
 from fate_flow.core.grammar import shown
 from fate_flow.core.job import Command, CommandKind, Seat, Task
-from fate_flow.core.reasons import job_status_for
+from fate_flow.core.reasons import Reason, job_status_for
 from fate_flow.core.spec import JobSpec
 from fate_flow.core.status import JobStatus, TaskStatus
 from fate_flow.core.view import JobView, plain_task
@@ -42,6 +42,8 @@ def plan_rerun(view: JobView, wish: Wish, incarnations: Mapping[str, str]) -> Pl
         raise Conflict(
             f"job {job.job_id} is {job.status.value}: only a job that is over can be rerun; flow job stop ends it"
         )
+    if job.reason is Reason.FAILED_BY_POLICY:
+        raise Conflict(f"job {job.job_id} was ended for good by a policy ({job.message}): submit it again")
     anew = tasks_anew(view.spec, _statuses(view), wish)
     return tuple(_plan(view, [task for task in _versions(view, incarnations) if task.name in anew])) if anew else ()
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fate_flow.core.policy import Policy
 from fate_flow.core.retry import NEVER_AGAIN, RetryRule
 
 
@@ -66,6 +67,9 @@ class TaskSpec:
     retry: RetryRule = NEVER_AGAIN
     stop_seconds: float | None = None           # from SIGTERM to SIGKILL; None: as each party has it
     priority: int = 0                           # higher first, among those of the job that may start
+    policies: tuple[Policy, ...] = ()           # its own; the job's follow
+    min_available: Mapping[str, int] = field(default_factory=dict)     # of a role, where not all are needed
+    goes_on_without: frozenset[str] = frozenset()       # roles whose shares may break while the others run
 
     @property
     def upstream(self) -> frozenset[str]:
@@ -104,6 +108,7 @@ class JobSpec:
     description: str = ""
     priority: int = 0                               # in the queue; higher first
     retry: RetryRule = NEVER_AGAIN                  # of the job: here only what is said of a lack of capacity
+    policies: tuple[Policy, ...] = ()
     stage: str = "default"
     warnings: tuple[str, ...] = ()                  # what was ignored, for `data.warnings`
     conf: Mapping[str, Any] = field(default_factory=dict)   # the v1 runtime conf, completed: `f_runtime_conf`

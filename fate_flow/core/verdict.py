@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.actions import InviteAgain, MoveSeat, NameUnconfirmed, Plan, Send
+from fate_flow.core.approval import APPROVAL, AWAITS, IS_REJECTED
 from fate_flow.core.job import NO_ROOM, NOT_EFFECTIVE, NOT_READY, UNREACHABLE, Command, CommandKind, Lack, Seat
 from fate_flow.core.reasons import Reason, job_status_for
 from fate_flow.core.status import JobStatus, SeatStatus
@@ -33,9 +34,12 @@ def judge_answer(seat: Seat, command: Command, retcode: int, message: str, data:
     return judge(seat, command, retcode, message, data if isinstance(data, Mapping) else {})
 
 
-def _judge_create(seat: Seat, command: Command, retcode: int, message: str, _: Mapping[str, Any]) -> Verdict:
+NOT_APPROVED = "has not approved it yet"
+
+
+def _judge_create(seat: Seat, command: Command, retcode: int, message: str, data: Mapping[str, Any]) -> Verdict:
     if retcode == 0:
-        return Verdict((MoveSeat(seat, SeatStatus.JOINED),))
+        return Verdict((MoveSeat(seat, SeatStatus.JOINED, lacks=Lack.APPROVAL if _is_pending(data) else None),))
     refused = MoveSeat(seat, SeatStatus.REFUSED, message)
     if retcode != UNREACHABLE:
         return Verdict((refused,))
@@ -58,12 +62,26 @@ def _judge_check(seat: Seat, command: Command, retcode: int, message: str, data:
     if retcode == 0:
         apply = Command(CommandKind.APPLY, command.job_id, seat.party, command.run, body=command.body)
         return Verdict((MoveSeat(seat, SeatStatus.APPLYING), Send(apply)))
-    if retcode in (NOT_READY, UNREACHABLE):
+    if retcode == NOT_READY:
+        return _not_ready(seat, message, data)
+    if retcode == UNREACHABLE:
         return Verdict((MoveSeat(seat, SeatStatus.JOINED, _waits(retcode, message)),))
+    if data.get(IS_REJECTED) is True:
+        return Verdict(stop=Reason.PARTY_REFUSED, message=f"{seat.party}: {message}")
     if data.get("is_unknown") is True and seat.run == 0:      # what a later run builds on is gone with the rest
         back = MoveSeat(seat, SeatStatus.JOINED, "had removed the job, which is sent again")
         return Verdict((back, InviteAgain(seat)))
     return Verdict(stop=Reason.DEPENDENCE_FAILED, message=f"{seat.party}: {message}")
+
+
+def _not_ready(seat: Seat, message: str, data: Mapping[str, Any]) -> Verdict:
+    if _is_pending(data):
+        return Verdict((MoveSeat(seat, SeatStatus.JOINED, NOT_APPROVED, Lack.APPROVAL),))
+    return Verdict((MoveSeat(seat, SeatStatus.JOINED, _waits(NOT_READY, message)),))
+
+
+def _is_pending(data: Mapping[str, Any]) -> bool:
+    return data.get(AWAITS) == APPROVAL
 
 
 def _waits(retcode: int, message: str) -> str:
@@ -77,6 +95,10 @@ def _judge_apply(seat: Seat, command: Command, retcode: int, message: str, data:
         # Nobody knows whether it reserved; what it may hold is to go back before it is asked again.
         give_back = Command(CommandKind.RETURN, command.job_id, seat.party, command.run, body=command.body)
         return Verdict((MoveSeat(seat, SeatStatus.JOINED, _waits(retcode, message)), Send(give_back)))
+    if retcode == NOT_READY:
+        return _not_ready(seat, message, data)
+    if data.get(IS_REJECTED) is True:
+        return Verdict(stop=Reason.PARTY_REFUSED, message=f"{seat.party}: {message}")
     words = plain(data.get("why"), 500) or message or "refused"
     return Verdict((MoveSeat(seat, SeatStatus.JOINED, words, _lack(retcode, data)),))
 

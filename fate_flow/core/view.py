@@ -58,8 +58,10 @@ def send(
     return Send(Command(kind, view.job.job_id, seat.party, view.job.run, argument=argument, body=body or {}))
 
 
-def task_command(view: JobView, row: Task, kind: CommandKind, argument: str = "") -> Command:
-    body = {"incarnation": row.incarnation}
+def task_command(
+    view: JobView, row: Task, kind: CommandKind, argument: str = "", more: Mapping[str, Any] | None = None
+) -> Command:
+    body = {"incarnation": row.incarnation, **(more or {})}
     key = row.key
     return Command(kind, key.job_id, key.party, view.job.run, key.name, key.version, argument, body)
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from fate_flow.engine import proc
+from fate_flow.engine.command import Order, prepare
 from fate_flow.engine.worker import WorkerSpec
 
 COMPONENTS_MAIN = "fate_flow.components.__main__"
@@ -80,6 +81,11 @@ def _redirect(path: Path, number: int, flags: int) -> None:
 
 
 def _run_command(spec: WorkerSpec) -> NoReturn:
+    order = Order.read(spec.folder)
+    if order is not None:
+        ready = prepare(order, spec.folder)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.execve(ready.program, ready.argv, ready.env)  # noqa: S606  # no shell is the point
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.execvpe(spec.argv[0], spec.argv, {**os.environ, **spec.env})  # noqa: S606  # no shell is the point
 

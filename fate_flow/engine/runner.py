@@ -24,6 +24,7 @@ from pathlib import Path
 from fate_flow.engine import proc
 from fate_flow.engine.bell import ring
 from fate_flow.engine.child import NICENESS, become_worker, let_go_of_descriptors, reset_signals
+from fate_flow.engine.command import clear_scratch
 from fate_flow.engine.worker import (
     EXIT,
     LAUNCH,
@@ -94,6 +95,7 @@ def _run_to_the_end(folder: Path, bell: _Bell) -> Exit:
     bell.ring("started")
     cause = _Watch(spec, pid).wait()
     status = _clear_away(pid)
+    clear_scratch(folder)
     message = os.read(report, 1000).decode(errors="replace")
     if message:
         return Exit(None, None, "not_started", message)

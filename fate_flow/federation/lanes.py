@@ -1,8 +1,8 @@
 """Commands on their way to other parties: one lane a party, so that a slow one delays nobody else.
 
 A lane sends in order, one request at a time, several commands in one when the peer understands that. What must
-arrive is kept and tried again with growing pauses until it has an answer; what may fail (`create`, `check`,
-`apply`, `collect`) fails at once, and while a party does not answer, without being sent. Only `create`, for which a
+arrive is kept and tried again with growing pauses until it has an answer; what may fail (`create`, `check`, `apply`,
+`collect`, `room`) fails at once, and while a party does not answer, without being sent. Only `create`, for which a
 user waits, is sent all the same: the party may be back since it was asked last. Answers go back as news.
 """
 
@@ -25,7 +25,12 @@ from fate_flow.federation.wire import body_of, headers, read_answer
 
 log = logging.getLogger(__name__)
 
-MAY_FAIL = frozenset({CommandKind.CREATE, CommandKind.CHECK, CommandKind.APPLY, CommandKind.TASK_COLLECT})
+MAY_FAIL = frozenset(
+    {
+        CommandKind.CREATE, CommandKind.CHECK, CommandKind.APPLY, CommandKind.TASK_COLLECT, CommandKind.LOOK_AGAIN,
+        CommandKind.ROOM,
+    }
+)
 _MOST_AT_ONCE = 64
 _LONGEST_PAUSE = 5.0
 _CONNECT_TIMEOUT = 5.0

@@ -126,6 +126,12 @@ def _initiator_command(parts: list[str], body: Mapping[str, Any]) -> Command:
         return Command(CommandKind.ASK_STOP, job_id, party, _run(body), argument=_word(parts[5]), body=body)
     if len(parts) == 5 and parts[4] == "rerun":
         return Command(CommandKind.ASK_RERUN, check_job_id(parts[1]), _party(parts[2], parts[3]), _run(body), body=body)
+    if len(parts) == 5 and parts[4] == "room":
+        party = _party(parts[2], parts[3])
+        known = {**body, "role": party.role, "party_id": party.party_id}
+        return Command(CommandKind.ROOM, check_job_id(parts[1]), party, _run(body), body=known)
+    if len(parts) == 5 and parts[4] == "ready":
+        return Command(CommandKind.LOOK_AGAIN, check_job_id(parts[1]), _party(parts[2], parts[3]), _run(body))
     raise _no_command(parts, "/".join(parts[4:]))
 
 

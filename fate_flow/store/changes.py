@@ -40,6 +40,9 @@ LIVE_SEATS = (
 
 UNFINISHED_WORKERS = (WorkerStatus.CREATED, WorkerStatus.RUNNING)
 
+MOST_WISHES = 32
+"""Of the seats that a party has refused, so many are looked at when it has room again."""
+
 SUBMIT_FAILED = "submit_failed"
 JOB_END_TAG = "job_end"
 
@@ -65,6 +68,7 @@ def new_job(job: Job) -> Job:
         priority=job.priority,
         enqueued=job.enqueued,
         queue_key=job.queue_key,
+        consent=job.consent,
     )
 
 
@@ -98,8 +102,9 @@ def new_task(task: Task) -> Task:
 
 def new_worker(worker: Worker) -> Worker:
     return Worker(
-        worker.worker_id, worker.task, worker.status, worker.folder, worker.create_time, since=worker.since
-    )
+        worker.worker_id, worker.task, worker.status, worker.folder, worker.create_time, since=worker.since,
+        slot=worker.slot, rank=worker.rank, attempt=worker.attempt,
+    )  # fmt: skip
 
 
 # ------------------------------------------------------------------ moves
@@ -114,11 +119,12 @@ def job_moved(move: MoveJob, at: int, caused_by: str) -> Change:
     if move.unconfirmed:
         change["unconfirmed"] = move.unconfirmed
     if move.new is JobStatus.RUNNING:
-        change.update(start_time=at, wait_reason="", blocked_on="", lacks=None, conflicts=0)
+        change.update(start_time=at, wait_reason="", blocked_on="", lacks=None, conflicts=0, hold=None)
     if move.new in JOB_END:
         change.update(
-            end_time=at, wait_reason="", blocked_on="", lacks=None, stop_by=0, is_urgent=False, rerun_signal=False
-        )
+            end_time=at, wait_reason="", blocked_on="", lacks=None, stop_by=0, is_urgent=False, rerun_signal=False,
+            hold=None,
+        )  # fmt: skip
     if move.new is JobStatus.SUCCESS:
         change["progress"] = 100
     return change
@@ -152,6 +158,10 @@ def begun_again(job: Job, run: int, since: int, wait_reason: str) -> Change:
         "stop_by": 0,
         "unconfirmed": (),
         "rerun_signal": job.is_initiator,
+        "missing": (),
+        "timers": {},
+        "is_restarting": False,
+        "restarts": 0,
     }
 
 
@@ -175,7 +185,7 @@ def seat_rejoins(seat: Seat) -> Change:
     """What the last run left in the seat goes."""
     return {
         "status": SeatStatus.JOINING, "run": seat.run + 1, "message": "", "free_cores": -1, "lacks": None, "lease": 0,
-        "renew_at": 0,
+        "renew_at": 0, "silent_since": 0,
     }  # fmt: skip
 
 
@@ -196,7 +206,8 @@ def stop_requested(reason: Reason, message: str, by_user: bool, caused_by: str) 
 
 
 def task_moved(
-    new: TaskStatus, at: int, reason: Reason | None, message: str, target: TaskStatus | None
+    new: TaskStatus, at: int, reason: Reason | None, message: str, target: TaskStatus | None,
+    exit_code: int | None = None,
 ) -> Change:
     """A party's share of a task takes a new status."""
     change: Change = {"party_status": new, **_why(reason, message)}
@@ -206,13 +217,15 @@ def task_moved(
         change["start_time"] = at
     if new in TASK_END:
         change["end_time"] = at
+    if exit_code is not None:
+        change["exit_code"] = exit_code
     return change
 
 
 def task_reported(report: Report) -> Change:
     """The same in the words and times of the other party."""
     at = report.end_time or report.start_time
-    change = task_moved(report.status, at, report.reason, report.message, target=None)
+    change = task_moved(report.status, at, report.reason, report.message, None, report.exit_code)
     if report.start_time:
         change["start_time"] = report.start_time
     return change
@@ -223,10 +236,12 @@ def is_about(report: Report, task: Task) -> bool:
     return report.task == task.key and report.incarnation in ("", task.incarnation)
 
 
-def worker_moved(new: WorkerStatus, at: int, pid: int, pid_started: int) -> Change:
+def worker_moved(
+    new: WorkerStatus, at: int, pid: int, pid_started: int, reason: Reason | None, exit_status: str
+) -> Change:
     if new is WorkerStatus.RUNNING:
         return {"status": new, "pid": pid, "pid_started": pid_started, "start_time": at}
-    return {"status": new, "end_time": at}
+    return {"status": new, "end_time": at, "reason": reason, "exit_status": exit_status}
 
 
 def _why(reason: Reason | None, message: str) -> Change:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fate_flow.core.actions import MoveJob, MoveTask
+from fate_flow.core.approval import Consent
 from fate_flow.core.history import Entry
-from fate_flow.core.job import Command, EngineState, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Worker
+from fate_flow.core.job import Command, EngineState, Hold, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Worker
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
@@ -134,8 +135,22 @@ class Transaction(Protocol):
     def name_unconfirmed(self, key: JobKey, party: Party) -> bool:
         """Name a party that does not share the end of this job; False when it was named already. The end stays."""
 
+    def name_missing(self, key: JobKey, parties: tuple[str, ...]) -> bool:
+        """The job is a partial success: without these parties."""
+
+    def set_timers(self, key: JobKey, timers: Mapping[str, int]) -> bool:
+        """What has happened to the job and waits for its policy, with the steady time at which that acts."""
+
+    def restart_job(self, key: JobKey) -> bool:
+        """Its tasks are to begin again; count it."""
+
+    def restarted(self, key: JobKey) -> bool:
+        """They begin again."""
+
     def begin_turn(self, key: JobKey, owner: str, at: int) -> bool:
-        """Set the ready signal of a waiting job nobody works on, count up its turn, forget refusals."""
+        """Set the ready signal of a waiting job nobody works on, count up its turn, forget refusals.
+
+        Not whose approval it awaits: only who is asked says whether that has changed."""
 
     def end_turn(
         self, key: JobKey, owner: str, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int,
@@ -197,13 +212,18 @@ class Transaction(Protocol):
         Not those of which some party does not know yet that they begin again."""
 
     def queue_heads(self) -> tuple[Waiting, ...]:
-        """The first waiting job for every party that some job is blocked on, but for those that lack its size."""
+        """The first waiting job for every party that some job is blocked on, but for those apart (`Job.is_apart`)."""
 
-    def oversized_waiting(self, until: int, limit: int) -> tuple[Waiting, ...]:
-        """Waiting jobs that ask a party for more than it has in all and are due by this steady time, in order."""
+    def waiting_apart(self, until: int, limit: int) -> tuple[Waiting, ...]:
+        """Waiting jobs that nobody holds, that lack what is not room (`APART`), and are due by this steady time.
+
+        Those that have been due for longest come first, so that each has its turn however many there are."""
 
     def blocked_waiting(self, party_id: str, at_most_cores: int, limit: int) -> tuple[Waiting, ...]:
         """Jobs blocked on this party that ask it for no more than so many cores, in order."""
+
+    def waiting(self, job_id: str) -> Waiting | None:
+        """This job of this initiator, when it waits for its turn: it is in none, is not held, and begins not again."""
 
     def count_pass(self, job_id: str) -> None:
         """A later job took what this waiting one of this initiator lacks."""
@@ -213,6 +233,32 @@ class Transaction(Protocol):
 
     def waiting_jobs(self) -> tuple[Job, ...]:
         """All waiting jobs of this initiator, in their order."""
+
+    def hold_job(self, key: JobKey, hold: Hold) -> bool:
+        """False for a job that does not wait. What starts or ends is not held any more."""
+
+    def release_job(self, key: JobKey, steady: int) -> bool:
+        """False when nobody held it. The time that it was held counts for no limit."""
+
+    def decide_consent(self, key: JobKey, consent: Consent) -> bool:
+        """False where nobody has to approve, and for a seat that has reserved something or runs."""
+
+    def unapproved_jobs(self, limit: int) -> tuple[Job, ...]:
+        """Seats here that wait for this party's approval, by age; at most 1,000."""
+
+    def ask_again(self, job_id: str) -> bool:
+        """A waiting job of this initiator that is in the queue, and not in its turn, is due at once."""
+
+    def others_waiting(self) -> tuple[Job, ...]:
+        """Of each other initiator that has jobs waiting here one of them, in all its seats."""
+
+    def intake_hold(self) -> Hold | None:
+        """Why this party takes no reservations of new jobs at the moment; None: it does."""
+
+    def hold_intake(self, hold: Hold) -> None: ...
+
+    def release_intake(self) -> bool:
+        """False when it was not held."""
 
     def set_priority(self, key: JobKey, priority: int, queue_key: int) -> bool:
         """Where a waiting job stands from now on; False for one that does not wait."""
@@ -248,6 +294,9 @@ class Transaction(Protocol):
     def first_wish(self, asked_after: int) -> Job | None:
         """Of the waiting seats that hold nothing and were asked for after this steady time: the one refused first."""
 
+    def wishes(self, asked_after: int) -> tuple[Job, ...]:
+        """Those seats in the order of their first refusals, `MOST_WISHES` (changes.py) of them at most."""
+
     def pass_wish(self, key: JobKey) -> None:
         """Another job takes what this seat lacks."""
 
@@ -268,6 +317,15 @@ class Transaction(Protocol):
 
     def lease_seat(self, seat: Seat, lease: int, renew_at: int) -> bool:
         """How long the party keeps what it holds, and the steady time at which it is to be asked again."""
+
+    def fall_silent(self, seat: Seat, since: int, message: str) -> bool:
+        """The party counts as silent since this steady time; False when it does already."""
+
+    def answers_again(self, seat: Seat) -> bool:
+        """It does no more."""
+
+    def silent_seats(self) -> tuple[Seat, ...]:
+        """Of jobs that run: those whose party counts as silent."""
 
     def mark_legacy(self, seat: Seat) -> bool:
         """The party speaks plain v1 only."""
@@ -302,15 +360,15 @@ class Transaction(Protocol):
 
     def move_party_task(
         self, task: Task, new: TaskStatus, at: int, reason: Reason | None = None, message: str = "",
-        target: TaskStatus | None = None,
+        target: TaskStatus | None = None, exit_code: int | None = None,
     ) -> bool:
         """Compare-and-set on party status and incarnation."""
 
     def take_report(self, task: Task, report: Report) -> bool:
         """The same in the row that the initiator holds for another party."""
 
-    def set_worker(self, key: TaskKey, worker_id: str) -> bool:
-        """False when the party task has a worker already."""
+    def set_worker(self, key: TaskKey, worker_id: str, without: tuple[str, ...] = ()) -> bool:
+        """Its worker, and the parties that it runs without; False when the party task has a worker already."""
 
     # ---- workers
 
@@ -322,7 +380,13 @@ class Transaction(Protocol):
 
     def workers_of(self, job_id: str) -> tuple[Worker, ...]: ...
 
-    def move_worker(self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0) -> bool: ...
+    def workers_of_task(self, key: TaskKey) -> tuple[Worker, ...]:
+        """Those of one version of a party task, by age."""
+
+    def move_worker(
+        self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0,
+        reason: Reason | None = None, exit_status: str = "",
+    ) -> bool: ...  # fmt: skip
 
     def mark_stopping(self, worker_id: str) -> None: ...
 

@@ -16,9 +16,24 @@ from itertools import count
 from typing import Any, Generic, TypeVar
 
 from fate_flow.core.actions import MoveJob, MoveTask
+from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.errors import StorageFailed
 from fate_flow.core.history import Entry
-from fate_flow.core.job import Command, EngineState, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Wish, Worker
+from fate_flow.core.job import (
+    APART,
+    Command,
+    EngineState,
+    Hold,
+    Job,
+    JobKey,
+    Lack,
+    Report,
+    Seat,
+    Task,
+    TaskKey,
+    Wish,
+    Worker,
+)
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
@@ -35,6 +50,7 @@ from fate_flow.core.status import (
 from fate_flow.store.changes import (
     BUSY_JOBS,
     LIVE_SEATS,
+    MOST_WISHES,
     OPEN_JOBS,
     SUBMIT_FAILED,
     UNFINISHED_WORKERS,
@@ -60,6 +76,7 @@ from fate_flow.store.contract import Document, Metric, Output, Submission, Table
 from fate_flow.store.rows import from_json, to_json
 
 SCHEDULER = "dag"
+INTAKE = "intake"
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -180,6 +197,19 @@ class MemoryTransaction:
         self._change(row, is_urgent=False, stop_by=stop_by)
         return True
 
+    def name_missing(self, key: JobKey, parties: tuple[str, ...]) -> bool:
+        return self._change_job(key, missing=parties)
+
+    def set_timers(self, key: JobKey, timers: Mapping[str, int]) -> bool:
+        return self._change_job(key, timers=dict(timers))
+
+    def restart_job(self, key: JobKey) -> bool:
+        row = self._jobs.rows.get(key)
+        return row is not None and self._change_job(key, is_restarting=True, restarts=row.job.restarts + 1)
+
+    def restarted(self, key: JobKey) -> bool:
+        return self._change_job(key, is_restarting=False)
+
     def add_message(self, key: JobKey, text: str) -> bool:
         row = self._jobs.rows.get(key)
         if row is None or text in row.job.message:
@@ -208,7 +238,8 @@ class MemoryTransaction:
         turn = replace(row.job, ready_owner=owner, turn=row.job.turn + 1)
         self._put(replace(row, job=turn, has_signal=True))
         for seat in self._rows.seats.of(_BY_JOB, key.job_id):
-            self._rows.seats.put(_seat_key(seat), replace(seat, message="", free_cores=-1, lacks=None))
+            lacks = Lack.APPROVAL if seat.lacks is Lack.APPROVAL else None
+            self._rows.seats.put(_seat_key(seat), replace(seat, message="", free_cores=-1, lacks=lacks))
         return True
 
     def end_turn(
@@ -311,20 +342,26 @@ class MemoryTransaction:
     # ------------------------------------------------------------------ the queue
 
     def unblocked_waiting(self, limit: int) -> tuple[Waiting, ...]:
-        rows = (row for row in self._waiting() if not row.job.blocked_on and not row.job.rerun_signal)
+        rows = (row for row in self._with_turns() if not row.job.blocked_on and not row.job.rerun_signal)
         return _queued((row for row in rows if not row.has_signal), limit)
 
     def queue_heads(self) -> tuple[Waiting, ...]:
-        parties = sorted({row.job.blocked_on for row in self._waiting()} - {""})
+        parties = sorted({row.job.blocked_on for row in self._with_turns()} - {""})
         return tuple(head for party_id in parties for head in self._head(party_id))
 
-    def oversized_waiting(self, until: int, limit: int) -> tuple[Waiting, ...]:
-        oversized = (row for row in self._waiting() if row.job.lacks is Lack.SIZE and not row.has_signal)
-        return _queued((row for row in oversized if row.job.retry_at <= until), limit)
+    def waiting_apart(self, until: int, limit: int) -> tuple[Waiting, ...]:
+        apart = (row for row in self._waiting() if row.job.lacks in APART and not (row.has_signal or row.job.hold))
+        due = (row for row in apart if row.job.retry_at <= until)
+        first = sorted(due, key=lambda row: (row.job.retry_at, row.job.order))[:limit]
+        return tuple(_waiting_of(row) for row in first)
 
     def blocked_waiting(self, party_id: str, at_most_cores: int, limit: int) -> tuple[Waiting, ...]:
-        blocked = (row for row in self._waiting() if row.job.blocked_on == party_id and not row.has_signal)
+        blocked = (row for row in self._with_turns() if row.job.blocked_on == party_id and not row.has_signal)
         return _queued((row for row in blocked if row.blocked_cores <= at_most_cores), limit)
+
+    def waiting(self, job_id: str) -> Waiting | None:
+        rows = (row for row in self._with_turns() if row.job.job_id == job_id and not row.job.rerun_signal)
+        return next(iter(_queued((row for row in rows if not row.has_signal), 1)), None)
 
     def count_pass(self, job_id: str) -> None:
         for row in self._of_job(job_id):
@@ -336,6 +373,58 @@ class MemoryTransaction:
 
     def waiting_jobs(self) -> tuple[Job, ...]:
         return tuple(row.job for row in sorted(self._waiting(), key=_order))
+
+    def hold_job(self, key: JobKey, hold: Hold) -> bool:
+        row = self._jobs.rows.get(key)
+        if row is None or row.job.status is not JobStatus.WAITING:
+            return False
+        self._change(row, hold=hold)
+        return True
+
+    def release_job(self, key: JobKey, steady: int) -> bool:
+        row = self._jobs.rows.get(key)
+        if row is None or row.job.hold is None:
+            return False
+        lasted = steady - row.job.hold.since
+        self._change(row, hold=None, since=row.job.since + lasted, queued=row.job.queued + lasted)
+        return True
+
+    def decide_consent(self, key: JobKey, consent: Consent) -> bool:
+        row = self._jobs.rows.get(key)
+        if row is None or row.job.consent is None or row.job.holds:
+            return False
+        if row.job.status in (JobStatus.RUNNING, JobStatus.STOPPING):
+            return False
+        self._change(row, consent=consent)
+        return True
+
+    def unapproved_jobs(self, limit: int) -> tuple[Job, ...]:
+        jobs = _by_age(self._in(OPEN_JOBS))
+        return tuple(job for job in jobs if job.consent and job.consent.approval is Approval.PENDING)[:limit]
+
+    def ask_again(self, job_id: str) -> bool:
+        waiting = (row for row in self._waiting() if row.job.job_id == job_id)
+        rows = [row for row in waiting if not row.has_signal and not row.job.rerun_signal]
+        for row in rows:
+            self._change(row, retry_at=0)
+        return bool(rows)
+
+    def others_waiting(self) -> tuple[Job, ...]:
+        theirs = [row for row in self._jobs.of(_BY_STATUS, JobStatus.WAITING) if not row.job.is_initiator]
+        first: dict[str, str] = {}
+        for row in theirs:
+            initiator, job_id = row.job.initiator.party_id, row.job.job_id
+            first[initiator] = min(job_id, first.get(initiator, job_id))
+        return _by_age(row for row in theirs if row.job.job_id in first.values())
+
+    def intake_hold(self) -> Hold | None:
+        return self._rows.intake.rows.get(INTAKE)
+
+    def hold_intake(self, hold: Hold) -> None:
+        self._rows.intake.put(INTAKE, hold)
+
+    def release_intake(self) -> bool:
+        return self._rows.intake.drop(INTAKE)
 
     def set_priority(self, key: JobKey, priority: int, queue_key: int) -> bool:
         row = self._jobs.rows.get(key)
@@ -415,9 +504,12 @@ class MemoryTransaction:
             self._change(row, wish=replace(wish, since=wish.since or asked, asked=asked), queue_key=queue_key)
 
     def first_wish(self, asked_after: int) -> Job | None:
+        return next(iter(self.wishes(asked_after)), None)
+
+    def wishes(self, asked_after: int) -> tuple[Job, ...]:
         waiting = (row.job for row in self._jobs.of(_BY_STATUS, JobStatus.WAITING))
         found = (job for job in waiting if job.wish.asked > asked_after and not job.holds)
-        return min(found, key=lambda job: (job.wish.since, job.job_id, job.party.role), default=None)
+        return tuple(sorted(found, key=lambda job: (job.wish.since, job.job_id, job.party.role))[:MOST_WISHES])
 
     def pass_wish(self, key: JobKey) -> None:
         row = self._jobs.rows.get(key)
@@ -458,6 +550,18 @@ class MemoryTransaction:
 
     def lease_seat(self, seat: Seat, lease: int, renew_at: int) -> bool:
         return self._change_seat(seat, lease=lease, renew_at=renew_at)
+
+    def fall_silent(self, seat: Seat, since: int, message: str) -> bool:
+        row = self._rows.seats.rows.get(_seat_key(seat))
+        is_news = row is not None and not row.silent_since
+        return is_news and self._change_seat(seat, silent_since=since, message=message)
+
+    def answers_again(self, seat: Seat) -> bool:
+        return self._change_seat(seat, silent_since=0, message="")
+
+    def silent_seats(self) -> tuple[Seat, ...]:
+        started = self._rows.seats.of(_BY_STATUS, SeatStatus.STARTED)
+        return tuple(sorted((seat for seat in started if seat.silent_since), key=_seat_key))
 
     def mark_legacy(self, seat: Seat) -> bool:
         return self._change_seat(seat, legacy=True)
@@ -511,15 +615,15 @@ class MemoryTransaction:
             if task.key.name == move.name and task.key.version == move.version and task.status is move.old
         ]
         for task in rows:
-            self._tasks.put(task.key, replace(task, status=move.new))
+            self._tasks.put(task.key, replace(task, status=move.new, policy=move.policy or task.policy))
         return bool(rows)
 
     def move_party_task(
         self, task: Task, new: TaskStatus, at: int, reason: Reason | None = None, message: str = "",
-        target: TaskStatus | None = None,
+        target: TaskStatus | None = None, exit_code: int | None = None,
     ) -> bool:  # fmt: skip
         check_move(task.party_status, new)
-        return self._change_task(task, task_moved(new, at, reason, message, target))
+        return self._change_task(task, task_moved(new, at, reason, message, target, exit_code))
 
     def take_report(self, task: Task, report: Report) -> bool:
         if not is_about(report, task) or not may_move(task.party_status, report.status):
@@ -533,11 +637,11 @@ class MemoryTransaction:
         self._tasks.put(task.key, replace(row, **change))
         return True
 
-    def set_worker(self, key: TaskKey, worker_id: str) -> bool:
+    def set_worker(self, key: TaskKey, worker_id: str, without: tuple[str, ...] = ()) -> bool:
         row = self._tasks.rows.get(key)
         if row is None or row.worker_id:
             return False
-        self._tasks.put(key, replace(row, worker_id=worker_id))
+        self._tasks.put(key, replace(row, worker_id=worker_id, without=without))
         return True
 
     # ------------------------------------------------------------------ workers
@@ -556,12 +660,19 @@ class MemoryTransaction:
     def workers_of(self, job_id: str) -> tuple[Worker, ...]:
         return _in_order(self._rows.workers.of(_BY_JOB, job_id))
 
-    def move_worker(self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0) -> bool:
+    def workers_of_task(self, key: TaskKey) -> tuple[Worker, ...]:
+        return _in_order(worker for worker in self._rows.workers.of(_BY_JOB, key.job_id) if worker.task == key)
+
+    def move_worker(
+        self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0,
+        reason: Reason | None = None, exit_status: str = "",
+    ) -> bool:  # fmt: skip
         check_move(worker.status, new)
         row = self._rows.workers.rows.get(worker.worker_id)
         if row is None or row.status is not worker.status:
             return False
-        self._rows.workers.put(row.worker_id, replace(row, **worker_moved(new, at, pid, pid_started)))
+        change = worker_moved(new, at, pid, pid_started, reason, exit_status)
+        self._rows.workers.put(row.worker_id, replace(row, **change))
         return True
 
     def mark_stopping(self, worker_id: str) -> None:
@@ -706,6 +817,12 @@ class MemoryTransaction:
         _refuse("ck_job_final", is_final and row.job.holds)
         self._jobs.put(row.job.key, row)
 
+    def _change_job(self, key: JobKey, **change: Any) -> bool:
+        row = self._jobs.rows.get(key)
+        if row is not None:
+            self._change(row, **change)
+        return row is not None
+
     def _change(self, row: _JobRow, **change: Any) -> None:
         self._put(replace(row, job=replace(row.job, **change)))
 
@@ -718,9 +835,11 @@ class MemoryTransaction:
     def _waiting(self) -> list[_JobRow]:
         return [row for row in self._jobs.of(_BY_STATUS, JobStatus.WAITING) if row.job.is_initiator]
 
+    def _with_turns(self) -> list[_JobRow]:
+        return [row for row in self._waiting() if not row.job.is_apart]
+
     def _head(self, party_id: str) -> tuple[Waiting, ...]:
-        blocked = (row for row in self._waiting() if row.job.blocked_on == party_id)
-        return _queued((row for row in blocked if row.job.lacks is not Lack.SIZE), 1)
+        return _queued((row for row in self._with_turns() if row.job.blocked_on == party_id), 1)
 
 
 @dataclass(frozen=True)
@@ -835,6 +954,7 @@ class _Rows:
         self.outbox: _Table[int, Command] = _Table(journal)
         self.history: _Table[int, Entry] = _Table(journal, job=lambda entry: entry.job_id)
         self.peers: _Table[str, int] = _Table(journal)
+        self.intake: _Table[str, Hold] = _Table(journal)
         self.schedulers: _Table[str, tuple[str, int, int]] = _Table(journal)
         self.submissions: _Table[str, Submission] = _Table(journal, job=lambda one: one.job_id)
         self.tables: _Table[tuple[str, str], TableMeta] = _Table(journal)
@@ -896,10 +1016,11 @@ def _in_order(workers: Iterable[Worker]) -> tuple[Worker, ...]:
 
 
 def _queued(rows: Iterable[_JobRow], limit: int) -> tuple[Waiting, ...]:
-    return tuple(
-        Waiting(
-            row.job.job_id, row.job.create_time, tuple(party.party_id for party in row.job.parties),
-            row.job.blocked_on, row.blocked_cores, row.job.retry_at, row.job.passes, row.job.lacks, row.job.queue_key,
-        )
-        for row in sorted(rows, key=_order)[:limit]
+    return tuple(_waiting_of(row) for row in sorted(rows, key=_order)[:limit])
+
+
+def _waiting_of(row: _JobRow) -> Waiting:
+    return Waiting(
+        row.job.job_id, row.job.create_time, tuple(party.party_id for party in row.job.parties),
+        row.job.blocked_on, row.blocked_cores, row.job.retry_at, row.job.passes, row.job.lacks, row.job.queue_key,
     )  # fmt: skip

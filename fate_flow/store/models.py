@@ -94,10 +94,25 @@ class JobRow(_Base):
     f_stop_by = BigIntegerField(default=0)
     f_stop_now = BooleanField(default=False)
     f_unconfirmed_parties = TextField(null=True)
+    f_partial = BooleanField(default=False)
+    f_missing_parties = TextField(null=True)
+    f_policy_timers = TextField(null=True)
+    f_restarting = BooleanField(default=False)
+    f_restarts = IntegerField(default=0)
     f_legacy = BooleanField(default=False)
     f_wish_since = BigIntegerField(default=0)
     f_wish_asked = BigIntegerField(default=0)
     f_wish_passes = IntegerField(default=0)
+    f_approval = CharField(10, default="")
+    f_approval_by = CharField(100, default="")
+    f_approval_message = TextField(null=True)
+    f_approval_time = BigIntegerField(default=0)
+    f_apart = BooleanField(default=False)
+    f_held = BooleanField(default=False)
+    f_hold_message = TextField(null=True)
+    f_hold_by = CharField(100, default="")
+    f_hold_time = BigIntegerField(default=0)
+    f_hold_since = BigIntegerField(default=0)
     f_priority = IntegerField(default=0)
     f_enqueued = BigIntegerField(default=0)
     f_queue_key = BigIntegerField(default=0)
@@ -120,6 +135,7 @@ class SeatRow(_Base):
     f_lease = BigIntegerField(default=0)
     f_renew_at = BigIntegerField(default=0)
     f_legacy = BooleanField(default=False)
+    f_silent_since = BigIntegerField(default=0)
 
     class Meta:
         table_name = "t_seat"
@@ -168,6 +184,9 @@ class TaskRow(_Base):
     f_errors = IntegerField(default=0)
     f_interruptions = IntegerField(default=0)
     f_tried_since = BigIntegerField(default=0)
+    f_exit_code = IntegerField(null=True)
+    f_without_parties = TextField(null=True)
+    f_policy = CharField(20, default="")
     f_reason = CharField(50, null=True)
     f_message = TextField(null=True)
     f_target = CharField(50, null=True)
@@ -196,6 +215,11 @@ class WorkerRow(_Base):
     f_run_pid_started = BigIntegerField(default=0)
     f_stopping = BooleanField(default=False)
     f_since = BigIntegerField(default=0)
+    f_slot = IntegerField(default=0)
+    f_rank = IntegerField(null=True)
+    f_attempt = IntegerField(default=0)
+    f_reason = CharField(50, null=True)
+    f_exit_status = CharField(50, default="")
 
     class Meta:
         table_name = "t_worker"
@@ -275,6 +299,17 @@ class SchedulerRow(_Base):
 
     class Meta:
         table_name = "t_scheduler"
+
+
+class IntakeRow(_Base):
+    f_name = CharField(20, primary_key=True)
+    f_message = TextField(null=True)
+    f_by = CharField(100, default="")
+    f_time = BigIntegerField(default=0)
+    f_since = BigIntegerField(default=0)
+
+    class Meta:
+        table_name = "t_intake"
 
 
 class SubmissionRow(_Base):
@@ -370,6 +405,7 @@ MODELS = (
     HistoryRow,
     PeerRow,
     SchedulerRow,
+    IntakeRow,
     SubmissionRow,
     StorageTableRow,
     OutputRow,

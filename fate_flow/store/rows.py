@@ -8,8 +8,22 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
+from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.history import Entry, Level
-from fate_flow.core.job import Claim, Command, CommandKind, Job, JobKey, Lack, Seat, Task, TaskKey, Wish, Worker
+from fate_flow.core.job import (
+    Claim,
+    Command,
+    CommandKind,
+    Hold,
+    Job,
+    JobKey,
+    Lack,
+    Seat,
+    Task,
+    TaskKey,
+    Wish,
+    Worker,
+)
 from fate_flow.core.reasons import Reason
 from fate_flow.core.retry import Tries
 from fate_flow.core.spec import Party
@@ -26,7 +40,9 @@ JOB_COLUMNS = (
     J.f_blocked_on, J.f_retry_at, J.f_passes, J.f_conflicts, J.f_turn, J.f_timeout_seconds, J.f_create_time,
     J.f_start_time, J.f_end_time, J.f_stop_by, J.f_unconfirmed_parties, J.f_legacy, J.f_claim_turn,
     J.f_since, J.f_claim_renewals, J.f_apply_resource_time, J.f_rerun_signal, J.f_stop_now, J.f_lacks,
-    J.f_queued, J.f_priority, J.f_enqueued, J.f_queue_key, J.f_wish_since, J.f_wish_asked, J.f_wish_passes,
+    J.f_approval, J.f_approval_by, J.f_approval_message, J.f_approval_time, J.f_held, J.f_hold_message, J.f_hold_by,
+    J.f_hold_time, J.f_hold_since, J.f_queued, J.f_priority, J.f_enqueued, J.f_queue_key, J.f_missing_parties,
+    J.f_policy_timers, J.f_restarting, J.f_restarts, J.f_wish_since, J.f_wish_asked, J.f_wish_passes,
 )  # fmt: skip
 
 
@@ -35,7 +51,9 @@ def job_of(row: Row) -> Job:
         job_id, role, party_id, initiator_role, initiator_id, is_initiator, status, run, roles, target, reason, message,
         caused_by, cancel, owner, progress, cores, memory, claim, asked_cores, asked_memory, wait_reason, blocked_on,
         retry_at, passes, conflicts, turn, timeout, created, started, ended, stop_by, unconfirmed, legacy, claim_turn,
-        since, renewals, taken, rerun_signal, stop_now, lacks, queued, priority, enqueued, queue_key, *wish,
+        since, renewals, taken, rerun_signal, stop_now, lacks, approval, approver, approval_message, approval_time,
+        held, hold_message, hold_by, hold_time, hold_since, queued, priority, enqueued, queue_key, missing, timers,
+        restarting, restarts, *wish,
     ) = row  # fmt: skip
     return Job(
         key=JobKey(job_id, Party(role, party_id)),
@@ -68,14 +86,28 @@ def job_of(row: Row) -> Job:
         end_time=ended or 0,
         stop_by=stop_by,
         is_urgent=bool(stop_now),
-        unconfirmed=tuple(json.loads(unconfirmed)) if unconfirmed else (),
+        unconfirmed=_texts(unconfirmed),
         legacy=bool(legacy),
         rerun_signal=bool(rerun_signal),
+        hold=Hold(hold_message or "", hold_by, hold_time, hold_since) if held else None,
+        consent=consent_of(approval, approver, approval_message, approval_time),
         priority=priority,
         enqueued=enqueued,
         queue_key=queue_key,
+        missing=_texts(missing),
+        timers=from_json(timers),
+        is_restarting=bool(restarting),
+        restarts=restarts,
         wish=Wish(*wish),
     )
+
+
+def consent_of(approval: str, by: str, message: str | None, at: int) -> Consent | None:
+    return Consent(Approval(approval), by, message or "", at) if approval else None
+
+
+def _texts(text: str | None) -> tuple[str, ...]:
+    return tuple(json.loads(text)) if text else ()
 
 
 def lack_of(text: str) -> Lack | None:
@@ -96,15 +128,15 @@ def roles_of(parties: tuple[Party, ...]) -> str:
 S = SeatRow
 SEAT_COLUMNS = (
     S.f_job_id, S.f_role, S.f_party_id, S.f_status, S.f_run, S.f_message, S.f_free_cores, S.f_asked_cores,
-    S.f_lacks, S.f_lease, S.f_renew_at, S.f_legacy,
+    S.f_lacks, S.f_lease, S.f_renew_at, S.f_legacy, S.f_silent_since,
 )  # fmt: skip
 
 
 def seat_of(row: Row) -> Seat:
-    job_id, role, party_id, status, run, message, free, asked, lacks, lease, renew_at, legacy = row
+    job_id, role, party_id, status, run, message, free, asked, lacks, lease, renew_at, legacy, silent = row
     return Seat(
         job_id, Party(role, party_id), SeatStatus(status), run, message or "", free, asked, lack_of(lacks), lease,
-        renew_at, bool(legacy),
+        renew_at, bool(legacy), silent,
     )  # fmt: skip
 
 
@@ -113,14 +145,15 @@ TASK_COLUMNS = (
     T.f_job_id, T.f_component_name, T.f_task_version, T.f_role, T.f_party_id, T.f_status, T.f_party_status,
     T.f_run_on_this_party, T.f_incarnation, T.f_component_module, T.f_auto_retries, T.f_retry_at, T.f_reason,
     T.f_message, T.f_target, T.f_worker_id, T.f_create_time, T.f_start_time, T.f_end_time, T.f_errors,
-    T.f_interruptions, T.f_tried_since,
+    T.f_interruptions, T.f_tried_since, T.f_exit_code, T.f_without_parties, T.f_policy,
 )  # fmt: skip
 
 
 def task_of(row: Row) -> Task:
     (
         job_id, name, version, role, party_id, status, party_status, runs_here, incarnation, module, retries, retry_at,
-        reason, message, target, worker_id, created, started, ended, errors, interruptions, tried_since,
+        reason, message, target, worker_id, created, started, ended, errors, interruptions, tried_since, exit_code,
+        without, policy,
     ) = row  # fmt: skip
     return Task(
         key=TaskKey(job_id, name, version, Party(role, party_id)),
@@ -134,6 +167,9 @@ def task_of(row: Row) -> Task:
         retry_at=retry_at,
         reason=Reason(reason) if reason else None,
         message=message or "",
+        exit_code=exit_code,
+        without=_texts(without),
+        policy=policy,
         target=TaskStatus(target) if target else None,
         worker_id=worker_id or "",
         create_time=created or 0,
@@ -146,19 +182,19 @@ W = WorkerRow
 WORKER_COLUMNS = (
     W.f_worker_id, W.f_job_id, W.f_component_name, W.f_task_version, W.f_role, W.f_party_id, W.f_status, W.f_folder,
     W.f_create_time, W.f_run_pid, W.f_run_pid_started, W.f_stopping, W.f_start_time, W.f_end_time,
-    W.f_since,
+    W.f_since, W.f_slot, W.f_rank, W.f_attempt, W.f_reason, W.f_exit_status,
 )  # fmt: skip
 
 
 def worker_of(row: Row) -> Worker:
     (
         worker_id, job_id, name, version, role, party_id, status, folder, created, pid, pid_started, stopping, started,
-        ended, since,
+        ended, since, slot, rank, attempt, reason, exit_status,
     ) = row  # fmt: skip
     return Worker(
         worker_id, TaskKey(job_id, name, version, Party(role, party_id)), WorkerStatus(status), folder,
         created or 0, pid or 0, pid_started, bool(stopping), started or 0, ended or 0,
-        since,
+        since, slot, rank, attempt, Reason(reason) if reason else None, exit_status,
     )  # fmt: skip
 
 
@@ -194,10 +230,13 @@ def command_of(row: Row) -> Command:
 
 _COLUMNS = {
     "cancel_requested": "f_cancel_signal",
+    "is_restarting": "f_restarting",
     "is_urgent": "f_stop_now",
     "is_stopping": "f_stopping",
     "pid": "f_run_pid",
     "pid_started": "f_run_pid_started",
+    "missing": "f_missing_parties",
+    "timers": "f_policy_timers",
     "unconfirmed": "f_unconfirmed_parties",
 }
 """Fields whose column has another name than theirs."""
@@ -205,7 +244,22 @@ _COLUMNS = {
 
 def columns_of(change: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of a change (`changes.py`) and what is written in them."""
-    return {_COLUMNS.get(name, f"f_{name}"): _to_column(name, value) for name, value in change.items()}
+    columns: dict[str, Any] = {}
+    for name, value in change.items():
+        if name == "hold":
+            columns.update(hold_columns(value))
+        else:
+            columns[_COLUMNS.get(name, f"f_{name}")] = _to_column(name, value)
+    return columns
+
+
+def hold_columns(hold: Hold | None) -> dict[str, Any]:
+    """Those of a job that is held, or is not and lacks nothing."""
+    one = hold or Hold("", "")
+    return {
+        "f_apart": hold is not None, "f_held": hold is not None, "f_hold_message": one.message, "f_hold_by": one.by,
+        "f_hold_time": one.time, "f_hold_since": one.since,
+    }  # fmt: skip
 
 
 _NEVER_NULL = frozenset({"lacks"})
@@ -223,6 +277,8 @@ def _to_column(name: str, value: Any) -> Any:
         return value.value
     if value is None and name in _NEVER_NULL:
         return ""
+    if isinstance(value, Mapping):
+        return to_json(dict(value))
     return to_json(list(value)) if isinstance(value, tuple) else value
 
 

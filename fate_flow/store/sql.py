@@ -16,9 +16,23 @@ import peewee
 from peewee import Case, Database, Value, fn
 
 from fate_flow.core.actions import MoveJob, MoveTask
+from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.errors import CommitUnknown, StorageFailed, StorageUnavailable
 from fate_flow.core.history import Entry
-from fate_flow.core.job import Command, EngineState, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Worker
+from fate_flow.core.job import (
+    APART,
+    Command,
+    EngineState,
+    Hold,
+    Job,
+    JobKey,
+    Lack,
+    Report,
+    Seat,
+    Task,
+    TaskKey,
+    Worker,
+)
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
@@ -34,6 +48,7 @@ from fate_flow.core.status import (
 from fate_flow.store.changes import (
     BUSY_JOBS,
     LIVE_SEATS,
+    MOST_WISHES,
     OPEN_JOBS,
     SUBMIT_FAILED,
     UNFINISHED_WORKERS,
@@ -57,6 +72,7 @@ from fate_flow.store.models import (
     MODELS,
     EngineRow,
     HistoryRow,
+    IntakeRow,
     JobRow,
     MetricRow,
     OutboxRow,
@@ -83,6 +99,7 @@ from fate_flow.store.rows import (
     date,
     entry_of,
     from_json,
+    hold_columns,
     job_of,
     lack_of,
     roles_of,
@@ -95,6 +112,7 @@ from fate_flow.store.rows import (
 
 COMPUTING = "computing"
 SCHEDULER = "dag"
+INTAKE = "intake"
 
 LogStatusWrite = Callable[[str, str, Sequence[Any]], None]
 """Called with job id, statement and parameters just before a status or field of a job or task is written."""
@@ -262,6 +280,21 @@ class SqlTransaction:
         values = {JobRow.f_stop_now: False, JobRow.f_stop_by: stop_by}
         return self._write(key.job_id, JobRow.update(values).where(_at(key) & (JobRow.f_stop_now == True)))  # noqa: E712
 
+    def name_missing(self, key: JobKey, parties: tuple[str, ...]) -> bool:
+        values = {**columns_of({"missing": parties}), "f_partial": bool(parties)}
+        return self._write(key.job_id, JobRow.update(**values).where(_at(key)))
+
+    def set_timers(self, key: JobKey, timers: Mapping[str, int]) -> bool:
+        values = columns_of({"timers": timers})
+        return self._write(key.job_id, JobRow.update(**values).where(_at(key)))
+
+    def restart_job(self, key: JobKey) -> bool:
+        values = {JobRow.f_restarting: True, JobRow.f_restarts: JobRow.f_restarts + 1}
+        return self._write(key.job_id, JobRow.update(values).where(_at(key)))
+
+    def restarted(self, key: JobKey) -> bool:
+        return self._write(key.job_id, JobRow.update(f_restarting=False).where(_at(key)))
+
     def add_message(self, key: JobKey, text: str) -> bool:
         job = self.job(key)
         if job is None or text in job.message:
@@ -290,7 +323,8 @@ class SqlTransaction:
         )
         if not _hit(JobRow.update(values).where(where)):
             return False
-        _hit(SeatRow.update(f_message="", f_free_cores=-1, f_lacks="").where(SeatRow.f_job_id == key.job_id))
+        lacks = Case(SeatRow.f_lacks, [(Lack.APPROVAL.value, Lack.APPROVAL.value)], "")
+        _hit(SeatRow.update(f_message="", f_free_cores=-1, f_lacks=lacks).where(SeatRow.f_job_id == key.job_id))
         return True
 
     def end_turn(
@@ -301,6 +335,7 @@ class SqlTransaction:
             JobRow.f_ready_signal: False, JobRow.f_ready_time: None, JobRow.f_ready_owner: "",
             JobRow.f_wait_reason: wait_reason, JobRow.f_blocked_on: blocked_on, JobRow.f_blocked_cores: blocked_cores,
             JobRow.f_retry_at: retry_at, JobRow.f_conflicts: conflicts, JobRow.f_lacks: lacks.value if lacks else "",
+            JobRow.f_apart: True if lacks in APART else JobRow.f_held,
         }  # fmt: skip
         where = _at(key) & (JobRow.f_ready_signal == True) & (JobRow.f_ready_owner == owner)  # noqa: E712
         return _hit(JobRow.update(values).where(where))
@@ -398,16 +433,22 @@ class SqlTransaction:
         heads = (_HEAD.row(self._database, row[0]) for row in _BLOCKING_PARTIES.rows(self._database))
         return tuple(_queued_of(row) for row in heads if row)
 
-    def oversized_waiting(self, until: int, limit: int) -> tuple[Waiting, ...]:
-        is_due = (JobRow.f_lacks == Lack.SIZE.value) & (JobRow.f_retry_at <= until)
-        return _queued(is_due & (JobRow.f_ready_signal == False), limit)  # noqa: E712
+    def waiting_apart(self, until: int, limit: int) -> tuple[Waiting, ...]:
+        waits = (JobRow.f_held == False) & (JobRow.f_ready_signal == False)  # noqa: E712
+        is_due = JobRow.f_lacks.in_([lack.value for lack in APART]) & (JobRow.f_retry_at <= until)
+        query = _queued_rows().where(waiting_here() & waits & is_due).order_by(JobRow.f_retry_at, *IN_QUEUE)
+        return tuple(_queued_of(row) for row in query.limit(limit).tuples())
 
     def blocked_waiting(self, party_id: str, at_most_cores: int, limit: int) -> tuple[Waiting, ...]:
         fits = (JobRow.f_blocked_on == party_id) & (JobRow.f_blocked_cores <= at_most_cores)
         return _queued(fits & (JobRow.f_ready_signal == False), limit)  # noqa: E712
 
+    def waiting(self, job_id: str) -> Waiting | None:
+        is_idle = (JobRow.f_ready_signal == False) & (JobRow.f_rerun_signal == False)  # noqa: E712
+        return next(iter(_queued((JobRow.f_job_id == job_id) & is_idle, 1)), None)
+
     def count_pass(self, job_id: str) -> None:
-        waits = _waiting() & (JobRow.f_job_id == job_id)
+        waits = waiting_here() & (JobRow.f_job_id == job_id)
         _hit(JobRow.update(f_passes=JobRow.f_passes + 1).where(waits))
 
     def place_in_queue(self, job: Job) -> int:
@@ -415,17 +456,66 @@ class SqlTransaction:
         earlier = (JobRow.f_create_time < created) | ((JobRow.f_create_time == created) & (JobRow.f_job_id < job_id))
         # The first half is for the index.
         before = (JobRow.f_queue_key <= key) & ((JobRow.f_queue_key < key) | earlier)
-        return int(JobRow.select().where(_waiting() & before).count()) + 1
+        return int(JobRow.select().where(waiting_here() & before).count()) + 1
 
     def waiting_jobs(self) -> tuple[Job, ...]:
-        return tuple(sorted(_jobs(_waiting()), key=lambda job: job.order))
+        return tuple(sorted(_jobs(waiting_here()), key=lambda job: job.order))
+
+    def hold_job(self, key: JobKey, hold: Hold) -> bool:
+        waits = _at(key) & (JobRow.f_status == JobStatus.WAITING.value)
+        return _hit(JobRow.update(**hold_columns(hold)).where(waits))
+
+    def release_job(self, key: JobKey, steady: int) -> bool:
+        held = _at(key) & (JobRow.f_held == True)  # noqa: E712
+        lasted = steady - JobRow.f_hold_since
+        values = {
+            **hold_columns(None), "f_since": JobRow.f_since + lasted, "f_queued": JobRow.f_queued + lasted,
+            "f_apart": Case(None, [(JobRow.f_lacks.in_([lack.value for lack in APART]), True)], False),
+        }  # fmt: skip
+        return _hit(JobRow.update(**values).where(held))
+
+    def decide_consent(self, key: JobKey, consent: Consent) -> bool:
+        values = {
+            "f_approval": consent.approval.value, "f_approval_by": consent.by, "f_approval_message": consent.message,
+            "f_approval_time": consent.time,
+        }  # fmt: skip
+        is_asked = _at(key) & (JobRow.f_approval != "") & (JobRow.f_claim == "")
+        runs = JobRow.f_status.in_([JobStatus.RUNNING.value, JobStatus.STOPPING.value])
+        return _hit(JobRow.update(**values).where(is_asked & ~runs))
+
+    def unapproved_jobs(self, limit: int) -> tuple[Job, ...]:
+        return tuple(job_of(row) for row in _UNAPPROVED.rows(self._database)[:limit])
+
+    def ask_again(self, job_id: str) -> bool:
+        is_free = (JobRow.f_ready_signal == False) & (JobRow.f_rerun_signal == False)  # noqa: E712
+        return _hit(JobRow.update(f_retry_at=0).where(waiting_here() & (JobRow.f_job_id == job_id) & is_free))
+
+    def others_waiting(self) -> tuple[Job, ...]:
+        theirs = (
+            (JobRow.f_is_initiator == False) & (JobRow.f_status == JobStatus.WAITING.value)  # noqa: E712
+        )
+        first = JobRow.select(fn.MIN(JobRow.f_job_id)).where(theirs).group_by(JobRow.f_initiator_party_id)
+        return _jobs(theirs & JobRow.f_job_id.in_([row[0] for row in first.tuples()]))
+
+    def intake_hold(self) -> Hold | None:
+        row = _INTAKE.row(self._database, INTAKE)
+        return Hold(row[0] or "", *row[1:]) if row else None
+
+    def hold_intake(self, hold: Hold) -> None:
+        self.release_intake()
+        IntakeRow.insert(
+            f_name=INTAKE, f_message=hold.message, f_by=hold.by, f_time=hold.time, f_since=hold.since
+        ).execute()
+
+    def release_intake(self) -> bool:
+        return _hit(IntakeRow.delete().where(IntakeRow.f_name == INTAKE))
 
     def set_priority(self, key: JobKey, priority: int, queue_key: int) -> bool:
         waits = _at(key) & (JobRow.f_status == JobStatus.WAITING.value)
         return _hit(JobRow.update(f_priority=priority, f_queue_key=queue_key).where(waits))
 
     def count_waiting(self) -> int:
-        return int(JobRow.select().where(_waiting()).count())
+        return int(JobRow.select().where(waiting_here()).count())
 
     def cancelled_waiting(self) -> tuple[str, ...]:
         return tuple(row[0] for row in _CANCELLED_WAITING.rows(self._database))
@@ -523,6 +613,9 @@ class SqlTransaction:
         row = _FIRST_WISH.row(self._database, asked_after)
         return job_of(row) if row else None
 
+    def wishes(self, asked_after: int) -> tuple[Job, ...]:
+        return tuple(job_of(row) for row in _WISHES.rows(self._database, asked_after))
+
     def pass_wish(self, key: JobKey) -> None:
         _hit(JobRow.update(f_wish_passes=JobRow.f_wish_passes + 1).where(_at(key)))
 
@@ -564,6 +657,16 @@ class SqlTransaction:
     def lease_seat(self, seat: Seat, lease: int, renew_at: int) -> bool:
         return _hit(SeatRow.update(f_lease=lease, f_renew_at=renew_at).where(_seat_is(seat)))
 
+    def fall_silent(self, seat: Seat, since: int, message: str) -> bool:
+        where = _seat_is(seat) & (SeatRow.f_silent_since == 0)
+        return _hit(SeatRow.update(f_silent_since=since, f_message=message).where(where))
+
+    def answers_again(self, seat: Seat) -> bool:
+        return _hit(SeatRow.update(f_silent_since=0, f_message="").where(_seat_is(seat)))
+
+    def silent_seats(self) -> tuple[Seat, ...]:
+        return _seats((SeatRow.f_status == SeatStatus.STARTED.value) & (SeatRow.f_silent_since > 0))
+
     def mark_legacy(self, seat: Seat) -> bool:
         return _hit(SeatRow.update(f_legacy=True).where(_seat_is(seat)))
 
@@ -600,6 +703,8 @@ class SqlTransaction:
     def move_task(self, job_id: str, move: MoveTask) -> bool:
         check_move(move.old, move.new)
         values: dict[Any, Any] = {TaskRow.f_status: move.new.value}
+        if move.policy:
+            values[TaskRow.f_policy] = move.policy
         where = (
             (TaskRow.f_job_id == job_id)
             & (TaskRow.f_task_id == f"{job_id}_{move.name}")
@@ -610,10 +715,10 @@ class SqlTransaction:
 
     def move_party_task(
         self, task: Task, new: TaskStatus, at: int, reason: Reason | None = None, message: str = "",
-        target: TaskStatus | None = None,
+        target: TaskStatus | None = None, exit_code: int | None = None,
     ) -> bool:  # fmt: skip
         check_move(task.party_status, new)
-        return self._change_task(task, task_moved(new, at, reason, message, target))
+        return self._change_task(task, task_moved(new, at, reason, message, target, exit_code))
 
     def take_report(self, task: Task, report: Report) -> bool:
         if not is_about(report, task) or not may_move(task.party_status, report.status):
@@ -627,9 +732,10 @@ class SqlTransaction:
             values["f_elapsed"] = max(0, change["end_time"] - began)
         return self._write(task.key.job_id, TaskRow.update(**values).where(_as_read(task)))
 
-    def set_worker(self, key: TaskKey, worker_id: str) -> bool:
+    def set_worker(self, key: TaskKey, worker_id: str, without: tuple[str, ...] = ()) -> bool:
         where = _is(key) & TaskRow.f_worker_id.is_null()
-        return _hit(TaskRow.update(f_worker_id=worker_id).where(where))
+        known = to_json(list(without)) if without else None
+        return _hit(TaskRow.update(f_worker_id=worker_id, f_without_parties=known).where(where))
 
     # ------------------------------------------------------------------ workers
 
@@ -640,6 +746,7 @@ class SqlTransaction:
             "f_component_name": key.name, "f_task_id": key.task_id, "f_task_version": key.version,
             "f_role": key.party.role, "f_party_id": key.party.party_id, "f_status": worker.status.value,
             "f_folder": worker.folder, "f_create_time": worker.create_time, "f_since": worker.since,
+            "f_slot": worker.slot, "f_rank": worker.rank, "f_attempt": worker.attempt,
         }  # fmt: skip
         insert(self._database, WorkerRow, row)
 
@@ -653,9 +760,21 @@ class SqlTransaction:
     def workers_of(self, job_id: str) -> tuple[Worker, ...]:
         return _workers(WorkerRow.f_job_id == job_id)
 
-    def move_worker(self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0) -> bool:
+    def workers_of_task(self, key: TaskKey) -> tuple[Worker, ...]:
+        return _workers(
+            (WorkerRow.f_job_id == key.job_id)
+            & (WorkerRow.f_component_name == key.name)
+            & (WorkerRow.f_task_version == key.version)
+            & (WorkerRow.f_role == key.party.role)
+            & (WorkerRow.f_party_id == key.party.party_id)
+        )
+
+    def move_worker(
+        self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0,
+        reason: Reason | None = None, exit_status: str = "",
+    ) -> bool:  # fmt: skip
         check_move(worker.status, new)
-        values = columns_of(worker_moved(new, at, pid, pid_started))
+        values = columns_of(worker_moved(new, at, pid, pid_started, reason, exit_status))
         where = (WorkerRow.f_worker_id == worker.worker_id) & (WorkerRow.f_status == worker.status.value)
         if not _hit(WorkerRow.update(**values).where(where)):
             return False
@@ -855,6 +974,8 @@ _NOT_BEGUN: dict[str, Any] = {
     "f_elapsed": None,
     "f_cancel_time": None,
     "f_unconfirmed_parties": None,
+    "f_missing_parties": None,
+    "f_partial": False,
     "f_blocked_cores": 0,
 }
 
@@ -1026,7 +1147,8 @@ def _workers(where: Any) -> tuple[Worker, ...]:
     return tuple(sorted(workers, key=lambda worker: (worker.create_time, worker.worker_id)))
 
 
-def _waiting() -> Any:
+def waiting_here() -> Any:
+    """The queue of this initiator."""
     return (JobRow.f_is_initiator == True) & (JobRow.f_status == JobStatus.WAITING.value)  # noqa: E712
 
 
@@ -1035,14 +1157,19 @@ def _queued(where: Any, limit: int) -> tuple[Waiting, ...]:
     return tuple(_queued_of(row) for row in query.tuples())
 
 
+def _has_turns() -> Any:
+    """Of those that wait: as `Job.is_apart` tells the others."""
+    return waiting_here() & (JobRow.f_apart == False)  # noqa: E712
+
+
 def _queue_query(where: Any) -> Any:
-    return (
-        JobRow.select(
-            JobRow.f_job_id, JobRow.f_create_time, JobRow.f_roles, JobRow.f_blocked_on, JobRow.f_blocked_cores,
-            JobRow.f_retry_at, JobRow.f_passes, JobRow.f_lacks, JobRow.f_queue_key,
-        )
-        .where(_waiting() & where)
-        .order_by(*IN_QUEUE)
+    return _queued_rows().where(_has_turns() & where).order_by(*IN_QUEUE)
+
+
+def _queued_rows() -> Any:
+    return JobRow.select(
+        JobRow.f_job_id, JobRow.f_create_time, JobRow.f_roles, JobRow.f_blocked_on, JobRow.f_blocked_cores,
+        JobRow.f_retry_at, JobRow.f_passes, JobRow.f_lacks, JobRow.f_queue_key,
     )  # fmt: skip
 
 
@@ -1059,11 +1186,11 @@ _UNBLOCKED = Prepared(
     ).limit(_MOST_UNBLOCKED),
     0,
 )
-_HEAD = Prepared(
-    lambda party_id: _queue_query((JobRow.f_blocked_on == party_id) & (JobRow.f_lacks != Lack.SIZE.value)).limit(1), 1
-)
-_FIRST_WISH = Prepared(
-    lambda asked_after: (
+_HEAD = Prepared(lambda party_id: _queue_query(JobRow.f_blocked_on == party_id).limit(1), 1)
+
+
+def _wish_query(asked_after: str | int, limit: int) -> Any:
+    return (
         JobRow.select(*JOB_COLUMNS)
         .where(
             (JobRow.f_status == JobStatus.WAITING.value)
@@ -1071,22 +1198,42 @@ _FIRST_WISH = Prepared(
             & (JobRow.f_claim == "")
         )
         .order_by(JobRow.f_wish_since, JobRow.f_job_id, JobRow.f_role)
-        .limit(1)
+        .limit(limit)
+    )
+
+
+_FIRST_WISH = Prepared(lambda asked_after: _wish_query(asked_after, 1), 1)
+_WISHES = Prepared(lambda asked_after: _wish_query(asked_after, MOST_WISHES), 1)
+_MOST_UNAPPROVED = 1_000
+_UNAPPROVED = Prepared(
+    lambda: (
+        JobRow.select(*JOB_COLUMNS)
+        .where((JobRow.f_approval == Approval.PENDING.value) & _is_unfinished())
+        .order_by(*_BY_AGE)
+        .limit(_MOST_UNAPPROVED)
+    ),
+    0,
+)
+_INTAKE = Prepared(
+    lambda name: IntakeRow.select(IntakeRow.f_message, IntakeRow.f_by, IntakeRow.f_time, IntakeRow.f_since).where(
+        IntakeRow.f_name == name
     ),
     1,
 )
-_IN_TURN = Prepared(lambda: _queue_query(JobRow.f_ready_signal == True), 0)  # noqa: E712
+_IN_TURN = Prepared(
+    lambda: _queued_rows().where(waiting_here() & (JobRow.f_ready_signal == True)).order_by(*IN_QUEUE), 0  # noqa: E712
+)
 _BLOCKING_PARTIES = Prepared(
     lambda: (
         JobRow.select(JobRow.f_blocked_on)
-        .where(_waiting() & (JobRow.f_blocked_on != ""))
+        .where(_has_turns() & (JobRow.f_blocked_on != ""))
         .distinct()
         .order_by(JobRow.f_blocked_on)
     ),
     0,
 )
 _CANCELLED_WAITING = Prepared(
-    lambda: JobRow.select(JobRow.f_job_id).where(_waiting() & JobRow.f_reason.is_null(False)).order_by(*_BY_AGE), 0
+    lambda: JobRow.select(JobRow.f_job_id).where(waiting_here() & JobRow.f_reason.is_null(False)).order_by(*_BY_AGE), 0
 )
 _BUSY_JOBS = Prepared(
     lambda: (
@@ -1311,6 +1458,7 @@ def _job_values(job: Job, document: Document) -> dict[str, Any]:
         "f_priority": job.priority,
         "f_enqueued": job.enqueued,
         "f_queue_key": job.queue_key,
+        "f_approval": job.consent.approval.value if job.consent else "",
     }
 
 

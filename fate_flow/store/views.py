@@ -20,15 +20,16 @@ from peewee import BooleanField, Database, DateTimeField, IntegerField, fn
 from fate_flow.core.errors import BadRequest
 from fate_flow.core.grammar import shown
 from fate_flow.core.history import Entry
-from fate_flow.core.job import Job, JobKey, Seat, Task
-from fate_flow.core.queue import why_it_waits
+from fate_flow.core.job import Hold, Job, JobKey, Seat, Task
+from fate_flow.core.queue import why_a_copy_waits, why_it_waits
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JOB_UNFINISHED, JobStatus, TaskStatus
 from fate_flow.store.changes import SUBMIT_FAILED
 from fate_flow.store.contract import Document, Metric, Output, TableMeta
-from fate_flow.store.models import EngineRow, JobRow, MetricRow, OutputRow, StorageTableRow, TaskRow
+from fate_flow.store.models import EngineRow, JobRow, MetricRow, OutputRow, SeatRow, StorageTableRow, TaskRow
 from fate_flow.store.retry import Retry
-from fate_flow.store.sql import COMPUTING, IN_QUEUE, SqlTransaction, reading_refused
+from fate_flow.store.rows import JOB_COLUMNS, SEAT_COLUMNS, consent_of, job_of, seat_of
+from fate_flow.store.sql import COMPUTING, IN_QUEUE, SqlTransaction, reading_refused, waiting_here
 
 Row = dict[str, Any]
 
@@ -38,9 +39,10 @@ _FEW = 20                    # waiting jobs whose places are counted one by one
 
 _JSON_OBJECTS = frozenset({
     "f_dsl", "f_runtime_conf", "f_runtime_conf_on_party", "f_train_runtime_conf", "f_roles", "f_user",
-    "f_inheritance_info", "f_cmd", "f_provider_info", "f_component_parameters", "f_engine_conf", "f_engine_config",
+    "f_inheritance_info", "f_policy_timers", "f_cmd", "f_provider_info", "f_component_parameters", "f_engine_conf",
+    "f_engine_config",
 })  # fmt: skip
-_JSON_LISTS = frozenset({"f_unconfirmed_parties"})
+_JSON_LISTS = frozenset({"f_unconfirmed_parties", "f_missing_parties", "f_without_parties"})
 _DOCUMENTS = frozenset({
     "f_dsl", "f_runtime_conf", "f_runtime_conf_on_party", "f_train_runtime_conf", "f_cmd", "f_component_parameters",
     "f_error_report",
@@ -91,6 +93,19 @@ class JobPicture:
     seats: tuple[Seat, ...]          # what the initiator knows of every party; empty elsewhere
     tasks: tuple[Task, ...]          # the newest version of each, in the rows of all parties
     place: int                       # in the queue; 0: it does not queue here
+
+
+@dataclass(frozen=True)
+class QueuePage:
+    """A part of the queue of this party, and what its people are asked for."""
+
+    first_place: int
+    jobs: tuple[Job, ...]
+    seats: Mapping[str, tuple[Seat, ...]]    # by job
+    count: int                       # of all jobs that wait
+    steady: int                      # now
+    hold: Hold | None                # of this party's intake
+    unapproved: tuple[Job, ...]      # jobs of others, the first `MOST_ROWS` of them
 
 
 class Views:
@@ -146,6 +161,19 @@ class Views:
             queues = own.is_initiator and own.status is JobStatus.WAITING
             place = tx.place_in_queue(own) if queues else 0
             return JobPicture(tuple(jobs), tx.seats(job_id), tx.tasks(job_id), place)
+
+    @_read_again
+    def queue(self, limit: int, offset: int) -> QueuePage:
+        """So many jobs of the queue behind the first `offset`, in its order: found by index, however long it is."""
+        with self._reading() as tx:
+            rows = (
+                JobRow.select(*JOB_COLUMNS).where(waiting_here()).order_by(*IN_QUEUE)
+                .limit(min(limit, MOST_ROWS)).offset(offset).tuples()
+            )  # fmt: skip
+            jobs = tuple(job_of(row) for row in rows)
+            seats = _seats_of(jobs)
+            hold, unapproved = tx.intake_hold(), tx.unapproved_jobs(MOST_ROWS)
+            return QueuePage(offset + 1, jobs, seats, tx.count_waiting(), tx.steady(), hold, unapproved)
 
     # ------------------------------------------------------------------ tasks
 
@@ -424,9 +452,11 @@ def _with_wait_reasons(tx: SqlTransaction, rows: list[Row]) -> list[Row]:
     for row in waiting:
         if not row["f_is_initiator"]:
             initiator = f"{row['f_initiator_role']} {row['f_initiator_party_id']}"
-            row["f_wait_reason"] = f"waits for its initiator, {initiator}, which knows its place in the queue"
+            consent = consent_of(row["f_approval"], row["f_approval_by"], "", 0)
+            row["f_wait_reason"] = why_a_copy_waits(initiator, f"{row['f_role']} {row['f_party_id']}", consent)
         elif row["f_job_id"] in places:
-            row["f_wait_reason"] = why_it_waits(row["f_wait_reason"] or "", places[row["f_job_id"]])
+            hold = Hold(row["f_hold_message"] or "", row["f_hold_by"]) if row["f_held"] else None
+            row["f_wait_reason"] = why_it_waits(row["f_wait_reason"] or "", places[row["f_job_id"]], hold)
     return rows
 
 
@@ -440,10 +470,21 @@ def _places(tx: SqlTransaction, keys: Sequence[JobKey]) -> dict[str, int]:
         return {job.job_id: tx.place_in_queue(job) for job in jobs if job is not None}
     queue = (
         JobRow.select(JobRow.f_job_id)
-        .where((JobRow.f_is_initiator == True) & (JobRow.f_status == JobStatus.WAITING.value))  # noqa: E712
+        .where(waiting_here())
         .order_by(*IN_QUEUE)
     )
     return {job_id: place for place, (job_id,) in enumerate(queue.tuples(), 1)}
+
+
+def _seats_of(jobs: Sequence[Job]) -> dict[str, tuple[Seat, ...]]:
+    found: dict[str, list[Seat]] = {job.job_id: [] for job in jobs}
+    ids = list(found)
+    for first in range(0, len(ids), _MOST_VALUES):
+        some = SeatRow.f_job_id.in_(ids[first : first + _MOST_VALUES])
+        query = SeatRow.select(*SEAT_COLUMNS).where(some).order_by(SeatRow.f_job_id, SeatRow.f_role, SeatRow.f_party_id)
+        for row in query.tuples():
+            found[row[0]].append(seat_of(row))
+    return {job_id: tuple(seats) for job_id, seats in found.items()}
 
 
 def _upload(job_id: str, meta: Mapping[str, Any]) -> Row:

@@ -67,7 +67,7 @@ CREATE TABLE t_job (
   f_wait_reason LONGTEXT,
   f_blocked_on VARCHAR(10) NOT NULL DEFAULT '', -- the party whose cores it lacks
   f_blocked_cores INTEGER NOT NULL DEFAULT 0,
-  f_lacks VARCHAR(10) NOT NULL DEFAULT '',   -- what it lacks there: room, size, answer
+  f_lacks VARCHAR(10) NOT NULL DEFAULT '',   -- what it lacks there: room, size, answer, approval
   f_retry_at BIGINT NOT NULL DEFAULT 0,      -- steady time (t_scheduler): not asked for again before
   f_passes INTEGER NOT NULL DEFAULT 0,       -- later jobs that took what it lacks
   f_conflicts INTEGER NOT NULL DEFAULT 0,
@@ -77,26 +77,43 @@ CREATE TABLE t_job (
   f_stop_by BIGINT NOT NULL DEFAULT 0,       -- steady time: the drain ends here at the latest
   f_stop_now BOOLEAN NOT NULL DEFAULT 0,     -- a wish: what drains is to be killed now
   f_unconfirmed_parties LONGTEXT,
+  f_partial BOOLEAN NOT NULL DEFAULT 0,      -- it succeeded without some of its parties
+  f_missing_parties LONGTEXT,                -- those
+  f_policy_timers LONGTEXT,                  -- {what has happened: steady time at which its policy acts}
+  f_restarting BOOLEAN NOT NULL DEFAULT 0,   -- a policy begins all its tasks again; what runs is still ending
+  f_restarts INTEGER NOT NULL DEFAULT 0,     -- how often one did, in this run
   f_legacy BOOLEAN NOT NULL DEFAULT 0,       -- the initiator speaks plain v1
   f_wish_since BIGINT NOT NULL DEFAULT 0,    -- steady time at which there was no room for it here first; 0: never
   f_wish_asked BIGINT NOT NULL DEFAULT 0,    -- steady time at which it was asked for last since then
   f_wish_passes INTEGER NOT NULL DEFAULT 0,  -- others that have taken since what it lacks here
+  f_approval VARCHAR(10) NOT NULL DEFAULT '', -- of this party, for a job of another: pending, approved, rejected
+  f_approval_by VARCHAR(100) NOT NULL DEFAULT '',
+  f_approval_message LONGTEXT,
+  f_approval_time BIGINT NOT NULL DEFAULT 0,
+  f_apart BOOLEAN NOT NULL DEFAULT 0,        -- it waits and room would not help: held, or lacks size or approval
+  f_held BOOLEAN NOT NULL DEFAULT 0,         -- it waits and has no turn until somebody releases it
+  f_hold_message LONGTEXT,
+  f_hold_by VARCHAR(100) NOT NULL DEFAULT '',
+  f_hold_time BIGINT NOT NULL DEFAULT 0,
+  f_hold_since BIGINT NOT NULL DEFAULT 0,    -- steady time
   f_priority INTEGER NOT NULL DEFAULT 0,     -- higher first
   f_enqueued BIGINT NOT NULL DEFAULT 0,      -- steady time at which it was created
   f_queue_key BIGINT NOT NULL DEFAULT 0,     -- where it stands: f_enqueued less a span of time for each level of priority
   PRIMARY KEY (f_job_id, f_role, f_party_id),
   CONSTRAINT ck_job_status CHECK (f_status IN
     ('ready', 'waiting', 'running', 'stopping', 'success', 'failed', 'canceled', 'timeout')),
-  CONSTRAINT ck_job_lacks CHECK (f_lacks IN ('', 'room', 'size', 'answer')),
+  CONSTRAINT ck_job_lacks CHECK (f_lacks IN ('', 'room', 'size', 'answer', 'approval')),
+  CONSTRAINT ck_job_approval CHECK (f_approval IN ('', 'pending', 'approved', 'rejected')),
   CONSTRAINT ck_job_reason CHECK (f_status NOT IN ('success', 'failed', 'canceled', 'timeout') OR f_reason IS NOT NULL),
   CONSTRAINT ck_job_ended CHECK
     ((f_end_time IS NOT NULL) = (f_status IN ('success', 'failed', 'canceled', 'timeout'))),
   CONSTRAINT ck_job_holds CHECK (f_resource_in_use = (f_claim <> '')),
   CONSTRAINT ck_job_final CHECK (f_status NOT IN ('success', 'failed', 'canceled', 'timeout') OR f_claim = '')
 );
-CREATE INDEX ix_job_queue ON t_job (f_is_initiator, f_status, f_blocked_on, f_queue_key, f_create_time);
+CREATE INDEX ix_job_queue ON t_job (f_is_initiator, f_status, f_apart, f_blocked_on, f_queue_key, f_create_time);
 CREATE INDEX ix_job_order ON t_job (f_is_initiator, f_status, f_queue_key, f_create_time);
-CREATE INDEX ix_job_lacks ON t_job (f_lacks, f_retry_at);
+CREATE INDEX ix_job_approval ON t_job (f_approval, f_status, f_create_time);
+CREATE INDEX ix_job_lacks ON t_job (f_is_initiator, f_status, f_lacks, f_retry_at);
 CREATE INDEX ix_job_wish ON t_job (f_status, f_wish_asked);
 CREATE INDEX ix_job_turn ON t_job (f_ready_signal, f_is_initiator, f_status);
 CREATE INDEX ix_job_status ON t_job (f_status, f_create_time);
@@ -113,12 +130,13 @@ CREATE TABLE t_seat (                        -- the initiator's knowledge of eac
   f_message LONGTEXT,
   f_asked_cores INTEGER NOT NULL DEFAULT 0,
   f_free_cores INTEGER NOT NULL DEFAULT -1,
-  f_lacks VARCHAR(10) NOT NULL DEFAULT '',   -- what the party lacks that refused: room, size, answer
+  f_lacks VARCHAR(10) NOT NULL DEFAULT '',   -- what the party lacks that refused: room, size, answer; or its approval
   f_lease BIGINT NOT NULL DEFAULT 0,         -- milliseconds that the party keeps what it holds; 0: it did not say
   f_renew_at BIGINT NOT NULL DEFAULT 0,      -- steady time: asked for again then, so that the lease goes on
   f_legacy BOOLEAN NOT NULL DEFAULT 0,       -- the party speaks plain v1
+  f_silent_since BIGINT NOT NULL DEFAULT 0,  -- steady time since which the party counts as silent; 0: it answers
   PRIMARY KEY (f_job_id, f_role, f_party_id),
-  CONSTRAINT ck_seat_lacks CHECK (f_lacks IN ('', 'room', 'size', 'answer')),
+  CONSTRAINT ck_seat_lacks CHECK (f_lacks IN ('', 'room', 'size', 'answer', 'approval')),
   CONSTRAINT ck_seat_status CHECK (f_status IN ('joining', 'joined', 'refused', 'checking', 'applying', 'held',
     'starting', 'started', 'stopping', 'draining', 'leaving', 'left', 'unconfirmed'))
 );
@@ -167,6 +185,9 @@ CREATE TABLE t_task (
   f_errors INTEGER NOT NULL DEFAULT 0,       -- earlier versions that ended by an error or a timeout
   f_interruptions INTEGER NOT NULL DEFAULT 0, -- earlier versions that were interrupted
   f_tried_since BIGINT NOT NULL DEFAULT 0,   -- steady time at which the first of them ended
+  f_exit_code INTEGER,                       -- of the worker, where there is one and it is known here
+  f_without_parties LONGTEXT,                -- parties that were missing when this share was started
+  f_policy VARCHAR(20) NOT NULL DEFAULT '',  -- what a policy has decided about this version
   f_reason VARCHAR(50),
   f_message LONGTEXT,
   f_target VARCHAR(50),
@@ -201,6 +222,11 @@ CREATE TABLE t_worker (
   f_run_pid_started BIGINT NOT NULL DEFAULT 0, -- with the pid, the identity of the process
   f_stopping BOOLEAN NOT NULL DEFAULT 0,
   f_since BIGINT NOT NULL DEFAULT 0,           -- steady time at which it was ordered
+  f_slot INTEGER NOT NULL DEFAULT 0,           -- which of the workers of its party task it is
+  f_rank INTEGER,                              -- its number among those that count; null: spare
+  f_attempt INTEGER NOT NULL DEFAULT 0,        -- which process this is in its slot
+  f_reason VARCHAR(50),                        -- how it ended
+  f_exit_status VARCHAR(50) NOT NULL DEFAULT '',
   CONSTRAINT ck_worker_status CHECK (f_status IN ('created', 'running', 'exited'))
 );
 CREATE INDEX ix_worker_status ON t_worker (f_status);
@@ -268,6 +294,14 @@ CREATE TABLE t_scheduler (                   -- which process schedules
   f_owner VARCHAR(64) NOT NULL DEFAULT '',
   f_counter BIGINT NOT NULL DEFAULT 0,       -- counts its transactions; observers watch it stand still
   f_steady BIGINT NOT NULL DEFAULT 0         -- milliseconds that schedulers of this party have watched, in all
+);
+
+CREATE TABLE t_intake (                      -- one row while this party takes no reservations of new jobs
+  f_name VARCHAR(20) NOT NULL PRIMARY KEY,
+  f_message LONGTEXT,
+  f_by VARCHAR(100) NOT NULL DEFAULT '',
+  f_time BIGINT NOT NULL DEFAULT 0,
+  f_since BIGINT NOT NULL DEFAULT 0          -- steady time
 );
 
 CREATE TABLE t_submission (                  -- one per submit that is not refused

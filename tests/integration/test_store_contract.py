@@ -127,8 +127,11 @@ class TestATick(Cases):
             ("unblocked_waiting", (64,)),
             ("queue_heads", ()),
             ("blocked_waiting", ("10000", 4, 16)),
-            ("oversized_waiting", (9, 16)),
+            ("waiting_apart", (9, 16)),
             ("first_wish", (9,)),
+            ("others_waiting", ()),
+            ("unapproved_jobs", (9,)),
+            ("intake_hold", ()),
             ("place_in_queue", (a_job(),)),
             ("count_waiting", ()),
             ("cancelled_waiting", ()),
@@ -161,6 +164,29 @@ class TestATick(Cases):
         for sql, params in reads:
             plan = [row[3] for row in store.database.execute_sql(f"EXPLAIN QUERY PLAN {sql}", params).fetchall()]
             assert not [step for step in plan if step.startswith("SCAN")], (sql, plan)
+
+
+    @pytest.mark.parametrize(
+        ("method", "args", "index"),
+        [
+            ("unblocked_waiting", (64,), "ix_job_queue (f_is_initiator=? AND f_status=? AND f_apart=? AND f_b"),
+            ("blocked_waiting", ("1", 4, 16), "ix_job_queue (f_is_initiator=? AND f_status=? AND f_apart=? AND f_b"),
+            ("waiting_apart", (9, 16), "ix_job_lacks (f_is_initiator=? AND f_status=? AND f_lacks=? AND f_retry_at<?)"),
+            ("place_in_queue", (a_job(),), "ix_job_order (f_is_initiator=? AND f_status=? AND f_queue_key<?)"),
+            ("unapproved_jobs", (9,), "ix_job_approval (f_approval=? AND f_status=?)"),
+        ],
+    )
+    def test_the_queue_is_read_by_the_index_that_has_its_order(
+        self, store: SqlStore, each: Each, method: str, args: tuple[Any, ...], index: str
+    ) -> None:
+        """However many jobs wait, only those that are looked for are read."""
+        asked: list[tuple[str, Any]] = []
+        store.database.log_sql = lambda sql, params: asked.append((sql, params))
+        getattr(each, method)(*args)
+        store.database.log_sql = None
+        [(sql, params)] = [one for one in asked if one[0].startswith("SELECT")]
+        plan = [row[3] for row in store.database.execute_sql(f"EXPLAIN QUERY PLAN {sql}", params).fetchall()]
+        assert index in plan[0]
 
 
 class TestAFullDisk(Cases):

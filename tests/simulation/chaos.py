@@ -9,15 +9,18 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import Any
 
+from fate_flow.core.approval import ApprovalRule
+from fate_flow.core.ceilings import Ceilings
 from tests.simulation.faults import CALM, rough
 from tests.simulation.parsing import parsed_once
+from tests.simulation.policies import some_policies
 from tests.simulation.troubles import TROUBLES, Trouble, clock_step, death, long_partition, stall
 from tests.simulation.world import RULES, Violation, World, job
 
@@ -59,7 +62,15 @@ class Style:
     longest_task: int
     longest_stop: int
     reruns: float                # how often a user has a job begin again
+    policies: float              # how many jobs have rules for what may happen
+    partial: float               # how many jobs say how many hosts are enough
     command_keep: int            # milliseconds until a command that nobody answers is dropped
+    programs: float = 0.5        # how many jobs have tasks that are programs of the user's own
+
+
+CREWS: tuple[Mapping[str, Any], ...] = (
+    {}, {"replicas": 2}, {"replicas": 3, "size": 2}, {"replicas": 2, "max_failed_workers": 2},
+)  # fmt: skip
 
 
 def style_of(draw: Random) -> Style:
@@ -87,7 +98,16 @@ def style_of(draw: Random) -> Style:
         longest_stop=draw.choice([50, 50, 50, 20_000]),
         reruns=draw.choice([0.0, 0.5, 0.9]),
         command_keep=draw.choice([45_000, RULES.command_keep, RULES.command_keep]),
+        policies=draw.choice([0.0, 0.0, 0.5, 1.0]),
+        partial=draw.choice([0.0, 0.0, 0.5, 1.0]),
     )
+
+
+def _ceilings(draw: Random) -> dict[str, Ceilings]:
+    """Sometimes one of two parties that most jobs have is stricter than the jobs of a story are."""
+    if draw.random() < 0.8:
+        return {}
+    return {draw.choice(["9999", "10000"]): Ceilings(max_attempts=draw.choice([1, 2]))}
 
 
 class Story:
@@ -98,6 +118,10 @@ class Story:
         self._rerun_draw = Random(f"rerun {seed}")      # what users wish later moves nothing of the story itself
         self._delay_draw = Random(f"delay {seed}")
         self._queue_draw = Random(f"queue {seed}")      # nor does what they do to the queue
+        self._holds = fixed.pop("holds", self._queue_draw.choice([0.0, 0.0, 0.5]))
+        self._command_draw = Random(f"command {seed}")  # the same of what is a program of the user's own
+        self._policy_draw = Random(f"policy {seed}")
+        self._approvals = fixed.pop("approvals", 0.25)
         style = self._style = replace(style_of(self._draw), **fixed)
         self._faults = rough(style.rate, style.delay, style.crash, style.broken)
         if style.has_echoes:
@@ -105,11 +129,18 @@ class Story:
         self.world = World(
             seed, parties=style.parties, cores=style.cores, faults=self._faults, store=store,
             rules=replace(RULES, command_keep=style.command_keep), memory=4_000 if style.has_memory else 0,
-            servers=style.servers,
+            servers=style.servers, ceilings_at=_ceilings(Random(f"ceilings {seed}")),
+            approval=self._approval(style.parties),
         )  # fmt: skip
         self.world.longest_task = style.longest_task
         self.world.longest_stop = style.longest_stop
         self.settled = 0.0
+
+    def _approval(self, parties: int) -> ApprovalRule:
+        """In some worlds all parties want to approve what comes from most others."""
+        draw, is_asked = self._queue_draw, self._queue_draw.random() < self._approvals
+        spared = [str(9999 + number) for number in range(parties) if draw.random() < 0.3]
+        return ApprovalRule(is_asked, frozenset(spared))
 
     def run(self) -> World:
         with parsed_once():
@@ -144,13 +175,38 @@ class Story:
         cores = 2 if self._style.is_crowded else draw.randint(1, 2)
         hosts = parties if draw.random() < 0.15 else parties[1:]      # a party may hold two seats of a job
         parallelism = draw.choice([1, 1, 2]) if cores == 1 and hosts != parties else 1
+        graph, retries = draw.choice(GRAPHS), draw.choice([0, 1, 2])
         document = job(
-            {"guest": parties[:1], "host": hosts}, draw.choice(GRAPHS), cores=cores, parallelism=parallelism,
-            retries=draw.choice([0, 1, 2]), retry_delay=self._delay_draw.choice([1, 1, 3, 6]),
+            {"guest": parties[:1], "host": hosts}, graph, cores=cores, parallelism=parallelism, retries=retries,
+            retry_delay=self._delay_draw.choice([1, 1, 3, 6]),
             memory=draw.choice([0, 900]) if self._style.has_memory else 0,
-            priority=self._queue_draw.choice([0, 0, 0, -3, 1, 5]),
+            priority=self._queue_draw.choice([0, 0, 0, -3, 1, 5]), commands=self._commands(graph, retries),
+            fewest_hosts=self._fewest(hosts), **self._rules(graph),
         )  # fmt: skip
         world.submit(parties[0], document)
+
+    def _commands(self, graph: Mapping[str, list[str]], retries: int) -> dict[str, Mapping[str, Any]]:
+        """Which tasks are programs, and of how many workers."""
+        draw = self._command_draw
+        if draw.random() >= self._style.programs:
+            return {}
+        crews = [*CREWS, *([] if retries else [{"replicas": 2, "fail_on_worker_restart": True}])]
+        outputs = [{"name": "data", "path": "data.csv", "kind": "table"}]
+        return {name: {**draw.choice(crews), "outputs": outputs} for name in graph if draw.random() < 0.6}
+
+    def _rules(self, graph: Mapping[str, list[str]]) -> dict[str, Any]:
+        """The policies of a job and of one of its tasks."""
+        draw = self._policy_draw
+        if draw.random() >= self._style.policies:
+            return {}
+        own = some_policies(draw)
+        name = draw.choice(list(graph))
+        return {"policies": some_policies(draw), "task_conf": {name: {"policies": own}} if own else {}}
+
+    def _fewest(self, hosts: list[str]) -> int:
+        """How many hosts are enough for a job; 0: it does not say."""
+        draw = self._policy_draw
+        return draw.randint(1, len(hosts)) if hosts and draw.random() < self._style.partial else 0
 
     def _wish(self) -> None:
         world, draw, style = self.world, self._draw, self._style
@@ -171,6 +227,20 @@ class Story:
             job_id, priority = draw.choice(list(world.graphs)), draw.randint(-5, 5)
             at = world.seats[job_id][0].party_id
             world.at(world.now + draw.randint(0, 3_000), lambda: world.set_priority(at, job_id, priority))
+        if world.approval.required:
+            job_id = draw.choice(list(world.graphs))
+            for seat in world.seats[job_id]:
+                decide = world.approve if draw.random() < 0.8 else world.reject
+                world.at(world.now + draw.randint(0, 8_000), partial(decide, seat.party_id, job_id))
+        if draw.random() < self._holds:
+            job_id, held_at = draw.choice(list(world.graphs)), world.now + draw.randint(0, 1_500)
+            initiator = world.seats[job_id][0].party_id
+            world.at(held_at, lambda: world.hold(initiator, job_id))
+            world.at(held_at + draw.randint(0, 30_000), lambda: world.release(initiator, job_id))
+        if draw.random() < self._holds / 2:
+            party_id, held_at = draw.choice(world.party_ids), world.now + draw.randint(0, 1_500)
+            world.at(held_at, lambda: world.hold_intake(party_id))
+            world.at(held_at + draw.randint(0, 30_000), lambda: world.release_intake(party_id))
 
     def _rerun_within(self, milliseconds: int, job_id: str = "") -> None:
         world = self.world
@@ -211,6 +281,10 @@ class Totals:
     faults: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     reruns: int = 0
+    not_allowed: int = 0                                     # jobs that asked a party for more than it allows
+    wishes: Counter[str] = field(default_factory=Counter)
+    acted: Counter[str] = field(default_factory=Counter)     # what rules of jobs did
+    hints: Counter[str] = field(default_factory=Counter)     # that a party has room
     violations: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, other: Totals) -> None:
@@ -220,15 +294,23 @@ class Totals:
         self.faults += other.faults
         self.ends += other.ends
         self.reruns += other.reruns
+        self.not_allowed += other.not_allowed
+        self.wishes += other.wishes
+        self.acted += other.acted
+        self.hints += other.hints
         self.violations += other.violations
 
     def words(self) -> str:
         lines = [
             f"{self.seeds} seeds, {self.steps} steps, {sum(self.faults.values())} faults, "
-            f"{sum(self.ends.values())} jobs, {self.reruns} reruns, {len(self.violations)} violations; "
+            f"{sum(self.ends.values())} jobs, {self.reruns} reruns, {self.not_allowed} not allowed, "
+            f"{len(self.violations)} violations; "
             f"settled within {self.slowest:.0f} virtual seconds",
             "faults: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items())),
+            "wishes: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.wishes.items())),
+            "rules: " + ", ".join(f"{what} {count}" for what, count in sorted(self.acted.items())),
             "jobs: " + ", ".join(f"{end} {count}" for end, count in sorted(self.ends.items())),
+            "news of room: " + ", ".join(f"{what} {count}" for what, count in sorted(self.hints.items())),
         ]
         return "\n".join(lines + [f"VIOLATION, seed {seed}: {what}" for seed, what in self.violations])
 
@@ -242,7 +324,10 @@ def tell(seed: int, store: str) -> Totals:
     except Violation as error:
         violations.append((seed, error.message))
     world = story.world
-    return Totals(1, world.steps, story.settled, world.injected, world.ends(), world.reruns, violations)
+    return Totals(
+        1, world.steps, story.settled, world.injected, world.ends(), world.reruns, len(world.not_allowed), world.wishes,
+        world.acted, world.hints, violations,
+    )  # fmt: skip
 
 
 def run_seeds(seeds: Iterable[int], store: str, jobs: int) -> Totals:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
 from fate_flow.core.spec import Party
 from fate_flow.store.contract import Document
 
@@ -9,25 +13,35 @@ from fate_flow.store.contract import Document
 def job(
     parties: dict[str, list[str]], tasks: dict[str, list[str]] | None = None, cores: int = 1, parallelism: int = 1,
     retries: int = 0, retry_delay: float = 1, initiator: str = "", memory: int = 0, priority: int = 0,
+    commands: Mapping[str, Mapping[str, Any]] = MappingProxyType({}), policies: Sequence[Mapping[str, Any]] = (),
+    task_conf: Mapping[str, Mapping[str, Any]] = MappingProxyType({}), fewest_hosts: int = 0,
 ) -> Document:  # fmt: skip
-    """A document: tasks by name with the names of those they need."""
+    """A document: tasks by name with the names of those they need; `commands` are programs, with their parameters;
+    `task_conf` is what is said of some of them."""
     graph = tasks or {"work_0": []}
     components = {
         name: {
-            "module": "Work",
+            "module": "Command" if name in commands else "Work",
             **({"input": {"data": {"data": [f"{up}.data" for up in needs]}}} if needs else {}),
-            "output": {"data": ["data"]},
+            **({} if name in commands and "outputs" not in commands[name] else {"output": {"data": ["data"]}}),
         }
         for name, needs in graph.items()
     }
     retry = {"auto_retries": retries, "auto_retry_delay": retry_delay}
-    common = {"task_cores": cores, "task_parallelism": parallelism, **retry}
+    common: dict[str, Any] = {"task_cores": cores, "task_parallelism": parallelism, **retry}
+    if policies:
+        common["policies"] = list(policies)
+    if fewest_hosts:
+        common["min_available"] = {"host": fewest_hosts}
+    if task_conf:
+        common["task_conf"] = {name: dict(one) for name, one in task_conf.items()}
     more = {"task_memory": memory, "priority": priority}
     conf = {
         "dsl_version": 2,
         "initiator": {"role": "guest", "party_id": int(initiator or parties["guest"][0])},
         "role": {role: [int(one) for one in ids] for role, ids in parties.items()},
         "job_parameters": {"common": {**common, **{key: value for key, value in more.items() if value}}},
+        "component_parameters": {"common": {name: {"command": ["x"], **said} for name, said in commands.items()}},
     }
     return Document({"components": components}, conf, {})
 

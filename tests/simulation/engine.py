@@ -25,6 +25,8 @@ class Module:
 
     roles: frozenset[str] = ROLES
     default_task_cores: int | None = None
+    tolerates_missing_roles: frozenset[str] = frozenset({"host"})
+    starts_without_roles: frozenset[str] = frozenset()
 
     def check(self, parameters: Mapping[str, object], role: str) -> list[str]:
         return []
@@ -43,6 +45,14 @@ class FakeWorker:
     @property
     def task(self) -> TaskKey:
         return self.order.worker.task
+
+    @property
+    def slot(self) -> int:
+        return self.order.worker.slot
+
+    @property
+    def is_good(self) -> bool:
+        return self.succeeds and not (self.is_killed or self.is_stopped or self.is_lost)
 
 
 class FakeEngine:

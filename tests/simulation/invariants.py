@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from fate_flow.core.crew import COLLECTOR
+from fate_flow.core.happenings import own_faults
 from fate_flow.core.history import Level
 from fate_flow.core.job import Command, CommandKind, EngineState, Job, JobKey, Seat, Task, TaskKey
 from fate_flow.core.reasons import Reason
@@ -22,6 +25,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 _MOST_VERSIONS = 64     # of a task: more retries and reruns no job of a simulation has
+_MOST_RESTARTS = 2      # as `RetryRule` counts, and no job asks for more
 _GOOD = (TaskStatus.SUCCESS, TaskStatus.PASS)
 _REASONS = frozenset({"task fails", "worker killed", "power cut", "partition", "cut off", "stopped", "fewer cores"})
 """Faults for which a job may fail."""
@@ -29,6 +33,7 @@ _REASONS = frozenset({"task fails", "worker killed", "power cut", "partition", "
 _DEATHS = frozenset({"crash", "crash before the reply", "killed"})
 """Whoever dies again and again is silent in the end; one death alone is no reason to fail."""
 
+_BY_POLICY = (Reason.FAILED_BY_POLICY, Reason.STOPPED_BY_POLICY, Reason.COMPLETED_BY_POLICY)
 _SETTLED_SEATS = (SeatStatus.LEFT, SeatStatus.REFUSED)      # also who was gone for long is told in the end
 
 QUIET_SILENCE = 60_000
@@ -56,6 +61,7 @@ class Invariants:
     def __init__(self, world: World) -> None:
         self._world = world
         self._seen: dict[str, Seen] = {}
+        self._told: Counter[tuple[str, JobKey, int]] = Counter()
 
     def seen(self, party: SimParty) -> Seen:
         """All rows of this party, as they were at its last commit."""
@@ -73,6 +79,8 @@ class Invariants:
                 self._job_changed(party, before, job)
         for task_key, task in changes.tasks.items():
             old = seen.tasks.get(task_key)
+            if old is None and task is not None:
+                self._task_began(party, seen, changes, task)
             if old is not None and task is not None and old != task:
                 has_written = True
                 self._task_changed(party, old, task)
@@ -105,16 +113,32 @@ class Invariants:
             if old is not None:
                 self._job_forgotten(old)
             return
-        if new.holds and new.is_final:
-            self._fail(f"{new.key} is {new.status.value} and holds")
-        if new.status is JobStatus.RUNNING and not new.holds:
-            self._fail(f"{new.key} runs and holds nothing")
+        if new.is_initiator and old is not None:
+            self._count_policies(old, new)
+        self._check_holding(party, old, new)
         if new.is_final and new.reason is None:
             self._fail(f"{new.key} is {new.status.value} for no reason")
         if old is not None and new.run != old.run:
             self._run_changed(party, old, new)
         elif old is not None and new.status is not old.status:
             self._job_moved(party, old, new)
+
+    def _check_holding(self, party: SimParty, old: Job | None, new: Job) -> None:
+        """What it holds fits what it does, and nothing begins on hold."""
+        if new.holds and new.is_final:
+            self._fail(f"{new.key} is {new.status.value} and holds")
+        if new.status is JobStatus.RUNNING and not new.holds:
+            self._fail(f"{new.key} runs and holds nothing")
+        self._check_people_are_heard(party, old, new)
+
+    def _check_people_are_heard(self, party: SimParty, old: Job | None, new: Job) -> None:
+        """Nothing begins against the word of a user or an operator."""
+        if new.holds and not (old is not None and old.holds) and party.is_on_hold:
+            self._fail(f"{new.key} has reserved at a party that is on hold")
+        if new.holds and new.consent is not None and not new.consent.is_given:
+            self._fail(f"{new.key} has reserved and is {new.consent.approval.value}")
+        if old is not None and old.hold is not None and (new.turn != old.turn or new.status is JobStatus.RUNNING):
+            self._fail(f"{new.key} was on hold and is {new.status.value} in turn {new.turn}")
 
     def _check_order(self, seen: Seen, changes: Changes, old: Job | None, new: Job | None) -> None:
         """Nobody who needs the same parties is left standing before a job that is given its turn."""
@@ -125,6 +149,12 @@ class Invariants:
             stood = _stands_in_line(before) and now is not None and _stands_in_line(now) and now.turn == before.turn
             if stood and now.order < new.order and set(now.parties) == set(new.parties):
                 self._fail(f"{new.key} had its turn before {now.key}, which stands before it")
+    def _count_policies(self, old: Job, new: Job) -> None:
+        acted = self._world.acted
+        acted["restart_job"] += old.run == new.run and old.restarts < new.restarts
+        acted["overtaken"] += sum(key not in new.timers for key in old.timers) if new.status is JobStatus.RUNNING else 0
+        if new.reason is not old.reason and new.reason in _BY_POLICY:
+            acted[new.reason.value] += 1
 
     def _job_moved(self, party: SimParty, old: Job, new: Job) -> None:
         if old.status in JOB_END:
@@ -167,7 +197,65 @@ class Invariants:
             if claim.token and now is not None and not now.is_final and now.claim.token != claim.token:
                 self._fail(f"a return of turn {turns[key]} gave back what turn {claim.turn} of {key} reserved")
 
+    def tells_of_room(self, party: SimParty, teller: str, hints: Sequence[Command]) -> None:
+        """Only jobs of others that wait for room here are told of it, no more than fit, each once until it asks again.
+
+        `teller`: the life of the process that tells; the next one does not know whom it told."""
+        engine, promised = self.seen(party).engine, [0, 0]
+        for hint in hints:
+            if hint.id:
+                self._fail(f"that there is room for {hint.job_id} was stored in the outbox")
+            for row in (one for one in self.seen(party).jobs.values() if one.job_id == hint.job_id):
+                self._check_told(teller, row, hint)
+                promised = [promised[0] + row.asked.cores, promised[1] + row.asked.memory]
+        assert engine is not None, "it has free cores"
+        if promised[0] > engine.remaining_cores or promised[1] > engine.remaining_memory > 0:
+            self._fail(f"party {party.party_id} told of more room than it has: {promised}, {engine}")
+
+    def _check_told(self, teller: str, row: Job, hint: Command) -> None:
+        if row.holds or row.status is not JobStatus.WAITING or row.is_initiator or row.initiator != hint.to:
+            self._fail(f"{row.key} was told of room: {row.status.value}, held {row.claim.cores}, told {hint.to}")
+        self._told[teller, row.key, row.wish.asked] += 1
+        if self._told[teller, row.key, row.wish.asked] > 2:      # twice in a moment that the clock does not tell apart
+            self._fail(f"{row.key} was told of room again and again, and has not asked since")
+
     # ------------------------------------------------------------------ tasks
+
+    def _task_began(self, party: SimParty, seen: Seen, changes: Changes, new: Task) -> None:
+        """A new version follows on the one before it, which has ended, and there is a cause for it."""
+        key = new.key
+        jobs = [one for one in _present(seen.jobs, changes.jobs).values() if one.job_id == key.job_id]
+        job = next((one for one in jobs if one.is_initiator), None)
+        if job is None or key.version == 0:
+            return
+        every = _present(seen.tasks, changes.tasks).values()
+        before = [one for one in every if _is_version(one, key, key.version - 1)]
+        if not before or not all(one.is_final and one.is_over_here for one in before):
+            self._fail(f"{new.key} began before version {key.version - 1} had ended everywhere")
+        was = seen.jobs.get(job.key)
+        is_asked = was is None or was.run != job.run or was.restarts < job.restarts or was.is_restarting
+        if not is_asked and not own_faults(before) and not any(one.policy for one in before):
+            self._fail(f"{new.key} began and nothing had happened to version {key.version - 1}")
+        self._check_bounds(job, new)
+
+    def _check_bounds(self, job: Job, new: Task) -> None:
+        """Neither a policy nor the retry rule has anything begin again for ever."""
+        if job.restarts > _MOST_RESTARTS or new.tries.errors > _MOST_RESTARTS or new.tries.interruptions > 10:
+            self._fail(f"{new.key} began again too often: {new.tries}, its job {job.restarts} times")
+
+    def _policy_acted(self, party: SimParty, seen: Seen, task: Task) -> None:
+        """A rule that acts later acts on what still stands, and not before its time."""
+        rules = self._world.policies[task.key.job_id]
+        if task.policy == "restart_job" or not all(one.get("timeout") for one in rules):
+            return
+        job = next(job for job in seen.jobs.values() if job.job_id == task.key.job_id and job.is_initiator)
+        with party.store.reading() as tx:
+            now = tx.steady()
+        mine = f" {task.key.name} {task.key.version}"
+        due = [key for key, at in job.timers.items() if mine in key and at <= now]
+        rows = [one for one in seen.tasks.values() if _is_version(one, task.key, task.key.version)]
+        if not any(_stands(key, rows) for key in due):
+            self._fail(f"{task.policy} of {task.key} although nothing that stands was due: {job.timers} at {now}")
 
     def _task_changed(self, party: SimParty, old: Task, new: Task) -> None:
         for column, before, after in (
@@ -176,6 +264,8 @@ class Invariants:
         ):
             if before is after:
                 continue
+            if column == "party_status" and after is TaskStatus.SUCCESS and new.runs_here:
+                self._share_succeeded(party, new)
             if before in TASK_END or not may_move(before, after):
                 self._fail(f"{column} of {new.key} went from {before.value} to {after.value}")
             is_reported = column == "party_status" and not new.runs_here      # the request that told is on record
@@ -183,13 +273,18 @@ class Invariants:
                 self._fail(f"{column} of {new.key} became {after.value} at {party.party_id} without a record")
         if old.incarnation != new.incarnation:
             self._fail(f"{new.key} changed its incarnation")
+        if new.policy != old.policy and new.runs_here:
+            self._world.acted[new.policy] += new.policy != "restart_job"      # counted once, by the job
+            self._policy_acted(party, self.seen(party), new)
 
     # ------------------------------------------------------------------ workers
 
     def worker_begins(self, party: SimParty, worker: FakeWorker, living: list[FakeWorker]) -> None:
         key = worker.task
         for other in living:
-            if other is not worker and (other.task.task_id, other.task.party) == (key.task_id, key.party):
+            if other is worker or (other.task.task_id, other.task.party) != (key.task_id, key.party):
+                continue
+            if other.task.version != key.version or other.slot == worker.slot:
                 self._fail(f"two workers of {key.task_id} at {key.party}: versions {other.task.version}, {key.version}")
         known = self._world.graphs[key.job_id]
         for name in known[key.name] if not worker.is_stopped else ():
@@ -197,6 +292,21 @@ class Invariants:
         claim = self._claim_of(party, key)
         if claim is not None and not claim.holds and not claim.is_final and not worker.is_stopped:
             self._fail(f"a worker of {key} begins and its job holds nothing there")
+
+    def _share_succeeded(self, party: SimParty, task: Task) -> None:
+        """Of a command: each rank was brought to a good end, and nothing of it runs any more."""
+        crew = [one for one in party.engine.workers.values() if one.task == task.key]
+        program = next((one.order.program for one in crew if one.order.program), None)
+        if program is None:
+            return
+        command = program.command
+        if not any(one.slot == COLLECTOR and one.is_good for one in crew):
+            self._fail(f"{task.key} succeeded, and nobody has collected what it made")
+        done = {one.order.worker.rank for one in crew if one.is_good}
+        if not set(range(command.size)) <= done:
+            self._fail(f"{task.key} succeeded, and of its {command.size} ranks only {done} ended well")
+        if any(one.task == task.key for one in party.engine.living()):
+            self._fail(f"{task.key} succeeded, and a worker of it runs")
 
     def _claim_of(self, party: SimParty, key: TaskKey) -> Job | None:
         return self.seen(party).jobs.get(JobKey(key.job_id, key.party))
@@ -206,15 +316,23 @@ class Invariants:
             tasks = self.seen(self._world.parties[party.party_id]).tasks
             versions = (tasks.get(TaskKey(key.job_id, name, version, party)) for version in range(_MOST_VERSIONS))
             *_, newest = [None, *(one for one in versions if one is not None)]
-            if newest is None or newest.party_status not in _GOOD:
+            if newest is None or not (newest.party_status in _GOOD or self._does_without(newest.key)):
                 self._fail(f"{key} began before {name} succeeded on {party}")
+
+    def _does_without(self, key: TaskKey) -> bool:
+        """Whether its initiator has let a task succeed without this share."""
+        initiator = self._world.seats[key.job_id][0]
+        row = self.seen(self._world.parties[initiator.party_id]).tasks.get(key)
+        return row is not None and row.status in _GOOD and row.party_status not in _GOOD
 
     def _may_fail(self, job: Job) -> bool:
         """What was lost, late or doubled, a clock that was set and a process that died are no reason for a job."""
-        if job.turn == 0 or job.job_id in self._world.stopped:      # a submit that failed, a user's wish
+        if job.turn == 0 or job.job_id in self._world.stopped | self._world.restless:      # nobody took it, or a wish
             return True
         if job.reason is Reason.PARTY_REFUSED and any(one.record.taken_back for one in self._world.parties.values()):
             return True       # a hold ran out while others had started
+        if job.reason is Reason.PARTY_REFUSED and job.job_id in self._world.rejected:
+            return True
         is_silence = job.reason in (Reason.PARTY_UNREACHABLE, Reason.INITIATOR_LOST)
         reasons = _REASONS | _DEATHS if is_silence else _REASONS
         return not reasons.isdisjoint(self._world.injected)
@@ -263,8 +381,26 @@ class Invariants:
             if party.record.taken_back and not self._world.injected:
                 self._fail(f"a hold ran out at party {party.party_id}, and nothing went wrong")
             self._check_history(party)
+            self._check_outputs(party)
         for job_id, seats in self._world.seats.items():
             self._check_agreement(job_id, seats)
+        for party in self._world.parties.values():
+            for job in self.seen(party).jobs.values():
+                # a user may have canceled it before the refusal came
+                if job.job_id in self._world.not_allowed and (job.turn or job.status is not JobStatus.CANCELED):
+                    self._fail(f"{job.key} is {job.status.value}, and asks some party for more than that one allows")
+
+    def _check_outputs(self, party: SimParty) -> None:
+        """What succeeded at all parties is published, and what did not is not, but for a rerun that has kept it."""
+        with party.store.reading() as tx:
+            for key, task in self.seen(party).tasks.items():
+                made = tx.outputs(key.job_id, key.name, key.party) if task.runs_here else ()
+                is_published = any(one.task.version == key.version for one in made)
+                is_good = task.status is task.party_status is TaskStatus.SUCCESS
+                if task.runs_here and is_good and not made:
+                    self._fail(f"{key} succeeded at all parties, and nothing that it made is known")
+                if is_published and task.status not in (TaskStatus.SUCCESS, TaskStatus.CANCELED):
+                    self._fail(f"{key} is {task.status.value}, and what it made is known")
 
     def _check_history(self, party: SimParty) -> None:
         """Every change of status of a row has one record, and the records of one row follow from each other."""
@@ -272,7 +408,8 @@ class Invariants:
         with party.store.reading() as tx:
             entries = [entry for job_id in {key.job_id for key in seen.jobs} for entry in tx.history(job_id)]
         for one in entries:
-            key = (one.level, one.job_id, one.party, one.task, one.version)
+            key: tuple[object, ...] = (one.level, one.job_id, one.party, one.task, one.version)
+            key += (one.message,) if one.level is Level.WORKER else ()      # which of several it is
             began = one.level in (Level.JOB, Level.TASK) and one.old == ""
             if not began and stands.get(key, one.old) != one.old:
                 self._fail(f"history of party {party.party_id}: {key} went from {one.old}, but was {stands[key]}")
@@ -304,14 +441,53 @@ class Invariants:
                 )
         if not self._may_fail(deciding) and deciding.status is not JobStatus.SUCCESS:
             self._fail(f"job {job_id} ended as {deciding.status.value} and had no reason to: {deciding.message}")
+        self._check_partial(deciding, rows)
         if deciding.unconfirmed and not self._world.injected:
             self._fail(f"job {job_id}: {deciding.unconfirmed} did not confirm, and nothing went wrong")
+
+    def _check_partial(self, deciding: Job, rows: Sequence[Job]) -> None:
+        """A success without some parties has a cause, is one of enough parties, and everybody knows of it."""
+        missing, job_id = deciding.missing, deciding.job_id
+        if not missing:
+            return
+        self._world.acted["partial"] += 1
+        self._world.acted["given up"] += not set(missing).isdisjoint(deciding.unconfirmed)
+        fewest = self._world.fewest.get(job_id, 0)
+        hosts = [party for party in deciding.parties if party.role == "host" and str(party) not in missing]
+        may_miss = fewest and len(hosts) >= fewest and all(one.startswith("host") for one in missing)
+        is_completed = any(one["action"] == "complete_task" for one in self._world.policies[job_id])
+        if deciding.status is not JobStatus.SUCCESS or not (may_miss or is_completed):
+            self._fail(f"job {job_id} ended as {deciding.status.value} without {missing}; {fewest} hosts are enough")
+        if not self._world.injected and job_id not in self._world.restless:
+            self._fail(f"job {job_id} succeeded without {missing}, and nothing went wrong")
+        for job in rows:
+            if job.missing != missing and str(job.party) not in deciding.unconfirmed:
+                self._fail(f"job {job_id} is without {missing} at its initiator, without {job.missing} on {job.party}")
 
 
 def _stands_in_line(job: Job) -> bool:
     """Nothing is known against its turn."""
-    is_free = not (job.blocked_on or job.ready_owner or job.rerun_signal or job.reason)
+    is_free = not (job.blocked_on or job.ready_owner or job.rerun_signal or job.reason or job.hold)
     return job.is_initiator and job.status is JobStatus.WAITING and is_free
+
+
+def _present(seen: Mapping[K, V], changes: Mapping[K, V | None]) -> dict[K, V]:
+    """The rows as they are after these changes."""
+    found = dict(seen)
+    _update(found, changes)
+    return found
+
+
+def _is_version(task: Task, key: TaskKey, version: int) -> bool:
+    return (task.key.job_id, task.key.name, task.key.version) == (key.job_id, key.name, version)
+
+
+def _stands(timer: str, rows: Sequence[Task]) -> bool:
+    """Whether what this timer is for was still so."""
+    event = timer.split()[0]
+    if event == "start_timeout":
+        return any(row.party_status is TaskStatus.WAITING for row in rows)
+    return bool(own_faults(rows))
 
 
 def _turns(batch: Sequence[Command], kind: CommandKind) -> dict[JobKey, int]:

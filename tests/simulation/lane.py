@@ -122,6 +122,9 @@ class SimLane:
         Call(self._world, self._process, own, self.to, words, serve, answered, failed, stray).start()
 
     def _hear(self, batch: list[Command], answers: list[Answer]) -> None:
+        for command, answer in zip(batch, answers, strict=True):
+            if command.kind is CommandKind.ROOM:
+                self._world.hints["heeded" if answer.is_ok else "declined"] += 1
         self._server.hear(*(Answered(one, answer) for one, answer in zip(batch, answers, strict=True)))
 
     # ------------------------------------------------------------------ health

@@ -13,7 +13,10 @@ from typing import Any
 from unittest.mock import patch
 
 import fate_flow.core.actions as actions
+import fate_flow.core.happenings as happenings
+import fate_flow.core.partial as partial
 import fate_flow.core.plan as plan
+import fate_flow.core.plan_policy as plan_policy
 import fate_flow.core.plan_stop as plan_stop
 import fate_flow.core.plan_tasks as plan_tasks
 import fate_flow.core.plan_turn as plan_turn
@@ -21,6 +24,7 @@ import fate_flow.core.verdict as verdict
 from fate_flow.coordinator import party, workers
 from fate_flow.coordinator.chores import Chores
 from fate_flow.coordinator.initiator import InitiatorSide
+from fate_flow.coordinator.room import RoomTeller, _Room
 from fate_flow.coordinator.scheduler import Scheduler
 from fate_flow.coordinator.unit import Unit
 from fate_flow.core.job import CommandKind, Task
@@ -182,6 +186,25 @@ def _ended_workers_are_not_told() -> AbstractContextManager[Any]:
     return patch.object(workers, "tell_initiator", lambda unit, task: None)
 
 
+def _tells_everybody_of_room() -> AbstractContextManager[Any]:
+    """However little there is."""
+    return patch.object(_Room, "takes", lambda *_: True)
+
+
+def _tells_of_room_again_and_again() -> AbstractContextManager[Any]:
+    return patch.object(RoomTeller, "_is_told", lambda *_: False)
+
+
+def _room_goes_through_the_outbox() -> AbstractContextManager[Any]:
+    keep = RoomTeller.tell
+
+    def tell(self: Any, unit: Unit, knower: str) -> None:
+        keep(self, unit, knower)
+        unit.hints[:] = [replace(one, id=unit.tx.put_command(one, unit.now, unit.steady)) for one in unit.hints]
+
+    return patch.object(RoomTeller, "tell", tell)
+
+
 # ------------------------------------------------------------------ the initiator
 
 
@@ -195,7 +218,7 @@ def _does_not_roll_back() -> AbstractContextManager[Any]:
 
 
 def _forgets_to_tell_a_seat_to_stop() -> AbstractContextManager[Any]:
-    return _loses_its_last_word("stop", plan_tasks, plan_turn)
+    return _loses_its_last_word("stop", plan_policy, plan_tasks, plan_turn)
 
 
 def _forgets_to_tell_a_seat_the_end() -> AbstractContextManager[Any]:
@@ -256,6 +279,50 @@ def _takes_a_check_for_a_hold() -> AbstractContextManager[Any]:
         return keep(seat, command, retcode, message, data)
 
     return patch("fate_flow.coordinator.initiator.judge_answer", judge_answer)
+
+
+# ------------------------------------------------------------------ rules for what may happen
+
+
+def _rules_do_not_wait() -> AbstractContextManager[Any]:
+    keep = happenings._meets
+
+    def meets(view: Any, happening: Any) -> Any:
+        found = keep(view, happening)
+        return replace(found, due=view.now) if found is not None else None
+
+    return patch.object(happenings, "_meets", meets)
+
+
+def _restarts_are_not_counted() -> AbstractContextManager[Any]:
+    return patch.object(happenings, "refusal", lambda *_: "")
+
+
+def _what_is_overtaken_stands() -> AbstractContextManager[Any]:
+    """A share that has begun after all is still taken for one that has not."""
+
+    def of_start(view: Any, rows: Any) -> Any:
+        happening = happenings.Happening(happenings.PolicyEvent.START_TIMEOUT, rows[0].key.name, rows[0].key.version)
+        has_begun = rows[0].status is TaskStatus.RUNNING
+        return happenings._asked(view, [happening]) if has_begun else []
+
+    return patch.object(happenings, "_of_start", of_start)
+
+
+def _goes_on_with_too_few() -> AbstractContextManager[Any]:
+    return patch.object(partial, "shortage", lambda *_: "")
+
+
+@contextmanager
+def _nobody_is_told_who_is_missing() -> Iterator[None]:
+    keep = plan_stop.send
+
+    def send(view: Any, seat: Any, kind: Any, argument: str = "", body: Any = None) -> Any:
+        told = {key: value for key, value in (body or {}).items() if key != "missing"}
+        return keep(view, seat, kind, argument, told)
+
+    with patch.object(plan_stop, "send", send):
+        yield
 
 
 # ------------------------------------------------------------------ the next run
@@ -326,6 +393,29 @@ def _youngest_first() -> AbstractContextManager[Any]:
     return patch.object(Scheduler, "_candidates", candidates)
 
 
+def _a_held_job_goes_on() -> AbstractContextManager[Any]:
+    return patch.object(plan_turn, "_has_begun", lambda _: True)
+
+
+def _a_held_job_has_turns() -> AbstractContextManager[Any]:
+    return patch.object(MemoryTransaction, "_with_turns", lambda self: self._waiting())
+
+
+def _a_held_party_reserves() -> AbstractContextManager[Any]:
+    return patch.object(party, "_not_ready", lambda unit, job: None)
+
+
+def _reserves_without_approval() -> AbstractContextManager[Any]:
+    return patch.object(party, "_not_approved", lambda job, consent: None)
+
+
+def _nobody_looks_again() -> AbstractContextManager[Any]:
+    """A job that awaits an approval is asked about once."""
+    return patch.object(MemoryTransaction, "waiting_apart", lambda *_: ())
+
+
+_HOLDS = {"holds": 1.0, "approvals": 0.0, "is_crowded": True, "parties": 3, "cores": 2, "longest_task": 400}
+_APPROVALS = _HOLDS | {"holds": 0.0, "approvals": 1.0}
 _STALLS = {"servers": 2, "trouble": 0.8, "troubles": (stall,), "longest_task": 8_000}
 _CROWD = {"is_crowded": True, "has_echoes": True, "parties": 4, "cores": 2, "longest_task": 400}
 _BROKEN = {"broken": 0.3, "rate": 0.07}
@@ -333,9 +423,14 @@ _SLOW_STOPS = _BROKEN | {"delay": 200, "longest_stop": 20_000, "reruns": 0.0}
 _REPEATS = {"rate": 0.07, "delay": 200, "has_echoes": True}
 _DEATHS = {"trouble": 0.8, "troubles": (death,), "crash": 0.04, "command_keep": RULES.command_keep}
 _RERUNS = {"reruns": 1.0, "rate": 0.07, "delay": 200}
-_LATE_RERUNS = _RERUNS | {"has_echoes": True, "parties": 2, "longest_task": 2_000, "crash": 0.0, "trouble": 0.0}
+_LATE_RERUNS = _RERUNS | {
+    "has_echoes": True, "parties": 2, "longest_task": 2_000, "crash": 0.0, "trouble": 0.0, "programs": 0.0,
+}
 _SLOW = {"longest_task": 90_000, "longest_stop": 20_000}
 _SLOW_RERUNS = _RERUNS | _SLOW | {"trouble": 0.8, "troubles": (isolation, death)}
+_RULED = {"policies": 1.0, "broken": 0.3}
+_LATE_STARTS = {"policies": 1.0, "delay": 200, "rate": 0.07, "longest_task": 8_000}
+_PARTIAL = {"partial": 1.0, "broken": 0.3}
 _CLOCKS = {"trouble": 1.0, "troubles": (clock_step,), "longest_task": 8_000}
 
 MUTANTS: dict[str, Mutant] = {
@@ -356,6 +451,9 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("no record of a move", _no_record_of_a_move),
         Mutant("nothing expires", _nothing_expires, _DEATHS),
         Mutant("the initiator is not told", _ended_workers_are_not_told),
+        Mutant("everybody is told of room", _tells_everybody_of_room, _CROWD),
+        Mutant("room is told again and again", _tells_of_room_again_and_again, _CROWD),
+        Mutant("news of room pile up in the outbox", _room_goes_through_the_outbox, _CROWD),
         Mutant("no roll back", _does_not_roll_back, _CROWD),
         Mutant("one seat is not told to stop", _forgets_to_tell_a_seat_to_stop, _BROKEN),
         Mutant("one seat is not told the end", _forgets_to_tell_a_seat_the_end),
@@ -368,8 +466,18 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("a turn before all know of the rerun", _has_a_turn_before_all_know, _RERUNS),
         Mutant("commands of the last run count", _commands_of_the_last_run_count, _LATE_RERUNS),
         Mutant("a long wait keeps the cores", _a_long_wait_keeps_the_cores, _BROKEN),
+        Mutant("rules do not wait", _rules_do_not_wait, _RULED, within=200),
+        Mutant("restarts are not counted", _restarts_are_not_counted, _RULED, within=200),
+        Mutant("what is overtaken still stands", _what_is_overtaken_stands, _LATE_STARTS, within=200),
+        Mutant("a task goes on with too few parties", _goes_on_with_too_few, _PARTIAL, within=300),
+        Mutant("nobody is told who is missing", _nobody_is_told_who_is_missing, _PARTIAL),
         Mutant("durations by the wall clock", _durations_by_the_wall_clock, _CLOCKS),
         Mutant("the last in the queue goes first", _youngest_first, _CROWD),
+        Mutant("a held job goes on in its turn", _a_held_job_goes_on, _HOLDS),
+        Mutant("a held job has turns", _a_held_job_has_turns, _HOLDS),
+        Mutant("reserves without approval", _reserves_without_approval, _APPROVALS),
+        Mutant("nobody looks whether it is approved", _nobody_looks_again, _APPROVALS),
+        Mutant("a held party reserves", _a_held_party_reserves, _HOLDS),
     )
 }  # fmt: skip
 

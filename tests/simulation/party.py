@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 from fate_flow.coordinator.desk import Desk
 from fate_flow.coordinator.ports import Context, Effect
 from fate_flow.coordinator.scheduler import JobChanged, News, OutboxFilled, QueueChanged, Scheduler, WorkerChanged
-from fate_flow.core.job import Command, EngineState
+from fate_flow.coordinator.unit import RoomTold
+from fate_flow.core.ceilings import NO_CEILINGS
+from fate_flow.core.command import CommandSpec
+from fate_flow.core.job import Command, CommandKind, EngineState
 from fate_flow.core.resources import EngineSize
 from fate_flow.core.spec import JobParameters
 from tests.simulation.engine import FakeEngine, Module
@@ -51,6 +54,11 @@ class SimParty:
 
     def clock(self) -> int:
         return self.world.now + self.skew
+
+    @property
+    def is_on_hold(self) -> bool:
+        with self.store.reading() as tx:
+            return tx.intake_hold() is not None
 
     def register_engine(self) -> None:
         """As every server does when it starts; what the configuration says may have changed since."""
@@ -108,6 +116,7 @@ class SimParty:
             engine_size=self.size, defaults=JobParameters(task_cores=1), rules=world.rules,
             routes=frozenset(world.party_ids), clock=self.clock,
             fresh_id=lambda: f"{world.random.getrandbits(128):032x}", carry_out=_Hands(world, process).take,
+            ceilings=world.ceilings_at.get(self.party_id, NO_CEILINGS), gate=_Open(), approval=world.approval,
         )  # fmt: skip
 
     @contextmanager
@@ -204,13 +213,15 @@ class Server:
         context = self.party.context(self.http, "")
         self.desk = Desk(context, self._ring, 8, 5.0)
 
-    def _ring(self, jobs: Sequence[str], outbox: bool, queue: bool) -> None:
+    def _ring(
+        self, jobs: Sequence[str], outbox: bool, queue: bool, knower: str, told: Sequence[RoomTold]
+    ) -> None:  # fmt: skip
         news: list[News] = [JobChanged(job_id) for job_id in jobs]
         if outbox:
             news.append(OutboxFilled())
         if queue:
-            news.append(QueueChanged())
-        self.ring(*news)
+            news.append(QueueChanged(knower))
+        self.ring(*news, *told)
 
     def ring(self, *news: News) -> None:
         """From another process of this server: may get lost."""
@@ -289,6 +300,11 @@ class Server:
     def post(self, commands: tuple[Command, ...]) -> None:
         if self.party.world.chance(self.party.world.faults.crash):
             raise Crash      # between the commit and what was to be sent
+        hints = [command for command in commands if command.kind is CommandKind.ROOM]
+        if hints:
+            self.party.world.hints["sent"] += len(hints)
+            life = f"{self.scheduling.name} {self.scheduling.life}"
+            self.party.world.invariants.tells_of_room(self.party, life, hints)
         for command in commands:
             self._lane(command.to.party_id).post(command)
 
@@ -308,4 +324,11 @@ class _Silent:
         return lambda *args, **kwargs: None
 
 
-_MODULES = {"Work": Module()}
+_MODULES = {"Work": Module(), "Command": Module()}
+
+
+class _Open:
+    """Lets everything run."""
+
+    def objection(self, command: CommandSpec) -> str:
+        return ""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from fate_flow.core.ceilings import Ceilings
 from tests.simulation.faults import Faults
 from tests.simulation.world import RULES, World, job
 
@@ -76,6 +77,21 @@ def test_a_refused_submit_leaves_nothing_anywhere(store: str) -> None:
     assert decided.retcode == 103
     assert "host 10001" in decided.retmsg
     assert "2 cores" in decided.retmsg
+
+
+def test_a_job_that_a_party_does_not_allow_leaves_nothing_anywhere(store: str) -> None:
+    world = World(6, parties=3, store=store, ceilings_at={"10001": Ceilings(max_attempts=2)})
+    parties = {"guest": ["9999"], "host": ["10000", "10001"]}
+    refused, allowed = (world.submit("9999", job(parties, retries=retries)) for retries in (2, 1))
+    world.run_for(20)
+    assert world.status(refused) == {}
+    assert everywhere(world, allowed, "success"), world.status(allowed)
+    with world.parties["9999"].store.transaction() as tx:
+        decided = tx.submission_of(refused)
+    assert decided is not None
+    assert decided.retmsg == (
+        "host 10001: job_runtime_conf.job_parameters.common.auto_retries: 2 is more than 1, "
+        "the most that host 10001 allows (ceilings.max_attempts)")
 
 
 def test_a_failed_task_is_retried_everywhere_then_fails_the_job(store: str) -> None:

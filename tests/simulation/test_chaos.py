@@ -20,6 +20,8 @@ def test_two_thousand_seeds_break_no_rule() -> None:
     assert totals.steps >= 200_000
     assert sum(totals.faults.values()) >= 10_000
     assert min(totals.faults[kind] for kind in KINDS) > 0, totals.words()
+    assert totals.not_allowed > 100
+    assert min(totals.hints[what] for what in ("sent", "heeded", "declined")) > 100, totals.words()
 
 
 KINDS = (

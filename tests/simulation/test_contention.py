@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from fate_flow.core.approval import ApprovalRule
 from fate_flow.core.job import JobKey, Lack
 from fate_flow.core.spec import Party
 from tests.simulation.faults import rough
@@ -72,6 +73,50 @@ def test_a_big_job_is_not_starved_by_small_ones() -> None:
     assert 0 < row.passes <= world.rules.queue_passes
     world.stabilize(120)
     assert world.ends()["success"] == 1 + len(small)
+
+
+def test_a_job_of_low_priority_is_passed_by_higher_ones_until_it_has_aged() -> None:
+    """Ten levels of two seconds each: whoever comes twenty seconds later stands behind it."""
+    world = World(1, parties=2, cores=2, rules=replace(RULES, queue_ageing=2_000, queue_passes=0))
+    parties = {"guest": ["9999"], "host": ["10000"]}
+    for _ in range(3):
+        world.submit("9999", job(parties, cores=2, priority=10))
+    world.run_for(0.2)
+    low, later = world.submit("9999", job(parties, cores=2)), list[str]()
+    for _ in range(240):
+        later.append(world.submit("9999", job(parties, cores=2, priority=10)))
+        world.run_for(0.25)
+    rows = {row.job_id: row for row in world.invariants.seen(world.parties["9999"]).jobs.values()}
+    before = [one for one in later if 0 < rows[one].start_time < (rows[low].start_time or world.now * 2)]
+    assert rows[low].start_time > 0
+    assert len(before) > 10, "higher priorities went first"
+    assert max(world.submitted[one] for one in before) <= world.submitted[low] + 20_000 + 1_000
+    world.stabilize(600)
+
+
+def test_what_waits_for_people_keeps_nobody_else_waiting() -> None:
+    """One job is held, one awaits an approval; what comes after them runs."""
+    world = World(2, parties=3, cores=2, approval=ApprovalRule(True, frozenset({"10001"})))
+    pending = world.submit("9999", job({"guest": ["9999"], "host": ["10000"]}, cores=2))
+    world.run_for(1)
+    held = world.submit("9999", job({"guest": ["9999"]}, cores=2))
+    world.hold("9999", held)
+    others = [world.submit("10001", job({"guest": ["10001"], "host": ["9999", "10000"]}, cores=2)) for _ in range(8)]
+    others += [world.submit("9999", job({"guest": ["9999"]}, cores=2)) for _ in range(8)]
+    world.run_for(40)
+    assert [set(world.status(one).values()) for one in others] == [{"success"}] * 16
+    assert [set(world.status(one).values()) for one in (pending, held)] == [{"waiting"}] * 2
+    row = world.job("9999", pending)
+    assert row is not None
+    assert (row.lacks, row.wait_reason) == (Lack.APPROVAL, "host 10000 has not approved it yet")
+    at = world.now
+    world.approve("10000", pending)
+    world.release("9999", held)
+    world.run_for(1)
+    row = world.job("9999", pending)
+    assert row is not None
+    assert row.start_time - world.parties["9999"].skew - at < 500, "the initiator is told at once"
+    world.stabilize(60)
 
 
 # ---------------------------------------------------------------------- streams of jobs that never let a party empty
@@ -213,6 +258,97 @@ def started_after(world: World, job_id: str, at: str) -> int:
     """How many jobs that were submitted after this one have started at a party."""
     rows = world.invariants.seen(world.parties[at]).jobs.values()
     return sum(world.submitted[row.job_id] > world.submitted[job_id] and row.start_time > 0 for row in rows)
+
+
+# ---------------------------------------------------------------------- a head of another initiator, when there is room
+
+PATIENT = replace(RULES, retry_wait=20_000, poll_interval=20_000)
+"""Whoever has to find room by asking again needs far longer than anybody who is told."""
+
+ONE_TURN = 7 * 5 * 2
+"""Milliseconds: the news, and question and answer of check, apply and start; each takes 5 at most, and as long again
+until it is taken up."""
+
+
+def waits_at(world: World, initiator: str, host: str, cores: int) -> str:
+    """A job that the host had no room for."""
+    job_id = world.submit(initiator, job({"guest": [initiator], "host": [host]}, cores=cores))
+    world.run_for(1)
+    found = world.job(initiator, job_id)
+    assert found is not None
+    assert (found.status.value, found.blocked_on, found.lacks) == ("waiting", host, Lack.ROOM)
+    return job_id
+
+
+def start_at(world: World, at: str, job_id: str) -> int:
+    """Milliseconds of the world's clock at which this party started the job."""
+    rows = world.invariants.seen(world.parties[at]).jobs.values()
+    return next(row.start_time for row in rows if row.job_id == job_id) - world.parties[at].skew
+
+
+def end_at(world: World, at: str, job_id: str) -> int:
+    rows = world.invariants.seen(world.parties[at]).jobs.values()
+    return next(row.end_time for row in rows if row.job_id == job_id) - world.parties[at].skew
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_head_of_another_initiator_starts_as_soon_as_its_cores_are_free(seed: int, store: str) -> None:
+    world = World(seed, parties=3, cores=200, rules=PATIENT, store=store, cores_at={"10000": 4})
+    world.longest_task = 5_000
+    first = world.submit("10001", job({"guest": ["10001"], "host": ["10000"]}, cores=4))
+    world.run_for(0.5)
+    head = waits_at(world, "9999", "10000", 4)
+    world.run_for(10)
+    assert set(world.status(head).values()) == {"success"}, world.job("9999", head)
+    assert 0 < start_at(world, "9999", head) - end_at(world, "10000", first) <= ONE_TURN
+    world.stabilize(60)
+
+
+def test_as_many_are_told_as_there_is_room_for_in_their_order() -> None:
+    world = World(1, parties=4, cores=200, rules=PATIENT, cores_at={"10000": 4})
+    world.longest_task = 600_000
+    first = world.submit("10001", job({"guest": ["10001"], "host": ["10000"]}, cores=4))
+    world.run_for(0.3)
+    waiting = [waits_at(world, at, "10000", 2) for at in ("9999", "10002", "9999")]
+    world.stop("10001", first)
+    world.run_for(1)
+    assert [set(world.status(one).values()) for one in waiting] == [{"running"}, {"running"}, {"waiting"}]
+    assert world.hints == {"sent": 2, "heeded": 2}
+    third = world.job("9999", waiting[2])
+    assert third is not None
+    assert third.turn == 1, "it was not even asked for"
+    world.stabilize(200)
+
+
+def test_the_room_of_an_initiator_that_does_not_answer_is_left_to_the_next() -> None:
+    world = World(1, parties=4, cores=200, rules=PATIENT, cores_at={"10000": 4})
+    world.longest_task = 600_000
+    first = world.submit("10001", job({"guest": ["10001"], "host": ["10000"]}, cores=4))
+    world.run_for(0.3)
+    silent, second = waits_at(world, "9999", "10000", 4), waits_at(world, "10002", "10000", 4)
+    world.cut("10000", "9999")
+    world.stop("10001", first)
+    world.run_for(1.4)
+    assert set(world.status(second).values()) == {"waiting"}, "the first in order is given the time of an answer"
+    world.run_for(0.4)
+    assert [set(world.status(one).values()) for one in (silent, second)] == [{"waiting"}, {"running"}]
+    world.longest_task = 400
+    world.stabilize(200)
+    assert set(world.status(silent).values()) == {"success"}
+
+
+def test_cores_that_the_configuration_adds_are_told_of() -> None:
+    world = World(1, parties=3, cores=200, rules=PATIENT, cores_at={"10000": 4})
+    host = world.parties["10000"]
+    world.longest_task = 60_000
+    world.submit("10001", job({"guest": ["10001"], "host": ["10000"]}, cores=3))
+    world.run_for(0.5)
+    head = waits_at(world, "9999", "10000", 3)
+    host.resize(replace(host.size, cores=8))
+    while set(world.status(head).values()) != {"running"}:
+        assert world.now < START + 10_000
+        world.run_for(0.1)
 
 
 # ---------------------------------------------------------------------- a party that has become too small

@@ -14,8 +14,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
+from typing import Any
 
+from fate_flow.coordinator.desk import Desk
 from fate_flow.coordinator.ports import Rules
+from fate_flow.core.approval import Approval, ApprovalRule
+from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.core.errors import FlowError
 from fate_flow.core.job import Job
 from fate_flow.core.spec import Party
@@ -26,12 +30,14 @@ from tests.simulation.engine import Module
 from tests.simulation.faults import CALM, Faults
 from tests.simulation.invariants import QUIET_SILENCE, Invariants
 from tests.simulation.party import SimParty
+from tests.simulation.policies import acts_without_faults, policies_of
 
 START = 1_700_000_000_000
 RULES = Rules(
     hold=8_000, ready=15_000, party_silence=20_000, initiator_silence=30_000, drain=10_000, launch=20_000,
     retry_wait=1_000, scheduler_silence=4_000, long_backoff=2_000, queue_ageing=5_000,
 )  # fmt: skip
+_NOBODY_ASKS = ApprovalRule()
 _SUBMIT_TIMEOUT = 10_000
 _LOOK = 1_000
 
@@ -42,11 +48,13 @@ class World:
     def __init__(
         self, seed: int, parties: int = 2, cores: int = 4, faults: Faults = CALM, store: str = "memory",
         rules: Rules = RULES, memory: int = 0, servers: int = 1, cores_at: Mapping[str, int] = MappingProxyType({}),
+        ceilings_at: Mapping[str, Ceilings] = MappingProxyType({}), approval: ApprovalRule = _NOBODY_ASKS,
     ) -> None:  # fmt: skip
         self.seed = seed
         self.random = random.Random(seed)
         self.faults = faults
         self.rules = rules
+        self.ceilings_at = ceilings_at
         self.now = START
         self.steps = 0
         self.transcript: list[str] = []
@@ -58,8 +66,17 @@ class World:
         self.graphs: dict[str, dict[str, list[str]]] = {}         # by job: tasks with the names of those they need
         self.seats: dict[str, tuple[Party, ...]] = {}             # by job: who is in it
         self.submitted: dict[str, int] = {}                       # by job: when
+        self.not_allowed: set[str] = set()                        # jobs that ask a party for more than it allows
         self.stopped: set[str] = set()                            # jobs that a user wanted to end
+        self.policies: dict[str, list[dict[str, Any]]] = {}       # by job: its rules and those of its tasks
+        self.fewest: dict[str, int] = {}                          # by job: how many hosts are enough
+        self.restless: set[str] = set()                           # jobs that a rule may end while nothing goes wrong
         self.reruns = 0                                           # wishes that were taken
+        self.hints: Counter[str] = Counter()                      # that a party has room: sent, heeded, declined
+        self.wishes: Counter[str] = Counter()                     # others that were
+        self.acted: Counter[str] = Counter()                      # what rules of jobs did
+        self.rejected: set[str] = set()                           # jobs that some party did not want
+        self.approval = approval
         self.violation = ""
         self.invariants = Invariants(self)
         self._errors = _Errors()
@@ -123,6 +140,15 @@ class World:
         job_id = f"{20260101000000000000 + len(self.graphs):020d}0"
         self.graphs[job_id], self.seats[job_id] = upstream_of(document), parties_of(document)
         self.submitted[job_id] = self.now
+        attempts = document.runtime_conf["job_parameters"]["common"]["auto_retries"] + 1
+        allowed = [self.ceilings_at.get(party.party_id, NO_CEILINGS).max_attempts for party in self.seats[job_id]]
+        if any(most is not None and attempts > most for most in allowed):
+            self.not_allowed.add(job_id)
+        self.policies[job_id] = policies_of(document)
+        common = document.runtime_conf["job_parameters"]["common"]
+        self.fewest[job_id] = common.get("min_available", {}).get("host", 0)
+        if acts_without_faults(document):
+            self.restless.add(job_id)
         return job_id
 
     def _submit(self, at: str, job_id: str, request_id: str, document: Document) -> None:
@@ -156,18 +182,52 @@ class World:
         if server is not None:
             server.http.at(self.now, act)
 
-    def set_priority(self, at: str, job_id: str, priority: int) -> None:
-        """A wish that is refused for a job that does not wait, and where another party is its initiator."""
+    def ask(self, at: str, words: str, wish: Callable[[Desk], object]) -> None:
+        """Of the desk of a party, which may refuse it; where no server is up, nothing happens."""
         server = self.parties[at].any_server()
 
         def act() -> None:
             assert server is not None
             with suppress(FlowError):
-                server.desk.set_priority(job_id, priority)
-                self.note(f"priority {priority} for {job_id} at {at}")
+                wish(server.desk)
+                self.note(f"{words} at {at}")
+                self.wishes[words.split()[0]] += 1
 
         if server is not None:
             server.http.at(self.now, act)
+
+    def set_priority(self, at: str, job_id: str, priority: int) -> None:
+        self.ask(at, f"priority {priority} for {job_id}", lambda desk: desk.set_priority(job_id, priority))
+
+    def hold(self, at: str, job_id: str) -> None:
+        self.ask(at, f"hold {job_id}", lambda desk: desk.hold(job_id, "not now", "somebody"))
+
+    def release(self, at: str, job_id: str) -> None:
+        self.ask(at, f"release {job_id}", lambda desk: desk.release(job_id, "somebody"))
+
+    def hold_intake(self, at: str) -> None:
+        self.ask(at, "intake-held", lambda desk: desk.hold_intake("maintenance", "somebody"))
+
+    def release_intake(self, at: str) -> None:
+        self.ask(at, "intake-released", lambda desk: desk.release_intake("somebody"))
+
+    def approve(self, at: str, job_id: str) -> None:
+        self.ask(at, f"approve {job_id}", lambda desk: desk.approve(job_id, "somebody"))
+
+    def reject(self, at: str, job_id: str) -> None:
+        self.rejected.add(job_id)
+        self.ask(at, f"reject {job_id}", lambda desk: desk.reject(job_id, "not with us", "somebody"))
+
+    def attend(self) -> None:
+        """People come back and let go what waits for them."""
+        for party_id, party in self.parties.items():
+            if party.is_on_hold:
+                self.release_intake(party_id)
+            for row in self.invariants.seen(party).jobs.values():
+                if row.hold is not None:
+                    self.release(party_id, row.job_id)
+                if row.consent is not None and row.consent.approval is Approval.PENDING and not row.is_final:
+                    self.approve(party_id, row.job_id)
 
     def rerun(self, at: str, job_id: str, component: str = "", force: bool = False, resumes: bool = False) -> None:
         """A wish that is mostly refused: the job is not over, or has nothing left to do."""
@@ -228,6 +288,7 @@ class World:
             if self.now - begin > seconds * 1000:
                 self.fail(f"not settled after {seconds:g} s: {what}")
                 self._raise()
+            self.attend()
             self.run_for(_LOOK / 1000)
             self.check_waiting()
             what = left()
@@ -238,7 +299,7 @@ class World:
             if not any(server.scheduling.is_up for server in party.servers):
                 continue
             for row in self.invariants.seen(party).jobs.values():
-                waits = row.is_initiator and row.status is JobStatus.WAITING and not row.ready_owner
+                waits = row.is_initiator and row.status is JobStatus.WAITING and not (row.ready_owner or row.hold)
                 if waits and not row.wait_reason and self.now - self.submitted[row.job_id] > QUIET_SILENCE:
                     self.fail(f"{row.key} waits and does not say why")
 

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from fate_flow import settings
+from fate_flow.core.ceilings import Ceilings
 from fate_flow.core.errors import BadSettings
 from fate_flow.settings import ClientKeys, load_settings
 
@@ -111,3 +112,32 @@ def test_a_number_in_a_comment_is_the_default_below_it() -> None:
                 wrong.append(f"{line.strip()}, told as {told[1]}")
         above = []
     assert (wrong, compared > 30) == ([], True)
+
+
+# ---------------------------------------------------------------------- ceilings
+
+
+def with_ceilings(bare: Path, text: str) -> Ceilings:
+    bare.write_text(f'party_id: "9999"\nceilings: {text}\n', encoding="utf-8")
+    return load_settings(bare).ceilings
+
+
+def test_ceilings_are_read(bare: Path) -> None:
+    assert with_ceilings(bare, "{}") == Ceilings()
+    assert with_ceilings(bare, "{max_interruptions: 0, task_timeout: 60, refused_actions: [restart_job]}") == Ceilings(
+        max_interruptions=0, task_timeout=60, refused_actions=frozenset({"restart_job"})
+    )
+
+
+@pytest.mark.parametrize(("text", "problem"), [
+    ("{max_attempts: 0}", "ceilings.max_attempts: 0 is not a whole number from 1 to"),
+    ("{task_timeout: 0}", "ceilings.task_timeout: 0 is not a whole number from 1 to"),
+    ("{replicas: many}", "ceilings.replicas: 'many' is not a whole number"),
+    ("{refused_actions: restart_job}", "ceilings.refused_actions: 'restart_job' is not a list of restart_job, "),
+    ("{refused_actions: [restart]}", "ceilings.refused_actions: ['restart'] is not a list of restart_job, "),
+    ("{refused_actions: [[a]]}", "ceilings.refused_actions: [['a']] is not a list of restart_job, "),
+    ("{stop_duration: 3}", "ceilings.stop_duration: no such key; known here: job_timeout, max_attempts"),
+])  # fmt: skip
+def test_ceilings_that_make_no_sense_are_refused(bare: Path, text: str, problem: str) -> None:
+    with pytest.raises(BadSettings, match=re.escape(problem)):
+        with_ceilings(bare, text)

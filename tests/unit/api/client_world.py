@@ -24,6 +24,7 @@ from fate_flow.components.table import Schema, TableWriter
 from fate_flow.components.table_uri import format_uri, parse_uri
 from fate_flow.coordinator.desk import Desk
 from fate_flow.coordinator.ports import Context, LaunchOrder, Rules, Sight
+from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.core.job import Answer, Claim, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.resources import EngineSize
 from fate_flow.core.spec import JobParameters, Party
@@ -237,7 +238,8 @@ def form(data: bytes, name: str = "file") -> bytes:
 
 
 def make_world(
-    home: Path, limits: Limits | None = None, data_roots: tuple[Path, ...] = (), client_keys: ClientKeys | None = None
+    home: Path, limits: Limits | None = None, data_roots: tuple[Path, ...] = (), ceilings: Ceilings = NO_CEILINGS,
+    client_keys: ClientKeys | None = None,
 ) -> World:
     settings = Settings(
         party_id="9999", home=home, log_dir=home / "logs", limits=limits or Limits(submit_timeout=0.05),
@@ -254,7 +256,7 @@ def make_world(
         party_id="9999", url="http://127.0.0.1:9380", store=store, engine=FakeEngine(), exchange=FakeExchange(),
         files=FakeFiles(), record=record, modules=CATALOGUE, outputs_of=lambda module: CATALOGUE[module].outputs,
         engine_size=EngineSize(1, 20), defaults=JobParameters(), rules=Rules(), routes=frozenset({"10000"}),
-        clock=lambda: next(clock), fresh_id=lambda: f"{next(fresh):032x}",
+        clock=lambda: next(clock), fresh_id=lambda: f"{next(fresh):032x}", ceilings=ceilings,
     )  # fmt: skip
     desk = Desk(context, lambda jobs, *_: rung.append(jobs), 4, settings.limits.submit_timeout)
     peers = FakePeers()

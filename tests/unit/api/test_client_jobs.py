@@ -13,7 +13,8 @@ import pytest
 from client_world import GUEST, HOST, LOCAL, START, TOY_CONF, TOY_DSL, World, make_world
 
 from fate_flow.core.history import Entry, Level
-from fate_flow.core.job import JobKey
+from fate_flow.core.job import Answer, JobKey
+from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus
 from fate_flow.settings import Limits
 from fate_flow.store.contract import Document
@@ -150,13 +151,73 @@ def test_validate_shows_what_each_party_would_run(world: World) -> None:
     said = world.ask("job/validate", {"job_dsl": TOY_DSL, "job_runtime_conf": TOY_CONF})
     guest, host = said["data"]["parties"]
     assert (guest["role"], guest["party_id"], guest["cores"], guest["task_cores"]) == ("guest", "9999", 2, 2)
-    assert host["tasks"] == [{
-        "component_name": "toy_0", "module": "SecureAddExample", "need_run": True, "after": [],
+    (task,) = host["tasks"]
+    del task["values"]
+    assert task == {
+        "component_name": "toy_0", "module": "SecureAddExample", "need_run": True, "after": [], "min_available": {},
         "parameters": {"data_num": 10},
-    }]  # fmt: skip
+    }
     assert host["job_parameters"]["task_cores"] == 2
     assert said["data"]["warnings"] == []
     assert (world.count("t_job"), world.count("t_submission"), world.rung) == (0, 0, [])
+
+
+def validated(world: World, **common: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is said of guest and host of the toy with these job parameters."""
+    conf = {**TOY_CONF, "job_parameters": {"common": {"task_cores": 2, **common}}}
+    said = world.ask("job/validate", {"job_dsl": TOY_DSL, "job_runtime_conf": conf})
+    guest, host = said["data"]["parties"]
+    return guest, host
+
+
+def test_validate_asks_each_other_party_and_tells_where_its_values_come_from(world: World) -> None:
+    capped = {"component_name": "toy_0", "key": "timeout", "asked": 9, "value": 5, "source": "ceilings.task_timeout"}
+    world.peers.answer = Answer(data={"previewed": True, "effective": [capped, "nonsense"]})
+    guest, host = validated(world, task_timeout=9, stop_duration=3)
+    assert (guest["asked"], host["asked"], host["message"]) == ("accepts", "accepts", "")
+    common = "job_runtime_conf.job_parameters.common"
+    values = guest["tasks"][0]["values"]
+    assert values["timeout"] == {"value": 9, "from": "document", "where": f"{common}.task_timeout"}
+    assert values["stop_duration"] == {"value": 3, "from": "document", "where": f"{common}.stop_duration"}
+    at_host = host["tasks"][0]["values"]["timeout"]
+    assert at_host == {"value": 5, "from": "party", "where": "ceilings.task_timeout of host 10000"}
+    cores, memory = host["values"]["task_cores"], host["values"]["task_memory"]
+    assert cores == {"value": 2, "from": "document", "where": f"{common}.task_cores"}
+    assert memory == {"value": 0, "from": "server default", "where": "job_default_config.task_memory"}
+    (asked,) = world.peers.asked
+    assert asked == (Party("host", "10000"), "/party/validate")
+
+
+@pytest.mark.parametrize(("answer", "message"), [
+    (Answer(104, "party 10000 does not answer: ConnectTimeout"), "party 10000 does not answer: ConnectTimeout"),
+    (Answer(100, "404 Not Found"), "it does not offer to be asked"),
+    (Answer(0, "success", []), "it does not offer to be asked"),
+])  # fmt: skip
+def test_a_party_that_says_nothing_to_it_is_named_as_not_asked(world: World, answer: Answer, message: str) -> None:
+    world.peers.answer = answer
+    guest, host = validated(world)
+    assert (guest["asked"], host["asked"], host["message"]) == ("accepts", "not asked", message)
+    stop = {"value": None, "from": "party", "where": "its limits.stop_grace"}
+    assert host["tasks"][0]["values"]["stop_duration"] == stop
+    assert guest["tasks"][0]["values"]["stop_duration"]["value"] == 10
+
+
+def test_only_so_many_may_wait_for_other_parties_at_once(world: World) -> None:
+    desk = world.services.desk
+    with desk.waiting(), desk.waiting(), desk.waiting(), desk.waiting():
+        response = world.post("job/validate", {"job_dsl": TOY_DSL, "job_runtime_conf": TOY_CONF})
+    assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
+    assert len(validated(world)) == 2
+
+
+def test_a_party_that_would_refuse_the_submit_refuses_now(world: World) -> None:
+    words = "job_runtime_conf.job_parameters.common.task_cores: 2 is more than 1, the most that host 10000 allows"
+    world.peers.answer = Answer(103, words, {"previewed": True})
+    said = world.ask("job/validate", {"job_dsl": TOY_DSL, "job_runtime_conf": TOY_CONF})
+    assert (said["retcode"], said["retmsg"]) == (103, f"host 10000: {words}")
+    assert said["data"]["problems"] == [said["retmsg"]]
+    assert [one["asked"] for one in said["data"]["parties"]] == ["accepts", "refuses"]
+    assert (world.count("t_job"), world.count("t_outbox")) == (0, 0)
 
 
 def test_validate_lists_all_that_is_wrong(world: World) -> None:
@@ -513,3 +574,121 @@ def test_a_priority_out_of_bounds_is_refused(world: World, priority: object) -> 
     answer = world.ask("job/priority", {"job_id": world.add_job(), "priority": priority})
     assert answer["retcode"] == 101
     assert answer["retmsg"].startswith("priority: ")
+
+
+def test_a_job_on_hold_says_so_and_keeps_its_place(world: World) -> None:
+    world.add_job()
+    job_id = world.add_job()
+    assert world.ask("job/hold", {"job_id": job_id, "message": "until monday", "author": "ann"})["retcode"] == 0
+    told = world.ask("job/explain", {"job_id": job_id})["data"]
+    assert told["wait_reason"] == "on hold by ann: until monday; 2nd in the queue"
+    assert {key: told["hold"][key] for key in ("message", "by")} == {"message": "until monday", "by": "ann"}
+    assert told["hold"]["time"] > 0
+    listed = world.ask("job/query", {"job_id": job_id})["data"][0]
+    assert listed["f_wait_reason"] == told["wait_reason"]
+    assert world.ask("job/release", {"job_id": job_id})["retcode"] == 0
+    assert world.ask("job/explain", {"job_id": job_id})["data"]["hold"] is None
+    assert "not on hold" in world.ask("job/release", {"job_id": job_id})["retmsg"]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"message": ""}, "message: is missing or empty"),
+        ({"message": "a\nb"}, "message: 'a\\nb' is not one line of up"),
+        ({"message": "x" * 501}, "is not one line of up to 500 characters"), ({"message": 7}, "message: 7 is not text"),
+        ({"message": "why", "author": "x" * 101}, "author: "),
+    ],
+)  # fmt: skip
+def test_a_hold_without_words_for_people_is_refused(world: World, body: dict[str, object], words: str) -> None:
+    for path, more in (("job/hold", {"job_id": world.add_job()}), ("queue/hold", {})):
+        answer = world.ask(path, {**more, **body})
+        assert answer["retcode"] == 101
+        assert words in answer["retmsg"]
+
+
+def test_a_party_on_hold_shows_it(world: World) -> None:
+    assert world.ask("party/list")["data"]["own"] == {"party_id": "9999", "hold": None}
+    assert world.ask("queue/hold", {"message": "maintenance"})["retcode"] == 0
+    hold = world.ask("party/list")["data"]["own"]["hold"]
+    assert (hold["message"], hold["by"]) == ("maintenance", "party 9999")
+    assert world.ask("queue/release")["retcode"] == 0
+    assert world.ask("queue/release")["retmsg"] == "party 9999 is not on hold"
+
+
+def test_a_job_of_another_that_has_to_be_approved_says_so(world: World) -> None:
+    job_id = world.add_job(party=GUEST, initiator=HOST, f_approval="pending")
+    why = "nobody at guest 9999 has approved it yet: flow job approve, or flow job reject"
+    told = world.ask("job/explain", {"job_id": job_id})["data"]
+    assert (told["wait_reason"], told["approval"]["status"]) == (why, "pending")
+    assert told["waits_for"] == "awaiting_approval"
+    assert world.ask("job/query", {"job_id": job_id})["data"][0]["f_wait_reason"] == why
+    assert world.ask("job/reject", {"job_id": job_id})["retcode"] == 101
+    assert world.ask("job/reject", {"job_id": job_id, "reason": "no", "author": "ann"})["retcode"] == 0
+    told = world.ask("job/explain", {"job_id": job_id})["data"]["approval"]
+    assert (told["status"], told["by"], told["message"]) == ("rejected", "ann", "no")
+    assert world.ask("job/approve", {"job_id": job_id})["retcode"] == 0
+    assert world.ask("job/explain", {"job_id": job_id})["data"]["approval"]["status"] == "approved"
+
+
+def test_what_a_job_waits_for_is_one_word_too(world: World) -> None:
+    job_id = world.add_job(f_blocked_on="10000", f_lacks="approval", f_apart=True, f_wait_reason="host 10000 has not")
+    world.add_seats(job_id)
+    world.write("t_seat", {"f_job_id": job_id, "f_role": "host"}, f_lacks="approval")
+    told = world.ask("job/explain", {"job_id": job_id})["data"]
+    assert (told["waits_for"], told["lacks"]) == ("awaiting_approval", "approval")
+    assert told["awaiting_approval"] == ["host 10000"]
+
+
+# ---------------------------------------------------------------------- the queue
+
+
+def test_the_queue_is_listed_in_its_order_with_what_each_job_waits_for(world: World) -> None:
+    free, held, short, pending = (world.add_job(f_queue_key=key) for key in (5, 7, 3, 9))
+    world.add_seats(short)
+    world.write("t_job", {"f_job_id": short}, f_blocked_on="10000", f_lacks="room", f_wait_reason="has no room",
+                f_passes=2, f_priority=4, f_retry_at=2_500)
+    world.write("t_job", {"f_job_id": pending}, f_blocked_on="10000", f_lacks="approval", f_apart=True)
+    world.ask("job/hold", {"job_id": held, "message": "later", "author": "ann"})
+    found = world.ask("queue/list")["data"]
+    assert (found["count"], found["hold"], found["unapproved"]) == (4, None, [])
+    assert [(one["place_in_queue"], one["job_id"]) for one in found["jobs"]] == [
+        (1, short), (2, free), (3, held), (4, pending),
+    ]  # fmt: skip
+    assert [one["waits_for"] for one in found["jobs"]] == ["room", "turn", "release", "awaiting_approval"]
+    assert [one["estimate_seconds"] for one in found["jobs"]] == [None, 0, None, None]
+    assert [bool(one["no_estimate_because"]) for one in found["jobs"]] == [True, False, True, True]
+    first = found["jobs"][0]
+    assert (first["priority"], first["passed_by"], first["asked_again_seconds"]) == (4, 2, 2.5)
+    assert first["parties"][1] == {"role": "host", "party_id": "10000", "asked_cores": 2}
+    for one in found["jobs"]:
+        told = world.ask("job/explain", {"job_id": one["job_id"]})["data"]
+        assert all(told[key] == one[key] for key in ("wait_reason", "waits_for", "lacks", "place_in_queue", "hold"))
+
+
+def test_a_page_of_the_queue_knows_its_places(world: World) -> None:
+    ids = [world.add_job() for _ in range(5)]
+    found = world.ask("queue/list", {"limit": 2, "page": 2})["data"]
+    assert [(one["place_in_queue"], one["job_id"]) for one in found["jobs"]] == [(3, ids[2]), (4, ids[3])]
+    assert found["count"] == 5
+    assert world.ask("queue/list", {"limit": 0})["retcode"] == 101
+
+
+def test_the_queue_lists_what_awaits_the_approval_of_this_party(world: World) -> None:
+    job_id = world.add_job(party=GUEST, initiator=HOST, f_approval="pending", f_asked_cores=3)
+    world.add_job(party=GUEST, initiator=HOST, f_approval="approved")
+    world.add_job(party=GUEST, initiator=HOST, f_approval="pending", status=JobStatus.FAILED)
+    world.ask("queue/hold", {"message": "maintenance", "author": "ann"})
+    found = world.ask("queue/list")["data"]
+    assert (found["jobs"], found["hold"]["by"]) == ([], "ann")
+    [one] = found["unapproved"]
+    assert (one["job_id"], one["initiator"], one["asked_cores"]) == (job_id, {"role": "host", "party_id": "10000"}, 3)
+
+
+def test_a_job_that_pauses_before_its_next_attempt_says_when_it_is_over(world: World) -> None:
+    world.add_job(f_rerun_signal=True, f_retry_at=40_000)
+    world.add_job(f_rerun_signal=True)
+    found = world.ask("queue/list")["data"]["jobs"]
+    assert [one["waits_for"] for one in found] == ["retry_backoff", "parties"]
+    assert [one["asked_again_seconds"] for one in found] == [40, None]
+    assert [one["estimate_seconds"] for one in found] == [None, None]

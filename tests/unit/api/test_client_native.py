@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from client_world import World, make_world
 
+from fate_flow.core.ceilings import Ceilings
 from fate_flow.core.native_schema import JOB
 
 LOCAL = """\
@@ -84,7 +85,7 @@ def test_all_that_is_wrong_is_told_in_the_paths_of_the_file(
 
 @pytest.mark.parametrize("path", ["job/submit", "job/validate"])
 @pytest.mark.parametrize(("change", "culprit"), [
-    (("cores: 2", "cores: 21"), "asks for 21 cores"),
+    (("cores: 2", "cores: 21"), "at guest 9999 (resources.cores, task_parallelism) (line 4)"),
     (("10000", "555"), "parties: party 555 has no route here"),
     (("guest 9999", "host 10000"), "initiator: this server is party 9999; submit the job at party 10000"),
 ])  # fmt: skip
@@ -124,3 +125,31 @@ def test_a_file_is_validated_as_the_documents_are(world: World) -> None:
 def test_the_schema_is_served(world: World) -> None:
     response = world.client.get("/v1/schema/job.json")
     assert (response.status_code, response.mimetype, response.json) == (200, "application/json", JOB)
+
+
+def test_a_submit_tells_what_parties_give_less_of(tmp_path: Path) -> None:
+    world = make_world(tmp_path, ceilings=Ceilings(task_timeout=60))
+    (world.home / "downloads").mkdir()
+    said = world.ask("job/submit", {"job_file": LOCAL % (world.home / "downloads" / "b.csv")})
+    message = "download_0: timeout no limit is 60 s (ceilings.task_timeout)"
+    assert said["data"]["effective"] == [{"role": "local", "party_id": "0", "message": message}]
+    world.store.close()
+
+
+@pytest.mark.parametrize("path", ["job/submit", "job/validate"])
+def test_a_ceiling_is_told_in_the_paths_of_the_file(tmp_path: Path, path: str) -> None:
+    world = make_world(tmp_path, ceilings=Ceilings(task_cores=1))
+    said = world.ask(path, {"job_file": TOY})
+    assert said["retcode"] == 103
+    assert "resources.cores: 2 is more than 1, the most that guest 9999 allows (ceilings.task_cores)" in said["retmsg"]
+    assert (world.count("t_job"), world.count("t_submission")) == (0, 0)
+    world.store.close()
+
+
+def test_of_very_many_problems_the_first_are_told(world: World) -> None:
+    unknown = "".join(f"x{number}: 1\n" for number in range(300))
+    said = world.ask("job/submit", {"job_file": TOY + unknown})
+    problems = said["data"]["problems"]
+    assert (len(problems), problems[-1]) == (101, "... and 200 more")
+    assert problems[99].startswith("x99: is not known; known here: version, name, ")
+    assert problems[99].endswith(" (line 108)")

@@ -50,6 +50,7 @@ def steps(world: World, ask: Callable[[Views], Any]) -> list[str]:
     lambda views: views.tasks({"status": "running"}),
     lambda views: views.task_list({}, Page("create_time", False, 10)),
     lambda views: views.jobs_that_hold(),
+    lambda views: views.queue(50, 0),
 ])  # fmt: skip
 def test_no_table_of_history_is_read_from_end_to_end(world: World, ask: Callable[[Views], Any]) -> None:
     for _ in range(3):

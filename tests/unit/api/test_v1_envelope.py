@@ -128,7 +128,7 @@ def test_every_request_is_noted_with_its_status(world: World) -> None:
 # every path of the reference's checklist that a client may ask; what is behind it is tested elsewhere
 OFFERED = """
 job/submit job/list/job job/query job/stop job/config job/log/download job/data/view/query job/list/task job/task/query
-job/rerun job/resume job/priority
+job/rerun job/resume job/priority job/hold job/release job/approve job/reject queue/list queue/hold queue/release
 job/clean/queue job/log/path job/validate job/explain resource/query resource/return data/upload
 data/download data/upload/history table/table_info table/delete table/disable table/enable tracking/component/list
 tracking/component/parameters tracking/component/metrics tracking/component/metric/all

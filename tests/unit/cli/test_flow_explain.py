@@ -108,3 +108,34 @@ def test_parties_are_a_table(flow, stub):
         "  9999       http://127.0.0.1:9380   answers   closed",
         "  10000      http://127.0.0.1:9381   silent    open      9 s",
     ]
+
+
+def test_the_queue_is_a_table(flow, stub):
+    party = {"role": "guest", "party_id": "9999", "asked_cores": 4}
+    stub.answers(answer({
+        "count": 7, "hold": {"by": "ann", "message": "mainte\nnance", "time": 5},
+        "jobs": [
+            {"place_in_queue": 1, "job_id": "42", "priority": 3, "parties": [party], "passed_by": 2,
+             "estimate_seconds": 0, "wait_reason": "waits for its turn; 1st in the queue"},
+            {"place_in_queue": 2, "job_id": "43", "priority": 0, "parties": [party], "passed_by": 0,
+             "estimate_seconds": None, "wait_reason": "no room; 2nd in the queue"},
+        ],
+        "unapproved": [{"job_id": "44", "role": "guest", "party_id": "9999", "asked_cores": 2,
+                        "initiator": {"role": "host", "party_id": "10000"}}],
+    }))
+    assert flow("queue", "list").stdout == """\
+this party is on hold by ann: mainte nance
+2 of 7 jobs that wait
+  place   job   priority   cores asked     passed by   starts in         waits for
+  1       42    3          guest-9999: 4   2           its turn is now   waits for its turn; 1st in the queue
+  2       43    0          guest-9999: 4   0           nobody can say    no room; 2nd in the queue
+jobs of others that await an approval here (flow job approve, flow job reject):
+  job   initiator    as           cores asked
+  44    host-10000   guest-9999   2
+"""
+    assert (stub.last.path, stub.last.json) == ("/v1/queue/list", {"limit": 50, "page": 1})
+
+
+def test_an_empty_queue_is_one_line(flow, stub):
+    stub.answers(answer({"count": 0, "hold": None, "jobs": [], "unapproved": []}))
+    assert flow("queue", "list").stdout == "0 of 0 jobs that wait\n"

@@ -47,6 +47,16 @@ def test_a_job_file_is_sent_as_it_is(flow, stub, command, path):
     assert (stub.last.path, stub.last.json) == (path, {"job_file": FILE})
 
 
+def test_what_parties_give_less_of_is_told_beside_the_answer(flow, stub):
+    Path("job.yaml").write_text(FILE, encoding="utf-8")
+    told = {"role": "host", "party_id": "10000", "message": "a: timeout 9 s is 5 s \x1b(ceilings.task_timeout)"}
+    answer = {**ACCEPTED, "data": {**ACCEPTED["data"], "effective": [told]}}
+    stub.answers(answer)
+    result = flow("job", "submit", "-f", "job.yaml")
+    assert json.loads(result.stdout) == answer
+    assert result.stderr == "note: host-10000: a: timeout 9 s is 5 s ?(ceilings.task_timeout)\n"
+
+
 @pytest.mark.parametrize("command", ["submit", "validate"])
 def test_a_job_is_one_file_or_two_and_not_both(flow, stub, files, command):
     Path("job.yaml").write_text(FILE, encoding="utf-8")
@@ -174,6 +184,46 @@ def test_a_plan_is_told_per_party(flow, stub, files):
         "\n"
         "warning: job_parameters.common.backend: no such key\n"
     )
+
+
+def value(what, source, where):
+    return {"value": what, "from": source, "where": where}
+
+
+def test_a_plan_tells_what_holds_and_where_it_comes_from(flow, stub, files):
+    default = value("none", "server default", "job_default_config.auto_retries")
+    tasks = [
+        {"component_name": name, "module": "M", "parameters": {}, "values": {
+            "timeout": value(5.0, "party", "ceilings.task_timeout of host 10000"), "retry": default}}
+        for name in ("a", "b")
+    ]
+    parties = [{"role": "host", "party_id": "10000", "cores": 1, "asked": "not asked", "message": "it is\nsilent",
+                "values": {"task_cores": value(1, "document", "resources.cores (line 4)")}, "tasks": tasks}]
+    plan = {"parties": parties, "values": {"timeout": value(60, "default", "")}, "warnings": []}
+    stub.answers({"retcode": 0, "retmsg": "success", "data": plan})
+    assert flow("job", "validate", *files).stdout == (
+        "host-10000: 1 core\n"
+        "not asked: it is silent\n"
+        "  task   module   parameters\n"
+        "  a      M        {}\n"
+        "  b      M        {}\n"
+        "\n"
+        "  value        of          is     from\n"
+        "  task_cores   each task   1      resources.cores (line 4)\n"
+        "  retry        a, b        none   server default job_default_config.auto_retries\n"
+        "  timeout      a, b        5      ceilings.task_timeout of host 10000\n"
+        "\n"
+        "  value     of        is   from\n"
+        "  timeout   the job   60   default\n"
+        "\n"
+    )
+
+
+def test_all_that_is_wrong_with_a_job_is_told(flow, stub, files):
+    stub.answers({"retcode": 103, "retmsg": "a: is bad", "data": {"problems": ["a: is bad", "b: is bad"]}})
+    result = flow("job", "validate", *files)
+    assert (result.exit_code, result.stderr) == (1, "Error: a: is bad\nb: is bad\n")
+    assert json.loads(result.stdout)["retcode"] == 103
 
 
 def test_a_plan_that_a_party_refuses_is_an_error(flow, stub, files):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from fate_flow.audit.events import Event
 from fate_flow.coordinator.desk import Desk
+from fate_flow.coordinator.unit import RoomTold
+from fate_flow.core.actions import MoveJob
+from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.errors import (
     BadDocument,
     BadRequest,
@@ -24,10 +28,10 @@ from fate_flow.core.errors import (
     PermissionDenied,
     StorageUnavailable,
 )
-from fate_flow.core.job import Answer, Command, CommandKind
+from fate_flow.core.job import Answer, Command, CommandKind, Hold, JobKey, Seat
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
-from fate_flow.core.status import JobStatus, TaskStatus
+from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.store.contract import Submission, TableMeta
 from tests.factories import GUEST, HOST, INCARNATION, JOB_ID, NOW, OTHER, a_job, a_task
 from tests.hand_server import DOCUMENT, HOLD, JOIN, RUN, HandServer, a_host, command, create
@@ -43,13 +47,15 @@ class Front:
 
     def __init__(self, server: HandServer | None = None, slots: int = 2, timeout: float = 30.0) -> None:
         self.server = server or HandServer("9999")
-        self.rung: list[tuple[Sequence[str], bool, bool]] = []
+        self.rung: list[tuple[Any, ...]] = []
+        self.knower, self.room_told = "", list[RoomTold]()
         self.slept: list[float] = []
         self.meanwhile: Callable[[], object] = lambda: None
         self.desk = Desk(self.server.context, self._ring, slots, timeout, lambda: sum(self.slept), self._sleep)
 
     def _ring(self, *told: Any) -> None:
-        self.rung.append(told)
+        *common, self.knower, self.room_told = told
+        self.rung.append(tuple(common))
 
     def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -331,6 +337,14 @@ def test_cores_that_another_party_gives_back_wake_the_own_queue() -> None:
     front = Front(a_host(*HOLD))
     front.desk.carry_out([command(K.RETURN, turn=1)], "9999")
     assert front.rung == [((JOB_ID,), False, True)]
+    assert front.knower == "9999", "its answer says how many are free"
+
+
+def test_cores_that_a_stop_frees_are_news_to_everybody() -> None:
+    front = Front(a_host(*HOLD))
+    [answer] = front.desk.carry_out([command(K.STOP, argument="canceled")], "9999")
+    assert "remaining_cores" not in answer.data
+    assert (front.rung, front.knower) == ([((JOB_ID,), True, True)], "")
 
 
 def with_task() -> Front:
@@ -450,3 +464,115 @@ def test_only_the_initiator_gives_a_priority_and_only_while_the_job_waits() -> N
         Front(HandServer("10000")).with_job(party=HOST).desk.set_priority(JOB_ID, 3)
     with pytest.raises(Conflict, match="is running: only a job that waits has a place in the queue"):
         Front().with_job(JobStatus.RUNNING).desk.set_priority(JOB_ID, 3)
+
+
+# ---------------------------------------------------------------------- holds
+
+
+def test_a_waiting_job_is_held_and_released() -> None:
+    front = Front().with_job()
+    front.desk.hold(JOB_ID, "until monday", "ann")
+    assert front.server.job(GUEST).hold == Hold("until monday", "ann", NOW, 0)
+    assert front.rung == [((JOB_ID,), False, True)]
+    with front.server.store.transaction() as tx:
+        tx.depose("", tx.scheduler()[1], "me")
+        tx.still_schedules("me", 700)
+    front.desk.hold(JOB_ID, "until tuesday", "ann")
+    assert front.server.job(GUEST).hold == Hold("until tuesday", "ann", NOW, 0), "held since the first time"
+    front.desk.release(JOB_ID, "bob")
+    assert front.server.job(GUEST).since == 700
+    assert front.server.job(GUEST).hold is None
+    texts = [fields["text"] for fields in front.server.record.seen(Event.JOB_NOTE)]
+    assert texts == [
+        f"job {JOB_ID} is on hold by ann: until monday", f"job {JOB_ID} is on hold by ann: until tuesday",
+        f"job {JOB_ID} was released by bob",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("status", "seat", "words"),
+    [
+        (JobStatus.RUNNING, SeatStatus.STARTED, "is running"),
+        (JobStatus.SUCCESS, SeatStatus.LEFT, "is success"),
+        (JobStatus.WAITING, SeatStatus.STARTING, "is being started"),
+    ],
+)
+def test_only_what_waits_is_held(status: JobStatus, seat: SeatStatus, words: str) -> None:
+    front = Front().with_job(JobStatus.WAITING)
+    with front.server.store.transaction() as tx:
+        tx.add_seats([Seat(JOB_ID, HOST, seat)])
+        if status is not JobStatus.WAITING:
+            tx.move_job(tx.job_here(JOB_ID), MoveJob(status, Reason.DONE), NOW)
+    with pytest.raises(Conflict, match=f"{words}: only a job that waits can be held"):
+        front.desk.hold(JOB_ID, "why", "ann")
+    with pytest.raises(Conflict, match="not on hold"):
+        front.desk.release(JOB_ID, "ann")
+
+
+def test_a_party_that_is_released_has_own_heads_asked_for_and_tells_each_initiator_that_waits() -> None:
+    front = Front().with_job(blocked_on="9999", retry_at=77)
+    with front.server.store.transaction() as tx:
+        tx.postpone(a_job(JobStatus.WAITING).key, "on hold", "9999", 2, 77)
+        for number, initiator in enumerate(("10000", "10000", "10001")):
+            theirs = a_job(JobStatus.WAITING, Party("host", "9999"), initiator=Party("guest", initiator), run=2)
+            tx.add_job(replace(theirs, is_initiator=False, key=JobKey(f"2026{number}", theirs.party)), DOCUMENT)
+    with pytest.raises(Conflict, match="party 9999 is not on hold"):
+        front.desk.release_intake("ann")
+    front.desk.hold_intake("maintenance", "ann")
+    front.desk.release_intake("bob")
+    assert front.server.job(GUEST).retry_at == 0
+    sent = [(one.kind, one.job_id, str(one.to), one.run) for one in front.server.outbox()]
+    assert sent == [(K.LOOK_AGAIN, "20260", "guest 10000", 2), (K.LOOK_AGAIN, "20262", "guest 10001", 2)]
+    texts = [fields["text"] for fields in front.server.record.seen(Event.DETECT_NOTE)]
+    assert texts == [
+        "party 9999 takes no new reservations: on hold by ann: maintenance",
+        "party 9999 takes reservations: released by bob",
+    ]
+
+
+@pytest.mark.parametrize(("caller", "retry_at"), [("10000", 0), ("10001", 77)])
+def test_a_party_that_is_ready_again_is_asked_at_once(caller: str, retry_at: int) -> None:
+    front = Front().with_job()
+    with front.server.store.transaction() as tx:
+        tx.postpone(a_job(JobStatus.WAITING).key, "on hold", "10000", 2, 77)
+    answers = front.desk.carry_out([Command(K.LOOK_AGAIN, JOB_ID, GUEST)], caller)
+    assert answers == [Answer()]
+    assert front.server.job(GUEST).retry_at == retry_at
+    assert front.rung == ([((), False, True)] if retry_at == 0 else [])
+
+
+# ---------------------------------------------------------------------- approval
+
+
+def host_front(status: JobStatus = JobStatus.WAITING, **fields: Any) -> Front:
+    """Of host 10000, which is asked to approve a job of guest 9999."""
+    front = Front(HandServer("10000"))
+    return front.with_job(status, HOST, **{"consent": Consent(Approval.PENDING), "run": 1, **fields})
+
+
+def test_the_initiator_is_told_at_once_that_somebody_has_decided() -> None:
+    front = host_front()
+    front.desk.approve(JOB_ID, "ann")
+    assert front.server.job(HOST).consent == Consent(Approval.APPROVED, "ann", "", NOW)
+    front.desk.reject(JOB_ID, "no budget", "bob")
+    assert front.server.job(HOST).consent == Consent(Approval.REJECTED, "bob", "no budget", NOW)
+    sent = [(one.kind, one.job_id, one.to, one.run) for one in front.server.outbox()]
+    assert sent == [(K.LOOK_AGAIN, JOB_ID, GUEST, 1)] * 2
+    texts = [fields["text"] for fields in front.server.record.seen(Event.JOB_NOTE)]
+    assert texts == [f"job {JOB_ID} was approved by ann", f"job {JOB_ID} was rejected by bob: no budget"]
+
+
+@pytest.mark.parametrize(("status", "legacy"), [(JobStatus.READY, False), (JobStatus.WAITING, True)])
+def test_who_does_not_wait_or_would_not_understand_it_is_not_told(status: JobStatus, legacy: bool) -> None:
+    front = host_front(status, legacy=legacy)
+    front.desk.approve(JOB_ID, "ann")
+    assert front.server.outbox() == []
+
+
+def test_what_nobody_has_to_approve_or_what_is_under_way_is_not_decided() -> None:
+    with pytest.raises(JobNotFound, match="on party 10000"):
+        Front(HandServer("10000")).desk.approve(JOB_ID, "ann")
+    with pytest.raises(Conflict, match="needs no approval here"):
+        host_front(consent=None).desk.reject(JOB_ID, "no", "ann")
+    with pytest.raises(Conflict, match="is under way: flow job stop ends it"):
+        host_front(JobStatus.RUNNING).desk.reject(JOB_ID, "no", "ann")

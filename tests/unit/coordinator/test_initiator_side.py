@@ -11,8 +11,11 @@ import pytest
 from fate_flow.coordinator import party as party_side
 from fate_flow.coordinator.initiator import InitiatorSide, count_in, endpoint_of
 from fate_flow.coordinator.party import PartySide
+from fate_flow.coordinator.ports import Rules
 from fate_flow.core.actions import MoveSeat
+from fate_flow.core.ceilings import Ceilings
 from fate_flow.core.errors import BadDocument, Conflict, FlowError, JobNotFound, OperationFailed, Refused
+from fate_flow.core.history import Level
 from fate_flow.core.job import Answer, Command, CommandKind, Report
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
@@ -74,6 +77,37 @@ def accepted(**server: Any) -> Initiator:
     guest.answer(K.CREATE, Answer(data={"extensions": {}}))
     guest.answer(K.STATUS)
     return guest
+
+
+def seats_in_history(guest: Initiator) -> list[tuple[str, str, str, str]]:
+    with guest.store.reading() as tx:
+        return [
+            (str(one.party), one.old, one.new, one.message)
+            for one in tx.history(JOB_ID) if one.level is Level.SEAT and one.new == "joined"
+        ]  # fmt: skip
+
+
+def test_what_parties_give_less_of_is_in_the_history_of_the_job() -> None:
+    guest = Initiator(rules=Rules(longest_stop_seconds=60.0))
+    common = {**BOTH.runtime_conf["job_parameters"]["common"], "stop_duration": 90}
+    guest.submit(replace(BOTH, runtime_conf={**BOTH.runtime_conf, "job_parameters": {"common": common}}))
+    capped = {"component_name": "a", "key": "timeout", "asked": 0, "value": 5, "source": "ceilings.task_timeout"}
+    guest.answer(K.CREATE, Answer(data={"extensions": {}, "effective": [capped]}))
+    assert seats_in_history(guest) == [
+        ("guest 9999", "", "joined", "work_0: stop_duration 90 s is 60 s (limits.longest_stop)"),
+        ("host 10000", "joining", "joined", "a: timeout no limit is 5 s (ceilings.task_timeout)"),
+    ]
+
+
+def test_a_party_that_gives_what_was_asked_is_not_spoken_of() -> None:
+    assert seats_in_history(accepted()) == [("host 10000", "joining", "joined", "")]
+
+
+def test_the_initiator_keeps_its_own_ceilings() -> None:
+    guest = Initiator(ceilings=Ceilings(task_cores=1))
+    with pytest.raises(Refused, match=r"guest 9999: .*task_cores: 2 is more than 1, the most that guest 9999 allows"):
+        guest.submit()
+    assert guest.job_or_none(GUEST) is None
 
 
 def running(**server: Any) -> Initiator:
@@ -431,7 +465,7 @@ def test_every_command_has_a_path_that_reads_as_the_same_command(kind: CommandKi
     is_task = kind.value.startswith("task") or kind is K.REPORT
     argument = {K.STATUS: "success", K.STOP: "failed", K.TASK_STATUS: "running", K.TASK_STOP: "canceled",
                 K.ASK_STOP: "canceled", K.REPORT: "success"}.get(kind, "")  # fmt: skip
-    body = {"role": "host", "party_id": "10000"} if kind is K.REPORT else {"x": 1}
+    body = {"role": "host", "party_id": "10000"} if kind in (K.REPORT, K.ROOM) else {"x": 1}
     sent = Command(kind, JOB_ID, HOST, 3, "a" if is_task else "", 2 if is_task else 0, argument, body)
     read = read_command(endpoint_of(sent), {**body, "run": 3})
     assert (read.kind, read.job_id, read.to, read.run) == (kind, JOB_ID, HOST, 3)

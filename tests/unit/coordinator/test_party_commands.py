@@ -10,8 +10,10 @@ import pytest
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.party import WISH_LASTS, end_job_here, plain_incarnation
 from fate_flow.coordinator.ports import Rules
+from fate_flow.core.approval import Approval, ApprovalRule, Consent
+from fate_flow.core.ceilings import Ceilings
 from fate_flow.core.errors import StorageFailed
-from fate_flow.core.job import NOT_EFFECTIVE, Answer, Claim, Command, CommandKind, EngineState, JobKey, Wish
+from fate_flow.core.job import NOT_EFFECTIVE, Answer, Claim, Command, CommandKind, EngineState, Hold, JobKey, Wish
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, TaskStatus
@@ -159,6 +161,49 @@ def test_the_job_says_how_long_its_workers_may_take_and_the_party_caps_it(
     assert host.engine.graces == [grace]
 
 
+def test_a_task_runs_no_longer_than_the_party_allows() -> None:
+    ceilings = Ceilings(task_timeout=60)
+    for asked, seconds in ((0, 60), (30, 30), (90, 60)):
+        host = a_host(create(document=asking(task_timeout=asked)), *RUN[1:], START_A, ceilings=ceilings)
+        assert [order.timeout_seconds for order in host.engine.launched] == [seconds]
+
+
+def test_a_party_that_gives_less_than_was_asked_says_so_when_it_accepts() -> None:
+    host = HandServer("10000", ceilings=Ceilings(task_timeout=60), rules=Rules(longest_stop_seconds=120.0))
+    answer = host.handle(create(document=asking(task_timeout=90, stop_duration=500)))
+    assert answer.data["effective"] == [
+        {"component_name": name, "key": key, "asked": asked, "value": value, "source": source}
+        for name in ("a", "b")
+        for key, asked, value, source in (
+            ("timeout", 90, 60, "ceilings.task_timeout"), ("stop_duration", 500, 120.0, "limits.longest_stop"))
+    ]
+    assert "effective" not in HandServer("10000").handle(create(document=asking(stop_duration=60))).data
+
+
+def test_a_party_that_does_not_agree_refuses_and_keeps_nothing() -> None:
+    host = HandServer("10000", ceilings=Ceilings(max_attempts=2, job_timeout=600))
+    answer = host.handle(create(document=asking(auto_retries=3, timeout=900)))
+    common = "job_runtime_conf.job_parameters.common"
+    assert (answer.retcode, answer.retmsg) == (103, (
+        f"{common}.timeout: 900 is more than 600, the most that host 10000 allows (ceilings.job_timeout); "
+        f"{common}.auto_retries: 3 is more than 1, the most that host 10000 allows (ceilings.max_attempts)"
+    ))  # fmt: skip
+    assert host.job_or_none() is None
+    assert host.handle(create(document=asking(auto_retries=1, timeout=600))).is_ok
+
+
+def test_of_very_many_refusals_the_first_are_told() -> None:
+    graph = {f"t{number}": [] for number in range(30)}
+    document = job({"guest": ["9999"], "host": ["10000"]}, graph)
+    conf = document.runtime_conf
+    own = {name: {"retry": {"max_attempts": 9}} for name in graph}
+    common = {"task_cores": 1, "task_conf": own}
+    document = replace(document, runtime_conf={**conf, "job_parameters": {"common": common}})
+    answer = HandServer("10000", ceilings=Ceilings(max_attempts=2)).handle(create(document=document, incarnations={}))
+    assert answer.retmsg.count("9 is more than 2") == 10
+    assert answer.retmsg.endswith("; and 20 more")
+
+
 def test_a_stop_at_once_comes_through_to_what_is_stopping_already() -> None:
     host = a_host(*RUN, START_A, rules=Rules(stop_grace_seconds=10.0))
     for seconds in (60, 60, 0):
@@ -186,7 +231,10 @@ def test_all_commands_of_a_job_repeated_in_their_order_end_where_they_ended() ->
 # ---------------------------------------------------------------------- who may ask what
 
 
-@pytest.mark.parametrize("kind", [kind for kind in K if kind not in (K.CREATE, K.REPORT, K.ASK_STOP, K.ASK_RERUN)])
+TO_INITIATORS = (K.REPORT, K.ASK_STOP, K.ASK_RERUN, K.LOOK_AGAIN)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in K if kind not in (K.CREATE, *TO_INITIATORS)])
 def test_only_its_initiator_commands_a_job(kind: CommandKind) -> None:
     host = a_host(*RUN)
     seen = host.snapshot()
@@ -912,4 +960,105 @@ def test_a_hold_that_another_process_took_back_in_between_does_not_start(monkeyp
     monkeypatch.setattr(MemoryTransaction, "move_job", too_late)
     answer = host.handle(command(K.START))
     assert (answer.retcode, "holds nothing any more" in answer.retmsg) == (103, True)
+    assert host.job().status is JobStatus.WAITING
+
+
+# ---------------------------------------------------------------------- a party on hold
+
+
+def test_a_party_on_hold_reserves_nothing_new_and_says_why() -> None:
+    host = a_host(*JOIN)
+    with host.store.transaction() as tx:
+        tx.hold_intake(Hold("maintenance", "ann", NOW, 0))
+    for kind in (K.CHECK, K.APPLY):
+        answer = host.handle(command(kind, turn=1))
+        assert (answer.retcode, answer.retmsg) == (106, "on hold by ann: maintenance")
+    assert not host.job().holds
+    assert host.handle(create()).is_ok
+    with host.store.transaction() as tx:
+        tx.release_intake()
+    assert host.handle(command(K.APPLY, turn=1)).is_ok
+
+
+def test_what_a_party_on_hold_has_reserved_before_goes_on() -> None:
+    host = a_host(*HOLD)
+    with host.store.transaction() as tx:
+        tx.hold_intake(Hold("maintenance", "ann", NOW, 0))
+    assert host.handle(command(K.APPLY, turn=1)).is_ok, "asked for again, so that its lease does not run out"
+    assert host.handle(command(K.START, turn=1)).is_ok
+
+
+# ---------------------------------------------------------------------- a party that approves jobs of others
+
+
+ASKS = ApprovalRule(True, frozenset({"10001"}))
+
+
+def decided(host: HandServer, approval: Approval, message: str = "") -> None:
+    with host.store.transaction() as tx:
+        assert tx.decide_consent(host.job().key, Consent(approval, "ann", message, NOW))
+
+
+@pytest.mark.parametrize(
+    ("rule", "caller", "own", "asks"),
+    [
+        (ASKS, "9999", "10000", True), (ASKS, "10001", "10000", False), (ASKS, "10000", "10000", False),
+        (ApprovalRule(), "9999", "10000", False), (ApprovalRule(False, frozenset({"1"})), "9999", "10000", False),
+    ],
+)  # fmt: skip
+def test_whose_jobs_have_to_be_approved(rule: ApprovalRule, caller: str, own: str, asks: bool) -> None:
+    assert rule.asks(caller, own) is asks
+
+
+def test_a_job_that_has_to_be_approved_is_taken_and_not_ready() -> None:
+    host = a_host(approval=ASKS)
+    for _ in range(2):
+        answer = host.handle(create())
+        assert (answer.retcode, answer.data["awaits"]) == (0, "approval")
+    assert host.handle(replace(command(K.STATUS), argument="waiting")).is_ok
+    for kind in (K.CHECK, K.APPLY):
+        answer = host.handle(command(kind, turn=1))
+        assert (answer.retcode, answer.data) == (106, {"awaits": "approval"})
+        assert answer.retmsg == f"nobody at host 10000 has approved job {JOB_ID} yet"
+    assert host.handle(command(K.START, turn=1)).retcode == 103
+    decided(host, Approval.APPROVED)
+    assert host.handle(command(K.CHECK, turn=1)).is_ok
+    assert host.handle(command(K.APPLY, turn=1)).is_ok
+    assert "awaits" not in host.handle(create()).data
+
+
+def test_a_rejected_job_is_refused_in_words() -> None:
+    host = a_host(*JOIN, approval=ASKS)
+    decided(host, Approval.REJECTED, "no budget")
+    for kind in (K.CHECK, K.APPLY):
+        answer = host.handle(command(kind, turn=1))
+        assert (answer.retcode, answer.retmsg) == (103, "rejected by ann: no budget")
+        assert answer.data == {"is_rejected": True}
+
+
+def test_an_initiator_that_speaks_plain_v1_waits_too() -> None:
+    host = a_host(approval=ASKS)
+    body = {key: value for key, value in create().body.items() if key not in ("extensions", "incarnations")}
+    assert host.handle(replace(create(), body=body)).is_ok
+    assert host.handle(replace(command(K.STATUS), argument="waiting")).is_ok
+    assert host.handle(command(K.CHECK)).retcode == 106
+    decided(host, Approval.APPROVED)
+    assert host.handle(command(K.CHECK)).is_ok
+
+
+def test_an_approval_is_of_the_job_and_holds_for_its_next_run() -> None:
+    host = a_host(*JOIN, approval=ASKS)
+    decided(host, Approval.APPROVED)
+    assert host.handle(replace(command(K.STATUS), argument="failed")).is_ok
+    with host.store.transaction() as tx:
+        tx.begin_again(host.job(), 1, 0, "")
+    assert host.handle(replace(command(K.CHECK, turn=2), run=1)).is_ok
+
+
+def test_a_rejection_that_crosses_a_reservation_is_found_at_the_start() -> None:
+    host = a_host(*JOIN, approval=ASKS)
+    decided(host, Approval.REJECTED, "no budget")
+    with host.store.transaction() as tx:
+        assert tx.reserve(host.job().key, 2, 0, "token", 1, NOW)
+    assert host.handle(command(K.START, turn=1)).retmsg == "rejected by ann: no budget"
     assert host.job().status is JobStatus.WAITING

@@ -32,6 +32,7 @@ from tests.hand_server import (
 )
 
 START_A = task_command(CommandKind.TASK_START)
+TOLD = task_command(CommandKind.TASK_STATUS, argument="success")
 
 
 def with_worker(**server: Any) -> HandServer:
@@ -121,6 +122,7 @@ def test_what_a_worker_made_is_known_under_the_names_of_the_dsl() -> None:
     host = with_worker()
     table = made("t").made.tables[0][1]
     see(host, replace(made("t"), made=replace(made("t").made, tables=(("data", table), ("other", table)))))
+    host.handle(TOLD)
     with host.store.reading() as tx:
         assert [one.data_name for one in tx.outputs(JOB_ID, "a", HOST)] == ["data", "other"]
         assert tx.table("out", "t").count == 3
@@ -134,6 +136,7 @@ def test_a_task_that_hands_on_a_table_leaves_its_record_alone() -> None:
     with host.store.transaction() as tx:
         tx.save_table(uploaded, 1)
     see(host, made("t"))
+    host.handle(TOLD)
     with host.store.reading() as tx:
         assert tx.table("out", "t").origin == "upload"
 
@@ -265,8 +268,62 @@ def test_an_upload_remembers_where_its_table_came_from() -> None:
     with host.store.transaction():
         host.store._rows.tasks.put(task.key, replace(task, module="Upload"))
     see(host, made("t"))
+    host.handle(TOLD)
     with host.store.reading() as tx:
         assert tx.table("out", "t").origin == "upload"
+
+
+OUTPUTS = f"output_{JOB_ID}"
+
+
+def outputs(host: HandServer) -> list[str]:
+    with host.store.reading() as tx:
+        return [one.name for one in tx.outputs(JOB_ID, "a", HOST)]
+
+
+def test_what_one_party_has_made_is_known_when_the_task_has_succeeded_at_all() -> None:
+    host = with_worker()
+    see(host, made("t", OUTPUTS))
+    assert outputs(host) == []
+    for _ in range(2):
+        host.handle(TOLD)
+    with host.store.reading() as tx:
+        assert (outputs(host), len(tx.metrics(JOB_ID, "a", HOST))) == (["t"], 1)
+
+
+@pytest.mark.parametrize(("namespace", "dropped"), [(OUTPUTS, ["t"]), ("out", [])])
+def test_what_one_party_has_made_goes_when_another_one_fails(namespace: str, dropped: list[str]) -> None:
+    host = with_worker()
+    see(host, made("t", namespace))       # in another namespace it is a table that was only handed on
+    host.handle(task_command(CommandKind.TASK_STATUS, argument="failed"))
+    assert [call[1].name for call in host.files.calls if call[0] == "drop_table"] == dropped
+    assert outputs(host) == []
+
+
+def test_what_a_task_reads_is_known_when_it_begins_before_the_word_that_it_was_made_everywhere() -> None:
+    host = with_worker()
+    see(host, made("t", OUTPUTS))
+    assert host.handle(task_command(CommandKind.TASK_START, "b")).is_ok
+    assert (outputs(host), host.task().status) == (["t"], TaskStatus.SUCCESS)
+    assert [one.table.name for one in host.engine.launched[-1].inputs] == ["t"]
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_what_a_run_made_that_ended_before_it_was_told_is_known_to_the_next_one(is_stopped: bool) -> None:
+    host = with_worker()
+    see(host, made("t", OUTPUTS))
+    if is_stopped:
+        host.handle(command(CommandKind.STOP, argument="failed"))
+    host.handle(command(CommandKind.STATUS, argument="failed"))
+    assert (outputs(host), host.task().status) == ([], TaskStatus.CANCELED)
+    assert [call for call in host.files.calls if call[0] == "drop_table"] == []
+    again = {"b": {"version": 1, "incarnation": "d" * 32, "auto_retries": 0}}
+    assert host.handle(command(CommandKind.STATUS, argument="waiting", run=1, tasks=again)).is_ok
+    for kind in (CommandKind.CHECK, CommandKind.APPLY, CommandKind.START):
+        assert host.handle(command(kind, run=1, turn=2)).is_ok
+    start = replace(task_command(CommandKind.TASK_START, "b", version=1, incarnation="d" * 32), run=1)
+    assert host.handle(start).is_ok
+    assert [one.table.name for one in host.engine.launched[-1].inputs] == ["t"]
 
 
 # ---------------------------------------------------------------------- reports

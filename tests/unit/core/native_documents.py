@@ -21,7 +21,9 @@ RETRY = {
     "backoff": {"first": 1, "factor": 2, "longest": 9, "jitter": 0.5},
 }
 LIFECYCLE = {
-    "retry": RETRY, "stop_duration": 7.5, "policies": [{"event": "any", "action": "fail_job"}],
+    "retry": RETRY, "stop_duration": 7.5, "policies": [
+        {"event": "any", "action": "fail_job"}, {"events": ["task_failed"], "action": "cancel_job", "timeout": 5},
+        {"exit_code": 7, "action": "ignore"}],
     "min_available": {"guest": 1, "host": 1, "arbiter": 1, "local": 0}, "priority": 3,
 }
 FULL: Mapping[str, Any] = {

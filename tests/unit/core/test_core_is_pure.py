@@ -11,8 +11,8 @@ import fate_flow.core
 
 MODULES = sorted(Path(fate_flow.core.__file__).parent.glob("*.py"))
 ALLOWED = {
-    "__future__", "collections", "dataclasses", "difflib", "enum", "functools", "graphlib", "heapq", "itertools",
-    "json", "math", "operator", "re", "types", "typing",
+    "__future__", "base64", "binascii", "collections", "dataclasses", "difflib", "enum", "functools", "graphlib",
+    "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "types", "typing",
 }
 # prints the diagrams when it is run, and only then
 ALSO_ALLOWED = {"diagram.py": {"sys"}}

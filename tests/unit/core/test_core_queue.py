@@ -154,7 +154,7 @@ def keyed(job_id: str, at: int, priority: int = 0, enqueued: int | None = None) 
         ((keyed("1", 10), keyed("2", 11, 1), keyed("3", 12, -1)), "213"),                 # a higher one goes first
         ((keyed("1", 10), keyed("2", 69, 1), keyed("3", 71, 1)), "213"),                  # until the others are older
         ((keyed("1", 10, -9), keyed("2", 700)), "12"),
-        ((keyed("1", 10, enqueued=7), keyed("2", 11, enqueued=7)), "12"),         # no scheduler has ticked since
+        ((keyed("1", 10, enqueued=7), keyed("2", 11, enqueued=7)), "12"),     # no scheduler has ticked since
         ((keyed("1", 900, enqueued=7), keyed("2", 901, enqueued=8)), "12"),
         ((keyed("1", 90_000, enqueued=7), keyed("2", 9, enqueued=8)), "12"),     # whatever the clock says
     ],

@@ -198,3 +198,33 @@ def test_a_party_that_had_ended_the_job_otherwise_is_named(ended_as: object, nam
     actions = judge_answer(a_seat(HOST, S.LEAVING), told, 0, "success", {"ended_as": ended_as}).actions
     assert actions[0] == MoveSeat(a_seat(HOST, S.LEAVING), S.LEFT)
     assert actions[1:] == ((NameUnconfirmed(HOST, str(ended_as)),) if named else ())
+
+
+@pytest.mark.parametrize("kind", [CommandKind.CHECK, CommandKind.APPLY])
+def test_a_party_that_is_not_ready_is_waited_for_in_its_own_words(kind: CommandKind) -> None:
+    status = S.CHECKING if kind is CommandKind.CHECK else S.APPLYING
+    put_off = judge(kind, status, NOT_READY, "on hold by ann: maintenance")
+    assert moved(put_off) == (S.JOINED, "is not ready: on hold by ann: maintenance")
+    assert put_off.stop is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "retcode", "words"),
+    [
+        (CommandKind.CREATE, S.JOINING, 0, ""),
+        (CommandKind.CHECK, S.CHECKING, NOT_READY, "has not approved it yet"),
+        (CommandKind.APPLY, S.APPLYING, NOT_READY, "has not approved it yet"),
+    ],
+)
+def test_a_party_that_wants_to_approve_first_is_known_for_it(
+    kind: CommandKind, status: SeatStatus, retcode: int, words: str
+) -> None:
+    put_off = judge(kind, status, retcode, "nobody has", {"awaits": "approval"})
+    assert put_off.actions == (MoveSeat(a_seat(HOST, status), S.JOINED, words, Lack.APPROVAL),)
+
+
+@pytest.mark.parametrize(("kind", "status"), [(CommandKind.CHECK, S.CHECKING), (CommandKind.APPLY, S.APPLYING)])
+def test_a_rejection_ends_the_job_with_its_reason(kind: CommandKind, status: SeatStatus) -> None:
+    rejected = judge(kind, status, 103, "rejected by ann: no budget", {"is_rejected": True})
+    assert (rejected.actions, rejected.stop) == ((), Reason.PARTY_REFUSED)
+    assert rejected.message == "host 10000: rejected by ann: no budget"

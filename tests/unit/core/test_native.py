@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -86,6 +87,13 @@ def test_retry_and_stop_duration_are_those_of_the_fate_documents():
     assert (spec.tasks["a"].retry, spec.tasks["a"].stop_seconds) == (rule, 5)
     assert (spec.tasks["b"].retry.max_attempts, spec.tasks["b"].stop_seconds) == (5, 6.5)
     assert spec.tasks["b"].retry.backoff == rule.backoff
+
+
+def test_other_parties_read_the_same_job_in_what_they_are_sent():
+    document = a_file(retry=RETRY, stop_duration=5, tasks={"a": {"component": "Reader", "retry": {"max_attempts": 9}}})
+    job, spec = translated(document), spec_of(document)
+    again = parse(job.dsl, spec.conf, modules=MODULES, defaults=replace(DEFAULTS, auto_retries=7), strict=True)
+    assert (again.tasks, again.retry) == (spec.tasks, spec.retry)
 
 
 def test_a_file_is_not_changed_by_reading_it():

@@ -25,7 +25,7 @@ from fate_flow.core.actions import (
     RenewHold,
     Send,
 )
-from fate_flow.core.job import Command, CommandKind, Lack, Seat, Task
+from fate_flow.core.job import Command, CommandKind, Hold, Lack, Seat, Task
 from fate_flow.core.plan import plan_job
 from fate_flow.core.reasons import RULES, Author, Reason, task_status_for
 from fate_flow.core.retry import RetryEvent, RetryRule, Tries
@@ -541,6 +541,22 @@ def test_some_ends_are_not_tried_again(reason: Reason) -> None:
     assert moves(plan(draining((status, reason, 1), (C, Reason.STOPPED, 1), retries=9)), NewVersion) == []
 
 
+def test_a_share_that_breaks_and_still_drains_ends_the_others_at_once() -> None:
+    rows = (
+        a_task("a", GUEST, R, R), a_task("a", HOST, TaskStatus.STOPPING, R, reason=Reason.WORKER_ERROR, message="why"),
+        a_task("a", OTHER, S, R),
+    )  # fmt: skip
+    found = plan(a_view(tasks=rows, seats=seats(SeatStatus.STARTED, *ALL)))
+    assert found[0] == MoveTask("a", 0, R, TaskStatus.STOPPING, Reason.WORKER_ERROR, "why")
+    asked = [one.command for one in moves(found, Send) if one.command.kind is CommandKind.TASK_STOP]
+    assert [one.to for one in asked] == [GUEST, HOST]
+
+
+def test_a_share_that_is_stopped_for_another_one_breaks_nothing() -> None:
+    rows = (a_task("a", GUEST, R, R), a_task("a", HOST, TaskStatus.STOPPING, R, reason=Reason.STOPPED))
+    assert plan(a_view(tasks=rows)) == []
+
+
 def test_two_parties_that_fail_at_once_cause_one_retry() -> None:
     found = plan(draining((F, Reason.WORKER_ERROR, 1), (F, Reason.WORKER_KILLED, 1), retries=2))
     assert len(moves(found, NewVersion)) == 1
@@ -841,3 +857,76 @@ def test_others_wait(retry: RetryRule, since: int, lacks: Lack) -> None:
     full = replace(a_seat(HOST, message=FULL), lacks=lacks)
     view = replace(in_turn(a_seat(GUEST), full, queued=since), spec=replace(a_spec(), retry=retry))
     assert [type(one) for one in plan(view)] == [EndTurn]
+
+
+# ---------------------------------------------------------------------- on hold
+
+
+HELD = Hold("why", "ann")
+
+
+def test_a_job_that_is_held_in_its_turn_gives_back_and_waits() -> None:
+    own, late = a_seat(GUEST, SeatStatus.HELD), a_seat(HOST, SeatStatus.APPLYING)
+    back = MoveSeat(own, SeatStatus.JOINED), to(GUEST, CommandKind.RETURN, turn=3, still_wants=False)
+    assert plan(in_turn(own, late, hold=HELD)) == list(back)
+    assert plan(in_turn(own, replace(late, status=SeatStatus.JOINED), hold=HELD)) == [*back, EndTurn()]
+
+
+def test_what_has_begun_to_start_goes_on_although_it_is_held() -> None:
+    own, started = a_seat(GUEST, SeatStatus.HELD), a_seat(HOST, SeatStatus.STARTED)
+    assert plan(in_turn(own, started, hold=HELD)) == plan(in_turn(own, started)) != []
+
+
+# ---------------------------------------------------------------------- approval
+
+
+def unapproved(party: Party, status: SeatStatus = SeatStatus.JOINED, message: str = "") -> Seat:
+    return a_seat(party, status, message, lacks=Lack.APPROVAL)
+
+
+NOT_YET = "has not approved it yet"
+
+
+def test_until_a_party_has_approved_only_it_is_asked() -> None:
+    seats = (a_seat(GUEST), unapproved(OTHER), unapproved(HOST))
+    begun = plan(replace(waiting(*seats), has_turn=True))
+    assert begun == [BeginTurn(), MoveSeat(seats[2], SeatStatus.CHECKING), to(HOST, CommandKind.CHECK, turn=1, order=0)]
+
+
+def test_a_job_waits_for_all_who_have_not_approved_it_and_says_their_names() -> None:
+    [turn] = plan(in_turn(a_seat(GUEST), unapproved(HOST, message=NOT_YET), unapproved(OTHER)))
+    assert isinstance(turn, EndTurn)
+    assert turn.wait_reason == f"host 10000 {NOT_YET}; host 10001 {NOT_YET}"
+    assert (turn.blocked_on, turn.lacks, turn.was_conflict) == ("10000", Lack.APPROVAL, False)
+    assert turn.retry_at == NOW + 5 * 2_000
+
+
+def test_one_approval_is_not_enough_and_what_it_reserved_is_not_kept() -> None:
+    held, pending = a_seat(HOST, SeatStatus.HELD), unapproved(OTHER)
+    assert plan(in_turn(a_seat(GUEST), held, pending)) == [
+        MoveSeat(pending, SeatStatus.CHECKING), to(OTHER, CommandKind.CHECK, turn=3, order=0),
+    ]  # fmt: skip
+    back, returned, turn = plan(in_turn(a_seat(GUEST), held, replace(pending, message=NOT_YET)))
+    assert (back, returned) == (
+        MoveSeat(held, SeatStatus.JOINED), to(HOST, CommandKind.RETURN, turn=3, still_wants=False),
+    )  # fmt: skip
+    assert isinstance(turn, EndTurn)
+    assert (turn.blocked_on, turn.lacks) == ("10001", Lack.APPROVAL)
+
+
+def test_an_approved_party_without_room_is_not_waited_for_before_the_other_has_approved() -> None:
+    seats = (a_seat(GUEST), a_seat(HOST, message="has no room", lacks=Lack.ROOM), unapproved(OTHER))
+    [turn] = plan(in_turn(*seats))
+    assert isinstance(turn, EndTurn)
+    assert turn.wait_reason == f"host 10000 has no room; host 10001 {NOT_YET}"
+    assert (turn.blocked_on, turn.lacks) == ("10001", Lack.APPROVAL)
+
+
+@pytest.mark.parametrize(("waited", "ends"), [(60_000, False), (60_001, True)])
+def test_a_job_awaits_an_approval_for_no_longer_than_it_may_take(waited: int, ends: bool) -> None:
+    asked = in_turn(a_seat(GUEST), unapproved(HOST, message=NOT_YET), timeout_seconds=60, since=NOW - waited)
+    moves = [one for one in plan(asked) if isinstance(one, MoveJob)]
+    assert bool(moves) is ends
+    for move in moves:
+        assert (move.reason, move.caused_by) == (Reason.JOB_TIMEOUT, "host 10000")
+        assert move.message == f"host 10000 {NOT_YET}, and the job may take 60 s in all"

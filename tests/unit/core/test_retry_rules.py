@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fate_flow.core.document import Findings, Node
+from fate_flow.core.fate_v1 import parse
 from fate_flow.core.retry import (
     NEVER_AGAIN,
     UNTRIED,
@@ -20,6 +21,8 @@ from fate_flow.core.retry import (
 )
 from fate_flow.core.retry_document import read_retry, rule_for
 from fate_flow.core.spec import JobParameters
+from tests.simulation.documents import job
+from tests.simulation.engine import Module
 
 NOW = 1_000_000
 ERROR, TIMEOUT, INTERRUPTION = RetryEvent.ERROR, RetryEvent.TIMEOUT, RetryEvent.INTERRUPTION
@@ -190,3 +193,11 @@ def test_what_is_wrong_is_named(block: Any, problem: str) -> None:
 def test_a_key_that_is_not_known_is_a_warning_or_to_the_strict_a_problem(block: dict[str, Any]) -> None:
     assert len(read(block)[2]) == 1
     assert len(read(block, strict=True)[1]) == 1
+
+
+def test_a_job_with_a_rule_of_its_own_reads_the_same_at_the_other_parties() -> None:
+    document = job({"guest": ["9999"]}, {"a": []})
+    conf = {**document.runtime_conf, "job_parameters": {"common": {"retry": WHOLE}}}
+    told: dict[str, Any] = {"modules": {"Work": Module()}, "defaults": JobParameters(auto_retries=2)}
+    spec = parse(document.dsl, conf, **told)
+    assert parse(document.dsl, spec.conf, **told).tasks["a"].retry == spec.tasks["a"].retry != automatic(2, 1)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fate_flow.coordinator.initiator import endpoint_of
 from fate_flow.core.errors import BadRequest, FlowError, NotFound, NotOffered
 from fate_flow.core.job import Answer, Command, CommandKind
 from fate_flow.core.spec import Party
@@ -61,6 +62,12 @@ def test_a_party_asks_the_initiator_for_a_rerun() -> None:
     body = {"component_name": "hetero_lr_0", "force": True}
     found = read_command(f"{INITIATOR}/guest/9999/rerun", body)
     assert found == Command(K.ASK_RERUN, JOB_ID, Party("guest", "9999"), ANY_RUN, body=body)
+
+
+def test_a_party_tells_the_initiator_that_it_may_be_ready() -> None:
+    found = read_command(f"{INITIATOR}/guest/9999/ready", {"anything": 1})
+    assert found == Command(K.LOOK_AGAIN, JOB_ID, Party("guest", "9999"), ANY_RUN)
+    assert endpoint_of(found) == f"{INITIATOR}/guest/9999/ready"
 
 
 def test_the_path_of_a_report_is_stronger_than_its_body() -> None:

@@ -371,11 +371,13 @@ class TwinStores(RuleBasedStateMachine):
 
     @rule(
         worker_id=st.sampled_from(WORKERS), new=st.sampled_from(WorkerStatus), at=times, pid=small,
-        late=st.none() | st.sampled_from(WorkerStatus),
+        late=st.none() | st.sampled_from(WorkerStatus), reason=st.none() | st.sampled_from(Reason),
     )  # fmt: skip
-    def move_worker(self, worker_id: str, new: WorkerStatus, at: int, pid: int, late: WorkerStatus | None) -> None:
+    def move_worker(
+        self, worker_id: str, new: WorkerStatus, at: int, pid: int, late: WorkerStatus | None, reason: Reason | None
+    ) -> None:
         worker = self.twins.worker(worker_id) or a_worker(worker_id)
-        self.do("move_worker", replace(worker, status=late) if late else worker, new, at, pid, pid * 10)
+        self.do("move_worker", replace(worker, status=late) if late else worker, new, at, pid, pid * 10, reason, "x")
 
     @rule(worker_id=st.sampled_from(WORKERS))
     def mark_stopping(self, worker_id: str) -> None:
@@ -469,7 +471,7 @@ class TwinStores(RuleBasedStateMachine):
             getattr(twins, method)()
         for limit in (1, 9):
             twins.unblocked_waiting(limit)
-            twins.oversized_waiting(limit, limit)
+            twins.waiting_apart(limit, limit)
             twins.first_wish(limit)
             for party_id in ("", "10000", "10001"):
                 twins.blocked_waiting(party_id, limit, limit)

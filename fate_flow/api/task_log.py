@@ -1,0 +1,146 @@
+"""What the workers of a task print and the files that they leave, for clients of the party they belong to.
+
+Nothing of it goes to another party, unless this party's configuration says so (`commands.share_logs`): then the
+initiator of the job, and nobody else, may ask for what they print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flask import Blueprint, Response, request, send_file
+
+from fate_flow.api.arguments import Body, read_component, read_job_id, read_party, read_whole
+from fate_flow.api.envelope import arguments, file_follows, ok, reply, silent_json
+from fate_flow.api.services import Services
+from fate_flow.core.crew import COLLECTOR, newest
+from fate_flow.core.errors import BadRequest, JobNotFound, NotFound, PermissionDenied
+from fate_flow.core.grammar import check_output_name, check_party_id, shown
+from fate_flow.core.job import JobKey, Worker
+from fate_flow.core.spec import Party
+from fate_flow.engine.command import OUTPUTS
+from fate_flow.engine.worker import LAUNCH, read_json
+from fate_flow.federation.wire import SRC_PARTY_ID
+from fate_flow.store.contract import Transaction
+
+_STREAMS = ("stdout", "stderr")
+_USUAL_BYTES, _MOST_BYTES = 256 * 1024, 4 * 1024 * 1024
+
+
+def blueprint(services: Services) -> Blueprint:
+    routes = _LogRoutes(services)
+    logs = Blueprint("task_log", __name__, url_prefix="/v1")
+    logs.post("/task/log")(routes.of_client)
+    logs.post("/task/output")(routes.output)
+    logs.post("/party/task/log")(routes.of_party)
+    return logs
+
+
+class _LogRoutes:
+    def __init__(self, services: Services) -> None:
+        self._context = services.context
+        self._policy = services.settings.commands
+        self._own = services.settings.party_id
+        self._ask_party = services.ask_party
+
+    def of_client(self) -> Response:
+        body = arguments("job_id", "component_name")
+        job_id, name = read_job_id(body), read_component(body)
+        party = self._party(body, job_id)
+        if party.party_id in (self._own, "0"):
+            return ok(self._read(job_id, name, party, body))
+        wish = {**{key: body[key] for key in _WISH if key in body}, "role": party.role, "party_id": party.party_id}
+        return reply(self._ask_party(party, "/party/task/log", wish))
+
+    def of_party(self) -> Response:
+        """For the initiator of a job, where this party shares what its workers print."""
+        body = silent_json()
+        job_id, party = read_job_id(body), read_party(body)
+        caller = check_party_id(request.headers.get(SRC_PARTY_ID))
+        job = self._context.read(lambda tx: tx.job(JobKey(job_id, party)))
+        if job is None or job.initiator.party_id != caller:
+            raise PermissionDenied(f"party {caller} is not the initiator of job {job_id} on {party}")
+        if not self._policy.share_logs:
+            raise PermissionDenied(
+                f"commands.share_logs is false at {party}: what its workers print is read at its own server alone"
+            )
+        return ok(self._read(job_id, read_component(body), party, body))
+
+    @file_follows
+    def output(self) -> Response:
+        """A file that the task has left here and that was published: it has succeeded at all parties."""
+        body = arguments("job_id", "component_name", "output_name")
+        job_id, name, output = read_job_id(body), read_component(body), check_output_name(body.get("output_name"))
+        party = self._party(body, job_id)
+        summary = self._context.read(lambda tx: tx.summary(job_id, name, party)) or {}
+        files = summary.get("files") or {}
+        if output not in files:
+            known = ", ".join(sorted(files)) or "none"
+            raise NotFound(f"output_name: {name} has published no file {output} on {party}; published are: {known}")
+        workers = self._context.read(lambda tx: tx.workers_of(job_id))
+        of_task = [one for one in workers if (one.task.name, one.task.party, one.slot) == (name, party, COLLECTOR)]
+        collector = max(of_task, key=lambda one: one.task.version, default=None)
+        path = Path(collector.folder) / OUTPUTS / output if collector is not None else None
+        if path is None or not path.is_file():
+            raise NotFound(f"output_name: {output} of {name} on {party} is gone with the folder of its job (retention)")
+        return send_file(path, mimetype="application/octet-stream")
+
+    def _party(self, body: Body, job_id: str) -> Party:
+        """The party that is meant; without one, the seat of this party. Raises JobNotFound, BadRequest."""
+        if body.get("role") is not None or body.get("party_id") is not None:
+            return read_party(body)
+        seats = [job.party for job in self._context.read(lambda tx: tx.jobs_here(job_id))]
+        if not seats:
+            raise JobNotFound(f"can not found job {job_id} on party {self._own}")
+        if len(seats) > 1:
+            raise BadRequest(f"role: job {job_id} has {' and '.join(map(str, seats))} here; say which is meant")
+        return seats[0]
+
+    def _read(self, job_id: str, name: str, party: Party, body: Body) -> Mapping[str, Any]:
+        stream, size = body.get("stream") or _STREAMS[0], read_whole(body, "bytes", _USUAL_BYTES, 1, _MOST_BYTES)
+        if stream not in _STREAMS:
+            raise BadRequest(f"stream: {shown(stream)} is neither {' nor '.join(_STREAMS)}")
+        workers = self._context.read(lambda tx: _workers(tx, job_id, name, party, body))
+        slots = [worker.slot for worker in workers]
+        slot = read_whole(body, "worker", slots[0])
+        if slot not in slots:
+            raise NotFound(f"worker: {slot} is none of {name} on {party}; it has {slots[0]} to {slots[-1]}")
+        worker = workers[slots.index(slot)]
+        launch = read_json(Path(worker.folder) / LAUNCH)
+        if launch is None:
+            raise NotFound(f"worker {slot} of {name} on {party} has not begun, or its folder is gone (retention)")
+        text, total = _tail(Path(launch[stream]), size)
+        return {
+            "job_id": job_id, "component_name": name, "role": party.role, "party_id": party.party_id,
+            "task_version": worker.task.version, "worker": slot, "rank": worker.rank, "attempt": worker.attempt,
+            "status": worker.status.value, "exit_status": worker.exit_status, "stream": stream, "bytes": total,
+            "text": text,
+        }  # fmt: skip
+
+
+_WISH = ("job_id", "component_name", "stream", "worker", "task_version", "bytes")
+
+
+def _workers(tx: Transaction, job_id: str, name: str, party: Party, body: Body) -> list[Worker]:
+    """Who holds each slot of one version, the newest unless one is named. Raises NotFound."""
+    found = [one for one in tx.workers_of(job_id) if one.task.name == name and one.task.party == party]
+    if not found:
+        raise NotFound(f"{name} of job {job_id} has no worker on {party}")
+    version = read_whole(body, "task_version", max(one.task.version for one in found))
+    chosen = newest(one for one in found if one.task.version == version)
+    if not chosen:
+        raise NotFound(f"task_version: {name} of job {job_id} has no worker of version {version} on {party}")
+    return chosen
+
+
+def _tail(path: Path, size: int) -> tuple[str, int]:
+    """The end of a file as text, and how many bytes the whole of it has; nothing while it is not there."""
+    try:
+        with path.open("rb") as file:
+            total = file.seek(0, 2)
+            file.seek(max(0, total - size))
+            return file.read(size).decode("utf-8", "replace"), total
+    except FileNotFoundError:
+        return "", 0

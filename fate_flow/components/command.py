@@ -1,0 +1,57 @@
+"""Collects what the workers of a command have left: files that are kept, and CSV files that become tables.
+
+Runs once all ranks have ended well. Names in its words are those of the job; nothing of the content is told.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from fate_flow.components.csv_source import BadCsv, CsvFormat, CsvSource
+from fate_flow.components.errors import ComponentError, shown
+from fate_flow.components.file_copy import copy_whole
+from fate_flow.components.table import DuplicateId, TableWriter
+from fate_flow.components.task import FILE_SCHEME, Outcome, Task
+from fate_flow.core.command import WORK_FOLDERS, OutputFile, read_command
+
+
+def run(task: Task) -> Outcome:
+    folders = [Path(uri.removeprefix(FILE_SCHEME)) for uri in task.inputs[WORK_FOLDERS]]
+    tables: dict[str, str] = {}
+    kept: dict[str, object] = {}
+    for one in read_command(task.parameters).outputs:
+        source, target = _found(folders[one.rank], one), task.outputs[one.name]
+        if one.is_table:
+            _make_table(task, one, source, target)
+            tables[one.name] = target
+        else:
+            kept[one.name] = _keep(source, Path(target.removeprefix(FILE_SCHEME)))
+    return Outcome(tables=tables, summary={"files": kept} if kept else {})
+
+
+def _found(folder: Path, one: OutputFile) -> Path:
+    """The file, which is really below the folder: a link may lead anywhere. Raises ComponentError."""
+    top = os.path.realpath(folder)
+    real = os.path.realpath(os.path.join(top, one.path))
+    if os.path.commonpath([top, real]) != top:
+        raise ComponentError(f"outputs: {one.name}: {shown(one.path)} leads out of the working folder")
+    if not os.path.isfile(real):
+        raise ComponentError(f"outputs: {one.name}: rank {one.rank} has left no file {shown(one.path)}")
+    return Path(real)
+
+
+def _make_table(task: Task, one: OutputFile, source: Path, uri: str) -> None:
+    """The first line are names, the first column ids."""
+    layout = CsvFormat(delimiter=",", has_header=True, generates_sid=False, counts_sid=False)
+    with CsvSource(source, layout) as csv, TableWriter(uri, csv.schema, made_by=task.task_id) as writer:
+        try:
+            writer.add(csv.rows())
+        except DuplicateId as error:
+            raise BadCsv(f"outputs: {one.name}: line {csv.line}: an id occurs a second time") from error
+
+
+def _keep(source: Path, target: Path) -> dict[str, object]:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    size, digest = copy_whole(source, target)
+    return {"bytes": size, "sha256": digest}

@@ -1,0 +1,147 @@
+"""The workers of one party task: which ranks they have, and what follows when one of them ends.
+
+A *slot* is a place for a worker; who is replaced keeps slot and rank. A party task is a gang unless it says how many
+failed workers may be replaced: one bad end breaks it, and the initiator begins a new version at all parties. A spare
+worker has a slot and no rank; its end means nothing. In the next version it takes the rank of one that ended badly,
+which becomes the spare: of all others slot and rank are the same in every version.
+
+When all ranks are done and something of theirs is to be kept, one more worker collects it: a built-in component, in a
+slot that is none of the program's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fate_flow.core.command import MOST_INTERRUPTED, CommandSpec
+from fate_flow.core.job import Worker
+from fate_flow.core.reasons import RULES, Reason
+from fate_flow.core.retry import RetryEvent
+from fate_flow.core.status import WorkerStatus
+
+COLLECTOR = -1
+"""The slot of the worker that collects."""
+
+_NOBODYS_FAULT = (Reason.DONE, Reason.STOPPED)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """The share fails as this worker did."""
+
+    culprit: Worker
+    why_not_replaced: str = ""
+
+
+@dataclass(frozen=True)
+class Replace:
+    """The work of these goes on in other processes."""
+
+    workers: tuple[Worker, ...]
+
+
+@dataclass(frozen=True)
+class Dismiss:
+    """All ranks are done: these spare ones are not needed any more."""
+
+    workers: tuple[Worker, ...]
+
+
+@dataclass(frozen=True)
+class Done:
+    """All ranks ended well, and nothing runs."""
+
+
+@dataclass(frozen=True)
+class Collect:
+    """All ranks ended well: what they leave is to be collected."""
+
+
+Step = Broken | Replace | Dismiss | Collect | Done | None
+"""None: there is something to wait for, and nothing to do."""
+
+
+def next_step(command: CommandSpec, workers: Sequence[Worker]) -> Step:
+    """What follows from how the workers of a version stand; asked again, it says the same again."""
+    present = newest(workers)
+    ranked = [worker for worker in present if worker.rank is not None]
+    broken = _broken(command, workers, ranked)
+    if broken is not None:
+        return broken
+    ended = tuple(worker for worker in ranked if worker.status is WorkerStatus.EXITED)
+    again = tuple(one for one in ended if one.reason is not Reason.DONE or command.restarts_completed)
+    if again:
+        return Replace(again)
+    if len(ended) < len(ranked):
+        return None
+    running = tuple(worker for worker in present if worker.status is not WorkerStatus.EXITED)
+    if running:
+        return Dismiss(running) if any(not worker.is_stopping for worker in running) else None
+    return _collect(workers) if command.outputs else Done()
+
+
+def _collect(workers: Iterable[Worker]) -> Step:
+    collector = next((worker for worker in workers if worker.slot == COLLECTOR), None)
+    if collector is None:
+        return Collect()
+    if collector.status is not WorkerStatus.EXITED:
+        return None
+    return Done() if collector.reason is Reason.DONE else Broken(collector)
+
+
+def _broken(command: CommandSpec, workers: Sequence[Worker], ranked: Iterable[Worker]) -> Broken | None:
+    culprit = next((worker for worker in ranked if ended_badly(worker)), None)
+    if culprit is None:
+        return None
+    if command.is_gang:
+        return Broken(culprit)
+    interrupted = sum(_is_interrupted(one) for one in workers if one.rank is not None and ended_badly(one))
+    failed = sum(not _is_interrupted(one) for one in workers if one.rank is not None and ended_badly(one))
+    if failed > command.max_failed:
+        return Broken(culprit, f"{failed} workers failed, max_failed_workers is {command.max_failed}")
+    if interrupted > MOST_INTERRUPTED:
+        return Broken(culprit, f"{interrupted} workers were interrupted, {MOST_INTERRUPTED} are replaced")
+    return None
+
+
+def ended_badly(worker: Worker) -> bool:
+    """By itself, not because it was to be stopped."""
+    return worker.status is WorkerStatus.EXITED and worker.reason not in _NOBODYS_FAULT
+
+
+def _is_interrupted(worker: Worker) -> bool:
+    return worker.reason is not None and RULES[worker.reason].retry_event is RetryEvent.INTERRUPTION
+
+
+def newest(workers: Iterable[Worker]) -> list[Worker]:
+    """Who holds each slot of the program now, in the order of the slots."""
+    holders: dict[int, Worker] = {}
+    for worker in workers:
+        if worker.slot == COLLECTOR:
+            continue
+        known = holders.get(worker.slot)
+        if known is None or known.attempt < worker.attempt:
+            holders[worker.slot] = worker
+    return [holders[slot] for slot in sorted(holders)]
+
+
+def ranks(command: CommandSpec, before: Iterable[Worker] = ()) -> tuple[int | None, ...]:
+    """The rank of each slot, None for a spare one; `before` are the workers of the version before."""
+    found: list[int | None] = [slot if slot < command.size else None for slot in range(command.replicas)]
+    holders = {worker.slot: worker for worker in newest(before)}
+    if len(holders) != command.replicas:
+        return tuple(found)
+    found = [holders[slot].rank for slot in range(command.replicas)]
+    spares = [slot for slot, rank in enumerate(found) if rank is None and not ended_badly(holders[slot])]
+    fallen = [slot for slot, rank in enumerate(found) if rank is not None and ended_badly(holders[slot])]
+    for lost, spare in zip(fallen, spares, strict=False):
+        found[lost], found[spare] = None, found[lost]
+    return tuple(found)
+
+
+def describe(worker: Worker, command: CommandSpec) -> str:
+    """Which of several workers it was; nothing when there is only one."""
+    return f"rank {worker.rank}: " if command.replicas > 1 and worker.rank is not None else ""
+
+

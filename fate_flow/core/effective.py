@@ -1,0 +1,61 @@
+"""What holds at a party for the workers of a job, where that is not what the job asks for, and where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fate_flow.core.ceilings import Ceilings, stop_allowed
+from fate_flow.core.spec import JobSpec, Party
+from fate_flow.core.text import plain
+
+_MOST_TOLD = 2_000        # of what another party says; a job has no more tasks
+_LONGEST_WORDS = 1_000
+_MOST = 1e15              # nothing longer is a time, or can be written as one
+
+
+@dataclass(frozen=True)
+class Effective:
+    """One value in seconds; `asked` None: the job leaves it to the party. A timeout of 0 is no limit."""
+
+    component_name: str
+    key: str                        # timeout or stop_duration
+    asked: float | None
+    value: float
+    source: str                     # the setting of the party: ceilings.task_timeout
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def effective_at(
+    party: Party, spec: JobSpec, ceilings: Ceilings, stop_grace: float, longest_stop: float
+) -> tuple[Effective, ...]:
+    """All that is otherwise here than asked, or was not asked for."""
+    found = []
+    for task in spec.tasks_of(party):
+        asked, stop = task.timeout_at(party), task.stop_seconds
+        timeout, allowed = ceilings.timeout_of(asked), stop_allowed(stop, stop_grace, longest_stop)
+        if timeout != asked:
+            found.append(Effective(task.name, "timeout", asked, timeout, "ceilings.task_timeout"))
+        if allowed != stop:
+            source = "limits.stop_grace" if stop is None else "limits.longest_stop"
+            found.append(Effective(task.name, "stop_duration", stop, allowed, source))
+    return tuple(found)
+
+
+def capped_in_words(told: object) -> str:
+    """What a party has capped, as it says in `effective` of an answer; empty when nothing, or nothing sensible."""
+    names: dict[str, list[str]] = {}
+    for one in told[:_MOST_TOLD] if isinstance(told, list) else ():
+        if isinstance(one, Mapping) and one.get("asked") is not None:
+            asked = "no limit" if one["asked"] == 0 else f"{_short(one['asked'])} s"
+            words = f"{_short(one.get('key'))} {asked} is {_short(one.get('value'))} s ({_short(one.get('source'))})"
+            names.setdefault(words, []).append(_short(one.get("component_name")))
+    return plain("; ".join(f"{', '.join(tasks)}: {words}" for words, tasks in names.items()), _LONGEST_WORDS)
+
+
+def _short(value: object) -> str:
+    is_number = isinstance(value, (int, float)) and -_MOST <= value <= _MOST
+    return f"{value:g}" if is_number else plain(value, 60)

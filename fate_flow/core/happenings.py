@@ -1,0 +1,233 @@
+"""What has happened to a running job, which rule each of it meets, and when that acts.
+
+Everything is read off the state, so whatever has been overtaken (the party answers again, the share has started after
+all, the task has a new version) is not there any more, and neither is the action that was put off for it. What a
+server has killed itself is no happening. `t_job.f_policy_timers` keeps only when something that still stands is due.
+
+One thing may be two events: a worker fails, and with it the gang breaks. They are asked for one after the other, that
+of the worker first; a rule that fits ends the search, but `ignore` ends it for its own event alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from fate_flow.core.gang import culprit
+from fate_flow.core.job import Seat, Task
+from fate_flow.core.partial import goes_on, taking_part
+from fate_flow.core.policy import Policy, PolicyAction, PolicyEvent, first_fit
+from fate_flow.core.reasons import RULES
+from fate_flow.core.retry import NEVER_AGAIN, Again, Backoff, RetryEvent, RetryRule, decide
+from fate_flow.core.spec import JobSpec, Party
+from fate_flow.core.status import TASK_BROKEN, SeatStatus, TaskStatus
+from fate_flow.core.view import JobView, rows_by_name
+
+
+@dataclass(frozen=True)
+class Happening:
+    """An event of one version of a task, or of a party while none of its tasks runs."""
+
+    event: PolicyEvent
+    task: str = ""
+    version: int = 0
+    party: Party | None = None       # whose share or server it was
+    exit_code: int | None = None
+    message: str = ""                # what was said of it, for people
+    retry_event: RetryEvent = RetryEvent.ERROR      # what a restart for it counts as
+
+    @property
+    def key(self) -> str:
+        """Under which it is kept when its rule acts."""
+        where = f" {self.party}" if self.party else ""
+        return f"{self.event.value} {self.task} {self.version}{where}"
+
+
+@dataclass(frozen=True)
+class Ruled:
+    """A happening and the rule that it meets."""
+
+    happening: Happening
+    policy: Policy
+    due: int                         # steady time at which the rule acts
+
+    @property
+    def is_delayed(self) -> bool:
+        return self.policy.delay > 0 or self.happening.event is PolicyEvent.TASK_COMPLETED
+
+
+def has_policies(spec: JobSpec) -> bool:
+    return bool(spec.policies) or any(task.policies for task in spec.tasks.values())
+
+
+def ruled(view: JobView) -> list[Ruled]:
+    """All that has happened and meets a rule, in the order in which the rules act that are due."""
+    if not has_policies(view.spec):
+        return []
+    found = [one for rows in rows_by_name(view).values() for one in _of_task(view, rows)]
+    return [*found, *_of_silent_parties(view)]
+
+
+def is_put_off(view: JobView, rows: tuple[Task, ...]) -> bool:
+    """Whether all that broke this task, or the breaking of its gang, waits for a rule that acts later."""
+    if not has_policies(view.spec):
+        return False
+    if rows[0].is_final:
+        return any(_of_task(view, rows))
+    waits, faults = {one.happening.party for one in _of_broken(view, rows)}, own_faults(rows)
+    return bool(faults) and (None in waits or waits >= {row.key.party for row in faults})
+
+
+def completed(view: JobView, rows: tuple[Task, ...]) -> Ruled | None:
+    """The rule that the success of a task meets, at the moment of it: what succeeded in an earlier run is no news."""
+    lead = rows[0]
+    happening = Happening(PolicyEvent.TASK_COMPLETED, lead.key.name, lead.key.version)
+    return _meets(view, happening)
+
+
+def own_faults(rows: Iterable[Task]) -> list[Task]:
+    """Shares that ended badly by themselves, not because somebody here or there stopped them."""
+    broken = [row for row in rows if row.party_status in TASK_BROKEN]
+    return [row for row in broken if row.reason is None or RULES[row.reason].retry_event is not None]
+
+
+# ------------------------------------------------------------------ what has happened
+
+
+def _of_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[Ruled]:
+    lead = rows[0]
+    if lead.status in (TaskStatus.WAITING, TaskStatus.RUNNING):
+        yield from _of_broken(view, rows) or _of_start(view, rows)
+    elif lead.status in TASK_BROKEN and own_faults(rows):
+        yield from _asked(view, [_task_failed(rows)])
+    elif lead.status is TaskStatus.SUCCESS:
+        found = completed(view, rows)
+        if found is not None and found.happening.key in view.job.timers:
+            yield found
+
+
+def _of_broken(view: JobView, rows: tuple[Task, ...]) -> list[Ruled]:
+    """One for each share that broke; where one of them meets no rule, the breaking of the gang is asked for."""
+    faults = own_faults(rows)
+    found = _asked(view, map(_worker_ended, faults))
+    if len(found) == len(faults) or goes_on(view, rows):
+        return found
+    return [*found, *_asked(view, [_gang_broken(rows)])]
+
+
+def _worker_ended(row: Task) -> Happening:
+    event = (RULES[row.reason].retry_event if row.reason else None) or RetryEvent.ERROR
+    is_interruption = event is RetryEvent.INTERRUPTION
+    return Happening(
+        PolicyEvent.WORKER_INTERRUPTED if is_interruption else PolicyEvent.WORKER_FAILED, row.key.name,
+        row.key.version, row.key.party, row.exit_code, _words(row), event,
+    )  # fmt: skip
+
+
+def _gang_broken(rows: tuple[Task, ...]) -> Happening:
+    first = culprit(rows)
+    cause = _worker_ended(first)
+    return replace(cause, event=PolicyEvent.GANG_BROKEN, party=None, exit_code=None)
+
+
+def _task_failed(rows: tuple[Task, ...]) -> Happening:
+    first = culprit(rows)
+    return Happening(
+        PolicyEvent.TASK_FAILED, first.key.name, first.key.version, message=f"{first.key.party}: {_words(first)}"
+    )
+
+
+def _of_start(view: JobView, rows: tuple[Task, ...]) -> list[Ruled]:
+    lead = rows[0]
+    if lead.status is not TaskStatus.RUNNING:
+        return []
+    late = [row for row in taking_part(view, rows) if row.party_status is TaskStatus.WAITING]
+    if not late:
+        return []
+    where = ", ".join(str(row.key.party) for row in late)
+    return _asked(view, [
+        Happening(
+            PolicyEvent.START_TIMEOUT, lead.key.name, lead.key.version, message=f"has not begun at {where}",
+            retry_event=RetryEvent.TIMEOUT,
+        )
+    ])  # fmt: skip
+
+
+def _of_silent_parties(view: JobView) -> list[Ruled]:
+    found = [_meets_silence(view, seat) for seat in silent(view)]
+    return [one for one in found if one is not None]
+
+
+def _meets_silence(view: JobView, seat: Seat) -> Ruled | None:
+    """By the rules of a task that runs there, else by those of the job."""
+    running = [row for row in view.tasks if row.key.party == seat.party and row.status is TaskStatus.RUNNING]
+    shares = [row for row in running if not row.is_over_here]
+    silence = Happening(PolicyEvent.PARTY_UNREACHABLE, party=seat.party, message=seat.message)
+    tasks = [replace(silence, task=row.key.name, version=row.key.version) for row in shares] or [silence]
+    return next((found for found in (_meets(view, one) for one in tasks) if found is not None), None)
+
+
+def silent(view: JobView) -> list[Seat]:
+    """Seats whose party has not answered for longer than this initiator allows."""
+    return [seat for seat in view.seats if seat.silent_since and seat.status is SeatStatus.STARTED]
+
+
+def _words(row: Task) -> str:
+    return row.message or (row.reason.value if row.reason else row.party_status.value)
+
+
+# ------------------------------------------------------------------ which rule it meets
+
+
+def _asked(view: JobView, happenings: Iterable[Happening]) -> list[Ruled]:
+    found = (_meets(view, one) for one in happenings)
+    return [one for one in found if one is not None]
+
+
+def _meets(view: JobView, happening: Happening) -> Ruled | None:
+    policy = _rule(view, happening)
+    if policy is None or refusal(view, happening, policy):
+        return None
+    return Ruled(happening, policy, view.job.timers.get(happening.key, view.now + int(policy.delay * 1000)))
+
+
+def _rule(view: JobView, happening: Happening) -> Policy | None:
+    own: Sequence[Policy] = view.spec.tasks[happening.task].policies if happening.task else ()
+    return first_fit((own, view.spec.policies), happening.event, happening.exit_code)
+
+
+# ------------------------------------------------------------------ how often it may begin again
+
+
+def again(view: JobView, lead: Task, event: RetryEvent) -> Again:
+    """Whether a policy may have a task begin again: as its retry rule counts, whatever that is asked for, and at once.
+
+    Where a job has no such rule, as `RetryRule` counts by itself."""
+    rule = view.spec.tasks[lead.key.name].retry
+    known = RetryRule() if rule == NEVER_AGAIN else rule
+    return decide(replace(known, on_events=frozenset(RetryEvent), backoff=_AT_ONCE), lead.tries, event, view.now, 0.5)
+
+
+_AT_ONCE = Backoff(0, 1, 0, 0)
+
+
+def refusal(view: JobView, happening: Happening, policy: Policy) -> str:
+    """Why this policy does not act on it any more; empty: it does."""
+    if policy.action is PolicyAction.RESTART_JOB:
+        rule = RetryRule() if view.spec.retry == NEVER_AGAIN else view.spec.retry
+        used = view.job.restarts
+        return f"{used} restarts of {rule.retries} are used up" if used >= rule.retries else ""
+    if policy.action is PolicyAction.RESTART_TASK:
+        lead = next(row for row in view.tasks if row.key.name == happening.task)
+        return again(view, lead, happening.retry_event).refused
+    return ""
+
+
+def refusals(view: JobView, rows: tuple[Task, ...]) -> list[str]:
+    """Why the rules that this broken task met do not act on it any more, for people."""
+    if not has_policies(view.spec) or not own_faults(rows):
+        return []
+    happenings = [*map(_worker_ended, own_faults(rows)), _gang_broken(rows), _task_failed(rows)]
+    met = [(one, _rule(view, one)) for one in happenings]
+    words = [(policy.action.value, refusal(view, one, policy)) for one, policy in met if policy is not None]
+    return list(dict.fromkeys(f"{action}: {why}" for action, why in words if why))

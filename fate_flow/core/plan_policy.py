@@ -1,0 +1,119 @@
+"""A running job with rules for what may happen to it: which of them acts now, and what it does.
+
+A rule is asked before anything else is decided about the tasks, and after a user's wish. Whatever it does goes the ways
+that a job goes anyway: a task is stopped at all parties and begins again as a new version, or the job stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from fate_flow.core.actions import Action, Arm, Disarm, LoseShares, MoveSeat, Restarted, RestartJob
+from fate_flow.core.gang import culprit, settle
+from fate_flow.core.happenings import Happening, Ruled, own_faults, ruled, silent
+from fate_flow.core.job import Task
+from fate_flow.core.partial import can_lose, taking_part
+from fate_flow.core.plan_stop import last_word, stop, stop_command
+from fate_flow.core.plan_tasks import again, plan_running, stop_gang
+from fate_flow.core.policy import PolicyAction, PolicyEvent
+from fate_flow.core.reasons import Reason
+from fate_flow.core.retry import UNTRIED, Again
+from fate_flow.core.status import SeatStatus, TaskStatus
+from fate_flow.core.view import JobView, rows_by_name
+
+
+def plan_ruled(view: JobView) -> Iterator[Action]:
+    """A running job: its rules first, unless somebody has asked for its end."""
+    job = view.job
+    if job.reason is None and not job.ready_owner:
+        decided = tuple(_plan_restart(view) if job.is_restarting else _plan_rules(view))
+        yield from decided
+        if decided or job.is_restarting:
+            return
+    yield from plan_running(view)
+
+
+def _plan_rules(view: JobView) -> Iterator[Action]:
+    found = ruled(view)
+    due = [one for one in found if one.due <= view.now]
+    if due:
+        yield from _act(view, min(due, key=lambda one: one.due))
+        return
+    yield from _set_timers(view, found)
+    silences = [one.happening for one in found if one.happening.event is PolicyEvent.PARTY_UNREACHABLE]
+    yield from _stop_for_silence(view, silences)
+
+
+def _set_timers(view: JobView, found: list[Ruled]) -> Iterator[Action]:
+    known, standing = view.job.timers, {one.happening.key: one.due for one in found}
+    for key in known:
+        if key not in standing:
+            yield Disarm(key)
+    for key, due in standing.items():
+        if key not in known:
+            yield Arm(key, due)
+
+
+def _stop_for_silence(view: JobView, ruled_ones: list[Happening]) -> Iterator[Action]:
+    """What goes without saying: a party that has not answered for too long is lost, and so is a job that needs it."""
+    known = {one.party for one in ruled_ones}
+    lost = next((seat for seat in silent(view) if seat.party not in known), None)
+    if lost is not None and can_lose(view, lost.party):
+        yield MoveSeat(lost, SeatStatus.STOPPING, lost.message)
+        yield LoseShares(lost.party, lost.message)
+        yield stop_command(view, lost, Reason.PARTY_UNREACHABLE, lost.message, None)
+    elif lost is not None:
+        yield from stop(view, Reason.PARTY_UNREACHABLE, lost.message, caused_by=str(lost.party))
+
+
+_REASONS: Mapping[PolicyAction, Reason] = {
+    PolicyAction.FAIL_JOB: Reason.FAILED_BY_POLICY,
+    PolicyAction.CANCEL_JOB: Reason.STOPPED_BY_POLICY,
+    PolicyAction.COMPLETE_JOB: Reason.COMPLETED_BY_POLICY,
+}
+
+
+def _act(view: JobView, one: Ruled) -> Iterator[Action]:
+    action, what = one.policy.action, one.happening
+    if action is PolicyAction.RESTART_JOB:
+        yield RestartJob(_words(action, what))
+    elif action in (PolicyAction.RESTART_TASK, PolicyAction.COMPLETE_TASK):
+        rows = rows_by_name(view)[what.task]
+        reason = culprit(rows).reason if own_faults(rows) else None
+        yield from stop_gang(view, rows, reason, _words(action, what), action)
+    else:
+        cause = str(what.party) if what.party else ""
+        yield from stop(view, _REASONS[action], _words(action, what), caused_by=cause)
+
+
+def _words(action: PolicyAction, what: Happening) -> str:
+    where = f" on {what.party}" if what.party else ""
+    task = f" of {what.task}" if what.task else ""
+    why = f": {what.message}" if what.message else ""
+    return f"{action.value} after {what.event.value}{task}{where}{why}"
+
+
+def _plan_restart(view: JobView) -> Iterator[Action]:
+    """What runs is stopped everywhere; when nothing runs any more, all that had begun begins again."""
+    lost = tuple(_stop_for_silence(view, []))
+    if lost:
+        yield from lost
+        return
+    tasks = rows_by_name(view).values()
+    ending = tuple(action for rows in tasks for action in _end_for_restart(view, rows))
+    yield from ending
+    if ending or any(rows[0].status in (TaskStatus.RUNNING, TaskStatus.STOPPING) for rows in tasks):
+        return
+    yield Restarted()
+    for rows in tasks:
+        if rows[0].is_final:
+            yield from again(view, rows, Again(UNTRIED))
+
+
+def _end_for_restart(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
+    lead = rows[0]
+    if lead.status is TaskStatus.RUNNING:
+        yield from stop_gang(view, rows, None, "all tasks of the job begin again", PolicyAction.RESTART_JOB)
+    elif lead.status is TaskStatus.STOPPING and all(row.is_over_here for row in taking_part(view, rows)):
+        outcome, reason = last_word(taking_part(view, rows), view.job)
+        yield from settle(view, rows, outcome, reason, "")

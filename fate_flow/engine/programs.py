@@ -1,0 +1,111 @@
+"""Which programs and files of this machine the jobs of a federation may use: by where a name leads, or by content.
+
+Asked twice, when a job is submitted and by the worker itself just before it becomes the program. A link counts as what
+it leads to. This says who may begin, it is no sandbox: what an allowed program reads, runs or loads is its own matter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from fate_flow.core.command import CommandPolicy, CommandSpec, InputFile
+from fate_flow.core.grammar import shown
+
+DIGEST = "sha256:"
+_PIECE = 1024 * 1024
+
+
+class NotAllowed(Exception):
+    """This party does not run or give it; the text names the key of its configuration."""
+
+
+@dataclass(frozen=True)
+class ProgramGate:
+    """The policy of this party, applied to the files of this machine."""
+
+    policy: CommandPolicy
+
+    def objection(self, command: CommandSpec) -> str:
+        """Why this party does not run it, naming the key of its configuration; empty when it does."""
+        if not self.policy.enabled:
+            return "commands.enabled is false in its service_conf.yaml: this party runs no programs of others"
+        try:
+            for one in command.files:
+                if one.path:
+                    source_of(one, self.policy.files_root)
+            self._check_program(command)
+        except NotAllowed as refusal:
+            return str(refusal)
+        return ""
+
+    def _check_program(self, command: CommandSpec) -> None:
+        file = command.program_file
+        if file is None:
+            check_allowed(find_program(command.argv[0]), self.policy.allow)
+        elif (sent := file.sent) is not None:
+            check_content(file.name, hashlib.sha256(sent).hexdigest(), self.policy.allow)
+        else:
+            check_allowed(source_of(file, self.policy.files_root), self.policy.allow)
+
+
+def find_program(name: str) -> Path:
+    """The file that a name leads to, which need not be there when it is a path. Raises NotAllowed."""
+    if name.startswith("/"):
+        return Path(name)
+    found = shutil.which(name)
+    if found is None:
+        raise NotAllowed(f"command: there is no program {shown(name)} in the PATH of this party's server")
+    return Path(found)
+
+
+def check_allowed(program: Path, allow: Collection[str]) -> None:
+    """Raises NotAllowed unless the file, or what is in it, is on the list."""
+    real = os.path.realpath(program)
+    if real in {os.path.realpath(one) for one in allow if not one.startswith(DIGEST)}:
+        return
+    digest = f"{DIGEST}{_digest_of(real)}" if any(one.startswith(DIGEST) for one in allow) else ""
+    if digest and digest in allow:
+        return
+    known = f"{program}, which is {real}," if str(program) != real else real
+    raise NotAllowed(
+        f"commands.allow names neither {known} nor {digest or 'its sha256'}; allowed is {_listed(allow)}"
+    )
+
+
+def check_content(name: str, sha256: str, allow: Collection[str]) -> None:
+    """Of a program that was sent with the job: only what is in it can be allowed. Raises NotAllowed."""
+    if f"{DIGEST}{sha256}" not in allow:
+        raise NotAllowed(
+            f"commands.allow does not name {DIGEST}{sha256}, which is what {name} holds; allowed is {_listed(allow)}"
+        )
+
+
+def source_of(file: InputFile, root: str) -> Path:
+    """Where a file lies that the job names at this party, which need not be there. Raises NotAllowed."""
+    if not root:
+        raise NotAllowed(f"files: {file.name}: commands.files_root is not set: no file of this party may be named")
+    top = os.path.realpath(root)
+    found = os.path.realpath(os.path.join(top, file.path))
+    if os.path.commonpath([top, found]) != top:
+        raise NotAllowed(f"files: {file.name}: {shown(file.path)} leads out of commands.files_root")
+    return Path(found)
+
+
+def _listed(allow: Collection[str]) -> str:
+    return ", ".join(allow) or "nothing"
+
+
+def _digest_of(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            found = hashlib.sha256()
+            while piece := file.read(_PIECE):
+                found.update(piece)
+            return found.hexdigest()
+    except OSError as error:
+        return f"(not readable: {error.strerror})"

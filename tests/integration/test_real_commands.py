@@ -1,0 +1,299 @@
+"""Programs of the user's own at real parties: what may run, how it ends, what it prints, and how workers talk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import PARTIES, a_root, lent
+from party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, PartyServer, Row, eventually, job_of, running_cluster
+
+from fate_flow.engine.worker import RUNNER, Started
+
+pytestmark = pytest.mark.timeout(120)
+
+PYTHON = sys.executable
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+EVERYBODY = {"guest": [GUEST], "host": [HOST, OTHER]}
+SCRIPT = f"#!{PYTHON}\nimport os; print(sorted(os.listdir()))\n"
+SENT = f"sha256:{hashlib.sha256(SCRIPT.encode()).hexdigest()}"
+SOON = {"backoff": {"first": 0.05, "factor": 1, "longest": 0.05, "jitter": 0}}
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The volume `kept` of all parties, which are on one machine."""
+    return tmp_path_factory.mktemp("scratch")
+
+
+@pytest.fixture(scope="module")
+def command_servers(tmp_path_factory: pytest.TempPathFactory, scratch: Path) -> Iterator[Cluster]:
+    rules = {
+        "enabled": True, "allow": [PYTHON, "/bin/sh"], "files_root": str(EXAMPLES),
+        "volumes": {"kept": str(scratch)},
+    }
+    overlays: dict[str, Any] = {party: {"commands": rules} for party in (GUEST, HOST)}
+    overlays[OTHER] = {"commands": {**rules, "allow": [PYTHON, SENT], "share_logs": True}}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{Path(PYTHON).parent}:{os.environ['PATH']}")      # whose python3 the examples find
+        with running_cluster(a_root(tmp_path_factory), PARTIES, base_port=BASE_PORT + 70, overlays=overlays) as cluster:
+            yield cluster
+
+
+@pytest.fixture
+def servers(command_servers: Cluster, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    with lent(command_servers, request.node.nodeid) as cluster:
+        yield cluster
+
+
+def command(roles: Mapping[str, Any], by_role: Mapping[str, Any] | None = None, **parameters: Any) -> dict[str, Any]:
+    """One task `train`; `by_role` as `component_parameters.role` has it, `job` what its job parameters are."""
+    job = parameters.pop("job", {})
+    return job_of(
+        {"train": {"module": "Command"}}, roles, common={"train": parameters},
+        by_role={
+            role: {one: {"train": said} for one, said in seats.items()} for role, seats in (by_role or {}).items()
+        },
+        parameters=job,
+    )
+
+
+def python(code: str) -> list[str]:
+    return [PYTHON, "-c", code]
+
+
+def printed(party: PartyServer, job_id: str, stream: str = "stdout", **wish: Any) -> str:
+    found = party.ask("task/log", {"job_id": job_id, "component_name": "train", "stream": stream, **wish})
+    return str(found["text"])
+
+
+def refusal(cluster: Cluster, document: Mapping[str, Any]) -> str:
+    with cluster.unchanged():
+        answer = cluster.guest.submit(document)
+        assert answer["retcode"] != 0
+    return str(answer["retmsg"])
+
+
+def workers(party: PartyServer, job_id: str) -> list[Row]:
+    return party.rows(
+        "SELECT * FROM t_worker WHERE f_job_id = ? ORDER BY f_task_version, f_slot, f_attempt", job_id
+    )
+
+
+# ---------------------------------------------------------------------- what may run
+
+
+def test_a_party_that_runs_no_commands_refuses_the_submit(on_sqlite: Cluster) -> None:
+    said = refusal(on_sqlite, command({"guest": [GUEST]}, command=["true"]))
+    assert "guest 9999" in said
+    assert "commands.enabled is false" in said
+
+
+def test_each_party_decides_for_itself_and_says_what_it_allows(servers: Cluster) -> None:
+    said = refusal(servers, command(EVERYBODY, command="exit 0"))
+    assert f"host {OTHER}" in said
+    assert f"commands.allow names neither /bin/sh, which is {os.path.realpath('/bin/sh')}," in said
+    assert f"allowed is {PYTHON}" in said
+
+
+# ---------------------------------------------------------------------- how it ends
+
+
+def test_exit_0_is_success_and_what_is_printed_is_read_at_its_own_party_alone(servers: Cluster) -> None:
+    code = "import os, sys; print('I am', os.environ['FATE_FLOW_ROLE']); print('hm', file=sys.stderr)"
+    job_id = servers.run(command(EVERYBODY, command=python(code), env={"X": "1"}))
+    assert printed(servers.guest, job_id) == "I am guest\n"
+    assert printed(servers.host, job_id, "stderr") == "hm\n"
+    assert servers.host.flow("task", "log", "-j", job_id, "-cpn", "train").out == "I am host\n"
+    of_host = {"job_id": job_id, "component_name": "train", "role": "host", "party_id": HOST}
+    denied = servers.guest.post("task/log", of_host)
+    assert (denied["retcode"], "commands.share_logs is false" in denied["retmsg"]) == (108, True)
+    assert printed(servers.guest, job_id, role="host", party_id=OTHER) == "I am host\n"
+    for wish, words in (
+        ({"stream": "log"}, "stream: 'log' is neither stdout nor stderr"),
+        ({"worker": 1}, "worker: 1 is none of train on guest 9999; it has 0 to 0"),
+        ({"task_version": 1}, "task_version: train of job"),
+        ({"component_name": "other"}, f"other of job {job_id} has no worker on guest 9999"),
+    ):
+        said = servers.guest.post("task/log", {"job_id": job_id, "component_name": "train", **wish})
+        assert (said["retcode"] != 0, words in said["retmsg"]) == (True, True), said
+    asked = servers.parties[OTHER].from_party(HOST, "party/task/log", {**of_host, "party_id": OTHER})
+    assert "is not the initiator" in asked["retmsg"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "reason", "words", "exit_status"),
+    [
+        (python("raise SystemExit(3)"), "worker_error", "the program ended with exit code 3", "exit code 3"),
+        (python("import os; os.kill(os.getpid(), 9)"), "worker_killed", "signal 9", "signal 9"),
+    ],
+)
+def test_another_end_has_its_reason(
+    servers: Cluster, argv: list[str], reason: str, words: str, exit_status: str
+) -> None:
+    job_id = servers.submit(command({"guest": [GUEST]}, command=argv))
+    servers.wait(job_id, "failed")
+    [task], [worker] = servers.guest.tasks(job_id), workers(servers.guest, job_id)
+    assert (task["f_reason"], words in task["f_message"]) == (reason, True)
+    assert (worker["f_reason"], worker["f_exit_status"]) == (reason, exit_status)
+
+
+def test_no_party_gives_a_program_its_own_environment_or_folder(servers: Cluster) -> None:
+    code = "import os; print(sorted(n for n in os.environ if not n.startswith(('FATE_FLOW', 'YT', 'VC', 'VK'))))"
+    job_id = servers.run(command({"guest": [GUEST]}, command=python(f"{code}; print(os.listdir())"), env={"A": "b"}))
+    names, files = printed(servers.guest, job_id).splitlines()
+    assert set(json.loads(names.replace("'", '"'))) <= {
+        "A", "PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "HOME", "USER", "TMPDIR"
+    }
+    assert files == "[]"
+
+
+def test_one_that_ignores_the_wish_to_stop_is_killed_at_its_deadline_at_every_party(servers: Cluster) -> None:
+    code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
+    job_id = servers.submit(command(EVERYBODY, command=python(code), job={"stop_duration": 0.3}))
+    for party in servers.parties.values():
+        eventually(lambda party=party: bool(workers(party, job_id)) and printed(party, job_id), "a deaf worker")
+    servers.guest.ask("job/stop", {"job_id": job_id})
+    servers.wait(job_id, "canceled")
+    found = [row for party in servers.parties.values() for row in workers(party, job_id)]
+    assert [(row["f_status"], row["f_exit_status"]) for row in found] == [("exited", "signal 9")] * 3
+
+
+# ---------------------------------------------------------------------- ranks and messages
+
+
+def example(name: str) -> dict[str, Any]:
+    """The document of an example, as `flow job submit -c -d` sends it."""
+    folder = EXAMPLES / name
+    return {
+        "job_dsl": json.loads((folder / "job_dsl.json").read_text(encoding="utf-8")),
+        "job_runtime_conf": json.loads((folder / "job_conf.json").read_text(encoding="utf-8")),
+    }
+
+
+def test_an_example_trains_over_three_parties(servers: Cluster) -> None:
+    job_id = servers.run(example("distributed_training"))
+    ends = [printed(servers.parties[OTHER], job_id, worker=one).splitlines()[-1] for one in (0, 1)]
+    assert ends == [f"rank {rank} of 4 has learned 3.00 -2.00" for rank in (2, 3)]
+    ranks = [(row["f_slot"], row["f_rank"], row["f_exit_status"]) for row in workers(servers.parties[OTHER], job_id)]
+    assert ranks == [(0, 0, "exit code 0"), (1, 1, "exit code 0")]
+
+
+KILLED_EACH_TIME = """
+import os, sys, time
+sys.path.append(os.environ["FATE_FLOW_PYTHON_PATH"])
+from fate_flow.components.gang import join
+gang, total = join(), 0
+for turn in range(3):
+    if gang.rank:
+        gang.send(0, str(gang.rank * 10 ** turn).encode())
+    else:
+        total += sum(int(gang.receive(rank)) for rank in range(1, gang.size))
+if gang.rank == 0:
+    print(total, flush=True)
+while int(os.environ["FATE_FLOW_TASK_VERSION"]) < 10:
+    time.sleep(60)
+"""
+
+
+def test_a_job_whose_workers_are_killed_ten_times_begins_again_ten_times_and_is_right(servers: Cluster) -> None:
+    retry = {"on_events": ["interruption"], "max_interruptions": 10, **SOON}
+    job_id = servers.submit(command(EVERYBODY, command=python(KILLED_EACH_TIME), job={"retry": retry}))
+    parties = list(servers.parties.values())
+    for version in range(10):
+        victim = parties[version % 3]
+        started = eventually(lambda v=victim, n=version: _process(v, job_id, n), f"version {version}")
+        started.worker.send(signal.SIGKILL)
+    servers.wait(job_id, "success", seconds=60)
+    for party in parties:
+        assert [row["f_task_version"] for row in party.tasks(job_id)] == list(range(11))
+    assert printed(servers.guest, job_id) == f"{3 * 111}\n"
+
+
+def _process(party: PartyServer, job_id: str, version: int) -> Started | None:
+    found = list((party.home / "jobs" / job_id).glob(f"*/*/train/*/{version}/task_executor/*/{RUNNER}"))
+    return Started.read(found[0].parent) if found else None
+
+
+# ---------------------------------------------------------------------- files, volumes, outputs
+
+
+def test_an_example_has_a_driver_and_its_executors(servers: Cluster, tmp_path: Path) -> None:
+    job_id = servers.run(example("driver_and_executors"))
+    flow = servers.guest.flow
+    place = ("-j", job_id, "-cpn", "squares")
+    flow("task", "output", *place, "-n", "total", "-o", tmp_path / "total.txt")
+    assert (tmp_path / "total.txt").read_text() == f"{sum(n * n for n in range(100))}\n"
+    said = flow("task", "output", *place, "-n", "other", "-o", tmp_path / "x", code=1).out
+    assert "squares has published no file other on guest 9999; published are: total" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["total.txt"]
+    [made] = servers.guest.rows("SELECT * FROM t_storage_table_meta WHERE f_job_id = ?", job_id)
+    assert (made["f_count"], json.loads(made["f_schema"])["header"]) == (4, ["party_id", "sum_of_squares"])
+    assert [path for path in servers.host.files() if "/volumes/" in path] == []
+
+
+def test_what_comes_with_a_job_lies_in_its_working_folder_and_may_be_the_program(servers: Cluster) -> None:
+    files = [
+        {"name": "go.py", "content": SCRIPT, "sha256": SENT.removeprefix("sha256:")},
+        {"name": "raw", "content": "AAE=", "encoding": "base64"},
+    ]
+    document = command({"guest": [GUEST], "host": [OTHER]}, files=files, volumes=["kept"], command=["./go.py"])
+    document["job_runtime_conf"]["component_parameters"]["role"] = {"guest": {"0": {"train": {"need_run": False}}}}
+    job_id = servers.run(document)
+    assert printed(servers.parties[OTHER], job_id) == "['go.py', 'raw']\n"
+    [kept] = (servers.parties[OTHER].home / "jobs" / job_id).rglob("files.json")
+    found = json.loads(kept.read_text())
+    assert found["raw"] == {"bytes": 2, "sha256": hashlib.sha256(b"\0\1").hexdigest(), "path": ""}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"command": ["./x"], "files": [{"name": "x", "content": "#!/bin/sh"}]}, "commands.allow does not name"),
+        ({"command": ["python3"], "files": [{"name": "x", "path": "../README.md"}]}, "files: x: path: '../README.md'"),
+    ],
+)
+def test_what_no_party_gives_or_runs_is_refused(servers: Cluster, parameters: dict[str, Any], words: str) -> None:
+    assert words in refusal(servers, command({"guest": [GUEST]}, **parameters))
+
+
+def test_a_program_that_is_not_there_any_more_is_a_launch_that_failed(servers: Cluster) -> None:
+    files = [{"name": "x", "path": "no/such/file"}]
+    job_id = servers.submit(command({"guest": [GUEST]}, command=python("pass"), files=files))
+    servers.wait(job_id, "failed")
+    [task] = servers.guest.tasks(job_id)
+    assert (task["f_reason"], "No such file or directory" in task["f_message"]) == ("launch_failed", True)
+
+
+def test_nothing_is_published_of_an_attempt_that_another_party_broke(servers: Cluster, scratch: Path) -> None:
+    document = command(
+        {"guest": [GUEST], "host": [HOST]}, command=python(BREAKS_AT_THE_HOST), outputs=[{"name": "x", "path": "x"}],
+        job={"retry": {"max_attempts": 2, **SOON}}, volumes=["kept"],
+    )  # fmt: skip
+    job_id = servers.submit(document)
+    guest, statement = servers.guest, "SELECT * FROM t_component_summary WHERE f_job_id = ?"
+    eventually(lambda: "success" in [row["f_party_status"] for row in guest.tasks(job_id)], "the share of the guest")
+    assert guest.rows(statement, job_id) == []
+    (scratch / job_id).touch()
+    servers.wait(job_id, "success")
+    [summary] = guest.rows(statement, job_id)
+    assert (summary["f_task_version"], json.loads(summary["f_summary"])["files"]["x"]["bytes"]) == (1, 1)
+    assert [row["f_party_status"] for row in guest.tasks(job_id)] == ["success", "success"]
+
+
+BREAKS_AT_THE_HOST = """
+import os, pathlib, time
+version = os.environ["FATE_FLOW_TASK_VERSION"]
+pathlib.Path("x").write_text(version)
+if (version, os.environ["FATE_FLOW_ROLE"]) == ("0", "host"):
+    while not pathlib.Path(os.environ["FATE_FLOW_VOLUME_KEPT"], os.environ["FATE_FLOW_JOB_ID"]).exists():
+        time.sleep(0.01)
+    raise SystemExit(1)
+"""

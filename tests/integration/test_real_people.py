@@ -1,0 +1,83 @@
+"""What people say to a queue: holds and approvals, with real servers that are killed in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from party_servers import BASE_PORT, CORES, GUEST, HOST, Cluster, eventually, running_cluster, toy
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture(scope="module")
+def careful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two parties, of which the host wants to approve what comes from others."""
+    overlays = {HOST: {"approval": {"required": True}}}
+    root = tmp_path_factory.mktemp("servers") / "careful"
+    with running_cluster(root, (GUEST, HOST), base_port=BASE_PORT + 80, overlays=overlays) as cluster:
+        yield cluster
+
+
+def told(cluster: Cluster, job_id: str) -> dict[str, Any]:
+    found: dict[str, Any] = cluster.guest.ask("job/explain", {"job_id": job_id})
+    return found
+
+
+def waits(cluster: Cluster, job_id: str, words: str) -> dict[str, Any]:
+    """What the initiator tells of the job, once it waits for this."""
+    eventually(lambda: words in told(cluster, job_id)["wait_reason"], lambda: told(cluster, job_id)["wait_reason"])
+    return told(cluster, job_id)
+
+
+def test_a_job_awaits_an_approval_that_survives_a_restart_and_then_runs(careful: Cluster) -> None:
+    job_id = careful.submit(toy())
+    found = waits(careful, job_id, "host 10000 has not approved it yet")
+    assert (found["waits_for"], found["awaiting_approval"]) == ("awaiting_approval", ["host 10000"])
+    eventually(lambda: careful.guest.free_cores == CORES, "nothing is reserved for it")
+    careful.kill(HOST)
+    careful.start(HOST)
+    assert careful.host.ask("job/explain", {"job_id": job_id})["approval"]["status"] == "pending"
+    assert [one["job_id"] for one in careful.host.ask("queue/list")["unapproved"]] == [job_id]
+    assert "has not approved it yet; 1st in the queue" in careful.guest.flow("queue", "list").out
+    careful.host.flow("job", "approve", "-j", job_id, "--by", "ann")
+    careful.wait(job_id, "success")
+    assert careful.host.ask("job/explain", {"job_id": job_id})["approval"]["by"] == "ann"
+
+
+def test_a_rejected_job_ends_and_says_why(careful: Cluster) -> None:
+    job_id = careful.submit(toy())
+    waits(careful, job_id, "has not approved it yet")
+    assert "needs no approval here" in careful.guest.flow("job", "approve", "-j", job_id, code=1).out
+    careful.host.flow("job", "reject", "-j", job_id, "--reason", "no contract for this data", "--by", "ann")
+    rows = careful.wait(job_id, "failed")
+    assert rows[GUEST]["f_reason"] == "party_refused"
+    assert rows[GUEST]["f_message"] == "host 10000: rejected by ann: no contract for this data"
+
+
+def test_a_party_on_hold_keeps_jobs_waiting_through_a_restart_until_it_is_released(careful: Cluster) -> None:
+    careful.host.flow("queue", "hold", "--message", "maintenance", "--by", "ann")
+    job_id = careful.submit(toy())
+    careful.host.flow("job", "approve", "-j", job_id)
+    found = waits(careful, job_id, "host 10000 is not ready: on hold by ann: maintenance")
+    assert found["waits_for"] == "answer"
+    careful.kill(HOST)
+    careful.start(HOST)
+    assert "on hold by ann: maintenance" in careful.host.flow("party", "list").out
+    careful.host.flow("queue", "release", "--by", "ann")
+    careful.wait(job_id, "success")
+
+
+def test_a_job_on_hold_waits_until_it_is_released(careful: Cluster) -> None:
+    job_id = careful.submit(toy())
+    careful.guest.flow("job", "hold", "-j", job_id, "--message", "until the data is there", "--by", "bob")
+    careful.host.flow("job", "approve", "-j", job_id)
+    careful.kill(GUEST)
+    careful.start(GUEST)
+    found = waits(careful, job_id, "on hold by bob: until the data is there; 1st in the queue")
+    assert (found["status"], found["waits_for"]) == ("waiting", "release")
+    careful.guest.flow("job", "release", "-j", job_id, "--by", "bob")
+    careful.wait(job_id, "success")
+    refused = careful.guest.flow("job", "hold", "-j", job_id, "--message", "too late", code=1)
+    assert "is success: only a job that waits can be held" in refused.out

@@ -1,0 +1,113 @@
+"""A job that goes on without a party: what the others are told, what its shares become, and who knows of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fate_flow.coordinator.scheduler import PartySilent, WorkerChanged
+from fate_flow.core.job import Answer, CommandKind, Task, TaskKey
+from fate_flow.core.reasons import Reason
+from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
+from tests.factories import GUEST, HOST, JOB_ID, OTHER
+from tests.hand_server import INCARNATIONS, RUN, RUNS, HandServer, a_host, command, made, task_command, worker_of
+from tests.simulation.world import job
+from tests.unit.coordinator.test_clock_steps import RULES
+from tests.unit.coordinator.test_one_scheduler import Process, chosen, job_of, submit
+
+K = CommandKind
+
+
+# ---------------------------------------------------------------------- at the party
+
+
+def test_the_worker_is_not_told_of_parties_that_are_missing() -> None:
+    host = a_host(*RUN, task_command(K.TASK_START, incarnation=INCARNATIONS["a"], without=["guest 9999", "host 77", 5]))
+    assert host.task().without == ("guest 9999",), "only parties of the job"
+    [order] = host.engine.launched
+    assert order.parties == (("host", "10000"),)
+
+
+@pytest.mark.parametrize(("reason", "written"), [("party_missing", Reason.PARTY_MISSING), ("x", Reason.STOPPED)])
+def test_a_share_that_is_passed_over_says_so(reason: str, written: Reason) -> None:
+    host = a_host(*RUN, task_command(K.TASK_STOP, argument="canceled", reason=reason))
+    row = host.task()
+    assert (row.party_status, row.reason) == (TaskStatus.CANCELED, written)
+
+
+@pytest.mark.parametrize(("missing", "written"), [(["host 10000"], ("host 10000",)), (["host 9"], ()), ("host", ())])
+def test_a_party_knows_that_the_success_is_a_partial_one(missing: object, written: tuple[str, ...]) -> None:
+    host = a_host(*RUN, command(K.STATUS, argument="success", reason="done", message="m", missing=missing))
+    found = host.job()
+    assert (found.status, found.missing) == (JobStatus.SUCCESS, written)
+
+
+# ---------------------------------------------------------------------- at the initiator
+
+
+def of_three() -> Process:
+    """A running job of a guest and two hosts, one of which is enough."""
+    one = chosen(HandServer("9999", rules=RULES))
+    document = job({"guest": ["9999"], "host": ["10000", "10001"]}, fewest_hosts=1)
+    submit(one, document=document, accept=False)
+    for kind in (K.CREATE, K.CREATE, K.STATUS, K.STATUS):
+        one.answer(kind, Answer(data={"extensions": {}}))
+    one.scheduler.poll()
+    for kind in (K.CHECK, K.CHECK, K.APPLY, K.APPLY, K.START, K.START):
+        one.answer(kind)
+    assert job_of(one).status is JobStatus.RUNNING
+    return one
+
+
+def row(one: Process, party: Any) -> Task:
+    with one.server.store.reading() as tx:
+        found = tx.task(TaskKey(JOB_ID, "work_0", 0, party))
+    assert found is not None
+    return found
+
+
+def succeeds(one: Process, party: Any) -> None:
+    if party == GUEST:
+        worker = worker_of(one.server, "work_0", GUEST)
+        for sight in (RUNS, made("t")):
+            one.server.engine.sights[worker] = sight
+            one.scheduler.step([WorkerChanged(worker)])
+        return
+    with one.server.unit() as unit:
+        body = {"job_id": JOB_ID, "component_name": "work_0", "task_version": 0, "role": party.role,
+                "party_id": party.party_id, "party_status": "success", "start_time": 1, "end_time": 2}  # fmt: skip
+        one.scheduler._initiator._take_body(unit, body, party)
+    one.scheduler.poll()
+
+
+def test_a_silent_host_is_given_up_and_the_others_finish() -> None:
+    one = of_three()
+    one.scheduler.step([PartySilent("10000", 90.0)])
+    lost = row(one, HOST)
+    assert (lost.party_status, lost.reason) == (TaskStatus.FAILED, Reason.PARTY_UNREACHABLE)
+    assert job_of(one).status is JobStatus.RUNNING
+    assert one.sent().count("stop failed") == 1
+    for party in (GUEST, OTHER):
+        succeeds(one, party)
+    found = job_of(one)
+    assert (found.status, found.missing, found.unconfirmed) == (JobStatus.SUCCESS, ("host 10000",), ("host 10000",))
+    assert found.message == "without host 10000"
+    assert one.server.free_cores() == 8
+    with one.server.store.reading() as tx:
+        statuses = {str(seat.party): seat.status for seat in tx.seats(JOB_ID)}
+    assert statuses["host 10000"] is SeatStatus.UNCONFIRMED
+
+
+def test_a_host_that_comes_back_is_told_how_the_job_ended() -> None:
+    one = of_three()
+    one.scheduler.step([PartySilent("10000", 90.0)])
+    one.answer(K.STOP, Answer(data={"tasks": []}))
+    for party in (GUEST, OTHER):
+        succeeds(one, party)
+    assert job_of(one).unconfirmed == (), "it has confirmed that it stops"
+    told = [sent for sent in one.transport.posted if sent.kind is K.STATUS and sent.to == HOST]
+    assert told[-1].body["missing"] == ["host 10000"]
+    one.transport.posted[:] = told[-1:]
+    one.answer(K.STATUS, Answer(data={"ended_as": "failed"}))
+    assert job_of(one).unconfirmed == ("host 10000",), "both keep their word"

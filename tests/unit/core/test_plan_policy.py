@@ -1,0 +1,431 @@
+"""What the rules of a running job do: every event, every action, delays that are overtaken, and bounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fate_flow.core.actions import (
+    Action,
+    Arm,
+    Disarm,
+    MoveJob,
+    MoveTask,
+    NewVersion,
+    Restarted,
+    RestartJob,
+    Send,
+)
+from fate_flow.core.errors import Conflict
+from fate_flow.core.job import CommandKind, Task
+from fate_flow.core.plan import plan_job
+from fate_flow.core.policy import Policy, PolicyAction, PolicyEvent
+from fate_flow.core.reasons import Reason
+from fate_flow.core.rerun import Wish, plan_rerun
+from fate_flow.core.retry import RetryRule, Tries
+from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.view import JobView
+from tests.factories import FRESH_ID, GUEST, HOST, NOW, OTHER, a_job, a_seat, a_spec, a_task, a_view, seats
+
+E, A = PolicyEvent, PolicyAction
+S, R, F, T, C, W = (
+    TaskStatus.SUCCESS, TaskStatus.RUNNING, TaskStatus.FAILED, TaskStatus.TIMEOUT, TaskStatus.CANCELED,
+    TaskStatus.WAITING,
+)  # fmt: skip
+STOPPING = TaskStatus.STOPPING
+WRONG = "it went wrong"
+
+
+def rule(action: PolicyAction, *events: PolicyEvent, delay: float = 0, **fields: Any) -> Policy:
+    return Policy(action, frozenset(events), delay=delay, **fields)
+
+
+def of_job(*rules: Policy, tasks: tuple[Task, ...], own: tuple[Policy, ...] = (), graph: Any = None,
+           retry: RetryRule | None = None, job: Any = None, **view: Any) -> JobView:  # fmt: skip
+    """A running job with these rules; `own` are those of its task `a`."""
+    spec = a_spec(graph, (GUEST, HOST, OTHER))
+    first = replace(spec.tasks["a"], policies=own, retry=retry or spec.tasks["a"].retry)
+    spec = replace(spec, policies=rules, tasks={**spec.tasks, "a": first}, retry=retry or spec.retry)
+    known = {"seats": seats(SeatStatus.STARTED, GUEST, HOST, OTHER), **view}
+    return a_view(a_job(**(job or {})), spec=spec, tasks=tasks, **known)
+
+
+def rows(*party_statuses: TaskStatus, status: TaskStatus = R, name: str = "a", **fields: Any) -> tuple[Task, ...]:
+    return tuple(
+        a_task(name, party, one, status, **fields)
+        for party, one in zip((GUEST, HOST, OTHER), party_statuses, strict=False)
+    )
+
+
+def broken(reason: Reason = Reason.WORKER_ERROR, **fields: Any) -> tuple[Task, ...]:
+    """`a` runs at the guest, its share at the host has ended badly."""
+    status = T if reason is Reason.TASK_TIMEOUT else F
+    return (a_task("a", GUEST, R), a_task("a", HOST, status, R, reason=reason, message=WRONG, **fields))
+
+
+def plan(view: JobView) -> list[Action]:
+    found = plan_job(view)
+    assert plan_job(view) == found
+    return list(found)
+
+
+def only(found: list[Action], kind: type[Action]) -> Any:
+    [one] = [action for action in found if isinstance(action, kind)]
+    return one
+
+
+def stopped(found: list[Action]) -> list[str]:
+    return [one.command.to.role for one in found
+            if isinstance(one, Send) and one.command.kind is CommandKind.TASK_STOP]  # fmt: skip
+
+
+# ---------------------------------------------------------------------- events
+
+
+@pytest.mark.parametrize(
+    ("reason", "event"),
+    [
+        (Reason.WORKER_ERROR, E.WORKER_FAILED), (Reason.LAUNCH_FAILED, E.WORKER_FAILED),
+        (Reason.TASK_TIMEOUT, E.WORKER_FAILED), (Reason.WORKER_KILLED, E.WORKER_INTERRUPTED),
+        (Reason.SERVER_LOST, E.WORKER_INTERRUPTED),
+    ],
+)  # fmt: skip
+def test_a_share_that_breaks_is_one_event_of_its_worker(reason: Reason, event: PolicyEvent) -> None:
+    """Volcano 28, 29; an eviction that raised both events met the wrong rule there (volcano#5885)."""
+    move = only(plan(of_job(rule(A.CANCEL_JOB, event), tasks=broken(reason))), MoveJob)
+    words = f"cancel_job after {event.value} of a on host 10000: {WRONG}"
+    assert (move.new, move.target, move.reason) == (JobStatus.STOPPING, JobStatus.CANCELED, Reason.STOPPED_BY_POLICY)
+    assert (move.message, move.caused_by) == (words, "host 10000")
+    other = E.WORKER_FAILED if event is E.WORKER_INTERRUPTED else E.WORKER_INTERRUPTED
+    assert isinstance(plan(of_job(rule(A.CANCEL_JOB, other), tasks=broken(reason)))[0], MoveTask)
+
+
+def test_a_gang_that_breaks_is_asked_for_after_its_workers() -> None:
+    """Volcano 30: part runs, part does not."""
+    gang = rule(A.FAIL_JOB, E.GANG_BROKEN)
+    assert only(plan(of_job(gang, tasks=broken())), MoveJob).reason is Reason.FAILED_BY_POLICY
+    both = of_job(gang, rule(A.COMPLETE_JOB, E.WORKER_FAILED), tasks=broken())
+    assert only(plan(both), MoveJob).reason is Reason.COMPLETED_BY_POLICY
+    ignoring = of_job(gang, own=(rule(A.IGNORE, E.WORKER_FAILED),), tasks=broken())
+    assert only(plan(ignoring), MoveJob).reason is Reason.FAILED_BY_POLICY, "another event, which nobody ignores"
+
+
+def test_a_task_that_is_not_tried_again_has_failed() -> None:
+    """Volcano 33."""
+    ended = (a_task("a", GUEST, C, F, reason=Reason.STOPPED), a_task("a", HOST, F, reason=Reason.WORKER_ERROR))
+    move = only(plan(of_job(rule(A.CANCEL_JOB, E.TASK_FAILED), tasks=ended)), MoveJob)
+    words = "cancel_job after task_failed of a: host 10000: worker_error"
+    assert (move.target, move.message) == (JobStatus.CANCELED, words)
+
+
+def test_a_task_that_succeeds_may_complete_the_job() -> None:
+    """Volcano 31, 38: the driver is done, the executors are stopped."""
+    driver = rule(A.COMPLETE_JOB, E.TASK_COMPLETED)
+    executors = rows(R, R, name="b")
+    view = of_job(own=(driver,), tasks=rows(S, S) + executors, graph={"a": (), "b": ()})
+    found = plan(view)
+    assert found[-1] == Arm("task_completed a 0", NOW)
+    done = of_job(own=(driver,), tasks=rows(S, S, status=S) + executors, graph={"a": (), "b": ()},
+                  job={"timers": {"task_completed a 0": NOW}})  # fmt: skip
+    move = only(plan(done), MoveJob)
+    assert (move.target, move.reason) == (JobStatus.SUCCESS, Reason.COMPLETED_BY_POLICY)
+
+
+def test_what_succeeded_in_an_earlier_run_is_no_news() -> None:
+    driver = rule(A.COMPLETE_JOB, E.TASK_COMPLETED)
+    kept = of_job(own=(driver,), tasks=rows(S, S, status=S) + rows(R, R, name="b"), graph={"a": (), "b": ()},
+                  job={"progress": 50})  # fmt: skip
+    assert plan(kept) == []
+
+
+def test_a_task_that_does_not_begin_everywhere_in_time() -> None:
+    """Volcano 33: PodPending needs a time (volcano#4743: it has to work)."""
+    late = rule(A.RESTART_TASK, E.START_TIMEOUT, delay=30)
+    tasks, key = rows(R, W), "start_timeout a 0"
+    assert plan(of_job(late, tasks=tasks)) == [Arm(key, NOW + 30_000)]
+    assert plan(of_job(late, tasks=tasks, job={"timers": {key: NOW + 1}})) == []
+    found = plan(of_job(late, tasks=tasks, job={"timers": {key: NOW}}))
+    words = "restart_task after start_timeout of a: has not begun at host 10000"
+    assert found[0] == MoveTask("a", 0, R, STOPPING, None, words, "restart_task")
+    assert stopped(found) == ["guest", "host"]
+
+
+def silent(**fields: Any) -> tuple[Any, ...]:
+    words = "party 10000 has not answered for 90 s"
+    lost = a_seat(HOST, SeatStatus.STARTED, words, silent_since=NOW - 5_000)
+    return (a_seat(GUEST, SeatStatus.STARTED), replace(lost, **fields))
+
+
+def test_a_party_that_does_not_answer() -> None:
+    view = of_job(rule(A.CANCEL_JOB, E.PARTY_UNREACHABLE), tasks=rows(R, R), seats=silent())
+    move = only(plan(view), MoveJob)
+    assert move.reason is Reason.STOPPED_BY_POLICY
+    words = "cancel_job after party_unreachable of a on host 10000: party 10000 has not answered for 90 s"
+    assert move.message == words
+    without = of_job(rule(A.CANCEL_JOB, E.TASK_FAILED), tasks=rows(R, R), seats=silent())
+    move = only(plan(without), MoveJob)
+    assert (move.reason, move.caused_by) == (Reason.PARTY_UNREACHABLE, "host 10000")
+
+
+def test_a_silent_party_meets_the_rule_of_a_task_that_runs_there() -> None:
+    own, jobs = rule(A.FAIL_JOB, E.PARTY_UNREACHABLE), rule(A.CANCEL_JOB, E.PARTY_UNREACHABLE)
+    runs = of_job(jobs, own=(own,), tasks=rows(R, R), seats=silent())
+    assert only(plan(runs), MoveJob).reason is Reason.FAILED_BY_POLICY
+    over = of_job(jobs, own=(own,), tasks=rows(R, S), seats=silent())
+    assert only(plan(over), MoveJob).reason is Reason.STOPPED_BY_POLICY
+
+
+# ---------------------------------------------------------------------- actions
+
+
+def test_restart_task_stops_the_gang_and_begins_it_again_without_a_pause() -> None:
+    """Volcano 14; what it costs of the attempts is what the retry rule counts."""
+    rules = (rule(A.RESTART_TASK, E.WORKER_FAILED),)
+    found = plan(of_job(*rules, tasks=broken()))
+    words = f"restart_task after worker_failed of a on host 10000: {WRONG}"
+    assert found[0] == MoveTask("a", 0, R, STOPPING, Reason.WORKER_ERROR, words, "restart_task")
+    assert stopped(found) == ["guest"]
+    drained = (
+        a_task("a", GUEST, C, STOPPING, reason=Reason.STOPPED, policy="restart_task"),
+        a_task("a", HOST, F, STOPPING, reason=Reason.WORKER_ERROR, policy="restart_task"),
+    )
+    found = plan(of_job(*rules, tasks=drained))
+    assert only(found, NewVersion) == NewVersion("a", 1, FRESH_ID, 0, NOW, Tries(1, 0, NOW))
+
+
+@pytest.mark.parametrize(
+    ("reason", "tries", "retry", "is_again"),
+    [
+        (Reason.WORKER_ERROR, Tries(1, 9), None, True), (Reason.WORKER_ERROR, Tries(2, 0), None, False),
+        (Reason.WORKER_KILLED, Tries(2, 9), None, True), (Reason.WORKER_KILLED, Tries(0, 10), None, False),
+        (Reason.WORKER_ERROR, Tries(2, 0), RetryRule(max_attempts=9), True),
+        (Reason.WORKER_ERROR, Tries(1, 0), RetryRule(max_attempts=2), False),
+        (Reason.WORKER_KILLED, Tries(0, 1), RetryRule(max_interruptions=1), False),
+    ],
+)  # fmt: skip
+def test_a_task_is_never_restarted_for_ever(
+    reason: Reason, tries: Tries, retry: RetryRule | None, is_again: bool
+) -> None:
+    """Volcano 21; interruptions are free, but capped (volcano#2560)."""
+    view = of_job(rule(A.RESTART_TASK, E.ANY), tasks=broken(reason, tries=tries), retry=retry)
+    view = replace(view, tasks=tuple(replace(row, tries=tries) for row in view.tasks))
+    assert plan(view)[0].policy == ("restart_task" if is_again else "")
+
+
+def test_what_a_used_up_rule_says_stands_in_the_message_of_the_job() -> None:
+    ended = (a_task("a", GUEST, C, F, reason=Reason.STOPPED, tries=Tries(2, 0)),
+             a_task("a", HOST, F, reason=Reason.WORKER_ERROR, message=WRONG, tries=Tries(2, 0)))  # fmt: skip
+    move = only(plan(of_job(rule(A.RESTART_TASK, E.ANY), tasks=ended)), MoveJob)
+    assert move.message == (
+        f"a ended as failed on host 10000: {WRONG} (restart_task: attempt 3 of 3 was the last)"
+    )
+
+
+def test_restart_job_begins_all_that_has_begun_again_and_keeps_the_reservation() -> None:
+    """Volcano 13, 36, 46."""
+    graph = {"z": (), "a": (), "c": ("a",)}
+    rules = (rule(A.RESTART_JOB, E.ANY),)
+    done, waits = rows(S, S, name="z", status=S), rows(W, W, name="c", status=W)
+    words = f"restart_job after worker_failed of a on host 10000: {WRONG}"
+    assert plan(of_job(*rules, tasks=done + broken() + waits, graph=graph)) == [RestartJob(words)]
+    restarting = {"is_restarting": True, "restarts": 1}
+    found = plan(of_job(*rules, tasks=done + broken() + waits, graph=graph, job=restarting))
+    assert only(found, MoveTask).policy == "restart_job"
+    assert stopped(found) == ["guest"]
+    draining = (a_task("a", GUEST, R, STOPPING), a_task("a", HOST, F, STOPPING, reason=Reason.WORKER_ERROR))
+    assert plan(of_job(*rules, tasks=done + draining + waits, graph=graph, job=restarting)) == []
+    drained = (a_task("a", GUEST, C, STOPPING, reason=Reason.STOPPED), draining[1])
+    found = plan(of_job(*rules, tasks=done + drained + waits, graph=graph, job=restarting))
+    assert only(found, MoveTask) == MoveTask("a", 0, STOPPING, F, Reason.WORKER_ERROR)
+    ended = (replace(drained[0], status=F), replace(drained[1], status=F))
+    found = plan(of_job(*rules, tasks=done + ended + waits, graph=graph, job=restarting))
+    assert found[0] == Restarted()
+    assert [(one.name, one.version, one.tries) for one in found if isinstance(one, NewVersion)] == [
+        ("z", 1, Tries()), ("a", 1, Tries()),
+    ]  # fmt: skip
+    assert not any(isinstance(one, MoveJob) for one in found)
+
+
+@pytest.mark.parametrize(("restarts", "retry", "is_again"), [
+    (0, None, True), (1, None, True), (2, None, False), (2, RetryRule(max_attempts=4), True),
+    (0, RetryRule(max_attempts=1), False),
+])  # fmt: skip
+def test_a_job_is_never_restarted_for_ever(restarts: int, retry: RetryRule | None, is_again: bool) -> None:
+    view = of_job(rule(A.RESTART_JOB, E.ANY), tasks=broken(), retry=retry, job={"restarts": restarts})
+    assert isinstance(plan(view)[0], RestartJob) is is_again
+
+
+def test_while_a_job_restarts_nothing_else_is_decided() -> None:
+    view = of_job(rule(A.CANCEL_JOB, E.ANY), tasks=broken() + rows(W, W, name="b", status=W),
+                  graph={"a": (), "b": ()}, job={"is_restarting": True})  # fmt: skip
+    assert [type(one) for one in plan(view)] == [MoveTask, Send]
+
+
+@pytest.mark.parametrize(
+    ("action", "target", "reason"),
+    [
+        (A.FAIL_JOB, JobStatus.FAILED, Reason.FAILED_BY_POLICY),          # Volcano 15, 37
+        (A.CANCEL_JOB, JobStatus.CANCELED, Reason.STOPPED_BY_POLICY),     # 35
+        (A.COMPLETE_JOB, JobStatus.SUCCESS, Reason.COMPLETED_BY_POLICY),  # 38
+    ],
+)
+def test_what_ends_a_job_drains_it_first(action: PolicyAction, target: JobStatus, reason: Reason) -> None:
+    found = plan(of_job(rule(action, E.ANY), tasks=broken()))
+    move = only(found, MoveJob)
+    assert (move.new, move.target, move.reason) == (JobStatus.STOPPING, target, reason)
+
+
+def test_a_completed_job_ends_as_success_when_it_has_drained() -> None:
+    """Volcano 23."""
+    those = seats(SeatStatus.DRAINING)
+    job = a_job(JobStatus.STOPPING, reason=Reason.COMPLETED_BY_POLICY, target=JobStatus.SUCCESS, stop_by=NOW + 1)
+    tasks = (a_task("a", GUEST, C, R, reason=Reason.STOPPED), a_task("a", HOST, F, R, reason=Reason.WORKER_ERROR))
+    found = plan(a_view(job, tasks=tasks, seats=those))
+    assert only(found, MoveJob) == MoveJob(JobStatus.SUCCESS, Reason.COMPLETED_BY_POLICY)
+    assert only(found, MoveTask).new is F
+
+
+def test_complete_task_stops_what_runs_and_counts_as_done() -> None:
+    rules = (rule(A.COMPLETE_TASK, E.WORKER_FAILED),)
+    found = plan(of_job(*rules, tasks=broken()))
+    assert (found[0].new, found[0].policy, stopped(found)) == (STOPPING, "complete_task", ["guest"])
+    drained = tuple(
+        a_task("a", party, one, STOPPING, reason=why, policy="complete_task")
+        for party, one, why in ((GUEST, C, Reason.STOPPED), (HOST, F, Reason.WORKER_ERROR))
+    )
+    assert plan(of_job(*rules, tasks=drained))[0] == MoveTask("a", 0, STOPPING, S, Reason.COMPLETED_BY_POLICY)
+
+
+def test_a_task_that_succeeds_while_it_is_stopped_for_a_restart_has_succeeded() -> None:
+    done = tuple(replace(row, policy="restart_task") for row in rows(S, S, status=STOPPING))
+    found = plan(of_job(rule(A.RESTART_TASK, E.START_TIMEOUT, delay=1), tasks=done))
+    assert found[0] == MoveTask("a", 0, STOPPING, S, Reason.DONE)
+
+
+def test_ignore_leaves_it_to_the_retry_rule() -> None:
+    view = of_job(rule(A.CANCEL_JOB, E.ANY), own=(rule(A.IGNORE, E.WORKER_FAILED, E.GANG_BROKEN),), tasks=broken())
+    assert plan(view)[0] == MoveTask("a", 0, R, STOPPING, Reason.WORKER_ERROR, WRONG)
+
+
+def test_an_exit_code_meets_its_rule() -> None:
+    rules = (rule(A.FAIL_JOB, exit_code=3), rule(A.RESTART_TASK, E.ANY))
+    assert only(plan(of_job(*rules, tasks=broken(exit_code=3))), MoveJob).reason is Reason.FAILED_BY_POLICY
+    assert plan(of_job(*rules, tasks=broken(exit_code=4)))[0].policy == "restart_task"
+    assert plan(of_job(*rules, tasks=broken()))[0].policy == "restart_task"
+
+
+# ---------------------------------------------------------------------- a delay
+
+
+LATER = rule(A.CANCEL_JOB, E.WORKER_FAILED, delay=10)
+KEY = "worker_failed a 0 host 10000"
+
+
+def test_a_rule_that_acts_later_leaves_everything_as_it_is_until_then() -> None:
+    """Volcano 43."""
+    assert plan(of_job(LATER, tasks=broken())) == [Arm(KEY, NOW + 10_000)]
+    waits = of_job(LATER, tasks=broken(), job={"timers": {KEY: NOW + 1}})
+    assert plan(waits) == []
+    assert only(plan(replace(waits, now=NOW + 1)), MoveJob).reason is Reason.STOPPED_BY_POLICY
+
+
+def test_other_tasks_go_on_meanwhile() -> None:
+    view = of_job(LATER, tasks=broken() + rows(S, S, name="b"), graph={"a": (), "b": ()},
+                  job={"timers": {KEY: NOW + 1}})  # fmt: skip
+    assert plan(view)[0] == MoveTask("b", 0, R, S, Reason.DONE)
+
+
+@pytest.mark.parametrize(
+    "overtaken",
+    [
+        rows(R, R, version=1),                                  # a new version
+        rows(S, S, status=S),                                   # ended otherwise
+        (a_task("a", GUEST, R, STOPPING), a_task("a", HOST, F, STOPPING, reason=Reason.WORKER_ERROR)),
+    ],
+)
+def test_a_rule_that_has_been_overtaken_is_dropped(overtaken: tuple[Task, ...]) -> None:
+    found = plan(of_job(LATER, tasks=overtaken, job={"timers": {KEY: NOW}}))
+    assert Disarm(KEY) in found
+    assert not any(isinstance(one, MoveJob) and one.reason is Reason.STOPPED_BY_POLICY for one in found)
+
+
+def test_a_share_that_begins_after_all_is_no_start_timeout_any_more() -> None:
+    """Volcano 34, 43."""
+    late = rule(A.CANCEL_JOB, E.START_TIMEOUT, delay=30)
+    assert plan(of_job(late, tasks=rows(R, R), job={"timers": {"start_timeout a 0": NOW}})) == [
+        Disarm("start_timeout a 0")
+    ]  # fmt: skip
+
+
+def test_a_party_that_answers_again_is_no_cause_any_more() -> None:
+    later, key = rule(A.CANCEL_JOB, E.PARTY_UNREACHABLE, delay=60), "party_unreachable a 0 host 10000"
+    assert plan(of_job(later, tasks=rows(R, R), seats=silent())) == [Arm(key, NOW + 60_000)]
+    back = of_job(later, tasks=rows(R, R), seats=silent(silent_since=0, message=""), job={"timers": {key: NOW}})
+    assert plan(back) == [Disarm(key)]
+
+
+def test_a_second_share_that_breaks_and_meets_no_rule_breaks_the_gang_at_once() -> None:
+    tasks = (*broken(), a_task("a", OTHER, F, R, reason=Reason.WORKER_KILLED))
+    found = plan(of_job(LATER, tasks=tasks, job={"timers": {KEY: NOW + 1}}))
+    assert found[0].new is STOPPING
+    assert found[0].policy == ""
+
+
+def test_of_two_rules_that_are_due_the_one_that_was_due_first_acts() -> None:
+    rules = (rule(A.CANCEL_JOB, E.WORKER_FAILED, delay=10), rule(A.FAIL_JOB, E.WORKER_INTERRUPTED, delay=10))
+    tasks = (*broken(), a_task("a", OTHER, F, R, reason=Reason.WORKER_KILLED))
+    due = {KEY: NOW, "worker_interrupted a 0 host 10001": NOW - 1}
+    assert only(plan(of_job(*rules, tasks=tasks, job={"timers": due})), MoveJob).reason is Reason.FAILED_BY_POLICY
+
+
+def test_a_failed_task_waits_for_its_rule_and_the_job_does_not_end_before() -> None:
+    later = rule(A.RESTART_JOB, E.TASK_FAILED, delay=10)
+    ended = (a_task("a", GUEST, C, F, reason=Reason.STOPPED), a_task("a", HOST, F, reason=Reason.WORKER_ERROR))
+    known = {"timers": {"task_failed a 0": NOW + 1}, "progress": 100}
+    assert plan(of_job(later, tasks=ended, job=known)) == []
+    late = replace(of_job(later, tasks=ended, job=known), now=NOW + 1)
+    assert isinstance(plan(late)[0], RestartJob)
+
+
+# ---------------------------------------------------------------------- what comes before any rule
+
+
+def test_a_users_stop_beats_all_rules() -> None:
+    """Volcano 45."""
+    view = of_job(rule(A.COMPLETE_JOB, E.ANY), tasks=broken(), job={"reason": Reason.STOPPED_BY_USER, "message": "m"})
+    assert only(plan(view), MoveJob).reason is Reason.STOPPED_BY_USER
+
+
+@pytest.mark.parametrize("reason", [Reason.STOPPED, Reason.STOPPED_BY_USER, Reason.INITIATOR_LOST, Reason.RELEASED])
+def test_what_somebody_else_has_ended_is_no_event(reason: Reason) -> None:
+    """volcano#4814: own kills fire no events."""
+    status = C if reason in (Reason.STOPPED, Reason.STOPPED_BY_USER) else F
+    tasks = (a_task("a", GUEST, R), a_task("a", HOST, status, R, reason=reason))
+    found = plan(of_job(rule(A.RESTART_TASK, E.ANY), tasks=tasks))
+    assert (found[0].new, found[0].policy) == (STOPPING, "")
+
+
+@pytest.mark.parametrize("status", [JobStatus.STOPPING, JobStatus.SUCCESS, JobStatus.FAILED])
+def test_a_job_that_is_over_or_ends_meets_no_rule_any_more(status: JobStatus) -> None:
+    """Volcano 25."""
+    known = {"reason": Reason.TASK_FAILED, "target": JobStatus.FAILED, "stop_by": NOW + 1, "timers": {KEY: NOW}}
+    view = of_job(LATER, tasks=broken())
+    assert not any(isinstance(one, (Arm, RestartJob)) for one in plan(replace(view, job=a_job(status, **known))))
+
+
+# ---------------------------------------------------------------------- and then
+
+
+def ended_by(reason: Reason, status: JobStatus) -> JobView:
+    tasks = (a_task("a", GUEST, C), a_task("a", HOST, F))
+    return a_view(a_job(status, reason=reason, message="why"), tasks=tasks, seats=seats(SeatStatus.LEFT))
+
+
+def test_a_job_that_a_policy_failed_is_not_rerun_and_one_that_it_cancelled_is_resumed_for_nothing() -> None:
+    """Volcano 8, 9, 24 (volcano#3067: a resume spends no retries)."""
+    with pytest.raises(Conflict, match=r"was ended for good by a policy \(why\): submit it again"):
+        plan_rerun(ended_by(Reason.FAILED_BY_POLICY, JobStatus.FAILED), Wish(force=True), {"a": FRESH_ID})
+    again = plan_rerun(ended_by(Reason.STOPPED_BY_POLICY, JobStatus.CANCELED), Wish(), {"a": FRESH_ID})
+    assert [one.tries for one in again if isinstance(one, NewVersion)] == [Tries()]

@@ -1,0 +1,98 @@
+"""Where each value of a job comes from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fate_v1_documents import DEFAULTS, MODULES, UPLOAD_CONF, UPLOAD_DSL, a_conf, a_dsl
+
+from fate_flow.core.fate_v1 import parse
+from fate_flow.core.sources import Sources
+from fate_flow.core.spec import Party
+
+GUEST, HOST, SECOND_HOST = Party("guest", "9001"), Party("host", "9002"), Party("host", "9004")
+JOB = "job_runtime_conf.job_parameters"
+
+
+def sources(common: dict[str, Any] | None = None, **roles: Any) -> Sources:
+    conf = a_conf(job_parameters={"common": common or {}, "role": roles})
+    dsl = a_dsl(x={"module": "Reader"}, y={"module": "Reader"})
+    return Sources(conf, parse(dsl, conf, modules=MODULES, defaults=DEFAULTS), DEFAULTS)
+
+
+def of_task(found: Sources, name: str = "x", party: Party = GUEST, told: Any = None) -> dict[str, tuple[Any, str, str]]:
+    values = {task.name: values for task, values in found.of_tasks(party, told)}[name]
+    return {key: (one.value, one.source, one.where) for key, one in values.items()}
+
+
+def test_cores_and_memory_are_told_party_by_party():
+    found = sources({"task_cores": 2}, host={"1": {"task_cores": 3}})
+    cores = [found.of_party(party)["task_cores"] for party in (GUEST, HOST, SECOND_HOST)]
+    assert [(one.value, one.where) for one in cores] == [
+        (2, f"{JOB}.common.task_cores"), (2, f"{JOB}.common.task_cores"), (3, f"{JOB}.role.host.1.task_cores")]
+    memory = found.of_party(HOST)["task_memory"]
+    assert (memory.value, memory.source, memory.where) == (0, "server default", "job_default_config.task_memory")
+
+
+def test_the_cores_of_a_component_that_knows_better_are_its_own():
+    conf = {**UPLOAD_CONF, "job_parameters": {"common": {}}}
+    spec = parse(UPLOAD_DSL, conf, modules=MODULES, defaults=DEFAULTS)
+    cores = Sources(conf, spec, DEFAULTS).of_party(spec.initiator)["task_cores"]
+    assert (cores.value, cores.source) == (1, "default")
+
+
+@pytest.mark.parametrize(("common", "value", "where"), [
+    ({}, 0, "job_default_config.task_timeout"), ({"task_timeout": 5}, 5, f"{JOB}.common.task_timeout"),
+    ({"task_timeout": 5, "task_conf": {"x": {"timeout": 6}}}, 6, f"{JOB}.common.task_conf.x.timeout"),
+])
+def test_the_time_of_a_task(common, value, where):
+    found = of_task(sources(common))["timeout"]
+    assert (found[0], found[2]) == (value, where)
+
+
+def test_a_party_has_the_last_word_on_its_own_workers():
+    told = {("x", "timeout"): {"value": 7, "source": "ceilings.task_timeout"}}
+    found = sources({"task_timeout": 9}, host={"all": {"task_conf": {"y": {"timeout": 8}}}})
+    assert of_task(found, "x", HOST, told)["timeout"] == (7, "party", "ceilings.task_timeout of host 9002")
+    assert of_task(found, "y", HOST, told)["timeout"] == (8, "document", f"{JOB}.role.host.all.task_conf.y.timeout")
+
+
+def test_the_time_to_stop():
+    assert of_task(sources())["stop_duration"] == (None, "party", "its limits.stop_grace")
+    found = sources({"stop_duration": 5, "task_conf": {"y": {"stop_duration": 6}}})
+    assert of_task(found)["stop_duration"] == (5, "document", f"{JOB}.common.stop_duration")
+    assert of_task(found, "y")["stop_duration"] == (6, "document", f"{JOB}.common.task_conf.y.stop_duration")
+
+
+def test_the_rule_of_retries_key_by_key():
+    rule = {"max_attempts": 2, "backoff": {"first": 1}}
+    found = sources({"retry": rule, "task_conf": {"y": {"retry": {"duration": 60}}}})
+    of_x, of_y = of_task(found), of_task(found, "y")
+    attempts = (2, "document", f"{JOB}.common.retry.max_attempts")
+    assert of_x["retry.max_attempts"] == of_y["retry.max_attempts"] == attempts
+    assert of_x["retry.duration"] == (0, "default", "")
+    assert of_y["retry.duration"] == (60, "document", f"{JOB}.common.task_conf.y.retry.duration")
+    assert of_x["retry.backoff.first"] == (1, "document", f"{JOB}.common.retry.backoff.first")
+    assert of_x["retry.backoff.factor"] == (2, "default", "")
+    assert of_x["retry.on_events"] == (["error", "interruption", "no_capacity", "timeout"], "default", "")
+
+
+@pytest.mark.parametrize(("common", "retry"), [
+    ({}, ("none", "server default", "job_default_config.auto_retries")),
+    ({"auto_retries": 0}, ("none", "document", f"{JOB}.common.auto_retries")),
+    ({"auto_retries": 2}, ("auto_retries: 2", "document", f"{JOB}.common.auto_retries")),
+])
+def test_without_a_rule_the_automatic_retries_are_told(common, retry):
+    assert of_task(sources(common))["retry"] == retry
+
+
+def test_the_priority_of_the_job():
+    assert vars(sources().of_job()["priority"]) == {"value": 0, "source": "default", "where": ""}
+    assert sources({"priority": 5}).of_job()["priority"].where == f"{JOB}.common.priority"
+
+
+def test_the_time_of_the_job():
+    timeout = sources().of_job()["timeout"]
+    assert (timeout.value, timeout.where) == (259200, "job_default_config.job_timeout")
+    assert sources({"timeout": 5}).of_job()["timeout"].where == f"{JOB}.common.timeout"

@@ -1,0 +1,228 @@
+"""What a party lets the programs of others begin, read and leave, on a real file system."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import resource
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fate_flow.components import command as collector
+from fate_flow.components.errors import ComponentError
+from fate_flow.components.table import Table
+from fate_flow.components.table_uri import format_uri
+from fate_flow.components.task import Task
+from fate_flow.core.command import CommandPolicy, InputFile, read_command
+from fate_flow.core.spec import Party
+from fate_flow.engine.command import Order, Ready, clear_scratch, prepare
+from fate_flow.engine.programs import NotAllowed, ProgramGate
+
+CONTENT = "#!/bin/sh\n"
+SHA256 = hashlib.sha256(CONTENT.encode()).hexdigest()
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "bin" / "tool"
+    path.parent.mkdir()
+    path.write_text(CONTENT)
+    path.chmod(0o755)
+    return path
+
+
+def objection(allow: list[str], argv: list[str] | str, policy: dict[str, Any] | None = None, **said: Any) -> str:
+    rules = CommandPolicy(**{"enabled": True, "allow": tuple(allow), **(policy or {})})
+    return ProgramGate(rules).objection(read_command({"command": argv, **said}))
+
+
+# ---------------------------------------------------------------------- what may begin
+
+
+def test_nothing_begins_where_commands_are_off(program: Path) -> None:
+    assert "commands.enabled is false" in objection([str(program)], [str(program)], {"enabled": False})
+
+
+def test_a_program_on_the_list_may_begin_and_no_other(program: Path) -> None:
+    assert objection([str(program)], [str(program), "-v"]) == ""
+    said = objection([str(program)], ["/bin/false"])
+    assert said.startswith("commands.allow names neither /bin/false")
+    assert said.endswith(f"allowed is {program}")
+    assert objection([], "exit 0").endswith("allowed is nothing")
+
+
+def test_a_link_counts_as_what_it_leads_to(program: Path, tmp_path: Path) -> None:
+    link, other = tmp_path / "link", tmp_path / "other"
+    link.symlink_to(program)
+    other.symlink_to("/bin/false")
+    assert objection([str(link)], [str(program)]) == objection([str(program)], [str(link)]) == ""
+    assert f"names neither {other}, which is {os.path.realpath('/bin/false')}," in objection([str(link)], [str(other)])
+
+
+def test_with_a_digest_it_is_the_content_that_counts(program: Path) -> None:
+    allow = [f"sha256:{SHA256}"]
+    assert objection(allow, [str(program)]) == ""
+    program.write_text("#!/bin/sh\necho\n")
+    assert "nor sha256:" in objection(allow, [str(program)])
+    assert "not readable" in objection(allow, [f"{program}.gone"])
+
+
+def test_a_name_is_looked_for_in_the_path(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert objection([str(program)], ["tool"]) == ""
+    assert objection([str(program)], ["missing"]).startswith("command: there is no program 'missing' in the PATH")
+
+
+def test_a_program_that_comes_with_the_job_is_allowed_by_its_content_alone(tmp_path: Path) -> None:
+    files = [{"name": "go", "content": CONTENT}]
+    assert objection([f"sha256:{SHA256}"], ["./go"], files=files) == ""
+    assert f"commands.allow does not name sha256:{SHA256}" in objection([str(tmp_path / "go")], ["./go"], files=files)
+
+
+def test_a_file_of_the_party_lies_below_its_root_whatever_links_say(program: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "tool").symlink_to(program)
+    (root / "own").write_text("x")
+    rules = {"files_root": str(root)}
+    assert objection([str(program)], [str(program)], rules, files=[{"name": "x", "path": "own"}]) == ""
+    said = objection([str(program)], [str(program)], rules, files=[{"name": "x", "path": "tool"}])
+    assert said == "files: x: 'tool' leads out of commands.files_root"
+    said = objection([str(program)], [str(program)], files=[{"name": "x", "path": "own"}])
+    assert said.startswith("files: x: commands.files_root is not set")
+
+
+# ---------------------------------------------------------------------- what is made ready
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Of a worker."""
+    found = tmp_path / "worker"
+    (found / "work").mkdir(parents=True)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def same_core_limit() -> Iterator[None]:
+    limits = resource.getrlimit(resource.RLIMIT_CORE)
+    yield
+    resource.setrlimit(resource.RLIMIT_CORE, limits)
+
+
+def ready(folder: Path, program: Path, policy: dict[str, Any] | None = None, **fields: Any) -> Ready:
+    rules = CommandPolicy(**{"enabled": True, "allow": (str(program),), **(policy or {})})
+    order = Order(**{"argv": (str(program),), "env": {"A": "b"}, "policy": rules, **fields})
+    order.write(folder)
+    assert Order.read(folder) == order
+    return prepare(order, folder)
+
+
+def test_files_are_copies_that_nobody_writes_and_what_is_in_them_is_kept(
+    folder: Path, program: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "own").write_text("of the party")
+    files = (InputFile("sent", content="AAE=", is_base64=True), InputFile("named", path="own"))
+    ready(folder, program, {"files_root": str(tmp_path)}, files=files)
+    work = folder / "work"
+    assert ((work / "sent").read_bytes(), (work / "named").read_text()) == (b"\0\1", "of the party")
+    assert {stat.S_IMODE(path.stat().st_mode) for path in work.iterdir()} == {0o400}
+    assert json.loads((folder / "files.json").read_text())["named"] == {
+        "bytes": 12, "sha256": hashlib.sha256(b"of the party").hexdigest(), "path": "own",
+    }  # fmt: skip
+
+
+def test_the_program_may_be_one_of_them_and_is_looked_at_as_it_was_copied(folder: Path, program: Path) -> None:
+    file, rules = InputFile("go", path="tool"), {"files_root": str(program.parent)}
+    found = ready(folder, program, rules, argv=("./go", "x"), files=(file,))
+    assert (found.program, found.argv, os.access(found.program, os.X_OK)) == (folder / "work/go", ("./go", "x"), True)
+    (folder / "work/go").unlink()
+    by_content = {**rules, "allow": (f"sha256:{SHA256}",)}
+    assert ready(folder, program, by_content, argv=("./go",), files=(file,)).program == folder / "work/go"
+    (folder / "work/go").unlink()
+    program.write_text("changed since the submit")
+    with pytest.raises(NotAllowed, match=r"commands.allow names neither"):
+        ready(folder, program, by_content, argv=("./go",), files=(file,))
+
+
+def test_a_file_that_is_not_what_the_job_says_is_refused(folder: Path, program: Path) -> None:
+    file = InputFile("x", path="tool", sha256="0" * 64)
+    with pytest.raises(NotAllowed, match=f"files: x: sha256 is {SHA256} at this party, not 000"):
+        ready(folder, program, {"files_root": str(program.parent)}, files=(file,))
+
+
+def test_a_file_that_is_not_there_is_called_as_the_job_calls_it(folder: Path, program: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        ready(folder, program, {"files_root": str(tmp_path)}, files=(InputFile("x", path="a/b"),))
+    assert str(caught.value) == "files: x: a/b below commands.files_root: No such file or directory"
+
+
+def test_a_volume_is_the_partys_folder_or_fresh_space_that_goes(folder: Path, program: Path, tmp_path: Path) -> None:
+    found = ready(folder, program, {"volumes": {"data": str(tmp_path)}}, volumes=("data", "my-own"))
+    fresh = Path(found.env["FATE_FLOW_VOLUME_MY_OWN"])
+    assert (found.env["FATE_FLOW_VOLUME_DATA"], fresh.is_dir()) == (str(tmp_path), True)
+    clear_scratch(folder)
+    assert (fresh.exists(), tmp_path.exists()) == (False, True)
+
+
+def test_a_volume_that_the_party_has_lost_is_named(folder: Path, program: Path, tmp_path: Path) -> None:
+    with pytest.raises(NotADirectoryError, match=r"commands.volumes.data is no folder"):
+        ready(folder, program, {"volumes": {"data": str(tmp_path / "gone")}}, volumes=("data",))
+
+
+def test_of_the_servers_environment_little_is_left(
+    folder: Path, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_PASSWORD", "x")
+    monkeypatch.setenv("HOME", "/home/x")
+    found = ready(folder, program)
+    assert (found.env["A"], found.env["HOME"], "DATABASE_PASSWORD" in found.env) == ("b", "/home/x", False)
+
+
+@pytest.mark.parametrize("is_wanted", [True, False])
+def test_core_dumps_are_kept_when_asked(folder: Path, program: Path, is_wanted: bool) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    ready(folder, program, core_dumps=is_wanted)
+    assert resource.getrlimit(resource.RLIMIT_CORE) == (hard if is_wanted else 0, hard)
+
+
+# ---------------------------------------------------------------------- what is kept of what it leaves
+
+
+def collected(folder: Path, **output: Any) -> Any:
+    target = folder / "outputs" / "x"
+    uri = format_uri(folder, "ns", "x") if output.get("kind") == "table" else f"file://{target}"
+    task = Task(
+        "1_a", "0", "a", "command", Party("guest", "1"), inputs={"work": (f"file://{folder}/work",)},
+        outputs={"x": uri}, parameters={"command": ["x"], "outputs": [{"name": "x", **output}]},
+    )  # fmt: skip
+    return collector.run(task)
+
+
+def test_a_file_is_kept_with_its_size_and_digest(folder: Path) -> None:
+    (folder / "work" / "model").write_text(CONTENT)
+    made = collected(folder, path="model")
+    assert made.summary == {"files": {"x": {"bytes": len(CONTENT), "sha256": SHA256}}}
+    assert (folder / "outputs" / "x").read_text() == CONTENT
+
+
+def test_a_csv_becomes_a_table(folder: Path) -> None:
+    (folder / "work" / "t.csv").write_text("id,y\na,1\nb,2\n")
+    made = collected(folder, path="t.csv", kind="table")
+    with Table(made.tables["x"]) as table:
+        assert (list(table), table.made_by) == ([("a", "1"), ("b", "2")], "1_a")
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [("missing", "outputs: x: rank 0 has left no file 'missing'"), ("out", "outputs: x: 'out' leads out of")],
+)
+def test_what_is_not_there_or_not_the_programs_own_is_named(folder: Path, path: str, words: str) -> None:
+    (folder / "work" / "out").symlink_to("/etc/passwd")
+    with pytest.raises(ComponentError, match=words):
+        collected(folder, path=path)
