@@ -1,4 +1,4 @@
-"""Runs the checks: ruff, mypy, and pytest with a MariaDB server beside it.
+"""Runs the checks: ruff, mypy, and pytest with a MariaDB server beside it, and with the genuine FATE client.
 
 Everything a run writes lies in a folder of its own, `.cache/test/<name>`, which is removed in the end;
 FATE_FLOW_TEST_KEEP=1 leaves it. A run holds a lock in its folder, so that a later run can tell what was left
@@ -23,11 +23,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import IO, Any
+from typing import IO, Any, Self
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 CACHE = CHECKOUT / ".cache"
 URL_VARIABLE = "FATE_FLOW_TEST_MYSQL_URL"
+CLIENT_VARIABLE = "FATE_FLOW_TEST_FATE_CLIENT"
 NOTES_VARIABLE = "FATE_FLOW_TEST_NOTES"
 SCRIPTS = sorted(f"bin/{path.name}" for path in CHECKOUT.glob("bin/*.py"))
 CHECKS = (
@@ -55,7 +56,7 @@ class Outcome:
 def run_all(arguments: Sequence[str]) -> int:
     """The exit code of the whole run."""
     is_ci = os.environ.get("CI", "").lower() in ("1", "true", "yes")
-    with _own_folder() as folder, _mariadb(folder) as server:
+    with _own_folder() as folder, _mariadb(folder) as server, _Helper("_fate_client.py") as client:
         environment = {
             **os.environ, "TMPDIR": str(folder / "tmp"), "HYPOTHESIS_STORAGE_DIRECTORY": str(CACHE / "hypothesis"),
             "RUFF_CACHE_DIR": str(CACHE / "ruff"), "MYPY_CACHE_DIR": str(CACHE / "mypy"),
@@ -69,6 +70,10 @@ def run_all(arguments: Sequence[str]) -> int:
             environment[URL_VARIABLE] = url
         else:
             outcome.add(f"MARIADB PART SKIPPED: {problem}", fails=is_ci or not server.cannot_be_had)
+        found, problem = client.wait()
+        environment[CLIENT_VARIABLE] = found.get("python", "")
+        if problem:
+            outcome.add(f"GENUINE CLIENT PART SKIPPED: {problem}", fails=is_ci or not client.cannot_be_had)
         environment[NOTES_VARIABLE] = json.dumps(outcome.notes)
         code = _run([
             sys.executable, "-P", str(Path(__file__)), "--pytest", f"--basetemp={folder / 'pytest'}",
@@ -77,38 +82,66 @@ def run_all(arguments: Sequence[str]) -> int:
         return code or int(outcome.failed)
 
 
+class _Helper:
+    """A script beside this one, at work while the other checks run: it prints JSON, or says what is wrong."""
+
+    def __init__(self, script: str, *arguments: str) -> None:
+        # In a session of its own: Ctrl-C is for us to act on, not for it.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", str(CHECKOUT / "bin" / script), *arguments],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True,
+        )
+        self.cannot_be_had = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGTERM)    # with what it has started
+        self._process.communicate()
+
+    def ended(self) -> tuple[str, str]:
+        """All that it printed, once it has come to its end: its output, and what it said."""
+        return self._process.communicate()
+
+    def wait(self) -> tuple[dict[str, Any], str]:
+        """The document that it printed, or why there is none."""
+        output, errors = self.ended()
+        if self._process.returncode == 0:
+            return json.loads(output), ""
+        self.cannot_be_had = self._process.returncode == 4
+        lines = errors.strip().splitlines()
+        return {}, "\n".join(lines[-1:] if self.cannot_be_had else lines)
+
+
 class _Server:
     """MariaDB, on its way up while the other checks run."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._given = os.environ.get(URL_VARIABLE, "")
-        self._process = None if self._given else self._call("start")
-        self.cannot_be_had = False
+        self._starting = None if self._given else self._call("start")
+
+    @property
+    def cannot_be_had(self) -> bool:
+        return self._starting is not None and self._starting.cannot_be_had
 
     def wait(self) -> tuple[str, str]:
         """Its URL, or why there is none."""
-        if self._process is None:
+        if self._starting is None:
             return self._given, ""
-        output, errors = self._process.communicate()
-        if self._process.returncode == 0:
-            return str(json.loads(output)["url"]), ""
-        self.cannot_be_had = self._process.returncode == 4
-        lines = errors.strip().splitlines()
-        return "", "\n".join(lines[-1:] if self.cannot_be_had else lines)
+        found, problem = self._starting.wait()
+        return str(found.get("url", "")), problem
 
     def stop(self) -> None:
-        if self._process:
-            self._process.communicate()
-            self._call("stop").communicate()
+        if self._starting:
+            self._starting.ended()
+            self._call("stop").ended()
 
-    def _call(self, verb: str) -> subprocess.Popen[str]:
-        # In a session of its own: Ctrl-C is for us to act on, not for it.
-        return subprocess.Popen(
-            [sys.executable, "-P", str(CHECKOUT / "bin" / "_mariadb.py"), verb, "--dir", str(self._folder)],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            start_new_session=True,
-        )
+    def _call(self, verb: str) -> _Helper:
+        return _Helper("_mariadb.py", verb, "--dir", str(self._folder))
 
 
 @contextmanager

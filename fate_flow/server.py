@@ -79,7 +79,7 @@ def serve(conf_path: Path) -> int:
     with _only_one(settings):
         _prepare_store(settings)
         if settings.host not in ("127.0.0.1", "localhost", "::1"):
-            _say(f"WARNING: listening on {settings.host} without signed requests (insecure_listen)")
+            _say(f"WARNING: listening on {settings.host} without signed requests of other parties (insecure_listen)")
         if crash_points_of(settings):
             _say("WARNING: crash points are on: a test may kill this server")
         return Supervisor(settings).run()
@@ -344,7 +344,10 @@ class Supervisor:
         self._workers.close()
         limits = self.settings
         try:
-            _Gunicorn(self._http, limits.http_workers, limits.http_threads, limits.run_dir, self._public_app).run()
+            gunicorn = _Gunicorn(self._http, limits.http_workers, limits.http_threads, limits.run_dir, self._public_app)
+            if limits.client_keys is not None:
+                gunicorn.cfg.set("header_map", "dangerous")      # clients of FATE write APP_KEY with an underscore
+            gunicorn.run()
         finally:
             self._hands.finish()
 

@@ -72,6 +72,8 @@ class Limits:
 _MAY_BE_ZERO = frozenset({"stop_grace", "longest_stop", "retry_wait", "queue_passes", "resource_waiting_timeout"})
 """The limits that mean something as 0; no other interval or bound does."""
 
+_KEY = re.compile(r"[A-Za-z0-9._-]{8,100}")
+
 _LONGEST_AGEING = 1e9      # seconds: a thousand levels of that still fit into the database
 
 
@@ -83,6 +85,14 @@ class Retention:
     job_logs_days: float = 30.0
     output_tables_days: float = 0.0
     most_finished_jobs: int = 0          # the oldest go first; 0: any number
+
+
+@dataclass(frozen=True)
+class ClientKeys:
+    """What clients sign their requests with."""
+
+    app_key: str
+    secret_key: str = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -98,6 +108,7 @@ class Settings:
     http_workers: int = 1
     worker_threads: int = 32
     insecure_listen: bool = False
+    client_keys: ClientKeys | None = None    # None: clients need not sign
     database_url: str = ""                # empty: SQLite in the home folder
     engine: EngineSize = field(default_factory=lambda: EngineSize(nodes=1, cores=20))
     engine_config: Mapping[str, Any] = field(default_factory=dict)
@@ -112,6 +123,7 @@ class Settings:
     ceilings: Ceilings = NO_CEILINGS
     commands: CommandPolicy = field(default_factory=CommandPolicy)
     approval: ApprovalRule = field(default_factory=ApprovalRule)
+    conf_path: Path = field(default=Path(), compare=False)     # the file that says all this, if one does
 
     @property
     def jobs_dir(self) -> Path:
@@ -255,6 +267,7 @@ class _Reader:
 
     def __init__(self, document: dict[str, Any], path: Path) -> None:
         self._root = _Section(document, "")
+        self._path_of_all = path
         self._base = path.parent
 
     def settings(self) -> Settings:
@@ -273,6 +286,7 @@ class _Reader:
             worker_threads=flow.whole("worker_threads", 32, 4, 1024),
             insecure_listen=flow.flag("insecure_listen", False),
             data_roots=self._paths(flow, "data_roots"),
+            client_keys=self._client_keys(root.section("authentication")),
             database_url=self._database(root.section("database")),
             engine_config=root.section("fate_on_standalone").get("standalone", {}),
             engine=self._engine(root.section("fate_on_standalone")),
@@ -286,6 +300,7 @@ class _Reader:
             ceilings=self._ceilings(root.section("ceilings")),
             commands=self._commands(root.section("commands")),
             approval=self._approval(root.section("approval")),
+            conf_path=self._path_of_all,
         )
         flow.refuse_others()
         logs.refuse_others()
@@ -303,6 +318,17 @@ class _Reader:
         if not isinstance(values, list):
             raise BadSettings(f"{section.name(key)}: {values!r} is not a list of folders")
         return tuple(self._path(str(value)) for value in values)
+
+    def _client_keys(self, section: _Section) -> ClientKeys | None:
+        client = section.section("client")
+        section.refuse_others()
+        is_on = client.flag("switch", False)
+        keys = ClientKeys(client.text("http_app_key"), client.text("http_secret_key"))
+        client.refuse_others()
+        for name, value in (("http_app_key", keys.app_key), ("http_secret_key", keys.secret_key)):
+            if is_on and not _KEY.fullmatch(value):
+                raise BadSettings(f"{client.name(name)}: is not 8 to 100 letters, digits and - . _, which switch needs")
+        return keys if is_on else None
 
     def _database(self, section: _Section) -> str:
         url = section.text("url")
@@ -463,6 +489,11 @@ class _Reader:
             raise BadSettings(
                 f"fateflow.host: {settings.host} is reachable from other machines and requests are not signed yet; "
                 "set fateflow.insecure_listen: true to accept that, or put host: 127.0.0.1"
+            )
+        if not is_loopback and settings.client_keys is None:
+            raise BadSettings(
+                f"authentication.client.switch: is false, and fateflow.host: {settings.host} is reachable from other "
+                "machines: set it to true, with http_app_key and http_secret_key, or put host: 127.0.0.1"
             )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from flask import Flask
 
 from fate_flow.api import board, data, jobs, not_offered, party, queue, resources, server_info, task_log, tracking
+from fate_flow.api.client_auth import ClientAuth
 from fate_flow.api.envelope import install_errors
 from fate_flow.api.exchange import deliver_blueprint
 from fate_flow.api.services import Services
@@ -27,6 +29,9 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
     app.config["MAX_CONTENT_LENGTH"] = services.settings.limits.max_request_bytes
     app.request_class = request_class(services.settings)
     install_errors(app)
+    if services.settings.client_keys is not None:
+        nonces = services.settings.run_dir / "nonces"
+        app.before_request(ClientAuth(services.settings.client_keys, nonces, now_on_the_wall).check)
     app.register_error_handler(SubmitFailed, SubmitFailed.as_response)
     for module in (jobs, queue, resources, data, tracking, server_info, task_log, party):
         app.register_blueprint(module.blueprint(services))
@@ -36,6 +41,11 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
         app.register_blueprint(deliver_blueprint(spool, _speaks_for_itself))
     app.wsgi_app = AccessLog(app.wsgi_app, services.context.record)  # type: ignore[method-assign]  # Flask's own hook
     return app
+
+
+def now_on_the_wall() -> int:
+    """Milliseconds; what clients sign is the time of their own clock, so none other can be compared with it."""
+    return time.time_ns() // 1_000_000
 
 
 def _speaks_for_itself(header: str, party_id: str) -> bool:

@@ -34,8 +34,10 @@ _UPLOAD_NEEDS = ("namespace", "table_name", "file", "head", "partition")
 _UPLOAD_MISSES = 100             # FATE answers this for a missing key here, and 101 elsewhere
 _WITHOUT_EFFECT = (
     "storage_engine", "storage_address", "with_meta", "meta", "schema", "block_size", "eggroll_run", "spark_run",
+    "in_serialized", "id_column", "feature_column", "options",
 )  # fmt: skip
 _MOST_PARTITIONS = 10_000
+_FILES = ("PATH", "LOCALFS", "FILE")       # FATE's engines whose address is the path of a file
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -49,6 +51,8 @@ def blueprint(services: Services) -> Blueprint:
         "/table/delete": routes.delete_table,
         "/table/disable": routes.disable_table,
         "/table/enable": routes.enable_table,
+        "/table/add": routes.bind_table,
+        "/table/bind": routes.bind_table,
     }.items():
         data.add_url_rule(path, view_func=view, methods=["POST"])
     return data
@@ -140,6 +144,18 @@ class _DataRoutes:
 
     def enable_table(self) -> Response:
         return self._allow_table(True)
+
+    def bind_table(self) -> Response:
+        """A file of this machine becomes a table. It is copied, by a local job: `jobId` says which to wait for."""
+        body = arguments("engine", "address", "namespace", "name")
+        engine, address = read_text(body, "engine").upper(), body["address"]
+        if engine not in _FILES or not isinstance(address, dict) or not address.get("path"):
+            raise BadRequest(
+                f"engine: this server does not offer tables of {shown(engine)} at {shown(address)}: write a CSV file "
+                f"and name it as address.path with engine {_FILES[0]}, or upload it with data/upload"
+            )
+        defaults = {"head": True, "partition": body.get("partitions") or 1}
+        return self._upload_from_here({**defaults, **body, "table_name": body["name"], "file": address["path"]})
 
     def _allow_table(self, is_allowed: bool) -> Response:
         namespace, name = read_table(arguments("namespace", "table_name"))

@@ -150,7 +150,16 @@ def file_follows(view: Callable[P, Response]) -> Callable[P, Response]:
         g.file_follows = True
         return view(*args, **kwargs)
 
+    _LEADING_TO_FILES.add(marked.__qualname__)
     return marked
+
+
+_LEADING_TO_FILES: set[str] = set()
+
+
+def leads_to_a_file(view: Callable[..., Any]) -> bool:
+    """Whether this view is one of `file_follows`, for who refuses a request before the view is asked."""
+    return view.__qualname__ in _LEADING_TO_FILES
 
 
 def _on_flow_error(error: FlowError) -> Response:

@@ -18,6 +18,7 @@ from fate_flow.api.submission import (
     SUBMIT_FAILED,
     SubmitFailed,
     ask_parties,
+    board_url_of,
     model_id_of,
     read_job,
     read_request_id,
@@ -37,6 +38,7 @@ T = TypeVar("T")
 
 _ORDERS = ("create_time", "start_time", "end_time", "elapsed")
 _STATUSES = frozenset(status.value for status in JobStatus)
+_REPORTED = ("component_name", "role", "party_id", "start_time", "end_time", "elapsed", "status")
 _TASK_FILTERS = frozenset({"job_id", "role", "party_id", "component_name"})
 
 
@@ -62,6 +64,8 @@ def blueprint(services: Services) -> Blueprint:
         "/log/download": routes.download_log,
         "/log/path": routes.log_path,
         "/data/view/query": routes.view_data,
+        "/report": routes.report,
+        "/url/get": routes.board_url,
         "/list/task": routes.list_tasks,
         "/task/query": routes.query_tasks,
         "/clean/queue": routes.clean_queue,
@@ -228,7 +232,21 @@ class _JobRoutes:
     def log_path(self) -> Response:
         return ok({"logs_directory": self._settings.log_dir / read_job_id(arguments("job_id"))})
 
+    def board_url(self) -> Response:
+        body = arguments("job_id", "role", "party_id")
+        return ok({"board_url": [board_url_of(self._settings, read_job_id(body), read_party(body))]})
+
     # ------------------------------------------------------------------ tasks
+
+    def report(self) -> Response:
+        """When each task of a job began and ended at this party, in the order in which they were made."""
+        body = arguments("job_id")
+        rows = self._views.tasks({**body, "job_id": read_job_id(body)})
+        if not rows:
+            raise NotFound("find task failed")
+        return ok([
+            {**{key: row[f"f_{key}"] for key in _REPORTED}, "index": place} for place, row in enumerate(rows)
+        ])
 
     def list_tasks(self) -> Response:
         body = arguments()

@@ -12,75 +12,82 @@ from fate_flow.core.grammar import shown
 _RETCODE = 100
 _AS_FILE = 501               # where HTTP 200 would mean that a file follows
 
+_NO_MODELS = "no component here makes a model: run FATE's own server for jobs that train"
+_RESUBMIT = "submit the job again with the new parameters"
+_A_FILE = "table/bind takes a CSV file of this server's machine, data/upload one of the client's"
+_NO_BOARD = "flow job watch and flow job explain show a job"
+_NOT_ASKED = "any party may name any table of another; table/disable takes one out of use"
+_NO_KEYS = "requests of other parties are not signed: docs/security.md says how to fence the servers in"
+_BUILT_IN = "component/get lists what this server can run"
+_PARTIES = "party/list shows the parties that this server knows, and whether they answer"
+_OWN_WORKERS = "a worker asks where its task configuration says"
+
 _LATER = {
-    "job/parameter/update": "a change of the parameters of a job",
-    "job/update": "notes on a job",
-    "job/clean": "the removal of a job's data",
-    "job/report": "the report of a job",
-    "job/url/get": "a board for jobs",
-    "data/writer": "writing to another storage",
-    "table/add": "binding a table of another storage",
-    "table/bind": "binding a table of another storage",
-    "table/disable/delete": "deleting all disabled tables",
-    "table/connector/create": "a connector to another storage",
-    "table/connector/query": "a connector to another storage",
-    "table/tracking/source": "the origin of a table",
-    "table/tracking/job": "the jobs of a table",
-    "table/list": "the list of a job's tables",
-    "table/preview": "the preview of a table",
-    "table/schema/update": "a change of a table's schema",
-    "tracking/component/output/model": "models",
-    "tracking/component/output/data": "the preview of output data",
-    "tracking/component/metric_data": "single metrics",
-    "tracking/component/metric/delete": "deleting metrics",
-    "tracking/job/data_view": "the data view of a job",
-    "pipeline/dag/dependency": "the picture of a DAG",
-    "component/hetero/merge": "merging models",
-    "component/woe_array/extract": "woe arrays",
-    "component/woe_array/merge": "woe arrays",
-    "component/validate": "checking single components",
-    "component/<name>/get": "asking about a single component",
-    "model/<path:rest>": "models",
-    "checkpoint/<path:rest>": "checkpoints of models",
-    "permission/<path:rest>": "privileges",
-    "key/<path:rest>": "keys of parties",
-    "server/reload": "reading the configuration again without a restart",
-    "server/service/get": "a registry of services",
-    "server/<name>/get": "a registry of servers",
-    "server/<name>/register": "a registry of servers",
-    "server/fateflow/info": "a list of server instances",
-    "service/<path:rest>": "a registry of services",
-    "provider/register": "the registration of providers",
-    "provider/registry/get": "the registration of providers",
-    "provider/update": "the registration of providers",
-    "info/party/<path:rest>": "asking about another party",
-    "info/fateboard": "a board for jobs",
-    "info/eggroll": "EggRoll",
-    "forward/<path:rest>": "forwarding to other parties",
-    "tracker/<path:rest>": "what workers ask, but where their task configuration says",
-    "operation/<path:rest>": "requests of workers of other versions",
-    "worker/config/load": "requests of workers of other versions",
+    "job/parameter/update": ("a change of the parameters of a job", _RESUBMIT),
+    "job/update": ("notes on a job", "send notes with job/submit"),
+    "job/clean": ("the removal of a job's data", "retention in service_conf.yaml, or fate_flow admin clean"),
+    "data/writer": ("writing to another storage", "data/download writes a CSV file"),
+    "table/disable/delete": ("deleting all disabled tables", "table/delete, one by one"),
+    "table/connector/create": ("a connector to another storage", _A_FILE),
+    "table/connector/query": ("a connector to another storage", _A_FILE),
+    "table/tracking/source": ("the origin of a table", "job/data/view/query lists what each task made"),
+    "table/tracking/job": ("the jobs of a table", "job/query has the documents of jobs, which name their tables"),
+    "table/list": ("the list of a job's tables", "job/data/view/query"),
+    "table/preview": ("the preview of a table", "data/download writes a table to a CSV file"),
+    "table/schema/update": ("a change of a table's schema", "data/upload with drop"),
+    "tracking/component/output/data": ("the preview of output data", "tracking/component/output/data/download"),
+    "tracking/component/metric/delete": ("deleting metrics", "they go with their job: retention in service_conf.yaml"),
+    "tracking/job/data_view": ("the data view of a job", "job/data/view/query"),
+    "pipeline/dag/dependency": ("the picture of a DAG", "job/config has the DSL, job/validate what runs after what"),
+    "component/hetero/merge": ("merging models", _NO_MODELS),
+    "component/woe_array/extract": ("woe arrays", _NO_MODELS),
+    "component/woe_array/merge": ("woe arrays", _NO_MODELS),
+    "component/validate": ("checking single components", "job/validate checks a whole job"),
+    "component/<name>/get": ("asking about a single component", _BUILT_IN),
+    "model/<path:rest>": ("models", _NO_MODELS),
+    "checkpoint/<path:rest>": ("checkpoints of models", _NO_MODELS),
+    "permission/<path:rest>": ("privileges", _NOT_ASKED),
+    "key/<path:rest>": ("keys of parties", _NO_KEYS),
+    "server/service/get": ("a registry of services", _PARTIES),
+    "server/<name>/get": ("a registry of servers", _PARTIES),
+    "server/<name>/register": ("a registry of servers", _PARTIES),
+    "server/fateflow/info": ("a list of server instances", _PARTIES),
+    "service/<path:rest>": ("a registry of services", _PARTIES),
+    "provider/register": ("the registration of providers", _BUILT_IN),
+    "provider/registry/get": ("the registration of providers", _BUILT_IN),
+    "provider/update": ("the registration of providers", _BUILT_IN),
+    "info/party/<path:rest>": ("asking about another party", _PARTIES),
+    "info/fateboard": ("a board for jobs", _NO_BOARD),
+    "info/eggroll": ("EggRoll", "resource/query shows this server's own engine"),
+    "forward/<path:rest>": ("forwarding to other parties", _PARTIES),
+    "tracker/<path:rest>": ("what workers ask, but on a port of their own", _OWN_WORKERS),
+    "operation/<path:rest>": ("requests of workers of other versions", _OWN_WORKERS),
+    "worker/config/load": ("requests of workers of other versions", _OWN_WORKERS),
 }
 _LATER_AS_FILE = {
-    "job/dsl/generate": "the DSL of a prediction",
-    "template/download": "a template of a job",
-    "table/download": "the download of a table: use data/download",
+    "job/dsl/generate": ("the DSL of a prediction", _NO_MODELS),
+    "template/download": ("a template of a job", "docs/jobs.md has examples, schema/job.json all that a job may say"),
+    "table/download": ("the download of a table", "data/download"),
+    "model/export": ("models", _NO_MODELS),
+    "model/get/predict/dsl": ("models", _NO_MODELS),
+    "model/get/predict/conf": ("models", _NO_MODELS),
 }
+"""What is not there, and what to use instead. Paths of other routes are below `/v1`."""
 
 
 def blueprint() -> Blueprint:
     later = Blueprint("not_offered", __name__, url_prefix="/v1")
     for table, answer in ((_LATER, failed), (_LATER_AS_FILE, error_response)):
         code = _RETCODE if answer is failed else _AS_FILE
-        for path, what in table.items():
+        for path, (what, instead) in table.items():
             name = f"{path.replace('/', '_')}".translate({ord(one): None for one in "<>:"})
-            view = _refusal(answer, code, what)
+            view = _refusal(answer, code, f"{what} ({{path}}); instead: {instead}")
             later.add_url_rule(f"/{path}", name, view, methods=["GET", "POST"])
     return later
 
 
 def _refusal(answer: Callable[[int, str], Response], code: int, what: str) -> Callable[..., Response]:
     def refuse(**_: str) -> Response:
-        return answer(code, f"this server does not offer {what} ({shown(request.path)})")
+        return answer(code, f"this server does not offer {what.format(path=shown(request.path))}")
 
     return refuse

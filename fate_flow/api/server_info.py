@@ -6,6 +6,7 @@ import platform
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import fields
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,13 @@ from fate_flow.api.arguments import read_component, read_job_id, read_party, rea
 from fate_flow.api.envelope import Told, arguments, ok, silent_json
 from fate_flow.api.services import Services
 from fate_flow.components import catalogue
-from fate_flow.core.errors import BadRequest
+from fate_flow.core.errors import BadRequest, OperationFailed
 from fate_flow.core.fate_v1_job_parameters import flat_parameters
 from fate_flow.core.grammar import shown
 from fate_flow.core.modules import OWN_PROVIDER
 from fate_flow.core.native_schema import schema_text
 from fate_flow.federation.wire import FATE_VERSION
-from fate_flow.settings import Settings
+from fate_flow.settings import Settings, load_settings
 
 API_VERSION = "v1"
 _UNUSED = ("FATEBoard", "EGGROLL", "CENTOS", "UBUNTU", "MAVEN", "JDK", "SPARK")
@@ -47,6 +48,7 @@ def blueprint(services: Services) -> Blueprint:
         "/info/version": routes.versions,
         "/info/common": routes.common,
         "/server/config/job/default": routes.job_defaults,
+        "/server/reload": routes.reload,
         "/component/get": routes.components,
         "/provider/get": routes.providers,
         "/provider/<name>/get": routes.provider,
@@ -87,6 +89,20 @@ class _ServerRoutes:
 
     def job_defaults(self) -> Response:
         return ok(flat_parameters(self._defaults))
+
+    def reload(self) -> Response:
+        """A server reads its configuration when it starts. So this looks whether the file still says what is in effect.
+
+        Raises BadSettings, as a start would."""
+        settings = self._settings
+        told = load_settings(settings.conf_path)
+        changed = [one.name for one in fields(Settings) if getattr(told, one.name) != getattr(settings, one.name)]
+        if changed:
+            raise OperationFailed(
+                f"{', '.join(changed)}: not as in {settings.conf_path} any more. That takes effect when the server "
+                "starts again: bin/service.sh restart (jobs and workers live on)"
+            )
+        return ok({"job_default_config": flat_parameters(self._defaults), "server_registry": {}})
 
     def job_schema(self) -> Response:
         """For editors and other tools: what a job file may say."""

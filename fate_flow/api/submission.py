@@ -26,6 +26,7 @@ from fate_flow.core.job import Answer
 from fate_flow.core.native import NativeJob, read_native
 from fate_flow.core.spec import JobSpec, Party
 from fate_flow.core.status import SeatStatus
+from fate_flow.settings import Settings
 from fate_flow.store.contract import Document
 
 SUBMIT_FAILED = 103
@@ -163,14 +164,13 @@ def submit_data(services: Services, submitted: Submitted) -> dict[str, Any]:
     settings, job_id, initiator = services.settings, submitted.job_id, submitted.spec.initiator
     folder = settings.jobs_dir / job_id
     on_party = folder / initiator.role / initiator.party_id / "job_runtime_on_party_conf.json"
-    query = f"job_id={job_id}&role={initiator.role}&party_id={initiator.party_id}"
     return {
         "job_id": job_id,
         "code": 0,
         "message": SUCCESS,
         "model_info": {"model_id": model_id_of(submitted.spec.roles), "model_version": job_id},
         "logs_directory": settings.log_dir / job_id,
-        "board_url": f"{settings.url}/index.html#/dashboard?{query}",
+        "board_url": board_url_of(settings, job_id, initiator),
         "dsl_path": folder / "job_dsl.json",
         "runtime_conf_path": folder / "job_runtime_conf.json",
         "runtime_conf_on_party_path": on_party,
@@ -194,6 +194,11 @@ def _capped(history: Sequence[Entry]) -> Iterator[dict[str, Any]]:
     for one in history:
         if one.level is Level.SEAT and one.old in joins[0] and one.new == joins[1] and one.party and one.message:
             yield {"role": one.party.role, "party_id": one.party.party_id, "message": one.message}
+
+
+def board_url_of(settings: Settings, job_id: str, party: Party) -> str:
+    """Where FATE's clients look for a board: a page that names the commands which show a job here."""
+    return f"{settings.url}/index.html#/dashboard?job_id={job_id}&role={party.role}&party_id={party.party_id}"
 
 
 def model_id_of(roles: Mapping[str, Sequence[int]]) -> str:

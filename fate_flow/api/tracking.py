@@ -33,8 +33,10 @@ def blueprint(services: Services) -> Blueprint:
         ("/parameters", routes.parameters, "POST"),
         ("/metrics", routes.metrics, "POST"),
         ("/metric/all", routes.metric_all, "POST"),
+        ("/metric_data", routes.metric_data, "POST"),
         ("/output/data/download", routes.download_output, "GET"),
         ("/output/data/table", routes.output_tables, "POST"),
+        ("/output/model", routes.output_model, "POST"),
         ("/summary/download", routes.summary, "POST"),
     ):
         tracking.add_url_rule(path, view_func=view, methods=[method])
@@ -80,6 +82,15 @@ class _TrackingRoutes:
             found.setdefault(one.namespace, {})[one.name] = {"data": one.data, "meta": one.meta}
         return ok(found) if found else ok({}, "no data")
 
+    def metric_data(self) -> Response:
+        """One metric."""
+        body = arguments("metric_namespace", "metric_name")
+        wanted = body["metric_namespace"], body["metric_name"]
+        for one in self._metrics():
+            if (one.namespace, one.name) == wanted:
+                return ok(one.data, meta=one.meta)
+        return ok([], "no data", meta={})
+
     def _metrics(self) -> tuple[Metric, ...]:
         job_id, party, name, _ = _component()
         return _whole(self._views.metrics(job_id, name, party))
@@ -117,6 +128,11 @@ class _TrackingRoutes:
                 for one, _ in made
             ]
         )
+
+    def output_model(self) -> Response:
+        """No component of this server makes a model, and that is no error to a client."""
+        _component()
+        return ok({}, "no data")
 
     def _output_tables_at(self, party: Party, job_id: str, name: str) -> Response:
         """As the party itself says, which knows its tables alone."""

@@ -104,7 +104,7 @@ def output_data(client: Client, **body: Any) -> None:
     answer = fetch_folder(client, "GET", "tracking/component/output/data/download", body, folder)
     if answer is not None:
         refuse(answer)
-    print_json(downloaded(folder))
+    print_json(downloaded(folder, "Download"))
 
 
 @_command("output-data-table")

@@ -30,8 +30,7 @@ def versions(client: Client) -> None:
 @server.command()
 @with_client
 def reload(client: Client) -> None:
-    """Asks the server to read its configuration again. A server of this release has to be restarted instead, and says
-    so.
+    """Asks whether the server's configuration is still that of its files; what has changed needs a restart.
 
     Example: flow server reload
     """

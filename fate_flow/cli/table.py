@@ -10,11 +10,12 @@ from fate_flow.cli import options
 from fate_flow.cli.client import Client
 from fate_flow.cli.display import show
 from fate_flow.cli.options import given, with_client
+from fate_flow.cli.submit_files import overlaid
 
 
 @click.group()
 def table() -> None:
-    """Look at, hide and delete the tables of this party.
+    """Look at, make, hide and delete the tables of this party.
 
     Example: flow table info -n demo -t site_a
     """
@@ -46,6 +47,31 @@ def delete(client: Client, **body: Any) -> None:
     Example: flow table delete -n demo -t site_a
     """
     show(client.post("table/delete", given(body)))
+
+
+@table.command("add")
+@options.conf_path()
+@with_client
+def add(client: Client, conf_path: str) -> None:
+    """The same as `flow table bind`, for a name that is new.
+
+    Example: flow table add -c bind.json
+    """
+    show(client.submit("table/add", overlaid(conf_path)))
+
+
+@table.command()
+@options.conf_path()
+@click.option("--drop", is_flag=True, help="Replace the table when it exists; else this is refused.")
+@with_client
+def bind(client: Client, conf_path: str, drop: bool) -> None:
+    """Makes a table of a CSV file on the server's machine; a local job reads it in.
+
+    \b
+    Example: flow table bind -c bind.json
+    bind.json: {"engine": "PATH", "address": {"path": "/data/site_a.csv"}, "namespace": "demo", "name": "site_a"}
+    """
+    show(client.submit("table/bind", overlaid(conf_path, drop=drop)))
 
 
 @table.command()

@@ -31,10 +31,10 @@ def folder_in(output_path: str, name: str) -> Path:
     return Path(output_path).absolute() / re.sub(r"[^\w.-]", "_", name)
 
 
-def downloaded(folder: Path) -> dict[str, Any]:
+def downloaded(folder: Path, word: str = "download") -> dict[str, Any]:
     """What the genuine client prints when a folder has come."""
     return {
-        "retcode": 0, "directory": str(folder), "retmsg": f"download successfully, please check {folder} directory",
+        "retcode": 0, "directory": str(folder), "retmsg": f"{word} successfully, please check {folder} directory",
     }
 
 

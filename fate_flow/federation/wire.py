@@ -58,10 +58,10 @@ _TASK_VERBS_WITH_ARGUMENT = {
 _CLEANED = ("metrics", "table")     # party-api-v1; kept by the version here, so that a new one finds none of the old
 
 _NOT_OFFERED = {
-    "parameter/update": "a change of the parameters of a job",
-    "report": "the report of a worker, but where its task configuration says",
+    "parameter/update": ("a change of the parameters of a job", "a job of its own with the new ones"),
+    "report": ("the report of a worker", "a worker reports where its task configuration says"),
 }
-"""The ends of paths of party-api-v1 that no command stands for here, and what they would be for."""
+"""The ends of paths of party-api-v1 that no command stands for here: what for, and what there is instead."""
 
 
 def headers(own_party_id: str, to: str, role: str = "") -> dict[str, str]:
@@ -157,7 +157,8 @@ def _word(text: str) -> str:
 def _no_command(parts: list[str], verb: str) -> FlowError:
     if verb not in _NOT_OFFERED:
         return _unknown(parts)
-    return NotOffered(f"this server does not offer {_NOT_OFFERED[verb]} (/v1/{parts[0]}/.../{verb})")
+    what, instead = _NOT_OFFERED[verb]
+    return NotOffered(f"this server does not offer {what} (/v1/{parts[0]}/.../{verb}); instead: {instead}")
 
 
 def _unknown(parts: list[str]) -> NotFound:

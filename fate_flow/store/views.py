@@ -430,6 +430,8 @@ def _with_statuses(row: Row) -> Row:
             row[f"{name}_detail"] = row[name]
             if row[name] == TaskStatus.STOPPING.value:
                 row[name] = TaskStatus.RUNNING.value
+    if "f_update_time" in row:       # no client can do without; nothing else is written of it
+        row["f_update_time"] = max(row[name] or 0 for name in ("f_create_time", "f_start_time", "f_end_time"))
     if "f_error_report" in row:
         row["f_error_report"] = row["f_error_report"] or row["f_message"] or ""
     return row

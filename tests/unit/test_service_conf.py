@@ -14,7 +14,7 @@ import yaml
 from fate_flow import settings
 from fate_flow.core.ceilings import Ceilings
 from fate_flow.core.errors import BadSettings
-from fate_flow.settings import load_settings
+from fate_flow.settings import ClientKeys, load_settings
 
 CONF = Path(__file__).parents[2] / "conf" / "service_conf.yaml"
 _KEY = re.compile(r" *\w+:")
@@ -50,6 +50,28 @@ def test_the_keys_are_those_that_the_server_reads(bare: Path, monkeypatch: pytes
     monkeypatch.setattr(settings._Section, "get", noted)
     load_settings(bare)
     assert set(keys_in(yaml.safe_load(CONF.read_text(encoding="utf-8")))) == read
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("authentication: {client: {switch: true}}", "authentication.client.http_app_key: is not 8 to 100"),
+    ("authentication: {client: {switch: true, http_app_key: our-clients}}", "client.http_secret_key: is not 8 to 100"),
+    ("authentication: {client: {switch: 1}}", "authentication.client.switch: 1 is neither true nor false"),
+    ("authentication: {site: {switch: true}}", "authentication.site: no such key"),
+    ("fateflow: {host: 10.0.0.1, insecure_listen: true}", "authentication.client.switch: is false, and fateflow.host"),
+])
+def test_keys_of_clients(bare: Path, text: str, words: str) -> None:
+    bare.write_text(f'party_id: "9999"\n{text}\n', encoding="utf-8")
+    with pytest.raises(BadSettings, match=words):
+        load_settings(bare)
+
+
+def test_beyond_loopback_clients_sign(bare: Path) -> None:
+    keys = "{switch: true, http_app_key: our-clients, http_secret_key: secret.of-9999}"
+    listen = "fateflow: {host: 10.0.0.1, insecure_listen: true}"
+    bare.write_text(f'party_id: "9999"\n{listen}\nauthentication: {{client: {keys}}}\n', encoding="utf-8")
+    found = load_settings(bare)
+    assert found.client_keys == ClientKeys("our-clients", "secret.of-9999")
+    assert "secret.of-9999" not in repr(found)
 
 
 def test_the_values_are_the_defaults(bare: Path, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from fate_flow.core.job import Answer, Claim, EngineState, Job, JobKey, Seat, Ta
 from fate_flow.core.resources import EngineSize
 from fate_flow.core.spec import JobParameters, Party
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
-from fate_flow.settings import Limits, Settings
+from fate_flow.settings import ClientKeys, Limits, Settings
 from fate_flow.store.contract import Document, Output, TableMeta
 from fate_flow.store.database import open_database
 from fate_flow.store.migrations import upgrade
@@ -238,11 +238,12 @@ def form(data: bytes, name: str = "file") -> bytes:
 
 
 def make_world(
-    home: Path, limits: Limits | None = None, data_roots: tuple[Path, ...] = (), ceilings: Ceilings = NO_CEILINGS
+    home: Path, limits: Limits | None = None, data_roots: tuple[Path, ...] = (), ceilings: Ceilings = NO_CEILINGS,
+    client_keys: ClientKeys | None = None,
 ) -> World:
     settings = Settings(
         party_id="9999", home=home, log_dir=home / "logs", limits=limits or Limits(submit_timeout=0.05),
-        data_roots=data_roots,
+        data_roots=data_roots, client_keys=client_keys,
     )  # fmt: skip
     database = open_database("", home)
     store = SqlStore(database)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client_world import GUEST, HOST, LOCAL, TOY_CONF, TOY_DSL, World, make_world
+from client_world import GUEST, HOST, LOCAL, START, TOY_CONF, TOY_DSL, World, make_world
 
 from fate_flow.core.history import Entry, Level
 from fate_flow.core.job import Answer, JobKey
@@ -455,6 +455,29 @@ def test_a_task_list_shows_all_versions_oldest_first(world: World) -> None:
     assert said["count"] == 2
     assert [task["task_version"] for task in said["tasks"]] == [0, 1]
     assert world.ask("job/list/task", {"component_name": "other"})["data"] == {"tasks": [], "count": 0}
+
+
+def test_the_report_of_a_job(world: World) -> None:
+    job_id = world.add_job(status=JobStatus.RUNNING)
+    ended = {"f_start_time": START, "f_end_time": START + 5, "f_elapsed": 5}
+    world.add_task(job_id, f_status="success", f_party_status="success", **ended)
+    world.add_task(job_id, name="toy_1", version=1, f_status="running")
+    [first, second] = world.ask("job/report", {"job_id": job_id})["data"]
+    assert first == {
+        "component_name": "toy_0", "role": "guest", "party_id": "9999", "start_time": START, "end_time": START + 5,
+        "elapsed": 5, "status": "success", "index": 0,
+    }  # fmt: skip
+    assert (second["component_name"], second["status"], second["index"]) == ("toy_1", "running", 1)
+    assert world.ask("job/report", {"job_id": "20260101120000"})["retcode"] == 101
+    assert world.ask("job/report", {})["retcode"] == 101
+
+
+def test_the_page_of_a_job(world: World) -> None:
+    named = {"job_id": "20260101120000", "role": "guest", "party_id": 9999}
+    [url] = world.ask("job/url/get", named)["data"]["board_url"]
+    assert url.endswith("/index.html#/dashboard?job_id=20260101120000&role=guest&party_id=9999")
+    assert world.client.get("/index.html").status_code == 200
+    assert world.ask("job/url/get", {"job_id": "20260101120000"})["retcode"] == 101
 
 
 # resources

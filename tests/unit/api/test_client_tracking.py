@@ -67,6 +67,19 @@ def test_metrics(world: World, job_id: str) -> None:
     assert world.ask("tracking/component/metrics", of(job_id, role="host", party_id=10000))["data"] == {}
 
 
+def test_one_metric(world: World, job_id: str) -> None:
+    key = TaskKey(job_id, "toy_0", 0, GUEST)
+    with world.store.transaction() as tx:
+        tx.save_metrics([Metric(key, "train", "sum", (("total", 20),), {"unit": "ones"})], START)
+    named = of(job_id, metric_namespace="train", metric_name="sum")
+    assert world.ask("tracking/component/metric_data", named) == {
+        "retcode": 0, "retmsg": "success", "data": [["total", 20]], "meta": {"unit": "ones"},
+    }  # fmt: skip
+    other = world.ask("tracking/component/metric_data", {**named, "metric_name": "loss"})
+    assert other == {"retcode": 0, "retmsg": "no data", "data": [], "meta": {}}
+    assert world.ask("tracking/component/metric_data", of(job_id))["retcode"] == 101
+
+
 # output data
 
 

@@ -130,13 +130,14 @@ def test_a_path_that_is_none_is_not_found(endpoint: str) -> None:
     ("endpoint", "words"),
     [
         (f"{JOB}/parameter/update", "does not offer a change of the parameters of a job"),
-        (f"{TASK}/report", "does not offer the report of a worker, but where its task configuration says"),
+        (f"{TASK}/report", "does not offer the report of a worker"),
     ],
 )  # fmt: skip
 def test_a_path_that_other_servers_have_says_so(endpoint: str, words: str) -> None:
     with pytest.raises(NotOffered, match=words) as missing:
         read_command(endpoint, {})
     assert endpoint.rpartition("/")[2] in missing.value.message
+    assert "; instead: " in missing.value.message
 
 
 @pytest.mark.parametrize(

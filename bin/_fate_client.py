@@ -1,0 +1,99 @@
+"""The genuine FATE client in an environment of its own, under `.cache/fate_client`; prints the path of its Python.
+
+It needs releases of click and urllib3 that are older than ours, so it never shares an environment with the server.
+Made once; a later run only looks at the stamp, which is written last. Runs with the Python of the project, whose pip
+fills the new environment.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+CACHE = CHECKOUT / ".cache"
+ENVIRONMENT = CACHE / "fate_client"
+LOG = CACHE / "fate_client.log"
+NOT_TO_BE_HAD = 4
+
+PACKAGES = (
+    "fate_client==1.11.3",
+    # Older than today's: what fate_client 1.11.3 asks for, and what its requests_toolbelt asks for in turn.
+    "click==7.1.2", "requests-toolbelt==0.9.1", "ruamel.yaml==0.16.13", "urllib3==1.26.20",
+    "certifi==2026.10.18", "charset-normalizer==3.5.2", "idna==3.20", "loguru==0.7.3", "requests==2.32.5",
+    # The pipeline hands out data as frames.
+    "numpy==2.4.6", "pandas==3.1.1", "python-dateutil==4.0.0", "tzdata==2026.6",
+)  # fmt: skip
+"""All that the client imports, installed without its own list: that has poetry, which brings forty packages more."""
+
+_IMPORTS = "import flow_client.flow, flow_sdk.client, pipeline.backend.pipeline, pipeline.component, pandas"
+
+
+class NotToBeHad(Exception):
+    """The client is not here and cannot be fetched."""
+
+
+def provide() -> Path:
+    """The Python of the environment. Raises NotToBeHad."""
+    CACHE.mkdir(exist_ok=True)
+    with (CACHE / "fate_client.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        stamp = ENVIRONMENT / "stamp.json"
+        if not stamp.exists() or stamp.read_text(encoding="utf-8") != _wanted():
+            _make()
+            stamp.write_text(_wanted(), encoding="utf-8")
+    return _python()
+
+
+def _wanted() -> str:
+    """What it is made from; the place too, since an environment cannot be moved."""
+    return json.dumps({"at": str(ENVIRONMENT), "python": sys.version, "packages": PACKAGES})
+
+
+def _python() -> Path:
+    return ENVIRONMENT / "bin" / "python"
+
+
+def _make() -> None:
+    sys.stderr.write("fetching the genuine FATE client into .cache (once; the log is .cache/fate_client.log) ...\n")
+    shutil.rmtree(ENVIRONMENT, ignore_errors=True)
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    environment = {
+        **kept, "PIP_CACHE_DIR": str(CACHE / "pip"), "PIP_USER": "0", "PIP_NO_INPUT": "1", "PYTHONNOUSERSITE": "1",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1", "TMPDIR": str(CACHE),
+    }
+    pip = [sys.executable, "-m", "pip", "--python", str(_python()), "install", "--progress-bar", "off", "--no-deps"]
+    with LOG.open("w", encoding="utf-8") as log:
+        for argv in (
+            [sys.executable, "-m", "venv", "--without-pip", str(ENVIRONMENT)],
+            [*pip, *PACKAGES],
+            [str(_python()), "-c", _IMPORTS],
+        ):
+            done = subprocess.run(argv, stdout=log, stderr=subprocess.STDOUT, env=environment, check=False)
+            if done.returncode:
+                raise NotToBeHad(_reason())
+
+
+def _reason() -> str:
+    lines = LOG.read_text(encoding="utf-8", errors="replace").splitlines()
+    errors = [line for line in lines if "ERROR" in line or "Error" in line]
+    return f"fate_client cannot be fetched: {(errors or lines or ['no word why'])[-1]} (see .cache/{LOG.name})"
+
+
+def main() -> int:
+    try:
+        python = provide()
+    except (NotToBeHad, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return NOT_TO_BE_HAD if isinstance(error, NotToBeHad) else 1
+    sys.stdout.write(json.dumps({"python": str(python)}) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

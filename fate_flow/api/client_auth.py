@@ -1,0 +1,101 @@
+"""Whether a client may ask: requests are signed as FATE's clients sign them (client-api-v1, section 1).
+
+The signature covers time, nonce, path with query as sent, and a JSON body; not the file of an upload. A request is
+taken once, and within a minute of its time by the clock of this machine. Its nonce is a file below `run/nonces` for as
+long, so that neither another process of this server nor one after a restart takes it a second time.
+"""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from hmac import compare_digest, digest
+from pathlib import Path
+
+from flask import current_app, g, request
+
+from fate_flow.api.envelope import leads_to_a_file
+from fate_flow.core.errors import PermissionDenied
+from fate_flow.settings import ClientKeys
+
+WINDOW_MS = 60_000
+_HEADERS = ("TIMESTAMP", "NONCE", "APP-KEY", "SIGNATURE")       # a WSGI server has one name for APP_KEY and APP-KEY
+_MOST_LETTERS = 200
+_OF_PARTIES = ("/v1/party/", "/v1/initiator/", "/v1/tracker/", "/v1/exchange/")
+_OF_CLIENTS_ALL_THE_SAME = "/v1/party/list"
+_OF_ALL = "/index.html"                                         # a page without secrets
+
+
+class NotAuthenticated(PermissionDenied):
+    """The request is not signed with the key of this server's clients."""
+
+    retcode = 109
+
+
+class ClientAuth:
+    """Checks each request that is a client's. `clock` tells milliseconds since 1970, by the clock on the wall."""
+
+    def __init__(self, keys: ClientKeys, folder: Path, clock: Callable[[], int]) -> None:
+        self._keys = keys
+        self._folder = folder
+        self._clock = clock
+        self._swept = 0
+
+    def check(self) -> None:
+        """Raises NotAuthenticated."""
+        if not _is_for_clients():
+            return
+        if leads_to_a_file(current_app.view_functions[request.endpoint or ""]):
+            g.file_follows = True
+        timestamp, nonce, app_key, signature = self._headers()
+        now = self._clock()
+        if abs(now - int(timestamp)) > WINDOW_MS:
+            raise NotAuthenticated(f"TIMESTAMP: {timestamp} is not within 60 s of {now}, the time of this server")
+        if not compare_digest(app_key.encode(), self._keys.app_key.encode()):
+            raise NotAuthenticated("APP_KEY: is not the key of this server's clients")
+        if not any(compare_digest(signature.encode(), good) for good in self._good(timestamp, nonce)):
+            raise NotAuthenticated("SIGNATURE: does not belong to this request")
+        self._remember(timestamp, nonce, now)
+
+    def _headers(self) -> tuple[str, str, str, str]:
+        timestamp, nonce, app_key, signature = (request.headers.get(name, "")[:_MOST_LETTERS] for name in _HEADERS)
+        if not (timestamp and nonce and app_key and signature):
+            raise NotAuthenticated("requests have to be signed: flow init --app-key KEY --secret-key SECRET")
+        if not (timestamp.isascii() and timestamp.isdigit()):
+            raise NotAuthenticated("TIMESTAMP: is not a number of milliseconds")
+        return timestamp, nonce, app_key, signature
+
+    def _good(self, timestamp: str, nonce: str) -> Iterator[bytes]:
+        """What the signature may be: the SDK leaves an empty object out of it, and sends it all the same."""
+        path = str(request.environ.get("RAW_URI", ""))
+        bodies = {b""} if request.mimetype == "multipart/form-data" else {request.get_data()}
+        for body in bodies | ({b""} if bodies <= {b"{}"} else set()):
+            parts = (timestamp, nonce, self._keys.app_key, path)
+            text = b"\n".join((*(part.encode("utf-8", "surrogateescape") for part in parts), body, b""))
+            yield b64encode(digest(self._keys.secret_key.encode(), text, "sha1"))
+
+    def _remember(self, timestamp: str, nonce: str, now: int) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._sweep(now)
+        path = self._folder / f"{int(timestamp)}-{sha256(nonce.encode('utf-8', 'surrogateescape')).hexdigest()}"
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError as error:
+            raise NotAuthenticated("NONCE: a request with this nonce was taken already") from error
+
+    def _sweep(self, now: int) -> None:
+        """What would be refused for its age anyhow is forgotten, once a window."""
+        if abs(now - self._swept) < WINDOW_MS:
+            return
+        self._swept = now
+        for path in self._folder.iterdir():
+            if int(path.name.partition("-")[0]) < now - 2 * WINDOW_MS:
+                path.unlink(missing_ok=True)
+
+
+def _is_for_clients() -> bool:
+    """Other parties speak for themselves on routes of their own; a path that is none has its answer anyway."""
+    rule = request.url_rule.rule if request.url_rule else _OF_ALL
+    return rule == _OF_CLIENTS_ALL_THE_SAME or not rule.startswith((*_OF_PARTIES, _OF_ALL))

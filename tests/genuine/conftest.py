@@ -1,0 +1,45 @@
+"""Two real parties and the genuine client, once for all tests of this folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.genuine.genuine_client import GenuineClient
+from tests.genuine.world import World, the_world
+from tests.integration.party_servers import BASE_PORT, GUEST, HOST, Cluster, running_cluster
+
+PYTHON = "FATE_FLOW_TEST_FATE_CLIENT"
+
+
+@pytest.fixture(scope="session")
+def genuine_python() -> Path:
+    """The Python of an environment that has the client."""
+    python = os.environ.get(PYTHON)
+    if not python:
+        pytest.skip(f"{PYTHON} names no Python that has fate_client (bin/test makes an environment with it)")
+    return Path(python)
+
+
+@pytest.fixture(scope="session")
+def parties(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    root = tmp_path_factory.mktemp("genuine") / "two parties"       # a blank in every path
+    with running_cluster(root, (GUEST, HOST), base_port=BASE_PORT + 80) as cluster:
+        yield cluster
+        cluster.check_idle()
+
+
+@pytest.fixture(scope="session")
+def world(parties: Cluster, tmp_path_factory: pytest.TempPathFactory) -> World:
+    return the_world(parties, tmp_path_factory.mktemp("files of the client"))
+
+
+@pytest.fixture(scope="session")
+def genuine(genuine_python: Path, world: World, tmp_path_factory: pytest.TempPathFactory) -> GenuineClient:
+    """A client that talks to the guest's server."""
+    client = GenuineClient(genuine_python, tmp_path_factory.mktemp("genuine client"))
+    assert client.init(world.guest.url).document["retcode"] == 0
+    return client

@@ -1,0 +1,61 @@
+"""Runs in the client's environment: what a notebook does with the pipeline. The last line of stdout is JSON."""
+
+import json
+import sys
+
+from pipeline.backend.pipeline import PipeLine
+from pipeline.component import Intersection, Reader
+from pipeline.interface import Data
+
+
+def upload(file, table):
+    pipeline = PipeLine()
+    pipeline.add_upload_data(file=file, table_name=table, namespace="it", head=1, partition=2)
+    pipeline.upload(drop=1)
+    return {}
+
+
+def fit(guest, host, table, dump):
+    """Builds a pipeline and runs it; `dump` has it afterwards, whatever became of it."""
+    guest, host = int(guest), int(host)
+    reader = Reader(name="reader_0")
+    reader.get_party_instance(role="guest", party_id=guest).component_param(table={"name": table, "namespace": "it"})
+    reader.get_party_instance(role="host", party_id=host).component_param(table={"name": table, "namespace": "it"})
+    intersection = Intersection(name="intersection_0")
+    pipeline = PipeLine().set_initiator(role="guest", party_id=guest).set_roles(guest=guest, host=host)
+    pipeline.add_component(reader)
+    pipeline.add_component(intersection, data=Data(data=reader.output.data))
+    pipeline.compile()
+    failure = ""
+    try:
+        pipeline.fit()
+    except ValueError as error:
+        failure = str(error)
+    pipeline.dump(dump)
+    return {"failure": failure, "job_id": pipeline.get_train_job_id()}
+
+
+def follow(dump):
+    """Follows the job of a pipeline to its end."""
+    pipeline = PipeLine.load_model_from_file(dump)
+    pipeline.continuously_fit()
+    pipeline.dump(dump)
+    return {"status": pipeline._fit_status}
+
+
+def read(dump):
+    """What the guest has of each component."""
+    pipeline = PipeLine.load_model_from_file(dump)
+    found = {}
+    for name in ("reader_0", "intersection_0"):
+        task = pipeline.get_component(name)
+        frame = task.get_output_data()
+        found[name] = {
+            "columns": list(frame.columns), "rows": frame.values.tolist(), "summary": task.get_summary(),
+            "two": task.get_output_data(limits=3, to_pandas=False)["data"], "table": task.get_output_data_table(),
+            "model": task.get_model_param(),
+        }
+    return found
+
+
+print("\n" + json.dumps({"upload": upload, "fit": fit, "follow": follow, "read": read}[sys.argv[1]](*sys.argv[2:])))

@@ -1,0 +1,158 @@
+"""All lines of the checklist: each path answers, the client's `later` commands say what to use instead, and
+docs/compatibility.md has them all."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.genuine.checklist import CHECKLIST, LINES, NOT_OFFERED, paths_of
+from tests.genuine.genuine_client import Flow, GenuineClient
+from tests.genuine.world import World
+from tests.integration.party_servers import Cluster
+
+pytestmark = pytest.mark.timeout(300)
+
+CHECKOUT = Path(__file__).parents[2]
+TABLE = CHECKOUT / "docs" / "compatibility.md"
+INSTEAD = re.compile(r"does not offer .+; instead: .+")
+HOWS = ("works", "differs", "not offered")
+
+
+# ---------------------------------------------------------------------- over HTTP, without the client
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: str(line["command"]))
+def test_each_path_answers(parties: Cluster, line: dict[str, str]) -> None:
+    """With an envelope of its own or a file; whatever is wrong with a request that says next to nothing."""
+    for path in paths_of(line):
+        response = parties.guest.raw(line["method"], path, json={"job_id": "1"})
+        said = response.json()
+        message = said.get("retmsg", "")
+        assert response.status_code < 500 or (response.status_code == 501 and INSTEAD.search(message))
+        assert isinstance(said["retcode"], int)
+        assert "NotFound" not in message
+        assert "no such path" not in message
+        assert "does not offer" not in message or INSTEAD.search(message)
+
+
+# ---------------------------------------------------------------------- what is not offered, by the client's commands
+
+SEAT = "-r guest -p {guest}"
+MODEL = "--model-id m --model-version 1"
+OF_A_MODEL = f"{SEAT} {MODEL} -cpn a_0"
+COMMANDS = {
+    "flow job parameter-update": "job parameter-update -j {job} -c {files}/update.json",
+    "flow job dsl": "job dsl --train-dsl-path {files}/dsl.json",
+    "flow data writer": "data writer -c {files}/bind.json",
+    "flow table disable-delete": "table disable-delete",
+    "flow table connector-create": "table connector-create -c {files}/bind.json",
+    "flow table connector-query": "table connector-query --connector-name c",
+    "flow table tracking-source": "table tracking-source -n it -t numbers",
+    "flow table tracking-job": "table tracking-job -n it -t numbers",
+    "flow component metric-delete": "component metric-delete -j {job}",
+    "flow component hetero-model-merge":
+        f"component hetero-model-merge {MODEL} -gid 1 -hids 2 -cpn a_0 --model-type t --output-format f -o {{files}}/x",
+    "flow component woe-array-extract": f"component woe-array-extract {OF_A_MODEL} -o {{files}}/x",
+    "flow component woe-array-merge": f"component woe-array-merge {OF_A_MODEL} -i {{files}}/dsl.json",
+    "flow model load": "model load -j {job}",
+    "flow model bind": "model bind -c {files}/conf.json",
+    "flow model import": "model import -c {files}/model.json",
+    "flow model import --from-database": "model import -c {files}/model.json --from-database",
+    "flow model export": "model export -c {files}/model.json",
+    "flow model export --to-database": "model export -c {files}/model.json --to-database",
+    "flow model migrate": "model migrate -c {files}/model.json",
+    "flow model tag-model": "model tag-model -j {job} -t t",
+    "flow model tag-model --remove": "model tag-model -j {job} -t t --remove",
+    "flow model tag-list": "model tag-list -j {job}",
+    "flow model get-predict-dsl": f"model get-predict-dsl {MODEL} -o {{files}}",
+    "flow model get-predict-conf": f"model get-predict-conf {MODEL} -o {{files}}",
+    "flow model deploy": f"model deploy {MODEL}",
+    "flow model get-model-info": "model get-model-info --model-version 1",
+    "flow model homo-convert": "model homo-convert -c {files}/model.json",
+    "flow model homo-deploy": "model homo-deploy -c {files}/homo.json",
+    "flow tag create": "tag create -t t",
+    "flow tag query": "tag query -t t",
+    "flow tag update": "tag update -t t --new-tag-name u",
+    "flow tag delete": "tag delete -t t",
+    "flow tag list": "tag list",
+    "flow privilege grant": "privilege grant -c {files}/privilege.json",
+    "flow privilege delete": "privilege delete -c {files}/privilege.json",
+    "flow privilege query": "privilege query -p {host}",
+    "flow key save": "key save -c {files}/privilege.json",
+    "flow key query": "key query -p {host}",
+    "flow key delete": "key delete -p {host}",
+    "flow service registry": "service registry",
+    "flow provider register": "provider register -c {files}/provider.json",
+    "flow checkpoint list": f"checkpoint list {OF_A_MODEL}",
+    "flow checkpoint get": f"checkpoint get {OF_A_MODEL} --step-index 1",
+    "flow template download": "template download -o {files}",
+}
+OF_NO_MODELS = ("flow component output-model", "flow tracking output-model")
+"""They have an answer: no component has made a model."""
+
+
+@pytest.fixture(scope="module")
+def forked(genuine: GenuineClient) -> Iterator[Flow]:
+    with genuine.forked_flow() as run:
+        yield run
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_the_genuine_flow_is_told_what_to_use_instead(forked: Flow, world: World, line: str) -> None:
+    printed = forked(*(word.format_map(world.facts) for word in shlex.split(COMMANDS[line])))
+    assert printed.code == 0, printed
+    document = printed.document
+    assert document["retcode"] in (100, 501)
+    assert INSTEAD.search(document["retmsg"]), document
+
+
+@pytest.mark.parametrize("group", ["component", "tracking"])
+def test_no_component_has_a_model(forked: Flow, world: World, group: str) -> None:
+    seat = ("-r", "guest", "-p", world.facts["guest"], "-cpn", "sum_0")
+    document = forked(group, "output-model", "-j", world.facts["job"], *seat).document
+    assert document == {"retcode": 0, "retmsg": "no data", "data": {}}
+    assert forked(group, "output-model", "-j", "x", *seat).document["retcode"] == 101
+    assert forked(group, "output-model", *seat).code == 2
+
+
+def test_every_command_that_is_not_offered_is_tried() -> None:
+    later = {
+        line for line, priority in CHECKLIST.items()
+        if line.startswith("flow ") and (priority == "later" or line in NOT_OFFERED)
+    }
+    assert set(COMMANDS) == later - {*OF_NO_MODELS, "flow test min"}     # min trains a model
+
+
+# ---------------------------------------------------------------------- docs/compatibility.md
+
+
+def rows() -> dict[str, list[str]]:
+    """The cells of the document's tables, by their first one."""
+    lines = [line for line in TABLE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    found = {row[0].strip("` "): row for row in cells}
+    assert len(found) == len(cells), "a line stands there twice"
+    return found
+
+
+def test_the_table_has_every_line_of_the_checklist() -> None:
+    assert sorted(set(CHECKLIST) ^ set(rows())) == []
+
+
+@pytest.mark.parametrize("line", CHECKLIST)
+def test_each_row_says_how_it_is_and_names_a_test_that_exists(line: str) -> None:
+    command, how, remark, test = rows()[line]
+    assert how in HOWS
+    assert remark or how == "works", f"{command}: how does it differ, or what is there instead?"
+    file, name = re.fullmatch(r"`(\S+\.py)::(\w+)`", test).groups()      # type: ignore[union-attr]
+    assert f"def {name}(" in (CHECKOUT / "tests" / file).read_text(encoding="utf-8")
+
+
+def test_the_table_and_the_tests_agree_on_what_is_not_offered() -> None:
+    told = {line for line, row in rows().items() if row[1] == "not offered" and line.startswith("flow ")}
+    assert told == {*COMMANDS, "flow test min"}

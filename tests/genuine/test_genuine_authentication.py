@@ -1,0 +1,76 @@
+"""A server that wants signed requests, and the genuine client, whose `APP_KEY` has to get through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.genuine.genuine_client import GenuineClient
+from tests.integration.party_servers import BASE_PORT, GUEST, HOST, PartyServer, csv_text, running_cluster
+
+pytestmark = pytest.mark.timeout(300)
+
+KEYS = ("--app-key", "our-clients", "--secret-key", "secret-of-9999")
+WRONG = ("--app-key", "our-clients", "--secret-key", "another-secret")
+CONF = {"authentication": {"client": {
+    "switch": True, "http_app_key": "our-clients", "http_secret_key": "secret-of-9999",
+}}}
+ROWS = csv_text(["id", "x"], {f"id{number}": [number] for number in range(3)})
+
+
+@pytest.fixture(scope="module")
+def locked(genuine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PartyServer]:
+    root, parties = tmp_path_factory.mktemp("locked") / "two parties", (GUEST, HOST)
+    with running_cluster(root, parties, base_port=BASE_PORT + 90, overlays=dict.fromkeys(parties, CONF)) as cluster:
+        yield cluster.guest
+        cluster.check_idle()
+
+
+@pytest.fixture
+def client(genuine_python: Path, tmp_path: Path) -> GenuineClient:
+    return GenuineClient(genuine_python, tmp_path / "a client")
+
+
+def test_without_keys_and_with_wrong_ones_nothing_is_said(locked: PartyServer, client: GenuineClient) -> None:
+    client.init(locked.url)
+    said = client.flow("job", "list").document
+    assert (said["retcode"], "data" in said) == (109, False)
+    client.init(locked.url, *WRONG)
+    assert client.flow("job", "list").document["retcode"] == 109
+    assert client.flow("job", "log", "-j", "20260101120000", "-o", ".").document["retcode"] == 403
+
+
+def test_the_genuine_flow_signs(locked: PartyServer, client: GenuineClient, tmp_path: Path) -> None:
+    (tmp_path / "n.csv").write_text(ROWS)
+    (tmp_path / "upload.json").write_text(
+        f'{{"file": "{tmp_path}/n.csv", "head": 1, "partition": 1, "namespace": "a & b", "table_name": "n+1 = 2"}}'
+    )
+    client.init(locked.url, *KEYS)
+    for words in ("job list", "queue clean", "server versions", "table info -n it -t x"):
+        assert client.flow(*words.split()).document["retcode"] == 0, words
+    uploaded = client.flow("data", "upload", "-c", str(tmp_path / "upload.json")).document
+    assert uploaded["retcode"] == 0
+    locked.wait(uploaded["jobId"], "success")
+    seat = ("-j", uploaded["jobId"], "-r", "local", "-p", "0", "-cpn", "upload_0", "-o", str(tmp_path / "out"))
+    assert client.flow("component", "output-data", *seat).document["retcode"] == 0
+
+
+def test_a_configuration_that_has_the_keys_is_enough(locked: PartyServer, client: GenuineClient) -> None:
+    client.flow("init", "-c", str(locked.home / "conf" / "service_conf.yaml"))
+    assert client.flow("job", "list").document["retcode"] == 0
+
+
+def test_parties_work_together_all_the_same(locked: PartyServer, client: GenuineClient) -> None:
+    client.init(locked.url, *KEYS)
+    printed = client.flow("test", "toy", "-gid", GUEST, "-hid", HOST)
+    assert printed.out.rstrip().endswith("success to calculate secure_sum, it is 2000"), printed
+
+
+def test_the_genuine_sdk_signs(locked: PartyServer, client: GenuineClient) -> None:
+    with client.sdk(locked.url, "our-clients", "secret-of-9999") as call:
+        for method in ("job.list", "job.query", "queue.clean"):      # the second one sends {} and signs nothing
+            assert call(method, {})["retcode"] == 0
+    with client.sdk(locked.url, "our-clients", "another-secret") as call:
+        assert call("job.list", {})["retcode"] == 109

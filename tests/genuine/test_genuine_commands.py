@@ -1,0 +1,132 @@
+"""The genuine `flow` is driven over the checklist, and our own `flow` beside it, which has to say the same."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from fate_flow.cli.client import Client
+from fate_flow.cli.flow import flow as own_flow
+from fate_flow.cli.settings_file import Address
+from tests.genuine.cases import CASES, NO_ENVELOPE, Case
+from tests.genuine.checklist import CHECKLIST, NOT_OFFERED
+from tests.genuine.genuine_client import Flow, GenuineClient, Printed
+from tests.genuine.shapes import misfits
+from tests.genuine.world import Facts, World
+
+pytestmark = pytest.mark.timeout(300)
+
+SIDE_BY_SIDE = 4
+USAGE = 2
+JOB_IDS = re.compile(r"20\d{12,23}")
+TIMES = re.compile(r'("[a-z_]*(?:time|elapsed)": )\d+')
+
+Run = Callable[[Case, list[str]], Printed]
+
+
+class Answers:
+    """What both clients print, each asked once: first all that changes nothing, then the others one by one.
+
+    What succeeds is asked by the command itself; refusals, of which there are more, by forks of it."""
+
+    def __init__(self, world: World, genuine: GenuineClient, forked: Flow) -> None:
+        self._world = world
+        self._genuine = genuine
+        self._forked = forked
+        self._known = self._calm()
+
+    def of(self, case: Case) -> tuple[Printed, Printed]:
+        """The genuine client's and ours."""
+        if case.name not in self._known:
+            genuine = self._in_its_state(case, self._run_genuine)
+            self._known[case.name] = genuine, self._in_its_state(case, self._run_own)
+        return self._known[case.name]
+
+    def _calm(self) -> dict[str, tuple[Printed, Printed]]:
+        calm = {case.name: (case, words_of(case, self._world.facts)) for case in CASES if not case.given}
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            begun = {
+                name: pool.submit(self._run_genuine, case, words) for name, (case, words) in calm.items()
+                if case.is_success
+            }
+            own = {name: self._run_own(case, words) for name, (case, words) in calm.items()}
+            refused = {
+                name: self._run_genuine(case, words) for name, (case, words) in calm.items() if not case.is_success
+            }
+            return {name: (refused.get(name) or begun[name].result(), own[name]) for name in calm}
+
+    def _in_its_state(self, case: Case, run: Run) -> Printed:
+        with case.given(self._world) if case.given else nullcontext({}) as facts:
+            return run(case, words_of(case, {**self._world.facts, **facts}))
+
+    def _run_genuine(self, case: Case, words: list[str]) -> Printed:
+        return self._genuine.flow(*words) if case.is_success else self._forked(*words)
+
+    def _run_own(self, _: Case, words: list[str]) -> Printed:
+        client = Client(lambda: Address(self._world.guest.url))
+        done = CliRunner().invoke(own_flow, words, obj=client, catch_exceptions=False)
+        return Printed(done.exit_code, done.stdout, done.stderr)
+
+
+def words_of(case: Case, facts: Facts) -> list[str]:
+    return [word.format_map(facts) for word in shlex.split(case.words)]
+
+
+@pytest.fixture(scope="module")
+def answers(genuine: GenuineClient, world: World) -> Iterator[Answers]:
+    with genuine.forked_flow() as forked:
+        yield Answers(world, genuine, forked)
+
+
+def by_name(case: Case) -> str:
+    return case.name
+
+
+@pytest.mark.parametrize("case", CASES, ids=by_name)
+def test_the_genuine_flow(answers: Answers, case: Case) -> None:
+    printed, _ = answers.of(case)
+    assert "Traceback" not in printed.err
+    if case.retcode == NO_ENVELOPE:
+        assert (printed.code, case.says in printed.err) == (USAGE, True), printed
+        return
+    document = printed.document
+    assert (printed.code, document["retcode"]) == (0, case.retcode), document
+    assert case.says in document.get("retmsg", ""), document
+    wrong = [*misfits(document, case.printed or {}), *misfits(document.get("data"), case.data, "data")]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("case", CASES, ids=by_name)
+def test_our_flow_says_the_same(answers: Answers, case: Case) -> None:
+    genuine, own = answers.of(case)
+    if case.retcode == NO_ENVELOPE:
+        assert own.code == USAGE, own
+        return
+    assert own.code > 0 or case.retcode == 0, own
+    assert plain(own.document) == plain(genuine.document)
+
+
+def plain(document: dict[str, Any]) -> dict[str, Any]:
+    """Without what differs each time: job ids and times."""
+    found = json.loads(TIMES.sub(r"\1 0", JOB_IDS.sub("JOB", json.dumps(document))))
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.parametrize("line", [
+    line for line, priority in CHECKLIST.items()
+    if line.startswith("flow ") and priority != "later" and line not in (*NOT_OFFERED, "flow init", "flow test toy")
+])
+def test_every_line_has_a_success_and_two_failures(line: str) -> None:
+    counted = Counter(case.is_success for case in CASES if case.line == line)
+    assert counted[True] >= 1, line
+    assert counted[False] >= 2, line

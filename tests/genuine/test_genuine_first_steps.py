@@ -1,0 +1,67 @@
+"""`flow init`, and `flow test toy`: what somebody tries first who has installed the client."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.genuine.genuine_client import GenuineClient
+from tests.genuine.world import World
+from tests.integration.party_servers import GUEST, HOST, OTHER
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def fresh(genuine_python: Path, tmp_path: Path) -> GenuineClient:
+    """A client that knows no server yet."""
+    return GenuineClient(genuine_python, tmp_path / "a client")
+
+
+def test_the_environment_is_not_written_to(genuine: GenuineClient, genuine_python: Path) -> None:
+    genuine.flow("server", "versions")
+    installed = next(genuine_python.parents[1].glob("lib/python*/site-packages"))
+    assert not yaml.safe_load((installed / "flow_client" / "settings.yaml").read_text())["ip"]
+    assert not yaml.safe_load((installed / "pipeline" / "config.yaml").read_text())["ip"]
+
+
+def test_init_by_address_by_file_and_not_at_all(fresh: GenuineClient, world: World) -> None:
+    assert "Did you run" in fresh.flow("server", "versions").err
+    said = fresh.flow("init").document
+    assert (said["retcode"], "initialization failed" in said["retmsg"]) == (100, True)
+    assert fresh.init(world.guest.url).document["retcode"] == 0
+    assert fresh.flow("server", "versions").document["data"]["API"] == "v1"
+    assert "reset successfully" in fresh.flow("init", "--reset").document["retmsg"]
+    assert fresh.flow("server", "versions").code != 0
+    assert fresh.flow("init", "-c", world.facts["conf"]).document["retcode"] == 0
+    assert fresh.flow("server", "versions").document["retcode"] == 0
+
+
+def test_where_no_server_answers_the_client_says_so(fresh: GenuineClient) -> None:
+    fresh.flow("init", "--ip", "127.0.0.1", "--port", "1")
+    said = fresh.flow("server", "versions").document
+    assert (said["retcode"], "Connection refused" in said["retmsg"]) == (100, True)
+
+
+def test_the_toy_prints_the_sum(genuine: GenuineClient, world: World) -> None:
+    printed = genuine.flow("test", "toy", "-gid", GUEST, "-hid", HOST)
+    assert "is success" in printed.out, printed
+    assert "secure_add_guest" in printed.out
+    assert printed.out.rstrip().endswith("success to calculate secure_sum, it is 2000")
+    world.parties.check_idle()
+
+
+def test_the_toy_of_parties_that_cannot(genuine: GenuineClient, world: World) -> None:
+    unknown = genuine.flow("test", "toy", "-gid", GUEST, "-hid", OTHER).document
+    assert (unknown["retcode"], OTHER in unknown["retmsg"]) == (103, True)
+    elsewhere = genuine.flow("test", "toy", "-gid", HOST, "-hid", GUEST).document
+    assert (elsewhere["retcode"], HOST in elsewhere["retmsg"]) == (103, True)
+
+
+def test_what_the_client_sends_besides_is_ignored_and_told(genuine: GenuineClient, world: World) -> None:
+    files = world.facts["files"]
+    data = genuine.flow("job", "submit", "-c", f"{files}/conf_unknown.json", "-d", f"{files}/dsl.json").document["data"]
+    assert data["warnings"] == ["job_runtime_conf.magic: is not known; it is ignored"]
+    world.parties.wait(data["job_id"], "success")

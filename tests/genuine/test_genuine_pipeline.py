@@ -1,0 +1,67 @@
+"""The `pipeline` package: a Reader and an Intersection over two parties, built, fitted, followed and read back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.genuine.genuine_client import GenuineClient
+from tests.genuine.world import World
+from tests.integration.party_servers import GUEST, HOST, csv_text
+
+pytestmark = pytest.mark.timeout(300)
+
+SCRIPT = Path(__file__).with_name("pipeline_script.py")
+OF_GUEST = {f"id{number:02}": [number, 2 * number] for number in range(10)}
+OF_HOST = {f"id{number:02}": [3 * number] for number in range(5, 15)}
+COMMON = [f"id{number:02}" for number in range(5, 10)]
+
+
+def run(genuine: GenuineClient, *words: object) -> dict[str, Any]:
+    """What the script has printed at its end."""
+    done = genuine.script(SCRIPT, *map(str, words))
+    assert done.code == 0, done
+    found = json.loads(done.out.splitlines()[-1])
+    assert isinstance(found, dict)
+    return found
+
+
+def upload(genuine: GenuineClient, world: World, folder: Path, table: str) -> None:
+    """The guest's half comes from the pipeline itself."""
+    (folder / "guest.csv").write_text(csv_text(["id", "x", "y"], OF_GUEST))
+    run(genuine, "upload", folder / "guest.csv", table)
+    world.parties.host.has_table(table, csv_text(["id", "z"], OF_HOST))
+
+
+def read_back(genuine: GenuineClient, dump: Path) -> None:
+    found = run(genuine, "read", dump)
+    reader, intersection = found["reader_0"], found["intersection_0"]
+    assert (reader["columns"], len(reader["rows"])) == (["id", "x", "y"], 10)
+    assert sorted(row[0] for row in intersection["rows"]) == COMMON
+    assert intersection["columns"] == ["id", "x", "y"]
+    assert len(intersection["two"]) == 3, "with its header"
+    assert set(intersection["table"]) >= {"table_name", "table_namespace"}
+    assert reader["summary"]["table_info"]["count"] == 10
+    assert (reader["model"], intersection["model"]) == ({}, {})
+    assert intersection["summary"] == {"intersect_count": 5, "intersect_rate": 0.5}
+
+
+def test_a_pipeline_is_fitted_and_read_back(genuine: GenuineClient, world: World, tmp_path: Path) -> None:
+    upload(genuine, world, tmp_path, "piped")
+    fitted = run(genuine, "fit", GUEST, HOST, "piped", tmp_path / "dump")
+    assert fitted["failure"] == ""
+    read_back(genuine, tmp_path / "dump")
+
+
+def test_a_pipeline_goes_on_after_a_step_has_failed(genuine: GenuineClient, world: World, tmp_path: Path) -> None:
+    world.guest.post("table/delete", {"namespace": "it", "table_name": "late"})
+    fitted = run(genuine, "fit", GUEST, HOST, "late", tmp_path / "dump")
+    assert fitted["job_id"] in fitted["failure"]
+    upload(genuine, world, tmp_path, "late")
+    world.parties.wait(fitted["job_id"], "failed")
+    assert genuine.flow("job", "rerun", "-j", fitted["job_id"]).document["retmsg"] == "rerun job success"
+    assert run(genuine, "follow", tmp_path / "dump") == {"status": 0}
+    read_back(genuine, tmp_path / "dump")

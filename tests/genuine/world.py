@@ -1,0 +1,243 @@
+"""Two parties with something to look at, and the states in which a command finds them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.integration.party_servers import (
+    CORES,
+    GUEST,
+    HOST,
+    OVER,
+    READER,
+    Cluster,
+    PartyServer,
+    csv_text,
+    eventually,
+    job_of,
+    summing,
+    table_named,
+    toy,
+)
+
+Facts = Mapping[str, str]
+Given = Callable[["World"], AbstractContextManager[Facts]]
+
+ROWS = {f"id{number}": [number, number * 2] for number in range(20)}
+NUMBERS = csv_text(["id", "x", "y"], ROWS)
+ROLES = {"guest": [GUEST], "host": [HOST]}
+UNKNOWN = "202601011200000000000"
+
+
+@dataclass(frozen=True)
+class World:
+    """The parties, and a folder with the files that commands name."""
+
+    parties: Cluster
+    files: Path
+    facts: Facts
+
+    @property
+    def guest(self) -> PartyServer:
+        return self.parties.guest
+
+
+def the_world(parties: Cluster, files: Path) -> World:
+    """A table at both parties, a job that went well and one that did not."""
+    for party in (parties.guest, parties.host):
+        party.has_table("numbers", NUMBERS)
+    done = parties.run(adding_up())
+    failed = parties.submit(failing())
+    parties.wait(failed, "failed")
+    local = parties.guest.rows("SELECT f_job_id FROM t_job WHERE f_role = 'local' ORDER BY f_create_time")
+    facts = {
+        "job": done, "failed": failed, "unknown": UNKNOWN, "guest": GUEST, "host": HOST, "files": str(files),
+        "uploaded": str(local[0]["f_job_id"]), "downloads": str(parties.guest.home / "downloads"),
+        "conf": str(parties.guest.home / "conf" / "service_conf.yaml"),
+        "here": str(parties.guest.home / "examples" / "numbers.csv"),
+    }  # fmt: skip
+    _write_files(files, parties)
+    return World(parties, files, facts)
+
+
+def adding_up() -> dict[str, Any]:
+    """A reader, and the sum of a column over the parties."""
+    return job_of(
+        {"reader_0": READER, "sum_0": summing("reader_0.raw")}, ROLES,
+        common={"reader_0": table_named("numbers"), "sum_0": {"column": "y"}},
+    )
+
+
+def failing() -> dict[str, Any]:
+    return job_of({"reader_0": READER}, ROLES, common={"reader_0": table_named("not there")})
+
+
+# ---------------------------------------------------------------------- files that commands name
+
+
+def _write_files(folder: Path, parties: Cluster) -> None:
+    document = toy()
+    conf, dsl = document["job_runtime_conf"], document["job_dsl"]
+    at_host = {**conf, "initiator": {"role": "host", "party_id": int(HOST)}}
+    here = parties.guest.home / "examples" / "numbers.csv"
+    here.parent.mkdir(exist_ok=True)
+    here.write_text(NUMBERS, encoding="utf-8")
+    (folder / "numbers.csv").write_text(NUMBERS, encoding="utf-8")
+    upload = {
+        "file": str(folder / "numbers.csv"), "head": 1, "partition": 2, "id_delimiter": ",", "namespace": "it",
+        "table_name": "fresh",
+    }
+    there = {**upload, "use_local_data": 0, "file": str(here)}
+    download = {"namespace": "it", "table_name": "numbers", "output_path": str(parties.guest.home / "downloads/n.csv")}
+    bind = {
+        "engine": "PATH", "address": {"path": str(here)}, "namespace": "it", "name": "fresh", "head": True,
+        "partitions": 2, "id_delimiter": ",",
+    }
+    for name, content in {
+        "conf": conf,
+        "dsl": dsl,
+        "conf_of_1": {**conf, "dsl_version": 1},
+        "conf_at_host": at_host,
+        "conf_unknown": {**conf, "magic": 1},
+        "dsl_unknown": {"components": {"toy_0": {"module": "Magic"}}},
+        "upload": upload,
+        "upload_numbers": {**upload, "table_name": "numbers"},
+        "upload_nameless": {key: value for key, value in upload.items() if key != "table_name"},
+        "upload_nothing": {**upload, "file": str(folder / "gone.csv")},
+        "upload_here": there,
+        "upload_here_gone": {**there, "file": str(here.with_name("gone.csv"))},
+        "upload_here_secret": {**there, "file": "/etc/passwd"},
+        "download": download,
+        "download_unknown": {**download, "table_name": "not there"},
+        "download_outside": {**download, "output_path": "/etc/n.csv"},
+        "bind": bind,
+        "bind_numbers": {**bind, "name": "numbers"},
+        "bind_mysql": {**bind, "engine": "MYSQL", "address": {"user": "u", "db": "d", "name": "t"}},
+        "bind_nameless": {key: value for key, value in bind.items() if key != "name"},
+        "bind_secret": {**bind, "address": {"path": "/etc/passwd"}},
+        "update": {"component_parameters": {"common": {"toy_0": {"data_num": 10}}}},
+        "model": {
+            "model_id": "m", "model_version": "1", "role": "guest", "party_id": GUEST, "output_path": str(folder),
+            "file": str(folder / "numbers.csv"),
+        },
+        "homo": {"model_id": "m", "model_version": "1", "component_name": "a_0", "deployment_type": "kfserving"},
+        "provider": {"name": "p", "version": "1", "path": str(folder)},
+        "privilege": {"party_id": HOST, "component": "*", "dataset": "*"},
+    }.items():
+        (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+
+
+# ---------------------------------------------------------------------- states
+
+
+@contextmanager
+def a_job_that_runs(world: World) -> Iterator[Facts]:
+    with world.parties.held(HOST):
+        job_id = world.parties.submit(toy())
+        world.parties.wait(job_id, "running")
+        yield {"job": job_id}
+    _at_rest(world)
+
+
+@contextmanager
+def a_job_that_waits(world: World) -> Iterator[Facts]:
+    """For the cores of one that runs."""
+    with world.parties.held(HOST):
+        before = world.parties.submit(toy(task_cores=CORES))
+        world.guest.wait(before, "running")
+        job_id = world.parties.submit(toy())
+        world.guest.wait(job_id, "waiting")
+        yield {"job": job_id}
+    _at_rest(world)
+
+
+@contextmanager
+def a_job_that_failed(world: World) -> Iterator[Facts]:
+    """It can be rerun, and then fails again."""
+    job_id = world.parties.submit(failing())
+    world.parties.wait(job_id, "failed")
+    yield {"job": job_id}
+    again = "SELECT f_run FROM t_job WHERE f_job_id = ? AND f_status = 'failed' AND f_run = 1"
+    eventually(lambda: world.guest.rows(again, job_id), "the rerun to end")
+    _at_rest(world)
+
+
+@contextmanager
+def a_table_to_spare(world: World) -> Iterator[Facts]:
+    world.guest.has_table("spare", NUMBERS)
+    yield {}
+
+
+@contextmanager
+def a_table_that_is_disabled(world: World) -> Iterator[Facts]:
+    with a_table_to_spare(world):
+        world.guest.ask("table/disable", {"namespace": "it", "table_name": "spare"})
+        yield {}
+
+
+@contextmanager
+def a_configuration_that_changed(world: World) -> Iterator[Facts]:
+    with _overlaid(world, {"job_default_config": {"task_cores": 3}}):
+        yield {}
+
+
+@contextmanager
+def a_configuration_that_is_wrong(world: World) -> Iterator[Facts]:
+    with _overlaid(world, {"nonsense": 1}):
+        yield {}
+
+
+@contextmanager
+def _overlaid(world: World, changes: Mapping[str, Any]) -> Iterator[None]:
+    """The guest's configuration has these changes meanwhile."""
+    path = world.guest.home / "conf" / "local.service_conf.yaml"
+    before = path.read_text(encoding="utf-8") if path.exists() else None
+    document = yaml.safe_load(before or "") or {}
+    path.write_text(yaml.safe_dump({**document, **changes}), encoding="utf-8")
+    yield
+    if before is None:
+        path.unlink()
+    else:
+        path.write_text(before, encoding="utf-8")
+
+
+@contextmanager
+def no_table_of_that_name(world: World) -> Iterator[Facts]:
+    """What the command makes is there when the jobs are over."""
+    fresh = {"namespace": "it", "table_name": "fresh"}
+    world.guest.post("table/delete", fresh)
+    yield {}
+    _at_rest(world)
+    assert world.guest.ask("table/table_info", fresh)["count"] == len(ROWS)
+
+
+@contextmanager
+def no_file_of_that_name(world: World) -> Iterator[Facts]:
+    target = world.guest.home / "downloads" / "n.csv"
+    target.unlink(missing_ok=True)
+    yield {}
+    _at_rest(world)
+    assert target.read_text(encoding="utf-8") == NUMBERS
+
+
+@contextmanager
+def afterwards_at_rest(world: World) -> Iterator[Facts]:
+    yield {}
+    _at_rest(world)
+
+
+def _at_rest(world: World) -> None:
+    """Every job is over at both parties."""
+    def going_on() -> list[str]:
+        marks = ", ".join("?" * len(OVER))
+        statement = f"SELECT f_job_id FROM t_job WHERE f_status NOT IN ({marks})"
+        return [str(row) for party in world.parties.parties.values() for row in party.rows(statement, *OVER)]
+
+    eventually(lambda: not going_on(), lambda: f"the end of {going_on()}")

@@ -1,0 +1,140 @@
+"""Requests of clients are signed where the configuration has keys for them; those of other parties are not asked to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from client_world import FORM_TYPE, World, form, make_world
+from werkzeug.test import TestResponse
+
+from fate_flow.api import app
+from fate_flow.api.client_auth import WINDOW_MS
+from fate_flow.cli.signature import sign
+from fate_flow.settings import ClientKeys
+
+NOW = 1_700_000_000_000
+KEYS = ClientKeys("our-clients", "secret-of-9999")
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The time of the server; may be moved."""
+    moment = [NOW]
+    monkeypatch.setattr(app, "now_on_the_wall", lambda: moment[0])
+    return moment
+
+
+@pytest.fixture
+def world(tmp_path: Path, now: list[int]) -> World:
+    return make_world(tmp_path, client_keys=KEYS)
+
+
+def signed(
+    path: str, body: bytes = b"{}", *, at: int = NOW, nonce: str = "n1", key: str = KEYS.app_key,
+    secret: str = KEYS.secret_key,
+) -> dict[str, str]:  # fmt: skip
+    signature = sign(secret, str(at), nonce, key, path, body)
+    return {"TIMESTAMP": str(at), "NONCE": nonce, "APP_KEY": key, "SIGNATURE": signature}
+
+
+def post(world: World, path: str, body: bytes, headers: dict[str, str]) -> TestResponse:
+    return world.client.post(path, data=body, headers={"Content-Type": "application/json", **headers})
+
+
+def retcode(response: TestResponse) -> Any:
+    assert response.status_code == 200
+    return response.json["retcode"]
+
+
+def test_a_signed_request_is_answered_once(world: World) -> None:
+    body = json.dumps({"job_id": "20260101120000"}).encode()
+    headers = signed("/v1/job/query", body)
+    assert retcode(post(world, "/v1/job/query", body, headers)) == 0
+    again = post(world, "/v1/job/query", body, headers)
+    assert (retcode(again), "NONCE" in again.json["retmsg"]) == (109, True)
+    assert retcode(post(world, "/v1/job/query", body, signed("/v1/job/query", body, nonce="n2"))) == 0
+
+
+def test_a_nonce_is_known_after_a_restart(world: World, tmp_path: Path) -> None:
+    headers = signed("/v1/version/get")
+    assert retcode(post(world, "/v1/version/get", b"{}", headers)) == 0
+    world.store.database.close()
+    assert retcode(post(make_world(tmp_path, client_keys=KEYS), "/v1/version/get", b"{}", headers)) == 109
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    ({"at": NOW - WINDOW_MS - 1}, "TIMESTAMP"), ({"at": NOW + WINDOW_MS + 1}, "TIMESTAMP"),
+    ({"key": "others"}, "APP_KEY"), ({"secret": "another-secret"}, "SIGNATURE"), ({"body": b'{"a": 1}'}, "SIGNATURE"),
+    ({"path": "/v1/job/stop"}, "SIGNATURE"), ({"path": "/v1/job/query?a=1"}, "SIGNATURE"),
+])  # fmt: skip
+def test_what_is_not_right_is_refused(world: World, change: dict[str, Any], words: str) -> None:
+    told = {"path": "/v1/job/query", "body": b"{}", **change}
+    response = post(world, "/v1/job/query", b"{}", signed(**told))
+    assert (retcode(response), words in response.json["retmsg"]) == (109, True)
+
+
+@pytest.mark.parametrize("missing", ["TIMESTAMP", "NONCE", "APP_KEY", "SIGNATURE"])
+def test_every_header_is_needed(world: World, missing: str) -> None:
+    headers = signed("/v1/job/query")
+    del headers[missing]
+    assert retcode(post(world, "/v1/job/query", b"{}", headers)) == 109
+
+
+def test_a_time_that_is_no_number_is_refused(world: World) -> None:
+    response = post(world, "/v1/job/query", b"{}", {**signed("/v1/job/query"), "TIMESTAMP": "-1"})
+    assert (retcode(response), "TIMESTAMP" in response.json["retmsg"]) == (109, True)
+
+
+def test_the_sdk_sends_an_empty_object_and_signs_none(world: World) -> None:
+    assert retcode(post(world, "/v1/job/list/job", b"{}", signed("/v1/job/list/job", b""))) == 0
+    other = post(world, "/v1/job/query", b'{"a": 1}', signed("/v1/job/query", b"", nonce="n2"))
+    assert retcode(other) == 109
+
+
+def test_of_an_upload_the_query_is_signed_and_not_the_file(world: World) -> None:
+    path = "/v1/data/upload?%7B%22file%22:%20%22x.csv%22%7D"
+    headers = {**signed(path, b""), "Content-Type": FORM_TYPE}
+    response = world.client.post(path, data=form(b"id,x\n1,2\n"), headers=headers)
+    assert (retcode(response), "missing" in response.json["retmsg"]) == (100, True), "it was let in"
+    unsigned = world.client.post(path, data=form(b"id,x\n1,2\n"), headers={"Content-Type": FORM_TYPE})
+    assert retcode(unsigned) == 109
+
+
+def test_where_a_file_is_expected_the_status_is_not_200(world: World) -> None:
+    response = world.client.post("/v1/job/log/download", json={"job_id": "20260101120000"})
+    assert (response.status_code, response.json["retcode"]) == (403, 403)
+    assert "signed" in response.json["retmsg"]
+
+
+@pytest.mark.parametrize("path", [
+    "/v1/party/heartbeat", "/v1/party/batch", "/v1/party/task/log", "/v1/party/validate",
+    "/v1/party/20260101120000/host/10000/start",
+    "/v1/initiator/20260101120000/guest/9999/rerun", "/v1/tracker/20260101120000/a_0/guest/9999/output/table",
+    "/v1/nowhere",
+])
+def test_other_parties_need_no_key_of_ours(world: World, path: str) -> None:
+    assert world.client.post(path, json={}).json["retcode"] != 109
+
+
+def test_every_other_route_asks_for_a_signature(world: World) -> None:
+    rules = [rule for rule in world.client.application.url_map.iter_rules() if "<" not in rule.rule]
+    asked = {
+        rule.rule: world.client.open(rule.rule, method="GET" if "GET" in (rule.methods or ()) else "POST", json={})
+        for rule in rules if rule.rule == "/v1/party/list" or not rule.rule.startswith(("/v1/party/", "/index.html"))
+    }
+    assert len(asked) > 60
+    assert {path for path, response in asked.items() if response.json["retcode"] not in (109, 403)} == set()
+
+
+def test_old_nonces_are_forgotten(world: World, now: list[int], tmp_path: Path) -> None:
+    post(world, "/v1/version/get", b"{}", signed("/v1/version/get"))
+    now[0] += 3 * WINDOW_MS
+    post(world, "/v1/version/get", b"{}", signed("/v1/version/get", at=now[0]))
+    assert [int(path.name.partition("-")[0]) for path in (tmp_path / "run" / "nonces").iterdir()] == [now[0]]
+
+
+def test_without_keys_nobody_needs_to_sign(tmp_path: Path) -> None:
+    assert retcode(post(make_world(tmp_path), "/v1/version/get", b"{}", {})) == 0
