@@ -162,3 +162,28 @@ def test_links_inside_the_project_lead_somewhere(path: Path) -> None:
 def test_every_document_is_within_reach_of_the_readme() -> None:
     linked = {(README.parent / link.partition("#")[0]).resolve() for link in LINK.findall(prose_of(README))}
     assert linked >= set(DOCUMENTS) - {README}
+
+
+# ---------------------------------------------------------------------- tests that are named
+
+LIFECYCLE = CHECKOUT / "docs" / "lifecycle.md"
+NAMED_TEST = re.compile(r"`(test_\w+\.py)?(?:::(test_\w+))?`")
+
+
+def each_test_named_in(text: str) -> Iterator[tuple[str, str]]:
+    """File and function, the function empty where a whole file is meant; `::test_x` is in the file named before."""
+    file = ""
+    for found in NAMED_TEST.finditer(text):
+        file = found[1] or file
+        if found[1] or found[2]:
+            yield file, found[2] or ""
+
+
+def test_every_test_that_a_table_of_the_life_cycles_names_is_there() -> None:
+    files = {path.name: path for path in (CHECKOUT / "tests").rglob("test_*.py")}
+    named_tests = set(each_test_named_in(prose_of(LIFECYCLE)))
+    assert len(named_tests) > 50
+    for file, function in sorted(named_tests):
+        assert file in files, f"{file} is not there"
+        text = files[file].read_text(encoding="utf-8") + (CHECKOUT / "tests" / "store_contract.py").read_text("utf-8")
+        assert not function or f"def {function}(" in text, f"{file} has no {function}"
