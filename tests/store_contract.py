@@ -1357,10 +1357,13 @@ class TaskCases(Cases):
         assert each.move_party_task(a_task(), TaskStatus.RUNNING, 5)
         running = a_task(party_status=TaskStatus.RUNNING, start_time=5)
         assert each.task(running.key) == running
-        assert each.move_party_task(running, TaskStatus.STOPPING, 6, Reason.STOPPED, "why", TaskStatus.CANCELED)
-        stopping = replace(
-            running, party_status=TaskStatus.STOPPING, reason=Reason.STOPPED, message="why", target=TaskStatus.CANCELED
+        assert each.move_party_task(
+            running, TaskStatus.STOPPING, 6, Reason.STOPPED, "why", TaskStatus.CANCELED, caused_by="host 10001"
         )
+        stopping = replace(
+            running, party_status=TaskStatus.STOPPING, reason=Reason.STOPPED, message="why", target=TaskStatus.CANCELED,
+            caused_by="host 10001",
+        )  # fmt: skip
         assert each.task(running.key) == stopping
         assert each.move_party_task(stopping, TaskStatus.CANCELED, 9)
         assert each.task(running.key) == replace(stopping, party_status=TaskStatus.CANCELED, end_time=9)

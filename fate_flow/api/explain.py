@@ -148,6 +148,7 @@ def _party_task(task: Task) -> dict[str, Any]:
         "reason": task.reason.value if task.reason else None,
         "message": task.message,
         "exit_code": task.exit_code,
+        "caused_by": task.caused_by or None,
         "start_time": task.start_time or None,
         "end_time": task.end_time or None,
     }

@@ -399,7 +399,7 @@ class InitiatorSide:
             return
         for task in unit.tx.tasks(job.job_id):
             if not task.is_over_here:
-                finish_party_task(unit, task, Reason.STOPPED, "")
+                finish_party_task(unit, task, Reason.STOPPED, "", caused_by=move.caused_by or str(job.party))
             if not task.is_final:
                 canceled = MoveTask(task.key.name, task.key.version, task.status, TaskStatus.CANCELED)
                 move_federated(unit, job.job_id, canceled)
@@ -610,7 +610,7 @@ class InitiatorSide:
                 note_share(unit, task, TaskStatus.RUNNING, None, "")
             task = unit.tx.task(report.task) or task
         if unit.tx.take_report(task, _ended(report, unit.now)):
-            note_share(unit, task, report.status, report.reason, report.message)
+            note_share(unit, task, report.status, report.reason, report.message, report.caused_by)
             return True
         now = unit.tx.task(report.task)
         if now is None or now.party_status is task.party_status:

@@ -16,7 +16,7 @@ from typing import Any
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.ports import Context
 from fate_flow.coordinator.unit import Unit, read_spec
-from fate_flow.coordinator.workers import move_federated, report_of, start_worker, stop_party_task
+from fate_flow.coordinator.workers import move_federated, read_party, report_of, start_worker, stop_party_task
 from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.approval import APPROVAL, AWAITS, IS_REJECTED, Approval, Consent
 from fate_flow.core.ceilings import refusals
@@ -440,11 +440,13 @@ def forget_seat(unit: Unit, job: Job) -> Answer:
     return OK
 
 
-def end_job_here(unit: Unit, job: Job, reason: Reason, message: str, deadline_seconds: float | None = None) -> None:
+def end_job_here(
+    unit: Unit, job: Job, reason: Reason, message: str, deadline_seconds: float | None = None, caused_by: str = ""
+) -> None:
     """The job is over for this party: at once when nothing runs any more, else when its workers have gone.
 
     They have this party's own grace for it, or less where the initiator waits for less."""
-    busy = stop_tasks_here(unit, job, reason, deadline_seconds)
+    busy = stop_tasks_here(unit, job, reason, deadline_seconds, caused_by)
     if not busy:
         finalise(unit, job, reason, message)
     elif job.status is not JobStatus.STOPPING:
@@ -510,14 +512,17 @@ def release(unit: Unit, job: Job, at_most_turn: int | None = None) -> bool:
     return True
 
 
-def stop_tasks_here(unit: Unit, job: Job, reason: Reason, deadline_seconds: float | None = None) -> bool:
-    """End every task of this seat; True while workers are still going."""
+def stop_tasks_here(
+    unit: Unit, job: Job, reason: Reason, deadline_seconds: float | None = None, caused_by: str = ""
+) -> bool:
+    """End every task of this seat; True while workers are still going. Without a cause it is its initiator's doing."""
     busy = False
     for task in unit.tx.tasks(job.job_id):
         if task.key.party != job.party or not task.runs_here or task.is_over_here:
             continue
         known = reason if reason in _FOR_TASKS else Reason.STOPPED
-        stop_party_task(unit, task, known, deadline_seconds=deadline_seconds)
+        cause = caused_by or str(job.initiator)
+        stop_party_task(unit, task, known, deadline_seconds=deadline_seconds, caused_by=cause)
         found = unit.tx.task(task.key)
         busy = busy or (found is not None and found.party_status in _IN_PROCESS)
     return busy
@@ -751,11 +756,12 @@ def _stop(unit: Unit, command: Command, job: Job) -> Answer:
     """Ends the tasks here, and the row with the last of them; the initiator's own row is for it to end."""
     reason, message = _why(command, _job_end(command.argument, "stop_status"))
     deadline = _seconds(command.body.get("deadline_seconds"), "deadline_seconds")
+    caused_by = read_party(command.body.get("caused_by"))
     unit.note(Event.STOP_COMMAND_ASKED, job_id=job.job_id)
     if job.is_initiator or job.status is JobStatus.READY:
-        stop_tasks_here(unit, job, reason, deadline)
+        stop_tasks_here(unit, job, reason, deadline, caused_by)
     elif not job.is_final:
-        end_job_here(unit, job, reason, message, deadline)
+        end_job_here(unit, job, reason, message, deadline, caused_by)
     mine = [task for task in unit.tx.tasks(job.job_id) if task.key.party == job.party]
     return Answer(data={"tasks": [report_of(task) for task in mine]})
 
@@ -829,13 +835,14 @@ def _task_status(unit: Unit, command: Command, job: Job) -> Answer:
     return OK
 
 
-def _task_stop(unit: Unit, command: Command, _: Job) -> Answer:
+def _task_stop(unit: Unit, command: Command, job: Job) -> Answer:
     task = _task_of(unit, command)
     if isinstance(task, Answer):
         return task
     if not task.is_over_here:
         is_passed_over = command.body.get("reason") == Reason.PARTY_MISSING.value
-        stop_party_task(unit, task, Reason.PARTY_MISSING if is_passed_over else Reason.STOPPED)
+        cause = read_party(command.body.get("caused_by")) or str(job.initiator)
+        stop_party_task(unit, task, Reason.PARTY_MISSING if is_passed_over else Reason.STOPPED, caused_by=cause)
     found = unit.tx.task(task.key)
     return Answer(data=report_of(found) if found is not None else None)
 

@@ -427,10 +427,11 @@ def _uploaded(unit: Unit, task: Task, table: TableMeta) -> TableMeta:
 
 def stop_party_task(
     unit: Unit, task: Task, reason: Reason, message: str = "", deadline_seconds: float | None = None,
-    exit_code: int | None = None,
+    exit_code: int | None = None, caused_by: str = "",
 ) -> None:  # fmt: skip
     """A party task that has not ended is to end: at once when no worker was ordered, else when it has gone.
 
+    `caused_by`: the party that is the cause of it, when it is not this one itself.
     `deadline_seconds`: who asks waits no longer than this; without it the worker has this party's own grace."""
     if task.is_over_here:
         return
@@ -440,10 +441,10 @@ def stop_party_task(
             _stop_worker(unit, task, worker, 0)
         return
     if not workers:
-        finish_party_task(unit, task, reason, message, exit_code)
+        finish_party_task(unit, task, reason, message, exit_code, caused_by)
         return
     unit.note(Event.TASK_STOP_ASKED, **_version(task.key))
-    move_party_task(unit, task, TaskStatus.STOPPING, reason, message, task_status_for(reason), exit_code)
+    move_party_task(unit, task, TaskStatus.STOPPING, reason, message, task_status_for(reason), exit_code, caused_by)
     for worker in workers:
         unit.tx.mark_stopping(worker.worker_id)
         _stop_worker(unit, task, worker, deadline_seconds)
@@ -465,17 +466,19 @@ def stop_seconds(unit: Unit, key: TaskKey) -> float:
 
 
 def finish_party_task(
-    unit: Unit, task: Task, reason: Reason, message: str, exit_code: int | None = None
+    unit: Unit, task: Task, reason: Reason, message: str, exit_code: int | None = None, caused_by: str = ""
 ) -> None:
     """The final word of this party on its share; told to the initiator."""
     if task.is_over_here:
         return
     if task.party_status is TaskStatus.STOPPING and task.reason is not None:
-        reason, message = task.reason, task.message      # a stop that was ordered beats what came of it
-    if not move_party_task(unit, task, task_status_for(reason), reason, message, exit_code=exit_code):
+        # A stop that was ordered beats what came of it.
+        reason, message, caused_by = task.reason, task.message, task.caused_by
+    end = task_status_for(reason)
+    if not move_party_task(unit, task, end, reason, message, exit_code=exit_code, caused_by=caused_by):
         now = _again(unit, task)
         if now.party_status is not task.party_status:     # another process of this server was faster: decide anew
-            finish_party_task(unit, now, reason, message, exit_code)
+            finish_party_task(unit, now, reason, message, exit_code, caused_by)
             return
     exchange, key, incarnation = unit.context.exchange, task.key, task.incarnation
     unit.after_commit(lambda: exchange.close(key, incarnation))
@@ -484,13 +487,14 @@ def finish_party_task(
 
 def move_party_task(
     unit: Unit, task: Task, new: TaskStatus, reason: Reason | None = None, message: str = "",
-    target: TaskStatus | None = None, exit_code: int | None = None,
+    target: TaskStatus | None = None, exit_code: int | None = None, caused_by: str = "",
 ) -> bool:  # fmt: skip
     """Write the party status, with the lines that operators follow it by."""
+    caused_by = (caused_by or str(task.key.party)) if reason else ""
     unit.note(Event.TASK_STATUS_ASKED, **_version(task.key))
-    done = unit.tx.move_party_task(task, new, unit.now, reason, message, target, exit_code)
+    done = unit.tx.move_party_task(task, new, unit.now, reason, message, target, exit_code, caused_by)
     if done:
-        note_share(unit, task, new, reason, message)
+        note_share(unit, task, new, reason, message, caused_by)
     event = Event.TASK_STATUS_WRITTEN if done else Event.TASK_STATUS_UNCHANGED
     unit.note(event, info={"party_status": new.value}, **_version(task.key))
     return done
@@ -512,12 +516,14 @@ def move_federated(unit: Unit, job_id: str, move: MoveTask, is_told: bool = True
     unit.note(event, info={"status": move.new.value}, **version)
 
 
-def note_share(unit: Unit, task: Task, new: TaskStatus, reason: Reason | None, message: str) -> None:
+def note_share(
+    unit: Unit, task: Task, new: TaskStatus, reason: Reason | None, message: str, caused_by: str = ""
+) -> None:
     """The share of one party in a task has moved."""
     key = task.key
     unit.moves(
         Level.PARTY_TASK, key.job_id, task.party_status, new, party=key.party, task=key.name, version=key.version,
-        reason=reason, message=message, caused_by=str(key.party) if reason else "",
+        reason=reason, message=message, caused_by=caused_by,
     )  # fmt: skip
 
 
@@ -608,6 +614,7 @@ def report_of(task: Task, is_plain: bool = False) -> dict[str, Any]:
         "message": task.message,
         "error_report": task.message,
         "exit_code": task.exit_code,
+        "caused_by": task.caused_by or None,
         "start_time": task.start_time or None,
         "end_time": task.end_time or None,
         "elapsed": task.end_time - task.start_time if task.end_time and task.start_time else None,
@@ -624,7 +631,18 @@ def read_report(body: Mapping[str, Any]) -> Report | None:
         return None
     message = plain(body.get("message"), _LONGEST_MESSAGE) or plain(body.get("error_report"), _LONGEST_MESSAGE)
     start, end = _moment(body.get("start_time")), _moment(body.get("end_time"))
-    return Report(key, incarnation, status, _reason_in(body, status), message, start, end, _exit_code(body))
+    reason = _reason_in(body, status)
+    cause = read_party(body.get("caused_by")) or (str(key.party) if reason else "")
+    return Report(key, incarnation, status, reason, message, start, end, _exit_code(body), cause)
+
+
+def read_party(value: object) -> str:
+    """A party such as `host 10000`; empty for what is none."""
+    role, _, party_id = value.partition(" ") if isinstance(value, str) else ("", "", "")
+    try:
+        return str(Party(check_role(role), check_party_id(party_id)))
+    except BadRequest:
+        return ""
 
 
 def _task_in(body: Mapping[str, Any]) -> TaskKey:

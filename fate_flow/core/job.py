@@ -210,6 +210,7 @@ class Task:
     reason: Reason | None = None
     message: str = ""
     exit_code: int | None = None         # of its worker, where that had one and the party says it
+    caused_by: str = ""                  # the party that is the cause of the reason
     without: tuple[str, ...] = ()        # parties that were missing when this share was started
     policy: str = ""                     # what a policy has decided about this version, as actions.MoveTask has it
     target: TaskStatus | None = None     # where `stopping` leads
@@ -356,3 +357,4 @@ class Report:
     start_time: int = 0
     end_time: int = 0
     exit_code: int | None = None
+    caused_by: str = ""

@@ -31,7 +31,7 @@ def stop(view: JobView, reason: Reason, message: str, caused_by: str = "") -> It
         if seat.status in (SeatStatus.STOPPING, SeatStatus.DRAINING):
             continue        # the job went on without it, and it was told
         yield MoveSeat(seat, SeatStatus.STOPPING)
-        yield stop_command(view, seat, reason, message, patience / 1000)
+        yield stop_command(view, seat, reason, message, patience / 1000, caused_by)
 
 
 def _longest_stop(view: JobView) -> int:
@@ -40,10 +40,13 @@ def _longest_stop(view: JobView) -> int:
 
 
 def stop_command(
-    view: JobView, seat: Seat, reason: Reason, message: str, deadline_seconds: float | None
+    view: JobView, seat: Seat, reason: Reason, message: str, deadline_seconds: float | None, caused_by: str = ""
 ) -> Send:
     """`deadline_seconds`: after them this side goes on without the party; None: it has already."""
-    body = {"reason": reason.value, "message": message, "deadline_seconds": deadline_seconds}
+    body: dict[str, Any] = {"reason": reason.value, "message": message, "deadline_seconds": deadline_seconds}
+    cause = caused_by or view.job.caused_by
+    if cause:
+        body["caused_by"] = cause
     return send(view, seat, CommandKind.STOP, argument=job_status_for(reason).value, body=body)
 
 

@@ -90,17 +90,19 @@ def _succeed(view: JobView, rows: tuple[Task, ...], outcome: TaskStatus) -> Iter
 def _break_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
     """One party's share broke: the others are stopped, since a task is a gang."""
     first = culprit(rows)
-    yield from stop_gang(view, rows, first.reason, first.message)
+    yield from stop_gang(view, rows, first.reason, first.message, caused_by=str(first.key.party))
 
 
 def stop_gang(
-    view: JobView, rows: tuple[Task, ...], reason: Reason | None, message: str, policy: PolicyAction | None = None
-) -> Iterator[Action]:
+    view: JobView, rows: tuple[Task, ...], reason: Reason | None, message: str, policy: PolicyAction | None = None,
+    caused_by: str = "",
+) -> Iterator[Action]:  # fmt: skip
     """All that still goes on of a task is to end; what follows then has a policy decided, or the retry rule does."""
     yield move_task(rows, TaskStatus.STOPPING, reason, message, policy.value if policy else "")
+    cause = {"caused_by": caused_by} if caused_by else {}
     for row in rows:
         if not row.is_over_here:
-            yield Send(task_command(view, row, CommandKind.TASK_STOP, argument=TaskStatus.CANCELED.value))
+            yield Send(task_command(view, row, CommandKind.TASK_STOP, TaskStatus.CANCELED.value, cause))
 
 
 def _drain_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:

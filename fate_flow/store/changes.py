@@ -207,7 +207,7 @@ def stop_requested(reason: Reason, message: str, by_user: bool, caused_by: str) 
 
 def task_moved(
     new: TaskStatus, at: int, reason: Reason | None, message: str, target: TaskStatus | None,
-    exit_code: int | None = None,
+    exit_code: int | None = None, caused_by: str = "",
 ) -> Change:
     """A party's share of a task takes a new status."""
     change: Change = {"party_status": new, **_why(reason, message)}
@@ -219,13 +219,15 @@ def task_moved(
         change["end_time"] = at
     if exit_code is not None:
         change["exit_code"] = exit_code
+    if caused_by:
+        change["caused_by"] = caused_by
     return change
 
 
 def task_reported(report: Report) -> Change:
     """The same in the words and times of the other party."""
     at = report.end_time or report.start_time
-    change = task_moved(report.status, at, report.reason, report.message, None, report.exit_code)
+    change = task_moved(report.status, at, report.reason, report.message, None, report.exit_code, report.caused_by)
     if report.start_time:
         change["start_time"] = report.start_time
     return change

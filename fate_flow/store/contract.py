@@ -360,7 +360,7 @@ class Transaction(Protocol):
 
     def move_party_task(
         self, task: Task, new: TaskStatus, at: int, reason: Reason | None = None, message: str = "",
-        target: TaskStatus | None = None, exit_code: int | None = None,
+        target: TaskStatus | None = None, exit_code: int | None = None, caused_by: str = "",
     ) -> bool:
         """Compare-and-set on party status and incarnation."""
 

@@ -185,6 +185,7 @@ class TaskRow(_Base):
     f_interruptions = IntegerField(default=0)
     f_tried_since = BigIntegerField(default=0)
     f_exit_code = IntegerField(null=True)
+    f_caused_by = CharField(70, default="")
     f_without_parties = TextField(null=True)
     f_policy = CharField(20, default="")
     f_reason = CharField(50, null=True)

@@ -145,7 +145,7 @@ TASK_COLUMNS = (
     T.f_job_id, T.f_component_name, T.f_task_version, T.f_role, T.f_party_id, T.f_status, T.f_party_status,
     T.f_run_on_this_party, T.f_incarnation, T.f_component_module, T.f_auto_retries, T.f_retry_at, T.f_reason,
     T.f_message, T.f_target, T.f_worker_id, T.f_create_time, T.f_start_time, T.f_end_time, T.f_errors,
-    T.f_interruptions, T.f_tried_since, T.f_exit_code, T.f_without_parties, T.f_policy,
+    T.f_interruptions, T.f_tried_since, T.f_exit_code, T.f_caused_by, T.f_without_parties, T.f_policy,
 )  # fmt: skip
 
 
@@ -153,7 +153,7 @@ def task_of(row: Row) -> Task:
     (
         job_id, name, version, role, party_id, status, party_status, runs_here, incarnation, module, retries, retry_at,
         reason, message, target, worker_id, created, started, ended, errors, interruptions, tried_since, exit_code,
-        without, policy,
+        caused_by, without, policy,
     ) = row  # fmt: skip
     return Task(
         key=TaskKey(job_id, name, version, Party(role, party_id)),
@@ -168,6 +168,7 @@ def task_of(row: Row) -> Task:
         reason=Reason(reason) if reason else None,
         message=message or "",
         exit_code=exit_code,
+        caused_by=caused_by,
         without=_texts(without),
         policy=policy,
         target=TaskStatus(target) if target else None,

@@ -715,10 +715,10 @@ class SqlTransaction:
 
     def move_party_task(
         self, task: Task, new: TaskStatus, at: int, reason: Reason | None = None, message: str = "",
-        target: TaskStatus | None = None, exit_code: int | None = None,
+        target: TaskStatus | None = None, exit_code: int | None = None, caused_by: str = "",
     ) -> bool:  # fmt: skip
         check_move(task.party_status, new)
-        return self._change_task(task, task_moved(new, at, reason, message, target, exit_code))
+        return self._change_task(task, task_moved(new, at, reason, message, target, exit_code, caused_by))
 
     def take_report(self, task: Task, report: Report) -> bool:
         if not is_about(report, task) or not may_move(task.party_status, report.status):

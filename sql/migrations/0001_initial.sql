@@ -186,6 +186,7 @@ CREATE TABLE t_task (
   f_interruptions INTEGER NOT NULL DEFAULT 0, -- earlier versions that were interrupted
   f_tried_since BIGINT NOT NULL DEFAULT 0,   -- steady time at which the first of them ended
   f_exit_code INTEGER,                       -- of the worker, where there is one and it is known here
+  f_caused_by VARCHAR(70) NOT NULL DEFAULT '', -- the party that is the cause of the reason
   f_without_parties LONGTEXT,                -- parties that were missing when this share was started
   f_policy VARCHAR(20) NOT NULL DEFAULT '',  -- what a policy has decided about this version
   f_reason VARCHAR(50),

@@ -204,6 +204,26 @@ def test_of_very_many_refusals_the_first_are_told() -> None:
     assert answer.retmsg.endswith("; and 20 more")
 
 
+@pytest.mark.parametrize(
+    ("told", "cause"),
+    [({"caused_by": "host 10001"}, "host 10001"), ({}, "guest 9999"), ({"caused_by": "nobody"}, "guest 9999")],
+)
+def test_a_share_that_is_stopped_says_whose_doing_it_is(told: dict[str, Any], cause: str) -> None:
+    for end in (command(K.STOP, argument="canceled", **told), task_command(K.TASK_STOP, argument="canceled", **told)):
+        host = a_host(*RUN, START_A, end)
+        assert (host.task().reason, host.task().caused_by) == (Reason.STOPPED, cause)
+        host.engine.sights[worker_of(host)] = STOPPED
+        host.watch()
+        assert (host.task().party_status, host.task().caused_by) == (TaskStatus.CANCELED, cause)
+
+
+def test_a_share_that_ends_by_itself_is_its_own_doing() -> None:
+    host = a_host(*RUN, START_A)
+    host.engine.sights[worker_of(host)] = FAILED
+    host.watch()
+    assert (host.task().reason, host.task().caused_by) == (Reason.WORKER_ERROR, "host 10000")
+
+
 def test_a_stop_at_once_comes_through_to_what_is_stopping_already() -> None:
     host = a_host(*RUN, START_A, rules=Rules(stop_grace_seconds=10.0))
     for seconds in (60, 60, 0):

@@ -335,7 +335,7 @@ BODY = {
     "party_id": "10000", "party_status": "failed", "incarnation": INCARNATION, "reason": "worker_killed",
     "message": "m", "start_time": 5, "end_time": 9,
 }  # fmt: skip
-READ = Report(KEY, INCARNATION, TaskStatus.FAILED, Reason.WORKER_KILLED, "m", 5, 9)
+READ = Report(KEY, INCARNATION, TaskStatus.FAILED, Reason.WORKER_KILLED, "m", 5, 9, caused_by="host 10000")
 
 
 @pytest.mark.parametrize(
@@ -357,8 +357,13 @@ READ = Report(KEY, INCARNATION, TaskStatus.FAILED, Reason.WORKER_KILLED, "m", 5,
         ({"reason": "nonsense"}, replace(READ, reason=Reason.WORKER_ERROR)),
         ({"reason": "done"}, replace(READ, reason=Reason.WORKER_ERROR)),    # a failure does not follow from it
         ({"reason": ["x"]}, replace(READ, reason=Reason.WORKER_ERROR)),
-        ({"party_status": "running"}, replace(READ, status=TaskStatus.RUNNING, reason=None)),
-        ({"party_status": "waiting", "reason": None}, replace(READ, status=TaskStatus.WAITING, reason=None)),
+        ({"party_status": "running"}, replace(READ, status=TaskStatus.RUNNING, reason=None, caused_by="")),
+        (
+            {"party_status": "waiting", "reason": None},
+            replace(READ, status=TaskStatus.WAITING, reason=None, caused_by=""),
+        ),
+        ({"caused_by": "guest 9999"}, replace(READ, caused_by="guest 9999")),
+        ({"caused_by": "owner 9999"}, READ), ({"caused_by": "host ../x"}, READ), ({"caused_by": 7}, READ),
         (
             {"party_status": "stopping", "reason": "stopped_by_user"},
             replace(READ, status=TaskStatus.STOPPING, reason=Reason.STOPPED_BY_USER),
@@ -412,9 +417,13 @@ def test_garbage_never_raises(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize("status", TaskStatus)
 def test_what_a_party_reports_is_what_the_initiator_reads(status: TaskStatus) -> None:
     reason = next((one for one in Reason if task_status_for(one) is status), None)
-    task = a_task("a", HOST, status, reason=reason, message="m", start_time=5, end_time=9 if reason else 0)
+    cause = "guest 9999" if reason else ""
+    task = a_task(
+        "a", HOST, status, reason=reason, message="m", start_time=5, end_time=9 if reason else 0, caused_by=cause
+    )
     said = report_of(task)
-    assert read_report(said) == Report(task.key, INCARNATION, status, reason, "m", 5, 9 if reason else 0)
+    end = 9 if reason else 0
+    assert read_report(said) == Report(task.key, INCARNATION, status, reason, "m", 5, end, caused_by=cause)
     assert said["elapsed"] == (4 if reason else None)
 
 

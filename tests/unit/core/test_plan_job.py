@@ -296,7 +296,7 @@ def test_once_somebody_has_started_a_lost_hold_ends_the_job() -> None:
     assert found[0] == MoveJob(
         JobStatus.STOPPING, Reason.PARTY_REFUSED, words, JobStatus.FAILED, NOW + 60_000, caused_by="host 10000"
     )
-    body = {"reason": "party_refused", "message": words, "deadline_seconds": 60.0}
+    body = {"reason": "party_refused", "message": words, "deadline_seconds": 60.0, "caused_by": "host 10000"}
     assert found[1:] == [
         one for seat in those for one in (
             MoveSeat(seat, SeatStatus.STOPPING), to(seat.party, CommandKind.STOP, "failed", **body))
@@ -481,8 +481,8 @@ def test_one_party_breaks_and_the_whole_gang_is_stopped() -> None:
     )
     assert plan(a_view(tasks=rows, seats=seats(SeatStatus.STARTED, *ALL))) == [
         MoveTask("a", 0, R, TaskStatus.STOPPING, Reason.WORKER_ERROR, "it went wrong"),
-        task_to(GUEST, CommandKind.TASK_STOP, argument="canceled"),
-        task_to(OTHER, CommandKind.TASK_STOP, argument="canceled"),
+        task_to(GUEST, CommandKind.TASK_STOP, argument="canceled", incarnation=INCARNATION, caused_by="host 10000"),
+        task_to(OTHER, CommandKind.TASK_STOP, argument="canceled", incarnation=INCARNATION, caused_by="host 10000"),
     ]
 
 
