@@ -30,6 +30,8 @@ CACHE = CHECKOUT / ".cache"
 URL_VARIABLE = "FATE_FLOW_TEST_MYSQL_URL"
 CLIENT_VARIABLE = "FATE_FLOW_TEST_FATE_CLIENT"
 NOTES_VARIABLE = "FATE_FLOW_TEST_NOTES"
+SIDE_BY_SIDE = ("-n", "2", "--dist", "loadgroup")
+"""Tests with real servers mostly wait, and all others work: one process for each kind (tests/conftest.py)."""
 SCRIPTS = sorted(f"bin/{path.name}" for path in CHECKOUT.glob("bin/*.py"))
 CHECKS = (
     ("ruff", ["ruff", "check", "--quiet", "fate_flow", "tests", "bin"]),
@@ -77,7 +79,7 @@ def run_all(arguments: Sequence[str]) -> int:
         environment[NOTES_VARIABLE] = json.dumps(outcome.notes)
         code = _run([
             sys.executable, "-P", str(Path(__file__)), "--pytest", f"--basetemp={folder / 'pytest'}",
-            "-o", f"cache_dir={CACHE / 'pytest'}", *arguments,
+            "-o", f"cache_dir={CACHE / 'pytest'}", *(arguments or SIDE_BY_SIDE),
         ], environment)
         return code or int(outcome.failed)
 

@@ -27,7 +27,7 @@ def refused(party: PartyServer, job_id: str) -> bool:
 def test_the_head_of_another_initiator_starts_when_cores_come_back(tmp_path_factory: pytest.TempPathFactory) -> None:
     root = tmp_path_factory.mktemp("room")
     overlays = {party_id: {"limits": {"retry_wait": 3_600}} for party_id in (GUEST, HOST, OTHER)}
-    with running_cluster(root, (GUEST, HOST, OTHER), base_port=BASE_PORT + 80, overlays=overlays) as cluster:
+    with running_cluster(root, (GUEST, HOST, OTHER), base_port=BASE_PORT + 100, overlays=overlays) as cluster:
         other, host = cluster.parties[OTHER], cluster.host
         with cluster.held(HOST):
             first = cluster.submit(all_of(HOST, GUEST))
