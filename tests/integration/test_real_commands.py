@@ -155,11 +155,17 @@ def test_no_party_gives_a_program_its_own_environment_or_folder(servers: Cluster
     assert files == "[]"
 
 
+def is_deaf(party: PartyServer, job_id: str) -> bool:
+    """Whether its worker has come so far as to say so."""
+    begun = [row for row in workers(party, job_id) if row["f_status"] == "running"]
+    return bool(begun) and printed(party, job_id) == "deaf\n"
+
+
 def test_one_that_ignores_the_wish_to_stop_is_killed_at_its_deadline_at_every_party(servers: Cluster) -> None:
     code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
     job_id = servers.submit(command(EVERYBODY, command=python(code), job={"stop_duration": 0.3}))
     for party in servers.parties.values():
-        eventually(lambda party=party: bool(workers(party, job_id)) and printed(party, job_id), "a deaf worker")
+        eventually(lambda party=party: is_deaf(party, job_id), "a deaf worker")
     servers.guest.ask("job/stop", {"job_id": job_id})
     servers.wait(job_id, "canceled")
     found = [row for party in servers.parties.values() for row in workers(party, job_id)]
