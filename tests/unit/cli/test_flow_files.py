@@ -81,7 +81,9 @@ def test_an_answer_instead_of_a_file_is_printed_and_fails(flow, stub, tmp_path, 
     assert not list(tmp_path.glob("summary*"))
 
 
-@pytest.mark.parametrize("content", [b"", b"no archive", tar_of({"a": "x" * 5000})[:-20]])
+@pytest.mark.parametrize(
+    "content", [b"", b"no archive", tar_of({"a": "x" * 5000})[:-20]], ids=["empty", "none", "cut off"]
+)
 def test_a_damaged_archive_is_an_error(flow, stub, content):
     stub.answers(Reply(body=content, headers={"Content-Type": "application/gzip"}))
     result = flow("job", "log", "-j", "42", "-o", "out")
