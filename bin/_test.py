@@ -30,7 +30,7 @@ CACHE = CHECKOUT / ".cache"
 URL_VARIABLE = "FATE_FLOW_TEST_MYSQL_URL"
 CLIENT_VARIABLE = "FATE_FLOW_TEST_FATE_CLIENT"
 NOTES_VARIABLE = "FATE_FLOW_TEST_NOTES"
-SIDE_BY_SIDE = ("-n", "2", "--dist", "loadgroup")
+SIDE_BY_SIDE = ("-n", "2")
 """Tests with real servers mostly wait, and all others work: one process for each kind (tests/conftest.py)."""
 SCRIPTS = sorted(f"bin/{path.name}" for path in CHECKOUT.glob("bin/*.py"))
 CHECKS = (

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 WITH_SERVERS = frozenset({"chaos", "genuine", "integration"})
 """Folders of tests that borrow real servers from each other: in one process, one after the other."""
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    folder, *_ = item.path.relative_to(Path(__file__).parent).parts
-    if folder in WITH_SERVERS:
-        item.add_marker(pytest.mark.xdist_group("servers"))
+class ByFile(LoadScopeScheduling):
+    """Of two processes one takes all that needs servers, the other the rest, a file at a time."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "servers" if file.split("/")[1] in WITH_SERVERS else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
+    return ByFile(config, log)
 
 
 # A busy machine makes no test fail: nothing is judged by how long it took.
