@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fate_flow.core.actions import Action, Arm, EndTurn, MoveSeat, NewVersion, Progress, PutOff, Send
+from fate_flow.core.actions import Action, Arm, EndTurn, LoseShares, MoveSeat, NewVersion, Progress, PutOff, Send
 from fate_flow.core.dag import may_start
 from fate_flow.core.gang import GOOD, culprit, is_breaking, move_task, settle
 from fate_flow.core.happenings import again as policy_allows
@@ -141,6 +141,8 @@ def again(view: JobView, rows: tuple[Task, ...], again: Again) -> Iterator[Actio
     version, left = lead.key.version + 1, max(0, rule.retries - again.tries.errors)
     retry_at = view.now + int(again.seconds * 1000)
     yield NewVersion(lead.key.name, version, view.fresh_id, left, retry_at, again.tries)
+    for seat in given_up(view):
+        yield LoseShares(seat.party, seat.message)      # what the job goes on without takes no part in this one either
     plain = plain_parties(view)
     for row in rows:
         if row.key.party != view.job.party:

@@ -230,7 +230,9 @@ class Invariants:
             return
         every = _present(seen.tasks, changes.tasks).values()
         before = [one for one in every if _is_version(one, key, key.version - 1)]
-        if not before or not all(one.is_final and one.is_over_here for one in before):
+        seats = [one for one in _present(seen.seats, changes.seats).values() if one.job_id == key.job_id]
+        gone = {one.party for one in seats if one.status in (SeatStatus.STOPPING, SeatStatus.DRAINING)}
+        if not before or not all(one.is_final and (one.is_over_here or one.key.party in gone) for one in before):
             self._fail(f"{new.key} began before version {key.version - 1} had ended everywhere")
         was = seen.jobs.get(job.key)
         is_asked = was is None or was.run != job.run or was.restarts < job.restarts or was.is_restarting
