@@ -221,6 +221,14 @@ class Invariants:
 
     # ------------------------------------------------------------------ tasks
 
+    def _without_inputs(self, key: TaskKey, rows: Sequence[Task]) -> set[Party]:
+        """Who lacks what a task needs, and so takes no part in it."""
+        newest: dict[tuple[str, Party], Task] = {}
+        for row in sorted(rows, key=lambda one: one.key.version):
+            newest[row.key.name, row.key.party] = row
+        needs = self._world.graphs[key.job_id][key.name]
+        return {party for (name, party), row in newest.items() if name in needs and row.party_status not in _GOOD}
+
     def _task_began(self, party: SimParty, seen: Seen, changes: Changes, new: Task) -> None:
         """A new version follows on the one before it, which has ended, and there is a cause for it."""
         key = new.key
@@ -232,6 +240,7 @@ class Invariants:
         before = [one for one in every if _is_version(one, key, key.version - 1)]
         seats = [one for one in _present(seen.seats, changes.seats).values() if one.job_id == key.job_id]
         gone = {one.party for one in seats if one.status in (SeatStatus.STOPPING, SeatStatus.DRAINING)}
+        gone |= self._without_inputs(key, [one for one in every if one.key.job_id == key.job_id])
         if not before or not all(one.is_final and (one.is_over_here or one.key.party in gone) for one in before):
             self._fail(f"{new.key} began before version {key.version - 1} had ended everywhere")
         was = seen.jobs.get(job.key)
