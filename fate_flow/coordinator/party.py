@@ -16,7 +16,7 @@ from typing import Any
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.ports import Context
 from fate_flow.coordinator.unit import Unit, read_spec
-from fate_flow.coordinator.workers import move_federated, read_party, report_of, start_worker, stop_party_task
+from fate_flow.coordinator.workers import cause_in, move_federated, report_of, start_worker, stop_party_task
 from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.approval import APPROVAL, AWAITS, IS_REJECTED, Approval, Consent
 from fate_flow.core.ceilings import refusals
@@ -49,7 +49,7 @@ from fate_flow.core.job import (
     Task,
     TaskKey,
 )
-from fate_flow.core.queue import queue_key, takes_from
+from fate_flow.core.queue import fits, queue_key, takes_from
 from fate_flow.core.reasons import Reason, job_status_for
 from fate_flow.core.resources import Request, request_of
 from fate_flow.core.spec import JobSpec, Party
@@ -584,33 +584,33 @@ WISH_LASTS = 8_000
 """Milliseconds beyond four pauses (`retry_wait`): what initiators wait at most after conflicts."""
 
 
+def oldest_wish(unit: Unit) -> int:
+    """Steady time: whoever has not asked since then waits no more."""
+    return max(0, unit.steady - WISH_LASTS - 4 * unit.context.rules.retry_wait)
+
+
 def _who_would_lack(unit: Unit, job: Job, order: int | None) -> Job | None:
     """The seat of another job that has waited for room here for longer, and that this one takes room from.
 
     None also when there is no room for this one, when that seat could not be served even by an idle engine, and when
     both have one initiator, whose own queue has this one first."""
     engine = unit.tx.engine()
-    lasts = WISH_LASTS + 4 * unit.context.rules.retry_wait
-    head = unit.tx.first_wish(max(0, unit.steady - lasts))
+    head = unit.tx.first_wish(oldest_wish(unit))
     if engine is None or head is None or head.job_id == job.job_id:
         return None
     if job.wish.since and (job.wish.since, job.job_id) < (head.wish.since, head.job_id):
         return None
     if order is not None and order < head.queue_key and job.initiator.party_id == head.initiator.party_id:
         return None
-    free, needed = Claim(engine.free_cores, engine.free_memory), _needed_here(unit, head)
-    is_possible = _fits(job.asked, free) and _fits(needed, Claim(engine.cores, engine.memory))
+    free, needed = Claim(engine.free_cores, engine.free_memory), needed_here(unit, head)
+    is_possible = fits(job.asked, free) and fits(needed, Claim(engine.cores, engine.memory))
     return head if is_possible and takes_from(job.asked, needed, free) else None
 
 
-def _needed_here(unit: Unit, job: Job) -> Claim:
+def needed_here(unit: Unit, job: Job) -> Claim:
     """What all seats of the job here still have to reserve."""
     seats = [seat.asked for seat in unit.tx.jobs_here(job.job_id) if not seat.holds and not seat.is_final]
     return Claim(sum(one.cores for one in seats), sum(one.memory for one in seats))
-
-
-def _fits(asked: Claim, room: Claim) -> bool:
-    return not (asked.cores and asked.cores > room.cores) and not (asked.memory and asked.memory > room.memory)
 
 
 def _behind(unit: Unit, job: Job, head: Job, order: int | None) -> Answer:
@@ -660,7 +660,7 @@ def _short(unit: Unit, job: Job, order: int | None) -> Answer:
         free, total, asked, unit_name = engine.free_memory, engine.memory, job.asked.memory, "MB of memory"
     why = f"has {free} of {total} {unit_name} free, {asked} asked"
     room = Claim(engine.free_cores, engine.free_memory)
-    if not _fits(_asked_here(unit, job), Claim(engine.cores, engine.memory)):
+    if not fits(_asked_here(unit, job), Claim(engine.cores, engine.memory)):
         unit.tx.forget_wish(job.key)
         return _no_room(job, f"{why}: the job asks for more than it has in all", room, {"never": True})
     unit.tx.wish(job.key, unit.steady, order)
@@ -756,7 +756,7 @@ def _stop(unit: Unit, command: Command, job: Job) -> Answer:
     """Ends the tasks here, and the row with the last of them; the initiator's own row is for it to end."""
     reason, message = _why(command, _job_end(command.argument, "stop_status"))
     deadline = _seconds(command.body.get("deadline_seconds"), "deadline_seconds")
-    caused_by = read_party(command.body.get("caused_by"))
+    caused_by = cause_in(command.body)
     unit.note(Event.STOP_COMMAND_ASKED, job_id=job.job_id)
     if job.is_initiator or job.status is JobStatus.READY:
         stop_tasks_here(unit, job, reason, deadline, caused_by)
@@ -841,7 +841,7 @@ def _task_stop(unit: Unit, command: Command, job: Job) -> Answer:
         return task
     if not task.is_over_here:
         is_passed_over = command.body.get("reason") == Reason.PARTY_MISSING.value
-        cause = read_party(command.body.get("caused_by")) or str(job.initiator)
+        cause = cause_in(command.body) or str(job.initiator)
         stop_party_task(unit, task, Reason.PARTY_MISSING if is_passed_over else Reason.STOPPED, caused_by=cause)
     found = unit.tx.task(task.key)
     return Answer(data=report_of(found) if found is not None else None)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from fate_flow.coordinator.party import WISH_LASTS
+from fate_flow.coordinator.party import needed_here, oldest_wish
 from fate_flow.coordinator.unit import Unit
 from fate_flow.core.job import Answer, Claim, Command, CommandKind, EngineState, Job
-from fate_flow.core.queue import takes_from
+from fate_flow.core.queue import fits, takes_from
 
 
 class RoomTeller:
@@ -30,7 +30,7 @@ class RoomTeller:
         engine = unit.tx.engine()
         if engine is None or not (engine.free_cores or engine.free_memory) or unit.tx.intake_hold() is not None:
             return
-        jobs = _first_seats(unit.tx.wishes(max(0, unit.steady - _lasts(unit))))
+        jobs = _first_seats(unit.tx.wishes(oldest_wish(unit)))
         if not jobs:
             return
         room = _Room(unit, engine, jobs[0])
@@ -41,7 +41,7 @@ class RoomTeller:
 
     def sent(self, unit: Unit) -> None:
         """What `tell` left is on its way."""
-        old = unit.steady - _lasts(unit)       # what was asked for before that is no wish any more
+        old = oldest_wish(unit)       # what was asked for before that is no wish any more
         self._told = {job_id: at for job_id, at in self._told.items() if at > old}
         self._silent = {party_id: at for party_id, at in self._silent.items() if at > old}
         self._told.update((hint.job_id, unit.steady) for hint in unit.hints)
@@ -68,10 +68,6 @@ class RoomTeller:
         return job.wish.asked < self._told.get(job.job_id, 0)
 
 
-def _lasts(unit: Unit) -> int:
-    return WISH_LASTS + 4 * unit.context.rules.retry_wait
-
-
 def _first_seats(seats: Iterable[Job]) -> list[Job]:
     """One seat of each job, in order, with the last time that any of its seats was asked for."""
     found: dict[str, Job] = {}
@@ -88,17 +84,17 @@ class _Room:
     def __init__(self, unit: Unit, engine: EngineState, head: Job) -> None:
         self.free = Claim(engine.free_cores, engine.free_memory)
         self._head: Job | None = head
-        self._head_needs = _still_needed(unit, head)
+        self._head_needs = needed_here(unit, head)
         self._passes_left = unit.context.rules.queue_passes - head.wish.passes
-        if not _fits(self._head_needs, Claim(engine.cores, engine.memory)):
+        if not fits(self._head_needs, Claim(engine.cores, engine.memory)):
             self._head = None
 
     def takes(self, unit: Unit, job: Job) -> bool:
         """Promise a job what all its seats here need; False when there is less, or it is kept for the head."""
-        if not _fits(job.asked, self.free):
+        if not fits(job.asked, self.free):
             return False
-        needed = _still_needed(unit, job)
-        if not _fits(needed, self.free) or self._is_kept_from(job, needed):
+        needed = needed_here(unit, job)
+        if not fits(needed, self.free) or self._is_kept_from(job, needed):
             return False
         self.free = Claim(self.free.cores - needed.cores, self.free.memory - needed.memory)
         return True
@@ -117,16 +113,6 @@ class _Room:
 def _goes_first(job: Job, head: Job) -> bool:
     """In the queue of the initiator that both have."""
     return job.initiator.party_id == head.initiator.party_id and job.queue_key < head.queue_key
-
-
-def _fits(needed: Claim, room: Claim) -> bool:
-    return not takes_from(needed, Claim(), room)
-
-
-def _still_needed(unit: Unit, job: Job) -> Claim:
-    """By all its seats here."""
-    seats = [seat.asked for seat in unit.tx.jobs_here(job.job_id) if not seat.holds and not seat.is_final]
-    return Claim(sum(one.cores for one in seats), sum(one.memory for one in seats))
 
 
 def _message(job: Job, free: Claim) -> Command:

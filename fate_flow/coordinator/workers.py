@@ -632,12 +632,13 @@ def read_report(body: Mapping[str, Any]) -> Report | None:
     message = plain(body.get("message"), _LONGEST_MESSAGE) or plain(body.get("error_report"), _LONGEST_MESSAGE)
     start, end = _moment(body.get("start_time")), _moment(body.get("end_time"))
     reason = _reason_in(body, status)
-    cause = read_party(body.get("caused_by")) or (str(key.party) if reason else "")
+    cause = cause_in(body) or (str(key.party) if reason else "")
     return Report(key, incarnation, status, reason, message, start, end, _exit_code(body), cause)
 
 
-def read_party(value: object) -> str:
-    """A party such as `host 10000`; empty for what is none."""
+def cause_in(body: Mapping[str, Any]) -> str:
+    """The party that a body names as the cause (`host 10000`); empty where it names none."""
+    value = body.get("caused_by")
     role, _, party_id = value.partition(" ") if isinstance(value, str) else ("", "", "")
     try:
         return str(Party(check_role(role), check_party_id(party_id)))

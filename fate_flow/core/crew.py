@@ -96,8 +96,9 @@ def _broken(command: CommandSpec, workers: Sequence[Worker], ranked: Iterable[Wo
         return None
     if command.is_gang:
         return Broken(culprit)
-    interrupted = sum(_is_interrupted(one) for one in workers if one.rank is not None and ended_badly(one))
-    failed = sum(not _is_interrupted(one) for one in workers if one.rank is not None and ended_badly(one))
+    fallen = [one for one in workers if one.rank is not None and ended_badly(one)]
+    interrupted = sum(map(_is_interrupted, fallen))
+    failed = len(fallen) - interrupted
     if failed > command.max_failed:
         return Broken(culprit, f"{failed} workers failed, max_failed_workers is {command.max_failed}")
     if interrupted > MOST_INTERRUPTED:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fate_flow.core.actions import Action, Arm, EndTurn, LoseShares, MoveSeat, NewVersion, Progress, PutOff, Send
@@ -43,11 +43,12 @@ def plan_running(view: JobView) -> Iterator[Action]:
     if all(status in GOOD for status in statuses.values()):
         yield from _end_well(view)
         return
-    due = _next_due(view, statuses)
+    ready = may_start(view.spec, statuses)
+    due = _next_due(view, statuses, ready)
     if due > view.now + view.long_backoff_milliseconds and _may_rest(view):
         yield from _put_off(view, due)
     else:
-        yield from _start_tasks(view, statuses)
+        yield from _start_tasks(view, statuses, ready)
 
 
 def _end_well(view: JobView) -> Iterator[Action]:
@@ -179,13 +180,13 @@ def _progress(view: JobView) -> Iterator[Action]:
             yield send(view, seat, CommandKind.UPDATE, body={"progress": percent})
 
 
-def _start_tasks(view: JobView, statuses: Mapping[str, TaskStatus]) -> Iterator[Action]:
+def _start_tasks(view: JobView, statuses: Mapping[str, TaskStatus], ready: Sequence[str]) -> Iterator[Action]:
     """As many as the reservation has room for: `task_parallelism` tasks at a time."""
     room = view.spec.common.task_parallelism - sum(
         status in (TaskStatus.RUNNING, TaskStatus.STOPPING) for status in statuses.values()
     )
     by_name = rows_by_name(view)
-    for name in may_start(view.spec, statuses):
+    for name in ready:
         rows = by_name[name]
         if room <= 0:
             return
@@ -219,12 +220,12 @@ def _pass_over(view: JobView, row: Task) -> Iterator[Action]:
         yield Send(task_command(view, row, CommandKind.TASK_STOP, status.value, {"reason": reason.value}))
 
 
-def _next_due(view: JobView, statuses: Mapping[str, TaskStatus]) -> int:
+def _next_due(view: JobView, statuses: Mapping[str, TaskStatus], ready: Sequence[str]) -> int:
     """Steady time at which the next task may start; 0: at once, or when what runs has ended."""
     if any(status in (TaskStatus.RUNNING, TaskStatus.STOPPING) for status in statuses.values()):
         return 0
     by_name = rows_by_name(view)
-    return min((by_name[name][0].retry_at for name in may_start(view.spec, statuses)), default=0)
+    return min((by_name[name][0].retry_at for name in ready), default=0)
 
 
 def _may_rest(view: JobView) -> bool:

@@ -138,6 +138,11 @@ def takes_from(job: Claim, head: Claim, free: Claim) -> bool:
     )
 
 
+def fits(asked: Claim, room: Claim) -> bool:
+    """Whether there is as much as is asked for."""
+    return not takes_from(asked, Claim(), room)
+
+
 def why_a_copy_waits(initiator: str, party: str, consent: Consent | None) -> str:
     """In words: why a job waits at a party that does not decide for it."""
     if consent is not None and consent.approval is Approval.PENDING:
