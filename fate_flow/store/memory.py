@@ -139,10 +139,15 @@ class MemoryTransaction:
         rows = sorted(self._of_job(job_id), key=lambda row: (not row.job.is_initiator, row.job.party))
         return rows[0].document if rows else None
 
+    def _as_seen(self, job: Job) -> _JobRow | None:
+        """The row, as long as nobody has moved it since."""
+        row = self._jobs.rows.get(job.key)
+        return row if row is not None and (row.job.status, row.job.run) == (job.status, job.run) else None
+
     def move_job(self, job: Job, move: MoveJob, at: int, caused_by: str = "") -> bool:
         check_move(job.status, move.new)
-        row = self._jobs.rows.get(job.key)
-        if row is None or row.job.status is not job.status or row.job.run != job.run:
+        row = self._as_seen(job)
+        if row is None:
             return False
         row = replace(row, job=replace(row.job, **job_moved(move, at, caused_by)))
         if move.new in JOB_END:
@@ -153,16 +158,16 @@ class MemoryTransaction:
     def begin_again(self, job: Job, run: int, since: int, wait_reason: str) -> bool:
         check_move(job.status, JobStatus.WAITING)
         change = begun_again(job, run, since, wait_reason)
-        row = self._jobs.rows.get(job.key)
-        if row is None or row.job.status is not job.status or row.job.run != job.run:
+        row = self._as_seen(job)
+        if row is None:
             return False
         self._put(replace(row, job=replace(row.job, **change), blocked_cores=0, has_ended=False))
         return True
 
     def put_off(self, job: Job, wait_reason: str, retry_at: int) -> bool:
         change = put_off(job, wait_reason, retry_at)
-        row = self._jobs.rows.get(job.key)
-        if row is None or row.job.status is not job.status or row.job.run != job.run:
+        row = self._as_seen(job)
+        if row is None:
             return False
         self._change(row, **change)
         return True

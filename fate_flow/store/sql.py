@@ -245,19 +245,16 @@ class SqlTransaction:
         values = with_dates(columns_of(job_moved(move, at, caused_by)))
         if move.new in JOB_END:
             values.update(f_tag=tag_of_end(job), f_elapsed=max(0, at - job.start_time) if job.start_time else None)
-        where = _at(job.key) & (JobRow.f_status == job.status.value) & (JobRow.f_run == job.run)
-        return self._write(job.job_id, JobRow.update(**values).where(where))
+        return self._write(job.job_id, JobRow.update(**values).where(_as_seen(job)))
 
     def begin_again(self, job: Job, run: int, since: int, wait_reason: str) -> bool:
         check_move(job.status, JobStatus.WAITING)
         values = {**columns_of(begun_again(job, run, since, wait_reason)), **_NOT_BEGUN}
-        where = _at(job.key) & (JobRow.f_status == job.status.value) & (JobRow.f_run == job.run)
-        return self._write(job.job_id, JobRow.update(**values).where(where))
+        return self._write(job.job_id, JobRow.update(**values).where(_as_seen(job)))
 
     def put_off(self, job: Job, wait_reason: str, retry_at: int) -> bool:
         values = columns_of(put_off(job, wait_reason, retry_at))
-        where = _at(job.key) & (JobRow.f_status == job.status.value) & (JobRow.f_run == job.run)
-        return self._write(job.job_id, JobRow.update(**values).where(where))
+        return self._write(job.job_id, JobRow.update(**values).where(_as_seen(job)))
 
     def all_rejoined(self, key: JobKey) -> bool:
         where = _at(key) & (JobRow.f_rerun_signal == True)  # noqa: E712
@@ -1145,6 +1142,11 @@ def _seat_is(seat: Seat) -> Any:
 def _workers(where: Any) -> tuple[Worker, ...]:
     workers = [worker_of(row) for row in WorkerRow.select(*WORKER_COLUMNS).where(where).tuples()]
     return tuple(sorted(workers, key=lambda worker: (worker.create_time, worker.worker_id)))
+
+
+def _as_seen(job: Job) -> Any:
+    """The row, as long as nobody has moved it since."""
+    return _at(job.key) & (JobRow.f_status == job.status.value) & (JobRow.f_run == job.run)
 
 
 def waiting_here() -> Any:
