@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-_MOST_VERSIONS = 64     # of a task: more retries and reruns no job of a simulation has
 _MOST_RESTARTS = 2      # as `RetryRule` counts, and no job asks for more
 _GOOD = (TaskStatus.SUCCESS, TaskStatus.PASS)
 _REASONS = frozenset({"task fails", "worker killed", "power cut", "partition", "cut off", "stopped", "fewer cores"})
@@ -46,6 +45,7 @@ class Seen:
     def __init__(self) -> None:
         self.jobs: dict[JobKey, Job] = {}
         self.tasks: dict[TaskKey, Task] = {}
+        self.newest: dict[tuple[str, str, Party], int] = {}        # the version of a task that was made last
         self.seats: dict[tuple[str, Party], Seat] = {}
         self.engine: EngineState | None = None
         self.is_dirty = True                  # the books have to be balanced again
@@ -54,6 +54,10 @@ class Seen:
         self.is_dirty = self.is_dirty or bool(changes.jobs)
         _update(self.jobs, changes.jobs)
         _update(self.tasks, changes.tasks)
+        for key, task in changes.tasks.items():
+            maker = (key.job_id, key.name, key.party)
+            if task is not None and key.version >= self.newest.get(maker, 0):
+                self.newest[maker] = key.version
         _update(self.seats, changes.seats)
 
 
@@ -324,9 +328,8 @@ class Invariants:
 
     def _needs_success(self, key: TaskKey, name: str) -> None:
         for party in self._world.seats[key.job_id]:
-            tasks = self.seen(self._world.parties[party.party_id]).tasks
-            versions = (tasks.get(TaskKey(key.job_id, name, version, party)) for version in range(_MOST_VERSIONS))
-            *_, newest = [None, *(one for one in versions if one is not None)]
+            seen = self.seen(self._world.parties[party.party_id])
+            newest = seen.tasks.get(TaskKey(key.job_id, name, seen.newest.get((key.job_id, name, party), 0), party))
             if newest is None or not (newest.party_status in _GOOD or self._does_without(newest.key)):
                 self._fail(f"{key} began before {name} succeeded on {party}")
 

@@ -51,6 +51,9 @@ class Mutant:
     store: str = "memory"
 
 
+_MISTAKES = ("TypeError", "AttributeError", "NameError")
+
+
 @dataclass(frozen=True)
 class Caught:
     name: str
@@ -59,12 +62,14 @@ class Caught:
 
     @property
     def is_caught(self) -> bool:
-        return self.seed >= 0
+        """By a rule; a mutant that no longer fits what it changes stumbles, and shows nothing."""
+        return self.seed >= 0 and not any(mistake in self.rule for mistake in _MISTAKES)
 
     @property
     def words(self) -> str:
         missed = f"NOT CAUGHT by {MUTANTS[self.name].within} seeds"
-        return f"{self.name}: " + (f"seed {self.seed}: {self.rule}" if self.is_caught else missed)
+        caught = ("" if self.is_caught else "A MISTAKE OF ITS OWN: ") + f"seed {self.seed}: {self.rule}"
+        return f"{self.name}: " + (caught if self.seed >= 0 else missed)
 
 
 def hunt(name: str) -> Caught:
@@ -387,8 +392,8 @@ def _a_share_succeeds_with_its_first_worker() -> AbstractContextManager[Any]:
 
 
 def _what_one_party_made_is_published_at_once() -> AbstractContextManager[Any]:
-    def finish(unit: Unit, task: Any, reason: Any, message: str) -> None:
-        keep(unit, task, reason, message)
+    def finish(unit: Unit, task: Any, *why: Any, **more: Any) -> None:
+        keep(unit, task, *why, **more)
         now = unit.tx.task(task.key)
         if now is not None and now.party_status is TaskStatus.SUCCESS:
             workers._publish(unit, now)
@@ -475,7 +480,7 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("starts without a hold", _starts_without_a_hold),
         Mutant("a worker for each request to start", _starts_a_worker_for_each_request, _REPEATS),
         Mutant("no record of a move", _no_record_of_a_move),
-        Mutant("nothing expires", _nothing_expires, _DEATHS),
+        Mutant("nothing expires", _nothing_expires, _DEATHS, within=300),
         Mutant("the initiator is not told", _ended_workers_are_not_told),
         Mutant("everybody is told of room", _tells_everybody_of_room, _CROWD),
         Mutant("room is told again and again", _tells_of_room_again_and_again, _CROWD),
