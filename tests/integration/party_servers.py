@@ -194,9 +194,9 @@ class PartyServer:
         assert isinstance(answer, dict)
         return answer
 
-    def has_table(self, name: str, text: str) -> None:
+    def has_table(self, name: str, text: str, **conf: object) -> None:
         """Upload a table and wait until it is there."""
-        answer = self.upload(name, text, drop=1)
+        answer = self.upload(name, text, drop=1, **conf)
         assert answer["retcode"] == 0, answer
         self.wait(answer["jobId"], "success")
 

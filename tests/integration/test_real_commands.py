@@ -175,17 +175,15 @@ def test_one_that_ignores_the_wish_to_stop_is_killed_at_its_deadline_at_every_pa
 # ---------------------------------------------------------------------- ranks and messages
 
 
-def example(name: str) -> dict[str, Any]:
-    """The document of an example, as `flow job submit -c -d` sends it."""
-    folder = EXAMPLES / name
-    return {
-        "job_dsl": json.loads((folder / "job_dsl.json").read_text(encoding="utf-8")),
-        "job_runtime_conf": json.loads((folder / "job_conf.json").read_text(encoding="utf-8")),
-    }
+def example(servers: Cluster, name: str) -> str:
+    """The id of a job that was submitted as the file of an example says, and has succeeded at every party."""
+    job_id = servers.guest.flow("job", "submit", "-f", EXAMPLES / name / "job.yaml").job_id
+    servers.wait(job_id, "success")
+    return job_id
 
 
 def test_an_example_trains_over_three_parties(servers: Cluster) -> None:
-    job_id = servers.run(example("distributed_training"))
+    job_id = example(servers, "distributed_training")
     ends = [printed(servers.parties[OTHER], job_id, worker=one).splitlines()[-1] for one in (0, 1)]
     assert ends == [f"rank {rank} of 4 has learned 3.00 -2.00" for rank in (2, 3)]
     ranks = [(row["f_slot"], row["f_rank"], row["f_exit_status"]) for row in workers(servers.parties[OTHER], job_id)]
@@ -232,7 +230,7 @@ def _process(party: PartyServer, job_id: str, version: int) -> Started | None:
 
 
 def test_an_example_has_a_driver_and_its_executors(servers: Cluster, tmp_path: Path) -> None:
-    job_id = servers.run(example("driver_and_executors"))
+    job_id = example(servers, "driver_and_executors")
     flow = servers.guest.flow
     place = ("-j", job_id, "-cpn", "squares")
     flow("task", "output", *place, "-n", "total", "-o", tmp_path / "total.txt")

@@ -26,9 +26,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             server = cluster.parties[party_id]
             if party_id != GUEST:      # a row that not all have
                 rows[f"own{party_id}"] = rows.pop("id2")
-            answer = server.upload(name, csv_text(["id", column], rows), namespace="trial")
-            assert answer["retcode"] == 0, answer
-            server.wait(answer["jobId"], "success")
+            server.has_table(name, csv_text(["id", column], rows), namespace="trial")
         yield cluster
 
 
@@ -74,6 +72,16 @@ def test_the_example_of_three_parties_runs_and_what_a_party_gives_less_of_is_tol
 def test_an_example_of_two_parties_runs(cluster: Cluster, tmp_path: Path, name: str) -> None:
     changes = [("max_interruptions: 20", "max_interruptions: 20\n  max_attempts: 1")] if "room" in name else []
     cluster.guest.flow("job", "submit", "-f", changed(tmp_path, name, *changes), "--watch")
+
+
+def test_the_example_that_goes_on_with_enough_hosts_is_a_partial_success(cluster: Cluster) -> None:
+    for server, value in ((cluster.guest, 20), (cluster.host, 7)):      # and not at the other host
+        server.has_table("sales", csv_text(["id", "amount"], {"a": [value]}), namespace="trial")
+    printed = cluster.guest.flow("job", "submit", "-f", EXAMPLES / "enough_hosts.yaml", "--watch")
+    row = cluster.guest.job(printed.job_id)
+    assert (row["f_status"], row["f_partial"]) == ("success", 1)
+    assert row["f_missing_parties"] == f'["host {OTHER}"]'
+    assert cluster.host.metrics(printed.job_id, "total")["total"] == "27.00"
 
 
 def test_validate_asks_every_party_and_leaves_nothing(cluster: Cluster) -> None:
