@@ -43,6 +43,13 @@ class Policy:
     exit_code: int | None = None
     delay: float = 0
 
+    @property
+    def words(self) -> str:
+        """For people: `worker_failed, gang_broken: restart_task after 5 s`."""
+        events = ", ".join(event.value for event in PolicyEvent if event in self.events)
+        later = f" after {self.delay:g} s" if self.delay else ""
+        return f"{events or f'exit code {self.exit_code}'}: {self.action.value}{later}"
+
     def fits(self, event: PolicyEvent, exit_code: int | None = None) -> bool:
         """Whether it is about this event; an exit code is one of a worker that ended badly."""
         if self.exit_code is not None:

@@ -69,7 +69,8 @@ class Sources:
         blocks = blocks_for(self._conf, self._spec.parties, party)
         for task in self._spec.tasks_of(party):
             values = {
-                "timeout": self._timeout(task, party, blocks), "stop_duration": self._stop(task), **self._retry(task)
+                "timeout": self._timeout(task, party, blocks), "stop_duration": self._stop(task), **self._retry(task),
+                **self._min_available(task), **self._policies(task),
             }  # fmt: skip
             for key in ("timeout", "stop_duration"):
                 own = (told or {}).get((task.name, key))
@@ -102,6 +103,26 @@ class Sources:
             place = place_in(self._initiators, (*own, *keys)) or place_in(self._initiators, ("retry", *keys))
             found[f"retry.{key}"] = Sourced(value, DOCUMENT, place) if place else Sourced(value, BUILT_IN)
         return found
+
+    def _min_available(self, task: TaskSpec) -> dict[str, Sourced]:
+        """Only of roles of which not all are needed."""
+        found = {}
+        for role, count in task.min_available.items():
+            keys = ("min_available", role)
+            place = place_in(self._initiators, ("task_conf", task.name, *keys)) or place_in(self._initiators, keys)
+            found[".".join(keys)] = Sourced(count, DOCUMENT, place)
+        return found
+
+    def _policies(self, task: TaskSpec) -> dict[str, Sourced]:
+        """The rules of a task in the order in which they are tried: its own, then those of the job."""
+        own = place_in(self._initiators, ("task_conf", task.name, "policies"))
+        jobs = place_in(self._initiators, ("policies",))
+        rules = [(rule, own, number) for number, rule in enumerate(task.policies)]
+        rules += [(rule, jobs, number) for number, rule in enumerate(self._spec.policies)]
+        return {
+            f"policies[{place}]": Sourced(rule.words, DOCUMENT, f"{path}[{number}]")
+            for place, (rule, path, number) in enumerate(rules)
+        }
 
 
 def _default(key: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from fate_v1_documents import DEFAULTS, MODULES, UPLOAD_CONF, UPLOAD_DSL, a_conf, a_dsl
+from fate_v1_documents import DEFAULTS, MODULES, UPLOAD_CONF, UPLOAD_DSL, FakeModule, a_conf, a_dsl
 
 from fate_flow.core.fate_v1 import parse
 from fate_flow.core.sources import Sources
@@ -96,3 +97,31 @@ def test_the_time_of_the_job():
     timeout = sources().of_job()["timeout"]
     assert (timeout.value, timeout.where) == (259200, "job_default_config.job_timeout")
     assert sources({"timeout": 5}).of_job()["timeout"].where == f"{JOB}.common.timeout"
+
+
+def test_the_rules_are_told_in_the_order_in_which_they_are_tried():
+    jobs = [{"event": "worker_failed", "action": "fail_job"}, {"exit_code": 3, "action": "ignore"}]
+    own = [{"events": ["start_timeout", "gang_broken"], "action": "restart_task", "timeout": 5}]
+    found = sources({"policies": jobs, "task_conf": {"y": {"policies": own}}})
+    of_x = [
+        ("worker_failed: fail_job", "document", f"{JOB}.common.policies[0]"),
+        ("exit code 3: ignore", "document", f"{JOB}.common.policies[1]"),
+    ]
+    of_y = ("gang_broken, start_timeout: restart_task after 5 s", "document", f"{JOB}.common.task_conf.y.policies[0]")
+    assert [value for key, value in of_task(found).items() if "policies" in key] == of_x
+    values = of_task(found, "y")
+    assert [values[f"policies[{place}]"] for place in range(3)] == [of_y, *of_x]
+
+
+def test_of_a_role_with_enough_parties_it_is_told_how_many_that_are():
+    common = {"min_available": {"host": 1}, "task_conf": {"y": {"min_available": {"host": 2}}}}
+    conf, dsl = a_conf(job_parameters={"common": common}), a_dsl(x={"module": "Adds"}, y={"module": "Adds"})
+    found = Sources(conf, parse(dsl, conf, modules={"Adds": Adds()}, defaults=DEFAULTS), DEFAULTS)
+    assert of_task(found)["min_available.host"] == (1, "document", f"{JOB}.common.min_available.host")
+    assert not [key for key in of_task(found, "y") if "min_available" in key]      # all two
+
+
+@dataclass(frozen=True)
+class Adds(FakeModule):
+    tolerates_missing_roles: frozenset[str] = frozenset()
+    starts_without_roles: frozenset[str] = frozenset({"host"})
