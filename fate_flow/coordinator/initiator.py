@@ -458,7 +458,7 @@ class InitiatorSide:
             unit.note(Event.STARTED, job_id=job.job_id, **_place(job.party))     # as in 1.6, before the unlock
         if not unit.tx.end_turn(
             job.key, self._owner, action.wait_reason, action.blocked_on, action.blocked_cores, retry_at, conflicts,
-            action.lacks,
+            action.lacks, action.rejoins,
         ):
             raise Conflict(f"job {job.job_id}: its turn is {job.ready_owner or 'nobody'}'s, not {self._owner}'s")
         overtaken = self._overtaken.pop(job.job_id, None)

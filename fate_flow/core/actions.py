@@ -112,6 +112,7 @@ class EndTurn:
     retry_at: int = 0
     was_conflict: bool = False       # another party had already reserved
     lacks: Lack | None = None        # what `blocked_on` lacks
+    rejoins: bool = False            # some parties had started: no turn until they too say that they wait again
 
 
 @dataclass(frozen=True)

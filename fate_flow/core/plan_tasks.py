@@ -14,11 +14,12 @@ from fate_flow.core.job import Command, CommandKind, Task
 from fate_flow.core.outcome import federated_task_status
 from fate_flow.core.partial import absent, given_up, outcome_of, shortage, taking_part
 from fate_flow.core.plan_stop import end, stop
+from fate_flow.core.plan_turn import wait_again
 from fate_flow.core.policy import PolicyAction
 from fate_flow.core.reasons import RULES, Reason, task_status_for
 from fate_flow.core.retry import NEVER_AGAIN, Again, RetryEvent, decide
 from fate_flow.core.spec import Party
-from fate_flow.core.status import TASK_BROKEN, JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.status import TASK_BROKEN, SeatStatus, TaskStatus
 from fate_flow.core.view import JobView, leads, others, plain_parties, plain_task, rows_by_name, send, task_command
 
 
@@ -240,7 +241,4 @@ def _put_off(view: JobView, due: int) -> Iterator[Action]:
     """All parties take back what they gave; the job applies anew when its next attempt is due."""
     names = ", ".join(task.key.name for task in leads(view) if task.retry_at == due)
     yield PutOff(f"retry_backoff: {names} begins again in {(due - view.now) / 1000:.0f} s", due)
-    for seat in view.seats:
-        yield MoveSeat(seat, SeatStatus.JOINING)
-        body = {"turn": view.job.turn}
-        yield send(view, seat, CommandKind.STATUS, argument=JobStatus.WAITING.value, body=body)
+    yield from wait_again(view, view.seats)

@@ -14,9 +14,9 @@ from fate_flow.core.job import CommandKind, Lack, Seat
 from fate_flow.core.plan_stop import stop
 from fate_flow.core.reasons import Reason
 from fate_flow.core.retry import RetryEvent
-from fate_flow.core.status import SeatStatus
+from fate_flow.core.status import JobStatus, SeatStatus
 from fate_flow.core.verdict import NOT_APPROVED
-from fate_flow.core.view import JobView, is_here, others, seats_in, send
+from fate_flow.core.view import JobView, is_here, others, plain_parties, seats_in, send
 
 
 def plan_waiting(view: JobView) -> Iterator[Action]:
@@ -112,13 +112,18 @@ def _renew(view: JobView) -> Iterator[Action]:
 
 
 def _roll_back(view: JobView, refused: list[Seat], is_answered: bool) -> Iterator[Action]:
-    if seats_in(view, SeatStatus.STARTED):
-        # A hold ran out here while others had started already; what has started ends by a stop alone.
+    started = seats_in(view, SeatStatus.STARTED)
+    if started and plain_parties(view):
+        # A hold ran out here while others had started, and those that speak plain v1 end by a stop alone.
         yield from stop(view, Reason.PARTY_REFUSED, _words(refused), caused_by=str(refused[0].party))
         return
     lacking = [*refused, *_not_asked_yet(view)]
     yield from _give_back(view, lacking)
     if not is_answered:
+        return
+    if started:
+        yield from wait_again(view, started)
+        yield replace(_wait_for(view, refused, lacking), rejoins=True)
         return
     given_up, is_overdue = _gives_up(view, refused), _is_overdue(view, lacking)
     if not (given_up or is_overdue):
@@ -130,6 +135,14 @@ def _roll_back(view: JobView, refused: list[Seat], is_answered: bool) -> Iterato
         yield from stop(view, Reason.JOB_TIMEOUT, words, str(lacking[0].party))
     else:
         yield from stop(view, Reason.NO_CAPACITY, f"{_words(refused)} ({given_up})", str(refused[0].party))
+
+
+def wait_again(view: JobView, seats: Sequence[Seat]) -> Iterator[Action]:
+    """Parties whose share runs, without a task that does: they take back what they gave and wait with the others."""
+    for seat in seats:
+        yield MoveSeat(seat, SeatStatus.JOINING)
+        body = {"turn": view.job.turn}
+        yield send(view, seat, CommandKind.STATUS, argument=JobStatus.WAITING.value, body=body)
 
 
 def _not_asked_yet(view: JobView) -> list[Seat]:

@@ -154,9 +154,9 @@ class Transaction(Protocol):
 
     def end_turn(
         self, key: JobKey, owner: str, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int,
-        conflicts: int, lacks: Lack | None,
+        conflicts: int, lacks: Lack | None, rejoins: bool = False,
     ) -> bool:
-        """Reset the ready signal that `owner` set."""
+        """Reset the ready signal that `owner` set; with `rejoins`, no turn before `all_rejoined`."""
 
     def postpone(self, key: JobKey, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int) -> bool:
         """Why a waiting job is not even asked for."""

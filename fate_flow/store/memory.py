@@ -249,14 +249,14 @@ class MemoryTransaction:
 
     def end_turn(
         self, key: JobKey, owner: str, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int,
-        conflicts: int, lacks: Lack | None,
+        conflicts: int, lacks: Lack | None, rejoins: bool = False,
     ) -> bool:  # fmt: skip
         row = self._jobs.rows.get(key)
         if row is None or not row.has_signal or row.job.ready_owner != owner:
             return False
         ended = _changed(
             row.job, ready_owner="", wait_reason=wait_reason, blocked_on=blocked_on, retry_at=retry_at,
-            conflicts=conflicts, lacks=lacks,
+            conflicts=conflicts, lacks=lacks, rerun_signal=rejoins,
         )  # fmt: skip
         self._put(_changed(row, job=ended, has_signal=False, blocked_cores=blocked_cores))
         return True

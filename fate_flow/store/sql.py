@@ -326,13 +326,13 @@ class SqlTransaction:
 
     def end_turn(
         self, key: JobKey, owner: str, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int,
-        conflicts: int, lacks: Lack | None,
+        conflicts: int, lacks: Lack | None, rejoins: bool = False,
     ) -> bool:  # fmt: skip
         values = {
             JobRow.f_ready_signal: False, JobRow.f_ready_time: None, JobRow.f_ready_owner: "",
             JobRow.f_wait_reason: wait_reason, JobRow.f_blocked_on: blocked_on, JobRow.f_blocked_cores: blocked_cores,
             JobRow.f_retry_at: retry_at, JobRow.f_conflicts: conflicts, JobRow.f_lacks: lacks.value if lacks else "",
-            JobRow.f_apart: True if lacks in APART else JobRow.f_held,
+            JobRow.f_apart: True if lacks in APART else JobRow.f_held, JobRow.f_rerun_signal: rejoins,
         }  # fmt: skip
         where = _at(key) & (JobRow.f_ready_signal == True) & (JobRow.f_ready_owner == owner)  # noqa: E712
         return _hit(JobRow.update(values).where(where))

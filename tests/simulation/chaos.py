@@ -23,7 +23,7 @@ from fate_flow.core.ceilings import Ceilings
 from tests.simulation.faults import CALM, rough
 from tests.simulation.parsing import parsed_once
 from tests.simulation.policies import some_policies
-from tests.simulation.troubles import TROUBLES, Trouble, clock_step, death, long_partition, stall
+from tests.simulation.troubles import TROUBLES, Trouble, clock_step, death, long_partition, stall, unheard_start
 from tests.simulation.world import RULES, Violation, World, job
 
 BOUND = 180.0
@@ -81,7 +81,7 @@ CREWS: tuple[Mapping[str, Any], ...] = (
 def style_of(draw: Random) -> Style:
     is_crowded = draw.random() < 0.06
     servers = draw.choice([1, 1, 1, 2])
-    troubles = draw.choice([TROUBLES, TROUBLES, TROUBLES, (clock_step,), (death, clock_step)])
+    troubles = draw.choice([TROUBLES, TROUBLES, TROUBLES, (clock_step,), (death, clock_step), (unheard_start, death)])
     longest_task = 400 if is_crowded else draw.choice([50, 400, 8_000, LONG_TASK])
     if longest_task == LONG_TASK:
         troubles = draw.choice([TROUBLES, (long_partition,), (long_partition, clock_step, death)])

@@ -343,8 +343,6 @@ class Invariants:
         """What was lost, late or doubled, a clock that was set and a process that died are no reason for a job."""
         if job.turn == 0 or job.job_id in self._world.stopped | self._world.restless:      # nobody took it, or a wish
             return True
-        if job.reason is Reason.PARTY_REFUSED and any(one.record.taken_back for one in self._world.parties.values()):
-            return True       # a hold ran out while others had started
         if job.reason is Reason.PARTY_REFUSED and job.job_id in self._world.rejected:
             return True
         is_silence = job.reason in (Reason.PARTY_UNREACHABLE, Reason.INITIATOR_LOST)

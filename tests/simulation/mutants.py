@@ -36,7 +36,7 @@ from fate_flow.store.memory import MemoryTransaction
 from fate_flow.store.models import EngineRow
 from fate_flow.store.sql import SqlTransaction
 from tests.simulation.chaos import Story
-from tests.simulation.troubles import clock_step, death, isolation, stall
+from tests.simulation.troubles import clock_step, death, isolation, stall, unheard_start
 from tests.simulation.world import RULES, Violation
 
 
@@ -391,6 +391,15 @@ def _a_share_succeeds_with_its_first_worker() -> AbstractContextManager[Any]:
     return patch.object(workers, "next_step", next_step)
 
 
+def _who_has_started_is_not_told_to_wait() -> AbstractContextManager[Any]:
+    """Its seat alone goes back."""
+    def wait_again(_: Any, seats: Any) -> Iterator[Any]:
+        for seat in seats:
+            yield actions.MoveSeat(seat, SeatStatus.JOINING)
+
+    return patch.object(plan_turn, "wait_again", wait_again)
+
+
 def _what_one_party_made_is_published_at_once() -> AbstractContextManager[Any]:
     def finish(unit: Unit, task: Any, *why: Any, **more: Any) -> None:
         keep(unit, task, *why, **more)
@@ -451,6 +460,7 @@ _BROKEN = {"broken": 0.3, "rate": 0.07}
 _SLOW_STOPS = _BROKEN | {"delay": 200, "longest_stop": 20_000, "reruns": 0.0}
 _REPEATS = {"rate": 0.07, "delay": 200, "has_echoes": True}
 _DEATHS = {"trouble": 0.8, "troubles": (death,), "crash": 0.04, "command_keep": RULES.command_keep}
+_UNHEARD = {"parties": 3, "trouble": 1.0, "troubles": (unheard_start,), "delay": 50}
 _RERUNS = {"reruns": 1.0, "rate": 0.07, "delay": 200}
 _LATE_RERUNS = _RERUNS | {
     "has_echoes": True, "parties": 2, "longest_task": 2_000, "crash": 0.0, "trouble": 0.0, "programs": 0.0,
@@ -496,6 +506,7 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("a party takes a rerun while it drains", _takes_a_rerun_while_it_drains, _SLOW_RERUNS),
         Mutant("a turn before all know of the rerun", _has_a_turn_before_all_know, _RERUNS),
         Mutant("commands of the last run count", _commands_of_the_last_run_count, _LATE_RERUNS, within=400),     # rare
+        Mutant("who has started is not told to wait", _who_has_started_is_not_told_to_wait, _UNHEARD),
         Mutant("a long wait keeps the cores", _a_long_wait_keeps_the_cores, _BROKEN),
         Mutant("rules do not wait", _rules_do_not_wait, _RULED, within=200),
         Mutant("restarts are not counted", _restarts_are_not_counted, _RULED, within=200),

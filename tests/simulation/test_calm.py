@@ -175,6 +175,25 @@ def test_a_host_that_gave_a_job_up_before_it_heard_that_all_had_accepted_gets_it
     world.stabilize(10)
 
 
+def test_a_hold_that_runs_out_while_another_party_has_started_costs_a_turn_and_not_the_job(store: str) -> None:
+    world = World(8, parties=3, store=store)
+    job_id = world.submit("9999", job({"guest": ["9999"], "host": ["10000", "10001"]}))
+    slow = world.parties["10001"]
+    while not any(row.holds for row in world.invariants.seen(slow).jobs.values()):
+        world.run_for(0.001)
+    world.cut("9999", "10001")
+    world.run_for(RULES.hold / 1000 + 5)
+    assert world.status(job_id) == {"guest 9999": "waiting", "host 10000": "running", "host 10001": "waiting"}
+    assert slow.record.taken_back == 1
+    world.cuts.clear()
+    world.run_for(20)
+    assert everywhere(world, job_id, "success"), world.status(job_id)
+    ended = world.job("9999", job_id)
+    assert ended is not None
+    assert (ended.run, ended.turn) == (0, 2)
+    world.stabilize(10)
+
+
 def test_a_clock_that_jumps_an_hour_breaks_nothing(store: str) -> None:
     world = World(9, parties=3, cores=2, store=store)
     graph = {"a": [], "b": ["a"], "c": ["b"]}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
+from fate_flow.core.status import JobStatus
 from tests.simulation.party import SimParty
 from tests.simulation.process import Process
 from tests.simulation.world import World
@@ -14,6 +15,7 @@ Trouble = Callable[[World, Random], None]
 
 _HOUR = 3_600_000
 _SILENCE = 12_000
+_LONGEST_WATCH = 2_000
 
 
 def partition(world: World, draw: Random) -> None:
@@ -35,6 +37,25 @@ def long_partition(world: World, draw: Random) -> None:
         world.inject("partition", "->".join(way))
         world.at(begins, partial(world.cuts.add, way))
     world.at(begins + draw.randint(15_000, 60_000), lambda: world.cuts.difference_update(ways))
+
+
+def unheard_start(world: World, draw: Random) -> None:
+    """A party reserves for a job, and then hears nothing of anybody for longer than it holds what it has reserved."""
+    deaf = _some(world, draw)
+    ways = [(other, deaf.party_id) for other in world.party_ids if other != deaf.party_id]
+    lasts = draw.randint(world.rules.hold, world.rules.hold + 6_000)
+    until = world.now + _LONGEST_WATCH
+
+    def watch() -> None:
+        rows = world.invariants.seen(deaf).jobs.values()
+        if any(row.holds and row.status is JobStatus.WAITING and not row.is_initiator for row in rows):
+            world.inject("partition", f"nobody->{deaf.party_id}")
+            world.cuts.update(ways)
+            world.at(world.now + lasts, lambda: world.cuts.difference_update(ways))
+        elif world.now < until:
+            world.at(world.now + 5, watch)
+
+    watch()
 
 
 def isolation(world: World, draw: Random) -> None:
@@ -89,7 +110,7 @@ def fewer_cores(world: World, draw: Random) -> None:
 
 
 TROUBLES: tuple[Trouble, ...] = (
-    partition, partition, isolation, death, death, power_cut, stall, stall, clock_step, fewer_cores,
+    partition, partition, isolation, unheard_start, death, death, power_cut, stall, stall, clock_step, fewer_cores,
 )  # fmt: skip
 
 

@@ -288,9 +288,23 @@ def test_what_is_given_back_is_not_asked_for_again() -> None:
     assert found == [MoveSeat(held, SeatStatus.JOINED), returned]
 
 
-def test_once_somebody_has_started_a_lost_hold_ends_the_job() -> None:
+def test_once_somebody_has_started_a_lost_hold_sends_all_back_to_waiting() -> None:
+    own, started = a_seat(GUEST, SeatStatus.HELD), a_seat(OTHER, SeatStatus.STARTED)
     lost = a_seat(HOST, message="did not start: x")
-    those = (a_seat(GUEST, SeatStatus.HELD), lost, a_seat(OTHER, SeatStatus.STARTED))
+    back = [MoveSeat(own, SeatStatus.JOINED), to(GUEST, CommandKind.RETURN, turn=3, still_wants=False)]
+    on_its_way = replace(started, status=SeatStatus.STARTING)
+    assert plan(in_turn(own, lost, on_its_way)) == back
+    given_back = replace(own, status=SeatStatus.JOINED)
+    found = plan(in_turn(given_back, lost, started))
+    assert found[:2] == [MoveSeat(started, SeatStatus.JOINING), to(OTHER, CommandKind.STATUS, "waiting", turn=3)]
+    [end] = found[2:]
+    assert isinstance(end, EndTurn)
+    assert (end.rejoins, end.wait_reason, end.retry_at) == (True, "host 10000 did not start: x", NOW + 2_000)
+
+
+def test_a_plain_party_that_has_started_ends_by_a_stop_when_another_lost_its_hold() -> None:
+    lost = a_seat(HOST, message="did not start: x")
+    those = (a_seat(GUEST, SeatStatus.HELD), lost, a_seat(OTHER, SeatStatus.STARTED, legacy=True))
     found = plan(in_turn(*those))
     words = "host 10000 did not start: x"
     assert found[0] == MoveJob(
