@@ -23,7 +23,7 @@ from fate_flow.core.job import Answer, Command, CommandKind, JobKey
 from fate_flow.core.spec import Party
 from fate_flow.federation.lanes import CLOSED
 from fate_flow.federation.wire import FATE_VERSION, SRC_PARTY_ID, read_command
-from fate_flow.store.contract import Output, Transaction
+from fate_flow.store.contract import Output, Transaction, published
 
 _OLDEST = (1, 7, 0)
 _MOST_IN_A_BATCH = 1_000
@@ -121,7 +121,7 @@ class _PartyRoutes:
             job = tx.job(key)
             if job is None or caller not in {party.party_id for party in job.parties}:
                 raise PermissionDenied(f"party {caller} has no seat in job {job_id} of {role} {party_id}")
-            return tx.outputs(job_id, check_component_name(component), key.party)
+            return published(tx, job_id, check_component_name(component), key.party)
 
         return ok([
             {"table_name": one.name, "table_namespace": one.namespace, "data_name": one.data_name}

@@ -467,6 +467,13 @@ class Transaction(Protocol):
     def summary(self, job_id: str, task: str, party: Party) -> Mapping[str, Any] | None: ...
 
 
+def published(tx: Transaction, job_id: str, task: str, party: Party) -> tuple[Output, ...]:
+    """What a party task has made, once the task has succeeded at all parties; its worker may have named it before."""
+    found = tx.outputs(job_id, task, party)
+    row = tx.task(found[0].task) if found else None
+    return found if row is None or row.status is TaskStatus.SUCCESS else ()
+
+
 class Store(Protocol):
     def reading(self) -> AbstractContextManager[Transaction]:
         """For reads that need no lock and no common moment; who writes in it breaks the contract."""

@@ -153,6 +153,20 @@ def test_where_the_output_tables_are(world: World, job_id: str) -> None:
     assert (said["retcode"], said["retmsg"][:12]) == (100, "No found job")
 
 
+@pytest.mark.parametrize(("status", "is_there"), [("running", False), ("failed", False), ("success", True)])
+def test_what_a_worker_names_while_it_runs_is_published_when_the_task_has_succeeded_at_all_parties(
+    world: World, job_id: str, status: str, is_there: bool
+) -> None:
+    table = world.add_table("out", "made", [("a", "1", "2")])
+    world.add_output(job_id, table)
+    world.add_task(job_id, f_status=status, f_party_status="success", f_end_time=1, f_reason="done")
+    for path in ("tracking/component/output/data/table", f"tracker/{job_id}/toy_0/guest/9999/output/table"):
+        found = world.ask(path, of(job_id), headers={"SRC-PARTY-ID": "9999"}).get("data")
+        assert bool(found) == is_there, path
+    response = world.get("tracking/component/output/data/download", of(job_id, limit=-1))
+    assert (b"no data" in response.data) != is_there
+
+
 @pytest.mark.parametrize(("answer", "retcode", "fragment"), [
     (Answer(data=[{"table_name": "t", "table_namespace": "n", "data_name": "made"}]), 0, "success"),
     (Answer(data=[]), 100, "No found table: toy_0"),
