@@ -9,15 +9,16 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 WITH_SERVERS = frozenset({"chaos", "genuine", "integration"})
-"""Folders of tests that borrow real servers from each other: in one process, one after the other."""
+"""Folders whose tests borrow real servers from each other: each in one process, one test after the other."""
 
 
 class ByFile(LoadScopeScheduling):
-    """Of two processes one takes all that needs servers, the other the rest, a file at a time."""
+    """Whichever process is free takes the next file, or all of a folder that has servers."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return "servers" if file.split("/")[1] in WITH_SERVERS else file
+        folder = file.split("/")[1]
+        return folder if folder in WITH_SERVERS else file
 
 
 @pytest.hookimpl(optionalhook=True)
