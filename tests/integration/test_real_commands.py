@@ -228,6 +228,68 @@ def _process(party: PartyServer, job_id: str, version: int) -> Started | None:
     return Started.read(found[0].parent) if found else None
 
 
+# ---------------------------------------------------------------------- workers that come and go
+
+WAITS = """
+import os, pathlib, time
+while not pathlib.Path(os.environ["FATE_FLOW_VOLUME_KEPT"], os.environ["FATE_FLOW_JOB_ID"]).exists():
+    time.sleep(0.01)
+"""
+
+
+def running(party: PartyServer, job_id: str) -> list[int]:
+    """The slots whose processes have come up and have not ended."""
+    return [row["f_slot"] for row in workers(party, job_id) if row["f_status"] == "running"]
+
+
+def holds(party: PartyServer) -> tuple[int, int]:
+    """The cores that are not free, and what is written down of who holds them."""
+    [engine] = party.rows("SELECT f_cores - f_remaining_cores AS held FROM t_engine_registry")
+    [jobs] = party.rows("SELECT COALESCE(SUM(f_cores), 0) AS held FROM t_job WHERE f_resource_in_use = 1")
+    [single] = party.rows("SELECT COALESCE(SUM(f_cores), 0) AS held FROM t_worker WHERE f_status <> 'exited'")
+    return int(engine["held"]), int(jobs["held"]) + int(single["held"])
+
+
+def test_a_job_grows_where_there_is_room_and_shrinks_when_another_one_comes(servers: Cluster, scratch: Path) -> None:
+    """Of 20 cores at each party it has 4 for sure, and up to 16 more in parts of 4."""
+    both = {"guest": [GUEST], "host": [HOST]}
+    parties = (servers.guest, servers.host)
+
+    def submit(cores: int, **more: Any) -> str:
+        waits = command(both, command=python(WAITS), volumes=["kept"], job={"task_cores": cores}, **more)
+        return servers.submit(waits)
+
+    def await_slots(slots: list[int]) -> None:
+        for party in parties:
+            found = f"slots {slots} of {elastic} at {party.party_id}"
+            eventually(lambda p=party: running(p, elastic) == slots, found)
+
+    first = submit(16)
+    servers.wait(first, "running")
+    elastic = submit(4, replicas=5, min_replicas=1, max_failed_workers=1)
+    await_slots([0])
+    (scratch / first).touch()
+    await_slots([0, 1, 2, 3, 4])
+    assert [holds(party) for party in parties] == [(20, 20)] * 2
+
+    other = submit(9)
+    servers.wait(other, "running")
+    await_slots([0, 1])
+    assert [holds(party) for party in parties] == [(17, 17)] * 2
+    for party in parties:
+        gone = [row for row in workers(party, elastic) if row["f_status"] == "exited"]
+        assert {(row["f_reason"], row["f_exit_status"]) for row in gone} == {("cores_lent", "signal 15")}
+    (scratch / other).touch()
+    await_slots([0, 1, 2, 3, 4])
+    (scratch / elastic).touch()
+    for job_id in (first, other, elastic):
+        servers.wait(job_id, "success")
+    assert [holds(party) for party in parties] == [(0, 0)] * 2
+    said = servers.host.flow("job", "history", "-j", elastic).out
+    assert "cores_lent" in said
+    assert "worker 4 (elastic), process 1" in said
+
+
 # ---------------------------------------------------------------------- files, volumes, outputs
 
 
