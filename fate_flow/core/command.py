@@ -58,6 +58,7 @@ class CommandPolicy:
     share_logs: bool = False             # whether a job's initiator may read what its workers print here
     files_root: str = ""                 # the folder below which a job may name files; empty: none
     volumes: Mapping[str, str] = field(default_factory=dict)     # folders that a job may name, by their names
+    output_max_bytes: int = 16 * 1024 * 1024      # kept of each of stdout and stderr of a worker; 0: all of it
 
 
 @dataclass(frozen=True)

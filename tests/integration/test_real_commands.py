@@ -24,6 +24,7 @@ EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 EVERYBODY = {"guest": [GUEST], "host": [HOST, OTHER]}
 SCRIPT = "#!/bin/sh\nls\n"          # a Python in a path with blanks cannot be named in a first line
 SENT = f"sha256:{hashlib.sha256(SCRIPT.encode()).hexdigest()}"
+MOST = 100_000       # bytes of each stream that are kept
 SOON = {"backoff": {"first": 0.05, "factor": 1, "longest": 0.05, "jitter": 0}}
 
 
@@ -37,7 +38,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def command_servers(tmp_path_factory: pytest.TempPathFactory, scratch: Path) -> Iterator[Cluster]:
     rules = {
         "enabled": True, "allow": [PYTHON, "/bin/sh"], "files_root": str(EXAMPLES),
-        "volumes": {"kept": str(scratch)},
+        "volumes": {"kept": str(scratch)}, "output_max_bytes": MOST,
     }
     overlays: dict[str, Any] = {party: {"commands": rules} for party in (GUEST, HOST)}
     overlays[OTHER] = {"commands": {**rules, "allow": [PYTHON, SENT], "share_logs": True}}
@@ -170,6 +171,19 @@ def test_one_that_ignores_the_wish_to_stop_is_killed_at_its_deadline_at_every_pa
     servers.wait(job_id, "canceled")
     found = [row for party in servers.parties.values() for row in workers(party, job_id)]
     assert [(row["f_status"], row["f_exit_status"]) for row in found] == [("exited", "signal 9")] * 3
+
+
+def test_of_a_program_that_prints_without_end_the_beginning_is_kept(servers: Cluster) -> None:
+    code = f"import sys; print('begun'); sys.stdout.write('x' * {3 * MOST}); print('done', file=sys.stderr)"
+    job_id = servers.run(command({"guest": [GUEST]}, command=python(code)))
+    text = printed(servers.guest, job_id, bytes=2 * MOST)
+    dropped = 3 * MOST + len("begun\n") - MOST
+    assert text.startswith("begun\nxxx")
+    assert text.endswith(
+        f"x\n[fate_flow] what follows is dropped: commands.output_max_bytes is {MOST}\n"
+        f"[fate_flow] {dropped} bytes were dropped\n"
+    )
+    assert printed(servers.guest, job_id, "stderr") == "done\n"
 
 
 # ---------------------------------------------------------------------- ranks and messages
