@@ -104,6 +104,7 @@ class LocalWorkers:
             grace_seconds=order.stop_seconds,
             lease_file=self.settings.alive_file,
             lease_seconds=self.settings.limits.server_silence,
+            output_max_bytes=self.settings.commands.output_max_bytes if program else 0,
         )
 
     def _config(self, order: LaunchOrder, folder: Path) -> dict[str, Any]:

@@ -452,6 +452,7 @@ class _Reader:
             share_logs=section.flag("share_logs", False),
             files_root=self._folder(section, "files_root"),
             volumes=self._volumes(section),
+            output_max_bytes=section.whole("output_max_bytes", CommandPolicy.output_max_bytes),
         )
         section.refuse_others()
         return found

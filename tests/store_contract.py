@@ -101,6 +101,11 @@ def a_task(name: str = "reader_0", version: int = 0, party: Party = GUEST, job_i
     )
 
 
+def left(each: Each) -> tuple[int, int]:
+    engine = each.engine()
+    return engine.remaining_cores, engine.remaining_memory
+
+
 def a_worker(worker_id: str = "w1", task: Task | None = None, **fields: Any) -> Worker:
     key = (task or a_task()).key
     return replace(Worker(worker_id, key, WorkerStatus.CREATED, "/jobs/j1/w1", create_time=1_000), **fields)
@@ -1509,6 +1514,38 @@ class WorkerCases(Cases):
             each.mark_stopping(name)
         assert each.worker("w1") == a_worker(is_stopping=True)
         assert each.worker("w2") == a_worker("w2")
+
+    def test_why_it_is_to_stop_is_said_once_and_not_of_one_that_has_exited(self, each: Each) -> None:
+        each.add_worker(a_worker())
+        for reason in (Reason.CORES_LENT, None, Reason.STOPPED):
+            each.mark_stopping("w1", reason)
+        assert each.worker("w1") == a_worker(is_stopping=True, reason=Reason.CORES_LENT)
+        each.add_worker(a_worker("w2"))
+        each.move_worker(a_worker("w2"), WorkerStatus.EXITED, 6, reason=Reason.DONE)
+        each.mark_stopping("w2", Reason.CORES_LENT)
+        assert each.worker("w2") == a_worker("w2", status=WorkerStatus.EXITED, end_time=6, reason=Reason.DONE)
+
+    def test_an_elastic_worker_holds_cores_of_its_own_until_it_has_exited(self, each: Each) -> None:
+        each.register_engine(an_engine(cores=4, memory=10), {}, 1)
+        elastic = a_worker("e", slot=2, rank=None, is_elastic=True, cores=3, memory=10)
+        assert each.add_elastic_worker(elastic)
+        assert each.add_elastic_worker(replace(elastic, worker_id="e2", cores=1, memory=1)) is False
+        each.add_worker(a_worker("fixed"))
+        assert (each.worker("e"), each.worker("e2"), each.elastic_workers()) == (elastic, None, (elastic,))
+        assert left(each) == (1, 0)
+        running = replace(elastic, status=WorkerStatus.RUNNING, start_time=5)
+        assert each.move_worker(elastic, WorkerStatus.RUNNING, 5)
+        assert left(each) == (1, 0)
+        assert each.move_worker(running, WorkerStatus.EXITED, 6)
+        assert each.move_worker(running, WorkerStatus.EXITED, 6) is False
+        assert (left(each), each.elastic_workers()) == ((4, 10), ())
+
+    def test_one_that_needs_nothing_finds_room_in_a_full_engine(self, each: Each) -> None:
+        elastic = a_worker("e", is_elastic=True)
+        assert each.add_elastic_worker(elastic) is False         # there is no engine
+        each.register_engine(an_engine(cores=0, memory=0), {}, 1)
+        assert each.add_elastic_worker(elastic)
+        assert each.elastic_workers() == (elastic,)
 
 
 class OutboxCases(Cases):

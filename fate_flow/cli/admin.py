@@ -53,8 +53,8 @@ def held(conf: Path, as_json: bool) -> None:
     if as_json:
         print_json(_as_json(found))
         return
-    columns = ("job_id", "role", "party_id", "initiator", "cores", "memory", "since", "status")
-    print_table(columns, ([_row(job)[column] for column in columns] for job in found.jobs))
+    columns = ("job_id", "role", "party_id", "initiator", "cores", "memory", "elastic_cores", "since", "status")
+    print_table(columns, ([_row(job, found)[column] for column in columns] for job in found.jobs))
     if found.engine is not None:
         engine = found.engine
         click.echo(
@@ -165,12 +165,13 @@ def _as_json(found: Held) -> dict[str, Any]:
     engine = found.engine
     return {
         "engine": None if engine is None else asdict(engine),
-        "held": [_row(job) for job in found.jobs],
+        "held": [_row(job, found) for job in found.jobs],
     }
 
 
-def _row(job: Job) -> dict[str, Any]:
+def _row(job: Job, found: Held) -> dict[str, Any]:
     taken = job.claim.taken_time
+    elastic = [one for one in found.elastic if (one.task.job_id, one.task.party) == (job.job_id, job.party)]
     return {
         "job_id": job.job_id,
         "role": job.party.role,
@@ -178,6 +179,8 @@ def _row(job: Job) -> dict[str, Any]:
         "initiator": str(job.initiator),
         "cores": job.claim.cores,
         "memory": job.claim.memory,
+        "elastic_cores": sum(one.cores for one in elastic),
+        "elastic_memory": sum(one.memory for one in elastic),
         "since": datetime.fromtimestamp(taken / 1000).isoformat(" ", "seconds") if taken else None,
         "status": job.status.value,
     }

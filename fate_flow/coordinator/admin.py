@@ -32,6 +32,7 @@ class Held:
 
     engine: EngineState | None
     jobs: tuple[Job, ...]
+    elastic: tuple[Worker, ...]      # workers that hold something beside the claims of those
 
 
 class Operator:
@@ -116,7 +117,7 @@ class Operator:
 
 
 def _held(tx: Transaction) -> Held:
-    return Held(tx.engine(), tuple(job for job in tx.unfinished_jobs() if job.holds))
+    return Held(tx.engine(), tuple(job for job in tx.unfinished_jobs() if job.holds), tx.elastic_workers())
 
 
 def _unfinished(tx: Transaction, key: JobKey) -> list[Worker]:

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fate_flow.audit.events import Event
+from fate_flow.coordinator.elastic import begin_elastic, make_room, oldest_wish
 from fate_flow.coordinator.ports import Context
 from fate_flow.coordinator.unit import Unit, read_spec
 from fate_flow.coordinator.workers import cause_in, move_federated, report_of, start_worker, stop_party_task
@@ -580,15 +581,6 @@ def _apply(unit: Unit, command: Command, job: Job) -> Answer:
     return _short(unit, job, order)
 
 
-WISH_LASTS = 8_000
-"""Milliseconds beyond four pauses (`retry_wait`): what initiators wait at most after conflicts."""
-
-
-def oldest_wish(unit: Unit) -> int:
-    """Steady time: whoever has not asked since then waits no more."""
-    return max(0, unit.steady - WISH_LASTS - 4 * unit.context.rules.retry_wait)
-
-
 def _who_would_lack(unit: Unit, job: Job, order: int | None) -> Job | None:
     """The seat of another job that has waited for room here for longer, and that this one takes room from.
 
@@ -664,7 +656,8 @@ def _short(unit: Unit, job: Job, order: int | None) -> Answer:
         unit.tx.forget_wish(job.key)
         return _no_room(job, f"{why}: the job asks for more than it has in all", room, {"never": True})
     unit.tx.wish(job.key, unit.steady, order)
-    return _no_room(job, why, room)
+    is_coming = make_room(unit, needed_here(unit, job))
+    return _no_room(job, f"{why}; elastic workers are giving theirs back" if is_coming else why, room)
 
 
 def _asked_here(unit: Unit, job: Job) -> Claim:
@@ -811,7 +804,9 @@ def _task_start(unit: Unit, command: Command, job: Job) -> Answer:
         return Answer(data=report_of(task))
     if task.status is TaskStatus.WAITING and not job.is_initiator:
         move_federated(unit, job.job_id, MoveTask(task.key.name, task.key.version, task.status, TaskStatus.RUNNING))
-    return start_worker(unit, job, task, _parties_in(command.body.get("without"), job))
+    answer = start_worker(unit, job, task, _parties_in(command.body.get("without"), job))
+    begin_elastic(unit, task.key)
+    return answer
 
 
 def _parties_in(value: object, job: Job) -> tuple[str, ...]:

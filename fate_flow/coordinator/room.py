@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from fate_flow.coordinator.party import needed_here, oldest_wish
+from fate_flow.coordinator.elastic import oldest_wish
+from fate_flow.coordinator.party import needed_here
 from fate_flow.coordinator.unit import Unit
 from fate_flow.core.job import Answer, Claim, Command, CommandKind, EngineState, Job
 from fate_flow.core.queue import fits, takes_from

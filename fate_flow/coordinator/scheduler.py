@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.chores import Chores
+from fate_flow.coordinator.elastic import tend_elastic
 from fate_flow.coordinator.initiator import InitiatorSide, asked_by, count_in
 from fate_flow.coordinator.party import PartySide
 from fate_flow.coordinator.ports import Context, Transport
@@ -408,6 +409,7 @@ class Scheduler:
             self._advance_dirty(unit)
             self.run_queue(unit)
             self._advance_dirty(unit)
+            tend_elastic(unit)
             self._room.tell(unit, "")
 
         self._carry_out(look_at_all)

@@ -20,6 +20,7 @@ from fate_flow.core.command import MODULE as COMMAND
 from fate_flow.core.command import CommandSpec, command_at
 from fate_flow.core.command_scope import Place, environment, peers
 from fate_flow.core.crew import COLLECTOR, Broken, Collect, Dismiss, Done, Replace, describe, newest, next_step, ranks
+from fate_flow.core.elastic import elastic_slots
 from fate_flow.core.errors import BadRequest, StorageFailed
 from fate_flow.core.grammar import (
     check_component_name,
@@ -50,7 +51,7 @@ def start_worker(unit: Unit, job: Job, task: Task, without: tuple[str, ...] = ()
         move_party_task(unit, task, TaskStatus.PASS, Reason.NOT_NEEDED)
         return Answer(data=report_of(_again(unit, task)))
     _publish_upstream(unit, spec, task.key)
-    workers = [_order(unit, task.key, slot, rank) for slot, rank in enumerate(_ranks(unit, spec, task.key))]
+    workers = [_order(unit, task.key, slot, rank) for slot, rank in _fixed(unit, spec, task.key)]
     unit.tx.set_worker(task.key, workers[0].worker_id, without)
     unit.note(Event.EXECUTOR_ASKED, **_place(task.key))
     for worker in workers:
@@ -61,22 +62,30 @@ def start_worker(unit: Unit, job: Job, task: Task, without: tuple[str, ...] = ()
     return Answer(data=report_of(_again(unit, task)))
 
 
-def _ranks(unit: Unit, spec: JobSpec, key: TaskKey) -> tuple[int | None, ...]:
-    """The rank of each worker that a party task begins with."""
+def _fixed(unit: Unit, spec: JobSpec, key: TaskKey) -> list[tuple[int, int | None]]:
+    """Slot and rank of each worker that a party task begins with: those that its reservation is for."""
     command = command_at(spec.tasks[key.name], key.party)
     if command is None:
-        return (0,)
-    return ranks(command, unit.tx.workers_of_task(replace(key, version=key.version - 1)) if key.version else ())
+        return [(0, 0)]
+    before = unit.tx.workers_of_task(replace(key, version=key.version - 1)) if key.version else ()
+    found = ranks(command, before)
+    elastic = elastic_slots(command, found)
+    return [(slot, rank) for slot, rank in enumerate(found) if slot not in elastic]
 
 
 def _order(unit: Unit, key: TaskKey, slot: int, rank: int | None, attempt: int = 0) -> Worker:
+    worker = new_worker(unit, key, slot, rank, attempt)
+    unit.tx.add_worker(worker)
+    return worker
+
+
+def new_worker(unit: Unit, key: TaskKey, slot: int, rank: int | None, attempt: int) -> Worker:
+    """One that is to be stored and launched."""
     worker_id = unit.context.fresh_id()
-    worker = Worker(
+    return Worker(
         worker_id, key, WorkerStatus.CREATED, unit.context.engine.folder_for(key, worker_id), unit.now,
         since=unit.steady, slot=slot, rank=rank, attempt=attempt,
     )  # fmt: skip
-    unit.tx.add_worker(worker)
-    return worker
 
 
 def launch_later(unit: Unit, worker: Worker, task: Task, spec: JobSpec) -> None:
@@ -138,7 +147,8 @@ def _program(spec: TaskSpec, worker: Worker, task: Task, cores: int) -> Program 
     command = command_at(spec, worker.task.party)
     if command is None or worker.slot == COLLECTOR:
         return None
-    place = Place(worker.task, task.incarnation, worker.slot, worker.rank, worker.attempt, cores)
+    own_cores = worker.cores if worker.is_elastic else None
+    place = Place(worker.task, task.incarnation, worker.slot, worker.rank, worker.attempt, cores, own_cores)
     return Program(command, environment(spec, place), tuple(peers(spec, task.without)))
 
 
@@ -205,7 +215,7 @@ class WorkerWatch:
         if unit.steady - worker.since <= unit.context.rules.launch:
             self._launch_again(unit, worker, task)
             return
-        reason = Reason.STOPPED if worker.is_stopping else Reason.LAUNCH_FAILED
+        reason = _why_stopped(worker) or Reason.LAUNCH_FAILED
         _move_worker(unit, worker, WorkerStatus.EXITED, reason=reason)
         self._remind(unit, worker)      # a process that comes up after all must not run beside the next attempt's
         problem = unit.context.launch_problems.pop(worker.worker_id, "")
@@ -230,7 +240,7 @@ class WorkerWatch:
 
     def _ended(self, unit: Unit, worker: Worker, task: Task, sight: Sight) -> None:
         reason, message = how_it_ended(task, sight)
-        _move_worker(unit, worker, WorkerStatus.EXITED, sight, Reason.STOPPED if worker.is_stopping else reason)
+        _move_worker(unit, worker, WorkerStatus.EXITED, sight, _why_stopped(worker) or reason)
         unit.context.launch_problems.pop(worker.worker_id, None)
         if task.is_over_here:
             return          # the job did not wait for it: what it made counts no more
@@ -241,6 +251,11 @@ class WorkerWatch:
     def _remind(self, unit: Unit, worker: Worker) -> None:
         context, grace = unit.context, stop_seconds(unit, worker.task)
         unit.after_commit(lambda: context.engine.stop(worker, grace))
+
+
+def _why_stopped(worker: Worker) -> Reason | None:
+    """What a worker that was told to stop has ended by, whatever came of it; None: nobody told it."""
+    return (worker.reason or Reason.STOPPED) if worker.is_stopping else None
 
 
 def _is_to_end(worker: Worker, task: Task) -> bool:
@@ -273,8 +288,7 @@ def _next_step(
                 _replace(unit, task, spec, worker)
         case Dismiss(spares):
             for worker in spares:
-                unit.tx.mark_stopping(worker.worker_id)
-                _stop_worker(unit, task, worker)
+                dismiss(unit, worker)
         case Collect():
             launch_later(unit, _order(unit, task.key, COLLECTOR, None), task, spec)
         case Done():
@@ -285,11 +299,11 @@ def _replace(unit: Unit, task: Task, spec: JobSpec, old: Worker) -> None:
     """The slot goes on in another process: at once, or with the next poll when the last one lived for a moment only, so
     that what cannot run does not keep the server busy."""
     new = _order(unit, task.key, old.slot, old.rank, old.attempt + 1)
-    if unit.steady - old.since >= _A_MOMENT:
+    if unit.steady - old.since >= A_MOMENT:
         launch_later(unit, new, task, spec)
 
 
-_A_MOMENT = 1_000      # milliseconds
+A_MOMENT = 1_000       # milliseconds
 _BEGINNING = (TaskStatus.WAITING, TaskStatus.RUNNING)
 
 
@@ -438,7 +452,7 @@ def stop_party_task(
     workers = _living(unit, task)
     if task.party_status is TaskStatus.STOPPING:
         for worker in workers if deadline_seconds == 0 else ():
-            _stop_worker(unit, task, worker, 0)
+            _stop_worker(unit, worker, 0)
         return
     if not workers:
         finish_party_task(unit, task, reason, message, exit_code, caused_by)
@@ -447,12 +461,18 @@ def stop_party_task(
     move_party_task(unit, task, TaskStatus.STOPPING, reason, message, task_status_for(reason), exit_code, caused_by)
     for worker in workers:
         unit.tx.mark_stopping(worker.worker_id)
-        _stop_worker(unit, task, worker, deadline_seconds)
+        _stop_worker(unit, worker, deadline_seconds)
     tell_initiator(unit, _again(unit, task))
 
 
-def _stop_worker(unit: Unit, task: Task, worker: Worker, deadline_seconds: float | None = None) -> None:
-    context, grace = unit.context, stop_seconds(unit, task.key)
+def dismiss(unit: Unit, worker: Worker, reason: Reason | None = None) -> None:
+    """A worker is not needed any more while others of its share go on; without a reason: `stopped`."""
+    unit.tx.mark_stopping(worker.worker_id, reason)
+    _stop_worker(unit, worker)
+
+
+def _stop_worker(unit: Unit, worker: Worker, deadline_seconds: float | None = None) -> None:
+    context, grace = unit.context, stop_seconds(unit, worker.task)
     if deadline_seconds is not None:
         grace = min(grace, deadline_seconds)
     unit.after_commit(lambda: context.engine.stop(worker, grace))
@@ -541,7 +561,8 @@ def _which(worker: Worker) -> str:
         return ""
     if worker.slot == COLLECTOR:
         return "collects the outputs"
-    rank = "spare" if worker.rank is None else f"rank {worker.rank}"
+    without = "elastic" if worker.is_elastic else "spare"
+    rank = without if worker.rank is None else f"rank {worker.rank}"
     return f"worker {worker.slot} ({rank}), process {worker.attempt}"
 
 
@@ -562,6 +583,8 @@ def _move_worker(
             Level.WORKER, key.job_id, worker.status, new, party=key.party, task=key.name, version=key.version,
             reason=reason, message=_which(worker), exit_status=exit_status,
         )  # fmt: skip
+        if new is WorkerStatus.EXITED and (worker.cores or worker.memory):
+            unit.free(unit.context.party_id, key.job_id)
 
 
 def _note_error(unit: Unit, task: Task, report: str) -> None:

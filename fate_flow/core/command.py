@@ -58,6 +58,7 @@ class CommandPolicy:
     share_logs: bool = False             # whether a job's initiator may read what its workers print here
     files_root: str = ""                 # the folder below which a job may name files; empty: none
     volumes: Mapping[str, str] = field(default_factory=dict)     # folders that a job may name, by their names
+    output_max_bytes: int = 16 * 1024 * 1024      # kept of each of stdout and stderr of a worker; 0: all of it
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,8 @@ class CommandSpec:
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     replicas: int = 1                    # workers of this party
-    size: int = 1                        # of them with a rank; the others are spare
+    size: int = 1                        # of them with a rank; the others are spare, or elastic
+    elastic: int = 0                     # of those without: how many have no part in the reservation
     is_gang: bool = True                 # one bad end of a worker breaks the party task
     max_failed: int = 0                  # failed workers that are replaced, when it is no gang
     restarts_completed: bool = False     # a service: who ended well begins again
@@ -103,6 +105,11 @@ class CommandSpec:
     volumes: tuple[str, ...] = ()
     outputs: tuple[OutputFile, ...] = ()
     core_dumps: bool = False
+
+    @property
+    def min_replicas(self) -> int:
+        """The workers that the reservation is for."""
+        return self.replicas - self.elastic
 
     @property
     def program_file(self) -> InputFile | None:
@@ -125,7 +132,8 @@ def read_command(parameters: Mapping[str, Any]) -> CommandSpec:
         argv=(SHELL, "-c", command) if isinstance(command, str) else tuple(command),
         env=dict(parameters.get("env") or {}),
         replicas=replicas,
-        size=parameters.get("size") or replicas,
+        size=_size(parameters),
+        elastic=replicas - _fewest(parameters),
         is_gang=not max_failed and not restarts,
         max_failed=max_failed,
         restarts_completed=restarts,
@@ -143,6 +151,18 @@ def read_command(parameters: Mapping[str, Any]) -> CommandSpec:
         ),
         core_dumps=bool(parameters.get("core_dumps")),
     )  # fmt: skip
+
+
+def _fewest(parameters: Mapping[str, Any]) -> int:
+    """The workers that are not elastic."""
+    return int(parameters.get("min_replicas") or parameters.get("replicas") or 1)
+
+
+def _size(parameters: Mapping[str, Any]) -> int:
+    """The workers with a rank: of those that may be replaced one by one, all that do not come and go."""
+    if any(parameters.get(key) for key in _BY_ITSELF):
+        return _fewest(parameters)
+    return int(parameters.get("size") or parameters.get("replicas") or 1)
 
 
 def volume_variable(name: str) -> str:
@@ -163,25 +183,37 @@ def fails_on_restart(parameters: Mapping[str, Any]) -> bool:
 
 def _exclusions(parameters: Mapping[str, Any]) -> Iterator[str]:
     """Options that contradict each other."""
-    replicas, size = parameters.get("replicas") or 1, parameters.get("size")
-    if size is not None and size > replicas:
+    replicas, size = parameters.get("replicas") or 1, _size(parameters)
+    if size > replicas:
         yield f"size: {size} ranks are more than the {replicas} workers of replicas"
+    else:
+        yield from _too_few(_fewest(parameters), size, replicas)
     program, files = parameters["command"], parameters.get("files") or ()
     name = "" if isinstance(program, str) else program[0]
     if name.startswith(SENT) and name.removeprefix(SENT) not in {one["name"] for one in files}:
         yield f"command: {shown(name)} is not one of files"
     for one in parameters.get("outputs") or ():
-        if (one.get("rank") or 0) >= (size or replicas):
-            yield f"outputs: {one['name']}: there is no rank {one['rank']}; it has 0 to {(size or replicas) - 1}"
+        if (one.get("rank") or 0) >= size:
+            yield f"outputs: {one['name']}: there is no rank {one['rank']}; it has 0 to {size - 1}"
     for key, (others, why) in _EXCLUDES.items():
         other = next((one for one in others if parameters.get(one)), None)
         if parameters.get(key) and other:
             yield f"{key}: excludes {other}; {why}"
 
 
+def _too_few(fewest: int, size: int, replicas: int) -> Iterator[str]:
+    if fewest > replicas:
+        yield f"min_replicas: {fewest} are more than the {replicas} workers of replicas"
+    elif fewest < size:
+        yield (
+            f"min_replicas: {fewest} are fewer than the {size} ranks of a gang, which needs them all; with size "
+            f"some have no rank, with {' or '.join(_BY_ITSELF)} there is no gang"
+        )
+
+
 _BY_ITSELF = ("restart_completed_workers", "max_failed_workers")
 _EXCLUDES: Mapping[str, tuple[Collection[str], str]] = {
-    "fail_on_worker_restart": (("size", *_BY_ITSELF), "no worker is to begin again"),
+    "fail_on_worker_restart": (("size", "min_replicas", *_BY_ITSELF), "no worker is to begin again"),
     "size": (_BY_ITSELF, "a gang begins again as a whole"),
 }
 """What contradicts what, and why."""
@@ -343,6 +375,7 @@ _CHECKS: Mapping[str, Callable[[object], Iterator[str]]] = {
     "command": _command,
     "env": _env,
     "replicas": _whole(1, MOST_REPLICAS),
+    "min_replicas": _whole(1, MOST_REPLICAS),
     "size": _whole(1, MOST_REPLICAS),
     "max_failed_workers": _whole(0, 1_000),
     "fail_on_worker_restart": _flag,
@@ -357,6 +390,7 @@ PARAMETERS: Mapping[str, str] = {
     "command": f"a list of words, the program first, or a line for {SHELL}",
     "env": "names and texts",
     "replicas": f"how many workers, from 1 to {MOST_REPLICAS}",
+    "min_replicas": "how many of them the reservation is for; the others are elastic: they run while there is room",
     "size": "how many of them have a rank; the others are spare",
     "max_failed_workers": "how many failed workers are replaced before the share of the party fails",
     "fail_on_worker_restart": "true: whatever ends badly ends the task for good",

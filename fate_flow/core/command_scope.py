@@ -25,7 +25,8 @@ class Place:
     slot: int
     rank: int | None       # None: spare
     attempt: int           # which process this is in its slot, from 0
-    cores: int             # of the whole party task
+    cores: int             # of all workers of the party task but the elastic ones
+    elastic_cores: int | None = None       # of this one alone; None: it is not elastic
 
 
 def crews_of(task: TaskSpec) -> dict[Party, CommandSpec]:
@@ -35,7 +36,7 @@ def crews_of(task: TaskSpec) -> dict[Party, CommandSpec]:
 
 
 def environment(task: TaskSpec, place: Place) -> dict[str, str]:
-    """The names and values; no rank at all for a spare worker, which is how a program knows that it is one."""
+    """The names and values; no rank at all for a spare or elastic worker, which is how a program knows what it is."""
     crews = crews_of(task)
     own, party = crews[place.key.party], place.key.party
     role = [one for one in crews if one.role == party.role]
@@ -71,6 +72,8 @@ def environment(task: TaskSpec, place: Place) -> dict[str, str]:
     if place.rank is not None:
         found["FATE_FLOW_PARTY_RANK"] = found["YT_GANG_RANK"] = place.rank
         found["FATE_FLOW_GANG_RANK"] = _first_rank(crews, party) + place.rank
+    if place.elastic_cores is not None:
+        found["FATE_FLOW_ELASTIC_CORES"] = place.elastic_cores
     return {name: str(value) for name, value in found.items()}
 
 

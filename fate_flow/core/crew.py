@@ -5,6 +5,9 @@ failed workers may be replaced: one bad end breaks it, and the initiator begins 
 worker has a slot and no rank; its end means nothing. In the next version it takes the rank of one that ended badly,
 which becomes the spare: of all others slot and rank are the same in every version.
 
+An *elastic* worker has a slot and no rank either, and cores of its own, which it has only as long as nobody waits for
+them. In a gang it is a spare one; elsewhere it is replaced as the others are, when there is room.
+
 When all ranks are done and something of theirs is to be kept, one more worker collects it: a built-in component, in a
 slot that is none of the program's.
 """
@@ -23,7 +26,7 @@ from fate_flow.core.status import WorkerStatus
 COLLECTOR = -1
 """The slot of the worker that collects."""
 
-_NOBODYS_FAULT = (Reason.DONE, Reason.STOPPED)
+_NOBODYS_FAULT = (Reason.DONE, Reason.STOPPED, Reason.CORES_LENT)
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ def next_step(command: CommandSpec, workers: Sequence[Worker]) -> Step:
     """What follows from how the workers of a version stand; asked again, it says the same again."""
     present = newest(workers)
     ranked = [worker for worker in present if worker.rank is not None]
-    broken = _broken(command, workers, ranked)
+    broken = _broken(command, workers, ranked if command.is_gang else present)
     if broken is not None:
         return broken
     ended = tuple(worker for worker in ranked if worker.status is WorkerStatus.EXITED)
@@ -90,13 +93,13 @@ def _collect(workers: Iterable[Worker]) -> Step:
     return Done() if collector.reason is Reason.DONE else Broken(collector)
 
 
-def _broken(command: CommandSpec, workers: Sequence[Worker], ranked: Iterable[Worker]) -> Broken | None:
-    culprit = next((worker for worker in ranked if ended_badly(worker)), None)
+def _broken(command: CommandSpec, workers: Sequence[Worker], counted: Iterable[Worker]) -> Broken | None:
+    culprit = max((one for one in counted if ended_badly(one)), key=lambda one: one.end_time, default=None)
     if culprit is None:
         return None
     if command.is_gang:
         return Broken(culprit)
-    fallen = [one for one in workers if one.rank is not None and ended_badly(one)]
+    fallen = [one for one in workers if one.slot != COLLECTOR and ended_badly(one)]
     interrupted = sum(map(_is_interrupted, fallen))
     failed = len(fallen) - interrupted
     if failed > command.max_failed:
@@ -131,11 +134,12 @@ def ranks(command: CommandSpec, before: Iterable[Worker] = ()) -> tuple[int | No
     """The rank of each slot, None for a spare one; `before` are the workers of the version before."""
     found: list[int | None] = [slot if slot < command.size else None for slot in range(command.replicas)]
     holders = {worker.slot: worker for worker in newest(before)}
-    if len(holders) != command.replicas:
+    if not command.is_gang or sum(worker.rank is not None for worker in holders.values()) != command.size:
         return tuple(found)
-    found = [holders[slot].rank for slot in range(command.replicas)]
-    spares = [slot for slot, rank in enumerate(found) if rank is None and not ended_badly(holders[slot])]
-    fallen = [slot for slot, rank in enumerate(found) if rank is not None and ended_badly(holders[slot])]
+    found = [holders[slot].rank if slot in holders else None for slot in range(command.replicas)]
+    ended = {slot for slot, worker in holders.items() if ended_badly(worker)}
+    spares = [slot for slot, rank in enumerate(found) if rank is None and slot not in ended]
+    fallen = [slot for slot, rank in enumerate(found) if rank is not None and slot in ended]
     for lost, spare in zip(fallen, spares, strict=False):
         found[lost], found[spare] = None, found[lost]
     return tuple(found)
@@ -143,6 +147,8 @@ def ranks(command: CommandSpec, before: Iterable[Worker] = ()) -> tuple[int | No
 
 def describe(worker: Worker, command: CommandSpec) -> str:
     """Which of several workers it was; nothing when there is only one."""
+    if worker.is_elastic:
+        return f"elastic worker {worker.slot}: "
     return f"rank {worker.rank}: " if command.replicas > 1 and worker.rank is not None else ""
 
 

@@ -246,8 +246,11 @@ class Worker:
     slot: int = 0                        # which of the workers of its party task it is
     rank: int | None = 0                 # its number among those that count; None: spare
     attempt: int = 0                     # which process this is in its slot
-    reason: Reason | None = None         # how it ended
+    reason: Reason | None = None         # how it ended, or why it was told to stop
     exit_status: str = ""                # the same, as the machine has it
+    is_elastic: bool = False             # it came when there was room, and goes when somebody needs it
+    cores: int = 0                       # of an elastic one: held beside the claim of its job until it has exited
+    memory: int = 0
 
 
 class CommandKind(Enum):

@@ -38,6 +38,7 @@ class Reason(Enum):
     DEPENDENCE_FAILED = "dependence_failed"    # a party's dependence check failed for good
     NO_CAPACITY = "no_capacity"                # waited for resources longer than it may
     QUEUE_CLEANED = "queue_cleaned"            # an operator emptied the queue
+    CORES_LENT = "cores_lent"                  # an elastic worker made room for a job that waited
     RELEASED = "released"                      # an operator took back by force what it held
     PARTY_MISSING = "party_missing"            # passed over: what it needs of an earlier task is not there
     FAILED_BY_POLICY = "failed_by_policy"      # a policy said fail_job: for good
@@ -76,6 +77,7 @@ RULES: Mapping[Reason, Rule] = {
     Reason.DEPENDENCE_FAILED: Rule("failed", _INITIATOR),
     Reason.NO_CAPACITY: Rule("timeout", _BOTH),
     Reason.QUEUE_CLEANED: Rule("canceled", _INITIATOR),
+    Reason.CORES_LENT: Rule("canceled", _PARTY),
     Reason.RELEASED: Rule("failed", _BOTH),
     Reason.PARTY_MISSING: Rule("canceled", _BOTH),
     Reason.FAILED_BY_POLICY: Rule("failed", _INITIATOR),

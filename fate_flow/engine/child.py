@@ -30,14 +30,16 @@ NICENESS = 10
 server. More would starve them on a machine that has other work."""
 
 
-def become_worker(spec: WorkerSpec, barrier: int, report: int) -> NoReturn:
-    """Waits for the go-ahead and runs the program of the spec; what prevents that goes to `report`."""
+def become_worker(spec: WorkerSpec, barrier: int, report: int, output: tuple[int, ...] = ()) -> NoReturn:
+    """Waits for the go-ahead and runs the program of the spec; what prevents that goes to `report`.
+
+    `output`: what is to be stdout and stderr; without it the files of the spec are."""
     code = NOT_STARTED
     try:
         os.setpgid(0, 0)
         os.nice(NICENESS)
         if os.read(barrier, 1):    # nothing: the runner gave up, or is gone
-            _settle(spec, report)
+            _settle(spec, report, output)
             code = _run_builtin(spec, report) if spec.provider == "builtin" else _run_command(spec)
     except Exception as error:  # noqa: BLE001  # whatever it is, the runner must learn why nothing started
         os.write(report, " ".join(f"{type(error).__name__}: {error}".split())[:500].encode())
@@ -63,13 +65,17 @@ def reset_signals() -> None:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _settle(spec: WorkerSpec, report: int) -> None:
+def _settle(spec: WorkerSpec, report: int, output: tuple[int, ...]) -> None:
     proc.set_name("fate-worker")
     reset_signals()
-    let_go_of_descriptors(keep=(0, 1, 2, report))
+    let_go_of_descriptors(keep=(0, 1, 2, report, *output))
     _redirect(Path(os.devnull), 0, os.O_RDONLY)
-    _redirect(spec.stdout, 1, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    _redirect(spec.stderr, 2, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    for number, descriptor in enumerate(output, 1):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    if not output:
+        _redirect(spec.stdout, 1, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        _redirect(spec.stderr, 2, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.chdir(spec.cwd)
 
 

@@ -25,6 +25,7 @@ from fate_flow.engine import proc
 from fate_flow.engine.bell import ring
 from fate_flow.engine.child import NICENESS, become_worker, let_go_of_descriptors, reset_signals
 from fate_flow.engine.command import clear_scratch
+from fate_flow.engine.output import Output
 from fate_flow.engine.worker import (
     EXIT,
     LAUNCH,
@@ -91,10 +92,13 @@ def _run_to_the_end(folder: Path, bell: _Bell) -> Exit:
     spec = WorkerSpec.from_json(folder, (folder / LAUNCH).read_text())
     if Stop.read(folder):
         return Exit(None, None, "stopped")
-    pid, report = _start(spec)
+    output = Output(spec.stdout, spec.stderr, spec.output_max_bytes) if spec.output_max_bytes else None
+    pid, report = _start(spec, output)
     bell.ring("started")
     cause = _Watch(spec, pid).wait()
     status = _clear_away(pid)
+    if output:
+        output.finish()
     clear_scratch(folder)
     message = os.read(report, 1000).decode(errors="replace")
     if message:
@@ -104,16 +108,18 @@ def _run_to_the_end(folder: Path, bell: _Bell) -> Exit:
     return Exit(None, status.si_status, cause)
 
 
-def _start(spec: WorkerSpec) -> tuple[int, int]:
+def _start(spec: WorkerSpec, output: Output | None) -> tuple[int, int]:
     """The worker's pid, and a descriptor to read in the end why it did not start."""
     barrier, go = os.pipe()
     report, reporter = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(go)    # or the barrier would never break when the runner dies
-        become_worker(spec, barrier, reporter)
+        become_worker(spec, barrier, reporter, output.writers if output else ())
     os.close(barrier)
     os.close(reporter)
+    if output:
+        output.begin()
     try:
         with suppress(PermissionError, ProcessLookupError):
             os.setpgid(pid, pid)    # the child does the same; whoever is first

@@ -46,6 +46,7 @@ class WorkerSpec:
     grace_seconds: float = 10.0         # between SIGTERM and SIGKILL
     lease_file: Path | None = None      # rewritten by a living server
     lease_seconds: float = 0.0          # 0: the worker does not care whether the server lives
+    output_max_bytes: int = 0           # kept of each of stdout and stderr; 0: all of it, written by the worker itself
 
     def __post_init__(self) -> None:
         for path in (self.folder, self.cwd, self.stdout, self.stderr, self.lease_file):
@@ -62,7 +63,8 @@ class WorkerSpec:
             "worker_id": self.worker_id, "provider": self.provider, "argv": self.argv, "env": dict(self.env),
             "cwd": str(self.cwd), "stdout": str(self.stdout), "stderr": str(self.stderr),
             "timeout_seconds": self.timeout_seconds, "grace_seconds": self.grace_seconds,
-            "lease_file": str(self.lease_file or ""), "lease_seconds": self.lease_seconds})
+            "lease_file": str(self.lease_file or ""), "lease_seconds": self.lease_seconds,
+            "output_max_bytes": self.output_max_bytes})
 
     @classmethod
     def from_json(cls, folder: Path, text: str) -> Self:
@@ -73,7 +75,7 @@ class WorkerSpec:
             cwd=Path(value["cwd"]), stdout=Path(value["stdout"]), stderr=Path(value["stderr"]), env=value["env"],
             timeout_seconds=value["timeout_seconds"], grace_seconds=value["grace_seconds"],
             lease_file=Path(value["lease_file"]) if value["lease_file"] else None,
-            lease_seconds=value["lease_seconds"])
+            lease_seconds=value["lease_seconds"], output_max_bytes=value["output_max_bytes"])
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,8 @@ def new_task(task: Task) -> Task:
 def new_worker(worker: Worker) -> Worker:
     return Worker(
         worker.worker_id, worker.task, worker.status, worker.folder, worker.create_time, since=worker.since,
-        slot=worker.slot, rank=worker.rank, attempt=worker.attempt,
+        slot=worker.slot, rank=worker.rank, attempt=worker.attempt, is_elastic=worker.is_elastic, cores=worker.cores,
+        memory=worker.memory,
     )  # fmt: skip
 
 

@@ -372,11 +372,18 @@ class Transaction(Protocol):
 
     # ---- workers
 
-    def add_worker(self, worker: Worker) -> None: ...
+    def add_worker(self, worker: Worker) -> None:
+        """One that works with what its job has reserved."""
+
+    def add_elastic_worker(self, worker: Worker) -> bool:
+        """The row, and what the worker holds from the engine: both, or none where the engine has less."""
 
     def worker(self, worker_id: str) -> Worker | None: ...
 
     def unfinished_workers(self) -> tuple[Worker, ...]: ...
+
+    def elastic_workers(self) -> tuple[Worker, ...]:
+        """Those that have not exited and hold something beside the claims of their jobs, by age."""
 
     def workers_of(self, job_id: str) -> tuple[Worker, ...]: ...
 
@@ -386,9 +393,11 @@ class Transaction(Protocol):
     def move_worker(
         self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0,
         reason: Reason | None = None, exit_status: str = "",
-    ) -> bool: ...  # fmt: skip
+    ) -> bool:  # fmt: skip
+        """Compare-and-set on the status. What an elastic worker holds goes back to the engine when it has exited."""
 
-    def mark_stopping(self, worker_id: str) -> None: ...
+    def mark_stopping(self, worker_id: str, reason: Reason | None = None) -> None:
+        """It has been told to stop, for this reason; one that has exited stays as it is, and so does a reason."""
 
     # ---- outbox
 

@@ -468,7 +468,7 @@ class MemoryTransaction:
             return False
         _refuse("ck_job_holds", not token)
         _refuse("ck_job_final", row.job.status in JOB_END)
-        if (cores and engine.remaining_cores < cores) or (memory and engine.remaining_memory < memory):
+        if not _has_room(engine, cores, memory):
             return False
         claim = _changed(row.job.claim, cores=cores, memory=memory, token=token, turn=turn, taken_time=at)
         self._change(row, claim=claim)
@@ -655,12 +655,23 @@ class MemoryTransaction:
         _refuse("PRIMARY KEY of t_worker", worker.worker_id in self._rows.workers.rows)
         self._rows.workers.put(worker.worker_id, new_worker(worker))
 
+    def add_elastic_worker(self, worker: Worker) -> bool:
+        engine = self.engine()
+        if engine is None or not _has_room(engine, worker.cores, worker.memory):
+            return False
+        self._take(engine, worker.cores, worker.memory)
+        self.add_worker(worker)
+        return True
+
     def worker(self, worker_id: str) -> Worker | None:
         return self._rows.workers.rows.get(worker_id)
 
     def unfinished_workers(self) -> tuple[Worker, ...]:
         workers = self._rows.workers
         return _in_order(worker for status in UNFINISHED_WORKERS for worker in workers.of(_BY_STATUS, status))
+
+    def elastic_workers(self) -> tuple[Worker, ...]:
+        return tuple(worker for worker in self.unfinished_workers() if worker.is_elastic)
 
     def workers_of(self, job_id: str) -> tuple[Worker, ...]:
         return _in_order(self._rows.workers.of(_BY_JOB, job_id))
@@ -678,12 +689,15 @@ class MemoryTransaction:
             return False
         change = worker_moved(new, at, pid, pid_started, reason, exit_status)
         self._rows.workers.put(row.worker_id, _changed(row, **change))
+        engine = self.engine()
+        if new is WorkerStatus.EXITED and engine is not None and (row.cores or row.memory):
+            self._take(engine, -row.cores, -row.memory)
         return True
 
-    def mark_stopping(self, worker_id: str) -> None:
+    def mark_stopping(self, worker_id: str, reason: Reason | None = None) -> None:
         row = self._rows.workers.rows.get(worker_id)
-        if row is not None:
-            self._rows.workers.put(worker_id, _changed(row, is_stopping=True))
+        if row is not None and row.status in UNFINISHED_WORKERS:
+            self._rows.workers.put(worker_id, _changed(row, is_stopping=True, reason=row.reason or reason))
 
     # ------------------------------------------------------------------ outbox
 
@@ -984,6 +998,11 @@ def _changed(row: V, **change: Any) -> V:
     new: V = object.__new__(type(row))
     new.__dict__.update(columns, **change)
     return new
+
+
+def _has_room(engine: EngineState, cores: int, memory: int) -> bool:
+    """Only what is asked for counts: where the configuration has shrunk what is in use, less than nothing remains."""
+    return not ((cores and engine.remaining_cores < cores) or (memory and engine.remaining_memory < memory))
 
 
 def _refuse(constraint: str, is_violated: bool) -> None:

@@ -221,6 +221,9 @@ class WorkerRow(_Base):
     f_attempt = IntegerField(default=0)
     f_reason = CharField(50, null=True)
     f_exit_status = CharField(50, default="")
+    f_elastic = BooleanField(default=False)
+    f_cores = IntegerField(default=0)
+    f_memory = IntegerField(default=0)
 
     class Meta:
         table_name = "t_worker"

@@ -183,19 +183,19 @@ W = WorkerRow
 WORKER_COLUMNS = (
     W.f_worker_id, W.f_job_id, W.f_component_name, W.f_task_version, W.f_role, W.f_party_id, W.f_status, W.f_folder,
     W.f_create_time, W.f_run_pid, W.f_run_pid_started, W.f_stopping, W.f_start_time, W.f_end_time,
-    W.f_since, W.f_slot, W.f_rank, W.f_attempt, W.f_reason, W.f_exit_status,
+    W.f_since, W.f_slot, W.f_rank, W.f_attempt, W.f_reason, W.f_exit_status, W.f_elastic, W.f_cores, W.f_memory,
 )  # fmt: skip
 
 
 def worker_of(row: Row) -> Worker:
     (
         worker_id, job_id, name, version, role, party_id, status, folder, created, pid, pid_started, stopping, started,
-        ended, since, slot, rank, attempt, reason, exit_status,
+        ended, since, slot, rank, attempt, reason, exit_status, elastic, cores, memory,
     ) = row  # fmt: skip
     return Worker(
         worker_id, TaskKey(job_id, name, version, Party(role, party_id)), WorkerStatus(status), folder,
         created or 0, pid or 0, pid_started, bool(stopping), started or 0, ended or 0,
-        since, slot, rank, attempt, Reason(reason) if reason else None, exit_status,
+        since, slot, rank, attempt, Reason(reason) if reason else None, exit_status, bool(elastic), cores, memory,
     )  # fmt: skip
 
 

@@ -564,10 +564,7 @@ class SqlTransaction:
             JobRow.f_claim_turn: turn,
         }  # fmt: skip
         free = _at(key) & (JobRow.f_resource_in_use == False)  # noqa: E712
-        taken = EngineRow.update(
-            f_remaining_cores=EngineRow.f_remaining_cores - cores,
-            f_remaining_memory=EngineRow.f_remaining_memory - memory,
-        ).where(_has_room(engine.name, cores, memory))
+        taken = _taking(engine.name, cores, memory)
         # The row of the job first, as in `give_back`: the other way round two of them could wait for each other.
         with self._database.savepoint() as both:
             if not _hit(JobRow.update(claim).where(free)):
@@ -591,11 +588,7 @@ class SqlTransaction:
             where &= JobRow.f_claim_turn <= at_most_turn
         if not _hit(JobRow.update({**_NO_CLAIM, JobRow.f_return_resource_time: at}).where(where)):
             return False
-        if job.claim.cores or job.claim.memory:
-            EngineRow.update(
-                f_remaining_cores=EngineRow.f_remaining_cores + job.claim.cores,
-                f_remaining_memory=EngineRow.f_remaining_memory + job.claim.memory,
-            ).where(EngineRow.f_engine_type == COMPUTING).execute()
+        _come_back(job.claim.cores, job.claim.memory)
         return True
 
     # ------------------------------------------------------------------ wishes
@@ -743,9 +736,19 @@ class SqlTransaction:
             "f_component_name": key.name, "f_task_id": key.task_id, "f_task_version": key.version,
             "f_role": key.party.role, "f_party_id": key.party.party_id, "f_status": worker.status.value,
             "f_folder": worker.folder, "f_create_time": worker.create_time, "f_since": worker.since,
-            "f_slot": worker.slot, "f_rank": worker.rank, "f_attempt": worker.attempt,
+            "f_slot": worker.slot, "f_rank": worker.rank, "f_attempt": worker.attempt, "f_elastic": worker.is_elastic,
+            "f_cores": worker.cores, "f_memory": worker.memory,
         }  # fmt: skip
         insert(self._database, WorkerRow, row)
+
+    def add_elastic_worker(self, worker: Worker) -> bool:
+        engine = self.engine()
+        if engine is None:
+            return False
+        if (worker.cores or worker.memory) and not _hit(_taking(engine.name, worker.cores, worker.memory)):
+            return False
+        self.add_worker(worker)
+        return True
 
     def worker(self, worker_id: str) -> Worker | None:
         row = _WORKER.row(self._database, worker_id)
@@ -753,6 +756,9 @@ class SqlTransaction:
 
     def unfinished_workers(self) -> tuple[Worker, ...]:
         return tuple(worker_of(row) for row in _UNFINISHED_WORKERS.rows(self._database))
+
+    def elastic_workers(self) -> tuple[Worker, ...]:
+        return tuple(worker_of(row) for row in _ELASTIC_WORKERS.rows(self._database))
 
     def workers_of(self, job_id: str) -> tuple[Worker, ...]:
         return _workers(WorkerRow.f_job_id == job_id)
@@ -777,10 +783,15 @@ class SqlTransaction:
             return False
         if pid:
             _hit(TaskRow.update(f_run_pid=pid).where(_is(worker.task)))
+        if new is WorkerStatus.EXITED:
+            _come_back(worker.cores, worker.memory)
         return True
 
-    def mark_stopping(self, worker_id: str) -> None:
-        WorkerRow.update(f_stopping=True).where(WorkerRow.f_worker_id == worker_id).execute()
+    def mark_stopping(self, worker_id: str, reason: Reason | None = None) -> None:
+        values: dict[str, Any] = {"f_stopping": True}
+        if reason is not None:
+            values["f_reason"] = fn.COALESCE(WorkerRow.f_reason, reason.value)
+        WorkerRow.update(**values).where((WorkerRow.f_worker_id == worker_id) & _is_going_on()).execute()
 
     # ------------------------------------------------------------------ outbox
 
@@ -1306,6 +1317,14 @@ _UNFINISHED_WORKERS = Prepared(
     ),
     0,
 )
+_ELASTIC_WORKERS = Prepared(
+    lambda: (
+        WorkerRow.select(*WORKER_COLUMNS)
+        .where(_is_going_on() & (WorkerRow.f_elastic == True))  # noqa: E712
+        .order_by(WorkerRow.f_create_time, WorkerRow.f_worker_id)
+    ),
+    0,
+)
 _PUT_COMMAND = Prepared(
     lambda kind, job_id, role, party_id, run, task, version, argument, body, at, since: OutboxRow.insert(
         f_kind=kind, f_job_id=job_id, f_role=role, f_party_id=party_id, f_run=Value(run, converter=False),
@@ -1380,6 +1399,22 @@ def _has_room(name: str, cores: int, memory: int) -> Any:
     if memory:
         where &= EngineRow.f_remaining_memory >= memory
     return where
+
+
+def _taking(name: str, cores: int, memory: int) -> Any:
+    """Takes nothing where the engine has less."""
+    return EngineRow.update(
+        f_remaining_cores=EngineRow.f_remaining_cores - cores,
+        f_remaining_memory=EngineRow.f_remaining_memory - memory,
+    ).where(_has_room(name, cores, memory))
+
+
+def _come_back(cores: int, memory: int) -> None:
+    if cores or memory:
+        EngineRow.update(
+            f_remaining_cores=EngineRow.f_remaining_cores + cores,
+            f_remaining_memory=EngineRow.f_remaining_memory + memory,
+        ).where(EngineRow.f_engine_type == COMPUTING).execute()
 
 
 def _is(key: TaskKey) -> Any:

@@ -228,6 +228,9 @@ CREATE TABLE t_worker (
   f_attempt INTEGER NOT NULL DEFAULT 0,        -- which process this is in its slot
   f_reason VARCHAR(50),                        -- how it ended
   f_exit_status VARCHAR(50) NOT NULL DEFAULT '',
+  f_elastic BOOLEAN NOT NULL DEFAULT 0,        -- it holds f_cores and f_memory beside the claim of its job, until it has exited
+  f_cores INTEGER NOT NULL DEFAULT 0,
+  f_memory INTEGER NOT NULL DEFAULT 0,
   CONSTRAINT ck_worker_status CHECK (f_status IN ('created', 'running', 'exited'))
 );
 CREATE INDEX ix_worker_status ON t_worker (f_status);

@@ -26,8 +26,10 @@ def imbalance(party: Party) -> list[str]:
     """In use + remaining = total, in one statement and so at one moment."""
     found = party.rows(
         "SELECT f_cores, f_remaining_cores, f_memory, f_remaining_memory,"
-        " (SELECT COALESCE(SUM(f_cores), 0) FROM t_job WHERE f_resource_in_use = 1) AS used_cores,"
-        " (SELECT COALESCE(SUM(f_memory), 0) FROM t_job WHERE f_resource_in_use = 1) AS used_memory"
+        " (SELECT COALESCE(SUM(f_cores), 0) FROM t_job WHERE f_resource_in_use = 1)"
+        " + (SELECT COALESCE(SUM(f_cores), 0) FROM t_worker WHERE f_status <> 'exited') AS used_cores,"
+        " (SELECT COALESCE(SUM(f_memory), 0) FROM t_job WHERE f_resource_in_use = 1)"
+        " + (SELECT COALESCE(SUM(f_memory), 0) FROM t_worker WHERE f_status <> 'exited') AS used_memory"
         " FROM t_engine_registry"
     )
     return [

@@ -211,6 +211,51 @@ def test_output_is_appended_to_what_earlier_attempts_wrote(site):
     assert (site.home / "both.log").read_text() == "one\ntwo\n"
 
 
+SAID = "[fate_flow] what follows is dropped: commands.output_max_bytes is 1000\n[fate_flow] {} bytes were dropped\n"
+
+
+def test_what_is_printed_beyond_the_bound_is_dropped_and_counted_and_nobody_waits(site):
+    chatty = "import sys; sys.stdout.write('x' * 5_000_000); sys.stderr.write('e' * 1000); sys.exit(3)"
+    folder = site.python(chatty, output_max_bytes=1000)
+    assert site.end_of(folder) == Exit(3, None, "exited")
+    assert site.output_of(folder) == "x" * 1000 + "\n" + SAID.format(4_999_000)
+    assert site.output_of(folder, "err.log") == "e" * 1000
+
+
+def test_what_is_kept_is_there_while_the_worker_runs_and_its_last_words_too(site):
+    folder = site.python(POLITE, output_max_bytes=1000)
+    line_in(site.home / "logs" / "w" / "std.log")
+    site.engine.stop(folder, 20)
+    assert site.end_of(folder) == Exit(5, None, "stopped")
+    assert site.output_of(folder) == "ready\ndone\n"
+
+
+def test_a_stream_that_somebody_else_holds_keeps_no_worker_from_its_end(site):
+    """A process that the worker did not leave behind: this one, which has opened its pipe."""
+    folder = site.shell("echo here; exec sleep 100", output_max_bytes=1000)
+    line_in(site.home / "logs" / "w" / "std.log")
+    with open(f"/proc/{started(folder).worker.pid}/fd/1", "wb"):
+        site.engine.stop(folder, 0)
+        assert site.end_of(folder).cause == "stopped"
+    assert site.output_of(folder) == "here\n"
+
+
+def test_a_disk_that_takes_nothing_more_drops_the_rest(site):
+    """/dev/full takes nothing at all."""
+    spec = site.spec("/bin/sh", "-c", "echo lost; echo here >&2", output_max_bytes=1000)
+    spec.stdout.parent.mkdir(parents=True)
+    spec.stdout.symlink_to("/dev/full")
+    assert site.end_of(site.launch(spec)) == Exit(0, None, "exited")
+    assert site.output_of(spec.folder, "err.log") == "here\n"
+
+
+def test_a_file_that_cannot_be_opened_is_a_launch_that_failed(site):
+    spec = site.spec("/bin/true", output_max_bytes=1000)
+    spec.stdout.mkdir(parents=True)
+    end = site.end_of(site.launch(spec))
+    assert (end.cause, "IsADirectoryError" in end.message) == ("not_started", True)
+
+
 def test_a_builtin_runs_without_exec_as_in_a_fresh_python(site):
     folder = site.builtin("report", env={"FLAVOUR": "mint"}, cwd=Path("/usr"))
     assert site.end_of(folder) == Exit(0, None, "exited")

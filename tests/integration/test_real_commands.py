@@ -24,6 +24,7 @@ EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 EVERYBODY = {"guest": [GUEST], "host": [HOST, OTHER]}
 SCRIPT = "#!/bin/sh\nls\n"          # a Python in a path with blanks cannot be named in a first line
 SENT = f"sha256:{hashlib.sha256(SCRIPT.encode()).hexdigest()}"
+MOST = 100_000       # bytes of each stream that are kept
 SOON = {"backoff": {"first": 0.05, "factor": 1, "longest": 0.05, "jitter": 0}}
 
 
@@ -37,7 +38,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def command_servers(tmp_path_factory: pytest.TempPathFactory, scratch: Path) -> Iterator[Cluster]:
     rules = {
         "enabled": True, "allow": [PYTHON, "/bin/sh"], "files_root": str(EXAMPLES),
-        "volumes": {"kept": str(scratch)},
+        "volumes": {"kept": str(scratch)}, "output_max_bytes": MOST,
     }
     overlays: dict[str, Any] = {party: {"commands": rules} for party in (GUEST, HOST)}
     overlays[OTHER] = {"commands": {**rules, "allow": [PYTHON, SENT], "share_logs": True}}
@@ -172,6 +173,19 @@ def test_one_that_ignores_the_wish_to_stop_is_killed_at_its_deadline_at_every_pa
     assert [(row["f_status"], row["f_exit_status"]) for row in found] == [("exited", "signal 9")] * 3
 
 
+def test_of_a_program_that_prints_without_end_the_beginning_is_kept(servers: Cluster) -> None:
+    code = f"import sys; print('begun'); sys.stdout.write('x' * {3 * MOST}); print('done', file=sys.stderr)"
+    job_id = servers.run(command({"guest": [GUEST]}, command=python(code)))
+    text = printed(servers.guest, job_id, bytes=2 * MOST)
+    dropped = 3 * MOST + len("begun\n") - MOST
+    assert text.startswith("begun\nxxx")
+    assert text.endswith(
+        f"x\n[fate_flow] what follows is dropped: commands.output_max_bytes is {MOST}\n"
+        f"[fate_flow] {dropped} bytes were dropped\n"
+    )
+    assert printed(servers.guest, job_id, "stderr") == "done\n"
+
+
 # ---------------------------------------------------------------------- ranks and messages
 
 
@@ -224,6 +238,68 @@ def test_a_job_whose_workers_are_killed_ten_times_begins_again_ten_times_and_is_
 def _process(party: PartyServer, job_id: str, version: int) -> Started | None:
     found = list((party.home / "jobs" / job_id).glob(f"*/*/train/*/{version}/task_executor/*/{RUNNER}"))
     return Started.read(found[0].parent) if found else None
+
+
+# ---------------------------------------------------------------------- workers that come and go
+
+WAITS = """
+import os, pathlib, time
+while not pathlib.Path(os.environ["FATE_FLOW_VOLUME_KEPT"], os.environ["FATE_FLOW_JOB_ID"]).exists():
+    time.sleep(0.01)
+"""
+
+
+def running(party: PartyServer, job_id: str) -> list[int]:
+    """The slots whose processes have come up and have not ended."""
+    return [row["f_slot"] for row in workers(party, job_id) if row["f_status"] == "running"]
+
+
+def holds(party: PartyServer) -> tuple[int, int]:
+    """The cores that are not free, and what is written down of who holds them."""
+    [engine] = party.rows("SELECT f_cores - f_remaining_cores AS held FROM t_engine_registry")
+    [jobs] = party.rows("SELECT COALESCE(SUM(f_cores), 0) AS held FROM t_job WHERE f_resource_in_use = 1")
+    [single] = party.rows("SELECT COALESCE(SUM(f_cores), 0) AS held FROM t_worker WHERE f_status <> 'exited'")
+    return int(engine["held"]), int(jobs["held"]) + int(single["held"])
+
+
+def test_a_job_grows_where_there_is_room_and_shrinks_when_another_one_comes(servers: Cluster, scratch: Path) -> None:
+    """Of 20 cores at each party it has 4 for sure, and up to 16 more in parts of 4."""
+    both = {"guest": [GUEST], "host": [HOST]}
+    parties = (servers.guest, servers.host)
+
+    def submit(cores: int, **more: Any) -> str:
+        waits = command(both, command=python(WAITS), volumes=["kept"], job={"task_cores": cores}, **more)
+        return servers.submit(waits)
+
+    def await_slots(slots: list[int]) -> None:
+        for party in parties:
+            found = f"slots {slots} of {elastic} at {party.party_id}"
+            eventually(lambda p=party: running(p, elastic) == slots, found)
+
+    first = submit(16)
+    servers.wait(first, "running")
+    elastic = submit(4, replicas=5, min_replicas=1, max_failed_workers=1)
+    await_slots([0])
+    (scratch / first).touch()
+    await_slots([0, 1, 2, 3, 4])
+    assert [holds(party) for party in parties] == [(20, 20)] * 2
+
+    other = submit(9)
+    servers.wait(other, "running")
+    await_slots([0, 1])
+    assert [holds(party) for party in parties] == [(17, 17)] * 2
+    for party in parties:
+        gone = [row for row in workers(party, elastic) if row["f_status"] == "exited"]
+        assert {(row["f_reason"], row["f_exit_status"]) for row in gone} == {("cores_lent", "signal 15")}
+    (scratch / other).touch()
+    await_slots([0, 1, 2, 3, 4])
+    (scratch / elastic).touch()
+    for job_id in (first, other, elastic):
+        servers.wait(job_id, "success")
+    assert [holds(party) for party in parties] == [(0, 0)] * 2
+    said = servers.host.flow("job", "history", "-j", elastic).out
+    assert "cores_lent" in said
+    assert "worker 4 (elastic), process 1" in said
 
 
 # ---------------------------------------------------------------------- files, volumes, outputs

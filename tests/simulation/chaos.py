@@ -71,10 +71,17 @@ class Style:
     partial: float               # how many jobs say how many hosts are enough
     command_keep: int            # milliseconds until a command that nobody answers is dropped
     programs: float = 0.5        # how many jobs have tasks that are programs of the user's own
+    elastic: float = 0.4         # how many of those have workers that come and go
 
 
 CREWS: tuple[Mapping[str, Any], ...] = (
     {}, {"replicas": 2}, {"replicas": 3, "size": 2}, {"replicas": 2, "max_failed_workers": 2},
+)  # fmt: skip
+
+
+ELASTIC: tuple[Mapping[str, Any], ...] = (
+    {"replicas": 3, "min_replicas": 1, "max_failed_workers": 1}, {"replicas": 3, "size": 1, "min_replicas": 1},
+    {"replicas": 4, "min_replicas": 2, "max_failed_workers": 2}, {"replicas": 4, "size": 2, "min_replicas": 3},
 )  # fmt: skip
 
 
@@ -125,6 +132,7 @@ class Story:
         self._queue_draw = Random(f"queue {seed}")      # nor does what they do to the queue
         self._holds = fixed.pop("holds", self._queue_draw.choice([0.0, 0.0, 0.5]))
         self._command_draw = Random(f"command {seed}")  # the same of what is a program of the user's own
+        self._elastic_draw = Random(f"elastic {seed}")
         self._policy_draw = Random(f"policy {seed}")
         self._approvals = fixed.pop("approvals", 0.25)
         style = self._style = replace(style_of(self._draw), **fixed)
@@ -197,7 +205,11 @@ class Story:
             return {}
         crews = [*CREWS, *([] if retries else [{"replicas": 2, "fail_on_worker_restart": True}])]
         outputs = [{"name": "data", "path": "data.csv", "kind": "table"}]
-        return {name: {**draw.choice(crews), "outputs": outputs} for name in graph if draw.random() < 0.6}
+        found = {name: {**draw.choice(crews), "outputs": outputs} for name in graph if draw.random() < 0.6}
+        for name in found:
+            if self._elastic_draw.random() < self._style.elastic:
+                found[name] = {**self._elastic_draw.choice(ELASTIC), "outputs": outputs}
+        return found
 
     def _rules(self, graph: Mapping[str, list[str]]) -> dict[str, Any]:
         """The policies of a job and of one of its tasks."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from fate_flow.core.crew import COLLECTOR
 from fate_flow.core.happenings import own_faults
 from fate_flow.core.history import Level
-from fate_flow.core.job import Command, CommandKind, EngineState, Job, JobKey, Seat, Task, TaskKey
+from fate_flow.core.job import Command, CommandKind, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
-from fate_flow.core.status import JOB_END, TASK_END, JobStatus, SeatStatus, TaskStatus, may_move
+from fate_flow.core.status import JOB_END, TASK_END, JobStatus, SeatStatus, TaskStatus, WorkerStatus, may_move
 from tests.simulation.engine import FakeWorker
 from tests.simulation.stores import Changes
 
@@ -48,10 +48,13 @@ class Seen:
         self.newest: dict[tuple[str, str, Party], int] = {}        # the version of a task that was made last
         self.seats: dict[tuple[str, Party], Seat] = {}
         self.engine: EngineState | None = None
+        self.elastic: dict[str, Worker] = {}  # those that have not exited, by id
+        self.begun: set[str] = set()          # of them those that the last commit has added
         self.is_dirty = True                  # the books have to be balanced again
 
     def take(self, changes: Changes) -> None:
         self.is_dirty = self.is_dirty or bool(changes.jobs)
+        self._take_workers(changes)
         _update(self.jobs, changes.jobs)
         _update(self.tasks, changes.tasks)
         for key, task in changes.tasks.items():
@@ -59,6 +62,16 @@ class Seen:
             if task is not None and key.version >= self.newest.get(maker, 0):
                 self.newest[maker] = key.version
         _update(self.seats, changes.seats)
+
+    def _take_workers(self, changes: Changes) -> None:
+        self.begun = set()
+        for worker_id, worker in changes.workers.items():
+            if worker is not None and worker.is_elastic and worker.status is not WorkerStatus.EXITED:
+                self.begun |= {worker_id} - self.elastic.keys()
+                self.elastic[worker_id] = worker
+                self.is_dirty = True
+            elif self.elastic.pop(worker_id, None) is not None:
+                self.is_dirty = True
 
 
 class Invariants:
@@ -88,8 +101,10 @@ class Invariants:
             if old is not None and task is not None and old != task:
                 has_written = True
                 self._task_changed(party, old, task)
+        refused, has_released = _refused(seen, changes), _has_released(seen, changes)
         seen.take(changes)
         self._check_books(party, seen)
+        self._check_elastic(party, seen, changes, refused, has_released)
         if owner and has_written and party.books.schedules() != owner:
             self._fail(f"{owner} wrote although {party.books.schedules() or 'nobody'} schedules")
 
@@ -103,12 +118,48 @@ class Invariants:
         if engine == seen.engine and not seen.is_dirty:
             return
         seen.engine, seen.is_dirty = engine, False
-        claims = [job.claim for job in seen.jobs.values() if job.claim.token]
+        claims = [*(job.claim for job in seen.jobs.values() if job.claim.token), *seen.elastic.values()]
         cores, memory = sum(one.cores for one in claims), sum(one.memory for one in claims)
         if engine.remaining_cores + cores != engine.cores or engine.remaining_memory + memory != engine.memory:
             self._fail(f"books of party {party.party_id}: {engine} and {cores} cores, {memory} MB held")
         if (engine.remaining_cores < 0 or engine.remaining_memory < 0) and not party.was_shrunk:
             self._fail(f"more reserved than there is at party {party.party_id}: {engine}")
+
+    def _check_elastic(
+        self, party: SimParty, seen: Seen, changes: Changes, refused: set[JobKey], has_released: bool
+    ) -> None:
+        """They begin while nobody waits for room, and a job that waits for no more than they hold has them go."""
+        written = [one for one in changes.workers.values() if one is not None and one.is_elastic]
+        begun = [one for one in written if one.worker_id in seen.begun]
+        self._world.acted["elastic workers begun"] += len(begun)
+        self._world.acted["elastic workers lent"] += sum(
+            one.reason is Reason.CORES_LENT and one.status is WorkerStatus.EXITED for one in written
+        )
+        if begun:
+            self._check_nobody_waits(party, seen, refused)
+        if has_released or any(one.status is WorkerStatus.EXITED for one in written):
+            return        # what has come back since the refusal counts when the job asks again
+        for key in refused:
+            self._check_made_way(party, seen, seen.jobs[key], seen.elastic.values())
+
+    def _check_nobody_waits(self, party: SimParty, seen: Seen, refused: set[JobKey]) -> None:
+        with party.store.reading() as tx:
+            newest = tx.steady() - 4 * self._world.rules.retry_wait
+        for job in seen.jobs.values():
+            waits = job.status is JobStatus.WAITING and not job.holds and job.wish.since and job.wish.asked > newest
+            if waits and job.key not in refused:
+                self._fail(f"an elastic worker begins at party {party.party_id}, and {job.key} waits for room there")
+
+    def _check_made_way(self, party: SimParty, seen: Seen, job: Job, elastic: Iterable[Worker]) -> None:
+        engine, held = seen.engine, list(elastic)
+        assert engine is not None, "it has refused"
+        seats = [one.asked for one in seen.jobs.values() if one.job_id == job.job_id and not one.holds]
+        needed = sum(one.cores for one in seats), sum(one.memory for one in seats)
+        every = [(one.cores, one.memory) for one in held]
+        going = [(one.cores, one.memory) for one in held if one.is_stopping]
+        is_short = job.asked.cores > engine.free_cores or job.asked.memory > engine.free_memory
+        if is_short and _is_enough(engine, needed, every) and not _is_enough(engine, needed, going):
+            self._fail(f"{job.key} was refused for what elastic workers of party {party.party_id} hold, and they stay")
 
     # ------------------------------------------------------------------ jobs
 
@@ -475,6 +526,30 @@ class Invariants:
         for job in rows:
             if job.missing != missing and str(job.party) not in deciding.unconfirmed:
                 self._fail(f"job {job_id} is without {missing} at its initiator, without {job.missing} on {job.party}")
+
+
+def _is_enough(engine: EngineState, needed: tuple[int, int], more: Sequence[tuple[int, int]]) -> bool:
+    """Whether there is so much once all of this has come back."""
+    cores, memory = needed
+    has_cores = cores <= engine.remaining_cores + sum(one for one, _ in more)
+    return has_cores and (not memory or memory <= engine.remaining_memory + sum(one for _, one in more))
+
+
+def _refused(seen: Seen, changes: Changes) -> set[JobKey]:
+    """The seats that this party has just had no room for."""
+    found = set()
+    for key, job in changes.jobs.items():
+        before = seen.jobs.get(key)
+        is_asked = job is not None and before is not None and job.wish.asked != before.wish.asked
+        if job is not None and is_asked and job.wish.since and job.status is JobStatus.WAITING and not job.holds:
+            found.add(key)
+    return found
+
+
+def _has_released(seen: Seen, changes: Changes) -> bool:
+    """Whether some job has given back what it held."""
+    held = {key: seen.jobs[key].claim.token for key in changes.jobs if key in seen.jobs and seen.jobs[key].holds}
+    return any((job := changes.jobs[key]) is None or job.claim.token != token for key, token in held.items())
 
 
 def _stands_in_line(job: Job) -> bool:

@@ -22,7 +22,7 @@ import fate_flow.core.plan_stop as plan_stop
 import fate_flow.core.plan_tasks as plan_tasks
 import fate_flow.core.plan_turn as plan_turn
 import fate_flow.core.verdict as verdict
-from fate_flow.coordinator import party, workers
+from fate_flow.coordinator import elastic, party, workers
 from fate_flow.coordinator.chores import Chores
 from fate_flow.coordinator.initiator import InitiatorSide
 from fate_flow.coordinator.room import RoomTeller, _Room
@@ -411,6 +411,25 @@ def _what_one_party_made_is_published_at_once() -> AbstractContextManager[Any]:
     return patch.object(workers, "finish_party_task", finish)
 
 
+def _elastic_workers_stay() -> AbstractContextManager[Any]:
+    """Whoever waits for what they hold."""
+    return patch.object(party, "make_room", lambda *_: False)
+
+
+def _elastic_workers_begin_while_others_wait() -> AbstractContextManager[Any]:
+    return patch.object(elastic, "_is_room_to_spare", lambda _: True)
+
+
+def _elastic_workers_keep_their_cores() -> AbstractContextManager[Any]:
+    keep = memory.worker_moved
+    return patch.object(memory, "worker_moved", lambda *moved: {**keep(*moved), "cores": 0})
+
+
+def _elastic_workers_take_nothing() -> AbstractContextManager[Any]:
+    """They run beside the books."""
+    return patch.object(sql, "_taking", lambda name, *_: EngineRow.update(f_nodes=1).where(sql._engine_is(name)))
+
+
 def _outbox_is_forgotten_at_a_restart() -> AbstractContextManager[Any]:
     return patch.object(Scheduler, "_pick_up", lambda self, unit: None)
 
@@ -472,6 +491,7 @@ _RULED = {"policies": 1.0, "broken": 0.3}
 _LATE_STARTS = {"policies": 1.0, "delay": 200, "rate": 0.07, "longest_task": 8_000}
 _PARTIAL = {"partial": 1.0, "broken": 0.3}
 _PROGRAMS = {"programs": 1.0, "parties": 3}
+_ELASTIC = _PROGRAMS | {"elastic": 1.0, "cores": 3, "parties": 2, "longest_task": 8_000, "is_gentle": True}
 _CLOCKS = {"trouble": 1.0, "troubles": (clock_step,), "longest_task": 8_000}
 
 MUTANTS: dict[str, Mutant] = {
@@ -515,6 +535,10 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("nobody is told who is missing", _nobody_is_told_who_is_missing, _PARTIAL),
         Mutant("a share succeeds with its first worker", _a_share_succeeds_with_its_first_worker, _PROGRAMS),
         Mutant("what one party made is published at once", _what_one_party_made_is_published_at_once, _PROGRAMS),
+        Mutant("elastic workers stay whoever waits", _elastic_workers_stay, _ELASTIC),
+        Mutant("elastic workers begin while others wait", _elastic_workers_begin_while_others_wait, _ELASTIC),
+        Mutant("what an elastic worker held is lost", _elastic_workers_keep_their_cores, _ELASTIC),
+        Mutant("elastic workers run beside the books", _elastic_workers_take_nothing, _ELASTIC, store="sqlite"),
         Mutant("durations by the wall clock", _durations_by_the_wall_clock, _CLOCKS),
         Mutant("the last in the queue goes first", _youngest_first, _CROWD),
         Mutant("a held job goes on in its turn", _a_held_job_goes_on, _LONG_TURNS, within=300),

@@ -10,14 +10,23 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fate_flow.core.job import EngineState, Job, JobKey, Seat, Task, TaskKey
+from fate_flow.core.job import EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.spec import Party
 from fate_flow.store.database import open_database
 from fate_flow.store.memory import MemoryStore
 from fate_flow.store.migrations import upgrade
-from fate_flow.store.models import MODELS, JobRow, SeatRow, TaskRow
+from fate_flow.store.models import MODELS, JobRow, SeatRow, TaskRow, WorkerRow
 from fate_flow.store.prepared import Prepared
-from fate_flow.store.rows import JOB_COLUMNS, SEAT_COLUMNS, TASK_COLUMNS, job_of, seat_of, task_of
+from fate_flow.store.rows import (
+    JOB_COLUMNS,
+    SEAT_COLUMNS,
+    TASK_COLUMNS,
+    WORKER_COLUMNS,
+    job_of,
+    seat_of,
+    task_of,
+    worker_of,
+)
 from fate_flow.store.sql import SqlStore
 
 OnWrite = Callable[[], None]
@@ -30,6 +39,7 @@ class Changes:
     jobs: dict[JobKey, Job | None] = field(default_factory=dict)
     tasks: dict[TaskKey, Task | None] = field(default_factory=dict)
     seats: dict[tuple[str, Party], Seat | None] = field(default_factory=dict)
+    workers: dict[str, Worker | None] = field(default_factory=dict)
 
 
 class MemoryBooks:
@@ -49,8 +59,8 @@ class MemoryBooks:
         journal.append = append
 
     def changes(self) -> Changes:
-        jobs, tasks, seats = (self._take(name) for name in _WATCHED)
-        return Changes({key: row.job if row else None for key, row in jobs.items()}, tasks, seats)
+        jobs, tasks, seats, workers = (self._take(name) for name in _WATCHED)
+        return Changes({key: row.job if row else None for key, row in jobs.items()}, tasks, seats, workers)
 
     def _take(self, name: str) -> dict[Any, Any]:
         keys = self._written[name]
@@ -175,14 +185,17 @@ def _noting(act: Callable[..., Any], written: set[Any]) -> Callable[..., Any]:
     return noted
 
 
-def _key_of(value: Job | Task | Seat) -> Any:
+def _key_of(value: Job | Task | Seat | Worker) -> Any:
+    if isinstance(value, Worker):
+        return value.worker_id
     return (value.job_id, value.party) if isinstance(value, Seat) else value.key
 
 
-_WATCHED = ("jobs", "tasks", "seats")
+_WATCHED = ("jobs", "tasks", "seats", "workers")
 # By what is watched: the table, its rows, what they become, and how many columns their key has.
 _TABLES: dict[str, tuple[str, Prepared, Callable[[Any], Any], int]] = {
     "jobs": ('"t_job"', Prepared(lambda: JobRow.select(*JOB_COLUMNS), 0), job_of, 3),
     "tasks": ('"t_task"', Prepared(lambda: TaskRow.select(*TASK_COLUMNS), 0), task_of, 5),
     "seats": ('"t_seat"', Prepared(lambda: SeatRow.select(*SEAT_COLUMNS), 0), seat_of, 3),
+    "workers": ('"t_worker"', Prepared(lambda: WorkerRow.select(*WORKER_COLUMNS), 0), worker_of, 1),
 }

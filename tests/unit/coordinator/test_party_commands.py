@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from fate_flow.audit.events import Event
-from fate_flow.coordinator.party import WISH_LASTS, end_job_here, plain_incarnation
+from fate_flow.coordinator.elastic import WISH_LASTS
+from fate_flow.coordinator.party import end_job_here, plain_incarnation
 from fate_flow.coordinator.ports import Rules
 from fate_flow.core.approval import Approval, ApprovalRule, Consent
 from fate_flow.core.ceilings import Ceilings

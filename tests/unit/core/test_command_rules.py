@@ -19,6 +19,7 @@ from fate_flow.core.status import WorkerStatus
 from tests.factories import GUEST, HOST, JOB_ID, OTHER
 
 ARBITER = Party("arbiter", "10000")
+ONE_ELASTIC = {"command": ["x"], "replicas": 2, "min_replicas": 1, "max_failed_workers": 1}
 A_FILE = {"name": "x", "content": "not base64"}
 OF_0_1 = "b413f47d13ee2fe6c845b2ee141af81de858df4ec549a58b7970bb96645bc8d2"     # of the bytes 0 and 1
 KEY = TaskKey(JOB_ID, "train_0", 2, HOST)
@@ -41,6 +42,10 @@ KEY = TaskKey(JOB_ID, "train_0", 2, HOST)
         {"command": ["x"], "volumes": ["scratch", "big-one"], "core_dumps": True},
         {"command": ["x"], "replicas": 3, "size": 2, "outputs": [{"name": "m", "path": "out/m", "rank": 1}]},
         {"command": ["x"], "outputs": [{"name": "t", "path": "t.csv", "kind": "table"}]},
+        {"command": ["x"], "replicas": 4, "min_replicas": 4},
+        {"command": ["x"], "replicas": 4, "min_replicas": 3, "size": 2},
+        {"command": ["x"], "replicas": 4, "min_replicas": 1, "max_failed_workers": 1},
+        {"command": ["x"], "replicas": 4, "min_replicas": 2, "restart_completed_workers": True},
     ],
 )
 def test_these_are_right(parameters: dict[str, Any]) -> None:
@@ -73,6 +78,21 @@ def test_these_are_right(parameters: dict[str, Any]) -> None:
         (
             {"command": ["x"], "fail_on_worker_restart": True, "max_failed_workers": 1},
             "fail_on_worker_restart: excludes max_failed_workers",
+        ),
+        ({"command": ["x"], "min_replicas": 0}, "min_replicas: 0 is not a whole number from 1 to 256"),
+        ({"command": ["x"], "min_replicas": 2}, "min_replicas: 2 are more than the 1 workers of replicas"),
+        (
+            {"command": ["x"], "replicas": 3, "min_replicas": 2},
+            "min_replicas: 2 are fewer than the 3 ranks of a gang, which needs them all; with size some have no rank",
+        ),
+        ({"command": ["x"], "replicas": 4, "min_replicas": 1, "size": 2}, "1 are fewer than the 2 ranks of a gang"),
+        (
+            {"command": ["x"], "replicas": 2, "min_replicas": 2, "fail_on_worker_restart": True},
+            "fail_on_worker_restart: excludes min_replicas; no worker is to begin again",
+        ),
+        (
+            {**ONE_ELASTIC, "outputs": [{"name": "m", "path": "m", "rank": 1}]},
+            "outputs: m: there is no rank 1; it has 0 to 0",
         ),
         ({"command": ["./x"]}, "command: './x' is not one of files"),
         ({"command": ["./../x"]}, "command: './../x' is no program"),
@@ -157,6 +177,19 @@ def test_the_peers_are_named_without_their_addresses() -> None:
     assert [one["gang_ranks"] for one in peers(TASK)] == [[0], [1, 2], [3, 4], [5]]
 
 
+def test_an_elastic_worker_has_no_rank_and_nobody_counts_on_it() -> None:
+    task = a_task({GUEST: {}, HOST: ONE_ELASTIC})
+    place = Place(replace(KEY, party=HOST), "ab" * 16, 1, None, 0, 4, elastic_cores=2)
+    found = environment(task, place)
+    assert not {"FATE_FLOW_PARTY_RANK", "FATE_FLOW_GANG_RANK", "YT_GANG_RANK"} & found.keys()
+    expected = {
+        "ELASTIC_CORES": "2", "TASK_CORES": "4", "GANG_SIZE": "2", "PARTY_SIZE": "1", "PARTY_REPLICAS": "2"
+    }  # fmt: skip
+    assert expected.items() <= {name.removeprefix("FATE_FLOW_"): value for name, value in found.items()}.items()
+    assert peers(task)[1] == {"role": "host", "party_id": "10000", "role_rank": 0, "size": 1, "gang_ranks": [1]}
+    assert "FATE_FLOW_ELASTIC_CORES" not in told(task, HOST)
+
+
 def test_a_party_that_passes_the_task_over_has_no_place_in_it() -> None:
     task = a_task({GUEST: {}, HOST: {"replicas": 3}, OTHER: {}}, frozenset({HOST}))
     assert [one["party_id"] for one in peers(task)] == ["9999", "10001"]
@@ -167,7 +200,7 @@ def test_a_party_that_passes_the_task_over_has_no_place_in_it() -> None:
 
 
 def command(**parameters: Any) -> CommandSpec:
-    return read_command({"command": ["x"], **parameters})
+    return read_command({"command": ["x"]} | parameters)
 
 
 def worker(slot: int = 0, reason: Reason | None = None, rank: int | None = -1, **fields: Any) -> Worker:
@@ -179,6 +212,10 @@ def worker(slot: int = 0, reason: Reason | None = None, rank: int | None = -1, *
 
 def spare(slot: int, reason: Reason | None = None, **fields: Any) -> Worker:
     return worker(slot, reason, None, **fields)
+
+
+def elastic(slot: int, reason: Reason | None = None, **fields: Any) -> Worker:
+    return worker(slot, reason, None, is_elastic=True, cores=1, **fields)
 
 
 DONE, ERROR, KILLED = Reason.DONE, Reason.WORKER_ERROR, Reason.WORKER_KILLED
@@ -223,6 +260,22 @@ SERVICE = {"restart_completed_workers": True}
         (SERVICE, [worker(0, ERROR)], Broken(worker(0, ERROR), "1 workers failed, max_failed_workers is 0")),
         ({**SERVICE, "max_failed_workers": 1}, [worker(0, ERROR)], Replace((worker(0, ERROR),))),
         ({"fail_on_worker_restart": True}, [worker(0, KILLED)], Broken(worker(0, KILLED))),
+        # who made room has not failed; else an elastic worker counts as the others do, and nobody waits for it
+        (ONE_ELASTIC, [worker(0), elastic(1, Reason.CORES_LENT)], None),
+        (ONE_ELASTIC, [worker(0), *(elastic(1, Reason.CORES_LENT, attempt=one) for one in range(5))], None),
+        (ONE_ELASTIC, [worker(0), elastic(1, ERROR)], None),
+        (
+            ONE_ELASTIC, [worker(0), elastic(1, ERROR), elastic(1, ERROR, attempt=1)],
+            Broken(elastic(1, ERROR, attempt=1), "2 workers failed, max_failed_workers is 1"),
+        ),
+        (
+            ONE_ELASTIC, [worker(0, ERROR, end_time=2), elastic(1, ERROR, end_time=1)],
+            Broken(worker(0, ERROR, end_time=2), "2 workers failed, max_failed_workers is 1"),
+        ),
+        (ONE_ELASTIC, [worker(0, DONE)], Done()),
+        (ONE_ELASTIC, [worker(0, DONE), elastic(1)], Dismiss((elastic(1),))),
+        (ONE_ELASTIC, [worker(0, DONE), elastic(1, Reason.CORES_LENT)], Done()),
+        ({"replicas": 2, "size": 1, "min_replicas": 1}, [worker(0), elastic(1, ERROR)], None),
         # what they leave is collected once all is still
         (KEEPS, [worker(0)], None),
         (KEEPS, [worker(0, DONE)], Collect()),
@@ -246,7 +299,7 @@ def test_interruptions_are_free_but_not_without_end() -> None:
 # ---------------------------------------------------------------------- ranks over versions
 
 
-GANG = command(replicas=4, size=2)
+GANG = command(replicas=4, size=2, min_replicas=3)
 STOPPED = Reason.STOPPED
 
 
@@ -261,6 +314,7 @@ STOPPED = Reason.STOPPED
         ([worker(0, STOPPED), worker(1, KILLED), spare(2, ERROR), spare(3, ERROR)], (0, 1, None, None)),
         ([worker(0, ERROR, None), worker(1, STOPPED), worker(2, KILLED, 0), spare(3, STOPPED)], (None, 1, None, 0)),
         ([worker(0, ERROR)], (0, 1, None, None)),
+        ([worker(0, STOPPED), worker(1, KILLED)], (0, None, 1, None)),       # no spare one has begun
     ],
 )  # fmt: skip
 def test_a_spare_takes_the_rank_of_one_that_fell_and_the_others_keep_theirs(

@@ -369,6 +369,11 @@ class TwinStores(RuleBasedStateMachine):
     def add_worker(self, worker_id: str, key: Any, at: int) -> None:
         self.do("add_worker", replace(a_worker(worker_id), task=key, create_time=at))
 
+    @rule(worker_id=st.sampled_from(WORKERS), key=task_keys, cores=small, memory=small)
+    def add_elastic_worker(self, worker_id: str, key: Any, cores: int, memory: int) -> None:
+        worker = replace(a_worker(worker_id), task=key, is_elastic=True, cores=cores, memory=memory)
+        self.do("add_elastic_worker", worker)
+
     @rule(
         worker_id=st.sampled_from(WORKERS), new=st.sampled_from(WorkerStatus), at=times, pid=small,
         late=st.none() | st.sampled_from(WorkerStatus), reason=st.none() | st.sampled_from(Reason),
@@ -379,9 +384,9 @@ class TwinStores(RuleBasedStateMachine):
         worker = self.twins.worker(worker_id) or a_worker(worker_id)
         self.do("move_worker", replace(worker, status=late) if late else worker, new, at, pid, pid * 10, reason, "x")
 
-    @rule(worker_id=st.sampled_from(WORKERS))
-    def mark_stopping(self, worker_id: str) -> None:
-        self.do("mark_stopping", worker_id)
+    @rule(worker_id=st.sampled_from(WORKERS), reason=st.none() | st.sampled_from(Reason))
+    def mark_stopping(self, worker_id: str, reason: Reason | None) -> None:
+        self.do("mark_stopping", worker_id, reason)
 
     # outbox, peers, schedulers, submissions
 

@@ -1,0 +1,110 @@
+"""Elastic workers (core/elastic.py): begun where there is room that nobody waits for, stopped when somebody does.
+
+All of it is this party's own matter: its claims, and what its initiators know of them, stay what they are. What such a
+worker holds comes back with its end, in the transaction that notes it; nothing else gives it back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fate_flow.audit.events import Event
+from fate_flow.coordinator.unit import Unit
+from fate_flow.coordinator.workers import A_MOMENT, dismiss, launch_later, new_worker
+from fate_flow.core.command import command_at
+from fate_flow.core.elastic import lacking, overdrawn, part_of_one, to_lend, vacant
+from fate_flow.core.job import Claim, JobKey, TaskKey, Worker
+from fate_flow.core.reasons import Reason
+from fate_flow.core.resources import request_of
+from fate_flow.core.status import JobStatus, TaskStatus
+
+WISH_LASTS = 8_000
+"""Milliseconds beyond four pauses (`retry_wait`): what initiators wait at most after conflicts."""
+
+
+def oldest_wish(unit: Unit) -> int:
+    """Steady time: whoever has not asked since then waits no more."""
+    return max(0, unit.steady - WISH_LASTS - 4 * unit.context.rules.retry_wait)
+
+
+# ---------------------------------------------------------------------- they begin
+
+
+def tend_elastic(unit: Unit) -> None:
+    """Begin those that there is room for, in the shares that run here, the oldest first.
+
+    Where the configuration has less than is in use, they go first."""
+    engine = unit.tx.engine()
+    if engine is None:
+        return
+    if overdrawn(engine) != Claim():
+        _lend(unit, to_lend(overdrawn(engine), unit.tx.elastic_workers())[0])
+    elif _is_room_to_spare(unit):
+        for key in dict.fromkeys(worker.task for worker in unit.tx.unfinished_workers()):
+            with unit.apart(f"elastic workers of {key}"):
+                _begin(unit, key)
+
+
+def begin_elastic(unit: Unit, key: TaskKey) -> None:
+    """The same for one share, which has just been started."""
+    if unit.tx.engine() is not None and _is_room_to_spare(unit):
+        _begin(unit, key)
+
+
+def _is_room_to_spare(unit: Unit) -> bool:
+    """Whether nobody waits for room here, and the party takes reservations."""
+    return unit.tx.intake_hold() is None and unit.tx.first_wish(oldest_wish(unit)) is None
+
+
+def _begin(unit: Unit, key: TaskKey) -> None:
+    spec = unit.spec(key.job_id)
+    command = command_at(spec.tasks[key.name], key.party) if spec is not None else None
+    task, job = unit.tx.task(key), unit.tx.job(JobKey(key.job_id, key.party))
+    if spec is None or command is None or not command.elastic or task is None or job is None:
+        return
+    if task.party_status not in (TaskStatus.WAITING, TaskStatus.RUNNING) or job.status is not JobStatus.RUNNING:
+        return
+    workers = unit.tx.workers_of_task(key)
+    part = part_of_one(request_of(key.party, spec.parameters[key.party], unit.context.engine_size.nodes), command)
+    for slot in vacant(command, workers):
+        before = max((one for one in workers if one.slot == slot), key=lambda one: one.attempt, default=None)
+        worker = _next_in(unit, key, slot, before, part)
+        if not _may_hold(unit, key.job_id, part) or not unit.tx.add_elastic_worker(worker):
+            return
+        if before is None or unit.steady - before.since >= A_MOMENT:       # else the poll launches it
+            launch_later(unit, worker, task, spec)
+
+
+def _next_in(unit: Unit, key: TaskKey, slot: int, before: Worker | None, part: Claim) -> Worker:
+    worker = new_worker(unit, key, slot, None, before.attempt + 1 if before is not None else 0)
+    return replace(worker, is_elastic=True, cores=part.cores, memory=part.memory)
+
+
+def _may_hold(unit: Unit, job_id: str, part: Claim) -> bool:
+    """Whether the job has no more cores with it than one job may have here."""
+    claimed = sum(seat.claim.cores for seat in unit.tx.jobs_here(job_id) if seat.holds)
+    elastic = sum(worker.cores for worker in unit.tx.elastic_workers() if worker.task.job_id == job_id)
+    return claimed + elastic + part.cores <= unit.context.engine_size.job_limit
+
+
+# ---------------------------------------------------------------------- they go
+
+
+def make_room(unit: Unit, needed: Claim) -> bool:
+    """Have elastic workers go for a job that waits for so much, where that gives it enough; whether that is so.
+
+    Where even all of them would not be enough they stay: the job waits for others as well, and asks again."""
+    engine = unit.tx.engine()
+    if engine is None:
+        return False
+    chosen, is_enough = to_lend(lacking(needed, engine), unit.tx.elastic_workers())
+    if is_enough:
+        _lend(unit, chosen)
+    return is_enough
+
+
+def _lend(unit: Unit, workers: tuple[Worker, ...]) -> None:
+    for worker in workers:
+        dismiss(unit, worker, Reason.CORES_LENT)
+        words = f"elastic worker {worker.slot} of {worker.task} goes: its {worker.cores} cores are needed"
+        unit.note(Event.JOB_NOTE, job_id=worker.task.job_id, text=words)

@@ -1,0 +1,87 @@
+"""What a program prints: from pipes into its files, as far as its party keeps it.
+
+The first bytes of each stream are kept and the rest is dropped, with a line where that begins and one in the end that
+says how much it was. The program is never kept waiting and never told: what it prints is taken, whatever becomes of it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+_PIECE = 64 * 1024
+_LAST_WORDS_SECONDS = 5.0
+
+
+class Output:
+    """The two streams of one worker, whose runner reads them in a thread of its own."""
+
+    def __init__(self, stdout: Path, stderr: Path, max_bytes: int) -> None:
+        """Raises OSError when a file cannot be opened."""
+        self._streams: dict[int, _Stream] = {}
+        self.writers: tuple[int, ...] = ()           # what the worker prints to, stdout first
+        for path in (stdout, stderr):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            reader, writer = os.pipe()
+            self._streams[reader] = _Stream(file, max_bytes)
+            self.writers += (writer,)
+        # Nobody waits for it when something outside holds a pipe that the worker has handed on.
+        self._thread = threading.Thread(target=self._take_all, daemon=True)
+
+    def begin(self) -> None:
+        """In the runner, once the worker has the other ends."""
+        for writer in self.writers:
+            os.close(writer)
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Nothing of the worker is left: take what it has printed last."""
+        self._thread.join(_LAST_WORDS_SECONDS)
+
+    def _take_all(self) -> None:
+        poll = select.poll()
+        for reader in self._streams:
+            poll.register(reader, select.POLLIN)
+        while self._streams:
+            for reader, _ in poll.poll():
+                data = os.read(reader, _PIECE)
+                if data:
+                    self._streams[reader].take(data)
+                else:
+                    poll.unregister(reader)
+                    self._streams.pop(reader).close()
+                    os.close(reader)
+
+
+class _Stream:
+    def __init__(self, file: int, max_bytes: int) -> None:
+        self._file = file
+        self._max_bytes = self._left = max_bytes
+        self._dropped = 0
+
+    def take(self, data: bytes) -> None:
+        kept = self._write(data[: self._left])
+        self._left -= kept
+        if kept < len(data) and not self._dropped:
+            self._say(f"\n[fate_flow] what follows is dropped: commands.output_max_bytes is {self._max_bytes}\n")
+        self._dropped += len(data) - kept
+
+    def close(self) -> None:
+        if self._dropped:
+            self._say(f"[fate_flow] {self._dropped} bytes were dropped\n")
+        os.close(self._file)
+
+    def _say(self, words: str) -> None:
+        self._write(words.encode())
+
+    def _write(self, data: bytes) -> int:
+        """How much of it the disk has taken."""
+        written = 0
+        with suppress(OSError):
+            while written < len(data):
+                written += os.write(self._file, data[written:])
+        return written

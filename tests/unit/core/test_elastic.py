@@ -1,0 +1,130 @@
+"""Workers that come and go: which slots are theirs, what one holds, who may begin, and who goes first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fate_flow.core.command import read_command
+from fate_flow.core.elastic import elastic_slots, lacking, overdrawn, part_of_one, to_lend, vacant
+from fate_flow.core.job import Claim, EngineState, TaskKey, Worker
+from fate_flow.core.reasons import Reason
+from fate_flow.core.resources import Request
+from fate_flow.core.spec import Party
+from fate_flow.core.status import WorkerStatus
+
+KEY = TaskKey("202601010000000000000", "a", 0, Party("host", "10000"))
+CREW = {"replicas": 4, "min_replicas": 2, "max_failed_workers": 3}
+SERVICE = {"replicas": 4, "min_replicas": 2, "restart_completed_workers": True}
+GANG = {"replicas": 4, "min_replicas": 2, "size": 1}
+
+
+def command(**parameters: Any) -> Any:
+    return read_command({"command": ["x"], **parameters})
+
+
+def fixed(slot: int, reason: Reason | None = None) -> Worker:
+    return _worker(slot, slot, reason, False)
+
+
+def elastic(slot: int, reason: Reason | None = None, **fields: Any) -> Worker:
+    return _worker(slot, None, reason, True, **{"cores": 1, **fields})
+
+
+def _worker(slot: int, rank: int | None, reason: Reason | None, is_elastic: bool, **fields: Any) -> Worker:
+    status = WorkerStatus.RUNNING if reason is None else WorkerStatus.EXITED
+    name = f"w{slot}.{fields.get('attempt', 0)}"
+    return Worker(name, KEY, status, "/x", slot=slot, rank=rank, reason=reason, is_elastic=is_elastic, **fields)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "ranks", "slots"),
+    [
+        ({"replicas": 3}, (0, 1, 2), set()),
+        ({"replicas": 3, "size": 1}, (0, None, None), set()),
+        (GANG, (0, None, None, None), {2, 3}),
+        (GANG, (None, None, 0, None), {1, 3}),
+        (CREW, (0, 1, None, None), {2, 3}),
+    ],
+)
+def test_the_last_slots_without_a_rank_are_elastic(
+    parameters: dict[str, Any], ranks: tuple[int | None, ...], slots: set[int]
+) -> None:
+    assert elastic_slots(command(**parameters), ranks) == slots
+
+
+def test_the_workers_of_a_crew_that_are_not_elastic_have_the_ranks() -> None:
+    assert [(one.size, one.elastic, one.min_replicas) for one in (command(**CREW), command(**GANG))] == [
+        (2, 2, 2), (1, 2, 2),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cores", "memory", "fewest", "part"),
+    [(4, 0, 2, (2, 0)), (4, 1000, 3, (2, 334)), (1, 10, 4, (1, 3)), (0, 0, 1, (0, 0))],
+)
+def test_one_holds_what_each_has_that_shares_the_reservation(
+    cores: int, memory: int, fewest: int, part: tuple[int, int]
+) -> None:
+    found = part_of_one(Request(cores, memory, 9, 9), command(replicas=9, min_replicas=fewest, max_failed_workers=1))
+    assert (found.cores, found.memory) == part
+
+
+LENT, DONE, ERROR, STOPPED = Reason.CORES_LENT, Reason.DONE, Reason.WORKER_ERROR, Reason.STOPPED
+
+
+@pytest.mark.parametrize(
+    ("parameters", "workers", "slots"),
+    [
+        (CREW, [fixed(0), fixed(1)], (2, 3)),
+        (CREW, [fixed(0), fixed(1), elastic(2)], (3,)),
+        (CREW, [fixed(0), fixed(1), elastic(2, LENT), elastic(3)], (2,)),
+        (CREW, [fixed(0), fixed(1), elastic(2, LENT), elastic(2, attempt=1), elastic(3)], ()),
+        (CREW, [fixed(0), fixed(1), elastic(2, DONE), elastic(3, ERROR)], (3,)),
+        (SERVICE, [fixed(0), fixed(1), elastic(2, DONE), elastic(3)], (2,)),
+        (GANG, [fixed(0), elastic(2, LENT), elastic(3, ERROR)], (1, 2)),
+        (CREW, [fixed(0, DONE), fixed(1)], (2, 3)),
+        (CREW, [fixed(0, DONE), fixed(1, DONE)], ()),
+        ({"replicas": 2, "max_failed_workers": 1}, [fixed(0), fixed(1)], ()),
+    ],
+)
+def test_where_a_process_may_begin(parameters: dict[str, Any], workers: list[Worker], slots: tuple[int, ...]) -> None:
+    assert vacant(command(**parameters), workers) == slots
+
+
+def engine(cores: int, memory: int = 0) -> EngineState:
+    return EngineState("E", 8, 1000, cores, memory)
+
+
+def test_what_is_lacking() -> None:
+    assert lacking(Claim(4, 0), engine(1, -5)) == Claim(3, 0)
+    assert lacking(Claim(0, 10), engine(-2, 4)) == Claim(0, 6)
+    assert lacking(Claim(1, 1), engine(4, 4)) == Claim(0, 0)
+    assert [overdrawn(one) for one in (engine(3), engine(-2, -7))] == [Claim(0, 0), Claim(2, 7)]
+
+
+A, B, C = (elastic(slot, since=since) for slot, since in ((1, 5), (3, 5), (2, 9)))
+GOING = elastic(4, since=1, is_stopping=True)
+
+
+@pytest.mark.parametrize(
+    ("lacks", "workers", "going", "is_enough"),
+    [
+        (Claim(1), [A, B, C], [C], True),
+        (Claim(2), [A, B, C], [C, B], True),
+        (Claim(3), [A, B, C], [C, B, A], True),
+        (Claim(4), [A, B, C], [C, B, A], False),
+        (Claim(1), [A, GOING], [], True),
+        (Claim(2), [A, GOING], [A], True),
+        (Claim(1), [], [], False),
+        (Claim(0, 5), [A, elastic(2, cores=1, memory=4), elastic(3, cores=1, memory=4)], [3, 2], True),
+        (Claim(1, 4), [elastic(2, cores=0, memory=4), elastic(3, cores=2)], [3, 2], True),
+    ],
+)
+def test_who_came_last_goes_first_and_no_more_than_are_needed(
+    lacks: Claim, workers: list[Worker], going: list[Any], is_enough: bool
+) -> None:
+    found, enough = to_lend(lacks, workers)
+    assert [one.slot for one in found] == [one if isinstance(one, int) else one.slot for one in going]
+    assert enough is is_enough
