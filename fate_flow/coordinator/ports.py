@@ -109,12 +109,18 @@ class Engine(Protocol):
 class Gate(Protocol):
     """What this party lets the jobs of others, and its own, run here."""
 
+    @property
+    def reads_programs(self) -> bool:
+        """Whether `objection` may take long for a program that it has not seen before."""
+
     def objection(self, command: CommandSpec) -> str:
         """Why this party does not run it, naming the key of its configuration; empty when it does."""
 
 
 class Shut:
     """Lets nothing run."""
+
+    reads_programs = False
 
     def objection(self, command: CommandSpec) -> str:  # noqa: ARG002  # whatever it is
         return "this server runs no commands"

@@ -20,6 +20,7 @@ from fate_flow.components.table_uri import format_uri
 from fate_flow.components.task import Task
 from fate_flow.core.command import CommandPolicy, InputFile, read_command
 from fate_flow.core.spec import Party
+from fate_flow.engine import programs
 from fate_flow.engine.command import Order, Ready, clear_scratch, prepare
 from fate_flow.engine.programs import NotAllowed, ProgramGate
 
@@ -70,6 +71,32 @@ def test_with_a_digest_it_is_the_content_that_counts(program: Path) -> None:
     program.write_text("#!/bin/sh\necho\n")
     assert "nor sha256:" in objection(allow, [str(program)])
     assert "not readable" in objection(allow, [f"{program}.gone"])
+
+
+def test_a_program_that_stays_what_it_was_is_read_once(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(programs, "digest_of", lambda path: read.append(path) or SHA256)
+    gate = ProgramGate(CommandPolicy(enabled=True, allow=(f"sha256:{SHA256}",)))
+    wanted = read_command({"command": [str(program)]})
+    assert gate.reads_programs
+    assert [gate.objection(wanted) for _ in range(3)] == [""] * 3
+    assert len(read) == 1
+    program.write_text("#!/bin/sh\necho\n")
+    gate.objection(wanted)
+    other = program.with_name("other")
+    other.write_text(CONTENT)
+    other.replace(program)
+    gate.objection(wanted)
+    assert len(read) == 3
+    gate.objection(read_command({"command": [f"{program}.gone"]}))
+    assert len(read) == 4
+
+
+@pytest.mark.parametrize(
+    ("enabled", "allow", "reads"), [(True, ["/bin/sh"], False), (False, [f"sha256:{SHA256}"], False), (True, [], False)]
+)
+def test_a_gate_that_needs_no_content_says_so(enabled: bool, allow: list[str], reads: bool) -> None:
+    assert ProgramGate(CommandPolicy(enabled=enabled, allow=tuple(allow))).reads_programs is reads
 
 
 def test_a_name_is_looked_for_in_the_path(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
