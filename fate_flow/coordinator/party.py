@@ -176,7 +176,7 @@ class PartySide:
     def _check_programs(self, unit: Unit, spec: JobSpec, party: Party) -> None:
         for task in spec.tasks_of(party):
             program = None if party in task.passed_at else command_at(task, party)
-            objection = unit.context.gate.objection(program) if program else ""
+            objection = unit.context.gate.objection(program, spec.initiator.party_id) if program else ""
             if objection:
                 raise OperationFailed(f"{task.name} (Command) is not run at {party}: {objection}")
 
@@ -211,7 +211,7 @@ def look_ahead(context: Context, document: Document) -> None:
             for task in spec.tasks_of(party) if party.party_id in (context.party_id, "0") else ():
                 program = None if party in task.passed_at else command_at(task, party)
                 if program:
-                    context.gate.objection(program)
+                    context.gate.objection(program, spec.initiator.party_id)
 
 
 def effective_here(context: Context, spec: JobSpec, party: Party) -> tuple[Effective, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import stat
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from fate_flow.core.grammar import shown
 DIGEST = "sha256:"
 _PIECE = 1024 * 1024
 _MOST_KNOWN = 1_000
+_LONGEST_SECRET = 64 * 1024
 
 
 class NotAllowed(Exception):
@@ -30,6 +32,7 @@ class ProgramGate:
     """The policy of this party, applied to the files of this machine."""
 
     policy: CommandPolicy
+    own: str = ""                        # the id of this party
     _digests: Digests = field(default_factory=lambda: Digests(), compare=False)
 
     @property
@@ -37,14 +40,16 @@ class ProgramGate:
         """Whether it has to know what is in a program, which takes as long as that is large."""
         return self.policy.enabled and any(one.startswith(DIGEST) for one in self.policy.allow)
 
-    def objection(self, command: CommandSpec) -> str:
-        """Why this party does not run it, naming the key of its configuration; empty when it does."""
+    def objection(self, command: CommandSpec, initiator: str) -> str:
+        """Why this party does not run it for that one, naming the key of its configuration; empty when it does."""
         if not self.policy.enabled:
             return "commands.enabled is false in its service_conf.yaml: this party runs no programs of others"
         try:
             for one in command.files:
                 if one.path:
                     source_of(one, self.policy.files_root)
+            for name in command.secrets:
+                read_secret(name, self.policy, initiator, self.own)
             self._check_program(command)
         except NotAllowed as refusal:
             return str(refusal)
@@ -133,6 +138,30 @@ def source_of(file: InputFile, root: str) -> Path:
     if os.path.commonpath([top, found]) != top:
         raise NotAllowed(f"files: {file.name}: {shown(file.path)} leads out of commands.files_root")
     return Path(found)
+
+
+def read_secret(name: str, policy: CommandPolicy, initiator: str, own: str) -> str:
+    """The text of a secret. Raises NotAllowed, also for one that others can read or that is no text of a variable."""
+    secret, key = policy.secrets.get(name), f"commands.secrets.{name}"
+    if secret is None or initiator not in (*secret.initiators, own, "0"):
+        # One word for both: which names there are for others is nobody's business.
+        raise NotAllowed(f"secrets: {key} is not there for jobs of party {initiator}")
+    try:
+        with open(secret.file, "rb", opener=_without_waiting) as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o077:
+                raise NotAllowed(f"secrets: {key}: is not a file of mode 0600 at this party: others might read it")
+            content = file.read(_LONGEST_SECRET + 1).removesuffix(b"\n")
+    except OSError as error:
+        raise NotAllowed(f"secrets: {key}: its file cannot be read at this party: {error.strerror}") from error
+    if len(content) > _LONGEST_SECRET or b"\0" in content:
+        raise NotAllowed(f"secrets: {key}: is not a text of at most {_LONGEST_SECRET} bytes without NUL at this party")
+    return os.fsdecode(content)
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Of a pipe that nobody writes, too."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _listed(allow: Collection[str]) -> str:

@@ -332,5 +332,5 @@ class _Open:
 
     reads_programs = False
 
-    def objection(self, command: CommandSpec) -> str:
+    def objection(self, command: CommandSpec, initiator: str) -> str:
         return ""

@@ -124,7 +124,7 @@ class Reader:
         object.__setattr__(server.context, "gate", self)
         object.__setattr__(server.context, "modules", {"Command": Module()})
 
-    def objection(self, _: object) -> str:
+    def objection(self, *_: object) -> str:
         self.seen.append(self._is_inside)
         return ""
 
