@@ -387,8 +387,8 @@ def _a_share_succeeds_with_its_first_worker() -> AbstractContextManager[Any]:
 
 
 def _what_one_party_made_is_published_at_once() -> AbstractContextManager[Any]:
-    def finish(unit: Unit, task: Any, reason: Any, message: str) -> None:
-        keep(unit, task, reason, message)
+    def finish(unit: Unit, task: Any, reason: Any, message: str, *rest: Any) -> None:
+        keep(unit, task, reason, message, *rest)
         now = unit.tx.task(task.key)
         if now is not None and now.party_status is TaskStatus.SUCCESS:
             workers._publish(unit, now)
