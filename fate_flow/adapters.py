@@ -86,7 +86,8 @@ class LocalWorkers:
         }
         command = program.command
         Order(
-            command.argv, env, self.settings.commands, command.files, command.volumes, command.core_dumps
+            command.argv, env, self.settings.commands, command.files, command.volumes, command.core_dumps,
+            command.secrets, program.initiator, self.settings.party_id,
         ).write(folder)
 
     def _spec(self, order: LaunchOrder, folder: Path, config: Path, logs: Path) -> WorkerSpec:

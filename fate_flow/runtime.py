@@ -179,7 +179,7 @@ def build_context(
         routes=frozenset(settings.routes),
         clock=lambda: time.time_ns() // 1_000_000,
         fresh_id=lambda: secrets.token_hex(16),
-        gate=ProgramGate(settings.commands),
+        gate=ProgramGate(settings.commands, settings.party_id),
         carry_out=points.around_effects(hands.take) if points else hands.take,
         approval=settings.approval,
     )

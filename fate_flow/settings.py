@@ -18,7 +18,7 @@ import yaml
 
 from fate_flow.core.approval import ApprovalRule
 from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
-from fate_flow.core.command import CommandPolicy
+from fate_flow.core.command import SECRET_NAME, CommandPolicy, Secret
 from fate_flow.core.errors import BadRequest, BadSettings
 from fate_flow.core.grammar import check_party_id
 from fate_flow.core.policy import PolicyAction
@@ -453,6 +453,7 @@ class _Reader:
             files_root=self._folder(section, "files_root"),
             volumes=self._volumes(section),
             output_max_bytes=section.whole("output_max_bytes", CommandPolicy.output_max_bytes),
+            secrets=self._secrets(section.section("secrets")),
         )
         section.refuse_others()
         return found
@@ -480,6 +481,23 @@ class _Reader:
                     f"{one.name(str(name))}: a name of letters, digits, _ and -, and an absolute path are needed"
                 )
         return {name: one.text(name) for name in one.names()}
+
+    def _secrets(self, section: _Section) -> dict[str, Secret]:
+        """What is in the files is looked at when a job wants it: it may be changed without a restart."""
+        found = {}
+        for name in section.names():
+            if not isinstance(name, str) or not SECRET_NAME.fullmatch(name):
+                raise BadSettings(f"{section.name(str(name))}: is not a name of 1 to 50 letters, digits and _")
+            one = section.section(name)
+            listed, where = one.get("initiators", []), one.name("initiators")
+            if not isinstance(listed, list):
+                raise BadSettings(f"{where}: {listed!r} is not a list of party ids")
+            found[name] = Secret(self._folder(one, "file"), tuple(_party_id(str(each), where) for each in listed))
+            if not found[name].file:
+                raise BadSettings(f"{one.name('file')}: is needed: the file that holds the secret, of mode 0600")
+            one.refuse_others()
+        section.refuse_others()
+        return found
 
     def _check_listen(self, settings: Settings) -> None:
         try:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.initiator import InitiatorSide, awaits_room, count_in
-from fate_flow.coordinator.party import PartySide, release
+from fate_flow.coordinator.party import PartySide, document_in, look_ahead, release
 from fate_flow.coordinator.ports import Context
 from fate_flow.coordinator.unit import RoomTold, Unit, read_spec, unit_of_work
 from fate_flow.coordinator.workers import read_report
@@ -92,6 +92,10 @@ class Desk:
 
     def carry_out(self, commands: Sequence[Command], caller: str) -> list[Answer]:
         """Commands of another party, in their order, in one transaction."""
+        for command in commands:
+            if command.kind is CommandKind.CREATE:
+                with suppress(BadRequest):
+                    look_ahead(self.context, document_in(command.body))
         return self._carry_out(lambda unit: [self._one(unit, command, caller) for command in commands])
 
     def _one(self, unit: Unit, command: Command, caller: str) -> Answer:
@@ -187,6 +191,7 @@ class Desk:
         Raises BadDocument, Refused naming the party, Busy, Conflict for a request id that was used for something else.
         A refused submit leaves nothing at any party, and its request id is free again."""
         with self.waiting():
+            look_ahead(self.context, document)
             known = self._carry_out(lambda unit: self._take(unit, job_id, document, request_id or job_id))
             decided = self._await_decision(known)
             if decided.retcode and known == job_id:
@@ -392,6 +397,7 @@ class Desk:
 
         Raises BadDocument for a document that is wrong, FlowError (103) when this party can never give the cores."""
         spec = read_spec(self.context, document)
+        look_ahead(self.context, document)
 
         def check(unit: Unit) -> None:
             self._initiator.check_own(unit, spec)

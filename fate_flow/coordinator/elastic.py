@@ -13,7 +13,7 @@ from fate_flow.coordinator.unit import Unit
 from fate_flow.coordinator.workers import A_MOMENT, dismiss, launch_later, new_worker
 from fate_flow.core.command import command_at
 from fate_flow.core.elastic import lacking, overdrawn, part_of_one, to_lend, vacant
-from fate_flow.core.job import Claim, JobKey, TaskKey, Worker
+from fate_flow.core.job import Claim, JobKey, Task, TaskKey, Worker
 from fate_flow.core.reasons import Reason
 from fate_flow.core.resources import request_of
 from fate_flow.core.status import JobStatus, TaskStatus
@@ -59,10 +59,8 @@ def _is_room_to_spare(unit: Unit) -> bool:
 def _begin(unit: Unit, key: TaskKey) -> None:
     spec = unit.spec(key.job_id)
     command = command_at(spec.tasks[key.name], key.party) if spec is not None else None
-    task, job = unit.tx.task(key), unit.tx.job(JobKey(key.job_id, key.party))
-    if spec is None or command is None or not command.elastic or task is None or job is None:
-        return
-    if task.party_status not in (TaskStatus.WAITING, TaskStatus.RUNNING) or job.status is not JobStatus.RUNNING:
+    task = unit.tx.task(key) if command is not None and command.elastic else None
+    if spec is None or command is None or task is None or not _goes_on(unit, task):
         return
     workers = unit.tx.workers_of_task(key)
     part = part_of_one(request_of(key.party, spec.parameters[key.party], unit.context.engine_size.nodes), command)
@@ -73,6 +71,12 @@ def _begin(unit: Unit, key: TaskKey) -> None:
             return
         if before is None or unit.steady - before.since >= A_MOMENT:       # else the poll launches it
             launch_later(unit, worker, task, spec)
+
+
+def _goes_on(unit: Unit, task: Task) -> bool:
+    job = unit.tx.job(JobKey(task.key.job_id, task.key.party))
+    is_open = task.party_status in (TaskStatus.WAITING, TaskStatus.RUNNING)
+    return is_open and job is not None and job.status is JobStatus.RUNNING
 
 
 def _next_in(unit: Unit, key: TaskKey, slot: int, before: Worker | None, part: Claim) -> Worker:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -110,7 +111,7 @@ class PartySide:
     # ------------------------------------------------------------------ create
 
     def _create(self, unit: Unit, command: Command, caller: str) -> Answer:
-        document = _document(command.body)
+        document = document_in(command.body)
         spec = read_spec(unit.context, document)
         _check_create(unit, command, spec, caller)
         key = JobKey(command.job_id, command.to)
@@ -152,7 +153,7 @@ class PartySide:
     def preview(self, unit: Unit, command: Command, caller: str) -> Answer:
         """What a `create` like this would come to; nothing is written. Never raises for what the caller did wrong."""
         try:
-            spec = read_spec(unit.context, _document(command.body))
+            spec = read_spec(unit.context, document_in(command.body))
             _check_create(unit, command, spec, caller)
             self.accept(unit, spec, command.to)
         except FlowError as error:
@@ -175,7 +176,7 @@ class PartySide:
     def _check_programs(self, unit: Unit, spec: JobSpec, party: Party) -> None:
         for task in spec.tasks_of(party):
             program = None if party in task.passed_at else command_at(task, party)
-            objection = unit.context.gate.objection(program) if program else ""
+            objection = unit.context.gate.objection(program, spec.initiator.party_id) if program else ""
             if objection:
                 raise OperationFailed(f"{task.name} (Command) is not run at {party}: {objection}")
 
@@ -196,6 +197,21 @@ class PartySide:
             asked = f"asks for {memory} MB of memory, {party} has {size.memory} in all"
             raise _too_much(asked, "task_memory", "task_parallelism")
         return request_of(party, spec.parameters[party], size.nodes)
+
+
+def look_ahead(context: Context, document: Document) -> None:
+    """Before a transaction begins in which the job is accepted: read the programs that are known by their content.
+
+    What is wrong with the document, whatever it is, the use case itself runs into."""
+    if not context.gate.reads_programs:
+        return
+    with suppress(Exception):
+        spec = read_spec(context, document)
+        for party in spec.parties:
+            for task in spec.tasks_of(party) if party.party_id in (context.party_id, "0") else ():
+                program = None if party in task.passed_at else command_at(task, party)
+                if program:
+                    context.gate.objection(program, spec.initiator.party_id)
 
 
 def effective_here(context: Context, spec: JobSpec, party: Party) -> tuple[Effective, ...]:
@@ -227,7 +243,8 @@ def _absent(command: Command) -> Answer:
     return Answer(code, f"job {command.job_id} is not known on {command.to}", {"is_unknown": True})
 
 
-def _document(body: Mapping[str, Any]) -> Document:
+def document_in(body: Mapping[str, Any]) -> Document:
+    """Of a `create`. Raises BadRequest."""
     for key in ("dsl", "runtime_conf"):
         if not isinstance(body.get(key), Mapping):
             raise BadRequest(f"{key}: is missing or is not an object")

@@ -48,6 +48,7 @@ class Program:
     command: CommandSpec
     env: Mapping[str, str]
     peers: tuple[Mapping[str, Any], ...]
+    initiator: str                       # the id of the party whose job it is
 
 
 @dataclass(frozen=True)
@@ -109,14 +110,20 @@ class Engine(Protocol):
 class Gate(Protocol):
     """What this party lets the jobs of others, and its own, run here."""
 
-    def objection(self, command: CommandSpec) -> str:
-        """Why this party does not run it, naming the key of its configuration; empty when it does."""
+    @property
+    def reads_programs(self) -> bool:
+        """Whether `objection` may take long for a program that it has not seen before."""
+
+    def objection(self, command: CommandSpec, initiator: str) -> str:
+        """Why this party does not run it for that one, naming the key of its configuration; empty when it does."""
 
 
 class Shut:
     """Lets nothing run."""
 
-    def objection(self, command: CommandSpec) -> str:  # noqa: ARG002  # whatever it is
+    reads_programs = False
+
+    def objection(self, command: CommandSpec, initiator: str) -> str:  # noqa: ARG002  # whatever it is
         return "this server runs no commands"
 
 

@@ -130,7 +130,7 @@ def launch_order(unit: Unit, spec: JobSpec, worker: Worker, task: Task) -> Launc
         stop_seconds=stop_seconds(unit, key),
         speaks_as=task.worker_id or worker.worker_id,
         stage=task_spec.stage,
-        program=_program(task_spec, worker, task, parameters.task_cores),
+        program=_program(spec, worker, task, parameters.task_cores),
         work_folders=_work_folders(unit.tx, worker),
     )
 
@@ -142,14 +142,16 @@ def _work_folders(tx: Transaction, worker: Worker) -> tuple[str, ...]:
     return tuple(ranked[rank] for rank in sorted(ranked))
 
 
-def _program(spec: TaskSpec, worker: Worker, task: Task, cores: int) -> Program | None:
+def _program(spec: JobSpec, worker: Worker, task: Task, cores: int) -> Program | None:
     """The user's own program with what it is told of its place; None for a built-in component."""
-    command = command_at(spec, worker.task.party)
+    of_task = spec.tasks[worker.task.name]
+    command = command_at(of_task, worker.task.party)
     if command is None or worker.slot == COLLECTOR:
         return None
     own_cores = worker.cores if worker.is_elastic else None
     place = Place(worker.task, task.incarnation, worker.slot, worker.rank, worker.attempt, cores, own_cores)
-    return Program(command, environment(spec, place), tuple(peers(spec, task.without)))
+    known = tuple(peers(of_task, task.without))
+    return Program(command, environment(of_task, place), known, spec.initiator.party_id)
 
 
 def _running(task: TaskSpec, without: tuple[str, ...]) -> tuple[Party, ...]:

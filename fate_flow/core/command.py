@@ -44,9 +44,18 @@ WORK_FOLDERS = "work"
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _VOLUME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,49}")
+SECRET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,49}")
 _OUTPUT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,29}")      # as the outputs of a DSL are named
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _MOST_WORDS, _MOST_NAMES, _LONGEST, _LONGEST_PATH = 1_000, 200, 100_000, 1_000
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A text that a party has for programs, known to others by its name alone."""
+
+    file: str
+    initiators: tuple[str, ...] = ()     # parties whose jobs get it; this party's own always do
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,7 @@ class CommandPolicy:
     files_root: str = ""                 # the folder below which a job may name files; empty: none
     volumes: Mapping[str, str] = field(default_factory=dict)     # folders that a job may name, by their names
     output_max_bytes: int = 16 * 1024 * 1024      # kept of each of stdout and stderr of a worker; 0: all of it
+    secrets: Mapping[str, Secret] = field(default_factory=dict)  # by their names
 
 
 @dataclass(frozen=True)
@@ -105,6 +115,7 @@ class CommandSpec:
     volumes: tuple[str, ...] = ()
     outputs: tuple[OutputFile, ...] = ()
     core_dumps: bool = False
+    secrets: tuple[str, ...] = ()        # names of what the party has for it
 
     @property
     def min_replicas(self) -> int:
@@ -150,6 +161,7 @@ def read_command(parameters: Mapping[str, Any]) -> CommandSpec:
             for one in parameters.get("outputs") or ()
         ),
         core_dumps=bool(parameters.get("core_dumps")),
+        secrets=tuple(parameters.get("secrets") or ()),
     )  # fmt: skip
 
 
@@ -163,6 +175,11 @@ def _size(parameters: Mapping[str, Any]) -> int:
     if any(parameters.get(key) for key in _BY_ITSELF):
         return _fewest(parameters)
     return int(parameters.get("size") or parameters.get("replicas") or 1)
+
+
+def secret_variables(name: str) -> tuple[str, ...]:
+    """What the program finds this secret by, here and at YTsaurus."""
+    return f"FATE_FLOW_SECRET_{name}", f"YT_SECURE_VAULT_{name}"
 
 
 def volume_variable(name: str) -> str:
@@ -215,6 +232,7 @@ _BY_ITSELF = ("restart_completed_workers", "max_failed_workers")
 _EXCLUDES: Mapping[str, tuple[Collection[str], str]] = {
     "fail_on_worker_restart": (("size", "min_replicas", *_BY_ITSELF), "no worker is to begin again"),
     "size": (_BY_ITSELF, "a gang begins again as a whole"),
+    "secrets": (("core_dumps",), "a core file would hold them"),
 }
 """What contradicts what, and why."""
 
@@ -312,6 +330,17 @@ def _volumes(value: object) -> Iterator[str]:
         yield "two names mean the same variable"
 
 
+def _secrets(value: object) -> Iterator[str]:
+    if value is None:
+        return
+    if not isinstance(value, list) or len(value) > _MOST_NAMES:
+        yield f"{shown(value)} is not a list of at most {_MOST_NAMES} names"
+        return
+    wrong = [one for one in value if not isinstance(one, str) or not SECRET_NAME.fullmatch(one)]
+    if wrong:
+        yield f"{shown(wrong[0])} is not a name of 1 to 50 letters, digits and _, no digit first"
+
+
 def _outputs(value: object) -> Iterator[str]:
     yield from _entries(value, "name", _OUTPUT, ("name", "path", "kind", "rank"), _output)
 
@@ -382,6 +411,7 @@ _CHECKS: Mapping[str, Callable[[object], Iterator[str]]] = {
     "restart_completed_workers": _flag,
     "files": _files,
     "volumes": _volumes,
+    "secrets": _secrets,
     "outputs": _outputs,
     "core_dumps": _flag,
 }
@@ -397,6 +427,7 @@ PARAMETERS: Mapping[str, str] = {
     "restart_completed_workers": "true: a worker that ends well begins again",
     "files": "a list of {name, content | path, encoding, sha256}: what lies in the working folder, read-only",
     "volumes": "names of folders that the party offers; any other name is fresh space, gone with the worker",
+    "secrets": "names of texts that the party has for programs (commands.secrets): in FATE_FLOW_SECRET_<name>",
     "outputs": "a list of {name, path, kind: file | table, rank}: what is kept when the task has succeeded everywhere",
     "core_dumps": "true: what the kernel writes of a program that crashes is kept",
 }

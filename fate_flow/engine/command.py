@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from fate_flow.components.file_copy import copy_whole
-from fate_flow.core.command import CommandPolicy, InputFile, volume_variable
-from fate_flow.engine.programs import NotAllowed, check_allowed, check_content, find_program, source_of
+from fate_flow.core.command import CommandPolicy, InputFile, Secret, secret_variables, volume_variable
+from fate_flow.engine.programs import NotAllowed, check_allowed, check_content, find_program, read_secret, source_of
 from fate_flow.engine.worker import write_atomically
 
 ORDER = "command.json"
@@ -44,6 +44,9 @@ class Order:
     files: tuple[InputFile, ...] = ()
     volumes: tuple[str, ...] = ()
     core_dumps: bool = False
+    secrets: tuple[str, ...] = ()        # names; the worker reads them itself
+    initiator: str = ""                  # the party whose job it is
+    own: str = ""                        # the party that runs it
 
     def write(self, folder: Path) -> None:
         """Names tokens: for this user only."""
@@ -56,10 +59,14 @@ class Order:
             value: dict[str, Any] = json.loads((folder / ORDER).read_text())
         except FileNotFoundError:
             return None
-        policy = {**value["policy"], "allow": tuple(value["policy"]["allow"])}
+        secrets = {
+            name: Secret(one["file"], tuple(one["initiators"])) for name, one in value["policy"]["secrets"].items()
+        }  # fmt: skip
+        policy = {**value["policy"], "allow": tuple(value["policy"]["allow"]), "secrets": secrets}
         return cls(
             tuple(value["argv"]), value["env"], CommandPolicy(**policy),
             tuple(InputFile(**one) for one in value["files"]), tuple(value["volumes"]), value["core_dumps"],
+            tuple(value["secrets"]), value["initiator"], value["own"],
         )  # fmt: skip
 
 
@@ -81,7 +88,16 @@ def prepare(order: Order, folder: Path) -> Ready:
     volumes = {volume_variable(name): str(_volume(order, folder, name)) for name in order.volumes}
     _limit_core_dumps(order.core_dumps)
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    return Ready(program, order.argv, {**inherited, **order.env, **volumes})
+    return Ready(program, order.argv, {**inherited, **order.env, **volumes, **_secrets(order)})
+
+
+def _secrets(order: Order) -> dict[str, str]:
+    """Read by the process that becomes the program: they are in its environment and nowhere else. Raises NotAllowed."""
+    found = {}
+    for name in order.secrets:
+        text = read_secret(name, order.policy, order.initiator, order.own)
+        found.update(dict.fromkeys(secret_variables(name), text))
+    return found
 
 
 def is_command(folder: Path) -> bool:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Collection
-from dataclasses import dataclass
+import stat
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fate_flow.core.command import CommandPolicy, CommandSpec, InputFile
@@ -18,6 +19,8 @@ from fate_flow.core.grammar import shown
 
 DIGEST = "sha256:"
 _PIECE = 1024 * 1024
+_MOST_KNOWN = 1_000
+_LONGEST_SECRET = 64 * 1024
 
 
 class NotAllowed(Exception):
@@ -29,15 +32,24 @@ class ProgramGate:
     """The policy of this party, applied to the files of this machine."""
 
     policy: CommandPolicy
+    own: str = ""                        # the id of this party
+    _digests: Digests = field(default_factory=lambda: Digests(), compare=False)
 
-    def objection(self, command: CommandSpec) -> str:
-        """Why this party does not run it, naming the key of its configuration; empty when it does."""
+    @property
+    def reads_programs(self) -> bool:
+        """Whether it has to know what is in a program, which takes as long as that is large."""
+        return self.policy.enabled and any(one.startswith(DIGEST) for one in self.policy.allow)
+
+    def objection(self, command: CommandSpec, initiator: str) -> str:
+        """Why this party does not run it for that one, naming the key of its configuration; empty when it does."""
         if not self.policy.enabled:
             return "commands.enabled is false in its service_conf.yaml: this party runs no programs of others"
         try:
             for one in command.files:
                 if one.path:
                     source_of(one, self.policy.files_root)
+            for name in command.secrets:
+                read_secret(name, self.policy, initiator, self.own)
             self._check_program(command)
         except NotAllowed as refusal:
             return str(refusal)
@@ -46,11 +58,31 @@ class ProgramGate:
     def _check_program(self, command: CommandSpec) -> None:
         file = command.program_file
         if file is None:
-            check_allowed(find_program(command.argv[0]), self.policy.allow)
+            check_allowed(find_program(command.argv[0]), self.policy.allow, self._digests.of)
         elif (sent := file.sent) is not None:
             check_content(file.name, hashlib.sha256(sent).hexdigest(), self.policy.allow)
         else:
-            check_allowed(source_of(file, self.policy.files_root), self.policy.allow)
+            check_allowed(source_of(file, self.policy.files_root), self.policy.allow, self._digests.of)
+
+
+class Digests:
+    """What is in files, read again when one has been written. The worker does not rely on it: it reads for itself."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str | int, ...], str] = {}
+
+    def of(self, path: str) -> str:
+        try:
+            now = os.stat(path)
+        except OSError:
+            return digest_of(path)
+        key = (path, now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+        if key not in self._known:
+            found = digest_of(path)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = found
+        return self._known[key]
 
 
 def find_program(name: str) -> Path:
@@ -63,17 +95,29 @@ def find_program(name: str) -> Path:
     return Path(found)
 
 
-def check_allowed(program: Path, allow: Collection[str]) -> None:
+def digest_of(path: str) -> str:
+    """The SHA-256 of what is in a file, or why that is not known."""
+    try:
+        with open(path, "rb") as file:
+            found = hashlib.sha256()
+            while piece := file.read(_PIECE):
+                found.update(piece)
+            return found.hexdigest()
+    except OSError as error:
+        return f"(not readable: {error.strerror})"
+
+
+def check_allowed(program: Path, allow: Collection[str], digest: Callable[[str], str] = digest_of) -> None:
     """Raises NotAllowed unless the file, or what is in it, is on the list."""
     real = os.path.realpath(program)
     if real in {os.path.realpath(one) for one in allow if not one.startswith(DIGEST)}:
         return
-    digest = f"{DIGEST}{_digest_of(real)}" if any(one.startswith(DIGEST) for one in allow) else ""
-    if digest and digest in allow:
+    content = f"{DIGEST}{digest(real)}" if any(one.startswith(DIGEST) for one in allow) else ""
+    if content and content in allow:
         return
     known = f"{program}, which is {real}," if str(program) != real else real
     raise NotAllowed(
-        f"commands.allow names neither {known} nor {digest or 'its sha256'}; allowed is {_listed(allow)}"
+        f"commands.allow names neither {known} nor {content or 'its sha256'}; allowed is {_listed(allow)}"
     )
 
 
@@ -96,16 +140,29 @@ def source_of(file: InputFile, root: str) -> Path:
     return Path(found)
 
 
+def read_secret(name: str, policy: CommandPolicy, initiator: str, own: str) -> str:
+    """The text of a secret. Raises NotAllowed, also for one that others can read or that is no text of a variable."""
+    secret, key = policy.secrets.get(name), f"commands.secrets.{name}"
+    if secret is None or initiator not in (*secret.initiators, own, "0"):
+        # One word for both: which names there are for others is nobody's business.
+        raise NotAllowed(f"secrets: {key} is not there for jobs of party {initiator}")
+    try:
+        with open(secret.file, "rb", opener=_without_waiting) as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o077:
+                raise NotAllowed(f"secrets: {key}: is not a file of mode 0600 at this party: others might read it")
+            content = file.read(_LONGEST_SECRET + 1).removesuffix(b"\n")
+    except OSError as error:
+        raise NotAllowed(f"secrets: {key}: its file cannot be read at this party: {error.strerror}") from error
+    if len(content) > _LONGEST_SECRET or b"\0" in content:
+        raise NotAllowed(f"secrets: {key}: is not a text of at most {_LONGEST_SECRET} bytes without NUL at this party")
+    return os.fsdecode(content)
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Of a pipe that nobody writes, too."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def _listed(allow: Collection[str]) -> str:
     return ", ".join(allow) or "nothing"
-
-
-def _digest_of(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            found = hashlib.sha256()
-            while piece := file.read(_PIECE):
-                found.update(piece)
-            return found.hexdigest()
-    except OSError as error:
-        return f"(not readable: {error.strerror})"

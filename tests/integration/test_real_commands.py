@@ -24,6 +24,7 @@ EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 EVERYBODY = {"guest": [GUEST], "host": [HOST, OTHER]}
 SCRIPT = "#!/bin/sh\nls\n"          # a Python in a path with blanks cannot be named in a first line
 SENT = f"sha256:{hashlib.sha256(SCRIPT.encode()).hexdigest()}"
+SECRET = "wk3qz7-what-nobody-else-knows"
 MOST = 100_000       # bytes of each stream that are kept
 SOON = {"backoff": {"first": 0.05, "factor": 1, "longest": 0.05, "jitter": 0}}
 
@@ -40,7 +41,11 @@ def command_servers(tmp_path_factory: pytest.TempPathFactory, scratch: Path) -> 
         "enabled": True, "allow": [PYTHON, "/bin/sh"], "files_root": str(EXAMPLES),
         "volumes": {"kept": str(scratch)}, "output_max_bytes": MOST,
     }
+    key = tmp_path_factory.mktemp("secrets") / "key"
+    key.write_text(SECRET)
+    key.chmod(0o600)
     overlays: dict[str, Any] = {party: {"commands": rules} for party in (GUEST, HOST)}
+    overlays[HOST] = {"commands": {**rules, "secrets": {"KEY": {"file": str(key), "initiators": [GUEST]}}}}
     overlays[OTHER] = {"commands": {**rules, "allow": [PYTHON, SENT], "share_logs": True}}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{Path(PYTHON).parent}:{os.environ['PATH']}")      # whose python3 the examples find
@@ -238,6 +243,28 @@ def test_a_job_whose_workers_are_killed_ten_times_begins_again_ten_times_and_is_
 def _process(party: PartyServer, job_id: str, version: int) -> Started | None:
     found = list((party.home / "jobs" / job_id).glob(f"*/*/train/*/{version}/task_executor/*/{RUNNER}"))
     return Started.read(found[0].parent) if found else None
+
+
+# ---------------------------------------------------------------------- secrets
+
+
+def test_a_program_has_the_secret_of_its_party_and_nothing_else_holds_it(servers: Cluster) -> None:
+    code = "import hashlib, os; print(hashlib.sha256(os.environ['FATE_FLOW_SECRET_KEY'].encode()).hexdigest())"
+    wants = {"host": {"0": {"command": python(code), "secrets": ["KEY"]}}}
+    job_id = servers.run(command({"guest": [GUEST], "host": [HOST]}, wants, command=python("pass")))
+    assert printed(servers.host, job_id) == f"{hashlib.sha256(SECRET.encode()).hexdigest()}\n"
+    for party in (servers.guest, servers.host):
+        assert SECRET not in "".join(party.flow("job", "history", "-j", job_id).out)
+        holding = [path for path in party.home.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+        assert holding == []
+
+
+@pytest.mark.parametrize(("host", "name"), [(HOST, "OTHER"), (OTHER, "KEY")])
+def test_a_party_that_does_not_offer_the_secret_refuses_the_submit(servers: Cluster, host: str, name: str) -> None:
+    wants = {"host": {"0": {"secrets": [name]}}}
+    said = refusal(servers, command({"guest": [GUEST], "host": [host]}, wants, command=python("pass")))
+    assert f"host {host}" in said
+    assert f"secrets: commands.secrets.{name} is not there for jobs of party {GUEST}" in said
 
 
 # ---------------------------------------------------------------------- workers that come and go

@@ -330,5 +330,7 @@ _MODULES = {"Work": Module(), "Command": Module()}
 class _Open:
     """Lets everything run."""
 
-    def objection(self, command: CommandSpec) -> str:
+    reads_programs = False
+
+    def objection(self, command: CommandSpec, initiator: str) -> str:
         return ""

@@ -18,10 +18,11 @@ from fate_flow.components.errors import ComponentError
 from fate_flow.components.table import Table
 from fate_flow.components.table_uri import format_uri
 from fate_flow.components.task import Task
-from fate_flow.core.command import CommandPolicy, InputFile, read_command
+from fate_flow.core.command import CommandPolicy, InputFile, Secret, read_command
 from fate_flow.core.spec import Party
+from fate_flow.engine import programs
 from fate_flow.engine.command import Order, Ready, clear_scratch, prepare
-from fate_flow.engine.programs import NotAllowed, ProgramGate
+from fate_flow.engine.programs import NotAllowed, ProgramGate, read_secret
 
 CONTENT = "#!/bin/sh\n"
 SHA256 = hashlib.sha256(CONTENT.encode()).hexdigest()
@@ -38,7 +39,7 @@ def program(tmp_path: Path) -> Path:
 
 def objection(allow: list[str], argv: list[str] | str, policy: dict[str, Any] | None = None, **said: Any) -> str:
     rules = CommandPolicy(**{"enabled": True, "allow": tuple(allow), **(policy or {})})
-    return ProgramGate(rules).objection(read_command({"command": argv, **said}))
+    return ProgramGate(rules, "10000").objection(read_command({"command": argv, **said}), "9999")
 
 
 # ---------------------------------------------------------------------- what may begin
@@ -72,6 +73,32 @@ def test_with_a_digest_it_is_the_content_that_counts(program: Path) -> None:
     assert "not readable" in objection(allow, [f"{program}.gone"])
 
 
+def test_a_program_that_stays_what_it_was_is_read_once(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(programs, "digest_of", lambda path: read.append(path) or SHA256)
+    gate = ProgramGate(CommandPolicy(enabled=True, allow=(f"sha256:{SHA256}",)))
+    wanted = read_command({"command": [str(program)]})
+    assert gate.reads_programs
+    assert [gate.objection(wanted, "9999") for _ in range(3)] == [""] * 3
+    assert len(read) == 1
+    program.write_text("#!/bin/sh\necho\n")
+    gate.objection(wanted, "9999")
+    other = program.with_name("other")
+    other.write_text(CONTENT)
+    other.replace(program)
+    gate.objection(wanted, "9999")
+    assert len(read) == 3
+    gate.objection(read_command({"command": [f"{program}.gone"]}), "9999")
+    assert len(read) == 4
+
+
+@pytest.mark.parametrize(
+    ("enabled", "allow", "reads"), [(True, ["/bin/sh"], False), (False, [f"sha256:{SHA256}"], False), (True, [], False)]
+)
+def test_a_gate_that_needs_no_content_says_so(enabled: bool, allow: list[str], reads: bool) -> None:
+    assert ProgramGate(CommandPolicy(enabled=enabled, allow=tuple(allow))).reads_programs is reads
+
+
 def test_a_name_is_looked_for_in_the_path(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(program.parent))
     assert objection([str(program)], ["tool"]) == ""
@@ -95,6 +122,55 @@ def test_a_file_of_the_party_lies_below_its_root_whatever_links_say(program: Pat
     assert said == "files: x: 'tool' leads out of commands.files_root"
     said = objection([str(program)], [str(program)], files=[{"name": "x", "path": "own"}])
     assert said.startswith("files: x: commands.files_root is not set")
+
+
+# ---------------------------------------------------------------------- secrets
+
+
+TEXT = "s3cr\u00e9t with blanks"
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    path = tmp_path / "secret"
+    path.write_text(f"{TEXT}\n")
+    path.chmod(0o600)
+    return path
+
+
+def objection_to_secret(program: Path, path: Path, initiators: tuple[str, ...] = ("9999",), name: str = "KEY") -> str:
+    rules = {"secrets": {"KEY": Secret(str(path), initiators)}}
+    return objection([str(program)], [str(program)], rules, secrets=[name])
+
+
+def test_a_secret_is_offered_to_some_initiators_and_to_the_party_itself(program: Path, secret: Path) -> None:
+    assert objection_to_secret(program, secret) == ""
+    said = "secrets: commands.secrets.{} is not there for jobs of party 9999"
+    assert objection_to_secret(program, secret, ()) == said.format("KEY")
+    assert objection_to_secret(program, secret, name="OTHER") == said.format("OTHER")
+    policy = CommandPolicy(secrets={"KEY": Secret(str(secret))})
+    assert [read_secret("KEY", policy, initiator, "10000") for initiator in ("10000", "0")] == [TEXT, TEXT]
+
+
+def test_a_secret_that_others_might_read_is_none(program: Path, secret: Path, tmp_path: Path) -> None:
+    for mode in (0o640, 0o604, 0o610):
+        secret.chmod(mode)
+        assert "KEY: is not a file of mode 0600" in objection_to_secret(program, secret)
+    folder, fifo = tmp_path / "folder", tmp_path / "fifo"
+    folder.mkdir(0o700)
+    os.mkfifo(fifo, 0o600)
+    assert objection_to_secret(program, folder).endswith("KEY: its file cannot be read at this party: Is a directory")
+    assert "is not a file of mode 0600" in objection_to_secret(program, fifo)
+    said = objection_to_secret(program, tmp_path / "gone")
+    assert said == "secrets: commands.secrets.KEY: its file cannot be read at this party: No such file or directory"
+
+
+@pytest.mark.parametrize("content", [b"a\0b", b"x" * 65_537])
+def test_a_secret_is_a_text_of_a_variable(program: Path, secret: Path, content: bytes) -> None:
+    secret.write_bytes(content)
+    said = objection_to_secret(program, secret)
+    assert "KEY: is not a text of at most 65536 bytes" in said
+    assert content.decode()[:50] not in said
 
 
 # ---------------------------------------------------------------------- what is made ready
@@ -182,6 +258,18 @@ def test_of_the_servers_environment_little_is_left(
     monkeypatch.setenv("HOME", "/home/x")
     found = ready(folder, program)
     assert (found.env["A"], found.env["HOME"], "DATABASE_PASSWORD" in found.env) == ("b", "/home/x", False)
+
+
+def test_a_secret_is_in_the_environment_of_the_program_and_in_no_file(
+    folder: Path, program: Path, secret: Path
+) -> None:
+    rules, wanted = {"secrets": {"KEY": Secret(str(secret), ("9999",))}}, {"secrets": ("KEY",), "initiator": "9999"}
+    found = ready(folder, program, rules, **wanted)
+    assert found.env["FATE_FLOW_SECRET_KEY"] == found.env["YT_SECURE_VAULT_KEY"] == TEXT
+    assert TEXT not in repr(found)
+    assert not any(TEXT in path.read_text() for path in folder.rglob("*") if path.is_file())
+    with pytest.raises(NotAllowed, match=r"commands.secrets.KEY is not there for jobs of party 10001"):
+        ready(folder, program, rules, **wanted | {"initiator": "10001"})
 
 
 @pytest.mark.parametrize("is_wanted", [True, False])

@@ -13,6 +13,7 @@ import yaml
 
 from fate_flow import settings
 from fate_flow.core.ceilings import Ceilings
+from fate_flow.core.command import CommandPolicy, Secret
 from fate_flow.core.errors import BadSettings
 from fate_flow.settings import ClientKeys, load_settings
 
@@ -141,3 +142,33 @@ def test_ceilings_are_read(bare: Path) -> None:
 def test_ceilings_that_make_no_sense_are_refused(bare: Path, text: str, problem: str) -> None:
     with pytest.raises(BadSettings, match=re.escape(problem)):
         with_ceilings(bare, text)
+
+
+# ---------------------------------------------------------------------- commands
+
+
+def with_commands(bare: Path, text: str) -> CommandPolicy:
+    bare.write_text(f'party_id: "9999"\ncommands: {text}\n', encoding="utf-8")
+    return load_settings(bare).commands
+
+
+def test_what_a_party_has_for_programs_is_read(bare: Path) -> None:
+    assert with_commands(bare, "{}") == CommandPolicy()
+    text = "{output_max_bytes: 0, secrets: {KEY: {file: key, initiators: [10000]}, B: {file: /b}}}"
+    found = with_commands(bare, text)
+    assert found == CommandPolicy(
+        output_max_bytes=0, secrets={"KEY": Secret(str(bare.parent / "key"), ("10000",)), "B": Secret("/b")}
+    )
+
+
+@pytest.mark.parametrize(("text", "problem"), [
+    ("{output_max_bytes: -1}", "commands.output_max_bytes: -1 is not a whole number from 0 to"),
+    ("{secrets: {a-b: {file: /x}}}", "commands.secrets.a-b: is not a name of 1 to 50 letters, digits and _"),
+    ("{secrets: {KEY: {initiators: []}}}", "commands.secrets.KEY.file: is needed: the file that holds the secret"),
+    ("{secrets: {KEY: {file: /x, initiators: all}}}", "commands.secrets.KEY.initiators: 'all' is not a list"),
+    ("{secrets: {KEY: {file: /x, initiators: [all]}}}", "commands.secrets.KEY.initiators"),
+    ("{secrets: {KEY: {file: /x, value: y}}}", "commands.secrets.KEY.value: no such key"),
+])  # fmt: skip
+def test_what_makes_no_sense_for_programs_is_refused(bare: Path, text: str, problem: str) -> None:
+    with pytest.raises(BadSettings, match=re.escape(problem)):
+        with_commands(bare, text)

@@ -27,7 +27,7 @@ class Gate:
     def __init__(self, said: str = "") -> None:
         self.said = said
 
-    def objection(self, command: CommandSpec) -> str:
+    def objection(self, command: CommandSpec, initiator: str) -> str:
         return self.said
 
 

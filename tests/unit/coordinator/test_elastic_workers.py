@@ -26,7 +26,7 @@ ENDED = Sight("exited", 7, 70, "exited", 0, None, True)
 
 
 class Open:
-    def objection(self, _: object) -> str:
+    def objection(self, *_: object) -> str:
         return ""
 
 

@@ -35,7 +35,7 @@ from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.store.contract import Submission, TableMeta
 from tests.factories import GUEST, HOST, INCARNATION, JOB_ID, NOW, OTHER, a_job, a_task
 from tests.hand_server import DOCUMENT, HOLD, JOIN, RUN, HandServer, a_host, command, create
-from tests.simulation.world import job
+from tests.simulation.world import Module, job
 
 K = CommandKind
 LOCAL = job({"guest": ["9999"]})
@@ -100,6 +100,50 @@ def test_a_submit_waits_until_every_party_has_accepted() -> None:
     assert front.desk.submit(JOB_ID, DOCUMENT) == JOB_ID
     assert len(front.slept) == 3
     assert front.rung == [((JOB_ID,), True, False)]
+
+
+class Reader:
+    """A gate that has to read programs; keeps whether that was inside of a transaction."""
+
+    reads_programs = True
+
+    def __init__(self, server: HandServer) -> None:
+        self.seen: list[bool] = []
+        self._is_inside, begin = False, server.store.transaction
+
+        @contextmanager
+        def transaction() -> Iterator[Any]:
+            with begin() as tx:
+                self._is_inside = True
+                try:
+                    yield tx
+                finally:
+                    self._is_inside = False
+
+        server.store.transaction = transaction
+        object.__setattr__(server.context, "gate", self)
+        object.__setattr__(server.context, "modules", {"Command": Module()})
+
+    def objection(self, *_: object) -> str:
+        self.seen.append(self._is_inside)
+        return ""
+
+
+def test_programs_are_read_before_the_transaction_in_which_a_job_is_taken() -> None:
+    """One that is large keeps nobody waiting who wants to write."""
+    front = Front()
+    gate, program = Reader(front.server), {"a": {"command": ["x"]}}
+    front.desk.submit(JOB_ID, job({"guest": ["9999"]}, {"a": []}, commands=program))
+    front.desk.examine(job({"guest": ["9999"]}, {"a": []}, commands=program))
+    assert gate.seen == [False, True] * 2
+
+    front = Front(HandServer("10000"))
+    gate = Reader(front.server)
+    document = job({"guest": ["9999"], "host": ["10000"]}, {"a": []}, commands=program)
+    broken = replace(create(document=document), body={"dsl": {}, "runtime_conf": {"role": 1}})
+    answers = front.desk.carry_out([broken, replace(broken, body={}), create(document=document)], "9999")
+    assert [answer.retcode for answer in answers] == [101, 101, 0]
+    assert gate.seen == [False, True]
 
 
 def test_a_refusal_is_the_answer() -> None:
