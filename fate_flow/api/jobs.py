@@ -170,10 +170,13 @@ class _JobRoutes:
     # ------------------------------------------------------------------ how jobs stand
 
     def query(self) -> Response:
-        rows = self._views.jobs(silent_json())
+        """All that the filters mean, or a page of it (`limit` and `page` are ours)."""
+        body = silent_json()
+        rows = self._views.jobs(body, _page(body, newest_first=True))
         if not rows:
             return ok([], "no job could be found")
-        return ok(rows, SUCCESS if len(rows) < MOST_ROWS else f"success: the newest {MOST_ROWS}; narrow the query")
+        is_cut = len(rows) >= MOST_ROWS and not body.get("page")
+        return ok(rows, f"success: the newest {MOST_ROWS}; narrow the query, or ask for a page" if is_cut else SUCCESS)
 
     def list_jobs(self) -> Response:
         body = arguments()
@@ -256,7 +259,8 @@ class _JobRoutes:
         return ok({"tasks": [_unprefixed(row) for row in rows], "count": count})
 
     def query_tasks(self) -> Response:
-        rows = self._views.tasks(silent_json())
+        body = silent_json()
+        rows = self._views.tasks(body, _page(body, newest_first=False))
         if not rows:
             raise NotFound("find task failed")
         return ok(rows)

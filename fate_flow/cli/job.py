@@ -106,13 +106,14 @@ def schema() -> None:
 
 @job.command("list")
 @options.limit()
+@options.page()
 @with_client
 def list_jobs(client: Client, **body: Any) -> None:
     """The newest jobs of this party.
 
-    Example: flow job list -l 30
+    Example: flow job list -l 30 --page 2
     """
-    show(client.post("job/list/job", body))
+    show(client.post("job/list/job", given(body)))
 
 
 @job.command()
@@ -120,6 +121,8 @@ def list_jobs(client: Client, **body: Any) -> None:
 @options.role()
 @options.party_id()
 @options.status()
+@options.limit(None, "So many at most; 1000 unless given.")
+@options.page()
 @with_client
 def query(client: Client, **body: Any) -> None:
     """The jobs that these options mean, without their documents.

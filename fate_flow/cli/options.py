@@ -40,8 +40,12 @@ def status() -> Option[Any]:
     )
 
 
-def limit(default: int = 10, text: str = "So many at most; 10 unless given.") -> Option[Any]:
+def limit(default: int | None = 10, text: str = "So many at most; 10 unless given.") -> Option[Any]:
     return click.option("-l", "--limit", type=int, default=default, help=text)
+
+
+def page() -> Option[Any]:
+    return click.option("--page", type=int, help="Which page of so many (--limit), from 1; the first unless given.")
 
 
 def conf_path(*, required: bool = True) -> Option[Any]:

@@ -24,13 +24,14 @@ def task() -> None:
 
 @task.command("list")
 @options.limit()
+@options.page()
 @with_client
 def list_tasks(client: Client, **body: Any) -> None:
     """The tasks of this party, oldest first.
 
-    Example: flow task list -l 25
+    Example: flow task list -l 25 --page 4
     """
-    show(client.post("job/list/task", body))
+    show(client.post("job/list/task", given(body)))
 
 
 @task.command()
@@ -39,6 +40,8 @@ def list_tasks(client: Client, **body: Any) -> None:
 @options.party_id()
 @options.component_name()
 @options.status()
+@options.limit(None, "So many at most; 1000 unless given.")
+@options.page()
 @with_client
 def query(client: Client, **body: Any) -> None:
     """The newest version of the tasks that these options mean.

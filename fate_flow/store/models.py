@@ -300,6 +300,7 @@ class SchedulerRow(_Base):
     f_owner = CharField(64, default="")
     f_counter = BigIntegerField(default=0)
     f_steady = BigIntegerField(default=0)
+    f_forgotten = BigIntegerField(default=0)
 
     class Meta:
         table_name = "t_scheduler"

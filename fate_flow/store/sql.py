@@ -409,6 +409,8 @@ class SqlTransaction:
                 return False
             for model in (SeatRow, TaskRow, WorkerRow, HistoryRow, OutputRow, MetricRow, SummaryRow, SubmissionRow):
                 model.delete().where(model.f_job_id == job_id).execute()
+            one_more = SchedulerRow.update(f_forgotten=SchedulerRow.f_forgotten + 1)
+            one_more.where(SchedulerRow.f_name == SCHEDULER).execute()
         return True
 
     def unfinished_jobs(self) -> tuple[Job, ...]:
@@ -842,6 +844,11 @@ class SqlTransaction:
     def steady(self) -> int:
         row = _STEADY.row(self._database, SCHEDULER)
         return int(row[0]) if row else 0
+
+    def forgotten(self) -> int:
+        """How many jobs retention has removed: what was counted before has changed when this has."""
+        query = SchedulerRow.select(SchedulerRow.f_forgotten).where(SchedulerRow.f_name == SCHEDULER)
+        return int(query.scalar() or 0)
 
     # ------------------------------------------------------------------ submissions
 

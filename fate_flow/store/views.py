@@ -8,11 +8,12 @@ more than `MOST_ROWS` rows. Clients of the v1 API know no status `stopping`: the
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import wraps
+from functools import reduce, wraps
+from operator import and_
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from peewee import BooleanField, Database, DateTimeField, IntegerField, fn
@@ -30,6 +31,7 @@ from fate_flow.store.models import EngineRow, JobRow, MetricRow, OutputRow, Seat
 from fate_flow.store.retry import Retry
 from fate_flow.store.rows import JOB_COLUMNS, SEAT_COLUMNS, consent_of, job_of, seat_of
 from fate_flow.store.sql import COMPUTING, IN_QUEUE, SqlTransaction, reading_refused, waiting_here
+from fate_flow.store.tally import Tally
 
 Row = dict[str, Any]
 
@@ -72,10 +74,19 @@ class Page:
     limit: int = MOST_ROWS
     offset: int = 0
 
+    @property
+    def rows(self) -> int:
+        """How many it has at most."""
+        return min(self.limit, MOST_ROWS)
+
+
+BY_TIME = "create_time"
+NEWEST, OLDEST = Page(BY_TIME, True), Page(BY_TIME, False)
+
 
 @dataclass(frozen=True)
 class JobWish:
-    """Which jobs a list shows; what is empty does not matter."""
+    """Which jobs a list shows; what is empty does not matter. All but the status of a job stays as it is."""
 
     job_id: str = ""                 # a part of it
     description: str = ""            # a part of it
@@ -114,29 +125,29 @@ class Views:
     def __init__(self, database: Database, retry: Retry | None = None) -> None:
         self._database = database
         self._retry = retry or Retry()
+        self._jobs, self._tasks = Tally(JobRow), Tally(TaskRow)
 
     # ------------------------------------------------------------------ jobs
 
     @_read_again
-    def jobs(self, filters: Mapping[str, Any]) -> list[Row]:
-        """The newest `MOST_ROWS` jobs that the client's filters mean, in full; none without a usable filter."""
+    def jobs(self, filters: Mapping[str, Any], page: Page = NEWEST) -> list[Row]:
+        """A page of the jobs that the client's filters mean, in full; none without a usable filter."""
         with self._reading() as tx:
             where = _conditions(JobRow, filters)
             if where is None:
                 return []
-            newest_first = (JobRow.f_create_time.desc(), JobRow.f_job_id.desc())
-            rows = list(JobRow.select().where(where).order_by(*newest_first).limit(MOST_ROWS).dicts())
+            listed = _Listed(JobRow, where, _shape(JobRow, filters, _JOB_STAYS), _fixed(filters))
+            rows, _ = self._page(tx, self._jobs, listed, page)
             return _initiator_first(_as_seen(_with_wait_reasons(tx, rows)))
 
     @_read_again
     def job_list(self, wish: JobWish, page: Page) -> tuple[list[Row], int]:
         """One page of jobs without their documents, and how many there are in all."""
-        where = _wished(wish)
-        columns = [field for name, field in JobRow._meta.fields.items() if name not in _DOCUMENTS]
+        fixed = _fixed({"role": list(wish.roles)})
+        listed = _Listed(JobRow, _wished(wish), None if wish.statuses else wish, fixed, _DOCUMENTS)
         with self._reading() as tx:
-            count = JobRow.select().where(where).count()
-            rows = list(_paged(JobRow, JobRow.select(*columns).where(where), page).dicts())
-            return _as_seen(_with_wait_reasons(tx, rows)), count
+            rows, count = self._page(tx, self._jobs, listed, page)
+            return _as_seen(_with_wait_reasons(tx, rows)), count()
 
     @_read_again
     def document(self, job_id: str) -> Document | None:
@@ -178,25 +189,36 @@ class Views:
     # ------------------------------------------------------------------ tasks
 
     @_read_again
-    def tasks(self, filters: Mapping[str, Any]) -> list[Row]:
-        """The newest version of each party task that the filters mean; none without a usable filter."""
-        with self._reading():
-            where = _conditions(TaskRow, filters)
-            if where is None:
-                return []
-            query = TaskRow.select().where(where & _is_newest_version()).order_by(*_BY_START).limit(MOST_ROWS)
-            return _as_seen(list(query.dicts()))
+    def tasks(self, filters: Mapping[str, Any], page: Page = OLDEST) -> list[Row]:
+        """A page of the party tasks that the filters mean, the newest version of each; none without a usable filter."""
+        where = _conditions(TaskRow, filters)
+        if where is None:
+            return []
+        with self._reading() as tx:
+            listed = _Listed(TaskRow, where & _is_newest_version(), None, _fixed(filters))
+            return _as_seen(self._page(tx, self._tasks, listed, page)[0])
 
     @_read_again
     def task_list(self, filters: Mapping[str, Any], page: Page) -> tuple[list[Row], int]:
         """One page of party tasks, all versions, and how many there are in all."""
-        where = _conditions(TaskRow, filters)
-        columns = [field for name, field in TaskRow._meta.fields.items() if name not in _DOCUMENTS]
-        query, total = TaskRow.select(*columns), TaskRow.select()
-        if where is not None:
-            query, total = query.where(where), total.where(where)
-        with self._reading():
-            return _as_seen(list(_paged(TaskRow, query, page).dicts())), total.count()
+        where, shape = _conditions(TaskRow, filters), _shape(TaskRow, filters, _TASK_STAYS)
+        listed = _Listed(TaskRow, where, shape, _fixed(filters), _DOCUMENTS)
+        with self._reading() as tx:
+            rows, count = self._page(tx, self._tasks, listed, page)
+            return _as_seen(rows), count()
+
+    def _page(
+        self, tx: SqlTransaction, tally: Tally, listed: _Listed, page: Page
+    ) -> tuple[list[Row], Callable[[], int]]:
+        """The rows of a page, and how to learn how many the list has."""
+        if listed.shape is None:
+            return listed.rows(page), listed.count
+        counted = tally.count(listed.where, listed.shape, tx.forgotten())
+        if page.order_by != BY_TIME:
+            return listed.rows(page), lambda: counted.total
+        span = counted.span(page.offset, page.rows, newest_first=page.is_descending)
+        rows = listed.rows(replace(page, offset=span.offset), tally.within(span)) if span else []
+        return rows, lambda: counted.total
 
     # ------------------------------------------------------------------ resources
 
@@ -387,14 +409,55 @@ def _wished(wish: JobWish) -> Any:
     return where
 
 
-def _paged(model: Any, query: Any, page: Page) -> Any:
-    by = model._meta.fields[f"f_{page.order_by}"]
-    rest = [model._meta.fields[name] for name in model._meta.primary_key.field_names]
-    order = [field.desc() if page.is_descending else field for field in (by, *rest)]
-    return query.order_by(*order).limit(min(page.limit, MOST_ROWS)).offset(page.offset)
+@dataclass(frozen=True)
+class _Listed:
+    """A list of rows of a table, of which pages are shown."""
+
+    model: Any
+    where: Any                       # None: all rows
+    shape: Hashable | None           # tells `where` from others; None: it looks at what may change
+    fixed: frozenset[str]            # columns that have one value in all of it
+    left_out: frozenset[str] = frozenset()
+
+    def count(self) -> int:
+        query = self.model.select()
+        return int((query if self.where is None else query.where(self.where)).count())
+
+    def rows(self, page: Page, within: Any = None) -> list[Row]:
+        """Of the rows that are passed over only what an index has of them is read: rows may be large."""
+        key = self.model._meta.primary_key.field_names
+        chosen = self.model.select(*(getattr(self.model, name) for name in key))
+        for condition in (self.where, within):
+            chosen = chosen if condition is None else chosen.where(condition)
+        chosen = chosen.order_by(*self._order(self.model, page)).limit(page.rows).offset(page.offset)
+        row = self.model.alias()
+        columns = [getattr(row, name) for name in self.model._meta.fields if name not in self.left_out]
+        same = [getattr(row, name) == getattr(chosen.c, name) for name in key]
+        query = row.select(*columns).join(chosen, on=reduce(and_, same)).order_by(*self._order(row, page))
+        return list(query.dicts())
+
+    def _order(self, row: Any, page: Page) -> list[Any]:
+        """Without columns of one value: MariaDB sorts all rows for their sake, instead of going along an index."""
+        names = (f"f_{page.order_by}", *self.model._meta.primary_key.field_names)
+        fields = [getattr(row, name) for name in names if name not in self.fixed]
+        return [field.desc() if page.is_descending else field for field in fields]
 
 
-_BY_START = (TaskRow.f_create_time, TaskRow.f_task_id, TaskRow.f_role, TaskRow.f_party_id)
+_JOB_STAYS = frozenset({"role", "party_id"})
+_TASK_STAYS = frozenset({"role", "party_id", "component_name"})
+"""Columns that stay as they are; without the id of the job, which finds few rows at once."""
+
+
+def _shape(model: Any, filters: Mapping[str, Any], stays: frozenset[str]) -> Hashable | None:
+    """What tells these filters from others; None when what they look at may change."""
+    given = {key: value for key, value in filters.items() if value is not None and f"f_{key}" in model._meta.fields}
+    return json.dumps(given, sort_keys=True) if given.keys() <= stays else None
+
+
+def _fixed(filters: Mapping[str, Any]) -> frozenset[str]:
+    """The columns that filters leave one value."""
+    values = {key: value if isinstance(value, list) else [value] for key, value in filters.items() if value is not None}
+    return frozenset(f"f_{key}" for key, choices in values.items() if len(choices) == 1)
 
 
 def _is_newest_version() -> Any:

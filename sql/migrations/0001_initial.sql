@@ -116,10 +116,14 @@ CREATE INDEX ix_job_approval ON t_job (f_approval, f_status, f_create_time);
 CREATE INDEX ix_job_lacks ON t_job (f_is_initiator, f_status, f_lacks, f_retry_at);
 CREATE INDEX ix_job_wish ON t_job (f_status, f_wish_asked);
 CREATE INDEX ix_job_turn ON t_job (f_ready_signal, f_is_initiator, f_status);
-CREATE INDEX ix_job_status ON t_job (f_status, f_create_time);
-CREATE INDEX ix_job_created ON t_job (f_create_time);
 CREATE INDEX ix_job_tag ON t_job (f_tag);
-CREATE INDEX ix_job_ended ON t_job (f_end_time, f_job_id);
+-- The orders of lists. With the primary key behind it and what is left out of all lists, an index says alone which rows
+-- a page has: those that are passed over are not read.
+CREATE INDEX ix_job_status ON t_job (f_status, f_create_time, f_job_id, f_role, f_party_id, f_tag);
+CREATE INDEX ix_job_created ON t_job (f_create_time, f_job_id, f_role, f_party_id, f_tag);
+CREATE INDEX ix_job_started ON t_job (f_start_time, f_job_id, f_role, f_party_id, f_tag);
+CREATE INDEX ix_job_ended ON t_job (f_end_time, f_job_id, f_role, f_party_id, f_tag);
+CREATE INDEX ix_job_elapsed ON t_job (f_elapsed, f_job_id, f_role, f_party_id, f_tag);
 
 CREATE TABLE t_seat (                        -- the initiator's knowledge of each party of a job
   f_job_id VARCHAR(25) NOT NULL,
@@ -200,8 +204,11 @@ CREATE TABLE t_task (
   CONSTRAINT ck_task_ended CHECK
     ((f_end_time IS NOT NULL) = (f_party_status IN ('pass', 'success', 'failed', 'canceled', 'timeout')))
 );
-CREATE INDEX ix_task_created ON t_task (f_create_time);
-CREATE INDEX ix_task_status ON t_task (f_status);
+CREATE INDEX ix_task_status ON t_task (f_status, f_create_time, f_job_id, f_task_id, f_task_version, f_role, f_party_id);
+CREATE INDEX ix_task_created ON t_task (f_create_time, f_job_id, f_task_id, f_task_version, f_role, f_party_id, f_component_name);
+CREATE INDEX ix_task_started ON t_task (f_start_time, f_job_id, f_task_id, f_task_version, f_role, f_party_id);
+CREATE INDEX ix_task_ended ON t_task (f_end_time, f_job_id, f_task_id, f_task_version, f_role, f_party_id);
+CREATE INDEX ix_task_elapsed ON t_task (f_elapsed, f_job_id, f_task_id, f_task_version, f_role, f_party_id);
 
 CREATE TABLE t_worker (
   f_worker_id VARCHAR(100) NOT NULL PRIMARY KEY,
@@ -297,7 +304,8 @@ CREATE TABLE t_scheduler (                   -- which process schedules
   f_name VARCHAR(20) NOT NULL PRIMARY KEY,
   f_owner VARCHAR(64) NOT NULL DEFAULT '',
   f_counter BIGINT NOT NULL DEFAULT 0,       -- counts its transactions; observers watch it stand still
-  f_steady BIGINT NOT NULL DEFAULT 0         -- milliseconds that schedulers of this party have watched, in all
+  f_steady BIGINT NOT NULL DEFAULT 0,        -- milliseconds that schedulers of this party have watched, in all
+  f_forgotten BIGINT NOT NULL DEFAULT 0      -- counts the jobs whose rows it has removed
 );
 
 CREATE TABLE t_intake (                      -- one row while this party takes no reservations of new jobs

@@ -61,14 +61,17 @@ Servers = dict[str, Server]
 
 
 @contextmanager
-def fresh_cluster(name: str, party_ids: Sequence[str] = (GUEST, HOST), cores: int = 20) -> Iterator[Servers]:
-    """The servers by party; afterwards none of their processes and files is left."""
+def fresh_cluster(
+    name: str, party_ids: Sequence[str] = (GUEST, HOST), cores: int = 20, database: str = "", base_port: int = BASE_PORT
+) -> Iterator[Servers]:
+    """The servers by party, on SQLite or on this URL; afterwards none of their processes and files is left."""
     folder = ROOT / f"{name}.{time.time_ns()}"
     folder.mkdir(parents=True)
-    parties = [part for party_id in party_ids for part in ("--party", party_id)]
+    options = [part for party_id in party_ids for part in ("--party", party_id)]
+    options += ["--database", database] if database else []
     try:
         document = json.loads(
-            _command("up", folder, *parties, "--cores", str(cores), "--base-port", str(BASE_PORT))
+            _command("up", folder, *options, "--cores", str(cores), "--base-port", str(base_port))
         )
         yield {one["party_id"]: _server(one) for one in document["parties"]}
     finally:

@@ -22,7 +22,8 @@ def show_measurement(number: int, found: Document) -> None:
     runs = found["runs"]
     _line()
     _line(f"({number}) {found['title'].upper()} ({sizes}; median of {len(runs)} runs)")
-    {1: _show_latency, 2: _show_burst, 3: _show_load, 4: _show_idle, 5: _show_silence}[number](found["medians"])
+    show = {1: _show_latency, 2: _show_burst, 3: _show_load, 4: _show_idle, 5: _show_silence, 6: _show_paging}[number]
+    show(found["medians"])
     print("", end="", flush=True)
 
 
@@ -89,6 +90,15 @@ def _show_idle(medians: Document) -> None:
         _line(f"    {name:<34}{one['pss']:>8.1f} MB PSS{one['rss']:>8.1f} MB RSS")
     for kind in KINDS:
         _line(f"    {'CPU, ' + kind:<34}{medians['cpu_percent_by_kind'].get(kind, 0):>8.2f} %")
+
+
+def _show_paging(medians: Document) -> None:
+    for database, found in medians.items():
+        _line(f"    {database:<50}{'small ms':>9}{'large ms':>9}{'ratio':>7}")
+        for name, one in found["answers"].items():
+            small, large = one["small"]["median"], one["large"]["median"]
+            _line(f"    {name:<50}{small:>9.1f}{large:>9.1f}{one['ratio']:>7.2f}")
+        _others(found)
 
 
 def _others(medians: Document) -> None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from client_world import World, make_world
+from client_world import GUEST, HOST, START, World, make_world
 
 import fate_flow.store.views as views_module
 from fate_flow.core.errors import StorageFailed
+from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus
+from fate_flow.store import tally
+from fate_flow.store.models import JobRow
 from fate_flow.store.views import JobWish, Page, Views
 
 NEWEST = Page("create_time", True, 10)
@@ -49,6 +54,7 @@ def steps(world: World, ask: Callable[[Views], Any]) -> list[str]:
     lambda views: views.tasks({"job_id": "20260101120000", "status": "running"}),
     lambda views: views.tasks({"status": "running"}),
     lambda views: views.task_list({}, Page("create_time", False, 10)),
+    lambda views: views.task_list({"role": "host"}, Page("elapsed", False, 10)),
     lambda views: views.jobs_that_hold(),
     lambda views: views.queue(50, 0),
 ])  # fmt: skip
@@ -90,7 +96,7 @@ def test_an_answer_holds_so_many_rows_and_says_so(world: World, monkeypatch: pyt
     ids = [world.add_job() for _ in range(5)]
     said = world.ask("job/query", {"role": "guest"})
     assert [row["f_job_id"] for row in said["data"]] == ids[:1:-1]
-    assert said["retmsg"] == "success: the newest 3; narrow the query"
+    assert said["retmsg"] == "success: the newest 3; narrow the query, or ask for a page"
     listed = world.ask("job/list/job", {"limit": 0})["data"]
     assert (len(listed["jobs"]), listed["count"]) == (3, 5)
     assert len(world.ask("job/list/job", {"limit": 1000})["data"]["jobs"]) == 3
@@ -111,3 +117,147 @@ def test_a_database_that_does_not_answer_is_a_storage_error(world: World) -> Non
         world.services.views.jobs({"job_id": "20260101120000"})
     response = world.post("job/query", {"job_id": "20260101120000"})
     assert (response.status_code, response.json["retcode"]) == (500, 500)
+
+
+# pages
+
+
+@pytest.fixture
+def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tally, "STRETCH", 4)
+    monkeypatch.setattr(tally, "SETTLED", 3)
+
+
+def jobs_of_many_kinds(world: World, status: JobStatus = JobStatus.WAITING) -> None:
+    for number in range(30):
+        job_id = world.add_job(
+            status=status, party=Party("local", "0") if number % 7 == 3 else GUEST, f_elapsed=number * 11 % 17 or None,
+            f_start_time=START - number, f_description="odd" if number % 2 else "even",
+        )  # fmt: skip
+        world.add_task(job_id)
+        world.add_task(job_id, party=HOST)
+
+
+def paged(world: World, path: str, kind: str, **body: Any) -> list[Any]:
+    """All rows of a list, page by page; each page says how many there are."""
+    answers = (world.ask(path, {"limit": 4, "page": page, **body})["data"] for page in itertools.count(1))
+    pages = list(itertools.takewhile(lambda data: data[kind], answers))
+    found = [row for data in pages for row in data[kind]]
+    assert {data["count"] for data in pages} <= {len(found)}
+    return found
+
+
+@pytest.mark.usefixtures("short_stretches")
+@pytest.mark.parametrize("wish", [
+    {}, {"role": "local"}, {"role": ["local", "guest"]}, {"status": "waiting"}, {"description": "odd"},
+    {"partner": "10000"}, {"job_id": "202601011"}, {"role": "host"},
+])  # fmt: skip
+def test_the_pages_of_jobs_are_the_list(world: World, wish: dict[str, Any]) -> None:
+    jobs_of_many_kinds(world)
+    for by, order in itertools.product(("create_time", "start_time", "end_time", "elapsed"), ("asc", "desc")):
+        body = {**wish, "order_by": by, "order": order}
+        whole = world.ask("job/list/job", {"limit": 0, **body})["data"]["jobs"]
+        assert paged(world, "job/list/job", "jobs", **body) == whole
+        keys = [(job[by] or 0, job["job_id"]) for job in whole]
+        assert keys == sorted(keys, reverse=order == "desc")
+
+
+@pytest.mark.usefixtures("short_stretches")
+@pytest.mark.parametrize("wish", [{}, {"role": "host"}, {"role": "guest", "party_id": "9999"}, {"role": "arbiter"}])
+def test_the_pages_of_tasks_are_the_list(world: World, wish: dict[str, Any]) -> None:
+    jobs_of_many_kinds(world)
+    for order in ("asc", "desc"):
+        pages = paged(world, "job/list/task", "tasks", **wish, order=order)
+        assert pages == world.ask("job/list/task", {"limit": 0, **wish, "order": order})["data"]["tasks"]
+        assert len(pages) == {"host": 30, "guest": 30, "arbiter": 0}.get(wish.get("role", ""), 60)
+
+
+@pytest.mark.usefixtures("short_stretches")
+@pytest.mark.parametrize(("path", "wish"), [
+    ("job/query", {"role": "guest"}), ("job/query", {"status": "waiting"}), ("job/task/query", {"role": "host"}),
+])  # fmt: skip
+def test_what_is_queried_comes_in_pages_too(world: World, path: str, wish: dict[str, Any]) -> None:
+    jobs_of_many_kinds(world)
+    whole = world.ask(path, wish)["data"]
+    pages = [world.post(path, {**wish, "limit": 7, "page": page}).json.get("data", []) for page in range(1, 9)]
+    assert [row for page in pages for row in page] == whole
+    assert [len(page) for page in pages[:2]] == [7, 7]
+    refused = world.post(path, {**wish, "limit": -1})
+    assert (refused.status_code, "'limit'" in refused.json["retmsg"]) == (400, True)
+
+
+@pytest.mark.usefixtures("short_stretches")
+def test_a_list_that_was_counted_grows_and_shrinks(world: World) -> None:
+    ids = [world.add_job(status=JobStatus.SUCCESS) for _ in range(12)]
+    last = {"limit": 4, "page": 3}
+    assert [one["job_id"] for one in world.ask("job/list/job", last)["data"]["jobs"]] == ids[3::-1]
+    world.add_job()
+    assert [one["job_id"] for one in world.ask("job/list/job", last)["data"]["jobs"]] == ids[4:0:-1]
+    with world.store.transaction() as tx:
+        tx.scheduler()
+        assert tx.forget_ended(ids[0])
+        assert tx.forget_ended(ids[5])
+    data = world.ask("job/list/job", last)["data"]
+    assert (data["count"], [one["job_id"] for one in data["jobs"]]) == (11, [ids[3], ids[2], ids[1]])
+
+
+@pytest.mark.usefixtures("short_stretches")
+def test_what_was_counted_is_not_counted_again(world: World) -> None:
+    jobs_of_many_kinds(world)
+    views = world.services.views
+
+    def counts() -> int:
+        return sum(step.count("ix_job_created") for step in steps(world, lambda _: views.job_list(JobWish(), NEWEST)))
+
+    first, second = counts(), counts()
+    assert second == 4, "the newest row, the end of the open stretch, its rows, the page"
+    assert first - second == 2 * 6, "the end and the rows of each stretch of 4, but for the last, which is unsettled"
+
+
+@pytest.mark.usefixtures("short_stretches")
+def test_what_was_counted_is_not_believed_for_ever(world: World) -> None:
+    for _ in range(12):
+        world.add_job()
+    now = [0.0]
+    counted = tally.Tally(JobRow, lambda: now[0])
+
+    def total() -> int:
+        with world.services.views._reading():
+            return counted.count(None, "all", forgotten=7).total
+
+    assert total() == 12
+    world.store.database.execute_sql("DELETE FROM t_job")
+    now[0] = tally.MOST_AGE
+    assert total() == 8, "two stretches are remembered"
+    now[0] += 1
+    assert total() == 0
+
+
+@pytest.mark.parametrize("ask", [
+    lambda views: views.job_list(JobWish(), NEWEST),
+    lambda views: views.job_list(JobWish(roles=("guest",)), NEWEST),
+    lambda views: views.job_list(JobWish(statuses=("success",)), NEWEST),
+    lambda views: views.job_list(JobWish(), Page("start_time", False, 10)),
+    lambda views: views.job_list(JobWish(), Page("end_time", True, 10)),
+    lambda views: views.job_list(JobWish(), Page("elapsed", True, 10, 500)),
+    lambda views: views.jobs({"status": "success"}, NEWEST),
+    lambda views: views.jobs({"role": "guest", "party_id": "9999", "status": "success"}, NEWEST),
+    lambda views: views.task_list({}, NEWEST),
+    lambda views: views.task_list({"role": "host"}, NEWEST),
+    lambda views: views.task_list({}, Page("start_time", False, 10)),
+    lambda views: views.task_list({}, Page("end_time", False, 10)),
+    lambda views: views.task_list({}, Page("elapsed", True, 10, 500)),
+    lambda views: views.tasks({"status": "success"}, NEWEST),
+    lambda views: views.tasks({"role": "host", "party_id": "10000"}, NEWEST),
+])  # fmt: skip
+def test_a_page_is_chosen_by_an_index_alone(world: World, ask: Callable[[Views], Any]) -> None:
+    """Rows hold documents: those that are passed over are not to be read, and none is to be sorted."""
+    jobs_of_many_kinds(world, JobStatus.SUCCESS)
+    found = steps(world, ask)
+    chosen = [step for step in found if "t_job" not in step and re.match(r"(SCAN|SEARCH) t[12] USING", step)]
+    read = [step for step in chosen if "COVERING INDEX ix_" not in step and "sqlite_autoindex" not in step]
+    assert chosen
+    assert not read, found
+    whole = found.count("USE TEMP B-TREE FOR ORDER BY")
+    assert whole <= 1, f"the rows of the page alone: {found}"
+    assert not whole or "SCAN t" in found[found.index("USE TEMP B-TREE FOR ORDER BY") - 2], found

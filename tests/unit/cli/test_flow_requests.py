@@ -15,10 +15,11 @@ TABLE_BODY = {"namespace": "demo", "table_name": "site_a"}
 
 COMMANDS = [
     (("job", "list"), "job/list/job", {"limit": 10}),
-    (("job", "list", "-l", "3"), "job/list/job", {"limit": 3}),
+    (("job", "list", "-l", "3", "--page", "4"), "job/list/job", {"limit": 3, "page": 4}),
     (("job", "query"), "job/query", {}),
     (("job", "query", *J, "-r", "host", "-p", "10000", "-s", "waiting"), "job/query",
      {"job_id": "42", "role": "host", "party_id": "10000", "status": "waiting"}),
+    (("job", "query", "-r", "host", "-l", "9", "--page", "2"), "job/query", {"role": "host", "limit": 9, "page": 2}),
     (("job", "stop", "--job-id", "42"), "job/stop", {"job_id": "42"}),
     (("job", "rerun", *J), "job/rerun", {"job_id": "42", "force": False}),
     (("job", "rerun", *J, "-cpn", "lr_0", "--force"), "job/rerun",
@@ -39,6 +40,8 @@ COMMANDS = [
     (("job", "view", *J), "job/data/view/query", {"job_id": "42"}),
     (("job", "explain", *J, "--json"), "job/explain", {"job_id": "42"}),
     (("task", "list"), "job/list/task", {"limit": 10}),
+    (("task", "list", "--page", "2"), "job/list/task", {"limit": 10, "page": 2}),
+    (("task", "query", *J, "-l", "9", "--page", "2"), "job/task/query", {"job_id": "42", "limit": 9, "page": 2}),
     (("task", "query", *SEAT, "-s", "success"), "job/task/query", {**SEAT_BODY, "status": "success"}),
     (("resource", "query"), "resource/query", {}),
     (("resource", "return", *J), "resource/return", {"job_id": "42"}),

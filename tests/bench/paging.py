@@ -1,0 +1,252 @@
+"""(6) Lists of jobs and tasks, page by page, in a database of 1,000 jobs and of 100,000, over HTTP.
+
+On SQLite and on a MariaDB of the tests. The jobs are copies of the rows of a real one: its job, its seats and its
+tasks, each copy a second older than the one before. 200 of the oldest thousand have failed and 200 are of another
+role, so that filters find the same in both databases, and find it late.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import requests
+from peewee import Database
+
+from fate_flow.store.database import open_database
+from tests.bench.cluster import (
+    BASE_PORT,
+    CHECKOUT,
+    GUEST,
+    HOST,
+    ROOT,
+    BenchFailed,
+    Client,
+    Server,
+    Servers,
+    fresh_cluster,
+)
+from tests.bench.numbers import spread
+from tests.bench.processes import CpuMeter
+
+COPIED = ("t_job", "t_seat", "t_task")
+DATABASES = ("SQLite", "MariaDB")
+JOBS, TASKS = "job/list/job", "job/list/task"
+LIMIT = 10
+WARM_UP = 5
+JOB_SECONDS = 60.0
+INSERTED_AT_ONCE = 1_000
+
+
+def measure(small: int, large: int, requests_each: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in DATABASES:
+        with ExitStack() as stack:
+            url = stack.enter_context(_database(name))
+            two = [
+                stack.enter_context(_filled(url, BASE_PORT + 20 * place, size, small))
+                for place, size in enumerate((small, large))
+            ]
+            found[name] = _compared(two, requests_each)
+    return found
+
+
+@dataclass(frozen=True)
+class _Full:
+    """A server with so many jobs."""
+
+    servers: Servers
+    job_id: str
+    jobs: int
+
+
+@contextmanager
+def _filled(template: str, base_port: int, jobs: int, old: int) -> Iterator[_Full]:
+    """As many jobs, of which the `old` oldest are those that filters look for."""
+    url = template.replace("{jobs}", str(jobs))
+    with fresh_cluster("paging", database=url, base_port=base_port) as servers:
+        server = servers[GUEST]
+        job_id = Client(server, servers[HOST]).submit().job_id
+        _await_success(server, job_id)
+        with closing(open_database(url.replace("{party_id}", GUEST), server.home)) as database:
+            fill(database, job_id, range(jobs - old, jobs), with_special=True)
+            fill(database, job_id, range(jobs - old), with_special=False)
+        yield _Full(servers, job_id, jobs)
+
+
+def _compared(two: Sequence[_Full], requests_each: int) -> dict[str, Any]:
+    """Both are asked in turns, so that what else the machine does falls on both."""
+    meter = CpuMeter([server for one in two for server in one.servers.values()])
+    answers: dict[str, Any] = {}
+    for questions_of_one in zip(*(questions(one.job_id, one.jobs) for one in two), strict=True):
+        took = _ask_in_turns([one.servers[GUEST] for one in two], questions_of_one, requests_each)
+        small, large = map(spread, took)
+        ratio = round(statistics.median(took[1]) / statistics.median(took[0]), 2)
+        answers[questions_of_one[0].name] = {"small": small, "large": large, "ratio": ratio}
+    return {"answers": answers, "others_percent": round(meter.read().others_percent, 1)}
+
+
+def _ask_in_turns(
+    servers: Sequence[Server], asked: Sequence[Question], requests_each: int
+) -> tuple[list[float], list[float]]:
+    """Milliseconds of each request, at the one and at the other server, on a connection for each."""
+    took: tuple[list[float], list[float]] = [], []
+    with requests.Session() as session:
+        session.trust_env = False
+        for number in range(WARM_UP + requests_each):
+            for times, server, question in zip(took, servers, asked, strict=True):
+                milliseconds = _ask(session, server, question)
+                if number >= WARM_UP:
+                    times.append(milliseconds)
+    return took
+
+
+def _ask(session: requests.Session, server: Server, question: Question) -> float:
+    begun = time.perf_counter()
+    response = session.post(f"{server.url}/v1/{question.path}", json=question.body, timeout=120)
+    taken = (time.perf_counter() - begun) * 1000
+    if response.json()["retcode"]:
+        raise BenchFailed(f"{question}: {response.text[:500]}")
+    return taken
+
+
+@dataclass(frozen=True)
+class Question:
+    name: str
+    path: str
+    body: Mapping[str, Any]
+
+
+def questions(job_id: str, jobs: int) -> list[Question]:
+    """The pages are as far in as the database is large."""
+    return [*_pages(jobs), *_orders(jobs), *_filters(jobs), *_queries(job_id)]
+
+
+def _pages(jobs: int) -> Iterator[Question]:
+    for what, path, rows, body in (
+        ("job list", JOBS, jobs, {}), ("task list", TASKS, 2 * jobs, {}),
+        ("job query -r guest", "job/query", jobs * 3 // 4, {"role": "guest"}),
+    ):  # fmt: skip
+        for where, page in {"first": 1, "middle": rows // 2 // LIMIT, "last": rows // LIMIT}.items():
+            yield Question(f"{what}: {where} page", path, {**body, "limit": LIMIT, "page": page})
+
+
+def _orders(jobs: int) -> Iterator[Question]:
+    for by in ("start_time", "end_time", "elapsed"):
+        yield Question(f"job list by {by}", JOBS, {"limit": LIMIT, "page": 3, "order_by": by})
+    yield Question("task list by elapsed", TASKS, {"limit": LIMIT, "page": 3, "order_by": "elapsed"})
+    late = {"limit": LIMIT, "page": jobs // 2 // LIMIT, "order_by": "elapsed"}
+    yield Question("job list by elapsed: middle page", JOBS, late)
+
+
+def _filters(jobs: int) -> Iterator[Question]:
+    for name, wish in {
+        "status": {"status": "failed"}, "common status": {"status": "success"}, "role": {"role": "local"},
+        "part of an id": {"job_id": f"{jobs - 5:06d}"}, "partner": {"partner": HOST},
+        "part of a description": {"description": "nobody wrote this"},
+    }.items():  # fmt: skip
+        yield Question(f"job list, {name}", JOBS, {**wish, "limit": LIMIT})
+    for name, wish in {"role": {"role": "local"}, "party": {"role": "host", "party_id": HOST}}.items():
+        yield Question(f"task list, {name}", TASKS, {**wish, "limit": LIMIT})
+
+
+def _queries(job_id: str) -> Iterator[Question]:
+    everybody = {"role": "guest", "party_id": GUEST, "status": "success"}
+    for what, path in (("job query", "job/query"), ("task query", "job/task/query")):
+        yield Question(f"{what} -j", path, {"job_id": job_id})
+        yield Question(f"{what} -s failed: first page", path, {"status": "failed", "limit": LIMIT})
+        yield Question(f"{what} -r -p -s: first page", path, {**everybody, "limit": LIMIT})
+    yield Question("job query -r -p -s: without a page", "job/query", everybody)
+
+
+def _await_success(server: Server, job_id: str) -> None:
+    deadline = time.monotonic() + JOB_SECONDS
+    while time.monotonic() < deadline:
+        [row] = requests.post(f"{server.url}/v1/job/query", json={"job_id": job_id}, timeout=60).json()["data"]
+        if row["f_status"] == "success":
+            return
+        time.sleep(0.05)
+    raise BenchFailed(f"job {job_id} did not end within {JOB_SECONDS:g} s")
+
+
+# ------------------------------------------------------------------ many jobs
+
+
+def fill(database: Database, job_id: str, numbers: range, *, with_special: bool) -> None:
+    """Copies of the rows of this job, a second older for each number; of the special ones every fifth is failed,
+    and every fifth local."""
+    database.connect(reuse_if_open=True)
+    database.execute_sql(
+        "CREATE TABLE IF NOT EXISTS bench_copy (n INTEGER PRIMARY KEY, job_id VARCHAR(25), elapsed INTEGER,"
+        " is_failed INTEGER, is_local INTEGER)"
+    )
+    database.execute_sql("DELETE FROM bench_copy")
+    with database.atomic():
+        for begin in range(numbers.start, numbers.stop, INSERTED_AT_ONCE):
+            block = range(begin, min(numbers.stop, begin + INSERTED_AT_ONCE))
+            _insert(database, [
+                (n, f"2020{n:017d}", n * 7919 % 100_003,
+                 int(with_special and n % 5 == 0), int(with_special and n % 5 == 1))
+                for n in block
+            ])  # fmt: skip
+    mark = "?" if database.is_sqlite else "%s"
+    for table in COPIED:
+        names = [column.name for column in database.get_columns(table)]
+        values = ", ".join(_copied(name, table) for name in names)
+        database.execute_sql(
+            f"INSERT INTO {table} ({', '.join(names)}) SELECT {values} FROM bench_copy b, {table} t"
+            f" WHERE t.f_job_id = {mark}", (job_id,),
+        )
+
+
+def _insert(database: Database, rows: Sequence[tuple[object, ...]]) -> None:
+    mark = "?" if database.is_sqlite else "%s"
+    marks = ",".join([f"({','.join([mark] * len(rows[0]))})"] * len(rows))
+    database.execute_sql(f"INSERT INTO bench_copy VALUES {marks}", [value for row in rows for value in row])
+
+
+def _copied(column: str, table: str) -> str:
+    """What a column of a copy holds: `t` is the row it is a copy of, `b` says what differs."""
+    if column in ("f_create_time", "f_start_time", "f_end_time"):
+        return f"t.{column} - 1000 * (b.n + 1)"
+    if column in ("f_status", "f_party_status") and table != "t_seat":
+        return f"CASE WHEN b.is_failed = 1 THEN 'failed' ELSE t.{column} END"
+    return {
+        "f_job_id": "b.job_id",
+        "f_task_id": "REPLACE(t.f_task_id, t.f_job_id, b.job_id)",
+        "f_elapsed": "b.elapsed",
+        "f_role": "CASE WHEN b.is_local = 1 AND t.f_role = 'guest' THEN 'local' ELSE t.f_role END",
+    }.get(column, f"t.{column}")
+
+
+@contextmanager
+def _database(name: str) -> Iterator[str]:
+    """The URL of databases for the parties; empty for SQLite."""
+    if name == "SQLite":
+        yield ""
+        return
+    folder = ROOT / f"mariadb.{time.time_ns()}"
+    try:
+        url = json.loads(_mariadb("start", folder))["url"]
+        yield f"{url.rstrip('/')}/bench_{{jobs}}_{{party_id}}"
+    finally:
+        _mariadb("stop", folder)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _mariadb(verb: str, folder: Path) -> str:
+    """What the command printed."""
+    argv = [sys.executable, "-P", str(CHECKOUT / "bin" / "_mariadb.py"), verb, "--dir", str(folder)]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BenchFailed(f"MariaDB did not {verb}: {done.stderr}")
+    return done.stdout
