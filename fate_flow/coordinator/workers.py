@@ -248,7 +248,7 @@ class WorkerWatch:
             return          # the job did not wait for it: what it made counts no more
         if reason is not Reason.DONE and not _is_to_end(worker, task):
             _note_error(unit, task, f"{reason.value}: {message}")
-        _go_on(unit, task, reason, message, sight.exit_code)
+        _go_on(unit, task, reason, message, None if sight.cause in _CAUSES else sight.exit_code)
 
     def _remind(self, unit: Unit, worker: Worker) -> None:
         context, grace = unit.context, stop_seconds(unit, worker.task)
@@ -328,7 +328,8 @@ def how_it_ended(task: Task, sight: Sight) -> tuple[Reason, str]:
         return Reason.WORKER_KILLED, "the process and its runner are gone and left no exit status"
     if sight.cause in _CAUSES:
         reason, words = _CAUSES[sight.cause]
-        return reason, sight.message or words
+        # what a process says that we have ended, it says of our signal
+        return reason, (sight.message if reason is Reason.LAUNCH_FAILED else "") or words
     if sight.succeeded and sight.exit_code == 0:
         return Reason.DONE, ""
     if sight.message:

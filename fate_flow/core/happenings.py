@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from fate_flow.core.gang import culprit
+from fate_flow.core.gang import culprit, is_breaking
 from fate_flow.core.job import Seat, Task
 from fate_flow.core.partial import goes_on, taking_part
 from fate_flow.core.policy import Policy, PolicyAction, PolicyEvent, first_fit
@@ -78,6 +78,12 @@ def is_put_off(view: JobView, rows: tuple[Task, ...]) -> bool:
     return bool(faults) and (None in waits or waits >= {row.key.party for row in faults})
 
 
+def has_a_rule(view: JobView, rows: tuple[Task, ...]) -> bool:
+    """Whether what breaks this task, its workers still drain, will meet a rule once they have ended."""
+    ends = [_worker_ended(row) for row in rows if is_breaking(row)]
+    return any(_meets(view, end) or _meets(view, _breaks_gang(end)) for end in ends)
+
+
 def completed(view: JobView, rows: tuple[Task, ...]) -> Ruled | None:
     """The rule that the success of a task meets, at the moment of it: what succeeded in an earlier run is no news."""
     lead = rows[0]
@@ -125,8 +131,10 @@ def _worker_ended(row: Task) -> Happening:
 
 
 def _gang_broken(rows: tuple[Task, ...]) -> Happening:
-    first = culprit(rows)
-    cause = _worker_ended(first)
+    return _breaks_gang(_worker_ended(culprit(rows)))
+
+
+def _breaks_gang(cause: Happening) -> Happening:
     return replace(cause, event=PolicyEvent.GANG_BROKEN, party=None, exit_code=None)
 
 

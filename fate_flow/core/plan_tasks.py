@@ -9,7 +9,7 @@ from fate_flow.core.actions import Action, Arm, EndTurn, LoseShares, MoveSeat, N
 from fate_flow.core.dag import may_start
 from fate_flow.core.gang import GOOD, culprit, is_breaking, move_task, settle
 from fate_flow.core.happenings import again as policy_allows
-from fate_flow.core.happenings import completed, has_policies, is_put_off, refusals
+from fate_flow.core.happenings import completed, has_a_rule, is_put_off, refusals
 from fate_flow.core.job import Command, CommandKind, Task
 from fate_flow.core.outcome import federated_task_status
 from fate_flow.core.partial import absent, given_up, outcome_of, shortage, taking_part
@@ -78,7 +78,7 @@ def _breaks_at_once(view: JobView, rows: tuple[Task, ...]) -> bool:
     """A share breaks and its workers still drain: the others need not go on until they have.
 
     Where a rule or a minimum may have it otherwise, that is asked when the share has ended."""
-    may_go_on = has_policies(view.spec) or view.spec.tasks[rows[0].key.name].min_available
+    may_go_on = view.spec.tasks[rows[0].key.name].min_available or has_a_rule(view, rows)
     return not may_go_on and any(map(is_breaking, rows))
 
 

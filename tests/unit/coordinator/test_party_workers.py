@@ -78,6 +78,10 @@ def exited(**fields: Any) -> Sight:
         ),
         (exited(cause="timeout", signal=15), Reason.TASK_TIMEOUT, "ran longer than the task may"),
         (exited(cause="timeout", succeeded=True, exit_code=0), Reason.TASK_TIMEOUT, "ran longer than the task may"),
+        (
+            exited(cause="timeout", exit_code=3, message="the program ended with exit code 3"), Reason.TASK_TIMEOUT,
+            "ran longer than the task may",
+        ),
         (exited(cause="server_lost"), Reason.SERVER_LOST, "its own server was gone for too long"),
         (exited(cause="not_started"), Reason.LAUNCH_FAILED, "the program could not be started"),
         (exited(cause="not_started", message="no such file"), Reason.LAUNCH_FAILED, "no such file"),
@@ -87,6 +91,15 @@ def exited(**fields: Any) -> Sight:
 )  # fmt: skip
 def test_the_reason_follows_from_what_is_to_be_seen(sight: Sight, reason: Reason, words: str) -> None:
     assert how_it_ended(a_task(party_status=TaskStatus.RUNNING), sight) == (reason, words)
+
+
+@pytest.mark.parametrize(("cause", "exit_code"), [("exited", 3), ("timeout", None), ("server_lost", None)])
+def test_an_exit_code_that_our_own_signal_made_counts_for_nothing(cause: str, exit_code: int | None) -> None:
+    host = with_worker()
+    see(host, exited(cause=cause, exit_code=3, pid=7))
+    assert host.task().exit_code == exit_code
+    [told] = [one.body["exit_code"] for one in host.outbox() if one.body.get("end_time")]
+    assert told == exit_code
 
 
 @pytest.mark.parametrize("sight", [exited(exit_code=0, succeeded=True), exited(signal=9), Sight("lost"), FAILED])

@@ -373,6 +373,20 @@ def test_a_second_share_that_breaks_and_meets_no_rule_breaks_the_gang_at_once() 
     assert found[0].policy == ""
 
 
+@pytest.mark.parametrize(
+    ("rules", "is_stopped"),
+    [
+        ([], True), ([rule(A.COMPLETE_JOB, E.TASK_COMPLETED)], True), ([rule(A.IGNORE, E.WORKER_FAILED)], True),
+        ([rule(A.RESTART_TASK, E.WORKER_FAILED)], False), ([rule(A.CANCEL_JOB, E.GANG_BROKEN)], False),
+        ([rule(A.FAIL_JOB, exit_code=3)], False), ([rule(A.FAIL_JOB, exit_code=4)], True),
+    ],
+)  # fmt: skip
+def test_the_others_wait_for_workers_that_drain_only_where_a_rule_has_a_say(rules: Any, is_stopped: bool) -> None:
+    breaks = a_task("a", HOST, STOPPING, R, reason=Reason.WORKER_ERROR, message=WRONG, exit_code=3)
+    found = plan(of_job(*rules, tasks=(a_task("a", GUEST, R), breaks)))
+    assert [one.new for one in found if isinstance(one, MoveTask)] == [STOPPING] * is_stopped
+
+
 def test_of_two_rules_that_are_due_the_one_that_was_due_first_acts() -> None:
     rules = (rule(A.CANCEL_JOB, E.WORKER_FAILED, delay=10), rule(A.FAIL_JOB, E.WORKER_INTERRUPTED, delay=10))
     tasks = (*broken(), a_task("a", OTHER, F, R, reason=Reason.WORKER_KILLED))
