@@ -12,11 +12,13 @@ from collections.abc import Collection
 
 from fate_flow.core.job import Seat, Task
 from fate_flow.core.outcome import federated_task_status
+from fate_flow.core.policy import PolicyAction
 from fate_flow.core.spec import JobSpec, Party
 from fate_flow.core.status import TASK_BROKEN, JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.view import JobView, rows_by_name
 
 _DONE = frozenset({TaskStatus.SUCCESS, TaskStatus.PASS})
+_COMPLETED = PolicyAction.COMPLETE_TASK.value
 _STOPPED = frozenset({SeatStatus.STOPPING, SeatStatus.DRAINING})
 
 Rows = tuple[Task, ...]
@@ -105,11 +107,13 @@ def _can_lose(view: JobView, rows: Rows, party: Party) -> bool:
 
 
 def missing_parties(view: JobView) -> tuple[str, ...]:
-    """Those that a job succeeded without: given up, or without a good share in a task that succeeded."""
+    """Those that a job succeeded without: given up, or without a good share in a task that succeeded.
+
+    Nobody is missing from a task that a rule has completed: that was the wish of whoever submitted the job."""
     if not _may_miss(view.spec):
         return ()
     gone = {seat.party for seat in given_up(view)}
-    done = [row for row in view.tasks if row.status is TaskStatus.SUCCESS]
+    done = [row for row in view.tasks if row.status is TaskStatus.SUCCESS and row.policy != _COMPLETED]
     gone.update(row.key.party for row in done if row.party_status not in _DONE)
     return tuple(str(party) for party in sorted(gone))
 

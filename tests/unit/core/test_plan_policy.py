@@ -298,6 +298,14 @@ def test_complete_task_stops_what_runs_and_counts_as_done() -> None:
     assert plan(of_job(*rules, tasks=drained))[0] == MoveTask("a", 0, STOPPING, S, Reason.COMPLETED_BY_POLICY)
 
 
+def test_nobody_is_missing_from_a_job_whose_task_a_rule_has_completed() -> None:
+    done = tuple(
+        a_task("a", party, C, S, reason=Reason.STOPPED, policy="complete_task") for party in (GUEST, HOST)
+    )
+    found = plan(of_job(rule(A.COMPLETE_TASK, E.WORKER_FAILED), tasks=done, job={"progress": 100}))
+    assert only(found, MoveJob) == MoveJob(JobStatus.SUCCESS, Reason.DONE)
+
+
 def test_a_task_that_succeeds_while_it_is_stopped_for_a_restart_has_succeeded() -> None:
     done = tuple(replace(row, policy="restart_task") for row in rows(S, S, status=STOPPING))
     found = plan(of_job(rule(A.RESTART_TASK, E.START_TIMEOUT, delay=1), tasks=done))
