@@ -89,7 +89,8 @@ def validate(client: Client, as_json: bool, **files: str | None) -> None:
     from fate_flow.cli.told import print_plan
 
     if problems := problems_of(answer):
-        raise CallFailed("\n".join(problems), answer.envelope)
+        # without the plan, which is long and would hide them; --json has it
+        raise CallFailed("\n".join(problems), {**answer.envelope, "data": {"problems": problems}})
     print_plan(data_of(answer))
 
 

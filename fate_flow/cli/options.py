@@ -13,7 +13,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Command], Command]
 
 ROLES = ("local", "guest", "arbiter", "host")
-STATUSES = ("success", "failed", "running", "waiting", "timeout", "canceled", "partial", "deleted")
+STATUSES = (
+    "success", "failed", "running", "waiting", "timeout", "canceled", "partial", "deleted", "ready", "stopping", "pass",
+)  # fmt: skip
 
 
 def job_id(*, required: bool = False) -> Option[Any]:
