@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -229,9 +230,9 @@ while int(os.environ["FATE_FLOW_TASK_VERSION"]) < 10:
 def test_a_job_whose_workers_are_killed_ten_times_begins_again_ten_times_and_is_right(servers: Cluster) -> None:
     retry = {"on_events": ["interruption"], "max_interruptions": 10, **SOON}
     job_id = servers.submit(command(EVERYBODY, command=python(KILLED_EACH_TIME), job={"retry": retry}))
-    parties = list(servers.parties.values())
+    parties, chance = list(servers.parties.values()), Random(10)
     for version in range(10):
-        victim = parties[version % 3]
+        victim = chance.choice(parties)
         started = eventually(lambda v=victim, n=version: _process(v, job_id, n), f"version {version}")
         started.worker.send(signal.SIGKILL)
     servers.wait(job_id, "success", seconds=60)

@@ -11,6 +11,7 @@ from fate_flow.core.crew import COLLECTOR
 from fate_flow.core.happenings import own_faults
 from fate_flow.core.history import Level
 from fate_flow.core.job import Command, CommandKind, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
+from fate_flow.core.policy import PolicyEvent
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JOB_END, TASK_END, JobStatus, SeatStatus, TaskStatus, WorkerStatus, may_move
@@ -32,6 +33,7 @@ _REASONS = frozenset({"task fails", "worker killed", "power cut", "partition", "
 _DEATHS = frozenset({"crash", "crash before the reply", "killed"})
 """Whoever dies again and again is silent in the end; one death alone is no reason to fail."""
 
+_LOSSES = frozenset({"request lost", "reply lost", "request late", "reply late"})
 _BY_POLICY = (Reason.FAILED_BY_POLICY, Reason.STOPPED_BY_POLICY, Reason.COMPLETED_BY_POLICY)
 _SETTLED_SEATS = (SeatStatus.LEFT, SeatStatus.REFUSED)      # also who was gone for long is told in the end
 
@@ -398,6 +400,8 @@ class Invariants:
             return True
         is_silence = job.reason in (Reason.PARTY_UNREACHABLE, Reason.INITIATOR_LOST)
         reasons = _REASONS | _DEATHS if is_silence else _REASONS
+        if job.reason in _BY_POLICY and PolicyEvent.PARTY_UNREACHABLE.value in job.message:
+            reasons |= _DEATHS | _LOSSES      # a rule may be less patient than the job would be
         return not reasons.isdisjoint(self._world.injected)
 
     # ------------------------------------------------------------------ once the faults have stopped

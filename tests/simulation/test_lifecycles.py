@@ -1,0 +1,205 @@
+"""The life cycles of gangs over several parties, each case by itself: who dies when, and what that comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from fate_flow.coordinator.workers import report_of
+from fate_flow.core.job import Command, CommandKind, Task, TaskKey
+from fate_flow.core.reasons import Reason
+from fate_flow.core.spec import Party
+from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
+from tests.simulation.engine import FakeWorker
+from tests.simulation.world import World, job
+
+GUEST, HOST, OTHER = "9999", "10000", "10001"
+TWO, THREE = {"guest": [GUEST], "host": [HOST]}, {"guest": [GUEST], "host": [HOST, OTHER]}
+FOREVER = 10_000_000
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def until(world: World, condition: Callable[[], object], seconds: float = 60) -> None:
+    end = world.now + seconds * 1000
+    while not condition():
+        assert world.now < end, "\n".join(world.transcript[-40:])
+        world.run_for(0.002)
+
+
+def running(world: World, version: int, *parties: str) -> list[FakeWorker]:
+    """The workers of this version, once each of the parties has one; they run until they are told otherwise."""
+    found: list[FakeWorker] = []
+
+    def all_run() -> bool:
+        every = [one for party_id in parties for one in world.parties[party_id].engine.living()]
+        found[:] = [one for one in every if one.task.version == version]
+        for one in found:
+            one.ends_at = world.now + FOREVER
+        return {one.task.party.party_id for one in found} == set(parties)
+
+    until(world, all_run)
+    return found
+
+
+def end(world: World, worker: FakeWorker, **how: bool) -> None:
+    """It ends now: well, or as `how` says (succeeds=False, is_killed=True)."""
+    for name, value in how.items():
+        setattr(worker, name, value)
+    worker.ends_at = world.now
+    world.parties[worker.task.party.party_id].worker_changed(worker.order.worker.worker_id)
+
+
+def ended(world: World, job_id: str, status: JobStatus) -> None:
+    until(world, lambda: set(world.status(job_id).values()) == {status.value})
+
+
+def rows(world: World, job_id: str) -> list[Task]:
+    """The newest versions, as each party has its own share."""
+    found = []
+    for party in world.parties.values():
+        with party.store.reading() as tx:
+            found += [row for row in tx.tasks(job_id) if row.key.party.party_id == party.party_id]
+    return found
+
+
+def timers(world: World, job_id: str) -> object:
+    found = world.job(GUEST, job_id)
+    return found.timers if found is not None else {}
+
+
+def versions(world: World, job_id: str) -> set[int]:
+    return {row.key.version for row in rows(world, job_id)}
+
+
+def test_simultaneous_failures_at_two_parties_give_one_restart(store: str) -> None:
+    world = World(1, parties=3, store=store)
+    job_id = world.submit(GUEST, job(THREE, retries=3))
+    for worker in running(world, 0, GUEST, HOST, OTHER)[1:]:
+        end(world, worker, succeeds=False)
+    for worker in running(world, 1, GUEST, HOST, OTHER):
+        end(world, worker)
+    ended(world, job_id, JobStatus.SUCCESS)
+    assert versions(world, job_id) == {1}
+    with world.parties[GUEST].store.reading() as tx:
+        assert {row.tries.errors for row in tx.tasks(job_id)} == {1}
+    world.stabilize(10)
+
+
+def test_success_at_one_party_and_then_failure_at_another_restarts_both(store: str) -> None:
+    world = World(2, store=store)
+    job_id = world.submit(GUEST, job(TWO, retries=1))
+    well, badly = running(world, 0, GUEST, HOST)
+    end(world, well)
+    until(world, lambda: TaskStatus.SUCCESS in {row.party_status for row in rows(world, job_id)})
+    end(world, badly, is_killed=True)
+    for worker in running(world, 1, GUEST, HOST):
+        end(world, worker)
+    ended(world, job_id, JobStatus.SUCCESS)
+    assert versions(world, job_id) == {1}
+    world.stabilize(10)
+
+
+def test_a_late_success_of_a_version_changes_nothing_after_the_next_has_begun(store: str) -> None:
+    world = World(3, store=store)
+    job_id = world.submit(GUEST, job(TWO, retries=1))
+    old = running(world, 0, GUEST, HOST)
+    with world.parties[HOST].store.reading() as tx:
+        row = tx.task(TaskKey(job_id, "work_0", 0, Party("host", HOST)))
+    assert row is not None
+    end(world, old[0], succeeds=False)
+    new = running(world, 1, GUEST, HOST)
+    world.run_for(0.5)
+    before = rows(world, job_id)
+    late = report_of(replace(row, party_status=TaskStatus.SUCCESS, reason=Reason.DONE, end_time=world.now))
+    server = world.parties[GUEST].any_server()
+    assert server is not None
+    to, success = Party("guest", GUEST), TaskStatus.SUCCESS.value
+    report = Command(CommandKind.REPORT, job_id, to, 0, row.key.name, row.key.version, success, late)
+    [answer] = server.desk.carry_out([report], HOST)
+    assert answer.is_ok      # it is heard, so that nobody sends it again
+    world.run_for(0.5)
+    assert rows(world, job_id) == before
+    for worker in new:
+        end(world, worker)
+    ended(world, job_id, JobStatus.SUCCESS)
+    world.stabilize(10)
+
+
+def test_a_stop_while_parties_start_ends_the_job_at_all_of_them(store: str) -> None:
+    world = World(4, parties=3, store=store)
+    job_id = world.submit(GUEST, job(THREE))
+    seats = world.invariants.seen(world.parties[GUEST]).seats
+    until(world, lambda: SeatStatus.STARTING in {seat.status for seat in seats.values()})
+    world.stop(HOST, job_id)
+    ended(world, job_id, JobStatus.CANCELED)
+    assert not [one for party in world.parties.values() for one in party.engine.living()]
+    world.stabilize(10)
+
+
+def test_a_rerun_while_the_parties_are_told_the_end_waits_for_them(store: str) -> None:
+    world = World(5, store=store)
+    job_id = world.submit(GUEST, job(TWO))
+    for worker in running(world, 0, GUEST, HOST):
+        end(world, worker)
+    until(world, lambda: world.status(job_id).get(f"guest {GUEST}") == "success")
+    assert world.status(job_id)[f"host {HOST}"] == "running"
+    world.rerun(GUEST, job_id, force=True)
+    for worker in running(world, 1, GUEST, HOST):
+        end(world, worker)
+    ended(world, job_id, JobStatus.SUCCESS)
+    with world.parties[HOST].store.reading() as tx:
+        assert {row.run for row in tx.jobs_here(job_id)} == {1}
+    world.stabilize(10)
+
+
+def test_a_policy_whose_delay_has_been_overtaken_does_nothing(store: str) -> None:
+    world = World(6, store=store)
+    late = [{"event": "start_timeout", "action": "cancel_job", "timeout": 4}]
+    job_id = world.submit(GUEST, job(TWO, policies=late))
+    until(world, lambda: world.status(job_id).get(f"guest {GUEST}") == "running")
+    world.cut(HOST, GUEST)                          # its share runs, and nobody hears of it
+    workers = running(world, 0, GUEST, HOST)
+    until(world, lambda: timers(world, job_id))
+    world.run_for(2)
+    world.cuts.clear()
+    until(world, lambda: not timers(world, job_id))
+    world.run_for(5)
+    assert set(world.status(job_id).values()) == {"running"}
+    for worker in workers:
+        end(world, worker)
+    ended(world, job_id, JobStatus.SUCCESS)
+    world.stabilize(10)
+
+
+def test_a_restart_of_the_initiator_with_all_workers_alive_keeps_the_version(store: str) -> None:
+    world = World(7, parties=3, store=store)
+    job_id = world.submit(GUEST, job(THREE, retries=1))
+    workers = running(world, 0, GUEST, HOST, OTHER)
+    for server in world.parties[GUEST].servers:
+        server.end()
+    world.run_for(1)
+    end(world, workers[1])      # while nobody is there to be told
+    world.run_for(10)
+    for worker in (workers[0], workers[2]):
+        end(world, worker)
+    ended(world, job_id, JobStatus.SUCCESS)
+    assert versions(world, job_id) == {0}
+    world.stabilize(10)
+
+
+def test_one_party_lost_moves_the_version_at_all(store: str) -> None:
+    world = World(8, parties=3, store=store)
+    job_id = world.submit(GUEST, job(THREE, retries=1))
+    running(world, 0, GUEST, HOST, OTHER)
+    world.parties[OTHER].power_cut()
+    for worker in running(world, 1, GUEST, HOST, OTHER):
+        end(world, worker)
+    ended(world, job_id, JobStatus.SUCCESS)
+    assert versions(world, job_id) == {1}
+    world.stabilize(10)
