@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from fate_flow.core.command import PARAMETERS as COMMAND_PARAMETERS
 from fate_flow.core.document import MAX_WHOLE
 from fate_flow.core.grammar import ROLES
 from fate_flow.core.policy import PolicyAction, PolicyEvent
@@ -71,7 +72,11 @@ _ID = "(0|[1-9][0-9]{0,9})"
 _ROLE = f"({'|'.join(ROLES)})"
 _NAME = "[A-Za-z0-9_][A-Za-z0-9_-]{0,29}"
 _NAMED = "of 1 to 30 letters, digits, _ and -, no - first"
-_BLOCK = {"type": "object"}
+_PARAMETERS = {
+    "type": "object",
+    # any component may have a parameter of such a name: what is wrong with a command is for its own reader to say
+    "properties": {name: {"description": f"Command: {words}."} for name, words in COMMAND_PARAMETERS.items()},
+}
 _RULE, _BACKOFF = RetryRule(), Backoff()
 
 _PARTY_IDS = _list(
@@ -150,12 +155,12 @@ _TASK = _object(
         model=_SOURCES, isometric_model=_SOURCES, cache=_SOURCES,
     ),
     outputs=_object("The names that other tasks know them by.", data=_OUTPUTS, model=_OUTPUTS, cache=_OUTPUTS),
-    parameters={**_BLOCK, "description": "What the component is told at all parties."},
+    parameters={**_PARAMETERS, "description": "What the component is told at all parties."},
     at=_by(
         _WHERE,
         _object(
             "What differs there.",
-            parameters={**_BLOCK, "description": "Laid over those for all; objects are merged key by key."},
+            parameters={**_PARAMETERS, "description": "Laid over those for all; objects are merged key by key."},
             run={"description": "Whether it runs there at all.", "type": "boolean", "default": True},
             timeout=_TASK_TIMEOUT,
         ),
