@@ -429,6 +429,36 @@ class JobCases(Cases):
         assert each.begin_again(a_job(status=JobStatus.FAILED, run=1), 2, 0, "") is False
         assert each.job_here("j1").status is JobStatus.FAILED
 
+    def test_a_job_takes_other_parameters_as_long_as_nobody_has_moved_it(self, each: Each) -> None:
+        here, elsewhere = a_job(), a_job("j2", HOST)
+        with_jobs(each, here, elsewhere)
+        new = replace(here, asked=Claim(6, 30), timeout_seconds=77, revision=1, changed=("a",), progress=50)
+        conf = {"job_parameters": {"common": {"task_cores": 3}}}
+        other = replace(DOCUMENT, dsl={}, runtime_conf=conf, on_party={"x": 1}, tag="no")
+        for seen in (replace(here, run=1), replace(here, status=JobStatus.RUNNING), replace(here, revision=1)):
+            assert each.revise(seen, new, other) is False
+        assert each.revise(here, new, other)
+        assert each.job(here.key) == replace(new, progress=here.progress)
+        assert each.document("j1") == replace(DOCUMENT, runtime_conf=conf, on_party={"x": 1})
+        assert (each.revision("j1"), each.revision("j2"), each.revision("j9")) == (1, 0, 0)
+        assert each.document("j2") == DOCUMENT
+        assert each.revise(here, new, other) is False
+        each.move_job(new, MoveJob(JobStatus.FAILED, Reason.STOPPED), 5)
+        each.begin_again(each.job(here.key), 1, 0, "")
+        assert (each.job(here.key).revision, each.job(here.key).changed) == (1, ())
+
+    def test_the_document_of_several_seats_is_the_newest(self, each: Each) -> None:
+        seats = [a_job(party=party, initiator=OTHER_HOST) for party in (GUEST, HOST)]
+        with_jobs(each, *(replace(seat, is_initiator=False) for seat in seats))
+        seen = each.job(JobKey("j1", HOST))
+        new = replace(DOCUMENT, runtime_conf={"x": 2})
+        assert each.revise(seen, replace(seen, revision=3), new)
+        assert (each.document("j1").runtime_conf, each.revision("j1")) == ({"x": 2}, 3)
+
+    def test_a_job_is_made_with_the_revision_that_it_has_elsewhere(self, each: Each) -> None:
+        with_jobs(each, a_job(revision=4))
+        assert (each.job_here("j1").revision, each.revision("j1")) == (4, 4)
+
     def test_a_rerun_has_no_turn_before_all_parties_know(self, each: Each) -> None:
         elsewhere = a_job("j2", HOST)
         with_jobs(each, a_job(), elsewhere)
@@ -1219,6 +1249,12 @@ class SeatCases(Cases):
         assert each.rejoin(leaving) is False
         with pytest.raises(IllegalMove):
             each.rejoin(a_seat(status=SeatStatus.HELD, run=1))
+
+    def test_what_a_seat_is_to_reserve_changes(self, each: Each) -> None:
+        each.add_seats([a_seat(run=1, asked_cores=4), a_seat(party=OTHER_HOST, asked_cores=4)])
+        assert each.ask_for(a_seat(run=1), 6)
+        assert each.ask_for(a_seat(run=0), 7) is False
+        assert [seat.asked_cores for seat in each.seats("j1")] == [6, 4]
 
     def test_a_lease_is_kept_with_its_seat(self, each: Each) -> None:
         each.add_seats([a_seat(run=1), a_seat(party=OTHER_HOST)])

@@ -13,7 +13,6 @@ _RETCODE = 100
 _AS_FILE = 501               # where HTTP 200 would mean that a file follows
 
 _NO_MODELS = "no component here makes a model: run FATE's own server for jobs that train"
-_RESUBMIT = "submit the job again with the new parameters"
 _A_FILE = "table/bind takes a CSV file of this server's machine, data/upload one of the client's"
 _NO_BOARD = "flow job watch and flow job explain show a job"
 _NOT_ASKED = "any party may name any table of another; table/disable takes one out of use"
@@ -23,7 +22,6 @@ _PARTIES = "party/list shows the parties that this server knows, and whether the
 _OWN_WORKERS = "a worker asks where its task configuration says"
 
 _LATER = {
-    "job/parameter/update": ("a change of the parameters of a job", _RESUBMIT),
     "job/update": ("notes on a job", "send notes with job/submit"),
     "job/clean": ("the removal of a job's data", "retention in service_conf.yaml, or fate_flow admin clean"),
     "data/writer": ("writing to another storage", "data/download writes a CSV file"),

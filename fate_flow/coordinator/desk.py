@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.initiator import InitiatorSide, awaits_room, count_in
+from fate_flow.coordinator.parameters import Revised
 from fate_flow.coordinator.party import PartySide, release
 from fate_flow.coordinator.ports import Context
 from fate_flow.coordinator.unit import RoomTold, Unit, read_spec, unit_of_work
@@ -38,6 +39,7 @@ from fate_flow.core.errors import (
 )
 from fate_flow.core.grammar import check_component_name, shown
 from fate_flow.core.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, CommandKind, Hold, Job
+from fate_flow.core.parameters import Change
 from fate_flow.core.reasons import Reason
 from fate_flow.core.rerun import Wish
 from fate_flow.core.spec import JobSpec
@@ -296,6 +298,19 @@ class Desk:
         """Have a canceled job go on where it was. Raises JobNotFound, Conflict for a job that is not canceled."""
         self._carry_out(
             lambda unit: self._initiator.rerun(unit, job_id, Wish(), only=JobStatus.CANCELED), is_repeatable=False
+        )
+
+    def preview_change(self, job_id: str, change: Change) -> Revised:
+        """What a job would be with other parameters; nothing is written. Raises as `InitiatorSide.preview_change`."""
+        context = self.context
+        return context.read(
+            lambda tx: self._initiator.preview_change(Unit(context, tx, context.clock()), job_id, change)
+        )
+
+    def change_parameters(self, job_id: str, change: Change, base: int) -> Revised:
+        """The job has them from now on, at all parties. Raises as `InitiatorSide.change_parameters`."""
+        return self._carry_out(
+            lambda unit: self._initiator.change_parameters(unit, job_id, change, base), is_repeatable=False
         )
 
     def set_priority(self, job_id: str, priority: int) -> None:

@@ -235,7 +235,7 @@ class Context:
     routes: frozenset[str]                            # party ids we know the way to
     clock: Callable[[], int]                          # milliseconds since the epoch
     fresh_id: Callable[[], str]                       # 32 hex digits
-    specs: dict[str, JobSpec] = field(default_factory=dict)
+    specs: dict[tuple[str, int], JobSpec] = field(default_factory=dict)      # by job and revision of its document
     launch_problems: dict[str, str] = field(default_factory=dict)    # by worker: why its folder could not be written
     carry_out: Callable[[list[Effect]], None] = in_place
     retry: Retry = field(default_factory=Retry)

@@ -99,7 +99,8 @@ class Transaction(Protocol):
     def jobs_here(self, job_id: str) -> tuple[Job, ...]:
         """All seats of the job in this database."""
 
-    def document(self, job_id: str) -> Document | None: ...
+    def document(self, job_id: str) -> Document | None:
+        """As it stands in the newest of the rows here, the initiator's before others."""
 
     def move_job(self, job: Job, move: MoveJob, at: int, caused_by: str = "") -> bool:
         """Compare-and-set on status and run; stamps start and end, and the tag `job_end`."""
@@ -113,6 +114,14 @@ class Transaction(Protocol):
         """A running job waits in the same run, at its initiator until `retry_at` (steady time): compare-and-set.
 
         In the row of its initiator the rerun signal is set. What it holds is not touched."""
+
+    def revise(self, job: Job, new: Job, document: Document) -> bool:
+        """Other parameters: compare-and-set on status, run and revision.
+
+        Written are the configuration, what `new` asks for, its limit of time, revision and what has changed."""
+
+    def revision(self, job_id: str) -> int:
+        """Of the document that `document` gives; 0 for a job that is not known."""
 
     def all_rejoined(self, key: JobKey) -> bool:
         """Every party knows that the job waits again: reset the signal, and with it the reason to wait."""
@@ -311,6 +320,9 @@ class Transaction(Protocol):
     def move_seat(
         self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1, lacks: Lack | None = None
     ) -> bool: ...
+
+    def ask_for(self, seat: Seat, cores: int) -> bool:
+        """What the seat is to reserve from now on."""
 
     def rejoin(self, seat: Seat) -> bool:
         """The seat is `joining` in the next run, whatever it has become meanwhile in this one."""

@@ -21,6 +21,7 @@ from fate_flow.core.errors import StorageFailed
 from fate_flow.core.history import Entry
 from fate_flow.core.job import (
     APART,
+    Claim,
     Command,
     EngineState,
     Hold,
@@ -136,8 +137,23 @@ class MemoryTransaction:
         return _by_age(self._of_job(job_id))
 
     def document(self, job_id: str) -> Document | None:
-        rows = sorted(self._of_job(job_id), key=lambda row: (not row.job.is_initiator, row.job.party))
+        rows = sorted(self._of_job(job_id), key=_newest_first)
         return rows[0].document if rows else None
+
+    def revision(self, job_id: str) -> int:
+        return max((row.job.revision for row in self._of_job(job_id)), default=0)
+
+    def revise(self, job: Job, new: Job, document: Document) -> bool:
+        row = self._as_seen(job)
+        if row is None or row.job.revision != job.revision:
+            return False
+        revised = replace(
+            row.job, asked=Claim(new.asked.cores, new.asked.memory), timeout_seconds=new.timeout_seconds,
+            revision=new.revision, changed=new.changed,
+        )  # fmt: skip
+        conf, on_party = _json(document.runtime_conf), _json(document.on_party)
+        self._put(replace(row, job=revised, document=replace(row.document, runtime_conf=conf, on_party=on_party)))
+        return True
 
     def _as_seen(self, job: Job) -> _JobRow | None:
         """The row, as long as nobody has moved it since."""
@@ -549,6 +565,9 @@ class MemoryTransaction:
         self._rows.seats.put(key, replace(row, status=new, message=message, free_cores=free_cores, lacks=lacks))
         return True
 
+    def ask_for(self, seat: Seat, cores: int) -> bool:
+        return self._change_seat(seat, asked_cores=cores)
+
     def rejoin(self, seat: Seat) -> bool:
         check_move(seat.status, SeatStatus.JOINING)
         return self._change_seat(seat, **seat_rejoins(seat))
@@ -856,6 +875,10 @@ class _JobRow:
     has_signal: bool = False
     blocked_cores: int = 0
     has_ended: bool = False       # f_end_time is not NULL
+
+
+def _newest_first(row: _JobRow) -> tuple[int, bool, Party]:
+    return (-row.job.revision, not row.job.is_initiator, row.job.party)
 
 
 class _Journal:

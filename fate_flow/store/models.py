@@ -99,6 +99,8 @@ class JobRow(_Base):
     f_policy_timers = TextField(null=True)
     f_restarting = BooleanField(default=False)
     f_restarts = IntegerField(default=0)
+    f_revision = IntegerField(default=0)
+    f_changed_components = TextField(null=True)
     f_legacy = BooleanField(default=False)
     f_wish_since = BigIntegerField(default=0)
     f_wish_asked = BigIntegerField(default=0)

@@ -231,7 +231,7 @@ class SqlTransaction:
                 JobRow.f_description, JobRow.f_tag,
             )
             .where(JobRow.f_job_id == job_id)
-            .order_by(JobRow.f_is_initiator.desc(), JobRow.f_role, JobRow.f_party_id)
+            .order_by(JobRow.f_revision.desc(), JobRow.f_is_initiator.desc(), JobRow.f_role, JobRow.f_party_id)
             .tuples()
             .first()
         )  # fmt: skip
@@ -255,6 +255,20 @@ class SqlTransaction:
     def put_off(self, job: Job, wait_reason: str, retry_at: int) -> bool:
         values = columns_of(put_off(job, wait_reason, retry_at))
         return self._write(job.job_id, JobRow.update(**values).where(_as_seen(job)))
+
+    def revise(self, job: Job, new: Job, document: Document) -> bool:
+        values = {
+            "f_runtime_conf": to_json(document.runtime_conf), "f_runtime_conf_on_party": to_json(document.on_party),
+            "f_asked_cores": new.asked.cores, "f_asked_memory": new.asked.memory,
+            "f_timeout_seconds": new.timeout_seconds,
+            **columns_of({"revision": new.revision, "changed": new.changed}),
+        }  # fmt: skip
+        where = _as_seen(job) & (JobRow.f_revision == job.revision)
+        return self._write(job.job_id, JobRow.update(**values).where(where))
+
+    def revision(self, job_id: str) -> int:
+        row = _REVISION.row(self._database, job_id)
+        return int(row[0] or 0) if row else 0
 
     def all_rejoined(self, key: JobKey) -> bool:
         where = _at(key) & (JobRow.f_rerun_signal == True)  # noqa: E712
@@ -646,6 +660,9 @@ class SqlTransaction:
             SeatRow.f_lacks: lacks.value if lacks else "",
         }  # fmt: skip
         return _hit(SeatRow.update(values).where(where))
+
+    def ask_for(self, seat: Seat, cores: int) -> bool:
+        return _hit(SeatRow.update(f_asked_cores=cores).where(_seat_is(seat)))
 
     def rejoin(self, seat: Seat) -> bool:
         check_move(seat.status, SeatStatus.JOINING)
@@ -1052,6 +1069,7 @@ IN_QUEUE = (JobRow.f_queue_key, JobRow.f_create_time, JobRow.f_job_id)
 _JOB = Prepared(
     lambda job_id, role, party_id: JobRow.select(*JOB_COLUMNS).where(_at(JobKey(job_id, Party(role, party_id)))), 3
 )
+_REVISION = Prepared(lambda job_id: JobRow.select(fn.MAX(JobRow.f_revision)).where(JobRow.f_job_id == job_id), 1)
 _JOBS_HERE = Prepared(
     lambda job_id: JobRow.select(*JOB_COLUMNS).where(JobRow.f_job_id == job_id).order_by(*_BY_AGE), 1
 )
@@ -1461,6 +1479,7 @@ def _job_values(job: Job, document: Document) -> dict[str, Any]:
         "f_enqueued": job.enqueued,
         "f_queue_key": job.queue_key,
         "f_approval": job.consent.approval.value if job.consent else "",
+        "f_revision": job.revision,
     }
 
 

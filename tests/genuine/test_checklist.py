@@ -46,7 +46,6 @@ SEAT = "-r guest -p {guest}"
 MODEL = "--model-id m --model-version 1"
 OF_A_MODEL = f"{SEAT} {MODEL} -cpn a_0"
 COMMANDS = {
-    "flow job parameter-update": "job parameter-update -j {job} -c {files}/update.json",
     "flow job dsl": "job dsl --train-dsl-path {files}/dsl.json",
     "flow data writer": "data writer -c {files}/bind.json",
     "flow table disable-delete": "table disable-delete",

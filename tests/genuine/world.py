@@ -122,7 +122,12 @@ def _write_files(folder: Path, parties: Cluster) -> None:
         "bind_mysql": {**bind, "engine": "MYSQL", "address": {"user": "u", "db": "d", "name": "t"}},
         "bind_nameless": {key: value for key, value in bind.items() if key != "name"},
         "bind_secret": {**bind, "address": {"path": "/etc/passwd"}},
-        "update": {"component_parameters": {"common": {"toy_0": {"data_num": 10}}}},
+        "update": {
+            "job_parameters": {"common": {"task_cores": 1, "timeout": 600}},
+            "component_parameters": {"common": {"reader_0": table_named("numbers")}},
+        },
+        "update_unknown": {"component_parameters": {"common": {"magic_0": {"x": 1}}}},
+        "update_fixed": {"job_parameters": {"common": {"job_type": "predict"}}},
         "model": {
             "model_id": "m", "model_version": "1", "role": "guest", "party_id": GUEST, "output_path": str(folder),
             "file": str(folder / "numbers.csv"),
@@ -167,6 +172,14 @@ def a_job_that_failed(world: World) -> Iterator[Facts]:
     again = "SELECT f_run FROM t_job WHERE f_job_id = ? AND f_status = 'failed' AND f_run = 1"
     eventually(lambda: world.guest.rows(again, job_id), "the rerun to end")
     _at_rest(world)
+
+
+@contextmanager
+def a_job_that_is_over(world: World) -> Iterator[Facts]:
+    """Since a table is not there."""
+    job_id = world.parties.submit(failing())
+    world.parties.wait(job_id, "failed")
+    yield {"job": job_id}
 
 
 @contextmanager

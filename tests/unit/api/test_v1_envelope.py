@@ -138,7 +138,7 @@ tracking/component/metric_data
 info/common server/config/job/default component/get provider/get provider/fate_flow/get log/cat log/size
 """
 NOT_OFFERED = """
-job/parameter/update job/update job/clean data/writer table/disable/delete
+job/update job/clean data/writer table/disable/delete
 table/connector/create table/connector/query table/tracking/source table/tracking/job table/list
 table/preview tracking/component/output/data
 tracking/component/metric/delete tracking/job/data_view pipeline/dag/dependency component/hetero/merge
