@@ -34,6 +34,7 @@ from fate_flow.core.job import (
     Wish,
     Worker,
 )
+from fate_flow.core.permission import Kind, Thing
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import (
@@ -1633,6 +1634,25 @@ class SchedulerCases(Cases):
         assert each.still_schedules("you", 2)
 
 
+class PermissionCases(Cases):
+    def test_what_a_party_is_granted_stays_until_it_is_taken_back(self, each: Each) -> None:
+        reader, table = Thing(Kind.COMPONENT, "Reader"), Thing(Kind.DATASET, "t", "demo")
+        everything = Thing(Kind.DATASET, "*", "*")
+        each.grant("9999", [reader, table])
+        each.grant("9999", [reader, everything, Thing(Kind.DATASET, "Reader", "demo")])
+        each.grant("10000", [reader])
+        assert each.granted("9999") == {reader, table, everything, Thing(Kind.DATASET, "Reader", "demo")}
+        each.revoke("9999", [reader, Thing(Kind.DATASET, "t", "other")])
+        assert each.granted("9999") == {table, everything, Thing(Kind.DATASET, "Reader", "demo")}
+        assert (each.granted("10000"), each.granted("10001")) == ({reader}, frozenset())
+
+    def test_names_are_told_apart_as_they_are_written(self, each: Each) -> None:
+        each.grant("9999", [Thing(Kind.DATASET, "t", "demo")])
+        assert Thing(Kind.DATASET, "T", "demo") not in each.granted("9999")
+        each.grant("9999", [Thing(Kind.DATASET, "T", "demo")])
+        assert len(each.granted("9999")) == 2
+
+
 class MessageCases(Cases):
     def test_words_for_people_are_added_once(self, each: Each) -> None:
         with_jobs(each, a_job())
@@ -1834,6 +1854,7 @@ class StoreContract(
     WorkerCases,
     OutboxCases,
     SchedulerCases,
+    PermissionCases,
     MessageCases,
     RetentionCases,
     SubmissionCases,

@@ -15,6 +15,7 @@ from fate_flow.api import (
     not_offered,
     parameters,
     party,
+    permission,
     queue,
     resources,
     server_info,
@@ -45,7 +46,7 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
         nonces = services.settings.run_dir / "nonces"
         app.before_request(ClientAuth(services.settings.client_keys, nonces, now_on_the_wall).check)
     app.register_error_handler(SubmitFailed, SubmitFailed.as_response)
-    for module in (jobs, parameters, queue, resources, data, tracking, server_info, task_log, party):
+    for module in (jobs, parameters, permission, queue, resources, data, tracking, server_info, task_log, party):
         app.register_blueprint(module.blueprint(services))
     app.register_blueprint(not_offered.blueprint())
     app.register_blueprint(board.blueprint(services.settings.party_id, services.settings.url))

@@ -15,7 +15,6 @@ _AS_FILE = 501               # where HTTP 200 would mean that a file follows
 _NO_MODELS = "no component here makes a model: run FATE's own server for jobs that train"
 _A_FILE = "table/bind takes a CSV file of this server's machine, data/upload one of the client's"
 _NO_BOARD = "flow job watch and flow job explain show a job"
-_NOT_ASKED = "any party may name any table of another; table/disable takes one out of use"
 _NO_KEYS = "requests of other parties are not signed: docs/security.md says how to fence the servers in"
 _BUILT_IN = "component/get lists what this server can run"
 _PARTIES = "party/list shows the parties that this server knows, and whether they answer"
@@ -44,7 +43,6 @@ _LATER = {
     "component/<name>/get": ("asking about a single component", _BUILT_IN),
     "model/<path:rest>": ("models", _NO_MODELS),
     "checkpoint/<path:rest>": ("checkpoints of models", _NO_MODELS),
-    "permission/<path:rest>": ("privileges", _NOT_ASKED),
     "key/<path:rest>": ("keys of parties", _NO_KEYS),
     "server/service/get": ("a registry of services", _PARTIES),
     "server/<name>/get": ("a registry of servers", _PARTIES),

@@ -40,6 +40,7 @@ from fate_flow.core.errors import (
 from fate_flow.core.grammar import check_component_name, shown
 from fate_flow.core.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, CommandKind, Hold, Job
 from fate_flow.core.parameters import Change
+from fate_flow.core.permission import EVERYTHING, Thing
 from fate_flow.core.reasons import Reason
 from fate_flow.core.rerun import Wish
 from fate_flow.core.spec import JobSpec
@@ -372,6 +373,32 @@ class Desk:
                 unit.send(Command(CommandKind.LOOK_AGAIN, job_id, rows[0].initiator, rows[0].run))
 
         self._carry_out(decide)
+
+    def grant(self, party_id: str, things: Sequence[Thing]) -> None:
+        """Jobs of this party may use these here from now on."""
+
+        def grant(unit: Unit) -> None:
+            unit.tx.grant(party_id, things)
+            self._note_permission(unit, f"party {party_id} was granted", things)
+
+        self._carry_out(grant)
+
+    def revoke(self, party_id: str, things: Sequence[Thing]) -> None:
+        """It may not any more; what was accepted before goes on. Raises Conflict for what was not granted."""
+
+        def revoke(unit: Unit) -> None:
+            granted = unit.tx.granted(party_id)
+            lacking = [thing for thing in things if thing not in granted and thing not in EVERYTHING.values()]
+            if lacking:
+                raise Conflict(f"party {party_id} was not granted {lacking[0]}; flow privilege query shows what it was")
+            kinds = {thing.kind for thing in things if thing in EVERYTHING.values()}
+            unit.tx.revoke(party_id, [one for one in granted if one in things or one.kind in kinds])
+            self._note_permission(unit, f"party {party_id} is no longer granted", things)
+
+        self._carry_out(revoke, is_repeatable=False)
+
+    def _note_permission(self, unit: Unit, words: str, things: Sequence[Thing]) -> None:
+        unit.note(Event.DETECT_NOTE, text=f"{words}: {', '.join(map(str, things))}")
 
     def clean_queue(self) -> dict[str, int]:
         """Cancel every waiting job of this initiator: 0 for each that was told to end."""

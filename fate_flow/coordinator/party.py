@@ -50,6 +50,7 @@ from fate_flow.core.job import (
     Task,
     TaskKey,
 )
+from fate_flow.core.permission import missing
 from fate_flow.core.queue import fits, queue_key, takes_from
 from fate_flow.core.reasons import Reason, job_status_for
 from fate_flow.core.resources import Request, request_of
@@ -164,12 +165,14 @@ class PartySide:
     def accept(self, unit: Unit, spec: JobSpec, party: Party) -> Request:
         """What the job sets aside for this seat.
 
-        Raises Refused naming all that this party allows less of than the job asks for; OperationFailed for a program
-        that it does not run; FlowError (103) as `request`."""
+        Raises Refused naming all that this party allows less of than the job asks for; PermissionDenied naming what
+        its initiator was not granted; OperationFailed for a program that it does not run; FlowError (103) as
+        `request`."""
         refused = refusals(unit.context.ceilings, spec, party, unit.context.engine_size.nodes)
         if refused:
             more = len(refused) - _MOST_REFUSALS
             raise Refused("; ".join((*refused[:_MOST_REFUSALS], *([f"and {more} more"] if more > 0 else []))))
+        _check_permission(unit, spec, party)
         self._check_programs(unit, spec, party)
         return self.request(unit, spec, party)
 
@@ -197,6 +200,17 @@ class PartySide:
             asked = f"asks for {memory} MB of memory, {party} has {size.memory} in all"
             raise _too_much(asked, "task_memory", "task_parallelism")
         return request_of(party, spec.parameters[party], size.nodes)
+
+
+def _check_permission(unit: Unit, spec: JobSpec, party: Party) -> None:
+    """Raises PermissionDenied for a job of another party that needs what was not granted to that one here."""
+    rule, initiator = unit.context.permission, spec.initiator.party_id
+    if not rule.is_on or initiator in (unit.context.party_id, "0"):
+        return
+    lacking = missing(rule, spec, party, unit.tx.granted(initiator))
+    if lacking:
+        named = ", ".join(map(str, lacking[:_MOST_REFUSALS]))
+        raise PermissionDenied(f"{party} has not granted party {initiator}: {named} (flow privilege grant, there)")
 
 
 def effective_here(context: Context, spec: JobSpec, party: Party) -> tuple[Effective, ...]:

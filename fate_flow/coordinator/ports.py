@@ -12,6 +12,7 @@ from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.core.command import CommandSpec
 from fate_flow.core.job import Command, JobKey, TaskKey, Worker
 from fate_flow.core.modules import ModuleInfo
+from fate_flow.core.permission import PermissionRule
 from fate_flow.core.resources import EngineSize
 from fate_flow.core.spec import JobParameters, JobSpec
 from fate_flow.store.contract import Document, Store, TableMeta, Transaction
@@ -242,6 +243,7 @@ class Context:
     ceilings: Ceilings = NO_CEILINGS
     gate: Gate = field(default_factory=Shut)
     approval: ApprovalRule = field(default_factory=ApprovalRule)
+    permission: PermissionRule = field(default_factory=PermissionRule)
 
     def read(self, look: Callable[[Transaction], T]) -> T:
         """What is found, without a lock. Raises StorageFailed."""

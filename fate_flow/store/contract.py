@@ -16,6 +16,7 @@ from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.approval import Consent
 from fate_flow.core.history import Entry
 from fate_flow.core.job import Command, EngineState, Hold, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Worker
+from fate_flow.core.permission import Thing
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
@@ -268,6 +269,15 @@ class Transaction(Protocol):
 
     def release_intake(self) -> bool:
         """False when it was not held."""
+
+    # ---- permissions
+
+    def grant(self, party_id: str, things: Iterable[Thing]) -> None:
+        """What is granted already stays so."""
+
+    def revoke(self, party_id: str, things: Iterable[Thing]) -> None: ...
+
+    def granted(self, party_id: str) -> frozenset[Thing]: ...
 
     def set_priority(self, key: JobKey, priority: int, queue_key: int) -> bool:
         """Where a waiting job stands from now on; False for one that does not wait."""

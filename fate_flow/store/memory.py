@@ -35,6 +35,7 @@ from fate_flow.core.job import (
     Wish,
     Worker,
 )
+from fate_flow.core.permission import Thing
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
@@ -446,6 +447,17 @@ class MemoryTransaction:
 
     def release_intake(self) -> bool:
         return self._rows.intake.drop(INTAKE)
+
+    def grant(self, party_id: str, things: Iterable[Thing]) -> None:
+        for thing in things:
+            self._rows.permissions.put((party_id, thing), thing)
+
+    def revoke(self, party_id: str, things: Iterable[Thing]) -> None:
+        for thing in things:
+            self._rows.permissions.drop((party_id, thing))
+
+    def granted(self, party_id: str) -> frozenset[Thing]:
+        return frozenset(thing for owner, thing in self._rows.permissions.rows if owner == party_id)
 
     def set_priority(self, key: JobKey, priority: int, queue_key: int) -> bool:
         row = self._jobs.rows.get(key)
@@ -983,6 +995,7 @@ class _Rows:
         self.history: _Table[int, Entry] = _Table(journal, job=lambda entry: entry.job_id)
         self.peers: _Table[str, int] = _Table(journal)
         self.intake: _Table[str, Hold] = _Table(journal)
+        self.permissions: _Table[tuple[str, Thing], Thing] = _Table(journal)
         self.schedulers: _Table[str, tuple[str, int, int]] = _Table(journal)
         self.submissions: _Table[str, Submission] = _Table(journal, job=lambda one: one.job_id)
         self.tables: _Table[tuple[str, str], TableMeta] = _Table(journal)

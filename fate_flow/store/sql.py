@@ -33,6 +33,7 @@ from fate_flow.core.job import (
     TaskKey,
     Worker,
 )
+from fate_flow.core.permission import Kind, Thing
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
@@ -78,6 +79,7 @@ from fate_flow.store.models import (
     OutboxRow,
     OutputRow,
     PeerRow,
+    PermissionRow,
     SchedulerRow,
     SeatRow,
     StorageTableRow,
@@ -520,6 +522,23 @@ class SqlTransaction:
 
     def release_intake(self) -> bool:
         return _hit(IntakeRow.delete().where(IntakeRow.f_name == INTAKE))
+
+    def grant(self, party_id: str, things: Iterable[Thing]) -> None:
+        for thing in things:
+            values = {
+                "f_party_id": party_id, "f_kind": thing.kind.value, "f_namespace": thing.namespace,
+                "f_name": thing.name,
+            }  # fmt: skip
+            _insert_new(self._database, PermissionRow, values, _permission_is(party_id, thing))
+
+    def revoke(self, party_id: str, things: Iterable[Thing]) -> None:
+        for thing in things:
+            _hit(PermissionRow.delete().where(_permission_is(party_id, thing)))
+
+    def granted(self, party_id: str) -> frozenset[Thing]:
+        row = PermissionRow
+        found = row.select(row.f_kind, row.f_name, row.f_namespace).where(row.f_party_id == party_id).tuples()
+        return frozenset(Thing(Kind(kind), name, namespace) for kind, name, namespace in found)
 
     def set_priority(self, key: JobKey, priority: int, queue_key: int) -> bool:
         waits = _at(key) & (JobRow.f_status == JobStatus.WAITING.value)
@@ -1448,6 +1467,12 @@ def _submission(where: Any) -> Submission | None:
     if row is None:
         return None
     return Submission(row.f_request_id, row.f_job_id, row.f_digest, row.f_retcode, row.f_retmsg or "")
+
+
+def _permission_is(party_id: str, thing: Thing) -> Any:
+    row = PermissionRow
+    is_thing = (row.f_kind == thing.kind.value) & (row.f_namespace == thing.namespace) & (row.f_name == thing.name)
+    return (row.f_party_id == party_id) & is_thing
 
 
 def _job_values(job: Job, document: Document) -> dict[str, Any]:

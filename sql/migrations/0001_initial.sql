@@ -307,6 +307,15 @@ CREATE TABLE t_intake (                      -- one row while this party takes n
   f_since BIGINT NOT NULL DEFAULT 0          -- steady time
 );
 
+CREATE TABLE t_permission (                  -- what jobs of another party may use here, where that is looked at
+  f_party_id VARCHAR(10) NOT NULL,           -- whose jobs
+  f_kind VARCHAR(20) NOT NULL,
+  f_namespace VARCHAR(200) NOT NULL DEFAULT '', -- of a dataset
+  f_name VARCHAR(200) NOT NULL,              -- of a component or table; * for all
+  PRIMARY KEY (f_party_id, f_kind, f_namespace, f_name),
+  CONSTRAINT ck_permission_kind CHECK (f_kind IN ('component', 'dataset'))
+);
+
 CREATE TABLE t_submission (                  -- one per submit that is not refused
   f_request_id VARCHAR(100) NOT NULL PRIMARY KEY,
   f_job_id VARCHAR(25) NOT NULL,

@@ -21,6 +21,8 @@ from tests.genuine.world import (
     afterwards_at_rest,
     no_file_of_that_name,
     no_table_of_that_name,
+    nothing_that_is_granted,
+    something_that_is_granted,
 )
 
 NO_ENVELOPE = -1
@@ -296,4 +298,31 @@ SERVER = (
     usage("flow provider list-components", "provider components", "components"),
 )
 
-CASES: tuple[Case, ...] = (*JOBS, *TASKS, *DATA, *FROM_A_FILE, *LOOKS, *SERVER)
+GRANTED = {"component": [str], "dataset": [(str, dict)]}
+PRIVILEGES = (
+    Case("flow privilege grant", "privilege grant -c {files}/privilege.json", says="success",
+         given=nothing_that_is_granted),
+    Case("flow privilege delete", "privilege delete -c {files}/privilege.json", says="success",
+         given=something_that_is_granted),
+    Case("flow privilege delete", "privilege delete -c {files}/privilege.json", 100, says="was not granted",
+         given=nothing_that_is_granted),
+    *(
+        case
+        for verb in ("grant", "delete")
+        for case in (
+            Case(f"flow privilege {verb}", f"privilege {verb} -c {{files}}/privilege_unknown.json", 101, says="magic"),
+            Case(f"flow privilege {verb}", f"privilege {verb} -c {{files}}/privilege_nothing.json", 101,
+                 says="component or dataset"),
+            Case(f"flow privilege {verb}", f"privilege {verb} -c {{files}}/privilege_of_nobody.json", 101,
+                 says="party_id"),
+            usage(f"flow privilege {verb}", f"privilege {verb}", "conf-path"),
+        )
+    ),
+    Case("flow privilege query", "privilege query -p {host}", data=GRANTED, given=something_that_is_granted),
+    Case("flow privilege query", "privilege query -p {host}", data={"component": Some(str), "dataset": Some(dict)},
+         given=nothing_that_is_granted),
+    Case("flow privilege query", "privilege query -p nobody", 101, says="party_id"),
+    usage("flow privilege query", "privilege query", "party-id"),
+)
+
+CASES: tuple[Case, ...] = (*JOBS, *TASKS, *DATA, *FROM_A_FILE, *LOOKS, *SERVER, *PRIVILEGES)

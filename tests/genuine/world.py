@@ -100,6 +100,7 @@ def _write_files(folder: Path, parties: Cluster) -> None:
         "engine": "PATH", "address": {"path": str(here)}, "namespace": "it", "name": "fresh", "head": True,
         "partitions": 2, "id_delimiter": ",",
     }
+    privilege = {"party_id": HOST, "component": "reader,secure_sum", "dataset": {"namespace": "it", "name": "numbers"}}
     for name, content in {
         "conf": conf,
         "dsl": dsl,
@@ -134,7 +135,11 @@ def _write_files(folder: Path, parties: Cluster) -> None:
         },
         "homo": {"model_id": "m", "model_version": "1", "component_name": "a_0", "deployment_type": "kfserving"},
         "provider": {"name": "p", "version": "1", "path": str(folder)},
-        "privilege": {"party_id": HOST, "component": "*", "dataset": "*"},
+        "key": {"party_id": HOST, "key": "k"},
+        "privilege": privilege,
+        "privilege_unknown": {**privilege, "component": "magic"},
+        "privilege_nothing": {"party_id": HOST},
+        "privilege_of_nobody": {**privilege, "party_id": "nobody"},
     }.items():
         (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
 
@@ -180,6 +185,21 @@ def a_job_that_is_over(world: World) -> Iterator[Facts]:
     job_id = world.parties.submit(failing())
     world.parties.wait(job_id, "failed")
     yield {"job": job_id}
+
+
+@contextmanager
+def nothing_that_is_granted(world: World) -> Iterator[Facts]:
+    world.guest.ask("permission/delete", {"party_id": HOST, "component": "*", "dataset": "*"})
+    yield {}
+
+
+@contextmanager
+def something_that_is_granted(world: World) -> Iterator[Facts]:
+    world.guest.ask("permission/grant", {"party_id": HOST, "component": "Reader,SecureSum", "dataset": "*"})
+    numbers = {"namespace": "it", "name": "numbers"}
+    world.guest.ask("permission/grant", {"party_id": HOST, "dataset": numbers})
+    yield {}
+    world.guest.ask("permission/delete", {"party_id": HOST, "component": "*", "dataset": "*"})
 
 
 @contextmanager

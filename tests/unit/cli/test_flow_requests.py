@@ -52,6 +52,7 @@ COMMANDS = [
     (("server", "versions"), "server/version/get", {}),
     (("server", "reload"), "server/reload", {}),
     (("party", "list", "--json"), "party/list", {}),
+    (("privilege", "query", "-p", "10000"), "permission/query", {"party_id": "10000"}),
 ]
 for group in ("component", "tracking"):
     COMMANDS += [
