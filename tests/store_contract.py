@@ -50,7 +50,7 @@ from fate_flow.core.status import (
     may_move,
 )
 from fate_flow.store.changes import MOST_WISHES
-from fate_flow.store.contract import Document, Metric, Output, Store, Submission, TableMeta
+from fate_flow.store.contract import Document, Metric, Output, Scope, Store, Submission, TableMeta
 
 GUEST = Party("guest", "9999")
 HOST = Party("host", "10000")
@@ -1734,6 +1734,68 @@ class RetentionCases(Cases):
         assert [one.name for one in each.output_tables(20, (0, "", ""), 9)] == ["a", "b"]
 
 
+class LeftCases(Cases):
+    """What the tasks of jobs left here."""
+
+    OURS = (a_task("a"), a_task("a", 1), a_task("b", party=HOST), a_task("b", job_id="j2"))
+
+    def filled(self, each: Each) -> None:
+        with_tasks(each, *self.OURS)
+        for task in self.OURS:
+            key = task.key
+            each.save_outputs([Output(key, "data", "n", f"{key.job_id}_{key.name}_{key.version}")], 5)
+            each.save_metrics([Metric(key, "train", "loss", ((1, 2),), {})], 5)
+            each.save_summary(key, {"rows": 3}, 5)
+
+    def test_all_versions_of_all_tasks_are_found(self, each: Each) -> None:
+        self.filled(each)
+        found = each.results_of("j1")
+        assert [(one.task.name, one.task.version, one.name) for one in found] == [
+            ("a", 0, "j1_a_0"), ("a", 1, "j1_a_1"), ("b", 0, "j1_b_0")]
+        assert each.results_of("j9") == ()
+
+    @pytest.mark.parametrize(
+        ("scope", "left"),
+        [
+            (Scope("j1"), []), (Scope("j1", GUEST), ["b"]), (Scope("j1", HOST, "b"), ["a", "a"]),
+            (Scope("j1", task="a"), ["b"]), (Scope("j1", HOST, "a"), ["a", "a", "b"]), (Scope("j9"), ["a", "a", "b"]),
+        ],
+    )  # fmt: skip
+    def test_what_is_in_the_scope_goes(self, each: Each, scope: Scope, left: list[str]) -> None:
+        self.filled(each)
+        gone = 3 - len(left)
+        assert (each.drop_results(scope), each.drop_metrics(scope)) == (2 * gone, gone)
+        assert [one.task.name for one in each.results_of("j1")] == left
+        assert bool(each.metrics("j1", "a", GUEST)) is bool(each.summary("j1", "a", GUEST)) is ("a" in left)
+        assert (len(each.results_of("j2")), len(each.metrics("j2", "b", GUEST))) == (1, 1)
+
+    def test_the_jobs_that_handed_a_table_on(self, each: Each) -> None:
+        self.filled(each)
+        keys = [task.key for task in self.OURS]
+        each.save_outputs([Output(key, "raw", "it", "numbers") for key in keys], 6)
+        assert each.jobs_with("it", "numbers", 9) == ("j2", "j1")
+        assert each.jobs_with("it", "numbers", 1) == ("j2",)
+        assert each.jobs_with("it", "j1_a_0", 9) == ()
+
+    def test_tables_that_are_disabled(self, each: Each) -> None:
+        for name, is_disabled in (("b", True), ("a", True), ("c", False)):
+            each.save_table(TableMeta("n", name, "uri", 1, {}, is_disabled=is_disabled), 5)
+        assert [one.name for one in each.disabled_tables(9)] == ["a", "b"]
+        assert [one.name for one in each.disabled_tables(1)] == ["a"]
+
+    def test_notes_are_those_of_one_row(self, each: Each) -> None:
+        with_jobs(each, a_job(), a_job("j2"))
+        assert each.describe(a_job().key, "seen")
+        assert (each.document("j1").description, each.document("j2").description) == ("seen", DOCUMENT.description)
+        assert each.describe(a_job("j9").key, "x") is False
+
+    def test_jobs_by_the_range_of_their_ids(self, each: Each) -> None:
+        with_jobs(each, a_job("20260101120000"), a_job("20260101130000"), a_job("20260102120000"))
+        assert each.job_ids("20260101", "20260101:", 9) == ("20260101120000", "20260101130000")
+        assert each.job_ids("20260101", "20260101:", 1) == ("20260101120000",)
+        assert each.job_ids("20260103", "20260103:", 9) == ()
+
+
 class SubmissionCases(Cases):
     def test_a_request_id_counts_once(self, each: Each) -> None:
         first = Submission("r1", "j1", "digest")
@@ -1855,6 +1917,7 @@ class StoreContract(
     OutboxCases,
     SchedulerCases,
     PermissionCases,
+    LeftCases,
     MessageCases,
     RetentionCases,
     SubmissionCases,

@@ -28,11 +28,12 @@ from fate_flow.cli.server_info import server as server_group
 from fate_flow.cli.settings_file import find_server
 from fate_flow.cli.table import table
 from fate_flow.cli.task import task
+from fate_flow.cli.template import template
 from fate_flow.cli.toy import test
 
 _COMMANDS = (
     init, job, task, queue, resource, data, table, component, tracking, provider, privilege, party, server_group,
-    test, completion,
+    template, test, completion,
 )  # fmt: skip
 
 

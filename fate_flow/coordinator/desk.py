@@ -21,6 +21,7 @@ from fate_flow.coordinator.initiator import InitiatorSide, awaits_room, count_in
 from fate_flow.coordinator.parameters import Revised
 from fate_flow.coordinator.party import PartySide, release
 from fate_flow.coordinator.ports import Context
+from fate_flow.coordinator.results import Cleaned, check_over, clean_job, drop_disabled_tables
 from fate_flow.coordinator.unit import RoomTold, Unit, read_spec, unit_of_work
 from fate_flow.coordinator.workers import read_report
 from fate_flow.core.approval import Approval, Consent
@@ -38,14 +39,14 @@ from fate_flow.core.errors import (
     StorageUnavailable,
 )
 from fate_flow.core.grammar import check_component_name, shown
-from fate_flow.core.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, CommandKind, Hold, Job
+from fate_flow.core.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, CommandKind, Hold, Job, JobKey
 from fate_flow.core.parameters import Change
 from fate_flow.core.permission import EVERYTHING, Thing
 from fate_flow.core.reasons import Reason
 from fate_flow.core.rerun import Wish
 from fate_flow.core.spec import JobSpec
 from fate_flow.core.status import JobStatus
-from fate_flow.store.contract import Document, Submission, TableMeta, Transaction
+from fate_flow.store.contract import Document, Scope, Submission, TableMeta, Transaction
 
 Ring = Callable[[Sequence[str], bool, bool, str, Sequence[RoomTold]], None]
 """Wakes the scheduler: ids of jobs that changed, whether the outbox has something new, whether the queue has to be
@@ -458,6 +459,34 @@ class Desk:
             unit.after_commit(lambda: self.context.files.drop_table(table))
 
         self._carry_out(drop, is_repeatable=False)
+
+    def describe(self, key: JobKey, notes: str) -> None:
+        """Notes on a job, as this party keeps them. Raises JobNotFound."""
+
+        def describe(unit: Unit) -> None:
+            if not unit.tx.describe(key, notes):
+                raise JobNotFound(f"can not found {key}")
+
+        self._carry_out(describe)
+
+    def clean_job(self, scope: Scope) -> Cleaned:
+        """What tasks of an ended job left here goes: the tables they made, what is known of them, metrics, summaries.
+
+        Raises JobNotFound; OperationFailed for a job that is not over."""
+        return self._carry_out(lambda unit: clean_job(unit, scope))
+
+    def drop_metrics(self, scope: Scope) -> int:
+        """The metrics of an ended job go: how many. Raises as `clean_job`."""
+
+        def drop(unit: Unit) -> int:
+            check_over(unit, scope.job_id)
+            return unit.tx.drop_metrics(scope)
+
+        return self._carry_out(drop)
+
+    def drop_disabled_tables(self) -> tuple[TableMeta, ...]:
+        """All tables that jobs may not read. Raises NotFound where there is none."""
+        return self._carry_out(drop_disabled_tables, is_repeatable=False)
 
     def allow_table(self, namespace: str, name: str, is_allowed: bool) -> None:
         """Whether jobs may read the table from now on. Raises NotFound."""

@@ -81,6 +81,18 @@ class Metric:
     meta: Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class Scope:
+    """Tasks of a job: all, those at one of its parties, those of one component."""
+
+    job_id: str
+    party: Party | None = None
+    task: str = ""
+
+    def has(self, key: TaskKey) -> bool:
+        return key.job_id == self.job_id and self.party in (None, key.party) and self.task in ("", key.name)
+
+
 class Transaction(Protocol):
     """One unit of work. Times are milliseconds since the epoch; `retry_at` is steady time (see `steady`)."""
 
@@ -135,6 +147,12 @@ class Transaction(Protocol):
 
     def request_stop(self, key: JobKey, reason: Reason, message: str, at: int, by_user: bool, caused_by: str) -> bool:
         """Record the wish that an unfinished job ends; the first reason stays."""
+
+    def describe(self, key: JobKey, text: str) -> bool:
+        """Notes on a job, in place of those that its row has."""
+
+    def job_ids(self, first: str, last: str, limit: int) -> tuple[str, ...]:
+        """Ids of jobs here from one to the other, each once, in their order."""
 
     def add_message(self, key: JobKey, text: str) -> bool:
         """Words for people behind those that the row has; False when it has them already."""
@@ -487,6 +505,20 @@ class Transaction(Protocol):
     def save_summary(self, key: TaskKey, summary: Mapping[str, Any], at: int) -> None: ...
 
     def summary(self, job_id: str, task: str, party: Party) -> Mapping[str, Any] | None: ...
+
+
+    def results_of(self, job_id: str) -> tuple[Output, ...]:
+        """What all tasks of a job handed on here, in every version, by component and data name."""
+
+    def jobs_with(self, namespace: str, name: str, limit: int) -> tuple[str, ...]:
+        """Ids of the jobs whose tasks handed on this table here, each once, the newest first."""
+
+    def drop_results(self, scope: Scope) -> int:
+        """What is known of tables and summaries goes, the tables themselves do not: how many rows."""
+
+    def drop_metrics(self, scope: Scope) -> int: ...
+
+    def disabled_tables(self, limit: int) -> tuple[TableMeta, ...]: ...
 
 
 class Store(Protocol):

@@ -74,7 +74,7 @@ from fate_flow.store.changes import (
     task_reported,
     worker_moved,
 )
-from fate_flow.store.contract import Document, Metric, Output, Submission, TableMeta
+from fate_flow.store.contract import Document, Metric, Output, Scope, Submission, TableMeta
 from fate_flow.store.rows import from_json, to_json
 
 SCHEDULER = "dag"
@@ -231,6 +231,15 @@ class MemoryTransaction:
 
     def restarted(self, key: JobKey) -> bool:
         return self._change_job(key, is_restarting=False)
+
+    def describe(self, key: JobKey, text: str) -> bool:
+        row = self._jobs.rows.get(key)
+        if row is not None:
+            self._put(replace(row, document=replace(row.document, description=text)))
+        return row is not None
+
+    def job_ids(self, first: str, last: str, limit: int) -> tuple[str, ...]:
+        return tuple(sorted({key.job_id for key in self._jobs.rows if first <= key.job_id <= last}))[:limit]
 
     def add_message(self, key: JobKey, text: str) -> bool:
         row = self._jobs.rows.get(key)
@@ -836,6 +845,29 @@ class MemoryTransaction:
         rows = [row for _, row in sorted(self._rows.metrics.of(_BY_MAKER, (job_id, task, party)), key=_number)]
         newest = newest_version(row.task for row in rows)
         return tuple(row for row in rows if row.task.version == newest)
+
+    def results_of(self, job_id: str) -> tuple[Output, ...]:
+        made = [one for one in self._rows.outputs.rows.values() if one.task.job_id == job_id]
+        return tuple(sorted(made, key=lambda one: (one.task.name, one.data_name, one.task.version, one.task.party)))
+
+    def jobs_with(self, namespace: str, name: str, limit: int) -> tuple[str, ...]:
+        every = self._rows.outputs.rows.values()
+        found = {one.task.job_id for one in every if (one.namespace, one.name) == (namespace, name)}
+        return tuple(sorted(found, reverse=True))[:limit]
+
+    def drop_results(self, scope: Scope) -> int:
+        rows = self._rows
+        outputs = [key for key, one in rows.outputs.rows.items() if scope.has(one.task)]
+        summaries = [key for key in rows.summaries.rows if scope.has(key)]
+        return sum([rows.outputs.drop(key) for key in outputs] + [rows.summaries.drop(key) for key in summaries])
+
+    def drop_metrics(self, scope: Scope) -> int:
+        gone = [number for number, (_, one) in self._rows.metrics.rows.items() if scope.has(one.task)]
+        return sum(self._rows.metrics.drop(number) for number in gone)
+
+    def disabled_tables(self, limit: int) -> tuple[TableMeta, ...]:
+        hidden = [one for one in self._rows.tables.rows.values() if one.is_disabled]
+        return tuple(sorted(hidden, key=lambda one: (one.namespace, one.name)))[:limit]
 
     def save_summary(self, key: TaskKey, summary: Mapping[str, Any], at: int) -> None:  # noqa: ARG002
         self._rows.summaries.put(key, (key, _json(summary)))

@@ -67,7 +67,7 @@ from fate_flow.store.changes import (
     task_reported,
     worker_moved,
 )
-from fate_flow.store.contract import Document, Metric, Output, Submission, TableMeta
+from fate_flow.store.contract import Document, Metric, Output, Scope, Submission, TableMeta
 from fate_flow.store.database import is_disk_full, is_lost, is_passing
 from fate_flow.store.models import (
     MODELS,
@@ -307,6 +307,14 @@ class SqlTransaction:
 
     def restarted(self, key: JobKey) -> bool:
         return self._write(key.job_id, JobRow.update(f_restarting=False).where(_at(key)))
+
+    def describe(self, key: JobKey, text: str) -> bool:
+        return self._write(key.job_id, JobRow.update(f_description=text).where(_at(key)))
+
+    def job_ids(self, first: str, last: str, limit: int) -> tuple[str, ...]:
+        between = (JobRow.f_job_id >= first) & (JobRow.f_job_id <= last)
+        query = JobRow.select(JobRow.f_job_id).where(between).distinct().order_by(JobRow.f_job_id).limit(limit)
+        return tuple(row[0] for row in query.tuples())
 
     def add_message(self, key: JobKey, text: str) -> bool:
         job = self.job(key)
@@ -972,6 +980,35 @@ class SqlTransaction:
             if row.f_task_version == newest
         )  # fmt: skip
 
+    def results_of(self, job_id: str) -> tuple[Output, ...]:
+        row = OutputRow
+        query = row.select().where(row.f_job_id == job_id)
+        by_name = query.order_by(row.f_component_name, row.f_data_name, row.f_task_version, row.f_role, row.f_party_id)
+        return tuple(
+            Output(
+                TaskKey(job_id, one.f_component_name, one.f_task_version, Party(one.f_role, one.f_party_id)),
+                one.f_data_name, one.f_table_namespace, one.f_table_name,
+            )
+            for one in by_name
+        )  # fmt: skip
+
+    def jobs_with(self, namespace: str, name: str, limit: int) -> tuple[str, ...]:
+        row = OutputRow
+        is_it = (row.f_table_namespace == namespace) & (row.f_table_name == name)
+        query = row.select(row.f_job_id).where(is_it).distinct().order_by(row.f_job_id.desc()).limit(limit)
+        return tuple(found[0] for found in query.tuples())
+
+    def drop_results(self, scope: Scope) -> int:
+        return sum(int(model.delete().where(_in_scope(model, scope)).execute()) for model in (OutputRow, SummaryRow))
+
+    def drop_metrics(self, scope: Scope) -> int:
+        return int(MetricRow.delete().where(_in_scope(MetricRow, scope)).execute())
+
+    def disabled_tables(self, limit: int) -> tuple[TableMeta, ...]:
+        row = StorageTableRow
+        query = row.select().where(row.f_disable == True).order_by(row.f_namespace, row.f_name)  # noqa: E712
+        return tuple(_table_of(one) for one in query.limit(limit))
+
     def save_summary(self, key: TaskKey, summary: Mapping[str, Any], at: int) -> None:
         SummaryRow.replace(
             f_job_id=key.job_id, f_role=key.party.role, f_party_id=key.party.party_id, f_component_name=key.name,
@@ -1467,6 +1504,13 @@ def _submission(where: Any) -> Submission | None:
     if row is None:
         return None
     return Submission(row.f_request_id, row.f_job_id, row.f_digest, row.f_retcode, row.f_retmsg or "")
+
+
+def _in_scope(model: Any, scope: Scope) -> Any:
+    where = model.f_job_id == scope.job_id
+    if scope.party is not None:
+        where &= (model.f_role == scope.party.role) & (model.f_party_id == scope.party.party_id)
+    return where & (model.f_component_name == scope.task) if scope.task else where
 
 
 def _permission_is(party_id: str, thing: Thing) -> Any:

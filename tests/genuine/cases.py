@@ -16,11 +16,13 @@ from tests.genuine.world import (
     a_job_that_is_over,
     a_job_that_runs,
     a_job_that_waits,
+    a_job_with_metrics,
     a_table_that_is_disabled,
     a_table_to_spare,
     afterwards_at_rest,
     no_file_of_that_name,
     no_table_of_that_name,
+    no_table_that_is_disabled,
     nothing_that_is_granted,
     something_that_is_granted,
 )
@@ -298,6 +300,32 @@ SERVER = (
     usage("flow provider list-components", "provider components", "components"),
 )
 
+LEFT = (
+    Case("flow table disable-delete", "table disable-delete", data=[{"table_name": str, "namespace": "it"}],
+         given=a_table_that_is_disabled),
+    Case("flow table disable-delete", "table disable-delete", 101, says="no find table",
+         given=no_table_that_is_disabled),
+    usage("flow table disable-delete", "table disable-delete -n it", "no such option"),
+    Case("flow table tracking-source", "table tracking-source -n it -t numbers", data=Some(dict)),
+    Case("flow table tracking-source", "table tracking-source -n it -t nothing", 100, says="no find table"),
+    Case("flow table tracking-source", "table tracking-source -n it", 101, says="table_name"),
+    Case("flow table tracking-job", "table tracking-job -n it -t numbers", data={"count": int, "job": [str]}),
+    Case("flow table tracking-job", "table tracking-job -n it -t nothing", 100, says="no find table"),
+    Case("flow table tracking-job", "table tracking-job -t numbers", 101, says="namespace"),
+    Case("flow component metric-delete", "component metric-delete -j {job}", data="delete status: True",
+         given=a_job_with_metrics),
+    Case("flow component metric-delete", "component metric-delete -d 20200101", data="delete status: False"),
+    Case("flow component metric-delete", "component metric-delete -j {unknown}", 102, says="can not found job"),
+    Case("flow component metric-delete", "component metric-delete -d yesterday", 101, says="yesterday"),
+    Case("flow component metric-delete", "component metric-delete", 101, says="job_id"),
+    Case("flow component metric-delete", "component metric-delete -j {job}", 103, says="still goes on",
+         given=a_job_that_runs),
+    Case("flow template download", "template download -o {files}", says="download successfully",
+         printed={"directory": str}),
+    Case("flow template download", "template download -o {files} --min-data -1", 400, says="min_data"),
+    usage("flow template download", "template download -o {files} --min-data many", "many"),
+)
+
 GRANTED = {"component": [str], "dataset": [(str, dict)]}
 PRIVILEGES = (
     Case("flow privilege grant", "privilege grant -c {files}/privilege.json", says="success",
@@ -325,4 +353,4 @@ PRIVILEGES = (
     usage("flow privilege query", "privilege query", "party-id"),
 )
 
-CASES: tuple[Case, ...] = (*JOBS, *TASKS, *DATA, *FROM_A_FILE, *LOOKS, *SERVER, *PRIVILEGES)
+CASES: tuple[Case, ...] = (*JOBS, *TASKS, *DATA, *FROM_A_FILE, *LOOKS, *SERVER, *LEFT, *PRIVILEGES)

@@ -133,7 +133,7 @@ CALLS = (
     Call("component.output_model", SUM, data={}, says="no data"),
     Call("component.output_model", NAMELESS, 101, says="component_name"),
     Call("privilege.query", {"src_party_id": int(HOST), "src_role": "host"}, given=something_that_is_granted,
-         data={**GRANTED, "src_party_id": HOST, "src_role": "host", "role": [], "command": []}),
+         data={**GRANTED, "src_party_id": HOST, "src_role": "host", "role": Some(str), "command": Some(str)}),
     Call("privilege.query", {"src_party_id": "nobody", "src_role": "host"}, 101, says="party_id"),
     Call("privilege.query", {"src_party_id": HOST, "src_role": "boss"}, 101, says="role"),
     Call("privilege.grant", {"src_party_id": HOST, "src_role": "host"}, 101, says="component or dataset"),

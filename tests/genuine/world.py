@@ -188,6 +188,17 @@ def a_job_that_is_over(world: World) -> Iterator[Facts]:
 
 
 @contextmanager
+def no_table_that_is_disabled(world: World) -> Iterator[Facts]:
+    world.guest.post("table/disable/delete", {})
+    yield {}
+
+
+@contextmanager
+def a_job_with_metrics(world: World) -> Iterator[Facts]:
+    yield {"job": world.parties.run(toy())}
+
+
+@contextmanager
 def nothing_that_is_granted(world: World) -> Iterator[Facts]:
     world.guest.ask("permission/delete", {"party_id": HOST, "component": "*", "dataset": "*"})
     yield {}
