@@ -44,7 +44,7 @@ class _ParameterRoutes:
         if previewed.is_news:
             self._desk.examine(previewed.document)
             check_paths(self._services.settings, previewed.spec)
-            _check_answers(ask_parties(self._services, previewed.document, previewed.spec))
+            _check_answers(ask_parties(self._services, previewed.document, previewed.spec, previewed.plain))
         revised = self._desk.change_parameters(job_id, change, previewed.base)
         return ok({
             **parts_of(revised.spec.conf), "components": list(revised.components), "warnings": _unread(body),

@@ -40,6 +40,7 @@ class Revised:
     components: tuple[str, ...]          # whose own parameters are others now
     base: int                            # the revision that the change is made to
     is_news: bool                        # anything is otherwise
+    plain: tuple[Party, ...]             # parties that speak plain v1
 
 
 def preview_change(unit: Unit, job: Job, change: Change) -> Revised:
@@ -55,11 +56,12 @@ def preview_change(unit: Unit, job: Job, change: Change) -> Revised:
     _check_strictly(unit, document, revised)
     new = read_spec(unit.context, revised)
     components = changed_components(spec, new)
+    is_news = parts_of(new.conf) != parts_of(spec.conf)
+    plain = tuple(seat.party for seat in unit.tx.seats(job.job_id) if seat.legacy)
     if job.status is JobStatus.WAITING:
         _check_not_done(unit, job, components)
-        _check_all_know_revisions(unit, job)
-    is_news = parts_of(new.conf) != parts_of(spec.conf)
-    return Revised(replace(revised, runtime_conf=new.conf), new, components, job.revision, is_news)
+        _check_all_know_revisions(job, plain)
+    return Revised(replace(revised, runtime_conf=new.conf), new, components, job.revision, is_news, plain)
 
 
 def change_parameters(
@@ -176,9 +178,8 @@ def _check_not_done(unit: Unit, job: Job, components: tuple[str, ...]) -> None:
         )
 
 
-def _check_all_know_revisions(unit: Unit, job: Job) -> None:
+def _check_all_know_revisions(job: Job, plain: tuple[Party, ...]) -> None:
     """Raises OperationFailed for a party that may be asked for its cores before it has heard of the change."""
-    plain = [str(seat.party) for seat in unit.tx.seats(job.job_id) if seat.legacy]
     if plain:
         raise OperationFailed(
             f"job {job.job_id} waits, and {plain[0]} speaks plain FATE v1, to which it cannot be changed meanwhile: "
