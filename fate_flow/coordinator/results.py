@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fate_flow.audit.events import Event
+from fate_flow.coordinator.party import has_workers
 from fate_flow.coordinator.unit import Unit
 from fate_flow.core.errors import JobNotFound, NotFound, OperationFailed
 from fate_flow.store.contract import Scope, TableMeta
@@ -36,14 +37,16 @@ def clean_job(unit: Unit, scope: Scope) -> Cleaned:
 
 
 def check_over(unit: Unit, job_id: str) -> None:
-    """Raises JobNotFound; OperationFailed while anything of it goes on here."""
+    """Raises JobNotFound; OperationFailed while a seat of it here is not over, or a worker of it lives."""
     rows = unit.tx.jobs_here(job_id)
     if not rows:
         raise JobNotFound(f"can not found job {job_id}")
-    if unit.tx.is_open(job_id):
-        raise OperationFailed(
-            f"job {job_id} is {rows[0].status.value} and something of it still goes on here: flow job stop ends it"
-        )
+    for row in rows:
+        stands = f"job {job_id} is {row.status.value}"
+        if not row.is_final:
+            raise OperationFailed(f"{stands}: only what is over is removed; flow job stop ends it")
+        if has_workers(unit, row):
+            raise OperationFailed(f"{stands}, and its last workers still end: try again in a moment")
 
 
 def drop_disabled_tables(unit: Unit) -> tuple[TableMeta, ...]:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fate_flow.components.table_uri import parse_uri
-from fate_flow.core.job import TaskKey
-from fate_flow.core.status import JobStatus
+from fate_flow.core.job import TaskKey, Worker
+from fate_flow.core.status import JobStatus, WorkerStatus
 from fate_flow.store.contract import Metric
 from tests.unit.api.client_world import GUEST, START, World, make_world
 
@@ -75,9 +75,17 @@ def test_a_job_that_is_not_over_is_left_alone(world: World, status: JobStatus) -
     before = left(world)
     for route in ("job/clean", "tracking/component/metric/delete"):
         said = world.ask(route, {"job_id": job_id})
-        words = f"is {status.value} and something of it still goes on"
+        words = f"job {job_id} is {status.value}: only what is over is removed; flow job stop ends it"
         assert (said["retcode"], words in said["retmsg"]) == (103, True)
     assert (left(world), path.exists()) == (before, True)
+
+
+def test_a_job_whose_last_worker_still_ends_is_left_alone(world: World) -> None:
+    job_id, _ = add_done(world)
+    with world.store.transaction() as tx:
+        tx.add_worker(Worker("w1", TaskKey(job_id, "toy_0", 0, GUEST), WorkerStatus.CREATED, "/nowhere"))
+    said = world.ask("job/clean", {"job_id": job_id})
+    assert (said["retcode"], "its last workers still end" in said["retmsg"]) == (103, True)
 
 
 @pytest.mark.parametrize(
