@@ -182,6 +182,7 @@ def build_context(
         gate=ProgramGate(settings.commands, settings.party_id),
         carry_out=points.around_effects(hands.take) if points else hands.take,
         approval=settings.approval,
+        permission=settings.permission,
     )
 
 

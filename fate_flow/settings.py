@@ -21,6 +21,7 @@ from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.core.command import SECRET_NAME, CommandPolicy, Secret
 from fate_flow.core.errors import BadRequest, BadSettings
 from fate_flow.core.grammar import check_party_id
+from fate_flow.core.permission import PermissionRule
 from fate_flow.core.policy import PolicyAction
 from fate_flow.core.resources import EngineSize
 from fate_flow.core.spec import JobParameters
@@ -123,6 +124,7 @@ class Settings:
     ceilings: Ceilings = NO_CEILINGS
     commands: CommandPolicy = field(default_factory=CommandPolicy)
     approval: ApprovalRule = field(default_factory=ApprovalRule)
+    permission: PermissionRule = field(default_factory=PermissionRule)
     conf_path: Path = field(default=Path(), compare=False)     # the file that says all this, if one does
 
     @property
@@ -300,6 +302,7 @@ class _Reader:
             ceilings=self._ceilings(root.section("ceilings")),
             commands=self._commands(root.section("commands")),
             approval=self._approval(root.section("approval")),
+            permission=self._permission(root.section("permission")),
             conf_path=self._path_of_all,
         )
         flow.refuse_others()
@@ -467,6 +470,17 @@ class _Reader:
         )
         section.refuse_others()
         return found
+
+    def _permission(self, section: _Section) -> PermissionRule:
+        is_on = section.flag("switch", False)
+        rule = PermissionRule(section.flag("component", False), section.flag("dataset", False))
+        section.refuse_others()
+        if is_on and not rule.is_on:
+            raise BadSettings(
+                f"{section.name('switch')}: is true, and so is neither {section.name('component')} nor "
+                f"{section.name('dataset')}: nothing would be looked at"
+            )
+        return rule if is_on else PermissionRule()
 
     def _folder(self, section: _Section, key: str) -> str:
         """A path, relative to the file; empty when it is not given."""

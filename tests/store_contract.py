@@ -34,6 +34,7 @@ from fate_flow.core.job import (
     Wish,
     Worker,
 )
+from fate_flow.core.permission import Kind, Thing
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import (
@@ -49,7 +50,7 @@ from fate_flow.core.status import (
     may_move,
 )
 from fate_flow.store.changes import MOST_WISHES
-from fate_flow.store.contract import Document, Metric, Output, Store, Submission, TableMeta
+from fate_flow.store.contract import Document, Metric, Output, Scope, Store, Submission, TableMeta
 
 GUEST = Party("guest", "9999")
 HOST = Party("host", "10000")
@@ -433,6 +434,36 @@ class JobCases(Cases):
         assert each.begin_again(a_job(status=JobStatus.CANCELED), 1, 0, "") is False
         assert each.begin_again(a_job(status=JobStatus.FAILED, run=1), 2, 0, "") is False
         assert each.job_here("j1").status is JobStatus.FAILED
+
+    def test_a_job_takes_other_parameters_as_long_as_nobody_has_moved_it(self, each: Each) -> None:
+        here, elsewhere = a_job(), a_job("j2", HOST)
+        with_jobs(each, here, elsewhere)
+        new = replace(here, asked=Claim(6, 30), timeout_seconds=77, revision=1, changed=("a",), progress=50)
+        conf = {"job_parameters": {"common": {"task_cores": 3}}}
+        other = replace(DOCUMENT, dsl={}, runtime_conf=conf, on_party={"x": 1}, tag="no")
+        for seen in (replace(here, run=1), replace(here, status=JobStatus.RUNNING), replace(here, revision=1)):
+            assert each.revise(seen, new, other) is False
+        assert each.revise(here, new, other)
+        assert each.job(here.key) == replace(new, progress=here.progress)
+        assert each.document("j1") == replace(DOCUMENT, runtime_conf=conf, on_party={"x": 1})
+        assert (each.revision("j1"), each.revision("j2"), each.revision("j9")) == (1, 0, 0)
+        assert each.document("j2") == DOCUMENT
+        assert each.revise(here, new, other) is False
+        each.move_job(new, MoveJob(JobStatus.FAILED, Reason.STOPPED), 5)
+        each.begin_again(each.job(here.key), 1, 0, "")
+        assert (each.job(here.key).revision, each.job(here.key).changed) == (1, ())
+
+    def test_the_document_of_several_seats_is_the_newest(self, each: Each) -> None:
+        seats = [a_job(party=party, initiator=OTHER_HOST) for party in (GUEST, HOST)]
+        with_jobs(each, *(replace(seat, is_initiator=False) for seat in seats))
+        seen = each.job(JobKey("j1", HOST))
+        new = replace(DOCUMENT, runtime_conf={"x": 2})
+        assert each.revise(seen, replace(seen, revision=3), new)
+        assert (each.document("j1").runtime_conf, each.revision("j1")) == ({"x": 2}, 3)
+
+    def test_a_job_is_made_with_the_revision_that_it_has_elsewhere(self, each: Each) -> None:
+        with_jobs(each, a_job(revision=4))
+        assert (each.job_here("j1").revision, each.revision("j1")) == (4, 4)
 
     def test_a_rerun_has_no_turn_before_all_parties_know(self, each: Each) -> None:
         elsewhere = a_job("j2", HOST)
@@ -1225,6 +1256,12 @@ class SeatCases(Cases):
         with pytest.raises(IllegalMove):
             each.rejoin(a_seat(status=SeatStatus.HELD, run=1))
 
+    def test_what_a_seat_is_to_reserve_changes(self, each: Each) -> None:
+        each.add_seats([a_seat(run=1, asked_cores=4), a_seat(party=OTHER_HOST, asked_cores=4)])
+        assert each.ask_for(a_seat(run=1), 6)
+        assert each.ask_for(a_seat(run=0), 7) is False
+        assert [seat.asked_cores for seat in each.seats("j1")] == [6, 4]
+
     def test_a_lease_is_kept_with_its_seat(self, each: Each) -> None:
         each.add_seats([a_seat(run=1), a_seat(party=OTHER_HOST)])
         assert each.lease_seat(a_seat(run=1), 60_000, 77)
@@ -1634,6 +1671,25 @@ class SchedulerCases(Cases):
         assert each.still_schedules("you", 2)
 
 
+class PermissionCases(Cases):
+    def test_what_a_party_is_granted_stays_until_it_is_taken_back(self, each: Each) -> None:
+        reader, table = Thing(Kind.COMPONENT, "Reader"), Thing(Kind.DATASET, "t", "demo")
+        everything = Thing(Kind.DATASET, "*", "*")
+        each.grant("9999", [reader, table])
+        each.grant("9999", [reader, everything, Thing(Kind.DATASET, "Reader", "demo")])
+        each.grant("10000", [reader])
+        assert each.granted("9999") == {reader, table, everything, Thing(Kind.DATASET, "Reader", "demo")}
+        each.revoke("9999", [reader, Thing(Kind.DATASET, "t", "other")])
+        assert each.granted("9999") == {table, everything, Thing(Kind.DATASET, "Reader", "demo")}
+        assert (each.granted("10000"), each.granted("10001")) == ({reader}, frozenset())
+
+    def test_names_are_told_apart_as_they_are_written(self, each: Each) -> None:
+        each.grant("9999", [Thing(Kind.DATASET, "t", "demo")])
+        assert Thing(Kind.DATASET, "T", "demo") not in each.granted("9999")
+        each.grant("9999", [Thing(Kind.DATASET, "T", "demo")])
+        assert len(each.granted("9999")) == 2
+
+
 class MessageCases(Cases):
     def test_words_for_people_are_added_once(self, each: Each) -> None:
         with_jobs(each, a_job())
@@ -1713,6 +1769,68 @@ class RetentionCases(Cases):
         assert [one.name for one in each.output_tables(21, (0, "", ""), 2)] == ["a", "b"]
         assert [one.name for one in each.output_tables(21, (10, "n", "b"), 2)] == ["c"]
         assert [one.name for one in each.output_tables(20, (0, "", ""), 9)] == ["a", "b"]
+
+
+class LeftCases(Cases):
+    """What the tasks of jobs left here."""
+
+    OURS = (a_task("a"), a_task("a", 1), a_task("b", party=HOST), a_task("b", job_id="j2"))
+
+    def filled(self, each: Each) -> None:
+        with_tasks(each, *self.OURS)
+        for task in self.OURS:
+            key = task.key
+            each.save_outputs([Output(key, "data", "n", f"{key.job_id}_{key.name}_{key.version}")], 5)
+            each.save_metrics([Metric(key, "train", "loss", ((1, 2),), {})], 5)
+            each.save_summary(key, {"rows": 3}, 5)
+
+    def test_all_versions_of_all_tasks_are_found(self, each: Each) -> None:
+        self.filled(each)
+        found = each.results_of("j1")
+        assert [(one.task.name, one.task.version, one.name) for one in found] == [
+            ("a", 0, "j1_a_0"), ("a", 1, "j1_a_1"), ("b", 0, "j1_b_0")]
+        assert each.results_of("j9") == ()
+
+    @pytest.mark.parametrize(
+        ("scope", "left"),
+        [
+            (Scope("j1"), []), (Scope("j1", GUEST), ["b"]), (Scope("j1", HOST, "b"), ["a", "a"]),
+            (Scope("j1", task="a"), ["b"]), (Scope("j1", HOST, "a"), ["a", "a", "b"]), (Scope("j9"), ["a", "a", "b"]),
+        ],
+    )  # fmt: skip
+    def test_what_is_in_the_scope_goes(self, each: Each, scope: Scope, left: list[str]) -> None:
+        self.filled(each)
+        gone = 3 - len(left)
+        assert (each.drop_results(scope), each.drop_metrics(scope)) == (2 * gone, gone)
+        assert [one.task.name for one in each.results_of("j1")] == left
+        assert bool(each.metrics("j1", "a", GUEST)) is bool(each.summary("j1", "a", GUEST)) is ("a" in left)
+        assert (len(each.results_of("j2")), len(each.metrics("j2", "b", GUEST))) == (1, 1)
+
+    def test_the_jobs_that_handed_a_table_on(self, each: Each) -> None:
+        self.filled(each)
+        keys = [task.key for task in self.OURS]
+        each.save_outputs([Output(key, "raw", "it", "numbers") for key in keys], 6)
+        assert each.jobs_with("it", "numbers", 9) == ("j2", "j1")
+        assert each.jobs_with("it", "numbers", 1) == ("j2",)
+        assert each.jobs_with("it", "j1_a_0", 9) == ()
+
+    def test_tables_that_are_disabled(self, each: Each) -> None:
+        for name, is_disabled in (("b", True), ("a", True), ("c", False)):
+            each.save_table(TableMeta("n", name, "uri", 1, {}, is_disabled=is_disabled), 5)
+        assert [one.name for one in each.disabled_tables(9)] == ["a", "b"]
+        assert [one.name for one in each.disabled_tables(1)] == ["a"]
+
+    def test_notes_are_those_of_one_row(self, each: Each) -> None:
+        with_jobs(each, a_job(), a_job("j2"))
+        assert each.describe(a_job().key, "seen")
+        assert (each.document("j1").description, each.document("j2").description) == ("seen", DOCUMENT.description)
+        assert each.describe(a_job("j9").key, "x") is False
+
+    def test_jobs_by_the_range_of_their_ids(self, each: Each) -> None:
+        with_jobs(each, a_job("20260101120000"), a_job("20260101130000"), a_job("20260102120000"))
+        assert each.job_ids("20260101", "20260101:", 9) == ("20260101120000", "20260101130000")
+        assert each.job_ids("20260101", "20260101:", 1) == ("20260101120000",)
+        assert each.job_ids("20260103", "20260103:", 9) == ()
 
 
 class SubmissionCases(Cases):
@@ -1835,6 +1953,8 @@ class StoreContract(
     WorkerCases,
     OutboxCases,
     SchedulerCases,
+    PermissionCases,
+    LeftCases,
     MessageCases,
     RetentionCases,
     SubmissionCases,

@@ -8,7 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask
 
-from fate_flow.api import board, data, jobs, not_offered, party, queue, resources, server_info, task_log, tracking
+from fate_flow.api import (
+    board,
+    board_data,
+    data,
+    instances,
+    jobs,
+    not_offered,
+    parameters,
+    party,
+    permission,
+    queue,
+    resources,
+    results,
+    server_info,
+    tables,
+    task_log,
+    template,
+    tracking,
+)
 from fate_flow.api.client_auth import ClientAuth
 from fate_flow.api.envelope import install_errors
 from fate_flow.api.exchange import deliver_blueprint
@@ -33,7 +51,10 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
         nonces = services.settings.run_dir / "nonces"
         app.before_request(ClientAuth(services.settings.client_keys, nonces, now_on_the_wall).check)
     app.register_error_handler(SubmitFailed, SubmitFailed.as_response)
-    for module in (jobs, queue, resources, data, tracking, server_info, task_log, party):
+    for module in (
+        jobs, parameters, permission, results, board_data, tables, template, instances, queue, resources, data,
+        tracking, server_info, task_log, party,
+    ):  # fmt: skip
         app.register_blueprint(module.blueprint(services))
     app.register_blueprint(not_offered.blueprint())
     app.register_blueprint(board.blueprint(services.settings.party_id, services.settings.url))

@@ -13,32 +13,18 @@ _RETCODE = 100
 _AS_FILE = 501               # where HTTP 200 would mean that a file follows
 
 _NO_MODELS = "no component here makes a model: run FATE's own server for jobs that train"
-_RESUBMIT = "submit the job again with the new parameters"
 _A_FILE = "table/bind takes a CSV file of this server's machine, data/upload one of the client's"
 _NO_BOARD = "flow job watch and flow job explain show a job"
-_NOT_ASKED = "any party may name any table of another; table/disable takes one out of use"
 _NO_KEYS = "requests of other parties are not signed: docs/security.md says how to fence the servers in"
 _BUILT_IN = "component/get lists what this server can run"
 _PARTIES = "party/list shows the parties that this server knows, and whether they answer"
 _OWN_WORKERS = "a worker asks where its task configuration says"
 
 _LATER = {
-    "job/parameter/update": ("a change of the parameters of a job", _RESUBMIT),
-    "job/update": ("notes on a job", "send notes with job/submit"),
-    "job/clean": ("the removal of a job's data", "retention in service_conf.yaml, or fate_flow admin clean"),
     "data/writer": ("writing to another storage", "data/download writes a CSV file"),
-    "table/disable/delete": ("deleting all disabled tables", "table/delete, one by one"),
     "table/connector/create": ("a connector to another storage", _A_FILE),
     "table/connector/query": ("a connector to another storage", _A_FILE),
-    "table/tracking/source": ("the origin of a table", "job/data/view/query lists what each task made"),
-    "table/tracking/job": ("the jobs of a table", "job/query has the documents of jobs, which name their tables"),
-    "table/list": ("the list of a job's tables", "job/data/view/query"),
-    "table/preview": ("the preview of a table", "data/download writes a table to a CSV file"),
     "table/schema/update": ("a change of a table's schema", "data/upload with drop"),
-    "tracking/component/output/data": ("the preview of output data", "tracking/component/output/data/download"),
-    "tracking/component/metric/delete": ("deleting metrics", "they go with their job: retention in service_conf.yaml"),
-    "tracking/job/data_view": ("the data view of a job", "job/data/view/query"),
-    "pipeline/dag/dependency": ("the picture of a DAG", "job/config has the DSL, job/validate what runs after what"),
     "component/hetero/merge": ("merging models", _NO_MODELS),
     "component/woe_array/extract": ("woe arrays", _NO_MODELS),
     "component/woe_array/merge": ("woe arrays", _NO_MODELS),
@@ -46,17 +32,14 @@ _LATER = {
     "component/<name>/get": ("asking about a single component", _BUILT_IN),
     "model/<path:rest>": ("models", _NO_MODELS),
     "checkpoint/<path:rest>": ("checkpoints of models", _NO_MODELS),
-    "permission/<path:rest>": ("privileges", _NOT_ASKED),
     "key/<path:rest>": ("keys of parties", _NO_KEYS),
     "server/service/get": ("a registry of services", _PARTIES),
     "server/<name>/get": ("a registry of servers", _PARTIES),
     "server/<name>/register": ("a registry of servers", _PARTIES),
-    "server/fateflow/info": ("a list of server instances", _PARTIES),
     "service/<path:rest>": ("a registry of services", _PARTIES),
     "provider/register": ("the registration of providers", _BUILT_IN),
     "provider/registry/get": ("the registration of providers", _BUILT_IN),
     "provider/update": ("the registration of providers", _BUILT_IN),
-    "info/party/<path:rest>": ("asking about another party", _PARTIES),
     "info/fateboard": ("a board for jobs", _NO_BOARD),
     "info/eggroll": ("EggRoll", "resource/query shows this server's own engine"),
     "forward/<path:rest>": ("forwarding to other parties", _PARTIES),
@@ -66,7 +49,6 @@ _LATER = {
 }
 _LATER_AS_FILE = {
     "job/dsl/generate": ("the DSL of a prediction", _NO_MODELS),
-    "template/download": ("a template of a job", "docs/jobs.md has examples, schema/job.json all that a job may say"),
     "table/download": ("the download of a table", "data/download"),
     "model/export": ("models", _NO_MODELS),
     "model/get/predict/dsl": ("models", _NO_MODELS),

@@ -16,6 +16,7 @@ from flask import Blueprint, Response
 import fate_flow
 from fate_flow.api.arguments import read_component, read_job_id, read_party, read_text, read_whole
 from fate_flow.api.envelope import Told, arguments, ok, silent_json
+from fate_flow.api.instances import described
 from fate_flow.api.services import Services
 from fate_flow.components import catalogue
 from fate_flow.core.errors import BadRequest, OperationFailed
@@ -76,16 +77,7 @@ class _ServerRoutes:
         return ok({module: known[module], "API": API_VERSION} if module else known)
 
     def common(self) -> Response:
-        settings = self._settings
-        return ok(
-            {
-                "version": FATE_VERSION,
-                "host": settings.host,
-                "http_port": settings.http_port,
-                "grpc_port": None,
-                "party_id": settings.party_id,
-            }
-        )
+        return ok(described(self._settings))
 
     def job_defaults(self) -> Response:
         return ok(flat_parameters(self._defaults))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from flask import Response
 
 from fate_flow.api.arguments import read_text
-from fate_flow.api.envelope import SUCCESS, failed, require
+from fate_flow.api.envelope import SUCCESS, UNCAUGHT, failed, require
 from fate_flow.api.job_file import read_yaml
 from fate_flow.api.services import Services
 from fate_flow.coordinator.initiator import create_body
@@ -137,10 +137,12 @@ def submit(
         raise SubmitFailed(error, _id_of_failed(error, job_id)) from error
 
 
-def ask_parties(services: Services, document: Document, spec: JobSpec) -> dict[Party, Answer]:
+def ask_parties(
+    services: Services, document: Document, spec: JobSpec, plain: Collection[Party] = ()
+) -> dict[Party, Answer]:
     """What each party would say to this job; the own server has looked at its seats already. Nothing is stored.
 
-    Raises Busy."""
+    `plain`: parties that are known to speak plain v1, which has no such question. Raises Busy."""
     context, job_id = services.context, services.new_job_id()
     body = create_body(replace(document, runtime_conf=spec.conf), spec, job_id, {})
 
@@ -148,6 +150,8 @@ def ask_parties(services: Services, document: Document, spec: JobSpec) -> dict[P
         if party.party_id in (context.party_id, "0"):
             effective = [one.as_dict() for one in effective_here(context, spec, party)]
             return Answer(data={"previewed": True, "effective": effective})
+        if party in plain:
+            return Answer(UNCAUGHT, "it speaks plain v1, and cannot be asked")
         return services.ask_party(
             party, "/party/validate", {**body, "role": party.role, "party_id": party.party_id}
         )

@@ -12,8 +12,12 @@ from typing import Any
 
 from flask import Blueprint, Response, request
 
+from fate_flow.api.arguments import read_whole
 from fate_flow.api.envelope import failed, ok, require, silent_json
+from fate_flow.components.errors import ComponentError
+from fate_flow.components.table_uri import parse_uri
 from fate_flow.core.errors import BadRequest, NotFound, PermissionDenied
+from fate_flow.core.grammar import shown
 from fate_flow.core.job import TaskKey
 from fate_flow.core.spec import Party
 from fate_flow.federation.spool import Refusal, Session, Spool
@@ -40,7 +44,7 @@ def blueprint(spool: Spool, store: Store, clock: Callable[[], int]) -> Blueprint
             return failed(100, _MODELS)
         handle = records.by_path.get(what)
         if handle is None:
-            raise NotFound(f"no such path: /v1/{request.path}")
+            raise NotFound(f"no such path: {shown(what)} is nothing that a worker records")
         key = TaskKey(session.job_id, component, session.version, Party(session.role, session.party_id))
         if key.task_id != session.task_id:
             raise PermissionDenied(f"the token is not that of {component}")
@@ -104,10 +108,9 @@ class _Records:
         known = tx.table(_text(body, "namespace"), _text(body, "name"))
         if known is not None and known.job_id != key.job_id:
             raise BadRequest(f"name: table {known.namespace}.{known.name} belongs to another job")
-        address, count = _object(body, "address"), body.get("count")
         table = TableMeta(
-            _text(body, "namespace"), _text(body, "name"), str(address.get("uri", "")),
-            count if isinstance(count, int) else 0, _object(body, "schema"), origin="output", job_id=key.job_id,
+            _text(body, "namespace"), _text(body, "name"), _uri(body), read_whole(body, "count", 0),
+            _object(body, "schema"), origin="output", job_id=key.job_id,
         )  # fmt: skip
         tx.save_table(table, self._clock())
 
@@ -149,6 +152,18 @@ def _text(body: Mapping[str, Any], key: str) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= 180:
         raise BadRequest(f"{key}: {value!r} is not a name of up to 180 characters")
     return value
+
+
+def _uri(body: Mapping[str, Any]) -> str:
+    """Where the table lies; it has to be the table that is named. Raises BadRequest."""
+    uri = _object(body, "address").get("uri")
+    try:
+        found = parse_uri(str(uri))
+    except ComponentError as error:
+        raise BadRequest(f"address.uri: {shown(uri)}: {error.message}") from error
+    if (found.namespace, found.name) != (body["namespace"], body["name"]):
+        raise BadRequest(f"address.uri: {shown(uri)} is not that of table {body['namespace']}.{body['name']}")
+    return str(uri)
 
 
 def _object(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ import click
 from fate_flow.cli import options
 from fate_flow.cli.client import Client
 from fate_flow.cli.display import print_json, refuse, show
-from fate_flow.cli.options import with_client
+from fate_flow.cli.options import given, with_client
 from fate_flow.cli.unpacked import downloaded, fetch_folder, folder_in
 
 
@@ -54,6 +54,18 @@ def list_components(client: Client, **body: Any) -> None:
     Example: flow component list -j 202601011200000000000
     """
     show(client.post("tracking/component/list", body))
+
+
+@component.command("metric-delete")
+@click.option("-d", "--date", "model", help="Of all jobs of this day, YYYYMMDD; beats -j.")
+@options.job_id()
+@with_client
+def metric_delete(client: Client, **body: Any) -> None:
+    """Deletes the metrics of a job that is over, or of all such jobs of a day.
+
+    Example: flow component metric-delete -j 202601011200000000000
+    """
+    show(client.post("tracking/component/metric/delete", given(body)))
 
 
 @_command("parameters")

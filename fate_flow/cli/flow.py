@@ -20,6 +20,7 @@ from fate_flow.cli.group import HELP, EdgeGroup, verbose_option
 from fate_flow.cli.init import init
 from fate_flow.cli.job import job
 from fate_flow.cli.party import party
+from fate_flow.cli.privilege import privilege
 from fate_flow.cli.provider import provider
 from fate_flow.cli.queue import queue
 from fate_flow.cli.resource import resource
@@ -27,11 +28,12 @@ from fate_flow.cli.server_info import server as server_group
 from fate_flow.cli.settings_file import find_server
 from fate_flow.cli.table import table
 from fate_flow.cli.task import task
+from fate_flow.cli.template import template
 from fate_flow.cli.toy import test
 
 _COMMANDS = (
-    init, job, task, queue, resource, data, table, component, tracking, provider, party, server_group, test,
-    completion,
+    init, job, task, queue, resource, data, table, component, tracking, provider, privilege, party, server_group,
+    template, test, completion,
 )  # fmt: skip
 
 

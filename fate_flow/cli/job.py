@@ -16,7 +16,7 @@ from fate_flow.cli.answer import Answer
 from fate_flow.cli.client import CallFailed, Client, data_of
 from fate_flow.cli.display import print_json, refuse, show, tell
 from fate_flow.cli.options import given, with_client
-from fate_flow.cli.submit_files import submission
+from fate_flow.cli.submit_files import overlaid, submission
 from fate_flow.cli.unpacked import downloaded, fetch_folder, folder_in
 from fate_flow.cli.watch import follow, follow_submitted, party_name
 
@@ -175,6 +175,24 @@ def resume(client: Client, **body: Any) -> None:
     Example: flow job resume -j 202601011200000000000
     """
     show(client.post("job/resume", body))
+
+
+@job.command("parameter-update")
+@options.job_id(required=True)
+@options.conf_path()
+@with_client
+def update_parameters(client: Client, job_id: str, conf_path: str) -> None:
+    """Gives a job that waits or is over other parameters, at all its parties; flow job rerun takes them up.
+
+    What the file does not name stays. A component whose parameters change runs again, and all that needs it. Asked at
+    the initiator; where a party refuses, or does not answer, nothing is changed.
+
+    \b
+    Example: flow job parameter-update -j 202601011200000000000 -c update.json
+    update.json: {"job_parameters": {"common": {"task_cores": 2}},
+                  "component_parameters": {"common": {"sum_0": {"column": "x"}}}}
+    """
+    show(client.submit("job/parameter/update", overlaid(conf_path, job_id=job_id)))
 
 
 @job.command()

@@ -96,3 +96,37 @@ def enable(client: Client, **body: Any) -> None:
     Example: flow table enable -n demo -t site_a
     """
     show(client.post("table/enable", given(body)))
+
+
+@table.command("disable-delete")
+@with_client
+def disable_delete(client: Client) -> None:
+    """Deletes all tables that are disabled.
+
+    Example: flow table disable-delete
+    """
+    show(client.post("table/disable/delete", {}))
+
+
+@table.command("tracking-source")
+@options.namespace()
+@options.table_name()
+@with_client
+def tracking_source(client: Client, **body: Any) -> None:
+    """The tables that a task made a table of, and those at the beginning of the way there.
+
+    Example: flow table tracking-source -n demo -t site_a
+    """
+    show(client.post("table/tracking/source", given(body)))
+
+
+@table.command("tracking-job")
+@options.namespace()
+@options.table_name()
+@with_client
+def tracking_job(client: Client, **body: Any) -> None:
+    """The jobs whose tasks made a table or handed it on.
+
+    Example: flow table tracking-job -n demo -t site_a
+    """
+    show(client.post("table/tracking/job", given(body)))

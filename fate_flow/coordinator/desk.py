@@ -18,8 +18,10 @@ from typing import Any, TypeVar
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.initiator import InitiatorSide, awaits_room, count_in
+from fate_flow.coordinator.parameters import Revised
 from fate_flow.coordinator.party import PartySide, document_in, look_ahead, release
 from fate_flow.coordinator.ports import Context
+from fate_flow.coordinator.results import Cleaned, check_over, clean_job, drop_disabled_tables
 from fate_flow.coordinator.unit import RoomTold, Unit, read_spec, unit_of_work
 from fate_flow.coordinator.workers import read_report
 from fate_flow.core.approval import Approval, Consent
@@ -37,12 +39,14 @@ from fate_flow.core.errors import (
     StorageUnavailable,
 )
 from fate_flow.core.grammar import check_component_name, shown
-from fate_flow.core.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, CommandKind, Hold, Job
+from fate_flow.core.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, CommandKind, Hold, Job, JobKey
+from fate_flow.core.parameters import Change
+from fate_flow.core.permission import EVERYTHING, Thing
 from fate_flow.core.reasons import Reason
 from fate_flow.core.rerun import Wish
 from fate_flow.core.spec import JobSpec
 from fate_flow.core.status import JobStatus
-from fate_flow.store.contract import Document, Submission, TableMeta, Transaction
+from fate_flow.store.contract import Document, Scope, Submission, TableMeta, Transaction
 
 Ring = Callable[[Sequence[str], bool, bool, str, Sequence[RoomTold]], None]
 """Wakes the scheduler: ids of jobs that changed, whether the outbox has something new, whether the queue has to be
@@ -303,6 +307,19 @@ class Desk:
             lambda unit: self._initiator.rerun(unit, job_id, Wish(), only=JobStatus.CANCELED), is_repeatable=False
         )
 
+    def preview_change(self, job_id: str, change: Change) -> Revised:
+        """What a job would be with other parameters; nothing is written. Raises as `InitiatorSide.preview_change`."""
+        context = self.context
+        return context.read(
+            lambda tx: self._initiator.preview_change(Unit(context, tx, context.clock()), job_id, change)
+        )
+
+    def change_parameters(self, job_id: str, change: Change, base: int) -> Revised:
+        """The job has them from now on, at all parties. Raises as `InitiatorSide.change_parameters`."""
+        return self._carry_out(
+            lambda unit: self._initiator.change_parameters(unit, job_id, change, base), is_repeatable=False
+        )
+
     def set_priority(self, job_id: str, priority: int) -> None:
         """Raises JobNotFound where this is not its initiator, Conflict for a job that does not wait."""
         self._carry_out(lambda unit: self._initiator.set_priority(unit, job_id, priority))
@@ -363,6 +380,32 @@ class Desk:
 
         self._carry_out(decide)
 
+    def grant(self, party_id: str, things: Sequence[Thing]) -> None:
+        """Jobs of this party may use these here from now on."""
+
+        def grant(unit: Unit) -> None:
+            unit.tx.grant(party_id, things)
+            self._note_permission(unit, f"party {party_id} was granted", things)
+
+        self._carry_out(grant)
+
+    def revoke(self, party_id: str, things: Sequence[Thing]) -> None:
+        """It may not any more; what was accepted before goes on. Raises Conflict for what was not granted."""
+
+        def revoke(unit: Unit) -> None:
+            granted = unit.tx.granted(party_id)
+            lacking = [thing for thing in things if thing not in granted and thing not in EVERYTHING.values()]
+            if lacking:
+                raise Conflict(f"party {party_id} was not granted {lacking[0]}; flow privilege query shows what it was")
+            kinds = {thing.kind for thing in things if thing in EVERYTHING.values()}
+            unit.tx.revoke(party_id, [one for one in granted if one in things or one.kind in kinds])
+            self._note_permission(unit, f"party {party_id} is no longer granted", things)
+
+        self._carry_out(revoke, is_repeatable=False)
+
+    def _note_permission(self, unit: Unit, words: str, things: Sequence[Thing]) -> None:
+        unit.note(Event.DETECT_NOTE, text=f"{words}: {', '.join(map(str, things))}")
+
     def clean_queue(self) -> dict[str, int]:
         """Cancel every waiting job of this initiator: 0 for each that was told to end."""
 
@@ -422,6 +465,34 @@ class Desk:
             unit.after_commit(lambda: self.context.files.drop_table(table))
 
         self._carry_out(drop, is_repeatable=False)
+
+    def describe(self, key: JobKey, notes: str) -> None:
+        """Notes on a job, as this party keeps them. Raises JobNotFound."""
+
+        def describe(unit: Unit) -> None:
+            if not unit.tx.describe(key, notes):
+                raise JobNotFound(f"can not found {key}")
+
+        self._carry_out(describe)
+
+    def clean_job(self, scope: Scope) -> Cleaned:
+        """What tasks of an ended job left here goes: the tables they made, what is known of them, metrics, summaries.
+
+        Raises JobNotFound; OperationFailed for a job that is not over."""
+        return self._carry_out(lambda unit: clean_job(unit, scope))
+
+    def drop_metrics(self, scope: Scope) -> int:
+        """The metrics of an ended job go: how many. Raises as `clean_job`."""
+
+        def drop(unit: Unit) -> int:
+            check_over(unit, scope.job_id)
+            return unit.tx.drop_metrics(scope)
+
+        return self._carry_out(drop)
+
+    def drop_disabled_tables(self) -> tuple[TableMeta, ...]:
+        """All tables that jobs may not read. Raises NotFound where there is none."""
+        return self._carry_out(drop_disabled_tables, is_repeatable=False)
 
     def allow_table(self, namespace: str, name: str, is_allowed: bool) -> None:
         """Whether jobs may read the table from now on. Raises NotFound."""

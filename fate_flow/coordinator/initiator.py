@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any
 
 from fate_flow.audit.events import Event
+from fate_flow.coordinator.parameters import Revised, change_parameters, preview_change
 from fate_flow.coordinator.party import (
     EXTENSIONS,
     PartySide,
@@ -67,6 +68,7 @@ from fate_flow.core.errors import BadDocument, Conflict, JobNotFound, OperationF
 from fate_flow.core.grammar import MAX_VERSION
 from fate_flow.core.history import Level
 from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Hold, Job, Report, Seat, Task, TaskKey
+from fate_flow.core.parameters import Change
 from fate_flow.core.plan import plan_job
 from fate_flow.core.queue import Asked, Waiting, queue_key, where_it_takes
 from fate_flow.core.reasons import Reason, job_status_for
@@ -183,21 +185,41 @@ class InitiatorSide:
             self._apply(unit, job, action)
         self.advance(unit, job_id)
 
+    def preview_change(self, unit: Unit, job_id: str, change: Change) -> Revised:
+        """What a job would be with other parameters; nothing is written.
+
+        Raises JobNotFound; Conflict, OperationFailed for a job whose parameters cannot be changed now or here;
+        BadRequest for what cannot be changed, or not so."""
+        return preview_change(unit, self._that_may_begin_again(unit, job_id, "change"), change)
+
+    def change_parameters(self, unit: Unit, job_id: str, change: Change, base: int) -> Revised:
+        """The job has them from now on; `base` is that of the preview. Raises as that, and Refused."""
+        job = self._that_may_begin_again(unit, job_id, "change")
+        unit.touch(job_id)
+        return change_parameters(
+            unit, job, change, base, self._party.accept, lambda command: self._dispatch(unit, command)
+        )
+
     def _to_rerun(self, unit: Unit, job_id: str, only: JobStatus | None) -> Job:
         """The job, when nothing here speaks against it. Raises JobNotFound, Conflict."""
+        job = self._that_may_begin_again(unit, job_id, "rerun")
+        if only is not None and job.status is not only:
+            raise Conflict(f"job {job_id} is {job.status.value}: only a job that is {only.value} can be resumed")
+        return job
+
+    def _that_may_begin_again(self, unit: Unit, job_id: str, what: str) -> Job:
+        """The job, when it is this initiator's and nothing of its last run is left. Raises JobNotFound, Conflict."""
         rows, job = unit.tx.jobs_here(job_id), unit.tx.job_here(job_id)
         if not rows:
             raise JobNotFound("can not found job")
         if job is None:
             first, own = rows[0].initiator, unit.context.party_id
-            raise Conflict(f"this server is party {own}; rerun job {job_id} at party {first.party_id}, its initiator")
-        if only is not None and job.status is not only:
-            raise Conflict(f"job {job_id} is {job.status.value}: only a job that is {only.value} can be resumed")
+            raise Conflict(f"this server is party {own}; {what} job {job_id} at party {first.party_id}, its initiator")
         document = unit.tx.document(job_id)
         if document is not None and document.tag == SUBMIT_FAILED:
             raise Conflict(f"job {job_id} was never accepted by every party: submit it again")
         if job.is_final and any(not row.is_final or has_workers(unit, row) for row in rows):
-            raise Conflict(f"job {job_id} is {job.status.value}, and its last workers still end; rerun it in a moment")
+            raise Conflict(f"job {job_id} is {job.status.value}, and its last workers still end; {what} it in a moment")
         return job
 
     def _note_kept(self, unit: Unit, view: JobView, plan: Plan) -> None:
@@ -559,6 +581,8 @@ class InitiatorSide:
             return
         incarnations = {task.key.name: task.incarnation for task in unit.tx.tasks(job.job_id)}
         body = create_body(document, spec, job.job_id, incarnations)
+        if job.revision:
+            body["revision"] = job.revision
         self._dispatch(unit, Command(CommandKind.CREATE, job.job_id, party, job.run, body=body))
         waiting = JobStatus.WAITING.value
         self._dispatch(unit, Command(CommandKind.STATUS, job.job_id, party, job.run, argument=waiting))

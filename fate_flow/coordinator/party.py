@@ -16,6 +16,7 @@ from typing import Any
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.elastic import begin_elastic, make_room, oldest_wish
+from fate_flow.coordinator.parameters import take_parameters
 from fate_flow.coordinator.ports import Context
 from fate_flow.coordinator.unit import Unit, read_spec
 from fate_flow.coordinator.workers import cause_in, move_federated, report_of, start_worker, stop_party_task
@@ -51,6 +52,7 @@ from fate_flow.core.job import (
     Task,
     TaskKey,
 )
+from fate_flow.core.permission import missing
 from fate_flow.core.queue import fits, queue_key, takes_from
 from fate_flow.core.reasons import Reason, job_status_for
 from fate_flow.core.resources import Request, request_of
@@ -102,7 +104,7 @@ class PartySide:
             return Answer(108, f"party {caller} is not the initiator of job {job.job_id}")
         if job.legacy:
             unit.tx.hear(caller)      # it sends no heartbeats of ours: whatever it says is one
-        if command.run < job.run:
+        if command.run < job.run and command.kind is not CommandKind.PARAMETERS:      # those have revisions
             return Answer(NOT_EFFECTIVE, f"job {job.job_id} is in run {job.run}, not {command.run}")
         if job.run < command.run < ANY_RUN:
             return _in_later_run(unit, command, job)
@@ -131,6 +133,7 @@ class PartySide:
             enqueued=unit.steady,
             queue_key=queue_key(unit.steady, spec.priority, unit.context.rules.queue_ageing),
             consent=Consent(Approval.PENDING) if unit.context.approval.asks(caller, unit.context.party_id) else None,
+            revision=_whole(command, "revision", 0),
         )
         document = replace(
             document, on_party=effective_document(spec, command.to), federated_mode=spec.common.federated_mode,
@@ -164,12 +167,14 @@ class PartySide:
     def accept(self, unit: Unit, spec: JobSpec, party: Party) -> Request:
         """What the job sets aside for this seat.
 
-        Raises Refused naming all that this party allows less of than the job asks for; OperationFailed for a program
-        that it does not run; FlowError (103) as `request`."""
+        Raises Refused naming all that this party allows less of than the job asks for; PermissionDenied naming what
+        its initiator was not granted; OperationFailed for a program that it does not run; FlowError (103) as
+        `request`."""
         refused = refusals(unit.context.ceilings, spec, party, unit.context.engine_size.nodes)
         if refused:
             more = len(refused) - _MOST_REFUSALS
             raise Refused("; ".join((*refused[:_MOST_REFUSALS], *([f"and {more} more"] if more > 0 else []))))
+        _check_permission(unit, spec, party)
         self._check_programs(unit, spec, party)
         return self.request(unit, spec, party)
 
@@ -212,6 +217,17 @@ def look_ahead(context: Context, document: Document) -> None:
                 program = None if party in task.passed_at else command_at(task, party)
                 if program:
                     context.gate.objection(program, spec.initiator.party_id)
+
+
+def _check_permission(unit: Unit, spec: JobSpec, party: Party) -> None:
+    """Raises PermissionDenied for a job of another party that needs what was not granted to that one here."""
+    rule, initiator = unit.context.permission, spec.initiator.party_id
+    if not rule.is_on or initiator in (unit.context.party_id, "0"):
+        return
+    lacking = missing(rule, spec, party, unit.tx.granted(initiator))
+    if lacking:
+        named = ", ".join(map(str, lacking[:_MOST_REFUSALS]))
+        raise PermissionDenied(f"{party} has not granted party {initiator}: {named} (flow privilege grant, there)")
 
 
 def effective_here(context: Context, spec: JobSpec, party: Party) -> tuple[Effective, ...]:
@@ -300,11 +316,21 @@ def _in_later_run(unit: Unit, command: Command, job: Job) -> Answer:
         job = _end_last_run(unit, command, job)
     if not job.is_final or has_workers(unit, job):
         return Answer(NOT_EFFECTIVE, f"{job.key} still ends its run {job.run}", {STILL_ENDS: True})
+    job = _with_parameters(unit, command, job)
     document, tasks = unit.tx.document(job.job_id), _tasks_anew(unit, command, job)
     assert document is not None, "a job row has its document"
     begin_again(unit, job, command.run)
     unit.tx.add_tasks(tasks, job, document)
     return _status(unit, command, unit.tx.job(job.key) or job)
+
+
+def _with_parameters(unit: Unit, command: Command, job: Job) -> Job:
+    """The row with the parameters that come with the news of a rerun. Raises FlowError where it cannot take them."""
+    given = command.body.get("parameters")
+    if not isinstance(given, Mapping):
+        return job
+    take_parameters(unit, job, given, PartySide().accept)
+    return unit.tx.job(job.key) or job
 
 
 def _end_last_run(unit: Unit, command: Command, job: Job) -> Job:
@@ -549,10 +575,13 @@ def stop_tasks_here(
 _FOR_TASKS = frozenset({Reason.STOPPED_BY_USER, Reason.INITIATOR_LOST})
 
 
-def _check(unit: Unit, _: Command, job: Job) -> Answer:
+def _check(unit: Unit, command: Command, job: Job) -> Answer:
     """Nothing of ours has to be brought first; a job that is over says so."""
     if job.is_final:
         return Answer(103, f"{job.key} is {job.status.value}")
+    revision = _whole(command, "revision", 0)
+    if revision > job.revision:
+        return Answer(NOT_READY, f"it has parameters of revision {job.revision}, and not yet those of {revision}")
     return _not_ready(unit, job) or OK
 
 
@@ -776,6 +805,10 @@ def _stop(unit: Unit, command: Command, job: Job) -> Answer:
     return Answer(data={"tasks": [report_of(task) for task in mine]})
 
 
+def _parameters(unit: Unit, command: Command, job: Job) -> Answer:
+    return take_parameters(unit, job, command.body, PartySide().accept)
+
+
 def _nothing(_: Unit, __: Command, ___: Job) -> Answer:
     return OK
 
@@ -871,6 +904,7 @@ _HANDLERS: Mapping[CommandKind, Callable[[Unit, Command, Job], Answer]] = {
     CommandKind.RETURN: _return,
     CommandKind.START: _start,
     CommandKind.UPDATE: _update,
+    CommandKind.PARAMETERS: _parameters,
     CommandKind.ALIGN: _nothing,
     CommandKind.STOP: _stop,
     CommandKind.CLEAN: _nothing,

@@ -12,6 +12,7 @@ from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.core.command import CommandSpec
 from fate_flow.core.job import Command, JobKey, TaskKey, Worker
 from fate_flow.core.modules import ModuleInfo
+from fate_flow.core.permission import PermissionRule
 from fate_flow.core.resources import EngineSize
 from fate_flow.core.spec import JobParameters, JobSpec
 from fate_flow.store.contract import Document, Store, TableMeta, Transaction
@@ -242,13 +243,14 @@ class Context:
     routes: frozenset[str]                            # party ids we know the way to
     clock: Callable[[], int]                          # milliseconds since the epoch
     fresh_id: Callable[[], str]                       # 32 hex digits
-    specs: dict[str, JobSpec] = field(default_factory=dict)
+    specs: dict[tuple[str, int], JobSpec] = field(default_factory=dict)      # by job and revision of its document
     launch_problems: dict[str, str] = field(default_factory=dict)    # by worker: why its folder could not be written
     carry_out: Callable[[list[Effect]], None] = in_place
     retry: Retry = field(default_factory=Retry)
     ceilings: Ceilings = NO_CEILINGS
     gate: Gate = field(default_factory=Shut)
     approval: ApprovalRule = field(default_factory=ApprovalRule)
+    permission: PermissionRule = field(default_factory=PermissionRule)
 
     def read(self, look: Callable[[Transaction], T]) -> T:
         """What is found, without a lock. Raises StorageFailed."""

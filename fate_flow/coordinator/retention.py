@@ -57,7 +57,7 @@ class Retention:
         self._context, self._keep, self._monotonic = context, keep, monotonic
         self._pass: Pieces | None = None
         self._left_over_done: float | None = None           # when it was looked for last, to the end
-        self._mentioned: dict[str, frozenset[str]] = {}     # by open job: all texts of its configuration
+        self._mentioned: dict[tuple[str, int], frozenset[str]] = {}     # by open job and revision: texts of its conf
 
     def step(self) -> bool:
         """Do a few pieces; False at the end of a pass. Raises StorageFailed: the next step begins a new pass."""
@@ -172,15 +172,17 @@ class Retention:
         context.files.drop_table(table)
         return context.write(lambda tx: _drop_as_read(tx, table), is_repeatable=True)
 
-    def _open_jobs(self) -> Mapping[str, frozenset[str]]:
+    def _open_jobs(self) -> Mapping[tuple[str, int], frozenset[str]]:
         """By unfinished job: what its configuration names, tables and files among it."""
-        open_ids = {key.job_id for key in self._context.read(lambda tx: tx.open_seats())}
-        for job_id in self._mentioned.keys() - open_ids:
-            del self._mentioned[job_id]
-        for job_id in open_ids - self._mentioned.keys():
-            document = self._context.read(_bound(lambda tx, job_id: tx.document(job_id), job_id))
+        open_jobs = self._context.read(
+            lambda tx: {(job_id, tx.revision(job_id)) for job_id in {key.job_id for key in tx.open_seats()}}
+        )
+        for gone in self._mentioned.keys() - open_jobs:
+            del self._mentioned[gone]
+        for job in open_jobs - self._mentioned.keys():
+            document = self._context.read(_bound(lambda tx, job_id: tx.document(job_id), job[0]))
             if document is not None:
-                self._mentioned[job_id] = frozenset(_texts(document.runtime_conf))
+                self._mentioned[job] = frozenset(_texts(document.runtime_conf))
         return self._mentioned
 
     # ------------------------------------------------------------------ what a crash has left behind

@@ -57,6 +57,7 @@ class Unit:
     alarms: list[int] = field(default_factory=list)           # steady time at which something put off is due
     is_careful: bool = False                                  # see `apart`
     known_steady: int | None = None                           # the scheduler knows it, others read it
+    revisions: dict[str, int] = field(default_factory=dict)   # by job: of the document that is in force
 
     @property
     def steady(self) -> int:
@@ -93,6 +94,7 @@ class Unit:
             del self.effects[lengths[0] :], self.outgoing[lengths[1] :]
             del self.alarms[lengths[2] :], self.moved[lengths[3] :]
             self.dirty, self.woken, self.freed, self.is_queue_longer = dirty, woken, freed, is_queue_longer
+            self.revisions.clear()
             raise
 
     def note(self, event: Event, **fields: object) -> None:
@@ -139,16 +141,21 @@ class Unit:
         self.outgoing.append(replace(command, id=self.tx.put_command(command, self.now, self.steady)))
 
     def spec(self, job_id: str) -> JobSpec | None:
-        """The parsed document of a job; it never changes, so it is parsed once a process."""
-        specs = self.context.specs
-        if job_id not in specs:
+        """The parsed document of a job; each revision of it is parsed once a process."""
+        specs, key = self.context.specs, (job_id, self._revision(job_id))
+        if key not in specs:
             document = self.tx.document(job_id)
             if document is None:
                 return None
             if len(specs) >= _SPECS_KEPT:
                 del specs[next(iter(specs))]
-            specs[job_id] = read_spec(self.context, document)
-        return specs[job_id]
+            specs[key] = read_spec(self.context, document)
+        return specs[key]
+
+    def _revision(self, job_id: str) -> int:
+        if job_id not in self.revisions:
+            self.revisions[job_id] = self.tx.revision(job_id)
+        return self.revisions[job_id]
 
 
 def read_spec(context: Context, document: Document) -> JobSpec:

@@ -133,6 +133,8 @@ class Job:
     timers: Mapping[str, int] = field(default_factory=dict)      # what has happened, and when its policy acts
     is_restarting: bool = False          # a policy begins its tasks again; those that run are still ending
     restarts: int = 0                    # how often one did, in this run
+    revision: int = 0                    # how often its parameters were changed since it was submitted
+    changed: tuple[str, ...] = ()        # components whose own ones were, since the present run began
 
     @property
     def job_id(self) -> str:
@@ -263,6 +265,7 @@ class CommandKind(Enum):
     RETURN = "resource/return"
     START = "start"
     UPDATE = "update"
+    PARAMETERS = "parameter/update"         # other parameters for a job that has not begun, or is over
     ALIGN = "align"                 # of plain v1 servers: "does this job still run at your place?"
     STOP = "stop"
     CLEAN = "clean"

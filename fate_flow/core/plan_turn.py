@@ -67,7 +67,8 @@ def _ascending(seat: Seat) -> tuple[int, str]:
 def _ask(view: JobView, seats: Sequence[Seat], turn: int) -> Iterator[Action]:
     for seat in seats:
         yield MoveSeat(seat, SeatStatus.CHECKING)
-        yield send(view, seat, CommandKind.CHECK, body={"turn": turn, "order": view.job.queue_key})
+        revision = {"revision": view.job.revision} if view.job.revision else {}
+        yield send(view, seat, CommandKind.CHECK, body={"turn": turn, "order": view.job.queue_key, **revision})
 
 
 _ON_ITS_WAY = frozenset({SeatStatus.CHECKING, SeatStatus.APPLYING, SeatStatus.STARTING})

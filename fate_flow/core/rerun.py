@@ -7,7 +7,7 @@ parties, and all its attempts before it, since a rerun costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +16,14 @@ from fate_flow.core.dag import downstream_of
 from fate_flow.core.errors import BadRequest, Conflict
 from fate_flow.core.grammar import shown
 from fate_flow.core.job import Command, CommandKind, Seat, Task
+from fate_flow.core.parameters import parts_of
 from fate_flow.core.reasons import Reason, job_status_for
 from fate_flow.core.spec import JobSpec
 from fate_flow.core.status import JobStatus, TaskStatus
 from fate_flow.core.view import JobView, plain_task
 
-_KEPT = frozenset({TaskStatus.SUCCESS, TaskStatus.PASS})
+KEPT = frozenset({TaskStatus.SUCCESS, TaskStatus.PASS})
+"""A rerun keeps what has ended so, unless it is to be made again."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +46,15 @@ def plan_rerun(view: JobView, wish: Wish, incarnations: Mapping[str, str]) -> Pl
         )
     if job.reason is Reason.FAILED_BY_POLICY:
         raise Conflict(f"job {job.job_id} was ended for good by a policy ({job.message}): submit it again")
-    anew = tasks_anew(view.spec, _statuses(view), wish)
+    anew = tasks_anew(view.spec, _statuses(view), wish, job.changed)
     return tuple(_plan(view, [task for task in _versions(view, incarnations) if task.name in anew])) if anew else ()
 
 
-def tasks_anew(spec: JobSpec, statuses: Mapping[str, TaskStatus], wish: Wish) -> frozenset[str]:
-    """Names of the tasks that run anew. Nothing keeps its success whose inputs are made again.
+def tasks_anew(
+    spec: JobSpec, statuses: Mapping[str, TaskStatus], wish: Wish, changed: Collection[str] = ()
+) -> frozenset[str]:
+    """Names of the tasks that run anew. Nothing keeps its success whose parameters are others, or whose inputs are
+    made again.
 
     Raises BadRequest for a component that the job has not."""
     if wish.component and wish.component not in spec.tasks:
@@ -57,8 +62,8 @@ def tasks_anew(spec: JobSpec, statuses: Mapping[str, TaskStatus], wish: Wish) ->
         raise BadRequest(f"component_name: {shown(wish.component)} is not one of this job's components: {known}")
     if wish.force and not wish.component:
         return frozenset(spec.tasks)
-    named = {wish.component} if wish.component else set()
-    return downstream_of(spec, frozenset(named | {name for name, one in statuses.items() if one not in _KEPT}))
+    named = {*changed, wish.component} if wish.component else set(changed)
+    return downstream_of(spec, frozenset(named | {name for name, one in statuses.items() if one not in KEPT}))
 
 
 def _statuses(view: JobView) -> dict[str, TaskStatus]:
@@ -95,12 +100,22 @@ def _tell(view: JobView, seat: Seat, versions: list[NewVersion]) -> Iterator[Sen
             if seat.party in view.spec.tasks[one.name].parties
         },
         "last": {"status": job_status_for(job.reason).value, "reason": job.reason.value, "message": job.message},
+        **({"parameters": _parameters(view)} if job.revision else {}),
     }
     yield _status_waiting(view, seat, body)
 
 
+def _parameters(view: JobView) -> dict[str, Any]:
+    """Those of a job that were changed: a party may have missed the news."""
+    return {**parts_of(view.spec.conf), "components": list(view.job.changed), "revision": view.job.revision}
+
+
 def _tell_plain(view: JobView, seat: Seat, versions: list[NewVersion]) -> Iterator[Send]:
     """As FATE does: the row of each new version, then the status."""
+    if view.job.revision:
+        yield Send(
+            Command(CommandKind.PARAMETERS, view.job.job_id, seat.party, view.job.run + 1, body=_parameters(view))
+        )
     for task in _rows_at(view, seat, versions):
         new = next(one for one in versions if one.name == task.key.name)
         body = {

@@ -142,6 +142,21 @@ def _judge_rejoin(seat: Seat, command: Command, retcode: int, message: str, _: M
     return Verdict((MoveSeat(seat, SeatStatus.REFUSED, message),))
 
 
+def _judge_parameters(seat: Seat, _: Command, retcode: int, message: str, __: Mapping[str, Any]) -> Verdict:
+    """A party that does not agree to them takes no part in the job that waits with them."""
+    if retcode in (0, NOT_EFFECTIVE, UNREACHABLE):
+        return Verdict()
+    return Verdict(stop=Reason.PARTY_REFUSED, message=f"{seat.party}: {message}")
+
+
+def _judge_parameters_of_rerun(
+    seat: Seat, _: Command, retcode: int, message: str, __: Mapping[str, Any]
+) -> Verdict:
+    if retcode in (0, NOT_EFFECTIVE, UNREACHABLE):
+        return Verdict()
+    return Verdict((MoveSeat(seat, SeatStatus.REFUSED, message),))
+
+
 def _judge_end(seat: Seat, command: Command, _: int, __: str, data: Mapping[str, Any]) -> Verdict:
     if command.argument == JobStatus.WAITING.value:
         return Verdict()        # that it was to wait is overtaken; how it ended has an answer of its own
@@ -161,6 +176,9 @@ _JUDGES = {
     (CommandKind.START, SeatStatus.STARTING): _judge_start,
     (CommandKind.STOP, SeatStatus.STOPPING): _judge_stop,
     (CommandKind.STATUS, SeatStatus.JOINING): _judge_rejoin,
+    (CommandKind.PARAMETERS, SeatStatus.JOINING): _judge_parameters_of_rerun,
+    (CommandKind.PARAMETERS, SeatStatus.JOINED): _judge_parameters,
+    (CommandKind.PARAMETERS, SeatStatus.CHECKING): _judge_parameters,
     (CommandKind.STATUS, SeatStatus.LEAVING): _judge_end,
     (CommandKind.STATUS, SeatStatus.UNCONFIRMED): _judge_end,
 }
@@ -172,6 +190,7 @@ STILL_ENDS = "still_ends"
 
 def is_put_off(seat: Seat, command: Command, retcode: int, data: Any) -> bool:
     """Whether a party that still ends an earlier run is to be asked the same again, a little later."""
-    if command.kind is not CommandKind.STATUS or command.run != seat.run or retcode != NOT_EFFECTIVE:
+    is_for_later = command.kind in (CommandKind.STATUS, CommandKind.PARAMETERS)
+    if not is_for_later or command.run != seat.run or retcode != NOT_EFFECTIVE:
         return False
     return isinstance(data, Mapping) and bool(data.get(STILL_ENDS))

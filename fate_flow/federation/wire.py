@@ -36,6 +36,7 @@ _JOB_VERBS = {
         CommandKind.RETURN,
         CommandKind.START,
         CommandKind.UPDATE,
+        CommandKind.PARAMETERS,
         CommandKind.ALIGN,
         CommandKind.CLEAN,
         CommandKind.FIND_REUSABLE,
@@ -58,7 +59,6 @@ _TASK_VERBS_WITH_ARGUMENT = {
 _CLEANED = ("metrics", "table")     # party-api-v1; kept by the version here, so that a new one finds none of the old
 
 _NOT_OFFERED = {
-    "parameter/update": ("a change of the parameters of a job", "a job of its own with the new ones"),
     "report": ("the report of a worker", "a worker reports where its task configuration says"),
 }
 """The ends of paths of party-api-v1 that no command stands for here: what for, and what there is instead."""

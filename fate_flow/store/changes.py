@@ -69,6 +69,7 @@ def new_job(job: Job) -> Job:
         enqueued=job.enqueued,
         queue_key=job.queue_key,
         consent=job.consent,
+        revision=job.revision,
     )
 
 
@@ -163,6 +164,7 @@ def begun_again(job: Job, run: int, since: int, wait_reason: str) -> Change:
         "timers": {},
         "is_restarting": False,
         "restarts": 0,
+        "changed": (),
     }
 
 

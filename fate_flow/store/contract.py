@@ -16,6 +16,7 @@ from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.approval import Consent
 from fate_flow.core.history import Entry
 from fate_flow.core.job import Command, EngineState, Hold, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Worker
+from fate_flow.core.permission import Thing
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
@@ -80,6 +81,18 @@ class Metric:
     meta: Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class Scope:
+    """Tasks of a job: all, those at one of its parties, those of one component."""
+
+    job_id: str
+    party: Party | None = None
+    task: str = ""
+
+    def has(self, key: TaskKey) -> bool:
+        return key.job_id == self.job_id and self.party in (None, key.party) and self.task in ("", key.name)
+
+
 class Transaction(Protocol):
     """One unit of work. Times are milliseconds since the epoch; `retry_at` is steady time (see `steady`)."""
 
@@ -99,7 +112,8 @@ class Transaction(Protocol):
     def jobs_here(self, job_id: str) -> tuple[Job, ...]:
         """All seats of the job in this database."""
 
-    def document(self, job_id: str) -> Document | None: ...
+    def document(self, job_id: str) -> Document | None:
+        """As it stands in the newest of the rows here, the initiator's before others."""
 
     def move_job(self, job: Job, move: MoveJob, at: int, caused_by: str = "") -> bool:
         """Compare-and-set on status and run; stamps start and end, and the tag `job_end`."""
@@ -114,6 +128,14 @@ class Transaction(Protocol):
 
         In the row of its initiator the rerun signal is set. What it holds is not touched."""
 
+    def revise(self, job: Job, new: Job, document: Document) -> bool:
+        """Other parameters: compare-and-set on status, run and revision.
+
+        Written are the configuration, what `new` asks for, its limit of time, revision and what has changed."""
+
+    def revision(self, job_id: str) -> int:
+        """Of the document that `document` gives; 0 for a job that is not known."""
+
     def all_rejoined(self, key: JobKey) -> bool:
         """Every party knows that the job waits again: reset the signal, and with it the reason to wait."""
 
@@ -125,6 +147,12 @@ class Transaction(Protocol):
 
     def request_stop(self, key: JobKey, reason: Reason, message: str, at: int, by_user: bool, caused_by: str) -> bool:
         """Record the wish that an unfinished job ends; the first reason stays."""
+
+    def describe(self, key: JobKey, text: str) -> bool:
+        """Notes on a job, in place of those that its row has."""
+
+    def job_ids(self, first: str, last: str, limit: int) -> tuple[str, ...]:
+        """Ids of jobs here from one to the other, each once, in their order."""
 
     def add_message(self, key: JobKey, text: str) -> bool:
         """Words for people behind those that the row has; False when it has them already."""
@@ -260,6 +288,15 @@ class Transaction(Protocol):
     def release_intake(self) -> bool:
         """False when it was not held."""
 
+    # ---- permissions
+
+    def grant(self, party_id: str, things: Iterable[Thing]) -> None:
+        """What is granted already stays so."""
+
+    def revoke(self, party_id: str, things: Iterable[Thing]) -> None: ...
+
+    def granted(self, party_id: str) -> frozenset[Thing]: ...
+
     def set_priority(self, key: JobKey, priority: int, queue_key: int) -> bool:
         """Where a waiting job stands from now on; False for one that does not wait."""
 
@@ -311,6 +348,9 @@ class Transaction(Protocol):
     def move_seat(
         self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1, lacks: Lack | None = None
     ) -> bool: ...
+
+    def ask_for(self, seat: Seat, cores: int) -> bool:
+        """What the seat is to reserve from now on."""
 
     def rejoin(self, seat: Seat) -> bool:
         """The seat is `joining` in the next run, whatever it has become meanwhile in this one."""
@@ -474,6 +514,19 @@ class Transaction(Protocol):
     def save_summary(self, key: TaskKey, summary: Mapping[str, Any], at: int) -> None: ...
 
     def summary(self, job_id: str, task: str, party: Party) -> Mapping[str, Any] | None: ...
+
+    def results_of(self, job_id: str) -> tuple[Output, ...]:
+        """What all tasks of a job handed on here, in every version, by component and data name."""
+
+    def jobs_with(self, namespace: str, name: str, limit: int) -> tuple[str, ...]:
+        """Ids of the jobs whose tasks handed on this table here, each once, the newest first."""
+
+    def drop_results(self, scope: Scope) -> int:
+        """What is known of tables and summaries goes, the tables themselves do not: how many rows."""
+
+    def drop_metrics(self, scope: Scope) -> int: ...
+
+    def disabled_tables(self, limit: int) -> tuple[TableMeta, ...]: ...
 
 
 def published(tx: Transaction, job_id: str, task: str, party: Party) -> tuple[Output, ...]:

@@ -21,6 +21,7 @@ from fate_flow.core.errors import StorageFailed
 from fate_flow.core.history import Entry
 from fate_flow.core.job import (
     APART,
+    Claim,
     Command,
     EngineState,
     Hold,
@@ -34,6 +35,7 @@ from fate_flow.core.job import (
     Wish,
     Worker,
 )
+from fate_flow.core.permission import Thing
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
@@ -72,7 +74,7 @@ from fate_flow.store.changes import (
     task_reported,
     worker_moved,
 )
-from fate_flow.store.contract import Document, Metric, Output, Submission, TableMeta
+from fate_flow.store.contract import Document, Metric, Output, Scope, Submission, TableMeta
 from fate_flow.store.rows import from_json, to_json
 
 SCHEDULER = "dag"
@@ -136,8 +138,23 @@ class MemoryTransaction:
         return _by_age(self._of_job(job_id))
 
     def document(self, job_id: str) -> Document | None:
-        rows = sorted(self._of_job(job_id), key=lambda row: (not row.job.is_initiator, row.job.party))
+        rows = sorted(self._of_job(job_id), key=_newest_first)
         return rows[0].document if rows else None
+
+    def revision(self, job_id: str) -> int:
+        return max((row.job.revision for row in self._of_job(job_id)), default=0)
+
+    def revise(self, job: Job, new: Job, document: Document) -> bool:
+        row = self._as_seen(job)
+        if row is None or row.job.revision != job.revision:
+            return False
+        revised = _changed(
+            row.job, asked=Claim(new.asked.cores, new.asked.memory), timeout_seconds=new.timeout_seconds,
+            revision=new.revision, changed=new.changed,
+        )  # fmt: skip
+        conf, on_party = _json(document.runtime_conf), _json(document.on_party)
+        self._put(_changed(row, job=revised, document=_changed(row.document, runtime_conf=conf, on_party=on_party)))
+        return True
 
     def _as_seen(self, job: Job) -> _JobRow | None:
         """The row, as long as nobody has moved it since."""
@@ -214,6 +231,15 @@ class MemoryTransaction:
 
     def restarted(self, key: JobKey) -> bool:
         return self._change_job(key, is_restarting=False)
+
+    def describe(self, key: JobKey, text: str) -> bool:
+        row = self._jobs.rows.get(key)
+        if row is not None:
+            self._put(_changed(row, document=_changed(row.document, description=text)))
+        return row is not None
+
+    def job_ids(self, first: str, last: str, limit: int) -> tuple[str, ...]:
+        return tuple(sorted({key.job_id for key in self._jobs.rows if first <= key.job_id <= last}))[:limit]
 
     def add_message(self, key: JobKey, text: str) -> bool:
         row = self._jobs.rows.get(key)
@@ -431,6 +457,17 @@ class MemoryTransaction:
     def release_intake(self) -> bool:
         return self._rows.intake.drop(INTAKE)
 
+    def grant(self, party_id: str, things: Iterable[Thing]) -> None:
+        for thing in things:
+            self._rows.permissions.put((party_id, thing), thing)
+
+    def revoke(self, party_id: str, things: Iterable[Thing]) -> None:
+        for thing in things:
+            self._rows.permissions.drop((party_id, thing))
+
+    def granted(self, party_id: str) -> frozenset[Thing]:
+        return frozenset(thing for owner, thing in self._rows.permissions.rows if owner == party_id)
+
     def set_priority(self, key: JobKey, priority: int, queue_key: int) -> bool:
         row = self._jobs.rows.get(key)
         if row is None or row.job.status is not JobStatus.WAITING:
@@ -548,6 +585,9 @@ class MemoryTransaction:
             return False
         self._rows.seats.put(key, _changed(row, status=new, message=message, free_cores=free_cores, lacks=lacks))
         return True
+
+    def ask_for(self, seat: Seat, cores: int) -> bool:
+        return self._change_seat(seat, asked_cores=cores)
 
     def rejoin(self, seat: Seat) -> bool:
         check_move(seat.status, SeatStatus.JOINING)
@@ -820,6 +860,29 @@ class MemoryTransaction:
         newest = newest_version(row.task for row in rows)
         return tuple(row for row in rows if row.task.version == newest)
 
+    def results_of(self, job_id: str) -> tuple[Output, ...]:
+        made = [one for one in self._rows.outputs.rows.values() if one.task.job_id == job_id]
+        return tuple(sorted(made, key=lambda one: (one.task.name, one.data_name, one.task.version, one.task.party)))
+
+    def jobs_with(self, namespace: str, name: str, limit: int) -> tuple[str, ...]:
+        every = self._rows.outputs.rows.values()
+        found = {one.task.job_id for one in every if (one.namespace, one.name) == (namespace, name)}
+        return tuple(sorted(found, reverse=True))[:limit]
+
+    def drop_results(self, scope: Scope) -> int:
+        rows = self._rows
+        outputs = [key for key, one in rows.outputs.rows.items() if scope.has(one.task)]
+        summaries = [key for key in rows.summaries.rows if scope.has(key)]
+        return sum([rows.outputs.drop(key) for key in outputs] + [rows.summaries.drop(key) for key in summaries])
+
+    def drop_metrics(self, scope: Scope) -> int:
+        gone = [number for number, (_, one) in self._rows.metrics.rows.items() if scope.has(one.task)]
+        return sum(self._rows.metrics.drop(number) for number in gone)
+
+    def disabled_tables(self, limit: int) -> tuple[TableMeta, ...]:
+        hidden = [one for one in self._rows.tables.rows.values() if one.is_disabled]
+        return tuple(sorted(hidden, key=lambda one: (one.namespace, one.name)))[:limit]
+
     def save_summary(self, key: TaskKey, summary: Mapping[str, Any], at: int) -> None:  # noqa: ARG002
         self._rows.summaries.put(key, (key, _json(summary)))
 
@@ -870,6 +933,10 @@ class _JobRow:
     has_signal: bool = False
     blocked_cores: int = 0
     has_ended: bool = False       # f_end_time is not NULL
+
+
+def _newest_first(row: _JobRow) -> tuple[int, bool, Party]:
+    return (-row.job.revision, not row.job.is_initiator, row.job.party)
 
 
 class _Journal:
@@ -974,6 +1041,7 @@ class _Rows:
         self.history: _Table[int, Entry] = _Table(journal, job=lambda entry: entry.job_id)
         self.peers: _Table[str, int] = _Table(journal)
         self.intake: _Table[str, Hold] = _Table(journal)
+        self.permissions: _Table[tuple[str, Thing], Thing] = _Table(journal)
         self.schedulers: _Table[str, tuple[str, int, int]] = _Table(journal)
         self.submissions: _Table[str, Submission] = _Table(journal, job=lambda one: one.job_id)
         self.tables: _Table[tuple[str, str], TableMeta] = _Table(journal)

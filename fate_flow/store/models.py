@@ -99,6 +99,8 @@ class JobRow(_Base):
     f_policy_timers = TextField(null=True)
     f_restarting = BooleanField(default=False)
     f_restarts = IntegerField(default=0)
+    f_revision = IntegerField(default=0)
+    f_changed_components = TextField(null=True)
     f_legacy = BooleanField(default=False)
     f_wish_since = BigIntegerField(default=0)
     f_wish_asked = BigIntegerField(default=0)
@@ -317,6 +319,17 @@ class IntakeRow(_Base):
         table_name = "t_intake"
 
 
+class PermissionRow(_Base):
+    f_party_id = CharField(10)
+    f_kind = CharField(20)
+    f_namespace = CharField(200, default="")
+    f_name = CharField(200)
+
+    class Meta:
+        table_name = "t_permission"
+        primary_key = CompositeKey("f_party_id", "f_kind", "f_namespace", "f_name")
+
+
 class SubmissionRow(_Base):
     f_request_id = CharField(100, primary_key=True)
     f_job_id = CharField(25)
@@ -411,6 +424,7 @@ MODELS = (
     PeerRow,
     SchedulerRow,
     IntakeRow,
+    PermissionRow,
     SubmissionRow,
     StorageTableRow,
     OutputRow,

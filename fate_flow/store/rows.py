@@ -42,7 +42,8 @@ JOB_COLUMNS = (
     J.f_since, J.f_claim_renewals, J.f_apply_resource_time, J.f_rerun_signal, J.f_stop_now, J.f_lacks,
     J.f_approval, J.f_approval_by, J.f_approval_message, J.f_approval_time, J.f_held, J.f_hold_message, J.f_hold_by,
     J.f_hold_time, J.f_hold_since, J.f_queued, J.f_priority, J.f_enqueued, J.f_queue_key, J.f_missing_parties,
-    J.f_policy_timers, J.f_restarting, J.f_restarts, J.f_wish_since, J.f_wish_asked, J.f_wish_passes,
+    J.f_policy_timers, J.f_restarting, J.f_restarts, J.f_revision, J.f_changed_components, J.f_wish_since,
+    J.f_wish_asked, J.f_wish_passes,
 )  # fmt: skip
 
 
@@ -53,7 +54,7 @@ def job_of(row: Row) -> Job:
         retry_at, passes, conflicts, turn, timeout, created, started, ended, stop_by, unconfirmed, legacy, claim_turn,
         since, renewals, taken, rerun_signal, stop_now, lacks, approval, approver, approval_message, approval_time,
         held, hold_message, hold_by, hold_time, hold_since, queued, priority, enqueued, queue_key, missing, timers,
-        restarting, restarts, *wish,
+        restarting, restarts, revision, changed, *wish,
     ) = row  # fmt: skip
     return Job(
         key=JobKey(job_id, Party(role, party_id)),
@@ -98,6 +99,8 @@ def job_of(row: Row) -> Job:
         timers=from_json(timers),
         is_restarting=bool(restarting),
         restarts=restarts,
+        revision=revision,
+        changed=_texts(changed),
         wish=Wish(*wish),
     )
 
@@ -231,6 +234,7 @@ def command_of(row: Row) -> Command:
 
 _COLUMNS = {
     "cancel_requested": "f_cancel_signal",
+    "changed": "f_changed_components",
     "is_restarting": "f_restarting",
     "is_urgent": "f_stop_now",
     "is_stopping": "f_stopping",

@@ -33,6 +33,7 @@ from fate_flow.core.job import (
     TaskKey,
     Worker,
 )
+from fate_flow.core.permission import Kind, Thing
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
@@ -66,7 +67,7 @@ from fate_flow.store.changes import (
     task_reported,
     worker_moved,
 )
-from fate_flow.store.contract import Document, Metric, Output, Submission, TableMeta
+from fate_flow.store.contract import Document, Metric, Output, Scope, Submission, TableMeta
 from fate_flow.store.database import is_disk_full, is_lost, is_passing
 from fate_flow.store.models import (
     MODELS,
@@ -78,6 +79,7 @@ from fate_flow.store.models import (
     OutboxRow,
     OutputRow,
     PeerRow,
+    PermissionRow,
     SchedulerRow,
     SeatRow,
     StorageTableRow,
@@ -231,7 +233,7 @@ class SqlTransaction:
                 JobRow.f_description, JobRow.f_tag,
             )
             .where(JobRow.f_job_id == job_id)
-            .order_by(JobRow.f_is_initiator.desc(), JobRow.f_role, JobRow.f_party_id)
+            .order_by(JobRow.f_revision.desc(), JobRow.f_is_initiator.desc(), JobRow.f_role, JobRow.f_party_id)
             .tuples()
             .first()
         )  # fmt: skip
@@ -255,6 +257,20 @@ class SqlTransaction:
     def put_off(self, job: Job, wait_reason: str, retry_at: int) -> bool:
         values = columns_of(put_off(job, wait_reason, retry_at))
         return self._write(job.job_id, JobRow.update(**values).where(_as_seen(job)))
+
+    def revise(self, job: Job, new: Job, document: Document) -> bool:
+        values = {
+            "f_runtime_conf": to_json(document.runtime_conf), "f_runtime_conf_on_party": to_json(document.on_party),
+            "f_asked_cores": new.asked.cores, "f_asked_memory": new.asked.memory,
+            "f_timeout_seconds": new.timeout_seconds,
+            **columns_of({"revision": new.revision, "changed": new.changed}),
+        }  # fmt: skip
+        where = _as_seen(job) & (JobRow.f_revision == job.revision)
+        return self._write(job.job_id, JobRow.update(**values).where(where))
+
+    def revision(self, job_id: str) -> int:
+        row = _REVISION.row(self._database, job_id)
+        return int(row[0] or 0) if row else 0
 
     def all_rejoined(self, key: JobKey) -> bool:
         where = _at(key) & (JobRow.f_rerun_signal == True)  # noqa: E712
@@ -291,6 +307,14 @@ class SqlTransaction:
 
     def restarted(self, key: JobKey) -> bool:
         return self._write(key.job_id, JobRow.update(f_restarting=False).where(_at(key)))
+
+    def describe(self, key: JobKey, text: str) -> bool:
+        return self._write(key.job_id, JobRow.update(f_description=text).where(_at(key)))
+
+    def job_ids(self, first: str, last: str, limit: int) -> tuple[str, ...]:
+        between = (JobRow.f_job_id >= first) & (JobRow.f_job_id <= last)
+        query = JobRow.select(JobRow.f_job_id).where(between).distinct().order_by(JobRow.f_job_id).limit(limit)
+        return tuple(row[0] for row in query.tuples())
 
     def add_message(self, key: JobKey, text: str) -> bool:
         job = self.job(key)
@@ -509,6 +533,23 @@ class SqlTransaction:
     def release_intake(self) -> bool:
         return _hit(IntakeRow.delete().where(IntakeRow.f_name == INTAKE))
 
+    def grant(self, party_id: str, things: Iterable[Thing]) -> None:
+        for thing in things:
+            values = {
+                "f_party_id": party_id, "f_kind": thing.kind.value, "f_namespace": thing.namespace,
+                "f_name": thing.name,
+            }  # fmt: skip
+            _insert_new(self._database, PermissionRow, values, _permission_is(party_id, thing))
+
+    def revoke(self, party_id: str, things: Iterable[Thing]) -> None:
+        for thing in things:
+            _hit(PermissionRow.delete().where(_permission_is(party_id, thing)))
+
+    def granted(self, party_id: str) -> frozenset[Thing]:
+        row = PermissionRow
+        found = row.select(row.f_kind, row.f_name, row.f_namespace).where(row.f_party_id == party_id).tuples()
+        return frozenset(Thing(Kind(kind), name, namespace) for kind, name, namespace in found)
+
     def set_priority(self, key: JobKey, priority: int, queue_key: int) -> bool:
         waits = _at(key) & (JobRow.f_status == JobStatus.WAITING.value)
         return _hit(JobRow.update(f_priority=priority, f_queue_key=queue_key).where(waits))
@@ -641,6 +682,9 @@ class SqlTransaction:
             SeatRow.f_lacks: lacks.value if lacks else "",
         }  # fmt: skip
         return _hit(SeatRow.update(values).where(where))
+
+    def ask_for(self, seat: Seat, cores: int) -> bool:
+        return _hit(SeatRow.update(f_asked_cores=cores).where(_seat_is(seat)))
 
     def rejoin(self, seat: Seat) -> bool:
         check_move(seat.status, SeatStatus.JOINING)
@@ -954,6 +998,35 @@ class SqlTransaction:
             if row.f_task_version == newest
         )  # fmt: skip
 
+    def results_of(self, job_id: str) -> tuple[Output, ...]:
+        row = OutputRow
+        query = row.select().where(row.f_job_id == job_id)
+        by_name = query.order_by(row.f_component_name, row.f_data_name, row.f_task_version, row.f_role, row.f_party_id)
+        return tuple(
+            Output(
+                TaskKey(job_id, one.f_component_name, one.f_task_version, Party(one.f_role, one.f_party_id)),
+                one.f_data_name, one.f_table_namespace, one.f_table_name,
+            )
+            for one in by_name
+        )  # fmt: skip
+
+    def jobs_with(self, namespace: str, name: str, limit: int) -> tuple[str, ...]:
+        row = OutputRow
+        is_it = (row.f_table_namespace == namespace) & (row.f_table_name == name)
+        query = row.select(row.f_job_id).where(is_it).distinct().order_by(row.f_job_id.desc()).limit(limit)
+        return tuple(found[0] for found in query.tuples())
+
+    def drop_results(self, scope: Scope) -> int:
+        return sum(int(model.delete().where(_in_scope(model, scope)).execute()) for model in (OutputRow, SummaryRow))
+
+    def drop_metrics(self, scope: Scope) -> int:
+        return int(MetricRow.delete().where(_in_scope(MetricRow, scope)).execute())
+
+    def disabled_tables(self, limit: int) -> tuple[TableMeta, ...]:
+        row = StorageTableRow
+        query = row.select().where(row.f_disable == True).order_by(row.f_namespace, row.f_name)  # noqa: E712
+        return tuple(_table_of(one) for one in query.limit(limit))
+
     def save_summary(self, key: TaskKey, summary: Mapping[str, Any], at: int) -> None:
         SummaryRow.replace(
             f_job_id=key.job_id, f_role=key.party.role, f_party_id=key.party.party_id, f_component_name=key.name,
@@ -1070,6 +1143,7 @@ IN_QUEUE = (JobRow.f_queue_key, JobRow.f_create_time, JobRow.f_job_id)
 _JOB = Prepared(
     lambda job_id, role, party_id: JobRow.select(*JOB_COLUMNS).where(_at(JobKey(job_id, Party(role, party_id)))), 3
 )
+_REVISION = Prepared(lambda job_id: JobRow.select(fn.MAX(JobRow.f_revision)).where(JobRow.f_job_id == job_id), 1)
 _JOBS_HERE = Prepared(
     lambda job_id: JobRow.select(*JOB_COLUMNS).where(JobRow.f_job_id == job_id).order_by(*_BY_AGE), 1
 )
@@ -1474,6 +1548,19 @@ def _submission(where: Any) -> Submission | None:
     return Submission(row.f_request_id, row.f_job_id, row.f_digest, row.f_retcode, row.f_retmsg or "")
 
 
+def _in_scope(model: Any, scope: Scope) -> Any:
+    where = model.f_job_id == scope.job_id
+    if scope.party is not None:
+        where &= (model.f_role == scope.party.role) & (model.f_party_id == scope.party.party_id)
+    return where & (model.f_component_name == scope.task) if scope.task else where
+
+
+def _permission_is(party_id: str, thing: Thing) -> Any:
+    row = PermissionRow
+    is_thing = (row.f_kind == thing.kind.value) & (row.f_namespace == thing.namespace) & (row.f_name == thing.name)
+    return (row.f_party_id == party_id) & is_thing
+
+
 def _job_values(job: Job, document: Document) -> dict[str, Any]:
     return {
         "f_job_id": job.job_id,
@@ -1503,6 +1590,7 @@ def _job_values(job: Job, document: Document) -> dict[str, Any]:
         "f_enqueued": job.enqueued,
         "f_queue_key": job.queue_key,
         "f_approval": job.consent.approval.value if job.consent else "",
+        "f_revision": job.revision,
     }
 
 

@@ -44,7 +44,7 @@ _JSON_OBJECTS = frozenset({
     "f_inheritance_info", "f_policy_timers", "f_cmd", "f_provider_info", "f_component_parameters", "f_engine_conf",
     "f_engine_config",
 })  # fmt: skip
-_JSON_LISTS = frozenset({"f_unconfirmed_parties", "f_missing_parties", "f_without_parties"})
+_JSON_LISTS = frozenset({"f_unconfirmed_parties", "f_missing_parties", "f_without_parties", "f_changed_components"})
 _DOCUMENTS = frozenset({
     "f_dsl", "f_runtime_conf", "f_runtime_conf_on_party", "f_train_runtime_conf", "f_cmd", "f_component_parameters",
     "f_error_report",

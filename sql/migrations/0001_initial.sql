@@ -18,7 +18,7 @@ CREATE TABLE t_job (
   f_description LONGTEXT,
   f_tag VARCHAR(50) DEFAULT '',              -- job_end, submit_failed
   f_dsl LONGTEXT NOT NULL,
-  f_runtime_conf LONGTEXT NOT NULL,          -- as submitted
+  f_runtime_conf LONGTEXT NOT NULL,          -- as submitted, or changed since
   f_runtime_conf_on_party LONGTEXT NOT NULL, -- with this party's effective job parameters
   f_train_runtime_conf LONGTEXT,
   f_roles LONGTEXT NOT NULL,                 -- {role: [party ids, as numbers]}
@@ -82,6 +82,8 @@ CREATE TABLE t_job (
   f_policy_timers LONGTEXT,                  -- {what has happened: steady time at which its policy acts}
   f_restarting BOOLEAN NOT NULL DEFAULT 0,   -- a policy begins all its tasks again; what runs is still ending
   f_restarts INTEGER NOT NULL DEFAULT 0,     -- how often one did, in this run
+  f_revision INTEGER NOT NULL DEFAULT 0,     -- how often its parameters were changed since it was submitted
+  f_changed_components LONGTEXT,             -- those whose own ones were, since the present run began
   f_legacy BOOLEAN NOT NULL DEFAULT 0,       -- the initiator speaks plain v1
   f_wish_since BIGINT NOT NULL DEFAULT 0,    -- steady time at which there was no room for it here first; 0: never
   f_wish_asked BIGINT NOT NULL DEFAULT 0,    -- steady time at which it was asked for last since then
@@ -314,6 +316,15 @@ CREATE TABLE t_intake (                      -- one row while this party takes n
   f_by VARCHAR(100) NOT NULL DEFAULT '',
   f_time BIGINT NOT NULL DEFAULT 0,
   f_since BIGINT NOT NULL DEFAULT 0          -- steady time
+);
+
+CREATE TABLE t_permission (                  -- what jobs of another party may use here, where that is looked at
+  f_party_id VARCHAR(10) NOT NULL,           -- whose jobs
+  f_kind VARCHAR(20) NOT NULL,
+  f_namespace VARCHAR(200) NOT NULL DEFAULT '', -- of a dataset
+  f_name VARCHAR(200) NOT NULL,              -- of a component or table; * for all
+  PRIMARY KEY (f_party_id, f_kind, f_namespace, f_name),
+  CONSTRAINT ck_permission_kind CHECK (f_kind IN ('component', 'dataset'))
 );
 
 CREATE TABLE t_submission (                  -- one per submit that is not refused

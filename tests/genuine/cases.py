@@ -13,13 +13,18 @@ from tests.genuine.world import (
     a_configuration_that_changed,
     a_configuration_that_is_wrong,
     a_job_that_failed,
+    a_job_that_is_over,
     a_job_that_runs,
     a_job_that_waits,
+    a_job_with_metrics,
     a_table_that_is_disabled,
     a_table_to_spare,
     afterwards_at_rest,
     no_file_of_that_name,
     no_table_of_that_name,
+    no_table_that_is_disabled,
+    nothing_that_is_granted,
+    something_that_is_granted,
 )
 
 NO_ENVELOPE = -1
@@ -123,6 +128,20 @@ JOBS = (
          given=a_job_that_failed),
     Case("flow job rerun", "job rerun -j {unknown}", 102, says="can not found job"),
     Case("flow job rerun", "job rerun -j {failed} -cpn magic_0", 101, says="magic_0"),
+    Case("flow job parameter-update", "job parameter-update -j {job} -c {files}/update.json", says="success",
+         given=a_job_that_is_over, data={
+             "job_parameters": {"common": {"task_cores": 1, "timeout": 600}}, "components": ["reader_0"],
+             "component_parameters": {"common": {"reader_0": {"table": {"name": "numbers", "namespace": "it"}}}},
+         }),
+    Case("flow job parameter-update", "job parameter-update -j {unknown} -c {files}/update.json", 102,
+         says="can not found job"),
+    Case("flow job parameter-update", "job parameter-update -j {failed} -c {files}/update_unknown.json", 101,
+         says="magic_0"),
+    Case("flow job parameter-update", "job parameter-update -j {failed} -c {files}/update_fixed.json", 101,
+         says="job_type: cannot be changed"),
+    Case("flow job parameter-update", "job parameter-update -j {job} -c {files}/update.json", 103, says="is running",
+         given=a_job_that_runs),
+    usage("flow job parameter-update", "job parameter-update -j {failed}", "conf-path"),
     Case("flow job config", f"job config {SEAT} -o {{files}}", says="download successfully",
          data={"train_runtime_conf": dict, "model_info": {"model_id": str, "model_version": str}},
          printed={"directory": str}),
@@ -281,4 +300,57 @@ SERVER = (
     usage("flow provider list-components", "provider components", "components"),
 )
 
-CASES: tuple[Case, ...] = (*JOBS, *TASKS, *DATA, *FROM_A_FILE, *LOOKS, *SERVER)
+LEFT = (
+    Case("flow table disable-delete", "table disable-delete", data=[{"table_name": str, "namespace": "it"}],
+         given=a_table_that_is_disabled),
+    Case("flow table disable-delete", "table disable-delete", 101, says="no find table",
+         given=no_table_that_is_disabled),
+    usage("flow table disable-delete", "table disable-delete -n it", "no such option"),
+    Case("flow table tracking-source", "table tracking-source -n it -t numbers", data=Some(dict)),
+    Case("flow table tracking-source", "table tracking-source -n it -t nothing", 100, says="no find table"),
+    Case("flow table tracking-source", "table tracking-source -n it", 101, says="table_name"),
+    Case("flow table tracking-job", "table tracking-job -n it -t numbers", data={"count": int, "job": [str]}),
+    Case("flow table tracking-job", "table tracking-job -n it -t nothing", 100, says="no find table"),
+    Case("flow table tracking-job", "table tracking-job -t numbers", 101, says="namespace"),
+    Case("flow component metric-delete", "component metric-delete -j {job}", data="delete status: True",
+         given=a_job_with_metrics),
+    Case("flow component metric-delete", "component metric-delete -d 20200101", data="delete status: False"),
+    Case("flow component metric-delete", "component metric-delete -j {unknown}", 102, says="can not found job"),
+    Case("flow component metric-delete", "component metric-delete -d yesterday", 101, says="yesterday"),
+    Case("flow component metric-delete", "component metric-delete", 101, says="job_id"),
+    Case("flow component metric-delete", "component metric-delete -j {job}", 103, says="is running",
+         given=a_job_that_runs),
+    Case("flow template download", "template download -o {files}", says="download successfully",
+         printed={"directory": str}),
+    Case("flow template download", "template download -o {files} --min-data -1", 400, says="min_data"),
+    usage("flow template download", "template download -o {files} --min-data many", "many"),
+)
+
+GRANTED = {"component": [str], "dataset": [(str, dict)]}
+PRIVILEGES = (
+    Case("flow privilege grant", "privilege grant -c {files}/privilege.json", says="success",
+         given=nothing_that_is_granted),
+    Case("flow privilege delete", "privilege delete -c {files}/privilege.json", says="success",
+         given=something_that_is_granted),
+    Case("flow privilege delete", "privilege delete -c {files}/privilege.json", 100, says="was not granted",
+         given=nothing_that_is_granted),
+    *(
+        case
+        for verb in ("grant", "delete")
+        for case in (
+            Case(f"flow privilege {verb}", f"privilege {verb} -c {{files}}/privilege_unknown.json", 101, says="magic"),
+            Case(f"flow privilege {verb}", f"privilege {verb} -c {{files}}/privilege_nothing.json", 101,
+                 says="component or dataset"),
+            Case(f"flow privilege {verb}", f"privilege {verb} -c {{files}}/privilege_of_nobody.json", 101,
+                 says="party_id"),
+            usage(f"flow privilege {verb}", f"privilege {verb}", "conf-path"),
+        )
+    ),
+    Case("flow privilege query", "privilege query -p {host}", data=GRANTED, given=something_that_is_granted),
+    Case("flow privilege query", "privilege query -p {host}", data={"component": Some(str), "dataset": Some(dict)},
+         given=nothing_that_is_granted),
+    Case("flow privilege query", "privilege query -p nobody", 101, says="party_id"),
+    usage("flow privilege query", "privilege query", "party-id"),
+)
+
+CASES: tuple[Case, ...] = (*JOBS, *TASKS, *DATA, *FROM_A_FILE, *LOOKS, *SERVER, *LEFT, *PRIVILEGES)

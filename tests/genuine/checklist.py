@@ -22,5 +22,8 @@ def paths_of(line: dict[str, str]) -> list[str]:
     return [re.sub(r"<(\w+)>", lambda piece: _PIECES[piece[1]], path) for path in found]
 
 
-NOT_OFFERED = ("flow job parameter-update", "flow privilege grant", "flow privilege delete", "flow privilege query")
-"""Lines that are not `later`, and are not there yet."""
+OFFERED = (
+    "flow table disable-delete", "flow table tracking-source", "flow table tracking-job",
+    "flow component metric-delete", "flow template download",
+)  # fmt: skip
+"""Lines that are `later`, and are there."""

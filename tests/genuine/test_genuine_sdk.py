@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.genuine.cases import JOB_ROW, LOCAL, OUTPUT_ROW, SUBMITTED, TABLE, TASK_ROW, UPLOADED, prefixed
+from tests.genuine.cases import GRANTED, JOB_ROW, LOCAL, OUTPUT_ROW, SUBMITTED, TABLE, TASK_ROW, UPLOADED, prefixed
 from tests.genuine.genuine_client import GenuineClient, Sdk
 from tests.genuine.shapes import Each, Some, misfits
 from tests.genuine.world import (
@@ -23,6 +23,7 @@ from tests.genuine.world import (
     afterwards_at_rest,
     no_file_of_that_name,
     no_table_of_that_name,
+    something_that_is_granted,
 )
 from tests.integration.party_servers import GUEST, HOST
 
@@ -131,6 +132,12 @@ CALLS = (
     Call("component.get_summary", NAMELESS, 400, says="component_name"),
     Call("component.output_model", SUM, data={}, says="no data"),
     Call("component.output_model", NAMELESS, 101, says="component_name"),
+    Call("privilege.query", {"src_party_id": int(HOST), "src_role": "host"}, given=something_that_is_granted,
+         data={**GRANTED, "src_party_id": HOST, "src_role": "host", "role": Some(str), "command": Some(str)}),
+    Call("privilege.query", {"src_party_id": "nobody", "src_role": "host"}, 101, says="party_id"),
+    Call("privilege.query", {"src_party_id": HOST, "src_role": "boss"}, 101, says="role"),
+    Call("privilege.grant", {"src_party_id": HOST, "src_role": "host"}, 101, says="component or dataset"),
+    Call("privilege.delete", {"src_party_id": HOST, "src_role": "host"}, 101, says="component or dataset"),
     Call("test.toy", {"guest_party_id": GUEST, "host_party_id": HOST}, data=SUBMITTED, given=afterwards_at_rest),
     Call("test.toy", {"guest_party_id": HOST, "host_party_id": GUEST}, 103, says="party 10000"),
     Call("test.toy", {"guest_party_id": GUEST, "host_party_id": "x"}, 103, says="'x'"),

@@ -100,6 +100,7 @@ def _write_files(folder: Path, parties: Cluster) -> None:
         "engine": "PATH", "address": {"path": str(here)}, "namespace": "it", "name": "fresh", "head": True,
         "partitions": 2, "id_delimiter": ",",
     }
+    privilege = {"party_id": HOST, "component": "reader,secure_sum", "dataset": {"namespace": "it", "name": "numbers"}}
     for name, content in {
         "conf": conf,
         "dsl": dsl,
@@ -122,14 +123,23 @@ def _write_files(folder: Path, parties: Cluster) -> None:
         "bind_mysql": {**bind, "engine": "MYSQL", "address": {"user": "u", "db": "d", "name": "t"}},
         "bind_nameless": {key: value for key, value in bind.items() if key != "name"},
         "bind_secret": {**bind, "address": {"path": "/etc/passwd"}},
-        "update": {"component_parameters": {"common": {"toy_0": {"data_num": 10}}}},
+        "update": {
+            "job_parameters": {"common": {"task_cores": 1, "timeout": 600}},
+            "component_parameters": {"common": {"reader_0": table_named("numbers")}},
+        },
+        "update_unknown": {"component_parameters": {"common": {"magic_0": {"x": 1}}}},
+        "update_fixed": {"job_parameters": {"common": {"job_type": "predict"}}},
         "model": {
             "model_id": "m", "model_version": "1", "role": "guest", "party_id": GUEST, "output_path": str(folder),
             "file": str(folder / "numbers.csv"),
         },
         "homo": {"model_id": "m", "model_version": "1", "component_name": "a_0", "deployment_type": "kfserving"},
         "provider": {"name": "p", "version": "1", "path": str(folder)},
-        "privilege": {"party_id": HOST, "component": "*", "dataset": "*"},
+        "key": {"party_id": HOST, "key": "k"},
+        "privilege": privilege,
+        "privilege_unknown": {**privilege, "component": "magic"},
+        "privilege_nothing": {"party_id": HOST},
+        "privilege_of_nobody": {**privilege, "party_id": "nobody"},
     }.items():
         (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
 
@@ -167,6 +177,40 @@ def a_job_that_failed(world: World) -> Iterator[Facts]:
     again = "SELECT f_run FROM t_job WHERE f_job_id = ? AND f_status = 'failed' AND f_run = 1"
     eventually(lambda: world.guest.rows(again, job_id), "the rerun to end")
     _at_rest(world)
+
+
+@contextmanager
+def a_job_that_is_over(world: World) -> Iterator[Facts]:
+    """Since a table is not there."""
+    job_id = world.parties.submit(failing())
+    world.parties.wait(job_id, "failed")
+    yield {"job": job_id}
+
+
+@contextmanager
+def no_table_that_is_disabled(world: World) -> Iterator[Facts]:
+    world.guest.post("table/disable/delete", {})
+    yield {}
+
+
+@contextmanager
+def a_job_with_metrics(world: World) -> Iterator[Facts]:
+    yield {"job": world.parties.run(toy())}
+
+
+@contextmanager
+def nothing_that_is_granted(world: World) -> Iterator[Facts]:
+    world.guest.ask("permission/delete", {"party_id": HOST, "component": "*", "dataset": "*"})
+    yield {}
+
+
+@contextmanager
+def something_that_is_granted(world: World) -> Iterator[Facts]:
+    world.guest.ask("permission/grant", {"party_id": HOST, "component": "Reader,SecureSum", "dataset": "*"})
+    numbers = {"namespace": "it", "name": "numbers"}
+    world.guest.ask("permission/grant", {"party_id": HOST, "dataset": numbers})
+    yield {}
+    world.guest.ask("permission/delete", {"party_id": HOST, "component": "*", "dataset": "*"})
 
 
 @contextmanager

@@ -34,6 +34,7 @@ class PlainJob:
     status: str = "ready"
     holds: bool = False
     tasks: dict[tuple[str, int], PlainTask] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)     # as they were changed last
 
 
 class PlainV1Peer:
@@ -106,6 +107,8 @@ class PlainV1Peer:
             job.holds = verb == "resource/apply"
         elif verb == "start":
             job.status = "running"
+        elif verb == "parameter/update":
+            job.parameters = {key: body[key] for key in ("job_parameters", "component_parameters", "components")}
         elif verb.startswith("status/"):
             return self._set_status(job, verb.removeprefix("status/"))
         elif verb.startswith("stop/"):

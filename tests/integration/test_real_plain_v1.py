@@ -159,6 +159,27 @@ def test_a_rerun_reaches_a_plain_host_as_a_row_and_then_a_status(server: PartySe
     assert peer.jobs[job_id].tasks[("reader_0", 1)].body["task_version"] == 1
 
 
+def test_other_parameters_reach_a_plain_host_before_the_rerun(server: PartyServer, peer: PlainV1Peer) -> None:
+    peer.ends_as = ""
+    job_id = submitted(server)
+    eventually(lambda: "task collect" in peer.asked, "a question about its task")
+    server.post("job/stop", {"job_id": job_id})
+    server.wait(job_id, "canceled")
+    eventually(lambda: "status/canceled" in peer.asked, "its end at the peer")
+    peer.asked.clear()
+    peer.ends_as = "success"
+    change = {"job_parameters": {"common": {"task_cores": 1}}}
+    answer = server.post("job/parameter/update", {"job_id": job_id, **change})
+    assert (answer["retcode"], answer["data"]["components"]) == (0, [])
+    assert server.post("job/rerun", {"job_id": job_id})["retcode"] == 0
+    server.wait(job_id, "success")
+    order = ["parameter/update", "task create", "status/waiting", "dependence/check", "resource/apply", "start"]
+    assert [one for one in peer.asked if one in order] in (order, [order[0], *order]), "the news may be answered late"
+    told = peer.jobs[job_id].parameters
+    assert told["job_parameters"]["common"]["task_cores"] == 1
+    assert told["component_parameters"]["common"]["reader_0"] == table_named("people")
+
+
 def test_a_plain_host_that_falls_silent_is_given_up_and_told_when_it_is_back(
     server: PartyServer, peer: PlainV1Peer
 ) -> None:
@@ -240,6 +261,23 @@ def test_a_job_of_a_plain_initiator_succeeds(server: PartyServer, peer: PlainV1P
         say = job.say_task if verb.startswith("task ") else job.say
         assert say(verb.removeprefix("task "), {"progress": 100})["retcode"] == 0, verb
     assert server.job(job.job_id)["f_status"] == "success"
+
+
+def test_a_plain_initiator_changes_the_parameters_of_its_job(server: PartyServer, peer: PlainV1Peer) -> None:
+    job = PlainJobOfTheirs(peer)
+    for verb in ("create", "status/waiting"):
+        assert job.say(verb, job.body if verb == "create" else None)["retcode"] == 0
+    conf = job.body["runtime_conf"]
+    common = {**conf["job_parameters"]["common"], "task_cores": 3}
+    change = {"job_parameters": {"common": common}, "component_parameters": conf["component_parameters"],
+              "components": []}  # fmt: skip
+    assert job.say("parameter/update", change)["retcode"] == 0
+    row = server.job(job.job_id)
+    assert (row["f_revision"], row["f_asked_cores"]) == (1, 3)
+    common["task_cores"] = CORES + 1
+    assert job.say("parameter/update", change)["retcode"] == 103
+    assert job.say("status/canceled")["retcode"] == 0
+    assert server.job(job.job_id)["f_revision"] == 1
 
 
 def test_a_job_that_is_too_big_is_refused_to_a_plain_initiator(server: PartyServer, peer: PlainV1Peer) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 from fate_flow.core.approval import ApprovalRule
 from fate_flow.core.ceilings import Ceilings
+from fate_flow.core.parameters import Change
 from tests.simulation.faults import CALM, rough
 from tests.simulation.parsing import parsed_once
 from tests.simulation.policies import some_policies
@@ -129,6 +130,8 @@ class Story:
         self._draw = Random(f"story {seed}")
         self._rerun_draw = Random(f"rerun {seed}")      # what users wish later moves nothing of the story itself
         self._delay_draw = Random(f"delay {seed}")
+        self._change_draw = Random(f"change {seed}")
+        self._changes = fixed.pop("changes", self._change_draw.choice([0.0, 0.5]))
         self._queue_draw = Random(f"queue {seed}")      # nor does what they do to the queue
         self._holds = fixed.pop("holds", self._queue_draw.choice([0.0, 0.0, 0.5]))
         self._command_draw = Random(f"command {seed}")  # the same of what is a program of the user's own
@@ -249,6 +252,12 @@ class Story:
             for seat in world.seats[job_id]:
                 decide = world.approve if draw.random() < 0.8 else world.reject
                 world.at(world.now + draw.randint(0, 8_000), partial(decide, seat.party_id, job_id))
+        if self._change_draw.random() < self._changes / 4:
+            waiting = self._change_draw.choice(list(world.graphs))
+            world.at(
+                world.now + self._change_draw.randint(0, 3_000),
+                lambda: self._change(world.seats[waiting][0].party_id, waiting),
+            )
         if draw.random() < self._holds:
             job_id, held_at = draw.choice(list(world.graphs)), world.now + draw.randint(0, 1_500)
             initiator = world.seats[job_id][0].party_id
@@ -272,9 +281,18 @@ class Story:
         at = world.seats[job_id][0].party_id if draw.random() < 0.95 else draw.choice(world.party_ids)
         names = ["", "", "", *world.graphs[job_id]]
         component, force, resumes = draw.choice(names), draw.random() < 0.5, draw.random() < 0.1
+        if self._change_draw.random() < self._changes:
+            self._change(at, job_id)
         world.rerun(at, job_id, component, force, resumes)
         if draw.random() < 0.15:
             world.at(world.now + draw.randint(0, 300), lambda: world.stop(at, job_id))      # while parties are told
+
+    def _change(self, at: str, job_id: str) -> None:
+        """Other parameters for one of its components, and perhaps other cores, before it begins again or while it
+        waits."""
+        draw, name = self._change_draw, self._change_draw.choice(list(self.world.graphs[job_id]))
+        cores = {"common": {"task_cores": draw.randint(1, 2)}} if draw.random() < 0.5 else {}
+        self.world.change(at, job_id, Change(cores, {"common": {name: {"x": draw.randint(1, 1_000)}}}))
 
     def _some_job(self, draw: Random) -> str:
         world = self.world

@@ -41,6 +41,10 @@ QUIET_SILENCE = 60_000
 """Milliseconds after which a job that waits must have said why; a scheduler looks at it every two seconds."""
 
 
+RARE = 60_000
+"""Milliseconds: where commands are dropped sooner, some party may never hear of what nobody waits for."""
+
+
 class Seen:
     """The rows of one party when they were looked at last."""
 
@@ -175,6 +179,8 @@ class Invariants:
         self._check_holding(party, old, new)
         if new.is_final and new.reason is None:
             self._fail(f"{new.key} is {new.status.value} for no reason")
+        if old is not None and new.revision != old.revision:
+            self._revised(old, new)
         if old is not None and new.run != old.run:
             self._run_changed(party, old, new)
         elif old is not None and new.status is not old.status:
@@ -232,6 +238,12 @@ class Invariants:
         for task in (one.task for one in party.engine.living()):
             if (task.job_id, task.party) == (new.job_id, new.party):
                 self._fail(f"run {new.run} of {new.key} began while {task} had a worker")
+
+    def _revised(self, old: Job, new: Job) -> None:
+        """Parameters change while nothing of the job runs here, and never back."""
+        is_at_rest = old.is_final or new.is_final or (new.status is JobStatus.WAITING and not new.holds)
+        if new.revision < old.revision or not is_at_rest:
+            self._fail(f"{old.key} is {old.status.value} and went from revision {old.revision} to {new.revision}")
 
     def _job_forgotten(self, old: Job) -> None:
         if old.holds or old.turn or old.status in (JobStatus.RUNNING, JobStatus.STOPPING, JobStatus.SUCCESS):
@@ -360,6 +372,24 @@ class Invariants:
         claim = self._claim_of(party, key)
         if claim is not None and not claim.holds and not claim.is_final and not worker.is_stopped:
             self._fail(f"a worker of {key} begins and its job holds nothing there")
+        if claim is not None and not worker.is_stopped:
+            self._check_revision(worker, claim)
+
+    def _check_revision(self, worker: FakeWorker, row: Job) -> None:
+        """While the job runs all of it runs with the parameters that its initiator has."""
+        initiator = self._world.seats[row.job_id][0]
+        party = self._world.parties[initiator.party_id]
+        deciding = self.seen(party).jobs.get(JobKey(row.job_id, initiator))
+        if deciding is None or (deciding.run, deciding.status) != (row.run, JobStatus.RUNNING) or not deciding.revision:
+            return
+        with party.store.reading() as tx:
+            conf = tx.document(row.job_id).runtime_conf
+        common = (conf.get("component_parameters") or {}).get("common") or {}
+        told, has = common.get(worker.task.name, {}).get("x"), worker.order.parameters.get("x")
+        self._world.acted["ran changed"] += told is not None
+        if row.revision != deciding.revision or has != told:
+            has_told = f"x={has} of revision {row.revision}, not {told} of {deciding.revision}"
+            self._fail(f"{worker.task} begins with {has_told}")
 
     def _share_succeeded(self, party: SimParty, task: Task) -> None:
         """Of a command: each rank was brought to a good end, and nothing of it runs any more."""
@@ -499,6 +529,10 @@ class Invariants:
                 self._fail(f"job {job_id} is forgotten by its initiator, not by {rows[0].party}")
             return
         for job in rows:
+            is_lost = str(job.party) in deciding.unconfirmed or self._world.rules.command_keep < RARE
+            if job.revision != deciding.revision and not (is_lost or "fewer cores" in self._world.injected):
+                there = f"{job.revision} on {job.party}"
+                self._fail(f"job {job_id} has revision {deciding.revision} at its initiator, {there}")
             if job.run != deciding.run:
                 self._fail(f"job {job_id} is in run {deciding.run} at its initiator, in run {job.run} on {job.party}")
             if job.status is not deciding.status and str(job.party) not in deciding.unconfirmed:

@@ -339,6 +339,11 @@ def _a_rerun_keeps_the_run() -> AbstractContextManager[Any]:
     return patch.object(memory, "begun_again", lambda job, _, *rest: keep(job, job.run, *rest))
 
 
+def _a_rerun_forgets_the_parameters() -> AbstractContextManager[Any]:
+    """Of whoever has missed the news."""
+    return patch.object(party, "_with_parameters", lambda _, __, job: job)
+
+
 @contextmanager
 def _takes_a_rerun_while_it_drains() -> Iterator[None]:
     """The share of the last run is written off, its workers are left to themselves."""
@@ -486,6 +491,7 @@ _PLAIN = {
 }
 _LATE_RERUNS = _RERUNS | _PLAIN | {"has_echoes": True, "parties": 2, "longest_task": 2_000}
 _LATE_RETURNS = _CROWD | _PLAIN | {"parties": 3, "rate": 0.07, "reruns": 0.0, "broken": 0.0}
+_CHANGES = _RERUNS | {"changes": 1.0, "command_keep": 45_000}
 _SLOW = {"longest_task": 90_000, "longest_stop": 20_000}
 _SLOW_RERUNS = _RERUNS | _SLOW | {"trouble": 0.8, "troubles": (isolation, death)}
 _RULED = {"policies": 1.0, "broken": 0.3}
@@ -525,6 +531,7 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("the outbox is forgotten at a restart", _outbox_is_forgotten_at_a_restart, _DEATHS),
         Mutant("a rerun keeps the run", _a_rerun_keeps_the_run, _RERUNS),
         Mutant("a party takes a rerun while it drains", _takes_a_rerun_while_it_drains, _SLOW_RERUNS),
+        Mutant("a rerun forgets the parameters", _a_rerun_forgets_the_parameters, _CHANGES, within=400),
         Mutant("a turn before all know of the rerun", _has_a_turn_before_all_know, _RERUNS),
         Mutant("commands of the last run count", _commands_of_the_last_run_count, _LATE_RERUNS, within=400),     # rare
         Mutant("who has started is not told to wait", _who_has_started_is_not_told_to_wait, _UNHEARD),

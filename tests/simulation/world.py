@@ -22,6 +22,7 @@ from fate_flow.core.approval import Approval, ApprovalRule
 from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.core.errors import FlowError
 from fate_flow.core.job import Job
+from fate_flow.core.parameters import Change
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus
 from fate_flow.store.contract import Document
@@ -195,6 +196,14 @@ class World:
 
         if server is not None:
             server.http.at(self.now, act)
+
+    def change(self, at: str, job_id: str, change: Change) -> None:
+        """Other parameters for a job: a wish that is mostly refused. Nobody is asked beforehand."""
+
+        def wish(desk: Desk) -> None:
+            desk.change_parameters(job_id, change, desk.preview_change(job_id, change).base)
+
+        self.ask(at, f"change {job_id} {change}", wish)
 
     def set_priority(self, at: str, job_id: str, priority: int) -> None:
         self.ask(at, f"priority {priority} for {job_id}", lambda desk: desk.set_priority(job_id, priority))

@@ -15,6 +15,7 @@ from fate_flow import settings
 from fate_flow.core.ceilings import Ceilings
 from fate_flow.core.command import CommandPolicy, Secret
 from fate_flow.core.errors import BadSettings
+from fate_flow.core.permission import PermissionRule
 from fate_flow.settings import ClientKeys, load_settings
 
 CONF = Path(__file__).parents[2] / "conf" / "service_conf.yaml"
@@ -172,3 +173,30 @@ def test_what_a_party_has_for_programs_is_read(bare: Path) -> None:
 def test_what_makes_no_sense_for_programs_is_refused(bare: Path, text: str, problem: str) -> None:
     with pytest.raises(BadSettings, match=re.escape(problem)):
         with_commands(bare, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("permission: {switch: true, component: true}", PermissionRule(components=True)),
+        ("permission: {switch: true, component: true, dataset: true}", PermissionRule(True, True)),
+        ("permission: {switch: false, component: true, dataset: true}", PermissionRule()),
+    ],
+)
+def test_permissions_are_looked_at_where_the_switch_is_on(bare: Path, text: str, rule: PermissionRule) -> None:
+    bare.write_text(f'party_id: "9999"\n{text}\n', encoding="utf-8")
+    assert load_settings(bare).permission == rule
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("permission: {switch: true}", "permission.switch: is true, and so is neither permission.component nor"),
+        ("permission: {switch: 1}", "permission.switch: 1 is neither true nor false"),
+        ("permission: {switch: true, role: true}", "permission.role: no such key"),
+    ],
+)
+def test_what_is_wrong_with_permissions_is_said(bare: Path, text: str, words: str) -> None:
+    bare.write_text(f'party_id: "9999"\n{text}\n', encoding="utf-8")
+    with pytest.raises(BadSettings, match=re.escape(words)):
+        load_settings(bare)

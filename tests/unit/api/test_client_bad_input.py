@@ -115,6 +115,17 @@ OTHERS = [
     ("log/size", {**LOG, "component_name": "a/b"}, 101, "component_name: 'a/b'"),
     ("log/cat", {**LOG, "begin": "x"}, 101, "begin: 'x'"),
     ("version/get", {"module": 1}, 101, "module: 1 is not text"),
+    ("permission/grant", {}, 101, "missing: party_id; "),
+    ("permission/grant", {"party_id": EVIL, "component": "*"}, 101, "party_id: '../"),
+    ("permission/grant", {"party_id": 1}, 101, "component or dataset"),
+    ("permission/grant", {"party_id": 1, "component": EVIL}, 101, f"component: '{EVIL}'"),
+    ("permission/delete", {"party_id": 1, "dataset": {"namespace": "n"}}, 101, "dataset.name: null"),
+    ("permission/delete", {"party_id": 1, "component": "Reader"}, 100, "party 1 was not granted component Reader"),
+    ("permission/query", {}, 101, "missing: party_id; "),
+    ("permission/query/privilege", {"src_party_id": 1}, 101, "missing: src_role; "),
+    ("permission/grant/privilege", {"src_party_id": 1, "src_role": "host", "privilege_role": "all"}, 101,
+     "privilege_role: 'all' cannot be granted"),
+    ("permission/delete/privilege", {"src_party_id": 1, "src_role": "boss"}, 101, "role: 'boss'"),
 ]
 
 WITH_STATUS = [

@@ -180,3 +180,11 @@ def test_an_unreadable_file_is_named(flow, stub, upload, monkeypatch):
     result = flow(*upload)
     assert (result.exit_code, stub.asked) == (2, [])
     assert "Permission denied" in result.stderr
+
+
+def test_other_parameters_of_a_job_come_from_a_file(flow, stub, write_json):
+    change = {"component_parameters": {"common": {"sum_0": {"column": "x"}}}}
+    assert flow("job", "parameter-update", "-j", "42", "-c", write_json("update.json", change)).exit_code == 0
+    assert stub.last.path == "/v1/job/parameter/update"
+    assert stub.last.json == {**change, "job_id": "42", "conf_path": "update.json"}
+    assert flow("job", "parameter-update", "-j", "42").exit_code == 2

@@ -54,7 +54,13 @@ COMMANDS = [
     (("table", "enable", *TABLE), "table/enable", TABLE_BODY),
     (("server", "versions"), "server/version/get", {}),
     (("server", "reload"), "server/reload", {}),
+    (("table", "disable-delete"), "table/disable/delete", {}),
+    (("table", "tracking-source", *TABLE), "table/tracking/source", TABLE_BODY),
+    (("table", "tracking-job", *TABLE), "table/tracking/job", TABLE_BODY),
+    (("component", "metric-delete", *J), "tracking/component/metric/delete", {"job_id": "42"}),
+    (("component", "metric-delete", "-d", "20260101"), "tracking/component/metric/delete", {"model": "20260101"}),
     (("party", "list", "--json"), "party/list", {}),
+    (("privilege", "query", "-p", "10000"), "permission/query", {"party_id": "10000"}),
 ]
 for group in ("component", "tracking"):
     COMMANDS += [

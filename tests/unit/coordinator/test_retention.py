@@ -255,6 +255,19 @@ def test_a_table_that_an_unfinished_job_reads_or_has_made_stays() -> None:
     assert home.known_tables() == set()
 
 
+def test_a_job_whose_parameters_were_changed_reads_what_it_names_now() -> None:
+    home = Home()
+    reader = home.job(1, document=reading("read"))
+    home.tidy()                      # and knows what the job names
+    with home.server.store.transaction() as tx:
+        job = tx.job(JobKey(reader, GUEST))
+        tx.revise(job, replace(job, revision=1), reading("other"))
+    for name in ("read", "other"):
+        home.table(name, 40)
+    home.tidy()
+    assert home.known_tables() == {"other"}
+
+
 def test_folders_of_jobs_that_nobody_knows_go_unless_a_worker_lives_in_them() -> None:
     home = Home()
     known, lost, alive = home.job(1), an_id(2), an_id(3)

@@ -44,8 +44,14 @@ def sent(verdict: Verdict) -> list[tuple[CommandKind, object]]:
     ]
 
 
+PARAMETERS = tuple((CommandKind.PARAMETERS, status) for status in (S.JOINING, S.JOINED, S.CHECKING))
+"""Where a party that does not agree to other parameters is heard."""
+
+
 def is_refused_again(kind: CommandKind, status: SeatStatus, retcode: int) -> bool:
-    """A renewal, or an invitation that was sent once more."""
+    """A renewal, an invitation that was sent once more, or other parameters."""
+    if (kind, status) in PARAMETERS:
+        return retcode not in (0, UNREACHABLE, NOT_EFFECTIVE)
     again = ((CommandKind.APPLY, S.HELD), (CommandKind.CREATE, S.JOINED))
     return (kind, status) in again and retcode not in (0, UNREACHABLE)
 

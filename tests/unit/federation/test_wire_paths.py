@@ -129,7 +129,6 @@ def test_a_path_that_is_none_is_not_found(endpoint: str) -> None:
 @pytest.mark.parametrize(
     ("endpoint", "words"),
     [
-        (f"{JOB}/parameter/update", "does not offer a change of the parameters of a job"),
         (f"{TASK}/report", "does not offer the report of a worker"),
     ],
 )  # fmt: skip

@@ -1,0 +1,44 @@
+"""Which servers there are: those of this party, and another party's own word about itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, Response
+
+from fate_flow.api.envelope import ok, reply
+from fate_flow.api.services import Services
+from fate_flow.core.errors import NotFound
+from fate_flow.core.grammar import check_party_id
+from fate_flow.core.spec import Party
+from fate_flow.federation.wire import FATE_VERSION
+from fate_flow.settings import Settings
+
+
+def blueprint(services: Services) -> Blueprint:
+    settings = services.settings
+    instances = Blueprint("instances", __name__, url_prefix="/v1")
+
+    @instances.post("/server/fateflow/info")
+    def servers() -> Response:
+        """This one, by its name: a party has one address, however many processes answer there."""
+        one = {**described(settings), "instance_id": f"party {settings.party_id}", "url": settings.url}
+        return ok({one["instance_id"]: one})
+
+    @instances.post("/info/party/<party_id>")
+    def party(party_id: str) -> Response:
+        """What `info/common` of that party's server answers. Raises NotFound where no route leads there."""
+        if check_party_id(party_id) == settings.party_id:
+            return ok(described(settings))
+        if party_id not in services.context.routes:
+            raise NotFound(f"party_id: party {party_id} has no route here (routes in service_conf.yaml)")
+        return reply(services.ask_party(Party("guest", party_id), "/info/common", {}))
+
+    return instances
+
+
+def described(settings: Settings) -> dict[str, Any]:
+    return {
+        "version": FATE_VERSION, "host": settings.host, "http_port": settings.http_port, "grpc_port": None,
+        "party_id": settings.party_id,
+    }  # fmt: skip

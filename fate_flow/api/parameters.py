@@ -1,0 +1,69 @@
+"""`/v1/job/parameter/update`: other parameters for a job that waits or is over (client-api-v1, section 3.1).
+
+All parties are asked first, as by `job/validate`; where one of them would not take part, or does not answer, nothing
+is changed anywhere. A plain v1 party cannot be asked, and takes what it is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flask import Blueprint, Response
+
+from fate_flow.api.arguments import Body, read_job_id
+from fate_flow.api.envelope import arguments, ok
+from fate_flow.api.explain import REFUSES, stance_of
+from fate_flow.api.paths import check_paths
+from fate_flow.api.services import Services
+from fate_flow.api.submission import ask_parties
+from fate_flow.core.errors import OperationFailed
+from fate_flow.core.grammar import shown
+from fate_flow.core.job import Answer
+from fate_flow.core.parameters import KINDS, parts_of, read_change
+from fate_flow.core.spec import Party
+
+_READ = frozenset({"job_id", "conf_path", *KINDS})
+
+
+def blueprint(services: Services) -> Blueprint:
+    routes = _ParameterRoutes(services)
+    parameters = Blueprint("parameters", __name__, url_prefix="/v1/job/parameter")
+    parameters.post("/update")(routes.update)
+    return parameters
+
+
+class _ParameterRoutes:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._desk = services.desk
+
+    def update(self) -> Response:
+        body = arguments("job_id")
+        job_id, change = read_job_id(body), read_change(body)
+        previewed = self._desk.preview_change(job_id, change)
+        if previewed.is_news:
+            self._desk.examine(previewed.document)
+            check_paths(self._services.settings, previewed.spec)
+            _check_answers(ask_parties(self._services, previewed.document, previewed.spec, previewed.plain))
+        revised = self._desk.change_parameters(job_id, change, previewed.base)
+        return ok({
+            **parts_of(revised.spec.conf), "components": list(revised.components), "warnings": _unread(body),
+        })
+
+
+def _check_answers(answers: Mapping[Party, Answer]) -> None:
+    """Raises OperationFailed naming each party that does not take part, or says nothing."""
+    against = {
+        party: answer for party, answer in answers.items() if answer.is_silence or stance_of(answer)[0] == REFUSES
+    }
+    if not against:
+        return
+    words = "; ".join(f"{party}: {answer.retmsg}" for party, answer in against.items())
+    told: dict[str, dict[str, dict[str, object]]] = {}
+    for party, answer in answers.items():
+        told.setdefault(party.role, {})[party.party_id] = {"retcode": answer.retcode, "retmsg": answer.retmsg}
+    raise OperationFailed(f"nothing was changed: {words}", data=told)
+
+
+def _unread(body: Body) -> list[str]:
+    return [f"{shown(key)}: is not known; it is ignored" for key in body if key not in _READ]

@@ -1,0 +1,90 @@
+"""What a job left here: notes on it, and the removal of its tables and metrics (client-api-v1, 3.1 and 3.4)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from flask import Blueprint, Response
+
+from fate_flow.api.arguments import Body, read_component, read_job_id, read_party, read_text
+from fate_flow.api.envelope import arguments, ok
+from fate_flow.api.services import Services
+from fate_flow.core.errors import BadRequest, JobNotFound, OperationFailed
+from fate_flow.core.grammar import shown
+from fate_flow.core.job import JobKey
+from fate_flow.store.contract import Scope, TableMeta
+from fate_flow.store.views import MOST_ROWS
+
+_LONGEST_NOTES = 4_000
+_DAY = re.compile(r"[0-9]{8}")
+
+
+def blueprint(services: Services) -> Blueprint:
+    routes = _ResultRoutes(services)
+    results = Blueprint("results", __name__, url_prefix="/v1")
+    for path, view in {
+        "/job/clean": routes.clean_job,
+        "/job/update": routes.describe_job,
+        "/tracking/component/metric/delete": routes.delete_metrics,
+        "/table/disable/delete": routes.delete_disabled_tables,
+    }.items():
+        results.add_url_rule(path, view_func=view, methods=["POST"])
+    return results
+
+
+class _ResultRoutes:
+    def __init__(self, services: Services) -> None:
+        self._desk = services.desk
+        self._context = services.context
+
+    def clean_job(self) -> Response:
+        """Of the whole job, or of the seat and the component that the body names."""
+        cleaned = self._desk.clean_job(_read_scope(arguments("job_id")))
+        return ok({"tables": list(map(_named, cleaned.tables)), "metrics": cleaned.metrics})
+
+    def describe_job(self) -> Response:
+        body = arguments("job_id", "role", "party_id", "notes")
+        notes = read_text(body, "notes")
+        if len(notes) > _LONGEST_NOTES:
+            raise BadRequest(f"notes: has {len(notes)} characters; {_LONGEST_NOTES} is the most")
+        self._desk.describe(JobKey(read_job_id(body), read_party(body)), notes)
+        return ok(retmsg="update job success")
+
+    def delete_metrics(self) -> Response:
+        """Of all jobs of a day, which the client calls `model`, else of one job."""
+        body = arguments()
+        day = body.get("model")
+        if day is None and body.get("job_id") is not None:
+            return _told(self._desk.drop_metrics(Scope(read_job_id(body))) > 0)
+        if not _DAY.fullmatch(str(day)) or isinstance(day, bool):
+            raise BadRequest(f"job_id: is missing, and so is a day such as 20260131 (model: {shown(day)})")
+        return _told(sum(self._drops_metrics(job_id) for job_id in self._jobs_of(str(day))) > 0)
+
+    def _jobs_of(self, day: str) -> tuple[str, ...]:
+        return self._context.read(lambda tx: tx.job_ids(day, f"{day}:", MOST_ROWS))      # a colon is after every digit
+
+    def _drops_metrics(self, job_id: str) -> bool:
+        """Whether it had any; those of a job that is not over stay."""
+        try:
+            return self._desk.drop_metrics(Scope(job_id)) > 0
+        except (JobNotFound, OperationFailed):
+            return False
+
+    def delete_disabled_tables(self) -> Response:
+        return ok(list(map(_named, self._desk.drop_disabled_tables())))
+
+
+def _told(is_done: bool) -> Response:
+    return ok(f"delete status: {is_done}")
+
+
+def _read_scope(body: Body) -> Scope:
+    """Raises BadRequest for a role without a party id, or the other way round."""
+    is_of_seat = body.get("role") is not None or body.get("party_id") is not None
+    task = read_component(body) if body.get("component_name") is not None else ""
+    return Scope(read_job_id(body), read_party(body) if is_of_seat else None, task)
+
+
+def _named(table: TableMeta) -> dict[str, Any]:
+    return {"namespace": table.namespace, "table_name": table.name}

@@ -1,0 +1,121 @@
+"""`/v1/table/preview` and `/v1/table/tracking/...`: what is in a table, and where it came from and went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flask import Blueprint, Response
+
+from fate_flow.api.arguments import read_table
+from fate_flow.api.board_data import columns_of, first_rows
+from fate_flow.api.envelope import arguments, ok
+from fate_flow.api.services import Services
+from fate_flow.coordinator.results import MADE
+from fate_flow.core.errors import Conflict, NotFound
+from fate_flow.core.grammar import shown
+from fate_flow.core.spec import JobSpec
+from fate_flow.store.contract import Output, TableMeta, Transaction
+from fate_flow.store.views import MOST_ROWS
+
+Name = tuple[str, str]
+"""Namespace and name of a table."""
+
+
+def blueprint(services: Services) -> Blueprint:
+    routes = _TableRoutes(services)
+    tables = Blueprint("tables", __name__, url_prefix="/v1/table")
+    tables.post("/preview")(routes.preview)
+    tables.post("/tracking/source")(routes.sources)
+    tables.post("/tracking/job")(routes.jobs)
+    return tables
+
+
+class _TableRoutes:
+    def __init__(self, services: Services) -> None:
+        self._desk = services.desk
+        self._context = services.context
+
+    def preview(self) -> Response:
+        """The first rows, under the names of the columns."""
+        name = read_table(arguments("namespace", "table_name"))
+        table = self._context.read(lambda tx: _table(tx, name))
+        if table is None:
+            raise NotFound(f"no find table: {_words(name)}")
+        return ok({
+            "namespace": table.namespace, "table_name": table.name, "count": table.count, "header": columns_of(table),
+            "data": first_rows(table),
+        })
+
+    def sources(self) -> Response:
+        """The tables that a task made this one of, and those that the first of them were; none for an upload."""
+        name = read_table(arguments("namespace", "table_name"))
+        return ok(self._context.read(lambda tx: [
+            {
+                "parent_table_namespace": parent[0], "parent_table_name": parent[1],
+                "source_table_namespace": source[0], "source_table_name": source[1],
+            }
+            for parent in self._parents(tx, _known(tx, name))
+            for source in self._first(tx, parent)
+        ]))
+
+    def jobs(self) -> Response:
+        """The jobs here whose tasks made this table or handed it on, the newest first."""
+        name = read_table(arguments("namespace", "table_name"))
+
+        def find(tx: Transaction) -> tuple[str, ...]:
+            table = _known(tx, name)
+            handed_on = tx.jobs_with(*name, MOST_ROWS)
+            return handed_on if not table.job_id or table.job_id in handed_on else (*handed_on, table.job_id)
+
+        found = self._context.read(find)
+        return ok({"count": len(found), "job": list(found)})
+
+    def _parents(self, tx: Transaction, table: TableMeta | None) -> list[Name]:
+        """What the task that made it read at its seat."""
+        if table is None or table.origin != MADE:
+            return []
+        results, name = tx.results_of(table.job_id), (table.namespace, table.name)
+        maker = next((one for one in results if (one.namespace, one.name) == name), None)
+        document = tx.document(table.job_id)
+        if maker is None or document is None:
+            return []
+        return list(dict.fromkeys(_read_by(self._desk.validate(document), maker, tx)))
+
+    def _first(self, tx: Transaction, name: Name) -> list[Name]:
+        """The tables at the beginning of the way to this one, itself if nothing was before."""
+        first, pending, seen = list[Name](), [name], set[Name]()
+        while pending:
+            one = pending.pop()
+            if one in seen:
+                continue
+            seen.add(one)
+            before = self._parents(tx, _table(tx, one))
+            pending += before
+            if not before:
+                first.append(one)
+        return first
+
+
+def _read_by(spec: JobSpec, maker: Output, tx: Transaction) -> Iterator[Name]:
+    job_id, party = maker.task.job_id, maker.task.party
+    for one in spec.tasks[maker.task.name].inputs:
+        for source in one.sources if one.kind == "data" else ():
+            for output in tx.outputs(job_id, source.producer, party):
+                if output.data_name == source.alias:
+                    yield output.namespace, output.name
+
+
+def _known(tx: Transaction, name: Name) -> TableMeta:
+    """Raises Conflict, whose retcode is FATE's here, for a table that is not there."""
+    table = _table(tx, name)
+    if table is None:
+        raise Conflict(f"no find table: {_words(name)}")
+    return table
+
+
+def _table(tx: Transaction, name: Name) -> TableMeta | None:
+    return tx.table(*name)
+
+
+def _words(name: Name) -> str:
+    return f"namespace {shown(name[0])}, table_name {shown(name[1])}"

@@ -1,0 +1,69 @@
+"""What the tasks of jobs left at this party, and what becomes of it when somebody wants it gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fate_flow.audit.events import Event
+from fate_flow.coordinator.party import has_workers
+from fate_flow.coordinator.unit import Unit
+from fate_flow.core.errors import JobNotFound, NotFound, OperationFailed
+from fate_flow.store.contract import Scope, TableMeta
+
+MADE = "output"          # the origin of a table that a task wrote
+_MOST_TABLES = 1_000     # that go at once
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """What has gone."""
+
+    tables: tuple[TableMeta, ...]
+    metrics: int
+
+
+def clean_job(unit: Unit, scope: Scope) -> Cleaned:
+    """Tables that the job did not make, which its readers hand on, are their owner's and stay."""
+    check_over(unit, scope.job_id)
+    named = {(one.namespace, one.name) for one in unit.tx.results_of(scope.job_id) if scope.has(one.task)}
+    found = [unit.tx.table(namespace, name) for namespace, name in sorted(named)]
+    made = tuple(one for one in found if one is not None and (one.origin, one.job_id) == (MADE, scope.job_id))
+    _drop(unit, made)
+    unit.tx.drop_results(scope)
+    cleaned = Cleaned(made, unit.tx.drop_metrics(scope))
+    text = f"job {scope.job_id}: {len(made)} tables and {cleaned.metrics} metrics were removed"
+    unit.note(Event.JOB_NOTE, job_id=scope.job_id, text=text)
+    return cleaned
+
+
+def check_over(unit: Unit, job_id: str) -> None:
+    """Raises JobNotFound; OperationFailed while a seat of it here is not over, or a worker of it lives."""
+    rows = unit.tx.jobs_here(job_id)
+    if not rows:
+        raise JobNotFound(f"can not found job {job_id}")
+    for row in rows:
+        stands = f"job {job_id} is {row.status.value}"
+        if not row.is_final:
+            raise OperationFailed(f"{stands}: only what is over is removed; flow job stop ends it")
+        if has_workers(unit, row):
+            raise OperationFailed(f"{stands}, and its last workers still end: try again in a moment")
+
+
+def drop_disabled_tables(unit: Unit) -> tuple[TableMeta, ...]:
+    found = unit.tx.disabled_tables(_MOST_TABLES)
+    if not found:
+        raise NotFound("no find table: none is disabled")
+    _drop(unit, found)
+    return found
+
+
+def _drop(unit: Unit, tables: tuple[TableMeta, ...]) -> None:
+    context = unit.context
+    for table in tables:
+        unit.tx.drop_table(table.namespace, table.name)
+
+    def drop() -> None:
+        for table in tables:
+            context.files.drop_table(table)
+
+    unit.after_commit(drop)

@@ -1,0 +1,135 @@
+"""What a party lets the jobs of another one use here: components, and tables that their readers hand on.
+
+Two switches of the configuration, as FATE has them. What this party's own jobs use is nobody's business but its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from fate_flow.core.errors import BadRequest
+from fate_flow.core.grammar import check_table_piece, shown
+from fate_flow.core.spec import JobSpec, Party, TaskSpec
+
+ALL = "*"
+
+
+class Kind(Enum):
+    COMPONENT = "component"
+    DATASET = "dataset"
+
+
+@dataclass(frozen=True)
+class Thing:
+    """A component, by the name of its module, or a table; `ALL` of the kind."""
+
+    kind: Kind
+    name: str
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        return f"component {self.name}" if self.kind is Kind.COMPONENT else f"table {self.namespace}/{self.name}"
+
+
+EVERYTHING = {Kind.COMPONENT: Thing(Kind.COMPONENT, ALL), Kind.DATASET: Thing(Kind.DATASET, ALL, ALL)}
+
+
+@dataclass(frozen=True)
+class PermissionRule:
+    """What is looked at before a job of another party is taken."""
+
+    components: bool = False
+    datasets: bool = False
+
+    @property
+    def is_on(self) -> bool:
+        return self.components or self.datasets
+
+    def concerns(self, thing: Thing) -> bool:
+        return self.components if thing.kind is Kind.COMPONENT else self.datasets
+
+
+def missing(rule: PermissionRule, spec: JobSpec, party: Party, granted: Collection[Thing]) -> list[Thing]:
+    """What the job needs at this seat and its initiator was not granted, each once, in the order of the job."""
+    needed = [thing for thing in _needed(spec, party) if rule.concerns(thing)]
+    lacking = (thing for thing in needed if thing not in granted and EVERYTHING[thing.kind] not in granted)
+    return list(dict.fromkeys(lacking))
+
+
+def _needed(spec: JobSpec, party: Party) -> Iterator[Thing]:
+    for task in spec.tasks_of(party):
+        if party not in task.passed_at:
+            yield Thing(Kind.COMPONENT, task.module)
+            yield from _tables_of(task, party)
+
+
+def _tables_of(task: TaskSpec, party: Party) -> Iterator[Thing]:
+    table = task.parameters.get(party, {}).get("table")
+    if isinstance(table, Mapping):
+        yield Thing(Kind.DATASET, str(table.get("name")), str(table.get("namespace")))
+
+
+# ------------------------------------------------------------------ as clients write it
+
+
+def read_things(body: Mapping[str, Any], modules: Collection[str]) -> list[Thing]:
+    """What `component` ("a,b" or "*") and `dataset` ({namespace, name}, a list of such, or "*") of a body name.
+
+    Raises BadRequest for what is unknown or not well formed, and for a body that names nothing."""
+    found = [*_components(body.get("component"), modules), *_datasets(body.get("dataset"))]
+    if not found:
+        raise BadRequest("required argument are missing: component or dataset; it names nothing")
+    return list(dict.fromkeys(found))
+
+
+def _components(value: object, modules: Collection[str]) -> Iterator[Thing]:
+    if value is None:
+        return
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise BadRequest(f'component: {shown(value)} is not "*" or names with commas between them')
+    known = {_plain(module): module for module in modules}
+    for name in map(str.strip, names):
+        if name == ALL:
+            yield EVERYTHING[Kind.COMPONENT]
+        elif _plain(name) in known:
+            yield Thing(Kind.COMPONENT, known[_plain(name)])
+        else:
+            raise BadRequest(f"component: {shown(name)} is not one of {ALL}, {', '.join(sorted(modules))}")
+
+
+def _plain(name: str) -> str:
+    """A component has two spellings: SecureSum in a DSL, secure_sum in FATE's registry."""
+    return name.replace("_", "").lower()
+
+
+def _datasets(value: object) -> Iterator[Thing]:
+    if value == ALL:
+        yield EVERYTHING[Kind.DATASET]
+    elif value is not None:
+        for one in value if isinstance(value, list) else [value]:
+            if one == ALL:
+                yield EVERYTHING[Kind.DATASET]
+                continue
+            if not isinstance(one, Mapping):
+                raise BadRequest(f'dataset: {shown(one)} is not "*" or an object with namespace and name')
+            namespace = check_table_piece(one.get("namespace"), "dataset.namespace")
+            yield Thing(Kind.DATASET, check_table_piece(one.get("name"), "dataset.name"), namespace)
+
+
+def as_written(things: Collection[Thing]) -> dict[str, list[Any]]:
+    """The same as clients read it."""
+    return {
+        "component": [one.name for one in sorted(things, key=_by_name) if one.kind is Kind.COMPONENT],
+        "dataset": [
+            ALL if one == EVERYTHING[Kind.DATASET] else {"namespace": one.namespace, "name": one.name}
+            for one in sorted(things, key=_by_name) if one.kind is Kind.DATASET
+        ],
+    }
+
+
+def _by_name(thing: Thing) -> tuple[str, str]:
+    return thing.namespace, thing.name

@@ -1,0 +1,51 @@
+"""`POST /v1/permission/...`: what jobs of another party may use here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.api.client_world import World, make_world
+
+NUMBERS = {"namespace": "it", "name": "numbers"}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return make_world(tmp_path)
+
+
+def granted(world: World, party_id: object = "10000") -> object:
+    return world.ask("permission/query", {"party_id": party_id})["data"]
+
+
+def test_what_is_granted_is_shown_until_it_is_deleted(world: World) -> None:
+    body = {"party_id": 10000, "component": "reader,SecureSum", "dataset": [NUMBERS], "conf_path": "x"}
+    assert world.ask("permission/grant", body) == {"retcode": 0, "retmsg": "success"}
+    assert world.ask("permission/grant", {"party_id": "10000", "dataset": "*"})["retcode"] == 0
+    assert granted(world) == {"component": ["Reader", "SecureSum"], "dataset": ["*", NUMBERS]}
+    assert granted(world, 9999) == {"component": [], "dataset": []}
+    assert world.ask("permission/delete", {"party_id": "10000", "component": "SecureSum"})["retcode"] == 0
+    assert granted(world) == {"component": ["Reader"], "dataset": ["*", NUMBERS]}
+    assert world.ask("permission/delete", {"party_id": "10000", "dataset": "*"})["retcode"] == 0
+    assert granted(world) == {"component": ["Reader"], "dataset": []}
+
+
+def test_what_was_not_granted_cannot_be_deleted(world: World) -> None:
+    world.ask("permission/grant", {"party_id": "10000", "component": "*"})
+    said = world.ask("permission/delete", {"party_id": "10000", "component": "Reader"})
+    assert (said["retcode"], "was not granted component Reader" in said["retmsg"]) == (100, True)
+    assert granted(world) == {"component": ["*"], "dataset": []}
+
+
+def test_the_paths_from_before_1_9_name_the_party_as_the_source(world: World) -> None:
+    source = {"src_party_id": 10000, "src_role": "guest"}
+    assert world.ask("permission/grant/privilege", {**source, "privilege_component": "Reader"})["retcode"] == 0
+    assert world.ask("permission/grant/privilege", {**source, "privilege_dataset": "*"})["retcode"] == 0
+    assert world.ask("permission/query/privilege", source)["data"] == {
+        "src_party_id": "10000", "src_role": "guest", "role": [], "command": [], "component": ["Reader"],
+        "dataset": ["*"],
+    }  # fmt: skip
+    assert world.ask("permission/delete/privilege", {**source, "privilege_component": "Reader"})["retcode"] == 0
+    assert granted(world) == {"component": [], "dataset": ["*"]}

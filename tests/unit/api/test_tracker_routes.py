@@ -1,0 +1,188 @@
+"""`/v1/tracker/...` on the workers' listener: what a worker records of its own task, and what it may not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from fate_flow.api.exchange import ForwardAnswer
+from fate_flow.api.worker import create_worker_app
+from fate_flow.components.table_uri import format_uri
+from fate_flow.core.job import TaskKey
+from fate_flow.core.spec import Party
+from fate_flow.federation.spool import Session, Spool, SpoolLimits
+from fate_flow.store.contract import Metric, Output, TableMeta
+from fate_flow.store.memory import MemoryStore
+
+JOB = "20260101120000000000"
+GUEST, HOST = ("guest", "9999"), ("host", "10000")
+KEY = TaskKey(JOB, "work_0", 2, Party(*GUEST))
+OWN = f"{JOB}/work_0/{JOB}_work_0/2/guest/9999"
+NOW = 1_700_000_000_000
+METRIC = {"metric_namespace": "train", "metric_name": "loss"}
+URI = format_uri(Path("/data"), "out", "made")
+OTHER_URI = format_uri(Path("/data"), "out", "other")
+TABLE = {"namespace": "out", "name": "made", "address": {"uri": URI}, "count": 3, "schema": {"header": ["x"]}}
+OUTPUT = {"data_name": "data", "table_namespace": "out", "table_name": "made"}
+PATHS = (
+    "metric_data/save", "metric_meta/save", "output_data_info/save", "output_data_info/read", "summary/save",
+    "table_meta/create", "table_meta/get",
+)  # fmt: skip
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Spool:
+    spool = Spool(tmp_path, SpoolLimits(), lambda: None)
+    for version, token in ((2, "own"), (3, "later")):
+        spool.open(Session(JOB, f"{JOB}_work_0", version, "a1b2c3d4", *GUEST), (GUEST, HOST), f"{token}-token")
+    return spool
+
+
+Ask = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def ask(store: MemoryStore, spool: Spool) -> Ask:
+    app = create_worker_app(spool, lambda *_: ForwardAnswer(200), 2, lambda _: None, 1 << 20, store, lambda: NOW)
+    client: FlaskClient = app.test_client()
+
+    def post(what: str, body: object = None, path: str = OWN, token: str = "own-token") -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        response = client.post(f"/v1/tracker/{path}/{what}", json=body or {}, headers=headers)
+        assert response.status_code == 200, response.data
+        found: dict[str, Any] = response.json      # type: ignore[assignment]
+        return found
+
+    return post
+
+
+# ---------------------------------------------------------------------- what is recorded
+
+
+def test_a_metric_comes_in_pieces_and_its_meta_apart(ask: Ask, store: MemoryStore) -> None:
+    pieces = [[["1", 0.5]], [{"key": "2", "value": 0.25, "timestamp": 7}]]
+    for metrics in pieces:
+        assert ask("metric_data/save", {**METRIC, "metrics": metrics, "job_level": False})["retcode"] == 0
+    assert ask("metric_meta/save", {**METRIC, "metric_meta": {"type": "LOSS"}, "magic": 1})["retcode"] == 0
+    with store.reading() as tx:
+        assert tx.metrics(JOB, "work_0", KEY.party) == (
+            Metric(KEY, "train", "loss", (("1", 0.5),), {}), Metric(KEY, "train", "loss", (("2", 0.25),), {}),
+            Metric(KEY, "train", "loss", (), {"type": "LOSS"}),
+        )  # fmt: skip
+
+
+def test_a_table_and_that_the_task_put_it_out(ask: Ask, store: MemoryStore) -> None:
+    assert ask("table_meta/create", TABLE)["retcode"] == 0
+    assert ask("output_data_info/save", OUTPUT)["retcode"] == 0
+    with store.reading() as tx:
+        assert tx.table("out", "made") == TableMeta(
+            "out", "made", URI, 3, {"header": ["x"]}, origin="output", job_id=JOB, create_time=NOW)
+        assert tx.outputs(JOB, "work_0", KEY.party) == (Output(KEY, "data", "out", "made"),)
+    found = ask("table_meta/get", {"namespace": "out", "table_name": "made"})["data"]
+    assert (found["count"], found["address"], found["schema"], found["disable"]) == (
+        3, {"uri": URI}, {"header": ["x"]}, False)
+    row = {
+        "job_id": JOB, "component_name": "work_0", "task_id": f"{JOB}_work_0", "task_version": 2, "role": "guest",
+        "party_id": "9999", **OUTPUT,
+    }  # fmt: skip
+    for body, rows in (({}, [row]), ({"data_name": "data"}, [row]), ({"data_name": "other"}, [])):
+        assert ask("output_data_info/read", body)["data"] == rows
+    assert ask("table_meta/create", {**TABLE, "count": "4"})["retcode"] == 0, "its own table may be told again"
+
+
+def test_the_last_summary_stays(ask: Ask, store: MemoryStore) -> None:
+    for total in (1, 2):
+        assert ask("summary/save", {"summary": {"total": total}})["retcode"] == 0
+    with store.reading() as tx:
+        assert tx.summary(JOB, "work_0", KEY.party) == {"total": 2}
+
+
+# ---------------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize("what", PATHS)
+@pytest.mark.parametrize(
+    ("path", "token", "words"),
+    [
+        (OWN, "", "this is not the token of a running worker"),
+        (OWN, "guessed", "this is not the token of a running worker"),
+        (OWN, "later-token", "the token is not that of task"),
+        (OWN.replace("/2/", "/3/"), "own-token", "the token is not that of task"),
+        (OWN.replace(f"{JOB}_work_0", f"{JOB}_other_0"), "own-token", "the token is not that of task"),
+        (OWN.replace("guest/9999", "host/10000"), "own-token", "the token is not that of task"),
+        (OWN.replace("/work_0/", "/other_0/"), "own-token", "the token is not that of other_0"),
+        (OWN.replace(JOB, "20260101120000000001"), "own-token", "the token is not that of task"),
+    ],
+)
+def test_a_worker_speaks_for_its_own_task_alone(ask: Ask, what: str, path: str, token: str, words: str) -> None:
+    said = ask(what, {}, path, token)
+    assert (said["retcode"], words in said["retmsg"]) == (108, True), said
+
+
+def test_a_session_that_has_ended_records_nothing(ask: Ask, spool: Spool) -> None:
+    spool.close(Session(JOB, f"{JOB}_work_0", 2, "a1b2c3d4", *GUEST))
+    assert ask("summary/save", {"summary": {"a": 1}})["retcode"] == 108
+
+
+@pytest.mark.parametrize(
+    ("what", "body", "words"),
+    [
+        ("metric_data/save", {}, "missing: metric_namespace,metric_name,metrics"),
+        ("metric_data/save", {**METRIC, "metrics": "gAR9lC4="}, "metrics: a list of [key, value] is needed (pickles"),
+        ("metric_data/save", {**METRIC, "metrics": ["gAR9lC4="]}, "metrics: each is [key, value]"),
+        ("metric_data/save", {**METRIC, "metrics": [[1, 2, 3]]}, "metrics: each is [key, value]"),
+        ("metric_data/save", {**METRIC, "metric_name": 7, "metrics": []}, "metric_name: 7 is not a name"),
+        ("metric_data/save", {**METRIC, "metric_namespace": "n" * 181, "metrics": []}, "metric_namespace: "),
+        ("metric_meta/save", METRIC, "missing: metric_meta"),
+        ("metric_meta/save", {**METRIC, "metric_meta": "gAR9lC4="}, "metric_meta: a JSON object is needed (pickles"),
+        ("output_data_info/save", {"data_name": "data"}, "missing: table_namespace,table_name"),
+        ("output_data_info/save", {**OUTPUT, "data_name": ""}, "data_name: '' is not a name"),
+        ("output_data_info/save", {**OUTPUT, "table_name": ["made"]}, "table_name: "),
+        ("summary/save", {}, "missing: summary"),
+        ("summary/save", {"summary": [1]}, "summary: a JSON object is needed"),
+        ("table_meta/create", {"name": "made"}, "missing: namespace,address"),
+        ("table_meta/create", {**TABLE, "address": "here"}, "address: a JSON object is needed"),
+        ("table_meta/create", {**TABLE, "address": {}}, "address.uri: null: "),
+        ("table_meta/create", {**TABLE, "address": {"uri": "/etc/passwd"}}, "is not of the form standalone://"),
+        ("table_meta/create", {**TABLE, "address": {"uri": OTHER_URI}}, "is not that of table"),
+        ("table_meta/create", {**TABLE, "count": -1}, "count: -1 is not a whole number"),
+        ("table_meta/create", {**TABLE, "count": True}, "count: true is not a whole number"),
+        ("table_meta/create", {**TABLE, "schema": "x"}, "schema: a JSON object is needed"),
+        ("table_meta/get", {"namespace": "out"}, "missing: table_name"),
+        ("table_meta/get", {"namespace": "out", "table_name": "gone"}, "there is no table out.gone"),
+        ("magic/save", {}, "no such path: 'magic/save' is nothing that a worker records"),
+    ],
+)
+def test_what_is_not_well_formed_records_nothing(
+    ask: Ask, store: MemoryStore, what: str, body: dict[str, Any], words: str
+) -> None:
+    said = ask(what, body)
+    assert (said["retcode"], words in said["retmsg"]) == (101, True), said
+    with store.reading() as tx:
+        found = tx.metrics(JOB, "work_0", KEY.party), tx.outputs(JOB, "work_0", KEY.party), tx.table("out", "made")
+        assert (found, tx.summary(JOB, "work_0", KEY.party)) == (((), (), None), None)
+
+
+def test_a_table_of_another_job_is_not_taken_over(ask: Ask, store: MemoryStore) -> None:
+    theirs = TableMeta("out", "made", URI, 9, {}, job_id="20260101120000000001")
+    with store.transaction() as tx:
+        tx.save_table(theirs, NOW)
+    said = ask("table_meta/create", TABLE)
+    assert (said["retcode"], said["retmsg"]) == (101, "name: table out.made belongs to another job")
+    with store.reading() as tx:
+        assert tx.table("out", "made").count == 9
+
+
+@pytest.mark.parametrize("what", ["model/save", "model/get", "model/run_parameters/get", "component_model/save"])
+def test_models_are_not_kept(ask: Ask, what: str) -> None:
+    said = ask(what, {"model_id": "m", "model_version": "1"})
+    assert (said["retcode"], said["retmsg"].startswith("models are not kept by this server")) == (100, True)

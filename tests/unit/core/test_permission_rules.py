@@ -1,0 +1,104 @@
+"""What a job of another party needs here, and how permissions are written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fate_flow.components.catalogue import CATALOGUE
+from fate_flow.core.errors import BadRequest
+from fate_flow.core.fate_v1 import parse
+from fate_flow.core.permission import EVERYTHING, Kind, PermissionRule, Thing, as_written, missing, read_things
+from fate_flow.core.spec import JobParameters, Party
+
+GUEST, HOST = Party("guest", "9999"), Party("host", "10000")
+READER, SUM = Thing(Kind.COMPONENT, "Reader"), Thing(Kind.COMPONENT, "SecureSum")
+TABLE = Thing(Kind.DATASET, "site_b", "demo")
+BOTH = PermissionRule(components=True, datasets=True)
+DSL = {
+    "components": {
+        "reader_0": {"module": "Reader", "output": {"data": ["raw"]}},
+        "sum_0": {"module": "SecureSum", "input": {"data": {"data": ["reader_0.raw"]}}},
+        "sum_1": {"module": "SecureSum", "input": {"data": {"data": ["reader_0.raw"]}}},
+    }
+}
+
+
+def spec_of(**at_host: Any) -> Any:
+    tables = {"0": {"reader_0": {"table": {"namespace": "demo", "name": "site_b"}}, **at_host}}
+    conf = {
+        "dsl_version": 2, "initiator": {"role": "guest", "party_id": 9999},
+        "role": {"guest": [9999], "host": [10000]},
+        "component_parameters": {
+            "common": {"sum_0": {"column": "y"}, "sum_1": {"column": "y"}},
+            "role": {"guest": {"0": {"reader_0": {"table": {"namespace": "demo", "name": "site_a"}}}}, "host": tables},
+        },
+    }
+    return parse(DSL, conf, modules=CATALOGUE, defaults=JobParameters())
+
+
+@pytest.mark.parametrize(
+    ("rule", "granted", "lacking"),
+    [
+        (BOTH, [], [READER, TABLE, SUM]),
+        (PermissionRule(components=True), [], [READER, SUM]),
+        (PermissionRule(datasets=True), [], [TABLE]),
+        (PermissionRule(), [], []),
+        (BOTH, [READER, TABLE], [SUM]),
+        (BOTH, [READER, SUM, TABLE], []),
+        (BOTH, EVERYTHING.values(), []),
+        (BOTH, [EVERYTHING[Kind.COMPONENT]], [TABLE]),
+        (BOTH, [EVERYTHING[Kind.DATASET], SUM], [READER]),
+        (BOTH, [Thing(Kind.DATASET, "site_b", "other"), Thing(Kind.DATASET, "site_a", "demo")], [READER, TABLE, SUM]),
+    ],
+)
+def test_what_was_not_granted_is_missing(rule: PermissionRule, granted: Any, lacking: Any) -> None:
+    assert missing(rule, spec_of(), HOST, frozenset(granted)) == lacking
+
+
+def test_what_a_party_does_not_run_needs_no_permission() -> None:
+    spec = spec_of(sum_0={"need_run": False}, sum_1={"need_run": False})
+    assert missing(BOTH, spec, HOST, frozenset()) == [READER, TABLE]
+    assert missing(BOTH, spec, GUEST, frozenset()) == [READER, Thing(Kind.DATASET, "site_a", "demo"), SUM]
+
+
+@pytest.mark.parametrize(
+    ("body", "things"),
+    [
+        ({"component": "reader,secure_sum"}, [READER, SUM]),
+        ({"component": " SecureSum , Reader,reader"}, [SUM, READER]),
+        ({"component": ["Reader"]}, [READER]),
+        ({"component": "*", "dataset": "*"}, list(EVERYTHING.values())),
+        ({"dataset": {"namespace": "demo", "name": "site_b", "magic": 1}}, [TABLE]),
+        ({"dataset": [{"namespace": "demo", "name": "site_b"}, "*"]}, [TABLE, EVERYTHING[Kind.DATASET]]),
+    ],
+)
+def test_what_is_named_is_read(body: dict[str, Any], things: list[Thing]) -> None:
+    assert read_things(body, CATALOGUE) == things
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({}, "missing: component or dataset"),
+        ({"component": "magic"}, "component: 'magic' is not one of *, "),
+        ({"component": ""}, "component: '' is not one of *, "),
+        ({"component": 7}, "component: 7 is not"),
+        ({"component": [7]}, "component: a list is not"),
+        ({"dataset": "demo"}, "dataset: 'demo' is not"),
+        ({"dataset": []}, "missing: component or dataset"),
+        ({"dataset": {"name": "x"}}, "dataset.namespace: null is not"),
+        ({"dataset": [{"namespace": "demo", "name": ".."}]}, "dataset.name: '..' is not"),
+    ],
+)
+def test_what_names_nothing_that_there_is_is_refused(body: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        read_things(body, CATALOGUE)
+    assert words in caught.value.message
+
+
+def test_it_is_written_as_it_is_read() -> None:
+    written = as_written([SUM, TABLE, READER, EVERYTHING[Kind.DATASET]])
+    assert written == {"component": ["Reader", "SecureSum"], "dataset": ["*", {"namespace": "demo", "name": "site_b"}]}
+    assert set(read_things(written, CATALOGUE)) == {SUM, TABLE, READER, EVERYTHING[Kind.DATASET]}
