@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask
 
-from fate_flow.api import board, data, jobs, not_offered, party, queue, resources, server_info, task_log, tracking
+from fate_flow.api import (
+    board,
+    data,
+    jobs,
+    not_offered,
+    openapi,
+    party,
+    queue,
+    resources,
+    server_info,
+    task_log,
+    tracking,
+)
 from fate_flow.api.client_auth import ClientAuth
 from fate_flow.api.envelope import install_errors
 from fate_flow.api.exchange import deliver_blueprint
@@ -37,6 +49,7 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
         app.register_blueprint(module.blueprint(services))
     app.register_blueprint(not_offered.blueprint())
     app.register_blueprint(board.blueprint(services.settings.party_id, services.settings.url))
+    app.register_blueprint(openapi.blueprint(is_signed=services.settings.client_keys is not None))
     if spool is not None:
         app.register_blueprint(deliver_blueprint(spool, _speaks_for_itself))
     app.wsgi_app = AccessLog(app.wsgi_app, services.context.record)  # type: ignore[method-assign]  # Flask's own hook

@@ -13,6 +13,9 @@ from urllib.parse import unquote
 from flask import Blueprint, Response, request
 
 from fate_flow.api.arguments import (
+    FLAG,
+    JOB,
+    TABLE,
     Body,
     read_flag,
     read_job_id,
@@ -20,15 +23,19 @@ from fate_flow.api.arguments import (
     read_table_piece,
     read_text,
     read_whole,
+    whole,
 )
+from fate_flow.api.declared import ANYTHING, TEXT, Arguments, a_list, an_object, declared, described, one_of
 from fate_flow.api.envelope import arguments, ok, require, silent_json
 from fate_flow.api.paths import readable_file, writable_file
 from fate_flow.api.services import Services
+from fate_flow.api.shapes import SUBMITTED_WITH_TABLE, TABLE_INFO, UPLOADS
 from fate_flow.api.submission import submit, submit_data
 from fate_flow.api.uploads import is_upload, received
 from fate_flow.core.errors import BadRequest, Conflict
 from fate_flow.core.grammar import shown
 from fate_flow.store.contract import Document, TableMeta
+from fate_flow.store.views import MOST_ROWS
 
 _UPLOAD_NEEDS = ("namespace", "table_name", "file", "head", "partition")
 _UPLOAD_MISSES = 100             # FATE answers this for a missing key here, and 101 elsewhere
@@ -38,6 +45,26 @@ _WITHOUT_EFFECT = (
 )  # fmt: skip
 _MOST_PARTITIONS = 10_000
 _FILES = ("PATH", "LOCALFS", "FILE")       # FATE's engines whose address is the path of a file
+
+_PATH = described(TEXT, "A path on the server's machine, below one of the folders that its operator opened.")
+_HEAD = {"head": described(FLAG, "Whether the first line names the columns.")}
+_PARTITION = {"partition": whole("Partitions.", 1, _MOST_PARTITIONS)}
+_OPTIONS: Arguments = {
+    "id_delimiter": described(TEXT, "What is between two columns; a comma."),
+    "drop": described(FLAG, "A table of this name that is there already is replaced."),
+    "extend_sid": described(FLAG, "The server adds ids."),
+    "auto_increasing_sid": described(FLAG, "The ids that it adds are counted."),
+    "task_cores": whole("Cores of the job.", 1),
+    **dict.fromkeys(_WITHOUT_EFFECT, described(ANYTHING, "Has no effect here; data.warnings says so.")),
+}
+_FILE: Arguments = {"file": {"type": "string", "format": "binary"}}
+_TABLE_ONLY = an_object({"namespace": TEXT, "table_name": TEXT})
+_BOUND: Arguments = {
+    "engine": one_of(_FILES),
+    "address": {"type": "object", "properties": {"path": _PATH}, "required": ["path"]},
+    "namespace": TABLE["namespace"],
+    "name": TABLE["table_name"],
+}
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -67,6 +94,12 @@ class _DataRoutes:
 
     # ------------------------------------------------------------------ upload and download
 
+    @declared(
+        "A local job makes a table of a CSV file: one that comes as `file` of a form, or one on the server's machine. "
+        "With a form, its fields or the query string have the other keys; the query string may be one JSON object.",
+        needs=TABLE | {"file": _PATH} | _HEAD | _PARTITION, takes=_OPTIONS, form=_FILE,
+        data=SUBMITTED_WITH_TABLE, aside={"jobId": TEXT},
+    )
     def upload(self) -> Response:
         conf = _json_conf()
         if not is_upload():
@@ -104,6 +137,11 @@ class _DataRoutes:
             )
         return parameters
 
+    @declared(
+        "A local job writes a table to a CSV file on the server's machine.", needs=TABLE | {"output_path": _PATH},
+        takes={"delimiter": described(TEXT, "What is between two columns; a comma.")}, data=SUBMITTED_WITH_TABLE,
+        aside={"jobId": TEXT},
+    )
     def download(self) -> Response:
         """A local job writes the table to a file on this machine."""
         body = arguments("namespace", "table_name", "output_path")
@@ -117,6 +155,10 @@ class _DataRoutes:
         table = {"table_name": name, "namespace": namespace}
         return ok({**submit_data(self._services, submitted), **table}, jobId=submitted.job_id)
 
+    @declared(
+        "The newest uploads.", takes=JOB | {"limit": whole(f"How many; {MOST_ROWS} at most.", 1, default=10)},
+        data=UPLOADS,
+    )
     def history(self) -> Response:
         body = silent_json()
         job_id = read_job_id(body) if body.get("job_id") else ""
@@ -130,21 +172,30 @@ class _DataRoutes:
 
     # ------------------------------------------------------------------ tables
 
+    @declared("What is known of a table.", needs=TABLE, data=TABLE_INFO)
     def table_info(self) -> Response:
         namespace, name = read_table(arguments("namespace", "table_name"))
         return ok({"namespace": namespace, "table_name": name, **_info(self._views.table(namespace, name))})
 
+    @declared("The table goes.", needs=TABLE, data=_TABLE_ONLY)
     def delete_table(self) -> Response:
         namespace, name = read_table(arguments("namespace", "table_name"))
         self._desk.drop_table(namespace, name)
         return ok({"namespace": namespace, "table_name": name})
 
+    @declared("No job may read the table any more.", needs=TABLE, data=a_list(_TABLE_ONLY))
     def disable_table(self) -> Response:
         return self._allow_table(False)
 
+    @declared("Jobs may read the table again.", needs=TABLE, data=a_list(_TABLE_ONLY))
     def enable_table(self) -> Response:
         return self._allow_table(True)
 
+    @declared(
+        "A local job makes a table of a CSV file on the server's machine.", needs=_BOUND,
+        takes=_HEAD | _PARTITION | _OPTIONS | {"partitions": _PARTITION["partition"]}, data=SUBMITTED_WITH_TABLE,
+        aside={"jobId": TEXT},
+    )
     def bind_table(self) -> Response:
         """A file of this machine becomes a table. It is copied, by a local job: `jobId` says which to wait for."""
         body = arguments("engine", "address", "namespace", "name")

@@ -12,14 +12,26 @@ from typing import Any
 
 from flask import Blueprint, Response, request, send_file
 
-from fate_flow.api.arguments import Body, read_component, read_job_id, read_party, read_whole
+from fate_flow.api.arguments import (
+    COMPONENT_NAME,
+    JOB,
+    SEAT,
+    Body,
+    read_component,
+    read_job_id,
+    read_party,
+    read_whole,
+    whole,
+)
+from fate_flow.api.declared import COUNT, TEXT, an_object, declared, described, one_of, or_null
 from fate_flow.api.envelope import arguments, file_follows, ok, reply, silent_json
 from fate_flow.api.services import Services
 from fate_flow.core.crew import COLLECTOR, newest
 from fate_flow.core.errors import BadRequest, JobNotFound, NotFound, PermissionDenied
-from fate_flow.core.grammar import check_output_name, check_party_id, shown
+from fate_flow.core.grammar import ROLES, check_output_name, check_party_id, shown
 from fate_flow.core.job import JobKey, Worker
 from fate_flow.core.spec import Party
+from fate_flow.core.status import WorkerStatus
 from fate_flow.engine.command import OUTPUTS
 from fate_flow.engine.worker import LAUNCH, read_json
 from fate_flow.federation.wire import SRC_PARTY_ID
@@ -27,6 +39,21 @@ from fate_flow.store.contract import Transaction
 
 _STREAMS = ("stdout", "stderr")
 _USUAL_BYTES, _MOST_BYTES = 256 * 1024, 4 * 1024 * 1024
+
+_TASK = JOB | {"component_name": COMPONENT_NAME}
+_OUTPUT = {"output_name": described(COMPONENT_NAME, "The name of an output.")}
+_WHICH = SEAT | {
+    "stream": one_of(_STREAMS),
+    "worker": whole("The slot of a worker; the first."),
+    "task_version": whole("The newest."),
+    "bytes": whole("So many of its end.", 1, _MOST_BYTES, _USUAL_BYTES),
+}
+_PRINTED = an_object({
+    "job_id": TEXT, "component_name": TEXT, "role": one_of(ROLES), "party_id": TEXT, "task_version": COUNT,
+    "worker": COUNT, "rank": or_null(COUNT), "attempt": COUNT,
+    "status": one_of({status.value for status in WorkerStatus}), "exit_status": TEXT, "stream": one_of(_STREAMS),
+    "bytes": COUNT, "text": TEXT,
+}, title="Printed")  # fmt: skip
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -45,6 +72,7 @@ class _LogRoutes:
         self._own = services.settings.party_id
         self._ask_party = services.ask_party
 
+    @declared("The end of what a worker printed.", needs=_TASK, takes=_WHICH, data=_PRINTED, relays=True)
     def of_client(self) -> Response:
         body = arguments("job_id", "component_name")
         job_id, name = read_job_id(body), read_component(body)
@@ -69,6 +97,9 @@ class _LogRoutes:
         return ok(self._read(job_id, read_component(body), party, body))
 
     @file_follows
+    @declared(
+        "A file that a task left here.", needs=_TASK | _OUTPUT, takes=SEAT, file="application/octet-stream",
+    )
     def output(self) -> Response:
         """A file that the task has left here and that was published: it has succeeded at all parties."""
         body = arguments("job_id", "component_name", "output_name")

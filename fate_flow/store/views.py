@@ -34,7 +34,7 @@ from fate_flow.store.sql import COMPUTING, IN_QUEUE, SqlTransaction, reading_ref
 Row = dict[str, Any]
 
 MOST_ROWS = 1000
-_MOST_VALUES = 500           # of one filter; SQLite takes so many variables, and no client means more
+MOST_VALUES = 500            # of one filter; SQLite takes so many variables, and no client means more
 _FEW = 20                    # waiting jobs whose places are counted one by one
 
 _JSON_OBJECTS = frozenset({
@@ -280,6 +280,11 @@ class Views:
 # ---------------------------------------------------------------------- what a client asks for
 
 
+def filters_of(model: Any) -> dict[str, type]:
+    """What clients may filter by, and what the values are: str, int, bool or datetime."""
+    return {name.removeprefix("f_"): _kind_of_field(field) for name, field in model._meta.fields.items()}
+
+
 def _conditions(model: Any, filters: Mapping[str, Any]) -> Any:
     """What the filters of a client mean, as FATE reads them; None when none of them can be used.
 
@@ -298,8 +303,8 @@ def _conditions(model: Any, filters: Mapping[str, Any]) -> Any:
 
 def _condition(field: Any, key: str, value: Any) -> Any:
     if isinstance(value, list):
-        if len(value) > _MOST_VALUES:
-            raise BadRequest(f"{key}: {len(value)} values are too many, {_MOST_VALUES} is the most")
+        if len(value) > MOST_VALUES:
+            raise BadRequest(f"{key}: {len(value)} values are too many, {MOST_VALUES} is the most")
         if len(value) == 2 and _is_continuous(field):
             return _range(field, key, value)
         return field.in_(_with_stopping(key, [_value(field, key, one) for one in value]))
@@ -411,6 +416,43 @@ def _is_newest_version() -> Any:
 # ---------------------------------------------------------------------- what a client sees
 
 
+@dataclass(frozen=True)
+class Column:
+    """What clients find in a column of a row."""
+
+    kind: type                       # str, int, bool, datetime, dict or list
+    may_be_null: bool
+
+
+def columns_of(model: Any, *, with_documents: bool = True) -> dict[str, Column]:
+    """What the rows of this model have when clients see them: what `_as_seen` makes of them."""
+    found = {
+        name: Column(_kind_of(name, field), field.null and name not in _NEVER_NULL)
+        for name, field in model._meta.fields.items()
+        if with_documents or name not in _DOCUMENTS
+    }
+    details = {f"{name}_detail": Column(str, False) for name in _STATUSES if name in found}
+    return {**found, **details}
+
+
+_STATUSES = ("f_status", "f_party_status")
+_NEVER_NULL = _JSON_OBJECTS | _JSON_LISTS | {"f_update_time", "f_error_report"}
+
+
+def _kind_of(name: str, field: Any) -> type:
+    if name in _JSON_OBJECTS:
+        return dict
+    return list if name in _JSON_LISTS else _kind_of_field(field)
+
+
+def _kind_of_field(field: Any) -> type:
+    if isinstance(field, DateTimeField):
+        return datetime
+    if isinstance(field, BooleanField):
+        return bool
+    return int if isinstance(field, IntegerField) else str
+
+
 def _as_seen(rows: Iterable[Row]) -> list[Row]:
     return [_with_statuses(_decoded(row)) for row in rows]
 
@@ -425,7 +467,7 @@ def _decoded(row: Row) -> Row:
 
 
 def _with_statuses(row: Row) -> Row:
-    for name in ("f_status", "f_party_status"):
+    for name in _STATUSES:
         if name in row:
             row[f"{name}_detail"] = row[name]
             if row[name] == TaskStatus.STOPPING.value:
@@ -479,8 +521,8 @@ def _places(tx: SqlTransaction, keys: Sequence[JobKey]) -> dict[str, int]:
 def _seats_of(jobs: Sequence[Job]) -> dict[str, tuple[Seat, ...]]:
     found: dict[str, list[Seat]] = {job.job_id: [] for job in jobs}
     ids = list(found)
-    for first in range(0, len(ids), _MOST_VALUES):
-        some = SeatRow.f_job_id.in_(ids[first : first + _MOST_VALUES])
+    for first in range(0, len(ids), MOST_VALUES):
+        some = SeatRow.f_job_id.in_(ids[first : first + MOST_VALUES])
         query = SeatRow.select(*SEAT_COLUMNS).where(some).order_by(SeatRow.f_job_id, SeatRow.f_role, SeatRow.f_party_id)
         for row in query.tuples():
             found[row[0]].append(seat_of(row))

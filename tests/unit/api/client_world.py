@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from documented import DocumentedClient
 from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
@@ -263,5 +264,7 @@ def make_world(
     services = Services(
         settings, context, desk, Views(database), lambda: f"2026010112000000000{next(ids):02d}", peers.ask
     )
-    return World(services, store, record, create_public_app(services), rung, peers)
+    app = create_public_app(services)
+    app.test_client_class = DocumentedClient
+    return World(services, store, record, app, rung, peers)
 

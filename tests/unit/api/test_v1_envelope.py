@@ -171,7 +171,7 @@ def test_the_route_says_that_it_is_not_offered(world: World, path: str) -> None:
 ])
 def test_a_file_that_is_not_offered_does_not_come_with_status_200(world: World, path: str) -> None:
     response = world.post(path, {})
-    assert (response.status_code, "does not offer" in response.json["retmsg"]) == (501, True)
+    assert (response.status_code, "does not offer" in response.json["retmsg"]) == (404, True)
 
 
 def test_model_export_is_asked_with_get(world: World) -> None:
