@@ -27,12 +27,13 @@ from fate_flow.core.spec import Party
 Body = Mapping[str, Any]
 
 MOST_PAGES = 2**31
+MOST_WHOLE = 10**25 - 1          # what a job id is at most, and what else is looked for
 _DIGITS = re.compile(r"-?[0-9]{1,18}")
 _FLAGS = {"1": True, "0": False, "true": True, "false": False}
 
 JOB_ID: Schema = {
     "type": ["string", "integer"], "format": "job-id", "pattern": "^[0-9]{14,25}$", "minimum": 10**13,
-    "maximum": 2**63 - 1, "description": "A job: 14 to 25 digits; as text when they are many.",
+    "maximum": MOST_WHOLE, "description": "A job: 14 to 25 digits; as text when they are many.",
 }  # fmt: skip
 ROLE: Schema = {"type": "string", "enum": list(ROLES), "description": "The role of a party in the job."}
 PARTY_ID: Schema = {
@@ -73,7 +74,7 @@ def whole(what: str, minimum: int = 0, maximum: int = MOST_PAGES, default: int |
 def read_job_id(body: Body) -> str:
     """Digits, which an SDK may send as a number."""
     value = body.get("job_id")
-    return check_job_id(str(value) if type(value) is int and value.bit_length() <= 90 else value)
+    return check_job_id(str(value) if type(value) is int and abs(value) <= MOST_WHOLE else value)
 
 
 def read_party(body: Body) -> Party:

@@ -32,7 +32,7 @@ from fate_flow.api.services import Services
 from fate_flow.api.shapes import SUBMITTED_WITH_TABLE, TABLE_INFO, UPLOADS
 from fate_flow.api.submission import submit, submit_data
 from fate_flow.api.uploads import is_upload, received
-from fate_flow.core.errors import BadRequest, Conflict
+from fate_flow.core.errors import BadRequest, Conflict, NotFound
 from fate_flow.core.grammar import shown
 from fate_flow.store.contract import Document, TableMeta
 from fate_flow.store.views import MOST_ROWS
@@ -46,7 +46,7 @@ _WITHOUT_EFFECT = (
 _MOST_PARTITIONS = 10_000
 _FILES = ("PATH", "LOCALFS", "FILE")       # FATE's engines whose address is the path of a file
 
-_PATH = described(TEXT, "A path on the server's machine, below one of the folders that its operator opened.")
+_PATH = described({**TEXT, "minLength": 1}, "A path on the server, below a folder that its operator opened.")
 _HEAD = {"head": described(FLAG, "Whether the first line names the columns.")}
 _PARTITION = {"partition": whole("Partitions.", 1, _MOST_PARTITIONS)}
 _OPTIONS: Arguments = {
@@ -119,7 +119,7 @@ class _DataRoutes:
         return self._submit_upload(conf, {**parameters, "file": str(path)})
 
     def _submit_upload(self, conf: Body, parameters: Mapping[str, Any]) -> Response:
-        task_cores = {"task_cores": read_whole(conf, "task_cores", 0, 1)} if conf.get("task_cores") else {}
+        task_cores = {"task_cores": read_whole(conf, "task_cores", 0, 1)} if conf.get("task_cores") is not None else {}
         submitted = submit(self._services, _local_job("upload_0", "Upload", parameters, task_cores))
         data = submit_data(self._services, submitted)
         data["warnings"] += [f"{key}: has no effect on this server" for key in _WITHOUT_EFFECT if conf.get(key)]
@@ -147,9 +147,9 @@ class _DataRoutes:
         body = arguments("namespace", "table_name", "output_path")
         namespace, name = read_table(body)
         if self._views.table(namespace, name) is None:
-            raise BadRequest(f"table_name: there is no table {shown(name)} in namespace {shown(namespace)}")
+            raise NotFound(f"table_name: there is no table {shown(name)} in namespace {shown(namespace)}")
         path = writable_file(self._settings, read_text(body, "output_path"), "output_path")
-        delimiter = {"delimiter": read_text(body, "delimiter")} if body.get("delimiter") else {}
+        delimiter = {"delimiter": text} if (text := read_text(body, "delimiter")) else {}
         parameters = {"namespace": namespace, "name": name, "output_path": str(path), **delimiter}
         submitted = submit(self._services, _local_job("download_0", "Download", parameters, {}))
         table = {"table_name": name, "namespace": namespace}
@@ -161,7 +161,7 @@ class _DataRoutes:
     )
     def history(self) -> Response:
         body = silent_json()
-        job_id = read_job_id(body) if body.get("job_id") else ""
+        job_id = read_job_id(body) if body.get("job_id") is not None else ""
         rows = self._views.uploads(read_whole(body, "limit", 10, 1), job_id)
         return ok(
             [
@@ -200,13 +200,18 @@ class _DataRoutes:
         """A file of this machine becomes a table. It is copied, by a local job: `jobId` says which to wait for."""
         body = arguments("engine", "address", "namespace", "name")
         engine, address = read_text(body, "engine").upper(), body["address"]
-        if engine not in _FILES or not isinstance(address, dict) or not address.get("path"):
+        path = address.get("path") if isinstance(address, dict) else None
+        if engine in _FILES and not (isinstance(path, str) and path):
+            raise BadRequest(f"address.path: {shown(path)} is not the path of a file of this machine")
+        if engine not in _FILES:
             raise BadRequest(
                 f"engine: this server does not offer tables of {shown(engine)} at {shown(address)}: write a CSV file "
                 f"and name it as address.path with engine {_FILES[0]}, or upload it with data/upload"
             )
-        defaults = {"head": True, "partition": body.get("partitions") or 1}
-        return self._upload_from_here({**defaults, **body, "table_name": body["name"], "file": address["path"]})
+        partitions = body.get("partitions")
+        defaults = {"head": True, "partition": 1 if partitions is None else partitions}
+        said = {key: value for key, value in body.items() if value is not None}
+        return self._upload_from_here({**defaults, **said, "table_name": body["name"], "file": path})
 
     def _allow_table(self, is_allowed: bool) -> Response:
         namespace, name = read_table(arguments("namespace", "table_name"))

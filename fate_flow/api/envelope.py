@@ -58,15 +58,18 @@ STATUS_OF_NO_FILE: Mapping[type[FlowError], int] = {BadRequest: 400, PermissionD
 
 
 def silent_json() -> dict[str, Any]:
-    """The body as JSON whatever it calls itself; an empty object when it is none."""
+    """The body as JSON whatever it calls itself; none, or null, is an empty object. Raises BadRequest."""
+    if not request.get_data():
+        return {}
     try:
         body = request.get_json(force=True, silent=True)
     except RecursionError:       # a few kilobytes of brackets
         body = None
-    if isinstance(body, dict):
-        return body
-    g.is_not_an_object = bool(request.get_data())
-    return {}
+    if body is None and request.get_data().strip() == b"null":
+        return {}
+    if not isinstance(body, dict):
+        raise BadRequest("the body is not a JSON object")
+    return body
 
 
 def arguments(*required: str) -> dict[str, Any]:
@@ -80,8 +83,7 @@ def require(body: Mapping[str, Any], *names: str) -> None:
     """Raises BadRequest naming all that are missing."""
     missing = [name for name in names if body.get(name) is None]
     if missing:
-        hint = "the body is not a JSON object" if g.get("is_not_an_object") else ""
-        raise BadRequest(f"required argument are missing: {','.join(missing)}; {hint}")
+        raise BadRequest(f"required argument are missing: {','.join(missing)}; ")
 
 
 # ---------------------------------------------------------------------- writing

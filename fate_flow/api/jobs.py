@@ -9,8 +9,10 @@ from flask import Blueprint, Response, request
 
 from fate_flow.api.archive import GZIP, files_below, tar_response
 from fate_flow.api.arguments import (
+    COMPONENT_NAME,
     FLAG,
     JOB,
+    MOST_WHOLE,
     SEAT,
     Body,
     read_flag,
@@ -85,13 +87,16 @@ _TASK_FILTERS = frozenset({"job_id", "role", "party_id", "component_name"})
 
 
 _PRIORITY: Arguments = {"priority": whole("Higher ones first.", -MOST_PRIORITY, MOST_PRIORITY)}
+_FROM = {**COMPONENT_NAME, "pattern": f"^$|{COMPONENT_NAME['pattern']}"}
 _PAGE: Arguments = {
     "order_by": one_of(_ORDERS),
     "order": one_of(("asc", "desc")),
     "limit": whole(f"Entries of a page; 0: {MOST_ROWS}, which is the most.", default=0),
     "page": whole("Which page.", default=1),
 }
-_PART: Schema = {"type": ["string", "integer"], "maximum": 2**63 - 1, "description": "A part of it."}
+_PART: Schema = {
+    "type": ["string", "integer"], "minimum": -MOST_WHOLE, "maximum": MOST_WHOLE, "description": "A part of it."
+}  # fmt: skip
 _JOBS: Arguments = {
     **dict.fromkeys(("job_id", "description", "party_id", "partner"), _PART),
     "role": one_or_several(one_of(ROLES)),
@@ -173,7 +178,7 @@ class _JobRoutes:
     @declared(
         "An ended job begins again.", needs=JOB,
         takes={
-            "component_name": described(TEXT, "From this component on; pipeline: from what failed."),
+            "component_name": {**_FROM, "description": "From this component on; pipeline: from what failed."},
             "force": described(YES_NO, "What succeeded runs again as well."),
         },
     )
@@ -379,8 +384,9 @@ class _JobRoutes:
 
 def _page(body: Body, *, newest_first: bool) -> Page:
     """Raises Told (400), as FATE does for lists."""
-    order_by = body.get("order_by") or "create_time"
-    order = body.get("order") or ("desc" if newest_first else "asc")
+    order_by, order = body.get("order_by"), body.get("order")
+    order_by = "create_time" if order_by is None else order_by
+    order = ("desc" if newest_first else "asc") if order is None else order
     if order_by not in _ORDERS:
         raise Told(400, f"The parameter 'order_by' is invalid: it is not one of {', '.join(_ORDERS)}.")
     if order not in ("asc", "desc"):
@@ -404,7 +410,7 @@ def _choices(body: Body, key: str, known: frozenset[str]) -> tuple[str, ...]:
 def _part(body: Body, key: str) -> str:
     """Part of a text to look for, or of a number. Raises Told (400)."""
     value = body.get(key)
-    if type(value) is int and value.bit_length() <= 90:
+    if type(value) is int and abs(value) <= MOST_WHOLE:
         return str(value)
     return _told_400(key, lambda: read_text(body, key))
 

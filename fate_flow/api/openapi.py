@@ -43,7 +43,8 @@ server's storage (500), for too much at once (503, try again) and for a body tha
 in this document is answered with retcode 100.
 
 Keys of a body that are not named here are ignored. Those of a submitted job are named in `data.warnings`; the native
-job file knows no others and refuses them. A body that is not a JSON object is refused, an empty one is an empty object.
+job file knows no others and refuses them. A body that is not a JSON object is refused; none at all is an empty object.
+Whole numbers are written without a fraction.
 """
 
 
@@ -140,8 +141,9 @@ def _body(told: Declaration) -> dict[str, Any] | None:
     """What is sent; more keys are always allowed."""
     if told.never or not (told.needs or told.takes):
         return None
+    is_needed = bool(told.needs or told.either)
     schema: dict[str, Any] = {
-        "type": "object",
+        "type": "object" if is_needed else ["object", "null"],
         "properties": {**{key: or_null(one) for key, one in told.takes.items()}, **told.needs},
     }
     if told.needs:
@@ -153,7 +155,7 @@ def _body(told: Declaration) -> dict[str, Any] | None:
         needed = [*told.form, *(key for key in told.needs if key not in told.form)]
         fields = {**schema["properties"], **told.form}
         content[_FORM] = {"schema": {"type": "object", "properties": fields, "required": needed}}
-    return {"required": bool(told.needs or told.either), "content": content}
+    return {"required": is_needed, "content": content}
 
 
 # ---------------------------------------------------------------------- its answers

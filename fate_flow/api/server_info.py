@@ -26,6 +26,7 @@ from fate_flow.api.arguments import (
     whole,
 )
 from fate_flow.api.declared import (
+    ANYTHING,
     COUNT,
     FREE,
     NOTHING,
@@ -63,9 +64,18 @@ _COMPONENT_LOGS = {f"component{level.capitalize()}": f"{level}.log" for level in
 
 _PROVIDERS = by_name(by_name(an_object({"path": TEXT, "class_path": FREE, "components": a_list(TEXT)})))
 _UNKNOWN = {404: "There is no such one."}
+_OF_WHAT = (
+    {"properties": {"log_type": one_of(_JOB_LOGS)}},
+    {"properties": {"log_type": one_of(_PARTY_LOGS), **SEAT}, "required": list(SEAT)},
+    {"properties": {**SEAT, "component_name": COMPONENT_NAME}, "required": [*SEAT, "component_name"]},
+)
 _LOG = JOB | {"log_type": one_of((*_JOB_LOGS, *_PARTY_LOGS, *_COMPONENT_LOGS))}
-_WHOSE = {**SEAT, "component_name": described(COMPONENT_NAME, "For the logs of a component.")}
+_WHOSE = {
+    **dict.fromkeys(SEAT, described(ANYTHING, "For the logs of a party.")),
+    "component_name": described(ANYTHING, "For the logs of a component."),
+}
 _LINES = {"begin": whole("The first line.", default=1), "end": whole(f"The last line; {_MOST_LINES} at most.")}
+_SIZE = an_object({"size": COUNT})
 _COMPONENTS = by_name(an_object({
     "alias": a_list(TEXT), "default_provider": TEXT, "support_provider": a_list(TEXT), "description": TEXT,
     "roles": a_list(TEXT),
@@ -193,6 +203,7 @@ class _ServerRoutes:
 
     @declared(
         "Lines of a log of a job, of a party of it or of a component there.", needs=_LOG, takes=_WHOSE | _LINES,
+        either=_OF_WHAT,
         data=a_list(an_object({"line_num": COUNT, "content": TEXT})),
     )
     def log_lines(self) -> Response:
@@ -202,7 +213,7 @@ class _ServerRoutes:
         count = min(end - max(begin, 1) + 1, _MOST_LINES)
         return ok(list(_numbered(_log_file(self._settings, body), max(begin, 1), max(count, 0))))
 
-    @declared("How many lines such a log has.", needs=_LOG, takes=_WHOSE, data=an_object({"size": COUNT}))
+    @declared("How many lines such a log has.", needs=_LOG, takes=_WHOSE, either=_OF_WHAT, data=_SIZE)
     def log_size(self) -> Response:
         path = _log_file(self._settings, arguments("log_type", "job_id"))
         return ok({"size": sum(1 for _ in _lines(path))})

@@ -113,7 +113,7 @@ class _TrackingRoutes:
     def metric_data(self) -> Response:
         """One metric."""
         body = arguments("metric_namespace", "metric_name", *_NEEDED)
-        wanted = body["metric_namespace"], body["metric_name"]
+        wanted = read_text(body, "metric_namespace"), read_text(body, "metric_name")
         for one in self._metrics():
             if (one.namespace, one.name) == wanted:
                 return ok(one.data, meta=one.meta)
