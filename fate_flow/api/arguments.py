@@ -20,6 +20,7 @@ from fate_flow.core.grammar import (
     check_party_id,
     check_role,
     check_table_piece,
+    check_text,
     shown,
 )
 from fate_flow.core.spec import Party
@@ -101,7 +102,7 @@ def read_text(body: Body, key: str, default: str = "") -> str:
         return default
     if not isinstance(value, str):
         raise BadRequest(f"{key}: {shown(value)} is not text")
-    return value
+    return check_text(value, key)
 
 
 def read_line(body: Body, key: str, most: int, default: str = "") -> str:

@@ -208,8 +208,7 @@ class _DataRoutes:
                 f"engine: this server does not offer tables of {shown(engine)} at {shown(address)}: write a CSV file "
                 f"and name it as address.path with engine {_FILES[0]}, or upload it with data/upload"
             )
-        partitions = body.get("partitions")
-        defaults = {"head": True, "partition": 1 if partitions is None else partitions}
+        defaults = {"head": True, "partition": read_whole(body, "partitions", 1, 1, _MOST_PARTITIONS)}
         said = {key: value for key, value in body.items() if value is not None}
         return self._upload_from_here({**defaults, **said, "table_name": body["name"], "file": path})
 

@@ -8,6 +8,7 @@ more than `MOST_ROWS` rows. Clients of the v1 API know no status `stopping`: the
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from peewee import BooleanField, Database, DateTimeField, IntegerField, fn
 
 from fate_flow.core.errors import BadRequest
-from fate_flow.core.grammar import shown
+from fate_flow.core.grammar import check_text, shown
 from fate_flow.core.history import Entry
 from fate_flow.core.job import Hold, Job, JobKey, Seat, Task
 from fate_flow.core.queue import why_a_copy_waits, why_it_waits
@@ -341,22 +342,30 @@ def _value(field: Any, key: str, value: Any) -> Any:
     if isinstance(field, IntegerField):
         return _number(key, value)
     if isinstance(value, str):
-        return value
+        return check_text(value, key)
     if isinstance(value, int) and not isinstance(value, bool):     # party ids, which clients send as numbers as well
         return shown(value)
     raise BadRequest(f"{key}: {shown(value)} is not text")
 
 
 def _number(key: str, value: Any) -> int:
-    if isinstance(value, str) and key.endswith("_time") and not value.isdigit():
-        return int(_moment(key, value).timestamp() * 1000)
-    try:
-        number = int(value) if isinstance(value, (int, str)) else None
-    except ValueError:
-        number = None
-    if number is None or abs(number) >= 2**63:
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        value = int(value)
+    elif isinstance(value, str) and key.endswith("_time"):
+        return _milliseconds(key, _moment(key, value))
+    if type(value) is not int or abs(value) >= 2**63:
         raise BadRequest(f"{key}: {shown(value)} is not a whole number")
-    return number
+    return value
+
+
+_DIGITS = re.compile(r"-?[0-9]{1,18}")
+
+
+def _milliseconds(key: str, moment: datetime) -> int:
+    try:
+        return int(moment.timestamp() * 1000)
+    except (ValueError, OverflowError) as error:       # where it is still the year before the first
+        raise BadRequest(f"{key}: {moment} is too long ago") from error
 
 
 def _moment(key: str, value: Any) -> datetime:
