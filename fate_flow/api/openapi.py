@@ -145,6 +145,7 @@ def _body(told: Declaration) -> dict[str, Any] | None:
     schema: dict[str, Any] = {
         "type": "object" if is_needed else ["object", "null"],
         "properties": {**{key: or_null(one) for key, one in told.takes.items()}, **told.needs},
+        "additionalProperties": {"description": "Ignored."},
     }
     if told.needs:
         schema["required"] = list(told.needs)

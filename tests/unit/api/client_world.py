@@ -107,11 +107,12 @@ class FakePeers:
     """The servers of other parties: they answer what they are told to, and note what they are asked."""
 
     answer: Answer = field(default_factory=Answer)
+    answers: dict[str, Answer] = field(default_factory=dict)       # to what ends like this
     asked: list[tuple[Party, str]] = field(default_factory=list)
 
     def ask(self, to: Party, endpoint: str, _: Mapping[str, Any]) -> Answer:
         self.asked.append((to, endpoint))
-        return self.answer
+        return next((one for end, one in self.answers.items() if endpoint.endswith(end)), self.answer)
 
 
 @dataclass

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from werkzeug.exceptions import HTTPException
 from werkzeug.test import TestResponse
 
-from fate_flow.api.client_auth import is_for_clients
+from fate_flow.api.client_auth import ClientAuth, is_for_clients
 from fate_flow.api.openapi import document, path_of
 
 _made: dict[bool, Any] = {}
@@ -23,7 +23,7 @@ class DocumentedClient(FlaskClient):
 
     def open(self, *args: Any, **kwargs: Any) -> TestResponse:
         response = super().open(*args, **kwargs)
-        request, is_signed = response.request, bool(self.application.before_request_funcs)
+        request, is_signed = response.request, _is_signed(self.application)
         if is_signed not in _made:
             _made[is_signed] = document(self.application, is_signed=is_signed)
         path = _path(self.application, request.path, request.method)
@@ -31,6 +31,10 @@ class DocumentedClient(FlaskClient):
             problem = _misfit(is_signed, path, request.method.lower(), response)
             assert not problem, f"{request.method} {request.path}: {problem}"
         return response
+
+
+def _is_signed(app: Flask) -> bool:
+    return any(isinstance(getattr(one, "__self__", None), ClientAuth) for one in app.before_request_funcs.get(None, ()))
 
 
 def _path(app: Flask, path: str, method: str) -> str:

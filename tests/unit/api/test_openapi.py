@@ -106,6 +106,13 @@ def test_who_signs_is_in_it_where_clients_have_to(tmp_path: Path, served: dict[s
     world.store.close()
 
 
+def test_keys_that_are_not_known_are_ignored_and_it_says_so(served: dict[str, Any]) -> None:
+    schema = served["paths"]["/v1/job/submit"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert schema["additionalProperties"] == {"description": "Ignored."}
+    assert "named in data.warnings" in schema["properties"]["job_runtime_conf"]["description"]
+    assert "warnings" in served["components"]["schemas"]["SubmittedJob"]["required"]
+
+
 def test_an_upload_is_a_form_or_a_path_on_the_server(served: dict[str, Any]) -> None:
     content = served["paths"][UPLOAD]["post"]["requestBody"]["content"]
     assert set(content) == {"application/json", "multipart/form-data"}
