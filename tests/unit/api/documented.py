@@ -8,6 +8,7 @@ from typing import Any
 from flask import Flask
 from flask.testing import FlaskClient
 from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
 from werkzeug.exceptions import HTTPException
 from werkzeug.test import TestResponse
 
@@ -16,6 +17,9 @@ from fate_flow.api.openapi import document, path_of
 
 _made: dict[bool, Any] = {}
 """By whether clients sign: the document of the first such application. It is the same for all, and takes a while."""
+
+
+HOW = "say what it answers in @declared above its handler; larger answers are in fate_flow/api/shapes.py"
 
 
 class DocumentedClient(FlaskClient):
@@ -52,13 +56,24 @@ def _misfit(is_signed: bool, path: str, method: str, response: TestResponse) -> 
     known = _made[is_signed]["paths"][path][method]["responses"]
     status, mimetype = str(response.status_code), response.mimetype
     if status not in known:
-        return f"HTTP status {status} is not one of {', '.join(known)}: {response.data[:300]!r}"
+        return f"HTTP status {status} is not one of {', '.join(known)}: {response.data[:300]!r}; {HOW}"
     if mimetype not in known[status]["content"]:
-        return f"{mimetype} is not one of {', '.join(known[status]['content'])}"
+        return f"{mimetype} is not one of {', '.join(known[status]['content'])}; {HOW}"
     if mimetype != "application/json":
         return ""
-    problems = _validator(is_signed, path, method, status).iter_errors(response.json)
-    return "; ".join(f"{error.json_path}: {error.message}"[:600] for error in problems)
+    problems = [
+        f"{cause.json_path}: {cause.message[:600]}"
+        for error in _validator(is_signed, path, method, status).iter_errors(response.json)
+        for cause in _causes(error, response.json)
+    ]
+    return "; ".join([*problems, HOW]) if problems else ""
+
+
+def _causes(error: ValidationError, answer: Any) -> list[ValidationError]:
+    """Of two forms of an answer, what is wrong with the one that is meant."""
+    is_refusal = isinstance(answer, dict) and answer.get("retcode") != 0
+    meant = [cause for cause in error.context or () if cause.schema_path[0] == int(is_refusal)]
+    return meant or [error]
 
 
 @cache
