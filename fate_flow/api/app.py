@@ -15,6 +15,7 @@ from fate_flow.api import (
     instances,
     jobs,
     not_offered,
+    openapi,
     parameters,
     party,
     permission,
@@ -58,6 +59,7 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
         app.register_blueprint(module.blueprint(services))
     app.register_blueprint(not_offered.blueprint())
     app.register_blueprint(board.blueprint(services.settings.party_id, services.settings.url))
+    app.register_blueprint(openapi.blueprint(is_signed=services.settings.client_keys is not None))
     if spool is not None:
         app.register_blueprint(deliver_blueprint(spool, _speaks_for_itself))
     app.wsgi_app = AccessLog(app.wsgi_app, services.context.record)  # type: ignore[method-assign]  # Flask's own hook

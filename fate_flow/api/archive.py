@@ -21,7 +21,8 @@ from fate_flow.components.table import Table
 
 _CHUNK = 64 * 1024
 _ROWS_PER_CHUNK = 500
-_GZIP = 31                  # zlib's window bits for a gzip header and trailer
+GZIP = "application/gzip"
+_WINDOW = 31                # zlib's window bits for a gzip header and trailer
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,12 @@ class Member:
 def tar_response(file_name: str, members: Iterable[Member]) -> Response:
     """An archive as the body of an answer."""
     headers = {"Content-Disposition": f"attachment; filename={file_name}"}
-    return Response(tar_gz(members), mimetype="application/gzip", headers=headers)
+    return Response(tar_gz(members), mimetype=GZIP, headers=headers)
 
 
 def tar_gz(members: Iterable[Member]) -> Iterator[bytes]:
     """The bytes of the archive, as they come."""
-    packer = zlib.compressobj(wbits=_GZIP)
+    packer = zlib.compressobj(wbits=_WINDOW)
     for member in members:
         for data in chain((_header(member),), _exactly(member.chunks(), member.size)):
             if packed := packer.compress(data):

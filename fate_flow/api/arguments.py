@@ -1,6 +1,7 @@
 """From the body of a client's request to values: each reader takes one thing by its key, or raises BadRequest.
 
-What may reach a path is checked by `core/grammar.py`, here and nowhere later.
+What may reach a path is checked by `core/grammar.py`, here and nowhere later. The schemas in capitals tell clients what
+the readers take; a `format` names what no other keyword can say.
 """
 
 from __future__ import annotations
@@ -9,13 +10,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from fate_flow.api.declared import Arguments, Schema, described
 from fate_flow.core.errors import BadRequest
 from fate_flow.core.grammar import (
+    ROLES,
+    TABLE_PIECE,
     check_component_name,
     check_job_id,
     check_party_id,
     check_role,
     check_table_piece,
+    check_text,
     shown,
 )
 from fate_flow.core.spec import Party
@@ -23,14 +28,54 @@ from fate_flow.core.spec import Party
 Body = Mapping[str, Any]
 
 MOST_PAGES = 2**31
+MOST_WHOLE = 10**25 - 1          # what a job id is at most, and what else is looked for
 _DIGITS = re.compile(r"-?[0-9]{1,18}")
 _FLAGS = {"1": True, "0": False, "true": True, "false": False}
+
+JOB_ID: Schema = {
+    "type": ["string", "integer"], "format": "job-id", "pattern": "^[0-9]{14,25}$", "minimum": 10**13,
+    "maximum": MOST_WHOLE, "description": "A job: 14 to 25 digits; as text when they are many.",
+}  # fmt: skip
+ROLE: Schema = {"type": "string", "enum": list(ROLES), "description": "The role of a party in the job."}
+PARTY_ID: Schema = {
+    "type": ["string", "integer"], "format": "party-id", "pattern": "^[0-9]{1,10}$", "minimum": 0,
+    "maximum": 10**10 - 1, "description": "The number of a party.",
+}  # fmt: skip
+COMPONENT_NAME: Schema = {
+    "type": "string", "format": "component-name", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_-]{0,29}$",
+    "description": "A component of the job's DAG.",
+}  # fmt: skip
+_PIECE: Schema = {"type": "string", "format": "table-piece", "minLength": 1, "maxLength": 200}
+NAMESPACE = described(_PIECE, f"The namespace of a table: {TABLE_PIECE}.")
+TABLE_NAME = described(_PIECE, f"The name of a table: {TABLE_PIECE}.")
+FLAG: Schema = {"enum": [True, False, 1, 0, "true", "false", "1", "0"]}
+
+JOB: Arguments = {"job_id": JOB_ID}
+SEAT: Arguments = {"role": ROLE, "party_id": PARTY_ID}
+COMPONENT: Arguments = {**JOB, **SEAT, "component_name": COMPONENT_NAME}
+TABLE: Arguments = {"namespace": NAMESPACE, "table_name": TABLE_NAME}
+
+
+def line(what: str, most: int) -> Schema:
+    """What `read_line` takes."""
+    return {"type": "string", "format": "line", "minLength": 1, "maxLength": most, "description": what}
+
+
+def whole(what: str, minimum: int = 0, maximum: int = MOST_PAGES, default: int | None = None) -> Schema:
+    """What `read_whole` takes."""
+    few = len(str(maximum)) - 1      # as text: no more digits than every number of so many may have
+    digits = f"[1-9][0-9]{{0,{few - 1}}}" if minimum > 0 else f"{'-?' if minimum < -1 else ''}[0-9]{{1,{few}}}"
+    found = {
+        "type": ["integer", "string"], "minimum": minimum, "maximum": maximum, "pattern": f"^{digits}$",
+        "description": what,
+    }  # fmt: skip
+    return found if default is None else {**found, "default": default}
 
 
 def read_job_id(body: Body) -> str:
     """Digits, which an SDK may send as a number."""
     value = body.get("job_id")
-    return check_job_id(str(value) if type(value) is int and value.bit_length() <= 90 else value)
+    return check_job_id(str(value) if type(value) is int and abs(value) <= MOST_WHOLE else value)
 
 
 def read_party(body: Body) -> Party:
@@ -57,7 +102,7 @@ def read_text(body: Body, key: str, default: str = "") -> str:
         return default
     if not isinstance(value, str):
         raise BadRequest(f"{key}: {shown(value)} is not text")
-    return value
+    return check_text(value, key)
 
 
 def read_line(body: Body, key: str, most: int, default: str = "") -> str:

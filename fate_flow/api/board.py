@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from flask import Blueprint, Response
 
+from fate_flow.api.declared import declared
+
 _PAGE = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -24,6 +26,7 @@ def blueprint(party_id: str, url: str) -> Blueprint:
     page = _PAGE.format(party_id=party_id, url=url)
 
     @board.get("/index.html")
+    @declared("A page that names the commands which show a job.", file="text/html")
     def index() -> Response:
         return Response(page, mimetype="text/html")
 

@@ -21,11 +21,11 @@ from fate_flow.core.errors import PermissionDenied
 from fate_flow.settings import ClientKeys
 
 WINDOW_MS = 60_000
-_HEADERS = ("TIMESTAMP", "NONCE", "APP-KEY", "SIGNATURE")       # a WSGI server has one name for APP_KEY and APP-KEY
+SIGNED_WITH = ("TIMESTAMP", "NONCE", "APP-KEY", "SIGNATURE")     # a WSGI server has one name for APP_KEY and APP-KEY
 _MOST_LETTERS = 200
 _OF_PARTIES = ("/v1/party/", "/v1/initiator/", "/v1/tracker/", "/v1/exchange/")
 _OF_CLIENTS_ALL_THE_SAME = "/v1/party/list"
-_OF_ALL = "/index.html"                                         # a page without secrets
+OPEN = ("/index.html", "/v1/openapi.json")                   # pages without secrets
 
 
 class NotAuthenticated(PermissionDenied):
@@ -45,7 +45,8 @@ class ClientAuth:
 
     def check(self) -> None:
         """Raises NotAuthenticated."""
-        if not _is_for_clients():
+        rule = request.url_rule.rule if request.url_rule else OPEN[0]       # a path that is none has its answer
+        if rule in OPEN or not is_for_clients(rule):
             return
         if leads_to_a_file(current_app.view_functions[request.endpoint or ""]):
             g.file_follows = True
@@ -60,7 +61,7 @@ class ClientAuth:
         self._remember(timestamp, nonce, now)
 
     def _headers(self) -> tuple[str, str, str, str]:
-        timestamp, nonce, app_key, signature = (request.headers.get(name, "")[:_MOST_LETTERS] for name in _HEADERS)
+        timestamp, nonce, app_key, signature = (request.headers.get(name, "")[:_MOST_LETTERS] for name in SIGNED_WITH)
         if not (timestamp and nonce and app_key and signature):
             raise NotAuthenticated("requests have to be signed: flow init --app-key KEY --secret-key SECRET")
         if not (timestamp.isascii() and timestamp.isdigit()):
@@ -95,7 +96,6 @@ class ClientAuth:
                 path.unlink(missing_ok=True)
 
 
-def _is_for_clients() -> bool:
-    """Other parties speak for themselves on routes of their own; a path that is none has its answer anyway."""
-    rule = request.url_rule.rule if request.url_rule else _OF_ALL
-    return rule == _OF_CLIENTS_ALL_THE_SAME or not rule.startswith((*_OF_PARTIES, _OF_ALL))
+def is_for_clients(rule: str) -> bool:
+    """Whether a route is one of clients: other parties speak for themselves on routes of their own."""
+    return rule == _OF_CLIENTS_ALL_THE_SAME or not rule.startswith(_OF_PARTIES)

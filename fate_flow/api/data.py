@@ -13,6 +13,9 @@ from urllib.parse import unquote
 from flask import Blueprint, Response, request
 
 from fate_flow.api.arguments import (
+    FLAG,
+    JOB,
+    TABLE,
     Body,
     read_flag,
     read_job_id,
@@ -20,15 +23,19 @@ from fate_flow.api.arguments import (
     read_table_piece,
     read_text,
     read_whole,
+    whole,
 )
+from fate_flow.api.declared import ANYTHING, TEXT, Arguments, a_list, an_object, declared, described, one_of
 from fate_flow.api.envelope import arguments, ok, require, silent_json
 from fate_flow.api.paths import readable_file, writable_file
 from fate_flow.api.services import Services
+from fate_flow.api.shapes import SUBMITTED_WITH_TABLE, TABLE_INFO, UPLOADS
 from fate_flow.api.submission import submit, submit_data
 from fate_flow.api.uploads import is_upload, received
-from fate_flow.core.errors import BadRequest, Conflict
+from fate_flow.core.errors import BadRequest, Conflict, NotFound
 from fate_flow.core.grammar import shown
 from fate_flow.store.contract import Document, TableMeta
+from fate_flow.store.views import MOST_ROWS
 
 _UPLOAD_NEEDS = ("namespace", "table_name", "file", "head", "partition")
 _UPLOAD_MISSES = 100             # FATE answers this for a missing key here, and 101 elsewhere
@@ -38,6 +45,26 @@ _WITHOUT_EFFECT = (
 )  # fmt: skip
 _MOST_PARTITIONS = 10_000
 _FILES = ("PATH", "LOCALFS", "FILE")       # FATE's engines whose address is the path of a file
+
+_PATH = described({**TEXT, "minLength": 1}, "A path on the server, below a folder that its operator opened.")
+_HEAD = {"head": described(FLAG, "Whether the first line names the columns.")}
+_PARTITION = {"partition": whole("Partitions.", 1, _MOST_PARTITIONS)}
+_OPTIONS: Arguments = {
+    "id_delimiter": described(TEXT, "What is between two columns; a comma."),
+    "drop": described(FLAG, "A table of this name that is there already is replaced."),
+    "extend_sid": described(FLAG, "The server adds ids."),
+    "auto_increasing_sid": described(FLAG, "The ids that it adds are counted."),
+    "task_cores": whole("Cores of the job.", 1),
+    **dict.fromkeys(_WITHOUT_EFFECT, described(ANYTHING, "Has no effect here; data.warnings says so.")),
+}
+_FILE: Arguments = {"file": {"type": "string", "format": "binary"}}
+_TABLE_ONLY = an_object({"namespace": TEXT, "table_name": TEXT})
+_BOUND: Arguments = {
+    "engine": one_of(_FILES),
+    "address": {"type": "object", "properties": {"path": _PATH}, "required": ["path"]},
+    "namespace": TABLE["namespace"],
+    "name": TABLE["table_name"],
+}
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -67,6 +94,12 @@ class _DataRoutes:
 
     # ------------------------------------------------------------------ upload and download
 
+    @declared(
+        "A local job makes a table of a CSV file: one that comes as `file` of a form, or one on the server's machine. "
+        "With a form, its fields or the query string have the other keys; the query string may be one JSON object.",
+        needs=TABLE | {"file": _PATH} | _HEAD | _PARTITION, takes=_OPTIONS, form=_FILE,
+        data=SUBMITTED_WITH_TABLE, aside={"jobId": TEXT},
+    )
     def upload(self) -> Response:
         conf = _json_conf()
         if not is_upload():
@@ -86,7 +119,7 @@ class _DataRoutes:
         return self._submit_upload(conf, {**parameters, "file": str(path)})
 
     def _submit_upload(self, conf: Body, parameters: Mapping[str, Any]) -> Response:
-        task_cores = {"task_cores": read_whole(conf, "task_cores", 0, 1)} if conf.get("task_cores") else {}
+        task_cores = {"task_cores": read_whole(conf, "task_cores", 0, 1)} if conf.get("task_cores") is not None else {}
         submitted = submit(self._services, _local_job("upload_0", "Upload", parameters, task_cores))
         data = submit_data(self._services, submitted)
         data["warnings"] += [f"{key}: has no effect on this server" for key in _WITHOUT_EFFECT if conf.get(key)]
@@ -104,22 +137,31 @@ class _DataRoutes:
             )
         return parameters
 
+    @declared(
+        "A local job writes a table to a CSV file on the server's machine.", needs=TABLE | {"output_path": _PATH},
+        takes={"delimiter": described(TEXT, "What is between two columns; a comma.")}, data=SUBMITTED_WITH_TABLE,
+        aside={"jobId": TEXT},
+    )
     def download(self) -> Response:
         """A local job writes the table to a file on this machine."""
         body = arguments("namespace", "table_name", "output_path")
         namespace, name = read_table(body)
         if self._views.table(namespace, name) is None:
-            raise BadRequest(f"table_name: there is no table {shown(name)} in namespace {shown(namespace)}")
+            raise NotFound(f"table_name: there is no table {shown(name)} in namespace {shown(namespace)}")
         path = writable_file(self._settings, read_text(body, "output_path"), "output_path")
-        delimiter = {"delimiter": read_text(body, "delimiter")} if body.get("delimiter") else {}
+        delimiter = {"delimiter": text} if (text := read_text(body, "delimiter")) else {}
         parameters = {"namespace": namespace, "name": name, "output_path": str(path), **delimiter}
         submitted = submit(self._services, _local_job("download_0", "Download", parameters, {}))
         table = {"table_name": name, "namespace": namespace}
         return ok({**submit_data(self._services, submitted), **table}, jobId=submitted.job_id)
 
+    @declared(
+        "The newest uploads.", takes=JOB | {"limit": whole(f"How many; {MOST_ROWS} at most.", 1, default=10)},
+        data=UPLOADS,
+    )
     def history(self) -> Response:
         body = silent_json()
-        job_id = read_job_id(body) if body.get("job_id") else ""
+        job_id = read_job_id(body) if body.get("job_id") is not None else ""
         rows = self._views.uploads(read_whole(body, "limit", 10, 1), job_id)
         return ok(
             [
@@ -130,32 +172,45 @@ class _DataRoutes:
 
     # ------------------------------------------------------------------ tables
 
+    @declared("What is known of a table.", needs=TABLE, data=TABLE_INFO)
     def table_info(self) -> Response:
         namespace, name = read_table(arguments("namespace", "table_name"))
         return ok({"namespace": namespace, "table_name": name, **_info(self._views.table(namespace, name))})
 
+    @declared("The table goes.", needs=TABLE, data=_TABLE_ONLY)
     def delete_table(self) -> Response:
         namespace, name = read_table(arguments("namespace", "table_name"))
         self._desk.drop_table(namespace, name)
         return ok({"namespace": namespace, "table_name": name})
 
+    @declared("No job may read the table any more.", needs=TABLE, data=a_list(_TABLE_ONLY))
     def disable_table(self) -> Response:
         return self._allow_table(False)
 
+    @declared("Jobs may read the table again.", needs=TABLE, data=a_list(_TABLE_ONLY))
     def enable_table(self) -> Response:
         return self._allow_table(True)
 
+    @declared(
+        "A local job makes a table of a CSV file on the server's machine.", needs=_BOUND,
+        takes=_HEAD | _PARTITION | _OPTIONS | {"partitions": _PARTITION["partition"]}, data=SUBMITTED_WITH_TABLE,
+        aside={"jobId": TEXT},
+    )
     def bind_table(self) -> Response:
         """A file of this machine becomes a table. It is copied, by a local job: `jobId` says which to wait for."""
         body = arguments("engine", "address", "namespace", "name")
         engine, address = read_text(body, "engine").upper(), body["address"]
-        if engine not in _FILES or not isinstance(address, dict) or not address.get("path"):
+        path = address.get("path") if isinstance(address, dict) else None
+        if engine in _FILES and not (isinstance(path, str) and path):
+            raise BadRequest(f"address.path: {shown(path)} is not the path of a file of this machine")
+        if engine not in _FILES:
             raise BadRequest(
                 f"engine: this server does not offer tables of {shown(engine)} at {shown(address)}: write a CSV file "
                 f"and name it as address.path with engine {_FILES[0]}, or upload it with data/upload"
             )
-        defaults = {"head": True, "partition": body.get("partitions") or 1}
-        return self._upload_from_here({**defaults, **body, "table_name": body["name"], "file": address["path"]})
+        defaults = {"head": True, "partition": read_whole(body, "partitions", 1, 1, _MOST_PARTITIONS)}
+        said = {key: value for key, value in body.items() if value is not None}
+        return self._upload_from_here({**defaults, **said, "table_name": body["name"], "file": path})
 
     def _allow_table(self, is_allowed: bool) -> Response:
         namespace, name = read_table(arguments("namespace", "table_name"))

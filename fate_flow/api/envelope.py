@@ -1,6 +1,6 @@
 """The v1 envelope (reference: client-api-v1, section 1): how a body is read, an answer written, an error told.
 
-A client finds the outcome in `retcode`; the HTTP status is 200 even for failures, but for those of `_STATUS_OF`, for
+A client finds the outcome in `retcode`; the HTTP status is 200 even for failures, but for those of `STATUS_OF`, for
 `error_response`, and for routes whose 200 means that a file follows (`file_follows`).
 """
 
@@ -47,10 +47,10 @@ class Told(FlowError):
         self.retcode = status
 
 
-_STATUS_OF: Mapping[type[FlowError], int] = {Busy: 503, StorageFailed: 500}
+STATUS_OF: Mapping[type[FlowError], int] = {Busy: 503, StorageFailed: 500}
 """Errors that have an HTTP status of their own wherever they come up; the others answer 200."""
 
-_STATUS_OF_NO_FILE: Mapping[type[FlowError], int] = {BadRequest: 400, PermissionDenied: 403, NotFound: 404}
+STATUS_OF_NO_FILE: Mapping[type[FlowError], int] = {BadRequest: 400, PermissionDenied: 403, NotFound: 404}
 """Those that have one where a file was expected; 500 for all the others there."""
 
 
@@ -58,15 +58,18 @@ _STATUS_OF_NO_FILE: Mapping[type[FlowError], int] = {BadRequest: 400, Permission
 
 
 def silent_json() -> dict[str, Any]:
-    """The body as JSON whatever it calls itself; an empty object when it is none."""
+    """The body as JSON whatever it calls itself; none, or null, is an empty object. Raises BadRequest."""
+    if not request.get_data():
+        return {}
     try:
         body = request.get_json(force=True, silent=True)
     except RecursionError:       # a few kilobytes of brackets
         body = None
-    if isinstance(body, dict):
-        return body
-    g.is_not_an_object = bool(request.get_data())
-    return {}
+    if body is None and request.get_data().strip() == b"null":
+        return {}
+    if not isinstance(body, dict):
+        raise BadRequest("the body is not a JSON object")
+    return body
 
 
 def arguments(*required: str) -> dict[str, Any]:
@@ -80,8 +83,7 @@ def require(body: Mapping[str, Any], *names: str) -> None:
     """Raises BadRequest naming all that are missing."""
     missing = [name for name in names if body.get(name) is None]
     if missing:
-        hint = "the body is not a JSON object" if g.get("is_not_an_object") else ""
-        raise BadRequest(f"required argument are missing: {','.join(missing)}; {hint}")
+        raise BadRequest(f"required argument are missing: {','.join(missing)}; ")
 
 
 # ---------------------------------------------------------------------- writing
@@ -150,16 +152,16 @@ def file_follows(view: Callable[P, Response]) -> Callable[P, Response]:
         g.file_follows = True
         return view(*args, **kwargs)
 
-    _LEADING_TO_FILES.add(marked.__qualname__)
+    marked.__dict__[_MARK] = True
     return marked
 
 
-_LEADING_TO_FILES: set[str] = set()
+_MARK = "leads_to_a_file"
 
 
 def leads_to_a_file(view: Callable[..., Any]) -> bool:
     """Whether this view is one of `file_follows`, for who refuses a request before the view is asked."""
-    return view.__qualname__ in _LEADING_TO_FILES
+    return bool(getattr(view, _MARK, False))
 
 
 def _on_flow_error(error: FlowError) -> Response:
@@ -181,9 +183,9 @@ def _traceback_of(error: FlowError) -> FlowError | None:
 def _status_of(error: FlowError) -> int:
     if isinstance(error, Told):
         return error.retcode
-    status = _first(_STATUS_OF, error)
+    status = _first(STATUS_OF, error)
     if status is None and "file_follows" in g:
-        status = _first(_STATUS_OF_NO_FILE, error) or 500
+        status = _first(STATUS_OF_NO_FILE, error) or 500
     return status or 200
 
 

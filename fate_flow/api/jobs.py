@@ -7,14 +7,56 @@ from typing import TypeVar
 
 from flask import Blueprint, Response, request
 
-from fate_flow.api.archive import files_below, tar_response
-from fate_flow.api.arguments import Body, read_flag, read_job_id, read_party, read_text, read_whole
+from fate_flow.api.archive import GZIP, files_below, tar_response
+from fate_flow.api.arguments import (
+    COMPONENT_NAME,
+    FLAG,
+    JOB,
+    MOST_WHOLE,
+    SEAT,
+    Body,
+    read_flag,
+    read_job_id,
+    read_party,
+    read_text,
+    read_whole,
+    whole,
+)
+from fate_flow.api.declared import (
+    COUNT,
+    TEXT,
+    YES_NO,
+    Arguments,
+    Schema,
+    a_list,
+    an_object,
+    by_name,
+    declared,
+    described,
+    one_of,
+    one_or_several,
+)
 from fate_flow.api.envelope import SUCCESS, Told, arguments, failed, file_follows, ok, silent_json
 from fate_flow.api.explain import REFUSES, explained, previewed, recounted
 from fate_flow.api.paths import check_paths
-from fate_flow.api.queue import read_author, read_message
+from fate_flow.api.queue import AUTHOR, MESSAGE, read_author, read_message
+from fate_flow.api.rows import JOB_ROW, LISTED_JOB, LISTED_TASK, OUTPUT_ROW, TASK_ROW, filters
 from fate_flow.api.services import Services
+from fate_flow.api.shapes import (
+    CONFIG,
+    EXPLAINED,
+    MOVE,
+    PREVIEW,
+    PROBLEMS,
+    REFUSED_PREVIEW,
+    REPORT,
+    SUBMITTED,
+)
 from fate_flow.api.submission import (
+    IDEMPOTENCY_KEY,
+    REQUEST_ID,
+    SUBMISSION,
+    SUBMISSION_NEEDS,
     SUBMIT_FAILED,
     SubmitFailed,
     ask_parties,
@@ -25,6 +67,7 @@ from fate_flow.api.submission import (
     submit,
     submit_data,
 )
+from fate_flow.coordinator.desk import STOPS
 from fate_flow.core.errors import BadRequest, FlowError, JobNotFound, NotFound
 from fate_flow.core.fate_v1 import problems
 from fate_flow.core.grammar import ROLES
@@ -32,6 +75,7 @@ from fate_flow.core.queue import MOST_PRIORITY
 from fate_flow.core.sources import Sources
 from fate_flow.core.spec import JobSpec
 from fate_flow.core.status import JobStatus
+from fate_flow.store.models import JobRow, OutputRow, TaskRow
 from fate_flow.store.views import MOST_ROWS, JobWish, Page, Row
 
 T = TypeVar("T")
@@ -40,6 +84,26 @@ _ORDERS = ("create_time", "start_time", "end_time", "elapsed")
 _STATUSES = frozenset(status.value for status in JobStatus)
 _REPORTED = ("component_name", "role", "party_id", "start_time", "end_time", "elapsed", "status")
 _TASK_FILTERS = frozenset({"job_id", "role", "party_id", "component_name"})
+
+
+_PRIORITY: Arguments = {"priority": whole("Higher ones first.", -MOST_PRIORITY, MOST_PRIORITY)}
+_FROM = {**COMPONENT_NAME, "pattern": f"^$|{COMPONENT_NAME['pattern']}"}
+_PAGE: Arguments = {
+    "order_by": one_of(_ORDERS),
+    "order": one_of(("asc", "desc")),
+    "limit": whole(f"Entries of a page; 0: {MOST_ROWS}, which is the most.", default=0),
+    "page": whole("Which page.", default=1),
+}
+_PART: Schema = {
+    "type": ["string", "integer"], "minimum": -MOST_WHOLE, "maximum": MOST_WHOLE, "description": "A part of it."
+}  # fmt: skip
+_JOBS: Arguments = {
+    **dict.fromkeys(("job_id", "description", "party_id", "partner"), _PART),
+    "role": one_or_several(one_of(ROLES)),
+    "status": one_or_several(one_of(_STATUSES)),
+}
+_TASKS = {**filters(TaskRow, *sorted(_TASK_FILTERS)), "role": one_or_several(one_of(ROLES))}
+_BAD_FILTER = {400: "A filter, the order or the page is wrong."}
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -83,6 +147,10 @@ class _JobRoutes:
 
     # ------------------------------------------------------------------ what changes something
 
+    @declared(
+        "A job is taken, once every party has accepted it.", takes=SUBMISSION | REQUEST_ID, either=SUBMISSION_NEEDS,
+        headers=IDEMPOTENCY_KEY, data=SUBMITTED, aside={"jobId": TEXT}, refused=PROBLEMS,
+    )
     def submit(self) -> Response:
         body = arguments()
         sent = read_job(body, self._services.context)
@@ -95,54 +163,79 @@ class _JobRoutes:
         data["warnings"] = list(map(sent.told, data["warnings"]))
         return ok(data, submitted.retmsg, jobId=submitted.job_id)
 
+    @declared(
+        "The job ends, at all its parties.", needs=JOB,
+        takes={
+            "stop_status": described(one_of(STOPS), "As what it ends; canceled."),
+            "now": described(FLAG, "Its workers have no time to finish."),
+        },
+    )
     def stop(self) -> Response:
         body = arguments("job_id")
         status, now = read_text(body, "stop_status", "canceled"), read_flag(body, "now")
         return ok(retmsg=self._desk.stop(read_job_id(body), status, now=now))
 
+    @declared(
+        "An ended job begins again.", needs=JOB,
+        takes={
+            "component_name": {**_FROM, "description": "From this component on; pipeline: from what failed."},
+            "force": described(YES_NO, "What succeeded runs again as well."),
+        },
+    )
     def rerun(self) -> Response:
         body = arguments("job_id")
         self._desk.rerun(read_job_id(body), body)
         return ok(retmsg="rerun job success")
 
+    @declared("A canceled job goes on where it was.", needs=JOB)
     def resume(self) -> Response:
         """Ours; v1 knows no other way back for a canceled job than the rerun."""
         self._desk.resume(read_job_id(arguments("job_id")))
         return ok(retmsg="resume job success")
 
+    @declared("A waiting job takes another place in the queue.", needs=JOB | _PRIORITY)
     def set_priority(self) -> Response:
         """Ours: another place in the queue for a job that waits."""
         body = arguments("job_id", "priority")
         self._desk.set_priority(read_job_id(body), read_whole(body, "priority", 0, -MOST_PRIORITY, MOST_PRIORITY))
         return ok(retmsg="set job priority success")
 
+    @declared("A waiting job has no turn until it is released.", needs=JOB | MESSAGE, takes=AUTHOR)
     def hold(self) -> Response:
         """Ours: a waiting job has no turn until it is released."""
         body = arguments("job_id", "message")
         self._desk.hold(read_job_id(body), read_message(body), read_author(body, self._settings.party_id))
         return ok(retmsg="hold job success")
 
+    @declared("A held job may have its turn.", needs=JOB, takes=AUTHOR)
     def release(self) -> Response:
         body = arguments("job_id")
         self._desk.release(read_job_id(body), read_author(body, self._settings.party_id))
         return ok(retmsg="release job success")
 
+    @declared("This party takes part in a job of another initiator.", needs=JOB, takes=AUTHOR)
     def approve(self) -> Response:
         """Ours: this party takes part in a job of another initiator."""
         body = arguments("job_id")
         self._desk.approve(read_job_id(body), read_author(body, self._settings.party_id))
         return ok(retmsg="approve job success")
 
+    @declared("This party takes no part in it: the job ends.", needs=JOB | {"reason": MESSAGE["message"]}, takes=AUTHOR)
     def reject(self) -> Response:
         body = arguments("job_id", "reason")
         self._desk.reject(read_job_id(body), read_message(body, "reason"), read_author(body, self._settings.party_id))
         return ok(retmsg="reject job success")
 
+    @declared("Every waiting job of this initiator is canceled.", data=by_name({"const": 0}, description="By job id."))
     def clean_queue(self) -> Response:
         return ok(self._desk.clean_queue())
 
     # ------------------------------------------------------------------ what a submit would do
 
+    @declared(
+        "What a submit would do: each party is asked, nothing is kept.", takes=SUBMISSION, either=SUBMISSION_NEEDS,
+        data=PREVIEW, refused=REFUSED_PREVIEW,
+    )
     def validate(self) -> Response:
         """The checks of a submit, without one, here and at each party: what it would run, or all that is wrong."""
         context = self._services.context
@@ -169,6 +262,10 @@ class _JobRoutes:
 
     # ------------------------------------------------------------------ how jobs stand
 
+    @declared(
+        f"The newest {MOST_ROWS} jobs that the filters mean, in full; none without a filter.", takes=filters(JobRow),
+        data=a_list(JOB_ROW),
+    )
     def query(self) -> Response:
         """All that the filters mean, or a page of it (`limit` and `page` are ours)."""
         body = silent_json()
@@ -178,6 +275,10 @@ class _JobRoutes:
         is_cut = len(rows) >= MOST_ROWS and not body.get("page")
         return ok(rows, f"success: the newest {MOST_ROWS}; narrow the query, or ask for a page" if is_cut else SUCCESS)
 
+    @declared(
+        "One page of jobs, without their documents.", takes=_JOBS | _PAGE,
+        data=an_object({"jobs": a_list(LISTED_JOB), "count": COUNT}), also=_BAD_FILTER,
+    )
     def list_jobs(self) -> Response:
         body = arguments()
         wish = JobWish(
@@ -191,6 +292,7 @@ class _JobRoutes:
         rows, count = self._views.job_list(wish, _page(body, newest_first=True))
         return ok({"jobs": [_listed_job(row) for row in rows], "count": count})
 
+    @declared("Why a job stands where it stands, in words and numbers.", needs=JOB, data=EXPLAINED)
     def explain(self) -> Response:
         """Why a job stands where it stands, in words and numbers."""
         job_id = read_job_id(arguments("job_id"))
@@ -199,6 +301,7 @@ class _JobRoutes:
             raise JobNotFound(f"can not found job {job_id} on party {self._settings.party_id}")
         return ok(explained(picture))
 
+    @declared("Every move of a job, its tasks and workers.", needs=JOB, data=an_object({"moves": a_list(MOVE)}))
     def history(self) -> Response:
         """Every move of a job, its parties, tasks and workers, as this party saw it, in order."""
         job_id = read_job_id(arguments("job_id"))
@@ -207,6 +310,7 @@ class _JobRoutes:
             raise JobNotFound(f"can not found job {job_id} on party {self._settings.party_id}")
         return ok({"moves": [recounted(one) for one in entries]})
 
+    @declared("The documents of a job.", needs=JOB | SEAT, data=CONFIG)
     def config(self) -> Response:
         body = arguments("job_id", "role", "party_id")
         job_id, party = read_job_id(body), read_party(body)
@@ -215,6 +319,7 @@ class _JobRoutes:
             raise NotFound(f"find job failed: job {job_id} on {party}")
         return ok(_config(rows[0]))
 
+    @declared("The tables that tasks of a job made.", needs=JOB, takes=filters(OutputRow), data=a_list(OUTPUT_ROW))
     def view_data(self) -> Response:
         body = arguments("job_id")
         rows = self._views.output_rows({**body, "job_id": read_job_id(body)})
@@ -225,6 +330,7 @@ class _JobRoutes:
     # ------------------------------------------------------------------ logs
 
     @file_follows
+    @declared("All log files of a job, as a tar.", needs=JOB, file=GZIP)
     def download_log(self) -> Response:
         job_id = read_job_id(arguments("job_id"))
         folder = self._settings.log_dir / job_id
@@ -232,15 +338,18 @@ class _JobRoutes:
             raise NotFound(f"Log of job {job_id} not found on party {self._settings.party_id}")
         return tar_response(f"job_{job_id}_log.tar.gz", files_below(folder))
 
+    @declared("Where the logs of a job are on the server.", needs=JOB, data=an_object({"logs_directory": TEXT}))
     def log_path(self) -> Response:
         return ok({"logs_directory": self._settings.log_dir / read_job_id(arguments("job_id"))})
 
+    @declared("Where a board would show the job.", needs=JOB | SEAT, data=an_object({"board_url": a_list(TEXT)}))
     def board_url(self) -> Response:
         body = arguments("job_id", "role", "party_id")
         return ok({"board_url": [board_url_of(self._settings, read_job_id(body), read_party(body))]})
 
     # ------------------------------------------------------------------ tasks
 
+    @declared("When each task of a job began and ended here.", needs=JOB, takes=filters(TaskRow), data=REPORT)
     def report(self) -> Response:
         """When each task of a job began and ended at this party, in the order in which they were made."""
         body = arguments("job_id")
@@ -251,6 +360,10 @@ class _JobRoutes:
             {**{key: row[f"f_{key}"] for key in _REPORTED}, "index": place} for place, row in enumerate(rows)
         ])
 
+    @declared(
+        "One page of tasks, all versions.", takes=_TASKS | _PAGE,
+        data=an_object({"tasks": a_list(LISTED_TASK), "count": COUNT}), also=_BAD_FILTER,
+    )
     def list_tasks(self) -> Response:
         body = arguments()
         _choices(body, "role", frozenset(ROLES))
@@ -258,6 +371,10 @@ class _JobRoutes:
         rows, count = self._views.task_list(wanted, _page(body, newest_first=False))
         return ok({"tasks": [_unprefixed(row) for row in rows], "count": count})
 
+    @declared(
+        "The newest version of each task that the filters mean, at each party.", takes=filters(TaskRow),
+        data=a_list(TASK_ROW),
+    )
     def query_tasks(self) -> Response:
         body = silent_json()
         rows = self._views.tasks(body, _page(body, newest_first=False))
@@ -271,8 +388,9 @@ class _JobRoutes:
 
 def _page(body: Body, *, newest_first: bool) -> Page:
     """Raises Told (400), as FATE does for lists."""
-    order_by = body.get("order_by") or "create_time"
-    order = body.get("order") or ("desc" if newest_first else "asc")
+    order_by, order = body.get("order_by"), body.get("order")
+    order_by = "create_time" if order_by is None else order_by
+    order = ("desc" if newest_first else "asc") if order is None else order
     if order_by not in _ORDERS:
         raise Told(400, f"The parameter 'order_by' is invalid: it is not one of {', '.join(_ORDERS)}.")
     if order not in ("asc", "desc"):
@@ -296,7 +414,7 @@ def _choices(body: Body, key: str, known: frozenset[str]) -> tuple[str, ...]:
 def _part(body: Body, key: str) -> str:
     """Part of a text to look for, or of a number. Raises Told (400)."""
     value = body.get(key)
-    if type(value) is int and value.bit_length() <= 90:
+    if type(value) is int and abs(value) <= MOST_WHOLE:
         return str(value)
     return _told_400(key, lambda: read_text(body, key))
 

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from flask import Blueprint, Response, request
 
-from fate_flow.api.envelope import error_response, failed
+from fate_flow.api.declared import declared
+from fate_flow.api.envelope import error_response, failed, file_follows
 from fate_flow.core.grammar import shown
 
 _RETCODE = 100
-_AS_FILE = 501               # where HTTP 200 would mean that a file follows
+_AS_FILE = 404               # where HTTP 200 would mean that a file follows
 
 _NO_MODELS = "no component here makes a model: run FATE's own server for jobs that train"
 _A_FILE = "table/bind takes a CSV file of this server's machine, data/upload one of the client's"
@@ -59,11 +60,12 @@ _LATER_AS_FILE = {
 
 def blueprint() -> Blueprint:
     later = Blueprint("not_offered", __name__, url_prefix="/v1")
-    for table, answer in ((_LATER, failed), (_LATER_AS_FILE, error_response)):
-        code = _RETCODE if answer is failed else _AS_FILE
+    for table, answer, code in ((_LATER, failed, _RETCODE), (_LATER_AS_FILE, error_response, _AS_FILE)):
         for path, (what, instead) in table.items():
             name = f"{path.replace('/', '_')}".translate({ord(one): None for one in "<>:"})
-            view = _refusal(answer, code, f"{what} ({{path}}); instead: {instead}")
+            refuse = _refusal(answer, code, f"{what} ({{path}}); instead: {instead}")
+            view = declared(f"Not offered: {what}. Instead: {instead}.", never=code)(refuse)
+            view = file_follows(view) if answer is error_response else view
             later.add_url_rule(f"/{path}", name, view, methods=["GET", "POST"])
     return later
 

@@ -12,9 +12,11 @@ from typing import Any
 
 from flask import Blueprint, Response, request
 
+from fate_flow.api.declared import declared
 from fate_flow.api.envelope import ok, reply, silent_json
 from fate_flow.api.explain import hold_of
 from fate_flow.api.services import Services
+from fate_flow.api.shapes import PARTIES
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.party import EXTENSIONS
 from fate_flow.core.errors import BadRequest, FlowError, PermissionDenied
@@ -104,6 +106,7 @@ class _PartyRoutes:
         self._record.emit(Event.SERVED, job_id=command.job_id, text=text)
         return reply(answer)
 
+    @declared("The parties that this server has a route to, and whether they answer.", data=PARTIES)
     def list_parties(self) -> Response:
         """For `flow party list`: the parties we have a route to, and whether they answer the scheduler."""
         seen = _peers(self._settings.run_dir / "peers.json")

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from flask import Blueprint, Response
 
-from fate_flow.api.arguments import Body, read_line, read_whole
+from fate_flow.api.arguments import Body, line, read_line, read_whole, whole
+from fate_flow.api.declared import Arguments, declared
 from fate_flow.api.envelope import arguments, ok, silent_json
 from fate_flow.api.explain import queued
 from fate_flow.api.services import Services
+from fate_flow.api.shapes import QUEUE
 from fate_flow.store.views import MOST_ROWS
 
 _LONGEST_MESSAGE, _LONGEST_NAME = 500, 100
 _USUAL_PAGE = 50
+
+MESSAGE: Arguments = {"message": line("Why, for people.", _LONGEST_MESSAGE)}
+AUTHOR: Arguments = {"author": line("Who, as he calls himself; this party.", _LONGEST_NAME)}
+_PAGE: Arguments = {
+    "limit": whole("Jobs of a page.", 1, MOST_ROWS, _USUAL_PAGE), "page": whole("Which page.", 1, default=1)
+}  # fmt: skip
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -19,6 +27,7 @@ def blueprint(services: Services) -> Blueprint:
     queue = Blueprint("queue", __name__, url_prefix="/v1/queue")
 
     @queue.post("/list")
+    @declared("The jobs that wait here, in their order, and what people of this party decide.", takes=_PAGE, data=QUEUE)
     def list_jobs() -> Response:
         """The jobs that wait for this initiator to start them, in their order: what each waits for, and its place."""
         body = silent_json()
@@ -27,6 +36,7 @@ def blueprint(services: Services) -> Blueprint:
         return ok(queued(views.queue(limit, (page - 1) * limit)))
 
     @queue.post("/hold")
+    @declared("This party reserves nothing for new jobs, until it is released.", needs=MESSAGE, takes=AUTHOR)
     def hold() -> Response:
         """This party reserves nothing for new jobs, until it is released."""
         body = arguments("message")
@@ -34,6 +44,7 @@ def blueprint(services: Services) -> Blueprint:
         return ok(retmsg="hold queue success")
 
     @queue.post("/release")
+    @declared("This party reserves again.", takes=AUTHOR)
     def release() -> Response:
         desk.release_intake(read_author(silent_json(), own))
         return ok(retmsg="release queue success")

@@ -6,14 +6,21 @@ from typing import Any
 
 from flask import Blueprint, Response
 
-from fate_flow.api.arguments import read_job_id, read_text
+from fate_flow.api.arguments import JOB, read_job_id, read_text
+from fate_flow.api.declared import COUNT, TEXT, YES_NO, a_list, an_object, declared, one_of
 from fate_flow.api.envelope import arguments, failed, ok, silent_json
+from fate_flow.api.rows import ENGINE_ROW
 from fate_flow.api.services import Services
 from fate_flow.core.errors import JobNotFound
+from fate_flow.core.grammar import ROLES
 from fate_flow.core.job import Job
 from fate_flow.store.views import Row
 
 _UNKNOWN_JOB = 100
+
+_SEAT = {"job_id": TEXT, "role": one_of(ROLES), "party_id": TEXT}
+_HOLDERS = a_list(an_object({**_SEAT, "core": COUNT, "memory": COUNT}))
+_RETURNED = a_list(an_object({**_SEAT, "resource_in_use": YES_NO, "resource_return_status": YES_NO}))
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -21,12 +28,17 @@ def blueprint(services: Services) -> Blueprint:
     resources = Blueprint("resources", __name__, url_prefix="/v1/resource")
 
     @resources.post("/query")
+    @declared(
+        "What this party's engine has, and which jobs hold some of it.", takes={"engine_name": TEXT},
+        data=an_object({"use_resource_job": _HOLDERS, "computing_engine_resource": ENGINE_ROW}),
+    )
     def query() -> Response:
         engine = views.engine(read_text(silent_json(), "engine_name"))
         holders = [_holder(row) for row in views.jobs_that_hold()]
         return ok({"use_resource_job": holders, "computing_engine_resource": engine})
 
     @resources.post("/return")
+    @declared("What a job that does not run holds here is given back.", needs=JOB, data=_RETURNED)
     def give_back() -> Response:
         job_id = read_job_id(arguments("job_id"))
         try:

@@ -14,9 +14,33 @@ from typing import Any
 from flask import Blueprint, Response
 
 import fate_flow
-from fate_flow.api.arguments import read_component, read_job_id, read_party, read_text, read_whole
+from fate_flow.api import instances
+from fate_flow.api.arguments import (
+    COMPONENT_NAME,
+    JOB,
+    SEAT,
+    read_component,
+    read_job_id,
+    read_party,
+    read_text,
+    read_whole,
+    whole,
+)
+from fate_flow.api.declared import (
+    ANYTHING,
+    COUNT,
+    FREE,
+    NOTHING,
+    TEXT,
+    WHOLE,
+    a_list,
+    an_object,
+    by_name,
+    declared,
+    described,
+    one_of,
+)
 from fate_flow.api.envelope import Told, arguments, ok, silent_json
-from fate_flow.api.instances import described
 from fate_flow.api.services import Services
 from fate_flow.components import catalogue
 from fate_flow.core.errors import BadRequest, OperationFailed
@@ -38,6 +62,25 @@ _IPV4 = re.compile(r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])")
 _JOB_LOGS = {"jobSchedule": "fate_flow_schedule.log", "jobScheduleError": "fate_flow_schedule_error.log"}
 _PARTY_LOGS = {f"party{level.capitalize()}": f"{level}.log" for level in ("ERROR", "WARNING", "INFO", "DEBUG")}
 _COMPONENT_LOGS = {f"component{level.capitalize()}": f"{level}.log" for level in ("ERROR", "WARNING", "INFO", "DEBUG")}
+
+_PROVIDERS = by_name(by_name(an_object({"path": TEXT, "class_path": FREE, "components": a_list(TEXT)})))
+_UNKNOWN = {404: "There is no such one."}
+_OF_WHAT = (
+    {"properties": {"log_type": one_of(_JOB_LOGS)}},
+    {"properties": {"log_type": one_of(_PARTY_LOGS), **SEAT}, "required": list(SEAT)},
+    {"properties": {**SEAT, "component_name": COMPONENT_NAME}, "required": [*SEAT, "component_name"]},
+)
+_LOG = JOB | {"log_type": one_of((*_JOB_LOGS, *_PARTY_LOGS, *_COMPONENT_LOGS))}
+_WHOSE = {
+    **dict.fromkeys(SEAT, described(ANYTHING, "For the logs of a party.")),
+    "component_name": described(ANYTHING, "For the logs of a component."),
+}
+_LINES = {"begin": whole("The first line.", default=1), "end": whole(f"The last line; {_MOST_LINES} at most.")}
+_SIZE = an_object({"size": COUNT})
+_COMPONENTS = by_name(an_object({
+    "alias": a_list(TEXT), "default_provider": TEXT, "support_provider": a_list(TEXT), "description": TEXT,
+    "roles": a_list(TEXT),
+}))  # fmt: skip
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -69,6 +112,10 @@ class _ServerRoutes:
 
     # ------------------------------------------------------------------ versions
 
+    @declared(
+        "The versions of this server and of its API.", takes={"module": described(TEXT, "Only this one.")},
+        data=by_name(TEXT), also=_UNKNOWN,
+    )
     def versions(self) -> Response:
         known = _versions()
         module = read_text(silent_json(), "module")
@@ -76,12 +123,21 @@ class _ServerRoutes:
             raise Told(404, f"module: {shown(module)} is not one of {', '.join(known)}")
         return ok({module: known[module], "API": API_VERSION} if module else known)
 
+    @declared(
+        "Where and who this server is.",
+        data=an_object({"version": TEXT, "host": TEXT, "http_port": WHOLE, "grpc_port": NOTHING, "party_id": TEXT}),
+    )
     def common(self) -> Response:
-        return ok(described(self._settings))
+        return ok(instances.described(self._settings))
 
+    @declared("The parameters of jobs that say nothing else.", data=FREE)
     def job_defaults(self) -> Response:
         return ok(flat_parameters(self._defaults))
 
+    @declared(
+        "Whether the configuration file still says what is in effect.",
+        data=an_object({"job_default_config": FREE, "server_registry": an_object({})}),
+    )
     def reload(self) -> Response:
         """A server reads its configuration when it starts. So this looks whether the file still says what is in effect.
 
@@ -96,12 +152,16 @@ class _ServerRoutes:
             )
         return ok({"job_default_config": flat_parameters(self._defaults), "server_registry": {}})
 
+    @declared("The JSON Schema of a native job file.", file="application/json", content=FREE)
     def job_schema(self) -> Response:
         """For editors and other tools: what a job file may say."""
         return Response(schema_text(), mimetype="application/json")
 
     # ------------------------------------------------------------------ components
 
+    @declared(
+        "The components that this server runs.", data=an_object({"components": _COMPONENTS, "providers": _PROVIDERS}),
+    )
     def components(self) -> Response:
         known = {
             one.name: {
@@ -115,9 +175,14 @@ class _ServerRoutes:
         }
         return ok({"components": known, "providers": _providers()})
 
+    @declared(
+        "Who provides the components.", takes={"provider_name": described(TEXT, "Only this one.")}, data=_PROVIDERS,
+        also=_UNKNOWN,
+    )
     def providers(self) -> Response:
         return self.provider(read_text(silent_json(), "provider_name"))
 
+    @declared("Who provides the components.", data=_PROVIDERS, also=_UNKNOWN)
     def provider(self, name: str) -> Response:
         known = _providers()
         if not name:
@@ -128,6 +193,11 @@ class _ServerRoutes:
 
     # ------------------------------------------------------------------ logs
 
+    @declared(
+        "Lines of a log of a job, of a party of it or of a component there.", needs=_LOG, takes=_WHOSE | _LINES,
+        either=_OF_WHAT,
+        data=a_list(an_object({"line_num": COUNT, "content": TEXT})),
+    )
     def log_lines(self) -> Response:
         body = arguments("log_type", "job_id")
         begin = read_whole(body, "begin", 1, 0)
@@ -135,6 +205,7 @@ class _ServerRoutes:
         count = min(end - max(begin, 1) + 1, _MOST_LINES)
         return ok(list(_numbered(_log_file(self._settings, body), max(begin, 1), max(count, 0))))
 
+    @declared("How many lines such a log has.", needs=_LOG, takes=_WHOSE, either=_OF_WHAT, data=_SIZE)
     def log_size(self) -> Response:
         path = _log_file(self._settings, arguments("log_type", "job_id"))
         return ok({"size": sum(1 for _ in _lines(path))})

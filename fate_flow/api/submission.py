@@ -11,6 +11,7 @@ from typing import Any
 from flask import Response
 
 from fate_flow.api.arguments import read_text
+from fate_flow.api.declared import FREE, NOTHING, TEXT, Arguments, Schema, described
 from fate_flow.api.envelope import SUCCESS, UNCAUGHT, failed, require
 from fate_flow.api.job_file import read_yaml
 from fate_flow.api.services import Services
@@ -31,6 +32,44 @@ from fate_flow.store.contract import Document
 
 SUBMIT_FAILED = 103
 _REQUEST_ID = re.compile(r"[!-~]{1,100}")
+
+_UNKNOWN = "Keys that are not known are ignored, and named in data.warnings."
+_DSL = described(FREE, f"FATE's DSL, version 2: components, with their modules, inputs and outputs. {_UNKNOWN}")
+_CONF = described(FREE, f"FATE's runtime conf: roles, initiator, job_parameters, component_parameters. {_UNKNOWN}")
+def _both(dsl: str, conf: str) -> Schema:
+    """Under these names, and no job file beside them."""
+    documents: Arguments = {dsl: FREE, conf: FREE}
+    return {"required": [dsl, conf], "properties": {**documents, "job_file": NOTHING}}
+
+
+SUBMISSION: Arguments = {
+    "job_dsl": _DSL,
+    "job_runtime_conf": _CONF,
+    "dsl": described(FREE, "Another name of job_dsl."),
+    "runtime_conf": described(FREE, "Another name of job_runtime_conf."),
+    "name": described(TEXT, "The first 500 letters are kept."),
+    "notes": TEXT,
+    "job_file": described(TEXT, "A native job file, YAML, alone: see /v1/schema/job.json."),
+}
+SUBMISSION_NEEDS: tuple[Schema, ...] = (
+    {
+        "required": ["job_file"],
+        "properties": {
+            "job_file": {"type": "string"},
+            **dict.fromkeys(("job_dsl", "job_runtime_conf", "dsl", "runtime_conf"), NOTHING),
+        },
+    },
+    _both("job_dsl", "job_runtime_conf"),
+    _both("dsl", "runtime_conf"),
+)  # fmt: skip
+REQUEST_ID: Arguments = {
+    "request_id": {
+        "type": "string", "pattern": "^[!-~]{0,100}$", "description": "What a repeated submit is known by.",
+    },
+}  # fmt: skip
+IDEMPOTENCY_KEY: Arguments = {
+    "Idempotency-Key": {**REQUEST_ID["request_id"], "description": "Another place for request_id; it is the stronger."},
+}
 
 
 @dataclass(frozen=True)

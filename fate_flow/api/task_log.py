@@ -12,14 +12,26 @@ from typing import Any
 
 from flask import Blueprint, Response, request, send_file
 
-from fate_flow.api.arguments import Body, read_component, read_job_id, read_party, read_whole
+from fate_flow.api.arguments import (
+    COMPONENT_NAME,
+    JOB,
+    SEAT,
+    Body,
+    read_component,
+    read_job_id,
+    read_party,
+    read_whole,
+    whole,
+)
+from fate_flow.api.declared import COUNT, NOTHING, TEXT, Schema, an_object, declared, described, one_of, or_null
 from fate_flow.api.envelope import arguments, file_follows, ok, reply, silent_json
 from fate_flow.api.services import Services
 from fate_flow.core.crew import COLLECTOR, newest
 from fate_flow.core.errors import BadRequest, JobNotFound, NotFound, PermissionDenied
-from fate_flow.core.grammar import check_output_name, check_party_id, shown
+from fate_flow.core.grammar import ROLES, check_output_name, check_party_id, shown
 from fate_flow.core.job import JobKey, Worker
 from fate_flow.core.spec import Party
+from fate_flow.core.status import WorkerStatus
 from fate_flow.engine.command import OUTPUTS
 from fate_flow.engine.worker import LAUNCH, read_json
 from fate_flow.federation.wire import SRC_PARTY_ID
@@ -27,6 +39,25 @@ from fate_flow.store.contract import Transaction
 
 _STREAMS = ("stdout", "stderr")
 _USUAL_BYTES, _MOST_BYTES = 256 * 1024, 4 * 1024 * 1024
+
+_TASK = JOB | {"component_name": COMPONENT_NAME}
+_OUTPUT = {"output_name": described(COMPONENT_NAME, "The name of an output.")}
+_WHOSE: tuple[Schema, ...] = (
+    {"properties": {"role": NOTHING, "party_id": NOTHING}, "description": "The seat of this party."},
+    {"properties": SEAT, "required": list(SEAT)},
+)
+_WHICH = SEAT | {
+    "stream": one_of(_STREAMS),
+    "worker": whole("The slot of a worker; the first."),
+    "task_version": whole("The newest."),
+    "bytes": whole("So many of its end.", 1, _MOST_BYTES, _USUAL_BYTES),
+}
+_PRINTED = an_object({
+    "job_id": TEXT, "component_name": TEXT, "role": one_of(ROLES), "party_id": TEXT, "task_version": COUNT,
+    "worker": COUNT, "rank": or_null(COUNT), "attempt": COUNT,
+    "status": one_of({status.value for status in WorkerStatus}), "exit_status": TEXT, "stream": one_of(_STREAMS),
+    "bytes": COUNT, "text": TEXT,
+}, title="Printed")  # fmt: skip
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -45,10 +76,12 @@ class _LogRoutes:
         self._own = services.settings.party_id
         self._ask_party = services.ask_party
 
+    @declared("The end of what a worker printed.", needs=_TASK, takes=_WHICH, either=_WHOSE, data=_PRINTED, relays=True)
     def of_client(self) -> Response:
         body = arguments("job_id", "component_name")
         job_id, name = read_job_id(body), read_component(body)
         party = self._party(body, job_id)
+        _check(body)
         if party.party_id in (self._own, "0"):
             return ok(self._read(job_id, name, party, body))
         wish = {**{key: body[key] for key in _WISH if key in body}, "role": party.role, "party_id": party.party_id}
@@ -69,6 +102,10 @@ class _LogRoutes:
         return ok(self._read(job_id, read_component(body), party, body))
 
     @file_follows
+    @declared(
+        "A file that a task left here.", needs=_TASK | _OUTPUT, takes=SEAT, either=_WHOSE,
+        file="application/octet-stream",
+    )
     def output(self) -> Response:
         """A file that the task has left here and that was published: it has succeeded at all parties."""
         body = arguments("job_id", "component_name", "output_name")
@@ -99,9 +136,7 @@ class _LogRoutes:
         return seats[0]
 
     def _read(self, job_id: str, name: str, party: Party, body: Body) -> Mapping[str, Any]:
-        stream, size = body.get("stream") or _STREAMS[0], read_whole(body, "bytes", _USUAL_BYTES, 1, _MOST_BYTES)
-        if stream not in _STREAMS:
-            raise BadRequest(f"stream: {shown(stream)} is neither {' nor '.join(_STREAMS)}")
+        stream, size = _check(body)
         workers = self._context.read(lambda tx: _workers(tx, job_id, name, party, body))
         slots = [worker.slot for worker in workers]
         slot = read_whole(body, "worker", slots[0])
@@ -118,6 +153,16 @@ class _LogRoutes:
             "status": worker.status.value, "exit_status": worker.exit_status, "stream": stream, "bytes": total,
             "text": text,
         }  # fmt: skip
+
+
+def _check(body: Body) -> tuple[str, int]:
+    """Which stream and how many bytes of it are wanted. Raises BadRequest for all that is no wish."""
+    stream = _STREAMS[0] if body.get("stream") is None else body["stream"]
+    if stream not in _STREAMS:
+        raise BadRequest(f"stream: {shown(stream)} is neither {' nor '.join(_STREAMS)}")
+    for key in ("worker", "task_version"):
+        read_whole(body, key, 0)
+    return stream, read_whole(body, "bytes", _USUAL_BYTES, 1, _MOST_BYTES)
 
 
 _WISH = ("job_id", "component_name", "stream", "worker", "task_version", "bytes")

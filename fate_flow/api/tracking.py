@@ -9,10 +9,23 @@ from typing import Any
 
 from flask import Blueprint, Response
 
-from fate_flow.api.archive import Member, csv_of, tar_response, text_member
-from fate_flow.api.arguments import read_component, read_flag, read_job_id, read_party, read_text, read_whole
+from fate_flow.api.archive import GZIP, Member, csv_of, tar_response, text_member
+from fate_flow.api.arguments import (
+    COMPONENT,
+    FLAG,
+    JOB,
+    read_component,
+    read_flag,
+    read_job_id,
+    read_party,
+    read_text,
+    read_whole,
+    whole,
+)
+from fate_flow.api.declared import ANYTHING, FREE, TEXT, a_list, an_object, by_name, declared, described
 from fate_flow.api.envelope import Told, arguments, failed, file_follows, ok, reply, to_json
 from fate_flow.api.services import Services
+from fate_flow.api.shapes import OUTPUT_TABLES
 from fate_flow.components.table import NoSuchTable
 from fate_flow.core.errors import BadRequest, NotFound
 from fate_flow.core.fate_v1 import component_parameters_on
@@ -23,6 +36,10 @@ from fate_flow.store.contract import Metric, TableMeta
 NO_DATA = 210
 _NEEDED = ("job_id", "role", "party_id", "component_name")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
+
+_NO_DATA = {NO_DATA: "There is no data."}
+_NAME = {"type": "string", "pattern": f"^({_FILE_NAME.pattern})?$", "description": "Of a file; none: as data."}
+_ALL = an_object({"data": a_list(ANYTHING), "meta": FREE}, title="Metric")
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -50,6 +67,7 @@ class _TrackingRoutes:
         self._own = services.settings.party_id
         self._ask_party = services.ask_party
 
+    @declared("The components of a job.", needs=JOB, data=an_object({"components": a_list(TEXT)}))
     def components(self) -> Response:
         job_id = read_job_id(arguments("job_id"))
         document = self._views.document(job_id)
@@ -57,6 +75,10 @@ class _TrackingRoutes:
             return failed(100, f"can not found job {job_id}")
         return ok({"components": list(document.dsl.get("components", {}))})
 
+    @declared(
+        "What a component was told.", needs=COMPONENT,
+        data={**FREE, "properties": {"module": TEXT}, "required": ["module"]},
+    )
     def parameters(self) -> Response:
         """The module, and what stands under the keys that end in `Param`."""
         job_id, party, name, _ = _component()
@@ -70,22 +92,28 @@ class _TrackingRoutes:
 
     # ------------------------------------------------------------------ metrics
 
+    @declared("The names of the metrics of a component.", needs=COMPONENT, data=by_name(a_list(TEXT)))
     def metrics(self) -> Response:
         names: dict[str, list[str]] = {}
         for one in self._metrics():
             names.setdefault(one.namespace, []).append(one.name)
         return ok(names) if names else ok({}, "no data")
 
+    @declared("All metrics of a component.", needs=COMPONENT, data=by_name(by_name(_ALL)))
     def metric_all(self) -> Response:
         found: dict[str, dict[str, Any]] = {}
         for one in self._metrics():
             found.setdefault(one.namespace, {})[one.name] = {"data": one.data, "meta": one.meta}
         return ok(found) if found else ok({}, "no data")
 
+    @declared(
+        "One metric of a component.", needs={"metric_namespace": TEXT, "metric_name": TEXT} | COMPONENT,
+        data=a_list(ANYTHING), beside={"meta": FREE},
+    )
     def metric_data(self) -> Response:
         """One metric."""
-        body = arguments("metric_namespace", "metric_name")
-        wanted = body["metric_namespace"], body["metric_name"]
+        body = arguments("metric_namespace", "metric_name", *_NEEDED)
+        wanted = read_text(body, "metric_namespace"), read_text(body, "metric_name")
         for one in self._metrics():
             if (one.namespace, one.name) == wanted:
                 return ok(one.data, meta=one.meta)
@@ -98,6 +126,10 @@ class _TrackingRoutes:
     # ------------------------------------------------------------------ outputs
 
     @file_follows
+    @declared(
+        "The tables that a component made, as CSV files in a tar.", needs=COMPONENT, file=GZIP, also=_NO_DATA,
+        takes={"limit": whole("Rows of each table; -1: all.", -1, default=-1), "head": described(FLAG, "A header.")},
+    )
     def download_output(self) -> Response:
         """The output tables as CSV, each with a `.meta` file that names the columns."""
         job_id, party, name, body = _component()
@@ -114,6 +146,7 @@ class _TrackingRoutes:
             raise Told(NO_DATA, f"no data: {error.message}") from error
         return tar_response(f"job_{job_id}_{name}_{party.role}_{party.party_id}_output_data.tar.gz", members)
 
+    @declared("The tables that a component made.", needs=COMPONENT, data=OUTPUT_TABLES, relays=True)
     def output_tables(self) -> Response:
         job_id, party, name, _ = _component()
         if party.party_id not in (self._own, "0"):
@@ -129,6 +162,7 @@ class _TrackingRoutes:
             ]
         )
 
+    @declared("Nothing: no component here makes a model.", needs=COMPONENT, data=an_object({}))
     def output_model(self) -> Response:
         """No component of this server makes a model, and that is no error to a client."""
         _component()
@@ -143,6 +177,10 @@ class _TrackingRoutes:
         return reply(answer)
 
     @file_follows
+    @declared(
+        "The summary of a component, as data or as a file.", needs=COMPONENT, takes={"filename": _NAME}, data=FREE,
+        file="application/json", content=FREE, also=_NO_DATA,
+    )
     def summary(self) -> Response:
         """The summary as data, or as a file when the client names one."""
         job_id, party, name, body = _component()

@@ -55,7 +55,7 @@ theirs."""
 
 T = TypeVar("T")
 
-_STOPS = {"canceled": Reason.STOPPED_BY_USER, "failed": Reason.TASK_FAILED, "timeout": Reason.JOB_TIMEOUT}
+STOPS = {"canceled": Reason.STOPPED_BY_USER, "failed": Reason.TASK_FAILED, "timeout": Reason.JOB_TIMEOUT}
 _FIRST_LOOK, _SLOWEST_LOOK = 0.005, 0.1
 _WHOLE_PIPELINE = "pipeline"      # FATE's word for no component in particular
 
@@ -141,9 +141,9 @@ class Desk:
             return _no_seat(job, caller)
         if command.run < job.run:
             return Answer(0, f"job {job.job_id} is in run {job.run}, not {command.run}: that one is over")
-        reason = _STOPS.get(command.argument)
+        reason = STOPS.get(command.argument)
         if reason is None:
-            return Answer(101, f"stop_status: {command.argument!r} is not one of {', '.join(sorted(_STOPS))}")
+            return Answer(101, f"stop_status: {command.argument!r} is not one of {', '.join(sorted(STOPS))}")
         is_user = reason is Reason.STOPPED_BY_USER
         self._initiator.request_stop(unit, command.job_id, reason, f"asked by party {caller}", is_user, caller)
         if command.body.get("now") is True:
@@ -272,9 +272,9 @@ class Desk:
 
         `now` leaves its workers no time to finish, also when an earlier stop did. An initiator that cannot be told
         now will be. Raises JobNotFound."""
-        reason = _STOPS.get(status)
+        reason = STOPS.get(status)
         if reason is None:
-            raise BadRequest(f"stop_status: {status!r} is not one of {', '.join(sorted(_STOPS))}")
+            raise BadRequest(f"stop_status: {status!r} is not one of {', '.join(sorted(STOPS))}")
         self._carry_out(lambda unit: self._stop(unit, job_id, status, reason, now))
         return "stop job on this party success; stop job on all party success"
 

@@ -60,6 +60,15 @@ def check_party_id(value: object, key: str = "party_id") -> str:
     return str(int(_match(_PARTY_ID, _as_text(value), key, "a party id (1 to 10 digits)", value)))
 
 
+def check_text(value: str, key: str) -> str:
+    """Text that can be written down: JSON can spell halves of characters, which no database takes."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise BadRequest(f"{key}: {shown(value)} is not text: it has half of a character") from None
+    return value
+
+
 TABLE_PIECE = "printable text of at most 200 bytes, percent-encoded, other than '.' and '..'"
 
 

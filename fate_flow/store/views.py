@@ -8,6 +8,7 @@ more than `MOST_ROWS` rows. Clients of the v1 API know no status `stopping`: the
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from peewee import BooleanField, Database, DateTimeField, IntegerField, fn
 
 from fate_flow.core.errors import BadRequest
-from fate_flow.core.grammar import shown
+from fate_flow.core.grammar import check_text, shown
 from fate_flow.core.history import Entry
 from fate_flow.core.job import Hold, Job, JobKey, Seat, Task
 from fate_flow.core.queue import why_a_copy_waits, why_it_waits
@@ -36,7 +37,7 @@ from fate_flow.store.tally import Tally
 Row = dict[str, Any]
 
 MOST_ROWS = 1000
-_MOST_VALUES = 500           # of one filter; SQLite takes so many variables, and no client means more
+MOST_VALUES = 500            # of one filter; SQLite takes so many variables, and no client means more
 _FEW = 20                    # waiting jobs whose places are counted one by one
 
 _JSON_OBJECTS = frozenset({
@@ -302,6 +303,11 @@ class Views:
 # ---------------------------------------------------------------------- what a client asks for
 
 
+def filters_of(model: Any) -> dict[str, type]:
+    """What clients may filter by, and what the values are: str, int, bool or datetime."""
+    return {name.removeprefix("f_"): _kind_of_field(field) for name, field in model._meta.fields.items()}
+
+
 def _conditions(model: Any, filters: Mapping[str, Any]) -> Any:
     """What the filters of a client mean, as FATE reads them; None when none of them can be used.
 
@@ -320,8 +326,8 @@ def _conditions(model: Any, filters: Mapping[str, Any]) -> Any:
 
 def _condition(field: Any, key: str, value: Any) -> Any:
     if isinstance(value, list):
-        if len(value) > _MOST_VALUES:
-            raise BadRequest(f"{key}: {len(value)} values are too many, {_MOST_VALUES} is the most")
+        if len(value) > MOST_VALUES:
+            raise BadRequest(f"{key}: {len(value)} values are too many, {MOST_VALUES} is the most")
         if len(value) == 2 and _is_continuous(field):
             return _range(field, key, value)
         return field.in_(_with_stopping(key, [_value(field, key, one) for one in value]))
@@ -358,22 +364,30 @@ def _value(field: Any, key: str, value: Any) -> Any:
     if isinstance(field, IntegerField):
         return _number(key, value)
     if isinstance(value, str):
-        return value
+        return check_text(value, key)
     if isinstance(value, int) and not isinstance(value, bool):     # party ids, which clients send as numbers as well
         return shown(value)
     raise BadRequest(f"{key}: {shown(value)} is not text")
 
 
 def _number(key: str, value: Any) -> int:
-    if isinstance(value, str) and key.endswith("_time") and not value.isdigit():
-        return int(_moment(key, value).timestamp() * 1000)
-    try:
-        number = int(value) if isinstance(value, (int, str)) else None
-    except ValueError:
-        number = None
-    if number is None or abs(number) >= 2**63:
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        value = int(value)
+    elif isinstance(value, str) and key.endswith("_time"):
+        return _milliseconds(key, _moment(key, value))
+    if type(value) is not int or abs(value) >= 2**63:
         raise BadRequest(f"{key}: {shown(value)} is not a whole number")
-    return number
+    return value
+
+
+_DIGITS = re.compile(r"-?[0-9]{1,18}")
+
+
+def _milliseconds(key: str, moment: datetime) -> int:
+    try:
+        return int(moment.timestamp() * 1000)
+    except (ValueError, OverflowError) as error:       # where it is still the year before the first
+        raise BadRequest(f"{key}: {moment} is too long ago") from error
 
 
 def _moment(key: str, value: Any) -> datetime:
@@ -474,6 +488,43 @@ def _is_newest_version() -> Any:
 # ---------------------------------------------------------------------- what a client sees
 
 
+@dataclass(frozen=True)
+class Column:
+    """What clients find in a column of a row."""
+
+    kind: type                       # str, int, bool, datetime, dict or list
+    may_be_null: bool
+
+
+def columns_of(model: Any, *, with_documents: bool = True) -> dict[str, Column]:
+    """What the rows of this model have when clients see them: what `_as_seen` makes of them."""
+    found = {
+        name: Column(_kind_of(name, field), field.null and name not in _NEVER_NULL)
+        for name, field in model._meta.fields.items()
+        if with_documents or name not in _DOCUMENTS
+    }
+    details = {f"{name}_detail": Column(str, False) for name in _STATUSES if name in found}
+    return {**found, **details}
+
+
+_STATUSES = ("f_status", "f_party_status")
+_NEVER_NULL = _JSON_OBJECTS | _JSON_LISTS | {"f_update_time", "f_error_report"}
+
+
+def _kind_of(name: str, field: Any) -> type:
+    if name in _JSON_OBJECTS:
+        return dict
+    return list if name in _JSON_LISTS else _kind_of_field(field)
+
+
+def _kind_of_field(field: Any) -> type:
+    if isinstance(field, DateTimeField):
+        return datetime
+    if isinstance(field, BooleanField):
+        return bool
+    return int if isinstance(field, IntegerField) else str
+
+
 def _as_seen(rows: Iterable[Row]) -> list[Row]:
     return [_with_statuses(_decoded(row)) for row in rows]
 
@@ -488,7 +539,7 @@ def _decoded(row: Row) -> Row:
 
 
 def _with_statuses(row: Row) -> Row:
-    for name in ("f_status", "f_party_status"):
+    for name in _STATUSES:
         if name in row:
             row[f"{name}_detail"] = row[name]
             if row[name] == TaskStatus.STOPPING.value:
@@ -542,8 +593,8 @@ def _places(tx: SqlTransaction, keys: Sequence[JobKey]) -> dict[str, int]:
 def _seats_of(jobs: Sequence[Job]) -> dict[str, tuple[Seat, ...]]:
     found: dict[str, list[Seat]] = {job.job_id: [] for job in jobs}
     ids = list(found)
-    for first in range(0, len(ids), _MOST_VALUES):
-        some = SeatRow.f_job_id.in_(ids[first : first + _MOST_VALUES])
+    for first in range(0, len(ids), MOST_VALUES):
+        some = SeatRow.f_job_id.in_(ids[first : first + MOST_VALUES])
         query = SeatRow.select(*SEAT_COLUMNS).where(some).order_by(SeatRow.f_job_id, SeatRow.f_role, SeatRow.f_party_id)
         for row in query.tuples():
             found[row[0]].append(seat_of(row))

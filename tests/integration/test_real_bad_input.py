@@ -114,7 +114,7 @@ def test_a_submit_without_its_documents_is_no_submit(on_sqlite: Cluster, body: D
 def test_a_body_that_is_no_json_is_no_submit(on_sqlite: Cluster) -> None:
     with on_sqlite.unchanged():
         answer = on_sqlite.guest.raw("POST", "job/submit", data=b"{not json").json()
-        assert_refused(answer, 101, "required argument are missing", "not a JSON object")
+        assert_refused(answer, 101, "the body is not a JSON object")
 
 
 def test_a_submit_at_the_wrong_party_is_told_the_right_one(cluster: Cluster) -> None:

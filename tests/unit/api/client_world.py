@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from documented import DocumentedClient
 from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
@@ -106,11 +107,12 @@ class FakePeers:
     """The servers of other parties: they answer what they are told to, and note what they are asked."""
 
     answer: Answer = field(default_factory=Answer)
+    answers: dict[str, Answer] = field(default_factory=dict)       # to what ends like this
     asked: list[tuple[Party, str]] = field(default_factory=list)
 
     def ask(self, to: Party, endpoint: str, _: Mapping[str, Any]) -> Answer:
         self.asked.append((to, endpoint))
-        return self.answer
+        return next((one for end, one in self.answers.items() if endpoint.endswith(end)), self.answer)
 
 
 @dataclass
@@ -263,5 +265,7 @@ def make_world(
     services = Services(
         settings, context, desk, Views(database), lambda: f"2026010112000000000{next(ids):02d}", peers.ask
     )
-    return World(services, store, record, create_public_app(services), rung, peers)
+    app = create_public_app(services)
+    app.test_client_class = DocumentedClient
+    return World(services, store, record, app, rung, peers)
 

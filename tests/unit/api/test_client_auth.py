@@ -119,11 +119,19 @@ def test_other_parties_need_no_key_of_ours(world: World, path: str) -> None:
     assert world.client.post(path, json={}).json["retcode"] != 109
 
 
+OPEN = ("/index.html", "/v1/openapi.json")
+
+
+@pytest.mark.parametrize("path", OPEN)
+def test_pages_that_tell_nothing_of_a_party_are_open(world: World, path: str) -> None:
+    assert world.client.get(path).status_code == 200
+
+
 def test_every_other_route_asks_for_a_signature(world: World) -> None:
     rules = [rule for rule in world.client.application.url_map.iter_rules() if "<" not in rule.rule]
     asked = {
         rule.rule: world.client.open(rule.rule, method="GET" if "GET" in (rule.methods or ()) else "POST", json={})
-        for rule in rules if rule.rule == "/v1/party/list" or not rule.rule.startswith(("/v1/party/", "/index.html"))
+        for rule in rules if rule.rule == "/v1/party/list" or not rule.rule.startswith(("/v1/party/", *OPEN))
     }
     assert len(asked) > 60
     assert {path for path, response in asked.items() if response.json["retcode"] not in (109, 403)} == set()

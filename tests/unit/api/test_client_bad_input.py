@@ -12,6 +12,9 @@ UNKNOWN = "20260101120000"
 EVIL = "../../../etc/passwd"
 COMPONENT = {"job_id": UNKNOWN, "role": "guest", "party_id": 9999, "component_name": "toy_0"}
 LOG = {"job_id": UNKNOWN, "log_type": "componentInfo", "role": "guest", "party_id": 9999, "component_name": "toy_0"}
+METRIC = {**COMPONENT, "metric_namespace": "train", "metric_name": "loss"}
+PRINTED = {**COMPONENT, "party_id": 10000, "role": "host"}      # of another party, which need not be asked for nonsense
+BOUND = {"engine": "PATH", "address": {}, "namespace": "demo", "name": "site_a"}
 LONG = {"job_dsl": TOY_DSL, "job_runtime_conf": TOY_CONF}
 
 
@@ -25,7 +28,7 @@ def dsl(components: Any) -> dict[str, Any]:
 
 SUBMITS = [
     (None, 101, "required argument are missing: job_dsl,job_runtime_conf; "),
-    (b"not json", 101, "missing: job_dsl,job_runtime_conf; the body is not a JSON object"),
+    (b"not json", 101, "the body is not a JSON object"),
     (b"[]", 101, "the body is not a JSON object"),
     ({"job_dsl": TOY_DSL}, 101, "missing: job_runtime_conf; "),
     ({"job_dsl": [], "job_runtime_conf": TOY_CONF}, 101, "job_dsl: a list is not an object"),
@@ -58,6 +61,8 @@ SUBMITS = [
 OTHERS = [
     ("job/stop", None, 101, "required argument are missing: job_id; "),
     ("job/stop", {"job_id": UNKNOWN}, 102, "can not found job"),
+    ("job/list/job", b"[]", 101, "the body is not a JSON object"),
+    ("queue/list", b"{", 101, "the body is not a JSON object"),
     ("job/stop", {"job_id": EVIL}, 101, f"job_id: '{EVIL}'"),
     ("job/stop", {"job_id": ["x"]}, 101, "job_id: a list"),
     ("job/stop", {"job_id": UNKNOWN, "stop_status": "success"}, 101, "stop_status: 'success'"),
@@ -65,6 +70,13 @@ OTHERS = [
     ("job/query", {"job_id": {"a": 1}}, 101, "job_id: an object is not text"),
     ("job/query", {"progress": "x"}, 101, "progress: 'x' is not a whole number"),
     ("job/query", {"progress": 10**30}, 101, "progress: 1000"),
+    ("job/query", {"progress": True}, 101, "progress: true is not a whole number"),
+    ("job/query", {"progress": ["1_0"]}, 101, "progress: '1_0' is not a whole number"),
+    ("job/query", {"start_time": "+5"}, 101, "start_time: '+5' is not a date"),
+    ("job/query", {"start_time": "0001-01-01"}, 101, "start_time: 0001-01-01 00:00:00 is too long ago"),
+    ("job/query", {"name": "\ud800"}, 101, "name: '\\ud800' is not text"),
+    ("job/task/query", {"message": ["x", "\ud800"]}, 101, "message: '\\ud800' is not text"),
+    ("resource/query", {"engine_name": "\ud800"}, 101, "engine_name: '\\ud800' is not text"),
     ("job/query", {"create_time": ["x", None]}, 101, "create_time: 'x' is not a date"),
     ("job/query", {"is_initiator": "x"}, 101, "is_initiator: 'x'"),
     ("job/query", {"job_id": [UNKNOWN] * 501}, 101, "job_id: 501 values are too many"),
@@ -93,6 +105,12 @@ OTHERS = [
     ("data/download", {}, 101, "missing: namespace,table_name,output_path; "),
     ("data/upload/history", {"limit": "x"}, 101, "limit: 'x'"),
     ("data/upload/history", {"job_id": EVIL}, 101, "job_id: '../"),
+    ("data/upload/history", {"job_id": ""}, 101, "job_id: ''"),
+    ("data/upload/history", {"job_id": False}, 101, "job_id: false"),
+    ("table/bind", BOUND, 101, "address.path: null is not the path of a file"),
+    ("table/bind", {**BOUND, "address": {"path": 5}}, 101, "address.path: 5 is not the path of a file"),
+    ("table/bind", {**BOUND, "address": {"path": "x"}, "partitions": {}}, 101, "partitions: an object"),
+    ("table/bind", {**BOUND, "address": {"path": "x"}, "head": None, "partition": None}, 101, "file: 'x' is not below"),
     ("table/table_info", {"namespace": "n"}, 101, "missing: table_name; "),
     ("table/table_info", {"namespace": "n", "table_name": ["x"]}, 101, "table_name: a list"),
     ("table/table_info", {"namespace": "\ud800", "table_name": "x"}, 101, "namespace: '\\ud800'"),
@@ -105,6 +123,13 @@ OTHERS = [
     ("tracking/component/parameters", COMPONENT, 101, "can not found this task"),
     ("tracking/component/parameters", {**COMPONENT, "component_name": EVIL}, 101, "component_name: '../"),
     ("tracking/component/metrics", {**COMPONENT, "party_id": "x"}, 101, "party_id: 'x'"),
+    ("tracking/component/metric_data", {**METRIC, "metric_namespace": 5}, 101, "metric_namespace: 5 is not text"),
+    ("tracking/component/metric_data", {**METRIC, "metric_name": []}, 101, "metric_name: a list is not text"),
+    ("tracking/component/metric_data", {}, 101, "missing: metric_namespace,metric_name,job_id,role,party_id,comp"),
+    ("task/log", {**PRINTED, "stream": {}}, 101, "stream: an object is neither stdout nor stderr"),
+    ("task/log", {**PRINTED, "worker": {}}, 101, "worker: an object is not a whole number"),
+    ("task/log", {**PRINTED, "task_version": -1}, 101, "task_version: -1 is not a whole number"),
+    ("task/log", {**PRINTED, "bytes": 0}, 101, "bytes: 0 is not a whole number"),
     ("tracking/component/output/data/table", {**COMPONENT, "role": "boss"}, 101, "role: 'boss'"),
     ("log/cat", {}, 101, "missing: log_type,job_id; "),
     ("log/cat", {**LOG, "log_type": "secrets"}, 101, "log_type: 'secrets'"),
@@ -132,10 +157,14 @@ WITH_STATUS = [
     ("job/list/job", {"status": "nonsense"}, 400, "The parameter 'status' is invalid"),
     ("job/list/job", {"role": ["guest", 1]}, 400, "The parameter 'role' is invalid"),
     ("job/list/job", {"order_by": "dsl"}, 400, "The parameter 'order_by' is invalid"),
+    ("job/list/job", {"order_by": {}}, 400, "The parameter 'order_by' is invalid"),
+    ("job/list/task", {"order_by": False, "order": "asc"}, 400, "The parameter 'order_by' is invalid"),
+    ("job/list/task", {"order": 0}, 400, "The parameter 'order' is invalid"),
     ("job/list/job", {"order": "up"}, 400, "The parameter 'order' is invalid"),
     ("job/list/job", {"limit": "x"}, 400, "The parameter 'limit' is invalid"),
     ("job/list/job", {"limit": -1}, 400, "The parameter 'limit' is invalid"),
     ("job/list/job", {"page": 1.5}, 400, "The parameter 'page' is invalid"),
+    ("job/list/job", {"description": "\ud800"}, 400, "The parameter 'description' is invalid"),
     ("job/list/job", {"partner": ["x"]}, 400, "The parameter 'partner' is invalid"),
     ("job/list/task", {"role": "boss"}, 400, "The parameter 'role' is invalid"),
     ("job/list/task", {"order_by": ["x"]}, 400, "The parameter 'order_by' is invalid"),

@@ -95,12 +95,20 @@ def test_a_traceback_goes_to_the_log_only(caplog: pytest.LogCaptureFixture) -> N
 
 
 @pytest.mark.parametrize("body", [
-    b"", b"nothing", b"[1]", b'"x"', b"null", b"{", b"\xff\xfe", b"[" * 100_000, b'{"a":' * 50_000, b"1" * 5000,
+    b"nothing", b"[1]", b'"x"', b"0", b"{", b"\xff\xfe", b"[" * 100_000, b'{"a":' * 50_000, b"1" * 5000,
 ])
-def test_a_body_that_is_no_object_counts_as_empty(body: bytes) -> None:
+def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
+    said = app_that_raises(ValueError()).test_client().post("/echo", data=body).json
+    assert said == {"retcode": 101, "retmsg": "the body is not a JSON object"}
+
+
+@pytest.mark.parametrize(("body", "read"), [
+    (b"", {}), (b"null", {}), (b" null\n", {}), (b"{}", {}), (b'{"a": 1}', {"a": 1}),
+])
+def test_none_at_all_is_an_empty_object_whatever_it_calls_itself(body: bytes, read: dict[str, int]) -> None:
     client = app_that_raises(ValueError()).test_client()
-    assert client.post("/echo", data=body).json["data"] == {}
-    assert client.post("/echo", data=b'{"a": 1}', content_type="text/plain").json["data"] == {"a": 1}
+    for content_type in ("text/plain", "application/json"):
+        assert client.post("/echo", data=body, content_type=content_type).json["data"] == read
 
 
 def test_an_unknown_address_is_told_as_fate_tells_it(world: World) -> None:
@@ -169,7 +177,7 @@ def test_the_route_says_that_it_is_not_offered(world: World, path: str) -> None:
 ])
 def test_a_file_that_is_not_offered_does_not_come_with_status_200(world: World, path: str) -> None:
     response = world.post(path, {})
-    assert (response.status_code, "does not offer" in response.json["retmsg"]) == (501, True)
+    assert (response.status_code, "does not offer" in response.json["retmsg"]) == (404, True)
 
 
 def test_model_export_is_asked_with_get(world: World) -> None:

@@ -1,0 +1,263 @@
+"""The OpenAPI document of the routes of clients, `/v1/openapi.json`: made from the routes and what stands above them.
+
+It is the same for all servers of a version, but for whether requests have to be signed, and tells nothing of a party.
+So it is served openly: most tools that read such documents could not sign.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from flask import Blueprint, Flask, Response, current_app
+from werkzeug.routing import Rule
+
+import fate_flow
+from fate_flow.api.client_auth import OPEN, SIGNED_WITH, NotAuthenticated, is_for_clients
+from fate_flow.api.declared import (
+    TEXT,
+    Declaration,
+    Schema,
+    an_object,
+    declaration_of,
+    declared,
+    described,
+    or_null,
+)
+from fate_flow.api.envelope import STATUS_OF, STATUS_OF_NO_FILE, leads_to_a_file, to_json
+from fate_flow.core import errors
+from fate_flow.core.errors import FlowError, PermissionDenied
+
+PATH = "/v1/openapi.json"
+_JSON, _FORM = "application/json", "multipart/form-data"
+_METHODS = ("get", "post", "put", "delete", "patch")
+_VARIABLE = re.compile(r"<(?:(\w+):)?(\w+)>")
+
+_ABOUT = """What clients of one party's server may ask, and every answer that they can get.
+
+An answer is an envelope: `retcode` 0 says that it worked, any other one that it did not, and `retmsg` says why. The
+HTTP status is 200 even then, as FATE Flow has it, but for routes whose 200 means that a file follows, for errors of the
+server's storage (500), for too much at once (503, try again) and for a body that is too large (413). A path that is not
+in this document is answered with retcode 100.
+
+Keys of a body that are not named here are ignored. Those of a submitted job are named in `data.warnings`; the native
+job file knows no others and refuses them. A body that is not a JSON object is refused; none at all is an empty object.
+Whole numbers are written without a fraction.
+"""
+
+
+class Undeclared(LookupError):
+    """Routes of clients that do not say what they take and answer."""
+
+
+def blueprint(is_signed: bool) -> Blueprint:
+    found = Blueprint("openapi", __name__)
+
+    @cache
+    def text(app: Flask) -> str:
+        return to_json(document(app, is_signed=is_signed))
+
+    @found.get(PATH)
+    @declared("This document.", file=_JSON, content={"type": "object", "required": ["openapi", "paths"]})
+    def openapi() -> Response:
+        return Response(text(current_app._get_current_object()), mimetype=_JSON)  # type: ignore[attr-defined]
+
+    return found
+
+
+def document(app: Flask, *, is_signed: bool) -> dict[str, Any]:
+    """The document of all routes of clients. Raises Undeclared."""
+    routes = [(rule, _view(app, rule)) for rule in app.url_map.iter_rules() if is_for_clients(rule.rule)]
+    undeclared = sorted(f"{view.__qualname__} ({rule.rule})" for rule, view in routes if declaration_of(view) is None)
+    if undeclared:
+        raise Undeclared(
+            f"{', '.join(undeclared)}: write above the handler @declared(\"What it does.\", "
+            "needs={...}, takes={...}, data=...), see fate_flow/api/declared.py"
+        )
+    paths: dict[str, dict[str, Any]] = {}
+    for rule, view in sorted(routes, key=lambda route: route[0].rule):
+        for method in _METHODS:
+            if method.upper() in (rule.methods or ()):
+                paths.setdefault(path_of(rule), {})[method] = _operation(rule, method, view, is_signed)
+    components: dict[str, Any] = {}
+    found = {
+        "openapi": "3.1.0",
+        "info": {"title": "fate_flow", "version": fate_flow.__version__, "description": _ABOUT},
+        "paths": _hoisted(paths, components),
+    }
+    found["components"] = {"schemas": dict(sorted(components.items()))}
+    if is_signed:
+        found["components"]["securitySchemes"] = {
+            name: {"type": "apiKey", "in": "header", "name": name} for name in SIGNED_WITH
+        }
+        found["security"] = [{name: [] for name in SIGNED_WITH}]
+        found["paths"][PATH]["get"]["security"] = []
+    return found
+
+
+def _view(app: Flask, rule: Rule) -> Callable[..., Any]:
+    return app.view_functions[rule.endpoint]
+
+
+def path_of(rule: Rule) -> str:
+    return _VARIABLE.sub(r"{\2}", rule.rule)
+
+
+# ---------------------------------------------------------------------- one operation
+
+
+def _operation(rule: Rule, method: str, view: Callable[..., Any], is_signed: bool) -> dict[str, Any]:
+    told = declaration_of(view)
+    assert told is not None, rule
+    path = path_of(rule)
+    name = re.sub(r"\W+", "_", path.removeprefix("/v1")).strip("_")
+    found: dict[str, Any] = {
+        "operationId": f"{name}_{method}",
+        "tags": [name.partition("_")[0]],
+        "summary": told.what,
+        "parameters": [*_in_path(rule), *_in_headers(told)],
+        "responses": dict(_responses(told, leads_to_a_file(view), is_signed and rule.rule not in OPEN)),
+    }
+    if (body := _body(told)) and (method != "get" or told.needs):
+        found["requestBody"] = body
+    return found
+
+
+def _in_path(rule: Rule) -> Iterator[dict[str, Any]]:
+    for converter, name in _VARIABLE.findall(rule.rule):
+        schema: Schema = {"type": "string", "minLength": 1}
+        words = "The rest of the path." if converter == "path" else f"The {name}."
+        yield {"name": name, "in": "path", "required": True, "schema": schema, "description": words}
+
+
+def _in_headers(told: Declaration) -> Iterator[dict[str, Any]]:
+    for name, schema in told.headers.items():
+        yield {"name": name, "in": "header", "required": False, "schema": schema}
+
+
+def _body(told: Declaration) -> dict[str, Any] | None:
+    """What is sent; more keys are always allowed."""
+    if told.never or not (told.needs or told.takes):
+        return None
+    is_needed = bool(told.needs or told.either)
+    schema: dict[str, Any] = {
+        "type": "object" if is_needed else ["object", "null"],
+        "properties": {**{key: or_null(one) for key, one in told.takes.items()}, **told.needs},
+        "additionalProperties": {"description": "Ignored."},
+    }
+    if told.needs:
+        schema["required"] = list(told.needs)
+    if told.either:
+        schema["anyOf"] = list(told.either)
+    content = {_JSON: {"schema": schema}}
+    if told.form:
+        needed = [*told.form, *(key for key in told.needs if key not in told.form)]
+        fields = {**schema["properties"], **told.form}
+        content[_FORM] = {"schema": {"type": "object", "properties": fields, "required": needed}}
+    return {"required": is_needed, "content": content}
+
+
+# ---------------------------------------------------------------------- its answers
+
+
+def _responses(told: Declaration, is_file: bool, is_signed: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    if told.never:
+        statuses = {403: _meaning(PermissionDenied)} if is_file and is_signed else {}
+        if is_file:
+            statuses[told.never] = "Not offered, whatever is asked."
+        else:
+            retcodes = [told.never, NotAuthenticated.retcode] if is_signed else [told.never]
+            yield "200", _envelope("Not offered, whatever is asked.", _failure(told, retcodes))
+    else:
+        yield "200", _success(told, is_file)
+        statuses = {status: _meaning(kind) for kind, status in STATUS_OF.items()} if is_file or not told.file else {}
+        if is_file:
+            statuses.update({status: _meaning(kind) for kind, status in STATUS_OF_NO_FILE.items()})
+    if is_signed or told.needs or told.takes:
+        statuses[413] = "The body is larger than what is taken here."
+    for status, words in sorted({**statuses, **told.also}.items()):
+        yield str(status), _envelope(words, _error(status))
+
+
+def _meaning(kind: type[FlowError]) -> str:
+    return (kind.__doc__ or "").partition("\n")[0].strip()
+
+
+def _success(told: Declaration, is_file: bool) -> dict[str, Any]:
+    if not told.file:
+        return _envelope("It worked, or it says why not.", {"anyOf": [_ok(told), _failure(told, _retcodes())]})
+    content = {told.file: {"schema": dict(told.content)} if told.content else {}}
+    if is_file and told.data is not None:
+        shapes = [one for one in (_ok(told), told.content) if one]
+        content[_JSON] = {"schema": {"anyOf": shapes}}
+    return {"description": "The file.", "content": content}
+
+
+def _ok(told: Declaration) -> Schema:
+    data = {} if told.data is None else {"data": told.data}
+    properties = {"retcode": {"const": 0}, "retmsg": TEXT, **data, **told.beside}
+    return an_object(properties, told.aside)
+
+
+def _failure(told: Declaration, retcodes: list[int]) -> Schema:
+    if told.relays:
+        words = "It did not work; what another party said to it comes as it was said."
+        retcode: Schema = {"type": "integer", "not": {"const": 0}}
+        return an_object({"retcode": retcode, "retmsg": TEXT}, {"data": {}}, title="RelayedFailure", description=words)
+    optional = {**told.aside, **({} if told.refused is None else {"data": told.refused})}
+    known = retcodes == _retcodes() and not optional
+    return an_object(
+        {"retcode": {"enum": retcodes}, "retmsg": described({**TEXT, "minLength": 1}, "Why, and what would be right.")},
+        optional, **({"title": "Failure", "description": _meanings()} if known else {}),
+    )  # fmt: skip
+
+
+def _error(status: int) -> Schema:
+    return an_object({"retcode": {"const": status}, "retmsg": {**TEXT, "minLength": 1}}, title=f"Error{status}")
+
+
+def _envelope(words: str, schema: Schema) -> dict[str, Any]:
+    return {"description": words, "content": {_JSON: {"schema": schema}}}
+
+
+@cache
+def _kinds() -> dict[int, str]:
+    """The retcodes of errors with HTTP status 200, and what each says."""
+    found: dict[int, set[str]] = {}
+    kinds: list[type[FlowError]] = [*_errors(), NotAuthenticated]
+    for kind in kinds:
+        if not issubclass(kind, tuple(STATUS_OF)):
+            found.setdefault(kind.retcode, set()).add(_meaning(kind))
+    return {retcode: " ".join(sorted(words)) for retcode, words in sorted(found.items())}
+
+
+def _errors() -> Iterator[type[FlowError]]:
+    for one in vars(errors).values():
+        if isinstance(one, type) and issubclass(one, FlowError):
+            yield one
+
+
+def _retcodes() -> list[int]:
+    return list(_kinds())
+
+
+def _meanings() -> str:
+    return "\n".join(f"{retcode}: {words}" for retcode, words in _kinds().items())
+
+
+# ---------------------------------------------------------------------- components
+
+
+def _hoisted(value: Any, components: dict[str, Any]) -> Any:
+    """The value with each titled schema as a reference to the components, where it is written once."""
+    if isinstance(value, Mapping):
+        found = {key: _hoisted(one, components) for key, one in value.items()}
+        title = found.get("title")
+        if not isinstance(title, str):
+            return found
+        if components.setdefault(title, found) != found:
+            raise ValueError(f"two schemas have the title {title}")
+        return {"$ref": f"#/components/schemas/{title}"}
+    return [_hoisted(one, components) for one in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,82 @@
+"""A test client that lets no answer pass which the OpenAPI document of the server does not have."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from flask import Flask
+from flask.testing import FlaskClient
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+from werkzeug.exceptions import HTTPException
+from werkzeug.test import TestResponse
+
+from fate_flow.api.client_auth import ClientAuth, is_for_clients
+from fate_flow.api.openapi import document, path_of
+
+_made: dict[bool, Any] = {}
+"""By whether clients sign: the document of the first such application. It is the same for all, and takes a while."""
+
+
+HOW = "say what it answers in @declared above its handler; larger answers are in fate_flow/api/shapes.py"
+
+
+class DocumentedClient(FlaskClient):
+    """As Flask's own, for the routes of clients."""
+
+    def open(self, *args: Any, **kwargs: Any) -> TestResponse:
+        response = super().open(*args, **kwargs)
+        request, is_signed = response.request, _is_signed(self.application)
+        if is_signed not in _made:
+            _made[is_signed] = document(self.application, is_signed=is_signed)
+        path = _path(self.application, request.path, request.method)
+        if path:
+            problem = _misfit(is_signed, path, request.method.lower(), response)
+            assert not problem, f"{request.method} {request.path}: {problem}"
+        return response
+
+
+def _is_signed(app: Flask) -> bool:
+    return any(isinstance(getattr(one, "__self__", None), ClientAuth) for one in app.before_request_funcs.get(None, ()))
+
+
+def _path(app: Flask, path: str, method: str) -> str:
+    """As the document has it; empty for what is no route of clients."""
+    try:
+        rule, _ = app.url_map.bind("localhost").match(path, method, return_rule=True)
+    except HTTPException:
+        return ""
+    is_documented = is_for_clients(rule.rule) and method in ("GET", "POST")
+    return path_of(rule) if is_documented else ""
+
+
+def _misfit(is_signed: bool, path: str, method: str, response: TestResponse) -> str:
+    """In what an answer is not as the document has it; empty: in nothing."""
+    known = _made[is_signed]["paths"][path][method]["responses"]
+    status, mimetype = str(response.status_code), response.mimetype
+    if status not in known:
+        return f"HTTP status {status} is not one of {', '.join(known)}: {response.data[:300]!r}; {HOW}"
+    if mimetype not in known[status]["content"]:
+        return f"{mimetype} is not one of {', '.join(known[status]['content'])}; {HOW}"
+    if mimetype != "application/json":
+        return ""
+    problems = [
+        f"{cause.json_path}: {cause.message[:600]}"
+        for error in _validator(is_signed, path, method, status).iter_errors(response.json)
+        for cause in _causes(error, response.json)
+    ]
+    return "; ".join([*problems, HOW]) if problems else ""
+
+
+def _causes(error: ValidationError, answer: Any) -> list[ValidationError]:
+    """Of two forms of an answer, what is wrong with the one that is meant."""
+    is_refusal = isinstance(answer, dict) and answer.get("retcode") != 0
+    meant = [cause for cause in error.context or () if cause.schema_path[0] == int(is_refusal)]
+    return meant or [error]
+
+
+@cache
+def _validator(is_signed: bool, path: str, method: str, status: str) -> Draft202012Validator:
+    schema = _made[is_signed]["paths"][path][method]["responses"][status]["content"]["application/json"]["schema"]
+    return Draft202012Validator({"components": _made[is_signed]["components"], **schema})
