@@ -7,15 +7,18 @@ import hmac
 import json
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import fate_flow
 from fate_flow.audit.worker_config import worker_log_folders, worker_logging_config
 from fate_flow.components.catalogue import find_component
+from fate_flow.components.errors import ComponentError
+from fate_flow.components.table import Table
 from fate_flow.components.table_uri import format_uri, parse_uri
 from fate_flow.coordinator.ports import LaunchOrder, Made, Program, Sight
 from fate_flow.core.command import WORK_FOLDERS, read_command
@@ -237,7 +240,7 @@ def _made(key: TaskKey, result: Mapping[str, Any]) -> Made:
 
 def _table(key: TaskKey, made: Mapping[str, Any]) -> TableMeta:
     meta = made["metadata"]
-    return TableMeta(
+    told = TableMeta(
         namespace=check_table_piece(meta.get("namespace"), "namespace"),
         name=check_table_piece(meta.get("name"), "name"),
         uri=str(made["uri"]),
@@ -246,6 +249,19 @@ def _table(key: TaskKey, made: Mapping[str, Any]) -> TableMeta:
         origin="output",
         job_id=key.job_id,
     )
+    return _as_it_is(told, key.task_id)
+
+
+def _as_it_is(told: TableMeta, task_id: str) -> TableMeta:
+    """What is on disk: of two uploads of one table, the file is of the one and the last word of the other."""
+    try:
+        with Table(told.uri) as table:
+            if table.made_by in ("", task_id):
+                return told
+            job_id = table.made_by.partition("_")[0]
+            return replace(told, count=table.count, schema=table.schema.as_json(), job_id=job_id)
+    except (ComponentError, sqlite3.Error):       # gone already, or none of ours
+        return told
 
 
 def _count(value: object) -> int:

@@ -123,6 +123,8 @@ class _DataRoutes:
         submitted = submit(self._services, _local_job("upload_0", "Upload", parameters, task_cores))
         data = submit_data(self._services, submitted)
         data["warnings"] += [f"{key}: has no effect on this server" for key in _WITHOUT_EFFECT if conf.get(key)]
+        if parameters["auto_increasing_sid"] and not parameters["extend_sid"]:
+            data["warnings"].append("auto_increasing_sid: has no effect without extend_sid")
         table = {"table_name": parameters["name"], "namespace": parameters["namespace"]}
         return ok({**data, **table}, jobId=submitted.job_id)
 
@@ -281,7 +283,7 @@ def _info(table: TableMeta | None) -> dict[str, Any]:
         "schema": table.schema,
         "enable": not table.is_disabled,
         "origin": table.origin,
-        "extend_sid": False,
+        "extend_sid": table.extend_sid,
         "address": {"uri": table.uri},
     }
 

@@ -13,10 +13,12 @@ import click
 from fate_flow.cli import options
 from fate_flow.cli.answer import Answer
 from fate_flow.cli.client import Client
-from fate_flow.cli.display import print_json, show
+from fate_flow.cli.display import print_json, show, tell
 from fate_flow.cli.options import given, with_client
 from fate_flow.cli.submit_files import BadFile, overlaid
 from fate_flow.cli.upload_body import MultipartFile, nobody
+
+_SOME_COLUMNS = 20            # so many are named
 
 
 @click.group()
@@ -47,6 +49,8 @@ def upload(client: Client, conf_path: str, verbose: bool, drop: bool, is_watched
     else:
         answer = client.submit("data/upload", conf)
     _show_started(client, answer, is_watched)
+    if is_watched:
+        _tell_table(client, answer)
 
 
 @data.command()
@@ -85,6 +89,23 @@ def _show_started(client: Client, answer: Answer, is_watched: bool) -> None:
         from fate_flow.cli.watch import follow_submitted
 
         follow_submitted(client, answer, open_screen())
+
+
+def _tell_table(client: Client, uploaded: Answer) -> None:
+    """What has become of an upload: how many rows, and which columns."""
+    body = {key: uploaded.data.get(key) for key in ("namespace", "table_name")}
+    answer = client.post("table/table_info", body)
+    found = answer.data if answer.is_success and isinstance(answer.data, Mapping) else {}
+    schema = found.get("schema")
+    if not isinstance(schema, Mapping):
+        tell(f"what the table holds is not known: {answer.message}")
+        return
+    header = [str(name) for name in schema.get("header") or ()]
+    names = ", ".join(header[:_SOME_COLUMNS]) + (", ..." if len(header) > _SOME_COLUMNS else "")
+    tell(
+        f"table {body['table_name']} in namespace {body['namespace']}: {found.get('count')} rows; "
+        f"id {schema.get('sid')}; columns ({len(header)}): {names}"
+    )
 
 
 def _send_file(client: Client, conf: Mapping[str, Any], path: Path) -> Answer:

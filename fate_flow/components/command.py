@@ -6,9 +6,10 @@ Runs once all ranks have ended well. Names in its words are those of the job; no
 from __future__ import annotations
 
 import os
+from itertools import islice
 from pathlib import Path
 
-from fate_flow.components.csv_source import BadCsv, CsvFormat, CsvSource
+from fate_flow.components.csv_source import BadCsv, CsvFormat, CsvSource, lines_of
 from fate_flow.components.errors import ComponentError, shown
 from fate_flow.components.file_copy import copy_whole
 from fate_flow.components.table import DuplicateId, TableWriter
@@ -47,8 +48,10 @@ def _make_table(task: Task, one: OutputFile, source: Path, uri: str) -> None:
     with CsvSource(source, layout) as csv, TableWriter(uri, csv.schema, made_by=task.task_id) as writer:
         try:
             writer.add(csv.rows())
+            writer.close()
         except DuplicateId as error:
-            raise BadCsv(f"outputs: {one.name}: line {csv.line}: an id occurs a second time") from error
+            first, second = islice(lines_of(source, layout, error.sid), 2)
+            raise BadCsv(f"outputs: {one.name}: lines {first} and {second}: both have the same id") from error
 
 
 def _keep(source: Path, target: Path) -> dict[str, object]:

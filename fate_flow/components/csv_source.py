@@ -18,8 +18,12 @@ from fate_flow.components.errors import ComponentError, shown
 from fate_flow.components.table import Row, Schema
 
 BOM = b"\xef\xbb\xbf"
-MAX_LINE = 16 * 1024 * 1024
+MAX_LINE = 16 * 1024 * 1024     # bytes
+MAX_FIELD = 16 * 1024 * 1024    # characters; a field in quotes may have many lines
 GENERATED_SID = "sid"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+
+csv.field_size_limit(MAX_FIELD)     # of the whole process, which is a worker; else it is 128 KB
 
 
 class BadCsv(ComponentError):
@@ -31,7 +35,7 @@ class CsvFormat:
     delimiter: str = ","
     has_header: bool = True
     generates_sid: bool = False         # `extend_sid`: every column is a value, the id is made up
-    counts_sid: bool = False            # `auto_increasing_sid`: made-up ids are 0, 1, 2, ...
+    counts_sid: bool = False            # `auto_increasing_sid`: ids that are made up are 0, 1, 2, ...
 
 
 class CsvSource:
@@ -40,6 +44,7 @@ class CsvSource:
     def __init__(self, path: Path, layout: CsvFormat) -> None:
         self._layout = layout
         self._file = _open(path)
+        self.line = 0               # where the record that was read last begins
         try:
             self._reader = csv.reader(_lines(self._file), delimiter=layout.delimiter, strict=True)
             self._first = self._next_record()
@@ -53,11 +58,6 @@ class CsvSource:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
-
-    @property
-    def line(self) -> int:
-        """The number of the line that was read last."""
-        return self._reader.line_num
 
     def rows(self) -> Iterator[Row]:
         """Every row, its id first; to be asked for once."""
@@ -104,11 +104,32 @@ class CsvSource:
         return row
 
     def _next_record(self) -> list[str] | None:
-        """The next line that is not blank; None at the end."""
+        """The next record that is not blank; None at the end."""
         try:
-            return next((record for record in self._reader if record), None)
+            while True:
+                self.line = self._reader.line_num + 1
+                record = next(self._reader, None)
+                if record is None or record:
+                    return record
         except csv.Error as error:
-            raise BadCsv(f"line {self.line}: {error}") from error
+            raise BadCsv(f"line {self.line}: {_in_words(error)}") from error
+
+
+def lines_of(path: Path, layout: CsvFormat, sid: str) -> Iterator[int]:
+    """Where the rows with this id begin."""
+    with CsvSource(path, layout) as source:
+        yield from (source.line for row in source.rows() if row[0] == sid)
+
+
+def _in_words(error: csv.Error) -> str:
+    text = str(error)
+    if "unexpected end of data" in text:
+        return "a field begins with a quote that is not closed"
+    if "field larger than" in text:
+        return f"a field has more than {MAX_FIELD} characters (is a quote not closed?)"
+    if "new-line character" in text:
+        return "a carriage return outside of quotes: lines end with LF or with CR LF"
+    return text
 
 
 def _open(path: Path) -> BinaryIO:
@@ -124,7 +145,17 @@ def _lines(file: BinaryIO) -> Iterator[str]:
         number += 1
         if len(raw) == MAX_LINE:
             raise BadCsv(f"line {number}: longer than {MAX_LINE} bytes")
-        try:
-            yield (raw.removeprefix(BOM) if number == 1 else raw).decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise BadCsv(f"line {number}: not UTF-8") from error
+        yield _text_of(raw, number)
+
+
+def _text_of(raw: bytes, number: int) -> str:
+    if number == 1:
+        if raw.startswith(_UTF_16):
+            raise BadCsv("line 1: the file is UTF-16: save it as UTF-8")
+        raw = raw.removeprefix(BOM)
+    if 0 in raw:
+        raise BadCsv(f"line {number}: byte {raw.index(0) + 1} is NUL: the file is not text in UTF-8")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadCsv(f"line {number}: not UTF-8: byte {error.start + 1} is 0x{raw[error.start]:02x}") from error

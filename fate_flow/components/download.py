@@ -33,9 +33,14 @@ def _write(table: Table, path: Path, delimiter: str) -> None:
     unfinished = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         with unfinished.open("x", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-            writer.writerow((table.schema.sid, *table.schema.header))
-            writer.writerows(table)
+            plain, quoting = (
+                csv.writer(file, delimiter=delimiter, lineterminator="\n", quoting=how)
+                for how in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL)
+            )
+            plain.writerow((table.schema.sid, *table.schema.header))
+            for row in table:
+                # A carriage return is not quoted for its own sake, and without quotes it ends a line.
+                (quoting if any("\r" in value for value in row) else plain).writerow(row)
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
-from fate_flow.components.csv_source import BadCsv, CsvFormat, CsvSource
+from fate_flow.components.csv_source import BadCsv, CsvFormat, CsvSource, lines_of
 from fate_flow.components.errors import shown
 from fate_flow.components.table import DuplicateId, Row, Table, TableExists, TableWriter, table_exists
 from fate_flow.components.task import Metric, Outcome, Task
@@ -53,8 +54,13 @@ def _make_table(task: Task, source: Path, uri: str, *, overwrite: bool) -> None:
     ):
         try:
             writer.add(_logged(csv.rows()))
+            writer.close()
         except DuplicateId as error:
-            raise BadCsv(f"line {csv.line}: id {shown(error.sid)} occurs a second time") from error
+            first, second = islice(lines_of(source, _layout(task), error.sid), 2)
+            raise BadCsv(
+                f"lines {first} and {second}: both have the id {shown(error.sid)}; with extend_sid both are kept, "
+                "under ids that are made up"
+            ) from error
 
 
 def _layout(task: Task) -> CsvFormat:
@@ -62,7 +68,7 @@ def _layout(task: Task) -> CsvFormat:
     return CsvFormat(
         delimiter=given.get("id_delimiter") or ",",
         has_header=bool(given.get("head", 1)),
-        generates_sid=bool(given.get("extend_sid")) or bool(given.get("auto_increasing_sid")),
+        generates_sid=bool(given.get("extend_sid")),
         counts_sid=bool(given.get("auto_increasing_sid")),
     )
 
@@ -76,7 +82,7 @@ def _logged(rows: Iterator[Row]) -> Iterator[Row]:
 
 def _outcome(task: Task, uri: str) -> Outcome:
     with Table(uri) as table:
-        count = table.count
+        count, schema = table.count, table.schema
     info = {
         "table_name": task.parameters["name"],
         "namespace": task.parameters["namespace"],
@@ -89,4 +95,4 @@ def _outcome(task: Task, uri: str) -> Outcome:
         "upload", "data_access", [("count", count), ("upload_count", count)],
         {"name": "upload", "metric_type": "UPLOAD", **info},
     )
-    return Outcome({"data": uri}, [metric], info)
+    return Outcome({"data": uri}, [metric], {**info, "schema": schema.as_json()})

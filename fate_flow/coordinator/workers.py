@@ -436,7 +436,10 @@ def _uploaded(unit: Unit, task: Task, table: TableMeta) -> TableMeta:
     """The table as its upload described it."""
     spec = unit.spec(task.key.job_id)
     told = spec.tasks[task.key.name].parameters.get(task.key.party, {}) if spec is not None else {}
-    return replace(table, origin="upload", partitions=told.get("partition") or 1)
+    return replace(
+        table, origin="upload", partitions=told.get("partition") or 1, id_delimiter=told.get("id_delimiter") or ",",
+        have_head=bool(told.get("head", 1)), extend_sid=bool(told.get("extend_sid")),
+    )
 
 
 # ---------------------------------------------------------------------- stopping and ending

@@ -60,6 +60,7 @@ class TableMeta:
     have_head: bool = True
     is_disabled: bool = False
     create_time: int = 0
+    extend_sid: bool = False          # its ids were made up
 
 
 @dataclass(frozen=True)

@@ -351,6 +351,7 @@ class StorageTableRow(_Base):
     f_partitions = IntegerField(null=True)
     f_id_delimiter = CharField(10, null=True)
     f_have_head = BooleanField(default=True)
+    f_extend_sid = BooleanField(default=False)
     f_schema = TextField()
     f_count = BigIntegerField(null=True)
     f_origin = CharField(50, default="")

@@ -346,6 +346,7 @@ CREATE TABLE t_storage_table_meta (
   f_partitions INTEGER,
   f_id_delimiter VARCHAR(10),
   f_have_head BOOLEAN NOT NULL DEFAULT 1,
+  f_extend_sid BOOLEAN NOT NULL DEFAULT 0,   -- its ids were made up
   f_schema LONGTEXT NOT NULL,
   f_count BIGINT,
   f_origin VARCHAR(50) NOT NULL DEFAULT '',  -- upload, output

@@ -22,8 +22,7 @@ def show_measurement(number: int, found: Document) -> None:
     runs = found["runs"]
     _line()
     _line(f"({number}) {found['title'].upper()} ({sizes}; median of {len(runs)} runs)")
-    show = {1: _show_latency, 2: _show_burst, 3: _show_load, 4: _show_idle, 5: _show_silence, 6: _show_paging}[number]
-    show(found["medians"])
+    _SHOWN[number](found["medians"])
     print("", end="", flush=True)
 
 
@@ -93,12 +92,27 @@ def _show_idle(medians: Document) -> None:
 
 
 def _show_paging(medians: Document) -> None:
-    for database, found in medians.items():
+    for database in (name for name, found in medians.items() if isinstance(found, dict)):
+        found = medians[database]
         _line(f"    {database:<50}{'small ms':>9}{'large ms':>9}{'ratio':>7}")
         for name, one in found["answers"].items():
             small, large = one["small"]["median"], one["large"]["median"]
             _line(f"    {name:<50}{small:>9.1f}{large:>9.1f}{one['ratio']:>7.2f}")
         _others(found)
+
+
+def _show_upload(medians: Document) -> None:
+    _line(f"{'rows':<36}{medians['rows']:>9.0f}")
+    flow_peak = medians["flow_peak_mb"]
+    _line(f"{'flow data upload, until its answer':<36}{medians['sent_s']:>9.2f} s     peak {flow_peak:.1f} MB")
+    _line(f"{'the server grew by at most':<36}{medians['server_grew_mb']:>9.1f} MB")
+    for name in ("upload", "download"):
+        one = medians[name]
+        _line(
+            f"{name + ' in the worker':<36}{one['took_s']:>9.2f} s     peak {one['worker_peak_mb']:.1f} MB,"
+            f" {one['worker_cpu_s']:.1f} s of processor"
+        )
+    _others(medians)
 
 
 def _others(medians: Document) -> None:
@@ -107,3 +121,8 @@ def _others(medians: Document) -> None:
 
 def _line(text: str = "") -> None:
     print(text)
+
+
+_SHOWN = {
+    1: _show_latency, 2: _show_burst, 3: _show_load, 4: _show_idle, 5: _show_silence, 6: _show_paging, 7: _show_upload,
+}  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the server learns at once of a worker that it stopped before it began: no runner is there to tell."""
+"""What the server learns of workers: of one that it stopped before it began, and what another one made."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from fate_flow.adapters import LocalWorkers
+from fate_flow.components.table import Schema, TableWriter
+from fate_flow.components.table_uri import format_uri
 from fate_flow.core.job import TaskKey, Worker
 from fate_flow.core.spec import Party
 from fate_flow.core.status import WorkerStatus
 from fate_flow.engine.local import LocalEngine
-from fate_flow.engine.worker import CLAIMED
+from fate_flow.engine.worker import CLAIMED, EXIT, RESULT
 from fate_flow.settings import Settings
 
 KEY = TaskKey("2026010112000000000001234", "a", 0, Party("guest", "9999"))
@@ -32,3 +34,26 @@ def test_the_scheduler_hears_of_a_worker_that_never_begins_and_of_no_other(tmp_p
         workers.stop(worker, 10.0)
     assert rung == [{"worker": never.folder, "event": "exited"}]
     assert workers.look(never).state == "exited"
+
+
+def test_of_two_uploads_of_one_table_the_file_says_what_it_holds(tmp_path: Path) -> None:
+    """Whichever of them is heard of last: the record is to be that of the file."""
+    uri, other = format_uri(tmp_path, "demo", "a"), "2026010112000000000009999"
+    metadata = {"namespace": "demo", "name": "a", "count": 1, "schema": {"header": [], "sid": "id"}}
+    made = {"data": {"data": [{"uri": uri, "type_name": "table", "metadata": metadata}]}}
+    worker = Worker("w", KEY, WorkerStatus.CREATED, str(tmp_path / "w"))
+    Path(worker.folder).mkdir()
+    (Path(worker.folder) / EXIT).write_text(json.dumps({"exit_code": 0, "signal": None, "cause": "exited"}))
+    (Path(worker.folder) / RESULT).write_text(json.dumps({"status": {"code": 0}, "io_meta": {"outputs": made}}))
+    bell: Any = SimpleNamespace(send=lambda *_: None)
+    workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(bell), "http://x", b"secret", lambda _: None)
+
+    def found() -> tuple[int, Any, str]:
+        [(_, table)] = workers.look(worker).made.tables
+        return table.count, table.schema["header"], table.job_id
+
+    assert found() == (1, [], KEY.job_id), "a file that is gone is what was said of it"
+    for made_by, says in ((KEY.task_id, (1, [], KEY.job_id)), (f"{other}_upload_0", (2, ["x"], other))):
+        with TableWriter(uri, Schema(("x",)), made_by=made_by, overwrite=True) as writer:
+            writer.add([("a", "1"), ("b", "2")])
+        assert found() == says

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 from urllib.parse import unquote
@@ -102,6 +106,38 @@ def test_an_upload_can_be_watched(flow, stub, upload):
     result = flow(*upload, "--watch")
     assert (result.exit_code, json.loads(result.stdout)) == (1, STARTED)
     assert "job 42: failed: empty CSV" in result.stderr
+
+
+def test_a_watched_upload_tells_what_the_table_holds(flow, stub, upload):
+    header = [f"x{number}" for number in range(25)]
+    stub.answers(
+        {**STARTED, "data": {"code": 0, "namespace": "demo", "table_name": "site_a"}},
+        {"retcode": 0, "retmsg": "success", "data": {"status": "success"}},
+        {"retcode": 0, "retmsg": "success", "data": {"count": 7, "schema": {"header": header, "sid": "id"}}},
+    )
+    result = flow(*upload, "--watch")
+    assert (result.exit_code, stub.last.path) == (0, "/v1/table/table_info")
+    assert stub.last.json == {"namespace": "demo", "table_name": "site_a"}
+    told = result.stderr.splitlines()[-1]
+    assert told.startswith("table site_a in namespace demo: 7 rows; id id; columns (25): x0, x1, ")
+    assert told.endswith("x19, ...")
+
+
+def test_a_bar_shows_the_way_of_a_file_on_a_terminal(stub, upload, tmp_path):
+    """In a terminal alone: what goes into a pipe is JSON on stdout, and nothing on stderr."""
+    stub.answers(STARTED)
+    flow = [str(Path(sys.executable).with_name("flow")), "--server", stub.url, *upload]
+    ours, its = pty.openpty()
+    with open(ours, "rb", buffering=0) as terminal:
+        done = subprocess.run(flow, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=its, cwd=tmp_path,
+                              env={**os.environ, "TERM": "xterm"}, timeout=60, check=True)  # fmt: skip
+        shown = terminal.read(65536).decode()
+        os.close(its)
+    assert json.loads(done.stdout) == STARTED
+    assert "site_a.csv" in shown
+    assert "11/11 bytes" in shown
+    piped = subprocess.run(flow, stdin=subprocess.DEVNULL, capture_output=True, cwd=tmp_path, timeout=60, check=True)
+    assert (json.loads(piped.stdout), piped.stderr) == (STARTED, b"")
 
 
 def test_a_download_names_a_path(flow, stub, write_json, tmp_path):

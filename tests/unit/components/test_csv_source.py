@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fate_flow.components.csv_source import BadCsv, CsvFormat, CsvSource
+from fate_flow.components.csv_source import MAX_FIELD, MAX_LINE, BadCsv, CsvFormat, CsvSource, lines_of
 from fate_flow.components.table import Schema
 
 
@@ -69,10 +69,16 @@ def test_made_up_ids_can_be_counted(read):
     (b"id,x,x\n1,2,3\n", "line 1: the header names column 'x' twice"),
     (b"id,id,x\n1,2,3\n", "line 1: the id column 'id' is there a second time"),
     (b"id,x,id\n1,2,3\n", "line 1: the id column 'id' is there a second time"),
-    (b"id,x\n1,\xff\n", "line 2: not UTF-8"),
-    (b'id,x\n1,"2\n', "line 2: unexpected end of data"),
+    (b"id,x\n1,\xff\n", "line 2: not UTF-8: byte 3 is 0xff"),
+    (b'id,x\n1,"2\n3,4\n', "line 2: a field begins with a quote that is not closed"),
+    (b'id,x\n1,"2\n3"\n4,"5\n6",7\n', "line 4: 3 fields, where 2 are expected"),
+    (b"id,x\r1,2\r", "line 1: a carriage return outside of quotes: lines end with LF or with CR LF"),
+    (b"id,x\n1,a\0b\n", "line 2: byte 4 is NUL: the file is not text in UTF-8"),
+    ("id,x\n1,2\n".encode("utf-16"), "line 1: the file is UTF-16: save it as UTF-8"),
+    ("id,x\n1,2\n".encode("utf-16-le"), "line 1: byte 2 is NUL"),
     (b'id,x\n1,"2"3\n', "line 2: ',' expected after '\"'"),
-    (b"id,x\n1," + b"2" * 200_000 + b"\n", "line 2: field larger than field limit"),
+    (b"id,x\n1," + b"2" * MAX_LINE + b"\n", f"line 2: longer than {MAX_LINE} bytes"),
+    (b'id,x\n1,"' + b"2\n" * (MAX_FIELD // 2 + 1) + b'"\n', f"line 2: a field has more than {MAX_FIELD} characters"),
 ])
 def test_an_error_names_the_line(read, content, problem):
     with pytest.raises(BadCsv) as error:
@@ -88,3 +94,9 @@ def test_an_empty_file_without_header_has_no_rows_either(read):
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(BadCsv, match=r"gone\.csv' cannot be read: No such file"):
         CsvSource(tmp_path / "gone.csv", CsvFormat())
+
+
+def test_the_rows_of_an_id_are_found_where_they_begin(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'id,x\n1,"a\nb"\n2,c\n\n1,d\n')
+    assert list(lines_of(path, CsvFormat(), "1")) == [2, 6]

@@ -98,7 +98,8 @@ def test_a_success_is_written_down_and_said(worker, capsys):
             "model": {},
             "metric": {"metric": [{"uri": f"file://{worker.folder}/metric.json", "type_name": "json_metric"}]},
         }},
-        "summary": {"table_name": "a", "namespace": "demo", "partition": 1, "upload_count": 2},
+        "summary": {"table_name": "a", "namespace": "demo", "partition": 1, "upload_count": 2,
+                    "schema": {"header": ["x"], "sid": "id"}},
     }
     (metric,) = json.loads((worker.folder / "metric.json").read_text())
     assert metric["data"] == [["count", 2], ["upload_count", 2]]
@@ -133,7 +134,9 @@ def test_a_failure_names_the_culprit_in_one_line(worker, capsys):
     worker.source.write_text("id,x\na,1\na,2\n")
     assert worker.run() == 1
     assert worker.result["status"] == {
-        "code": -1, "exceptions": "upload_0 on local 0: the file for table 'a', line 3: id 'a' occurs a second time",
+        "code": -1,
+        "exceptions": "upload_0 on local 0: the file for table 'a', lines 2 and 3: both have the id 'a'; "
+        "with extend_sid both are kept, under ids that are made up",
     }
     assert "Traceback" in worker.log
     assert "finish upload_0" in worker.log

@@ -33,7 +33,10 @@ def test_upload_makes_a_table_and_counts_it(tmp_path, source, an_upload):
     outcome = upload.run(an_upload())
     with Table(outcome.tables["data"]) as table:
         assert list(table) == [("b", "1"), ("a", "2")]
-    assert outcome.summary == {"table_name": "a", "namespace": "demo", "partition": 2, "upload_count": 2}
+    assert outcome.summary == {
+        "table_name": "a", "namespace": "demo", "partition": 2, "upload_count": 2,
+        "schema": {"header": ["x"], "sid": "id"},
+    }
     (metric,) = outcome.metrics
     assert (metric.namespace, metric.name) == ("upload", "data_access")
     assert ("upload_count", 2) in metric.data
@@ -70,7 +73,7 @@ def test_a_second_attempt_of_an_upload_may_find_the_table_of_the_first(an_upload
 
 def test_a_duplicate_id_is_named_with_its_line_and_leaves_nothing(tmp_path, source, an_upload):
     source.write_text("id,x\na,1\nb,2\na,3\nc,4\n")
-    with pytest.raises(BadCsv, match="line 4: id 'a' occurs a second time"):
+    with pytest.raises(BadCsv, match="lines 2 and 4: both have the id 'a'; with extend_sid both"):
         upload.run(an_upload())
     assert not list(tmp_path.rglob("*.sqlite"))
 
