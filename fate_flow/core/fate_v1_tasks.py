@@ -13,7 +13,6 @@ from fate_flow.core.grammar import shown
 from fate_flow.core.minimum_document import Minimums, goes_on_without
 from fate_flow.core.modules import ModuleInfo, WarnsOfParameters
 from fate_flow.core.policy_document import policies_for
-from fate_flow.core.retry import NEVER_AGAIN
 from fate_flow.core.retry_document import rule_for
 from fate_flow.core.spec import JobParameters, Party, TaskSpec
 
@@ -104,7 +103,7 @@ class Tasks:
     def _problems_of_command(self, component: Component, parameters: Mapping[str, Any]) -> Iterator[str]:
         """What concerns the program together with what is said of it elsewhere."""
         retry = rule_for(self.parameters[self.initiator], component.name)
-        if fails_on_restart(parameters) and retry != NEVER_AGAIN:
+        if fails_on_restart(parameters) and (retry.retries or retry.max_interruptions):
             yield (
                 "fail_on_worker_restart excludes retry; say "
                 f'task_conf.{component.name}.retry {{"max_attempts": 1, "max_interruptions": 0}}'
