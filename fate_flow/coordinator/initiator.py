@@ -36,6 +36,7 @@ from fate_flow.coordinator.workers import (
     note_task,
     read_report,
     settle_outputs,
+    within_its_say,
 )
 from fate_flow.core.actions import (
     Action,
@@ -627,6 +628,7 @@ class InitiatorSide:
             unit.note(Event.JOB_WARNING, job_id=report.task.job_id, text=text)
             return False
         unit.touch(report.task.job_id)
+        report = self._within_its_say(unit, report)
         if report.status in (TaskStatus.SUCCESS, TaskStatus.STOPPING) and task.party_status is TaskStatus.WAITING:
             # The report that it runs was overtaken or lost; this one implies it.
             start = report.start_time or unit.now
@@ -640,6 +642,19 @@ class InitiatorSide:
         if now is None or now.party_status is task.party_status:
             return False
         return self.take_report(unit, report)      # another process of this server moved it meanwhile: decide anew
+
+    def _within_its_say(self, unit: Unit, said: Report) -> Report:
+        """What is taken of it; what is not is on record."""
+        job = unit.tx.job_here(said.task.job_id)
+        taken = within_its_say(said, job.parties if job is not None else ())
+        for key, asked, found in (
+            ("reason", said.reason and said.reason.value, taken.reason and taken.reason.value),
+            ("caused_by", said.caused_by, taken.caused_by),
+        ):
+            if asked and asked != found:
+                text = f"a report on {said.task}: {key} {asked} is not for a party to say, taken as {found or 'none'}"
+                unit.note(Event.JOB_WARNING, job_id=said.task.job_id, text=text)
+        return taken
 
     def uncollected(self, unit: Unit) -> set[TaskKey]:
         """What parties that speak plain v1 were told to run and have not ended."""

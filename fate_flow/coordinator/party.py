@@ -54,7 +54,7 @@ from fate_flow.core.job import (
 )
 from fate_flow.core.permission import missing
 from fate_flow.core.queue import fits, queue_key, takes_from
-from fate_flow.core.reasons import Reason, job_status_for
+from fate_flow.core.reasons import Author, Reason, job_status_for, may_say
 from fate_flow.core.resources import Request, request_of
 from fate_flow.core.spec import JobSpec, Party
 from fate_flow.core.status import JOB_END, TASK_BROKEN, JobStatus, TaskStatus, WorkerStatus, may_move
@@ -934,10 +934,10 @@ def move_job(unit: Unit, job: Job, move: MoveJob, caused_by: str = "") -> bool:
 
 
 def _reason(text: object, status: JobStatus) -> Reason:
-    """The reason an initiator gave; a plain v1 peer gives none, so the status stands for it."""
+    """The reason an initiator gave, where it may; a plain v1 peer gives none, so the status stands for it."""
     try:
         reason = Reason(text)
-        if job_status_for(reason) is status:
+        if job_status_for(reason) is status and may_say(Author.INITIATOR, reason):
             return reason
     except ValueError:
         pass

@@ -6,7 +6,7 @@ files), never from what somebody claims; the initiator is told by a report, whic
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -33,7 +33,7 @@ from fate_flow.core.grammar import (
 )
 from fate_flow.core.history import Level
 from fate_flow.core.job import Answer, Command, CommandKind, Job, Report, Task, TaskKey, Worker
-from fate_flow.core.reasons import Reason, task_status_for
+from fate_flow.core.reasons import RULES, Author, Reason, may_say, task_status_for
 from fate_flow.core.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.status import TASK_BROKEN, TASK_END, TaskStatus, WorkerStatus
 from fate_flow.core.text import plain
@@ -663,6 +663,24 @@ def read_report(body: Mapping[str, Any]) -> Report | None:
     reason = _reason_in(body, status)
     cause = cause_in(body) or (str(key.party) if reason else "")
     return Report(key, incarnation, status, reason, message, start, end, _exit_code(body), cause)
+
+
+def within_its_say(report: Report, parties: Collection[Party]) -> Report:
+    """The report without what is not a party's to say: a reason of the initiator's, and somebody else as the cause.
+
+    Another party of the job can be the cause only where the initiator may have said so: where a share was stopped."""
+    reason = report.reason
+    if reason is not None and not may_say(Author.PARTY, reason):
+        reason = _PLAIN.get(report.status)
+    own, named = report.task.party, {str(party): party for party in parties}.get(report.caused_by)
+    cause = named if named is not None and reason is not None and _is_told(reason) else own
+    return replace(report, reason=reason, caused_by=str(cause) if reason else "")
+
+
+def _is_told(reason: Reason) -> bool:
+    """Whether a share ends by it at somebody else's word, and not by what became of its workers."""
+    rule = RULES[reason]
+    return may_say(Author.INITIATOR, reason) and rule.retry_event is None and TaskStatus(rule.status) in TASK_BROKEN
 
 
 def cause_in(body: Mapping[str, Any]) -> str:

@@ -6,13 +6,15 @@ other parties too is not: to ask for more is to be refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from fate_flow.core.fate_v1_layers import Block, blocks_for, place_in
+from fate_flow.core.policy import Policy, PolicyAction
 from fate_flow.core.resources import request_of
+from fate_flow.core.retry import RetryRule
 from fate_flow.core.spec import JobParameters, JobSpec, Party, TaskSpec
 
 
@@ -72,21 +74,41 @@ class _Asked:
             yield from self._more(asked, key, partial(self._place, self.party, key))
         yield from self._more(self._job.timeout_seconds, "job_timeout", partial(self._said, "timeout"))
         yield from self._actions(("policies",), self._job.extra)
+        yield from self._restarts()
+
+    def _restarts(self) -> Iterator[str]:
+        """Of the whole job, which its own retry rule bounds, whatever its tasks have."""
+        policies = [*self.spec.policies, *(one for task in self.spec.tasks.values() for one in task.policies)]
+        if _has(PolicyAction.RESTART_JOB, policies):
+            if self._is_automatic({}):
+                yield from self._more(self._job.auto_retries, "max_attempts", partial(self._said, "auto_retries"), 1)
+            else:
+                asked, place = self.spec.retry.for_policies.max_attempts, partial(self._said, "retry", "max_attempts")
+                yield from self._more(asked, "max_attempts", place)
 
     def of_task(self, task: TaskSpec) -> Iterator[str]:
         own: Mapping[str, Any] = self._job.extra.get("task_conf", {}).get(task.name, {})
-        if "retry" in own or "retry" in self._job.extra:
-            for key in ("max_attempts", "max_interruptions"):
-                yield from self._more(getattr(task.retry, key), key, partial(self._in_retry, task, key))
-        else:
-            for key, first in (("max_attempts", 1), ("max_interruptions", 0)):      # the first attempt is no retry
-                yield from self._more(self._job.auto_retries, key, partial(self._said, "auto_retries"), first)
-        yield from self._retries_for(task)
+        yield from self._retries(task, own)
         replicas = task.parameters.get(self.party, {}).get("replicas")
         if isinstance(replicas, int):
             place = f"job_runtime_conf.component_parameters: {task.name} at {self.party}: replicas"
             yield from self._more(replicas, "replicas", lambda: place)
         yield from self._actions(("task_conf", task.name, "policies"), own)
+
+    def _retries(self, task: TaskSpec, own: Mapping[str, Any]) -> Iterator[str]:
+        """How often and for how long it may begin again, by its retry rule or by policies, which count by that rule."""
+        is_restarted = _has(PolicyAction.RESTART_TASK, (*task.policies, *self.spec.policies))
+        rule = task.retry.for_policies if is_restarted else task.retry
+        if rule.is_said and not self._is_automatic(own):
+            for key in ("max_attempts", "max_interruptions"):
+                yield from self._more(getattr(rule, key), key, partial(self._in_retry, task, key))
+        else:
+            for key, first in (("max_attempts", 1), ("max_interruptions", 0)):      # the first attempt is no retry
+                yield from self._more(self._job.auto_retries, key, partial(self._said, "auto_retries"), first)
+        yield from self._retries_for(task, rule)
+
+    def _is_automatic(self, own: Mapping[str, Any]) -> bool:
+        return bool(self._job.auto_retries) and "retry" not in own and "retry" not in self._job.extra
 
     @property
     def _job(self) -> JobParameters:
@@ -98,9 +120,9 @@ class _Asked:
         if most is not None and asked > most - free:
             yield f"{place()}: {asked:g} is more than {self._the_most(most - free, key)}"
 
-    def _retries_for(self, task: TaskSpec) -> Iterator[str]:
+    def _retries_for(self, task: TaskSpec, rule: RetryRule) -> Iterator[str]:
         """How long it goes on being tried again: a rule without a limit asks for more than any ceiling."""
-        most, rule = self.ceilings.retry_duration, task.retry
+        most = self.ceilings.retry_duration
         if most is None or (not rule.retries and not rule.max_interruptions):
             return
         if not 0 < rule.duration <= most:
@@ -123,7 +145,7 @@ class _Asked:
             place = place_in(self.blocks[self.spec.initiator], keys)
             if place:
                 return place if keys[-1] == key else f"{place}.{key}"
-        return self._said("auto_retries")
+        return self._said("auto_retries") if self._job.auto_retries else self._said("retry", key)
 
     def _said(self, *keys: str) -> str:
         """Where what all go by is said, which is what the initiator is told."""
@@ -132,3 +154,7 @@ class _Asked:
     def _place(self, party: Party, *keys: str) -> str:
         found = place_in(self.blocks[party], keys)
         return found or ".".join(("job_runtime_conf.job_parameters.common", *keys))
+
+
+def _has(action: PolicyAction, policies: Iterable[Policy]) -> bool:
+    return any(one.action is action for one in policies)

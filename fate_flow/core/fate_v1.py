@@ -16,8 +16,8 @@ from typing import Any
 
 from fate_flow.core.document import Findings, Node, size_of
 from fate_flow.core.fate_v1_dsl import Component, component_names, note_provider, read_components
-from fate_flow.core.fate_v1_job_parameters import AUTOMATIC, flat_parameters, job_block, job_parameters
-from fate_flow.core.fate_v1_layers import Layers, read_layers
+from fate_flow.core.fate_v1_job_parameters import AUTOMATIC, check_places, flat_parameters, job_block, job_parameters
+from fate_flow.core.fate_v1_layers import Layers, blocks_for, read_layers
 from fate_flow.core.fate_v1_tasks import Tasks
 from fate_flow.core.grammar import check_party_id, check_role, shown
 from fate_flow.core.modules import ModuleInfo
@@ -124,6 +124,8 @@ class _Reading:
         _note_providers(self.conf.at("provider"), parties)
         if initiator not in parties or initiator is None:
             return None
+        initiators = {path for path, _ in blocks_for(self.conf.value, parties, initiator)}
+        check_places(self.conf.at("job_parameters"), initiators)
         base = self._base(layers, initiator, components)
         parameters = {party: job_parameters(base, layers.at(party)) for party in parties}
         tasks = Tasks(self.conf, self.modules, parties, initiator, parameters, told).all(components)

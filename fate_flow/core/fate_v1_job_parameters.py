@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fate_flow.core.document import MAX_WHOLE, Node
-from fate_flow.core.grammar import shown
+from fate_flow.core.grammar import shown, shown_key
 from fate_flow.core.minimum_document import read_minimum
 from fate_flow.core.policy_document import read_policies
 from fate_flow.core.queue import MOST_PRIORITY
@@ -40,6 +40,26 @@ def job_block(node: Node, names: Collection[str]) -> dict[str, Any]:
     node.at("task_conf").only(names)
     _check_one_way_to_retry(node)
     return block
+
+
+def check_places(node: Node, initiators: Collection[str]) -> None:
+    """Looks below `job_parameters.role` for what holds for the whole job, and would do nothing there.
+
+    Ours is refused; FATE's is named, but in the blocks of these paths, which the initiator goes by."""
+    for below in node.at("role").members().values():
+        for block in below.members().values():
+            _refuse_ours(block, "job_parameters.common")
+            for name, conf in block.at("task_conf").members().items():
+                _refuse_ours(conf, f"job_parameters.common.task_conf.{shown_key(name)}")
+            for key in _OF_THE_JOB if block.path not in initiators else ():
+                if block.at(key).is_given:
+                    block.at(key).without_effect("it holds for the whole job, as job_parameters.common has it")
+
+
+def _refuse_ours(block: Node, place: str) -> None:
+    for key in _OURS:
+        if block.at(key).is_given:
+            block.at(key).wrong(f"is not a party's own, it holds for all of them: say it in {place}")
 
 
 AUTOMATIC = ("auto_retries", "auto_retry_delay")
@@ -183,6 +203,8 @@ _JOB_PARAMETERS: Mapping[str, _Key] = {
     "user": _Key(_text),
 }
 
+_OURS = ("retry", "policies", "min_available", "stop_duration", "priority")      # of the job and of a component
+_OF_THE_JOB = ("timeout", *AUTOMATIC, "federated_mode", "federated_status_collect_type")
 _REMOVED = frozenset({"work_mode", "backend"})
 _OF_A_TASK: Mapping[str, Callable[[Node], Any]] = {
     "timeout": _zero_or_more, "stop_duration": _seconds, "retry": read_retry, "policies": read_policies,

@@ -12,8 +12,8 @@ from fate_flow.core.fate_v1_dsl import Component
 from fate_flow.core.grammar import shown
 from fate_flow.core.minimum_document import Minimums, goes_on_without
 from fate_flow.core.modules import ModuleInfo, WarnsOfParameters
+from fate_flow.core.policy import Policy, PolicyAction, may_restart_task
 from fate_flow.core.policy_document import policies_for
-from fate_flow.core.retry import NEVER_AGAIN
 from fate_flow.core.retry_document import rule_for
 from fate_flow.core.spec import JobParameters, Party, TaskSpec
 
@@ -104,16 +104,38 @@ class Tasks:
     def _problems_of_command(self, component: Component, parameters: Mapping[str, Any]) -> Iterator[str]:
         """What concerns the program together with what is said of it elsewhere."""
         retry = rule_for(self.parameters[self.initiator], component.name)
-        if fails_on_restart(parameters) and retry != NEVER_AGAIN:
+        if fails_on_restart(parameters) and (retry.retries or retry.max_interruptions):
             yield (
                 "fail_on_worker_restart excludes retry; say "
                 f'task_conf.{component.name}.retry {{"max_attempts": 1, "max_interruptions": 0}}'
             )
+        if fails_on_restart(parameters):
+            yield from self._restarts_by_policy(component.name)
         tables = [one.name for one in read_command(parameters).outputs if one.is_table]
         for one in component.outputs:
             if one.kind == "data" and one.alias not in tables:
                 known = ", ".join(tables) or "none"
                 yield f"outputs: the DSL has {one.alias} as output, the outputs of kind table are: {known}"
+
+    def _restarts_by_policy(self, name: str) -> Iterator[str]:
+        """Rules that may begin this component again: its own or the job's, and those that begin every task again."""
+        parameters, excludes = self.parameters[self.initiator], "fail_on_worker_restart excludes"
+        jobs, own = policies_for(parameters), policies_for(parameters, name)
+        if may_restart_task((own,)):
+            yield f"{excludes} restart_task in task_conf.{name}.policies"
+        elif may_restart_task((own, jobs)):
+            yield (
+                f"{excludes} restart_task in policies of the job; say "
+                f'task_conf.{name}.policies [{{"event": "any", "action": "ignore"}}]'
+            )
+        for place, policies in (("policies of the job", jobs), *self._policies_of_components()):
+            if any(one.action is PolicyAction.RESTART_JOB for one in policies):
+                yield f"{excludes} restart_job in {place}: it begins every task again"
+
+    def _policies_of_components(self) -> Iterator[tuple[str, tuple[Policy, ...]]]:
+        parameters = self.parameters[self.initiator]
+        for name in parameters.extra.get("task_conf", {}):
+            yield f"task_conf.{name}.policies", policies_for(parameters, name)
 
     def _check_constraint(self, component: Component) -> None:
         """These algorithms cannot have their guest as arbiter, unless it is the host as well (a test of one party)."""

@@ -18,7 +18,7 @@ from fate_flow.core.job import Seat, Task
 from fate_flow.core.partial import goes_on, taking_part
 from fate_flow.core.policy import Policy, PolicyAction, PolicyEvent, first_fit
 from fate_flow.core.reasons import RULES
-from fate_flow.core.retry import NEVER_AGAIN, Again, Backoff, RetryEvent, RetryRule, decide
+from fate_flow.core.retry import Again, Backoff, RetryEvent, decide
 from fate_flow.core.spec import JobSpec, Party
 from fate_flow.core.status import TASK_BROKEN, SeatStatus, TaskStatus
 from fate_flow.core.view import JobView, rows_by_name
@@ -211,9 +211,8 @@ def again(view: JobView, lead: Task, event: RetryEvent) -> Again:
     """Whether a policy may have a task begin again: as its retry rule counts, whatever that is asked for, and at once.
 
     Where a job has no such rule, as `RetryRule` counts by itself."""
-    rule = view.spec.tasks[lead.key.name].retry
-    known = RetryRule() if rule == NEVER_AGAIN else rule
-    return decide(replace(known, on_events=frozenset(RetryEvent), backoff=_AT_ONCE), lead.tries, event, view.now, 0.5)
+    rule = view.spec.tasks[lead.key.name].retry.for_policies
+    return decide(replace(rule, on_events=frozenset(RetryEvent), backoff=_AT_ONCE), lead.tries, event, view.now, 0.5)
 
 
 _AT_ONCE = Backoff(0, 1, 0, 0)
@@ -222,9 +221,8 @@ _AT_ONCE = Backoff(0, 1, 0, 0)
 def refusal(view: JobView, happening: Happening, policy: Policy) -> str:
     """Why this policy does not act on it any more; empty: it does."""
     if policy.action is PolicyAction.RESTART_JOB:
-        rule = RetryRule() if view.spec.retry == NEVER_AGAIN else view.spec.retry
-        used = view.job.restarts
-        return f"{used} restarts of {rule.retries} are used up" if used >= rule.retries else ""
+        used, most = view.job.restarts, view.spec.retry.for_policies.retries
+        return f"{used} restarts of {most} are used up" if used >= most else ""
     if policy.action is PolicyAction.RESTART_TASK:
         lead = next(row for row in view.tasks if row.key.name == happening.task)
         return again(view, lead, happening.retry_event).refused

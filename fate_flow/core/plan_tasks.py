@@ -17,7 +17,7 @@ from fate_flow.core.plan_stop import end, stop
 from fate_flow.core.plan_turn import wait_again
 from fate_flow.core.policy import PolicyAction
 from fate_flow.core.reasons import RULES, Reason, task_status_for
-from fate_flow.core.retry import NEVER_AGAIN, Again, RetryEvent, decide
+from fate_flow.core.retry import Again, RetryEvent, decide
 from fate_flow.core.spec import Party
 from fate_flow.core.status import TASK_BROKEN, SeatStatus, TaskStatus
 from fate_flow.core.view import JobView, leads, others, plain_parties, plain_task, rows_by_name, send, task_command
@@ -131,7 +131,7 @@ def _retry(view: JobView, lead: Task, reason: Reason | None) -> Again | None:
     event, rule = RULES[reason].retry_event if reason else None, view.spec.tasks[lead.key.name].retry
     if lead.policy == PolicyAction.RESTART_TASK.value:
         return policy_allows(view, lead, event or RetryEvent.TIMEOUT)
-    if event is None or rule == NEVER_AGAIN:
+    if event is None or not rule.is_said:
         return None
     chance = int(view.fresh_id[:8], 16) / 0xFFFFFFFF
     return decide(rule, lead.tries, event, view.now, chance)

@@ -6,7 +6,7 @@ no rule fits goes the way that it goes without rules: the gang is stopped, `retr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -87,3 +87,10 @@ def first_fit(
     """The rule that wins; None also where that one says `ignore`."""
     found = next((one for rules in lists for one in rules if one.fits(event, exit_code)), None)
     return None if found is None or found.action is PolicyAction.IGNORE else found
+
+
+def may_restart_task(lists: Sequence[Iterable[Policy]]) -> bool:
+    """Whether something may happen to a task that meets a rule by which it begins again."""
+    codes = {None, *(one.exit_code for rules in lists for one in rules)}
+    met = (first_fit(lists, event, code) for event in MISHAPS for code in codes)
+    return any(one is not None and one.action is PolicyAction.RESTART_TASK for one in met)

@@ -69,7 +69,7 @@ RULES: Mapping[Reason, Rule] = {
     Reason.INITIATOR_LOST: Rule("failed", _BOTH),
     Reason.SERVER_LOST: Rule("failed", _PARTY, RetryEvent.INTERRUPTION),
     Reason.STOPPED: Rule("canceled", _BOTH),
-    Reason.STOPPED_BY_USER: Rule("canceled", _INITIATOR),
+    Reason.STOPPED_BY_USER: Rule("canceled", _BOTH),
     Reason.JOB_TIMEOUT: Rule("timeout", _INITIATOR),
     Reason.TASK_FAILED: Rule("failed", _INITIATOR),
     Reason.PARTY_REFUSED: Rule("failed", _INITIATOR),
@@ -84,6 +84,11 @@ RULES: Mapping[Reason, Rule] = {
     Reason.STOPPED_BY_POLICY: Rule("canceled", _INITIATOR),
     Reason.COMPLETED_BY_POLICY: Rule("success", _INITIATOR),
 }
+
+
+def may_say(author: Author, reason: Reason) -> bool:
+    """Whether a reason is this author's to give."""
+    return author in RULES[reason].authors
 
 
 def job_status_for(reason: Reason) -> JobStatus:

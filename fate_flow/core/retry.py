@@ -51,14 +51,21 @@ class RetryRule:
     max_interruptions: int = 10
     duration: float = 0
     backoff: Backoff = Backoff()
+    is_said: bool = True             # False: the job says nothing of it, which is no more than that
 
     @property
     def retries(self) -> int:
         """How many errors and timeouts may be followed by another attempt."""
         return self.max_attempts - 1
 
+    @property
+    def for_policies(self) -> RetryRule:
+        """What restarts by a policy are counted by: the rule of the job, where it has one."""
+        return self if self.is_said else RetryRule()
 
-NEVER_AGAIN = RetryRule(max_attempts=1, max_interruptions=0)
+
+NEVER_AGAIN = RetryRule(max_attempts=1, max_interruptions=0, is_said=False)
+"""Of a job that says nothing of it. `max_attempts: 1` in words forbids the restarts of policies as well."""
 
 
 def automatic(retries: int, delay_seconds: float) -> RetryRule:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.fate_v1_layers import Block, blocks_for, place_in
-from fate_flow.core.retry import NEVER_AGAIN, RetryRule
+from fate_flow.core.retry import RetryRule
 from fate_flow.core.spec import JobParameters, JobSpec, Party, TaskSpec
 
 DOCUMENT, SERVER, BUILT_IN, PARTY = "document", "server default", "default", "party"
@@ -95,7 +95,7 @@ class Sources:
     def _retry(self, task: TaskSpec) -> dict[str, Sourced]:
         own, rule = ("task_conf", task.name, "retry"), task.retry
         if not place_in(self._initiators, own) and not place_in(self._initiators, ("retry",)):
-            value = "none" if rule == NEVER_AGAIN else f"auto_retries: {self._spec.common.auto_retries}"
+            value = f"auto_retries: {self._spec.common.auto_retries}" if rule.is_said else "none"
             return {"retry": self._said(self._initiators, "auto_retries", value)}
         found = {}
         for key, value in _of_rule(rule):

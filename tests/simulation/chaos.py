@@ -23,7 +23,7 @@ from fate_flow.core.ceilings import Ceilings
 from fate_flow.core.parameters import Change
 from tests.simulation.faults import CALM, rough
 from tests.simulation.parsing import parsed_once
-from tests.simulation.policies import some_policies
+from tests.simulation.policies import restart, some_policies
 from tests.simulation.troubles import TROUBLES, Trouble, clock_step, death, long_partition, stall, unheard_start
 from tests.simulation.world import RULES, Violation, World, job
 
@@ -192,21 +192,25 @@ class Story:
         hosts = parties if draw.random() < 0.15 else parties[1:]      # a party may hold two seats of a job
         parallelism = draw.choice([1, 1, 2]) if cores == 1 and hosts != parties else 1
         graph, retries = draw.choice(_FREQUENT), draw.choice([0, 1, 2])
+        fewest, rules = self._fewest(hosts), self._rules(graph)
         document = job(
             {"guest": parties[:1], "host": hosts}, graph, cores=cores, parallelism=parallelism, retries=retries,
             retry_delay=self._delay_draw.choice([1, 1, 3, 6]),
             memory=draw.choice([0, 900]) if self._style.has_memory else 0,
-            priority=self._queue_draw.choice([0, 0, 0, -3, 1, 5]), commands=self._commands(graph, retries),
-            fewest_hosts=self._fewest(hosts), **self._rules(graph),
+            priority=self._queue_draw.choice([0, 0, 0, -3, 1, 5]), commands=self._commands(graph, retries, rules),
+            fewest_hosts=fewest, **rules,
         )  # fmt: skip
         world.submit(parties[0], document)
 
-    def _commands(self, graph: Mapping[str, list[str]], retries: int) -> dict[str, Mapping[str, Any]]:
+    def _commands(
+        self, graph: Mapping[str, list[str]], retries: int, rules: Mapping[str, Any]
+    ) -> dict[str, Mapping[str, Any]]:
         """Which tasks are programs, and of how many workers."""
         draw = self._command_draw
         if draw.random() >= self._style.programs:
             return {}
-        crews = [*CREWS, *([] if retries else [{"replicas": 2, "fail_on_worker_restart": True}])]
+        once = {"replicas": 2, "fail_on_worker_restart": True}      # excludes whatever begins a task again
+        crews = [*CREWS, *([] if retries else [{"replicas": 2} if restart(rules) else once])]
         outputs = [{"name": "data", "path": "data.csv", "kind": "table"}]
         found = {name: {**draw.choice(crews), "outputs": outputs} for name in graph if draw.random() < 0.6}
         for name in found:

@@ -12,7 +12,7 @@ from fate_flow.core.happenings import own_faults
 from fate_flow.core.history import Level
 from fate_flow.core.job import Command, CommandKind, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.policy import PolicyEvent
-from fate_flow.core.reasons import Reason
+from fate_flow.core.reasons import Author, Reason, may_say
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JOB_END, TASK_END, JobStatus, SeatStatus, TaskStatus, WorkerStatus, may_move
 from tests.simulation.engine import FakeWorker
@@ -181,6 +181,8 @@ class Invariants:
             self._fail(f"{new.key} is {new.status.value} for no reason")
         if old is not None and new.revision != old.revision:
             self._revised(old, new)
+        if new.is_initiator and new.reason is not None and not may_say(Author.INITIATOR, new.reason):
+            self._fail(f"{new.key} is {new.status.value} by {new.reason.value}, which is not for it to say")
         if old is not None and new.run != old.run:
             self._run_changed(party, old, new)
         elif old is not None and new.status is not old.status:
@@ -351,6 +353,9 @@ class Invariants:
             is_reported = column == "party_status" and not new.runs_here      # the request that told is on record
             if not is_reported and not party.record.has_task(column, new.key, after.value):
                 self._fail(f"{column} of {new.key} became {after.value} at {party.party_id} without a record")
+        is_lost = not new.runs_here and new.reason is Reason.PARTY_UNREACHABLE       # the initiator's word on a share
+        if new.reason is not None and not is_lost and not may_say(Author.PARTY, new.reason):
+            self._fail(f"{new.key} is {new.party_status.value} by {new.reason.value}, which is not for a party to say")
         if old.incarnation != new.incarnation:
             self._fail(f"{new.key} changed its incarnation")
         if new.policy != old.policy and new.runs_here:

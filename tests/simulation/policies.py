@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
@@ -59,3 +59,9 @@ def acts_without_faults(document: Document) -> bool:
         or (one.get("event") == "any" and one.get("timeout"))
         for one in policies_of(document)
     )
+
+
+def restart(rules: Mapping[str, Any]) -> bool:
+    """Whether a rule of a job or of one of its tasks begins a task again."""
+    lists = [rules.get("policies") or [], *(own["policies"] for own in rules.get("task_conf", {}).values())]
+    return any(PolicyAction(one["action"]) in _RESTARTS for policies in lists for one in policies)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fate_flow.audit.events import Event
 from fate_flow.coordinator import party as party_side
 from fate_flow.coordinator.initiator import InitiatorSide, count_in, endpoint_of
 from fate_flow.coordinator.party import PartySide
@@ -17,7 +18,7 @@ from fate_flow.core.ceilings import Ceilings
 from fate_flow.core.errors import BadDocument, Conflict, FlowError, JobNotFound, OperationFailed, Refused
 from fate_flow.core.history import Level
 from fate_flow.core.job import Answer, Command, CommandKind, Report
-from fate_flow.core.reasons import Reason
+from fate_flow.core.reasons import RULES, Author, Reason, may_say, task_status_for
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.federation.wire import read_command
@@ -358,6 +359,48 @@ def test_only_a_report_on_this_attempt_counts(change: Callable[[Report], Report]
     with guest.unit() as unit:
         assert guest.side.take_report(unit, said) is is_taken
     assert guest.task("work_0", HOST).party_status is (TaskStatus.RUNNING if is_taken else TaskStatus.WAITING)
+
+
+INITIATORS = [reason for reason in Reason if not may_say(Author.PARTY, reason)]
+OWN_FAULTS = [reason for reason, rule in RULES.items() if rule.retry_event is not None]
+IN_ITS_STATUS = {"success": Reason.DONE, "failed": Reason.WORKER_ERROR, "canceled": Reason.STOPPED,
+                 "timeout": Reason.TASK_TIMEOUT}
+
+
+@pytest.mark.parametrize("reason", INITIATORS)
+def test_a_reason_of_the_initiator_in_a_report_is_not_taken_and_stands_in_the_log(reason: Reason) -> None:
+    guest = running()
+    status = task_status_for(reason)
+    assert report(guest, status, reason=reason)
+    found = guest.task("work_0", HOST)
+    assert (found.party_status, found.reason) == (status, IN_ITS_STATUS[status.value])
+    words = f"reason {reason.value} is not for a party to say, taken as {IN_ITS_STATUS[status.value].value}"
+    assert any(words in str(one["text"]) for one in guest.record.seen(Event.JOB_WARNING))
+
+
+@pytest.mark.parametrize("reason", INITIATORS)
+def test_a_share_that_stops_by_a_reason_of_the_initiator_stops_without_one(reason: Reason) -> None:
+    guest = running()
+    report(guest, TaskStatus.STOPPING, reason=reason)
+    found = guest.task("work_0", HOST)
+    assert (found.party_status, found.reason) == (TaskStatus.STOPPING, None)
+
+
+@pytest.mark.parametrize("named", [str(GUEST), "host 10001", ""])
+@pytest.mark.parametrize("reason", [Reason.DONE, *OWN_FAULTS])
+def test_what_a_party_has_done_itself_it_has_caused(reason: Reason, named: str) -> None:
+    guest = running()
+    report(guest, task_status_for(reason), reason=reason, caused_by=named)
+    assert guest.task("work_0", HOST).caused_by == str(HOST)
+
+
+@pytest.mark.parametrize(("named", "cause"), [(str(GUEST), GUEST), ("host 10001", HOST), ("", HOST)])
+@pytest.mark.parametrize("reason", [Reason.STOPPED, Reason.STOPPED_BY_USER, Reason.INITIATOR_LOST])
+def test_a_share_that_was_stopped_names_a_party_of_the_job_or_itself(reason: Reason, named: str, cause: Party) -> None:
+    guest = running()
+    report(guest, task_status_for(reason), reason=reason, caused_by=named)
+    found = guest.task("work_0", HOST)
+    assert (found.reason, found.caused_by) == (reason, str(cause))
 
 
 def test_a_success_whose_beginning_was_lost_began_all_the_same() -> None:

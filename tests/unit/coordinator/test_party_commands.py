@@ -870,6 +870,7 @@ def test_the_end_that_is_told_while_workers_still_end_comes_true_when_they_have_
         ("success", "done", Reason.DONE), ("success", None, Reason.DONE),
         ("failed", "party_unreachable", Reason.PARTY_UNREACHABLE), ("failed", None, Reason.TASK_FAILED),
         ("failed", "stopped_by_user", Reason.TASK_FAILED),      # not what a failure follows from
+        ("failed", "worker_error", Reason.TASK_FAILED),         # what only a party says of its share
         ("failed", "nonsense", Reason.TASK_FAILED), ("failed", ["x"], Reason.TASK_FAILED),
         ("canceled", "stopped_by_user", Reason.STOPPED_BY_USER), ("canceled", None, Reason.STOPPED),
         ("timeout", "no_capacity", Reason.NO_CAPACITY), ("timeout", None, Reason.JOB_TIMEOUT),

@@ -32,6 +32,8 @@ def refused(ceilings: Ceilings, spec: JobSpec, party: Party = HOST) -> list[str]
 # ---------------------------------------------------------------------- what is refused
 
 
+RESTART_TASK = {"event": "worker_failed", "action": "restart_task"}
+RESTART_JOB = {"event": "task_failed", "action": "restart_job"}
 RETRY = {"max_attempts": 4, "max_interruptions": 5, "duration": 60}
 
 
@@ -53,6 +55,22 @@ RETRY = {"max_attempts": 4, "max_interruptions": 5, "duration": 60}
      [f"{COMMON}.auto_retries: 2 is more than 1, the most that host 9002 allows (ceilings.max_interruptions)"]),
     (Ceilings(max_attempts=2), {"auto_retries": 2}, [f"{COMMON}.auto_retries: 2 is more than 1"]),
     (Ceilings(max_attempts=1, max_interruptions=0, retry_duration=1), {}, []),
+    (Ceilings(max_attempts=2), {"policies": [RESTART_TASK]}, [f"{COMMON}.retry.max_attempts: 3 is more than 2"]),
+    (Ceilings(max_attempts=2), {"task_conf": {"y": {"policies": [RESTART_TASK]}}},
+     [f"{COMMON}.retry.max_attempts: 3 is more than 2"]),
+    (Ceilings(max_interruptions=9, retry_duration=60), {"policies": [RESTART_TASK]},
+     [f"{COMMON}.retry.max_interruptions: 10 is more than 9",
+      f"{COMMON}.retry.duration: 0 (no limit) is more than 60"]),
+    (Ceilings(max_attempts=2), {"policies": [RESTART_JOB]}, [f"{COMMON}.retry.max_attempts: 3 is more than 2"]),
+    (Ceilings(max_attempts=2), {"task_conf": {"y": {"policies": [RESTART_JOB]}}},
+     [f"{COMMON}.retry.max_attempts: 3 is more than 2"]),
+    (Ceilings(max_attempts=2), {"policies": [RESTART_JOB], "auto_retries": 2},
+     [f"{COMMON}.auto_retries: 2 is more than 1"]),
+    (Ceilings(max_attempts=2, max_interruptions=9, retry_duration=60),
+     {"policies": [RESTART_TASK, RESTART_JOB], "retry": {"max_attempts": 2, "max_interruptions": 3, "duration": 5}},
+     []),
+    (Ceilings(max_attempts=1, max_interruptions=0, retry_duration=1),
+     {"policies": [RESTART_TASK, RESTART_JOB], "retry": {"max_attempts": 1, "max_interruptions": 0}}, []),
     (Ceilings(job_timeout=100), {"timeout": 101}, [f"{COMMON}.timeout: 101 is more than 100"]),
     (Ceilings(job_timeout=100), {"timeout": 100}, []),
     (Ceilings(job_timeout=100), {}, [f"{COMMON}.timeout: 259200 is more than 100"]),

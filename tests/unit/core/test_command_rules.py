@@ -351,6 +351,32 @@ def test_what_is_not_to_begin_again_has_no_retry() -> None:
     assert read(never, retry={"max_attempts": 2}, task_conf={"a": none}) == []
 
 
+RESTART_TASK, RESTART_JOB = [{"event": "any", "action": "restart_task"}], [{"event": "any", "action": "restart_job"}]
+
+
+@pytest.mark.parametrize(("job", "words"), [
+    ({"policies": RESTART_TASK}, "restart_task in policies of the job; say task_conf.a.policies ["),
+    ({"policies": [{"exit_code": 3, "action": "restart_task"}]}, "restart_task in policies of the job; say"),
+    ({"task_conf": {"a": {"policies": RESTART_TASK}}}, "restart_task in task_conf.a.policies"),
+    ({"policies": RESTART_TASK, "task_conf": {"a": {"policies": [{"event": "worker_failed", "action": "ignore"}]}}},
+     "restart_task in policies of the job; say"),
+    ({"policies": RESTART_JOB}, "restart_job in policies of the job: it begins every task again"),
+    ({"task_conf": {"a": {"policies": RESTART_JOB}}}, "restart_job in task_conf.a.policies: it begins every task"),
+    ({"task_conf": {"b": {"policies": RESTART_JOB}}}, "restart_job in task_conf.b.policies: it begins every task"),
+])  # fmt: skip
+def test_what_is_not_to_begin_again_has_no_policy_that_begins_it_again(job: dict[str, Any], words: str) -> None:
+    [problem] = read({"fail_on_worker_restart": True}, **job)
+    assert f"a at guest 9999: fail_on_worker_restart excludes {words}" in problem
+    assert read({}, **job) == []
+
+
+def test_a_job_may_begin_its_other_tasks_again() -> None:
+    own = {"a": {"policies": [{"event": "any", "action": "ignore"}]}}
+    assert read({"fail_on_worker_restart": True}, policies=RESTART_TASK, task_conf=own) == []
+    own = {"b": {"policies": RESTART_TASK}}
+    assert read({"fail_on_worker_restart": True}, task_conf=own) == []
+
+
 def test_the_tables_of_a_command_are_those_that_the_dsl_names() -> None:
     made = {"outputs": [{"name": "t", "path": "t.csv", "kind": "table"}, {"name": "m", "path": "m"}]}
     assert read(made, ("t",)) == read(made) == []

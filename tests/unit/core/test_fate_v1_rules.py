@@ -169,6 +169,31 @@ def test_a_wrong_job_parameter_of_one_party_has_the_path_of_that_party():
     assert message_of(conf=conf).startswith("job_runtime_conf.job_parameters.role.host.0|1.timeout: 'x' is not")
 
 
+@pytest.mark.parametrize(("key", "value"), [
+    ("retry", {"max_attempts": 2}), ("policies", []), ("min_available", {"host": 1}), ("stop_duration", 5),
+    ("priority", 1),
+])
+@pytest.mark.parametrize(("role", "where"), [("host", "0"), ("host", "all"), ("guest", "0")])
+def test_what_holds_for_the_whole_job_is_not_said_to_one_party(role, where, key, value):
+    block = {key: value, "task_conf": {"x": {key: value, "timeout": 7}}}
+    conf = a_conf(job_parameters={"role": {role: {where: block}}})
+    place = f"job_runtime_conf.job_parameters.role.{role}.{where}"
+    words = "is not a party's own, it holds for all of them: say it in job_parameters.common"
+    assert problems_of(a_dsl(x=READER), conf)[:2] == [
+        f"{place}.{key}: {words}", f"{place}.task_conf.x.{key}: {words}.task_conf.x"]
+
+
+@pytest.mark.parametrize(("key", "value"), [
+    ("timeout", 7), ("auto_retries", 1), ("auto_retry_delay", 1), ("federated_mode", "SINGLE"),
+    ("federated_status_collect_type", "PULL"),
+])
+def test_what_fate_has_for_the_whole_job_has_no_effect_below_another_party(key, value):
+    spec = with_job_parameters({}, host={"0": {key: value, "user": "x"}}, guest={"0": {key: value}})
+    assert spec.warnings == (
+        f"job_runtime_conf.job_parameters.role.host.0.{key}: has no effect: it holds for the whole job, as "
+        "job_parameters.common has it",)
+
+
 @pytest.mark.parametrize("empty", [{}, None, []])
 def test_an_empty_inheritance_is_none(empty):
     assert with_job_parameters({"inheritance_info": empty}).warnings == ()

@@ -36,6 +36,7 @@ S, R, F, T, C, W = (
 )  # fmt: skip
 STOPPING = TaskStatus.STOPPING
 WRONG = "it went wrong"
+NO_RETRY = RetryRule(max_attempts=1, max_interruptions=0)      # in words, as a user may well say it
 
 
 def rule(action: PolicyAction, *events: PolicyEvent, delay: float = 0, **fields: Any) -> Policy:
@@ -203,6 +204,7 @@ def test_restart_task_stops_the_gang_and_begins_it_again_without_a_pause() -> No
         (Reason.WORKER_ERROR, Tries(2, 0), RetryRule(max_attempts=9), True),
         (Reason.WORKER_ERROR, Tries(1, 0), RetryRule(max_attempts=2), False),
         (Reason.WORKER_KILLED, Tries(0, 1), RetryRule(max_interruptions=1), False),
+        (Reason.WORKER_ERROR, Tries(0, 0), NO_RETRY, False), (Reason.WORKER_KILLED, Tries(0, 0), NO_RETRY, False),
     ],
 )  # fmt: skip
 def test_a_task_is_never_restarted_for_ever(
@@ -250,7 +252,7 @@ def test_restart_job_begins_all_that_has_begun_again_and_keeps_the_reservation()
 
 @pytest.mark.parametrize(("restarts", "retry", "is_again"), [
     (0, None, True), (1, None, True), (2, None, False), (2, RetryRule(max_attempts=4), True),
-    (0, RetryRule(max_attempts=1), False),
+    (0, RetryRule(max_attempts=1), False), (0, NO_RETRY, False),
 ])  # fmt: skip
 def test_a_job_is_never_restarted_for_ever(restarts: int, retry: RetryRule | None, is_again: bool) -> None:
     view = of_job(rule(A.RESTART_JOB, E.ANY), tasks=broken(), retry=retry, job={"restarts": restarts})

@@ -79,6 +79,12 @@ def test_one_attempt_is_no_retry() -> None:
     assert asked(NEVER_AGAIN, UNTRIED, INTERRUPTION).refused == "interrupted 1 times, 0 are allowed"
 
 
+def test_no_retry_in_words_is_kept_apart_from_no_word_of_it() -> None:
+    said = rule_for(JobParameters(extra={"retry": {"max_attempts": 1, "max_interruptions": 0}}))
+    assert (said.for_policies, rule_for(JobParameters()).for_policies) == (said, RetryRule())
+    assert not rule_for(JobParameters()).is_said
+
+
 @pytest.mark.parametrize(("now", "is_over"), [(NOW + 89_000, False), (NOW + 90_000, False), (NOW + 90_001, True)])
 def test_the_next_attempt_begins_within_the_duration(now: int, is_over: bool) -> None:
     """The first bad end was at NOW, and the back-off is 10 s."""
