@@ -160,7 +160,7 @@ def again(view: JobView, rows: tuple[Task, ...], again: Again) -> Iterator[Actio
 def _break(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
     """A task ended badly and is not tried again: so does the job, and it says whose share it was."""
     first, status = culprit(rows), rows[0].status
-    reason = Reason.JOB_TIMEOUT if status is TaskStatus.TIMEOUT else Reason.TASK_FAILED
+    reason = Reason.TASK_TIMEOUT if status is TaskStatus.TIMEOUT else Reason.TASK_FAILED
     if first.reason is Reason.STOPPED_BY_USER:
         reason = Reason.STOPPED_BY_USER
     party = str(first.key.party)

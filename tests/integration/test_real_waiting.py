@@ -203,7 +203,7 @@ def test_a_task_that_runs_longer_than_it_may_ends_its_job_as_timeout(on_sqlite: 
     with cluster.held(HOST):
         job_id = started(cluster, toy(task_timeout=1))
         worker = cluster.guest.worker_of(job_id, "toy_0").worker
-        assert_ended(cluster, job_id, "timeout", "job_timeout")
+        assert_ended(cluster, job_id, "timeout", "task_timeout")
         assert not worker.is_alive()
     [task] = cluster.guest.tasks(job_id)
     assert (task["f_party_status"], task["f_reason"]) == ("timeout", "task_timeout")
@@ -217,7 +217,7 @@ def test_a_party_may_have_a_shorter_limit_than_the_initiator(on_sqlite: Cluster)
     with cluster.held(GUEST):
         job_id = cluster.submit(document)
         cluster.host.worker_of(job_id, "toy_0")
-        assert_ended(cluster, job_id, "timeout", "job_timeout")
+        assert_ended(cluster, job_id, "timeout", "task_timeout")
     [task] = cluster.host.tasks(job_id)
     assert (task["f_party_status"], task["f_reason"]) == ("timeout", "task_timeout")
 

@@ -589,7 +589,7 @@ def test_a_second_branch_goes_on_while_the_first_drains() -> None:
     ("status", "reason", "job_reason", "target"),
     [
         (F, Reason.WORKER_ERROR, Reason.TASK_FAILED, JobStatus.FAILED),
-        (T, Reason.TASK_TIMEOUT, Reason.JOB_TIMEOUT, JobStatus.TIMEOUT),
+        (T, Reason.TASK_TIMEOUT, Reason.TASK_TIMEOUT, JobStatus.TIMEOUT),
         (C, Reason.STOPPED_BY_USER, Reason.STOPPED_BY_USER, JobStatus.CANCELED),
         (C, Reason.STOPPED, Reason.TASK_FAILED, JobStatus.FAILED),
     ],
