@@ -663,7 +663,8 @@ class InitiatorSide:
         for seat in seats:
             job = unit.tx.job_here(seat.job_id)
             if job is not None and job.is_final and (seat.job_id, seat.party) not in told:
-                body = {"reason": job.reason.value if job.reason else None, "message": job.message}
+                reason = job.reason.value if job.reason else None
+                body = {"reason": reason, "message": job.message, "caused_by": job.caused_by}
                 how = job.status.value
                 unit.send(Command(CommandKind.STATUS, job.job_id, seat.party, seat.run, argument=how, body=body))
 

@@ -314,7 +314,8 @@ def _end_last_run(unit: Unit, command: Command, job: Job) -> Job:
     new = _job_end(str(told.get("status")), "last.status")
     if not may_move(job.status, new):
         new = JobStatus.CANCELED
-    end_job_here(unit, job, _reason(told.get("reason"), new), plain(told.get("message"), _LONGEST_TEXT))
+    message = plain(told.get("message"), _LONGEST_TEXT)
+    end_job_here(unit, job, _reason(told.get("reason"), new), message, caused_by=cause_in(told))
     _close_tasks(unit, job, new)
     return unit.tx.job(job.key) or job
 
@@ -379,7 +380,7 @@ def _status(unit: Unit, command: Command, job: Job) -> Answer:
     if not job.is_final:
         if not may_move(job.status, new):
             return Answer(NOT_EFFECTIVE, f"{job.key} is {job.status.value}, which does not end as {new.value}")
-        end_job_here(unit, job, *_why(command, new))
+        end_job_here(unit, job, *_why(command, new), caused_by=cause_in(command.body))
     _close_tasks(unit, job, new)
     missing = _parties_in(command.body.get("missing"), job)
     if missing:
@@ -463,25 +464,28 @@ def end_job_here(
 ) -> None:
     """The job is over for this party: at once when nothing runs any more, else when its workers have gone.
 
-    They have this party's own grace for it, or less where the initiator waits for less."""
+    They have this party's own grace for it, or less where the initiator waits for less. Without a cause it is the
+    initiator's doing."""
+    caused_by = caused_by or job.caused_by or str(job.initiator)
     busy = stop_tasks_here(unit, job, reason, deadline_seconds, caused_by)
     if not busy:
-        finalise(unit, job, reason, message)
+        finalise(unit, job, reason, message, caused_by)
     elif job.status is not JobStatus.STOPPING:
         target = job_status_for(reason)
-        move_job(unit, job, MoveJob(JobStatus.STOPPING, reason, message, target=target, stop_by=ENDS_WHEN_DRAINED))
+        move = MoveJob(JobStatus.STOPPING, reason, message, target=target, stop_by=ENDS_WHEN_DRAINED)
+        move_job(unit, job, move, caused_by)
 
 
 ENDS_WHEN_DRAINED = 1
 """In `stop_by` of a row that is not the initiator's: it ends by itself when its last worker has gone."""
 
 
-def finalise(unit: Unit, job: Job, reason: Reason, message: str) -> None:
+def finalise(unit: Unit, job: Job, reason: Reason, message: str, caused_by: str) -> None:
     """This party's row takes its final status and holds nothing any more."""
     release(unit, job)
     now = unit.tx.job(job.key) or job
     end = job_status_for(reason)
-    move_job(unit, now, MoveJob(end, reason, message))
+    move_job(unit, now, MoveJob(end, reason, message), caused_by)
     if reason is Reason.INITIATOR_LOST:
         _close_tasks(unit, job, end)     # nobody else will say how they ended
     clean_up(unit, job.job_id)

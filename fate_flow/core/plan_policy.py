@@ -61,7 +61,7 @@ def _stop_for_silence(view: JobView, ruled_ones: list[Happening]) -> Iterator[Ac
     if lost is not None and can_lose(view, lost.party):
         yield MoveSeat(lost, SeatStatus.STOPPING, lost.message)
         yield LoseShares(lost.party, lost.message)
-        yield stop_command(view, lost, Reason.PARTY_UNREACHABLE, lost.message, None)
+        yield stop_command(view, lost, Reason.PARTY_UNREACHABLE, lost.message, None, str(lost.party))
     elif lost is not None:
         yield from stop(view, Reason.PARTY_UNREACHABLE, lost.message, caused_by=str(lost.party))
 

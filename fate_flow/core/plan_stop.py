@@ -43,11 +43,16 @@ def stop_command(
     view: JobView, seat: Seat, reason: Reason, message: str, deadline_seconds: float | None, caused_by: str = ""
 ) -> Send:
     """`deadline_seconds`: after them this side goes on without the party; None: it has already."""
-    body: dict[str, Any] = {"reason": reason.value, "message": message, "deadline_seconds": deadline_seconds}
-    cause = caused_by or view.job.caused_by
-    if cause:
-        body["caused_by"] = cause
+    body = {
+        "reason": reason.value, "message": message, "deadline_seconds": deadline_seconds, **_cause(view, caused_by)
+    }
     return send(view, seat, CommandKind.STOP, argument=job_status_for(reason).value, body=body)
+
+
+def _cause(view: JobView, caused_by: str) -> dict[str, str]:
+    """As a body has it: whoever asked for the end first, else who gave the reason for it now; none: the sender."""
+    cause = view.job.caused_by or caused_by
+    return {"caused_by": cause} if cause else {}
 
 
 def plan_stopping(view: JobView) -> Iterator[Action]:
@@ -111,7 +116,7 @@ def end(
     final = job_status_for(reason)
     if view.job.ready_owner:
         yield EndTurn()
-    body: dict[str, Any] = {"reason": reason.value, "message": message}
+    body: dict[str, Any] = {"reason": reason.value, "message": message, **_cause(view, caused_by)}
     if view.job.status is JobStatus.READY:
         body["tag"] = "submit_failed"
     missing = missing_parties(view) if final is JobStatus.SUCCESS else ()

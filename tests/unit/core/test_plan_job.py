@@ -112,12 +112,12 @@ def test_accepted_everywhere_it_waits_and_the_others_are_told() -> None:
 
 def test_a_refusal_ends_it_everywhere_at_once_also_where_nobody_has_answered_yet() -> None:
     own, refused, late = a_seat(GUEST), a_seat(HOST, SeatStatus.REFUSED, "no room"), a_seat(OTHER, SeatStatus.JOINING)
-    body = {"reason": "party_refused", "message": "host 10000: no room", "tag": "submit_failed"}
+    body = {"reason": "party_refused", "message": "host 10000: no room", "caused_by": "host 10000"}
     assert plan(ready(own, refused, late)) == [
         MoveJob(JobStatus.FAILED, Reason.PARTY_REFUSED, "host 10000: no room", caused_by="host 10000"),
         MoveSeat(own, SeatStatus.LEFT),
         MoveSeat(late, SeatStatus.LEAVING),
-        to(OTHER, CommandKind.STATUS, "failed", **body),
+        to(OTHER, CommandKind.STATUS, "failed", **body, tag="submit_failed"),
     ]
 
 
