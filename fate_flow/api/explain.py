@@ -8,6 +8,7 @@ from typing import Any
 
 from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.fate_v1_job_parameters import flat_parameters
+from fate_flow.core.happenings import Ruled, put_off
 from fate_flow.core.history import Entry
 from fate_flow.core.job import UNREACHABLE, Answer, Hold, Job, Lack, Seat, Task
 from fate_flow.core.queue import why_a_copy_waits, why_it_waits
@@ -15,13 +16,14 @@ from fate_flow.core.resources import request_of
 from fate_flow.core.sources import Sourced, Sources, Told
 from fate_flow.core.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.status import JobStatus, TaskStatus
+from fate_flow.core.view import JobView
 from fate_flow.store.views import JobPicture, QueuePage
 
 # ---------------------------------------------------------------------- a job that is there
 
 
-def explained(picture: JobPicture) -> dict[str, Any]:
-    """How the job stands, why, and what each of its parties has to do with it."""
+def explained(picture: JobPicture, spec: JobSpec | None = None) -> dict[str, Any]:
+    """How the job stands, why, and what each of its parties has to do with it; `spec`: where policies are to act."""
     job = picture.jobs[0]
     place = 0 if job.rerun_signal else picture.place       # what begins again later is not in the queue yet
     return {
@@ -51,7 +53,7 @@ def explained(picture: JobPicture) -> dict[str, Any]:
         "partial": bool(job.missing),
         "missing_parties": list(job.missing),
         "restarts": job.restarts,
-        "pending_policies": sorted(job.timers),
+        "pending_policies": _pending_policies(picture, spec),
         "unconfirmed_parties": list(job.unconfirmed),
     }
 
@@ -151,6 +153,26 @@ def _party_task(task: Task) -> dict[str, Any]:
         "caused_by": task.caused_by or None,
         "start_time": task.start_time or None,
         "end_time": task.end_time or None,
+    }
+
+
+def _pending_policies(picture: JobPicture, spec: JobSpec | None) -> list[dict[str, Any]]:
+    if spec is None:
+        return []
+    view = JobView(picture.jobs[0], spec, picture.seats, picture.tasks, picture.steady, fresh_id="")
+    return [_pending_policy(one, picture.steady) for one in sorted(put_off(view), key=lambda one: one.due)]
+
+
+def _pending_policy(one: Ruled, steady: int) -> dict[str, Any]:
+    what = one.happening
+    return {
+        "action": one.policy.action.value,
+        "seconds": max(0, one.due - steady) / 1000,
+        "event": what.event.value,
+        "component_name": what.task or None,
+        "task_version": what.version if what.task else None,
+        **(_party(what.party) if what.party else {"role": None, "party_id": None}),
+        "message": what.message,
     }
 
 

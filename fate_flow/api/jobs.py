@@ -25,6 +25,7 @@ from fate_flow.api.submission import (
     submit,
     submit_data,
 )
+from fate_flow.coordinator.unit import read_spec
 from fate_flow.core.errors import BadRequest, FlowError, JobNotFound, NotFound
 from fate_flow.core.fate_v1 import problems
 from fate_flow.core.grammar import ROLES
@@ -197,7 +198,8 @@ class _JobRoutes:
         picture = self._views.picture(job_id)
         if picture is None:
             raise JobNotFound(f"can not found job {job_id} on party {self._settings.party_id}")
-        return ok(explained(picture))
+        document = self._views.document(job_id) if picture.jobs[0].timers else None
+        return ok(explained(picture, read_spec(self._services.context, document) if document is not None else None))
 
     def history(self) -> Response:
         """Every move of a job, its parties, tasks and workers, as this party saw it, in order."""

@@ -23,8 +23,8 @@ def print_explanation(job_id: str, data: Mapping[str, Any]) -> None:
         click.echo(one_line(f"never confirmed its end: {', '.join(map(party_name, unconfirmed))}"))
     if missing := data.get("missing_parties"):
         click.echo(one_line(f"succeeded without: {', '.join(map(party_name, missing))}"))
-    if pending := data.get("pending_policies"):
-        click.echo(one_line(f"a policy acts later on: {'; '.join(map(str, pending))}"))
+    for pending in data.get("pending_policies") or ():
+        click.echo(one_line(_pending(pending)))
     if seats := data.get("parties"):
         click.echo("")
         print_table(("party", "seat", "cores asked", "cores free", "message"), map(_seat, seats))
@@ -79,6 +79,12 @@ def _in_queue(job: Mapping[str, Any]) -> tuple[object, ...]:
 
 def _unapproved(job: Mapping[str, Any]) -> tuple[object, ...]:
     return job.get("job_id"), party_name(job.get("initiator")), party_name(job), job.get("asked_cores")
+
+
+def _pending(policy: Mapping[str, Any]) -> str:
+    task = f" of {policy['component_name']}" if policy.get("component_name") else ""
+    where = f" on {party_name(policy)}" if policy.get("role") else ""
+    return f"{policy.get('action')} in {policy.get('seconds', 0):.0f} s, after {policy.get('event')}{task}{where}"
 
 
 def _seat(seat: Mapping[str, Any]) -> tuple[object, ...]:

@@ -104,6 +104,7 @@ class JobPicture:
     seats: tuple[Seat, ...]          # what the initiator knows of every party; empty elsewhere
     tasks: tuple[Task, ...]          # the newest version of each, in the rows of all parties
     place: int                       # in the queue; 0: it does not queue here
+    steady: int                      # steady time, for what is due later
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ class Views:
             own = jobs[0]
             queues = own.is_initiator and own.status is JobStatus.WAITING
             place = tx.place_in_queue(own) if queues else 0
-            return JobPicture(tuple(jobs), tx.seats(job_id), tx.tasks(job_id), place)
+            return JobPicture(tuple(jobs), tx.seats(job_id), tx.tasks(job_id), place, tx.steady())
 
     @_read_again
     def queue(self, limit: int, offset: int) -> QueuePage:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import tarfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from client_world import GUEST, HOST, LOCAL, START, TOY_CONF, TOY_DSL, World, make_world
+from client_world import GUEST, HOST, LOCAL, START, TOY, TOY_CONF, TOY_DSL, World, make_world
 
 from fate_flow.core.history import Entry, Level
 from fate_flow.core.job import Answer, JobKey
@@ -404,6 +406,26 @@ def test_explain_says_how_a_job_ended(world: World) -> None:
     assert (said["status"], said["reason"], said["message"]) == ("failed", "party_unreachable", "host 10000 is silent")
     assert said["unconfirmed_parties"] == ["host 10000"]
     assert (said["place_in_queue"], said["wait_reason"]) == (None, "")
+
+
+def test_explain_says_which_policy_acts_later_and_when_as_long_as_the_job_runs(world: World) -> None:
+    rule = {"event": "worker_failed", "action": "cancel_job", "timeout": 60}
+    common = {"task_cores": 2, "policies": [rule]}
+    document = replace(TOY, runtime_conf={**TOY_CONF, "job_parameters": {"common": common}})
+    timers = json.dumps({"worker_failed toy_0 0 host 10000": 37_000, "worker_failed toy_0 0 guest 9999": 5_000})
+    job_id = world.add_job(status=JobStatus.RUNNING, document=document, f_policy_timers=timers)
+    world.add_seats(job_id)
+    world.add_task(job_id, f_status="running", f_party_status="running")
+    world.add_task(job_id, party=HOST, f_status="running", f_party_status="failed", f_reason="worker_error",
+                   f_message="no data", f_end_time=1)  # fmt: skip
+    assert world.ask("job/explain", {"job_id": job_id})["data"]["pending_policies"] == [
+        {
+            "action": "cancel_job", "seconds": 37, "event": "worker_failed", "component_name": "toy_0",
+            "task_version": 0, "role": "host", "party_id": "10000", "message": "no data",
+        }
+    ]  # fmt: skip
+    world.write("t_job", {"f_job_id": job_id}, f_status="stopping")
+    assert world.ask("job/explain", {"job_id": job_id})["data"]["pending_policies"] == []
 
 
 def test_explain_at_a_party_that_is_not_the_initiator(world: World) -> None:
