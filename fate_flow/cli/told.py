@@ -101,6 +101,9 @@ def _task_rows(tasks: Any) -> Iterator[tuple[object, ...]]:
         for party in task.get("parties") or ():
             yield (*head, party_name(party), party.get("status"), reason_of(party))
             head = ("", "", "")
+        if last := task.get("last_version"):
+            status = last.get("status")
+            yield "", last.get("task_version"), status, party_name(last), status, reason_of(last)
 
 
 def _planned(task: Mapping[str, Any]) -> tuple[object, ...]:

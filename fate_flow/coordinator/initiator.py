@@ -68,7 +68,7 @@ from fate_flow.core.grammar import MAX_VERSION
 from fate_flow.core.history import Level
 from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Hold, Job, Report, Seat, Task, TaskKey
 from fate_flow.core.plan import plan_job
-from fate_flow.core.queue import Asked, Waiting, queue_key, where_it_takes
+from fate_flow.core.queue import Asked, Waiting, pausing, queue_key, where_it_takes
 from fate_flow.core.reasons import Reason, job_status_for
 from fate_flow.core.rerun import Wish, plan_rerun
 from fate_flow.core.resources import request_of
@@ -304,7 +304,8 @@ class InitiatorSide:
             case PutOff(wait_reason, retry_at):
                 put_off(unit, job, wait_reason, retry_at)
                 unit.alarms.append(retry_at)
-                unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} waits: {wait_reason}")
+                words = pausing(wait_reason, retry_at - unit.steady)
+                unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} waits: {words}")
 
     def _lose_shares(self, unit: Unit, job: Job, action: LoseShares) -> None:
         text = f"job {job.job_id} goes on without {action.party}: {action.message}"

@@ -51,7 +51,7 @@ from fate_flow.core.job import (
     Task,
     TaskKey,
 )
-from fate_flow.core.queue import fits, queue_key, takes_from
+from fate_flow.core.queue import fits, pausing, queue_key, takes_from
 from fate_flow.core.reasons import Reason, job_status_for
 from fate_flow.core.resources import Request, request_of
 from fate_flow.core.spec import JobSpec, Party
@@ -435,8 +435,9 @@ def put_off(unit: Unit, job: Job, wait_reason: str = "", retry_at: int = 0) -> N
     if not unit.tx.put_off(job, wait_reason, retry_at):
         raise NotEffective(f"{job.key} is no longer {job.status.value}", data={STILL_ENDS: True})
     release(unit, job)
+    words = pausing(wait_reason, retry_at - unit.steady) if wait_reason else ""
     unit.moves(
-        Level.JOB, job.job_id, job.status, JobStatus.WAITING, party=job.party, message=wait_reason,
+        Level.JOB, job.job_id, job.status, JobStatus.WAITING, party=job.party, message=words,
         caused_by=str(job.initiator),
     )  # fmt: skip
     unit.note(Event.JOB_STATUS_WRITTEN, job_id=job.job_id)

@@ -240,5 +240,5 @@ def _may_rest(view: JobView) -> bool:
 def _put_off(view: JobView, due: int) -> Iterator[Action]:
     """All parties take back what they gave; the job applies anew when its next attempt is due."""
     names = ", ".join(task.key.name for task in leads(view) if task.retry_at == due)
-    yield PutOff(f"retry_backoff: {names} begins again in {(due - view.now) / 1000:.0f} s", due)
+    yield PutOff(f"retry_backoff: {names} begins again", due)
     yield from wait_again(view, view.seats)

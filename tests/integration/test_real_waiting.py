@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from typing import Any
 
@@ -270,7 +271,7 @@ def test_while_the_next_attempt_is_far_off_others_have_the_cores(with_numbers: C
         "the cores to come back",
     )
     why = cluster.guest.flow("job", "explain", "-j", job_id, "--json").document["data"]["wait_reason"]
-    assert why == "retry_backoff: sum_0 begins again in 3 s"
+    assert re.fullmatch(r"retry_backoff: sum_0 begins again in [0-3] s", why)
     assert set(cluster.wait(cluster.submit(toy()), "success")) == {GUEST, HOST}
     rows = cluster.wait(job_id, "failed")
     assert {row["f_run"] for row in rows.values()} == {0}

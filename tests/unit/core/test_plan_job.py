@@ -413,7 +413,7 @@ def resting(*others: Task, retry_at: int = NOW + LONG, **fields: Any) -> JobView
 
 def test_a_job_that_rests_for_long_gives_its_cores_back() -> None:
     assert plan(resting()) == [
-        PutOff("retry_backoff: a begins again in 30 s", NOW + LONG),
+        PutOff("retry_backoff: a begins again", NOW + LONG),
         *(
             action
             for party in (GUEST, HOST)
