@@ -129,5 +129,4 @@ def _end_for_restart(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
         words, cause = "all tasks of the job begin again", _culprit_party(view.tasks)
         yield from stop_gang(view, rows, None, words, PolicyAction.RESTART_JOB, cause)
     elif lead.status is TaskStatus.STOPPING and all(row.is_over_here for row in taking_part(view, rows)):
-        outcome, reason = last_word(taking_part(view, rows), view.job)
-        yield from settle(view, rows, outcome, reason, "")
+        yield from settle(view, rows, *last_word(taking_part(view, rows), view.job))

@@ -705,23 +705,26 @@ def test_drained_everywhere_the_job_ends_and_every_task_that_it_cut_off() -> Non
 
 
 @pytest.mark.parametrize(
-    ("statuses", "job_reason", "outcome", "reason"),
+    ("statuses", "job_reason", "outcome", "reason", "words"),
     [
-        ((S, S), Reason.STOPPED_BY_USER, S, Reason.DONE),
-        ((P, P), Reason.STOPPED_BY_USER, P, Reason.NOT_NEEDED),
-        ((F, C), Reason.STOPPED_BY_USER, F, Reason.WORKER_ERROR),
-        ((C, C), Reason.TASK_FAILED, C, Reason.STOPPED),
-        ((W, W), Reason.STOPPED_BY_USER, C, Reason.STOPPED_BY_USER),
-        ((W, S), Reason.TASK_FAILED, C, Reason.STOPPED),
+        ((S, S), Reason.STOPPED_BY_USER, S, Reason.DONE, ""),
+        ((P, P), Reason.STOPPED_BY_USER, P, Reason.NOT_NEEDED, ""),
+        ((F, C), Reason.STOPPED_BY_USER, F, Reason.WORKER_ERROR, "no data"),      # its own, not those of the stop
+        ((C, C), Reason.TASK_FAILED, C, Reason.STOPPED, "enough"),
+        ((W, W), Reason.STOPPED_BY_USER, C, Reason.STOPPED_BY_USER, "enough"),
+        ((W, S), Reason.TASK_FAILED, C, Reason.STOPPED, "enough"),
     ],
 )
 def test_how_a_task_ends_that_the_end_of_its_job_cut_off(
-    statuses: tuple[TaskStatus, ...], job_reason: Reason, outcome: TaskStatus, reason: Reason
+    statuses: tuple[TaskStatus, ...], job_reason: Reason, outcome: TaskStatus, reason: Reason, words: str
 ) -> None:
     why = {S: Reason.DONE, P: Reason.NOT_NEEDED, F: Reason.WORKER_ERROR, C: Reason.STOPPED, W: None}
-    rows = [a_task("a", party, one, R, reason=why[one]) for party, one in zip((GUEST, HOST), statuses, strict=True)]
+    rows = [
+        a_task("a", party, one, R, reason=why[one], message="no data" if one is F else "")
+        for party, one in zip((GUEST, HOST), statuses, strict=True)
+    ]
     found = plan(stopping(*seats(SeatStatus.DRAINING), tasks=tuple(rows), reason=job_reason))
-    assert found[0] == MoveTask("a", 0, R, outcome, reason, "enough")
+    assert found[0] == MoveTask("a", 0, R, outcome, reason, words)
 
 
 def test_at_the_deadline_who_never_confirmed_is_listed_and_the_job_ends_all_the_same() -> None:
