@@ -25,6 +25,7 @@ from fate_flow.coordinator.party import (
     has_workers,
     move_job,
     put_off,
+    reason_for_shares,
     release,
 )
 from fate_flow.coordinator.unit import RoomTold, Unit, read_spec
@@ -398,9 +399,10 @@ class InitiatorSide:
         """Rows that never came to anything end with the job, here and in what is held for others."""
         if move.reason is Reason.DONE and not move.missing:
             return
+        reason = reason_for_shares(move.reason) if move.reason else Reason.STOPPED
         for task in unit.tx.tasks(job.job_id):
             if not task.is_over_here:
-                finish_party_task(unit, task, Reason.STOPPED, "", caused_by=move.caused_by or str(job.party))
+                finish_party_task(unit, task, reason, "", caused_by=_caused_by(job, move))
             if not task.is_final:
                 canceled = MoveTask(task.key.name, task.key.version, task.status, TaskStatus.CANCELED)
                 move_federated(unit, job.job_id, canceled)

@@ -543,15 +543,16 @@ def stop_tasks_here(
     for task in unit.tx.tasks(job.job_id):
         if task.key.party != job.party or not task.runs_here or task.is_over_here:
             continue
-        known = reason if reason in _FOR_TASKS else Reason.STOPPED
         cause = caused_by or str(job.initiator)
-        stop_party_task(unit, task, known, deadline_seconds=deadline_seconds, caused_by=cause)
+        stop_party_task(unit, task, reason_for_shares(reason), deadline_seconds=deadline_seconds, caused_by=cause)
         found = unit.tx.task(task.key)
         busy = busy or (found is not None and found.party_status in _IN_PROCESS)
     return busy
 
 
-_FOR_TASKS = frozenset({Reason.STOPPED_BY_USER, Reason.INITIATOR_LOST})
+def reason_for_shares(reason: Reason) -> Reason:
+    """By which a share ends that the end of its job cuts off: also in what the initiator holds for another party."""
+    return reason if reason in (Reason.STOPPED_BY_USER, Reason.INITIATOR_LOST) else Reason.STOPPED
 
 
 def _check(unit: Unit, _: Command, job: Job) -> Answer:
