@@ -544,7 +544,7 @@ class JobCases(Cases):
         assert each.begin_again(each.job(running.key), 1, 900, "")
         assert each.job(running.key).missing == ()
 
-    def test_what_waits_for_a_rule_is_kept_until_the_job_begins_again(self, each: Each) -> None:
+    def test_what_waits_for_a_rule_is_kept_until_the_job_ends(self, each: Each) -> None:
         running, key = a_job(status=JobStatus.RUNNING), a_job().key
         with_jobs(each, running)
         assert each.set_timers(key, {"worker_failed a 0": 17, "task_failed b 1": 23})
@@ -555,7 +555,12 @@ class JobCases(Cases):
         assert each.restart_job(key)
         assert each.restarted(key)
         assert (each.job(key).is_restarting, each.job(key).restarts) == (False, 2)
+        ends = MoveJob(JobStatus.STOPPING, Reason.TASK_FAILED, target=JobStatus.FAILED, stop_by=9)
+        assert each.move_job(each.job(key), ends, 5)
+        assert each.job(key).timers == {}
+        assert each.set_timers(key, {"worker_failed a 0": 17})      # of a server that is older
         assert each.move_job(each.job(key), MoveJob(JobStatus.FAILED, Reason.TASK_FAILED), 5)
+        assert each.job(key).timers == {}
         assert each.begin_again(each.job(key), 1, 900, "")
         assert each.job(key) == a_job(run=1, since=900, queued=900, rerun_signal=True)
         missing = a_job("unknown").key

@@ -8,20 +8,23 @@ from typing import Any
 
 from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.fate_v1_job_parameters import flat_parameters
+from fate_flow.core.gang import culprit
+from fate_flow.core.happenings import Ruled, put_off
 from fate_flow.core.history import Entry
 from fate_flow.core.job import UNREACHABLE, Answer, Hold, Job, Lack, Seat, Task
-from fate_flow.core.queue import why_a_copy_waits, why_it_waits
+from fate_flow.core.queue import pausing, why_a_copy_waits, why_it_waits
 from fate_flow.core.resources import request_of
 from fate_flow.core.sources import Sourced, Sources, Told
 from fate_flow.core.spec import JobSpec, Party, TaskSpec
-from fate_flow.core.status import JobStatus, TaskStatus
+from fate_flow.core.status import TASK_BROKEN, JobStatus, TaskStatus
+from fate_flow.core.view import JobView
 from fate_flow.store.views import JobPicture, QueuePage
 
 # ---------------------------------------------------------------------- a job that is there
 
 
-def explained(picture: JobPicture) -> dict[str, Any]:
-    """How the job stands, why, and what each of its parties has to do with it."""
+def explained(picture: JobPicture, spec: JobSpec | None = None) -> dict[str, Any]:
+    """How the job stands, why, and what each of its parties has to do with it; `spec`: where policies are to act."""
     job = picture.jobs[0]
     place = 0 if job.rerun_signal else picture.place       # what begins again later is not in the queue yet
     return {
@@ -37,7 +40,7 @@ def explained(picture: JobPicture) -> dict[str, Any]:
         "caused_by": job.caused_by,
         "progress": job.progress,
         "run": job.run,
-        "wait_reason": _wait_reason(job, place),
+        "wait_reason": _wait_reason(job, place, picture.steady),
         "place_in_queue": place or None,
         "passed_by": job.passes,
         "priority": job.priority,
@@ -47,24 +50,28 @@ def explained(picture: JobPicture) -> dict[str, Any]:
         "awaiting_approval": [str(seat.party) for seat in picture.seats if seat.lacks is Lack.APPROVAL],
         "approval": _consent(job.consent),
         "parties": [_seat(seat) for seat in picture.seats] or [_own_seat(own) for own in picture.jobs],
-        "tasks": _tasks(picture.tasks),
+        "tasks": _tasks(picture.tasks, picture.earlier),
         "partial": bool(job.missing),
         "missing_parties": list(job.missing),
         "restarts": job.restarts,
-        "pending_policies": sorted(job.timers),
+        "pending_policies": _pending_policies(picture, spec),
         "unconfirmed_parties": list(job.unconfirmed),
     }
 
 
-def _wait_reason(job: Job, place: int) -> str:
+def _wait_reason(job: Job, place: int, steady: int) -> str:
     if place:
         return why_it_waits(job.wait_reason, place, job.hold)
     if job.rerun_signal:
-        return job.wait_reason
+        return "; ".join(filter(None, [job.hold.words if job.hold else "", _lacking(job, steady)]))
     if job.status is JobStatus.READY:
         return "the parties are being asked to accept it"
     is_copy = job.status is JobStatus.WAITING and not job.is_initiator
     return why_a_copy_waits(str(job.initiator), str(job.party), job.consent) if is_copy else ""
+
+
+def _lacking(job: Job, steady: int) -> str:
+    return pausing(job.wait_reason, job.retry_at - steady) if job.pauses else job.wait_reason
 
 
 def hold_of(hold: Hold | None) -> dict[str, Any] | None:
@@ -81,7 +88,7 @@ def waits_for(job: Job) -> str | None:
     if job.hold is not None:
         return "release"
     if job.rerun_signal:
-        return "retry_backoff" if job.retry_at else "parties"
+        return "retry_backoff" if job.pauses else "parties"
     return _WAITS_FOR[job.lacks] if job.lacks is not None else "turn"
 
 
@@ -119,13 +126,25 @@ def _own_seat(job: Job) -> dict[str, Any]:
     }
 
 
-def _tasks(tasks: Sequence[Task]) -> list[dict[str, Any]]:
+def _tasks(tasks: Sequence[Task], earlier: Sequence[Task]) -> list[dict[str, Any]]:
     """One entry a task, in the order they were made, with all its parties."""
     first: dict[str, int] = {}
     for place, task in enumerate(tasks):
         first.setdefault(task.key.name, place)
     ordered = sorted(tasks, key=lambda task: (first[task.key.name], task.key.party))
-    return [_task(name, list(rows)) for name, rows in groupby(ordered, key=lambda task: task.key.name)]
+    return [
+        {**_task(name, list(rows)), "last_version": _last_version([one for one in earlier if one.key.name == name])}
+        for name, rows in groupby(ordered, key=lambda task: task.key.name)
+    ]
+
+
+def _last_version(rows: list[Task]) -> dict[str, Any] | None:
+    """Whose share ended badly, so that the task is to begin again, and how; None: nobody's, or it is no news."""
+    broken = tuple(row for row in rows if row.party_status in TASK_BROKEN)
+    if not broken:
+        return None
+    first = culprit(broken)
+    return {"task_version": first.key.version, **_party_task(first)}
 
 
 def _task(name: str, rows: list[Task]) -> dict[str, Any]:
@@ -151,6 +170,26 @@ def _party_task(task: Task) -> dict[str, Any]:
         "caused_by": task.caused_by or None,
         "start_time": task.start_time or None,
         "end_time": task.end_time or None,
+    }
+
+
+def _pending_policies(picture: JobPicture, spec: JobSpec | None) -> list[dict[str, Any]]:
+    if spec is None:
+        return []
+    view = JobView(picture.jobs[0], spec, picture.seats, picture.tasks, picture.steady, fresh_id="")
+    return [_pending_policy(one, picture.steady) for one in sorted(put_off(view), key=lambda one: one.due)]
+
+
+def _pending_policy(one: Ruled, steady: int) -> dict[str, Any]:
+    what = one.happening
+    return {
+        "action": one.policy.action.value,
+        "seconds": max(0, one.due - steady) / 1000,
+        "event": what.event.value,
+        "component_name": what.task or None,
+        "task_version": what.version if what.task else None,
+        **(_party(what.party) if what.party else {"role": None, "party_id": None}),
+        "message": what.message,
     }
 
 
@@ -207,7 +246,7 @@ def _queued(job: Job, seats: Sequence[Seat], place: int, steady: int) -> dict[st
         "parties": [{**_party(seat.party), "asked_cores": seat.asked_cores} for seat in seats],
         "passed_by": job.passes,
         "is_in_turn": bool(job.ready_owner),
-        "wait_reason": why_it_waits(job.wait_reason, place, job.hold),
+        "wait_reason": why_it_waits(_lacking(job, steady), place, job.hold),
         "waits_for": waits_for(job),
         "lacks": job.lacks.value if job.lacks else None,
         "blocked_on": job.blocked_on or None,

@@ -68,6 +68,7 @@ from fate_flow.api.submission import (
     submit_data,
 )
 from fate_flow.coordinator.desk import STOPS
+from fate_flow.coordinator.unit import read_spec
 from fate_flow.core.errors import BadRequest, FlowError, JobNotFound, NotFound
 from fate_flow.core.fate_v1 import problems
 from fate_flow.core.grammar import ROLES
@@ -299,7 +300,8 @@ class _JobRoutes:
         picture = self._views.picture(job_id)
         if picture is None:
             raise JobNotFound(f"can not found job {job_id} on party {self._settings.party_id}")
-        return ok(explained(picture))
+        document = self._views.document(job_id) if picture.jobs[0].timers else None
+        return ok(explained(picture, read_spec(self._services.context, document) if document is not None else None))
 
     @declared("Every move of a job, its tasks and workers.", needs=JOB, data=an_object({"moves": a_list(MOVE)}))
     def history(self) -> Response:

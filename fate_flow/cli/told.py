@@ -23,8 +23,8 @@ def print_explanation(job_id: str, data: Mapping[str, Any]) -> None:
         click.echo(one_line(f"never confirmed its end: {', '.join(map(party_name, unconfirmed))}"))
     if missing := data.get("missing_parties"):
         click.echo(one_line(f"succeeded without: {', '.join(map(party_name, missing))}"))
-    if pending := data.get("pending_policies"):
-        click.echo(one_line(f"a policy acts later on: {'; '.join(map(str, pending))}"))
+    for pending in data.get("pending_policies") or ():
+        click.echo(one_line(_pending(pending)))
     if seats := data.get("parties"):
         click.echo("")
         print_table(("party", "seat", "cores asked", "cores free", "message"), map(_seat, seats))
@@ -81,6 +81,12 @@ def _unapproved(job: Mapping[str, Any]) -> tuple[object, ...]:
     return job.get("job_id"), party_name(job.get("initiator")), party_name(job), job.get("asked_cores")
 
 
+def _pending(policy: Mapping[str, Any]) -> str:
+    task = f" of {policy['component_name']}" if policy.get("component_name") else ""
+    where = f" on {party_name(policy)}" if policy.get("role") else ""
+    return f"{policy.get('action')} in {policy.get('seconds', 0):.0f} s, after {policy.get('event')}{task}{where}"
+
+
 def _seat(seat: Mapping[str, Any]) -> tuple[object, ...]:
     return (
         party_name(seat), seat.get("status"), seat.get("asked_cores"), seat.get("free_cores"), seat.get("message"),
@@ -95,6 +101,9 @@ def _task_rows(tasks: Any) -> Iterator[tuple[object, ...]]:
         for party in task.get("parties") or ():
             yield (*head, party_name(party), party.get("status"), reason_of(party))
             head = ("", "", "")
+        if last := task.get("last_version"):
+            status = last.get("status")
+            yield "", last.get("task_version"), status, party_name(last), status, reason_of(last)
 
 
 def _planned(task: Mapping[str, Any]) -> tuple[object, ...]:

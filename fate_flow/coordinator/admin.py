@@ -82,7 +82,7 @@ class Operator:
             self._initiator.request_stop(unit, job.job_id, Reason.RELEASED, message, False, str(job.party))
             self._initiator.advance(unit, job.job_id)
         else:
-            end_job_here(unit, job, Reason.RELEASED, message)
+            end_job_here(unit, job, Reason.RELEASED, message, caused_by=str(job.party))
 
     def _await_release(self, key: JobKey, why: str) -> None:
         patience = self._context.rules.stop_grace_seconds + _AFTER_GRACE_SECONDS

@@ -26,6 +26,7 @@ from fate_flow.coordinator.party import (
     has_workers,
     move_job,
     put_off,
+    reason_for_shares,
     release,
 )
 from fate_flow.coordinator.unit import RoomTold, Unit, read_spec
@@ -71,7 +72,7 @@ from fate_flow.core.history import Level
 from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Hold, Job, Report, Seat, Task, TaskKey
 from fate_flow.core.parameters import Change
 from fate_flow.core.plan import plan_job
-from fate_flow.core.queue import Asked, Waiting, queue_key, where_it_takes
+from fate_flow.core.queue import Asked, Waiting, pausing, queue_key, where_it_takes
 from fate_flow.core.reasons import Reason, job_status_for
 from fate_flow.core.rerun import Wish, plan_rerun
 from fate_flow.core.resources import request_of
@@ -327,7 +328,8 @@ class InitiatorSide:
             case PutOff(wait_reason, retry_at):
                 put_off(unit, job, wait_reason, retry_at)
                 unit.alarms.append(retry_at)
-                unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} waits: {wait_reason}")
+                words = pausing(wait_reason, retry_at - unit.steady)
+                unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} waits: {words}")
 
     def _lose_shares(self, unit: Unit, job: Job, action: LoseShares) -> None:
         text = f"job {job.job_id} goes on without {action.party}: {action.message}"
@@ -420,9 +422,10 @@ class InitiatorSide:
         """Rows that never came to anything end with the job, here and in what is held for others."""
         if move.reason is Reason.DONE and not move.missing:
             return
+        reason = reason_for_shares(move.reason) if move.reason else Reason.STOPPED
         for task in unit.tx.tasks(job.job_id):
             if not task.is_over_here:
-                finish_party_task(unit, task, Reason.STOPPED, "", caused_by=move.caused_by or str(job.party))
+                finish_party_task(unit, task, reason, "", caused_by=_caused_by(job, move))
             if not task.is_final:
                 canceled = MoveTask(task.key.name, task.key.version, task.status, TaskStatus.CANCELED)
                 move_federated(unit, job.job_id, canceled)
@@ -702,7 +705,8 @@ class InitiatorSide:
         for seat in seats:
             job = unit.tx.job_here(seat.job_id)
             if job is not None and job.is_final and (seat.job_id, seat.party) not in told:
-                body = {"reason": job.reason.value if job.reason else None, "message": job.message}
+                reason = job.reason.value if job.reason else None
+                body = {"reason": reason, "message": job.message, "caused_by": job.caused_by}
                 how = job.status.value
                 unit.send(Command(CommandKind.STATUS, job.job_id, seat.party, seat.run, argument=how, body=body))
 

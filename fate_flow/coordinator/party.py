@@ -53,7 +53,7 @@ from fate_flow.core.job import (
     TaskKey,
 )
 from fate_flow.core.permission import missing
-from fate_flow.core.queue import fits, queue_key, takes_from
+from fate_flow.core.queue import fits, pausing, queue_key, takes_from
 from fate_flow.core.reasons import Author, Reason, job_status_for, may_say
 from fate_flow.core.resources import Request, request_of
 from fate_flow.core.spec import JobSpec, Party
@@ -340,7 +340,8 @@ def _end_last_run(unit: Unit, command: Command, job: Job) -> Job:
     new = _job_end(str(told.get("status")), "last.status")
     if not may_move(job.status, new):
         new = JobStatus.CANCELED
-    end_job_here(unit, job, _reason(told.get("reason"), new), plain(told.get("message"), _LONGEST_TEXT))
+    message = plain(told.get("message"), _LONGEST_TEXT)
+    end_job_here(unit, job, _reason(told.get("reason"), new), message, caused_by=cause_in(told))
     _close_tasks(unit, job, new)
     return unit.tx.job(job.key) or job
 
@@ -405,7 +406,7 @@ def _status(unit: Unit, command: Command, job: Job) -> Answer:
     if not job.is_final:
         if not may_move(job.status, new):
             return Answer(NOT_EFFECTIVE, f"{job.key} is {job.status.value}, which does not end as {new.value}")
-        end_job_here(unit, job, *_why(command, new))
+        end_job_here(unit, job, *_why(command, new), caused_by=cause_in(command.body))
     _close_tasks(unit, job, new)
     missing = _parties_in(command.body.get("missing"), job)
     if missing:
@@ -460,8 +461,9 @@ def put_off(unit: Unit, job: Job, wait_reason: str = "", retry_at: int = 0) -> N
     if not unit.tx.put_off(job, wait_reason, retry_at):
         raise NotEffective(f"{job.key} is no longer {job.status.value}", data={STILL_ENDS: True})
     release(unit, job)
+    words = pausing(wait_reason, retry_at - unit.steady) if wait_reason else ""
     unit.moves(
-        Level.JOB, job.job_id, job.status, JobStatus.WAITING, party=job.party, message=wait_reason,
+        Level.JOB, job.job_id, job.status, JobStatus.WAITING, party=job.party, message=words,
         caused_by=str(job.initiator),
     )  # fmt: skip
     unit.note(Event.JOB_STATUS_WRITTEN, job_id=job.job_id)
@@ -489,25 +491,28 @@ def end_job_here(
 ) -> None:
     """The job is over for this party: at once when nothing runs any more, else when its workers have gone.
 
-    They have this party's own grace for it, or less where the initiator waits for less."""
+    They have this party's own grace for it, or less where the initiator waits for less. Without a cause it is the
+    initiator's doing."""
+    caused_by = caused_by or job.caused_by or str(job.initiator)
     busy = stop_tasks_here(unit, job, reason, deadline_seconds, caused_by)
     if not busy:
-        finalise(unit, job, reason, message)
+        finalise(unit, job, reason, message, caused_by)
     elif job.status is not JobStatus.STOPPING:
         target = job_status_for(reason)
-        move_job(unit, job, MoveJob(JobStatus.STOPPING, reason, message, target=target, stop_by=ENDS_WHEN_DRAINED))
+        move = MoveJob(JobStatus.STOPPING, reason, message, target=target, stop_by=ENDS_WHEN_DRAINED)
+        move_job(unit, job, move, caused_by)
 
 
 ENDS_WHEN_DRAINED = 1
 """In `stop_by` of a row that is not the initiator's: it ends by itself when its last worker has gone."""
 
 
-def finalise(unit: Unit, job: Job, reason: Reason, message: str) -> None:
+def finalise(unit: Unit, job: Job, reason: Reason, message: str, caused_by: str) -> None:
     """This party's row takes its final status and holds nothing any more."""
     release(unit, job)
     now = unit.tx.job(job.key) or job
     end = job_status_for(reason)
-    move_job(unit, now, MoveJob(end, reason, message))
+    move_job(unit, now, MoveJob(end, reason, message), caused_by)
     if reason is Reason.INITIATOR_LOST:
         _close_tasks(unit, job, end)     # nobody else will say how they ended
     clean_up(unit, job.job_id)
@@ -564,15 +569,16 @@ def stop_tasks_here(
     for task in unit.tx.tasks(job.job_id):
         if task.key.party != job.party or not task.runs_here or task.is_over_here:
             continue
-        known = reason if reason in _FOR_TASKS else Reason.STOPPED
         cause = caused_by or str(job.initiator)
-        stop_party_task(unit, task, known, deadline_seconds=deadline_seconds, caused_by=cause)
+        stop_party_task(unit, task, reason_for_shares(reason), deadline_seconds=deadline_seconds, caused_by=cause)
         found = unit.tx.task(task.key)
         busy = busy or (found is not None and found.party_status in _IN_PROCESS)
     return busy
 
 
-_FOR_TASKS = frozenset({Reason.STOPPED_BY_USER, Reason.INITIATOR_LOST})
+def reason_for_shares(reason: Reason) -> Reason:
+    """By which a share ends that the end of its job cuts off: also in what the initiator holds for another party."""
+    return reason if reason in (Reason.STOPPED_BY_USER, Reason.INITIATOR_LOST) else Reason.STOPPED
 
 
 def _check(unit: Unit, command: Command, job: Job) -> Answer:

@@ -20,7 +20,7 @@ from fate_flow.core.policy import Policy, PolicyAction, PolicyEvent, first_fit
 from fate_flow.core.reasons import RULES
 from fate_flow.core.retry import Again, Backoff, RetryEvent, decide
 from fate_flow.core.spec import JobSpec, Party
-from fate_flow.core.status import TASK_BROKEN, SeatStatus, TaskStatus
+from fate_flow.core.status import TASK_BROKEN, JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.view import JobView, rows_by_name
 
 
@@ -66,6 +66,14 @@ def ruled(view: JobView) -> list[Ruled]:
         return []
     found = [one for rows in rows_by_name(view).values() for one in _of_task(view, rows)]
     return [*found, *_of_silent_parties(view)]
+
+
+def put_off(view: JobView) -> list[Ruled]:
+    """What has happened and meets a rule that acts later, unless it is overtaken."""
+    job = view.job
+    if job.status is not JobStatus.RUNNING or job.reason is not None or job.is_restarting or not job.timers:
+        return []
+    return [one for one in ruled(view) if one.happening.key in job.timers]
 
 
 def is_put_off(view: JobView, rows: tuple[Task, ...]) -> bool:

@@ -159,6 +159,11 @@ class Job:
         return bool(self.claim.token)
 
     @property
+    def pauses(self) -> bool:
+        """It waits until `retry_at`, for its next attempt."""
+        return self.rerun_signal and self.retry_at > 0
+
+    @property
     def is_final(self) -> bool:
         return self.status in JOB_END
 

@@ -61,7 +61,7 @@ def _stop_for_silence(view: JobView, ruled_ones: list[Happening]) -> Iterator[Ac
     if lost is not None and can_lose(view, lost.party):
         yield MoveSeat(lost, SeatStatus.STOPPING, lost.message)
         yield LoseShares(lost.party, lost.message)
-        yield stop_command(view, lost, Reason.PARTY_UNREACHABLE, lost.message, None)
+        yield stop_command(view, lost, Reason.PARTY_UNREACHABLE, lost.message, None, str(lost.party))
     elif lost is not None:
         yield from stop(view, Reason.PARTY_UNREACHABLE, lost.message, caused_by=str(lost.party))
 
@@ -80,10 +80,23 @@ def _act(view: JobView, one: Ruled) -> Iterator[Action]:
     elif action in (PolicyAction.RESTART_TASK, PolicyAction.COMPLETE_TASK):
         rows = rows_by_name(view)[what.task]
         reason = culprit(rows).reason if own_faults(rows) else None
-        yield from stop_gang(view, rows, reason, _words(action, what), action)
+        yield from stop_gang(view, rows, reason, _words(action, what), action, _cause(view, what))
     else:
-        cause = str(what.party) if what.party else ""
-        yield from stop(view, _REASONS[action], _words(action, what), caused_by=cause)
+        yield from stop(view, _REASONS[action], _words(action, what), caused_by=_cause(view, what))
+
+
+def _cause(view: JobView, what: Happening) -> str:
+    """The party that it happened at, or, of a task as a whole, whose doing it is."""
+    return str(what.party) if what.party else _culprit_party(rows_by_name(view).get(what.task, ()))
+
+
+def _culprit_party(rows: tuple[Task, ...]) -> str:
+    """Whose share broke, else who has not begun; empty: nobody in particular."""
+    if own_faults(rows):
+        return str(culprit(rows).key.party)
+    begun = [row for row in rows if row.status is TaskStatus.RUNNING]
+    late = [row.key.party for row in begun if row.party_status is TaskStatus.WAITING]
+    return str(min(late)) if late else ""
 
 
 def _words(action: PolicyAction, what: Happening) -> str:
@@ -113,7 +126,7 @@ def _plan_restart(view: JobView) -> Iterator[Action]:
 def _end_for_restart(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
     lead = rows[0]
     if lead.status is TaskStatus.RUNNING:
-        yield from stop_gang(view, rows, None, "all tasks of the job begin again", PolicyAction.RESTART_JOB)
+        words, cause = "all tasks of the job begin again", _culprit_party(view.tasks)
+        yield from stop_gang(view, rows, None, words, PolicyAction.RESTART_JOB, cause)
     elif lead.status is TaskStatus.STOPPING and all(row.is_over_here for row in taking_part(view, rows)):
-        outcome, reason = last_word(taking_part(view, rows), view.job)
-        yield from settle(view, rows, outcome, reason, "")
+        yield from settle(view, rows, *last_word(taking_part(view, rows), view.job))

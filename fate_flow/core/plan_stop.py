@@ -10,7 +10,7 @@ from fate_flow.core.gang import GOOD, culprit, settle
 from fate_flow.core.job import CommandKind, Job, Seat, Task
 from fate_flow.core.outcome import federated_task_status
 from fate_flow.core.partial import missing_parties
-from fate_flow.core.reasons import Reason, job_status_for, task_status_for
+from fate_flow.core.reasons import RULES, Reason, job_status_for, task_status_for
 from fate_flow.core.status import TASK_BROKEN, TASK_END, JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.view import JobView, rows_by_name, send
 
@@ -43,11 +43,16 @@ def stop_command(
     view: JobView, seat: Seat, reason: Reason, message: str, deadline_seconds: float | None, caused_by: str = ""
 ) -> Send:
     """`deadline_seconds`: after them this side goes on without the party; None: it has already."""
-    body: dict[str, Any] = {"reason": reason.value, "message": message, "deadline_seconds": deadline_seconds}
-    cause = caused_by or view.job.caused_by
-    if cause:
-        body["caused_by"] = cause
+    body = {
+        "reason": reason.value, "message": message, "deadline_seconds": deadline_seconds, **_cause(view, caused_by)
+    }
     return send(view, seat, CommandKind.STOP, argument=job_status_for(reason).value, body=body)
+
+
+def _cause(view: JobView, caused_by: str) -> dict[str, str]:
+    """As a body has it: whoever asked for the end first, else who gave the reason for it now; none: the sender."""
+    cause = view.job.caused_by or caused_by
+    return {"caused_by": cause} if cause else {}
 
 
 def plan_stopping(view: JobView) -> Iterator[Action]:
@@ -85,23 +90,26 @@ def _finish(view: JobView, unconfirmed: tuple[str, ...]) -> Iterator[Action]:
     assert job.reason is not None, "stopping always says why"
     for rows in rows_by_name(view).values():
         if not rows[0].is_final:
-            outcome, reason = last_word(rows, job)
-            yield from settle(view, rows, outcome, reason, job.message)
+            yield from settle(view, rows, *last_word(rows, job))
     yield from end(view, job.reason, job.message, unconfirmed)
 
 
-def last_word(rows: tuple[Task, ...], job: Job) -> tuple[TaskStatus, Reason]:
-    """How a task ends that was cut off by the end of its job, or by its beginning again."""
+def last_word(rows: tuple[Task, ...], job: Job) -> tuple[TaskStatus, Reason, str]:
+    """How a task ends that was cut off by the end of its job, or by its beginning again: status, reason and message.
+
+    What is said of the job is said of a task that ended for it, and of no other."""
     statuses = [row.party_status for row in rows]
     if all(status in TASK_END for status in statuses):
         outcome = federated_task_status(statuses)
         if outcome in TASK_BROKEN:
-            reason = culprit(rows).reason or Reason.STOPPED
-            return task_status_for(reason), reason
-        return outcome, GOOD[outcome]
+            first = culprit(rows)
+            reason = first.reason or Reason.STOPPED
+            is_own = RULES[reason].retry_event is not None
+            return task_status_for(reason), reason, first.message if is_own else first.message or job.message
+        return outcome, GOOD[outcome], ""
     if job.reason is Reason.STOPPED_BY_USER:
-        return TaskStatus.CANCELED, Reason.STOPPED_BY_USER
-    return TaskStatus.CANCELED, Reason.STOPPED
+        return TaskStatus.CANCELED, Reason.STOPPED_BY_USER, job.message
+    return TaskStatus.CANCELED, Reason.STOPPED, job.message
 
 
 def end(
@@ -111,7 +119,7 @@ def end(
     final = job_status_for(reason)
     if view.job.ready_owner:
         yield EndTurn()
-    body: dict[str, Any] = {"reason": reason.value, "message": message}
+    body: dict[str, Any] = {"reason": reason.value, "message": message, **_cause(view, caused_by)}
     if view.job.status is JobStatus.READY:
         body["tag"] = "submit_failed"
     missing = missing_parties(view) if final is JobStatus.SUCCESS else ()

@@ -160,7 +160,7 @@ def again(view: JobView, rows: tuple[Task, ...], again: Again) -> Iterator[Actio
 def _break(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
     """A task ended badly and is not tried again: so does the job, and it says whose share it was."""
     first, status = culprit(rows), rows[0].status
-    reason = Reason.JOB_TIMEOUT if status is TaskStatus.TIMEOUT else Reason.TASK_FAILED
+    reason = Reason.TASK_TIMEOUT if status is TaskStatus.TIMEOUT else Reason.TASK_FAILED
     if first.reason is Reason.STOPPED_BY_USER:
         reason = Reason.STOPPED_BY_USER
     party = str(first.key.party)
@@ -240,5 +240,5 @@ def _may_rest(view: JobView) -> bool:
 def _put_off(view: JobView, due: int) -> Iterator[Action]:
     """All parties take back what they gave; the job applies anew when its next attempt is due."""
     names = ", ".join(task.key.name for task in leads(view) if task.retry_at == due)
-    yield PutOff(f"retry_backoff: {names} begins again in {(due - view.now) / 1000:.0f} s", due)
+    yield PutOff(f"retry_backoff: {names} begins again", due)
     yield from wait_again(view, view.seats)

@@ -150,6 +150,11 @@ def why_a_copy_waits(initiator: str, party: str, consent: Consent | None) -> str
     return f"waits for its initiator, {initiator}, which knows its place in the queue"
 
 
+def pausing(wait_reason: str, milliseconds: int) -> str:
+    """In words: so long it pauses still. They are counted when somebody asks, so that they are true then."""
+    return f"{wait_reason} in {max(0, milliseconds) / 1000:.0f} s"
+
+
 def why_it_waits(wait_reason: str, place: int, hold: Hold | None = None) -> str:
     """In words: who holds it, or what is lacking where, and the place in the queue (1 is the first)."""
     words = hold.words if hold is not None else wait_reason or "waits for its turn"

@@ -26,7 +26,7 @@ class Reason(Enum):
     WORKER_ERROR = "worker_error"              # the component said it failed
     WORKER_KILLED = "worker_killed"            # the process ended without a result
     LAUNCH_FAILED = "launch_failed"            # no process came up
-    TASK_TIMEOUT = "task_timeout"              # ran longer than the task may
+    TASK_TIMEOUT = "task_timeout"              # ran longer than the task may; of a job: a task of it did
     INITIATOR_LOST = "initiator_lost"          # the initiator was silent for longer than this party allows
     SERVER_LOST = "server_lost"                # the worker's own server was gone for too long
     STOPPED = "stopped"                        # ended on command, as part of somebody else's ending
@@ -65,7 +65,7 @@ RULES: Mapping[Reason, Rule] = {
     Reason.WORKER_ERROR: Rule("failed", _PARTY, RetryEvent.ERROR),
     Reason.WORKER_KILLED: Rule("failed", _PARTY, RetryEvent.INTERRUPTION),
     Reason.LAUNCH_FAILED: Rule("failed", _PARTY, RetryEvent.ERROR),
-    Reason.TASK_TIMEOUT: Rule("timeout", _PARTY, RetryEvent.TIMEOUT),
+    Reason.TASK_TIMEOUT: Rule("timeout", _BOTH, RetryEvent.TIMEOUT),
     Reason.INITIATOR_LOST: Rule("failed", _BOTH),
     Reason.SERVER_LOST: Rule("failed", _PARTY, RetryEvent.INTERRUPTION),
     Reason.STOPPED: Rule("canceled", _BOTH),

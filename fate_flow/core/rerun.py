@@ -99,9 +99,12 @@ def _tell(view: JobView, seat: Seat, versions: list[NewVersion]) -> Iterator[Sen
             for one in versions
             if seat.party in view.spec.tasks[one.name].parties
         },
-        "last": {"status": job_status_for(job.reason).value, "reason": job.reason.value, "message": job.message},
+        "last": {
+            "status": job_status_for(job.reason).value, "reason": job.reason.value, "message": job.message,
+            "caused_by": job.caused_by,
+        },
         **({"parameters": _parameters(view)} if job.revision else {}),
-    }
+    }  # fmt: skip
     yield _status_waiting(view, seat, body)
 
 

@@ -116,6 +116,8 @@ def job_moved(move: MoveJob, at: int, caused_by: str) -> Change:
     change: Change = {"status": move.new, **_why(move.reason, move.message)}
     if move.target is not None:
         change.update(target=move.target, stop_by=move.stop_by)
+    if move.new is JobStatus.STOPPING or move.new in JOB_END:
+        change["timers"] = {}            # no policy acts any more
     if caused_by:
         change["caused_by"] = caused_by
     if move.unconfirmed:

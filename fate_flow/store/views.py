@@ -23,7 +23,7 @@ from fate_flow.core.errors import BadRequest
 from fate_flow.core.grammar import check_text, shown
 from fate_flow.core.history import Entry
 from fate_flow.core.job import Hold, Job, JobKey, Seat, Task
-from fate_flow.core.queue import why_a_copy_waits, why_it_waits
+from fate_flow.core.queue import pausing, why_a_copy_waits, why_it_waits
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JOB_UNFINISHED, JobStatus, TaskStatus
 from fate_flow.store.changes import SUBMIT_FAILED
@@ -105,6 +105,8 @@ class JobPicture:
     seats: tuple[Seat, ...]          # what the initiator knows of every party; empty elsewhere
     tasks: tuple[Task, ...]          # the newest version of each, in the rows of all parties
     place: int                       # in the queue; 0: it does not queue here
+    steady: int                      # steady time, for what is due later
+    earlier: tuple[Task, ...] = ()   # of each task that is to begin again: the rows of the version before
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,11 @@ class Views:
             own = jobs[0]
             queues = own.is_initiator and own.status is JobStatus.WAITING
             place = tx.place_in_queue(own) if queues else 0
-            return JobPicture(tuple(jobs), tx.seats(job_id), tx.tasks(job_id), place)
+            tasks = tx.tasks(job_id)
+            anew = [task.key for task in tasks if task.key.version and task.status is TaskStatus.WAITING]
+            earlier = [tx.task(replace(key, version=key.version - 1)) for key in anew]
+            known = tuple(task for task in earlier if task is not None)
+            return JobPicture(tuple(jobs), tx.seats(job_id), tasks, place, tx.steady(), known)
 
     @_read_again
     def queue(self, limit: int, offset: int) -> QueuePage:
@@ -570,7 +576,10 @@ def _with_wait_reasons(tx: SqlTransaction, rows: list[Row]) -> list[Row]:
             row["f_wait_reason"] = why_a_copy_waits(initiator, f"{row['f_role']} {row['f_party_id']}", consent)
         elif row["f_job_id"] in places:
             hold = Hold(row["f_hold_message"] or "", row["f_hold_by"]) if row["f_held"] else None
-            row["f_wait_reason"] = why_it_waits(row["f_wait_reason"] or "", places[row["f_job_id"]], hold)
+            words = row["f_wait_reason"] or ""
+            if row["f_rerun_signal"] and row["f_retry_at"]:
+                words = pausing(words, row["f_retry_at"] - tx.steady())
+            row["f_wait_reason"] = why_it_waits(words, places[row["f_job_id"]], hold)
     return rows
 
 

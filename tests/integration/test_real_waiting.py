@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from typing import Any
 
@@ -203,7 +204,7 @@ def test_a_task_that_runs_longer_than_it_may_ends_its_job_as_timeout(on_sqlite: 
     with cluster.held(HOST):
         job_id = started(cluster, toy(task_timeout=1))
         worker = cluster.guest.worker_of(job_id, "toy_0").worker
-        assert_ended(cluster, job_id, "timeout", "job_timeout")
+        assert_ended(cluster, job_id, "timeout", "task_timeout")
         assert not worker.is_alive()
     [task] = cluster.guest.tasks(job_id)
     assert (task["f_party_status"], task["f_reason"]) == ("timeout", "task_timeout")
@@ -217,7 +218,7 @@ def test_a_party_may_have_a_shorter_limit_than_the_initiator(on_sqlite: Cluster)
     with cluster.held(GUEST):
         job_id = cluster.submit(document)
         cluster.host.worker_of(job_id, "toy_0")
-        assert_ended(cluster, job_id, "timeout", "job_timeout")
+        assert_ended(cluster, job_id, "timeout", "task_timeout")
     [task] = cluster.host.tasks(job_id)
     assert (task["f_party_status"], task["f_reason"]) == ("timeout", "task_timeout")
 
@@ -270,7 +271,7 @@ def test_while_the_next_attempt_is_far_off_others_have_the_cores(with_numbers: C
         "the cores to come back",
     )
     why = cluster.guest.flow("job", "explain", "-j", job_id, "--json").document["data"]["wait_reason"]
-    assert why == "retry_backoff: sum_0 begins again in 3 s"
+    assert re.fullmatch(r"retry_backoff: sum_0 begins again in [0-3] s", why)
     assert set(cluster.wait(cluster.submit(toy()), "success")) == {GUEST, HOST}
     rows = cluster.wait(job_id, "failed")
     assert {row["f_run"] for row in rows.values()} == {0}

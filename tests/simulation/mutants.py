@@ -349,7 +349,7 @@ def _takes_a_rerun_while_it_drains() -> Iterator[None]:
     """The share of the last run is written off, its workers are left to themselves."""
 
     def end_last_run(unit: Unit, command: Any, job: Any) -> Any:
-        party.finalise(unit, keep(unit, command, job), Reason.STOPPED, "")
+        party.finalise(unit, keep(unit, command, job), Reason.STOPPED, "", "")
         for task in unit.tx.tasks(job.job_id):
             if task.key.party == job.party:
                 workers.finish_party_task(unit, task, Reason.STOPPED, "")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import tarfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from client_world import GUEST, HOST, LOCAL, START, TOY_CONF, TOY_DSL, World, make_world
+from client_world import GUEST, HOST, LOCAL, START, TOY, TOY_CONF, TOY_DSL, World, make_world
 
 from fate_flow.core.history import Entry, Level
 from fate_flow.core.job import Answer, JobKey
@@ -406,6 +408,47 @@ def test_explain_says_how_a_job_ended(world: World) -> None:
     assert (said["place_in_queue"], said["wait_reason"]) == (None, "")
 
 
+def test_explain_says_which_policy_acts_later_and_when_as_long_as_the_job_runs(world: World) -> None:
+    rule = {"event": "worker_failed", "action": "cancel_job", "timeout": 60}
+    common = {"task_cores": 2, "policies": [rule]}
+    document = replace(TOY, runtime_conf={**TOY_CONF, "job_parameters": {"common": common}})
+    timers = json.dumps({"worker_failed toy_0 0 host 10000": 37_000, "worker_failed toy_0 0 guest 9999": 5_000})
+    job_id = world.add_job(status=JobStatus.RUNNING, document=document, f_policy_timers=timers)
+    world.add_seats(job_id)
+    world.add_task(job_id, f_status="running", f_party_status="running")
+    world.add_task(job_id, party=HOST, f_status="running", f_party_status="failed", f_reason="worker_error",
+                   f_message="no data", f_end_time=1)  # fmt: skip
+    assert world.ask("job/explain", {"job_id": job_id})["data"]["pending_policies"] == [
+        {
+            "action": "cancel_job", "seconds": 37, "event": "worker_failed", "component_name": "toy_0",
+            "task_version": 0, "role": "host", "party_id": "10000", "message": "no data",
+        }
+    ]  # fmt: skip
+    world.write("t_job", {"f_job_id": job_id}, f_status="stopping")
+    assert world.ask("job/explain", {"job_id": job_id})["data"]["pending_policies"] == []
+
+
+def test_a_job_that_pauses_and_is_held_says_first_who_holds_it(world: World) -> None:
+    job_id = world.add_job(f_rerun_signal=True, f_retry_at=40_000, f_wait_reason="retry_backoff: toy_0 begins again")
+    world.ask("job/hold", {"job_id": job_id, "message": "lunch", "author": "ann"})
+    said = world.ask("job/explain", {"job_id": job_id})["data"]
+    assert said["wait_reason"] == "on hold by ann: lunch; retry_backoff: toy_0 begins again in 40 s"
+    assert said["waits_for"] == "release"
+
+
+def test_explain_says_how_the_version_before_ended_of_what_is_to_begin_again(world: World) -> None:
+    job_id = world.add_job()
+    for party, reason, words in ((GUEST, "stopped", ""), (HOST, "worker_error", "no data")):
+        status = "failed" if party == HOST else "canceled"
+        world.add_task(job_id, party=party, f_status="failed", f_party_status=status, f_reason=reason,
+                       f_message=words, f_end_time=START)  # fmt: skip
+        world.add_task(job_id, party=party, version=1)
+    (task,) = world.ask("job/explain", {"job_id": job_id})["data"]["tasks"]
+    last = task["last_version"]
+    assert (task["task_version"], last["task_version"], last["role"]) == (1, 0, "host")
+    assert (last["status"], last["reason"], last["message"]) == ("failed", "worker_error", "no data")
+
+
 def test_explain_at_a_party_that_is_not_the_initiator(world: World) -> None:
     job_id = world.add_job(party=GUEST, initiator=HOST)
     said = world.ask("job/explain", {"job_id": job_id})["data"]
@@ -685,9 +728,23 @@ def test_the_queue_lists_what_awaits_the_approval_of_this_party(world: World) ->
     assert (one["job_id"], one["initiator"], one["asked_cores"]) == (job_id, {"role": "host", "party_id": "10000"}, 3)
 
 
+def at_steady_time(world: World, milliseconds: int) -> None:
+    with world.store.transaction() as tx:
+        owner, counter = tx.scheduler()
+        assert tx.depose(owner, counter, "me")
+        assert tx.still_schedules("me", milliseconds)
+
+
 def test_a_job_that_pauses_before_its_next_attempt_says_when_it_is_over(world: World) -> None:
-    world.add_job(f_rerun_signal=True, f_retry_at=40_000)
+    resting = world.add_job(f_rerun_signal=True, f_retry_at=40_000, f_wait_reason="retry_backoff: toy_0 begins again")
     world.add_job(f_rerun_signal=True)
+    for after, seconds in ((0, 40), (12_000, 28), (50_000, 0)):
+        at_steady_time(world, after)
+        words = f"retry_backoff: toy_0 begins again in {seconds} s"
+        assert world.ask("job/explain", {"job_id": resting})["data"]["wait_reason"] == words
+        assert world.ask("queue/list")["data"]["jobs"][0]["wait_reason"] == f"{words}; 1st in the queue"
+        assert world.ask("job/query", {"job_id": resting})["data"][0]["f_wait_reason"].startswith(words)
+    at_steady_time(world, 0)
     found = world.ask("queue/list")["data"]["jobs"]
     assert [one["waits_for"] for one in found] == ["retry_backoff", "parties"]
     assert [one["asked_again_seconds"] for one in found] == [40, None]

@@ -76,6 +76,29 @@ def test_a_job_that_ended_says_how(flow, stub):
     assert lines[-1].split("   ")[-1] == "worker_error: no id column"
 
 
+def test_a_policy_that_acts_later_says_what_when_and_after_what(flow, stub):
+    later = {"action": "cancel_job", "seconds": 36.7, "event": "worker_failed", "component_name": "train",
+             "role": "host", "party_id": "10001"}
+    silent = {"action": "fail_job", "seconds": 5, "event": "party_unreachable", "component_name": None,
+              "role": "host", "party_id": "10000"}
+    stub.answers(answer({"status": "running", "pending_policies": [later, silent]}))
+    assert flow("job", "explain", "-j", "42").stdout.splitlines() == [
+        "job 42: running", "cancel_job in 37 s, after worker_failed of train on host-10001",
+        "fail_job in 5 s, after party_unreachable on host-10000"]
+
+
+def test_a_task_that_is_to_begin_again_says_how_it_ended_before(flow, stub):
+    party = {"role": "guest", "party_id": "9999", "status": "waiting", "reason": None, "message": ""}
+    last = {"task_version": 0, "role": "host", "party_id": "10000", "status": "failed", "reason": "worker_error",
+            "message": "no id column"}
+    tasks = [{"component_name": "psi_0", "task_version": 1, "status": "waiting", "parties": [party],
+              "last_version": last}]
+    stub.answers(answer({"status": "waiting", "tasks": tasks}))
+    *_, now, before = flow("job", "explain", "-j", "42").stdout.splitlines()
+    assert now.split() == ["psi_0", "1", "waiting", "guest-9999", "waiting"]
+    assert before.split() == ["0", "failed", "host-10000", "failed", "worker_error:", "no", "id", "column"]
+
+
 def test_what_went_well_needs_no_reason(flow, stub):
     party = {"role": "guest", "party_id": "9999", "status": "success", "reason": "done", "message": ""}
     tasks = [{"component_name": "psi_0", "task_version": 1, "status": "success", "parties": [party]}]

@@ -471,6 +471,17 @@ def test_a_wish_to_stop_is_recorded_once() -> None:
     assert found.cancel_requested
 
 
+def test_what_is_stopped_while_it_waits_is_stopped_by_a_user_in_the_rows_of_all_parties() -> None:
+    guest = accepted()
+    with guest.unit() as unit:
+        guest.side.request_stop(unit, JOB_ID, Reason.STOPPED_BY_USER, "enough", True, "host 10000")
+    guest.advance()
+    for party in (GUEST, HOST):
+        task = guest.task("work_0", party)
+        assert (task.party_status, task.reason) == (TaskStatus.CANCELED, Reason.STOPPED_BY_USER)
+        assert task.caused_by == "host 10000"
+
+
 def test_who_is_not_the_initiator_cannot_end_a_job() -> None:
     guest = Initiator()
     with guest.unit() as unit, pytest.raises(JobNotFound):

@@ -14,6 +14,7 @@ from fate_flow.coordinator.ports import Rules
 from fate_flow.core.approval import Approval, ApprovalRule, Consent
 from fate_flow.core.ceilings import Ceilings
 from fate_flow.core.errors import StorageFailed
+from fate_flow.core.history import Level
 from fate_flow.core.job import NOT_EFFECTIVE, Answer, Claim, Command, CommandKind, EngineState, Hold, JobKey, Wish
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
@@ -216,6 +217,21 @@ def test_a_share_that_is_stopped_says_whose_doing_it_is(told: dict[str, Any], ca
         host.engine.sights[worker_of(host)] = STOPPED
         host.watch()
         assert (host.task().party_status, host.task().caused_by) == (TaskStatus.CANCELED, cause)
+
+
+@pytest.mark.parametrize(("told", "cause"), [({"caused_by": "host 10001"}, "host 10001"), ({}, "guest 9999")])
+@pytest.mark.parametrize("kind", [K.STOP, K.STATUS])
+def test_a_job_that_is_ended_here_says_whose_doing_it_is(kind: CommandKind, told: dict[str, Any], cause: str) -> None:
+    end = command(kind, argument="canceled", **told)
+    idle, busy = a_host(*RUN, end), a_host(*RUN, START_A, end)
+    assert (idle.job().status, idle.job().caused_by) == (JobStatus.CANCELED, cause)
+    assert (busy.job().status, busy.job().caused_by) == (JobStatus.STOPPING, cause)
+    busy.engine.sights[worker_of(busy)] = STOPPED
+    busy.watch()
+    assert (busy.job().status, busy.job().caused_by) == (JobStatus.CANCELED, cause)
+    with busy.unit() as unit:
+        ends = [one for one in unit.tx.history(JOB_ID) if one.level is Level.JOB and one.reason]
+    assert [(one.new, one.caused_by) for one in ends] == [("stopping", cause), ("canceled", cause)]
 
 
 def test_a_share_that_ends_by_itself_is_its_own_doing() -> None:

@@ -112,12 +112,12 @@ def test_accepted_everywhere_it_waits_and_the_others_are_told() -> None:
 
 def test_a_refusal_ends_it_everywhere_at_once_also_where_nobody_has_answered_yet() -> None:
     own, refused, late = a_seat(GUEST), a_seat(HOST, SeatStatus.REFUSED, "no room"), a_seat(OTHER, SeatStatus.JOINING)
-    body = {"reason": "party_refused", "message": "host 10000: no room", "tag": "submit_failed"}
+    body = {"reason": "party_refused", "message": "host 10000: no room", "caused_by": "host 10000"}
     assert plan(ready(own, refused, late)) == [
         MoveJob(JobStatus.FAILED, Reason.PARTY_REFUSED, "host 10000: no room", caused_by="host 10000"),
         MoveSeat(own, SeatStatus.LEFT),
         MoveSeat(late, SeatStatus.LEAVING),
-        to(OTHER, CommandKind.STATUS, "failed", **body),
+        to(OTHER, CommandKind.STATUS, "failed", **body, tag="submit_failed"),
     ]
 
 
@@ -413,7 +413,7 @@ def resting(*others: Task, retry_at: int = NOW + LONG, **fields: Any) -> JobView
 
 def test_a_job_that_rests_for_long_gives_its_cores_back() -> None:
     assert plan(resting()) == [
-        PutOff("retry_backoff: a begins again in 30 s", NOW + LONG),
+        PutOff("retry_backoff: a begins again", NOW + LONG),
         *(
             action
             for party in (GUEST, HOST)
@@ -589,7 +589,7 @@ def test_a_second_branch_goes_on_while_the_first_drains() -> None:
     ("status", "reason", "job_reason", "target"),
     [
         (F, Reason.WORKER_ERROR, Reason.TASK_FAILED, JobStatus.FAILED),
-        (T, Reason.TASK_TIMEOUT, Reason.JOB_TIMEOUT, JobStatus.TIMEOUT),
+        (T, Reason.TASK_TIMEOUT, Reason.TASK_TIMEOUT, JobStatus.TIMEOUT),
         (C, Reason.STOPPED_BY_USER, Reason.STOPPED_BY_USER, JobStatus.CANCELED),
         (C, Reason.STOPPED, Reason.TASK_FAILED, JobStatus.FAILED),
     ],
@@ -705,23 +705,26 @@ def test_drained_everywhere_the_job_ends_and_every_task_that_it_cut_off() -> Non
 
 
 @pytest.mark.parametrize(
-    ("statuses", "job_reason", "outcome", "reason"),
+    ("statuses", "job_reason", "outcome", "reason", "words"),
     [
-        ((S, S), Reason.STOPPED_BY_USER, S, Reason.DONE),
-        ((P, P), Reason.STOPPED_BY_USER, P, Reason.NOT_NEEDED),
-        ((F, C), Reason.STOPPED_BY_USER, F, Reason.WORKER_ERROR),
-        ((C, C), Reason.TASK_FAILED, C, Reason.STOPPED),
-        ((W, W), Reason.STOPPED_BY_USER, C, Reason.STOPPED_BY_USER),
-        ((W, S), Reason.TASK_FAILED, C, Reason.STOPPED),
+        ((S, S), Reason.STOPPED_BY_USER, S, Reason.DONE, ""),
+        ((P, P), Reason.STOPPED_BY_USER, P, Reason.NOT_NEEDED, ""),
+        ((F, C), Reason.STOPPED_BY_USER, F, Reason.WORKER_ERROR, "no data"),      # its own, not those of the stop
+        ((C, C), Reason.TASK_FAILED, C, Reason.STOPPED, "enough"),
+        ((W, W), Reason.STOPPED_BY_USER, C, Reason.STOPPED_BY_USER, "enough"),
+        ((W, S), Reason.TASK_FAILED, C, Reason.STOPPED, "enough"),
     ],
 )
 def test_how_a_task_ends_that_the_end_of_its_job_cut_off(
-    statuses: tuple[TaskStatus, ...], job_reason: Reason, outcome: TaskStatus, reason: Reason
+    statuses: tuple[TaskStatus, ...], job_reason: Reason, outcome: TaskStatus, reason: Reason, words: str
 ) -> None:
     why = {S: Reason.DONE, P: Reason.NOT_NEEDED, F: Reason.WORKER_ERROR, C: Reason.STOPPED, W: None}
-    rows = [a_task("a", party, one, R, reason=why[one]) for party, one in zip((GUEST, HOST), statuses, strict=True)]
+    rows = [
+        a_task("a", party, one, R, reason=why[one], message="no data" if one is F else "")
+        for party, one in zip((GUEST, HOST), statuses, strict=True)
+    ]
     found = plan(stopping(*seats(SeatStatus.DRAINING), tasks=tuple(rows), reason=job_reason))
-    assert found[0] == MoveTask("a", 0, R, outcome, reason, "enough")
+    assert found[0] == MoveTask("a", 0, R, outcome, reason, words)
 
 
 def test_at_the_deadline_who_never_confirmed_is_listed_and_the_job_ends_all_the_same() -> None:

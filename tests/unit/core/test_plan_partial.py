@@ -171,7 +171,7 @@ def with_silence(*tasks: Task, seat: Seat = SILENT, **view: Any) -> JobView:
 
 def test_the_job_goes_on_without_a_party_that_it_can_do_without() -> None:
     found = plan(with_silence(*rows(R, R, R), *rows(W, W, W, name="b", status=W), graph=CHAIN))
-    body = {"reason": "party_unreachable", "message": WORDS, "deadline_seconds": None}
+    body = {"reason": "party_unreachable", "message": WORDS, "deadline_seconds": None, "caused_by": "host 10000"}
     assert found[:2] == [MoveSeat(SILENT, SeatStatus.STOPPING, WORDS), LoseShares(HOST, WORDS)]
     assert told(found, CommandKind.STOP) == [(HOST, body)]
     assert len(found) == 3

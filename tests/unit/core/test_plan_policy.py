@@ -78,8 +78,16 @@ def only(found: list[Action], kind: type[Action]) -> Any:
 
 
 def stopped(found: list[Action]) -> list[str]:
-    return [one.command.to.role for one in found
-            if isinstance(one, Send) and one.command.kind is CommandKind.TASK_STOP]  # fmt: skip
+    return [one.command.to.role for one in _task_stops(found)]
+
+
+def causes(found: list[Action]) -> list[str | None]:
+    """Whose doing it is, as those are told that are stopped."""
+    return [one.command.body.get("caused_by") for one in _task_stops(found)]
+
+
+def _task_stops(found: list[Action]) -> list[Send]:
+    return [one for one in found if isinstance(one, Send) and one.command.kind is CommandKind.TASK_STOP]
 
 
 # ---------------------------------------------------------------------- events
@@ -194,6 +202,21 @@ def test_restart_task_stops_the_gang_and_begins_it_again_without_a_pause() -> No
     )
     found = plan(of_job(*rules, tasks=drained))
     assert only(found, NewVersion) == NewVersion("a", 1, FRESH_ID, 0, NOW, Tries(1, 0, NOW))
+
+
+@pytest.mark.parametrize("action", [A.RESTART_TASK, A.COMPLETE_TASK, A.RESTART_JOB])
+@pytest.mark.parametrize("event", [E.WORKER_FAILED, E.GANG_BROKEN, E.START_TIMEOUT])
+def test_who_is_stopped_by_a_policy_is_told_whose_doing_it_is(action: PolicyAction, event: PolicyEvent) -> None:
+    late, delay = (a_task("a", GUEST, R), a_task("a", HOST, W, R)), 30 * (event is E.START_TIMEOUT)
+    tasks = late if event is E.START_TIMEOUT else broken()
+    job = {"is_restarting": True} if action is A.RESTART_JOB else {"timers": {"start_timeout a 0": NOW}}
+    found = plan(of_job(rule(action, event, delay=delay), tasks=tasks, job=job))
+    assert causes(found) == ["host 10000"] * (1 + (tasks is late))
+
+
+def test_a_job_that_a_policy_ends_for_its_gang_says_whose_share_broke_it() -> None:
+    found = plan(of_job(rule(A.CANCEL_JOB, E.GANG_BROKEN), tasks=broken()))
+    assert only(found, MoveJob).caused_by == "host 10000"
 
 
 @pytest.mark.parametrize(

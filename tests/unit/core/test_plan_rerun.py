@@ -63,7 +63,7 @@ def ended(status: JobStatus = JobStatus.FAILED, legacy: bool = False, **job: Any
     )
     reason = Reason.DONE if status is JobStatus.SUCCESS else Reason.TASK_FAILED
     return a_view(
-        a_job(status, **{"reason": reason, "message": "b broke", "run": 3, **job}),
+        a_job(status, **{"reason": reason, "message": "b broke", "caused_by": "host 10000", "run": 3, **job}),
         spec=a_spec({"a": (), "b": ("a",)}, auto_retries=2), tasks=rows,
         seats=(a_seat(GUEST, SeatStatus.LEFT, run=3), a_seat(HOST, SeatStatus.LEAVING, run=3, legacy=legacy)),
     )  # fmt: skip
@@ -73,7 +73,8 @@ def test_the_job_waits_in_its_next_run_and_every_party_is_told_in_one_command() 
     view = ended()
     guest, host = view.seats
     task = {"b": {"version": 2, "incarnation": "b" * 32, "auto_retries": 2}}
-    body = {"tasks": task, "last": {"status": "failed", "reason": "task_failed", "message": "b broke"}}
+    last = {"status": "failed", "reason": "task_failed", "message": "b broke", "caused_by": "host 10000"}
+    body = {"tasks": task, "last": last}
     assert list(plan_rerun(view, Wish(), IDS)) == [
         BeginAgain("not every party knows yet that it begins again: host 10000"),
         NewVersion("b", 2, "b" * 32, 2, 0, UNTRIED),
