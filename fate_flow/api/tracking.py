@@ -39,6 +39,7 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 
 _NO_DATA = {NO_DATA: "There is no data."}
 _NAME = {"type": "string", "pattern": f"^({_FILE_NAME.pattern})?$", "description": "Of a file; none: as data."}
+_SUMMARY = {**FREE, "not": {"required": ["retcode", "retmsg"]}, "description": "The summary alone: a file."}
 _ALL = an_object({"data": a_list(ANYTHING), "meta": FREE}, title="Metric")
 
 
@@ -179,7 +180,7 @@ class _TrackingRoutes:
     @file_follows
     @declared(
         "The summary of a component, as data or as a file.", needs=COMPONENT, takes={"filename": _NAME}, data=FREE,
-        file="application/json", content=FREE, also=_NO_DATA,
+        file="application/json", content=_SUMMARY, also=_NO_DATA,
     )
     def summary(self) -> Response:
         """The summary as data, or as a file when the client names one."""

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from documented import DocumentedClient
 from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
@@ -36,6 +35,7 @@ from fate_flow.store.database import open_database
 from fate_flow.store.migrations import upgrade
 from fate_flow.store.sql import SqlStore
 from fate_flow.store.views import Views
+from tests.documented import DocumentedClient
 
 GUEST, HOST, LOCAL = Party("guest", "9999"), Party("host", "10000"), Party("local", "0")
 START = 1_700_000_000_000
