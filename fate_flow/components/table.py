@@ -183,11 +183,10 @@ class TableWriter:
             raise self._exists()
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = _new_file(self._path)
-        # Where the ids are sorted: on the disk of the table, and not on the machine's own, which may be small.
-        os.environ["SQLITE_TMPDIR"] = str(self._path.parent)
         self._connection = sqlite3.connect(self._path)
         try:
             _prepare(self._connection, self._schema)
+            _sort_in(self._connection, self._path.parent)
         except BaseException:
             self._abandon()
             raise
@@ -270,6 +269,13 @@ def _prepare(connection: sqlite3.Connection, schema: Schema) -> None:
         values = "".join(f", v{index} TEXT NOT NULL" for index in range(len(schema.header)))
         connection.execute(f"CREATE TABLE rows (sid TEXT NOT NULL{values})")
         connection.execute("CREATE TABLE meta (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL)")
+
+
+def _sort_in(connection: sqlite3.Connection, folder: Path) -> None:
+    """Has ids sorted on the disk of the table: that of the machine's temporary files may be small. For the process."""
+    quoted = str(folder).replace("'", "''")
+    with _write_errors():
+        connection.execute(f"PRAGMA temp_store_directory = '{quoted}'")
 
 
 @contextmanager

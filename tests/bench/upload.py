@@ -26,6 +26,9 @@ COLUMNS = 10
 def measure(megabytes: int) -> dict[str, Any]:
     with fresh_cluster("upload", (GUEST,)) as servers:
         server = servers[GUEST]
+        first = server.home.parent / "small.csv"
+        write_csv(first, 1_000)             # a server that has taken no file yet grows by what it imports
+        _watched(server, _upload(server, first)["job_id"], "upload_0")
         file = server.home.parent / "large.csv"
         rows = write_csv(file, megabytes * MB)
         processes = [one for one in server_processes(server) if one.kind != "spawner"]
@@ -34,8 +37,8 @@ def measure(megabytes: int) -> dict[str, Any]:
             begin_anew(pid)
         meter = CpuMeter([server])
         sent = _upload(server, file)
-        inside = _watched(server, sent.pop("job_id"), "upload_0")
         grown = max(peak(pid) - rss for pid, rss in before.items())
+        inside = _watched(server, sent.pop("job_id"), "upload_0")
         back = server.home / "downloads" / "large.csv"
         told = {"namespace": "bench", "table_name": "large", "output_path": str(back)}
         outside = _watched(server, _ask(server, "data/download", told)["jobId"], "download_0")
@@ -64,7 +67,7 @@ def write_csv(path: Path, size: int) -> int:
 def _upload(server: Server, file: Path) -> dict[str, Any]:
     conf = file.with_suffix(".json")
     conf.write_text(json.dumps({
-        "file": str(file), "head": 1, "partition": 1, "namespace": "bench", "table_name": "large", "task_cores": 1,
+        "file": str(file), "head": 1, "partition": 1, "namespace": "bench", "table_name": file.stem, "task_cores": 1,
     }))  # fmt: skip
     flow = [str(Path(sys.executable).with_name("flow")), "--server", server.url, "data", "upload", "-c", str(conf)]
     begun = time.monotonic()

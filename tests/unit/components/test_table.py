@@ -100,6 +100,16 @@ def test_an_id_that_occurs_twice_is_named_to_the_caller_alone(tmp_path, uri):
     assert files_in(tmp_path) == []
 
 
+def test_ids_are_sorted_on_the_disk_of_the_table(tmp_path):
+    folder = tmp_path / "it's here"
+    with TableWriter(format_uri(folder, "demo", "a"), Schema()) as writer:
+        writer.add([("b",), ("a",)])
+        writer.close()
+        asked = writer._connection.execute("PRAGMA temp_store_directory").fetchone()
+    assert asked == (str(folder / "demo"),)
+    assert len(files_in(tmp_path)) == 1
+
+
 def test_a_table_is_overwritten_only_on_request(tmp_path, uri, table):
     with pytest.raises(TableExists, match="table 'a' in namespace 'demo' exists already"), TableWriter(uri, Schema()):
         pass
