@@ -9,7 +9,7 @@ from flask import Blueprint, Response, request
 
 from fate_flow.api.archive import files_below, tar_response
 from fate_flow.api.arguments import Body, read_flag, read_job_id, read_party, read_text, read_whole
-from fate_flow.api.envelope import SUCCESS, Told, arguments, failed, file_follows, ok, silent_json
+from fate_flow.api.envelope import SUCCESS, Told, arguments, documents, failed, file_follows, ok, silent_json
 from fate_flow.api.explain import REFUSES, explained, previewed, recounted
 from fate_flow.api.paths import check_paths
 from fate_flow.api.queue import read_author, read_message
@@ -84,7 +84,7 @@ class _JobRoutes:
     # ------------------------------------------------------------------ what changes something
 
     def submit(self) -> Response:
-        body = arguments()
+        body = documents()
         sent = read_job(body, self._services.context)
         request_id = read_request_id(body, request.headers.get("Idempotency-Key", ""))
         try:
@@ -146,7 +146,7 @@ class _JobRoutes:
     def validate(self) -> Response:
         """The checks of a submit, without one, here and at each party: what it would run, or all that is wrong."""
         context = self._services.context
-        sent = read_job(arguments(), context)
+        sent = read_job(documents(), context)
         document = sent.document
         try:
             spec = self._desk.examine(document)

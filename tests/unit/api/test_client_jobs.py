@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import tarfile
 from collections.abc import Iterator
@@ -110,6 +111,15 @@ def test_a_refused_submit_leaves_nothing(world: World) -> None:
     assert said["jobId"]
     assert "data" not in said
     assert (world.count("t_job"), world.count("t_task")) == (0, 0)
+
+
+@pytest.mark.parametrize("route", ["submit", "validate"])
+def test_a_key_that_a_document_has_twice_is_refused(world: World, route: str) -> None:
+    text = json.dumps(a_job(world)).replace('"upload_0":', '"upload_0": {}, "upload_0":', 1)
+    said = world.ask(f"job/{route}", text.encode())
+    words = "job_dsl.components.upload_0 is there twice: an object has each of its keys once"
+    assert (said["retcode"], said["retmsg"]) == (101, words)
+    assert world.count("t_job") == 0
 
 
 def test_a_party_that_does_not_answer_fails_the_submit(world: World) -> None:
