@@ -29,6 +29,7 @@ from fate_flow.core.errors import (
     StorageUnavailable,
 )
 from fate_flow.core.job import Answer
+from fate_flow.core.json_text import RepeatedKey, read_json_text
 
 LOG = logging.getLogger(__name__)
 
@@ -76,6 +77,19 @@ def arguments(*required: str) -> dict[str, Any]:
     """The body of the request. Raises BadRequest, in FATE's words, when it lacks one of these keys."""
     body = silent_json()
     require(body, *required)
+    return body
+
+
+def documents() -> dict[str, Any]:
+    """The body of a request that holds what people wrote. Raises BadRequest for a key that stands twice in an object:
+    one of both would be dropped in silence."""
+    body = arguments()
+    try:
+        read_json_text(request.get_data())
+    except RepeatedKey as error:
+        raise BadRequest(str(error)) from error
+    except (ValueError, RecursionError):
+        pass        # no JSON, NaN, or too deep: whoever reads the documents says so
     return body
 
 

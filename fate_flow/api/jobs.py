@@ -36,7 +36,7 @@ from fate_flow.api.declared import (
     one_of,
     one_or_several,
 )
-from fate_flow.api.envelope import SUCCESS, Told, arguments, failed, file_follows, ok, silent_json
+from fate_flow.api.envelope import SUCCESS, Told, arguments, documents, failed, file_follows, ok, silent_json
 from fate_flow.api.explain import REFUSES, explained, previewed, recounted
 from fate_flow.api.paths import check_paths
 from fate_flow.api.queue import AUTHOR, MESSAGE, read_author, read_message
@@ -153,7 +153,7 @@ class _JobRoutes:
         headers=IDEMPOTENCY_KEY, data=SUBMITTED, aside={"jobId": TEXT}, refused=PROBLEMS,
     )
     def submit(self) -> Response:
-        body = arguments()
+        body = documents()
         sent = read_job(body, self._services.context)
         request_id = read_request_id(body, request.headers.get("Idempotency-Key", ""))
         try:
@@ -240,7 +240,7 @@ class _JobRoutes:
     def validate(self) -> Response:
         """The checks of a submit, without one, here and at each party: what it would run, or all that is wrong."""
         context = self._services.context
-        sent = read_job(arguments(), context)
+        sent = read_job(documents(), context)
         document = sent.document
         try:
             spec = self._desk.examine(document)

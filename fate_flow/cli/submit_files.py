@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
 from fate_flow.cli.options import given
+from fate_flow.core.json_text import read_json_text
 
 
 class BadFile(click.ClickException):
@@ -40,7 +41,7 @@ def overlaid(conf_path: str, **options: Any) -> dict[str, Any]:
 def read_json(path: str) -> dict[str, Any]:
     """The JSON object in this file. Raises BadFile."""
     try:
-        document = json.loads(_read_text(path), parse_constant=_refuse)
+        document = read_json_text(_read_text(path))
     except json.JSONDecodeError as error:
         raise BadFile(f"{path}: line {error.lineno}, column {error.colno}: {error.msg}") from error
     except (ValueError, RecursionError) as error:
@@ -57,7 +58,3 @@ def _read_text(path: str) -> str:
         raise BadFile(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise BadFile(f"{path}: byte {error.start} is not UTF-8") from error
-
-
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")

@@ -113,7 +113,7 @@ class Gate(Protocol):
 
     @property
     def reads_programs(self) -> bool:
-        """Whether `objection` may take long for a program that it has not seen before."""
+        """Whether `objection` may take long for a program or file that it has not seen before."""
 
     def objection(self, command: CommandSpec, initiator: str) -> str:
         """Why this party does not run it for that one, naming the key of its configuration; empty when it does."""

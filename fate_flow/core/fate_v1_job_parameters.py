@@ -12,6 +12,7 @@ from fate_flow.core.minimum_document import read_minimum
 from fate_flow.core.policy_document import read_policies
 from fate_flow.core.queue import MOST_PRIORITY
 from fate_flow.core.resources import CORES_PER_NODE
+from fate_flow.core.retry import RetryEvent
 from fate_flow.core.retry_document import read_retry
 from fate_flow.core.spec import JobParameters
 
@@ -39,7 +40,23 @@ def job_block(node: Node, names: Collection[str]) -> dict[str, Any]:
             block[key] = value
     node.at("task_conf").only(names)
     _check_one_way_to_retry(node)
+    _check_no_capacity(node)
     return block
+
+
+def _check_no_capacity(node: Node) -> None:
+    """Only the job waits for room, so what a component says of that may not be otherwise than what the job does."""
+    of_job = node.at("retry").at("on_events")
+    if not of_job.is_given or _names_capacity(of_job):
+        return
+    for conf in node.at("task_conf").members().values():
+        own = conf.at("retry").at("on_events")
+        if _names_capacity(own):
+            own.wrong(f"{_NO_CAPACITY} is for the job alone, which waits for room as a whole: name it in {of_job.path}")
+
+
+def _names_capacity(node: Node) -> bool:
+    return isinstance(node.value, list) and _NO_CAPACITY in node.value
 
 
 def check_places(node: Node, initiators: Collection[str]) -> None:
@@ -62,6 +79,7 @@ def _refuse_ours(block: Node, place: str) -> None:
             block.at(key).wrong(f"is not a party's own, it holds for all of them: say it in {place}")
 
 
+_NO_CAPACITY = RetryEvent.NO_CAPACITY.value
 AUTOMATIC = ("auto_retries", "auto_retry_delay")
 """What FATE has instead of `retry`."""
 

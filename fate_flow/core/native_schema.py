@@ -97,12 +97,16 @@ _COUNTS: Mapping[str, Schema] = {role: _whole(f"Of the role {role}.", 0) for rol
 _RETRY = _object(
     "When a task that ended badly begins again at all its parties. What is left out has its default.",
     on_events=_list(
-        {"enum": [event.value for event in RetryEvent]}, "What is followed by another attempt; all when left out.",
+        {"enum": [event.value for event in RetryEvent]},
+        "What is followed by another attempt; all when left out. no_capacity is for the job alone: it waits for room.",
         minItems=1, uniqueItems=True,
     ),
     max_attempts=_whole("Attempts that may end by an error or a timeout; 1: no retry.", 1, _RULE.max_attempts),
     max_interruptions=_whole("Interruptions, which use up no attempt.", 0, _RULE.max_interruptions),
-    duration=_number("Seconds from the first bad end after which no attempt begins; 0: no limit.", default=0),
+    duration=_number(
+        "Seconds from the first bad end after which no attempt begins; that of the job also of its waiting for room; "
+        "0: no limit.", default=0,
+    ),
     backoff=_object(
         "How long it is before the next attempt.",
         first=_number("Seconds before the second attempt.", default=_BACKOFF.first),

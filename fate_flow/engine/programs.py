@@ -37,8 +37,9 @@ class ProgramGate:
 
     @property
     def reads_programs(self) -> bool:
-        """Whether it has to know what is in a program, which takes as long as that is large."""
-        return self.policy.enabled and any(one.startswith(DIGEST) for one in self.policy.allow)
+        """Whether it may have to know what is in a program or file, which takes as long as that is large."""
+        by_content = any(one.startswith(DIGEST) for one in self.policy.allow)
+        return self.policy.enabled and (by_content or bool(self.policy.files_root))
 
     def objection(self, command: CommandSpec, initiator: str) -> str:
         """Why this party does not run it for that one, naming the key of its configuration; empty when it does."""
@@ -47,7 +48,7 @@ class ProgramGate:
         try:
             for one in command.files:
                 if one.path:
-                    source_of(one, self.policy.files_root)
+                    check_file(one, source_of(one, self.policy.files_root), self._digests.of)
             for name in command.secrets:
                 read_secret(name, self.policy, initiator, self.own)
             self._check_program(command)
@@ -138,6 +139,21 @@ def source_of(file: InputFile, root: str) -> Path:
     if os.path.commonpath([top, found]) != top:
         raise NotAllowed(f"files: {file.name}: {shown(file.path)} leads out of commands.files_root")
     return Path(found)
+
+
+def check_file(file: InputFile, source: Path, digest: Callable[[str], str]) -> None:
+    """Raises NotAllowed unless what the job names is a file that can be read, and what the job says is in it."""
+    place = f"files: {file.name}: {file.path} below commands.files_root"
+    try:
+        mode = source.stat().st_mode
+    except OSError as error:
+        raise NotAllowed(f"{place}: {error.strerror}: it has to be there before the job is submitted") from error
+    if not stat.S_ISREG(mode) or not os.access(source, os.R_OK):
+        raise NotAllowed(f"{place}: is not a file that this party's server can read")
+    if file.sha256:
+        found = digest(str(source))
+        if found != file.sha256:
+            raise NotAllowed(f"files: {file.name}: sha256 of {file.path} is {found} at this party, not {file.sha256}")
 
 
 def read_secret(name: str, policy: CommandPolicy, initiator: str, own: str) -> str:

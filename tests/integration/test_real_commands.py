@@ -39,7 +39,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def command_servers(tmp_path_factory: pytest.TempPathFactory, scratch: Path) -> Iterator[Cluster]:
     rules = {
-        "enabled": True, "allow": [PYTHON, "/bin/sh"], "files_root": str(EXAMPLES),
+        "enabled": True, "allow": [PYTHON, "/bin/sh", str(scratch / "gone")], "files_root": str(EXAMPLES),
         "volumes": {"kept": str(scratch)}, "output_max_bytes": MOST,
     }
     key = tmp_path_factory.mktemp("secrets") / "key"
@@ -366,15 +366,18 @@ def test_what_comes_with_a_job_lies_in_its_working_folder_and_may_be_the_program
     [
         ({"command": ["./x"], "files": [{"name": "x", "content": "#!/bin/sh"}]}, "commands.allow does not name"),
         ({"command": ["python3"], "files": [{"name": "x", "path": "../README.md"}]}, "files: x: path: '../README.md'"),
+        (
+            {"command": ["python3"], "files": [{"name": "x", "path": "no/such/file"}]},
+            "files: x: no/such/file below commands.files_root: No such file or directory",
+        ),
     ],
 )
 def test_what_no_party_gives_or_runs_is_refused(servers: Cluster, parameters: dict[str, Any], words: str) -> None:
     assert words in refusal(servers, command({"guest": [GUEST]}, **parameters))
 
 
-def test_a_program_that_is_not_there_any_more_is_a_launch_that_failed(servers: Cluster) -> None:
-    files = [{"name": "x", "path": "no/such/file"}]
-    job_id = servers.submit(command({"guest": [GUEST]}, command=python("pass"), files=files))
+def test_a_program_that_is_not_there_any_more_is_a_launch_that_failed(servers: Cluster, scratch: Path) -> None:
+    job_id = servers.submit(command({"guest": [GUEST]}, command=[str(scratch / "gone")]))
     servers.wait(job_id, "failed")
     [task] = servers.guest.tasks(job_id)
     assert (task["f_reason"], "No such file or directory" in task["f_message"]) == ("launch_failed", True)

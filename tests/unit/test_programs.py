@@ -93,10 +93,14 @@ def test_a_program_that_stays_what_it_was_is_read_once(program: Path, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("enabled", "allow", "reads"), [(True, ["/bin/sh"], False), (False, [f"sha256:{SHA256}"], False), (True, [], False)]
-)
-def test_a_gate_that_needs_no_content_says_so(enabled: bool, allow: list[str], reads: bool) -> None:
-    assert ProgramGate(CommandPolicy(enabled=enabled, allow=tuple(allow))).reads_programs is reads
+    ("enabled", "allow", "root", "reads"),
+    [
+        (True, ["/bin/sh"], "", False), (False, [f"sha256:{SHA256}"], "/srv", False), (True, [], "", False),
+        (True, [f"sha256:{SHA256}"], "", True), (True, [], "/srv", True),
+    ],
+)  # fmt: skip
+def test_a_gate_that_needs_no_content_says_so(enabled: bool, allow: list[str], root: str, reads: bool) -> None:
+    assert ProgramGate(CommandPolicy(enabled=enabled, allow=tuple(allow), files_root=root)).reads_programs is reads
 
 
 def test_a_name_is_looked_for_in_the_path(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,6 +126,42 @@ def test_a_file_of_the_party_lies_below_its_root_whatever_links_say(program: Pat
     assert said == "files: x: 'tool' leads out of commands.files_root"
     said = objection([str(program)], [str(program)], files=[{"name": "x", "path": "own"}])
     assert said.startswith("files: x: commands.files_root is not set")
+
+
+def test_a_file_of_the_party_is_there_when_the_job_is_submitted_and_what_the_job_says(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "root"
+    (root / "folder").mkdir(parents=True)
+    (root / "own").write_text(CONTENT)
+    os.mkfifo(root / "pipe")
+
+    def said_of(path: str, **more: Any) -> str:
+        files = [{"name": "x", "path": path, **more}]
+        return objection([str(program)], [str(program)], {"files_root": str(root)}, files=files)
+
+    assert said_of("own") == said_of("own", sha256=SHA256) == ""
+    assert said_of("a/b") == (
+        "files: x: a/b below commands.files_root: No such file or directory: it has to be there before the job is "
+        "submitted"
+    )
+    unreadable = "below commands.files_root: is not a file that this party's server can read"
+    for path in ("folder", "pipe"):
+        assert said_of(path) == f"files: x: {path} {unreadable}"
+    other = hashlib.sha256(b"").hexdigest()
+    assert said_of("own", sha256=other) == f"files: x: sha256 of own is {SHA256} at this party, not {other}"
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert said_of("own") == f"files: x: own {unreadable}"
+
+
+def test_a_file_that_stays_what_it_was_is_read_once(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(programs, "digest_of", lambda path: read.append(path) or SHA256)
+    gate = ProgramGate(CommandPolicy(enabled=True, allow=(str(program),), files_root=str(program.parent)))
+    files = [{"name": "x", "path": "tool", "sha256": SHA256}]
+    wanted = read_command({"command": [str(program)], "files": files})
+    assert [gate.objection(wanted, "9999") for _ in range(3)] == [""] * 3
+    assert read == [str(program)]
 
 
 # ---------------------------------------------------------------------- secrets

@@ -114,6 +114,15 @@ def test_a_refused_submit_leaves_nothing(world: World) -> None:
     assert (world.count("t_job"), world.count("t_task")) == (0, 0)
 
 
+@pytest.mark.parametrize("route", ["submit", "validate"])
+def test_a_key_that_a_document_has_twice_is_refused(world: World, route: str) -> None:
+    text = json.dumps(a_job(world)).replace('"upload_0":', '"upload_0": {}, "upload_0":', 1)
+    said = world.ask(f"job/{route}", text.encode())
+    words = "job_dsl.components.upload_0 is there twice: an object has each of its keys once"
+    assert (said["retcode"], said["retmsg"]) == (101, words)
+    assert world.count("t_job") == 0
+
+
 def test_a_party_that_does_not_answer_fails_the_submit(world: World) -> None:
     said = world.ask("job/submit", {"job_dsl": TOY_DSL, "job_runtime_conf": TOY_CONF})
     assert said["retcode"] == 103

@@ -106,6 +106,7 @@ def test_an_output_path_means_this_machine(flow, stub, write_json, tmp_path):
     (b"[1]", "conf.json: is not a JSON object"),
     (b'{"a": NaN}', "conf.json: NaN is not JSON"),
     (b'{"a": "\xff"}', "conf.json: byte 7 is not UTF-8"),
+    (b'{"components": {"a": {}, "a": {}}}', "conf.json: components.a is there twice: an object has each of its keys"),
     (b"[" * 100_000, "conf.json: "),
 ])
 @pytest.mark.parametrize("option", ["-c", "-d"])

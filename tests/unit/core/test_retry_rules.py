@@ -8,6 +8,7 @@ import pytest
 
 from fate_flow.core.document import Findings, Node
 from fate_flow.core.fate_v1 import parse
+from fate_flow.core.fate_v1_job_parameters import job_block
 from fate_flow.core.retry import (
     NEVER_AGAIN,
     UNTRIED,
@@ -193,6 +194,23 @@ def test_what_is_wrong_is_named(block: Any, problem: str) -> None:
     _, [found], warnings = read(block)
     assert found.startswith(problem)
     assert warnings == []
+
+
+@pytest.mark.parametrize(("of_job", "own", "is_right"), [
+    (["error"], ["error", "no_capacity"], False), (["error"], ["error"], True), (["error"], None, True),
+    (["error", "no_capacity"], ["error", "no_capacity"], True), (["error", "no_capacity"], ["error"], True),
+    (None, ["error", "no_capacity"], True), (None, ["error"], True),
+])  # fmt: skip
+def test_only_the_job_says_what_a_lack_of_capacity_means(
+    of_job: list[str] | None, own: list[str] | None, is_right: bool
+) -> None:
+    """A component that leaves it out waits with the job; to name what the job leaves out would do nothing."""
+    blocks = [{"retry": {"on_events": events}} if events else {} for events in (of_job, own)]
+    findings = Findings(strict=False)
+    job_block(Node({**blocks[0], "task_conf": {"a": blocks[1]}}, "common", findings), ("a",))
+    words = "no_capacity is for the job alone, which waits for room as a whole: name it in common.retry.on_events"
+    problems = [] if is_right else [f"common.task_conf.a.retry.on_events: {words}"]
+    assert [one.message for one in findings.problems] == problems
 
 
 @pytest.mark.parametrize("block", [{"attempts": 3}, {"backoff": {"start": 3}}])

@@ -76,7 +76,7 @@ def test_the_rule_of_retries_key_by_key():
     assert of_y["retry.duration"] == (60, "document", f"{JOB}.common.task_conf.y.retry.duration")
     assert of_x["retry.backoff.first"] == (1, "document", f"{JOB}.common.retry.backoff.first")
     assert of_x["retry.backoff.factor"] == (2, "default", "")
-    assert of_x["retry.on_events"] == (["error", "interruption", "no_capacity", "timeout"], "default", "")
+    assert of_x["retry.on_events"] == (["error", "interruption", "timeout"], "default", "")
 
 
 @pytest.mark.parametrize(("common", "retry"), [
@@ -86,6 +86,20 @@ def test_the_rule_of_retries_key_by_key():
 ])
 def test_without_a_rule_the_automatic_retries_are_told(common, retry):
     assert of_task(sources(common))["retry"] == retry
+
+
+@pytest.mark.parametrize(("common", "value", "where"), [
+    ({}, "waits", ""), ({"auto_retries": 2}, "waits", ""), ({"retry": {"max_attempts": 2}}, "waits", ""),
+    ({"retry": {"on_events": ["no_capacity"]}}, "waits", f"{JOB}.common.retry.on_events"),
+    ({"retry": {"duration": 60}}, "waits 60 s", f"{JOB}.common.retry.duration"),
+    ({"retry": {"on_events": ["error"], "duration": 60}}, "ends the job", f"{JOB}.common.retry.on_events"),
+    ({"task_conf": {"x": {"retry": {"on_events": ["error"], "duration": 60}}}}, "waits", ""),
+])
+def test_what_a_lack_of_room_means_is_told_of_the_job_alone(common, value, where):
+    found = sources(common)
+    no_capacity = found.of_job()["no_capacity"]
+    assert vars(no_capacity) == {"value": value, "source": "document" if where else "default", "where": where}
+    assert "no_capacity" not in of_task(found).get("retry.on_events", [()])[0]
 
 
 def test_the_priority_of_the_job():
