@@ -21,6 +21,7 @@ from fate_flow.coordinator.party import (
     PartySide,
     begin_again,
     clean_up,
+    cut_off,
     end_job_here,
     has_workers,
     move_job,
@@ -404,8 +405,7 @@ class InitiatorSide:
             if not task.is_over_here:
                 finish_party_task(unit, task, reason, "", caused_by=_caused_by(job, move))
             if not task.is_final:
-                canceled = MoveTask(task.key.name, task.key.version, task.status, TaskStatus.CANCELED)
-                move_federated(unit, job.job_id, canceled)
+                move_federated(unit, job.job_id, cut_off(task, move.reason, move.message, _caused_by(job, move)))
 
     def _move_task(self, unit: Unit, job: Job, move: MoveTask) -> None:
         task_id = f"{job.job_id}_{move.name}"

@@ -52,10 +52,10 @@ from fate_flow.core.job import (
     TaskKey,
 )
 from fate_flow.core.queue import fits, pausing, queue_key, takes_from
-from fate_flow.core.reasons import Reason, job_status_for
+from fate_flow.core.reasons import Reason, job_status_for, task_status_for
 from fate_flow.core.resources import Request, request_of
 from fate_flow.core.spec import JobSpec, Party
-from fate_flow.core.status import JOB_END, TASK_BROKEN, JobStatus, TaskStatus, WorkerStatus, may_move
+from fate_flow.core.status import JOB_END, TASK_BROKEN, TASK_END, JobStatus, TaskStatus, WorkerStatus, may_move
 from fate_flow.core.text import plain
 from fate_flow.core.verdict import STILL_ENDS
 from fate_flow.store.contract import Document
@@ -494,13 +494,26 @@ def finalise(unit: Unit, job: Job, reason: Reason, message: str, caused_by: str)
 
 def _close_tasks(unit: Unit, job: Job, end: JobStatus) -> None:
     """The federated status of what the initiator has not told the end of: the job is over, and so is every task."""
+    now = unit.tx.job(job.key) or job
     for task in unit.tx.tasks(job.job_id):
         if task.key.party != job.party or task.is_final:
             continue
-        keeps_own = end is JobStatus.SUCCESS or task.party_status in TASK_BROKEN
-        new = task.party_status if keeps_own and may_move(task.status, task.party_status) else TaskStatus.CANCELED
-        move = MoveTask(task.key.name, task.key.version, task.status, new)
+        key, own = task.key, task.party_status
+        keeps_own = end is JobStatus.SUCCESS or own in TASK_BROKEN
+        if keeps_own and own is not TaskStatus.CANCELED and may_move(task.status, own):
+            move = MoveTask(
+                key.name, key.version, task.status, own, task.reason, task.message, caused_by=task.caused_by
+            )
+        else:
+            move = cut_off(task, now.reason, now.message, now.caused_by or str(job.initiator))
         move_federated(unit, job.job_id, move, is_told=False)
+
+
+def cut_off(task: Task, reason: Reason | None, message: str, caused_by: str) -> MoveTask:
+    """A task that has not ended, of a job that has: `reason`, `message` and cause are those of the job."""
+    known = Reason.STOPPED_BY_USER if reason is Reason.STOPPED_BY_USER else Reason.STOPPED
+    key = task.key
+    return MoveTask(key.name, key.version, task.status, TaskStatus.CANCELED, known, message, caused_by=caused_by)
 
 
 def clean_up(unit: Unit, job_id: str) -> None:
@@ -849,8 +862,22 @@ def _task_status(unit: Unit, command: Command, job: Job) -> Answer:
     if job.is_initiator:
         return OK
     if task.status is not new and may_move(task.status, new):
-        move_federated(unit, job.job_id, MoveTask(task.key.name, task.key.version, task.status, new))
+        reason, message = _task_reason(command.body.get("reason"), new), ""
+        if reason is not None:
+            message = plain(command.body.get("message"), _LONGEST_TEXT)
+        cause = (cause_in(command.body) or str(job.initiator)) if reason else ""
+        move = MoveTask(task.key.name, task.key.version, task.status, new, reason, message, caused_by=cause)
+        move_federated(unit, job.job_id, move)
     return OK
+
+
+def _task_reason(text: object, new: TaskStatus) -> Reason | None:
+    """Why the task has ended so, over all its parties; None where the initiator gives no reason that fits."""
+    try:
+        reason = Reason(text)
+    except ValueError:
+        return None
+    return reason if new in TASK_END and task_status_for(reason) is new else None
 
 
 def _task_stop(unit: Unit, command: Command, job: Job) -> Answer:

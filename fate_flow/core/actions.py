@@ -51,6 +51,7 @@ class MoveTask:
     reason: Reason | None = None
     message: str = ""
     policy: str = ""                 # what a policy has decided that is carried out once it has drained
+    caused_by: str = ""              # the party that is the cause of it
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from fate_flow.core.actions import Action, Arm, EndTurn, LoseShares, MoveSeat, NewVersion, Progress, PutOff, Send
 from fate_flow.core.dag import may_start
-from fate_flow.core.gang import GOOD, culprit, is_breaking, move_task, settle
+from fate_flow.core.gang import GOOD, cause_of, culprit, is_breaking, move_task, settle
 from fate_flow.core.happenings import again as policy_allows
 from fate_flow.core.happenings import completed, has_policies, is_put_off, refusals
 from fate_flow.core.job import Command, CommandKind, Task
@@ -92,7 +92,7 @@ def _succeed(view: JobView, rows: tuple[Task, ...], outcome: TaskStatus) -> Iter
 def _break_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
     """One party's share broke: the others are stopped, since a task is a gang."""
     first = culprit(rows)
-    yield from stop_gang(view, rows, first.reason, first.message, caused_by=str(first.key.party))
+    yield from stop_gang(view, rows, first.reason, first.message, caused_by=cause_of(first))
 
 
 def stop_gang(
@@ -100,7 +100,7 @@ def stop_gang(
     caused_by: str = "",
 ) -> Iterator[Action]:  # fmt: skip
     """All that still goes on of a task is to end; what follows then has a policy decided, or the retry rule does."""
-    yield move_task(rows, TaskStatus.STOPPING, reason, message, policy.value if policy else "")
+    yield move_task(rows, TaskStatus.STOPPING, reason, message, policy.value if policy else "", caused_by)
     cause = {"caused_by": caused_by} if caused_by else {}
     for row in rows:
         if not row.is_over_here:
@@ -120,7 +120,7 @@ def _drain_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
         return
     first = culprit(rows)
     reason = first.reason or Reason.WORKER_ERROR
-    yield from settle(view, rows, task_status_for(reason), reason, first.message)
+    yield from settle(view, rows, task_status_for(reason), reason, first.message, cause_of(first))
     found = _retry(view, lead, reason)
     if found is not None and not found.refused:
         yield from again(view, rows, found)

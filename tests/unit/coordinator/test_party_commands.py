@@ -909,6 +909,41 @@ def test_a_job_that_had_ended_here_keeps_its_end_and_says_which() -> None:
     assert (host.job().status, host.job().reason) == (JobStatus.FAILED, Reason.INITIATOR_LOST)
 
 
+def task_moves(host: HandServer) -> list[tuple[str, str, str, str, str]]:
+    """Of `a` over all its parties, as the history of this party has it."""
+    with host.unit() as unit:
+        return [
+            (one.old, one.new, one.reason, one.message, one.caused_by)
+            for one in unit.tx.history(JOB_ID) if one.level is Level.TASK and one.task == "a" and one.old
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("why", "told"),
+    [
+        (
+            {"reason": "worker_error", "message": "no data", "caused_by": "host 10001"},
+            ("worker_error", "no data", "host 10001"),
+        ),
+        ({"reason": "worker_error"}, ("worker_error", "", "guest 9999")),
+        ({}, ("", "", "")),                                                    # as a plain v1 initiator
+        ({"reason": "done", "message": "m"}, ("", "", "")),                    # no failure follows from it
+        ({"reason": ["x"], "message": "m"}, ("", "", "")), ({"reason": "nonsense"}, ("", "", "")),
+    ],
+)  # fmt: skip
+def test_how_a_task_ended_over_all_its_parties_is_in_the_history_with_the_culprit(
+    why: dict[str, Any], told: tuple[str, str, str]
+) -> None:
+    host = a_host(*RUN, START_A)
+    assert host.handle(task_command(K.TASK_STATUS, "a", argument="failed", **why)).is_ok
+    assert task_moves(host) == [("waiting", "running", "", "", ""), ("running", "failed", *told)]
+
+
+def test_what_the_end_of_its_job_cuts_off_says_so_in_the_history() -> None:
+    end = command(K.STATUS, argument="canceled", reason="stopped_by_user", message="enough", caused_by="host 10001")
+    assert task_moves(a_host(*RUN, end)) == [("waiting", "canceled", "stopped_by_user", "enough", "host 10001")]
+
+
 def test_a_federated_status_that_is_told_here_is_on_record() -> None:
     host = a_host(*RUN)
     host.handle(task_command(K.TASK_STATUS, "a", argument="running"))
