@@ -35,6 +35,7 @@ from fate_flow.coordinator.workers import (
     move_federated,
     note_share,
     note_task,
+    note_version,
     read_report,
     settle_outputs,
 )
@@ -144,6 +145,8 @@ class InitiatorSide:
         words = _capped(answer.data)
         if words:
             unit.moves(Level.SEAT, job_id, None, SeatStatus.JOINED, party=spec.initiator, message=words)
+        for name in spec.tasks:
+            note_version(unit, TaskKey(job_id, name, 0, spec.initiator), str(spec.initiator))
         for party in spec.parties:
             if party != spec.initiator:
                 self._hold_rows(unit, job_id, party, spec, incarnations)
@@ -339,8 +342,12 @@ class InitiatorSide:
             case Disarm(key):
                 timers.pop(key, None)
                 unit.tx.set_timers(job.key, timers)
-            case RestartJob(message):
+            case RestartJob(message, caused_by):
                 unit.tx.restart_job(job.key)
+                unit.moves(
+                    Level.JOB, job.job_id, job.status, job.status, party=job.party, message=message,
+                    caused_by=caused_by or str(job.party),
+                )  # fmt: skip
                 unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"job {job.job_id} begins again: {message}")
             case Restarted():
                 unit.tx.restarted(job.key)
@@ -439,7 +446,7 @@ class InitiatorSide:
         ]
         unit.tx.add_tasks(rows, job, document)
         unit.alarms.append(action.retry_at)
-        unit.moves(Level.TASK, job.job_id, None, TaskStatus.WAITING, task=action.name, version=action.version)
+        note_version(unit, rows[0].key, action.why.caused_by or str(job.party), action.why.reason, action.why.message)
         task_id = rows[0].key.task_id
         unit.note(Event.TASK_VERSION_CREATED, job_id=job.job_id, task_id=task_id, task_version=action.version)
 

@@ -18,7 +18,14 @@ from fate_flow.audit.events import Event
 from fate_flow.coordinator.elastic import begin_elastic, make_room, oldest_wish
 from fate_flow.coordinator.ports import Context
 from fate_flow.coordinator.unit import Unit, read_spec
-from fate_flow.coordinator.workers import cause_in, move_federated, report_of, start_worker, stop_party_task
+from fate_flow.coordinator.workers import (
+    cause_in,
+    move_federated,
+    note_version,
+    report_of,
+    start_worker,
+    stop_party_task,
+)
 from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.approval import APPROVAL, AWAITS, IS_REJECTED, Approval, Consent
 from fate_flow.core.ceilings import refusals
@@ -140,6 +147,8 @@ class PartySide:
         if unit.tx.add_job(job, document):
             unit.moves(Level.JOB, job.job_id, None, job.status, party=job.party, caused_by=str(spec.initiator))
             unit.tx.add_tasks(tasks, job, document)
+            for task in tasks:
+                _note_version(unit, spec, task.key)
             unit.after_commit(lambda: unit.context.files.write_confs(key, document))
         elif not _commands(unit, unit.tx.job(key) or job, caller):
             return Answer(108, f"job {command.job_id} has another initiator on {command.to}")
@@ -300,10 +309,14 @@ def _in_later_run(unit: Unit, command: Command, job: Job) -> Answer:
         job = _end_last_run(unit, command, job)
     if not job.is_final or has_workers(unit, job):
         return Answer(NOT_EFFECTIVE, f"{job.key} still ends its run {job.run}", {STILL_ENDS: True})
-    document, tasks = unit.tx.document(job.job_id), _tasks_anew(unit, command, job)
+    document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
     assert document is not None, "a job row has its document"
+    assert spec is not None, "and it could be read"
+    tasks = _tasks_anew(unit, command, job)
     begin_again(unit, job, command.run)
     unit.tx.add_tasks(tasks, job, document)
+    for task in tasks:
+        _note_version(unit, spec, task.key, {"message": f"run {command.run} begins"})
     return _status(unit, command, unit.tx.job(job.key) or job)
 
 
@@ -826,8 +839,28 @@ def _task_create(unit: Unit, command: Command, job: Job) -> Answer:
     given = command.body.get("incarnation")
     incarnation = check_incarnation(given) if given else plain_incarnation(job.job_id, command.task, command.version)
     left = _whole(command, "auto_retries", 0)
+    is_new = unit.tx.task(command.task_key) is None
     unit.tx.add_tasks([_new_task(unit, spec, command.task_key, incarnation, left)], job, document)
+    if is_new:
+        _note_version(unit, spec, command.task_key, command.body)
     return OK
+
+
+def _note_version(unit: Unit, spec: JobSpec, key: TaskKey, why: Mapping[str, Any] = MappingProxyType({})) -> None:
+    """Once at each party, whatever seats it has; at the initiator's it is written with what decides it."""
+    own = unit.context.party_id
+    first = next((one for one in spec.tasks[key.name].parties if one.party_id == own), None)
+    if key.party != first or spec.initiator.party_id in (own, "0"):
+        return
+    cause, message = cause_in(why) or str(spec.initiator), plain(why.get("message"), _LONGEST_TEXT)
+    note_version(unit, key, cause, _reason_given(why.get("reason")), message)
+
+
+def _reason_given(text: object) -> Reason | None:
+    try:
+        return Reason(text)
+    except ValueError:
+        return None
 
 
 def _task_start(unit: Unit, command: Command, job: Job) -> Answer:
@@ -873,11 +906,8 @@ def _task_status(unit: Unit, command: Command, job: Job) -> Answer:
 
 def _task_reason(text: object, new: TaskStatus) -> Reason | None:
     """Why the task has ended so, over all its parties; None where the initiator gives no reason that fits."""
-    try:
-        reason = Reason(text)
-    except ValueError:
-        return None
-    return reason if new in TASK_END and task_status_for(reason) is new else None
+    reason = _reason_given(text)
+    return reason if reason and new in TASK_END and task_status_for(reason) is new else None
 
 
 def _task_stop(unit: Unit, command: Command, job: Job) -> Answer:

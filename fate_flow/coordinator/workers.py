@@ -556,6 +556,16 @@ def note_task(unit: Unit, job_id: str, move: MoveTask) -> None:
     )  # fmt: skip
 
 
+def note_version(
+    unit: Unit, key: TaskKey, caused_by: str, reason: Reason | None = None, message: str = ""
+) -> None:
+    """A version of a task has come to be at all its parties: why, and whose doing it is."""
+    unit.moves(
+        Level.TASK, key.job_id, None, TaskStatus.WAITING, task=key.name, version=key.version, reason=reason,
+        message=message, caused_by=caused_by,
+    )  # fmt: skip
+
+
 def _which(worker: Worker) -> str:
     """Which of several workers; nothing for the first one of its party task."""
     if worker.slot == 0 == worker.attempt:

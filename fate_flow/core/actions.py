@@ -55,6 +55,23 @@ class MoveTask:
 
 
 @dataclass(frozen=True)
+class Why:
+    """What a new version follows on, for the history: how the last one ended, or what somebody has decided."""
+
+    reason: Reason | None = None
+    message: str = ""
+    caused_by: str = ""
+
+    def as_body(self) -> dict[str, str]:
+        """As another party is told."""
+        reason = {"reason": self.reason.value} if self.reason else {}
+        return {**reason, "message": self.message, "caused_by": self.caused_by}
+
+
+NO_WHY = Why()
+
+
+@dataclass(frozen=True)
 class NewVersion:
     """The task begins again everywhere under a new version and incarnation."""
 
@@ -64,6 +81,7 @@ class NewVersion:
     auto_retries: int
     retry_at: int
     tries: Tries = UNTRIED
+    why: Why = NO_WHY
 
 
 @dataclass(frozen=True)
@@ -151,6 +169,7 @@ class RestartJob:
     """A policy has all tasks begin again, once those that run have ended."""
 
     message: str
+    caused_by: str = ""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from fate_flow.core.actions import (
     PutOff,
     RenewHold,
     Send,
+    Why,
 )
 from fate_flow.core.job import Command, CommandKind, Hold, Lack, Seat, Task
 from fate_flow.core.plan import plan_job
@@ -551,9 +552,12 @@ def test_a_drained_task_ends_as_its_worst_own_fault(
 
 def test_a_task_is_tried_again_as_a_new_version_everywhere_with_one_retry_less() -> None:
     found = plan(draining((F, Reason.WORKER_ERROR, 1), (C, Reason.STOPPED, 2), (C, Reason.STOPPED, 3), retries=2))
-    body = {"incarnation": FRESH_ID, "auto_retries": 1}
+    why = {"reason": "worker_error", "message": "", "caused_by": "guest 9999"}
+    body = {"incarnation": FRESH_ID, "auto_retries": 1, **why}
     assert found[0] == MoveTask("a", 0, TaskStatus.STOPPING, F, Reason.WORKER_ERROR, caused_by="guest 9999")
-    assert moves(found, NewVersion) == [NewVersion("a", 1, FRESH_ID, 1, NOW + 2_500, Tries(1, 0, NOW))]
+    assert moves(found, NewVersion) == [
+        NewVersion("a", 1, FRESH_ID, 1, NOW + 2_500, Tries(1, 0, NOW), Why(Reason.WORKER_ERROR, "", "guest 9999"))
+    ]
     assert found[-2:] == [task_to(party, CommandKind.TASK_CREATE, version=1, **body) for party in (HOST, OTHER)]
 
 

@@ -17,6 +17,7 @@ from fate_flow.core.actions import (
     Restarted,
     RestartJob,
     Send,
+    Why,
 )
 from fate_flow.core.errors import Conflict
 from fate_flow.core.job import CommandKind, Task
@@ -200,7 +201,8 @@ def test_restart_task_stops_the_gang_and_begins_it_again_without_a_pause() -> No
         a_task("a", HOST, F, STOPPING, reason=Reason.WORKER_ERROR, policy="restart_task"),
     )
     found = plan(of_job(*rules, tasks=drained))
-    assert only(found, NewVersion) == NewVersion("a", 1, FRESH_ID, 0, NOW, Tries(1, 0, NOW))
+    why = Why(Reason.WORKER_ERROR, "", "host 10000")
+    assert only(found, NewVersion) == NewVersion("a", 1, FRESH_ID, 0, NOW, Tries(1, 0, NOW), why)
 
 
 @pytest.mark.parametrize("action", [A.RESTART_TASK, A.COMPLETE_TASK, A.RESTART_JOB])
@@ -252,7 +254,7 @@ def test_restart_job_begins_all_that_has_begun_again_and_keeps_the_reservation()
     rules = (rule(A.RESTART_JOB, E.ANY),)
     done, waits = rows(S, S, name="z", status=S), rows(W, W, name="c", status=W)
     words = f"restart_job after worker_failed of a on host 10000: {WRONG}"
-    assert plan(of_job(*rules, tasks=done + broken() + waits, graph=graph)) == [RestartJob(words)]
+    assert plan(of_job(*rules, tasks=done + broken() + waits, graph=graph)) == [RestartJob(words, "host 10000")]
     restarting = {"is_restarting": True, "restarts": 1}
     found = plan(of_job(*rules, tasks=done + broken() + waits, graph=graph, job=restarting))
     assert only(found, MoveTask).policy == "restart_job"
@@ -268,6 +270,8 @@ def test_restart_job_begins_all_that_has_begun_again_and_keeps_the_reservation()
     assert [(one.name, one.version, one.tries) for one in found if isinstance(one, NewVersion)] == [
         ("z", 1, Tries()), ("a", 1, Tries()),
     ]  # fmt: skip
+    why = Why(None, "all tasks of the job begin again", "host 10000")
+    assert [one.why for one in found if isinstance(one, NewVersion)] == [why, why]
     assert not any(isinstance(one, MoveJob) for one in found)
 
 
