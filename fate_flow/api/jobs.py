@@ -10,7 +10,8 @@ from flask import Blueprint, Response, request
 from fate_flow.api.archive import files_below, tar_response
 from fate_flow.api.arguments import Body, read_flag, read_job_id, read_party, read_text, read_whole
 from fate_flow.api.envelope import SUCCESS, Told, arguments, failed, file_follows, ok, silent_json
-from fate_flow.api.explain import REFUSES, explained, previewed, recounted
+from fate_flow.api.explain import REFUSES, explained, previewed
+from fate_flow.api.history import federated_history
 from fate_flow.api.paths import check_paths
 from fate_flow.api.queue import read_author, read_message
 from fate_flow.api.services import Services
@@ -202,12 +203,8 @@ class _JobRoutes:
         return ok(explained(picture, read_spec(self._services.context, document) if document is not None else None))
 
     def history(self) -> Response:
-        """Every move of a job, its parties, tasks and workers, as this party saw it, in order."""
-        job_id = read_job_id(arguments("job_id"))
-        entries = self._views.history(job_id)
-        if entries is None:
-            raise JobNotFound(f"can not found job {job_id} on party {self._settings.party_id}")
-        return ok({"moves": [recounted(one) for one in entries]})
+        """Every move of a job, its parties, tasks and workers, as the parties saw them, in order."""
+        return ok(federated_history(self._services, read_job_id(arguments("job_id"))))
 
     def config(self) -> Response:
         body = arguments("job_id", "role", "party_id")

@@ -516,6 +516,7 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("starts without a hold", _starts_without_a_hold),
         Mutant("a worker for each request to start", _starts_a_worker_for_each_request, _REPEATS),
         Mutant("no record of a move", _no_record_of_a_move),
+        Mutant("no record of a version", _no_record_of_a_version),
         Mutant("nothing expires", _nothing_expires, _DEATHS, within=300),
         Mutant("the initiator is not told", _ended_workers_are_not_told),
         Mutant("everybody is told of room", _tells_everybody_of_room, _CROWD),
