@@ -37,12 +37,14 @@ from fate_flow.api.declared import (
     one_or_several,
 )
 from fate_flow.api.envelope import SUCCESS, Told, arguments, documents, failed, file_follows, ok, silent_json
-from fate_flow.api.explain import REFUSES, explained, previewed, recounted
+from fate_flow.api.explain import REFUSES, explained, previewed
+from fate_flow.api.history import federated_history
 from fate_flow.api.paths import check_paths
 from fate_flow.api.queue import AUTHOR, MESSAGE, read_author, read_message
 from fate_flow.api.rows import JOB_ROW, LISTED_JOB, LISTED_TASK, OUTPUT_ROW, TASK_ROW, filters
 from fate_flow.api.services import Services
 from fate_flow.api.shapes import (
+    ASKED,
     CONFIG,
     EXPLAINED,
     MOVE,
@@ -303,14 +305,13 @@ class _JobRoutes:
         document = self._views.document(job_id) if picture.jobs[0].timers else None
         return ok(explained(picture, read_spec(self._services.context, document) if document is not None else None))
 
-    @declared("Every move of a job, its tasks and workers.", needs=JOB, data=an_object({"moves": a_list(MOVE)}))
+    @declared(
+        "Every move of a job, its tasks and workers, as its parties saw them.", needs=JOB,
+        data=an_object({"moves": a_list(MOVE), "parties": a_list(ASKED)}),
+    )
     def history(self) -> Response:
-        """Every move of a job, its parties, tasks and workers, as this party saw it, in order."""
-        job_id = read_job_id(arguments("job_id"))
-        entries = self._views.history(job_id)
-        if entries is None:
-            raise JobNotFound(f"can not found job {job_id} on party {self._settings.party_id}")
-        return ok({"moves": [recounted(one) for one in entries]})
+        """Every move of a job, its parties, tasks and workers, as the parties saw them, in order."""
+        return ok(federated_history(self._services, read_job_id(arguments("job_id"))))
 
     @declared("The documents of a job.", needs=JOB | SEAT, data=CONFIG)
     def config(self) -> Response:

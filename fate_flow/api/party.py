@@ -14,13 +14,14 @@ from flask import Blueprint, Response, request
 
 from fate_flow.api.declared import declared
 from fate_flow.api.envelope import ok, reply, silent_json
-from fate_flow.api.explain import hold_of
+from fate_flow.api.explain import hold_of, recounted
 from fate_flow.api.services import Services
 from fate_flow.api.shapes import PARTIES
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.party import EXTENSIONS
-from fate_flow.core.errors import BadRequest, FlowError, PermissionDenied
+from fate_flow.core.errors import BadRequest, FlowError, JobNotFound, PermissionDenied
 from fate_flow.core.grammar import check_component_name, check_job_id, check_party_id, check_role
+from fate_flow.core.history import Entry
 from fate_flow.core.job import Answer, Command, CommandKind, JobKey
 from fate_flow.core.spec import Party
 from fate_flow.federation.lanes import CLOSED
@@ -42,6 +43,7 @@ def blueprint(services: Services) -> Blueprint:
     party.post("/party/batch")(routes.batch)
     party.post("/party/heartbeat")(routes.heartbeat)
     party.post("/party/validate")(routes.validate)
+    party.post("/party/history")(routes.history)
     party.post("/party/list")(routes.list_parties)
     party.post("/tracker/<job_id>/<component>/<role>/<party_id>/output/table")(routes.output_table)
     party.post("/party/<path:rest>")(routes.to_party)
@@ -105,6 +107,23 @@ class _PartyRoutes:
         text = f"answered party {caller}: would {party} take part: {answer.retcode} {answer.retmsg}"
         self._record.emit(Event.SERVED, job_id=command.job_id, text=text)
         return reply(answer)
+
+    def history(self) -> Response:
+        """What this party has seen of a job, for its initiator, which shows it with what others have seen."""
+        job_id, caller = check_job_id(silent_json().get("job_id")), self._caller()
+
+        def entries(tx: Transaction) -> tuple[Entry, ...]:
+            jobs = tx.jobs_here(job_id)
+            if not jobs:
+                raise JobNotFound(f"can not found job {job_id} on party {self._own}")
+            if caller not in {job.initiator.party_id for job in jobs}:
+                raise PermissionDenied(f"party {caller} is not the initiator of job {job_id}")
+            return tx.history(job_id)
+
+        moves = [recounted(one) for one in self._context.read(entries)]
+        text = f"answered party {caller}: the history, {len(moves)} moves"
+        self._record.emit(Event.SERVED, job_id=job_id, text=text)
+        return ok({"moves": moves})
 
     @declared("The parties that this server has a route to, and whether they answer.", data=PARTIES)
     def list_parties(self) -> Response:

@@ -122,7 +122,10 @@ MOVE = an_object({
     "message": TEXT,
     "caused_by": or_null(TEXT),
     "exit_status": or_null(TEXT),
+    "seen_by": TEXT,
 }, title="Move")  # fmt: skip
+
+ASKED = an_object({"party_id": TEXT, "asked": TEXT, "message": TEXT})
 
 # ---------------------------------------------------------------------- the queue
 

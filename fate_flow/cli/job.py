@@ -338,7 +338,9 @@ def explain(client: Client, job_id: str, as_json: bool) -> None:
 @options.as_json()
 @with_client
 def history(client: Client, job_id: str, as_json: bool) -> None:
-    """Prints every move of a job, its parties, tasks and workers, in the order in which this party saw them.
+    """Prints every move of a job, its parties, tasks and workers, in the order in which each party saw them.
+
+    At the initiator of the job the other parties are asked too, and those are named that do not answer.
 
     Example: flow job history -j 202601011200000000000
     """

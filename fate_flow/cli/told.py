@@ -137,8 +137,16 @@ def _plain(value: object) -> str:
 
 
 def print_history(data: Mapping[str, Any]) -> None:
-    """A line for each move."""
-    print_table(("time", "what", "from", "to", "why", "by"), map(_move, data.get("moves") or ()))
+    """A line for each move, with the party that has seen it where several were asked, and who was not."""
+    moves, parties = data.get("moves") or (), data.get("parties") or ()
+    if parties:
+        rows = ((*_move(one), one.get("seen_by")) for one in moves)
+        print_table(("time", "what", "from", "to", "why", "by", "seen by"), rows)
+    else:
+        print_table(("time", "what", "from", "to", "why", "by"), map(_move, moves))
+    for party in parties:
+        if party.get("asked") != "answered" or party.get("message"):
+            click.echo(one_line(f"party {party.get('party_id')}: {party.get('asked')}: {party.get('message')}"))
 
 
 def _move(move: Mapping[str, Any]) -> tuple[object, ...]:

@@ -22,6 +22,7 @@ from fate_flow.coordinator.party import (
     PartySide,
     begin_again,
     clean_up,
+    cut_off,
     end_job_here,
     has_workers,
     move_job,
@@ -35,6 +36,7 @@ from fate_flow.coordinator.workers import (
     move_federated,
     note_share,
     note_task,
+    note_version,
     read_report,
     settle_outputs,
     within_its_say,
@@ -146,6 +148,8 @@ class InitiatorSide:
         words = _capped(answer.data)
         if words:
             unit.moves(Level.SEAT, job_id, None, SeatStatus.JOINED, party=spec.initiator, message=words)
+        for name in spec.tasks:
+            note_version(unit, TaskKey(job_id, name, 0, spec.initiator), str(spec.initiator))
         for party in spec.parties:
             if party != spec.initiator:
                 self._hold_rows(unit, job_id, party, spec, incarnations)
@@ -361,8 +365,12 @@ class InitiatorSide:
             case Disarm(key):
                 timers.pop(key, None)
                 unit.tx.set_timers(job.key, timers)
-            case RestartJob(message):
+            case RestartJob(message, caused_by):
                 unit.tx.restart_job(job.key)
+                unit.moves(
+                    Level.JOB, job.job_id, job.status, job.status, party=job.party, message=message,
+                    caused_by=caused_by or str(job.party),
+                )  # fmt: skip
                 unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"job {job.job_id} begins again: {message}")
             case Restarted():
                 unit.tx.restarted(job.key)
@@ -427,8 +435,7 @@ class InitiatorSide:
             if not task.is_over_here:
                 finish_party_task(unit, task, reason, "", caused_by=_caused_by(job, move))
             if not task.is_final:
-                canceled = MoveTask(task.key.name, task.key.version, task.status, TaskStatus.CANCELED)
-                move_federated(unit, job.job_id, canceled)
+                move_federated(unit, job.job_id, cut_off(task, move.reason, move.message, _caused_by(job, move)))
 
     def _move_task(self, unit: Unit, job: Job, move: MoveTask) -> None:
         task_id = f"{job.job_id}_{move.name}"
@@ -462,7 +469,7 @@ class InitiatorSide:
         ]
         unit.tx.add_tasks(rows, job, document)
         unit.alarms.append(action.retry_at)
-        unit.moves(Level.TASK, job.job_id, None, TaskStatus.WAITING, task=action.name, version=action.version)
+        note_version(unit, rows[0].key, action.why.caused_by or str(job.party), action.why.reason, action.why.message)
         task_id = rows[0].key.task_id
         unit.note(Event.TASK_VERSION_CREATED, job_id=job.job_id, task_id=task_id, task_version=action.version)
 

@@ -19,7 +19,14 @@ from fate_flow.coordinator.elastic import begin_elastic, make_room, oldest_wish
 from fate_flow.coordinator.parameters import take_parameters
 from fate_flow.coordinator.ports import Context
 from fate_flow.coordinator.unit import Unit, read_spec
-from fate_flow.coordinator.workers import cause_in, move_federated, report_of, start_worker, stop_party_task
+from fate_flow.coordinator.workers import (
+    cause_in,
+    move_federated,
+    note_version,
+    report_of,
+    start_worker,
+    stop_party_task,
+)
 from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.approval import APPROVAL, AWAITS, IS_REJECTED, Approval, Consent
 from fate_flow.core.ceilings import refusals
@@ -54,10 +61,10 @@ from fate_flow.core.job import (
 )
 from fate_flow.core.permission import missing
 from fate_flow.core.queue import fits, pausing, queue_key, takes_from
-from fate_flow.core.reasons import Author, Reason, job_status_for, may_say
+from fate_flow.core.reasons import Author, Reason, job_status_for, may_say, task_status_for
 from fate_flow.core.resources import Request, request_of
 from fate_flow.core.spec import JobSpec, Party
-from fate_flow.core.status import JOB_END, TASK_BROKEN, JobStatus, TaskStatus, WorkerStatus, may_move
+from fate_flow.core.status import JOB_END, TASK_BROKEN, TASK_END, JobStatus, TaskStatus, WorkerStatus, may_move
 from fate_flow.core.text import plain
 from fate_flow.core.verdict import STILL_ENDS
 from fate_flow.store.contract import Document
@@ -143,6 +150,8 @@ class PartySide:
         if unit.tx.add_job(job, document):
             unit.moves(Level.JOB, job.job_id, None, job.status, party=job.party, caused_by=str(spec.initiator))
             unit.tx.add_tasks(tasks, job, document)
+            for task in tasks:
+                _note_version(unit, spec, task.key)
             unit.after_commit(lambda: unit.context.files.write_confs(key, document))
         elif not _commands(unit, unit.tx.job(key) or job, caller):
             return Answer(108, f"job {command.job_id} has another initiator on {command.to}")
@@ -317,10 +326,14 @@ def _in_later_run(unit: Unit, command: Command, job: Job) -> Answer:
     if not job.is_final or has_workers(unit, job):
         return Answer(NOT_EFFECTIVE, f"{job.key} still ends its run {job.run}", {STILL_ENDS: True})
     job = _with_parameters(unit, command, job)
-    document, tasks = unit.tx.document(job.job_id), _tasks_anew(unit, command, job)
+    document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
     assert document is not None, "a job row has its document"
+    assert spec is not None, "and it could be read"
+    tasks = _tasks_anew(unit, command, job)
     begin_again(unit, job, command.run)
     unit.tx.add_tasks(tasks, job, document)
+    for task in tasks:
+        _note_version(unit, spec, task.key, {"message": f"run {command.run} begins"})
     return _status(unit, command, unit.tx.job(job.key) or job)
 
 
@@ -520,13 +533,26 @@ def finalise(unit: Unit, job: Job, reason: Reason, message: str, caused_by: str)
 
 def _close_tasks(unit: Unit, job: Job, end: JobStatus) -> None:
     """The federated status of what the initiator has not told the end of: the job is over, and so is every task."""
+    now = unit.tx.job(job.key) or job
     for task in unit.tx.tasks(job.job_id):
         if task.key.party != job.party or task.is_final:
             continue
-        keeps_own = end is JobStatus.SUCCESS or task.party_status in TASK_BROKEN
-        new = task.party_status if keeps_own and may_move(task.status, task.party_status) else TaskStatus.CANCELED
-        move = MoveTask(task.key.name, task.key.version, task.status, new)
+        key, own = task.key, task.party_status
+        keeps_own = end is JobStatus.SUCCESS or own in TASK_BROKEN
+        if keeps_own and own is not TaskStatus.CANCELED and may_move(task.status, own):
+            move = MoveTask(
+                key.name, key.version, task.status, own, task.reason, task.message, caused_by=task.caused_by
+            )
+        else:
+            move = cut_off(task, now.reason, now.message, now.caused_by or str(job.initiator))
         move_federated(unit, job.job_id, move, is_told=False)
+
+
+def cut_off(task: Task, reason: Reason | None, message: str, caused_by: str) -> MoveTask:
+    """A task that has not ended, of a job that has: `reason`, `message` and cause are those of the job."""
+    known = Reason.STOPPED_BY_USER if reason is Reason.STOPPED_BY_USER else Reason.STOPPED
+    key = task.key
+    return MoveTask(key.name, key.version, task.status, TaskStatus.CANCELED, known, message, caused_by=caused_by)
 
 
 def clean_up(unit: Unit, job_id: str) -> None:
@@ -846,8 +872,28 @@ def _task_create(unit: Unit, command: Command, job: Job) -> Answer:
     given = command.body.get("incarnation")
     incarnation = check_incarnation(given) if given else plain_incarnation(job.job_id, command.task, command.version)
     left = _whole(command, "auto_retries", 0)
+    is_new = unit.tx.task(command.task_key) is None
     unit.tx.add_tasks([_new_task(unit, spec, command.task_key, incarnation, left)], job, document)
+    if is_new:
+        _note_version(unit, spec, command.task_key, command.body)
     return OK
+
+
+def _note_version(unit: Unit, spec: JobSpec, key: TaskKey, why: Mapping[str, Any] = MappingProxyType({})) -> None:
+    """Once at each party, whatever seats it has; at the initiator's it is written with what decides it."""
+    own = unit.context.party_id
+    first = next((one for one in spec.tasks[key.name].parties if one.party_id == own), None)
+    if key.party != first or spec.initiator.party_id in (own, "0"):
+        return
+    cause, message = cause_in(why) or str(spec.initiator), plain(why.get("message"), _LONGEST_TEXT)
+    note_version(unit, key, cause, _reason_given(why.get("reason")), message)
+
+
+def _reason_given(text: object) -> Reason | None:
+    try:
+        return Reason(text)
+    except ValueError:
+        return None
 
 
 def _task_start(unit: Unit, command: Command, job: Job) -> Answer:
@@ -882,8 +928,19 @@ def _task_status(unit: Unit, command: Command, job: Job) -> Answer:
     if job.is_initiator:
         return OK
     if task.status is not new and may_move(task.status, new):
-        move_federated(unit, job.job_id, MoveTask(task.key.name, task.key.version, task.status, new))
+        reason, message = _task_reason(command.body.get("reason"), new), ""
+        if reason is not None:
+            message = plain(command.body.get("message"), _LONGEST_TEXT)
+        cause = (cause_in(command.body) or str(job.initiator)) if reason else ""
+        move = MoveTask(task.key.name, task.key.version, task.status, new, reason, message, caused_by=cause)
+        move_federated(unit, job.job_id, move)
     return OK
+
+
+def _task_reason(text: object, new: TaskStatus) -> Reason | None:
+    """Why the task has ended so, over all its parties; None where the initiator gives no reason that fits."""
+    reason = _reason_given(text)
+    return reason if reason and new in TASK_END and task_status_for(reason) is new else None
 
 
 def _task_stop(unit: Unit, command: Command, job: Job) -> Answer:

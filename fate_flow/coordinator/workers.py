@@ -395,9 +395,8 @@ def _publish_upstream(unit: Unit, spec: JobSpec, key: TaskKey) -> None:
         if task.party_status is not TaskStatus.SUCCESS or task.status is TaskStatus.SUCCESS:
             continue
         if not task.is_final:
-            move_federated(
-                unit, key.job_id, MoveTask(task.key.name, task.key.version, task.status, TaskStatus.SUCCESS)
-            )
+            done = MoveTask(task.key.name, task.key.version, task.status, TaskStatus.SUCCESS, Reason.DONE)
+            move_federated(unit, key.job_id, done)
         elif all(one.task.version != task.key.version for one in unit.tx.outputs(key.job_id, task.key.name, key.party)):
             _publish(unit, task)        # of an earlier run, which ended before it was told
 
@@ -557,7 +556,17 @@ def note_task(unit: Unit, job_id: str, move: MoveTask) -> None:
     """The federated status of a task has moved."""
     unit.moves(
         Level.TASK, job_id, move.old, move.new, task=move.name, version=move.version, reason=move.reason,
-        message=move.message,
+        message=move.message, caused_by=move.caused_by,
+    )  # fmt: skip
+
+
+def note_version(
+    unit: Unit, key: TaskKey, caused_by: str, reason: Reason | None = None, message: str = ""
+) -> None:
+    """A version of a task has come to be at all its parties: why, and whose doing it is."""
+    unit.moves(
+        Level.TASK, key.job_id, None, TaskStatus.WAITING, task=key.name, version=key.version, reason=reason,
+        message=message, caused_by=caused_by,
     )  # fmt: skip
 
 

@@ -51,6 +51,24 @@ class MoveTask:
     reason: Reason | None = None
     message: str = ""
     policy: str = ""                 # what a policy has decided that is carried out once it has drained
+    caused_by: str = ""              # the party that is the cause of it
+
+
+@dataclass(frozen=True)
+class Why:
+    """What a new version follows on, for the history: how the last one ended, or what somebody has decided."""
+
+    reason: Reason | None = None
+    message: str = ""
+    caused_by: str = ""
+
+    def as_body(self) -> dict[str, str]:
+        """As another party is told."""
+        reason = {"reason": self.reason.value} if self.reason else {}
+        return {**reason, "message": self.message, "caused_by": self.caused_by}
+
+
+NO_WHY = Why()
 
 
 @dataclass(frozen=True)
@@ -63,6 +81,7 @@ class NewVersion:
     auto_retries: int
     retry_at: int
     tries: Tries = UNTRIED
+    why: Why = NO_WHY
 
 
 @dataclass(frozen=True)
@@ -150,6 +169,7 @@ class RestartJob:
     """A policy has all tasks begin again, once those that run have ended."""
 
     message: str
+    caused_by: str = ""
 
 
 @dataclass(frozen=True)

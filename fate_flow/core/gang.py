@@ -9,7 +9,7 @@ from fate_flow.core.job import CommandKind, Task
 from fate_flow.core.outcome import federated_task_status
 from fate_flow.core.reasons import RULES, Reason, task_status_for
 from fate_flow.core.status import TASK_BROKEN, TaskStatus
-from fate_flow.core.view import JobView, task_command
+from fate_flow.core.view import JobView, plain_parties, task_command
 
 _NO_FAULT = (Reason.STOPPED, Reason.PARTY_MISSING, Reason.PARTY_UNREACHABLE)
 GOOD = {TaskStatus.SUCCESS: Reason.DONE, TaskStatus.PASS: Reason.NOT_NEEDED}
@@ -40,18 +40,27 @@ def _end_of(row: Task) -> TaskStatus:
     return row.party_status
 
 
+def cause_of(row: Task) -> str:
+    """The party whose doing it is how this share has ended, or ends."""
+    return row.caused_by or str(row.key.party)
+
+
 def settle(
-    view: JobView, rows: tuple[Task, ...], outcome: TaskStatus, reason: Reason, message: str
+    view: JobView, rows: tuple[Task, ...], outcome: TaskStatus, reason: Reason, message: str, caused_by: str = ""
 ) -> Iterator[Action]:
-    """The federated end of a task, told to every other party."""
-    yield move_task(rows, outcome, reason, message)
+    """The federated end of a task, told to every other party with the reason; without a cause it is the initiator's."""
+    caused_by = caused_by or str(view.job.party)
+    yield move_task(rows, outcome, reason, message, caused_by=caused_by)
+    plain, why = plain_parties(view), {"reason": reason.value, "message": message, "caused_by": caused_by}
     for row in rows:
         if row.key.party != view.job.party:
-            yield Send(task_command(view, row, CommandKind.TASK_STATUS, argument=outcome.value))
+            more = {} if row.key.party in plain else why
+            yield Send(task_command(view, row, CommandKind.TASK_STATUS, outcome.value, more))
 
 
 def move_task(
-    rows: tuple[Task, ...], new: TaskStatus, reason: Reason | None = None, message: str = "", policy: str = ""
-) -> MoveTask:
+    rows: tuple[Task, ...], new: TaskStatus, reason: Reason | None = None, message: str = "", policy: str = "",
+    caused_by: str = "",
+) -> MoveTask:  # fmt: skip
     lead = rows[0]
-    return MoveTask(lead.key.name, lead.key.version, lead.status, new, reason, message, policy)
+    return MoveTask(lead.key.name, lead.key.version, lead.status, new, reason, message, policy, caused_by)

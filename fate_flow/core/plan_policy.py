@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from fate_flow.core.actions import Action, Arm, Disarm, LoseShares, MoveSeat, Restarted, RestartJob
+from fate_flow.core.actions import Action, Arm, Disarm, LoseShares, MoveSeat, Restarted, RestartJob, Why
 from fate_flow.core.gang import culprit, settle
 from fate_flow.core.happenings import Happening, Ruled, own_faults, ruled, silent
 from fate_flow.core.job import Task
@@ -76,7 +76,7 @@ _REASONS: Mapping[PolicyAction, Reason] = {
 def _act(view: JobView, one: Ruled) -> Iterator[Action]:
     action, what = one.policy.action, one.happening
     if action is PolicyAction.RESTART_JOB:
-        yield RestartJob(_words(action, what))
+        yield RestartJob(_words(action, what), _cause(view, what))
     elif action in (PolicyAction.RESTART_TASK, PolicyAction.COMPLETE_TASK):
         rows = rows_by_name(view)[what.task]
         reason = culprit(rows).reason if own_faults(rows) else None
@@ -118,15 +118,18 @@ def _plan_restart(view: JobView) -> Iterator[Action]:
     if ending or any(rows[0].status in (TaskStatus.RUNNING, TaskStatus.STOPPING) for rows in tasks):
         return
     yield Restarted()
+    why = Why(message=_ALL_AGAIN, caused_by=_culprit_party(view.tasks))
     for rows in tasks:
         if rows[0].is_final:
-            yield from again(view, rows, Again(UNTRIED))
+            yield from again(view, rows, Again(UNTRIED), why)
+
+
+_ALL_AGAIN = "all tasks of the job begin again"
 
 
 def _end_for_restart(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
     lead = rows[0]
     if lead.status is TaskStatus.RUNNING:
-        words, cause = "all tasks of the job begin again", _culprit_party(view.tasks)
-        yield from stop_gang(view, rows, None, words, PolicyAction.RESTART_JOB, cause)
+        yield from stop_gang(view, rows, None, _ALL_AGAIN, PolicyAction.RESTART_JOB, _culprit_party(view.tasks))
     elif lead.status is TaskStatus.STOPPING and all(row.is_over_here for row in taking_part(view, rows)):
         yield from settle(view, rows, *last_word(taking_part(view, rows), view.job))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fate_flow.core.actions import Action, EndTurn, Hurry, MoveJob, MoveSeat, Send
-from fate_flow.core.gang import GOOD, culprit, settle
+from fate_flow.core.gang import GOOD, cause_of, culprit, settle
 from fate_flow.core.job import CommandKind, Job, Seat, Task
 from fate_flow.core.outcome import federated_task_status
 from fate_flow.core.partial import missing_parties
@@ -94,8 +94,8 @@ def _finish(view: JobView, unconfirmed: tuple[str, ...]) -> Iterator[Action]:
     yield from end(view, job.reason, job.message, unconfirmed)
 
 
-def last_word(rows: tuple[Task, ...], job: Job) -> tuple[TaskStatus, Reason, str]:
-    """How a task ends that was cut off by the end of its job, or by its beginning again: status, reason and message.
+def last_word(rows: tuple[Task, ...], job: Job) -> tuple[TaskStatus, Reason, str, str]:
+    """How a task that was cut off by the end of its job, or by its restart, ends: status, reason, message, cause.
 
     What is said of the job is said of a task that ended for it, and of no other."""
     statuses = [row.party_status for row in rows]
@@ -105,11 +105,11 @@ def last_word(rows: tuple[Task, ...], job: Job) -> tuple[TaskStatus, Reason, str
             first = culprit(rows)
             reason = first.reason or Reason.STOPPED
             is_own = RULES[reason].retry_event is not None
-            return task_status_for(reason), reason, first.message if is_own else first.message or job.message
-        return outcome, GOOD[outcome], ""
-    if job.reason is Reason.STOPPED_BY_USER:
-        return TaskStatus.CANCELED, Reason.STOPPED_BY_USER, job.message
-    return TaskStatus.CANCELED, Reason.STOPPED, job.message
+            message = first.message if is_own else first.message or job.message
+            return task_status_for(reason), reason, message, cause_of(first)
+        return outcome, GOOD[outcome], "", ""
+    reason = Reason.STOPPED_BY_USER if job.reason is Reason.STOPPED_BY_USER else Reason.STOPPED
+    return TaskStatus.CANCELED, reason, job.message, job.caused_by
 
 
 def end(

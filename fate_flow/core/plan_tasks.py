@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fate_flow.core.actions import Action, Arm, EndTurn, LoseShares, MoveSeat, NewVersion, Progress, PutOff, Send
+from fate_flow.core.actions import Action, Arm, EndTurn, LoseShares, MoveSeat, NewVersion, Progress, PutOff, Send, Why
 from fate_flow.core.dag import may_start
-from fate_flow.core.gang import GOOD, culprit, is_breaking, move_task, settle
+from fate_flow.core.gang import GOOD, cause_of, culprit, is_breaking, move_task, settle
 from fate_flow.core.happenings import again as policy_allows
 from fate_flow.core.happenings import completed, has_a_rule, is_put_off, refusals
 from fate_flow.core.job import Command, CommandKind, Task
@@ -92,7 +92,7 @@ def _succeed(view: JobView, rows: tuple[Task, ...], outcome: TaskStatus) -> Iter
 def _break_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
     """One party's share broke: the others are stopped, since a task is a gang."""
     first = culprit(rows)
-    yield from stop_gang(view, rows, first.reason, first.message, caused_by=str(first.key.party))
+    yield from stop_gang(view, rows, first.reason, first.message, caused_by=cause_of(first))
 
 
 def stop_gang(
@@ -100,7 +100,7 @@ def stop_gang(
     caused_by: str = "",
 ) -> Iterator[Action]:  # fmt: skip
     """All that still goes on of a task is to end; what follows then has a policy decided, or the retry rule does."""
-    yield move_task(rows, TaskStatus.STOPPING, reason, message, policy.value if policy else "")
+    yield move_task(rows, TaskStatus.STOPPING, reason, message, policy.value if policy else "", caused_by)
     cause = {"caused_by": caused_by} if caused_by else {}
     for row in rows:
         if not row.is_over_here:
@@ -120,10 +120,10 @@ def _drain_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
         return
     first = culprit(rows)
     reason = first.reason or Reason.WORKER_ERROR
-    yield from settle(view, rows, task_status_for(reason), reason, first.message)
+    yield from settle(view, rows, task_status_for(reason), reason, first.message, cause_of(first))
     found = _retry(view, lead, reason)
     if found is not None and not found.refused:
-        yield from again(view, rows, found)
+        yield from again(view, rows, found, Why(reason, first.message, cause_of(first)))
 
 
 def _retry(view: JobView, lead: Task, reason: Reason | None) -> Again | None:
@@ -137,12 +137,12 @@ def _retry(view: JobView, lead: Task, reason: Reason | None) -> Again | None:
     return decide(rule, lead.tries, event, view.now, chance)
 
 
-def again(view: JobView, rows: tuple[Task, ...], again: Again) -> Iterator[Action]:
+def again(view: JobView, rows: tuple[Task, ...], again: Again, why: Why) -> Iterator[Action]:
     """The task begins again everywhere, as a new version."""
     lead, rule = rows[0], view.spec.tasks[rows[0].key.name].retry
     version, left = lead.key.version + 1, max(0, rule.retries - again.tries.errors)
     retry_at = view.now + int(again.seconds * 1000)
-    yield NewVersion(lead.key.name, version, view.fresh_id, left, retry_at, again.tries)
+    yield NewVersion(lead.key.name, version, view.fresh_id, left, retry_at, again.tries, why)
     for seat in given_up(view):
         yield LoseShares(seat.party, seat.message)      # what the job goes on without takes no part in this one either
     plain = plain_parties(view)
@@ -150,8 +150,7 @@ def again(view: JobView, rows: tuple[Task, ...], again: Again) -> Iterator[Actio
         if row.key.party != view.job.party:
             key = row.key
             body: dict[str, Any] = {"incarnation": view.fresh_id, "auto_retries": left}
-            if key.party in plain:
-                body.update(plain_task(view, key, version))
+            body.update(plain_task(view, key, version) if key.party in plain else why.as_body())
             yield Send(
                 Command(CommandKind.TASK_CREATE, key.job_id, key.party, view.job.run, key.name, version, body=body)
             )

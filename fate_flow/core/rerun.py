@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fate_flow.core.actions import Action, BeginAgain, NewVersion, Plan, Rejoin, Send
+from fate_flow.core.actions import Action, BeginAgain, NewVersion, Plan, Rejoin, Send, Why
 from fate_flow.core.dag import downstream_of
 from fate_flow.core.errors import BadRequest, Conflict
 from fate_flow.core.grammar import shown
@@ -74,7 +74,8 @@ def _statuses(view: JobView) -> dict[str, TaskStatus]:
 def _versions(view: JobView, incarnations: Mapping[str, str]) -> Iterator[NewVersion]:
     newest = {task.key.name: task.key.version for task in view.tasks}
     for name, task in view.spec.tasks.items():
-        yield NewVersion(name, newest[name] + 1, incarnations[name], task.retry.retries, retry_at=0)
+        why = Why(message=f"run {view.job.run + 1} begins")
+        yield NewVersion(name, newest[name] + 1, incarnations[name], task.retry.retries, retry_at=0, why=why)
 
 
 def _plan(view: JobView, versions: list[NewVersion]) -> Iterator[Action]:

@@ -275,15 +275,19 @@ def test_while_the_next_attempt_is_far_off_others_have_the_cores(with_numbers: C
     assert set(cluster.wait(cluster.submit(toy()), "success")) == {GUEST, HOST}
     rows = cluster.wait(job_id, "failed")
     assert {row["f_run"] for row in rows.values()} == {0}
-    moves = [
-        (one["old"], one["new"])
-        for one in cluster.guest.flow("job", "history", "-j", job_id, "--json").document["data"]["moves"]
-        if one["level"] == "job"
-    ]
-    assert moves[1:] == [
-        ("ready", "waiting"), ("waiting", "running"), ("running", "waiting"), ("waiting", "running"),
-        ("running", "stopping"), ("stopping", "failed"),
-    ]  # fmt: skip
+    told = cluster.guest.flow("job", "history", "-j", job_id, "--json").document["data"]
+    assert told["parties"] == [{"party_id": HOST, "asked": "answered", "message": ""}]
+    drained = {GUEST: [("running", "stopping"), ("stopping", "failed")], HOST: [("running", "failed")]}
+    for party_id, ends in drained.items():
+        seen = [one for one in told["moves"] if one["seen_by"] == party_id]
+        assert [(one["old"], one["new"]) for one in seen if one["level"] == "job"][1:] == [
+            ("ready", "waiting"), ("waiting", "running"), ("running", "waiting"), ("waiting", "running"),
+            *ends,
+        ]  # fmt: skip
+        begun = [one for one in seen if one["level"] == "task" and not one["old"]]
+        sums = [one for one in begun if one["component_name"] == "sum_0"]
+        assert [(one["task_version"], bool(one["reason"])) for one in sums] == [(0, False), (1, True)]
+        assert all(one["caused_by"] for one in begun)
 
 
 def test_a_retry_that_finds_what_was_missing_lets_the_job_succeed(on_sqlite: Cluster) -> None:

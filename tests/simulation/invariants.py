@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fate_flow.core.crew import COLLECTOR
 from fate_flow.core.happenings import own_faults
-from fate_flow.core.history import Level
+from fate_flow.core.history import Entry, Level
 from fate_flow.core.job import Command, CommandKind, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.policy import PolicyEvent
 from fate_flow.core.reasons import Author, Reason, may_say
@@ -27,6 +27,7 @@ V = TypeVar("V")
 
 _MOST_RESTARTS = 2      # as `RetryRule` counts, and no job asks for more
 _GOOD = (TaskStatus.SUCCESS, TaskStatus.PASS)
+_TASK_ENDS = frozenset(status.value for status in TASK_END)
 _REASONS = frozenset({"task fails", "worker killed", "power cut", "partition", "cut off", "stopped", "fewer cores"})
 """Faults for which a job may fail."""
 
@@ -516,6 +517,7 @@ class Invariants:
             if not began and stands.get(key, one.old) != one.old:
                 self._fail(f"history of party {party.party_id}: {key} went from {one.old}, but was {stands[key]}")
             stands[key] = one.new
+        self._check_versions(party, entries)
         for job in seen.jobs.values():
             if stands.get((Level.JOB, job.job_id, job.party, "", 0)) != job.status.value:
                 self._fail(f"history of party {party.party_id}: {job.key} is {job.status.value}, which it does not say")
@@ -524,6 +526,22 @@ class Invariants:
             if stands.get(key, "waiting") != task.party_status.value:
                 status = task.party_status.value
                 self._fail(f"history of party {party.party_id}: {task.key} is {status}, not {stands.get(key)}")
+            over_all = stands.get((Level.TASK, task.key.job_id, None, task.key.name, task.key.version))
+            if over_all != task.status.value:
+                self._fail(f"history of party {party.party_id}: {task.key} is {task.status.value}, not {over_all}")
+
+    def _check_versions(self, party: SimParty, entries: list[Entry]) -> None:
+        """Every version of a task begins once, and both that and its end say whose doing it is."""
+        of_tasks = [one for one in entries if one.level is Level.TASK]
+        for (job_id, name, version), count in Counter(
+            (one.job_id, one.task, one.version) for one in of_tasks if one.old == ""
+        ).items():
+            if count > 1:
+                self._fail(f"history of party {party.party_id}: {name} {version} of {job_id} begins {count} times")
+        for one in of_tasks:
+            is_told = one.old == "" or one.new in _TASK_ENDS
+            if is_told and not one.caused_by:
+                self._fail(f"history of party {party.party_id}: {one} is nobody's doing")
 
     def _check_agreement(self, job_id: str, seats: tuple[Party, ...]) -> None:
         found = (self.seen(self._world.parties[one.party_id]).jobs.get(JobKey(job_id, one)) for one in seats)

@@ -175,12 +175,17 @@ def _starts_a_worker_for_each_request() -> AbstractContextManager[Any]:
 
 
 def _no_record_of_a_move() -> AbstractContextManager[Any]:
-    def finalise(unit: Unit, job: Any, reason: Reason, message: str) -> None:
+    def finalise(unit: Unit, job: Any, reason: Reason, message: str, caused_by: str) -> None:
         party.release(unit, job)
         now = unit.tx.job(job.key) or job
-        unit.tx.move_job(now, actions.MoveJob(party.job_status_for(reason), reason, message), unit.now)
+        unit.tx.move_job(now, actions.MoveJob(party.job_status_for(reason), reason, message), unit.now, caused_by)
 
     return patch.object(party, "finalise", finalise)
+
+
+def _no_record_of_a_version() -> AbstractContextManager[Any]:
+    """What the initiator begins again is not written down at the other parties."""
+    return patch.object(party, "_note_version", lambda *_: None)
 
 
 def _nothing_expires() -> AbstractContextManager[Any]:
@@ -517,6 +522,7 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("starts without a hold", _starts_without_a_hold),
         Mutant("a worker for each request to start", _starts_a_worker_for_each_request, _REPEATS),
         Mutant("no record of a move", _no_record_of_a_move),
+        Mutant("no record of a version", _no_record_of_a_version),
         Mutant("nothing expires", _nothing_expires, _DEATHS, within=300),
         Mutant("the initiator is not told", _ended_workers_are_not_told),
         Mutant("everybody is told of room", _tells_everybody_of_room, _CROWD),

@@ -476,6 +476,7 @@ def test_the_history_of_a_job_in_its_order(world: World) -> None:
     assert job == {
         "time": 5, "level": "job", "role": "guest", "party_id": "9999", "component_name": None, "task_version": None,
         "old": None, "new": "ready", "reason": None, "message": "", "caused_by": "guest 9999", "exit_status": None,
+        "seen_by": "9999",
     }  # fmt: skip
     assert (worker["component_name"], worker["task_version"], worker["exit_status"]) == ("a_0", 1, "signal 9")
 

@@ -57,6 +57,17 @@ def test_the_history_has_a_line_for_each_move(flow, stub):
     assert "worker psi_0 v1 host-10000   running   exited   signal 9: no ? memory" in second
 
 
+def test_the_history_of_all_parties_says_who_has_seen_what_and_who_was_not_asked(flow, stub):
+    move = {"time": 0, "level": "job", "role": "host", "party_id": "10000", "new": "ready", "seen_by": "10000"}
+    parties = [{"party_id": "10000", "asked": "answered", "message": ""},
+               {"party_id": "10001", "asked": "not asked", "message": "it speaks plain v1"}]
+    stub.answers(answer({"moves": [move], "parties": parties}))
+    head, first, last = flow("job", "history", "-j", "42").stdout.splitlines()
+    assert head.split() == ["time", "what", "from", "to", "why", "by", "seen", "by"]
+    assert first.split()[-1] == "10000"
+    assert last == "party 10001: not asked: it speaks plain v1"
+
+
 def test_a_job_without_a_reason_says_its_place(flow, stub):
     stub.answers(answer({"status": "waiting", "place_in_queue": 2}))
     assert "why it waits: 2nd in the queue\n" in flow("job", "explain", "-j", "42").stdout

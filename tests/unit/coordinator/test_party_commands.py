@@ -23,7 +23,7 @@ from fate_flow.core.verdict import STILL_ENDS
 from fate_flow.federation.wire import ANY_RUN
 from fate_flow.store.contract import Document
 from fate_flow.store.memory import MemoryTransaction
-from tests.factories import GUEST, HOST, JOB_ID, NOW, OTHER, a_job
+from tests.factories import FRESH_ID, GUEST, HOST, JOB_ID, NOW, OTHER, a_job
 from tests.hand_server import (
     DOCUMENT,
     FAILED,
@@ -908,6 +908,73 @@ def test_a_job_that_had_ended_here_keeps_its_end_and_says_which() -> None:
     answer = host.handle(command(K.STATUS, argument="success"))
     assert (answer.retcode, answer.data["ended_as"]) == (0, "failed")
     assert (host.job().status, host.job().reason) == (JobStatus.FAILED, Reason.INITIATOR_LOST)
+
+
+def task_moves(host: HandServer) -> list[tuple[str, str, str, str, str]]:
+    """Of `a` over all its parties, as the history of this party has it."""
+    with host.unit() as unit:
+        return [
+            (one.old, one.new, one.reason, one.message, one.caused_by)
+            for one in unit.tx.history(JOB_ID) if one.level is Level.TASK and one.task == "a" and one.old
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("why", "told"),
+    [
+        (
+            {"reason": "worker_error", "message": "no data", "caused_by": "host 10001"},
+            ("worker_error", "no data", "host 10001"),
+        ),
+        ({"reason": "worker_error"}, ("worker_error", "", "guest 9999")),
+        ({}, ("", "", "")),                                                    # as a plain v1 initiator
+        ({"reason": "done", "message": "m"}, ("", "", "")),                    # no failure follows from it
+        ({"reason": ["x"], "message": "m"}, ("", "", "")), ({"reason": "nonsense"}, ("", "", "")),
+    ],
+)  # fmt: skip
+def test_how_a_task_ended_over_all_its_parties_is_in_the_history_with_the_culprit(
+    why: dict[str, Any], told: tuple[str, str, str]
+) -> None:
+    host = a_host(*RUN, START_A)
+    assert host.handle(task_command(K.TASK_STATUS, "a", argument="failed", **why)).is_ok
+    assert task_moves(host) == [("waiting", "running", "", "", ""), ("running", "failed", *told)]
+
+
+def begun(host: HandServer) -> list[tuple[str, int, str, str, str]]:
+    """Each version of a task, as the history of this party has its beginning."""
+    with host.unit() as unit:
+        return [
+            (one.task, one.version, one.reason, one.message, one.caused_by)
+            for one in unit.tx.history(JOB_ID) if one.level is Level.TASK and not one.old
+        ]  # fmt: skip
+
+
+def test_the_history_of_a_party_has_the_beginning_of_each_version_with_the_culprit() -> None:
+    why = {"reason": "worker_error", "message": "no data", "caused_by": "host 10001"}
+    again = task_command(K.TASK_CREATE, "a", version=1, **{"incarnation": FRESH_ID, **why})
+    host = a_host(*RUN, again, again)
+    first = [(name, 0, "", "", "guest 9999") for name in ("a", "b")]
+    assert begun(host) == [*first, ("a", 1, "worker_error", "no data", "host 10001")]
+
+
+@pytest.mark.parametrize("why", [{}, {"reason": "x", "message": ["x"], "caused_by": "nobody"}])
+def test_a_version_that_nobody_gives_a_reason_for_is_the_initiators_doing(why: dict[str, Any]) -> None:
+    again = task_command(K.TASK_CREATE, "a", version=1, **{"incarnation": FRESH_ID, **why})
+    assert begun(a_host(*RUN, again))[-1] == ("a", 1, "", "", "guest 9999")
+
+
+def test_a_party_with_two_seats_writes_the_beginning_of_a_version_once() -> None:
+    seats = {"guest": ["9999"], "host": ["10000"], "arbiter": ["10000"]}
+    host = HandServer("10000")
+    for role in ("host", "arbiter"):
+        asked = create(document=job(seats), incarnations={})
+        assert host.handle(replace(asked, to=Party(role, "10000"))).is_ok
+    assert [one[:2] for one in begun(host)] == [("work_0", 0)]
+
+
+def test_what_the_end_of_its_job_cuts_off_says_so_in_the_history() -> None:
+    end = command(K.STATUS, argument="canceled", reason="stopped_by_user", message="enough", caused_by="host 10001")
+    assert task_moves(a_host(*RUN, end)) == [("waiting", "canceled", "stopped_by_user", "enough", "host 10001")]
 
 
 def test_a_federated_status_that_is_told_here_is_on_record() -> None:

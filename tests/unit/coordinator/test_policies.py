@@ -8,6 +8,7 @@ import pytest
 
 from fate_flow.coordinator.scheduler import HeartbeatAnswered, PartySilent, WorkerChanged
 from fate_flow.coordinator.workers import read_report, report_of
+from fate_flow.core.history import Level
 from fate_flow.core.job import CommandKind, TaskKey
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
@@ -73,6 +74,19 @@ def test_a_job_is_restarted_with_what_it_holds() -> None:
     found = job_of(one)
     assert (versions(one), found.restarts, found.is_restarting, found.claim) == (1, 1, False, claim)
     assert (found.status, found.run) == (JobStatus.RUNNING, 0)
+
+
+def test_the_history_has_the_restart_of_a_job_and_of_each_task_with_the_culprit() -> None:
+    one = alone({"event": "task_failed", "action": "restart_job"})
+    see(one, FAILED)
+    with one.server.store.reading() as tx:
+        found = tx.history(JOB_ID)
+    [restart] = [each for each in found if each.level is Level.JOB and each.old == each.new == "running"]
+    assert restart.message.startswith("restart_job after task_failed of work_0: guest 9999: ")
+    assert restart.caused_by == "guest 9999"
+    begun = [each for each in found if each.level is Level.TASK and not each.old]
+    assert [(each.version, each.message) for each in begun] == [(0, ""), (1, "all tasks of the job begin again")]
+    assert {each.caused_by for each in begun} == {"guest 9999"}
 
 
 def test_the_exit_code_of_a_worker_stands_in_its_row_and_in_its_report() -> None:

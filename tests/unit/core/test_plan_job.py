@@ -24,6 +24,7 @@ from fate_flow.core.actions import (
     PutOff,
     RenewHold,
     Send,
+    Why,
 )
 from fate_flow.core.job import Command, CommandKind, Hold, Lack, Seat, Task
 from fate_flow.core.plan import plan_job
@@ -61,6 +62,12 @@ def full(party: Party) -> Seat:
 def to(party: Party, kind: CommandKind, argument: str = "", **body: object) -> Send:
     """A job command as the plan sends it."""
     return Send(Command(kind, JOB_ID, party, argument=argument, body=body))
+
+
+def settled(party: Party, name: str, status: TaskStatus, reason: Reason, message: str = "", by: Party = GUEST) -> Send:
+    """How a task has ended over all its parties, as another one of them is told."""
+    why = {"reason": reason.value, "message": message, "caused_by": str(by)}
+    return task_to(party, CommandKind.TASK_STATUS, name, status.value, incarnation=INCARNATION, **why)
 
 
 def task_to(
@@ -477,8 +484,8 @@ def test_done_at_all_parties_a_task_ends_and_the_others_are_told(
 ) -> None:
     view = a_view(tasks=task_rows("a", *party_statuses, status=R))
     assert plan(view) == [
-        MoveTask("a", 0, R, outcome, reason),
-        task_to(HOST, CommandKind.TASK_STATUS, argument=outcome.value),
+        MoveTask("a", 0, R, outcome, reason, caused_by="guest 9999"),
+        settled(HOST, "a", outcome, reason),
     ]
 
 
@@ -494,7 +501,7 @@ def test_one_party_breaks_and_the_whole_gang_is_stopped() -> None:
         a_task("a", OTHER, W, R),
     )
     assert plan(a_view(tasks=rows, seats=seats(SeatStatus.STARTED, *ALL))) == [
-        MoveTask("a", 0, R, TaskStatus.STOPPING, Reason.WORKER_ERROR, "it went wrong"),
+        MoveTask("a", 0, R, TaskStatus.STOPPING, Reason.WORKER_ERROR, "it went wrong", caused_by="host 10000"),
         task_to(GUEST, CommandKind.TASK_STOP, argument="canceled", incarnation=INCARNATION, caused_by="host 10000"),
         task_to(OTHER, CommandKind.TASK_STOP, argument="canceled", incarnation=INCARNATION, caused_by="host 10000"),
     ]
@@ -502,7 +509,8 @@ def test_one_party_breaks_and_the_whole_gang_is_stopped() -> None:
 
 def test_a_task_that_never_began_breaks_too() -> None:
     rows = (a_task("a", GUEST, W), a_task("a", HOST, F, W, reason=Reason.INITIATOR_LOST))
-    assert plan(a_view(tasks=rows))[0] == MoveTask("a", 0, W, TaskStatus.STOPPING, Reason.INITIATOR_LOST)
+    stopping = MoveTask("a", 0, W, TaskStatus.STOPPING, Reason.INITIATOR_LOST, caused_by="host 10000")
+    assert plan(a_view(tasks=rows))[0] == stopping
 
 
 def draining(*rows: tuple[TaskStatus, Reason | None, int], retries: int = 0, message: str = "") -> JobView:
@@ -537,15 +545,19 @@ def test_a_drained_task_ends_as_its_worst_own_fault(
     rows: list[tuple[TaskStatus, Reason | None, int]], outcome: TaskStatus, reason: Reason
 ) -> None:
     [move, told] = plan(draining(*rows, message="why"))
-    assert move == MoveTask("a", 0, TaskStatus.STOPPING, outcome, reason, "why")
-    assert told == task_to(HOST, CommandKind.TASK_STATUS, argument=outcome.value)
+    by = next(party for party, row in zip(ALL, rows, strict=False) if (row[1] or Reason.WORKER_ERROR) is reason)
+    assert move == MoveTask("a", 0, TaskStatus.STOPPING, outcome, reason, "why", caused_by=str(by))
+    assert told == settled(HOST, "a", outcome, reason, "why", by)
 
 
 def test_a_task_is_tried_again_as_a_new_version_everywhere_with_one_retry_less() -> None:
     found = plan(draining((F, Reason.WORKER_ERROR, 1), (C, Reason.STOPPED, 2), (C, Reason.STOPPED, 3), retries=2))
-    body = {"incarnation": FRESH_ID, "auto_retries": 1}
-    assert found[0] == MoveTask("a", 0, TaskStatus.STOPPING, F, Reason.WORKER_ERROR)
-    assert moves(found, NewVersion) == [NewVersion("a", 1, FRESH_ID, 1, NOW + 2_500, Tries(1, 0, NOW))]
+    why = {"reason": "worker_error", "message": "", "caused_by": "guest 9999"}
+    body = {"incarnation": FRESH_ID, "auto_retries": 1, **why}
+    assert found[0] == MoveTask("a", 0, TaskStatus.STOPPING, F, Reason.WORKER_ERROR, caused_by="guest 9999")
+    assert moves(found, NewVersion) == [
+        NewVersion("a", 1, FRESH_ID, 1, NOW + 2_500, Tries(1, 0, NOW), Why(Reason.WORKER_ERROR, "", "guest 9999"))
+    ]
     assert found[-2:] == [task_to(party, CommandKind.TASK_CREATE, version=1, **body) for party in (HOST, OTHER)]
 
 
@@ -561,7 +573,7 @@ def test_a_share_that_breaks_and_still_drains_ends_the_others_at_once() -> None:
         a_task("a", OTHER, S, R),
     )  # fmt: skip
     found = plan(a_view(tasks=rows, seats=seats(SeatStatus.STARTED, *ALL)))
-    assert found[0] == MoveTask("a", 0, R, TaskStatus.STOPPING, Reason.WORKER_ERROR, "why")
+    assert found[0] == MoveTask("a", 0, R, TaskStatus.STOPPING, Reason.WORKER_ERROR, "why", caused_by="host 10000")
     asked = [one.command for one in moves(found, Send) if one.command.kind is CommandKind.TASK_STOP]
     assert [one.to for one in asked] == [GUEST, HOST]
 
@@ -582,7 +594,7 @@ def test_a_second_branch_goes_on_while_the_first_drains() -> None:
         *(a_task("b", party, S, R) for party in (GUEST, HOST)),
     )
     found = plan(a_view(spec=a_spec({"a": (), "b": ()}, task_parallelism=2), tasks=rows))
-    assert found[0] == MoveTask("b", 0, R, S, Reason.DONE)
+    assert found[0] == MoveTask("b", 0, R, S, Reason.DONE, caused_by="guest 9999")
 
 
 @pytest.mark.parametrize(
@@ -692,10 +704,10 @@ def test_drained_everywhere_the_job_ends_and_every_task_that_it_cut_off() -> Non
     )  # fmt: skip
     view = replace(stopping(own, host, tasks=rows, ready_owner="s"), spec=a_spec({"a": (), "b": ("a",), "c": ("b",)}))
     assert plan(view) == [
-        MoveTask("b", 0, R, C, Reason.STOPPED_BY_USER, "enough"),
-        task_to(HOST, CommandKind.TASK_STATUS, "b", "canceled"),
-        MoveTask("c", 0, W, C, Reason.STOPPED_BY_USER, "enough"),
-        task_to(HOST, CommandKind.TASK_STATUS, "c", "canceled"),
+        MoveTask("b", 0, R, C, Reason.STOPPED_BY_USER, "enough", caused_by="guest 9999"),
+        settled(HOST, "b", C, Reason.STOPPED_BY_USER, "enough"),
+        MoveTask("c", 0, W, C, Reason.STOPPED_BY_USER, "enough", caused_by="guest 9999"),
+        settled(HOST, "c", C, Reason.STOPPED_BY_USER, "enough"),
         EndTurn(),
         MoveJob(JobStatus.CANCELED, Reason.STOPPED_BY_USER, "enough"),
         MoveSeat(own, SeatStatus.LEFT),
@@ -724,7 +736,7 @@ def test_how_a_task_ends_that_the_end_of_its_job_cut_off(
         for party, one in zip((GUEST, HOST), statuses, strict=True)
     ]
     found = plan(stopping(*seats(SeatStatus.DRAINING), tasks=tuple(rows), reason=job_reason))
-    assert found[0] == MoveTask("a", 0, R, outcome, reason, words)
+    assert found[0] == MoveTask("a", 0, R, outcome, reason, words, caused_by="guest 9999")
 
 
 def test_at_the_deadline_who_never_confirmed_is_listed_and_the_job_ends_all_the_same() -> None:

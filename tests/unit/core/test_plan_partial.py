@@ -64,7 +64,7 @@ def ended(found: list[Action]) -> MoveJob:
 def test_the_task_goes_on_while_enough_are_left() -> None:
     """Volcano 19, 55: some failed pods are tolerated."""
     assert plan(of_job(*rows(R, F, R))) == []
-    assert plan(of_job(*rows(S, F, S)))[0] == MoveTask("a", 0, R, S, Reason.DONE)
+    assert plan(of_job(*rows(S, F, S)))[0] == MoveTask("a", 0, R, S, Reason.DONE, caused_by="guest 9999")
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_nobody_waits_for_who_is_passed_over(passed_over: TaskStatus) -> None:
     view = of_job(*done, *rows(R, passed_over, S, name="b"), graph=CHAIN, job=a_job(progress=50))
     assert plan(view) == []
     view = of_job(*done, *rows(S, passed_over, S, name="b"), graph=CHAIN, job=a_job(progress=50))
-    assert plan(view)[0] == MoveTask("b", 0, R, S, Reason.DONE)
+    assert plan(view)[0] == MoveTask("b", 0, R, S, Reason.DONE, caused_by="guest 9999")
 
 
 def test_a_component_that_starts_with_fewer_still_needs_those_that_it_started_with() -> None:
@@ -225,7 +225,7 @@ def test_the_others_may_be_tried_again_without_it() -> None:
     drained = (replace(own, status=STOPPING, party_status=C, reason=Reason.STOPPED), replace(gone, status=STOPPING),
                replace(other, status=STOPPING, party_status=F, reason=Reason.WORKER_KILLED))  # fmt: skip
     found = plan(with_silence(*drained, seat=GIVEN_UP, rules={"retry": RetryRule()}))
-    assert found[0] == MoveTask("a", 0, STOPPING, F, Reason.WORKER_KILLED)
+    assert found[0] == MoveTask("a", 0, STOPPING, F, Reason.WORKER_KILLED, caused_by="host 10001")
     [again] = [one for one in found if isinstance(one, NewVersion)]
     assert (again.version, again.incarnation) == (1, FRESH_ID)
 

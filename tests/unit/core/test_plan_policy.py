@@ -17,6 +17,7 @@ from fate_flow.core.actions import (
     Restarted,
     RestartJob,
     Send,
+    Why,
 )
 from fate_flow.core.errors import Conflict
 from fate_flow.core.job import CommandKind, Task
@@ -157,7 +158,7 @@ def test_a_task_that_does_not_begin_everywhere_in_time() -> None:
     assert plan(of_job(late, tasks=tasks, job={"timers": {key: NOW + 1}})) == []
     found = plan(of_job(late, tasks=tasks, job={"timers": {key: NOW}}))
     words = "restart_task after start_timeout of a: has not begun at host 10000"
-    assert found[0] == MoveTask("a", 0, R, STOPPING, None, words, "restart_task")
+    assert found[0] == MoveTask("a", 0, R, STOPPING, None, words, "restart_task", "host 10000")
     assert stopped(found) == ["guest", "host"]
 
 
@@ -194,14 +195,15 @@ def test_restart_task_stops_the_gang_and_begins_it_again_without_a_pause() -> No
     rules = (rule(A.RESTART_TASK, E.WORKER_FAILED),)
     found = plan(of_job(*rules, tasks=broken()))
     words = f"restart_task after worker_failed of a on host 10000: {WRONG}"
-    assert found[0] == MoveTask("a", 0, R, STOPPING, Reason.WORKER_ERROR, words, "restart_task")
+    assert found[0] == MoveTask("a", 0, R, STOPPING, Reason.WORKER_ERROR, words, "restart_task", "host 10000")
     assert stopped(found) == ["guest"]
     drained = (
         a_task("a", GUEST, C, STOPPING, reason=Reason.STOPPED, policy="restart_task"),
         a_task("a", HOST, F, STOPPING, reason=Reason.WORKER_ERROR, policy="restart_task"),
     )
     found = plan(of_job(*rules, tasks=drained))
-    assert only(found, NewVersion) == NewVersion("a", 1, FRESH_ID, 0, NOW, Tries(1, 0, NOW))
+    why = Why(Reason.WORKER_ERROR, "", "host 10000")
+    assert only(found, NewVersion) == NewVersion("a", 1, FRESH_ID, 0, NOW, Tries(1, 0, NOW), why)
 
 
 @pytest.mark.parametrize("action", [A.RESTART_TASK, A.COMPLETE_TASK, A.RESTART_JOB])
@@ -254,7 +256,7 @@ def test_restart_job_begins_all_that_has_begun_again_and_keeps_the_reservation()
     rules = (rule(A.RESTART_JOB, E.ANY),)
     done, waits = rows(S, S, name="z", status=S), rows(W, W, name="c", status=W)
     words = f"restart_job after worker_failed of a on host 10000: {WRONG}"
-    assert plan(of_job(*rules, tasks=done + broken() + waits, graph=graph)) == [RestartJob(words)]
+    assert plan(of_job(*rules, tasks=done + broken() + waits, graph=graph)) == [RestartJob(words, "host 10000")]
     restarting = {"is_restarting": True, "restarts": 1}
     found = plan(of_job(*rules, tasks=done + broken() + waits, graph=graph, job=restarting))
     assert only(found, MoveTask).policy == "restart_job"
@@ -263,13 +265,15 @@ def test_restart_job_begins_all_that_has_begun_again_and_keeps_the_reservation()
     assert plan(of_job(*rules, tasks=done + draining + waits, graph=graph, job=restarting)) == []
     drained = (a_task("a", GUEST, C, STOPPING, reason=Reason.STOPPED), draining[1])
     found = plan(of_job(*rules, tasks=done + drained + waits, graph=graph, job=restarting))
-    assert only(found, MoveTask) == MoveTask("a", 0, STOPPING, F, Reason.WORKER_ERROR)
+    assert only(found, MoveTask) == MoveTask("a", 0, STOPPING, F, Reason.WORKER_ERROR, caused_by="host 10000")
     ended = (replace(drained[0], status=F), replace(drained[1], status=F))
     found = plan(of_job(*rules, tasks=done + ended + waits, graph=graph, job=restarting))
     assert found[0] == Restarted()
     assert [(one.name, one.version, one.tries) for one in found if isinstance(one, NewVersion)] == [
         ("z", 1, Tries()), ("a", 1, Tries()),
     ]  # fmt: skip
+    why = Why(None, "all tasks of the job begin again", "host 10000")
+    assert [one.why for one in found if isinstance(one, NewVersion)] == [why, why]
     assert not any(isinstance(one, MoveJob) for one in found)
 
 
@@ -320,7 +324,8 @@ def test_complete_task_stops_what_runs_and_counts_as_done() -> None:
         a_task("a", party, one, STOPPING, reason=why, policy="complete_task")
         for party, one, why in ((GUEST, C, Reason.STOPPED), (HOST, F, Reason.WORKER_ERROR))
     )
-    assert plan(of_job(*rules, tasks=drained))[0] == MoveTask("a", 0, STOPPING, S, Reason.COMPLETED_BY_POLICY)
+    done = MoveTask("a", 0, STOPPING, S, Reason.COMPLETED_BY_POLICY, caused_by="guest 9999")
+    assert plan(of_job(*rules, tasks=drained))[0] == done
 
 
 def test_nobody_is_missing_from_a_job_whose_task_a_rule_has_completed() -> None:
@@ -334,12 +339,12 @@ def test_nobody_is_missing_from_a_job_whose_task_a_rule_has_completed() -> None:
 def test_a_task_that_succeeds_while_it_is_stopped_for_a_restart_has_succeeded() -> None:
     done = tuple(replace(row, policy="restart_task") for row in rows(S, S, status=STOPPING))
     found = plan(of_job(rule(A.RESTART_TASK, E.START_TIMEOUT, delay=1), tasks=done))
-    assert found[0] == MoveTask("a", 0, STOPPING, S, Reason.DONE)
+    assert found[0] == MoveTask("a", 0, STOPPING, S, Reason.DONE, caused_by="guest 9999")
 
 
 def test_ignore_leaves_it_to_the_retry_rule() -> None:
     view = of_job(rule(A.CANCEL_JOB, E.ANY), own=(rule(A.IGNORE, E.WORKER_FAILED, E.GANG_BROKEN),), tasks=broken())
-    assert plan(view)[0] == MoveTask("a", 0, R, STOPPING, Reason.WORKER_ERROR, WRONG)
+    assert plan(view)[0] == MoveTask("a", 0, R, STOPPING, Reason.WORKER_ERROR, WRONG, caused_by="host 10000")
 
 
 def test_an_exit_code_meets_its_rule() -> None:
@@ -367,7 +372,7 @@ def test_a_rule_that_acts_later_leaves_everything_as_it_is_until_then() -> None:
 def test_other_tasks_go_on_meanwhile() -> None:
     view = of_job(LATER, tasks=broken() + rows(S, S, name="b"), graph={"a": (), "b": ()},
                   job={"timers": {KEY: NOW + 1}})  # fmt: skip
-    assert plan(view)[0] == MoveTask("b", 0, R, S, Reason.DONE)
+    assert plan(view)[0] == MoveTask("b", 0, R, S, Reason.DONE, caused_by="guest 9999")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.actions import AllRejoined, BeginAgain, Forget, MoveJob, MoveSeat, NewVersion, Rejoin, Send
+from fate_flow.core.actions import AllRejoined, BeginAgain, Forget, MoveJob, MoveSeat, NewVersion, Rejoin, Send, Why
 from fate_flow.core.errors import BadRequest, Conflict
 from fate_flow.core.job import NOT_EFFECTIVE, UNREACHABLE, Command, CommandKind
 from fate_flow.core.plan import plan_job
@@ -77,7 +77,7 @@ def test_the_job_waits_in_its_next_run_and_every_party_is_told_in_one_command() 
     body = {"tasks": task, "last": last}
     assert list(plan_rerun(view, Wish(), IDS)) == [
         BeginAgain("not every party knows yet that it begins again: host 10000"),
-        NewVersion("b", 2, "b" * 32, 2, 0, UNTRIED),
+        NewVersion("b", 2, "b" * 32, 2, 0, UNTRIED, Why(message="run 4 begins")),
         Rejoin(guest), Rejoin(host),
         Send(Command(CommandKind.STATUS, JOB_ID, GUEST, 4, argument="waiting", body=body)),
         Send(Command(CommandKind.STATUS, JOB_ID, HOST, 4, argument="waiting", body=body)),

@@ -1,0 +1,91 @@
+"""The history of a job: what this party has seen, and, at its initiator, what the other parties say they have seen."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from fate_flow.api.explain import NOT_ASKED, recounted
+from fate_flow.api.services import Services
+from fate_flow.core.errors import JobNotFound
+from fate_flow.core.history import Level
+from fate_flow.core.job import UNREACHABLE, Answer, Seat
+from fate_flow.core.text import plain
+
+ANSWERED = "answered"
+_AT_ONCE = 16
+_MOST_MOVES = 20_000        # of one other party
+_LONGEST = 4_000
+_ALWAYS = ("level", "new", "message")
+_IF_ANY = ("role", "party_id", "component_name", "old", "reason", "caused_by", "exit_status")
+_LEVELS = frozenset(level.value for level in Level)
+
+
+def federated_history(services: Services, job_id: str) -> dict[str, Any]:
+    """Every move of the job, those of each party in its own order, and who was asked for them.
+
+    Raises JobNotFound, Busy."""
+    own = services.settings.party_id
+    entries, picture = services.views.history(job_id), services.views.picture(job_id)
+    if entries is None or picture is None:
+        raise JobNotFound(f"can not found job {job_id} on party {own}")
+    told = _ask_others(services, job_id, picture.seats)
+    seen = [[{**recounted(one), "seen_by": own} for one in entries]]
+    seen.extend(_moves_in(party_id, answer) for party_id, answer in told.items())
+    return {
+        "moves": list(heapq.merge(*seen, key=lambda move: move["time"])),
+        "parties": [_stance(party_id, answer) for party_id, answer in told.items()],
+    }
+
+
+def _ask_others(services: Services, job_id: str, seats: Sequence[Seat]) -> dict[str, Answer]:
+    """By other party: what it says; nobody is asked for a job that another party decides."""
+    own = (services.settings.party_id, "0")
+    others = {seat.party.party_id: seat for seat in seats if seat.party.party_id not in own}
+
+    def ask(seat: Seat) -> Answer:
+        if seat.legacy:
+            return Answer(UNREACHABLE, "it speaks plain v1")
+        return services.ask_party(seat.party, "/party/history", {"job_id": job_id})
+
+    if not others:
+        return {}
+    with services.desk.waiting(), ThreadPoolExecutor(_AT_ONCE) as pool:
+        return dict(zip(others, pool.map(ask, others.values()), strict=True))
+
+
+def _told(answer: Answer) -> list[Any] | None:
+    moves = answer.data.get("moves") if answer.is_ok and isinstance(answer.data, Mapping) else None
+    return moves if isinstance(moves, list) else None
+
+
+def _stance(party_id: str, answer: Answer) -> dict[str, str]:
+    moves = _told(answer)
+    if moves is None:
+        words = "it does not offer to be asked" if answer.is_ok else answer.retmsg
+        return {"party_id": party_id, "asked": NOT_ASKED, "message": words}
+    left = max(0, len(moves) - _MOST_MOVES)
+    return {"party_id": party_id, "asked": ANSWERED, "message": f"its last {left} moves are left out" if left else ""}
+
+
+def _moves_in(party_id: str, answer: Answer) -> list[dict[str, Any]]:
+    """Another party's words: of each move what makes sense, and nothing that it does not have here."""
+    moves = (_told(answer) or [])[:_MOST_MOVES]
+    return [_move(party_id, one) for one in moves if isinstance(one, Mapping) and one.get("level") in _LEVELS]
+
+
+def _move(party_id: str, told: Mapping[str, Any]) -> dict[str, Any]:
+    texts = {key: plain(told.get(key), _LONGEST) for key in (*_ALWAYS, *_IF_ANY)}
+    return {
+        "time": _whole(told.get("time")),
+        **{key: texts[key] for key in _ALWAYS},
+        **{key: texts[key] or None for key in _IF_ANY},
+        "task_version": _whole(told.get("task_version")) if texts["component_name"] else None,
+        "seen_by": party_id,
+    }
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**62 else 0
