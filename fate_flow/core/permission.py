@@ -75,22 +75,24 @@ def _tables_of(task: TaskSpec, party: Party) -> Iterator[Thing]:
 # ------------------------------------------------------------------ as clients write it
 
 
-def read_things(body: Mapping[str, Any], modules: Collection[str]) -> list[Thing]:
+def read_things(body: Mapping[str, Any], modules: Collection[str], prefix: str = "") -> list[Thing]:
     """What `component` ("a,b" or "*") and `dataset` ({namespace, name}, a list of such, or "*") of a body name.
+    The prefix stands before both keys.
 
     Raises BadRequest for what is unknown or not well formed, and for a body that names nothing."""
-    found = [*_components(body.get("component"), modules), *_datasets(body.get("dataset"))]
+    component, dataset = f"{prefix}component", f"{prefix}dataset"
+    found = [*_components(component, body.get(component), modules), *_datasets(dataset, body.get(dataset))]
     if not found:
-        raise BadRequest("required argument are missing: component or dataset; it names nothing")
+        raise BadRequest(f"required argument are missing: {component} or {dataset}; it names nothing")
     return list(dict.fromkeys(found))
 
 
-def _components(value: object, modules: Collection[str]) -> Iterator[Thing]:
+def _components(key: str, value: object, modules: Collection[str]) -> Iterator[Thing]:
     if value is None:
         return
     names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise BadRequest(f'component: {shown(value)} is not "*" or names with commas between them')
+        raise BadRequest(f'{key}: {shown(value)} is not "*" or names with commas between them')
     known = {_plain(module): module for module in modules}
     for name in map(str.strip, names):
         if name == ALL:
@@ -98,7 +100,7 @@ def _components(value: object, modules: Collection[str]) -> Iterator[Thing]:
         elif _plain(name) in known:
             yield Thing(Kind.COMPONENT, known[_plain(name)])
         else:
-            raise BadRequest(f"component: {shown(name)} is not one of {ALL}, {', '.join(sorted(modules))}")
+            raise BadRequest(f"{key}: {shown(name)} is not one of {ALL}, {', '.join(sorted(modules))}")
 
 
 def _plain(name: str) -> str:
@@ -106,7 +108,7 @@ def _plain(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _datasets(value: object) -> Iterator[Thing]:
+def _datasets(key: str, value: object) -> Iterator[Thing]:
     if value == ALL:
         yield EVERYTHING[Kind.DATASET]
     elif value is not None:
@@ -115,9 +117,9 @@ def _datasets(value: object) -> Iterator[Thing]:
                 yield EVERYTHING[Kind.DATASET]
                 continue
             if not isinstance(one, Mapping):
-                raise BadRequest(f'dataset: {shown(one)} is not "*" or an object with namespace and name')
-            namespace = check_table_piece(one.get("namespace"), "dataset.namespace")
-            yield Thing(Kind.DATASET, check_table_piece(one.get("name"), "dataset.name"), namespace)
+                raise BadRequest(f'{key}: {shown(one)} is not "*" or an object with namespace and name')
+            namespace = check_table_piece(one.get("namespace"), f"{key}.namespace")
+            yield Thing(Kind.DATASET, check_table_piece(one.get("name"), f"{key}.name"), namespace)
 
 
 def as_written(things: Collection[Thing]) -> dict[str, list[Any]]:
