@@ -150,7 +150,10 @@ def test_the_metrics_of_a_day_go_but_of_what_is_not_over(world: World) -> None:
     assert left(world)["tracking_metric"] == 4
 
 
-@pytest.mark.parametrize("body", [{}, {"model": "yesterday"}, {"model": True}, {"model": 2026}, {"job_id": "x"}])
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"model": "yesterday"}, {"model": True}, {"model": 2026}, {"job_id": "x"}, {"model": 20260101, "job_id": "x"}],
+)
 def test_no_day_and_no_job_is_no_wish(world: World, body: dict[str, Any]) -> None:
     said = world.ask("tracking/component/metric/delete", body)
     assert (said["retcode"], "job_id" in said["retmsg"]) == (101, True)
