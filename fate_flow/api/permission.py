@@ -15,7 +15,7 @@ from fate_flow.api.envelope import arguments, ok
 from fate_flow.api.services import Services
 from fate_flow.core.errors import BadRequest
 from fate_flow.core.grammar import ROLES, check_party_id, check_role, shown
-from fate_flow.core.permission import ALL, Thing, as_written, read_things
+from fate_flow.core.permission import ALL, MOST_TABLES, Thing, as_written, read_things
 
 _OLD = "privilege_"
 _NOT_GRANTED = (f"{_OLD}role", f"{_OLD}command")
@@ -30,7 +30,8 @@ _COMPONENTS: Schema = {
     "description": f"Names of components, as a list or with commas between them; {ALL} is all of them.",
 }
 _DATASETS: Schema = {
-    "anyOf": [_TABLE_OR_ALL, a_list(_TABLE_OR_ALL)], "description": f"One table or several; {ALL} is all of them."
+    "anyOf": [_TABLE_OR_ALL, a_list(_TABLE_OR_ALL, maxItems=MOST_TABLES)],
+    "description": f"One table or several; {ALL} is all of them.",
 }
 _THINGS: Arguments = {"component": _COMPONENTS, "dataset": _DATASETS}
 _OLD_THINGS: Arguments = {f"{_OLD}{key}": schema for key, schema in _THINGS.items()}

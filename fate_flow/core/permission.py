@@ -15,6 +15,7 @@ from fate_flow.core.grammar import check_table_piece, shown
 from fate_flow.core.spec import JobSpec, Party, TaskSpec
 
 ALL = "*"
+MOST_TABLES = 1_000         # of one request: each is a row, and stands in the log
 
 
 class Kind(Enum):
@@ -112,7 +113,10 @@ def _datasets(key: str, value: object) -> Iterator[Thing]:
     if value == ALL:
         yield EVERYTHING[Kind.DATASET]
     elif value is not None:
-        for one in value if isinstance(value, list) else [value]:
+        several = value if isinstance(value, list) else [value]
+        if len(several) > MOST_TABLES:
+            raise BadRequest(f"{key}: has {len(several)} tables; {MOST_TABLES} is the most at once")
+        for one in several:
             if one == ALL:
                 yield EVERYTHING[Kind.DATASET]
                 continue

@@ -61,6 +61,7 @@ def test_the_paths_from_before_1_9_name_the_party_as_the_source(world: World) ->
         ({"privilege_component": "Magic"}, "privilege_component: 'Magic' is not one of *, "),
         ({"privilege_dataset": 7}, "privilege_dataset: 7 is not"),
         ({"privilege_dataset": [{"namespace": "it"}]}, "privilege_dataset.name: null is not"),
+        ({"privilege_dataset": [NUMBERS] * 1_001}, "privilege_dataset: has 1001 tables; 1000 is the most at once"),
         ({"privilege_role": "guest"}, "privilege_role: 'guest' cannot be granted"),
     ],
 )  # fmt: skip
