@@ -92,8 +92,10 @@ class _ResultRoutes:
         day, job_id = body.get("model"), read_job_id(body) if body.get("job_id") is not None else ""
         if day is None and job_id:
             return _told(self._desk.drop_metrics(Scope(job_id)) > 0)
-        if not _DAY.fullmatch(str(day)) or isinstance(day, bool):
-            raise BadRequest(f"job_id: is missing, and so is a day such as 20260131 (model: {shown(day)})")
+        if day is None:
+            raise BadRequest("required argument are missing: job_id or model, a day such as 20260131")
+        if not _DAY.fullmatch(str(day)):
+            raise BadRequest(f"model: {shown(day)} is not a day such as 20260131")
         return _told(sum(self._drops_metrics(job_id) for job_id in self._jobs_of(str(day))) > 0)
 
     def _jobs_of(self, day: str) -> tuple[str, ...]:
