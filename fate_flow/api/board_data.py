@@ -7,17 +7,43 @@ from typing import Any
 
 from flask import Blueprint, Response
 
-from fate_flow.api.arguments import Body, read_component, read_job_id, read_party
+from fate_flow.api.arguments import COMPONENT, JOB, SEAT, Body, read_component, read_job_id, read_party
+from fate_flow.api.declared import COUNT, TEXT, WHOLE, YES_NO, a_list, an_object, by_name, declared, one_of
 from fate_flow.api.envelope import arguments, ok
 from fate_flow.api.services import Services
 from fate_flow.components.table import NoSuchTable, Table
 from fate_flow.core.errors import NotFound
+from fate_flow.core.grammar import ROLES
 from fate_flow.core.job import JobKey
 from fate_flow.core.spec import Input, JobSpec, Party, TaskSpec
 from fate_flow.store.contract import Document, Output, TableMeta, Transaction
 
 MOST_SHOWN = 100      # rows of a table, as FATE has it
 _SEAT = ("job_id", "role", "party_id")
+
+COLUMNS = a_list(TEXT, minItems=1, description="The names of the columns, that of the ids first.")
+ROWS = a_list(a_list(TEXT), maxItems=MOST_SHOWN, description="The first rows, the id first.")
+_KIND = one_of(("data", "model", "cache"))
+_DEPENDENCIES = an_object({
+    "component_list": a_list(TEXT),
+    "component_module": by_name(TEXT),
+    "component_need_run": by_name(YES_NO),
+    "dependencies": by_name(a_list(an_object({
+        "component_name": TEXT, "type": _KIND,
+        "up_output_info": a_list({"anyOf": [_KIND, COUNT]}, minItems=2, maxItems=2),
+    }, title="Dependency"))),
+})  # fmt: skip
+_ROLES = {"type": "object", "propertyNames": one_of(ROLES), "additionalProperties": a_list(WHOLE)}
+_DATA_VIEW = an_object({
+    "partner": _ROLES,
+    "roles": _ROLES,
+    "dataset": by_name(by_name(by_name(TEXT)), description="By role, party id and component: namespace.name."),
+    "model_summary": an_object({}),
+})  # fmt: skip
+_TABLES = by_name(an_object({"name": TEXT, "namespace": TEXT}))
+_META = an_object(
+    {}, {"header": a_list(COLUMNS), "total": a_list(COUNT), "names": a_list(TEXT)}, description="Empty without data."
+)
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -39,6 +65,7 @@ class _BoardRoutes:
         self._context = services.context
         self._views = services.views
 
+    @declared("The components of a job, and what each needs.", needs=JOB | SEAT, data=_DEPENDENCIES)
     def dependency(self) -> Response:
         """The components in the order in which they may run, and what each needs."""
         party, spec = self._seat(arguments(*_SEAT))
@@ -52,6 +79,7 @@ class _BoardRoutes:
             "dependencies": {task.name: _needs(spec, task) for task in tasks},
         })
 
+    @declared("Who takes part in a job, with which tables.", needs=JOB | SEAT, data=_DATA_VIEW)
     def data_view(self) -> Response:
         """Who takes part in the job, with which tables."""
         _, spec = self._seat(arguments(*_SEAT))
@@ -64,6 +92,10 @@ class _BoardRoutes:
                     of_party[task.name] = f"{table.get('namespace')}.{table.get('name')}"
         return ok({"partner": spec.roles, "roles": spec.roles, "dataset": dataset, "model_summary": {}})
 
+    @declared(
+        "The tables that each component of a job got and made.", needs=JOB | SEAT,
+        data=by_name(an_object({"input": _TABLES, "output": _TABLES})),
+    )
     def tables(self) -> Response:
         """By component: the tables that it got and made at this seat, as far as they are known here."""
         body = arguments(*_SEAT)
@@ -84,6 +116,10 @@ class _BoardRoutes:
             for task in spec.tasks_of(party)
         })
 
+    @declared(
+        f"The first {MOST_SHOWN} rows of each table that a component put out.", needs=COMPONENT, data=a_list(ROWS),
+        beside={"meta": _META},
+    )
     def output_data(self) -> Response:
         """The first rows of each table that a component put out; beside them its columns, and how many rows it has."""
         body = arguments(*_SEAT, "component_name")

@@ -102,5 +102,7 @@ def or_null(schema: Schema) -> Schema:
     if "type" not in schema or "title" in schema:
         return {"anyOf": [schema, {"type": "null"}]}
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    if "null" in kinds:
+        return schema
     found = {**schema, "type": [*kinds, "null"]}
     return {**found, "enum": [*schema["enum"], None]} if "enum" in schema else found

@@ -6,6 +6,7 @@ from typing import Any
 
 from flask import Blueprint, Response
 
+from fate_flow.api.declared import NOTHING, TEXT, WHOLE, Arguments, an_object, by_name, declared
 from fate_flow.api.envelope import ok, reply
 from fate_flow.api.services import Services
 from fate_flow.core.errors import NotFound
@@ -14,18 +15,26 @@ from fate_flow.core.spec import Party
 from fate_flow.federation.wire import FATE_VERSION
 from fate_flow.settings import Settings
 
+_DESCRIBED: Arguments = {
+    "version": TEXT, "host": TEXT, "http_port": WHOLE, "grpc_port": NOTHING, "party_id": TEXT,
+}  # fmt: skip
+_SERVER = an_object({**_DESCRIBED, "instance_id": TEXT, "url": TEXT})
+_OF_PARTY: Arguments = {"data": {"description": "As `info/common` of that server has it, whatever runs there."}}
+
 
 def blueprint(services: Services) -> Blueprint:
     settings = services.settings
     instances = Blueprint("instances", __name__, url_prefix="/v1")
 
     @instances.post("/server/fateflow/info")
+    @declared("The servers of this party.", data=by_name(_SERVER))
     def servers() -> Response:
         """This one, by its name: a party has one address, however many processes answer there."""
         one = {**described(settings), "instance_id": f"party {settings.party_id}", "url": settings.url}
         return ok({one["instance_id"]: one})
 
     @instances.post("/info/party/<party_id>")
+    @declared("What the server of a party says of itself.", aside=_OF_PARTY, relays=True)
     def party(party_id: str) -> Response:
         """What `info/common` of that party's server answers. Raises NotFound where no route leads there."""
         if check_party_id(party_id) == settings.party_id:

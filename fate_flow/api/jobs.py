@@ -266,8 +266,8 @@ class _JobRoutes:
     # ------------------------------------------------------------------ how jobs stand
 
     @declared(
-        f"The newest {MOST_ROWS} jobs that the filters mean, in full; none without a filter.", takes=filters(JobRow),
-        data=a_list(JOB_ROW),
+        f"The newest {MOST_ROWS} jobs that the filters mean, in full; none without a filter.",
+        takes=filters(JobRow) | _PAGE, data=a_list(JOB_ROW), also=_BAD_FILTER,
     )
     def query(self) -> Response:
         """All that the filters mean, or a page of it (`limit` and `page` are ours)."""
@@ -375,8 +375,8 @@ class _JobRoutes:
         return ok({"tasks": [_unprefixed(row) for row in rows], "count": count})
 
     @declared(
-        "The newest version of each task that the filters mean, at each party.", takes=filters(TaskRow),
-        data=a_list(TASK_ROW),
+        "The newest version of each task that the filters mean, at each party.", takes=filters(TaskRow) | _PAGE,
+        data=a_list(TASK_ROW), also=_BAD_FILTER,
     )
     def query_tasks(self) -> Response:
         body = silent_json()

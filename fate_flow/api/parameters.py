@@ -10,19 +10,53 @@ from collections.abc import Mapping
 
 from flask import Blueprint, Response
 
-from fate_flow.api.arguments import Body, read_job_id
+from fate_flow.api.arguments import JOB, Body, read_job_id
+from fate_flow.api.declared import (
+    FREE,
+    TEXT,
+    WHOLE,
+    YES_NO,
+    Arguments,
+    Schema,
+    a_list,
+    an_object,
+    by_name,
+    declared,
+    described,
+    or_null,
+)
 from fate_flow.api.envelope import arguments, ok
 from fate_flow.api.explain import REFUSES, stance_of
 from fate_flow.api.paths import check_paths
 from fate_flow.api.services import Services
+from fate_flow.api.shapes import PROBLEMS, WARNINGS
 from fate_flow.api.submission import ask_parties
 from fate_flow.core.errors import OperationFailed
 from fate_flow.core.grammar import shown
 from fate_flow.core.job import Answer
-from fate_flow.core.parameters import KINDS, parts_of, read_change
+from fate_flow.core.parameters import CHANGEABLE, COMPONENTS, KINDS, parts_of, read_change
+from fate_flow.core.parameters import JOB as OF_JOB
 from fate_flow.core.spec import Party
+from fate_flow.core.verdict import STILL_ENDS
 
 _READ = frozenset({"job_id", "conf_path", *KINDS})
+
+_SAID = an_object({}, {"common": or_null(FREE), "role": or_null(by_name(or_null(by_name(or_null(FREE)))))})
+_CHANGE: Arguments = {
+    OF_JOB: described(_SAID, f"What is to be otherwise, of: {', '.join(CHANGEABLE)}. Null takes back what was said."),
+    COMPONENTS: described(_SAID, "What is to be otherwise, by the name of the component."),
+}
+_NEEDED: tuple[Schema, ...] = tuple({"required": [kind], "properties": {kind: FREE}} for kind in KINDS)
+_CHANGED = an_object({
+    **dict.fromkeys(KINDS, FREE),
+    "components": a_list(TEXT, description="Those whose own parameters are others now."),
+    "warnings": WARNINGS,
+}, title="ChangedParameters")  # fmt: skip
+_REFUSED: Schema = {"anyOf": [
+    PROBLEMS,
+    an_object({STILL_ENDS: YES_NO}),
+    by_name(by_name(an_object({"retcode": WHOLE, "retmsg": TEXT})), description="What each party said."),
+]}  # fmt: skip
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -37,6 +71,10 @@ class _ParameterRoutes:
         self._services = services
         self._desk = services.desk
 
+    @declared(
+        "A job that waits or is over has other parameters, once every party agrees to them.", needs=JOB, takes=_CHANGE,
+        either=_NEEDED, data=_CHANGED, refused=_REFUSED,
+    )
     def update(self) -> Response:
         body = arguments("job_id")
         job_id, change = read_job_id(body), read_change(body)

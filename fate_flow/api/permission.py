@@ -9,15 +9,54 @@ from __future__ import annotations
 
 from flask import Blueprint, Response
 
-from fate_flow.api.arguments import Body
+from fate_flow.api.arguments import NAMESPACE, PARTY_ID, ROLE, TABLE_NAME, Body
+from fate_flow.api.declared import NOTHING, TEXT, Arguments, Schema, a_list, an_object, declared, described, one_of
 from fate_flow.api.envelope import arguments, ok
 from fate_flow.api.services import Services
 from fate_flow.core.errors import BadRequest
-from fate_flow.core.grammar import check_party_id, check_role, shown
-from fate_flow.core.permission import Thing, as_written, read_things
+from fate_flow.core.grammar import ROLES, check_party_id, check_role, shown
+from fate_flow.core.permission import ALL, MOST_TABLES, Thing, as_written, read_things
 
-_OLD = {"component": "privilege_component", "dataset": "privilege_dataset"}
-_NOT_GRANTED = ("privilege_role", "privilege_command")
+_OLD = "privilege_"
+_NOT_GRANTED = (f"{_OLD}role", f"{_OLD}command")
+
+_NAME = {"type": "string", "format": "component-or-all"}
+_TABLE: Schema = {
+    "type": "object", "properties": {"namespace": NAMESPACE, "name": TABLE_NAME}, "required": ["namespace", "name"],
+}  # fmt: skip
+_TABLE_OR_ALL: Schema = {"anyOf": [{"const": ALL}, _TABLE]}
+_COMPONENTS: Schema = {
+    "anyOf": [{"type": "string", "format": "components"}, a_list(_NAME)],
+    "description": f"Names of components, as a list or with commas between them; {ALL} is all of them.",
+}
+_DATASETS: Schema = {
+    "anyOf": [_TABLE_OR_ALL, a_list(_TABLE_OR_ALL, maxItems=MOST_TABLES)],
+    "description": f"One table or several; {ALL} is all of them.",
+}
+_THINGS: Arguments = {"component": _COMPONENTS, "dataset": _DATASETS}
+_OLD_THINGS: Arguments = {f"{_OLD}{key}": schema for key, schema in _THINGS.items()}
+_NOTHING_ELSE: Arguments = dict.fromkeys(_NOT_GRANTED, described(NOTHING, "Cannot be granted."))
+_PARTY: Arguments = {"party_id": PARTY_ID}
+_SOURCE: Arguments = {"src_party_id": PARTY_ID, "src_role": ROLE}
+_GRANTED: Arguments = {
+    "component": a_list(TEXT),
+    "dataset": a_list({"anyOf": [{"const": ALL}, an_object({"namespace": TEXT, "name": TEXT})]}),
+}
+_GRANTED_AS_BEFORE = an_object({
+    "src_party_id": TEXT, "src_role": one_of(ROLES), "role": a_list(TEXT, maxItems=0),
+    "command": a_list(TEXT, maxItems=0), **_GRANTED,
+})  # fmt: skip
+
+
+def _something(things: Arguments) -> tuple[Schema, ...]:
+    """One of these keys names at least one thing."""
+    named = {"type": ["string", "object", "array"], "minItems": 1}
+    return tuple({"required": [key], "properties": {key: named}} for key in things)
+
+
+_GRANT = "Jobs of this party may use these components and tables here."
+_DELETE = "Jobs of this party may use these components and tables no more."
+_QUERY = "What jobs of this party may use here."
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -40,29 +79,35 @@ class _PermissionRoutes:
         self._desk = services.desk
         self._context = services.context
 
+    @declared(_GRANT, needs=_PARTY, takes=_THINGS, either=_something(_THINGS))
     def grant(self) -> Response:
         body = arguments("party_id")
         self._desk.grant(check_party_id(body["party_id"]), self._read(body))
         return ok()
 
+    @declared(_DELETE, needs=_PARTY, takes=_THINGS, either=_something(_THINGS))
     def delete(self) -> Response:
         body = arguments("party_id")
         self._desk.revoke(check_party_id(body["party_id"]), self._read(body))
         return ok()
 
+    @declared(_QUERY, needs=_PARTY, data=an_object(_GRANTED))
     def query(self) -> Response:
         return ok(as_written(self._granted(check_party_id(arguments("party_id")["party_id"]))))
 
+    @declared(_GRANT, needs=_SOURCE, takes=_OLD_THINGS | _NOTHING_ELSE, either=_something(_OLD_THINGS))
     def grant_as_before(self) -> Response:
         party_id, body = _source()
-        self._desk.grant(party_id, self._read(body))
+        self._desk.grant(party_id, self._read(body, _OLD))
         return ok()
 
+    @declared(_DELETE, needs=_SOURCE, takes=_OLD_THINGS | _NOTHING_ELSE, either=_something(_OLD_THINGS))
     def delete_as_before(self) -> Response:
         party_id, body = _source()
-        self._desk.revoke(party_id, self._read(body))
+        self._desk.revoke(party_id, self._read(body, _OLD))
         return ok()
 
+    @declared(_QUERY, needs=_SOURCE, takes=_NOTHING_ELSE, data=_GRANTED_AS_BEFORE)
     def query_as_before(self) -> Response:
         party_id, body = _source()
         found = as_written(self._granted(party_id))
@@ -71,18 +116,18 @@ class _PermissionRoutes:
     def _granted(self, party_id: str) -> frozenset[Thing]:
         return self._context.read(lambda tx: tx.granted(party_id))
 
-    def _read(self, body: Body) -> list[Thing]:
-        return read_things(body, self._context.modules)
+    def _read(self, body: Body, prefix: str = "") -> list[Thing]:
+        return read_things(body, self._context.modules, prefix)
 
 
 def _source() -> tuple[str, Body]:
-    """The party that is meant, and the body in the words of today. Raises BadRequest."""
+    """The party that is meant, and the body. Raises BadRequest."""
     body = arguments("src_party_id", "src_role")
-    check_role(body["src_role"])
+    check_role(body["src_role"], "src_role")
     for key in _NOT_GRANTED:
         if body.get(key) is not None:
             raise BadRequest(
                 f"{key}: {shown(body[key])} cannot be granted: what a party may ask about a job, says its seat in it; "
-                "component and dataset can be"
+                f"{_OLD}component and {_OLD}dataset can be"
             )
-    return check_party_id(body["src_party_id"]), {**{new: body.get(old) for new, old in _OLD.items()}, **body}
+    return check_party_id(body["src_party_id"], "src_party_id"), body

@@ -7,7 +7,17 @@ from typing import Any
 
 from flask import Blueprint, Response
 
-from fate_flow.api.arguments import Body, read_component, read_job_id, read_party, read_text
+from fate_flow.api.arguments import (
+    COMPONENT_NAME,
+    JOB,
+    SEAT,
+    Body,
+    read_component,
+    read_job_id,
+    read_party,
+    read_text,
+)
+from fate_flow.api.declared import COUNT, NOTHING, TEXT, Arguments, Schema, a_list, an_object, declared, described
 from fate_flow.api.envelope import arguments, ok
 from fate_flow.api.services import Services
 from fate_flow.core.errors import BadRequest, JobNotFound, OperationFailed
@@ -18,6 +28,22 @@ from fate_flow.store.views import MOST_ROWS
 
 _LONGEST_NOTES = 4_000
 _DAY = re.compile(r"[0-9]{8}")
+
+_SCOPE = {**SEAT, "component_name": described(COMPONENT_NAME, "Of this component alone.")}
+_SEAT_OR_ALL: tuple[Schema, ...] = (
+    {"required": list(SEAT), "properties": SEAT},
+    {"properties": dict.fromkeys(SEAT, NOTHING), "description": "Of the whole job."},
+)
+_NOTES: Arguments = {"notes": {**TEXT, "maxLength": _LONGEST_NOTES}}
+_JOB_OR_DAY: Arguments = {
+    **JOB,
+    "model": {
+        "type": ["string", "integer"], "pattern": f"^{_DAY.pattern}$", "minimum": 10**7, "maximum": 10**8 - 1,
+        "description": "All jobs of this day, such as 20260131, whatever job_id says.",
+    },
+}  # fmt: skip
+_ONE_OF_BOTH = tuple({"required": [key], "properties": {key: one}} for key, one in _JOB_OR_DAY.items())
+_TABLES = a_list(an_object({"namespace": TEXT, "table_name": TEXT}))
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -38,11 +64,16 @@ class _ResultRoutes:
         self._desk = services.desk
         self._context = services.context
 
+    @declared(
+        "What tasks of an ended job left here goes: tables, metrics, summaries.", needs=JOB, takes=_SCOPE,
+        either=_SEAT_OR_ALL, data=an_object({"tables": _TABLES, "metrics": COUNT}),
+    )
     def clean_job(self) -> Response:
         """Of the whole job, or of the seat and the component that the body names."""
         cleaned = self._desk.clean_job(_read_scope(arguments("job_id")))
         return ok({"tables": list(map(_named, cleaned.tables)), "metrics": cleaned.metrics})
 
+    @declared("Notes on a job, which are its description.", needs=JOB | SEAT | _NOTES)
     def describe_job(self) -> Response:
         body = arguments("job_id", "role", "party_id", "notes")
         notes = read_text(body, "notes")
@@ -51,14 +82,20 @@ class _ResultRoutes:
         self._desk.describe(JobKey(read_job_id(body), read_party(body)), notes)
         return ok(retmsg="update job success")
 
+    @declared(
+        "The metrics of an ended job go, or those of all that began on a day.", takes=_JOB_OR_DAY, either=_ONE_OF_BOTH,
+        data={"enum": ["delete status: True", "delete status: False"]},
+    )
     def delete_metrics(self) -> Response:
         """Of all jobs of a day, which the client calls `model`, else of one job."""
         body = arguments()
-        day = body.get("model")
-        if day is None and body.get("job_id") is not None:
-            return _told(self._desk.drop_metrics(Scope(read_job_id(body))) > 0)
-        if not _DAY.fullmatch(str(day)) or isinstance(day, bool):
-            raise BadRequest(f"job_id: is missing, and so is a day such as 20260131 (model: {shown(day)})")
+        day, job_id = body.get("model"), read_job_id(body) if body.get("job_id") is not None else ""
+        if day is None and job_id:
+            return _told(self._desk.drop_metrics(Scope(job_id)) > 0)
+        if day is None:
+            raise BadRequest("required argument are missing: job_id or model, a day such as 20260131")
+        if not _DAY.fullmatch(str(day)):
+            raise BadRequest(f"model: {shown(day)} is not a day such as 20260131")
         return _told(sum(self._drops_metrics(job_id) for job_id in self._jobs_of(str(day))) > 0)
 
     def _jobs_of(self, day: str) -> tuple[str, ...]:
@@ -71,6 +108,7 @@ class _ResultRoutes:
         except (JobNotFound, OperationFailed):
             return False
 
+    @declared("All tables that jobs may not read go.", data=_TABLES)
     def delete_disabled_tables(self) -> Response:
         return ok(list(map(_named, self._desk.drop_disabled_tables())))
 

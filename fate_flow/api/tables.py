@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from flask import Blueprint, Response
 
-from fate_flow.api.arguments import read_table
-from fate_flow.api.board_data import columns_of, first_rows
+from fate_flow.api.arguments import TABLE, read_table
+from fate_flow.api.board_data import COLUMNS, MOST_SHOWN, ROWS, columns_of, first_rows
+from fate_flow.api.declared import COUNT, TEXT, a_list, an_object, declared
 from fate_flow.api.envelope import arguments, ok
 from fate_flow.api.services import Services
 from fate_flow.coordinator.results import MADE
@@ -19,6 +20,12 @@ from fate_flow.store.views import MOST_ROWS
 
 Name = tuple[str, str]
 """Namespace and name of a table."""
+
+_PREVIEW = an_object({"namespace": TEXT, "table_name": TEXT, "count": COUNT, "header": COLUMNS, "data": ROWS})
+_SOURCES = a_list(an_object(dict.fromkeys(
+    ("parent_table_namespace", "parent_table_name", "source_table_namespace", "source_table_name"), TEXT
+)))  # fmt: skip
+_JOBS = an_object({"count": COUNT, "job": a_list(TEXT)})
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -35,6 +42,7 @@ class _TableRoutes:
         self._desk = services.desk
         self._context = services.context
 
+    @declared(f"The first {MOST_SHOWN} rows of a table.", needs=TABLE, data=_PREVIEW)
     def preview(self) -> Response:
         """The first rows, under the names of the columns."""
         name = read_table(arguments("namespace", "table_name"))
@@ -46,6 +54,7 @@ class _TableRoutes:
             "data": first_rows(table),
         })
 
+    @declared("The tables that a task made this one of, and the first of those.", needs=TABLE, data=_SOURCES)
     def sources(self) -> Response:
         """The tables that a task made this one of, and those that the first of them were; none for an upload."""
         name = read_table(arguments("namespace", "table_name"))
@@ -58,6 +67,7 @@ class _TableRoutes:
             for source in self._first(tx, parent)
         ]))
 
+    @declared("The jobs whose tasks made this table or handed it on.", needs=TABLE, data=_JOBS)
     def jobs(self) -> Response:
         """The jobs here whose tasks made this table or handed it on, the newest first."""
         name = read_table(arguments("namespace", "table_name"))

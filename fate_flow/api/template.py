@@ -8,8 +8,9 @@ from typing import Any
 
 from flask import Blueprint, Response
 
-from fate_flow.api.archive import Member, tar_response, text_member
-from fate_flow.api.arguments import read_whole
+from fate_flow.api.archive import GZIP, Member, tar_response, text_member
+from fate_flow.api.arguments import read_whole, whole
+from fate_flow.api.declared import declared
 from fate_flow.api.envelope import file_follows, silent_json
 from fate_flow.api.services import Services
 
@@ -23,6 +24,10 @@ def blueprint(services: Services) -> Blueprint:
 
     @template.post("/download")
     @file_follows
+    @declared(
+        "Documents of jobs to begin with, and data for them, as a tar.", file=GZIP,
+        takes={"min_data": whole("Whether the data is to be small; it always is.", default=1)},
+    )
     def download() -> Response:
         """All of it is small, so that `min_data` leaves nothing out."""
         read_whole(silent_json(), "min_data", 1)

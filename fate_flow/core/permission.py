@@ -15,6 +15,7 @@ from fate_flow.core.grammar import check_table_piece, shown
 from fate_flow.core.spec import JobSpec, Party, TaskSpec
 
 ALL = "*"
+MOST_TABLES = 1_000         # of one request: each is a row, and stands in the log
 
 
 class Kind(Enum):
@@ -75,22 +76,24 @@ def _tables_of(task: TaskSpec, party: Party) -> Iterator[Thing]:
 # ------------------------------------------------------------------ as clients write it
 
 
-def read_things(body: Mapping[str, Any], modules: Collection[str]) -> list[Thing]:
+def read_things(body: Mapping[str, Any], modules: Collection[str], prefix: str = "") -> list[Thing]:
     """What `component` ("a,b" or "*") and `dataset` ({namespace, name}, a list of such, or "*") of a body name.
+    The prefix stands before both keys.
 
     Raises BadRequest for what is unknown or not well formed, and for a body that names nothing."""
-    found = [*_components(body.get("component"), modules), *_datasets(body.get("dataset"))]
+    component, dataset = f"{prefix}component", f"{prefix}dataset"
+    found = [*_components(component, body.get(component), modules), *_datasets(dataset, body.get(dataset))]
     if not found:
-        raise BadRequest("required argument are missing: component or dataset; it names nothing")
+        raise BadRequest(f"required argument are missing: {component} or {dataset}; it names nothing")
     return list(dict.fromkeys(found))
 
 
-def _components(value: object, modules: Collection[str]) -> Iterator[Thing]:
+def _components(key: str, value: object, modules: Collection[str]) -> Iterator[Thing]:
     if value is None:
         return
     names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise BadRequest(f'component: {shown(value)} is not "*" or names with commas between them')
+        raise BadRequest(f'{key}: {shown(value)} is not "*" or names with commas between them')
     known = {_plain(module): module for module in modules}
     for name in map(str.strip, names):
         if name == ALL:
@@ -98,7 +101,7 @@ def _components(value: object, modules: Collection[str]) -> Iterator[Thing]:
         elif _plain(name) in known:
             yield Thing(Kind.COMPONENT, known[_plain(name)])
         else:
-            raise BadRequest(f"component: {shown(name)} is not one of {ALL}, {', '.join(sorted(modules))}")
+            raise BadRequest(f"{key}: {shown(name)} is not one of {ALL}, {', '.join(sorted(modules))}")
 
 
 def _plain(name: str) -> str:
@@ -106,18 +109,21 @@ def _plain(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _datasets(value: object) -> Iterator[Thing]:
+def _datasets(key: str, value: object) -> Iterator[Thing]:
     if value == ALL:
         yield EVERYTHING[Kind.DATASET]
     elif value is not None:
-        for one in value if isinstance(value, list) else [value]:
+        several = value if isinstance(value, list) else [value]
+        if len(several) > MOST_TABLES:
+            raise BadRequest(f"{key}: has {len(several)} tables; {MOST_TABLES} is the most at once")
+        for one in several:
             if one == ALL:
                 yield EVERYTHING[Kind.DATASET]
                 continue
             if not isinstance(one, Mapping):
-                raise BadRequest(f'dataset: {shown(one)} is not "*" or an object with namespace and name')
-            namespace = check_table_piece(one.get("namespace"), "dataset.namespace")
-            yield Thing(Kind.DATASET, check_table_piece(one.get("name"), "dataset.name"), namespace)
+                raise BadRequest(f'{key}: {shown(one)} is not "*" or an object with namespace and name')
+            namespace = check_table_piece(one.get("namespace"), f"{key}.namespace")
+            yield Thing(Kind.DATASET, check_table_piece(one.get("name"), f"{key}.name"), namespace)
 
 
 def as_written(things: Collection[Thing]) -> dict[str, list[Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from fate_flow.components.table import Schema, TableWriter, table_exists
 from fate_flow.components.table_uri import format_uri
 from fate_flow.core.crew import COLLECTOR
 from fate_flow.core.job import Answer, Hold, TaskKey, Worker
+from fate_flow.core.permission import Kind, Thing
 from fate_flow.core.status import JobStatus, WorkerStatus
 from fate_flow.store.contract import Metric, TableMeta
 
@@ -35,6 +37,10 @@ def known(world: World) -> Iterator[dict[str, Any]]:
         "name": "site_b", "engine": "PATH", "address": {"path": example}, "file": example, "drop": 1, "head": 1,
         "partition": 2,
         "message": "maintenance", "author": "operator", "reason": "not today", "priority": 3,
+        "component": "reader", "dataset": {"namespace": "demo", "name": "site_a"},
+        "src_party_id": "9999", "src_role": "guest", "privilege_component": "Reader", "privilege_dataset": [],
+        "notes": "looks good", "job_parameters": {"common": {"task_cores": 1}},
+        "component_parameters": {"common": {"toy_0": {"data_num": 20}}},
         "engine_name": "STANDALONE", "module": "FATE", "provider_name": "fate_flow",
     }  # fmt: skip
     for job_id in (WAITING, RUNNING, DONE, CANCELED, ASKED, HELD):
@@ -59,7 +65,7 @@ def upload_conf(file: str) -> dict[str, Any]:
 
 def refill(world: World) -> None:
     """All as it was before the first request, but for files that requests have added."""
-    database, table = world.store.database, _table(world)
+    database, table, disabled = world.store.database, _table(world, "site_a"), _table(world, "site_d")
     database.execute_sql("PRAGMA synchronous = OFF")      # a test need not outlive the machine
     for name in _TABLES:
         database.execute_sql(f"DELETE FROM {name}")
@@ -79,6 +85,9 @@ def refill(world: World) -> None:
     key = TaskKey(DONE, "toy_0", 0, GUEST)
     with world.store.transaction() as tx:
         tx.save_table(table, START)
+        tx.save_table(replace(disabled, is_disabled=True), START)
+        for party_id in ("9999", "10000"):
+            tx.grant(party_id, [Thing(Kind.COMPONENT, "Reader"), Thing(Kind.DATASET, "site_a", "demo")])
         tx.save_metrics([Metric(key, "train", "loss", ((0, 1.5),), {"name": "loss"})], START)
         tx.save_metrics([Metric(key, "upload", "data_access", (), _UPLOADED)], START)
         tx.save_summary(key, {"sum": 2000, "files": {"report": {"size": 2}}}, START)
@@ -90,6 +99,7 @@ def refill(world: World) -> None:
 _TABLES = (
     "t_job", "t_task", "t_seat", "t_worker", "t_outbox", "t_history", "t_submission", "t_intake",
     "t_tracking_output_data_info", "t_tracking_metric", "t_component_summary", "t_storage_table_meta",
+    "t_permission",
 )  # fmt: skip
 _TASKS = {WAITING: "waiting", HELD: "waiting", CANCELED: "canceled", RUNNING: "running", DONE: "success"}
 _ENDS = {
@@ -130,11 +140,11 @@ def _worker(world: World, worker_id: str, job_id: str, slot: int) -> Worker:
     return Worker(worker_id, key, WorkerStatus.RUNNING, str(_folder(world, job_id)), slot=slot)
 
 
-def _table(world: World) -> TableMeta:
+def _table(world: World, name: str) -> TableMeta:
     """With its file, which a request may have removed."""
-    uri = format_uri(world.services.settings.data_dir, "demo", "site_a")
+    uri = format_uri(world.services.settings.data_dir, "demo", name)
     schema = Schema(("x", "y"), "id")
     if not table_exists(uri):
         with TableWriter(uri, schema) as writer:
             writer.add([("1", "2", "3"), ("2", "\u00e4", "")])
-    return TableMeta("demo", "site_a", uri, 2, schema.as_json(), job_id=DONE)
+    return TableMeta("demo", name, uri, 2, schema.as_json(), job_id=DONE)

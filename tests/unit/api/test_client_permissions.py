@@ -49,3 +49,22 @@ def test_the_paths_from_before_1_9_name_the_party_as_the_source(world: World) ->
     }  # fmt: skip
     assert world.ask("permission/delete/privilege", {**source, "privilege_component": "Reader"})["retcode"] == 0
     assert granted(world) == {"component": [], "dataset": ["*"]}
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"src_party_id": "nobody"}, "src_party_id: 'nobody' is not a party id"),
+        ({"src_role": "boss"}, "src_role: 'boss' is not one of guest"),
+        ({}, "required argument are missing: privilege_component or privilege_dataset"),
+        ({"component": "Reader"}, "required argument are missing: privilege_component or privilege_dataset"),
+        ({"privilege_component": "Magic"}, "privilege_component: 'Magic' is not one of *, "),
+        ({"privilege_dataset": 7}, "privilege_dataset: 7 is not"),
+        ({"privilege_dataset": [{"namespace": "it"}]}, "privilege_dataset.name: null is not"),
+        ({"privilege_dataset": [NUMBERS] * 1_001}, "privilege_dataset: has 1001 tables; 1000 is the most at once"),
+        ({"privilege_role": "guest"}, "privilege_role: 'guest' cannot be granted"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_in_the_words_of_that_path(world: World, more: dict[str, object], words: str) -> None:
+    said = world.ask("permission/grant/privilege", {"src_party_id": 10000, "src_role": "guest", **more})
+    assert (said["retcode"], said["retmsg"].startswith(words)) == (101, True), said

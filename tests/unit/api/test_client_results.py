@@ -150,10 +150,18 @@ def test_the_metrics_of_a_day_go_but_of_what_is_not_over(world: World) -> None:
     assert left(world)["tracking_metric"] == 4
 
 
-@pytest.mark.parametrize("body", [{}, {"model": "yesterday"}, {"model": True}, {"model": 2026}, {"job_id": "x"}])
-def test_no_day_and_no_job_is_no_wish(world: World, body: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({}, "missing: job_id or model"), ({"job_id": "x"}, "job_id: 'x' is not a job id"),
+        ({"model": "yesterday"}, "model: 'yesterday' is not a day"), ({"model": True}, "model: true is not a day"),
+        ({"model": 2026, "job_id": UNKNOWN}, "model: 2026 is not a day"),
+        ({"model": 20260101, "job_id": "x"}, "job_id: 'x' is not a job id"),
+    ],
+)  # fmt: skip
+def test_no_day_and_no_job_is_no_wish(world: World, body: dict[str, Any], words: str) -> None:
     said = world.ask("tracking/component/metric/delete", body)
-    assert (said["retcode"], "job_id" in said["retmsg"]) == (101, True)
+    assert (said["retcode"], words in said["retmsg"]) == (101, True), said
 
 
 def test_all_disabled_tables_go_at_once(world: World) -> None:

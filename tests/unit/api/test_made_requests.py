@@ -37,7 +37,7 @@ READ_AS_A_WHOLE = {
     f"POST /v1/{path}" for path in ("job/query", "job/task/query", "job/report", "job/data/view/query", "job/list/task",
                                     "table/add", "table/bind")
 }  # fmt: skip
-PIECES = {"{name}": "fate_flow"}
+PIECES = {"{name}": "fate_flow", "{party_id}": "10000"}
 
 
 @pytest.fixture(scope="module")

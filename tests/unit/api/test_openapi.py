@@ -11,7 +11,7 @@ from client_world import World, make_world
 from flask import Flask, Response
 from jsonschema import Draft202012Validator
 
-from fate_flow.api.declared import TEXT, declared
+from fate_flow.api.declared import NOTHING, TEXT, declared, or_null
 from fate_flow.api.envelope import ok
 from fate_flow.api.openapi import Undeclared, document
 from fate_flow.settings import ClientKeys
@@ -117,3 +117,8 @@ def test_an_upload_is_a_form_or_a_path_on_the_server(served: dict[str, Any]) -> 
     content = served["paths"][UPLOAD]["post"]["requestBody"]["content"]
     assert set(content) == {"application/json", "multipart/form-data"}
     assert content["multipart/form-data"]["schema"]["properties"]["file"]["format"] == "binary"
+
+
+def test_what_is_null_anyway_is_that_once() -> None:
+    assert or_null(NOTHING) == NOTHING
+    assert or_null(TEXT) == {"type": ["string", "null"]}

@@ -20,10 +20,12 @@ from jsonschema.validators import extend
 from fate_flow.api.envelope import Told
 from fate_flow.api.openapi import document, path_of
 from fate_flow.api.uploads import ReceivingRequest
+from fate_flow.components.catalogue import CATALOGUE
 from fate_flow.core.errors import BadRequest, FlowError
 from fate_flow.core.grammar import check_table_piece
+from fate_flow.core.permission import read_things
 
-_WITH_DOCUMENTS = ("/v1/job/submit", "/v1/job/validate")
+_WITH_DOCUMENTS = ("/v1/job/submit", "/v1/job/validate", "/v1/job/parameter/update")
 _BEYOND_SCHEMAS = ("file: ", "output_path: ")
 """What messages begin with that are about more than a schema can say: files of the machine."""
 
@@ -33,6 +35,16 @@ _formats = FormatChecker(formats=())
 @_formats.checks("table-piece", raises=BadRequest)
 def _is_table_piece(value: object) -> bool:
     return not isinstance(value, str) or bool(check_table_piece(value, "table_name"))
+
+
+@_formats.checks("components", raises=BadRequest)
+def _are_components(value: object) -> bool:
+    return not isinstance(value, str) or bool(read_things({"component": value}, CATALOGUE))
+
+
+@_formats.checks("component-or-all", raises=BadRequest)
+def _is_component(value: object) -> bool:
+    return not isinstance(value, str) or bool(read_things({"component": [value]}, CATALOGUE))
 
 
 @_formats.checks("line")
