@@ -73,7 +73,19 @@ _TASK = an_object({
     "status": _SHOWN_TASK_STATUS,
     "retries_left": COUNT,
     "parties": a_list(_PARTY_TASK),
+    "last_version": or_null(an_object({"task_version": COUNT, **_PARTY_TASK["properties"]})),
 }, title="ExplainedTask")  # fmt: skip
+
+_PENDING_POLICY = an_object({
+    "action": TEXT,
+    "seconds": {"type": "number", "minimum": 0},
+    "event": TEXT,
+    "component_name": or_null(TEXT),
+    "task_version": or_null(COUNT),
+    "role": or_null(one_of(ROLES)),
+    "party_id": or_null(TEXT),
+    "message": TEXT,
+}, title="PendingPolicy")  # fmt: skip
 
 EXPLAINED = an_object({
     "job_id": TEXT,
@@ -105,7 +117,7 @@ EXPLAINED = an_object({
     "partial": YES_NO,
     "missing_parties": _NAMES,
     "restarts": COUNT,
-    "pending_policies": _NAMES,
+    "pending_policies": a_list(_PENDING_POLICY),
     "unconfirmed_parties": _NAMES,
 }, title="ExplainedJob")  # fmt: skip
 
