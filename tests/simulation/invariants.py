@@ -533,11 +533,11 @@ class Invariants:
     def _check_versions(self, party: SimParty, entries: list[Entry]) -> None:
         """Every version of a task begins once, and both that and its end say whose doing it is."""
         of_tasks = [one for one in entries if one.level is Level.TASK]
-        for (job_id, name, version), count in Counter(
-            (one.job_id, one.task, one.version) for one in of_tasks if one.old == ""
-        ).items():
-            if count > 1:
-                self._fail(f"history of party {party.party_id}: {name} {version} of {job_id} begins {count} times")
+        begun = Counter((one.job_id, one.task, one.version) for one in of_tasks if one.old == "")
+        for key in self.seen(party).tasks:
+            count = begun[key.job_id, key.name, key.version]
+            if count != 1:
+                self._fail(f"history of party {party.party_id}: {key} begins {count} times")
         for one in of_tasks:
             is_told = one.old == "" or one.new in _TASK_ENDS
             if is_told and not one.caused_by:
