@@ -166,7 +166,7 @@ class Story:
 
     def _happen(self) -> None:
         world, draw, style = self.world, self._draw, self._style
-        for _ in range(draw.randint(6, 10) if style.is_crowded else draw.choice([1, 1, 1, 2, 3, 4])):
+        for _ in range(draw.randint(6, 10) if style.is_crowded else draw.choice([1, 1, 1, 2, 2, 3])):
             world.faults = CALM if style.is_gentle else self._faults
             self._submit()
             world.run_for(0.2 if style.is_gentle else 0.0)
@@ -176,7 +176,7 @@ class Story:
             if draw.random() < style.trouble:
                 draw.choice(style.troubles)(world, draw)
         if draw.random() < style.reruns:
-            for _ in range(draw.randint(1, 4)):
+            for _ in range(draw.randint(1, 3)):
                 self._rerun_within(30_000)
         if draw.random() < 0.5:
             for party in world.parties.values():

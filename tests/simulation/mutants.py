@@ -498,10 +498,10 @@ _LATE_RERUNS = _RERUNS | _PLAIN | {"has_echoes": True, "parties": 2, "longest_ta
 _LATE_RETURNS = _CROWD | _PLAIN | {"parties": 3, "rate": 0.07, "reruns": 0.0, "broken": 0.0}
 _CHANGES = _RERUNS | {"changes": 1.0, "command_keep": 45_000}
 _SLOW = {"longest_task": 90_000, "longest_stop": 20_000}
-_SLOW_RERUNS = _RERUNS | _SLOW | {"trouble": 0.8, "troubles": (isolation, death)}
+_SLOW_RERUNS = _RERUNS | _PLAIN | _SLOW | {"trouble": 0.8, "troubles": (isolation, death), "parties": 2}
 _RULED = {"policies": 1.0, "broken": 0.3}
 _LATE_STARTS = {"policies": 1.0, "delay": 200, "rate": 0.07, "longest_task": 8_000}
-_PARTIAL = {"partial": 1.0, "broken": 0.3}
+_PARTIAL = {"partial": 1.0, "broken": 0.3, "parties": 4, "programs": 0.0}
 _PROGRAMS = {"programs": 1.0, "parties": 3}
 _ELASTIC = _PROGRAMS | {"elastic": 1.0, "cores": 3, "parties": 2, "longest_task": 8_000, "is_gentle": True}
 _CLOCKS = {"trouble": 1.0, "troubles": (clock_step,), "longest_task": 8_000}
@@ -536,7 +536,7 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("a retry while the gang still runs", _retries_while_the_gang_still_runs, _BROKEN),
         Mutant("the outbox is forgotten at a restart", _outbox_is_forgotten_at_a_restart, _DEATHS),
         Mutant("a rerun keeps the run", _a_rerun_keeps_the_run, _RERUNS),
-        Mutant("a party takes a rerun while it drains", _takes_a_rerun_while_it_drains, _SLOW_RERUNS),
+        Mutant("a party takes a rerun while it drains", _takes_a_rerun_while_it_drains, _SLOW_RERUNS, within=300),
         Mutant("a rerun forgets the parameters", _a_rerun_forgets_the_parameters, _CHANGES, within=400),
         Mutant("a turn before all know of the rerun", _has_a_turn_before_all_know, _RERUNS),
         Mutant("commands of the last run count", _commands_of_the_last_run_count, _LATE_RERUNS, within=400),     # rare
