@@ -145,7 +145,8 @@ class Desk:
         if reason is None:
             return Answer(101, f"stop_status: {command.argument!r} is not one of {', '.join(sorted(STOPS))}")
         is_user = reason is Reason.STOPPED_BY_USER
-        self._initiator.request_stop(unit, command.job_id, reason, f"asked by party {caller}", is_user, caller)
+        seat = next((str(party) for party in job.parties if party.party_id == caller), "")
+        self._initiator.request_stop(unit, command.job_id, reason, f"asked by party {caller}", is_user, seat)
         if command.body.get("now") is True:
             self._initiator.hurry(unit, command.job_id)
         return Answer()
@@ -257,8 +258,7 @@ class Desk:
             # Decided and forgotten since it was looked for: there is nothing left to give up.
             with suppress(JobNotFound):
                 self._initiator.request_stop(
-                    unit, job_id, Reason.PARTY_REFUSED, "not every party answered in time", False,
-                    self.context.party_id,
+                    unit, job_id, Reason.PARTY_REFUSED, "not every party answered in time", False, caused_by=""
                 )
 
         self._carry_out(give_up)
@@ -282,11 +282,11 @@ class Desk:
         rows = unit.tx.jobs_here(job_id)
         if not rows:
             raise JobNotFound("can not found job")
-        if any(row.is_initiator for row in rows):
-            who = f"party {self.context.party_id}"
-            self._initiator.request_stop(
-                unit, job_id, reason, f"stopped by a user at {who}", reason is Reason.STOPPED_BY_USER, who
-            )
+        own = next((row for row in rows if row.is_initiator), None)
+        if own is not None:
+            words = f"stopped by a user at party {self.context.party_id}"
+            is_user = reason is Reason.STOPPED_BY_USER
+            self._initiator.request_stop(unit, job_id, reason, words, is_user, str(own.party))
             if now:
                 self._initiator.hurry(unit, job_id)
         else:

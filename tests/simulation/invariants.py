@@ -563,6 +563,11 @@ class Invariants:
                     f"job {job_id} is {deciding.status.value} at its initiator ({deciding.reason}), {job.status.value} "
                     f"({job.reason}) on {job.party}"
                 )
+            if job.reason is deciding.reason and job.caused_by != deciding.caused_by:
+                self._fail(
+                    f"job {job_id} ended as {job.reason} by {deciding.caused_by!r} at its initiator, by "
+                    f"{job.caused_by!r} on {job.party}"
+                )
         if not self._may_fail(deciding) and deciding.status is not JobStatus.SUCCESS:
             self._fail(f"job {job_id} ended as {deciding.status.value} and had no reason to: {deciding.message}")
         self._check_partial(deciding, rows)

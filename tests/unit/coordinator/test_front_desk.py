@@ -325,6 +325,7 @@ def test_a_stop_at_the_initiator_is_a_wish_that_the_scheduler_carries_out(status
     assert "success" in front.desk.stop(JOB_ID, status)
     found = front.server.job(GUEST)
     assert (found.reason, found.message) == (reason, "stopped by a user at party 9999")
+    assert found.caused_by == "guest 9999", "a seat of the job, which other parties know"
     assert found.cancel_requested is (status == "canceled")
     assert front.rung == [((JOB_ID,), False, False)]
 
@@ -440,6 +441,8 @@ def test_only_a_party_of_the_job_may_ask_for_its_end(
     front = Front().with_job(JobStatus.RUNNING)
     assert front.desk.carry_out([Command(K.ASK_STOP, JOB_ID, GUEST, argument=argument)], caller) == [answer]
     assert front.reason() is reason
+    seats = {"9999": "guest 9999", "10000": "host 10000"}
+    assert front.server.job(GUEST).caused_by == (seats[caller] if reason else "")
 
 
 def test_to_end_a_job_that_is_not_here_is_no_error() -> None:
