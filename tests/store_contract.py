@@ -596,6 +596,7 @@ class JobCases(Cases):
     def test_what_a_forgotten_seat_went_through_is_forgotten(self, each: Each) -> None:
         with_jobs(each, a_job(status=JobStatus.READY))
         each.add_entries([Entry("j1", Level.JOB, "", "ready", 5, GUEST), Entry("j1", Level.JOB, "", "ready", 5, HOST)])
+        each.add_entries([Entry("j1", Level.TASK, "", "waiting", 5, task="a")])
         each.forget_seat(a_job().key)
         assert [entry.party for entry in each.history("j1")] == [HOST]
 

@@ -206,7 +206,7 @@ class Transaction(Protocol):
         """Every row of the job goes, but for its submission."""
 
     def forget_seat(self, key: JobKey) -> None:
-        """Every row of one seat goes."""
+        """Every row of one seat goes; with the last seat here also the history of the tasks over all parties."""
 
     def open_seats(self) -> tuple[JobKey, ...]:
         """The rows here of all jobs that are not over, whoever decides for them."""

@@ -327,8 +327,9 @@ class MemoryTransaction:
         for worker in self._rows.workers.of(_BY_JOB, key.job_id):
             if worker.task.party == key.party:
                 self._rows.workers.drop(worker.worker_id)
+        gone = (key.party,) if self.jobs_here(key.job_id) else (key.party, None)
         for entry in self._rows.history.of(_BY_JOB, key.job_id):
-            if entry.party == key.party:
+            if entry.party in gone:
                 self._rows.history.drop(entry.number)
 
     def open_seats(self) -> tuple[JobKey, ...]:

@@ -399,6 +399,9 @@ class SqlTransaction:
                 & (model.f_party_id == key.party.party_id)
             )
             model.delete().where(is_here).execute()
+        if not self.jobs_here(key.job_id):
+            of_no_seat = (HistoryRow.f_job_id == key.job_id) & (HistoryRow.f_role == "")
+            HistoryRow.delete().where(of_no_seat).execute()
 
     def open_seats(self) -> tuple[JobKey, ...]:
         return tuple(JobKey(row[0], Party(row[1], row[2])) for row in _OPEN_SEATS.rows(self._database))
