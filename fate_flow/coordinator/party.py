@@ -495,7 +495,6 @@ def forget_seat(unit: Unit, job: Job) -> Answer:
     unit.tx.forget_seat(job.key)
     job_id = job.job_id
     if not unit.tx.jobs_here(job_id):
-        unit.tx.forget_job(job_id)      # what its history says of no seat in particular
         unit.after_commit(lambda: unit.context.files.remove_job(job_id))
     return OK
 
