@@ -14,7 +14,8 @@ pytestmark = pytest.mark.timeout(120)
 
 UNLIKE_OTHERS = {
     "/v1/job/submit", "/v1/job/rerun", "/v1/job/clean/queue", "/v1/data/upload", "/v1/data/download",
-    "/v1/table/delete", "/v1/queue/hold", "/v1/queue/release", "/v1/server/reload",
+    "/v1/table/delete", "/v1/queue/hold", "/v1/queue/release", "/v1/server/reload", "/v1/job/clean",
+    "/v1/job/parameter/update", "/v1/table/disable/delete", "/v1/tracking/component/metric/delete",
 }  # fmt: skip
 """They would begin jobs, or change what the other tests need."""
 
