@@ -356,7 +356,7 @@ class Totals:
 
 def tell(seed: int, store: str) -> Totals:
     """The totals of one seed."""
-    with _no_gc():
+    with no_gc():
         return _told(seed, store)
 
 
@@ -375,7 +375,7 @@ def _told(seed: int, store: str) -> Totals:
 
 
 @contextmanager
-def _no_gc() -> Iterator[None]:
+def no_gc() -> Iterator[None]:
     """A story is over before what it leaves behind is worth looking for, which takes a tenth of its time."""
     was_on = gc.isenabled()
     gc.disable()

@@ -131,7 +131,7 @@ def config(watched: Watched) -> schemathesis.Config:
     return schemathesis.Config.from_dict({
         "seed": SEED,
         "analysis": {"constants": {"enabled": False}},
-        "generation": {"deterministic": True, "max-examples": 10, "no-shrink": True},
+        "generation": {"deterministic": True, "max-examples": 4, "no-shrink": True},
         "phases": {
             "examples": {"enabled": False},
             "coverage": {"unexpected-methods": [], "extra-data-sources": {"responses": False}},
