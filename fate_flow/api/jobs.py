@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from flask import Blueprint, Response, request
 
-from fate_flow.api.archive import GZIP, files_below, tar_response
+from fate_flow.api.archive import GZIP, tar_response
 from fate_flow.api.arguments import (
     COMPONENT_NAME,
     FLAG,
@@ -39,6 +39,7 @@ from fate_flow.api.declared import (
 from fate_flow.api.envelope import SUCCESS, Told, arguments, documents, failed, file_follows, ok, silent_json
 from fate_flow.api.explain import REFUSES, explained, previewed
 from fate_flow.api.history import federated_history
+from fate_flow.api.job_log import logs_of
 from fate_flow.api.paths import check_paths
 from fate_flow.api.queue import AUTHOR, MESSAGE, read_author, read_message
 from fate_flow.api.rows import JOB_ROW, LISTED_JOB, LISTED_TASK, OUTPUT_ROW, TASK_ROW, filters
@@ -339,7 +340,7 @@ class _JobRoutes:
         folder = self._settings.log_dir / job_id
         if not folder.is_dir():
             raise NotFound(f"Log of job {job_id} not found on party {self._settings.party_id}")
-        return tar_response(f"job_{job_id}_log.tar.gz", files_below(folder))
+        return tar_response(f"job_{job_id}_log.tar.gz", logs_of(folder, self._views.picture(job_id)))
 
     @declared("Where the logs of a job are on the server.", needs=JOB, data=an_object({"logs_directory": TEXT}))
     def log_path(self) -> Response:

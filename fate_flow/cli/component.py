@@ -130,6 +130,17 @@ def output_data_table(client: Client, **body: Any) -> None:
     show(client.post("tracking/component/output/data/table", body))
 
 
+@_command("output-model")
+@options.one_seat
+@with_client
+def output_model(client: Client, **body: Any) -> None:
+    """The model that a component made: none of those of this server makes one.
+
+    Example: flow component output-model -j 202601011200000000000 -r guest -p 9999 -cpn sum_0
+    """
+    show(client.post("tracking/component/output/model", body))
+
+
 @_command("get-summary")
 @options.one_seat
 @click.option(

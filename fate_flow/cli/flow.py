@@ -19,6 +19,7 @@ from fate_flow.cli.data import data
 from fate_flow.cli.group import HELP, EdgeGroup, verbose_option
 from fate_flow.cli.init import init
 from fate_flow.cli.job import job
+from fate_flow.cli.not_offered import add_not_offered
 from fate_flow.cli.party import party
 from fate_flow.cli.privilege import privilege
 from fate_flow.cli.provider import provider
@@ -56,6 +57,7 @@ def flow(ctx: click.Context, server: str | None, verbose: bool) -> None:  # noqa
 
 for _command in _COMMANDS:
     flow.add_command(_command)
+add_not_offered(flow)
 
 
 def main() -> None:

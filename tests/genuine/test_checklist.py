@@ -3,13 +3,18 @@ docs/compatibility.md has them all."""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from fate_flow.cli.client import Client
+from fate_flow.cli.flow import flow as own_flow
+from fate_flow.cli.settings_file import Address
 from tests.genuine.checklist import CHECKLIST, LINES, OFFERED, paths_of
 from tests.genuine.genuine_client import Flow, GenuineClient
 from tests.genuine.world import World
@@ -105,6 +110,14 @@ def test_the_genuine_flow_is_told_what_to_use_instead(forked: Flow, world: World
     assert INSTEAD.search(document["retmsg"]), document
 
 
+@pytest.mark.parametrize("line", COMMANDS)
+def test_our_flow_is_told_the_same(forked: Flow, world: World, line: str) -> None:
+    words = [word.format_map(world.facts) for word in shlex.split(COMMANDS[line])]
+    own = CliRunner().invoke(own_flow, words, obj=Client(lambda: Address(world.guest.url)), catch_exceptions=False)
+    assert own.exit_code == 1
+    assert json.loads(own.stdout) == forked(*words).document
+
+
 @pytest.mark.parametrize("group", ["component", "tracking"])
 def test_no_component_has_a_model(forked: Flow, world: World, group: str) -> None:
     seat = ("-r", "guest", "-p", world.facts["guest"], "-cpn", "sum_0")
@@ -112,6 +125,9 @@ def test_no_component_has_a_model(forked: Flow, world: World, group: str) -> Non
     assert document == {"retcode": 0, "retmsg": "no data", "data": {}}
     assert forked(group, "output-model", "-j", "x", *seat).document["retcode"] == 101
     assert forked(group, "output-model", *seat).code == 2
+    words = [group, "output-model", "-j", world.facts["job"], *seat]
+    own = CliRunner().invoke(own_flow, words, obj=Client(lambda: Address(world.guest.url)), catch_exceptions=False)
+    assert json.loads(own.stdout) == document
 
 
 def test_every_command_that_is_not_offered_is_tried() -> None:

@@ -576,6 +576,24 @@ def test_the_logs_of_a_job_come_as_an_archive(world: World) -> None:
         assert len(archive.extractfile("guest/9999/INFO.log").read()) == 200_000
 
 
+@pytest.mark.parametrize(("status", "errors"), [
+    (JobStatus.SUCCESS, None),
+    (JobStatus.FAILED, "[ERROR] toy_0 (version 0): worker_killed: signal 9\n[ERROR] job {job} is failed: done: \n"),
+])  # fmt: skip
+def test_a_party_whose_workers_wrote_no_logs_has_the_files_that_the_toy_opens(
+    world: World, status: JobStatus, errors: str | None
+) -> None:
+    job_id = world.add_job(status=status)
+    broken = {"f_party_status": "failed", "f_reason": "worker_killed", "f_message": "signal 9", "f_end_time": 1}
+    world.add_task(job_id, **({} if errors is None else broken))
+    world.add_log(job_id, "fate_flow_schedule.log", "scheduled\n")
+    response = world.post("job/log/download", {"job_id": job_id})
+    with tarfile.open(fileobj=io.BytesIO(response.data), mode="r:gz") as archive:
+        found = {name: archive.extractfile(name).read().decode() for name in archive.getnames()}
+    assert found["guest/9999/INFO.log"] == ""
+    assert found.get("guest/9999/ERROR.log") == (errors and errors.format(job=job_id))
+
+
 def test_a_job_without_logs_is_a_404(world: World) -> None:
     response = world.post("job/log/download", {"job_id": "20260101120000"})
     assert (response.status_code, response.json["retcode"]) == (404, 404)

@@ -1,0 +1,40 @@
+"""The logs of a job as clients get them: its folder, and of each party here the two files that FATE's client opens."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from fate_flow.api.archive import Member, files_below, text_member
+from fate_flow.core.job import Job
+from fate_flow.core.status import JOB_END, TASK_BROKEN, JobStatus
+from fate_flow.store.views import JobPicture
+
+
+def logs_of(folder: Path, picture: JobPicture | None) -> Iterator[Member]:
+    """`flow test toy` opens INFO.log of the guest, and ERROR.log when the job failed (client-api-v1, section 3.6).
+
+    A worker that was killed, or never began, has written neither: then the reasons stand there in its place."""
+    members = list(files_below(folder))
+    yield from members
+    if picture is not None:
+        names = {member.name for member in members}
+        for job in picture.jobs:
+            if job.status in JOB_END:
+                yield from _missing(job, picture, names)
+
+
+def _missing(job: Job, picture: JobPicture, names: Collection[str]) -> Iterator[Member]:
+    place = f"{job.party.role}/{job.party.party_id}"
+    if f"{place}/INFO.log" not in names:
+        yield text_member(f"{place}/INFO.log", "")
+    if f"{place}/ERROR.log" not in names and job.status is not JobStatus.SUCCESS:
+        yield text_member(f"{place}/ERROR.log", "".join(f"[ERROR] {line}\n" for line in _reasons(job, picture)))
+
+
+def _reasons(job: Job, picture: JobPicture) -> Iterator[str]:
+    for task in picture.tasks:
+        if task.key.party == job.party and task.party_status in TASK_BROKEN and task.reason is not None:
+            yield f"{task.key.name} (version {task.key.version}): {task.reason.value}: {task.message}"
+    if job.reason is not None:
+        yield f"job {job.job_id} is {job.status.value}: {job.reason.value}: {job.message}"
