@@ -87,29 +87,29 @@ ELASTIC: tuple[Mapping[str, Any], ...] = (
 
 
 def style_of(draw: Random) -> Style:
-    is_crowded = draw.random() < 0.06
+    is_crowded = draw.random() < 0.04
     servers = draw.choice([1, 1, 1, 2])
     troubles = draw.choice([TROUBLES, TROUBLES, TROUBLES, (clock_step,), (death, clock_step), (unheard_start, death)])
     longest_task = 400 if is_crowded else draw.choice([50, 400, 8_000, LONG_TASK])
     if longest_task == LONG_TASK:
         troubles = draw.choice([TROUBLES, (long_partition,), (long_partition, clock_step, death)])
     return Style(
-        parties=draw.choice([3, 4, 5] if is_crowded else [2, 2, 2, 2, 3, 3, 3, 4, 4, 5, 6, 7]),
+        parties=draw.choice([3, 4, 5] if is_crowded else [2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 5, 7]),
         cores=2 if is_crowded else draw.randint(2, 6),
         servers=servers,
         has_memory=draw.random() < 0.5,
         is_crowded=is_crowded,
         is_gentle=draw.random() < 0.6,
-        rate=draw.choice([0.0, 0.02, 0.07]),
+        rate=draw.choice([0.0, 0.04, 0.08]),
         delay=draw.choice([5, 50, 200]),
         has_echoes=is_crowded and draw.random() < 0.5,
         crash=draw.choice([0.0, 0.01, 0.04]),
         broken=draw.choice([0.0, 0.0, 0.05, 0.3]),
-        trouble=draw.choice([0.0, 0.3, 0.8]),
+        trouble=draw.choice([0.0, 0.5, 0.9]),
         troubles=troubles + ((stall,) * 5 if servers > 1 else ()),      # two servers are there to take over
         longest_task=longest_task,
         longest_stop=draw.choice([50, 50, 50, 20_000]),
-        reruns=draw.choice([0.0, 0.5, 0.9]),
+        reruns=draw.choice([0.0, 0.3, 0.8]),
         command_keep=draw.choice([45_000, RULES.command_keep, RULES.command_keep]),
         policies=draw.choice([0.0, 0.0, 0.5, 1.0]),
         partial=draw.choice([0.0, 0.0, 0.5, 1.0]),
@@ -176,7 +176,7 @@ class Story:
             if draw.random() < style.trouble:
                 draw.choice(style.troubles)(world, draw)
         if draw.random() < style.reruns:
-            for _ in range(draw.randint(1, 3)):
+            for _ in range(draw.randint(1, 2)):
                 self._rerun_within(30_000)
         if draw.random() < 0.5:
             for party in world.parties.values():
