@@ -157,7 +157,6 @@ class PartySide:
             return Answer(108, f"job {command.job_id} has another initiator on {command.to}")
         components = {name: {"need_run": command.to in task.parties} for name, task in spec.tasks.items()}
         said: dict[str, Any] = {"components": components, "extensions": EXTENSIONS, "cores": request.cores}
-        said.update(_awaited(unit.tx.job(key) or job))
         capped = [one.as_dict() for one in effective_here(unit.context, spec, command.to) if one.asked is not None]
         said.update(_awaited(unit.tx.job(key) or job))
         return Answer(data={**said, "effective": capped} if capped else said)
