@@ -551,15 +551,12 @@ class Invariants:
             if rows:
                 self._fail(f"job {job_id} is forgotten by its initiator, not by {rows[0].party}")
             return
+        rows = [job for job in rows if not self._refused_the_rerun(deciding, job)]
         for job in rows:
             is_lost = str(job.party) in deciding.unconfirmed or self._world.rules.command_keep < RARE
             if job.revision != deciding.revision and not (is_lost or "fewer cores" in self._world.injected):
                 there = f"{job.revision} on {job.party}"
                 self._fail(f"job {job_id} has revision {deciding.revision} at its initiator, {there}")
-            # who has fewer cores by now may refuse the parameters that come with a rerun, and stays in the run before
-            has_refused = deciding.reason is Reason.PARTY_REFUSED and "fewer cores" in self._world.injected
-            if job.run != deciding.run and has_refused:
-                continue
             if job.run != deciding.run:
                 self._fail(f"job {job_id} is in run {deciding.run} at its initiator, in run {job.run} on {job.party}")
             if job.status is not deciding.status and str(job.party) not in deciding.unconfirmed:
@@ -577,6 +574,11 @@ class Invariants:
         self._check_partial(deciding, rows)
         if deciding.unconfirmed and not self._world.injected:
             self._fail(f"job {job_id}: {deciding.unconfirmed} did not confirm, and nothing went wrong")
+
+    def _refused_the_rerun(self, deciding: Job, job: Job) -> bool:
+        """Who has fewer cores by now may refuse the parameters that come with a rerun: it stays in the run before."""
+        is_refused = deciding.reason is Reason.PARTY_REFUSED and "fewer cores" in self._world.injected
+        return is_refused and job.run < deciding.run
 
     def _check_partial(self, deciding: Job, rows: Sequence[Job]) -> None:
         """A success without some parties has a cause, is one of enough parties, and everybody knows of it."""
