@@ -309,6 +309,7 @@ class SqlTransaction:
         return self._write(key.job_id, JobRow.update(f_restarting=False).where(_at(key)))
 
     def describe(self, key: JobKey, text: str) -> bool:
+        _count_anew()        # the row of the scheduler first, as its own transactions do
         return self._write(key.job_id, JobRow.update(f_description=text).where(_at(key)))
 
     def job_ids(self, first: str, last: str, limit: int) -> tuple[str, ...]:
@@ -436,8 +437,7 @@ class SqlTransaction:
                 return False
             for model in (SeatRow, TaskRow, WorkerRow, HistoryRow, OutputRow, MetricRow, SummaryRow, SubmissionRow):
                 model.delete().where(model.f_job_id == job_id).execute()
-            one_more = SchedulerRow.update(f_forgotten=SchedulerRow.f_forgotten + 1)
-            one_more.where(SchedulerRow.f_name == SCHEDULER).execute()
+            _count_anew()
         return True
 
     def unfinished_jobs(self) -> tuple[Job, ...]:
@@ -893,7 +893,7 @@ class SqlTransaction:
         return int(row[0]) if row else 0
 
     def forgotten(self) -> int:
-        """How many jobs retention has removed: what was counted before has changed when this has."""
+        """How often jobs were removed or have got other notes: what was counted before has changed when this has."""
         query = SchedulerRow.select(SchedulerRow.f_forgotten).where(SchedulerRow.f_name == SCHEDULER)
         return int(query.scalar() or 0)
 
@@ -1237,6 +1237,11 @@ def _seat_is(seat: Seat) -> Any:
 def _workers(where: Any) -> tuple[Worker, ...]:
     workers = [worker_of(row) for row in WorkerRow.select(*WORKER_COLUMNS).where(where).tuples()]
     return tuple(sorted(workers, key=lambda worker: (worker.create_time, worker.worker_id)))
+
+
+def _count_anew() -> None:
+    """Lists of old jobs are others now (store/tally.py)."""
+    SchedulerRow.update(f_forgotten=SchedulerRow.f_forgotten + 1).where(SchedulerRow.f_name == SCHEDULER).execute()
 
 
 def _as_seen(job: Job) -> Any:

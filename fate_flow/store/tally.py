@@ -1,12 +1,13 @@
 """How many rows of a list there are in each stretch of time, so that its count and its late pages cost little.
 
 A count and an OFFSET read every row that they pass over. Jobs and tasks come at the newer end of their lists, and what
-is asked of them here never changes, so each stretch of `STRETCH` rows is counted once by a process and remembered; a
+is asked of them here hardly changes, so each stretch of `STRETCH` rows is counted once by a process and remembered; a
 page is then looked for in the stretches that hold it.
 
 Nothing younger than `SETTLED` is remembered: a transaction that began before may still add to it. Rows of old jobs go
-by retention alone, which counts that in `t_scheduler.f_forgotten`: another number there, and everything is counted
-anew. So it is after `MOST_AGE`, because a clock that was set back makes tasks that are older than they ought to be.
+by retention alone, and people change their notes; both count in `t_scheduler.f_forgotten`: another number there, and
+everything is counted anew. So it is after `MOST_AGE`, because a clock that was set back makes tasks that are older
+than they ought to be.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ NEWEST, OLDEST = Page(BY_TIME, True), Page(BY_TIME, False)
 
 @dataclass(frozen=True)
 class JobWish:
-    """Which jobs a list shows; what is empty does not matter. All but the status of a job stays as it is."""
+    """Which jobs a list shows; what is empty does not matter. But for the status, what it looks at is counted once."""
 
     job_id: str = ""                 # a part of it
     description: str = ""            # a part of it

@@ -202,6 +202,19 @@ def test_a_list_that_was_counted_grows_and_shrinks(world: World) -> None:
 
 
 @pytest.mark.usefixtures("short_stretches")
+def test_a_list_by_notes_that_was_counted_knows_of_other_notes(world: World) -> None:
+    ids = [world.add_job(status=JobStatus.SUCCESS) for _ in range(12)]
+    with world.store.transaction() as tx:
+        tx.scheduler()
+    told = {"description": "told"}
+    assert world.ask("job/list/job", told)["data"]["count"] == 0
+    seat = {"role": "guest", "party_id": 9999}
+    assert world.ask("job/update", {"job_id": ids[2], **seat, "notes": "I was told"})["retcode"] == 0
+    data = world.ask("job/list/job", told)["data"]
+    assert (data["count"], [one["job_id"] for one in data["jobs"]]) == (1, [ids[2]])
+
+
+@pytest.mark.usefixtures("short_stretches")
 def test_what_was_counted_is_not_counted_again(world: World) -> None:
     jobs_of_many_kinds(world)
     views = world.services.views
