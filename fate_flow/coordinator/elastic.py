@@ -11,11 +11,12 @@ from dataclasses import replace
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.unit import Unit
 from fate_flow.coordinator.workers import A_MOMENT, dismiss, launch_later, new_worker
-from fate_flow.core.command import command_at
+from fate_flow.core.command import CommandSpec, command_at
 from fate_flow.core.elastic import lacking, overdrawn, part_of_one, to_lend, vacant
 from fate_flow.core.job import Claim, JobKey, Task, TaskKey, Worker
 from fate_flow.core.reasons import Reason
 from fate_flow.core.resources import request_of
+from fate_flow.core.spec import JobSpec
 from fate_flow.core.status import JobStatus, TaskStatus
 
 WISH_LASTS = 8_000
@@ -46,8 +47,8 @@ def tend_elastic(unit: Unit) -> None:
 
 
 def begin_elastic(unit: Unit, key: TaskKey) -> None:
-    """The same for one share, which has just been started."""
-    if unit.tx.engine() is not None and _is_room_to_spare(unit):
+    """The same for one share, which has just been started. Most have no such workers, and ask the database nothing."""
+    if _crew(unit, key) is not None and unit.tx.engine() is not None and _is_room_to_spare(unit):
         _begin(unit, key)
 
 
@@ -56,19 +57,27 @@ def _is_room_to_spare(unit: Unit) -> bool:
     return unit.tx.intake_hold() is None and unit.tx.first_wish(oldest_wish(unit)) is None
 
 
-def _begin(unit: Unit, key: TaskKey) -> None:
+def _crew(unit: Unit, key: TaskKey) -> tuple[JobSpec, CommandSpec] | None:
+    """Of a share that may have elastic workers."""
     spec = unit.spec(key.job_id)
     command = command_at(spec.tasks[key.name], key.party) if spec is not None else None
-    task = unit.tx.task(key) if command is not None and command.elastic else None
-    if spec is None or command is None or task is None or not _goes_on(unit, task):
+    return (spec, command) if spec is not None and command is not None and command.elastic else None
+
+
+def _begin(unit: Unit, key: TaskKey) -> None:
+    crew = _crew(unit, key)
+    task = unit.tx.task(key) if crew is not None else None
+    if crew is None or task is None or not _goes_on(unit, task):
         return
-    workers = unit.tx.workers_of_task(key)
+    spec, command = crew
+    workers, left = unit.tx.workers_of_task(key), _may_still_hold(unit, key.job_id)
     part = part_of_one(request_of(key.party, spec.parameters[key.party], unit.context.engine_size.nodes), command)
     for slot in vacant(command, workers):
         before = max((one for one in workers if one.slot == slot), key=lambda one: one.attempt, default=None)
         worker = _next_in(unit, key, slot, before, part)
-        if not _may_hold(unit, key.job_id, part) or not unit.tx.add_elastic_worker(worker):
+        if part.cores > left or not unit.tx.add_elastic_worker(worker):
             return
+        left -= part.cores
         if before is None or unit.steady - before.since >= A_MOMENT:       # else the poll launches it
             launch_later(unit, worker, task, spec)
 
@@ -84,11 +93,11 @@ def _next_in(unit: Unit, key: TaskKey, slot: int, before: Worker | None, part: C
     return replace(worker, is_elastic=True, cores=part.cores, memory=part.memory)
 
 
-def _may_hold(unit: Unit, job_id: str, part: Claim) -> bool:
-    """Whether the job has no more cores with it than one job may have here."""
+def _may_still_hold(unit: Unit, job_id: str) -> int:
+    """How many cores the job has less than one job may have here."""
     claimed = sum(seat.claim.cores for seat in unit.tx.jobs_here(job_id) if seat.holds)
     elastic = sum(worker.cores for worker in unit.tx.elastic_workers() if worker.task.job_id == job_id)
-    return claimed + elastic + part.cores <= unit.context.engine_size.job_limit
+    return unit.context.engine_size.job_limit - claimed - elastic
 
 
 # ---------------------------------------------------------------------- they go

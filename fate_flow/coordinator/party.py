@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
@@ -30,7 +30,7 @@ from fate_flow.coordinator.workers import (
 from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.approval import APPROVAL, AWAITS, IS_REJECTED, Approval, Consent
 from fate_flow.core.ceilings import refusals
-from fate_flow.core.command import command_at
+from fate_flow.core.command import CommandSpec, command_at
 from fate_flow.core.effective import Effective, effective_at
 from fate_flow.core.errors import (
     BadRequest,
@@ -187,11 +187,10 @@ class PartySide:
         return self.request(unit, spec, party)
 
     def _check_programs(self, unit: Unit, spec: JobSpec, party: Party) -> None:
-        for task in spec.tasks_of(party):
-            program = None if party in task.passed_at else command_at(task, party)
-            objection = unit.context.gate.objection(program, spec.initiator.party_id) if program else ""
+        for name, program in _programs_of(spec, party):
+            objection = unit.context.gate.objection(program, spec.initiator.party_id)
             if objection:
-                raise OperationFailed(f"{task.name} (Command) is not run at {party}: {objection}")
+                raise OperationFailed(f"{name} (Command) is not run at {party}: {objection}")
 
     def request(self, unit: Unit, spec: JobSpec, party: Party) -> Request:
         """What the job sets aside for this seat.
@@ -221,10 +220,16 @@ def look_ahead(context: Context, document: Document) -> None:
     with suppress(Exception):
         spec = read_spec(context, document)
         for party in spec.parties:
-            for task in spec.tasks_of(party) if party.party_id in (context.party_id, "0") else ():
-                program = None if party in task.passed_at else command_at(task, party)
-                if program:
-                    context.gate.objection(program, spec.initiator.party_id)
+            for _, program in _programs_of(spec, party) if party.party_id in (context.party_id, "0") else ():
+                context.gate.objection(program, spec.initiator.party_id)
+
+
+def _programs_of(spec: JobSpec, party: Party) -> Iterator[tuple[str, CommandSpec]]:
+    """By task: what the user's own programs at this seat are."""
+    for task in spec.tasks_of(party):
+        program = None if party in task.passed_at else command_at(task, party)
+        if program is not None:
+            yield task.name, program
 
 
 def _check_permission(unit: Unit, spec: JobSpec, party: Party) -> None:
