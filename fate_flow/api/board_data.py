@@ -87,9 +87,8 @@ class _BoardRoutes:
         for party in spec.parties:
             of_party = dataset.setdefault(party.role, {}).setdefault(party.party_id, {})
             for task in spec.tasks_of(party):
-                table = task.parameters.get(party, {}).get("table")
-                if isinstance(table, dict):
-                    of_party[task.name] = f"{table.get('namespace')}.{table.get('name')}"
+                if (table := task.table_at(party)) is not None:
+                    of_party[task.name] = ".".join(table)
         return ok({"partner": spec.roles, "roles": spec.roles, "dataset": dataset, "model_summary": {}})
 
     @declared(

@@ -56,13 +56,13 @@ def blueprint(is_signed: bool) -> Blueprint:
     found = Blueprint("openapi", __name__)
 
     @cache
-    def text(app: Flask) -> str:
-        return to_json(document(app, is_signed=is_signed))
+    def text() -> str:
+        return to_json(document(current_app, is_signed=is_signed))
 
     @found.get(PATH)
     @declared("This document.", file=_JSON, content={"type": "object", "required": ["openapi", "paths"]})
     def openapi() -> Response:
-        return Response(text(current_app._get_current_object()), mimetype=_JSON)  # type: ignore[attr-defined]
+        return Response(text(), mimetype=_JSON)
 
     return found
 

@@ -33,15 +33,16 @@ from fate_flow.store.contract import Document
 SUBMIT_FAILED = 103
 _REQUEST_ID = re.compile(r"[!-~]{1,100}")
 
-_UNKNOWN = "Keys that are not known are ignored, and named in data.warnings."
-_DSL = described(FREE, f"FATE's DSL, version 2: components, with their modules, inputs and outputs. {_UNKNOWN}")
-_CONF = described(FREE, f"FATE's runtime conf: roles, initiator, job_parameters, component_parameters. {_UNKNOWN}")
+
 def _both(dsl: str, conf: str) -> Schema:
     """Under these names, and no job file beside them."""
     documents: Arguments = {dsl: FREE, conf: FREE}
     return {"required": [dsl, conf], "properties": {**documents, "job_file": NOTHING}}
 
 
+_UNKNOWN = "Keys that are not known are ignored, and named in data.warnings."
+_DSL = described(FREE, f"FATE's DSL, version 2: components, with their modules, inputs and outputs. {_UNKNOWN}")
+_CONF = described(FREE, f"FATE's runtime conf: roles, initiator, job_parameters, component_parameters. {_UNKNOWN}")
 SUBMISSION: Arguments = {
     "job_dsl": _DSL,
     "job_runtime_conf": _CONF,

@@ -12,7 +12,7 @@ from typing import Any
 
 from fate_flow.core.errors import BadRequest
 from fate_flow.core.grammar import check_table_piece, shown
-from fate_flow.core.spec import JobSpec, Party, TaskSpec
+from fate_flow.core.spec import JobSpec, Party
 
 ALL = "*"
 MOST_TABLES = 1_000         # of one request: each is a row, and stands in the log
@@ -64,13 +64,9 @@ def _needed(spec: JobSpec, party: Party) -> Iterator[Thing]:
     for task in spec.tasks_of(party):
         if party not in task.passed_at:
             yield Thing(Kind.COMPONENT, task.module)
-            yield from _tables_of(task, party)
-
-
-def _tables_of(task: TaskSpec, party: Party) -> Iterator[Thing]:
-    table = task.parameters.get(party, {}).get("table")
-    if isinstance(table, Mapping):
-        yield Thing(Kind.DATASET, str(table.get("name")), str(table.get("namespace")))
+            if (table := task.table_at(party)) is not None:
+                namespace, name = table
+                yield Thing(Kind.DATASET, name, namespace)
 
 
 # ------------------------------------------------------------------ as clients write it

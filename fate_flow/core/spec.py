@@ -75,6 +75,11 @@ class TaskSpec:
     def upstream(self) -> frozenset[str]:
         return frozenset(source.producer for one in self.inputs for source in one.sources)
 
+    def table_at(self, party: Party) -> tuple[str, str] | None:
+        """Namespace and name of the table that its parameters name at this party, as a Reader's do."""
+        table = self.parameters.get(party, {}).get("table")
+        return (str(table.get("namespace")), str(table.get("name"))) if isinstance(table, Mapping) else None
+
     def timeout_at(self, party: Party) -> int:
         """The seconds its worker may run at this party; 0: as long as the job may."""
         return self.party_timeouts.get(party, self.timeout_seconds)

@@ -36,7 +36,7 @@ from fate_flow.core.job import (
     Worker,
 )
 from fate_flow.core.permission import Thing
-from fate_flow.core.queue import Waiting
+from fate_flow.core.queue import Waiting, fits
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import (
@@ -862,7 +862,7 @@ class MemoryTransaction:
         return tuple(row for row in rows if row.task.version == newest)
 
     def results_of(self, job_id: str) -> tuple[Output, ...]:
-        made = [one for one in self._rows.outputs.rows.values() if one.task.job_id == job_id]
+        made = self._rows.outputs.of(_BY_JOB, job_id)
         return tuple(sorted(made, key=lambda one: (one.task.name, one.data_name, one.task.version, one.task.party)))
 
     def jobs_with(self, namespace: str, name: str, limit: int) -> tuple[str, ...]:
@@ -1070,8 +1070,8 @@ def _changed(row: V, **change: Any) -> V:
 
 
 def _has_room(engine: EngineState, cores: int, memory: int) -> bool:
-    """Only what is asked for counts: where the configuration has shrunk what is in use, less than nothing remains."""
-    return not ((cores and engine.remaining_cores < cores) or (memory and engine.remaining_memory < memory))
+    """Where the configuration has shrunk what is in use, less than nothing remains: of that, nothing may be asked."""
+    return fits(Claim(cores, memory), Claim(engine.remaining_cores, engine.remaining_memory))
 
 
 def _refuse(constraint: str, is_violated: bool) -> None:
