@@ -442,7 +442,7 @@ class InitiatorSide:
         unit.note(
             Event.TASK_STATUS_SYNC, job_id=job.job_id, task_id=task_id, task_version=move.version, status=move.new
         )
-        if unit.tx.move_task(job.job_id, move):
+        if unit.tx.move_task(job.job_id, move, unit.now):
             note_task(unit, job.job_id, move)
             settle_outputs(unit, job.job_id, move)
 

@@ -52,6 +52,7 @@ class MoveTask:
     message: str = ""
     policy: str = ""                 # what a policy has decided that is carried out once it has drained
     caused_by: str = ""              # the party that is the cause of it
+    exit_code: int | None = None     # of an end: that of the worker that is the cause, where it is known
 
 
 @dataclass(frozen=True)

@@ -193,6 +193,11 @@ class TaskRow(_Base):
     f_reason = CharField(50, null=True)
     f_message = TextField(null=True)
     f_target = CharField(50, null=True)
+    f_federated_reason = CharField(50, null=True)
+    f_federated_message = TextField(null=True)
+    f_federated_exit_code = IntegerField(null=True)
+    f_federated_caused_by = CharField(70, default="")
+    f_federated_end_time = BigIntegerField(null=True)
 
     class Meta:
         table_name = "t_task"
@@ -222,6 +227,8 @@ class WorkerRow(_Base):
     f_rank = IntegerField(null=True)
     f_attempt = IntegerField(default=0)
     f_reason = CharField(50, null=True)
+    f_message = TextField(null=True)
+    f_caused_by = CharField(70, default="")
     f_exit_status = CharField(50, default="")
     f_elastic = BooleanField(default=False)
     f_cores = IntegerField(default=0)
