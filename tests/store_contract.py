@@ -1295,6 +1295,10 @@ class SeatCases(Cases):
         each.add_seats([a_seat(), a_seat(party=OTHER_HOST, legacy=True)])
         assert [seat.legacy for seat in each.seats("j1")] == [False, True]
         assert each.mark_legacy(a_seat())
+        for words in ("approved by ann: contract 7", ""):
+            assert each.note_approval(a_seat(), words)
+            assert each.seats("j1")[0].approval == words
+        assert each.note_approval(a_seat(run=7), "words") is False
         assert [seat.legacy for seat in each.seats("j1")] == [True, True]
 
     def test_a_party_counts_as_silent_from_the_first_time_until_it_answers(self, each: Each) -> None:

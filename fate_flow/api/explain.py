@@ -123,6 +123,7 @@ def _seat(seat: Seat) -> dict[str, Any]:
         "message": seat.message,
         "asked_cores": seat.asked_cores,
         "free_cores": seat.free_cores if seat.free_cores >= 0 else None,
+        "approval": seat.approval or None,
     }
 
 
@@ -134,6 +135,7 @@ def _own_seat(job: Job) -> dict[str, Any]:
         "message": job.message,
         "asked_cores": job.asked.cores,
         "free_cores": None,
+        "approval": job.consent.words if job.consent is not None and job.consent.is_given else None,
     }
 
 

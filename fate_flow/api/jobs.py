@@ -217,11 +217,15 @@ class _JobRoutes:
         self._desk.release(read_job_id(body), read_author(body, self._settings.party_id))
         return ok(retmsg="release job success")
 
-    @declared("This party takes part in a job of another initiator.", needs=JOB, takes=AUTHOR)
+    @declared(
+        "This party takes part in a job of another initiator.", needs=JOB,
+        takes=AUTHOR | {"reason": described(MESSAGE["message"], "Why, for people; none.")},
+    )
     def approve(self) -> Response:
         """Ours: this party takes part in a job of another initiator."""
         body = arguments("job_id")
-        self._desk.approve(read_job_id(body), read_author(body, self._settings.party_id))
+        reason = "" if body.get("reason") is None else read_message(body, "reason")
+        self._desk.approve(read_job_id(body), reason, read_author(body, self._settings.party_id))
         return ok(retmsg="approve job success")
 
     @declared("This party takes no part in it: the job ends.", needs=JOB | {"reason": MESSAGE["message"]}, takes=AUTHOR)

@@ -52,6 +52,7 @@ _SEAT = an_object({
     "message": TEXT,
     "asked_cores": COUNT,
     "free_cores": or_null(COUNT),
+    "approval": described(or_null(TEXT), "By whom it was approved there, and why; null: nobody had to, or has yet."),
 }, title="Seat", description="A party of the job as its initiator sees it; elsewhere, this party.")  # fmt: skip
 
 _PARTY_TASK = an_object({

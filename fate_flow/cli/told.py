@@ -89,7 +89,8 @@ def _pending(policy: Mapping[str, Any]) -> str:
 
 def _seat(seat: Mapping[str, Any]) -> tuple[object, ...]:
     return (
-        party_name(seat), seat.get("status"), seat.get("asked_cores"), seat.get("free_cores"), seat.get("message"),
+        party_name(seat), seat.get("status"), seat.get("asked_cores"), seat.get("free_cores"),
+        "; ".join(filter(None, (seat.get("message"), seat.get("approval")))),
     )
 
 

@@ -30,7 +30,7 @@ from fate_flow.coordinator.workers import (
     stop_party_task,
 )
 from fate_flow.core.actions import MoveJob, MoveTask
-from fate_flow.core.approval import APPROVAL, AWAITS, IS_REJECTED, Approval, Consent
+from fate_flow.core.approval import APPROVAL, APPROVED, AWAITS, IS_REJECTED, Approval, Consent
 from fate_flow.core.ceilings import refusals
 from fate_flow.core.command import CommandSpec, command_at
 from fate_flow.core.effective import Effective, effective_at
@@ -621,7 +621,12 @@ def _check(unit: Unit, command: Command, job: Job) -> Answer:
     revision = _whole(command, "revision", 0)
     if revision > job.revision:
         return Answer(NOT_READY, f"it has parameters of revision {job.revision}, and not yet those of {revision}")
-    return _not_ready(unit, job) or OK
+    return _not_ready(unit, job) or _ready(job)
+
+
+def _ready(job: Job) -> Answer:
+    consent = None if job.legacy else job.consent
+    return Answer(data={APPROVED: consent.words}) if consent is not None and consent.is_given else OK
 
 
 def _not_ready(unit: Unit, job: Job) -> Answer | None:

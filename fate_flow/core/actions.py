@@ -41,6 +41,14 @@ class RenewHold:
 
 
 @dataclass(frozen=True)
+class NoteApproval:
+    """The party of the seat has approved the job with these words; none: it has to approve it once more."""
+
+    seat: Seat
+    words: str
+
+
+@dataclass(frozen=True)
 class MoveTask:
     """The federated status of a task, in the rows of all its parties."""
 
@@ -204,8 +212,8 @@ class NameUnconfirmed:
 
 
 Action = (
-    MoveJob | MoveSeat | RenewHold | MoveTask | NewVersion | BeginAgain | Rejoin | AllRejoined | PutOff | Send
-    | BeginTurn | EndTurn | Hurry | Progress | Forget | NameUnconfirmed | InviteAgain
+    MoveJob | MoveSeat | RenewHold | NoteApproval | MoveTask | NewVersion | BeginAgain | Rejoin | AllRejoined | PutOff
+    | Send | BeginTurn | EndTurn | Hurry | Progress | Forget | NameUnconfirmed | InviteAgain
     | Arm | Disarm | LoseShares | RestartJob | Restarted
 )  # fmt: skip
 

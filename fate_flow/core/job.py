@@ -184,6 +184,7 @@ class Seat:
     renew_at: int = 0                    # steady time: asked for again then
     legacy: bool = False                 # the party speaks plain v1 only
     silent_since: int = 0                # steady time since which it counts as silent; 0: it answers
+    approval: str = ""                   # with which words it has approved the job, where it had to
 
 
 @dataclass(frozen=True, order=True)

@@ -381,6 +381,9 @@ class Transaction(Protocol):
     def silent_seats(self) -> tuple[Seat, ...]:
         """Of jobs that run: those whose party counts as silent."""
 
+    def note_approval(self, seat: Seat, words: str) -> bool:
+        """The party has approved the job with these words; none: it has to approve it, maybe once more."""
+
     def mark_legacy(self, seat: Seat) -> bool:
         """The party speaks plain v1 only."""
 

@@ -612,6 +612,9 @@ class MemoryTransaction:
         started = self._rows.seats.of(_BY_STATUS, SeatStatus.STARTED)
         return tuple(sorted((seat for seat in started if seat.silent_since), key=_seat_key))
 
+    def note_approval(self, seat: Seat, words: str) -> bool:
+        return self._change_seat(seat, approval=words)
+
     def mark_legacy(self, seat: Seat) -> bool:
         return self._change_seat(seat, legacy=True)
 

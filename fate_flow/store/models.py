@@ -138,6 +138,7 @@ class SeatRow(_Base):
     f_renew_at = BigIntegerField(default=0)
     f_legacy = BooleanField(default=False)
     f_silent_since = BigIntegerField(default=0)
+    f_approval = TextField(null=True)
 
     class Meta:
         table_name = "t_seat"

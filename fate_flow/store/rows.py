@@ -131,15 +131,15 @@ def roles_of(parties: tuple[Party, ...]) -> str:
 S = SeatRow
 SEAT_COLUMNS = (
     S.f_job_id, S.f_role, S.f_party_id, S.f_status, S.f_run, S.f_message, S.f_free_cores, S.f_asked_cores,
-    S.f_lacks, S.f_lease, S.f_renew_at, S.f_legacy, S.f_silent_since,
+    S.f_lacks, S.f_lease, S.f_renew_at, S.f_legacy, S.f_silent_since, S.f_approval,
 )  # fmt: skip
 
 
 def seat_of(row: Row) -> Seat:
-    job_id, role, party_id, status, run, message, free, asked, lacks, lease, renew_at, legacy, silent = row
+    job_id, role, party_id, status, run, message, free, asked, lacks, lease, renew_at, legacy, silent, approval = row
     return Seat(
         job_id, Party(role, party_id), SeatStatus(status), run, message or "", free, asked, lack_of(lacks), lease,
-        renew_at, bool(legacy), silent,
+        renew_at, bool(legacy), silent, approval or "",
     )  # fmt: skip
 
 

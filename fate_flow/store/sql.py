@@ -709,6 +709,9 @@ class SqlTransaction:
     def silent_seats(self) -> tuple[Seat, ...]:
         return _seats((SeatRow.f_status == SeatStatus.STARTED.value) & (SeatRow.f_silent_since > 0))
 
+    def note_approval(self, seat: Seat, words: str) -> bool:
+        return _hit(SeatRow.update(f_approval=words).where(_seat_is(seat)))
+
     def mark_legacy(self, seat: Seat) -> bool:
         return _hit(SeatRow.update(f_legacy=True).where(_seat_is(seat)))
 

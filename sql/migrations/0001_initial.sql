@@ -141,6 +141,7 @@ CREATE TABLE t_seat (                        -- the initiator's knowledge of eac
   f_renew_at BIGINT NOT NULL DEFAULT 0,      -- steady time: asked for again then, so that the lease goes on
   f_legacy BOOLEAN NOT NULL DEFAULT 0,       -- the party speaks plain v1
   f_silent_since BIGINT NOT NULL DEFAULT 0,  -- steady time since which the party counts as silent; 0: it answers
+  f_approval LONGTEXT,                       -- with which words the party has approved the job, where it had to
   PRIMARY KEY (f_job_id, f_role, f_party_id),
   CONSTRAINT ck_seat_lacks CHECK (f_lacks IN ('', 'room', 'size', 'answer', 'approval')),
   CONSTRAINT ck_seat_status CHECK (f_status IN ('joining', 'joined', 'refused', 'checking', 'applying', 'held',

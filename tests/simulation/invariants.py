@@ -591,11 +591,20 @@ class Invariants:
                 )
             if job.reason is deciding.reason:
                 self._check_same_causes(deciding, job)
+            self._check_approval(deciding, job)
         if not self._may_fail(deciding) and deciding.status is not JobStatus.SUCCESS:
             self._fail(f"job {job_id} ended as {deciding.status.value} and had no reason to: {deciding.message}")
         self._check_partial(deciding, rows)
         if deciding.unconfirmed and not self._world.injected:
             self._fail(f"job {job_id}: {deciding.unconfirmed} did not confirm, and nothing went wrong")
+
+    def _check_approval(self, deciding: Job, job: Job) -> None:
+        """Of a job that ran with an approval its initiator knows by whom it was, and why."""
+        if deciding.status is not JobStatus.SUCCESS or job.consent is None or not job.consent.is_given:
+            return
+        seats = self.seen(self._world.parties[deciding.party.party_id]).seats
+        if seats[job.job_id, job.party].approval != job.consent.words:
+            self._fail(f"{job.key} was {job.consent.words}, and its initiator knows nothing of that")
 
     def _check_same_causes(self, deciding: Job, job: Job) -> None:
         """Of a job that ended in the same way everywhere, so has each task the same culprit."""

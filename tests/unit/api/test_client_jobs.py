@@ -400,7 +400,7 @@ def test_explain_says_why_it_waits_and_what_everybody_has(world: World) -> None:
     assert said["wait_reason"] == "host 10000 has 1 of 8 cores free, 2 asked; 1st in the queue"
     assert said["parties"][1] == {
         "role": "host", "party_id": "10000", "status": "joined", "message": "has 1 of 8 cores free, 2 asked",
-        "asked_cores": 2, "free_cores": 1,
+        "asked_cores": 2, "free_cores": 1, "approval": None,
     }  # fmt: skip
     assert said["parties"][0]["free_cores"] is None
     (task,) = said["tasks"]
@@ -744,8 +744,11 @@ def test_a_job_of_another_that_has_to_be_approved_says_so(world: World) -> None:
     assert world.ask("job/reject", {"job_id": job_id, "reason": "no", "author": "ann"})["retcode"] == 0
     told = world.ask("job/explain", {"job_id": job_id})["data"]["approval"]
     assert (told["status"], told["by"], told["message"]) == ("rejected", "ann", "no")
-    assert world.ask("job/approve", {"job_id": job_id})["retcode"] == 0
-    assert world.ask("job/explain", {"job_id": job_id})["data"]["approval"]["status"] == "approved"
+    for said, message in (({}, ""), ({"reason": "contract 7"}, "contract 7")):
+        assert world.ask("job/approve", {"job_id": job_id, **said})["retcode"] == 0
+        told = world.ask("job/explain", {"job_id": job_id})["data"]["approval"]
+        assert (told["status"], told["message"]) == ("approved", message)
+    assert world.ask("job/approve", {"job_id": job_id, "reason": "a\nb"})["retcode"] == 101
 
 
 def test_what_a_job_waits_for_is_one_word_too(world: World) -> None:

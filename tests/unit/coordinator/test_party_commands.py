@@ -1142,8 +1142,9 @@ def test_a_job_that_has_to_be_approved_is_taken_and_not_ready() -> None:
         assert (answer.retcode, answer.data) == (106, {"awaits": "approval"})
         assert answer.retmsg == f"nobody at host 10000 has approved job {JOB_ID} yet"
     assert host.handle(command(K.START, turn=1)).retcode == 103
-    decided(host, Approval.APPROVED)
-    assert host.handle(command(K.CHECK, turn=1)).is_ok
+    decided(host, Approval.APPROVED, "contract 7")
+    answer = host.handle(command(K.CHECK, turn=1))
+    assert (answer.retcode, answer.data) == (0, {"approved": "approved by ann: contract 7"})
     assert host.handle(command(K.APPLY, turn=1)).is_ok
     assert "awaits" not in host.handle(create()).data
 
@@ -1164,7 +1165,7 @@ def test_an_initiator_that_speaks_plain_v1_waits_too() -> None:
     assert host.handle(replace(command(K.STATUS), argument="waiting")).is_ok
     assert host.handle(command(K.CHECK)).retcode == 106
     decided(host, Approval.APPROVED)
-    assert host.handle(command(K.CHECK)).is_ok
+    assert host.handle(command(K.CHECK)) == Answer(), "it would not understand who has approved it"
 
 
 def test_an_approval_is_of_the_job_and_holds_for_its_next_run() -> None:
