@@ -38,6 +38,7 @@ from fate_flow.core.errors import FlowError
 from fate_flow.core.job import EngineState
 from fate_flow.crash_points import crash_points_of
 from fate_flow.engine import proc
+from fate_flow.engine.programs import unusable
 from fate_flow.engine.spawner import become_spawner
 from fate_flow.federation.inquiry import Inquirer
 from fate_flow.federation.wake import Bell
@@ -80,6 +81,8 @@ def serve(conf_path: Path) -> int:
         _prepare_store(settings)
         if settings.host not in ("127.0.0.1", "localhost", "::1"):
             _say(f"WARNING: listening on {settings.host} without signed requests of other parties (insecure_listen)")
+        for problem in unusable(settings.commands):
+            _say(f"WARNING: {problem}")
         if crash_points_of(settings):
             _say("WARNING: crash points are on: a test may kill this server")
         return Supervisor(settings).run()

@@ -33,6 +33,7 @@ from fate_flow.core.job import (
     TaskKey,
     Wish,
     Worker,
+    WorkerEnd,
 )
 from fate_flow.core.permission import Kind, Thing
 from fate_flow.core.reasons import Reason
@@ -110,6 +111,22 @@ def left(each: Each) -> tuple[int, int]:
 def a_worker(worker_id: str = "w1", task: Task | None = None, **fields: Any) -> Worker:
     key = (task or a_task()).key
     return replace(Worker(worker_id, key, WorkerStatus.CREATED, "/jobs/j1/w1", create_time=1_000), **fields)
+
+
+DONE = WorkerEnd(Reason.DONE, "", "guest 9999")
+
+
+def exited(worker: Worker, why: WorkerEnd = DONE) -> Worker:
+    """As it ends at 6."""
+    return replace(
+        worker, status=WorkerStatus.EXITED, end_time=6, reason=why.reason, message=why.message, caused_by=why.caused_by,
+        exit_status=why.exit_status,
+    )  # fmt: skip
+
+
+def over_all(why: dict[str, Any], end_time: int) -> dict[str, Any]:
+    """What a move of a task over all its parties writes, as the fields of its rows."""
+    return {**{f"federated_{key}": value for key, value in why.items()}, "federated_end_time": end_time}
 
 
 def an_engine(cores: int = 8, memory: int = 1024, nodes: int = 1) -> EngineState:
@@ -1278,6 +1295,10 @@ class SeatCases(Cases):
         each.add_seats([a_seat(), a_seat(party=OTHER_HOST, legacy=True)])
         assert [seat.legacy for seat in each.seats("j1")] == [False, True]
         assert each.mark_legacy(a_seat())
+        for words in ("approved by ann: contract 7", ""):
+            assert each.note_approval(a_seat(), words)
+            assert each.seats("j1")[0].approval == words
+        assert each.note_approval(a_seat(run=7), "words") is False
         assert [seat.legacy for seat in each.seats("j1")] == [True, True]
 
     def test_a_party_counts_as_silent_from_the_first_time_until_it_answers(self, each: Each) -> None:
@@ -1354,28 +1375,39 @@ class TaskCases(Cases):
         with_tasks(each, a_task(), a_task(party=HOST), a_task("other"), a_task("older", create_time=1))
         assert each.stopping_tasks() == ()
         for name in ("reader_0", "older"):
-            each.move_task("j1", MoveTask(name, 0, TaskStatus.WAITING, TaskStatus.STOPPING, Reason.STOPPED, ""))
+            each.move_task("j1", MoveTask(name, 0, TaskStatus.WAITING, TaskStatus.STOPPING, Reason.STOPPED, ""), 5)
         found = [(task.key.name, str(task.key.party)) for task in each.stopping_tasks()]
         assert found == [("older", "guest 9999"), ("reader_0", "guest 9999"), ("reader_0", "host 10000")]
-        each.move_task("j1", MoveTask("older", 0, TaskStatus.STOPPING, TaskStatus.FAILED, Reason.STOPPED, ""))
+        each.move_task("j1", MoveTask("older", 0, TaskStatus.STOPPING, TaskStatus.FAILED, Reason.STOPPED, ""), 6)
         assert len(each.stopping_tasks()) == 2
 
     def test_what_a_policy_has_decided_about_a_version_stays(self, each: Each) -> None:
         with_tasks(each, a_task(), a_task(party=HOST))
         stop = MoveTask("reader_0", 0, TaskStatus.WAITING, TaskStatus.STOPPING, policy="restart_task")
-        assert each.move_task("j1", stop)
-        assert each.move_task("j1", MoveTask("reader_0", 0, TaskStatus.STOPPING, TaskStatus.FAILED))
+        assert each.move_task("j1", stop, 5)
+        why = {"reason": Reason.WORKER_ERROR, "message": "no data", "caused_by": "host 10000", "exit_code": 3}
+        assert each.move_task("j1", MoveTask("reader_0", 0, TaskStatus.STOPPING, TaskStatus.FAILED, **why), 6)
         for party in (GUEST, HOST):
-            row = a_task(party=party, status=TaskStatus.FAILED, policy="restart_task")
+            row = a_task(party=party, status=TaskStatus.FAILED, policy="restart_task", **over_all(why, 6))
             assert each.task(row.key) == row
+
+    def test_a_task_ends_over_all_its_parties_for_a_reason(self, each: Each) -> None:
+        with_tasks(each, a_task())
+        words = {"message": "restart_task after start_timeout", "caused_by": "host 10000"}
+        stop = MoveTask("reader_0", 0, TaskStatus.WAITING, TaskStatus.STOPPING, **words)
+        assert each.move_task("j1", stop, 5)
+        assert each.task(a_task().key) == a_task(status=TaskStatus.STOPPING, **over_all(words, 0))
+        for end in TASK_END - {TaskStatus.PASS}:
+            with pytest.raises(StorageFailed):
+                each.move_task("j1", MoveTask("reader_0", 0, TaskStatus.STOPPING, end), 6)
 
     def test_the_federated_status_moves_in_all_rows_of_its_version(self, each: Each) -> None:
         with_tasks(each, *(a_task(party=party, version=version) for party in (GUEST, HOST) for version in (0, 1)))
         with_tasks(each, a_task("other", 1))
-        move = MoveTask("reader_0", 1, TaskStatus.WAITING, TaskStatus.RUNNING, Reason.DONE, "said elsewhere")
-        assert each.move_task("j1", move)
-        assert each.move_task("j1", move) is False
-        assert each.move_task("j2", move) is False
+        move = MoveTask("reader_0", 1, TaskStatus.WAITING, TaskStatus.RUNNING)
+        assert each.move_task("j1", move, 5)
+        assert each.move_task("j1", move, 5) is False
+        assert each.move_task("j2", move, 5) is False
         for party in (GUEST, HOST):
             row = a_task(party=party, version=1, status=TaskStatus.RUNNING)
             assert each.task(row.key) == row
@@ -1387,7 +1419,7 @@ class TaskCases(Cases):
         for old, new in product(TaskStatus, TaskStatus):
             if not may_move(old, new):
                 with pytest.raises(IllegalMove):
-                    each.move_task("j1", MoveTask("reader_0", 0, old, new))
+                    each.move_task("j1", MoveTask("reader_0", 0, old, new), 5)
                 with pytest.raises(IllegalMove):
                     each.move_party_task(a_task(party_status=old), new, 5)
         assert each.task(a_task().key) == a_task()
@@ -1503,15 +1535,15 @@ class WorkerCases(Cases):
         assert each.move_worker(a_worker(), WorkerStatus.RUNNING, 5, 4711, 99)
         running = a_worker(status=WorkerStatus.RUNNING, pid=4711, pid_started=99, start_time=5)
         assert each.worker("w1") == running
-        assert each.move_worker(a_worker(), WorkerStatus.EXITED, 6) is False
-        assert each.move_worker(running, WorkerStatus.EXITED, 6)
-        assert each.worker("w1") == replace(running, status=WorkerStatus.EXITED, end_time=6)
+        assert each.move_worker(a_worker(), WorkerStatus.EXITED, 6, end=DONE) is False
+        assert each.move_worker(running, WorkerStatus.EXITED, 6, end=DONE)
+        assert each.worker("w1") == exited(running)
 
     def test_a_worker_that_never_ran_exits_without_a_pid(self, each: Each) -> None:
         each.add_worker(a_worker())
-        assert each.move_worker(a_worker(), WorkerStatus.EXITED, 6)
-        assert each.worker("w1") == a_worker(status=WorkerStatus.EXITED, end_time=6)
-        assert each.move_worker(a_worker("nobody"), WorkerStatus.EXITED, 6) is False
+        assert each.move_worker(a_worker(), WorkerStatus.EXITED, 6, end=DONE)
+        assert each.worker("w1") == exited(a_worker())
+        assert each.move_worker(a_worker("nobody"), WorkerStatus.EXITED, 6, end=DONE) is False
 
     def test_an_illegal_move_raises(self, each: Each) -> None:
         each.add_worker(a_worker())
@@ -1523,7 +1555,7 @@ class WorkerCases(Cases):
     def test_unfinished_ones_by_age(self, each: Each) -> None:
         for name, age in (("w3", 1), ("w1", 2), ("w2", 2), ("gone", 0)):
             each.add_worker(a_worker(name, create_time=age))
-        each.move_worker(a_worker("gone"), WorkerStatus.EXITED, 5)
+        each.move_worker(a_worker("gone"), WorkerStatus.EXITED, 5, end=DONE)
         each.move_worker(a_worker("w1"), WorkerStatus.RUNNING, 5)
         assert [worker.worker_id for worker in each.unfinished_workers()] == ["w3", "w1", "w2"]
 
@@ -1546,27 +1578,30 @@ class WorkerCases(Cases):
 
     def test_one_that_ended_says_how(self, each: Each) -> None:
         each.add_worker(a_worker())
-        why = {"reason": Reason.WORKER_ERROR, "exit_status": "exit code 3"}
-        assert each.move_worker(a_worker(), WorkerStatus.EXITED, 6, **why)
-        assert each.worker("w1") == a_worker(status=WorkerStatus.EXITED, end_time=6, **why)
+        why = WorkerEnd(Reason.WORKER_ERROR, "no data", "host 10000", "exit code 3")
+        assert each.move_worker(a_worker(), WorkerStatus.EXITED, 6, end=why)
+        assert each.worker("w1") == exited(a_worker(), why)
 
-    def test_one_that_is_to_stop_is_marked(self, each: Each) -> None:
+    def test_none_ends_without_a_reason_and_a_cause(self, each: Each) -> None:
         each.add_worker(a_worker())
-        each.add_worker(a_worker("w2"))
-        for name in ("w1", "w1", "nobody"):
-            each.mark_stopping(name)
-        assert each.worker("w1") == a_worker(is_stopping=True)
-        assert each.worker("w2") == a_worker("w2")
+        with pytest.raises(IllegalMove):
+            each.move_worker(a_worker(), WorkerStatus.EXITED, 6)
+        with pytest.raises(StorageFailed):
+            each.move_worker(a_worker(), WorkerStatus.EXITED, 6, end=WorkerEnd(Reason.DONE, "", ""))
 
-    def test_why_it_is_to_stop_is_said_once_and_not_of_one_that_has_exited(self, each: Each) -> None:
-        each.add_worker(a_worker())
-        for reason in (Reason.CORES_LENT, None, Reason.STOPPED):
-            each.mark_stopping("w1", reason)
-        assert each.worker("w1") == a_worker(is_stopping=True, reason=Reason.CORES_LENT)
-        each.add_worker(a_worker("w2"))
-        each.move_worker(a_worker("w2"), WorkerStatus.EXITED, 6, reason=Reason.DONE)
-        each.mark_stopping("w2", Reason.CORES_LENT)
-        assert each.worker("w2") == a_worker("w2", status=WorkerStatus.EXITED, end_time=6, reason=Reason.DONE)
+    def test_why_one_is_to_stop_is_said_once_and_not_of_one_that_has_exited(self, each: Each) -> None:
+        for name in ("w1", "w2", "other"):
+            each.add_worker(a_worker(name))
+        lent = WorkerEnd(Reason.CORES_LENT, "its 2 cores are needed", "host 10000")
+        for why in (lent, WorkerEnd(Reason.STOPPED, "", "guest 9999")):
+            each.mark_stopping("w1", why)
+        why = {"reason": lent.reason, "message": lent.message, "caused_by": lent.caused_by}
+        assert each.worker("w1") == a_worker(is_stopping=True, **why)
+        each.move_worker(a_worker("w2"), WorkerStatus.EXITED, 6, end=DONE)
+        for name in ("w2", "nobody"):
+            each.mark_stopping(name, lent)
+        assert each.worker("w2") == exited(a_worker("w2"))
+        assert each.worker("other") == a_worker("other")
 
     def test_an_elastic_worker_holds_cores_of_its_own_until_it_has_exited(self, each: Each) -> None:
         each.register_engine(an_engine(cores=4, memory=10), {}, 1)
@@ -1579,8 +1614,8 @@ class WorkerCases(Cases):
         running = replace(elastic, status=WorkerStatus.RUNNING, start_time=5)
         assert each.move_worker(elastic, WorkerStatus.RUNNING, 5)
         assert left(each) == (1, 0)
-        assert each.move_worker(running, WorkerStatus.EXITED, 6)
-        assert each.move_worker(running, WorkerStatus.EXITED, 6) is False
+        assert each.move_worker(running, WorkerStatus.EXITED, 6, end=DONE)
+        assert each.move_worker(running, WorkerStatus.EXITED, 6, end=DONE) is False
         assert (left(each), each.elastic_workers()) == ((4, 10), ())
 
     def test_one_that_needs_nothing_finds_room_in_a_full_engine(self, each: Each) -> None:
@@ -1757,7 +1792,7 @@ class RetentionCases(Cases):
         worker = a_worker("w1", a_task(job_id="j1"))
         ended.add_worker(worker)
         assert ended.forget_ended("j1") is False
-        ended.move_worker(worker, WorkerStatus.EXITED, 5)
+        ended.move_worker(worker, WorkerStatus.EXITED, 5, end=DONE)
         assert ended.forget_ended("j1")
 
     def test_a_job_is_open_while_a_command_about_it_waits(self, ended: Each) -> None:

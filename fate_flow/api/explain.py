@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
 from fate_flow.core.approval import Approval, Consent
+from fate_flow.core.command import MODULE as COMMAND
+from fate_flow.core.command import command_at
+from fate_flow.core.crew import COLLECTOR
+from fate_flow.core.elastic import count_elastic
 from fate_flow.core.fate_v1_job_parameters import flat_parameters
 from fate_flow.core.gang import culprit
 from fate_flow.core.happenings import Ruled, put_off
 from fate_flow.core.history import Entry
-from fate_flow.core.job import UNREACHABLE, Answer, Hold, Job, Lack, Seat, Task
+from fate_flow.core.job import UNREACHABLE, Answer, Hold, Job, Lack, Seat, Task, TaskKey, Worker
 from fate_flow.core.queue import pausing, why_a_copy_waits, why_it_waits
 from fate_flow.core.resources import request_of
 from fate_flow.core.sources import Sourced, Sources, Told
@@ -23,8 +28,14 @@ from fate_flow.store.views import JobPicture, QueuePage
 # ---------------------------------------------------------------------- a job that is there
 
 
+def needs_spec(picture: JobPicture) -> bool:
+    """Whether policies are to act, or workers may be elastic that run here."""
+    running = (task for task in picture.tasks if task.runs_here and task.party_status is TaskStatus.RUNNING)
+    return bool(picture.jobs[0].timers) or any(task.module == COMMAND for task in running)
+
+
 def explained(picture: JobPicture, spec: JobSpec | None = None) -> dict[str, Any]:
-    """How the job stands, why, and what each of its parties has to do with it; `spec`: where policies are to act."""
+    """How the job stands, why, and what each of its parties has to do with it; `spec`: where `needs_spec` says so."""
     job = picture.jobs[0]
     place = 0 if job.rerun_signal else picture.place       # what begins again later is not in the queue yet
     return {
@@ -50,7 +61,7 @@ def explained(picture: JobPicture, spec: JobSpec | None = None) -> dict[str, Any
         "awaiting_approval": [str(seat.party) for seat in picture.seats if seat.lacks is Lack.APPROVAL],
         "approval": _consent(job.consent),
         "parties": [_seat(seat) for seat in picture.seats] or [_own_seat(own) for own in picture.jobs],
-        "tasks": _tasks(picture.tasks, picture.earlier),
+        "tasks": _tasks(picture, spec),
         "partial": bool(job.missing),
         "missing_parties": list(job.missing),
         "restarts": job.restarts,
@@ -112,6 +123,7 @@ def _seat(seat: Seat) -> dict[str, Any]:
         "message": seat.message,
         "asked_cores": seat.asked_cores,
         "free_cores": seat.free_cores if seat.free_cores >= 0 else None,
+        "approval": seat.approval or None,
     }
 
 
@@ -123,17 +135,22 @@ def _own_seat(job: Job) -> dict[str, Any]:
         "message": job.message,
         "asked_cores": job.asked.cores,
         "free_cores": None,
+        "approval": job.consent.words if job.consent is not None and job.consent.is_given else None,
     }
 
 
-def _tasks(tasks: Sequence[Task], earlier: Sequence[Task]) -> list[dict[str, Any]]:
+def _tasks(picture: JobPicture, spec: JobSpec | None) -> list[dict[str, Any]]:
     """One entry a task, in the order they were made, with all its parties."""
     first: dict[str, int] = {}
-    for place, task in enumerate(tasks):
+    for place, task in enumerate(picture.tasks):
         first.setdefault(task.key.name, place)
-    ordered = sorted(tasks, key=lambda task: (first[task.key.name], task.key.party))
+    ordered = sorted(picture.tasks, key=lambda task: (first[task.key.name], task.key.party))
+    crews = {key: list(workers) for key, workers in groupby(picture.workers, key=lambda worker: worker.task)}
     return [
-        {**_task(name, list(rows)), "last_version": _last_version([one for one in earlier if one.key.name == name])}
+        {
+            **_task(list(rows), crews, spec),
+            "last_version": _last_version([one for one in picture.earlier if one.key.name == name]),
+        }
         for name, rows in groupby(ordered, key=lambda task: task.key.name)
     ]
 
@@ -147,16 +164,26 @@ def _last_version(rows: list[Task]) -> dict[str, Any] | None:
     return {"task_version": first.key.version, **_party_task(first)}
 
 
-def _task(name: str, rows: list[Task]) -> dict[str, Any]:
+def _task(rows: list[Task], crews: Mapping[TaskKey, list[Worker]], spec: JobSpec | None) -> dict[str, Any]:
     newest = rows[0]
     return {
-        "component_name": name,
+        "component_name": newest.key.name,
         "module": next((row.module for row in rows if row.module), ""),
         "task_version": newest.key.version,
         "status": _shown(newest.status),
+        "status_detail": newest.status.value,
+        "reason": newest.federated_reason.value if newest.federated_reason else None,
+        "message": newest.federated_message,
+        "exit_code": newest.federated_exit_code,
+        "caused_by": newest.federated_caused_by or None,
+        "end_time": newest.federated_end_time or None,
         "retries_left": newest.auto_retries,
-        "parties": [_party_task(row) for row in rows],
+        "parties": [_share(row, crews.get(row.key, []), spec) for row in rows],
     }
+
+
+def _share(task: Task, workers: list[Worker], spec: JobSpec | None) -> dict[str, Any]:
+    return {**_party_task(task), "workers": list(map(_worker, workers)), "elastic": _elastic(task, workers, spec)}
 
 
 def _party_task(task: Task) -> dict[str, Any]:
@@ -173,8 +200,33 @@ def _party_task(task: Task) -> dict[str, Any]:
     }
 
 
+def _worker(worker: Worker) -> dict[str, Any]:
+    return {
+        "worker": worker.slot if worker.slot != COLLECTOR else None,
+        "rank": worker.rank,
+        "attempt": worker.attempt,
+        "is_elastic": worker.is_elastic,
+        "status": worker.status.value,
+        "reason": worker.reason.value if worker.reason else None,
+        "message": worker.message,
+        "exit_status": worker.exit_status,
+        "caused_by": worker.caused_by or None,
+        "start_time": worker.start_time or None,
+        "end_time": worker.end_time or None,
+    }
+
+
+def _elastic(task: Task, workers: list[Worker], spec: JobSpec | None) -> dict[str, int] | None:
+    """Of a share that runs here and may have elastic workers."""
+    is_running = spec is not None and task.runs_here and task.party_status is TaskStatus.RUNNING
+    command = command_at(spec.tasks[task.key.name], task.key.party) if spec is not None and is_running else None
+    if command is None or not command.elastic:
+        return None
+    return asdict(count_elastic(command, workers))
+
+
 def _pending_policies(picture: JobPicture, spec: JobSpec | None) -> list[dict[str, Any]]:
-    if spec is None:
+    if spec is None or not picture.jobs[0].timers:
         return []
     view = JobView(picture.jobs[0], spec, picture.seats, picture.tasks, picture.steady, fresh_id="")
     return [_pending_policy(one, picture.steady) for one in sorted(put_off(view), key=lambda one: one.due)]

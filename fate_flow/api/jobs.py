@@ -37,7 +37,7 @@ from fate_flow.api.declared import (
     one_or_several,
 )
 from fate_flow.api.envelope import SUCCESS, Told, arguments, documents, failed, file_follows, ok, silent_json
-from fate_flow.api.explain import REFUSES, explained, previewed
+from fate_flow.api.explain import REFUSES, explained, needs_spec, previewed
 from fate_flow.api.history import federated_history
 from fate_flow.api.job_log import logs_of
 from fate_flow.api.paths import check_paths
@@ -217,11 +217,15 @@ class _JobRoutes:
         self._desk.release(read_job_id(body), read_author(body, self._settings.party_id))
         return ok(retmsg="release job success")
 
-    @declared("This party takes part in a job of another initiator.", needs=JOB, takes=AUTHOR)
+    @declared(
+        "This party takes part in a job of another initiator.", needs=JOB,
+        takes=AUTHOR | {"reason": described(MESSAGE["message"], "Why, for people; none.")},
+    )
     def approve(self) -> Response:
         """Ours: this party takes part in a job of another initiator."""
         body = arguments("job_id")
-        self._desk.approve(read_job_id(body), read_author(body, self._settings.party_id))
+        reason = "" if body.get("reason") is None else read_message(body, "reason")
+        self._desk.approve(read_job_id(body), reason, read_author(body, self._settings.party_id))
         return ok(retmsg="approve job success")
 
     @declared("This party takes no part in it: the job ends.", needs=JOB | {"reason": MESSAGE["message"]}, takes=AUTHOR)
@@ -303,7 +307,7 @@ class _JobRoutes:
         picture = self._views.picture(job_id)
         if picture is None:
             raise JobNotFound(f"can not found job {job_id} on party {self._settings.party_id}")
-        document = self._views.document(job_id) if picture.jobs[0].timers else None
+        document = self._views.document(job_id) if needs_spec(picture) else None
         return ok(explained(picture, read_spec(self._services.context, document) if document is not None else None))
 
     @declared(

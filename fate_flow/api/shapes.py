@@ -26,7 +26,7 @@ from fate_flow.core.history import Level
 from fate_flow.core.job import Lack
 from fate_flow.core.reasons import Reason
 from fate_flow.core.sources import BUILT_IN, DOCUMENT, PARTY, SERVER
-from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus, WorkerStatus
 
 _NAMES = a_list(TEXT)
 _PARTY: Arguments = {"role": one_of(ROLES), "party_id": TEXT}
@@ -52,6 +52,7 @@ _SEAT = an_object({
     "message": TEXT,
     "asked_cores": COUNT,
     "free_cores": or_null(COUNT),
+    "approval": described(or_null(TEXT), "By whom it was approved there, and why; null: nobody had to, or has yet."),
 }, title="Seat", description="A party of the job as its initiator sees it; elsewhere, this party.")  # fmt: skip
 
 _PARTY_TASK = an_object({
@@ -66,13 +67,45 @@ _PARTY_TASK = an_object({
     "end_time": or_null(TIME),
 }, title="PartyTask")  # fmt: skip
 
+_WORKER = an_object({
+    "worker": described(or_null(COUNT), "Its slot; null: it collects the outputs."),
+    "rank": or_null(COUNT),
+    "attempt": described(COUNT, "Which process this is in its slot."),
+    "is_elastic": YES_NO,
+    "status": one_of({status.value for status in WorkerStatus}),
+    "reason": _REASON,
+    "message": TEXT,
+    "exit_status": TEXT,
+    "caused_by": or_null(TEXT),
+    "start_time": or_null(TIME),
+    "end_time": or_null(TIME),
+}, title="Worker")  # fmt: skip
+
+_ELASTIC = an_object({
+    "most": described(COUNT, "Replicas above the minimum."),
+    "running": COUNT,
+    "lent": described(COUNT, "Their cores went to other jobs."),
+}, title="ElasticWorkers")  # fmt: skip
+
+_SHARE = an_object({
+    **_PARTY_TASK["properties"],
+    "workers": a_list(_WORKER, description="Of this party alone: the newest in each slot."),
+    "elastic": or_null(_ELASTIC),
+}, title="Share")  # fmt: skip
+
 _TASK = an_object({
     "component_name": TEXT,
     "module": TEXT,
     "task_version": COUNT,
     "status": _SHOWN_TASK_STATUS,
+    "status_detail": one_of(_TASK_STATUSES),
+    "reason": _REASON,
+    "message": TEXT,
+    "exit_code": or_null(WHOLE),
+    "caused_by": or_null(TEXT),
+    "end_time": or_null(TIME),
     "retries_left": COUNT,
-    "parties": a_list(_PARTY_TASK),
+    "parties": a_list(_SHARE),
     "last_version": or_null(an_object({"task_version": COUNT, **_PARTY_TASK["properties"]})),
 }, title="ExplainedTask")  # fmt: skip
 

@@ -55,8 +55,8 @@ _WHICH = SEAT | {
 _PRINTED = an_object({
     "job_id": TEXT, "component_name": TEXT, "role": one_of(ROLES), "party_id": TEXT, "task_version": COUNT,
     "worker": COUNT, "rank": or_null(COUNT), "attempt": COUNT,
-    "status": one_of({status.value for status in WorkerStatus}), "exit_status": TEXT, "stream": one_of(_STREAMS),
-    "bytes": COUNT, "text": TEXT,
+    "status": one_of({status.value for status in WorkerStatus}), "reason": or_null(TEXT), "message": TEXT,
+    "exit_status": TEXT, "caused_by": or_null(TEXT), "stream": one_of(_STREAMS), "bytes": COUNT, "text": TEXT,
 }, title="Printed")  # fmt: skip
 
 
@@ -150,8 +150,9 @@ class _LogRoutes:
         return {
             "job_id": job_id, "component_name": name, "role": party.role, "party_id": party.party_id,
             "task_version": worker.task.version, "worker": slot, "rank": worker.rank, "attempt": worker.attempt,
-            "status": worker.status.value, "exit_status": worker.exit_status, "stream": stream, "bytes": total,
-            "text": text,
+            "status": worker.status.value, "reason": worker.reason.value if worker.reason else None,
+            "message": worker.message, "exit_status": worker.exit_status, "caused_by": worker.caused_by or None,
+            "stream": stream, "bytes": total, "text": text,
         }  # fmt: skip
 
 

@@ -234,14 +234,15 @@ def release(client: Client, **body: Any) -> None:
 
 @job.command()
 @options.job_id(required=True)
+@click.option("--reason", help="Why; the initiator is told.")
 @options.author()
 @with_client
 def approve(client: Client, **body: Any) -> None:
     """This party takes part in a job of another initiator. A rerun of the job needs no other approval.
 
-    Example: flow job approve -j 202601011200000000000
+    Example: flow job approve -j 202601011200000000000 --reason "contract 7"
     """
-    show(client.post("job/approve", body))
+    show(client.post("job/approve", given(body)))
 
 
 @job.command()

@@ -15,7 +15,7 @@ from fate_flow.cli.watch import party_name, reason_of, why_it_waits
 
 def print_explanation(job_id: str, data: Mapping[str, Any]) -> None:
     """How a job stands, why, and what each party and task has to do with it."""
-    reason = reason_of(data)
+    reason = _why(data)
     click.echo(one_line(f"job {job_id}: {data.get('status')}" + (f": {reason}" if reason else "")))
     if waits_for := why_it_waits(data):
         click.echo(f"why it waits: {waits_for}")
@@ -89,21 +89,45 @@ def _pending(policy: Mapping[str, Any]) -> str:
 
 def _seat(seat: Mapping[str, Any]) -> tuple[object, ...]:
     return (
-        party_name(seat), seat.get("status"), seat.get("asked_cores"), seat.get("free_cores"), seat.get("message"),
+        party_name(seat), seat.get("status"), seat.get("asked_cores"), seat.get("free_cores"),
+        "; ".join(filter(None, (seat.get("message"), seat.get("approval")))),
     )
 
 
 def _task_rows(tasks: Any) -> Iterator[tuple[object, ...]]:
     for task in tasks:
         head: tuple[object, ...] = (task.get("component_name"), task.get("task_version"), task.get("status"))
-        if not task.get("parties"):
-            yield head
-        for party in task.get("parties") or ():
-            yield (*head, party_name(party), party.get("status"), reason_of(party))
+        if (why := _why(task)) or not task.get("parties"):
+            yield (*head, "", "", why)
             head = ("", "", "")
+        for party in task.get("parties") or ():
+            yield (*head, party_name(party), party.get("status"), _why(party))
+            head = ("", "", "")
+            yield from _worker_rows(party)
         if last := task.get("last_version"):
             status = last.get("status")
-            yield "", last.get("task_version"), status, party_name(last), status, reason_of(last)
+            yield "", last.get("task_version"), status, party_name(last), status, _why(last)
+
+
+def _why(data: Mapping[str, Any]) -> str:
+    """The reason and the message, and whose doing it is, where that is somebody else than whom it is said of."""
+    why, cause = reason_of(data), data.get("caused_by")
+    is_own = cause == f"{data.get('role')} {data.get('party_id')}"
+    by = str(cause).replace(" ", "-")
+    return f"{why} (by {by})" if why and cause and not is_own else why
+
+
+def _worker_rows(share: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
+    """Of the workers of a share those that ended otherwise than well, and how many elastic ones there are."""
+    if elastic := share.get("elastic"):
+        words = f"{elastic.get('running')} of {elastic.get('most')} run, {elastic.get('lent')} lent"
+        yield "", "", "", "  elastic workers", "", words
+    for worker in share.get("workers") or ():
+        if why := _why(worker | {"role": share.get("role"), "party_id": share.get("party_id")}):
+            rank = worker.get("rank")
+            which = f"worker {worker.get('worker')}" + ("" if rank is None else f" (rank {rank})")
+            name = which if worker.get("worker") is not None else "collects the outputs"
+            yield "", "", "", f"  {name}", worker.get("status"), ": ".join(filter(None, (why, worker["exit_status"])))
 
 
 def _planned(task: Mapping[str, Any]) -> tuple[object, ...]:

@@ -39,6 +39,7 @@ from fate_flow.core.errors import (
     StorageUnavailable,
 )
 from fate_flow.core.grammar import check_component_name, shown
+from fate_flow.core.history import Level
 from fate_flow.core.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, CommandKind, Hold, Job, JobKey
 from fate_flow.core.parameters import Change
 from fate_flow.core.permission import EVERYTHING, Thing
@@ -357,9 +358,9 @@ class Desk:
 
         self._carry_out(release, is_repeatable=False)
 
-    def approve(self, job_id: str, by: str) -> None:
+    def approve(self, job_id: str, reason: str, by: str) -> None:
         """This party takes part in a job of another. Raises JobNotFound, Conflict when nobody has to approve it."""
-        self._decide(job_id, lambda unit: Consent(Approval.APPROVED, by, time=unit.now))
+        self._decide(job_id, lambda unit: Consent(Approval.APPROVED, by, reason, unit.now))
 
     def reject(self, job_id: str, reason: str, by: str) -> None:
         """This party takes no part in it: the job ends, and says why. Raises as `approve`."""
@@ -374,6 +375,10 @@ class Desk:
                 _check_decidable(row)
                 if not unit.tx.decide_consent(row.key, consent):
                     raise Conflict(f"{row.key} has moved on: look at it again")
+                party, words = row.party, consent.words
+                unit.moves(
+                    Level.JOB, job_id, row.status, row.status, party=party, message=words, caused_by=str(party)
+                )
             unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} was {consent.words}")
             if rows[0].status is JobStatus.WAITING and not rows[0].legacy:
                 unit.send(Command(CommandKind.LOOK_AGAIN, job_id, rows[0].initiator, rows[0].run))

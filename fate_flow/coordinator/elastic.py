@@ -118,6 +118,7 @@ def make_room(unit: Unit, needed: Claim) -> bool:
 
 def _lend(unit: Unit, workers: tuple[Worker, ...]) -> None:
     for worker in workers:
-        dismiss(unit, worker, Reason.CORES_LENT)
-        words = f"elastic worker {worker.slot} of {worker.task} goes: its {worker.cores} cores are needed"
-        unit.note(Event.JOB_NOTE, job_id=worker.task.job_id, text=words)
+        words = f"its {worker.cores} cores are needed"
+        dismiss(unit, worker, Reason.CORES_LENT, words)
+        text = f"elastic worker {worker.slot} of {worker.task} goes: {words}"
+        unit.note(Event.JOB_NOTE, job_id=worker.task.job_id, text=text)

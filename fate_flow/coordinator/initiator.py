@@ -58,6 +58,7 @@ from fate_flow.core.actions import (
     MoveTask,
     NameUnconfirmed,
     NewVersion,
+    NoteApproval,
     Plan,
     Progress,
     PutOff,
@@ -442,7 +443,7 @@ class InitiatorSide:
         unit.note(
             Event.TASK_STATUS_SYNC, job_id=job.job_id, task_id=task_id, task_version=move.version, status=move.new
         )
-        if unit.tx.move_task(job.job_id, move):
+        if unit.tx.move_task(job.job_id, move, unit.now):
             note_task(unit, job.job_id, move)
             settle_outputs(unit, job.job_id, move)
 
@@ -579,6 +580,8 @@ class InitiatorSide:
                 _note_seat(unit, action.seat, action.new, action.message or _capped(data))
             if action.new is SeatStatus.HELD:
                 lease_seat(unit, action.seat, _lease_in(data))
+        elif isinstance(action, NoteApproval):
+            _note_approval(unit, action)
         elif isinstance(action, NameUnconfirmed):
             self._name_unconfirmed(unit, job, action)
         elif isinstance(action, InviteAgain):
@@ -803,6 +806,15 @@ def _ended(report: Report, now: int) -> Report:
 
 def _note_seat(unit: Unit, seat: Seat, new: SeatStatus, message: str) -> None:
     unit.moves(Level.SEAT, seat.job_id, seat.status, new, party=seat.party, message=message)
+
+
+def _note_approval(unit: Unit, action: NoteApproval) -> None:
+    seat = action.seat
+    if unit.tx.note_approval(seat, action.words) and action.words:
+        party = seat.party
+        unit.moves(
+            Level.SEAT, seat.job_id, seat.status, seat.status, party=party, message=action.words, caused_by=str(party)
+        )
 
 
 def _capped(data: object) -> str:

@@ -20,7 +20,9 @@ from fate_flow.coordinator.parameters import take_parameters
 from fate_flow.coordinator.ports import Context
 from fate_flow.coordinator.unit import Unit, read_spec
 from fate_flow.coordinator.workers import (
+    PLAIN_REASONS,
     cause_in,
+    exit_code_in,
     move_federated,
     note_version,
     report_of,
@@ -28,7 +30,7 @@ from fate_flow.coordinator.workers import (
     stop_party_task,
 )
 from fate_flow.core.actions import MoveJob, MoveTask
-from fate_flow.core.approval import APPROVAL, AWAITS, IS_REJECTED, Approval, Consent
+from fate_flow.core.approval import APPROVAL, APPROVED, AWAITS, IS_REJECTED, Approval, Consent
 from fate_flow.core.ceilings import refusals
 from fate_flow.core.command import CommandSpec, command_at
 from fate_flow.core.effective import Effective, effective_at
@@ -545,8 +547,9 @@ def _close_tasks(unit: Unit, job: Job, end: JobStatus) -> None:
         keeps_own = end is JobStatus.SUCCESS or own in TASK_BROKEN
         if keeps_own and own is not TaskStatus.CANCELED and may_move(task.status, own):
             move = MoveTask(
-                key.name, key.version, task.status, own, task.reason, task.message, caused_by=task.caused_by
-            )
+                key.name, key.version, task.status, own, task.reason, task.message, caused_by=task.caused_by,
+                exit_code=task.exit_code,
+            )  # fmt: skip
         else:
             move = cut_off(task, now.reason, now.message, now.caused_by or str(job.initiator))
         move_federated(unit, job.job_id, move, is_told=False)
@@ -618,7 +621,12 @@ def _check(unit: Unit, command: Command, job: Job) -> Answer:
     revision = _whole(command, "revision", 0)
     if revision > job.revision:
         return Answer(NOT_READY, f"it has parameters of revision {job.revision}, and not yet those of {revision}")
-    return _not_ready(unit, job) or OK
+    return _not_ready(unit, job) or _ready(job)
+
+
+def _ready(job: Job) -> Answer:
+    consent = None if job.legacy else job.consent
+    return Answer(data={APPROVED: consent.words}) if consent is not None and consent.is_given else OK
 
 
 def _not_ready(unit: Unit, job: Job) -> Answer | None:
@@ -932,19 +940,22 @@ def _task_status(unit: Unit, command: Command, job: Job) -> Answer:
     if job.is_initiator:
         return OK
     if task.status is not new and may_move(task.status, new):
-        reason, message = _task_reason(command.body.get("reason"), new), ""
-        if reason is not None:
-            message = plain(command.body.get("message"), _LONGEST_TEXT)
-        cause = (cause_in(command.body) or str(job.initiator)) if reason else ""
-        move = MoveTask(task.key.name, task.key.version, task.status, new, reason, message, caused_by=cause)
-        move_federated(unit, job.job_id, move)
+        move_federated(unit, job.job_id, _told_move(command, job, task, new))
     return OK
 
 
-def _task_reason(text: object, new: TaskStatus) -> Reason | None:
-    """Why the task has ended so, over all its parties; None where the initiator gives no reason that fits."""
-    reason = _reason_given(text)
-    return reason if reason and new in TASK_END and task_status_for(reason) is new else None
+def _told_move(command: Command, job: Job, task: Task, new: TaskStatus) -> MoveTask:
+    """What the initiator says of a task over all its parties; without a reason that fits, what the end stands for."""
+    move = MoveTask(task.key.name, task.key.version, task.status, new)
+    if new not in TASK_END:
+        return move
+    body, reason = command.body, _reason_given(command.body.get("reason"))
+    if reason is None or task_status_for(reason) is not new:
+        return replace(move, reason=PLAIN_REASONS[new], caused_by=str(job.initiator))
+    return replace(
+        move, reason=reason, message=plain(body.get("message"), _LONGEST_TEXT), exit_code=exit_code_in(body),
+        caused_by=cause_in(body) or str(job.initiator),
+    )
 
 
 def _task_stop(unit: Unit, command: Command, job: Job) -> Answer:

@@ -32,7 +32,7 @@ from fate_flow.core.grammar import (
     check_version,
 )
 from fate_flow.core.history import Level
-from fate_flow.core.job import Answer, Command, CommandKind, Job, Report, Task, TaskKey, Worker
+from fate_flow.core.job import Answer, Command, CommandKind, Job, Report, Task, TaskKey, Worker, WorkerEnd
 from fate_flow.core.reasons import RULES, Author, Reason, may_say, task_status_for
 from fate_flow.core.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.status import TASK_BROKEN, TASK_END, TaskStatus, WorkerStatus
@@ -174,7 +174,7 @@ def _inputs(tx: Transaction, key: TaskKey, task: TaskSpec) -> tuple[InputTable, 
 
 
 def _fail_launch(unit: Unit, worker: Worker, task: Task, message: str) -> None:
-    _move_worker(unit, worker, WorkerStatus.EXITED, reason=Reason.LAUNCH_FAILED)
+    _exit(unit, worker, task, Reason.LAUNCH_FAILED, message)
     _go_on(unit, task, Reason.LAUNCH_FAILED, message)
 
 
@@ -217,12 +217,12 @@ class WorkerWatch:
         if unit.steady - worker.since <= unit.context.rules.launch:
             self._launch_again(unit, worker, task)
             return
-        reason = _why_stopped(worker) or Reason.LAUNCH_FAILED
-        _move_worker(unit, worker, WorkerStatus.EXITED, reason=reason)
-        self._remind(unit, worker)      # a process that comes up after all must not run beside the next attempt's
         problem = unit.context.launch_problems.pop(worker.worker_id, "")
         words = f"no process came up within {unit.context.rules.launch // 1000} s"
-        _go_on(unit, task, Reason.LAUNCH_FAILED, f"{words}: {problem}" if problem else words)
+        message = f"{words}: {problem}" if problem else words
+        _exit(unit, worker, task, Reason.LAUNCH_FAILED, message)
+        self._remind(unit, worker)      # a process that comes up after all must not run beside the next attempt's
+        _go_on(unit, task, Reason.LAUNCH_FAILED, message)
 
     def _launch_again(self, unit: Unit, worker: Worker, task: Task) -> None:
         """The server may have died between the row and the folder; launching is idempotent by worker id."""
@@ -232,7 +232,7 @@ class WorkerWatch:
             launch_later(unit, worker, task, spec)
 
     def _started(self, unit: Unit, worker: Worker, task: Task, sight: Sight) -> tuple[Worker, Task]:
-        _move_worker(unit, worker, WorkerStatus.RUNNING, sight)
+        _move_worker(unit, worker, WorkerStatus.RUNNING, (sight.pid, sight.pid_started))
         unit.note(Event.EXECUTOR_STARTED, outcome="success", **_place(task.key))
         if task.party_status is TaskStatus.WAITING:
             move_party_task(unit, task, TaskStatus.RUNNING)
@@ -242,7 +242,7 @@ class WorkerWatch:
 
     def _ended(self, unit: Unit, worker: Worker, task: Task, sight: Sight) -> None:
         reason, message = how_it_ended(task, sight)
-        _move_worker(unit, worker, WorkerStatus.EXITED, sight, _why_stopped(worker) or reason)
+        _exit(unit, worker, task, reason, message, _exit_words(sight))
         unit.context.launch_problems.pop(worker.worker_id, None)
         if task.is_over_here:
             return          # the job did not wait for it: what it made counts no more
@@ -253,11 +253,6 @@ class WorkerWatch:
     def _remind(self, unit: Unit, worker: Worker) -> None:
         context, grace = unit.context, stop_seconds(unit, worker.task)
         unit.after_commit(lambda: context.engine.stop(worker, grace))
-
-
-def _why_stopped(worker: Worker) -> Reason | None:
-    """What a worker that was told to stop has ended by, whatever came of it; None: nobody told it."""
-    return (worker.reason or Reason.STOPPED) if worker.is_stopping else None
 
 
 def _is_to_end(worker: Worker, task: Task) -> bool:
@@ -290,7 +285,7 @@ def _next_step(
                 _replace(unit, task, spec, worker)
         case Dismiss(spares):
             for worker in spares:
-                dismiss(unit, worker)
+                dismiss(unit, worker, Reason.STOPPED, "all ranks are done without it")
         case Collect():
             launch_later(unit, _order(unit, task.key, COLLECTOR, None), task, spec)
         case Done():
@@ -395,7 +390,10 @@ def _publish_upstream(unit: Unit, spec: JobSpec, key: TaskKey) -> None:
         if task.party_status is not TaskStatus.SUCCESS or task.status is TaskStatus.SUCCESS:
             continue
         if not task.is_final:
-            done = MoveTask(task.key.name, task.key.version, task.status, TaskStatus.SUCCESS, Reason.DONE)
+            done = MoveTask(
+                task.key.name, task.key.version, task.status, TaskStatus.SUCCESS, Reason.DONE,
+                caused_by=str(spec.initiator),
+            )  # fmt: skip
             move_federated(unit, key.job_id, done)
         elif all(one.task.version != task.key.version for one in unit.tx.outputs(key.job_id, task.key.name, key.party)):
             _publish(unit, task)        # of an earlier run, which ended before it was told
@@ -465,14 +463,14 @@ def stop_party_task(
     unit.note(Event.TASK_STOP_ASKED, **_version(task.key))
     move_party_task(unit, task, TaskStatus.STOPPING, reason, message, task_status_for(reason), exit_code, caused_by)
     for worker in workers:
-        unit.tx.mark_stopping(worker.worker_id)
+        unit.tx.mark_stopping(worker.worker_id, WorkerEnd(Reason.STOPPED, message, caused_by or str(task.key.party)))
         _stop_worker(unit, worker, deadline_seconds)
     tell_initiator(unit, _again(unit, task))
 
 
-def dismiss(unit: Unit, worker: Worker, reason: Reason | None = None) -> None:
-    """A worker is not needed any more while others of its share go on; without a reason: `stopped`."""
-    unit.tx.mark_stopping(worker.worker_id, reason)
+def dismiss(unit: Unit, worker: Worker, reason: Reason, message: str) -> None:
+    """A worker is not needed any more while others of its share go on."""
+    unit.tx.mark_stopping(worker.worker_id, WorkerEnd(reason, message, str(worker.task.party)))
     _stop_worker(unit, worker)
 
 
@@ -532,7 +530,7 @@ def move_federated(unit: Unit, job_id: str, move: MoveTask, is_told: bool = True
     rerun: nothing of it is dropped."""
     version = {"job_id": job_id, "task_id": f"{job_id}_{move.name}", "task_version": move.version}
     unit.note(Event.TASK_STATUS_ASKED, **version)
-    done = unit.tx.move_task(job_id, move)
+    done = unit.tx.move_task(job_id, move, unit.now)
     if done:
         note_task(unit, job_id, move)
         if is_told or move.new is TaskStatus.SUCCESS:
@@ -557,6 +555,7 @@ def note_task(unit: Unit, job_id: str, move: MoveTask) -> None:
     unit.moves(
         Level.TASK, job_id, move.old, move.new, task=move.name, version=move.version, reason=move.reason,
         message=move.message, caused_by=move.caused_by,
+        exit_status="" if move.exit_code is None else f"exit code {move.exit_code}",
     )  # fmt: skip
 
 
@@ -587,16 +586,27 @@ def _exit_words(sight: Sight) -> str:
     return f"signal {sight.signal}" if sight.signal is not None else sight.cause or sight.state
 
 
+def _exit(unit: Unit, worker: Worker, task: Task, reason: Reason, message: str, exit_status: str = "") -> None:
+    """A worker has exited, by this reason where nobody had told it to stop."""
+    told = (worker.reason, worker.message, worker.caused_by) if worker.is_stopping else (None, "", "")
+    if told[0] is not None:
+        end = WorkerEnd(told[0], told[1], told[2], exit_status)
+    else:
+        cause = task.caused_by if task.party_status is TaskStatus.STOPPING else ""
+        end = WorkerEnd(reason, message, cause or str(task.key.party), exit_status)
+    _move_worker(unit, worker, WorkerStatus.EXITED, end=end)
+
+
 def _move_worker(
-    unit: Unit, worker: Worker, new: WorkerStatus, sight: Sight | None = None, reason: Reason | None = None
+    unit: Unit, worker: Worker, new: WorkerStatus, process: tuple[int, int] = (0, 0), end: WorkerEnd | None = None
 ) -> None:
-    pid, pid_started = (sight.pid, sight.pid_started) if sight and new is WorkerStatus.RUNNING else (0, 0)
-    exit_status = _exit_words(sight) if sight and new is WorkerStatus.EXITED else ""
-    if unit.tx.move_worker(worker, new, unit.now, pid, pid_started, reason, exit_status):
-        key = worker.task
+    """`process`: its pid, and when that began."""
+    if unit.tx.move_worker(worker, new, unit.now, *process, end):
+        key, told = worker.task, end.message if end else ""
         unit.moves(
             Level.WORKER, key.job_id, worker.status, new, party=key.party, task=key.name, version=key.version,
-            reason=reason, message=_which(worker), exit_status=exit_status,
+            reason=end.reason if end else None, message=": ".join(filter(None, (_which(worker), told))),
+            caused_by=end.caused_by if end else "", exit_status=end.exit_status if end else "",
         )  # fmt: skip
         if new is WorkerStatus.EXITED and (worker.cores or worker.memory):
             unit.free(unit.context.party_id, key.job_id)
@@ -671,7 +681,7 @@ def read_report(body: Mapping[str, Any]) -> Report | None:
     start, end = _moment(body.get("start_time")), _moment(body.get("end_time"))
     reason = _reason_in(body, status)
     cause = cause_in(body) or (str(key.party) if reason else "")
-    return Report(key, incarnation, status, reason, message, start, end, _exit_code(body), cause)
+    return Report(key, incarnation, status, reason, message, start, end, exit_code_in(body), cause)
 
 
 def within_its_say(report: Report, parties: Collection[Party]) -> Report:
@@ -680,7 +690,7 @@ def within_its_say(report: Report, parties: Collection[Party]) -> Report:
     Another party of the job can be the cause only where the initiator may have said so: where a share was stopped."""
     reason = report.reason
     if reason is not None and not may_say(Author.PARTY, reason):
-        reason = _PLAIN.get(report.status)
+        reason = PLAIN_REASONS.get(report.status)
     own, named = report.task.party, {str(party): party for party in parties}.get(report.caused_by)
     cause = named if named is not None and reason is not None and _is_told(reason) else own
     return replace(report, reason=reason, caused_by=str(cause) if reason else "")
@@ -715,12 +725,12 @@ def _reason_in(body: Mapping[str, Any], status: TaskStatus) -> Reason | None:
     try:
         reason = Reason(body.get("reason"))
     except ValueError:
-        return _PLAIN.get(status)
+        return PLAIN_REASONS.get(status)
     fits = task_status_for(reason) is status or status is TaskStatus.STOPPING
-    return reason if fits else _PLAIN.get(status)
+    return reason if fits else PLAIN_REASONS.get(status)
 
 
-def _exit_code(body: Mapping[str, Any]) -> int | None:
+def exit_code_in(body: Mapping[str, Any]) -> int | None:
     """Of its worker, where the party tells it."""
     code = body.get("exit_code")
     return code if isinstance(code, int) and not isinstance(code, bool) and 0 <= code <= _HIGHEST_EXIT_CODE else None
@@ -735,7 +745,7 @@ def _moment(value: object) -> int:
 
 _LONGEST_MESSAGE = 4_000
 _HIGHEST_EXIT_CODE = 255
-_PLAIN = {
+PLAIN_REASONS = {
     TaskStatus.SUCCESS: Reason.DONE,
     TaskStatus.PASS: Reason.NOT_NEEDED,
     TaskStatus.FAILED: Reason.WORKER_ERROR,

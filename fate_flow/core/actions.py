@@ -41,6 +41,14 @@ class RenewHold:
 
 
 @dataclass(frozen=True)
+class NoteApproval:
+    """The party of the seat has approved the job with these words; none: it has to approve it once more."""
+
+    seat: Seat
+    words: str
+
+
+@dataclass(frozen=True)
 class MoveTask:
     """The federated status of a task, in the rows of all its parties."""
 
@@ -52,6 +60,7 @@ class MoveTask:
     message: str = ""
     policy: str = ""                 # what a policy has decided that is carried out once it has drained
     caused_by: str = ""              # the party that is the cause of it
+    exit_code: int | None = None     # of an end: that of the worker that is the cause, where it is known
 
 
 @dataclass(frozen=True)
@@ -203,8 +212,8 @@ class NameUnconfirmed:
 
 
 Action = (
-    MoveJob | MoveSeat | RenewHold | MoveTask | NewVersion | BeginAgain | Rejoin | AllRejoined | PutOff | Send
-    | BeginTurn | EndTurn | Hurry | Progress | Forget | NameUnconfirmed | InviteAgain
+    MoveJob | MoveSeat | RenewHold | NoteApproval | MoveTask | NewVersion | BeginAgain | Rejoin | AllRejoined | PutOff
+    | Send | BeginTurn | EndTurn | Hurry | Progress | Forget | NameUnconfirmed | InviteAgain
     | Arm | Disarm | LoseShares | RestartJob | Restarted
 )  # fmt: skip
 

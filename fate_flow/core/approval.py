@@ -46,5 +46,8 @@ AWAITS = "awaits"
 APPROVAL = "approval"
 """In the data of an answer: `awaits: approval`, the party has not decided yet."""
 
+APPROVED = "approved"
+"""In the data of an answer: by whom of the party the job was approved, and why."""
+
 IS_REJECTED = "is_rejected"
 """In the data of an answer: the party has decided against the job."""

@@ -8,6 +8,7 @@ is what each worker has that shares the reservation of its task, so nothing is s
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from fate_flow.core.command import CommandSpec
 from fate_flow.core.crew import newest
@@ -51,6 +52,22 @@ def _may_follow(command: CommandSpec, last: Worker) -> bool:
     if last.reason is Reason.CORES_LENT:
         return True
     return not command.is_gang and (last.reason is not Reason.DONE or command.restarts_completed)
+
+
+@dataclass(frozen=True)
+class ElasticCount:
+    """How the elastic workers of a share stand."""
+
+    most: int            # replicas above the minimum
+    running: int         # ordered and not told to go
+    lent: int            # their cores went to another job, and there has been no room for them since
+
+
+def count_elastic(command: CommandSpec, workers: Iterable[Worker]) -> ElasticCount:
+    """`workers`: those of the newest version."""
+    held = [worker for worker in newest(workers) if worker.is_elastic]
+    running = sum(worker.status is not WorkerStatus.EXITED and not worker.is_stopping for worker in held)
+    return ElasticCount(command.elastic, running, sum(worker.reason is Reason.CORES_LENT for worker in held))
 
 
 def lacking(needed: Claim, engine: EngineState) -> Claim:

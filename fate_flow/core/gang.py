@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 from fate_flow.core.actions import Action, MoveTask, Send
 from fate_flow.core.job import CommandKind, Task
@@ -46,12 +48,18 @@ def cause_of(row: Task) -> str:
 
 
 def settle(
-    view: JobView, rows: tuple[Task, ...], outcome: TaskStatus, reason: Reason, message: str, caused_by: str = ""
-) -> Iterator[Action]:
-    """The federated end of a task, told to every other party with the reason; without a cause it is the initiator's."""
+    view: JobView, rows: tuple[Task, ...], outcome: TaskStatus, reason: Reason, message: str, caused_by: str = "",
+    exit_code: int | None = None,
+) -> Iterator[Action]:  # fmt: skip
+    """The federated end of a task, told to every other party with the reason; without a cause it is the initiator's.
+
+    `exit_code`: of the worker that is the cause."""
     caused_by = caused_by or str(view.job.party)
-    yield move_task(rows, outcome, reason, message, caused_by=caused_by)
-    plain, why = plain_parties(view), {"reason": reason.value, "message": message, "caused_by": caused_by}
+    yield replace(move_task(rows, outcome, reason, message, caused_by=caused_by), exit_code=exit_code)
+    why: dict[str, Any] = {"reason": reason.value, "message": message, "caused_by": caused_by}
+    if exit_code is not None:
+        why["exit_code"] = exit_code
+    plain = plain_parties(view)
     for row in rows:
         if row.key.party != view.job.party:
             more = {} if row.key.party in plain else why

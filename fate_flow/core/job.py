@@ -184,6 +184,7 @@ class Seat:
     renew_at: int = 0                    # steady time: asked for again then
     legacy: bool = False                 # the party speaks plain v1 only
     silent_since: int = 0                # steady time since which it counts as silent; 0: it answers
+    approval: str = ""                   # with which words it has approved the job, where it had to
 
 
 @dataclass(frozen=True, order=True)
@@ -221,6 +222,11 @@ class Task:
     without: tuple[str, ...] = ()        # parties that were missing when this share was started
     policy: str = ""                     # what a policy has decided about this version, as actions.MoveTask has it
     target: TaskStatus | None = None     # where `stopping` leads
+    federated_reason: Reason | None = None     # of the task over all its parties, as its initiator says
+    federated_message: str = ""
+    federated_exit_code: int | None = None     # of the worker that is the cause
+    federated_caused_by: str = ""
+    federated_end_time: int = 0
     worker_id: str = ""
     create_time: int = 0
     start_time: int = 0
@@ -254,10 +260,22 @@ class Worker:
     rank: int | None = 0                 # its number among those that count; None: spare
     attempt: int = 0                     # which process this is in its slot
     reason: Reason | None = None         # how it ended, or why it was told to stop
-    exit_status: str = ""                # the same, as the machine has it
+    message: str = ""                    # the same in words
+    caused_by: str = ""                  # the party that is the cause of it
+    exit_status: str = ""                # how it ended, as the machine has it
     is_elastic: bool = False             # it came when there was room, and goes when somebody needs it
     cores: int = 0                       # of an elastic one: held beside the claim of its job until it has exited
     memory: int = 0
+
+
+@dataclass(frozen=True)
+class WorkerEnd:
+    """How a worker has ended, or why it is to."""
+
+    reason: Reason
+    message: str
+    caused_by: str                       # the party that is the cause of it
+    exit_status: str = ""                # as the machine has it: `exit code 1`, `signal 9`
 
 
 class CommandKind(Enum):

@@ -94,8 +94,8 @@ def _finish(view: JobView, unconfirmed: tuple[str, ...]) -> Iterator[Action]:
     yield from end(view, job.reason, job.message, unconfirmed)
 
 
-def last_word(rows: tuple[Task, ...], job: Job) -> tuple[TaskStatus, Reason, str, str]:
-    """How a task that was cut off by the end of its job, or by its restart, ends: status, reason, message, cause.
+def last_word(rows: tuple[Task, ...], job: Job) -> tuple[TaskStatus, Reason, str, str, int | None]:
+    """How a task that was cut off by the end of its job, or by its restart, ends: status, reason, message, cause, code.
 
     What is said of the job is said of a task that ended for it, and of no other."""
     statuses = [row.party_status for row in rows]
@@ -106,10 +106,10 @@ def last_word(rows: tuple[Task, ...], job: Job) -> tuple[TaskStatus, Reason, str
             reason = first.reason or Reason.STOPPED
             is_own = RULES[reason].retry_event is not None
             message = first.message if is_own else first.message or job.message
-            return task_status_for(reason), reason, message, cause_of(first)
-        return outcome, GOOD[outcome], "", ""
+            return task_status_for(reason), reason, message, cause_of(first), first.exit_code
+        return outcome, GOOD[outcome], "", "", None
     reason = Reason.STOPPED_BY_USER if job.reason is Reason.STOPPED_BY_USER else Reason.STOPPED
-    return TaskStatus.CANCELED, reason, job.message, job.caused_by
+    return TaskStatus.CANCELED, reason, job.message, job.caused_by, None
 
 
 def end(

@@ -120,7 +120,7 @@ def _drain_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
         return
     first = culprit(rows)
     reason = first.reason or Reason.WORKER_ERROR
-    yield from settle(view, rows, task_status_for(reason), reason, first.message, cause_of(first))
+    yield from settle(view, rows, task_status_for(reason), reason, first.message, cause_of(first), first.exit_code)
     found = _retry(view, lead, reason)
     if found is not None and not found.refused:
         yield from again(view, rows, found, Why(reason, first.message, cause_of(first)))

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fate_flow.core.actions import InviteAgain, MoveSeat, NameUnconfirmed, Plan, Send
-from fate_flow.core.approval import APPROVAL, AWAITS, IS_REJECTED
+from fate_flow.core.actions import InviteAgain, MoveSeat, NameUnconfirmed, NoteApproval, Plan, Send
+from fate_flow.core.approval import APPROVAL, APPROVED, AWAITS, IS_REJECTED
 from fate_flow.core.job import NO_ROOM, NOT_EFFECTIVE, NOT_READY, UNREACHABLE, Command, CommandKind, Lack, Seat
 from fate_flow.core.reasons import Reason, job_status_for
 from fate_flow.core.status import JobStatus, SeatStatus
@@ -61,7 +61,7 @@ def _judge_invitation(seat: Seat, _: Command, retcode: int, message: str, __: Ma
 def _judge_check(seat: Seat, command: Command, retcode: int, message: str, data: Mapping[str, Any]) -> Verdict:
     if retcode == 0:
         apply = Command(CommandKind.APPLY, command.job_id, seat.party, command.run, body=command.body)
-        return Verdict((MoveSeat(seat, SeatStatus.APPLYING), Send(apply)))
+        return Verdict((*_approved(seat, data), MoveSeat(seat, SeatStatus.APPLYING), Send(apply)))
     if retcode == NOT_READY:
         return _not_ready(seat, message, data)
     if retcode == UNREACHABLE:
@@ -74,9 +74,19 @@ def _judge_check(seat: Seat, command: Command, retcode: int, message: str, data:
     return Verdict(stop=Reason.DEPENDENCE_FAILED, message=f"{seat.party}: {message}")
 
 
+def _approved(seat: Seat, data: Mapping[str, Any]) -> Plan:
+    """What people of the party have said to the job, once."""
+    words = plain(data.get(APPROVED), _LONGEST_APPROVAL)
+    return (NoteApproval(seat, words),) if words and words != seat.approval else ()
+
+
+_LONGEST_APPROVAL = 700      # what a party takes from who approves, and who that is
+
+
 def _not_ready(seat: Seat, message: str, data: Mapping[str, Any]) -> Verdict:
     if _is_pending(data):
-        return Verdict((MoveSeat(seat, SeatStatus.JOINED, NOT_APPROVED, Lack.APPROVAL),))
+        forgotten = (NoteApproval(seat, ""),) if seat.approval else ()
+        return Verdict((*forgotten, MoveSeat(seat, SeatStatus.JOINED, NOT_APPROVED, Lack.APPROVAL)))
     return Verdict((MoveSeat(seat, SeatStatus.JOINED, _waits(NOT_READY, message)),))
 
 

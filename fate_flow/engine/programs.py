@@ -59,7 +59,9 @@ class ProgramGate:
     def _check_program(self, command: CommandSpec) -> None:
         file = command.program_file
         if file is None:
-            check_allowed(find_program(command.argv[0]), self.policy.allow, self._digests.of)
+            program = find_program(command.argv[0])
+            check_allowed(program, self.policy.allow, self._digests.of)
+            check_runnable(program)         # last: whether another file is there is nobody's business
         elif (sent := file.sent) is not None:
             check_content(file.name, hashlib.sha256(sent).hexdigest(), self.policy.allow)
         else:
@@ -120,6 +122,40 @@ def check_allowed(program: Path, allow: Collection[str], digest: Callable[[str],
     raise NotAllowed(
         f"commands.allow names neither {known} nor {content or 'its sha256'}; allowed is {_listed(allow)}"
     )
+
+
+def check_runnable(program: Path) -> None:
+    """Raises NotAllowed for a program that may begin here, and cannot."""
+    problem = _why_not_a_file(program) or _why_not_run(program)
+    if problem:
+        raise NotAllowed(f"command: {program} {problem} at this party, which allows it: an executable file is needed")
+
+
+def unusable(policy: CommandPolicy) -> list[str]:
+    """What is wrong with the programs that jobs may begin by their paths, one sentence each.
+
+    A file below `files_root` is copied for its worker, and need not be executable itself."""
+    found = []
+    for one in policy.allow if policy.enabled else ():
+        if not one.startswith(DIGEST):
+            is_copied = bool(policy.files_root) and Path(os.path.realpath(one)).is_relative_to(
+                os.path.realpath(policy.files_root)
+            )
+            problem = _why_not_a_file(Path(one)) or ("" if is_copied else _why_not_run(Path(one)))
+            found += [f"commands.allow: {one} {problem}: a job that names it is refused"] if problem else []
+    return found
+
+
+def _why_not_a_file(program: Path) -> str:
+    try:
+        is_file = stat.S_ISREG(program.stat().st_mode)
+    except OSError as error:
+        return f"cannot be found ({error.strerror})"
+    return "" if is_file else "is not a file"
+
+
+def _why_not_run(program: Path) -> str:
+    return "" if os.access(program, os.X_OK) else "is not executable for this server's user"
 
 
 def check_content(name: str, sha256: str, allow: Collection[str]) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fate_flow.core.actions import MoveJob
-from fate_flow.core.job import Claim, Job, Report, Seat, Task, TaskKey, Worker
+from fate_flow.core.actions import MoveJob, MoveTask
+from fate_flow.core.job import Claim, Job, Report, Seat, Task, TaskKey, Worker, WorkerEnd
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import (
     JOB_END,
@@ -210,6 +210,21 @@ def stop_requested(reason: Reason, message: str, by_user: bool, caused_by: str) 
     return change
 
 
+def federated_moved(move: MoveTask, at: int) -> Change:
+    """A task over all its parties takes a new status."""
+    change: Change = {"status": move.new}
+    if move.policy:
+        change["policy"] = move.policy
+    if move.reason is not None or move.message:
+        change.update(
+            federated_reason=move.reason, federated_message=move.message, federated_exit_code=move.exit_code,
+            federated_caused_by=move.caused_by,
+        )  # fmt: skip
+    if move.new in TASK_END:
+        change["federated_end_time"] = at
+    return change
+
+
 def task_moved(
     new: TaskStatus, at: int, reason: Reason | None, message: str, target: TaskStatus | None,
     exit_code: int | None = None, caused_by: str = "",
@@ -243,12 +258,21 @@ def is_about(report: Report, task: Task) -> bool:
     return report.task == task.key and report.incarnation in ("", task.incarnation)
 
 
-def worker_moved(
-    new: WorkerStatus, at: int, pid: int, pid_started: int, reason: Reason | None, exit_status: str
-) -> Change:
+def worker_moved(new: WorkerStatus, at: int, pid: int, pid_started: int, end: WorkerEnd | None) -> Change:
+    """Raises IllegalMove for one that exits for no reason."""
     if new is WorkerStatus.RUNNING:
         return {"status": new, "pid": pid, "pid_started": pid_started, "start_time": at}
-    return {"status": new, "end_time": at, "reason": reason, "exit_status": exit_status}
+    if end is None:
+        raise IllegalMove(f"a worker is {new.value} for no reason")
+    return {
+        "status": new, "end_time": at, "reason": end.reason, "message": end.message, "caused_by": end.caused_by,
+        "exit_status": end.exit_status,
+    }  # fmt: skip
+
+
+def told_to_stop(why: WorkerEnd) -> Change:
+    """A worker is to end; its exit status is for the machine to say."""
+    return {"is_stopping": True, "reason": why.reason, "message": why.message, "caused_by": why.caused_by}
 
 
 def _why(reason: Reason | None, message: str) -> Change:

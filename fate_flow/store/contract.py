@@ -15,7 +15,20 @@ from typing import Any, Protocol
 from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.approval import Consent
 from fate_flow.core.history import Entry
-from fate_flow.core.job import Command, EngineState, Hold, Job, JobKey, Lack, Report, Seat, Task, TaskKey, Worker
+from fate_flow.core.job import (
+    Command,
+    EngineState,
+    Hold,
+    Job,
+    JobKey,
+    Lack,
+    Report,
+    Seat,
+    Task,
+    TaskKey,
+    Worker,
+    WorkerEnd,
+)
 from fate_flow.core.permission import Thing
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
@@ -368,6 +381,9 @@ class Transaction(Protocol):
     def silent_seats(self) -> tuple[Seat, ...]:
         """Of jobs that run: those whose party counts as silent."""
 
+    def note_approval(self, seat: Seat, words: str) -> bool:
+        """The party has approved the job with these words; none: it has to approve it, maybe once more."""
+
     def mark_legacy(self, seat: Seat) -> bool:
         """The party speaks plain v1 only."""
 
@@ -396,7 +412,7 @@ class Transaction(Protocol):
     def stopping_tasks(self) -> tuple[Task, ...]:
         """Rows whose federated status is `stopping`, by age."""
 
-    def move_task(self, job_id: str, move: MoveTask) -> bool:
+    def move_task(self, job_id: str, move: MoveTask, at: int) -> bool:
         """The federated status, in all rows of that version here."""
 
     def move_party_task(
@@ -433,12 +449,12 @@ class Transaction(Protocol):
 
     def move_worker(
         self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0,
-        reason: Reason | None = None, exit_status: str = "",
+        end: WorkerEnd | None = None,
     ) -> bool:  # fmt: skip
         """Compare-and-set on the status. What an elastic worker holds goes back to the engine when it has exited."""
 
-    def mark_stopping(self, worker_id: str, reason: Reason | None = None) -> None:
-        """It has been told to stop, for this reason; one that has exited stays as it is, and so does a reason."""
+    def mark_stopping(self, worker_id: str, why: WorkerEnd) -> None:
+        """It has been told to stop; what it was told first stands, and one that has exited stays as it is."""
 
     # ---- outbox
 

@@ -34,6 +34,7 @@ from fate_flow.core.job import (
     TaskKey,
     Wish,
     Worker,
+    WorkerEnd,
 )
 from fate_flow.core.permission import Thing
 from fate_flow.core.queue import Waiting, fits
@@ -57,6 +58,7 @@ from fate_flow.store.changes import (
     SUBMIT_FAILED,
     UNFINISHED_WORKERS,
     begun_again,
+    federated_moved,
     is_about,
     job_moved,
     message_with,
@@ -72,6 +74,7 @@ from fate_flow.store.changes import (
     tag_of_end,
     task_moved,
     task_reported,
+    told_to_stop,
     worker_moved,
 )
 from fate_flow.store.contract import Document, Metric, Output, Scope, Submission, TableMeta
@@ -609,6 +612,9 @@ class MemoryTransaction:
         started = self._rows.seats.of(_BY_STATUS, SeatStatus.STARTED)
         return tuple(sorted((seat for seat in started if seat.silent_since), key=_seat_key))
 
+    def note_approval(self, seat: Seat, words: str) -> bool:
+        return self._change_seat(seat, approval=words)
+
     def mark_legacy(self, seat: Seat) -> bool:
         return self._change_seat(seat, legacy=True)
 
@@ -640,6 +646,7 @@ class MemoryTransaction:
         for task in tasks:
             if task.key not in self._tasks.rows:
                 _refuse("ck_task_ended", task.party_status in TASK_END)
+                _refuse("ck_task_federated_ended", task.is_final)
                 self._tasks.put(task.key, new_task(task))
 
     def task(self, key: TaskKey) -> Task | None:
@@ -653,15 +660,18 @@ class MemoryTransaction:
         stopping = self._tasks.of(_BY_STATUS, TaskStatus.STOPPING)
         return tuple(sorted(stopping, key=lambda task: (task.create_time, task.key)))
 
-    def move_task(self, job_id: str, move: MoveTask) -> bool:
+    def move_task(self, job_id: str, move: MoveTask, at: int) -> bool:
         check_move(move.old, move.new)
+        change = federated_moved(move, at)
         rows = [
             task
             for task in self._tasks.of(_BY_JOB, job_id)
             if task.key.name == move.name and task.key.version == move.version and task.status is move.old
         ]
         for task in rows:
-            self._tasks.put(task.key, _changed(task, status=move.new, policy=move.policy or task.policy))
+            new = _changed(task, **change)
+            _refuse("ck_task_federated_reason", new.is_final and new.federated_reason is None)
+            self._tasks.put(task.key, new)
         return bool(rows)
 
     def move_party_task(
@@ -722,23 +732,24 @@ class MemoryTransaction:
 
     def move_worker(
         self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0,
-        reason: Reason | None = None, exit_status: str = "",
+        end: WorkerEnd | None = None,
     ) -> bool:  # fmt: skip
         check_move(worker.status, new)
         row = self._rows.workers.rows.get(worker.worker_id)
         if row is None or row.status is not worker.status:
             return False
-        change = worker_moved(new, at, pid, pid_started, reason, exit_status)
-        self._rows.workers.put(row.worker_id, _changed(row, **change))
+        moved = _changed(row, **worker_moved(new, at, pid, pid_started, end))
+        _refuse("ck_worker_reason", new is WorkerStatus.EXITED and not moved.caused_by)
+        self._rows.workers.put(row.worker_id, moved)
         engine = self.engine()
         if new is WorkerStatus.EXITED and engine is not None and (row.cores or row.memory):
             self._take(engine, -row.cores, -row.memory)
         return True
 
-    def mark_stopping(self, worker_id: str, reason: Reason | None = None) -> None:
+    def mark_stopping(self, worker_id: str, why: WorkerEnd) -> None:
         row = self._rows.workers.rows.get(worker_id)
-        if row is not None and row.status in UNFINISHED_WORKERS:
-            self._rows.workers.put(worker_id, _changed(row, is_stopping=True, reason=row.reason or reason))
+        if row is not None and row.status in UNFINISHED_WORKERS and not row.is_stopping:
+            self._rows.workers.put(worker_id, _changed(row, **told_to_stop(why)))
 
     # ------------------------------------------------------------------ outbox
 

@@ -138,6 +138,7 @@ class SeatRow(_Base):
     f_renew_at = BigIntegerField(default=0)
     f_legacy = BooleanField(default=False)
     f_silent_since = BigIntegerField(default=0)
+    f_approval = TextField(null=True)
 
     class Meta:
         table_name = "t_seat"
@@ -193,6 +194,11 @@ class TaskRow(_Base):
     f_reason = CharField(50, null=True)
     f_message = TextField(null=True)
     f_target = CharField(50, null=True)
+    f_federated_reason = CharField(50, null=True)
+    f_federated_message = TextField(null=True)
+    f_federated_exit_code = IntegerField(null=True)
+    f_federated_caused_by = CharField(70, default="")
+    f_federated_end_time = BigIntegerField(null=True)
 
     class Meta:
         table_name = "t_task"
@@ -222,6 +228,8 @@ class WorkerRow(_Base):
     f_rank = IntegerField(null=True)
     f_attempt = IntegerField(default=0)
     f_reason = CharField(50, null=True)
+    f_message = TextField(null=True)
+    f_caused_by = CharField(70, default="")
     f_exit_status = CharField(50, default="")
     f_elastic = BooleanField(default=False)
     f_cores = IntegerField(default=0)

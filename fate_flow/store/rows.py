@@ -131,15 +131,15 @@ def roles_of(parties: tuple[Party, ...]) -> str:
 S = SeatRow
 SEAT_COLUMNS = (
     S.f_job_id, S.f_role, S.f_party_id, S.f_status, S.f_run, S.f_message, S.f_free_cores, S.f_asked_cores,
-    S.f_lacks, S.f_lease, S.f_renew_at, S.f_legacy, S.f_silent_since,
+    S.f_lacks, S.f_lease, S.f_renew_at, S.f_legacy, S.f_silent_since, S.f_approval,
 )  # fmt: skip
 
 
 def seat_of(row: Row) -> Seat:
-    job_id, role, party_id, status, run, message, free, asked, lacks, lease, renew_at, legacy, silent = row
+    job_id, role, party_id, status, run, message, free, asked, lacks, lease, renew_at, legacy, silent, approval = row
     return Seat(
         job_id, Party(role, party_id), SeatStatus(status), run, message or "", free, asked, lack_of(lacks), lease,
-        renew_at, bool(legacy), silent,
+        renew_at, bool(legacy), silent, approval or "",
     )  # fmt: skip
 
 
@@ -149,6 +149,8 @@ TASK_COLUMNS = (
     T.f_run_on_this_party, T.f_incarnation, T.f_component_module, T.f_auto_retries, T.f_retry_at, T.f_reason,
     T.f_message, T.f_target, T.f_worker_id, T.f_create_time, T.f_start_time, T.f_end_time, T.f_errors,
     T.f_interruptions, T.f_tried_since, T.f_exit_code, T.f_caused_by, T.f_without_parties, T.f_policy,
+    T.f_federated_reason, T.f_federated_message, T.f_federated_exit_code, T.f_federated_caused_by,
+    T.f_federated_end_time,
 )  # fmt: skip
 
 
@@ -156,7 +158,8 @@ def task_of(row: Row) -> Task:
     (
         job_id, name, version, role, party_id, status, party_status, runs_here, incarnation, module, retries, retry_at,
         reason, message, target, worker_id, created, started, ended, errors, interruptions, tried_since, exit_code,
-        caused_by, without, policy,
+        caused_by, without, policy, federated_reason, federated_message, federated_exit_code, federated_caused_by,
+        federated_ended,
     ) = row  # fmt: skip
     return Task(
         key=TaskKey(job_id, name, version, Party(role, party_id)),
@@ -175,6 +178,11 @@ def task_of(row: Row) -> Task:
         without=_texts(without),
         policy=policy,
         target=TaskStatus(target) if target else None,
+        federated_reason=Reason(federated_reason) if federated_reason else None,
+        federated_message=federated_message or "",
+        federated_exit_code=federated_exit_code,
+        federated_caused_by=federated_caused_by,
+        federated_end_time=federated_ended or 0,
         worker_id=worker_id or "",
         create_time=created or 0,
         start_time=started or 0,
@@ -186,19 +194,21 @@ W = WorkerRow
 WORKER_COLUMNS = (
     W.f_worker_id, W.f_job_id, W.f_component_name, W.f_task_version, W.f_role, W.f_party_id, W.f_status, W.f_folder,
     W.f_create_time, W.f_run_pid, W.f_run_pid_started, W.f_stopping, W.f_start_time, W.f_end_time,
-    W.f_since, W.f_slot, W.f_rank, W.f_attempt, W.f_reason, W.f_exit_status, W.f_elastic, W.f_cores, W.f_memory,
+    W.f_since, W.f_slot, W.f_rank, W.f_attempt, W.f_reason, W.f_message, W.f_caused_by, W.f_exit_status, W.f_elastic,
+    W.f_cores, W.f_memory,
 )  # fmt: skip
 
 
 def worker_of(row: Row) -> Worker:
     (
         worker_id, job_id, name, version, role, party_id, status, folder, created, pid, pid_started, stopping, started,
-        ended, since, slot, rank, attempt, reason, exit_status, elastic, cores, memory,
+        ended, since, slot, rank, attempt, reason, message, caused_by, exit_status, elastic, cores, memory,
     ) = row  # fmt: skip
     return Worker(
         worker_id, TaskKey(job_id, name, version, Party(role, party_id)), WorkerStatus(status), folder,
         created or 0, pid or 0, pid_started, bool(stopping), started or 0, ended or 0,
-        since, slot, rank, attempt, Reason(reason) if reason else None, exit_status, bool(elastic), cores, memory,
+        since, slot, rank, attempt, Reason(reason) if reason else None, message or "", caused_by, exit_status,
+        bool(elastic), cores, memory,
     )  # fmt: skip
 
 

@@ -32,6 +32,7 @@ from fate_flow.core.job import (
     Task,
     TaskKey,
     Worker,
+    WorkerEnd,
 )
 from fate_flow.core.permission import Kind, Thing
 from fate_flow.core.queue import Waiting
@@ -55,6 +56,7 @@ from fate_flow.store.changes import (
     UNFINISHED_WORKERS,
     Change,
     begun_again,
+    federated_moved,
     is_about,
     job_moved,
     message_with,
@@ -65,6 +67,7 @@ from fate_flow.store.changes import (
     tag_of_end,
     task_moved,
     task_reported,
+    told_to_stop,
     worker_moved,
 )
 from fate_flow.store.contract import Document, Metric, Output, Scope, Submission, TableMeta
@@ -706,6 +709,9 @@ class SqlTransaction:
     def silent_seats(self) -> tuple[Seat, ...]:
         return _seats((SeatRow.f_status == SeatStatus.STARTED.value) & (SeatRow.f_silent_since > 0))
 
+    def note_approval(self, seat: Seat, words: str) -> bool:
+        return _hit(SeatRow.update(f_approval=words).where(_seat_is(seat)))
+
     def mark_legacy(self, seat: Seat) -> bool:
         return _hit(SeatRow.update(f_legacy=True).where(_seat_is(seat)))
 
@@ -739,18 +745,15 @@ class SqlTransaction:
     def stopping_tasks(self) -> tuple[Task, ...]:
         return tuple(task_of(row) for row in _STOPPING_TASKS.rows(self._database))
 
-    def move_task(self, job_id: str, move: MoveTask) -> bool:
+    def move_task(self, job_id: str, move: MoveTask, at: int) -> bool:
         check_move(move.old, move.new)
-        values: dict[Any, Any] = {TaskRow.f_status: move.new.value}
-        if move.policy:
-            values[TaskRow.f_policy] = move.policy
         where = (
             (TaskRow.f_job_id == job_id)
             & (TaskRow.f_task_id == f"{job_id}_{move.name}")
             & (TaskRow.f_task_version == move.version)
             & (TaskRow.f_status == move.old.value)
         )
-        return self._write(job_id, TaskRow.update(values).where(where))
+        return self._write(job_id, TaskRow.update(**columns_of(federated_moved(move, at))).where(where))
 
     def move_party_task(
         self, task: Task, new: TaskStatus, at: int, reason: Reason | None = None, message: str = "",
@@ -823,10 +826,10 @@ class SqlTransaction:
 
     def move_worker(
         self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0,
-        reason: Reason | None = None, exit_status: str = "",
+        end: WorkerEnd | None = None,
     ) -> bool:  # fmt: skip
         check_move(worker.status, new)
-        values = columns_of(worker_moved(new, at, pid, pid_started, reason, exit_status))
+        values = columns_of(worker_moved(new, at, pid, pid_started, end))
         where = (WorkerRow.f_worker_id == worker.worker_id) & (WorkerRow.f_status == worker.status.value)
         if not _hit(WorkerRow.update(**values).where(where)):
             return False
@@ -836,11 +839,9 @@ class SqlTransaction:
             _come_back(worker.cores, worker.memory)
         return True
 
-    def mark_stopping(self, worker_id: str, reason: Reason | None = None) -> None:
-        values: dict[str, Any] = {"f_stopping": True}
-        if reason is not None:
-            values["f_reason"] = fn.COALESCE(WorkerRow.f_reason, reason.value)
-        WorkerRow.update(**values).where((WorkerRow.f_worker_id == worker_id) & _is_going_on()).execute()
+    def mark_stopping(self, worker_id: str, why: WorkerEnd) -> None:
+        where = (WorkerRow.f_worker_id == worker_id) & _is_going_on() & (WorkerRow.f_stopping == False)  # noqa: E712
+        WorkerRow.update(**columns_of(told_to_stop(why))).where(where).execute()
 
     # ------------------------------------------------------------------ outbox
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -22,7 +22,7 @@ from peewee import BooleanField, Database, DateTimeField, IntegerField, fn
 from fate_flow.core.errors import BadRequest
 from fate_flow.core.grammar import check_text, shown
 from fate_flow.core.history import Entry
-from fate_flow.core.job import Hold, Job, JobKey, Seat, Task
+from fate_flow.core.job import Hold, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.queue import pausing, why_a_copy_waits, why_it_waits
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JOB_UNFINISHED, JobStatus, TaskStatus
@@ -107,6 +107,7 @@ class JobPicture:
     place: int                       # in the queue; 0: it does not queue here
     steady: int                      # steady time, for what is due later
     earlier: tuple[Task, ...] = ()   # of each task that is to begin again: the rows of the version before
+    workers: tuple[Worker, ...] = ()     # of this party, of those versions: the newest in each slot
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,8 @@ class Views:
             anew = [task.key for task in tasks if task.key.version and task.status is TaskStatus.WAITING]
             earlier = [tx.task(replace(key, version=key.version - 1)) for key in anew]
             known = tuple(task for task in earlier if task is not None)
-            return JobPicture(tuple(jobs), tx.seats(job_id), tasks, place, tx.steady(), known)
+            workers = _newest_workers(tx.workers_of(job_id), {task.key for task in tasks if task.worker_id})
+            return JobPicture(tuple(jobs), tx.seats(job_id), tasks, place, tx.steady(), known, workers)
 
     @_read_again
     def queue(self, limit: int, offset: int) -> QueuePage:
@@ -500,6 +502,15 @@ class Column:
 
     kind: type                       # str, int, bool, datetime, dict or list
     may_be_null: bool
+
+
+def _newest_workers(workers: Iterable[Worker], wanted: Collection[TaskKey]) -> tuple[Worker, ...]:
+    """Who holds each slot of these party tasks, by party task and slot."""
+    holders: dict[tuple[TaskKey, int], Worker] = {}
+    for worker in sorted(workers, key=lambda one: one.attempt):
+        if worker.task in wanted:
+            holders[worker.task, worker.slot] = worker
+    return tuple(holders[place] for place in sorted(holders))
 
 
 def columns_of(model: Any, *, with_documents: bool = True) -> dict[str, Column]:

@@ -141,6 +141,7 @@ CREATE TABLE t_seat (                        -- the initiator's knowledge of eac
   f_renew_at BIGINT NOT NULL DEFAULT 0,      -- steady time: asked for again then, so that the lease goes on
   f_legacy BOOLEAN NOT NULL DEFAULT 0,       -- the party speaks plain v1
   f_silent_since BIGINT NOT NULL DEFAULT 0,  -- steady time since which the party counts as silent; 0: it answers
+  f_approval LONGTEXT,                       -- with which words the party has approved the job, where it had to
   PRIMARY KEY (f_job_id, f_role, f_party_id),
   CONSTRAINT ck_seat_lacks CHECK (f_lacks IN ('', 'room', 'size', 'answer', 'approval')),
   CONSTRAINT ck_seat_status CHECK (f_status IN ('joining', 'joined', 'refused', 'checking', 'applying', 'held',
@@ -198,7 +199,16 @@ CREATE TABLE t_task (
   f_reason VARCHAR(50),
   f_message LONGTEXT,
   f_target VARCHAR(50),
+  f_federated_reason VARCHAR(50),            -- of the task over all its parties, as its initiator says
+  f_federated_message LONGTEXT,
+  f_federated_exit_code INTEGER,             -- of the worker that is the cause
+  f_federated_caused_by VARCHAR(70) NOT NULL DEFAULT '',
+  f_federated_end_time BIGINT,
   PRIMARY KEY (f_job_id, f_task_id, f_task_version, f_role, f_party_id),
+  CONSTRAINT ck_task_federated_reason CHECK
+    (f_status NOT IN ('pass', 'success', 'failed', 'canceled', 'timeout') OR f_federated_reason IS NOT NULL),
+  CONSTRAINT ck_task_federated_ended CHECK
+    ((f_federated_end_time IS NOT NULL) = (f_status IN ('pass', 'success', 'failed', 'canceled', 'timeout'))),
   CONSTRAINT ck_task_status CHECK (f_status IN
     ('waiting', 'running', 'stopping', 'pass', 'success', 'failed', 'canceled', 'timeout')),
   CONSTRAINT ck_task_party_status CHECK (f_party_status IN
@@ -235,12 +245,15 @@ CREATE TABLE t_worker (
   f_slot INTEGER NOT NULL DEFAULT 0,           -- which of the workers of its party task it is
   f_rank INTEGER,                              -- its number among those that count; null: spare
   f_attempt INTEGER NOT NULL DEFAULT 0,        -- which process this is in its slot
-  f_reason VARCHAR(50),                        -- how it ended
+  f_reason VARCHAR(50),                        -- how it ended, or why it was told to stop
+  f_message LONGTEXT,
+  f_caused_by VARCHAR(70) NOT NULL DEFAULT '', -- the party that is the cause of it
   f_exit_status VARCHAR(50) NOT NULL DEFAULT '',
   f_elastic BOOLEAN NOT NULL DEFAULT 0,        -- it holds f_cores and f_memory beside the claim of its job, until it has exited
   f_cores INTEGER NOT NULL DEFAULT 0,
   f_memory INTEGER NOT NULL DEFAULT 0,
-  CONSTRAINT ck_worker_status CHECK (f_status IN ('created', 'running', 'exited'))
+  CONSTRAINT ck_worker_status CHECK (f_status IN ('created', 'running', 'exited')),
+  CONSTRAINT ck_worker_reason CHECK (f_status <> 'exited' OR (f_reason IS NOT NULL AND f_caused_by <> ''))
 );
 CREATE INDEX ix_worker_status ON t_worker (f_status);
 CREATE INDEX ix_worker_job ON t_worker (f_job_id);

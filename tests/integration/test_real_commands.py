@@ -148,8 +148,13 @@ def test_another_end_has_its_reason(
     job_id = servers.submit(command({"guest": [GUEST]}, command=argv))
     servers.wait(job_id, "failed")
     [task], [worker] = servers.guest.tasks(job_id), workers(servers.guest, job_id)
-    assert (task["f_reason"], words in task["f_message"]) == (reason, True)
     assert (worker["f_reason"], worker["f_exit_status"]) == (reason, exit_status)
+    for said in (
+        (task["f_reason"], task["f_message"], task["f_caused_by"]),
+        (task["f_federated_reason"], task["f_federated_message"], task["f_federated_caused_by"]),
+        (worker["f_reason"], worker["f_message"], worker["f_caused_by"]),
+    ):
+        assert (said[0], words in said[1], said[2]) == (reason, True, f"guest {GUEST}")
 
 
 def test_no_party_gives_a_program_its_own_environment_or_folder(servers: Cluster) -> None:
@@ -319,6 +324,7 @@ def test_a_job_grows_where_there_is_room_and_shrinks_when_another_one_comes(serv
     for party in parties:
         gone = [row for row in workers(party, elastic) if row["f_status"] == "exited"]
         assert {(row["f_reason"], row["f_exit_status"]) for row in gone} == {("cores_lent", "signal 15")}
+        assert "1 of 4 run, 3 lent" in party.flow("job", "explain", "-j", elastic).out
     (scratch / other).touch()
     await_slots([0, 1, 2, 3, 4])
     (scratch / elastic).touch()
@@ -376,11 +382,26 @@ def test_what_no_party_gives_or_runs_is_refused(servers: Cluster, parameters: di
     assert words in refusal(servers, command({"guest": [GUEST]}, **parameters))
 
 
-def test_a_program_that_is_not_there_any_more_is_a_launch_that_failed(servers: Cluster, scratch: Path) -> None:
-    job_id = servers.submit(command({"guest": [GUEST]}, command=[str(scratch / "gone")]))
+def test_an_allowed_program_that_is_not_there_is_refused_and_one_that_goes_later_is_a_launch_that_failed(
+    servers: Cluster, scratch: Path
+) -> None:
+    program, once_more = scratch / "gone", {"retry": {"max_attempts": 2, **SOON}}
+    document = command({"guest": [GUEST]}, command=[str(program)], job=once_more)
+    missing = f"{program} cannot be found (No such file or directory)"
+    said = refusal(servers, document)
+    assert f"guest {GUEST}: train (Command) is not run at guest {GUEST}: command: {missing}" in said
+    assert f"WARNING: commands.allow: {missing}: a job that names it is refused" in servers.guest.log(
+        "fate_flow", "console.log"
+    )
+    program.write_text('#!/bin/sh\nrm "$0"\nexit 3\n')
+    assert f"command: {program} is not executable for this server's user" in refusal(servers, document)
+    program.chmod(0o700)
+    job_id = servers.submit(document)
     servers.wait(job_id, "failed")
-    [task] = servers.guest.tasks(job_id)
-    assert (task["f_reason"], "No such file or directory" in task["f_message"]) == ("launch_failed", True)
+    first, second = servers.guest.tasks(job_id)
+    assert (first["f_reason"], first["f_exit_code"]) == ("worker_error", 3)
+    assert (first["f_federated_reason"], first["f_federated_exit_code"]) == ("worker_error", 3)
+    assert (second["f_reason"], "No such file or directory" in second["f_message"]) == ("launch_failed", True)
 
 
 def test_nothing_is_published_of_an_attempt_that_another_party_broke(servers: Cluster, scratch: Path) -> None:

@@ -41,9 +41,16 @@ def test_a_job_awaits_an_approval_that_survives_a_restart_and_then_runs(careful:
     assert careful.host.ask("job/explain", {"job_id": job_id})["approval"]["status"] == "pending"
     assert [one["job_id"] for one in careful.host.ask("queue/list")["unapproved"]] == [job_id]
     assert "has not approved it yet; 1st in the queue" in careful.guest.flow("queue", "list").out
-    careful.host.flow("job", "approve", "-j", job_id, "--by", "ann")
+    careful.host.flow("job", "approve", "-j", job_id, "--by", "ann", "--reason", "contract 7")
     careful.wait(job_id, "success")
-    assert careful.host.ask("job/explain", {"job_id": job_id})["approval"]["by"] == "ann"
+    own = careful.host.ask("job/explain", {"job_id": job_id})["approval"]
+    assert (own["by"], own["message"]) == ("ann", "contract 7")
+    seats = careful.guest.ask("job/explain", {"job_id": job_id})["parties"]
+    assert [seat["approval"] for seat in seats] == [None, "approved by ann: contract 7"]
+    assert "approved by ann: contract 7" in careful.guest.flow("job", "explain", "-j", job_id).out
+    moves = careful.guest.ask("job/history", {"job_id": job_id})["moves"]
+    words = [(one["level"], one["seen_by"], one["caused_by"]) for one in moves if "contract 7" in one["message"]]
+    assert sorted(words) == [("job", "10000", "host 10000"), ("seat", "9999", "host 10000")]
 
 
 def test_a_rejected_job_ends_and_says_why(careful: Cluster) -> None:

@@ -294,15 +294,11 @@ def _takes(database: Any, model: Any, column: str, word: str) -> bool:
     """Whether the database takes a row with this word, whatever else its other CHECKs ask for."""
     row = {field.column_name: _filler(field) for field in model._meta.sorted_fields if not field.null}
     row[column] = word
-    if model is JobRow:
-        row["f_reason"] = "stopped"
-    for end in (None, 1):
-        if end is not None and "f_end_time" not in {field.column_name for field in model._meta.sorted_fields}:
-            continue
-        attempt = dict(row) if end is None else row | {"f_end_time": end}
-        if _inserts(database, _name(model), attempt):
-            return True
-    return False
+    columns = {one.column_name for one in model._meta.sorted_fields}
+    row |= {name: "stopped" for name in ("f_reason", "f_federated_reason", "f_caused_by") if name in columns}
+    ends = [name for name in ("f_end_time", "f_federated_end_time") if name in columns]
+    times = [dict.fromkeys(some, 1) for some in ([], ends[:1], ends[1:], ends)]
+    return any(_inserts(database, _name(model), row | one) for one in times)
 
 
 def _filler(field: Any) -> Any:

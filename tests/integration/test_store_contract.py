@@ -345,7 +345,8 @@ def full_views(mysql: Any) -> Views:
         tx.add_tasks([a_task(create_time=AT)], a_job(), DOCUMENT)
     ended = {"f_status": "success", "f_end_time": AT}
     JobRow.update(**ended, f_reason="done").execute()
-    TaskRow.update(**ended, f_party_status="success").execute()
+    over_all = {"f_federated_reason": "done", "f_federated_end_time": ended["f_end_time"]}
+    TaskRow.update(**ended, **over_all, f_party_status="success").execute()
     fill(mysql, "j1", range(MANY), with_special=True)
     mysql.execute_sql("DROP TABLE bench_copy")
     return Views(mysql)

@@ -359,9 +359,17 @@ class Invariants:
             self._fail(f"{new.key} is {new.party_status.value} by {new.reason.value}, which is not for a party to say")
         if old.incarnation != new.incarnation:
             self._fail(f"{new.key} changed its incarnation")
+        self._check_federated_end(old, new)
         if new.policy != old.policy and new.runs_here:
             self._world.acted[new.policy] += new.policy != "restart_job"      # counted once, by the job
             self._policy_acted(party, self.seen(party), new)
+
+    def _check_federated_end(self, old: Task, new: Task) -> None:
+        """A task over all its parties ends for a reason, by somebody's doing, once."""
+        if new.is_final and not (new.federated_reason and new.federated_caused_by and new.federated_end_time):
+            self._fail(f"{new.key} is {new.status.value} over all its parties for no reason: {new}")
+        if old.is_final and _federated_end(old) != _federated_end(new):
+            self._fail(f"{new.key} had ended by {_federated_end(old)}, and now by {_federated_end(new)}")
 
     # ------------------------------------------------------------------ workers
 
@@ -512,7 +520,10 @@ class Invariants:
             entries = [entry for job_id in {key.job_id for key in seen.jobs} for entry in tx.history(job_id)]
         for one in entries:
             key: tuple[object, ...] = (one.level, one.job_id, one.party, one.task, one.version)
-            key += (one.message,) if one.level is Level.WORKER else ()      # which of several it is
+            key += (_which_worker(one),) if one.level is Level.WORKER else ()
+            is_end = one.level is Level.WORKER and one.new == WorkerStatus.EXITED.value
+            if is_end and not (one.reason and one.caused_by):
+                self._fail(f"history of party {party.party_id}: {one} ended for no reason, or by nobody's doing")
             began = one.level in (Level.JOB, Level.TASK) and one.old == ""
             if not began and stands.get(key, one.old) != one.old:
                 self._fail(f"history of party {party.party_id}: {key} went from {one.old}, but was {stands[key]}")
@@ -529,6 +540,20 @@ class Invariants:
             over_all = stands.get((Level.TASK, task.key.job_id, None, task.key.name, task.key.version))
             if over_all != task.status.value:
                 self._fail(f"history of party {party.party_id}: {task.key} is {task.status.value}, not {over_all}")
+        self._check_ends(party, entries)
+
+    def _check_ends(self, party: SimParty, entries: list[Entry]) -> None:
+        """How a task ended over all its parties stands in its rows as it does in the history."""
+        ends = {(one.job_id, one.task, one.version): one for one in entries if one.level is Level.TASK}
+        for task in self.seen(party).tasks.values():
+            told = ends[task.key.job_id, task.key.name, task.key.version]
+            if not task.is_final:
+                continue
+            code = task.federated_exit_code
+            why = (task.federated_reason.value if task.federated_reason else "", task.federated_message)
+            whose = (task.federated_caused_by, "" if code is None else f"exit code {code}")
+            if (*why, *whose) != (told.reason, told.message, told.caused_by, told.exit_status):
+                self._fail(f"{task.key} at party {party.party_id} ended by {why}, {whose}, and its history says {told}")
 
     def _check_versions(self, party: SimParty, entries: list[Entry]) -> None:
         """Every version of a task begins once, and both that and its end say whose doing it is."""
@@ -564,16 +589,41 @@ class Invariants:
                     f"job {job_id} is {deciding.status.value} at its initiator ({deciding.reason}), {job.status.value} "
                     f"({job.reason}) on {job.party}"
                 )
-            if job.reason is deciding.reason and job.caused_by != deciding.caused_by:
-                self._fail(
-                    f"job {job_id} ended as {job.reason} by {deciding.caused_by!r} at its initiator, by "
-                    f"{job.caused_by!r} on {job.party}"
-                )
+            if job.reason is deciding.reason:
+                self._check_same_causes(deciding, job)
+            self._check_approval(deciding, job)
         if not self._may_fail(deciding) and deciding.status is not JobStatus.SUCCESS:
             self._fail(f"job {job_id} ended as {deciding.status.value} and had no reason to: {deciding.message}")
         self._check_partial(deciding, rows)
         if deciding.unconfirmed and not self._world.injected:
             self._fail(f"job {job_id}: {deciding.unconfirmed} did not confirm, and nothing went wrong")
+
+    def _check_approval(self, deciding: Job, job: Job) -> None:
+        """Of a job that ran with an approval its initiator knows by whom it was, and why."""
+        if deciding.status is not JobStatus.SUCCESS or job.consent is None or not job.consent.is_given:
+            return
+        seats = self.seen(self._world.parties[deciding.party.party_id]).seats
+        if seats[job.job_id, job.party].approval != job.consent.words:
+            self._fail(f"{job.key} was {job.consent.words}, and its initiator knows nothing of that")
+
+    def _check_same_causes(self, deciding: Job, job: Job) -> None:
+        """Of a job that ended in the same way everywhere, so has each task the same culprit."""
+        if job.caused_by != deciding.caused_by:
+            self._fail(
+                f"job {job.job_id} ended as {job.reason} by {deciding.caused_by!r} at its initiator, by "
+                f"{job.caused_by!r} on {job.party}"
+            )
+        rows = self.seen(self._world.parties[job.party.party_id]).tasks.values()
+        own = self.seen(self._world.parties[deciding.party.party_id]).tasks
+        for task in (one for one in rows if one.key.job_id == job.job_id and one.key.party == job.party):
+            there = own.get(task.key)
+            if there is None or (task.status, task.federated_reason) != (there.status, there.federated_reason):
+                continue
+            if task.federated_caused_by != there.federated_caused_by:
+                self._fail(
+                    f"{task.key} ended as {task.federated_reason} by {there.federated_caused_by!r} at its initiator, "
+                    f"by {task.federated_caused_by!r} there"
+                )
 
     def _refused_the_rerun(self, deciding: Job, job: Job) -> bool:
         """Who has fewer cores by now may refuse the parameters that come with a rerun: it stays in the run before."""
@@ -598,6 +648,19 @@ class Invariants:
         for job in rows:
             if job.missing != missing and str(job.party) not in deciding.unconfirmed:
                 self._fail(f"job {job_id} is without {missing} at its initiator, without {job.missing} on {job.party}")
+
+
+def _which_worker(entry: Entry) -> str:
+    """Which of the workers of its party task moved; what is said of its end follows that."""
+    words = entry.message.partition(": ")[0]
+    return words if words.startswith(("worker ", "collects ")) else ""
+
+
+def _federated_end(task: Task) -> tuple[object, ...]:
+    return (
+        task.federated_reason, task.federated_message, task.federated_exit_code, task.federated_caused_by,
+        task.federated_end_time,
+    )
 
 
 def _is_enough(engine: EngineState, needed: tuple[int, int], more: Sequence[tuple[int, int]]) -> bool:

@@ -221,7 +221,7 @@ class World:
         self.ask(at, "intake-released", lambda desk: desk.release_intake("somebody"))
 
     def approve(self, at: str, job_id: str) -> None:
-        self.ask(at, f"approve {job_id}", lambda desk: desk.approve(job_id, "somebody"))
+        self.ask(at, f"approve {job_id}", lambda desk: desk.approve(job_id, "a contract", "somebody"))
 
     def reject(self, at: str, job_id: str) -> None:
         self.rejected.add(job_id)

@@ -65,6 +65,31 @@ def test_a_link_counts_as_what_it_leads_to(program: Path, tmp_path: Path) -> Non
     assert f"names neither {other}, which is {os.path.realpath('/bin/false')}," in objection([str(link)], [str(other)])
 
 
+def test_an_allowed_program_has_to_be_there_and_to_be_executable(program: Path, tmp_path: Path) -> None:
+    assert objection(["/gone"], ["/gone"]) == (
+        "command: /gone cannot be found (No such file or directory) at this party, which allows it: an executable file "
+        "is needed"
+    )
+    assert f"{tmp_path} is not a file at this party" in objection([str(tmp_path)], [str(tmp_path)])
+    program.chmod(0o644)
+    assert "is not executable for this server's user" in objection([str(program)], [str(program)])
+    assert objection([str(program)], ["/gone"]).startswith("commands.allow names"), "whether it is there is not said"
+
+
+def test_what_cannot_be_run_of_the_list_is_known_when_the_server_starts(program: Path, tmp_path: Path) -> None:
+    allow = (str(program), "/gone", str(tmp_path), f"sha256:{SHA256}")
+    assert programs.unusable(CommandPolicy(enabled=True, allow=allow)) == [
+        "commands.allow: /gone cannot be found (No such file or directory): a job that names it is refused",
+        f"commands.allow: {tmp_path} is not a file: a job that names it is refused",
+    ]
+    assert programs.unusable(CommandPolicy(enabled=False, allow=allow)) == []
+    program.chmod(0o644)
+    [said] = programs.unusable(CommandPolicy(enabled=True, allow=(str(program),)))
+    assert "is not executable" in said
+    copied = CommandPolicy(enabled=True, allow=(str(program),), files_root=str(tmp_path))
+    assert programs.unusable(copied) == [], "what is copied for a worker is made executable there"
+
+
 def test_with_a_digest_it_is_the_content_that_counts(program: Path) -> None:
     allow = [f"sha256:{SHA256}"]
     assert objection(allow, [str(program)]) == ""

@@ -28,7 +28,7 @@ from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.core.job import Answer, Claim, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.resources import EngineSize
 from fate_flow.core.spec import JobParameters, Party
-from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.status import TASK_END, JobStatus, SeatStatus, TaskStatus
 from fate_flow.settings import ClientKeys, Limits, Settings
 from fate_flow.store.contract import Document, Output, TableMeta
 from fate_flow.store.database import open_database
@@ -188,6 +188,8 @@ class World:
         with self.store.transaction() as tx:
             job = tx.jobs_here(job_id)[0]
             tx.add_tasks([task], job, TOY)
+        if TaskStatus(columns.get("f_status", "waiting")) in TASK_END:
+            columns = {"f_federated_reason": "stopped", "f_federated_end_time": START} | columns
         if columns:
             where = {"f_job_id": job_id, "f_role": party.role, "f_task_version": version, "f_component_name": name}
             self.write("t_task", where, **columns)

@@ -109,8 +109,8 @@ _ENDS = {
 _UPLOADED = {"table_name": "site_a", "namespace": "demo", "partition": 2, "upload_count": 2}
 _PRINTED = Answer(data={
     "job_id": DONE, "component_name": "toy_0", "role": "host", "party_id": "10000", "task_version": 0, "worker": 0,
-    "rank": 0, "attempt": 0, "status": "exited", "exit_status": "exit code 0", "stream": "stdout", "bytes": 3,
-    "text": "hi\n",
+    "rank": 0, "attempt": 0, "status": "exited", "reason": "done", "message": "", "exit_status": "exit code 0",
+    "caused_by": "host 10000", "stream": "stdout", "bytes": 3, "text": "hi\n",
 })  # fmt: skip
 _OUTPUT_TABLES = Answer(data=[{"table_name": "t", "table_namespace": "n", "data_name": "made"}])
 

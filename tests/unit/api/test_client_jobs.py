@@ -15,9 +15,10 @@ import pytest
 from client_world import GUEST, HOST, LOCAL, START, TOY, TOY_CONF, TOY_DSL, World, make_world
 
 from fate_flow.core.history import Entry, Level
-from fate_flow.core.job import Answer, JobKey
+from fate_flow.core.job import Answer, JobKey, TaskKey, Worker, WorkerEnd
+from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
-from fate_flow.core.status import JobStatus
+from fate_flow.core.status import JobStatus, WorkerStatus
 from fate_flow.settings import Limits
 from fate_flow.store.contract import Document
 
@@ -399,7 +400,7 @@ def test_explain_says_why_it_waits_and_what_everybody_has(world: World) -> None:
     assert said["wait_reason"] == "host 10000 has 1 of 8 cores free, 2 asked; 1st in the queue"
     assert said["parties"][1] == {
         "role": "host", "party_id": "10000", "status": "joined", "message": "has 1 of 8 cores free, 2 asked",
-        "asked_cores": 2, "free_cores": 1,
+        "asked_cores": 2, "free_cores": 1, "approval": None,
     }  # fmt: skip
     assert said["parties"][0]["free_cores"] is None
     (task,) = said["tasks"]
@@ -456,6 +457,51 @@ def test_explain_says_how_the_version_before_ended_of_what_is_to_begin_again(wor
     last = task["last_version"]
     assert (task["task_version"], last["task_version"], last["role"]) == (1, 0, "host")
     assert (last["status"], last["reason"], last["message"]) == ("failed", "worker_error", "no data")
+
+
+def test_explain_says_how_a_task_ended_over_all_its_parties_and_each_worker_of_this_one(world: World) -> None:
+    job_id = world.add_job()
+    world.add_task(job_id, f_status="failed", f_party_status="failed", f_worker_id="w", f_end_time=START,
+                   f_federated_reason="worker_killed", f_federated_message="it died", f_federated_exit_code=3,
+                   f_federated_caused_by="host 10000", f_federated_end_time=START + 5)  # fmt: skip
+    for party, attempt in ((GUEST, 0), (GUEST, 1), (HOST, 0)):
+        _exited_worker(world, TaskKey(job_id, "toy_0", 0, party), attempt)
+    (task,) = world.ask("job/explain", {"job_id": job_id})["data"]["tasks"]
+    keys = ("status", "status_detail", "reason", "message", "exit_code", "caused_by", "end_time")
+    assert [task[key] for key in keys] == [
+        "failed", "failed", "worker_killed", "it died", 3, "host 10000", START + 5,
+    ]  # fmt: skip
+    (share,) = task["parties"]
+    assert share["elastic"] is None
+    assert share["workers"] == [{
+        "worker": 0, "rank": 0, "attempt": 1, "is_elastic": False, "status": "exited", "reason": "worker_error",
+        "message": "no data", "exit_status": "exit code 3", "caused_by": "guest 9999", "start_time": None,
+        "end_time": START,
+    }]  # fmt: skip
+    (row,) = world.ask("job/task/query", {"job_id": job_id})["data"]
+    assert [row[f"f_federated_{key}"] for key in ("reason", "message", "exit_code", "caused_by", "end_time")] == [
+        "worker_killed", "it died", 3, "host 10000", START + 5,
+    ]  # fmt: skip
+
+
+def _exited_worker(world: World, key: TaskKey, attempt: int) -> None:
+    worker = Worker(f"{key.party.role}-{attempt}", key, WorkerStatus.CREATED, "/x", attempt=attempt)
+    end = WorkerEnd(Reason.WORKER_ERROR, "no data", str(key.party), "exit code 3")
+    with world.store.transaction() as tx:
+        tx.add_worker(worker)
+        tx.move_worker(worker, WorkerStatus.EXITED, START, end=end)
+
+
+def test_explain_counts_the_elastic_workers_of_this_party(world: World) -> None:
+    said = {"toy_0": {"command": ["x"], "replicas": 5, "min_replicas": 2, "max_failed_workers": 1}}
+    conf = {**TOY_CONF, "component_parameters": {"common": said}}
+    document = replace(TOY, dsl={"components": {"toy_0": {"module": "Command"}}}, runtime_conf=conf)
+    job_id = world.add_job(status=JobStatus.RUNNING, document=document)
+    running = {"f_status": "running", "f_party_status": "running", "f_component_module": "Command"}
+    world.add_task(job_id, f_worker_id="w", **running)
+    world.add_task(job_id, party=HOST, **running)
+    own, other = world.ask("job/explain", {"job_id": job_id})["data"]["tasks"][0]["parties"]
+    assert (own["elastic"], other["elastic"]) == ({"most": 3, "running": 0, "lent": 0}, None)
 
 
 def test_explain_at_a_party_that_is_not_the_initiator(world: World) -> None:
@@ -698,8 +744,11 @@ def test_a_job_of_another_that_has_to_be_approved_says_so(world: World) -> None:
     assert world.ask("job/reject", {"job_id": job_id, "reason": "no", "author": "ann"})["retcode"] == 0
     told = world.ask("job/explain", {"job_id": job_id})["data"]["approval"]
     assert (told["status"], told["by"], told["message"]) == ("rejected", "ann", "no")
-    assert world.ask("job/approve", {"job_id": job_id})["retcode"] == 0
-    assert world.ask("job/explain", {"job_id": job_id})["data"]["approval"]["status"] == "approved"
+    for said, message in (({}, ""), ({"reason": "contract 7"}, "contract 7")):
+        assert world.ask("job/approve", {"job_id": job_id, **said})["retcode"] == 0
+        told = world.ask("job/explain", {"job_id": job_id})["data"]["approval"]
+        assert (told["status"], told["message"]) == ("approved", message)
+    assert world.ask("job/approve", {"job_id": job_id, "reason": "a\nb"})["retcode"] == 101
 
 
 def test_what_a_job_waits_for_is_one_word_too(world: World) -> None:

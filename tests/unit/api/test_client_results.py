@@ -36,7 +36,8 @@ def add_done(world: World, job_id: str = "", status: JobStatus = JobStatus.SUCCE
         tx.save_metrics([Metric(key, "train", "loss", ((1, 2),), {}), Metric(key, "train", "auc", (), {})], START)
         tx.save_summary(key, {"rows": 2}, START)
         for task in tx.tasks(job_id):
-            world.write("t_task", {"f_job_id": job_id}, f_status="success", f_party_status="success", f_end_time=START)
+            world.write("t_task", {"f_job_id": job_id}, f_status="success", f_party_status="success", f_end_time=START,
+                        f_federated_reason="done", f_federated_end_time=START)
             assert task.key == key
     return job_id, parse_uri(made.uri).path
 

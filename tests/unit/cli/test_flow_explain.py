@@ -87,6 +87,38 @@ def test_a_job_that_ended_says_how(flow, stub):
     assert lines[-1].split("   ")[-1] == "worker_error: no id column"
 
 
+def test_a_task_says_how_it_ended_over_all_its_parties_and_by_whom_and_so_do_the_workers_that_ended_badly(flow, stub):
+    workers = [
+        {"worker": 0, "rank": 0, "status": "running", "reason": None, "message": "", "exit_status": ""},
+        {"worker": 1, "rank": 1, "status": "exited", "reason": "worker_error", "message": "no gradient",
+         "exit_status": "exit code 3", "caused_by": "guest 9999"},
+        {"worker": 4, "rank": None, "status": "exited", "reason": "cores_lent", "message": "", "exit_status": "",
+         "caused_by": "guest 9999"},
+        {"worker": None, "rank": None, "status": "exited", "reason": "stopped", "message": "", "exit_status": "",
+         "caused_by": "host 10000"},
+    ]
+    guest = {"role": "guest", "party_id": "9999", "status": "failed", "reason": "worker_error", "message": "rank 1: no",
+             "caused_by": "guest 9999", "workers": workers, "elastic": {"most": 3, "running": 1, "lent": 2}}
+    host = {"role": "host", "party_id": "10000", "status": "canceled", "reason": "stopped", "message": "",
+            "caused_by": "guest 9999", "workers": [], "elastic": None}
+    task = {"component_name": "train", "task_version": 0, "status": "failed", "reason": "worker_error",
+            "message": "rank 1: no", "caused_by": "guest 9999", "parties": [guest, host]}
+    stub.answers(answer({
+        "status": "failed", "reason": "task_failed", "message": "it broke", "caused_by": "guest 9999", "tasks": [task]
+    }))
+    first, _, *table = flow("job", "explain", "-j", "42").stdout.splitlines()
+    assert first == "job 42: failed: task_failed: it broke (by guest-9999)"
+    assert [" ".join(line.split()) for line in table[1:]] == [
+        "train 0 failed worker_error: rank 1: no (by guest-9999)",
+        "guest-9999 failed worker_error: rank 1: no",
+        "elastic workers 1 of 3 run, 2 lent",
+        "worker 1 (rank 1) exited worker_error: no gradient: exit code 3",
+        "worker 4 exited cores_lent",
+        "collects the outputs exited stopped (by host-10000)",
+        "host-10000 canceled stopped (by guest-9999)",
+    ]
+
+
 def test_a_policy_that_acts_later_says_what_when_and_after_what(flow, stub):
     later = {"action": "cancel_job", "seconds": 36.7, "event": "worker_failed", "component_name": "train",
              "role": "host", "party_id": "10001"}

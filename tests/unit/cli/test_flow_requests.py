@@ -31,6 +31,10 @@ COMMANDS = [
      {"job_id": "42", "message": "until noon", "author": "ann"}),
     (("job", "release", *J, "--by", "ann"), "job/release", {"job_id": "42", "author": "ann"}),
     (("job", "approve", *J, "--by", "ann"), "job/approve", {"job_id": "42", "author": "ann"}),
+    (
+        ("job", "approve", *J, "--by", "ann", "--reason", "contract 7"), "job/approve",
+        {"job_id": "42", "author": "ann", "reason": "contract 7"},
+    ),
     (("job", "reject", *J, "--reason", "no contract", "--by", "ann"), "job/reject",
      {"job_id": "42", "reason": "no contract", "author": "ann"}),
     (("queue", "list", "-l", "5", "--page", "2", "--json"), "queue/list", {"limit": 5, "page": 2}),

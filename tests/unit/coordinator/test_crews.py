@@ -10,6 +10,7 @@ from fate_flow.coordinator.ports import Rules, Sight
 from fate_flow.coordinator.workers import WorkerWatch
 from fate_flow.core.command import CommandSpec
 from fate_flow.core.crew import COLLECTOR
+from fate_flow.core.history import Level
 from fate_flow.core.job import CommandKind, TaskKey, Worker
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import TaskStatus, WorkerStatus
@@ -152,6 +153,15 @@ def test_one_bad_end_ends_the_others_and_then_the_share_with_its_reason(end: Sig
     assert share(host) == (TaskStatus.FAILED, reason)
     assert host.task().message.startswith(words)
     assert [one.reason for one in crew(host)] == [Reason.STOPPED, reason, Reason.STOPPED]
+    own = host.task().message.removeprefix("rank 1: ")
+    assert [one.message for one in crew(host)] == [host.task().message, own, host.task().message]
+    assert {one.caused_by for one in crew(host)} == {"host 10000"}
+    with host.store.reading() as tx:
+        ends = [one for one in tx.history(JOB_ID) if one.level is Level.WORKER and one.new == "exited"]
+    assert [(one.message, one.caused_by) for one in ends] == [
+        (f"worker 1 (rank 1), process 0: {own}", "host 10000"), (host.task().message, "host 10000"),
+        (f"worker 2 (rank 2), process 0: {host.task().message}", "host 10000"),
+    ]  # fmt: skip
 
 
 def test_two_that_die_at_once_break_the_share_once() -> None:
@@ -170,6 +180,7 @@ def test_a_stop_ends_all_workers_and_the_share_with_the_last_of_them() -> None:
     assert share(host)[0] is TaskStatus.STOPPING
     see(host, None, STOPPED)
     assert share(host) == (TaskStatus.CANCELED, Reason.STOPPED)
+    assert [(one.reason, one.caused_by) for one in crew(host)] == [(Reason.STOPPED, "guest 9999")] * 2
 
 
 def test_who_fails_is_replaced_as_often_as_it_may() -> None:

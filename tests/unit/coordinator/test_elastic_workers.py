@@ -109,7 +109,8 @@ def test_a_job_that_lacks_room_has_as_many_go_as_it_needs_and_starts_when_they_h
     answer = ask(host, 2)
     assert answer.data["why"] == "has 0 of 5 cores free, 2 asked; elastic workers are giving theirs back"
     assert stopped(host) == [4, 3]
-    assert [one.reason for one in crew(host) if one.is_stopping] == [Reason.CORES_LENT] * 2
+    told = [(one.reason, one.message, one.caused_by) for one in crew(host) if one.is_stopping]
+    assert told == [(Reason.CORES_LENT, "its 1 cores are needed", "host 10000")] * 2
     words = f"elastic worker 4 of task {JOB_ID}_a 0 on host 10000 goes: its 1 cores are needed"
     assert host.record.seen(Event.JOB_NOTE)[0]["text"] == words
     assert "giving theirs back" in ask(host, 2).data["why"]

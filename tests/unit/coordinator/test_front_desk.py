@@ -28,6 +28,7 @@ from fate_flow.core.errors import (
     PermissionDenied,
     StorageUnavailable,
 )
+from fate_flow.core.history import Level
 from fate_flow.core.job import Answer, Command, CommandKind, Hold, JobKey, Seat
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
@@ -599,26 +600,30 @@ def host_front(status: JobStatus = JobStatus.WAITING, **fields: Any) -> Front:
 
 def test_the_initiator_is_told_at_once_that_somebody_has_decided() -> None:
     front = host_front()
-    front.desk.approve(JOB_ID, "ann")
-    assert front.server.job(HOST).consent == Consent(Approval.APPROVED, "ann", "", NOW)
+    front.desk.approve(JOB_ID, "contract 7", "ann")
+    assert front.server.job(HOST).consent == Consent(Approval.APPROVED, "ann", "contract 7", NOW)
     front.desk.reject(JOB_ID, "no budget", "bob")
     assert front.server.job(HOST).consent == Consent(Approval.REJECTED, "bob", "no budget", NOW)
     sent = [(one.kind, one.job_id, one.to, one.run) for one in front.server.outbox()]
     assert sent == [(K.LOOK_AGAIN, JOB_ID, GUEST, 1)] * 2
     texts = [fields["text"] for fields in front.server.record.seen(Event.JOB_NOTE)]
-    assert texts == [f"job {JOB_ID} was approved by ann", f"job {JOB_ID} was rejected by bob: no budget"]
+    words = ["approved by ann: contract 7", "rejected by bob: no budget"]
+    assert texts == [f"job {JOB_ID} was {one}" for one in words]
+    with front.server.store.reading() as tx:
+        told = [(one.level, one.old, one.new, one.message, one.caused_by) for one in tx.history(JOB_ID)]
+    assert told == [(Level.JOB, "waiting", "waiting", one, "host 10000") for one in words]
 
 
 @pytest.mark.parametrize(("status", "legacy"), [(JobStatus.READY, False), (JobStatus.WAITING, True)])
 def test_who_does_not_wait_or_would_not_understand_it_is_not_told(status: JobStatus, legacy: bool) -> None:
     front = host_front(status, legacy=legacy)
-    front.desk.approve(JOB_ID, "ann")
+    front.desk.approve(JOB_ID, "", "ann")
     assert front.server.outbox() == []
 
 
 def test_what_nobody_has_to_approve_or_what_is_under_way_is_not_decided() -> None:
     with pytest.raises(JobNotFound, match="on party 10000"):
-        Front(HandServer("10000")).desk.approve(JOB_ID, "ann")
+        Front(HandServer("10000")).desk.approve(JOB_ID, "", "ann")
     with pytest.raises(Conflict, match="needs no approval here"):
         host_front(consent=None).desk.reject(JOB_ID, "no", "ann")
     with pytest.raises(Conflict, match="is under way: flow job stop ends it"):

@@ -107,7 +107,7 @@ def test_nobody_but_its_initiator_changes_a_job() -> None:
 
 def test_who_has_approved_the_job_is_asked_anew() -> None:
     host = a_host(*JOIN, approval=ApprovalRule(required=True))
-    Front(host).desk.approve(JOB_ID, "somebody")
+    Front(host).desk.approve(JOB_ID, "", "somebody")
     assert host.handle(command(K.CHECK, turn=1)).is_ok
     assert host.handle(told()).is_ok
     assert host.job().consent.approval is Approval.PENDING

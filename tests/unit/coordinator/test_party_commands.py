@@ -927,17 +927,33 @@ def task_moves(host: HandServer) -> list[tuple[str, str, str, str, str]]:
             ("worker_error", "no data", "host 10001"),
         ),
         ({"reason": "worker_error"}, ("worker_error", "", "guest 9999")),
-        ({}, ("", "", "")),                                                    # as a plain v1 initiator
-        ({"reason": "done", "message": "m"}, ("", "", "")),                    # no failure follows from it
-        ({"reason": ["x"], "message": "m"}, ("", "", "")), ({"reason": "nonsense"}, ("", "", "")),
+        *[
+            (none_that_fits, ("worker_error", "", "guest 9999"))
+            for none_that_fits in (
+                {},                                                    # as a plain v1 initiator
+                {"reason": "done", "message": "m"},                    # no failure follows from it
+                {"reason": ["x"], "message": "m"}, {"reason": "nonsense"},
+            )
+        ],
     ],
 )  # fmt: skip
-def test_how_a_task_ended_over_all_its_parties_is_in_the_history_with_the_culprit(
+def test_how_a_task_ended_over_all_its_parties_is_in_its_row_and_the_history_with_the_culprit(
     why: dict[str, Any], told: tuple[str, str, str]
 ) -> None:
     host = a_host(*RUN, START_A)
     assert host.handle(task_command(K.TASK_STATUS, "a", argument="failed", **why)).is_ok
     assert task_moves(host) == [("waiting", "running", "", "", ""), ("running", "failed", *told)]
+    row = host.task()
+    assert (row.federated_reason.value, row.federated_message, row.federated_caused_by) == told
+    assert row.federated_end_time > 0
+
+
+@pytest.mark.parametrize(("told", "taken"), [(3, 3), (0, 0), (256, None), ("3", None), (None, None)])
+def test_the_exit_code_of_the_culprit_is_told_to_every_party(told: object, taken: int | None) -> None:
+    host = a_host(*RUN, START_A)
+    why = {"reason": "worker_killed", "exit_code": told}
+    assert host.handle(task_command(K.TASK_STATUS, "a", argument="failed", **why)).is_ok
+    assert host.task().federated_exit_code == taken
 
 
 def begun(host: HandServer) -> list[tuple[str, int, str, str, str]]:
@@ -1126,8 +1142,9 @@ def test_a_job_that_has_to_be_approved_is_taken_and_not_ready() -> None:
         assert (answer.retcode, answer.data) == (106, {"awaits": "approval"})
         assert answer.retmsg == f"nobody at host 10000 has approved job {JOB_ID} yet"
     assert host.handle(command(K.START, turn=1)).retcode == 103
-    decided(host, Approval.APPROVED)
-    assert host.handle(command(K.CHECK, turn=1)).is_ok
+    decided(host, Approval.APPROVED, "contract 7")
+    answer = host.handle(command(K.CHECK, turn=1))
+    assert (answer.retcode, answer.data) == (0, {"approved": "approved by ann: contract 7"})
     assert host.handle(command(K.APPLY, turn=1)).is_ok
     assert "awaits" not in host.handle(create()).data
 
@@ -1148,7 +1165,7 @@ def test_an_initiator_that_speaks_plain_v1_waits_too() -> None:
     assert host.handle(replace(command(K.STATUS), argument="waiting")).is_ok
     assert host.handle(command(K.CHECK)).retcode == 106
     decided(host, Approval.APPROVED)
-    assert host.handle(command(K.CHECK)).is_ok
+    assert host.handle(command(K.CHECK)) == Answer(), "it would not understand who has approved it"
 
 
 def test_an_approval_is_of_the_job_and_holds_for_its_next_run() -> None:

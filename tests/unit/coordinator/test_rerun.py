@@ -9,7 +9,7 @@ import pytest
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.desk import read_wish
 from fate_flow.core.errors import BadRequest, Conflict, JobNotFound
-from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, Job, Seat
+from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, Job, Seat, WorkerEnd
 from fate_flow.core.job import CommandKind as K
 from fate_flow.core.reasons import Reason
 from fate_flow.core.rerun import Wish
@@ -105,7 +105,7 @@ def test_a_worker_that_the_end_did_not_wait_for_is_waited_for() -> None:
     assert host.job().status is JobStatus.FAILED
     assert host.handle(again()).data == {STILL_ENDS: True}
     with host.store.transaction() as tx:
-        tx.move_worker(tx.worker(worker_of(host)), WorkerStatus.EXITED, 6)
+        tx.move_worker(tx.worker(worker_of(host)), WorkerStatus.EXITED, 6, end=WorkerEnd(Reason.DONE, "", str(HOST)))
     assert host.handle(again()).is_ok
 
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fate_flow.core.command import read_command
-from fate_flow.core.elastic import elastic_slots, lacking, overdrawn, part_of_one, to_lend, vacant
+from fate_flow.core.elastic import (
+    ElasticCount,
+    count_elastic,
+    elastic_slots,
+    lacking,
+    overdrawn,
+    part_of_one,
+    to_lend,
+    vacant,
+)
 from fate_flow.core.job import Claim, EngineState, TaskKey, Worker
 from fate_flow.core.reasons import Reason
 from fate_flow.core.resources import Request
@@ -128,3 +138,14 @@ def test_who_came_last_goes_first_and_no_more_than_are_needed(
     found, enough = to_lend(lacks, workers)
     assert [one.slot for one in found] == [one if isinstance(one, int) else one.slot for one in going]
     assert enough is is_enough
+
+
+def test_how_many_run_and_how_many_are_lent() -> None:
+    many = command(**CREW | {"replicas": 8})
+    lent = elastic(3, Reason.CORES_LENT)
+    workers = [
+        fixed(0), fixed(1), elastic(2), lent, elastic(4, Reason.CORES_LENT), elastic(4, attempt=1),
+        replace(elastic(5), reason=Reason.CORES_LENT, is_stopping=True), elastic(6, Reason.DONE),
+    ]  # fmt: skip
+    assert count_elastic(many, workers) == ElasticCount(6, 2, 2)
+    assert count_elastic(many, workers[:2]) == ElasticCount(6, 0, 0)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from fate_flow.core.actions import InviteAgain, MoveSeat, NameUnconfirmed, Send
+from fate_flow.core.actions import InviteAgain, MoveSeat, NameUnconfirmed, NoteApproval, Send
 from fate_flow.core.job import NOT_EFFECTIVE, NOT_READY, UNREACHABLE, Command, CommandKind, Lack
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import SeatStatus, check_move
@@ -227,6 +228,19 @@ def test_a_party_that_wants_to_approve_first_is_known_for_it(
 ) -> None:
     put_off = judge(kind, status, retcode, "nobody has", {"awaits": "approval"})
     assert put_off.actions == (MoveSeat(a_seat(HOST, status), S.JOINED, words, Lack.APPROVAL),)
+
+
+def test_the_words_of_an_approval_are_kept_once_and_forgotten_when_it_is_asked_for_anew() -> None:
+    seat, words = a_seat(HOST, S.CHECKING), "approved by ann: contract 7"
+    known = replace(seat, approval=words)
+    check = Command(CommandKind.CHECK, JOB_ID, HOST)
+    first, again = (judge_answer(one, check, 0, "", {"approved": words}) for one in (seat, known))
+    assert first.actions[:2] == (NoteApproval(seat, words), MoveSeat(seat, S.APPLYING))
+    assert [type(one) for one in again.actions] == [MoveSeat, Send]
+    anew = judge_answer(known, check, 106, "not ready", {"awaits": "approval"})
+    assert anew.actions[0] == NoteApproval(known, "")
+    hostile = judge_answer(seat, check, 0, "", {"approved": ["x"]})
+    assert [type(one) for one in hostile.actions] == [MoveSeat, Send]
 
 
 @pytest.mark.parametrize(("kind", "status"), [(CommandKind.CHECK, S.CHECKING), (CommandKind.APPLY, S.APPLYING)])

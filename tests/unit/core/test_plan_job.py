@@ -550,6 +550,16 @@ def test_a_drained_task_ends_as_its_worst_own_fault(
     assert told == settled(HOST, "a", outcome, reason, "why", by)
 
 
+def test_the_exit_code_of_the_culprit_is_part_of_how_its_task_has_ended() -> None:
+    view = draining((C, Reason.STOPPED, 1), (F, Reason.WORKER_KILLED, 2))
+    view = replace(view, tasks=(view.tasks[0], replace(view.tasks[1], exit_code=3)))
+    [move, *told] = plan(view)
+    assert move == MoveTask(
+        "a", 0, TaskStatus.STOPPING, F, Reason.WORKER_KILLED, caused_by="host 10000", exit_code=3
+    )
+    assert [send.command.body["exit_code"] for send in told] == [3] * len(told)
+
+
 def test_a_task_is_tried_again_as_a_new_version_everywhere_with_one_retry_less() -> None:
     found = plan(draining((F, Reason.WORKER_ERROR, 1), (C, Reason.STOPPED, 2), (C, Reason.STOPPED, 3), retries=2))
     why = {"reason": "worker_error", "message": "", "caused_by": "guest 9999"}

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.errors import StorageFailed
-from fate_flow.core.job import Command, CommandKind, JobKey, Lack, Report
+from fate_flow.core.job import Command, CommandKind, JobKey, Lack, Report, WorkerEnd
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import (
     JOB_UNFINISHED,
@@ -186,6 +186,7 @@ times = st.integers(1, 9)
 lacking = st.none() | st.sampled_from(Lack)
 small = st.integers(0, 3)
 reasons = st.none() | st.sampled_from([Reason.STOPPED, Reason.PARTY_REFUSED])
+ends = st.builds(WorkerEnd, st.sampled_from(Reason), words, st.sampled_from(["", "host 10000"]), st.just("signal 9"))
 values = st.dictionaries(st.sampled_from(["x", "y"]), st.none() | st.integers() | st.lists(words), max_size=2)
 task_keys = st.builds(lambda *one: a_task(*one).key, st.sampled_from(NAMES), st.integers(0, 1), parties, job_ids)
 
@@ -332,10 +333,14 @@ class TwinStores(RuleBasedStateMachine):
 
     @rule(
         job_id=job_ids, name=st.sampled_from(NAMES), version=st.integers(0, 1), old=st.sampled_from(TaskStatus),
-        new=st.sampled_from(TaskStatus),
+        new=st.sampled_from(TaskStatus), reason=reasons, message=words, code=st.none() | small, at=times,
     )  # fmt: skip
-    def move_task(self, job_id: str, name: str, version: int, old: TaskStatus, new: TaskStatus) -> None:
-        self.do("move_task", job_id, MoveTask(name, version, old, new, Reason.STOPPED, "why"))
+    def move_task(
+        self, job_id: str, name: str, version: int, old: TaskStatus, new: TaskStatus, reason: Reason | None,
+        message: str, code: int | None, at: int,
+    ) -> None:  # fmt: skip
+        move = MoveTask(name, version, old, new, reason, message, caused_by="host 10000", exit_code=code)
+        self.do("move_task", job_id, move, at)
 
     @rule(
         key=task_keys, new=st.sampled_from(TaskStatus), at=times, reason=reasons, message=words,
@@ -376,17 +381,17 @@ class TwinStores(RuleBasedStateMachine):
 
     @rule(
         worker_id=st.sampled_from(WORKERS), new=st.sampled_from(WorkerStatus), at=times, pid=small,
-        late=st.none() | st.sampled_from(WorkerStatus), reason=st.none() | st.sampled_from(Reason),
+        late=st.none() | st.sampled_from(WorkerStatus), end=st.none() | ends,
     )  # fmt: skip
     def move_worker(
-        self, worker_id: str, new: WorkerStatus, at: int, pid: int, late: WorkerStatus | None, reason: Reason | None
+        self, worker_id: str, new: WorkerStatus, at: int, pid: int, late: WorkerStatus | None, end: WorkerEnd | None
     ) -> None:
         worker = self.twins.worker(worker_id) or a_worker(worker_id)
-        self.do("move_worker", replace(worker, status=late) if late else worker, new, at, pid, pid * 10, reason, "x")
+        self.do("move_worker", replace(worker, status=late) if late else worker, new, at, pid, pid * 10, end)
 
-    @rule(worker_id=st.sampled_from(WORKERS), reason=st.none() | st.sampled_from(Reason))
-    def mark_stopping(self, worker_id: str, reason: Reason | None) -> None:
-        self.do("mark_stopping", worker_id, reason)
+    @rule(worker_id=st.sampled_from(WORKERS), why=ends)
+    def mark_stopping(self, worker_id: str, why: WorkerEnd) -> None:
+        self.do("mark_stopping", worker_id, why)
 
     # outbox, peers, schedulers, submissions
 
