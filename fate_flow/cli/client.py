@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import cached_property
 from ipaddress import ip_address
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
 import requests
@@ -58,6 +58,12 @@ class Body(Protocol):
     def __iter__(self) -> Iterator[bytes]: ...
 
 
+class Target(Protocol):
+    """What a file is written into as it comes."""
+
+    def write(self, chunk: bytes, /) -> object: ...
+
+
 class Client:
     """Talks to one server, whose address is looked up at the first request."""
 
@@ -85,7 +91,7 @@ class Client:
         headers = {"Content-Type": body.content_type}
         return self._answer(self._send("POST", f"{path}?{query}", data=body, headers=headers))
 
-    def download(self, method: str, path: str, body: Any, target: IO[bytes]) -> Answer | None:
+    def download(self, method: str, path: str, body: Any, target: Target) -> Answer | None:
         """None when what came is the file and has been written; the answer when the server said something else."""
         response = self._send(method, path, json=body, stream=True)
         with closing(response), self._told():

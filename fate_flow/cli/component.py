@@ -13,6 +13,14 @@ import click
 from fate_flow.cli import options
 from fate_flow.cli.client import Client
 from fate_flow.cli.display import print_json, refuse, show
+from fate_flow.cli.lists import (
+    print_components,
+    print_facts,
+    print_metric_values,
+    print_metrics,
+    print_output_tables,
+    show_as,
+)
 from fate_flow.cli.options import given, with_client
 from fate_flow.cli.unpacked import downloaded, fetch_folder, folder_in
 
@@ -47,13 +55,14 @@ def _command(name: str) -> Callable[[Callable[..., Any]], click.Command]:
 
 @_command("list")
 @options.job_id(required=True)
+@options.form()
 @with_client
-def list_components(client: Client, **body: Any) -> None:
+def list_components(client: Client, as_json: bool | None, **body: Any) -> None:
     """The components of a job.
 
     Example: flow component list -j 202601011200000000000
     """
-    show(client.post("tracking/component/list", body))
+    show_as(client.post("tracking/component/list", body), as_json, print_components)
 
 
 @component.command("metric-delete")
@@ -70,35 +79,38 @@ def metric_delete(client: Client, **body: Any) -> None:
 
 @_command("parameters")
 @options.one_seat
+@options.form()
 @with_client
-def parameters(client: Client, **body: Any) -> None:
+def parameters(client: Client, as_json: bool | None, **body: Any) -> None:
     """The parameters of a component at one party.
 
     Example: flow component parameters -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
     """
-    show(client.post("tracking/component/parameters", body))
+    show_as(client.post("tracking/component/parameters", body), as_json, print_facts)
 
 
 @_command("metrics")
 @options.one_seat
+@options.form()
 @with_client
-def metrics(client: Client, **body: Any) -> None:
+def metrics(client: Client, as_json: bool | None, **body: Any) -> None:
     """The names of a component's metrics.
 
     Example: flow component metrics -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
     """
-    show(client.post("tracking/component/metrics", body))
+    show_as(client.post("tracking/component/metrics", body), as_json, print_metrics)
 
 
 @_command("metric-all")
 @options.one_seat
+@options.form()
 @with_client
-def metric_all(client: Client, **body: Any) -> None:
+def metric_all(client: Client, as_json: bool | None, **body: Any) -> None:
     """The metrics of a component with their values.
 
     Example: flow component metric-all -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
     """
-    show(client.post("tracking/component/metric/all", body))
+    show_as(client.post("tracking/component/metric/all", body), as_json, print_metric_values)
 
 
 @_command("output-data")
@@ -121,13 +133,14 @@ def output_data(client: Client, **body: Any) -> None:
 
 @_command("output-data-table")
 @options.one_seat
+@options.form()
 @with_client
-def output_data_table(client: Client, **body: Any) -> None:
+def output_data_table(client: Client, as_json: bool | None, **body: Any) -> None:
     """The names of the tables that a component put out.
 
     Example: flow component output-data-table -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
     """
-    show(client.post("tracking/component/output/data/table", body))
+    show_as(client.post("tracking/component/output/data/table", body), as_json, print_output_tables)
 
 
 @_command("output-model")
@@ -146,16 +159,19 @@ def output_model(client: Client, **body: Any) -> None:
 @click.option(
     "-o", "--output-path", type=click.Path(exists=True, file_okay=False), help="Folder to write it into, as a file."
 )
+@options.form()
 @with_client
-def get_summary(client: Client, output_path: str | None, **body: Any) -> None:
+def get_summary(client: Client, as_json: bool | None, output_path: str | None, **body: Any) -> None:
     """The summary of a component; printed, or written to a file.
 
     \b
     Example: flow component get-summary -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
              flow component get-summary -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0 -o .
     """
+    if output_path is not None and as_json is not None:
+        raise click.UsageError("--json and --table are for what is printed, not for what -o writes")
     if output_path is None:
-        show(client.post("tracking/component/summary/download", body))
+        show_as(client.post("tracking/component/summary/download", body), as_json, print_facts)
         return
     name = f"summary_{body['component_name']}_{datetime.now():%Y%m%d%H%M%S}.json"
     target = folder_in(output_path, name)

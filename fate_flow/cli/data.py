@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +10,13 @@ import click
 
 from fate_flow.cli import options
 from fate_flow.cli.answer import Answer
+from fate_flow.cli.bar import bar
 from fate_flow.cli.client import Client
 from fate_flow.cli.display import print_json, show, tell
+from fate_flow.cli.lists import print_uploads, show_as
 from fate_flow.cli.options import given, with_client
 from fate_flow.cli.submit_files import BadFile, overlaid
-from fate_flow.cli.upload_body import MultipartFile, nobody
+from fate_flow.cli.upload_body import MultipartFile
 
 _SOME_COLUMNS = 20            # so many are named
 
@@ -70,13 +70,14 @@ def download(client: Client, conf_path: str, is_watched: bool) -> None:
 @data.command("upload-history")
 @options.limit()
 @options.job_id()
+@options.form()
 @with_client
-def upload_history(client: Client, **body: Any) -> None:
+def upload_history(client: Client, as_json: bool | None, **body: Any) -> None:
     """What has been uploaded, newest first.
 
     Example: flow data upload-history -l 20
     """
-    show(client.post("data/upload/history", given(body)))
+    show_as(client.post("data/upload/history", given(body)), as_json, print_uploads)
 
 
 def _show_started(client: Client, answer: Answer, is_watched: bool) -> None:
@@ -113,7 +114,7 @@ def _send_file(client: Client, conf: Mapping[str, Any], path: Path) -> Answer:
         body = MultipartFile(path)
     except OSError as error:
         raise BadFile(f"{path}: cannot be read: {error.strerror}") from error
-    with _bar(path.name, body.size) as advance:
+    with bar(path.name, body.size) as advance:
         body.on_sent = advance
         return client.upload("data/upload", conf, body)
 
@@ -133,19 +134,3 @@ def _file_of(conf: Mapping[str, Any], conf_path: str) -> Path:
         f"please check the path: {here}",
     })
     raise BadFile(f"{conf_path}: file: there is no file {here}" + (f" and no {there}" if there != here else ""))
-
-
-@contextmanager
-def _bar(name: str, size: int) -> Iterator[Callable[[int], None]]:
-    """Shows on a terminal how much has been sent."""
-    if not sys.stderr.isatty():
-        yield nobody
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-    label = TextColumn("{task.description}", markup=False)
-    columns = (label, BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(name, total=size)
-        yield lambda count: progress.advance(task, count)

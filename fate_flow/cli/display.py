@@ -12,6 +12,7 @@ import click
 from fate_flow.cli.answer import Answer
 
 _WIDE = 10_000                # a table that goes into a pipe is not folded
+_INDENT = "  "
 
 
 def show(answer: Answer) -> None:
@@ -46,16 +47,20 @@ def one_line(text: object) -> str:
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Columns side by side, an indent before them; folded only where a terminal is too narrow."""
+    """Columns side by side, an indent before them; folded only where a terminal is too narrow, the first one last."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     console = Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False)
-    table = Table(*headers, box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    console.width -= len(_INDENT)
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    for place, header in enumerate(headers):
+        table.add_column(header, no_wrap=place == 0)
     for row in rows:
-        table.add_row(*(Text("" if cell is None else one_line(cell), overflow="fold") for cell in row))
+        cells = ("" if cell is None else one_line(cell) for cell in row)
+        table.add_row(*(Text(cell, overflow="fold", no_wrap=False) for cell in cells))
     with console.capture() as capture:
         console.print(table)
     for line in capture.get().splitlines():
-        click.echo(f"  {line.rstrip()}")
+        click.echo(f"{_INDENT}{line.rstrip()}")

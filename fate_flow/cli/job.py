@@ -15,6 +15,7 @@ from fate_flow.cli import options
 from fate_flow.cli.answer import Answer
 from fate_flow.cli.client import CallFailed, Client, data_of
 from fate_flow.cli.display import print_json, refuse, show, tell
+from fate_flow.cli.lists import print_jobs, print_outputs, show_as
 from fate_flow.cli.options import given, with_client
 from fate_flow.cli.submit_files import overlaid, submission
 from fate_flow.cli.unpacked import downloaded, fetch_folder, folder_in
@@ -108,13 +109,14 @@ def schema() -> None:
 @job.command("list")
 @options.limit()
 @options.page()
+@options.form()
 @with_client
-def list_jobs(client: Client, **body: Any) -> None:
+def list_jobs(client: Client, as_json: bool | None, **body: Any) -> None:
     """The newest jobs of this party.
 
     Example: flow job list -l 30 --page 2
     """
-    show(client.post("job/list/job", given(body)))
+    show_as(client.post("job/list/job", given(body)), as_json, print_jobs)
 
 
 @job.command()
@@ -124,8 +126,9 @@ def list_jobs(client: Client, **body: Any) -> None:
 @options.status()
 @options.limit(None, "So many at most; 1000 unless given.")
 @options.page()
+@options.form()
 @with_client
-def query(client: Client, **body: Any) -> None:
+def query(client: Client, as_json: bool | None, **body: Any) -> None:
     """The jobs that these options mean, without their documents.
 
     Example: flow job query -j 202601011200000000000 -r guest -p 9999
@@ -134,7 +137,7 @@ def query(client: Client, **body: Any) -> None:
     for row in answer.data if isinstance(answer.data, list) else ():
         row.pop("f_runtime_conf", None)
         row.pop("f_dsl", None)
-    show(answer)
+    show_as(answer, as_json, print_jobs)
 
 
 @job.command()
@@ -298,13 +301,14 @@ def log(client: Client, **body: Any) -> None:
 @options.role()
 @options.party_id()
 @options.status()
+@options.form()
 @with_client
-def view(client: Client, **body: Any) -> None:
+def view(client: Client, as_json: bool | None, **body: Any) -> None:
     """The output data of a job's tasks.
 
     Example: flow job view -j 202601011200000000000 -r guest -p 9999
     """
-    show(client.post("job/data/view/query", given(body)))
+    show_as(client.post("job/data/view/query", given(body)), as_json, print_outputs)
 
 
 @job.command()

@@ -88,6 +88,14 @@ def as_json() -> Option[Any]:
     return click.option("--json", "as_json", is_flag=True, help="Print what the server answered, as JSON.")
 
 
+def form() -> Option[Any]:
+    """For what scripts read as well: `as_json` is None when neither was chosen."""
+    return click.option(
+        "--json/--table", "as_json", default=None,
+        help="As JSON or as a table; unless given, a table on a terminal and JSON elsewhere.",
+    )
+
+
 def message(text: str) -> Option[Any]:
     return click.option("-m", "--message", required=True, help=text)
 

@@ -9,6 +9,7 @@ import click
 from fate_flow.cli import options
 from fate_flow.cli.client import Client
 from fate_flow.cli.display import show
+from fate_flow.cli.lists import print_granted, show_as
 from fate_flow.cli.options import with_client
 from fate_flow.cli.submit_files import overlaid
 
@@ -49,10 +50,11 @@ def delete(client: Client, conf_path: str) -> None:
 
 @privilege.command()
 @options.party_id(required=True)
+@options.form()
 @with_client
-def query(client: Client, **body: Any) -> None:
+def query(client: Client, as_json: bool | None, **body: Any) -> None:
     """What a party was granted here.
 
     Example: flow privilege query -p 10000
     """
-    show(client.post("permission/query", body))
+    show_as(client.post("permission/query", body), as_json, print_granted)

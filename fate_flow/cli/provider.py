@@ -6,8 +6,9 @@ from urllib.parse import quote
 
 import click
 
+from fate_flow.cli import options
 from fate_flow.cli.client import Client
-from fate_flow.cli.display import show
+from fate_flow.cli.lists import print_offered_components, print_providers, show_as
 from fate_flow.cli.options import with_client
 
 
@@ -21,23 +22,24 @@ def provider() -> None:
 
 @provider.command("list")
 @click.option("-n", "--provider-name", help="This provider alone.")
+@options.form()
 @with_client
-def list_providers(client: Client, provider_name: str | None) -> None:
+def list_providers(client: Client, as_json: bool | None, provider_name: str | None) -> None:
     """The providers, their versions and components.
 
     Example: flow provider list -n fate_flow
     """
-    if provider_name:
-        show(client.post(f"provider/{quote(provider_name, safe='')}/get", {"provider_name": provider_name}))
-    else:
-        show(client.post("provider/get", {}))
+    path = f"provider/{quote(provider_name, safe='')}/get" if provider_name else "provider/get"
+    answer = client.post(path, {"provider_name": provider_name} if provider_name else {})
+    show_as(answer, as_json, print_providers)
 
 
 @provider.command("list-components")
+@options.form()
 @with_client
-def list_components(client: Client) -> None:
+def list_components(client: Client, as_json: bool | None) -> None:
     """The components, their roles and providers.
 
     Example: flow provider list-components
     """
-    show(client.post("component/get", {}))
+    show_as(client.post("component/get", {}), as_json, print_offered_components)

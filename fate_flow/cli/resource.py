@@ -9,6 +9,7 @@ import click
 from fate_flow.cli import options
 from fate_flow.cli.client import Client
 from fate_flow.cli.display import show
+from fate_flow.cli.lists import print_resources, show_as
 from fate_flow.cli.options import given, with_client
 
 
@@ -21,24 +22,22 @@ def resource() -> None:
 
 
 @resource.command()
+@options.form()
 @with_client
-def query(client: Client) -> None:
+def query(client: Client, as_json: bool | None) -> None:
     """What this party's engine has, and which jobs hold how much of it.
 
     Example: flow resource query
     """
-    show(client.post("resource/query", {}))
+    show_as(client.post("resource/query", {}), as_json, print_resources)
 
 
 @resource.command("return")
 @options.job_id()
 @with_client
 def give_back(client: Client, **body: Any) -> None:
-    """Gives back what a job holds at this party; exit code 1 when it holds nothing.
+    """Gives back what a job holds at this party; resource_return_status says whether something came back.
 
     Example: flow resource return -j 202601011200000000000
     """
-    answer = client.post("resource/return", given(body))
-    show(answer)
-    if answer.data and not any(one["resource_return_status"] for one in answer.data):
-        raise SystemExit(1)
+    show(client.post("resource/return", given(body)))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
+from fate_flow.cli import options
 from fate_flow.cli.client import Client
 from fate_flow.cli.display import show
+from fate_flow.cli.lists import print_facts, show_as
 from fate_flow.cli.options import with_client
 
 
@@ -18,13 +20,14 @@ def server() -> None:
 
 
 @server.command()
+@options.form()
 @with_client
-def versions(client: Client) -> None:
+def versions(client: Client, as_json: bool | None) -> None:
     """The versions of the server and of what it runs on.
 
     Example: flow server versions
     """
-    show(client.post("server/version/get", {}))
+    show_as(client.post("server/version/get", {}), as_json, print_facts)
 
 
 @server.command()

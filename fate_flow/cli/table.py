@@ -9,6 +9,7 @@ import click
 from fate_flow.cli import options
 from fate_flow.cli.client import Client
 from fate_flow.cli.display import show
+from fate_flow.cli.lists import print_jobs_of_table, print_sources, print_table_info, show_as
 from fate_flow.cli.options import given, with_client
 from fate_flow.cli.submit_files import overlaid
 
@@ -24,13 +25,14 @@ def table() -> None:
 @table.command()
 @options.namespace(required=True)
 @options.table_name(required=True)
+@options.form()
 @with_client
-def info(client: Client, **body: Any) -> None:
+def info(client: Client, as_json: bool | None, **body: Any) -> None:
     """Whether a table exists, and what is in it.
 
     Example: flow table info -n demo -t site_a
     """
-    show(client.post("table/table_info", body))
+    show_as(client.post("table/table_info", body), as_json, print_table_info)
 
 
 @table.command()
@@ -111,22 +113,24 @@ def disable_delete(client: Client) -> None:
 @table.command("tracking-source")
 @options.namespace()
 @options.table_name()
+@options.form()
 @with_client
-def tracking_source(client: Client, **body: Any) -> None:
+def tracking_source(client: Client, as_json: bool | None, **body: Any) -> None:
     """The tables that a task made a table of, and those at the beginning of the way there.
 
     Example: flow table tracking-source -n demo -t site_a
     """
-    show(client.post("table/tracking/source", given(body)))
+    show_as(client.post("table/tracking/source", given(body)), as_json, print_sources)
 
 
 @table.command("tracking-job")
 @options.namespace()
 @options.table_name()
+@options.form()
 @with_client
-def tracking_job(client: Client, **body: Any) -> None:
+def tracking_job(client: Client, as_json: bool | None, **body: Any) -> None:
     """The jobs whose tasks made a table or handed it on.
 
     Example: flow table tracking-job -n demo -t site_a
     """
-    show(client.post("table/tracking/job", given(body)))
+    show_as(client.post("table/tracking/job", given(body)), as_json, print_jobs_of_table)

@@ -9,8 +9,10 @@ from typing import Any
 import click
 
 from fate_flow.cli import options
+from fate_flow.cli.bar import Counted, bar
 from fate_flow.cli.client import Client, data_of
 from fate_flow.cli.display import print_json, printable, refuse, show
+from fate_flow.cli.lists import print_tasks, show_as
 from fate_flow.cli.options import given, with_client
 
 
@@ -25,13 +27,14 @@ def task() -> None:
 @task.command("list")
 @options.limit()
 @options.page()
+@options.form()
 @with_client
-def list_tasks(client: Client, **body: Any) -> None:
+def list_tasks(client: Client, as_json: bool | None, **body: Any) -> None:
     """The tasks of this party, oldest first.
 
     Example: flow task list -l 25 --page 4
     """
-    show(client.post("job/list/task", given(body)))
+    show_as(client.post("job/list/task", given(body)), as_json, print_tasks)
 
 
 @task.command()
@@ -42,13 +45,14 @@ def list_tasks(client: Client, **body: Any) -> None:
 @options.status()
 @options.limit(None, "So many at most; 1000 unless given.")
 @options.page()
+@options.form()
 @with_client
-def query(client: Client, **body: Any) -> None:
+def query(client: Client, as_json: bool | None, **body: Any) -> None:
     """The newest version of the tasks that these options mean.
 
     Example: flow task query -j 202601011200000000000 -cpn intersection_0
     """
-    show(client.post("job/task/query", given(body)))
+    show_as(client.post("job/task/query", given(body)), as_json, print_tasks)
 
 
 @task.command()
@@ -91,8 +95,8 @@ def output(client: Client, *, output_path: str, **body: Any) -> None:
     """
     target = Path(output_path).absolute()
     target.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile(dir=target.parent, delete=False) as draft:
-        answer = client.download("POST", "task/output", given(body), draft)
+    with NamedTemporaryFile(dir=target.parent, delete=False) as draft, bar(target.name, None) as advance:
+        answer = client.download("POST", "task/output", given(body), Counted(draft, advance))
     if answer is not None:
         Path(draft.name).unlink()
         refuse(answer)

@@ -10,6 +10,7 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 from fate_flow.cli.answer import Answer
+from fate_flow.cli.bar import Counted, bar
 from fate_flow.cli.client import CallFailed, Client
 
 
@@ -19,7 +20,8 @@ def fetch_folder(client: Client, method: str, path: str, body: Any, folder: Path
     Raises CallFailed when what came is no archive, or one that reaches out of the folder."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryFile(dir=folder.parent) as archive:
-        answer = client.download(method, path, body, archive)
+        with bar(folder.name, None) as advance:
+            answer = client.download(method, path, body, Counted(archive, advance))
         if answer is None:
             archive.seek(0)
             _unpack(archive, folder)

@@ -254,6 +254,7 @@ class SqlTransaction:
 
     def begin_again(self, job: Job, run: int, since: int, wait_reason: str) -> bool:
         check_move(job.status, JobStatus.WAITING)
+        _count_anew()
         values = {**columns_of(begun_again(job, run, since, wait_reason)), **_NOT_BEGUN}
         return self._write(job.job_id, JobRow.update(**values).where(_as_seen(job)))
 

@@ -25,7 +25,7 @@ from fate_flow.core.history import Entry
 from fate_flow.core.job import Hold, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.queue import pausing, why_a_copy_waits, why_it_waits
 from fate_flow.core.spec import Party
-from fate_flow.core.status import JOB_UNFINISHED, JobStatus, TaskStatus
+from fate_flow.core.status import JOB_END, JOB_UNFINISHED, JobStatus, TaskStatus
 from fate_flow.store.changes import SUBMIT_FAILED
 from fate_flow.store.contract import Document, Metric, Output, TableMeta, published
 from fate_flow.store.models import EngineRow, JobRow, MetricRow, OutputRow, SeatRow, StorageTableRow, TaskRow
@@ -82,12 +82,13 @@ class Page:
 
 
 BY_TIME = "create_time"
+_CREATED, _ENDED = "f_create_time", "f_end_time"
 NEWEST, OLDEST = Page(BY_TIME, True), Page(BY_TIME, False)
 
 
 @dataclass(frozen=True)
 class JobWish:
-    """Which jobs a list shows; what is empty does not matter. But for the status, what it looks at is counted once."""
+    """Which jobs a list shows; what is empty does not matter."""
 
     job_id: str = ""                 # a part of it
     description: str = ""            # a part of it
@@ -137,18 +138,20 @@ class Views:
     def jobs(self, filters: Mapping[str, Any], page: Page = NEWEST) -> list[Row]:
         """A page of the jobs that the client's filters mean, in full; none without a usable filter."""
         with self._reading() as tx:
-            where = _conditions(JobRow, filters)
+            statuses = _choices(filters.get("status"))
+            shape = _shape(JobRow, filters, _JOB_SETTLES) if _is_counted(statuses) else None
+            where = _conditions(JobRow, filters, without_index=_NO_INDEX if shape else frozenset())
             if where is None:
                 return []
-            listed = _Listed(JobRow, where, _shape(JobRow, filters, _JOB_STAYS), _fixed(filters))
+            listed = _Listed(JobRow, where, shape, _fixed(filters), asks_for_status=bool(statuses))
             rows, _ = self._page(tx, self._jobs, listed, page)
             return _initiator_first(_as_seen(_with_wait_reasons(tx, rows)))
 
     @_read_again
     def job_list(self, wish: JobWish, page: Page) -> tuple[list[Row], int]:
         """One page of jobs without their documents, and how many there are in all."""
-        fixed = _fixed({"role": list(wish.roles)})
-        listed = _Listed(JobRow, _wished(wish), None if wish.statuses else wish, fixed, _DOCUMENTS)
+        fixed, shape = _fixed({"role": list(wish.roles)}), wish if _is_counted(wish.statuses) else None
+        listed = _Listed(JobRow, _wished(wish), shape, fixed, _DOCUMENTS, asks_for_status=bool(wish.statuses))
         with self._reading() as tx:
             rows, count = self._page(tx, self._jobs, listed, page)
             return _as_seen(_with_wait_reasons(tx, rows)), count()
@@ -222,11 +225,14 @@ class Views:
         """The rows of a page, and how to learn how many the list has."""
         if listed.shape is None:
             return listed.rows(page), listed.count
-        counted = tally.count(listed.where, listed.shape, tx.forgotten())
-        if page.order_by != BY_TIME:
+        by = f"f_{page.order_by}" if listed.model is JobRow else _CREATED
+        counted = tally.count(listed.where, listed.shape, tx.forgotten(), by=by, age=listed.age(by))
+        if by != f"f_{page.order_by}":
             return listed.rows(page), lambda: counted.total
-        span = counted.span(page.offset, page.rows, newest_first=page.is_descending)
-        rows = listed.rows(replace(page, offset=span.offset), tally.within(span)) if span else []
+        rows: list[Row] = []
+        for span in counted.spans(page.offset, page.rows, is_descending=page.is_descending):
+            part = replace(page, offset=span.offset, limit=page.rows - len(rows))
+            rows += listed.rows(part, tally.within(by, span.stretch))
         return rows, lambda: counted.total
 
     # ------------------------------------------------------------------ resources
@@ -316,13 +322,13 @@ def filters_of(model: Any) -> dict[str, type]:
     return {name.removeprefix("f_"): _kind_of_field(field) for name, field in model._meta.fields.items()}
 
 
-def _conditions(model: Any, filters: Mapping[str, Any]) -> Any:
+def _conditions(model: Any, filters: Mapping[str, Any], without_index: frozenset[str] = frozenset()) -> Any:
     """What the filters of a client mean, as FATE reads them; None when none of them can be used.
 
     Names that are no column and nulls are ignored, two values for a number or a date are a range, other lists are
     choices. Raises BadRequest for a value that the column cannot hold."""
     found = [
-        _condition(model._meta.fields[f"f_{key}"], key, value)
+        _condition(model._meta.fields[f"f_{key}"], key, value, uses_index=key not in without_index)
         for key, value in filters.items()
         if value is not None and f"f_{key}" in model._meta.fields
     ]
@@ -332,15 +338,26 @@ def _conditions(model: Any, filters: Mapping[str, Any]) -> Any:
     return where
 
 
-def _condition(field: Any, key: str, value: Any) -> Any:
+def _condition(field: Any, key: str, value: Any, *, uses_index: bool) -> Any:
     if isinstance(value, list):
         if len(value) > MOST_VALUES:
             raise BadRequest(f"{key}: {len(value)} values are too many, {MOST_VALUES} is the most")
         if len(value) == 2 and _is_continuous(field):
             return _range(field, key, value)
-        return field.in_(_with_stopping(key, [_value(field, key, one) for one in value]))
-    choices = _with_stopping(key, [_value(field, key, value)])
-    return field == choices[0] if len(choices) == 1 else field.in_(choices)
+        choices = [_value(field, key, one) for one in value]
+    else:
+        choices = [_value(field, key, value)]
+    column = field if uses_index else _not_by_index(field)
+    choices = _with_stopping(key, choices)
+    return column == choices[0] if len(choices) == 1 else column.in_(choices)
+
+
+_NO_INDEX = frozenset({"status"})
+
+
+def _not_by_index(field: Any) -> Any:
+    """The column, as no planner looks it up: a page is found in the index of its order, by its place there."""
+    return fn.COALESCE(field, "")
 
 
 def _with_stopping(key: str, values: list[Any]) -> list[Any]:
@@ -427,7 +444,8 @@ def _wished(wish: JobWish) -> Any:
     if wish.roles:
         where &= JobRow.f_role.in_(wish.roles)
     if wish.statuses:
-        where &= JobRow.f_status.in_(_with_stopping("status", list(wish.statuses)))
+        status = _not_by_index(JobRow.f_status) if _is_counted(wish.statuses) else JobRow.f_status
+        where &= status.in_(_with_stopping("status", list(wish.statuses)))
     return where
 
 
@@ -437,9 +455,14 @@ class _Listed:
 
     model: Any
     where: Any                       # None: all rows
-    shape: Hashable | None           # tells `where` from others; None: it looks at what may change
+    shape: Hashable | None           # tells `where` from others; None: it looks at what may change in a settled row
     fixed: frozenset[str]            # columns that have one value in all of it
     left_out: frozenset[str] = frozenset()
+    asks_for_status: bool = False
+
+    def age(self, by: str) -> str:
+        """The column that says which rows are settled, in this order (store/tally.py)."""
+        return _CREATED if by == _CREATED and not self.asks_for_status else _ENDED
 
     def count(self) -> int:
         query = self.model.select()
@@ -453,10 +476,14 @@ class _Listed:
             chosen = chosen if condition is None else chosen.where(condition)
         chosen = chosen.order_by(*self._order(self.model, page)).limit(page.rows).offset(page.offset)
         row = self.model.alias()
-        columns = [getattr(row, name) for name in self.model._meta.fields if name not in self.left_out]
+        names = [name for name in self.model._meta.fields if name not in self.left_out]
+        columns = [getattr(row, name) for name in names]
         same = [getattr(row, name) == getattr(chosen.c, name) for name in key]
         query = row.select(*columns).join(chosen, on=reduce(and_, same)).order_by(*self._order(row, page))
-        return list(query.dicts())
+        fields = ((name, self.model._meta.fields[name]) for name in names)
+        others = [(name, field.python_value) for name, field in fields if isinstance(field, _HELD_OTHERWISE)]
+        found = self.model._meta.database.execute(query).fetchall()
+        return [_row(names, values, others) for values in found]
 
     def _order(self, row: Any, page: Page) -> list[Any]:
         """Without columns of one value: MariaDB sorts all rows for their sake, instead of going along an index."""
@@ -465,9 +492,32 @@ class _Listed:
         return [field.desc() if page.is_descending else field for field in fields]
 
 
-_JOB_STAYS = frozenset({"role", "party_id"})
+_HELD_OTHERWISE = (BooleanField, DateTimeField)
+
+
+def _row(names: Sequence[str], values: Sequence[Any], others: Iterable[tuple[str, Callable[[Any], Any]]]) -> Row:
+    """As peewee's `dicts()` has it, in a third of the time: only some columns hold something else than they mean."""
+    row = dict(zip(names, values, strict=True))
+    for name, value_of in others:
+        row[name] = value_of(row[name])
+    return row
+
+
+_JOB_SETTLES = frozenset({"role", "party_id", "status"})
 _TASK_STAYS = frozenset({"role", "party_id", "component_name"})
-"""Columns that stay as they are; without the id of the job, which finds few rows at once."""
+"""Columns that stay as they are, of a job from its end on; without the id of the job, which finds few rows at once."""
+
+_ENDS = frozenset(status.value for status in JOB_END)
+
+
+def _is_counted(statuses: Sequence[Any]) -> bool:
+    """Jobs that are not over are few, and found by their status."""
+    return not statuses or any(status in _ENDS for status in statuses)
+
+
+def _choices(value: Any) -> list[Any]:
+    """What a filter leaves; empty when there is none."""
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _shape(model: Any, filters: Mapping[str, Any], stays: frozenset[str]) -> Hashable | None:
@@ -478,8 +528,7 @@ def _shape(model: Any, filters: Mapping[str, Any], stays: frozenset[str]) -> Has
 
 def _fixed(filters: Mapping[str, Any]) -> frozenset[str]:
     """The columns that filters leave one value."""
-    values = {key: value if isinstance(value, list) else [value] for key, value in filters.items() if value is not None}
-    return frozenset(f"f_{key}" for key, choices in values.items() if len(choices) == 1)
+    return frozenset(f"f_{key}" for key, value in filters.items() if len(_choices(value)) == 1)
 
 
 def _is_newest_version() -> Any:

@@ -119,13 +119,14 @@ CREATE INDEX ix_job_lacks ON t_job (f_is_initiator, f_status, f_lacks, f_retry_a
 CREATE INDEX ix_job_wish ON t_job (f_status, f_wish_asked);
 CREATE INDEX ix_job_turn ON t_job (f_ready_signal, f_is_initiator, f_status);
 CREATE INDEX ix_job_tag ON t_job (f_tag);
--- The orders of lists. With the primary key behind it and what is left out of all lists, an index says alone which rows
--- a page has: those that are passed over are not read.
-CREATE INDEX ix_job_status ON t_job (f_status, f_create_time, f_job_id, f_role, f_party_id, f_tag);
-CREATE INDEX ix_job_created ON t_job (f_create_time, f_job_id, f_role, f_party_id, f_tag);
-CREATE INDEX ix_job_started ON t_job (f_start_time, f_job_id, f_role, f_party_id, f_tag);
-CREATE INDEX ix_job_ended ON t_job (f_end_time, f_job_id, f_role, f_party_id, f_tag);
-CREATE INDEX ix_job_elapsed ON t_job (f_elapsed, f_job_id, f_role, f_party_id, f_tag);
+-- The orders of lists. With the primary key behind it, what is left out of all lists, the status and what tells whether
+-- a row may still change, an index says alone which rows a page has: those that are passed over are not read.
+CREATE INDEX ix_job_status ON t_job (f_status, f_create_time, f_job_id, f_role, f_party_id, f_tag, f_end_time);
+CREATE INDEX ix_job_created ON t_job (f_create_time, f_job_id, f_role, f_party_id, f_tag, f_status, f_end_time);
+CREATE INDEX ix_job_started ON t_job (f_start_time, f_job_id, f_role, f_party_id, f_tag, f_status, f_end_time);
+CREATE INDEX ix_job_ended ON t_job
+  (f_end_time, f_job_id, f_role, f_party_id, f_tag, f_status, f_create_time, f_start_time, f_elapsed);
+CREATE INDEX ix_job_elapsed ON t_job (f_elapsed, f_job_id, f_role, f_party_id, f_tag, f_status, f_end_time);
 
 CREATE TABLE t_seat (                        -- the initiator's knowledge of each party of a job
   f_job_id VARCHAR(25) NOT NULL,

@@ -128,7 +128,7 @@ class Question:
 
 def questions(job_id: str, jobs: int) -> list[Question]:
     """The pages are as far in as the database is large."""
-    return [*_pages(jobs), *_orders(jobs), *_filters(jobs), *_queries(job_id)]
+    return [*_pages(jobs), *_orders(jobs), *_filters(jobs), *_queries(job_id, jobs)]
 
 
 def _pages(jobs: int) -> Iterator[Question]:
@@ -144,27 +144,43 @@ def _orders(jobs: int) -> Iterator[Question]:
     for by in ("start_time", "end_time", "elapsed"):
         yield Question(f"job list by {by}", JOBS, {"limit": LIMIT, "page": 3, "order_by": by})
     yield Question("task list by elapsed", TASKS, {"limit": LIMIT, "page": 3, "order_by": "elapsed"})
-    late = {"limit": LIMIT, "page": jobs // 2 // LIMIT, "order_by": "elapsed"}
-    yield Question("job list by elapsed: middle page", JOBS, late)
+    middle = {"limit": LIMIT, "page": jobs // 2 // LIMIT}
+    for by in ("start_time", "elapsed"):
+        yield Question(f"job list by {by}: middle page", JOBS, {**middle, "order_by": by})
+    late = {"limit": LIMIT, "page": jobs // LIMIT, "order_by": "elapsed"}
+    yield Question("job list by elapsed: last page", JOBS, late)
+    yield Question("task list by elapsed: middle page", TASKS, late)
 
 
 def _filters(jobs: int) -> Iterator[Question]:
     for name, wish in {
         "status": {"status": "failed"}, "common status": {"status": "success"}, "role": {"role": "local"},
-        "part of an id": {"job_id": f"{jobs - 5:06d}"}, "partner": {"partner": HOST},
-        "part of a description": {"description": "nobody wrote this"},
+        "party": {"role": "guest", "party_id": GUEST}, "part of an id": {"job_id": f"{jobs - 5:06d}"},
+        "partner": {"partner": HOST}, "part of a description": {"description": "nobody wrote this"},
     }.items():  # fmt: skip
         yield Question(f"job list, {name}", JOBS, {**wish, "limit": LIMIT})
+    late = {"limit": LIMIT, "page": jobs * 3 // 8 // LIMIT}
+    for name, wish in {
+        "common status": {"status": "success"},
+        "common status, by elapsed": {"status": "success", "order_by": "elapsed"},
+        "party, by elapsed": {"role": "guest", "order_by": "elapsed"},
+    }.items():  # fmt: skip
+        yield Question(f"job list, {name}: middle page", JOBS, {**wish, **late})
     for name, wish in {"role": {"role": "local"}, "party": {"role": "host", "party_id": HOST}}.items():
         yield Question(f"task list, {name}", TASKS, {**wish, "limit": LIMIT})
+    yield Question("task list, party: middle page", TASKS, {"role": "host", "limit": LIMIT, "page": jobs // 2 // LIMIT})
 
 
-def _queries(job_id: str) -> Iterator[Question]:
+def _queries(job_id: str, jobs: int) -> Iterator[Question]:
     everybody = {"role": "guest", "party_id": GUEST, "status": "success"}
+    middle = {"limit": LIMIT, "page": jobs * 3 // 8 // LIMIT}
     for what, path in (("job query", "job/query"), ("task query", "job/task/query")):
         yield Question(f"{what} -j", path, {"job_id": job_id})
-        yield Question(f"{what} -s failed: first page", path, {"status": "failed", "limit": LIMIT})
+        for status in ("failed", "success"):
+            yield Question(f"{what} -s {status}: first page", path, {"status": status, "limit": LIMIT})
         yield Question(f"{what} -r -p -s: first page", path, {**everybody, "limit": LIMIT})
+    for name, wish in {"-s success": {"status": "success"}, "-r -p -s": everybody}.items():
+        yield Question(f"job query {name}: middle page", "job/query", {**wish, **middle})
     yield Question("job query -r -p -s: without a page", "job/query", everybody)
 
 

@@ -359,7 +359,14 @@ class TestPagesOnMariaDb:
     @pytest.mark.parametrize("ask", [
         lambda views, page: views.job_list(JobWish(), replace(FIRST, offset=page)),
         lambda views, page: views.job_list(JobWish(roles=("local",)), FIRST),
+        lambda views, page: views.job_list(JobWish(statuses=("success",)), replace(FIRST, offset=page)),
+        lambda views, page: views.job_list(JobWish(), replace(FIRST, order_by="elapsed", offset=page)),
+        lambda views, page: views.job_list(
+            JobWish(statuses=("success",)), replace(FIRST, order_by="elapsed", offset=page)
+        ),
+        lambda views, page: views.job_list(JobWish(roles=("guest",)), replace(FIRST, order_by="end_time", offset=page)),
         lambda views, page: views.jobs({"role": "guest"}, replace(FIRST, offset=page // 2)),
+        lambda views, page: views.jobs({"status": "success"}, replace(FIRST, offset=page)),
         lambda views, page: views.jobs({"role": "guest", "party_id": "9999", "status": "success"}, FIRST),
         lambda views, page: views.task_list({}, replace(FIRST, offset=page)),
         lambda views, page: views.task_list({"role": "guest", "party_id": "9999"}, replace(FIRST, offset=page // 2)),

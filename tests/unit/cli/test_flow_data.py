@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
-import os
-import pty
+import re
 import subprocess
 import sys
+import tarfile
 import tracemalloc
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 from stub_server import Reply
+from terminal import on_a_terminal
 
 from fate_flow.cli.client import Client
 from fate_flow.cli.settings_file import Address
@@ -21,6 +23,7 @@ from fate_flow.core.errors import FlowError
 
 CONF = {"file": "site_a.csv", "head": 1, "partition": 2, "namespace": "demo", "table_name": "site_a"}
 STARTED = {"retcode": 0, "retmsg": "success", "jobId": "42", "data": {"code": 0, "table_name": "site_a"}}
+GONE = "\x1b[1A\x1b[2K"             # up to the line of the bar, which is cleared
 
 
 @pytest.fixture
@@ -126,18 +129,48 @@ def test_a_watched_upload_tells_what_the_table_holds(flow, stub, upload):
 def test_a_bar_shows_the_way_of_a_file_on_a_terminal(stub, upload, tmp_path):
     """In a terminal alone: what goes into a pipe is JSON on stdout, and nothing on stderr."""
     stub.answers(STARTED)
-    flow = [str(Path(sys.executable).with_name("flow")), "--server", stub.url, *upload]
-    ours, its = pty.openpty()
-    with open(ours, "rb", buffering=0) as terminal:
-        done = subprocess.run(flow, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=its, cwd=tmp_path,
-                              env={**os.environ, "TERM": "xterm"}, timeout=60, check=True)  # fmt: skip
-        shown = terminal.read(65536).decode()
-        os.close(its)
-    assert json.loads(done.stdout) == STARTED
+    shown, out = on_a_terminal(stub, *upload, stream="stderr", cwd=tmp_path)
+    assert json.loads(out) == STARTED
     assert "site_a.csv" in shown
     assert "11/11 bytes" in shown
+    assert shown.endswith(GONE)
+    flow = [str(Path(sys.executable).with_name("flow")), "--server", stub.url, *upload]
     piped = subprocess.run(flow, stdin=subprocess.DEVNULL, capture_output=True, cwd=tmp_path, timeout=60, check=True)
     assert (json.loads(piped.stdout), piped.stderr) == (STARTED, b"")
+
+
+def test_a_bar_of_a_large_file_and_a_long_name_stays_on_its_line(stub, tmp_path, write_json):
+    stub.answers(STARTED)
+    stub.keeps_bodies = False
+    name = f"{'x' * 200}.csv"
+    with (tmp_path / name).open("wb") as file:
+        file.truncate(40_000_000)
+    conf = write_json("large.json", {**CONF, "file": name})
+    shown, _ = on_a_terminal(stub, "data", "upload", "-c", conf, stream="stderr", cwd=tmp_path)
+    frames = [re.sub(r"\x1b\[[?0-9;]*[a-zA-Z]", "", frame) for frame in shown.split("\r")]
+    assert any("40.0/40.0 MB" in frame for frame in frames)
+    assert max(map(len, frames)) <= 80
+    assert shown.count("\n") == 1, "the last line of the bar, which goes"
+    assert shown.endswith(GONE)
+
+
+def test_a_terminal_that_cannot_move_its_cursor_gets_no_bar(stub, upload, tmp_path):
+    stub.answers(STARTED)
+    assert on_a_terminal(stub, *upload, stream="stderr", cwd=tmp_path, term="dumb")[0] == ""
+
+
+def test_a_bar_shows_how_much_of_an_archive_has_come(stub, tmp_path):
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as tar:
+        member = tarfile.TarInfo("guest/fate_flow_schedule.log")
+        member.size = 3
+        tar.addfile(member, io.BytesIO(b"log"))
+    stub.answers(Reply(200, content.getvalue(), {"Content-Type": "application/gzip"}))
+    shown, out = on_a_terminal(stub, "job", "log", "-j", "42", "-o", ".", stream="stderr", cwd=tmp_path)
+    assert "job_42_log" in shown
+    assert f"{len(content.getvalue())}/? bytes" in shown
+    assert shown.endswith(GONE)
+    assert json.loads(out)["directory"] == str(tmp_path / "job_42_log")
 
 
 def test_a_download_names_a_path(flow, stub, write_json, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from base64 import b64encode
@@ -122,11 +123,26 @@ def test_a_completion_script_is_printed(shell):
     assert f"_FLOW_COMPLETE={shell}_complete" in result.stdout
 
 
-def test_a_shell_learns_the_commands():
+@pytest.mark.parametrize(("words", "completed"), [
+    ("flow job su", ["plain,submit"]), ("flow job list --t", ["plain,--table"]),
+    ("flow job query -s st", ["plain,stopping"]), ("flow data upload -c upl", ["file,upl"]),
+])  # fmt: skip
+def test_a_shell_completes_commands_options_and_values(words, completed):
     program = [sys.executable, "-m", "fate_flow.cli.flow"]
-    env = {"_FLOW_COMPLETE": "bash_complete", "COMP_WORDS": "flow job su", "COMP_CWORD": "2"}
+    env = {"_FLOW_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
     done = subprocess.run(program, env=env, capture_output=True, text=True, check=False, timeout=60)
-    assert done.stdout == "plain,submit\n"
+    assert done.stdout.splitlines() == completed
+
+
+def test_bash_completes_with_the_script_that_is_printed(tmp_path):
+    flow = Path(sys.executable).with_name("flow")
+    (tmp_path / "flow.bash").write_text(run("completion", "bash").stdout)
+    typed = 'source flow.bash; COMP_WORDS=(flow job que); COMP_CWORD=2; _flow_completion flow; echo "${COMPREPLY[@]}"'
+    done = subprocess.run(
+        ["bash", "--norc", "-c", typed], cwd=tmp_path, env={"PATH": f"{flow.parent}:{os.environ['PATH']}"},
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout == "query\n"
 
 
 # ---------------------------------------------------------------------- init

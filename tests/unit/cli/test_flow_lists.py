@@ -1,0 +1,186 @@
+"""Lists and facts: tables for people, JSON for scripts."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import click
+import pytest
+from terminal import on_a_terminal
+
+from fate_flow.cli.flow import flow as flow_command
+
+J = ("-j", "42")
+TABLE = ("-n", "demo", "-t", "site_a")
+LONG_ID = "202601011200000000000042"
+SEAT = (*J, "-r", "guest", "-p", "9999", "-cpn", "sum_0")
+
+JOB = {
+    "job_id": "42", "role": "guest", "party_id": 9999, "status": "running", "status_detail": "stopping",
+    "create_time": None, "elapsed": None, "reason": "timeout",
+    "message": "after 9 s\x1b[2J",
+}  # fmt: skip
+WAITING = {**JOB, "job_id": "43", "status": "waiting", "status_detail": "waiting", "wait_reason": "2nd in the queue"}
+DONE = {**JOB, "job_id": "44", "status": "success", "status_detail": "success", "reason": "done", "elapsed": 3_725_000}
+TASK = {
+    "component_name": "sum_0", "task_version": 1, "job_id": "42", "role": "guest", "party_id": "9999",
+    "status": "failed", "party_status": "success", "start_time": None, "elapsed": 61_499, "reason": "worker_error",
+    "message": "exit code 3",
+}  # fmt: skip
+
+
+def prefixed(row):
+    return {f"f_{name}": value for name, value in row.items()}
+
+
+LISTS = {
+    "job list": (("job", "list"), {"jobs": [JOB, WAITING, DONE], "count": 17}, [
+        "3 of 17 jobs",
+        "job party status created took why",
+        "42 guest-9999 stopping timeout: after 9 s?[2J",
+        "43 guest-9999 waiting 2nd in the queue",
+        "44 guest-9999 success 1 h 02 min",
+    ]),
+    "job query": (("job", "query", *J), [prefixed(JOB)], [
+        "1 job",
+        "job party status created took why",
+        "42 guest-9999 stopping timeout: after 9 s?[2J",
+    ]),
+    "task list": (("task", "list"), {"tasks": [TASK], "count": 1}, [
+        "1 of 1 tasks",
+        "job task version party status there started took why",
+        "42 sum_0 1 guest-9999 failed success 1 min 01 s worker_error: exit code 3",
+    ]),
+    "task query": (("task", "query", *J), [prefixed({**TASK, "elapsed": 250})], [
+        "1 task",
+        "job task version party status there started took why",
+        "42 sum_0 1 guest-9999 failed success 0.2 s worker_error: exit code 3",
+    ]),
+    "job view": (("job", "view", *J), [{
+        "f_component_name": "sum_0", "f_task_version": 0, "f_role": "guest", "f_party_id": "9999",
+        "f_data_name": "raw", "f_table_namespace": "demo", "f_table_name": "t1",
+    }], ["task version role party output namespace table", "sum_0 0 guest 9999 raw demo t1"]),
+    "table info": (("table", "info", *TABLE), {
+        "table_name": "site_a", "namespace": "demo", "exist": 1, "count": 7, "partition": 2, "enable": False,
+        "schema": {"sid": "id", "header": ["x", "y"]}, "origin": "upload", "address": {"uri": "file:a"},
+    }, [
+        "table site_a in namespace demo, disabled", "what value", "rows 7", "partitions 2", "id id", "columns 2: x, y",
+        "origin upload", 'address {"uri": "file:a"}',
+    ]),
+    "table info of none": (("table", "info", *TABLE), {
+        "table_name": "site_a", "namespace": "demo", "exist": 0, "count": 0,
+    }, ["there is no table site_a in namespace demo"]),
+    "upload history": (("data", "upload-history"), [{"42": {
+        "upload_info": {"table_name": "site_a", "namespace": "demo", "partition": 2, "upload_count": 7},
+        "notes": "the first", "schema": {"sid": "id", "header": [f"x{n}" for n in range(22)]},
+    }}], [
+        "job namespace table rows partitions columns notes",
+        f"42 demo site_a 7 2 {', '.join(f'x{n}' for n in range(20))}, ... the first",
+    ]),
+    "sources": (("table", "tracking-source", *TABLE), [{
+        "parent_table_namespace": "demo", "parent_table_name": "b", "source_table_namespace": "demo",
+        "source_table_name": "a",
+    }], ["made of: namespace table which began as: namespace table", "demo b demo a"]),
+    "jobs of a table": (("table", "tracking-job", *TABLE), {"count": 2, "job": ["42", "43"]}, ["job", "42", "43"]),
+    "providers": (("provider", "list"), {"fate_flow": {"0.1.0": {"components": ["Reader", "Upload"]}}}, [
+        "provider version components", "fate_flow 0.1.0 Reader, Upload",
+    ]),
+    "offered": (("provider", "list-components"), {"components": {"reader": {
+        "alias": ["Reader"], "roles": ["host", "guest"], "default_provider": "fate_flow", "description": "Hands on.",
+    }}}, ["component module roles provider does", "reader Reader guest, host fate_flow Hands on."]),
+    "resources": (("resource", "query"), {
+        "computing_engine_resource": {"f_engine_name": "STANDALONE", "f_cores": 8, "f_remaining_cores": 6,
+                                      "f_memory": 0, "f_remaining_memory": 0},
+        "use_resource_job": [{"job_id": "42", "role": "guest", "party_id": "9999", "core": 2, "memory": 0}],
+    }, ["STANDALONE: 6 of 8 cores and 0 of 0 MB of memory are free", "job party cores memory in MB",
+        "42 guest-9999 2 0"]),
+    "privileges": (("privilege", "query", "-p", "10000"), {
+        "component": ["Reader"], "dataset": [{"namespace": "demo", "name": "site_a"}, "*"],
+    }, ["may be used namespace name", "component Reader", "dataset demo site_a", "dataset *"]),
+    "no privileges": (("privilege", "query", "-p", "10000"), {"component": [], "dataset": []}, ["nothing is granted"]),
+    "components": (("component", "list", *J), {"components": ["a_0", "b_0"]}, ["component", "a_0", "b_0"]),
+    "metrics": (("component", "metrics", *SEAT), {"train": ["loss", "auc"]}, [
+        "namespace metric", "train loss", "train auc",
+    ]),
+    "values of metrics": (("component", "metric-all", *SEAT), {"train": {"loss": {"data": [[0, 0.5], [1, 0.25]]}}}, [
+        "namespace metric key value", "train loss 0 0.5", "train loss 1 0.25",
+    ]),
+    "parameters": (("tracking", "parameters", *SEAT), {"module": "SecureSum", "ComponentParam": {"column": "y"}}, [
+        "what value", "module SecureSum", 'ComponentParam {"column": "y"}',
+    ]),
+    "tables put out": (("component", "output-data-table", *SEAT), [
+        {"table_name": "t1", "table_namespace": "demo", "data_name": "raw"},
+    ], ["output namespace table", "raw demo t1"]),
+    "summary": (("component", "get-summary", *SEAT), {"total": "2000", "ok": True}, [
+        "what value", "total 2000", "ok true",
+    ]),
+    "versions": (("server", "versions"), {"API": "v1", "JDK": ""}, ["what value", "API v1", "JDK"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_people_read_a_table_and_scripts_read_json(flow, stub, name):
+    arguments, data, lines = LISTS[name]
+    envelope = {"retcode": 0, "retmsg": "success", "data": data}
+    stub.answers(envelope)
+    shown = flow(*arguments, "--table")
+    assert (shown.exit_code, [" ".join(line.split()) for line in shown.stdout.splitlines()]) == (0, lines)
+    for form in ((), ("--json",)):
+        assert json.loads(flow(*arguments, *form).stdout) == envelope
+
+
+def test_a_list_of_nothing_says_so(flow, stub):
+    stub.answers({"retcode": 0, "retmsg": "no job could be found", "data": []})
+    assert flow("job", "query", "--table").stdout == "no job could be found\n"
+    stub.answers({"retcode": 0, "retmsg": "success", "data": []})
+    assert flow("data", "upload-history", "--table").stdout == "there is nothing\n"
+
+
+def test_a_refused_list_is_told_as_every_refusal(flow, stub):
+    refused = {"retcode": 101, "retmsg": "find task failed"}
+    stub.answers(refused)
+    result = flow("task", "query", *J, "--table")
+    assert (result.exit_code, json.loads(result.stdout), result.stderr) == (1, refused, "Error: find task failed\n")
+
+
+def test_a_summary_that_is_written_to_a_file_has_one_form(flow, tmp_path):
+    result = flow("component", "get-summary", *SEAT, "-o", str(tmp_path), "--table")
+    assert (result.exit_code, "not for what -o writes" in result.stderr) == (2, True)
+
+
+def test_nothing_that_was_held_is_no_failure(flow, stub):
+    """As the genuine client has it: the retcode is 0, and the answer says that nothing came back."""
+    returned = {"job_id": "42", "role": "guest", "party_id": "9999", "resource_in_use": False,
+                "resource_return_status": False}
+    envelope = {"retcode": 0, "retmsg": "success", "data": [returned]}
+    stub.answers(envelope)
+    result = flow("resource", "return", *J)
+    assert (result.exit_code, json.loads(result.stdout)) == (0, envelope)
+
+
+def test_a_terminal_gets_a_table_unless_json_is_asked_for(stub):
+    envelope = {"retcode": 0, "retmsg": "success", "data": {"jobs": [{**WAITING, "job_id": LONG_ID}], "count": 1}}
+    stub.answers(envelope)
+    table, _ = on_a_terminal(stub, "job", "list", columns=60)
+    assert "1 of 1 jobs" in table
+    lines = [re.sub(r"\x1b\[\d*m", "", line) for line in table.splitlines()]
+    assert max(map(len, lines)) <= 60
+    assert lines[2].split()[0] == LONG_ID, "the name of what is listed is not folded"
+    assert "queue" in table
+    document, _ = on_a_terminal(stub, "job", "list", "--json")
+    assert json.loads(document) == envelope
+
+
+def commands_of(command, *path):
+    yield path, command
+    if isinstance(command, click.Group):
+        for name, one in command.commands.items():
+            yield from commands_of(one, *path, name)
+
+
+@pytest.mark.parametrize(("path", "command"), [*commands_of(flow_command)], ids=lambda value: "")
+def test_every_command_and_option_has_a_line_of_help(path, command):
+    assert command.get_short_help_str(200), path
+    without = [one.name for one in command.params if isinstance(one, click.Option) and not one.help]
+    assert not without, path
