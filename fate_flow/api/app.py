@@ -19,6 +19,7 @@ from fate_flow.api import (
     parameters,
     party,
     permission,
+    predict_dsl,
     queue,
     resources,
     results,
@@ -57,6 +58,7 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
         tracking, server_info, task_log, party,
     ):  # fmt: skip
         app.register_blueprint(module.blueprint(services))
+    app.register_blueprint(predict_dsl.blueprint())
     app.register_blueprint(not_offered.blueprint())
     app.register_blueprint(board.blueprint(services.settings.party_id, services.settings.url))
     app.register_blueprint(openapi.blueprint(is_signed=services.settings.client_keys is not None))

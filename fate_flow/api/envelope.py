@@ -123,6 +123,12 @@ def error_response(status: int, retmsg: str) -> Response:
     return _envelope(status, {"retcode": status, "retmsg": retmsg})
 
 
+def attached(content: Mapping[str, Any], file_name: str) -> Response:
+    """A file of JSON."""
+    headers = {"Content-Disposition": f"attachment; filename={file_name}"}
+    return Response(to_json(content), mimetype="application/json", headers=headers)
+
+
 def to_json(value: Any) -> str:
     """Compact, keys sorted, one line, as FATE writes it."""
     return json.dumps(value, separators=(",", ":"), sort_keys=True, default=_plain) + "\n"

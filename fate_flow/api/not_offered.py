@@ -49,7 +49,6 @@ _LATER = {
     "worker/config/load": ("requests of workers of other versions", _OWN_WORKERS),
 }
 _LATER_AS_FILE = {
-    "job/dsl/generate": ("the DSL of a prediction", _NO_MODELS),
     "table/download": ("the download of a table", "data/download"),
     "model/export": ("models", _NO_MODELS),
     "model/get/predict/dsl": ("models", _NO_MODELS),

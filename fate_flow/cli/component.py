@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import click
@@ -14,7 +12,7 @@ from fate_flow.cli import options
 from fate_flow.cli.client import Client
 from fate_flow.cli.display import print_json, refuse, show
 from fate_flow.cli.options import given, with_client
-from fate_flow.cli.unpacked import downloaded, fetch_folder, folder_in
+from fate_flow.cli.unpacked import downloaded, fetch_file, fetch_folder, folder_in
 
 
 @click.group()
@@ -160,15 +158,6 @@ def get_summary(client: Client, output_path: str | None, **body: Any) -> None:
     name = f"summary_{body['component_name']}_{datetime.now():%Y%m%d%H%M%S}.json"
     target = folder_in(output_path, name)
     body |= {"filename": name, "output_path": str(target)}
-    _fetch_file(client, "tracking/component/summary/download", body, target)
+    fetch_file(client, "tracking/component/summary/download", body, target)
     stored = f"The summary of component <{body['component_name']}> has been stored successfully."
     print_json({"retcode": 0, "retmsg": f"{stored} File path is: {target}."})
-
-
-def _fetch_file(client: Client, path: str, body: Any, target: Path) -> None:
-    """The file has come whole, or the command ends with what the server said."""
-    content = BytesIO()
-    answer = client.download("POST", path, body, content)
-    if answer is not None:
-        refuse(answer)
-    target.write_bytes(content.getvalue())

@@ -16,7 +16,6 @@ Paths = str | Mapping[str, str]
 """Where it asks; by the option that asks elsewhere, where one does, and without it under the empty text."""
 
 COMMANDS: Mapping[str, Mapping[str, Paths]] = {
-    "job": {"dsl": "job/dsl/generate"},
     "data": {"writer": "data/writer"},
     "table": {"connector-create": "table/connector/create", "connector-query": "table/connector/query"},
     "component": {

@@ -326,6 +326,24 @@ LEFT = (
     usage("flow template download", "template download -o {files} --min-data many", "many"),
 )
 
+DSL = "job dsl --train-dsl-path {files}/train_dsl.json"
+PREDICTS = {"components": {
+    "reader_0": {"module": "Reader", "output": {"data": ["raw"]}},
+    "lr_0": {"module": "HeteroLR", "input": {"data": {"test_data": ["reader_0.raw"]}, "model": ["pipeline.lr_0.lr"]}},
+}}  # fmt: skip
+PREDICTION = (
+    Case("flow job dsl", f"{DSL} --cpn-list 'reader_0, lr_0'", data=PREDICTS),
+    Case("flow job dsl", f"{DSL} --cpn-list [lr_0]", data=PREDICTS),
+    Case("flow job dsl", f"{DSL} --cpn-path {{files}}/names.txt", data=PREDICTS),
+    Case("flow job dsl", DSL, data={"components": {"reader_0": dict, "lr_0": dict, "report_0": dict}}),
+    Case("flow job dsl", f"{DSL} -o {{files}}", says="generated successfully"),
+    Case("flow job dsl", f"{DSL} --cpn-list magic_0", 210, says="magic_0"),
+    Case("flow job dsl", f"{DSL} --cpn-list magic_0 -o {{files}}", 210, says="magic_0"),
+    Case("flow job dsl", "job dsl --train-dsl-path {files}/names.txt", 210, says="is not JSON"),
+    Case("flow job dsl", "job dsl --train-dsl-path {files}/conf.json", 210, says="components"),
+    usage("flow job dsl", "job dsl", "train-dsl-path"),
+)
+
 GRANTED = {"component": [str], "dataset": [(str, dict)]}
 PRIVILEGES = (
     Case("flow privilege grant", "privilege grant -c {files}/privilege.json", says="success",
@@ -353,4 +371,4 @@ PRIVILEGES = (
     usage("flow privilege query", "privilege query", "party-id"),
 )
 
-CASES: tuple[Case, ...] = (*JOBS, *TASKS, *DATA, *FROM_A_FILE, *LOOKS, *SERVER, *LEFT, *PRIVILEGES)
+CASES: tuple[Case, ...] = (*JOBS, *TASKS, *DATA, *FROM_A_FILE, *LOOKS, *SERVER, *LEFT, *PREDICTION, *PRIVILEGES)

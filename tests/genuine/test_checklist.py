@@ -54,7 +54,6 @@ SEAT = "-r guest -p {guest}"
 MODEL = "--model-id m --model-version 1"
 OF_A_MODEL = f"{SEAT} {MODEL} -cpn a_0"
 COMMANDS = {
-    "flow job dsl": "job dsl --train-dsl-path {files}/dsl.json",
     "flow data writer": "data writer -c {files}/bind.json",
     "flow table connector-create": "table connector-create -c {files}/bind.json",
     "flow table connector-query": "table connector-query --connector-name c",

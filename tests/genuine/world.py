@@ -35,6 +35,16 @@ NUMBERS = csv_text(["id", "x", "y"], ROWS)
 ROLES = {"guest": [GUEST], "host": [HOST]}
 UNKNOWN = "202601011200000000000"
 
+TRAIN_DSL = {"components": {
+    "reader_0": {"module": "Reader", "output": {"data": ["raw"]}},
+    "lr_0": {
+        "module": "HeteroLR", "input": {"data": {"train_data": ["reader_0.raw"]}},
+        "output": {"data": ["scores"], "model": ["lr"]},
+    },
+    "report_0": {"module": "Evaluation", "input": {"data": {"data": ["lr_0.scores"]}}},
+}}  # fmt: skip
+"""Modules that no party here has."""
+
 
 @dataclass(frozen=True)
 class World:
@@ -89,6 +99,7 @@ def _write_files(folder: Path, parties: Cluster) -> None:
     here = parties.guest.home / "examples" / "numbers.csv"
     here.parent.mkdir(exist_ok=True)
     here.write_text(NUMBERS, encoding="utf-8")
+    (folder / "names.txt").write_text("reader_0,\nlr_0\n", encoding="utf-8")
     (folder / "numbers.csv").write_text(NUMBERS, encoding="utf-8")
     upload = {
         "file": str(folder / "numbers.csv"), "head": 1, "partition": 2, "id_delimiter": ",", "namespace": "it",
@@ -107,6 +118,7 @@ def _write_files(folder: Path, parties: Cluster) -> None:
         "conf_of_1": {**conf, "dsl_version": 1},
         "conf_at_host": at_host,
         "conf_unknown": {**conf, "magic": 1},
+        "train_dsl": TRAIN_DSL,
         "dsl_unknown": {"components": {"toy_0": {"module": "Magic"}}},
         "upload": upload,
         "upload_numbers": {**upload, "table_name": "numbers"},

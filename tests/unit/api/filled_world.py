@@ -24,6 +24,7 @@ initiator: guest 9999
 parties: {guest: [9999], host: [10000]}
 tasks: {toy: {component: SecureAddExample}}
 """
+TRAIN_DSL = {"components": {"reader_0": {"module": "Reader", "output": {"data": ["raw"]}}}}
 WAITING, RUNNING, DONE, CANCELED, ASKED, HELD = (f"2026010112000000000{number:02d}" for number in range(90, 96))
 
 
@@ -41,6 +42,7 @@ def known(world: World) -> Iterator[dict[str, Any]]:
         "src_party_id": "9999", "src_role": "guest", "privilege_component": "Reader", "privilege_dataset": [],
         "notes": "looks good", "job_parameters": {"common": {"task_cores": 1}},
         "component_parameters": {"common": {"toy_0": {"data_num": 20}}},
+        "train_dsl": TRAIN_DSL, "cpn_str": ["reader_0"], "version": "2",
         "engine_name": "STANDALONE", "module": "FATE", "provider_name": "fate_flow",
     }  # fmt: skip
     for job_id in (WAITING, RUNNING, DONE, CANCELED, ASKED, HELD):

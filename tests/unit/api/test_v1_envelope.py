@@ -173,7 +173,7 @@ def test_the_route_says_that_it_is_not_offered(world: World, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [
-    "job/dsl/generate", "model/get/predict/dsl", "model/get/predict/conf",
+    "table/download", "model/get/predict/dsl", "model/get/predict/conf",
 ])
 def test_a_file_that_is_not_offered_does_not_come_with_status_200(world: World, path: str) -> None:
     response = world.post(path, {})
