@@ -24,6 +24,7 @@ from fate_flow.api import (
     resources,
     results,
     server_info,
+    service_registry,
     tables,
     task_log,
     template,
@@ -59,6 +60,7 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
     ):  # fmt: skip
         app.register_blueprint(module.blueprint(services))
     app.register_blueprint(predict_dsl.blueprint())
+    app.register_blueprint(service_registry.blueprint(services.settings))
     app.register_blueprint(not_offered.blueprint())
     app.register_blueprint(board.blueprint(services.settings.party_id, services.settings.url))
     app.register_blueprint(openapi.blueprint(is_signed=services.settings.client_keys is not None))

@@ -19,6 +19,7 @@ _NO_BOARD = "flow job watch and flow job explain show a job"
 _NO_KEYS = "requests of other parties are not signed: docs/security.md says how to fence the servers in"
 _BUILT_IN = "component/get lists what this server can run"
 _PARTIES = "party/list shows the parties that this server knows, and whether they answer"
+_SECTIONS = "server/service/get shows the sections of this server's configuration"
 _OWN_WORKERS = "a worker asks where its task configuration says"
 
 _LATER = {
@@ -34,10 +35,9 @@ _LATER = {
     "model/<path:rest>": ("models", _NO_MODELS),
     "checkpoint/<path:rest>": ("checkpoints of models", _NO_MODELS),
     "key/<path:rest>": ("keys of parties", _NO_KEYS),
-    "server/service/get": ("a registry of services", _PARTIES),
-    "server/<name>/get": ("a registry of servers", _PARTIES),
-    "server/<name>/register": ("a registry of servers", _PARTIES),
-    "service/<path:rest>": ("a registry of services", _PARTIES),
+    "server/<name>/get": ("a registry of servers", _SECTIONS),
+    "server/<name>/register": ("a registry of servers", _SECTIONS),
+    "service/<path:rest>": ("the registration of services", _SECTIONS),
     "provider/register": ("the registration of providers", _BUILT_IN),
     "provider/registry/get": ("the registration of providers", _BUILT_IN),
     "provider/update": ("the registration of providers", _BUILT_IN),

@@ -38,7 +38,6 @@ COMMANDS: Mapping[str, Mapping[str, Paths]] = {
     },
     "key": {"save": "key/public/save", "query": "key/query", "delete": "key/public/delete"},
     "checkpoint": {"list": "checkpoint/list", "get": "checkpoint/get"},
-    "service": {"registry": "server/service/get"},
 }  # fmt: skip
 
 

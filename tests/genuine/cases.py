@@ -284,6 +284,11 @@ SERVER = (
         "PYTHON": str, "MAVEN": str, "JDK": str, "SPARK": str, "API": "v1"}),
     usage("flow server versions", "server versions -v", "no such option"),
     usage("flow server versions", "server version", "version"),
+    Case("flow service registry", "service registry", data={
+        "FATEFLOW": {"host": str, "http_port": int}, "DATABASE": {"engine": str}, "ROUTES": Each({"url": str}),
+        "JOB_DEFAULT_CONFIG": {"task_cores": int}, "AUTHENTICATION": {"client": {"switch": False}}}),
+    usage("flow service registry", "service registry -n x", "no such option"),
+    usage("flow service registry", "service register", "register"),
     Case("flow server reload", "server reload",
          data={"job_default_config": {"task_cores": int}, "server_registry": {}}),
     Case("flow server reload", "server reload", 103, says="defaults: not as in", given=a_configuration_that_changed),

@@ -85,7 +85,6 @@ COMMANDS = {
     "flow key save": "key save -c {files}/key.json",
     "flow key query": "key query -p {host}",
     "flow key delete": "key delete -p {host}",
-    "flow service registry": "service registry",
     "flow provider register": "provider register -c {files}/provider.json",
     "flow checkpoint list": f"checkpoint list {OF_A_MODEL}",
     "flow checkpoint get": f"checkpoint get {OF_A_MODEL} --step-index 1",

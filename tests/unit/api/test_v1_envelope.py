@@ -143,7 +143,8 @@ tracking/component/parameters tracking/component/metrics tracking/component/metr
 tracking/component/output/data/table tracking/component/summary/download server/version/get version/get info/version
 table/add table/bind tracking/component/output/model server/reload job/url/get job/report
 tracking/component/metric_data
-info/common server/config/job/default component/get provider/get provider/fate_flow/get log/cat log/size
+info/common server/config/job/default server/service/get component/get provider/get provider/fate_flow/get log/cat
+log/size
 """
 NOT_OFFERED = """
 data/writer
@@ -152,7 +153,7 @@ component/woe_array/extract component/woe_array/merge component/intersection/get
 model/restore model/store model/migrate model/model_tag/create model/model_tag/remove model/model_tag/retrieve
 model/deploy model/query model/homo/convert model/homo/deploy
 model/tag/create model/tag/list
-key/public/save key/query key/public/delete server/service/get provider/register
+key/public/save key/query key/public/delete server/toy/get provider/register
 provider/registry/get checkpoint/list checkpoint/get operation/job_config/get
 tracker/2026010112000000000001/a_0/2026010112000000000001_a_0/0/guest/9999/summary/save
 """
