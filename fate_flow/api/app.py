@@ -11,6 +11,7 @@ from flask import Flask
 from fate_flow.api import (
     board,
     board_data,
+    connectors,
     data,
     instances,
     jobs,
@@ -59,6 +60,7 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
         tracking, server_info, task_log, party,
     ):  # fmt: skip
         app.register_blueprint(module.blueprint(services))
+    app.register_blueprint(connectors.blueprint(services))
     app.register_blueprint(predict_dsl.blueprint())
     app.register_blueprint(service_registry.blueprint(services.settings))
     app.register_blueprint(not_offered.blueprint())

@@ -49,6 +49,7 @@ COMPONENT_NAME: Schema = {
 _PIECE: Schema = {"type": "string", "format": "table-piece", "minLength": 1, "maxLength": 200}
 NAMESPACE = described(_PIECE, f"The namespace of a table: {TABLE_PIECE}.")
 TABLE_NAME = described(_PIECE, f"The name of a table: {TABLE_PIECE}.")
+CONNECTOR_NAME = described(_PIECE, f"The name of a connector: {TABLE_PIECE}.")
 FLAG: Schema = {"enum": [True, False, 1, 0, "true", "false", "1", "0"]}
 
 FILE_NAME: Schema = {

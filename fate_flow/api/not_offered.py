@@ -14,7 +14,6 @@ _RETCODE = 100
 _AS_FILE = 404               # where HTTP 200 would mean that a file follows
 
 _NO_MODELS = "no component here makes a model: run FATE's own server for jobs that train"
-_A_FILE = "table/bind takes a CSV file of this server's machine, data/upload one of the client's"
 _NO_BOARD = "flow job watch and flow job explain show a job"
 _NO_KEYS = "requests of other parties are not signed: docs/security.md says how to fence the servers in"
 _BUILT_IN = "component/get lists what this server can run"
@@ -23,9 +22,6 @@ _SECTIONS = "server/service/get shows the sections of this server's configuratio
 _OWN_WORKERS = "a worker asks where its task configuration says"
 
 _LATER = {
-    "data/writer": ("writing to another storage", "data/download writes a CSV file"),
-    "table/connector/create": ("a connector to another storage", _A_FILE),
-    "table/connector/query": ("a connector to another storage", _A_FILE),
     "table/schema/update": ("a change of a table's schema", "data/upload with drop"),
     "component/hetero/merge": ("merging models", _NO_MODELS),
     "component/woe_array/extract": ("woe arrays", _NO_MODELS),

@@ -64,6 +64,15 @@ class TableMeta:
 
 
 @dataclass(frozen=True)
+class Connector:
+    """A place outside of the tables, by a name that clients use for it."""
+
+    name: str
+    engine: str
+    info: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Output:
     """A table that a party task made."""
 
@@ -499,6 +508,11 @@ class Transaction(Protocol):
     def table(self, namespace: str, name: str) -> TableMeta | None: ...
 
     def drop_table(self, namespace: str, name: str) -> bool: ...
+
+    def save_connector(self, connector: Connector, at: int) -> None:
+        """In the place of one of this name."""
+
+    def connector(self, name: str) -> Connector | None: ...
 
     def output_tables(self, before: int, after: tuple[int, str, str], limit: int) -> tuple[TableMeta, ...]:
         """Tables that tasks made before a time, oldest first, those behind (create time, namespace, name)."""

@@ -74,7 +74,7 @@ from fate_flow.store.changes import (
     task_reported,
     worker_moved,
 )
-from fate_flow.store.contract import Document, Metric, Output, Scope, Submission, TableMeta
+from fate_flow.store.contract import Connector, Document, Metric, Output, Scope, Submission, TableMeta
 from fate_flow.store.rows import from_json, to_json
 
 SCHEDULER = "dag"
@@ -835,6 +835,12 @@ class MemoryTransaction:
     def drop_table(self, namespace: str, name: str) -> bool:
         return self._rows.tables.drop((namespace, name))
 
+    def save_connector(self, connector: Connector, at: int) -> None:  # noqa: ARG002  # when, SQL alone tells
+        self._rows.connectors.put(connector.name, _changed(connector, info=_json(connector.info)))
+
+    def connector(self, name: str) -> Connector | None:
+        return self._rows.connectors.rows.get(name)
+
     def output_tables(self, before: int, after: tuple[int, str, str], limit: int) -> tuple[TableMeta, ...]:
         made = [one for one in self._rows.tables.rows.values() if one.origin == "output"]
         aged = sorted((one for one in made if after < _table_age(one) and one.create_time < before), key=_table_age)
@@ -1046,6 +1052,7 @@ class _Rows:
         self.schedulers: _Table[str, tuple[str, int, int]] = _Table(journal)
         self.submissions: _Table[str, Submission] = _Table(journal, job=lambda one: one.job_id)
         self.tables: _Table[tuple[str, str], TableMeta] = _Table(journal)
+        self.connectors: _Table[str, Connector] = _Table(journal)
         self.outputs: _Table[tuple[TaskKey, str], Output] = _Table(
             journal, maker=lambda one: _maker(one.task), job=lambda one: one.task.job_id
         )

@@ -67,10 +67,11 @@ from fate_flow.store.changes import (
     task_reported,
     worker_moved,
 )
-from fate_flow.store.contract import Document, Metric, Output, Scope, Submission, TableMeta
+from fate_flow.store.contract import Connector, Document, Metric, Output, Scope, Submission, TableMeta
 from fate_flow.store.database import is_disk_full, is_lost, is_passing
 from fate_flow.store.models import (
     MODELS,
+    ConnectorRow,
     EngineRow,
     HistoryRow,
     IntakeRow,
@@ -944,6 +945,16 @@ class SqlTransaction:
 
     def drop_table(self, namespace: str, name: str) -> bool:
         return _hit(StorageTableRow.delete().where(_table_is(namespace, name)))
+
+    def save_connector(self, connector: Connector, at: int) -> None:
+        ConnectorRow.replace(
+            f_name=connector.name, f_engine=connector.engine, f_connector_info=to_json(dict(connector.info)),
+            f_create_time=at,
+        ).execute()  # fmt: skip
+
+    def connector(self, name: str) -> Connector | None:
+        row = ConnectorRow.get_or_none(ConnectorRow.f_name == name)
+        return None if row is None else Connector(row.f_name, row.f_engine, from_json(row.f_connector_info))
 
     def output_tables(self, before: int, after: tuple[int, str, str], limit: int) -> tuple[TableMeta, ...]:
         row = StorageTableRow

@@ -12,6 +12,7 @@ from tests.genuine.world import (
     Given,
     a_configuration_that_changed,
     a_configuration_that_is_wrong,
+    a_connector,
     a_job_that_failed,
     a_job_that_is_over,
     a_job_that_runs,
@@ -20,6 +21,8 @@ from tests.genuine.world import (
     a_table_that_is_disabled,
     a_table_to_spare,
     afterwards_at_rest,
+    no_copy_of_that_name,
+    no_copy_through_a_connector,
     no_file_of_that_name,
     no_table_of_that_name,
     no_table_that_is_disabled,
@@ -88,6 +91,7 @@ SUBMITTED = {
 }  # fmt: skip
 LOCAL = {**SUBMITTED, "model_info": {"model_id": "local-0#model", "model_version": str}}
 UPLOADED = {**LOCAL, "table_name": "fresh", "namespace": "it"}
+WRITTEN = {"table_name": "numbers", "namespace": "it"}
 TABLE = {
     "table_name": "numbers", "namespace": "it", "exist": 1, "count": 20, "partition": 2, "enable": True,
     "schema": {"header": [str], "sid": "id"}, "origin": str, "extend_sid": bool, "address": dict,
@@ -331,6 +335,31 @@ LEFT = (
     usage("flow template download", "template download -o {files} --min-data many", "many"),
 )
 
+QUERY = "table connector-query --connector-name"
+ELSEWHERE = (
+    Case("flow data writer", "data writer -c {files}/writer.json", data={**LOCAL, **WRITTEN}, printed={"jobId": str},
+         given=no_copy_of_that_name),
+    Case("flow data writer", "data writer -c {files}/writer_connector.json", data={**LOCAL, **WRITTEN},
+         given=no_copy_through_a_connector),
+    Case("flow data writer", "data writer -c {files}/writer_mysql.json", 101, says="does not offer 'MYSQL'"),
+    Case("flow data writer", "data writer -c {files}/writer_outside.json", 101, says="is not below"),
+    Case("flow data writer", "data writer -c {files}/writer_nowhere.json", 101, says="address: is missing"),
+    Case("flow data writer", "data writer -c {files}/writer_unknown.json", 101, says="there is no table 'nothing'"),
+    usage("flow data writer", "data writer", "conf-path"),
+    Case("flow table connector-create", "table connector-create -c {files}/connector.json", says="success"),
+    Case("flow table connector-create", "table connector-create -c {files}/connector_mysql.json", 101,
+         says="does not offer 'MYSQL'"),
+    Case("flow table connector-create", "table connector-create -c {files}/connector_outside.json", 101,
+         says="is not below"),
+    Case("flow table connector-create", "table connector-create -c {files}/bind.json", 101,
+         says="missing: connector_name,connector_info"),
+    Case("flow table connector-query", f"{QUERY} downloads",
+         data={"connector_name": "downloads", "engine": "PATH", "path": "downloads"}, given=a_connector),
+    Case("flow table connector-query", f"{QUERY} nothing", 100, says="there is no connector 'nothing'"),
+    Case("flow table connector-query", f"{QUERY} ..", 101, says="connector_name: '..'"),
+    usage("flow table connector-query", "table connector-query", "connector-name"),
+)
+
 DSL = "job dsl --train-dsl-path {files}/train_dsl.json"
 PREDICTS = {"components": {
     "reader_0": {"module": "Reader", "output": {"data": ["raw"]}},
@@ -376,4 +405,6 @@ PRIVILEGES = (
     usage("flow privilege query", "privilege query", "party-id"),
 )
 
-CASES: tuple[Case, ...] = (*JOBS, *TASKS, *DATA, *FROM_A_FILE, *LOOKS, *SERVER, *LEFT, *PREDICTION, *PRIVILEGES)
+CASES: tuple[Case, ...] = (
+    *JOBS, *TASKS, *DATA, *FROM_A_FILE, *LOOKS, *SERVER, *LEFT, *ELSEWHERE, *PREDICTION, *PRIVILEGES
+)

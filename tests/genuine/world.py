@@ -44,6 +44,9 @@ TRAIN_DSL = {"components": {
     "report_0": {"module": "Evaluation", "input": {"data": {"data": ["lr_0.scores"]}}},
 }}  # fmt: skip
 """Modules that no party here has."""
+WRITTEN = {"namespace": "it", "table_name": "numbers"}
+CONNECTOR = {"connector_name": "downloads", "engine": "PATH", "connector_info": {"path": "downloads"}}
+MYSQL = {"user": "u", "passwd": "p", "host": "127.0.0.1", "port": 3306, "db": "d", "name": "t"}
 
 
 @dataclass(frozen=True)
@@ -130,6 +133,18 @@ def _write_files(folder: Path, parties: Cluster) -> None:
         "download": download,
         "download_unknown": {**download, "table_name": "not there"},
         "download_outside": {**download, "output_path": "/etc/n.csv"},
+        "writer": {**WRITTEN, "output_namespace": "it", "output_name": "copy"},
+        "writer_connector": {
+            **WRITTEN, "storage_engine": "PATH", "address": {"connector_name": "downloads", "path": "copy.csv"},
+            "output_name": "copy",
+        },
+        "writer_mysql": {**WRITTEN, "storage_engine": "MYSQL", "address": MYSQL},
+        "writer_outside": {**WRITTEN, "storage_engine": "PATH", "address": {"path": "/etc/copy.csv"}},
+        "writer_nowhere": WRITTEN,
+        "writer_unknown": {**WRITTEN, "table_name": "nothing", "output_name": "copy"},
+        "connector": CONNECTOR,
+        "connector_mysql": {**CONNECTOR, "engine": "MYSQL", "connector_info": MYSQL},
+        "connector_outside": {**CONNECTOR, "connector_info": {"path": "/etc"}},
         "bind": bind,
         "bind_numbers": {**bind, "name": "numbers"},
         "bind_mysql": {**bind, "engine": "MYSQL", "address": {"user": "u", "db": "d", "name": "t"}},
@@ -272,6 +287,33 @@ def no_table_of_that_name(world: World) -> Iterator[Facts]:
     yield {}
     _at_rest(world)
     assert world.guest.ask("table/table_info", fresh)["count"] == len(ROWS)
+
+
+@contextmanager
+def no_copy_of_that_name(world: World) -> Iterator[Facts]:
+    """When the jobs are over there is one."""
+    copy = {"namespace": "it", "table_name": "copy"}
+    world.guest.post("table/delete", copy)
+    yield {}
+    _at_rest(world)
+    info = world.guest.ask("table/table_info", copy)
+    assert (info["count"], info["origin"]) == (len(ROWS), "writer")
+
+
+@contextmanager
+def a_connector(world: World) -> Iterator[Facts]:
+    world.guest.ask("table/connector/create", CONNECTOR)
+    yield {}
+
+
+@contextmanager
+def no_copy_through_a_connector(world: World) -> Iterator[Facts]:
+    """Neither as a table nor as a file; afterwards there are both."""
+    target = world.guest.home / "downloads" / "copy.csv"
+    target.unlink(missing_ok=True)
+    with a_connector(world), no_copy_of_that_name(world):
+        yield {}
+    assert target.read_text(encoding="utf-8") == NUMBERS
 
 
 @contextmanager

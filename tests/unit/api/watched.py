@@ -26,7 +26,7 @@ from fate_flow.core.grammar import check_table_piece
 from fate_flow.core.permission import read_things
 
 _WITH_DOCUMENTS = ("/v1/job/submit", "/v1/job/validate", "/v1/job/parameter/update")
-_BEYOND_SCHEMAS = ("file: ", "output_path: ")
+_BEYOND_SCHEMAS = ("file: ", "output_path: ", "address.path: ", "connector_info.path: ")
 """What messages begin with that are about more than a schema can say: files of the machine."""
 
 _formats = FormatChecker(formats=())
