@@ -36,6 +36,7 @@ from fate_flow.api.envelope import install_errors
 from fate_flow.api.exchange import deliver_blueprint
 from fate_flow.api.services import Services
 from fate_flow.api.submission import SubmitFailed
+from fate_flow.api.unread import install_broken_bodies
 from fate_flow.api.uploads import request_class
 from fate_flow.coordinator.ports import Record
 from fate_flow.federation.spool import Spool
@@ -48,9 +49,11 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
     """What `fateflow.http_port` serves; `spool` takes what the workers of other parties send to ours."""
     app = Flask("fate_flow", static_folder=None)
     app.url_map.strict_slashes = False
+    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False       # a method like the others that a path does not have
     app.config["MAX_CONTENT_LENGTH"] = services.settings.limits.max_request_bytes
     app.request_class = request_class(services.settings)
     install_errors(app)
+    install_broken_bodies(app)
     if services.settings.client_keys is not None:
         nonces = services.settings.run_dir / "nonces"
         app.before_request(ClientAuth(services.settings.client_keys, nonces, now_on_the_wall).check)

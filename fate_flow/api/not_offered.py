@@ -55,13 +55,14 @@ _LATER_AS_FILE = {
 
 def blueprint() -> Blueprint:
     later = Blueprint("not_offered", __name__, url_prefix="/v1")
-    for table, answer, code in ((_LATER, failed, _RETCODE), (_LATER_AS_FILE, error_response, _AS_FILE)):
+    kinds = ((_LATER, failed, _RETCODE, ["POST"]), (_LATER_AS_FILE, error_response, _AS_FILE, ["GET", "POST"]))
+    for table, answer, code, methods in kinds:
         for path, (what, instead) in table.items():
             name = f"{path.replace('/', '_')}".translate({ord(one): None for one in "<>:"})
             refuse = _refusal(answer, code, f"{what} ({{path}}); instead: {instead}")
             view = declared(f"Not offered: {what}. Instead: {instead}.", never=code)(refuse)
             view = file_follows(view) if answer is error_response else view
-            later.add_url_rule(f"/{path}", name, view, methods=["GET", "POST"])
+            later.add_url_rule(f"/{path}", name, view, methods=methods)
     return later
 
 

@@ -92,7 +92,7 @@ class Watched:
         """By `POST /v1/...`, those that are offered."""
         for path, methods in self.document["paths"].items():
             for method, operation in methods.items():
-                if not operation["summary"].startswith(NOT_OFFERED):
+                if method != "head" and not operation["summary"].startswith(NOT_OFFERED):
                     yield f"{method.upper()} {path}", operation
 
     def _begin(self) -> None:
