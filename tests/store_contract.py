@@ -301,6 +301,13 @@ class JobCases(Cases):
         each.add_job(a_job(), replace(DOCUMENT, name="initiator"))
         assert each.document("j1").name == "initiator"
 
+    def test_a_seat_has_the_document_of_its_own(self, each: Each) -> None:
+        each.add_job(a_job(), replace(DOCUMENT, on_party={"role": "guest"}))
+        each.add_job(a_job(party=ARBITER), replace(DOCUMENT, on_party={"role": "arbiter"}))
+        assert each.document("j1", ARBITER).on_party == {"role": "arbiter"}
+        assert each.document("j1", GUEST).on_party == {"role": "guest"}
+        assert each.document("j1", HOST) is None
+
     def test_every_legal_move_of_an_unfinished_job_is_made(self, each: Each) -> None:
         for number, (old, new) in enumerate(product(JOB_UNFINISHED, JobStatus)):
             if may_move(old, new):

@@ -41,7 +41,7 @@ _LATER = {
     "info/eggroll": ("EggRoll", "resource/query shows this server's own engine"),
     "forward/<path:rest>": ("forwarding to other parties", _PARTIES),
     "tracker/<path:rest>": ("what workers ask, but on a port of their own", _OWN_WORKERS),
-    "operation/<path:rest>": ("requests of workers of other versions", _OWN_WORKERS),
+    "operation/<path:rest>": ("what workers ask, but on a port of their own", _OWN_WORKERS),
     "worker/config/load": ("requests of workers of other versions", _OWN_WORKERS),
 }
 _LATER_AS_FILE = {

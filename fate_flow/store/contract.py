@@ -122,8 +122,9 @@ class Transaction(Protocol):
     def jobs_here(self, job_id: str) -> tuple[Job, ...]:
         """All seats of the job in this database."""
 
-    def document(self, job_id: str) -> Document | None:
-        """As it stands in the newest of the rows here, the initiator's before others."""
+    def document(self, job_id: str, party: Party | None = None) -> Document | None:
+        """As it stands in the row of this party; without one, in the newest of the rows here, the initiator's before
+        others."""
 
     def move_job(self, job: Job, move: MoveJob, at: int, caused_by: str = "") -> bool:
         """Compare-and-set on status and run; stamps start and end, and the tag `job_end`."""

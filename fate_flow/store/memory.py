@@ -137,8 +137,9 @@ class MemoryTransaction:
     def jobs_here(self, job_id: str) -> tuple[Job, ...]:
         return _by_age(self._of_job(job_id))
 
-    def document(self, job_id: str) -> Document | None:
-        rows = sorted(self._of_job(job_id), key=_newest_first)
+    def document(self, job_id: str, party: Party | None = None) -> Document | None:
+        found = [row for row in self._of_job(job_id) if party is None or row.job.key.party == party]
+        rows = sorted(found, key=_newest_first)
         return rows[0].document if rows else None
 
     def revision(self, job_id: str) -> int:

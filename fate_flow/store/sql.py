@@ -227,13 +227,14 @@ class SqlTransaction:
     def jobs_here(self, job_id: str) -> tuple[Job, ...]:
         return tuple(job_of(row) for row in _JOBS_HERE.rows(self._database, job_id))
 
-    def document(self, job_id: str) -> Document | None:
+    def document(self, job_id: str, party: Party | None = None) -> Document | None:
+        is_it = JobRow.f_job_id == job_id if party is None else _at(JobKey(job_id, party))
         row = (
             JobRow.select(
                 JobRow.f_dsl, JobRow.f_runtime_conf, JobRow.f_runtime_conf_on_party, JobRow.f_name,
                 JobRow.f_description, JobRow.f_tag,
             )
-            .where(JobRow.f_job_id == job_id)
+            .where(is_it)
             .order_by(JobRow.f_revision.desc(), JobRow.f_is_initiator.desc(), JobRow.f_role, JobRow.f_party_id)
             .tuples()
             .first()
