@@ -30,6 +30,7 @@ from gunicorn.app.base import BaseApplication
 
 from fate_flow.api.app import create_public_app
 from fate_flow.api.services import Services
+from fate_flow.api.unread import EnvelopeWorker
 from fate_flow.api.worker import create_worker_app
 from fate_flow.audit.events import Event
 from fate_flow.components.table import sweep
@@ -406,7 +407,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn is not typed
         self._options = {
             "bind": f"fd://{listener.fileno()}",
             "workers": workers,
-            "worker_class": "gthread",
+            "worker_class": EnvelopeWorker,
             "threads": threads,
             "keepalive": _KEEP_ALIVE_SECONDS,
             "worker_connections": 1000,

@@ -10,7 +10,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.test import TestResponse
 
 from fate_flow.api.client_auth import ClientAuth, is_for_clients
@@ -28,10 +28,18 @@ class Documented:
 
     def misfit(self, method: str, path: str, status: int, mimetype: str, body: bytes) -> str:
         """In what an answer is not as the document has it; empty: in nothing."""
-        known = self._document["paths"][path][method]["responses"]
+        return self._misfit(self._document["paths"][path][method]["responses"], status, mimetype, body)
+
+    def shared_misfit(self, name: str, status: int, mimetype: str, body: bytes) -> str:
+        """As `misfit`, of an answer to what is no operation, by the name that it has in the document."""
+        return self._misfit({str(status): self._document["components"]["responses"][name]}, status, mimetype, body)
+
+    def _misfit(self, known: dict[str, Any], status: int, mimetype: str, body: bytes) -> str:
         if str(status) not in known:
             return f"HTTP status {status} is not one of {', '.join(known)}: {body[:300]!r}; {HOW}"
-        content = known[str(status)]["content"]
+        content = self._resolved(known[str(status)]).get("content")
+        if content is None:
+            return f"a body that is not to be there: {body[:300]!r}" if body else ""
         if mimetype not in content:
             return f"{mimetype} is not one of {', '.join(content)}; {HOW}"
         if mimetype != "application/json":
@@ -39,14 +47,18 @@ class Documented:
         answer = json.loads(body)
         problems = [
             f"{cause.json_path}: {cause.message[:600]}"
-            for error in self._validator(method, path, str(status)).iter_errors(answer)
+            for error in self._validator(json.dumps(content[mimetype]["schema"])).iter_errors(answer)
             for cause in _causes(error, answer)
         ]
         return "; ".join([*problems, HOW]) if problems else ""
 
-    def _made(self, method: str, path: str, status: str) -> Draft202012Validator:
-        schema = self._document["paths"][path][method]["responses"][status]["content"]["application/json"]["schema"]
-        return Draft202012Validator({"components": self._document["components"], **schema})
+    def _resolved(self, response: dict[str, Any]) -> dict[str, Any]:
+        name = response.get("$ref", "").rpartition("/")[2]
+        found: dict[str, Any] = self._document["components"]["responses"][name] if name else response
+        return found
+
+    def _made(self, schema: str) -> Draft202012Validator:
+        return Draft202012Validator({"components": self._document["components"], **json.loads(schema)})
 
 
 def _causes(error: ValidationError, answer: Any) -> list[ValidationError]:
@@ -70,12 +82,14 @@ class DocumentedClient(FlaskClient):
         request, is_signed = response.request, _is_signed(self.application)
         if is_signed not in _made:
             _made[is_signed] = Documented(document(self.application, is_signed=is_signed))
+        body = response.data if response.mimetype == "application/json" else b""
+        told = response.status_code, response.mimetype, body
         path = _path(self.application, request.path, request.method)
-        if path:
-            body = response.data if response.mimetype == "application/json" else b""
-            told = response.status_code, response.mimetype, body
+        if path.startswith("/"):
             problem = _made[is_signed].misfit(request.method.lower(), path, *told)
-            assert not problem, f"{request.method} {request.path}: {problem}"
+        else:
+            problem = _made[is_signed].shared_misfit(path, *told) if path and request.method != "HEAD" else ""
+        assert not problem, f"{request.method} {request.path}: {problem}"
         return response
 
 
@@ -84,10 +98,13 @@ def _is_signed(app: Flask) -> bool:
 
 
 def _path(app: Flask, path: str, method: str) -> str:
-    """As the document has it; empty for what is no route of clients."""
+    """As the document has it, or the name of its answer to what is no operation; empty for what is not for clients."""
     try:
         rule, _ = app.url_map.bind("localhost").match(path, method, return_rule=True)
-    except HTTPException:
+    except MethodNotAllowed:
+        return "MethodNotAllowed" if is_for_clients(path) else ""
+    except NotFound:
+        return "UnknownPath" if is_for_clients(path) else ""
+    except HTTPException:           # a redirect
         return ""
-    is_documented = is_for_clients(rule.rule) and method in ("GET", "POST")
-    return path_of(rule) if is_documented else ""
+    return path_of(rule) if is_for_clients(rule.rule) else ""

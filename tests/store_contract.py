@@ -51,7 +51,7 @@ from fate_flow.core.status import (
     may_move,
 )
 from fate_flow.store.changes import MOST_WISHES
-from fate_flow.store.contract import Document, Metric, Output, Scope, Store, Submission, TableMeta
+from fate_flow.store.contract import Connector, Document, Metric, Output, Scope, Store, Submission, TableMeta
 
 GUEST = Party("guest", "9999")
 HOST = Party("host", "10000")
@@ -317,6 +317,13 @@ class JobCases(Cases):
         assert each.document("j1").name == "arbiter"
         each.add_job(a_job(), replace(DOCUMENT, name="initiator"))
         assert each.document("j1").name == "initiator"
+
+    def test_a_seat_has_the_document_of_its_own(self, each: Each) -> None:
+        each.add_job(a_job(), replace(DOCUMENT, on_party={"role": "guest"}))
+        each.add_job(a_job(party=ARBITER), replace(DOCUMENT, on_party={"role": "arbiter"}))
+        assert each.document("j1", ARBITER).on_party == {"role": "arbiter"}
+        assert each.document("j1", GUEST).on_party == {"role": "guest"}
+        assert each.document("j1", HOST) is None
 
     def test_every_legal_move_of_an_unfinished_job_is_made(self, each: Each) -> None:
         for number, (old, new) in enumerate(product(JOB_UNFINISHED, JobStatus)):
@@ -1929,6 +1936,15 @@ class ResultCases(Cases):
         each.save_table(self.TABLE, 7)
         assert each.table("experiment", "breast") == replace(self.TABLE, create_time=7)
         assert each.table("experiment", "other") is None
+
+    def test_a_connector_is_there_under_its_name_until_another_takes_its_place(self, each: Each) -> None:
+        each.save_connector(Connector("exports", "PATH", {"path": "/data/\u00e4"}), 7)
+        each.save_connector(Connector("Exports", "FILE", {"path": "/a"}), 7)
+        assert each.connector("exports") == Connector("exports", "PATH", {"path": "/data/\u00e4"})
+        each.save_connector(Connector("exports", "LOCALFS", {"path": "/data"}), 8)
+        assert each.connector("exports") == Connector("exports", "LOCALFS", {"path": "/data"})
+        assert each.connector("Exports") == Connector("Exports", "FILE", {"path": "/a"})
+        assert each.connector("others") is None
 
     def test_a_table_is_replaced(self, each: Each) -> None:
         each.save_table(self.TABLE, 7)

@@ -11,6 +11,7 @@ from flask import Flask
 from fate_flow.api import (
     board,
     board_data,
+    connectors,
     data,
     instances,
     jobs,
@@ -19,10 +20,12 @@ from fate_flow.api import (
     parameters,
     party,
     permission,
+    predict_dsl,
     queue,
     resources,
     results,
     server_info,
+    service_registry,
     tables,
     task_log,
     template,
@@ -33,6 +36,7 @@ from fate_flow.api.envelope import install_errors
 from fate_flow.api.exchange import deliver_blueprint
 from fate_flow.api.services import Services
 from fate_flow.api.submission import SubmitFailed
+from fate_flow.api.unread import install_broken_bodies
 from fate_flow.api.uploads import request_class
 from fate_flow.coordinator.ports import Record
 from fate_flow.federation.spool import Spool
@@ -45,9 +49,11 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
     """What `fateflow.http_port` serves; `spool` takes what the workers of other parties send to ours."""
     app = Flask("fate_flow", static_folder=None)
     app.url_map.strict_slashes = False
+    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False       # a method like the others that a path does not have
     app.config["MAX_CONTENT_LENGTH"] = services.settings.limits.max_request_bytes
     app.request_class = request_class(services.settings)
     install_errors(app)
+    install_broken_bodies(app)
     if services.settings.client_keys is not None:
         nonces = services.settings.run_dir / "nonces"
         app.before_request(ClientAuth(services.settings.client_keys, nonces, now_on_the_wall).check)
@@ -57,6 +63,9 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
         tracking, server_info, task_log, party,
     ):  # fmt: skip
         app.register_blueprint(module.blueprint(services))
+    app.register_blueprint(connectors.blueprint(services))
+    app.register_blueprint(predict_dsl.blueprint())
+    app.register_blueprint(service_registry.blueprint(services.settings))
     app.register_blueprint(not_offered.blueprint())
     app.register_blueprint(board.blueprint(services.settings.party_id, services.settings.url))
     app.register_blueprint(openapi.blueprint(is_signed=services.settings.client_keys is not None))

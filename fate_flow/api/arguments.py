@@ -30,6 +30,7 @@ Body = Mapping[str, Any]
 MOST_PAGES = 2**31
 MOST_WHOLE = 10**25 - 1          # what a job id is at most, and what else is looked for
 _DIGITS = re.compile(r"-?[0-9]{1,18}")
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _FLAGS = {"1": True, "0": False, "true": True, "false": False}
 
 JOB_ID: Schema = {
@@ -48,7 +49,12 @@ COMPONENT_NAME: Schema = {
 _PIECE: Schema = {"type": "string", "format": "table-piece", "minLength": 1, "maxLength": 200}
 NAMESPACE = described(_PIECE, f"The namespace of a table: {TABLE_PIECE}.")
 TABLE_NAME = described(_PIECE, f"The name of a table: {TABLE_PIECE}.")
+CONNECTOR_NAME = described(_PIECE, f"The name of a connector: {TABLE_PIECE}.")
 FLAG: Schema = {"enum": [True, False, 1, 0, "true", "false", "1", "0"]}
+
+FILE_NAME: Schema = {
+    "type": "string", "pattern": f"^({_FILE_NAME.pattern})?$", "description": "Of a file; none: as data.",
+}  # fmt: skip
 
 JOB: Arguments = {"job_id": JOB_ID}
 SEAT: Arguments = {"role": ROLE, "party_id": PARTY_ID}
@@ -103,6 +109,14 @@ def read_text(body: Body, key: str, default: str = "") -> str:
     if not isinstance(value, str):
         raise BadRequest(f"{key}: {shown(value)} is not text")
     return check_text(value, key)
+
+
+def read_file_name(body: Body, key: str) -> str:
+    """A name without folders; empty when there is none. Raises BadRequest."""
+    name = read_text(body, key)
+    if name and not _FILE_NAME.fullmatch(name):
+        raise BadRequest(f"{key}: {shown(name)} is not a plain file name")
+    return name
 
 
 def read_line(body: Body, key: str, most: int, default: str = "") -> str:

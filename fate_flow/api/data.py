@@ -25,7 +25,18 @@ from fate_flow.api.arguments import (
     read_whole,
     whole,
 )
-from fate_flow.api.declared import ANYTHING, TEXT, Arguments, a_list, an_object, declared, described, one_of
+from fate_flow.api.connectors import ADDRESS, ENGINE, FILES, PATH, file_of, read_engine
+from fate_flow.api.declared import (
+    ANYTHING,
+    NOTHING,
+    TEXT,
+    Arguments,
+    Schema,
+    a_list,
+    an_object,
+    declared,
+    described,
+)
 from fate_flow.api.envelope import arguments, ok, require, silent_json
 from fate_flow.api.paths import readable_file, writable_file
 from fate_flow.api.services import Services
@@ -44,9 +55,7 @@ _WITHOUT_EFFECT = (
     "in_serialized", "id_column", "feature_column", "options",
 )  # fmt: skip
 _MOST_PARTITIONS = 10_000
-_FILES = ("PATH", "LOCALFS", "FILE")       # FATE's engines whose address is the path of a file
 
-_PATH = described({**TEXT, "minLength": 1}, "A path on the server, below a folder that its operator opened.")
 _HEAD = {"head": described(FLAG, "Whether the first line names the columns.")}
 _PARTITION = {"partition": whole("Partitions.", 1, _MOST_PARTITIONS)}
 _OPTIONS: Arguments = {
@@ -60,10 +69,24 @@ _OPTIONS: Arguments = {
 _FILE: Arguments = {"file": {"type": "string", "format": "binary"}}
 _TABLE_ONLY = an_object({"namespace": TEXT, "table_name": TEXT})
 _BOUND: Arguments = {
-    "engine": one_of(_FILES),
-    "address": {"type": "object", "properties": {"path": _PATH}, "required": ["path"]},
+    "engine": ENGINE,
+    "address": ADDRESS,
     "namespace": TABLE["namespace"],
     "name": TABLE["table_name"],
+}
+_TO_FILE: Schema = {"required": ["address"], "properties": {"address": {"type": "object"}}}
+_TO_TABLE: tuple[Schema, ...] = tuple(
+    {"required": [key], "properties": {key: TEXT, "storage_engine": NOTHING}}
+    for key in ("output_namespace", "output_name")
+)
+_WHERE_TO = (_TO_FILE, *_TO_TABLE)
+_WRITTEN: Arguments = {
+    "storage_engine": described(ENGINE, f"Of the address; {FILES[0]}."),
+    "address": ADDRESS,
+    "delimiter": described(TEXT, "What is between two columns of the file; a comma."),
+    "output_namespace": described(TABLE["namespace"], "Of the table to write; that of the table."),
+    "output_name": described(TABLE["table_name"], "Of the table to write; that of the table."),
+    "drop": described(FLAG, "A table of this name that is there already is replaced."),
 }
 
 
@@ -73,6 +96,7 @@ def blueprint(services: Services) -> Blueprint:
     for path, view in {
         "/data/upload": routes.upload,
         "/data/download": routes.download,
+        "/data/writer": routes.write,
         "/data/upload/history": routes.history,
         "/table/table_info": routes.table_info,
         "/table/delete": routes.delete_table,
@@ -97,7 +121,7 @@ class _DataRoutes:
     @declared(
         "A local job makes a table of a CSV file: one that comes as `file` of a form, or one on the server's machine. "
         "With a form, its fields or the query string have the other keys; the query string may be one JSON object.",
-        needs=TABLE | {"file": _PATH} | _HEAD | _PARTITION, takes=_OPTIONS, form=_FILE,
+        needs=TABLE | {"file": PATH} | _HEAD | _PARTITION, takes=_OPTIONS, form=_FILE,
         data=SUBMITTED_WITH_TABLE, aside={"jobId": TEXT},
     )
     def upload(self) -> Response:
@@ -140,7 +164,7 @@ class _DataRoutes:
         return parameters
 
     @declared(
-        "A local job writes a table to a CSV file on the server's machine.", needs=TABLE | {"output_path": _PATH},
+        "A local job writes a table to a CSV file on the server's machine.", needs=TABLE | {"output_path": PATH},
         takes={"delimiter": described(TEXT, "What is between two columns; a comma.")}, data=SUBMITTED_WITH_TABLE,
         aside={"jobId": TEXT},
     )
@@ -156,6 +180,47 @@ class _DataRoutes:
         submitted = submit(self._services, _local_job("download_0", "Download", parameters, {}))
         table = {"table_name": name, "namespace": namespace}
         return ok({**submit_data(self._services, submitted), **table}, jobId=submitted.job_id)
+
+    @declared(
+        "A local job makes another table of a table, a CSV file on the server's machine, or both.", needs=TABLE,
+        takes=_WRITTEN, either=_WHERE_TO, data=SUBMITTED_WITH_TABLE, aside={"jobId": TEXT},
+    )
+    def write(self) -> Response:
+        """A local job writes the table elsewhere."""
+        body = arguments("namespace", "table_name")
+        namespace, name = read_table(body)
+        source = {"namespace": namespace, "name": name}
+        if self._views.table(namespace, name) is None:
+            raise NotFound(f"table_name: there is no table {shown(name)} in namespace {shown(namespace)}")
+        parameters = {**source, **self._file_to_write(body), **self._table_to_write(body, source)}
+        if parameters == source:
+            raise BadRequest("address: is missing, and so is output_name: a file or a table to write to is needed")
+        submitted = submit(self._services, _local_job("writer_0", "Writer", parameters, {}))
+        table = {"table_name": name, "namespace": namespace}
+        return ok({**submit_data(self._services, submitted), **table}, jobId=submitted.job_id)
+
+    def _file_to_write(self, body: Body) -> dict[str, Any]:
+        if body.get("storage_engine") is None and body.get("address") is None:
+            return {}
+        engine = read_engine(body, "storage_engine", FILES[0])
+        path = file_of(self._services.context, engine, body.get("address"))
+        delimiter = {"delimiter": text} if (text := read_text(body, "delimiter")) else {}
+        return {"output_path": str(writable_file(self._settings, path, "address.path")), **delimiter}
+
+    def _table_to_write(self, body: Body, source: Mapping[str, str]) -> dict[str, Any]:
+        """By default of the name of the first, in another namespace; or of another name, in the same namespace."""
+        keys = {"namespace": "output_namespace", "name": "output_name"}
+        if all(body.get(key) is None for key in keys.values()):
+            return {}
+        asked = {one: read_table_piece(body, key) for one, key in keys.items() if body.get(key) is not None}
+        target = {**source, **asked}
+        words = f"(output_namespace {shown(target['namespace'])}, output_name {shown(target['name'])})"
+        if target == source:
+            raise Conflict(f"output_name: is the table that is to be written itself {words}")
+        destroy = read_flag(body, "drop")
+        if not destroy and self._views.table(target["namespace"], target["name"]) is not None:
+            raise Conflict(f"output_name: The data table already exists; --drop or drop 1 replaces it {words}")
+        return {**{key: target[one] for one, key in keys.items()}, "destroy": destroy}
 
     @declared(
         "The newest uploads.", takes=JOB | {"limit": whole(f"How many; {MOST_ROWS} at most.", 1, default=10)},
@@ -201,15 +266,7 @@ class _DataRoutes:
     def bind_table(self) -> Response:
         """A file of this machine becomes a table. It is copied, by a local job: `jobId` says which to wait for."""
         body = arguments("engine", "address", "namespace", "name")
-        engine, address = read_text(body, "engine").upper(), body["address"]
-        path = address.get("path") if isinstance(address, dict) else None
-        if engine in _FILES and not (isinstance(path, str) and path):
-            raise BadRequest(f"address.path: {shown(path)} is not the path of a file of this machine")
-        if engine not in _FILES:
-            raise BadRequest(
-                f"engine: this server does not offer tables of {shown(engine)} at {shown(address)}: write a CSV file "
-                f"and name it as address.path with engine {_FILES[0]}, or upload it with data/upload"
-            )
+        path = file_of(self._services.context, read_engine(body, "engine"), body["address"])
         defaults = {"head": True, "partition": read_whole(body, "partitions", 1, 1, _MOST_PARTITIONS)}
         said = {key: value for key, value in body.items() if value is not None}
         return self._upload_from_here({**defaults, **said, "table_name": body["name"], "file": path})

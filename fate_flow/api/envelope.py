@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from functools import wraps
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ParamSpec
 
 from flask import Flask, Response, g, request
-from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, RequestEntityTooLarge
 
 from fate_flow.core.errors import (
     BadRequest,
@@ -123,6 +123,12 @@ def error_response(status: int, retmsg: str) -> Response:
     return _envelope(status, {"retcode": status, "retmsg": retmsg})
 
 
+def attached(content: Mapping[str, Any], file_name: str) -> Response:
+    """A file of JSON."""
+    headers = {"Content-Disposition": f"attachment; filename={file_name}"}
+    return Response(to_json(content), mimetype="application/json", headers=headers)
+
+
 def to_json(value: Any) -> str:
     """Compact, keys sorted, one line, as FATE writes it."""
     return json.dumps(value, separators=(",", ":"), sort_keys=True, default=_plain) + "\n"
@@ -211,9 +217,18 @@ def _on_http_error(error: HTTPException) -> Response:
     if isinstance(error, RequestEntityTooLarge):
         limit = request.max_content_length
         return error_response(413, f"the body is larger than {limit} bytes, the most that is taken here")
+    if isinstance(error, MethodNotAllowed):
+        return _other_methods(sorted(error.valid_methods or ()))
     if "file_follows" in g:
         return error_response(error.code or 500, repr(error))
     return failed(UNCAUGHT, repr(error))
+
+
+def _other_methods(methods: Sequence[str]) -> Response:
+    listed = ", ".join(methods)
+    response = error_response(405, f"{request.method} is not a method of this path, which has {listed}")
+    response.headers["Allow"] = listed
+    return response
 
 
 def _on_any_error(error: Exception) -> Response:

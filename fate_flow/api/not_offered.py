@@ -14,17 +14,14 @@ _RETCODE = 100
 _AS_FILE = 404               # where HTTP 200 would mean that a file follows
 
 _NO_MODELS = "no component here makes a model: run FATE's own server for jobs that train"
-_A_FILE = "table/bind takes a CSV file of this server's machine, data/upload one of the client's"
 _NO_BOARD = "flow job watch and flow job explain show a job"
 _NO_KEYS = "requests of other parties are not signed: docs/security.md says how to fence the servers in"
 _BUILT_IN = "component/get lists what this server can run"
 _PARTIES = "party/list shows the parties that this server knows, and whether they answer"
+_SECTIONS = "server/service/get shows the sections of this server's configuration"
 _OWN_WORKERS = "a worker asks where its task configuration says"
 
 _LATER = {
-    "data/writer": ("writing to another storage", "data/download writes a CSV file"),
-    "table/connector/create": ("a connector to another storage", _A_FILE),
-    "table/connector/query": ("a connector to another storage", _A_FILE),
     "table/schema/update": ("a change of a table's schema", "data/upload with drop"),
     "component/hetero/merge": ("merging models", _NO_MODELS),
     "component/woe_array/extract": ("woe arrays", _NO_MODELS),
@@ -34,10 +31,9 @@ _LATER = {
     "model/<path:rest>": ("models", _NO_MODELS),
     "checkpoint/<path:rest>": ("checkpoints of models", _NO_MODELS),
     "key/<path:rest>": ("keys of parties", _NO_KEYS),
-    "server/service/get": ("a registry of services", _PARTIES),
-    "server/<name>/get": ("a registry of servers", _PARTIES),
-    "server/<name>/register": ("a registry of servers", _PARTIES),
-    "service/<path:rest>": ("a registry of services", _PARTIES),
+    "server/<name>/get": ("a registry of servers", _SECTIONS),
+    "server/<name>/register": ("a registry of servers", _SECTIONS),
+    "service/<path:rest>": ("the registration of services", _SECTIONS),
     "provider/register": ("the registration of providers", _BUILT_IN),
     "provider/registry/get": ("the registration of providers", _BUILT_IN),
     "provider/update": ("the registration of providers", _BUILT_IN),
@@ -45,11 +41,10 @@ _LATER = {
     "info/eggroll": ("EggRoll", "resource/query shows this server's own engine"),
     "forward/<path:rest>": ("forwarding to other parties", _PARTIES),
     "tracker/<path:rest>": ("what workers ask, but on a port of their own", _OWN_WORKERS),
-    "operation/<path:rest>": ("requests of workers of other versions", _OWN_WORKERS),
+    "operation/<path:rest>": ("what workers ask, but on a port of their own", _OWN_WORKERS),
     "worker/config/load": ("requests of workers of other versions", _OWN_WORKERS),
 }
 _LATER_AS_FILE = {
-    "job/dsl/generate": ("the DSL of a prediction", _NO_MODELS),
     "table/download": ("the download of a table", "data/download"),
     "model/export": ("models", _NO_MODELS),
     "model/get/predict/dsl": ("models", _NO_MODELS),
@@ -60,13 +55,14 @@ _LATER_AS_FILE = {
 
 def blueprint() -> Blueprint:
     later = Blueprint("not_offered", __name__, url_prefix="/v1")
-    for table, answer, code in ((_LATER, failed, _RETCODE), (_LATER_AS_FILE, error_response, _AS_FILE)):
+    kinds = ((_LATER, failed, _RETCODE, ["POST"]), (_LATER_AS_FILE, error_response, _AS_FILE, ["GET", "POST"]))
+    for table, answer, code, methods in kinds:
         for path, (what, instead) in table.items():
             name = f"{path.replace('/', '_')}".translate({ord(one): None for one in "<>:"})
             refuse = _refusal(answer, code, f"{what} ({{path}}); instead: {instead}")
             view = declared(f"Not offered: {what}. Instead: {instead}.", never=code)(refuse)
             view = file_follows(view) if answer is error_response else view
-            later.add_url_rule(f"/{path}", name, view, methods=["GET", "POST"])
+            later.add_url_rule(f"/{path}", name, view, methods=methods)
     return later
 
 

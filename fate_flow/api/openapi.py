@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from http import HTTPStatus
 from typing import Any
 
 from flask import Blueprint, Flask, Response, current_app
+from werkzeug.exceptions import NotFound
 from werkzeug.routing import Rule
 
 import fate_flow
@@ -26,21 +28,29 @@ from fate_flow.api.declared import (
     described,
     or_null,
 )
-from fate_flow.api.envelope import STATUS_OF, STATUS_OF_NO_FILE, leads_to_a_file, to_json
+from fate_flow.api.envelope import STATUS_OF, STATUS_OF_NO_FILE, UNCAUGHT, leads_to_a_file, to_json
+from fate_flow.api.unread import UNREADABLE
 from fate_flow.core import errors
 from fate_flow.core.errors import FlowError, PermissionDenied
 
 PATH = "/v1/openapi.json"
 _JSON, _FORM = "application/json", "multipart/form-data"
-_METHODS = ("get", "post", "put", "delete", "patch")
+_METHODS = ("get", "head", "post", "put", "delete", "patch")
 _VARIABLE = re.compile(r"<(?:(\w+):)?(\w+)>")
 
 _ABOUT = """What clients of one party's server may ask, and every answer that they can get.
 
 An answer is an envelope: `retcode` 0 says that it worked, any other one that it did not, and `retmsg` says why. The
 HTTP status is 200 even then, as FATE Flow has it, but for routes whose 200 means that a file follows, for errors of the
-server's storage (500), for too much at once (503, try again) and for a body that is too large (413). A path that is not
-in this document is answered with retcode 100.
+server's storage (500), for too much at once (503, try again) and for a body that is too large (413).
+
+What is said to requests that are no operation of this document stands in `components.responses`. `UnknownPath`: to a
+path that is not in it, with HTTP status 200, as FATE Flow has it. `MethodNotAllowed`: to a method that its path does
+not have, OPTIONS and TRACE among them. What is no request of HTTP at all gets the answers that every operation has.
+
+Below `/v1/party`, `/v1/initiator`, `/v1/tracker` and `/v1/exchange` the servers of other parties ask; but for
+`/v1/party/list`, these routes are not for clients and not in this document. What the tasks' workers ask is answered on
+another port, on loopback only.
 
 Keys of a body that are not named here are ignored. Those of a submitted job are named in `data.warnings`; the native
 job file knows no others and refuses them. A body that is not a JSON object is refused; none at all is an empty object.
@@ -87,7 +97,8 @@ def document(app: Flask, *, is_signed: bool) -> dict[str, Any]:
         "info": {"title": "fate_flow", "version": fate_flow.__version__, "description": _ABOUT},
         "paths": _hoisted(paths, components),
     }
-    found["components"] = {"schemas": dict(sorted(components.items()))}
+    shared = _hoisted(_shared_responses(), components)
+    found["components"] = {"schemas": dict(sorted(components.items())), "responses": shared}
     if is_signed:
         found["components"]["securitySchemes"] = {
             name: {"type": "apiKey", "in": "header", "name": name} for name in SIGNED_WITH
@@ -120,7 +131,11 @@ def _operation(rule: Rule, method: str, view: Callable[..., Any], is_signed: boo
         "parameters": [*_in_path(rule), *_in_headers(told)],
         "responses": dict(_responses(told, leads_to_a_file(view), is_signed and rule.rule not in OPEN)),
     }
-    if (body := _body(told)) and (method != "get" or told.needs):
+    for status in UNREADABLE:
+        found["responses"].setdefault(str(status), {"$ref": f"#/components/responses/{_shared_name(status)}"})
+    if method == "head":
+        found["responses"] = {status: {"description": "As to GET, without its body."} for status in found["responses"]}
+    if (body := _body(told)) and (method not in ("get", "head") or told.needs):
         found["requestBody"] = body
     return found
 
@@ -179,6 +194,24 @@ def _responses(told: Declaration, is_file: bool, is_signed: bool) -> Iterator[tu
         statuses[413] = "The body is larger than what is taken here."
     for status, words in sorted({**statuses, **told.also}.items()):
         yield str(status), _envelope(words, _error(status))
+
+
+def _shared_responses() -> dict[str, Any]:
+    """Answers that do not depend on the operation, or that belong to none."""
+    unknown = an_object({"retcode": {"const": UNCAUGHT}, "retmsg": {"const": repr(NotFound())}})
+    allow = {"description": "The methods that the path has.", "required": True, "schema": TEXT}
+    return {
+        "UnknownPath": _envelope("There is no such path. The HTTP status is 200.", unknown),
+        "MethodNotAllowed": {
+            **_envelope("The path has other methods. The HTTP status is 405.", _error(405)),
+            "headers": {"Allow": allow},
+        },
+        **{_shared_name(status): _envelope(words, _error(status)) for status, words in UNREADABLE.items()},
+    }  # fmt: skip
+
+
+def _shared_name(status: int) -> str:
+    return HTTPStatus(status).phrase.title().replace("-", "").replace(" ", "")
 
 
 def _meaning(kind: type[FlowError]) -> str:

@@ -33,6 +33,11 @@ def writable_file(settings: Settings, text: str, key: str) -> Path:
     return path
 
 
+def check_opened(settings: Settings, text: str, key: str) -> None:
+    """What names such a file, or a folder where they lie. Raises BadRequest."""
+    _below((*settings.data_roots, settings.home / EXAMPLES, settings.home / DOWNLOADS), text, key, settings.home)
+
+
 def check_paths(settings: Settings, spec: JobSpec) -> None:
     """What a job of a client reads and writes here. Raises BadDocument.
 
@@ -43,11 +48,14 @@ def check_paths(settings: Settings, spec: JobSpec) -> None:
                 _check_task(settings, f"{task.name} at {party}", task.module, task.parameters.get(party, {}))
 
 
-_FILE_OF = {"Upload": ("file", readable_file), "Download": ("output_path", writable_file)}
+_FILE_OF = {"Upload": ("file", readable_file), "Download": ("output_path", writable_file),
+            "Writer": ("output_path", writable_file)}  # fmt: skip
 
 
 def _check_task(settings: Settings, where: str, module: str, parameters: Mapping[str, Any]) -> None:
     key, check = _FILE_OF[module]
+    if parameters.get(key) is None:         # those that need one were looked at before
+        return
     text = str(parameters.get(key, ""))
     try:
         if not Path(text).is_absolute():     # a worker runs in a folder of its own

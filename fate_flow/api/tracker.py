@@ -63,13 +63,19 @@ def worker_of(spool: Spool, named: tuple[str, str, str, str, str]) -> Session:
     """The session of the calling worker, if (job id, task id, version, role, party id) name it.
 
     Raises PermissionDenied."""
+    session = session_of_worker(spool)
+    own = (session.job_id, session.task_id, str(session.version), session.role, session.party_id)
+    if named != own:
+        raise PermissionDenied(f"the token is not that of task {named[1]} {named[2]} on {named[3]} {named[4]}")
+    return session
+
+
+def session_of_worker(spool: Spool) -> Session:
+    """That of the calling worker. Raises PermissionDenied."""
     token = request.headers.get("Authorization", "").removeprefix("Bearer ")
     session = spool.session_of(token)
     if session is None or isinstance(session, Refusal):
         raise PermissionDenied("Authorization: this is not the token of a running worker")
-    own = (session.job_id, session.task_id, str(session.version), session.role, session.party_id)
-    if named != own:
-        raise PermissionDenied(f"the token is not that of task {named[1]} {named[2]} on {named[3]} {named[4]}")
     return session
 
 

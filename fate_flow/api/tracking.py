@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -12,9 +11,11 @@ from flask import Blueprint, Response
 from fate_flow.api.archive import GZIP, Member, csv_of, tar_response, text_member
 from fate_flow.api.arguments import (
     COMPONENT,
+    FILE_NAME,
     FLAG,
     JOB,
     read_component,
+    read_file_name,
     read_flag,
     read_job_id,
     read_party,
@@ -23,22 +24,19 @@ from fate_flow.api.arguments import (
     whole,
 )
 from fate_flow.api.declared import ANYTHING, FREE, TEXT, a_list, an_object, by_name, declared, described
-from fate_flow.api.envelope import Told, arguments, failed, file_follows, ok, reply, to_json
+from fate_flow.api.envelope import Told, arguments, attached, failed, file_follows, ok, reply, to_json
 from fate_flow.api.services import Services
 from fate_flow.api.shapes import OUTPUT_TABLES
 from fate_flow.components.table import NoSuchTable
-from fate_flow.core.errors import BadRequest, NotFound
+from fate_flow.core.errors import NotFound
 from fate_flow.core.fate_v1 import component_parameters_on
-from fate_flow.core.grammar import shown
 from fate_flow.core.spec import Party
 from fate_flow.store.contract import Metric, TableMeta
 
 NO_DATA = 210
 _NEEDED = ("job_id", "role", "party_id", "component_name")
-_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 
 _NO_DATA = {NO_DATA: "There is no data."}
-_NAME = {"type": "string", "pattern": f"^({_FILE_NAME.pattern})?$", "description": "Of a file; none: as data."}
 _SUMMARY = {**FREE, "not": {"required": ["retcode", "retmsg"]}, "description": "The summary alone: a file."}
 _ALL = an_object({"data": a_list(ANYTHING), "meta": FREE}, title="Metric")
 
@@ -179,7 +177,7 @@ class _TrackingRoutes:
 
     @file_follows
     @declared(
-        "The summary of a component, as data or as a file.", needs=COMPONENT, takes={"filename": _NAME}, data=FREE,
+        "The summary of a component, as data or as a file.", needs=COMPONENT, takes={"filename": FILE_NAME}, data=FREE,
         file="application/json", content=_SUMMARY, also=_NO_DATA,
     )
     def summary(self) -> Response:
@@ -188,13 +186,8 @@ class _TrackingRoutes:
         found = self._views.summary(job_id, name, party)
         if found is None:
             raise Told(NO_DATA, "no data")
-        file_name = read_text(body, "filename")
-        if not file_name:
-            return ok(dict(found))
-        if not _FILE_NAME.fullmatch(file_name):
-            raise BadRequest(f"filename: {shown(file_name)} is not a plain file name")
-        headers = {"Content-Disposition": f"attachment; filename={file_name}"}
-        return Response(to_json(found), mimetype="application/json", headers=headers)
+        file_name = read_file_name(body, "filename")
+        return attached(found, file_name) if file_name else ok(dict(found))
 
 
 def _component() -> tuple[str, Party, str, dict[str, Any]]:

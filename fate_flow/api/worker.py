@@ -1,4 +1,5 @@
-"""The door of this party's own workers: the exchange, the tracker and the report route; on loopback, a token each."""
+"""The door of this party's own workers: the exchange, the tracker, the report route and the documents of a job; on
+loopback, a token each."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Callable
 
 from flask import Blueprint, Flask, Response
 
-from fate_flow.api import tracker
+from fate_flow.api import operation, tracker
 from fate_flow.api.envelope import install_errors, ok
 from fate_flow.api.exchange import Forward, worker_blueprint
 from fate_flow.federation.spool import Spool
@@ -26,6 +27,7 @@ def create_worker_app(
     install_errors(app)
     app.register_blueprint(worker_blueprint(spool, forward, slots))
     app.register_blueprint(tracker.blueprint(spool, store, clock))
+    app.register_blueprint(operation.blueprint(spool, store))
     app.register_blueprint(_report_blueprint(spool, look_at))
     return app
 

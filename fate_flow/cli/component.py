@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import click
@@ -22,7 +20,7 @@ from fate_flow.cli.lists import (
     show_as,
 )
 from fate_flow.cli.options import given, with_client
-from fate_flow.cli.unpacked import downloaded, fetch_folder, folder_in
+from fate_flow.cli.unpacked import downloaded, fetch_file, fetch_folder, folder_in
 
 
 @click.group()
@@ -176,15 +174,6 @@ def get_summary(client: Client, as_json: bool | None, output_path: str | None, *
     name = f"summary_{body['component_name']}_{datetime.now():%Y%m%d%H%M%S}.json"
     target = folder_in(output_path, name)
     body |= {"filename": name, "output_path": str(target)}
-    _fetch_file(client, "tracking/component/summary/download", body, target)
+    fetch_file(client, "tracking/component/summary/download", body, target)
     stored = f"The summary of component <{body['component_name']}> has been stored successfully."
     print_json({"retcode": 0, "retmsg": f"{stored} File path is: {target}."})
-
-
-def _fetch_file(client: Client, path: str, body: Any, target: Path) -> None:
-    """The file has come whole, or the command ends with what the server said."""
-    content = BytesIO()
-    answer = client.download("POST", path, body, content)
-    if answer is not None:
-        refuse(answer)
-    target.write_bytes(content.getvalue())

@@ -67,6 +67,23 @@ def download(client: Client, conf_path: str, is_watched: bool) -> None:
     _show_started(client, client.submit("data/download", overlaid(conf_path)), is_watched)
 
 
+@data.command()
+@options.conf_path()
+@click.option("--drop", is_flag=True, help="Replace the table to write when it exists; else this is refused.")
+@options.watched()
+@with_client
+def writer(client: Client, conf_path: str, drop: bool, is_watched: bool) -> None:
+    """Has the server write a table to another table, to a CSV file of its own machine, or to both.
+
+    \b
+    Example: flow data writer -c writer.json
+    writer.json: {"namespace": "demo", "table_name": "site_a", "output_namespace": "copies", "output_name": "site_a",
+                  "storage_engine": "PATH", "address": {"path": "/data/site_a.csv"}}
+    """
+    body = overlaid(conf_path, **({"drop": 1} if drop else {}))
+    _show_started(client, client.submit("data/writer", body), is_watched)
+
+
 @data.command("upload-history")
 @options.limit()
 @options.job_id()

@@ -26,6 +26,7 @@ from fate_flow.cli.provider import provider
 from fate_flow.cli.queue import queue
 from fate_flow.cli.resource import resource
 from fate_flow.cli.server_info import server as server_group
+from fate_flow.cli.server_info import service
 from fate_flow.cli.settings_file import find_server
 from fate_flow.cli.table import table
 from fate_flow.cli.task import task
@@ -34,7 +35,7 @@ from fate_flow.cli.toy import test
 
 _COMMANDS = (
     init, job, task, queue, resource, data, table, component, tracking, provider, privilege, party, server_group,
-    template, test, completion,
+    service, template, test, completion,
 )  # fmt: skip
 
 

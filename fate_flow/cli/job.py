@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,12 @@ from fate_flow.cli.client import CallFailed, Client, data_of
 from fate_flow.cli.display import print_json, refuse, show, tell
 from fate_flow.cli.lists import print_jobs, print_outputs, show_as
 from fate_flow.cli.options import given, with_client
-from fate_flow.cli.submit_files import overlaid, submission
-from fate_flow.cli.unpacked import downloaded, fetch_folder, folder_in
+from fate_flow.cli.submit_files import overlaid, read_text, submission
+from fate_flow.cli.unpacked import downloaded, fetch_file, fetch_folder, folder_in
 from fate_flow.cli.watch import follow, follow_submitted, party_name
 
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,100}")
+_FILE = click.Path(exists=True, dir_okay=False)
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_]+")
 
 
@@ -278,6 +280,34 @@ def config(client: Client, **body: Any) -> None:
     _write_each(documents, folder)
     rest = {key: value for key, value in documents.items() if key not in ("dsl", "runtime_conf")}
     print_json({**answer.envelope, **downloaded(folder), "data": rest})
+
+
+@job.command()
+@click.option("--train-dsl-path", required=True, type=_FILE, help="The DSL of the training, JSON.")
+@click.option("--cpn-list", metavar="NAMES", help="The components that predict, between commas.")
+@click.option("--cpn-path", type=_FILE, help="A file with their names, instead of --cpn-list.")
+@options.output_path()
+@with_client
+def dsl(
+    client: Client, train_dsl_path: str, cpn_list: str | None, cpn_path: str | None, output_path: str | None
+) -> None:
+    """Makes the DSL of a prediction of that of a training; printed, or written to a file in OUTPUT_PATH.
+
+    Readers that the components need come with them. Without names, all come but those with "need_deploy": false.
+
+    \b
+    Example: flow job dsl --train-dsl-path dsl.json --cpn-list "reader_0, prep_0, lr_0"
+             flow job dsl --train-dsl-path dsl.json --cpn-path names.txt -o .
+    """
+    names = cpn_list or (read_text(cpn_path) if cpn_path else "")
+    body = {"cpn_str": names, "train_dsl": read_text(train_dsl_path), "version": "2"}
+    if output_path is None:
+        show(client.post("job/dsl/generate", body))
+        return
+    target = folder_in(output_path, f"predict_dsl_{datetime.now():%Y%m%d%H%M%S}.json")
+    fetch_file(client, "job/dsl/generate", {**body, "filename": target.name}, target)
+    made = f"New predict dsl file has been generated successfully. File path is: {target}"
+    print_json({"retcode": 0, "retmsg": made})
 
 
 @job.command()

@@ -16,9 +16,6 @@ Paths = str | Mapping[str, str]
 """Where it asks; by the option that asks elsewhere, where one does, and without it under the empty text."""
 
 COMMANDS: Mapping[str, Mapping[str, Paths]] = {
-    "job": {"dsl": "job/dsl/generate"},
-    "data": {"writer": "data/writer"},
-    "table": {"connector-create": "table/connector/create", "connector-query": "table/connector/query"},
     "component": {
         "hetero-model-merge": "component/hetero/merge", "woe-array-extract": "component/woe_array/extract",
         "woe-array-merge": "component/woe_array/merge",
@@ -39,7 +36,6 @@ COMMANDS: Mapping[str, Mapping[str, Paths]] = {
     },
     "key": {"save": "key/public/save", "query": "key/query", "delete": "key/public/delete"},
     "checkpoint": {"list": "checkpoint/list", "get": "checkpoint/get"},
-    "service": {"registry": "server/service/get"},
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""flow server"""
+"""flow server, flow service"""
 
 from __future__ import annotations
 
@@ -38,3 +38,21 @@ def reload(client: Client) -> None:
     Example: flow server reload
     """
     show(client.post("server/reload", {}))
+
+
+@click.group()
+def service() -> None:
+    """What the server is configured for.
+
+    Example: flow service registry
+    """
+
+
+@service.command()
+@with_client
+def registry(client: Client) -> None:
+    """The sections of the server's configuration, without keys, passwords and folders.
+
+    Example: flow service registry
+    """
+    show(client.post("server/service/get", {}))

@@ -23,7 +23,7 @@ def submission(conf_path: str | None, dsl_path: str | None, job_file: str | None
     if job_file is not None:
         if conf_path is not None or dsl_path is not None:
             raise click.UsageError("-f says all there is: without -c and -d.")
-        return {"job_file": _read_text(job_file)}
+        return {"job_file": read_text(job_file)}
     if conf_path is None:
         raise click.UsageError("Missing option '-f' (the job in one file), or '-c' and '-d'.")
     conf = overlaid(conf_path, dsl_path=dsl_path)
@@ -41,7 +41,7 @@ def overlaid(conf_path: str, **options: Any) -> dict[str, Any]:
 def read_json(path: str) -> dict[str, Any]:
     """The JSON object in this file. Raises BadFile."""
     try:
-        document = read_json_text(_read_text(path))
+        document = read_json_text(read_text(path))
     except json.JSONDecodeError as error:
         raise BadFile(f"{path}: line {error.lineno}, column {error.colno}: {error.msg}") from error
     except (ValueError, RecursionError) as error:
@@ -51,7 +51,8 @@ def read_json(path: str) -> dict[str, Any]:
     return document
 
 
-def _read_text(path: str) -> str:
+def read_text(path: str) -> str:
+    """What is in this file. Raises BadFile."""
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:

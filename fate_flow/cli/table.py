@@ -110,6 +110,30 @@ def disable_delete(client: Client) -> None:
     show(client.post("table/disable/delete", {}))
 
 
+@table.command("connector-create")
+@options.conf_path()
+@with_client
+def connector_create(client: Client, conf_path: str) -> None:
+    """A name for a file or folder of the server's machine, for the address of bind, add and data writer.
+
+    \b
+    Example: flow table connector-create -c connector.json
+    connector.json: {"connector_name": "exports", "engine": "PATH", "connector_info": {"path": "/data/exports"}}
+    """
+    show(client.post("table/connector/create", overlaid(conf_path)))
+
+
+@table.command("connector-query")
+@click.option("--connector-name", required=True, help="Name of a connector.")
+@with_client
+def connector_query(client: Client, **body: Any) -> None:
+    """What a connector leads to.
+
+    Example: flow table connector-query --connector-name exports
+    """
+    show(client.post("table/connector/query", body))
+
+
 @table.command("tracking-source")
 @options.namespace()
 @options.table_name()

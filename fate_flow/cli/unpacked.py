@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tarfile
 import zlib
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
@@ -12,6 +13,7 @@ from typing import IO, Any
 from fate_flow.cli.answer import Answer
 from fate_flow.cli.bar import Counted, bar
 from fate_flow.cli.client import CallFailed, Client
+from fate_flow.cli.display import refuse
 
 
 def fetch_folder(client: Client, method: str, path: str, body: Any, folder: Path) -> Answer | None:
@@ -26,6 +28,16 @@ def fetch_folder(client: Client, method: str, path: str, body: Any, folder: Path
             archive.seek(0)
             _unpack(archive, folder)
     return answer
+
+
+def fetch_file(client: Client, path: str, body: Any, target: Path) -> None:
+    """The file has come whole, or the command ends with what the server said."""
+    content = BytesIO()
+    answer = client.download("POST", path, body, content)
+    if answer is not None:
+        refuse(answer)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(content.getvalue())
 
 
 def folder_in(output_path: str, name: str) -> Path:

@@ -6,7 +6,7 @@ Pure and light: the server imports this to check a submit, and never what the co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from fate_flow.components.errors import shown
@@ -132,6 +132,15 @@ def _command_parameters() -> Iterator[tuple[str, Parameter]]:
         yield key, Parameter(expected, lambda _: True, required=key == "command")
 
 
+def _problems_of_writer(parameters: Mapping[str, object]) -> list[str]:
+    table = [parameters.get(key) for key in ("output_namespace", "output_name")]
+    if any(table) != all(table):
+        return ["output_namespace and output_name: one of them is missing; both name the table to write"]
+    if not any(table) and not parameters.get("output_path"):
+        return ["output_path is missing, and so are output_namespace and output_name; a file or a table is needed"]
+    return []
+
+
 _LOCAL = frozenset({"local"})
 _GUEST_AND_HOST = frozenset({"guest", "host"})
 _EVERYWHERE = frozenset({"guest", "host", "arbiter", "local"})
@@ -171,6 +180,25 @@ _COMPONENTS = (
             "delimiter": _DELIMITER,
         },
         default_task_cores=1,
+    ),
+    ComponentInfo(
+        module="Writer",
+        name="writer",
+        description="makes another table of a table, a CSV file on this party's server, or both",
+        roles=_LOCAL,
+        parameter_group="WriterParam",
+        parameters={
+            "namespace": _TABLE_PIECE,
+            "name": _TABLE_PIECE,
+            "output_path": _text("the path of the CSV file to write"),
+            "delimiter": _DELIMITER,
+            "output_namespace": replace(_TABLE_PIECE, required=False),
+            "output_name": replace(_TABLE_PIECE, required=False),
+            "destroy": _FLAG,
+        },
+        outputs=("data",),
+        default_task_cores=1,
+        examine=_problems_of_writer,
     ),
     ComponentInfo(
         module="Reader",

@@ -13,7 +13,7 @@ from typing import Any
 from fate_flow.components.catalogue import own_parameters
 from fate_flow.components.errors import BadConfig, ComponentError, shown
 from fate_flow.components.exchange import Channel, open_http_channel
-from fate_flow.components.table import Table
+from fate_flow.components.table import Table, table_exists
 from fate_flow.components.table_uri import format_uri
 from fate_flow.core.spec import Party
 
@@ -81,6 +81,13 @@ class Task:
 
     def table_uri(self, namespace: str, name: str) -> str:
         return format_uri(self.data_dir, namespace, name)
+
+    def has_made(self, uri: str) -> bool:
+        """Whether an earlier attempt of this very task made the table: then writing it again is no overwriting."""
+        if not table_exists(uri):
+            return False
+        with Table(uri) as table:
+            return table.made_by == self.task_id
 
     @property
     def metric_path(self) -> Path | None:

@@ -21,7 +21,7 @@ def run(task: Task) -> Outcome:
     """The table holds every row of the file, or is not there at all."""
     uri = task.table_uri(task.parameters["namespace"], task.parameters["name"])
     source = Path(task.parameters["file"])
-    is_ours = _is_made_by(task, uri)
+    is_ours = task.has_made(uri)
     if is_ours and not source.exists():   # an earlier attempt got as far as to remove its source
         return _outcome(task, uri)
     if table_exists(uri) and not is_ours and not task.parameters.get("destroy"):
@@ -37,14 +37,6 @@ def run(task: Task) -> Outcome:
     if task.parameters.get("remove_source"):
         source.unlink(missing_ok=True)
     return _outcome(task, uri)
-
-
-def _is_made_by(task: Task, uri: str) -> bool:
-    """Whether an earlier attempt of this very task made the table: then writing it again is no overwriting."""
-    if not table_exists(uri):
-        return False
-    with Table(uri) as table:
-        return table.made_by == task.task_id
 
 
 def _make_table(task: Task, source: Path, uri: str, *, overwrite: bool) -> None:

@@ -47,7 +47,7 @@ from fate_flow.core.reasons import Reason
 from fate_flow.core.rerun import Wish
 from fate_flow.core.spec import JobSpec
 from fate_flow.core.status import JobStatus
-from fate_flow.store.contract import Document, Scope, Submission, TableMeta, Transaction
+from fate_flow.store.contract import Connector, Document, Scope, Submission, TableMeta, Transaction
 
 Ring = Callable[[Sequence[str], bool, bool, str, Sequence[RoomTold]], None]
 """Wakes the scheduler: ids of jobs that changed, whether the outbox has something new, whether the queue has to be
@@ -470,6 +470,15 @@ class Desk:
             unit.after_commit(lambda: self.context.files.drop_table(table))
 
         self._carry_out(drop, is_repeatable=False)
+
+    def save_connector(self, connector: Connector) -> None:
+        """Clients may name it from now on; one of this name is replaced."""
+
+        def save(unit: Unit) -> None:
+            unit.tx.save_connector(connector, unit.now)
+            unit.note(Event.DETECT_NOTE, text=f"connector {connector.name}: {connector.engine} {dict(connector.info)}")
+
+        self._carry_out(save)
 
     def describe(self, key: JobKey, notes: str) -> None:
         """Notes on a job, as this party keeps them. Raises JobNotFound."""

@@ -421,12 +421,18 @@ def _aliases(unit: Unit, task: Task) -> dict[str, str]:
     return dict(zip(unit.context.outputs_of(task.module), aliases, strict=False))
 
 
+_NAMED_BY_USERS = ("Upload", "Writer")
+WRITTEN = "writer"
+"""The origin of a table that a Writer made: named by a user, as uploads are, it is nobody's to clean up."""
+
+
 def _save_table(unit: Unit, task: Task, table: TableMeta) -> None:
     """A task that hands on a table which somebody else wrote leaves its record alone."""
-    is_upload = task.module == "Upload"
+    is_upload, is_named = task.module == "Upload", task.module in _NAMED_BY_USERS
     known = unit.tx.table(table.namespace, table.name)
-    if known is None or known.uri != table.uri or is_upload:
-        unit.tx.save_table(_uploaded(unit, task, table) if is_upload else table, unit.now)
+    if known is None or known.uri != table.uri or is_named:
+        named = replace(table, origin=WRITTEN) if is_named else table
+        unit.tx.save_table(_uploaded(unit, task, table) if is_upload else named, unit.now)
 
 
 def _uploaded(unit: Unit, task: Task, table: TableMeta) -> TableMeta:

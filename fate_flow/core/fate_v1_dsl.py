@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from fate_flow.core.dag import topological_order
 from fate_flow.core.document import Findings, Node
 from fate_flow.core.errors import BadDocument
 from fate_flow.core.grammar import check_component_name, check_output_name, shown
-from fate_flow.core.modules import OWN_PROVIDER, ModuleInfo
+from fate_flow.core.modules import OWN_PROVIDER
 from fate_flow.core.spec import Input, Output, Source
 
 MAX_COMPONENTS = 1000
@@ -40,7 +40,7 @@ def component_names(node: Node) -> frozenset[str]:
     return frozenset(node.value) if isinstance(node.value, Mapping) else frozenset()
 
 
-def read_components(dsl: Node, modules: Mapping[str, ModuleInfo]) -> tuple[Component, ...]:
+def read_components(dsl: Node, modules: Collection[str]) -> tuple[Component, ...]:
     """The components that are well described, each after those it takes something from."""
     node = dsl.at("components")
     dsl.only({"components"})
@@ -60,7 +60,7 @@ def read_components(dsl: Node, modules: Mapping[str, ModuleInfo]) -> tuple[Compo
 
 
 def _read_component(
-    parent: Node, name: str, node: Node, modules: Mapping[str, ModuleInfo]
+    parent: Node, name: str, node: Node, modules: Collection[str]
 ) -> Component | None:
     """The component without its inputs; with no module when that is wrong; None when there is little to go on."""
     if replace(parent, value=name).checked(check_component_name) is None:
@@ -78,7 +78,7 @@ def _read_component(
     return Component(node, name, module, outputs)
 
 
-def _read_module(node: Node, modules: Mapping[str, ModuleInfo]) -> str:
+def _read_module(node: Node, modules: Collection[str]) -> str:
     """The name of a module that there is, else nothing."""
     if not node.needed():
         return ""

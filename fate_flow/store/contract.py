@@ -77,6 +77,15 @@ class TableMeta:
 
 
 @dataclass(frozen=True)
+class Connector:
+    """A place outside of the tables, by a name that clients use for it."""
+
+    name: str
+    engine: str
+    info: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Output:
     """A table that a party task made."""
 
@@ -126,8 +135,9 @@ class Transaction(Protocol):
     def jobs_here(self, job_id: str) -> tuple[Job, ...]:
         """All seats of the job in this database."""
 
-    def document(self, job_id: str) -> Document | None:
-        """As it stands in the newest of the rows here, the initiator's before others."""
+    def document(self, job_id: str, party: Party | None = None) -> Document | None:
+        """As it stands in the row of this party; without one, in the newest of the rows here, the initiator's before
+        others."""
 
     def move_job(self, job: Job, move: MoveJob, at: int, caused_by: str = "") -> bool:
         """Compare-and-set on status and run; stamps start and end, and the tag `job_end`."""
@@ -515,6 +525,11 @@ class Transaction(Protocol):
     def table(self, namespace: str, name: str) -> TableMeta | None: ...
 
     def drop_table(self, namespace: str, name: str) -> bool: ...
+
+    def save_connector(self, connector: Connector, at: int) -> None:
+        """In the place of one of this name."""
+
+    def connector(self, name: str) -> Connector | None: ...
 
     def output_tables(self, before: int, after: tuple[int, str, str], limit: int) -> tuple[TableMeta, ...]:
         """Tables that tasks made before a time, oldest first, those behind (create time, namespace, name)."""

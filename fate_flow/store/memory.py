@@ -77,7 +77,7 @@ from fate_flow.store.changes import (
     told_to_stop,
     worker_moved,
 )
-from fate_flow.store.contract import Document, Metric, Output, Scope, Submission, TableMeta
+from fate_flow.store.contract import Connector, Document, Metric, Output, Scope, Submission, TableMeta
 from fate_flow.store.rows import from_json, to_json
 
 SCHEDULER = "dag"
@@ -140,8 +140,9 @@ class MemoryTransaction:
     def jobs_here(self, job_id: str) -> tuple[Job, ...]:
         return _by_age(self._of_job(job_id))
 
-    def document(self, job_id: str) -> Document | None:
-        rows = sorted(self._of_job(job_id), key=_newest_first)
+    def document(self, job_id: str, party: Party | None = None) -> Document | None:
+        found = [row for row in self._of_job(job_id) if party is None or row.job.key.party == party]
+        rows = sorted(found, key=_newest_first)
         return rows[0].document if rows else None
 
     def revision(self, job_id: str) -> int:
@@ -846,6 +847,12 @@ class MemoryTransaction:
     def drop_table(self, namespace: str, name: str) -> bool:
         return self._rows.tables.drop((namespace, name))
 
+    def save_connector(self, connector: Connector, at: int) -> None:  # noqa: ARG002  # when, SQL alone tells
+        self._rows.connectors.put(connector.name, _changed(connector, info=_json(connector.info)))
+
+    def connector(self, name: str) -> Connector | None:
+        return self._rows.connectors.rows.get(name)
+
     def output_tables(self, before: int, after: tuple[int, str, str], limit: int) -> tuple[TableMeta, ...]:
         made = [one for one in self._rows.tables.rows.values() if one.origin == "output"]
         aged = sorted((one for one in made if after < _table_age(one) and one.create_time < before), key=_table_age)
@@ -1057,6 +1064,7 @@ class _Rows:
         self.schedulers: _Table[str, tuple[str, int, int]] = _Table(journal)
         self.submissions: _Table[str, Submission] = _Table(journal, job=lambda one: one.job_id)
         self.tables: _Table[tuple[str, str], TableMeta] = _Table(journal)
+        self.connectors: _Table[str, Connector] = _Table(journal)
         self.outputs: _Table[tuple[TaskKey, str], Output] = _Table(
             journal, maker=lambda one: _maker(one.task), job=lambda one: one.task.job_id
         )

@@ -371,6 +371,16 @@ class StorageTableRow(_Base):
         primary_key = CompositeKey("f_namespace", "f_name")
 
 
+class ConnectorRow(_Base):
+    f_name = CharField(200, primary_key=True)
+    f_engine = CharField(100)
+    f_connector_info = TextField()
+    f_create_time = BigIntegerField(null=True)
+
+    class Meta:
+        table_name = "t_storage_connector"
+
+
 class OutputRow(_Base):
     f_job_id = CharField(25)
     f_component_name = CharField(100)
@@ -436,6 +446,7 @@ MODELS = (
     PermissionRow,
     SubmissionRow,
     StorageTableRow,
+    ConnectorRow,
     OutputRow,
     MetricRow,
     SummaryRow,

@@ -70,10 +70,11 @@ from fate_flow.store.changes import (
     told_to_stop,
     worker_moved,
 )
-from fate_flow.store.contract import Document, Metric, Output, Scope, Submission, TableMeta
+from fate_flow.store.contract import Connector, Document, Metric, Output, Scope, Submission, TableMeta
 from fate_flow.store.database import is_disk_full, is_lost, is_passing
 from fate_flow.store.models import (
     MODELS,
+    ConnectorRow,
     EngineRow,
     HistoryRow,
     IntakeRow,
@@ -229,13 +230,14 @@ class SqlTransaction:
     def jobs_here(self, job_id: str) -> tuple[Job, ...]:
         return tuple(job_of(row) for row in _JOBS_HERE.rows(self._database, job_id))
 
-    def document(self, job_id: str) -> Document | None:
+    def document(self, job_id: str, party: Party | None = None) -> Document | None:
+        is_it = JobRow.f_job_id == job_id if party is None else _at(JobKey(job_id, party))
         row = (
             JobRow.select(
                 JobRow.f_dsl, JobRow.f_runtime_conf, JobRow.f_runtime_conf_on_party, JobRow.f_name,
                 JobRow.f_description, JobRow.f_tag,
             )
-            .where(JobRow.f_job_id == job_id)
+            .where(is_it)
             .order_by(JobRow.f_revision.desc(), JobRow.f_is_initiator.desc(), JobRow.f_role, JobRow.f_party_id)
             .tuples()
             .first()
@@ -946,6 +948,16 @@ class SqlTransaction:
 
     def drop_table(self, namespace: str, name: str) -> bool:
         return _hit(StorageTableRow.delete().where(_table_is(namespace, name)))
+
+    def save_connector(self, connector: Connector, at: int) -> None:
+        ConnectorRow.replace(
+            f_name=connector.name, f_engine=connector.engine, f_connector_info=to_json(dict(connector.info)),
+            f_create_time=at,
+        ).execute()  # fmt: skip
+
+    def connector(self, name: str) -> Connector | None:
+        row = ConnectorRow.get_or_none(ConnectorRow.f_name == name)
+        return None if row is None else Connector(row.f_name, row.f_engine, from_json(row.f_connector_info))
 
     def output_tables(self, before: int, after: tuple[int, str, str], limit: int) -> tuple[TableMeta, ...]:
         row = StorageTableRow

@@ -363,12 +363,19 @@ CREATE TABLE t_storage_table_meta (
   f_extend_sid BOOLEAN NOT NULL DEFAULT 0,   -- its ids were made up
   f_schema LONGTEXT NOT NULL,
   f_count BIGINT,
-  f_origin VARCHAR(50) NOT NULL DEFAULT '',  -- upload, output
+  f_origin VARCHAR(50) NOT NULL DEFAULT '',  -- upload, output, writer
   f_disable BOOLEAN NOT NULL DEFAULT 0,
   f_job_id VARCHAR(25) NOT NULL DEFAULT '',  -- the job that wrote it
   PRIMARY KEY (f_namespace, f_name)
 );
 CREATE INDEX ix_table_age ON t_storage_table_meta (f_origin, f_create_time);
+
+CREATE TABLE t_storage_connector (           -- where files of this machine lie that clients name by it
+  f_name VARCHAR(200) NOT NULL PRIMARY KEY,
+  f_engine VARCHAR(100) NOT NULL,
+  f_connector_info LONGTEXT NOT NULL,        -- {"path": ...}; no passwords
+  f_create_time BIGINT
+);
 
 CREATE TABLE t_tracking_output_data_info (
   f_job_id VARCHAR(25) NOT NULL,

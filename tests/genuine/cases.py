@@ -12,6 +12,7 @@ from tests.genuine.world import (
     Given,
     a_configuration_that_changed,
     a_configuration_that_is_wrong,
+    a_connector,
     a_job_that_failed,
     a_job_that_is_over,
     a_job_that_runs,
@@ -20,6 +21,8 @@ from tests.genuine.world import (
     a_table_that_is_disabled,
     a_table_to_spare,
     afterwards_at_rest,
+    no_copy_of_that_name,
+    no_copy_through_a_connector,
     no_file_of_that_name,
     no_table_of_that_name,
     no_table_that_is_disabled,
@@ -88,6 +91,7 @@ SUBMITTED = {
 }  # fmt: skip
 LOCAL = {**SUBMITTED, "model_info": {"model_id": "local-0#model", "model_version": str}}
 UPLOADED = {**LOCAL, "table_name": "fresh", "namespace": "it"}
+WRITTEN = {"table_name": "numbers", "namespace": "it"}
 TABLE = {
     "table_name": "numbers", "namespace": "it", "exist": 1, "count": 20, "partition": 2, "enable": True,
     "schema": {"header": [str], "sid": "id"}, "origin": str, "extend_sid": bool, "address": dict,
@@ -284,6 +288,11 @@ SERVER = (
         "PYTHON": str, "MAVEN": str, "JDK": str, "SPARK": str, "API": "v1"}),
     usage("flow server versions", "server versions -v", "no such option"),
     usage("flow server versions", "server version", "version"),
+    Case("flow service registry", "service registry", data={
+        "FATEFLOW": {"host": str, "http_port": int}, "DATABASE": {"engine": str}, "ROUTES": Each({"url": str}),
+        "JOB_DEFAULT_CONFIG": {"task_cores": int}, "AUTHENTICATION": {"client": {"switch": False}}}),
+    usage("flow service registry", "service registry -n x", "no such option"),
+    usage("flow service registry", "service register", "register"),
     Case("flow server reload", "server reload",
          data={"job_default_config": {"task_cores": int}, "server_registry": {}}),
     Case("flow server reload", "server reload", 103, says="defaults: not as in", given=a_configuration_that_changed),
@@ -326,6 +335,49 @@ LEFT = (
     usage("flow template download", "template download -o {files} --min-data many", "many"),
 )
 
+QUERY = "table connector-query --connector-name"
+ELSEWHERE = (
+    Case("flow data writer", "data writer -c {files}/writer.json", data={**LOCAL, **WRITTEN}, printed={"jobId": str},
+         given=no_copy_of_that_name),
+    Case("flow data writer", "data writer -c {files}/writer_connector.json", data={**LOCAL, **WRITTEN},
+         given=no_copy_through_a_connector),
+    Case("flow data writer", "data writer -c {files}/writer_mysql.json", 101, says="does not offer 'MYSQL'"),
+    Case("flow data writer", "data writer -c {files}/writer_outside.json", 101, says="is not below"),
+    Case("flow data writer", "data writer -c {files}/writer_nowhere.json", 101, says="address: is missing"),
+    Case("flow data writer", "data writer -c {files}/writer_unknown.json", 101, says="there is no table 'nothing'"),
+    usage("flow data writer", "data writer", "conf-path"),
+    Case("flow table connector-create", "table connector-create -c {files}/connector.json", says="success"),
+    Case("flow table connector-create", "table connector-create -c {files}/connector_mysql.json", 101,
+         says="does not offer 'MYSQL'"),
+    Case("flow table connector-create", "table connector-create -c {files}/connector_outside.json", 101,
+         says="is not below"),
+    Case("flow table connector-create", "table connector-create -c {files}/bind.json", 101,
+         says="missing: connector_name,connector_info"),
+    Case("flow table connector-query", f"{QUERY} downloads",
+         data={"connector_name": "downloads", "engine": "PATH", "path": "downloads"}, given=a_connector),
+    Case("flow table connector-query", f"{QUERY} nothing", 100, says="there is no connector 'nothing'"),
+    Case("flow table connector-query", f"{QUERY} ..", 101, says="connector_name: '..'"),
+    usage("flow table connector-query", "table connector-query", "connector-name"),
+)
+
+DSL = "job dsl --train-dsl-path {files}/train_dsl.json"
+PREDICTS = {"components": {
+    "reader_0": {"module": "Reader", "output": {"data": ["raw"]}},
+    "lr_0": {"module": "HeteroLR", "input": {"data": {"test_data": ["reader_0.raw"]}, "model": ["pipeline.lr_0.lr"]}},
+}}  # fmt: skip
+PREDICTION = (
+    Case("flow job dsl", f"{DSL} --cpn-list 'reader_0, lr_0'", data=PREDICTS),
+    Case("flow job dsl", f"{DSL} --cpn-list [lr_0]", data=PREDICTS),
+    Case("flow job dsl", f"{DSL} --cpn-path {{files}}/names.txt", data=PREDICTS),
+    Case("flow job dsl", DSL, data={"components": {"reader_0": dict, "lr_0": dict, "report_0": dict}}),
+    Case("flow job dsl", f"{DSL} -o {{files}}", says="generated successfully"),
+    Case("flow job dsl", f"{DSL} --cpn-list magic_0", 210, says="magic_0"),
+    Case("flow job dsl", f"{DSL} --cpn-list magic_0 -o {{files}}", 210, says="magic_0"),
+    Case("flow job dsl", "job dsl --train-dsl-path {files}/names.txt", 210, says="is not JSON"),
+    Case("flow job dsl", "job dsl --train-dsl-path {files}/conf.json", 210, says="components"),
+    usage("flow job dsl", "job dsl", "train-dsl-path"),
+)
+
 GRANTED = {"component": [str], "dataset": [(str, dict)]}
 PRIVILEGES = (
     Case("flow privilege grant", "privilege grant -c {files}/privilege.json", says="success",
@@ -353,4 +405,6 @@ PRIVILEGES = (
     usage("flow privilege query", "privilege query", "party-id"),
 )
 
-CASES: tuple[Case, ...] = (*JOBS, *TASKS, *DATA, *FROM_A_FILE, *LOOKS, *SERVER, *LEFT, *PRIVILEGES)
+CASES: tuple[Case, ...] = (
+    *JOBS, *TASKS, *DATA, *FROM_A_FILE, *LOOKS, *SERVER, *LEFT, *ELSEWHERE, *PREDICTION, *PRIVILEGES
+)

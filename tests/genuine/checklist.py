@@ -24,6 +24,7 @@ def paths_of(line: dict[str, str]) -> list[str]:
 
 OFFERED = (
     "flow table disable-delete", "flow table tracking-source", "flow table tracking-job",
-    "flow component metric-delete", "flow template download",
+    "flow component metric-delete", "flow template download", "flow job dsl",
+    "flow service registry", "flow data writer", "flow table connector-create", "flow table connector-query",
 )  # fmt: skip
 """Lines that are `later`, and are there."""

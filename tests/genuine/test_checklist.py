@@ -54,10 +54,6 @@ SEAT = "-r guest -p {guest}"
 MODEL = "--model-id m --model-version 1"
 OF_A_MODEL = f"{SEAT} {MODEL} -cpn a_0"
 COMMANDS = {
-    "flow job dsl": "job dsl --train-dsl-path {files}/dsl.json",
-    "flow data writer": "data writer -c {files}/bind.json",
-    "flow table connector-create": "table connector-create -c {files}/bind.json",
-    "flow table connector-query": "table connector-query --connector-name c",
     "flow component hetero-model-merge":
         f"component hetero-model-merge {MODEL} -gid 1 -hids 2 -cpn a_0 --model-type t --output-format f -o {{files}}/x",
     "flow component woe-array-extract": f"component woe-array-extract {OF_A_MODEL} -o {{files}}/x",
@@ -86,7 +82,6 @@ COMMANDS = {
     "flow key save": "key save -c {files}/key.json",
     "flow key query": "key query -p {host}",
     "flow key delete": "key delete -p {host}",
-    "flow service registry": "service registry",
     "flow provider register": "provider register -c {files}/provider.json",
     "flow checkpoint list": f"checkpoint list {OF_A_MODEL}",
     "flow checkpoint get": f"checkpoint get {OF_A_MODEL} --step-index 1",

@@ -35,6 +35,19 @@ NUMBERS = csv_text(["id", "x", "y"], ROWS)
 ROLES = {"guest": [GUEST], "host": [HOST]}
 UNKNOWN = "202601011200000000000"
 
+TRAIN_DSL = {"components": {
+    "reader_0": {"module": "Reader", "output": {"data": ["raw"]}},
+    "lr_0": {
+        "module": "HeteroLR", "input": {"data": {"train_data": ["reader_0.raw"]}},
+        "output": {"data": ["scores"], "model": ["lr"]},
+    },
+    "report_0": {"module": "Evaluation", "input": {"data": {"data": ["lr_0.scores"]}}},
+}}  # fmt: skip
+"""Modules that no party here has."""
+WRITTEN = {"namespace": "it", "table_name": "numbers"}
+CONNECTOR = {"connector_name": "downloads", "engine": "PATH", "connector_info": {"path": "downloads"}}
+MYSQL = {"user": "u", "passwd": "p", "host": "127.0.0.1", "port": 3306, "db": "d", "name": "t"}
+
 
 @dataclass(frozen=True)
 class World:
@@ -89,6 +102,7 @@ def _write_files(folder: Path, parties: Cluster) -> None:
     here = parties.guest.home / "examples" / "numbers.csv"
     here.parent.mkdir(exist_ok=True)
     here.write_text(NUMBERS, encoding="utf-8")
+    (folder / "names.txt").write_text("reader_0,\nlr_0\n", encoding="utf-8")
     (folder / "numbers.csv").write_text(NUMBERS, encoding="utf-8")
     upload = {
         "file": str(folder / "numbers.csv"), "head": 1, "partition": 2, "id_delimiter": ",", "namespace": "it",
@@ -107,6 +121,7 @@ def _write_files(folder: Path, parties: Cluster) -> None:
         "conf_of_1": {**conf, "dsl_version": 1},
         "conf_at_host": at_host,
         "conf_unknown": {**conf, "magic": 1},
+        "train_dsl": TRAIN_DSL,
         "dsl_unknown": {"components": {"toy_0": {"module": "Magic"}}},
         "upload": upload,
         "upload_numbers": {**upload, "table_name": "numbers"},
@@ -118,6 +133,18 @@ def _write_files(folder: Path, parties: Cluster) -> None:
         "download": download,
         "download_unknown": {**download, "table_name": "not there"},
         "download_outside": {**download, "output_path": "/etc/n.csv"},
+        "writer": {**WRITTEN, "output_namespace": "it", "output_name": "copy"},
+        "writer_connector": {
+            **WRITTEN, "storage_engine": "PATH", "address": {"connector_name": "downloads", "path": "copy.csv"},
+            "output_name": "copy",
+        },
+        "writer_mysql": {**WRITTEN, "storage_engine": "MYSQL", "address": MYSQL},
+        "writer_outside": {**WRITTEN, "storage_engine": "PATH", "address": {"path": "/etc/copy.csv"}},
+        "writer_nowhere": WRITTEN,
+        "writer_unknown": {**WRITTEN, "table_name": "nothing", "output_name": "copy"},
+        "connector": CONNECTOR,
+        "connector_mysql": {**CONNECTOR, "engine": "MYSQL", "connector_info": MYSQL},
+        "connector_outside": {**CONNECTOR, "connector_info": {"path": "/etc"}},
         "bind": bind,
         "bind_numbers": {**bind, "name": "numbers"},
         "bind_mysql": {**bind, "engine": "MYSQL", "address": {"user": "u", "db": "d", "name": "t"}},
@@ -260,6 +287,33 @@ def no_table_of_that_name(world: World) -> Iterator[Facts]:
     yield {}
     _at_rest(world)
     assert world.guest.ask("table/table_info", fresh)["count"] == len(ROWS)
+
+
+@contextmanager
+def no_copy_of_that_name(world: World) -> Iterator[Facts]:
+    """When the jobs are over there is one."""
+    copy = {"namespace": "it", "table_name": "copy"}
+    world.guest.post("table/delete", copy)
+    yield {}
+    _at_rest(world)
+    info = world.guest.ask("table/table_info", copy)
+    assert (info["count"], info["origin"]) == (len(ROWS), "writer")
+
+
+@contextmanager
+def a_connector(world: World) -> Iterator[Facts]:
+    world.guest.ask("table/connector/create", CONNECTOR)
+    yield {}
+
+
+@contextmanager
+def no_copy_through_a_connector(world: World) -> Iterator[Facts]:
+    """Neither as a table nor as a file; afterwards there are both."""
+    target = world.guest.home / "downloads" / "copy.csv"
+    target.unlink(missing_ok=True)
+    with a_connector(world), no_copy_of_that_name(world):
+        yield {}
+    assert target.read_text(encoding="utf-8") == NUMBERS
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from fate_flow.core.crew import COLLECTOR
 from fate_flow.core.job import Answer, Hold, TaskKey, Worker
 from fate_flow.core.permission import Kind, Thing
 from fate_flow.core.status import JobStatus, WorkerStatus
-from fate_flow.store.contract import Metric, TableMeta
+from fate_flow.store.contract import Connector, Metric, TableMeta
 
 UPLOAD_DSL = {"components": {"upload_0": {"module": "Upload"}}}
 JOB_FILE = """version: 1
@@ -24,6 +24,7 @@ initiator: guest 9999
 parties: {guest: [9999], host: [10000]}
 tasks: {toy: {component: SecureAddExample}}
 """
+TRAIN_DSL = {"components": {"reader_0": {"module": "Reader", "output": {"data": ["raw"]}}}}
 WAITING, RUNNING, DONE, CANCELED, ASKED, HELD = (f"2026010112000000000{number:02d}" for number in range(90, 96))
 
 
@@ -41,6 +42,9 @@ def known(world: World) -> Iterator[dict[str, Any]]:
         "src_party_id": "9999", "src_role": "guest", "privilege_component": "Reader", "privilege_dataset": [],
         "notes": "looks good", "job_parameters": {"common": {"task_cores": 1}},
         "component_parameters": {"common": {"toy_0": {"data_num": 20}}},
+        "connector_name": "exports", "connector_info": {"path": "examples"}, "storage_engine": "PATH",
+        "output_namespace": "copies", "delimiter": ";",
+        "train_dsl": TRAIN_DSL, "cpn_str": ["reader_0"], "version": "2",
         "engine_name": "STANDALONE", "module": "FATE", "provider_name": "fate_flow",
     }  # fmt: skip
     for job_id in (WAITING, RUNNING, DONE, CANCELED, ASKED, HELD):
@@ -48,6 +52,9 @@ def known(world: World) -> Iterator[dict[str, Any]]:
     yield {"job_id": DONE}
     yield {"job_id": DONE, **rest, "name": "a job", "job_dsl": UPLOAD_DSL, "job_runtime_conf": upload_conf(example)}
     yield {"job_id": DONE, **rest, "filename": "a.json", "log_type": "jobSchedule", "limit": 1, "bytes": 5}
+    yield {"job_id": DONE, **rest, "address": {"connector_name": "exports", "path": "downloads/b.csv"}}
+    yield {"job_id": DONE, **rest, "storage_engine": None, "address": None}
+    yield {"job_id": DONE, **rest, "address": {"path": "downloads/b.csv"}}
     yield {"job_id": DONE, **rest, "job_file": JOB_FILE, "party_id": 10000, "role": "host"}
 
 
@@ -86,6 +93,7 @@ def refill(world: World) -> None:
     with world.store.transaction() as tx:
         tx.save_table(table, START)
         tx.save_table(replace(disabled, is_disabled=True), START)
+        tx.save_connector(Connector("exports", "PATH", {"path": "examples"}), START)
         for party_id in ("9999", "10000"):
             tx.grant(party_id, [Thing(Kind.COMPONENT, "Reader"), Thing(Kind.DATASET, "site_a", "demo")])
         tx.save_metrics([Metric(key, "train", "loss", ((0, 1.5),), {"name": "loss"})], START)
@@ -99,7 +107,7 @@ def refill(world: World) -> None:
 _TABLES = (
     "t_job", "t_task", "t_seat", "t_worker", "t_outbox", "t_history", "t_submission", "t_intake",
     "t_tracking_output_data_info", "t_tracking_metric", "t_component_summary", "t_storage_table_meta",
-    "t_permission",
+    "t_permission", "t_storage_connector",
 )  # fmt: skip
 _TASKS = {WAITING: "waiting", HELD: "waiting", CANCELED: "canceled", RUNNING: "running", DONE: "success"}
 _ENDS = {

@@ -34,9 +34,11 @@ def served(world: World) -> dict[str, Any]:
 
 
 def operations(served: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """But for HEAD, which is as GET."""
     for path, methods in served["paths"].items():
         for method, operation in methods.items():
-            yield path, method, operation
+            if method != "head":
+                yield path, method, operation
 
 
 def test_every_route_of_clients_is_in_it_and_no_other(world: World, served: dict[str, Any]) -> None:
@@ -68,7 +70,8 @@ def test_operations_have_names_of_their_own(served: dict[str, Any]) -> None:
 
 def test_every_schema_is_one(served: dict[str, Any]) -> None:
     bodies = [one.get("requestBody", {"content": {}})["content"] for _, _, one in operations(served)]
-    answers = [answer["content"] for _, _, one in operations(served) for answer in one["responses"].values()]
+    answers = [answer.get("content", {}) for _, _, one in operations(served) for answer in one["responses"].values()]
+    answers += [answer["content"] for answer in served["components"]["responses"].values()]
     schemas = [media["schema"] for content in bodies + answers for media in content.values() if "schema" in media]
     assert len(schemas) > 200
     for schema in (*schemas, *served["components"]["schemas"].values()):
@@ -122,3 +125,23 @@ def test_an_upload_is_a_form_or_a_path_on_the_server(served: dict[str, Any]) -> 
 def test_what_is_null_anyway_is_that_once() -> None:
     assert or_null(NOTHING) == NOTHING
     assert or_null(TEXT) == {"type": ["string", "null"]}
+
+
+def test_head_is_in_it_where_get_is_and_brings_no_body(served: dict[str, Any]) -> None:
+    for methods in served["paths"].values():
+        assert ("head" in methods) == ("get" in methods)
+        if "head" in methods:
+            assert methods["head"]["responses"].keys() == methods["get"]["responses"].keys()
+            assert not any("content" in answer for answer in methods["head"]["responses"].values())
+
+
+def test_every_operation_has_the_answers_to_what_is_no_request(served: dict[str, Any]) -> None:
+    for _, _, operation in operations(served):
+        assert {"400", "414", "417", "431", "500", "501"} <= operation["responses"].keys()
+    assert {"UnknownPath", "MethodNotAllowed"} <= served["components"]["responses"].keys()
+
+
+def test_it_says_who_else_asks_and_that_this_is_not_in_it(served: dict[str, Any]) -> None:
+    words = " ".join(served["info"]["description"].split())
+    for said in ("`/v1/party`, `/v1/initiator`, `/v1/tracker` and `/v1/exchange`", "not for clients"):
+        assert said in words

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ from flask.testing import FlaskClient
 from fate_flow.api.exchange import ForwardAnswer
 from fate_flow.api.worker import create_worker_app
 from fate_flow.components.table_uri import format_uri
-from fate_flow.core.job import TaskKey
+from fate_flow.core.job import JobKey, TaskKey
 from fate_flow.core.spec import Party
+from fate_flow.core.status import JobStatus
 from fate_flow.federation.spool import Session, Spool, SpoolLimits
-from fate_flow.store.contract import Metric, Output, TableMeta
+from fate_flow.store.contract import Document, Metric, Output, TableMeta
 from fate_flow.store.memory import MemoryStore
+from tests.factories import a_job
 
 JOB = "20260101120000000000"
 GUEST, HOST = ("guest", "9999"), ("host", "10000")
@@ -186,3 +189,61 @@ def test_a_table_of_another_job_is_not_taken_over(ask: Ask, store: MemoryStore) 
 def test_models_are_not_kept(ask: Ask, what: str) -> None:
     said = ask(what, {"model_id": "m", "model_version": "1"})
     assert (said["retcode"], said["retmsg"].startswith("models are not kept by this server")) == (100, True)
+
+
+# ---------------------------------------------------------------------- the documents of its job
+
+SEAT = {"job_id": JOB, "role": "guest", "party_id": "9999"}
+
+
+@pytest.fixture
+def asked(store: MemoryStore, spool: Spool) -> Ask:
+    app = create_worker_app(spool, lambda *_: ForwardAnswer(200), 2, lambda _: None, 1 << 20, store, lambda: NOW)
+
+    def post(body: object, token: str = "own-token") -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {token}"}
+        response = app.test_client().post("/v1/operation/job_config/get", json=body, headers=headers)
+        return {"status": response.status_code, **(response.json or {})}
+
+    return post
+
+
+@pytest.fixture
+def with_job(store: MemoryStore) -> None:
+    with store.transaction() as tx:
+        for party in (Party(*HOST), Party(*GUEST)):
+            job = replace(a_job(JobStatus.READY, party), key=JobKey(JOB, party))
+            tx.add_job(job, Document({"components": {}}, {"dsl_version": 2}, {"role": party.role}))
+
+
+@pytest.mark.usefixtures("with_job")
+@pytest.mark.parametrize("more", [{}, {"task_id": f"{JOB}_work_0", "task_version": 2, "component_name": "work_0"}])
+def test_the_documents_of_the_workers_own_job(asked: Ask, more: dict[str, Any]) -> None:
+    """Those of its own seat: the party may have another one."""
+    assert asked({**SEAT, **more})["data"] == {
+        "dsl": {"components": {}}, "runtime_conf": {"dsl_version": 2}, "runtime_conf_on_party": {"role": "guest"},
+        "train_runtime_conf": {},
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("with_job")
+@pytest.mark.parametrize(("body", "token", "status", "retcode"), [
+    (SEAT, "nobody's", 200, 108),
+    ({**SEAT, "role": "host", "party_id": "10000"}, "own-token", 200, 108),
+    ({**SEAT, "job_id": "20260101120000000001"}, "own-token", 200, 108),
+    ({**SEAT, "task_id": f"{JOB}_other_0"}, "own-token", 200, 108),
+    ({**SEAT, "task_version": 3}, "own-token", 200, 108),
+    ({**SEAT, "task_version": "x"}, "own-token", 400, 400),
+    ({**SEAT, "role": "nobody"}, "own-token", 400, 400),
+    ({"job_id": JOB}, "own-token", 400, 400),
+])
+def test_the_documents_are_not_for_others(
+    asked: Ask, body: dict[str, Any], token: str, status: int, retcode: int
+) -> None:
+    said = asked(body, token)
+    assert (said["status"], said["retcode"], "data" in said) == (status, retcode, False)
+
+
+def test_the_documents_of_a_job_that_is_gone(asked: Ask) -> None:
+    said = asked(SEAT)
+    assert (said["status"], said["retmsg"]) == (404, f"job {JOB} on guest 9999 is not known here")

@@ -114,8 +114,19 @@ def test_none_at_all_is_an_empty_object_whatever_it_calls_itself(body: bytes, re
 def test_an_unknown_address_is_told_as_fate_tells_it(world: World) -> None:
     assert world.ask("no/such/thing") == {"retcode": 100, "retmsg": "<NotFound '404: Not Found'>"}
     assert world.client.post("/").json["retmsg"] == "<NotFound '404: Not Found'>"
-    response = world.client.get("/v1/job/query")
-    assert (response.status_code, response.json["retcode"]) == (200, 100)
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "WORD"])
+def test_another_method_is_told_which_ones_there_are(world: World, method: str) -> None:
+    response = world.client.open("/v1/job/query", method=method)
+    assert (response.status_code, response.headers["Allow"]) == (405, "POST")
+    assert response.json == {"retcode": 405, "retmsg": f"{method} is not a method of this path, which has POST"}
+
+
+def test_a_head_is_answered_as_a_get_without_its_body(world: World) -> None:
+    response, whole = world.client.head("/v1/openapi.json"), world.client.get("/v1/openapi.json")
+    assert (response.status_code, response.data, response.mimetype) == (200, b"", whole.mimetype)
+    assert response.headers["Content-Length"] == whole.headers["Content-Length"]
 
 
 def test_slashes_do_not_matter(world: World) -> None:
@@ -138,21 +149,22 @@ OFFERED = """
 job/submit job/list/job job/query job/stop job/config job/log/download job/data/view/query job/list/task job/task/query
 job/rerun job/resume job/priority job/hold job/release job/approve job/reject queue/list queue/hold queue/release
 job/clean/queue job/log/path job/validate job/explain resource/query resource/return data/upload
+data/writer table/connector/create table/connector/query
 data/download data/upload/history table/table_info table/delete table/disable table/enable tracking/component/list
 tracking/component/parameters tracking/component/metrics tracking/component/metric/all
 tracking/component/output/data/table tracking/component/summary/download server/version/get version/get info/version
 table/add table/bind tracking/component/output/model server/reload job/url/get job/report
 tracking/component/metric_data
-info/common server/config/job/default component/get provider/get provider/fate_flow/get log/cat log/size
+info/common server/config/job/default server/service/get component/get provider/get provider/fate_flow/get log/cat
+log/size
 """
 NOT_OFFERED = """
-data/writer
-table/connector/create table/connector/query component/hetero/merge
+component/hetero/merge
 component/woe_array/extract component/woe_array/merge component/intersection/get model/load model/bind model/import
 model/restore model/store model/migrate model/model_tag/create model/model_tag/remove model/model_tag/retrieve
 model/deploy model/query model/homo/convert model/homo/deploy
 model/tag/create model/tag/list
-key/public/save key/query key/public/delete server/service/get provider/register
+key/public/save key/query key/public/delete server/toy/get provider/register
 provider/registry/get checkpoint/list checkpoint/get operation/job_config/get
 tracker/2026010112000000000001/a_0/2026010112000000000001_a_0/0/guest/9999/summary/save
 """
@@ -173,7 +185,7 @@ def test_the_route_says_that_it_is_not_offered(world: World, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [
-    "job/dsl/generate", "model/get/predict/dsl", "model/get/predict/conf",
+    "table/download", "model/get/predict/dsl", "model/get/predict/conf",
 ])
 def test_a_file_that_is_not_offered_does_not_come_with_status_200(world: World, path: str) -> None:
     response = world.post(path, {})

@@ -26,7 +26,7 @@ from fate_flow.core.grammar import check_table_piece
 from fate_flow.core.permission import read_things
 
 _WITH_DOCUMENTS = ("/v1/job/submit", "/v1/job/validate", "/v1/job/parameter/update")
-_BEYOND_SCHEMAS = ("file: ", "output_path: ")
+_BEYOND_SCHEMAS = ("file: ", "output_path: ", "address.path: ", "connector_info.path: ")
 """What messages begin with that are about more than a schema can say: files of the machine."""
 
 _formats = FormatChecker(formats=())
@@ -92,7 +92,7 @@ class Watched:
         """By `POST /v1/...`, those that are offered."""
         for path, methods in self.document["paths"].items():
             for method, operation in methods.items():
-                if not operation["summary"].startswith(NOT_OFFERED):
+                if method != "head" and not operation["summary"].startswith(NOT_OFFERED):
                     yield f"{method.upper()} {path}", operation
 
     def _begin(self) -> None:

@@ -1,11 +1,11 @@
-"""Upload, Download and Reader: what happens at one party alone."""
+"""Upload, Download, Writer and Reader: what happens at one party alone."""
 
 from __future__ import annotations
 
 import pytest
 from memory_channel import GUEST, a_table, a_task
 
-from fate_flow.components import download, reader, upload
+from fate_flow.components import download, reader, upload, writer
 from fate_flow.components.csv_source import BadCsv
 from fate_flow.components.errors import ComponentError
 from fate_flow.components.table import NoSuchTable, Table, TableExists, TableWriter
@@ -106,7 +106,8 @@ def test_download_does_not_touch_the_file_when_there_is_no_table(tmp_path):
     assert path.read_text() == "old"
 
 
-def test_download_into_a_folder_is_refused(tmp_path):
+def test_download_into_a_folder_is_refused(tmp_path, an_upload):
+    upload.run(an_upload())
     parameters = {"namespace": "demo", "name": "a", "output_path": str(tmp_path)}
     with pytest.raises(ComponentError, match=r"output_path: .* is a folder"):
         download.run(a_task("download", LOCAL, data_dir=tmp_path, parameters=parameters))
@@ -148,3 +149,44 @@ def test_a_disk_that_is_full_is_said_in_words(tmp_path, an_upload, monkeypatch):
     with pytest.raises(ComponentError, match="the table could not be written: database or disk is full"):
         upload.run(task)
     assert not list(tmp_path.rglob("*.sqlite")) + list(tmp_path.rglob("*.tmp"))
+
+
+# ---------------------------------------------------------------------- Writer
+
+
+@pytest.fixture
+def a_writer(tmp_path, an_upload):
+    upload.run(an_upload())
+
+    def a_writer(task_id="job_writer_0", **parameters):
+        given = {"namespace": "demo", "name": "a", **parameters}
+        return a_task("writer", LOCAL, task_id=task_id, parameters=given, data_dir=tmp_path)
+    return a_writer
+
+
+def test_a_writer_makes_another_table_and_a_file_of_the_same_rows(tmp_path, a_writer):
+    path = tmp_path / "new folder" / "b.csv"
+    outcome = writer.run(a_writer(output_namespace="copies", output_name="b", output_path=str(path), delimiter=";"))
+    with Table(outcome.tables["data"]) as table:
+        assert (table.namespace, table.name, list(table)) == ("copies", "b", [("b", "1"), ("a", "2")])
+    assert path.read_text() == "id;x\nb;1\na;2\n"
+    assert outcome.summary == {"count": 2}
+
+
+def test_a_writer_may_write_a_file_alone(tmp_path, a_writer):
+    assert writer.run(a_writer(output_path=str(tmp_path / "b.csv"))).tables == {}
+
+
+def test_a_writer_overwrites_what_is_its_own_or_with_destroy(a_writer):
+    target = {"output_namespace": "copies", "output_name": "b"}
+    for _ in range(2):
+        writer.run(a_writer(**target))
+    with pytest.raises(TableExists, match="table 'b' in namespace 'copies' exists already"):
+        writer.run(a_writer(task_id="job2_writer_0", **target))
+    assert writer.run(a_writer(task_id="job2_writer_0", destroy=1, **target)).tables
+
+
+def test_a_writer_of_a_table_that_is_not_there(a_writer, tmp_path):
+    with pytest.raises(NoSuchTable):
+        writer.run(a_writer(name="b", output_path=str(tmp_path / "b.csv")))
+    assert not (tmp_path / "b.csv").exists()

@@ -1,0 +1,34 @@
+"""A table as a CSV file, there in full or not touched at all."""
+
+from __future__ import annotations
+
+import csv
+import os
+import secrets
+from pathlib import Path
+
+from fate_flow.components.errors import ComponentError, shown
+from fate_flow.components.table import Table
+
+
+def write_csv(table: Table, path: Path, delimiter: str) -> None:
+    """A header and every row. Raises ComponentError for a path that is a folder."""
+    if path.is_dir():
+        raise ComponentError(f"output_path: {shown(str(path), 200)} is a folder, a file is needed")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        with unfinished.open("x", encoding="utf-8", newline="") as file:
+            plain, quoting = (
+                csv.writer(file, delimiter=delimiter, lineterminator="\n", quoting=how)
+                for how in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL)
+            )
+            plain.writerow((table.schema.sid, *table.schema.header))
+            for row in table:
+                # A carriage return is not quoted for its own sake, and without quotes it ends a line.
+                (quoting if any("\r" in value for value in row) else plain).writerow(row)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

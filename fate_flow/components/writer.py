@@ -1,0 +1,40 @@
+"""Writer: a table becomes another table of this party, a CSV file on its server, or both."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from fate_flow.components.csv_target import write_csv
+from fate_flow.components.errors import shown
+from fate_flow.components.table import Table, TableExists, TableWriter, table_exists
+from fate_flow.components.task import Metric, Outcome, Task
+
+log = logging.getLogger(__name__)
+
+
+def run(task: Task) -> Outcome:
+    """Each of both is there with every row, or as it was before."""
+    given = task.parameters
+    with Table(task.table_uri(given["namespace"], given["name"])) as table:
+        made = _copy(task, table) if given.get("output_name") else {}
+        if given.get("output_path"):
+            write_csv(table, Path(given["output_path"]), given.get("delimiter") or ",")
+        count = table.count
+    log.info("writer done: %s rows", count)
+    info = {"name": "writer", "metric_type": "WRITER"}
+    return Outcome(made, [Metric("writer", "data_access", [("count", count)], info)], {"count": count})
+
+
+def _copy(task: Task, table: Table) -> dict[str, str]:
+    namespace, name = task.parameters["output_namespace"], task.parameters["output_name"]
+    uri = task.table_uri(namespace, name)
+    may_replace = task.parameters.get("destroy") or task.has_made(uri)
+    if table_exists(uri) and not may_replace:
+        raise TableExists(
+            f"table {shown(name)} in namespace {shown(namespace)} exists already; with destroy (--drop) it is "
+            "overwritten"
+        )
+    with TableWriter(uri, table.schema, made_by=task.task_id, overwrite=bool(may_replace)) as writer:
+        writer.add(table)
+    return {"data": uri}

@@ -1,0 +1,81 @@
+"""What a server says to requests that reach no handler: each answer is in the document that it serves."""
+
+from __future__ import annotations
+
+import socket
+from http.client import HTTPResponse
+from urllib.parse import urlsplit
+
+import pytest
+from party_servers import Cluster, PartyServer
+
+from tests.documented import Documented
+
+pytestmark = pytest.mark.timeout(120)
+
+PATH = "/v1/job/query"
+HEAD = f"POST {PATH} HTTP/1.1\r\nHost: a\r\n".encode()
+TOO_LARGE = 64 * 1024 * 1024 + 1
+
+NO_REQUESTS = {
+    "no line of HTTP": (b"hello\r\n\r\n", 400),
+    "no version": (f"POST {PATH} HTTP/9.9.9\r\n\r\n".encode(), 400),
+    "no method": (f"P(ST {PATH} HTTP/1.1\r\n\r\n".encode(), 400),
+    "no header": (HEAD + b"no colon\r\n\r\n", 400),
+    "two lengths": (HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+    "a long line": (f"POST {PATH}?{'a' * 9000} HTTP/1.1\r\nHost: a\r\n\r\n".encode(), 414),
+    "another expectation": (HEAD + b"Expect: 200-ok\r\n\r\n", 417),
+    "a long header": (HEAD + b"X-Long: " + b"a" * 9000 + b"\r\n\r\n", 431),
+    "many headers": (HEAD + b"".join(b"X-%d: 1\r\n" % number for number in range(200)) + b"\r\n", 431),
+    "another encoding": (HEAD + b"Transfer-Encoding: magic\r\n\r\n", 501),
+    "too large": (HEAD + f"Content-Length: {TOO_LARGE}\r\n\r\n".encode(), 413),
+    "broken chunks": (HEAD + b"Transfer-Encoding: chunked\r\n\r\nmagic\r\n\r\n", 400),
+}
+
+
+@pytest.fixture
+def document(on_sqlite: Cluster) -> Documented:
+    return Documented(on_sqlite.guest.raw("GET", "openapi.json").json())
+
+
+def said(server: PartyServer, message: bytes) -> tuple[int, str, bytes]:
+    """HTTP status, media type and body of the answer to these bytes."""
+    address = urlsplit(server.url)
+    with socket.create_connection((address.hostname, address.port), timeout=30) as connection:
+        connection.sendall(message)
+        response = HTTPResponse(connection)
+        response.begin()
+        return response.status, response.headers.get_content_type(), response.read()
+
+
+@pytest.mark.parametrize("name", NO_REQUESTS)
+def test_what_is_no_request_gets_an_answer_that_every_operation_has(
+    on_sqlite: Cluster, document: Documented, name: str
+) -> None:
+    message, status = NO_REQUESTS[name]
+    told = said(on_sqlite.guest, message)
+    assert told[0] == status, told
+    assert document.misfit("post", PATH, *told) == ""
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "WORD"])
+def test_a_method_that_the_path_does_not_have(on_sqlite: Cluster, document: Documented, method: str) -> None:
+    response = on_sqlite.guest.raw(method, "job/query")
+    told = response.status_code, response.headers["Content-Type"], response.content
+    assert (response.status_code, response.headers["Allow"]) == (405, "POST")
+    assert document.shared_misfit("MethodNotAllowed", *told) == ""
+
+
+@pytest.mark.parametrize("path", ["no/such/thing", "job", "job/query/more", "job/%2e%2e/query"])
+def test_a_path_that_is_none(on_sqlite: Cluster, document: Documented, path: str) -> None:
+    response = on_sqlite.guest.raw("POST", path)
+    told = response.status_code, response.headers["Content-Type"], response.content
+    assert response.status_code == 200
+    assert document.shared_misfit("UnknownPath", *told) == ""
+
+
+def test_a_head_brings_no_body(on_sqlite: Cluster, document: Documented) -> None:
+    response = on_sqlite.guest.raw("HEAD", "schema/job.json")
+    told = response.status_code, response.headers["Content-Type"], response.content
+    assert (response.status_code, response.content) == (200, b"")
+    assert document.misfit("head", "/v1/schema/job.json", *told) == ""
