@@ -95,6 +95,7 @@ def by_name(case: Case) -> str:
 def test_the_genuine_flow(answers: Answers, case: Case) -> None:
     printed, _ = answers.of(case)
     assert "Traceback" not in printed.err
+    assert "is not known; it is ignored" not in printed.out
     if case.retcode == NO_ENVELOPE:
         assert (printed.code, case.says in printed.err) == (USAGE, True), printed
         return

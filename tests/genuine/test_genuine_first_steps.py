@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.genuine.genuine_client import GenuineClient
-from tests.genuine.world import World
+from tests.genuine.world import World, a_job_that_is_over, afterwards_at_rest
 from tests.integration.party_servers import GUEST, HOST, OTHER
 
 pytestmark = pytest.mark.timeout(300)
@@ -65,3 +66,28 @@ def test_what_the_client_sends_besides_is_ignored_and_told(genuine: GenuineClien
     data = genuine.flow("job", "submit", "-c", f"{files}/conf_unknown.json", "-d", f"{files}/dsl.json").document["data"]
     assert data["warnings"] == ["job_runtime_conf.magic: is not known; it is ignored"]
     world.parties.wait(data["job_id"], "success")
+
+
+@pytest.mark.parametrize(("words", "file"), [
+    ("data upload --drop", "upload"), ("data upload --drop", "upload_here"), ("data download", "download"),
+    ("table bind --drop", "bind"), ("privilege grant", "privilege"),
+])
+def test_so_it_is_with_every_command_that_takes_a_file(
+    genuine: GenuineClient, world: World, tmp_path: Path, words: str, file: str
+) -> None:
+    conf = tmp_path / "conf.json"
+    conf.write_text(json.dumps({**json.loads((world.files / f"{file}.json").read_text()), "magic": 1}))
+    with afterwards_at_rest(world):
+        said = genuine.flow(*words.split(), "-c", str(conf)).document
+        assert (said["retcode"], said["data"]["warnings"]) == (0, ["magic: is not known; it is ignored"])
+
+
+def test_also_within_what_a_job_is_to_have_otherwise(genuine: GenuineClient, world: World, tmp_path: Path) -> None:
+    conf = tmp_path / "conf.json"
+    conf.write_text(json.dumps({"job_parameters": {"common": {"magic": 1}}, "wand": 1}))
+    with a_job_that_is_over(world) as facts:
+        data = genuine.flow("job", "parameter-update", "-j", facts["job"], "-c", str(conf)).document["data"]
+    assert data["warnings"] == [
+        "job_runtime_conf.job_parameters.common.magic: is not known; it is ignored",
+        "wand: is not known; it is ignored",
+    ]
