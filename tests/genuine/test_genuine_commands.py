@@ -129,6 +129,7 @@ def plain(document: dict[str, Any]) -> dict[str, Any]:
     and line not in ("flow init", "flow test toy")
 ])
 def test_every_line_has_a_success_and_two_failures(line: str) -> None:
+    """Two of a server are in test_genuine_refusals.py."""
     counted = Counter(case.is_success for case in CASES if case.line == line)
     assert counted[True] >= 1, line
     assert counted[False] >= 2, line
