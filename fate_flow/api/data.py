@@ -37,7 +37,7 @@ from fate_flow.api.declared import (
     declared,
     described,
 )
-from fate_flow.api.envelope import arguments, ok, require, silent_json
+from fate_flow.api.envelope import arguments, note_sent, ok, require, silent_json
 from fate_flow.api.paths import readable_file, writable_file
 from fate_flow.api.services import Services
 from fate_flow.api.shapes import SUBMITTED_WITH_TABLE, TABLE_INFO, UPLOADS
@@ -122,17 +122,21 @@ class _DataRoutes:
         "A local job makes a table of a CSV file: one that comes as `file` of a form, or one on the server's machine. "
         "With a form, its fields or the query string have the other keys; the query string may be one JSON object.",
         needs=TABLE | {"file": PATH} | _HEAD | _PARTITION, takes=_OPTIONS, form=_FILE,
+        idle=("verbose", "use_local_data"),
         data=SUBMITTED_WITH_TABLE, aside={"jobId": TEXT},
     )
     def upload(self) -> Response:
         conf = _json_conf()
         if not is_upload():
-            return self._upload_from_here(silent_json() or conf or request.args.to_dict())
+            said = silent_json() or conf or request.args.to_dict()
+            note_sent(said)
+            return self._upload_from_here(said)
         if conf is not None:
             self._upload_parameters(conf)        # before the file is taken: it may be large
         with received(self._settings.limits.upload_max_bytes) as (path, fields):
             # A failure has to leave this block as an exception: that is what removes the file.
             told = conf if conf is not None else {"file": path.name, **request.args.to_dict(), **fields}
+            note_sent(told)
             parameters = self._upload_parameters(told)
             return self._submit_upload(told, {**parameters, "file": str(path), "remove_source": True})
 
@@ -244,7 +248,7 @@ class _DataRoutes:
         namespace, name = read_table(arguments("namespace", "table_name"))
         return ok({"namespace": namespace, "table_name": name, **_info(self._views.table(namespace, name))})
 
-    @declared("The table goes.", needs=TABLE, data=_TABLE_ONLY)
+    @declared("The table goes.", needs=TABLE, data=_TABLE_ONLY, idle=("job_id", "role", "party_id", "component_name"))
     def delete_table(self) -> Response:
         namespace, name = read_table(arguments("namespace", "table_name"))
         self._desk.drop_table(namespace, name)

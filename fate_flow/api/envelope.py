@@ -15,9 +15,10 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec
 
-from flask import Flask, Response, g, request
+from flask import Flask, Response, current_app, g, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, RequestEntityTooLarge
 
+from fate_flow.api.declared import WARNINGS, declaration_of, unknown_keys, warns_in_data
 from fate_flow.core.errors import (
     BadRequest,
     Busy,
@@ -70,7 +71,13 @@ def silent_json() -> dict[str, Any]:
         return {}
     if not isinstance(body, dict):
         raise BadRequest("the body is not a JSON object")
+    note_sent(body)
     return body
+
+
+def note_sent(said: Mapping[str, Any]) -> None:
+    """This is what the client says: the answer of a route of clients names the keys of it that are not known."""
+    g.sent = said
 
 
 def arguments(*required: str) -> dict[str, Any]:
@@ -105,7 +112,21 @@ def require(body: Mapping[str, Any], *names: str) -> None:
 
 def ok(data: Any = None, retmsg: str = SUCCESS, **extra: Any) -> Response:
     """It worked; `extra` stands beside `data`: jobId, meta."""
-    return _envelope(200, {"retcode": 0, "retmsg": retmsg, "data": data, **extra})
+    content = {"retcode": 0, "retmsg": retmsg, "data": data, **extra}
+    return _envelope(200, {**content, **_warned(data)})
+
+
+def _warned(data: Any) -> dict[str, Any]:
+    """Where the answer names keys that are not known, if there are some."""
+    if "sent" not in g:
+        return {}
+    told = declaration_of(current_app.view_functions[request.endpoint or ""])
+    unknown = list(unknown_keys(told, g.sent)) if told is not None else []
+    if told is None or not unknown:
+        return {}
+    if not warns_in_data(told):
+        return {WARNINGS: unknown}
+    return {"data": {**(data or {}), WARNINGS: [*(data or {}).get(WARNINGS, ()), *unknown]}}
 
 
 def failed(retcode: int, retmsg: str, data: Any = None, **extra: Any) -> Response:

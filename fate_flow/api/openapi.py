@@ -19,14 +19,19 @@ from werkzeug.routing import Rule
 import fate_flow
 from fate_flow.api.client_auth import OPEN, SIGNED_WITH, NotAuthenticated, is_for_clients
 from fate_flow.api.declared import (
+    IGNORED,
     TEXT,
+    WARNINGS,
     Declaration,
     Schema,
+    a_list,
     an_object,
     declaration_of,
     declared,
     described,
     or_null,
+    warns_in_data,
+    with_warnings,
 )
 from fate_flow.api.envelope import STATUS_OF, STATUS_OF_NO_FILE, UNCAUGHT, leads_to_a_file, to_json
 from fate_flow.api.unread import UNREADABLE
@@ -52,9 +57,9 @@ Below `/v1/party`, `/v1/initiator`, `/v1/tracker` and `/v1/exchange` the servers
 `/v1/party/list`, these routes are not for clients and not in this document. What the tasks' workers ask is answered on
 another port, on loopback only.
 
-Keys of a body that are not named here are ignored. Those of a submitted job are named in `data.warnings`; the native
-job file knows no others and refuses them. A body that is not a JSON object is refused; none at all is an empty object.
-Whole numbers are written without a fraction.
+Keys of a body that are not named here are ignored, and named in `warnings`: in `data`, or beside a `data` that is a
+list, or whose keys are names of things. The native job file knows no others and refuses them. A body that is not a JSON
+object is refused; none at all is an empty object. Whole numbers are written without a fraction.
 """
 
 
@@ -160,7 +165,7 @@ def _body(told: Declaration) -> dict[str, Any] | None:
     schema: dict[str, Any] = {
         "type": "object" if is_needed else ["object", "null"],
         "properties": {**{key: or_null(one) for key, one in told.takes.items()}, **told.needs},
-        "additionalProperties": {"description": "Ignored."},
+        "additionalProperties": {"description": "Ignored, and named in warnings."},
     }
     if told.needs:
         schema["required"] = list(told.needs)
@@ -229,9 +234,16 @@ def _success(told: Declaration, is_file: bool) -> dict[str, Any]:
 
 
 def _ok(told: Declaration) -> Schema:
-    data = {} if told.data is None else {"data": told.data}
+    data, aside = {} if told.data is None else {"data": told.data}, told.aside
+    if told.needs or told.takes:
+        if not warns_in_data(told):
+            aside = {**aside, WARNINGS: a_list(TEXT, description=IGNORED)}
+        elif told.data is None:
+            aside = {**aside, "data": with_warnings(None)}
+        else:
+            data = {"data": with_warnings(told.data)}
     properties = {"retcode": {"const": 0}, "retmsg": TEXT, **data, **told.beside}
-    return an_object(properties, told.aside)
+    return an_object(properties, aside)
 
 
 def _failure(told: Declaration, retcodes: list[int]) -> Schema:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from flask import Blueprint, Response
 
-from fate_flow.api.arguments import JOB, Body, read_job_id
+from fate_flow.api.arguments import JOB, read_job_id
 from fate_flow.api.declared import (
     FREE,
     TEXT,
@@ -32,14 +32,11 @@ from fate_flow.api.services import Services
 from fate_flow.api.shapes import PROBLEMS, WARNINGS
 from fate_flow.api.submission import ask_parties
 from fate_flow.core.errors import OperationFailed
-from fate_flow.core.grammar import shown
 from fate_flow.core.job import Answer
 from fate_flow.core.parameters import CHANGEABLE, COMPONENTS, KINDS, parts_of, read_change
 from fate_flow.core.parameters import JOB as OF_JOB
 from fate_flow.core.spec import Party
 from fate_flow.core.verdict import STILL_ENDS
-
-_READ = frozenset({"job_id", "conf_path", *KINDS})
 
 _SAID = an_object({}, {"common": or_null(FREE), "role": or_null(by_name(or_null(by_name(or_null(FREE)))))})
 _CHANGE: Arguments = {
@@ -85,7 +82,8 @@ class _ParameterRoutes:
             _check_answers(ask_parties(self._services, previewed.document, previewed.spec, previewed.plain))
         revised = self._desk.change_parameters(job_id, change, previewed.base)
         return ok({
-            **parts_of(revised.spec.conf), "components": list(revised.components), "warnings": _unread(body),
+            **parts_of(revised.spec.conf), "components": list(revised.components),
+            "warnings": list(revised.spec.warnings),
         })
 
 
@@ -101,7 +99,3 @@ def _check_answers(answers: Mapping[Party, Answer]) -> None:
     for party, answer in answers.items():
         told.setdefault(party.role, {})[party.party_id] = {"retcode": answer.retcode, "retmsg": answer.retmsg}
     raise OperationFailed(f"nothing was changed: {words}", data=told)
-
-
-def _unread(body: Body) -> list[str]:
-    return [f"{shown(key)}: is not known; it is ignored" for key in body if key not in _READ]

@@ -6,6 +6,7 @@ from fate_flow.api.declared import (
     ANYTHING,
     COUNT,
     FREE,
+    IGNORED,
     NUMBER,
     TEXT,
     TIME,
@@ -42,7 +43,7 @@ _TASK_STATUSES = {status.value for status in TaskStatus}
 _SHOWN_JOB_STATUS = one_of(_JOB_STATUSES - {JobStatus.STOPPING.value})
 _SHOWN_TASK_STATUS = one_of(_TASK_STATUSES - {TaskStatus.STOPPING.value})
 
-WARNINGS = described(_NAMES, "Keys of the documents that the server does not know, which it ignored, and the like.")
+WARNINGS = described(_NAMES, IGNORED)
 
 # ---------------------------------------------------------------------- a job that is there
 

@@ -161,7 +161,7 @@ class _TrackingRoutes:
             ]
         )
 
-    @declared("Nothing: no component here makes a model.", needs=COMPONENT, data=an_object({}))
+    @declared("Nothing: no component here makes a model.", needs=COMPONENT, data={**FREE, "maxProperties": 0})
     def output_model(self) -> Response:
         """No component of this server makes a model, and that is no error to a client."""
         _component()

@@ -484,7 +484,8 @@ class Desk:
         """Notes on a job, as this party keeps them. Raises JobNotFound."""
 
         def describe(unit: Unit) -> None:
-            if not unit.tx.describe(key, notes):
+            # Looked for first: a write that finds no row would leave its statement in the log of a job that is none.
+            if unit.tx.job(key) is None or not unit.tx.describe(key, notes):
                 raise JobNotFound(f"can not found {key}")
 
         self._carry_out(describe)

@@ -15,7 +15,7 @@ from fate_flow.audit.events import Event
 from fate_flow.coordinator.unit import Unit, read_spec
 from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.errors import BadRequest, NotEffective, OperationFailed
-from fate_flow.core.fate_v1 import effective_document, problems
+from fate_flow.core.fate_v1 import effective_document
 from fate_flow.core.grammar import check_version, shown
 from fate_flow.core.history import Level
 from fate_flow.core.job import NOT_EFFECTIVE, Answer, Claim, Command, CommandKind, Job
@@ -53,7 +53,6 @@ def preview_change(unit: Unit, job: Job, change: Change) -> Revised:
     assert document is not None, "a job row has its document"
     assert spec is not None, "it was parsed when it was taken"
     revised = replace(document, runtime_conf=changed_conf(spec, change))
-    _check_strictly(unit, document, revised)
     new = read_spec(unit.context, revised)
     components = changed_components(spec, new)
     is_news = parts_of(new.conf) != parts_of(spec.conf)
@@ -185,18 +184,3 @@ def _check_all_know_revisions(job: Job, plain: tuple[Party, ...]) -> None:
             f"job {job.job_id} waits, and {plain[0]} speaks plain FATE v1, to which it cannot be changed meanwhile: "
             "flow job stop ends it, and flow job rerun begins it again with the new parameters"
         )
-
-
-def _check_strictly(unit: Unit, old: Document, new: Document) -> None:
-    """Raises BadRequest for what the change says and nobody would read: it is no old document that is sent again."""
-    context = unit.context
-
-    def wrong(document: Document) -> list[str]:
-        return problems(
-            document.dsl, document.runtime_conf, modules=context.modules, defaults=context.defaults, strict=True
-        )
-
-    known = wrong(old)
-    found = [problem for problem in wrong(new) if problem not in known]
-    if found:
-        raise BadRequest(found[0], data={"problems": found} if len(found) > 1 else None)

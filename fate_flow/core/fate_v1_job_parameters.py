@@ -26,6 +26,11 @@ def flat_parameters(parameters: JobParameters) -> dict[str, Any]:
     return {**known, **parameters.extra}
 
 
+def is_known(key: str) -> bool:
+    """Whether v1 has such a job parameter, whatever becomes of it here."""
+    return key in _JOB_PARAMETERS or key in _REMOVED or key in _SET_BY_SERVERS or key == _INHERITANCE
+
+
 def job_block(node: Node, names: Collection[str]) -> dict[str, Any]:
     """What a block of job parameters says, checked, under FATE's own keys."""
     block: dict[str, Any] = {}
@@ -93,7 +98,7 @@ def _check_one_way_to_retry(node: Node) -> None:
 def _note_other_parameter(key: str, node: Node) -> None:
     if key in _REMOVED:
         node.findings.warn(REMOVED_KEYS_WARNING)
-    elif key == "inheritance_info":
+    elif key == _INHERITANCE:
         if node.value:
             node.wrong("taking over finished components of another job is not offered")
     elif key in _SET_BY_SERVERS:
@@ -224,6 +229,7 @@ _JOB_PARAMETERS: Mapping[str, _Key] = {
 _OURS = ("retry", "policies", "min_available", "stop_duration", "priority")      # of the job and of a component
 _OF_THE_JOB = ("timeout", *AUTOMATIC, "federated_mode", "federated_status_collect_type")
 _REMOVED = frozenset({"work_mode", "backend"})
+_INHERITANCE = "inheritance_info"
 _OF_A_TASK: Mapping[str, Callable[[Node], Any]] = {
     "timeout": _zero_or_more, "stop_duration": _seconds, "retry": read_retry, "policies": read_policies,
     "priority": _priority, "min_available": read_minimum,

@@ -1,7 +1,8 @@
 """Other parameters for a job that has been submitted: what may be changed, and what the job is then.
 
 A change says what differs: objects are merged key by key with those of the job, anything else is replaced, and null is
-as if nothing had been said. Roles, parties, the DSL, and whatever a job is told by a command of its own, stay.
+as if nothing had been said. Roles, parties, the DSL, and whatever a job is told by a command of its own, stay. A key
+that v1 does not know stands in the conf like any other, and is named in the warnings of who parses that.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.errors import BadRequest
-from fate_flow.core.fate_v1_job_parameters import AUTOMATIC
+from fate_flow.core.fate_v1_job_parameters import AUTOMATIC, is_known
 from fate_flow.core.grammar import shown, shown_key
 from fate_flow.core.spec import JobSpec
 
@@ -53,7 +54,7 @@ def read_change(body: Mapping[str, Any]) -> Change:
 def changed_conf(spec: JobSpec, change: Change) -> dict[str, Any]:
     """The runtime conf of the job with the change in it; whether that is a good one, says who parses it.
 
-    Raises BadRequest for a key or component that cannot be changed or is not there."""
+    Raises BadRequest for a key that cannot be changed, or a component that is not there."""
     for path, block, known in _blocks(spec.conf, change, JOB):
         _check_keys(path, block, known)
     for path, block, _ in _blocks(spec.conf, change, COMPONENTS):
@@ -85,9 +86,6 @@ Block = tuple[str, Mapping[str, Any], Mapping[str, Any]]
 def _blocks(conf: Mapping[str, Any], change: Change, kind: str) -> Iterator[Block]:
     """The common block and those below roles. Raises BadRequest for what is no block."""
     said, known = change.of(kind), conf.get(kind) or {}
-    for key in said:
-        if key not in ("common", "role"):
-            raise BadRequest(f"{kind}.{shown_key(key)}: is not one of common, role")
     yield _block(f"{kind}.common", said.get("common"), known.get("common"))
     roles = _object(f"{kind}.role", said.get("role"))
     for role, below in roles.items():
@@ -111,7 +109,7 @@ def _object(path: str, value: Any) -> Mapping[str, Any]:
 def _check_keys(path: str, block: Mapping[str, Any], known: Mapping[str, Any]) -> None:
     """What a client sends back as it is may stand there whatever it is."""
     for key, value in block.items():
-        if key not in CHANGEABLE and value != known.get(key):
+        if is_known(key) and key not in CHANGEABLE and value != known.get(key):
             instead = _BY_COMMAND.get(key, f"these can: {', '.join(CHANGEABLE)}")
             raise BadRequest(f"{path}.{shown_key(key)}: cannot be changed; {instead}")
 

@@ -1,5 +1,7 @@
 """What the genuine `flow` is asked, and what it has to print: for each line of the checklist one success at least, and
 two failures. Words and documents are those of client-api-v1; `{job}` and the like stand for `World.facts`.
+
+Of some commands no data can be wrong; `test_genuine_refusals.py` has two more failures for each of them all.
 """
 
 from __future__ import annotations
@@ -68,6 +70,7 @@ SEAT = "-j {job} -r guest -p {guest}"
 READER = f"{SEAT} -cpn reader_0"
 SUM = f"{SEAT} -cpn sum_0"
 NOWHERE = "-j {unknown} -r guest -p {guest} -cpn sum_0"
+NO_PARTY = "-j {job} -r guest -p nobody -cpn sum_0"
 
 TIMES = {"create_time": int, "start_time": int, "end_time": int, "elapsed": int}
 JOB_ROW = {
@@ -121,6 +124,7 @@ JOBS = (
     Case("flow job query", "job query -s failed -r guest", data=[prefixed(JOB_ROW)]),
     Case("flow job query", "job query -j {unknown}", data=Some(dict), says="no job could be found"),
     Case("flow job query", "job query", data=Some(dict), says="no job could be found"),
+    Case("flow job query", "job query -j {job} -p nobody", data=Some(dict), says="no job could be found"),
     usage("flow job query", "job query -r nobody", "nobody"),
     usage("flow job query", "job query -s asleep", "asleep"),
     Case("flow job stop", "job stop -j {job}", says="success", given=a_job_that_runs),
@@ -210,10 +214,13 @@ DATA = (
         "notes": str, "schema": dict})]),
     Case("flow data upload-history", "data upload-history -l 2", data=[Each({"upload_info": dict})]),
     Case("flow data upload-history", "data upload-history -l -1", 101, says="limit"),
+    Case("flow data upload-history", "data upload-history -j x", 101, says="job_id"),
     usage("flow data upload-history", "data upload-history -l many", "many"),
     Case("flow table info", "table info -n it -t numbers", data=TABLE),
     Case("flow table info", "table info -n it -t nothing",
          data={"table_name": "nothing", "namespace": "it", "exist": 0, "count": 0}),
+    Case("flow table info", "table info -n it -t ..", 101, says="table_name"),
+    Case("flow table info", "table info -n .. -t numbers", 101, says="namespace"),
     usage("flow table info", "table info -n it", "table-name"),
     usage("flow table info", "table info -t numbers", "namespace"),
     Case("flow table delete", f"table delete {SPARE}", data={"table_name": "spare", "namespace": "it"},
@@ -250,10 +257,12 @@ LOOKS = tuple(
         Case(f"flow {group} metrics", f"{group} metrics {SUM}", data=Each([str])),
         Case(f"flow {group} metrics", f"{group} metrics {NOWHERE}", data={}, says="no data"),
         Case(f"flow {group} metrics", f"{group} metrics {SEAT} -cpn a/b", 101, says="component_name"),
+        Case(f"flow {group} metrics", f"{group} metrics {NO_PARTY}", 101, says="party_id"),
         usage(f"flow {group} metrics", f"{group} metrics {SEAT}", "component-name"),
         Case(f"flow {group} metric-all", f"{group} metric-all {SUM}", data=Each(Each({"data": [list], "meta": dict}))),
         Case(f"flow {group} metric-all", f"{group} metric-all {NOWHERE}", data={}, says="no data"),
         Case(f"flow {group} metric-all", f"{group} metric-all {SEAT} -cpn a/b", 101, says="component_name"),
+        Case(f"flow {group} metric-all", f"{group} metric-all {NO_PARTY}", 101, says="party_id"),
         usage(f"flow {group} metric-all", f"{group} metric-all {SEAT}", "component-name"),
         Case(f"flow {group} parameters", f"{group} parameters {SUM}",
              data={"module": "SecureSum", "ComponentParam": {"column": "y"}}),
@@ -402,6 +411,7 @@ PRIVILEGES = (
     Case("flow privilege query", "privilege query -p {host}", data={"component": Some(str), "dataset": Some(dict)},
          given=nothing_that_is_granted),
     Case("flow privilege query", "privilege query -p nobody", 101, says="party_id"),
+    Case("flow privilege query", "privilege query -p 12345678901", 101, says="party_id"),
     usage("flow privilege query", "privilege query", "party-id"),
 )
 

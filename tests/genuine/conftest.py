@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.genuine.genuine_client import GenuineClient
+from tests.genuine.locked import CONF
 from tests.genuine.world import World, the_world
-from tests.integration.party_servers import BASE_PORT, GUEST, HOST, Cluster, running_cluster
+from tests.integration.party_servers import BASE_PORT, GUEST, HOST, Cluster, PartyServer, running_cluster
 
 PYTHON = "FATE_FLOW_TEST_FATE_CLIENT"
 
@@ -29,6 +30,15 @@ def parties(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     root = tmp_path_factory.mktemp("genuine") / "two parties"       # a blank in every path
     with running_cluster(root, (GUEST, HOST), base_port=BASE_PORT + 80) as cluster:
         yield cluster
+        cluster.check_idle()
+
+
+@pytest.fixture(scope="session")
+def locked(genuine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PartyServer]:
+    """A guest, with a host, that wants signed requests."""
+    root, parties = tmp_path_factory.mktemp("locked") / "two parties", (GUEST, HOST)
+    with running_cluster(root, parties, base_port=BASE_PORT + 90, overlays=dict.fromkeys(parties, CONF)) as cluster:
+        yield cluster.guest
         cluster.check_idle()
 
 

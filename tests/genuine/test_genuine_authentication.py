@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.genuine.genuine_client import GenuineClient
-from tests.integration.party_servers import BASE_PORT, GUEST, HOST, PartyServer, csv_text, running_cluster
+from tests.genuine.locked import ANOTHER_SECRET, APP_KEY, KEYS, SECRET, WRONG
+from tests.integration.party_servers import GUEST, HOST, PartyServer, csv_text
 
 pytestmark = pytest.mark.timeout(300)
 
-KEYS = ("--app-key", "our-clients", "--secret-key", "secret-of-9999")
-WRONG = ("--app-key", "our-clients", "--secret-key", "another-secret")
-CONF = {"authentication": {"client": {
-    "switch": True, "http_app_key": "our-clients", "http_secret_key": "secret-of-9999",
-}}}
 ROWS = csv_text(["id", "x"], {f"id{number}": [number] for number in range(3)})
-
-
-@pytest.fixture(scope="module")
-def locked(genuine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PartyServer]:
-    root, parties = tmp_path_factory.mktemp("locked") / "two parties", (GUEST, HOST)
-    with running_cluster(root, parties, base_port=BASE_PORT + 90, overlays=dict.fromkeys(parties, CONF)) as cluster:
-        yield cluster.guest
-        cluster.check_idle()
 
 
 @pytest.fixture
@@ -69,8 +56,8 @@ def test_parties_work_together_all_the_same(locked: PartyServer, client: Genuine
 
 
 def test_the_genuine_sdk_signs(locked: PartyServer, client: GenuineClient) -> None:
-    with client.sdk(locked.url, "our-clients", "secret-of-9999") as call:
+    with client.sdk(locked.url, APP_KEY, SECRET) as call:
         for method in ("job.list", "job.query", "queue.clean"):      # the second one sends {} and signs nothing
             assert call(method, {})["retcode"] == 0
-    with client.sdk(locked.url, "our-clients", "another-secret") as call:
+    with client.sdk(locked.url, APP_KEY, ANOTHER_SECRET) as call:
         assert call("job.list", {})["retcode"] == 109

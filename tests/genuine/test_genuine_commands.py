@@ -95,6 +95,7 @@ def by_name(case: Case) -> str:
 def test_the_genuine_flow(answers: Answers, case: Case) -> None:
     printed, _ = answers.of(case)
     assert "Traceback" not in printed.err
+    assert "is not known; it is ignored" not in printed.out
     if case.retcode == NO_ENVELOPE:
         assert (printed.code, case.says in printed.err) == (USAGE, True), printed
         return
@@ -128,6 +129,7 @@ def plain(document: dict[str, Any]) -> dict[str, Any]:
     and line not in ("flow init", "flow test toy")
 ])
 def test_every_line_has_a_success_and_two_failures(line: str) -> None:
+    """Two of a server are in test_genuine_refusals.py."""
     counted = Counter(case.is_success for case in CASES if case.line == line)
     assert counted[True] >= 1, line
     assert counted[False] >= 2, line

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.genuine.genuine_client import GenuineClient
-from tests.genuine.world import World
-from tests.integration.party_servers import GUEST, HOST, OTHER
+from tests.genuine.genuine_client import GenuineClient, Printed
+from tests.genuine.world import World, a_job_that_has_all_cores, a_job_that_is_over, afterwards_at_rest
+from tests.integration.party_servers import GUEST, HOST, OTHER, eventually
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -60,8 +65,80 @@ def test_the_toy_of_parties_that_cannot(genuine: GenuineClient, world: World) ->
     assert (elsewhere["retcode"], HOST in elsewhere["retmsg"]) == (103, True)
 
 
+def toy_that_ends_badly(genuine: GenuineClient, world: World, end: Callable[[str], object]) -> tuple[str, Printed]:
+    """The job, which `end` ends while its guest's worker runs, and what the client printed."""
+    running = "SELECT f_job_id FROM t_job WHERE f_status = 'running'"
+    with ThreadPoolExecutor(1) as pool:
+        with world.parties.held(HOST):
+            printed = pool.submit(genuine.flow, "test", "toy", "-gid", GUEST, "-hid", HOST)
+            [row] = eventually(lambda: world.guest.rows(running), "the toy to run")
+            job_id = str(row["f_job_id"])
+            path = world.guest.home / "logs" / job_id / "guest" / GUEST / "INFO.log"
+            eventually(lambda: path.exists() and "secure_add_guest" in path.read_text(), "its guest to have begun")
+            end(job_id)
+        return job_id, printed.result()
+
+
+def test_the_toy_whose_worker_is_killed(genuine: GenuineClient, world: World) -> None:
+    def kill(job_id: str) -> None:
+        os.kill(world.guest.worker_of(job_id, "secure_add_example_0").worker.pid, signal.SIGKILL)
+
+    job_id, printed = toy_that_ends_badly(genuine, world, kill)
+    assert f"toy test job {job_id} is failed" in printed.out
+    assert "worker_killed: the process ended with signal 9" in printed.out.partition("is failed")[2], printed
+    assert ("auto check log failed" in printed.out, printed.code, printed.err) == (False, 0, "")
+    world.parties.check_idle()
+
+
+def test_the_toy_that_is_canceled(genuine: GenuineClient, world: World) -> None:
+    job_id, printed = toy_that_ends_badly(
+        genuine, world, lambda job_id: world.guest.post("job/stop", {"job_id": job_id})
+    )
+    assert f"toy test job {job_id} is canceled" in printed.out
+    assert "secure_add_guest" in printed.out.partition("is canceled")[2], printed
+    assert ("auto check log failed" in printed.out, printed.code, printed.err) == (False, 0, "")
+    world.parties.check_idle()
+
+
+def test_the_toy_that_is_canceled_before_it_begins(genuine: GenuineClient, world: World) -> None:
+    """No worker has written a log then, and the client opens one all the same."""
+    waiting = "SELECT f_job_id FROM t_job WHERE f_status = 'waiting' AND f_wait_reason != ''"
+    with ThreadPoolExecutor(1) as pool, a_job_that_has_all_cores(world):
+        printed = pool.submit(genuine.flow, "test", "toy", "-gid", GUEST, "-hid", HOST)
+        [row] = eventually(lambda: world.guest.rows(waiting), "the toy to wait")
+        world.guest.ask("job/stop", {"job_id": row["f_job_id"]})
+        told = printed.result()
+    assert f"toy test job {row['f_job_id']} is canceled" in told.out
+    assert ("auto check log failed" in told.out, told.code, told.err) == (False, 0, ""), told
+
+
 def test_what_the_client_sends_besides_is_ignored_and_told(genuine: GenuineClient, world: World) -> None:
     files = world.facts["files"]
     data = genuine.flow("job", "submit", "-c", f"{files}/conf_unknown.json", "-d", f"{files}/dsl.json").document["data"]
     assert data["warnings"] == ["job_runtime_conf.magic: is not known; it is ignored"]
     world.parties.wait(data["job_id"], "success")
+
+
+@pytest.mark.parametrize(("words", "file"), [
+    ("data upload --drop", "upload"), ("data upload --drop", "upload_here"), ("data download", "download"),
+    ("table bind --drop", "bind"), ("privilege grant", "privilege"),
+])
+def test_so_it_is_with_every_command_that_takes_a_file(
+    genuine: GenuineClient, world: World, tmp_path: Path, words: str, file: str
+) -> None:
+    conf = tmp_path / "conf.json"
+    conf.write_text(json.dumps({**json.loads((world.files / f"{file}.json").read_text()), "magic": 1}))
+    with afterwards_at_rest(world):
+        said = genuine.flow(*words.split(), "-c", str(conf)).document
+        assert (said["retcode"], said["data"]["warnings"]) == (0, ["magic: is not known; it is ignored"])
+
+
+def test_also_within_what_a_job_is_to_have_otherwise(genuine: GenuineClient, world: World, tmp_path: Path) -> None:
+    conf = tmp_path / "conf.json"
+    conf.write_text(json.dumps({"job_parameters": {"common": {"magic": 1}}, "wand": 1}))
+    with a_job_that_is_over(world) as facts:
+        data = genuine.flow("job", "parameter-update", "-j", facts["job"], "-c", str(conf)).document["data"]
+    assert data["warnings"] == [
+        "job_runtime_conf.job_parameters.common.magic: is not known; it is ignored",
+        "wand: is not known; it is ignored",
+    ]

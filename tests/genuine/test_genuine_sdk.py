@@ -167,6 +167,7 @@ def test_the_genuine_sdk(sdk: Sdk, world: World, call: Call) -> None:
         assert call.says in answer["raised"]
         return
     assert (answer["retcode"], call.says in answer["retmsg"]) == (call.retcode, True), answer
+    assert "is not known; it is ignored" not in str(answer)
     assert list(misfits(answer.get("data"), call.data)) == []
 
 

@@ -184,15 +184,21 @@ def a_job_that_runs(world: World) -> Iterator[Facts]:
 
 
 @contextmanager
+def a_job_that_has_all_cores(world: World) -> Iterator[Facts]:
+    with world.parties.held(HOST):
+        job_id = world.parties.submit(toy(task_cores=CORES))
+        world.guest.wait(job_id, "running")
+        yield {"job": job_id}
+    _at_rest(world)
+
+
+@contextmanager
 def a_job_that_waits(world: World) -> Iterator[Facts]:
     """For the cores of one that runs."""
-    with world.parties.held(HOST):
-        before = world.parties.submit(toy(task_cores=CORES))
-        world.guest.wait(before, "running")
+    with a_job_that_has_all_cores(world):
         job_id = world.parties.submit(toy())
         world.guest.wait(job_id, "waiting")
         yield {"job": job_id}
-    _at_rest(world)
 
 
 @contextmanager

@@ -302,7 +302,7 @@ def test_filters_that_find_the_job(world: World, filters: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize("filters", [
-    {}, None, {"unknown": 1}, {"job_id": None}, {"job_id": "../../etc/passwd"}, {"job_id": "20260101120000"},
+    {}, None, {"job_id": None}, {"job_id": "../../etc/passwd"}, {"job_id": "20260101120000"},
     {"role": []}, {"create_time": [None, 1_600_000_000_000]}, {"status": "deleted"}, {"progress": [50, 100]},
 ])
 def test_filters_that_find_nothing(world: World, filters: Any) -> None:

@@ -34,12 +34,30 @@ def test_what_the_job_is_now_is_answered_and_written(world: World) -> None:
     assert said["data"]["components"] == ["toy_0"]
     assert said["data"]["component_parameters"] == CHANGE["component_parameters"]
     assert said["data"]["job_parameters"]["common"]["task_cores"] == 2
-    assert said["data"]["warnings"] == ["'verbose': is not known; it is ignored"]
+    assert said["data"]["warnings"] == ["verbose: is not known; it is ignored"]
     assert world.peers.asked[-1][1] == "/party/validate"
     [row] = world.ask("job/query", {"job_id": job_id})["data"]
     assert row["f_runtime_conf"]["component_parameters"] == CHANGE["component_parameters"]
     assert (row["f_revision"], row["f_changed_components"]) == (1, ["toy_0"])
     assert world.count("t_outbox") == 1
+
+
+def test_what_is_not_known_is_named_wherever_it_stands(world: World) -> None:
+    """As a submit does."""
+    job_id = add_ended(world)
+    world.peers.answer = WILLING
+    parts = {
+        "job_parameters": {"common": {"cores": 2}, "commons": {}, "role": {"host": {"0": {"cores": 3}}}},
+        "component_parameters": {"common": {"toy_0": {"data_num": 5, "data_nums": 2}}, "role": {"arbiter": {"0": {}}}},
+    }
+    said = world.ask("job/parameter/update", {"job_id": job_id, "magic": {"x": 1}, **parts})
+    assert said["retcode"] == 0, said
+    for words in (
+        "component_parameters.role.arbiter: ", "data_nums: SecureAddExample has no such parameter",
+        "job_parameters.common.cores: is not known", "job_parameters.commons: is not known",
+        "job_parameters.role.host.0.cores: is not known", "magic: is not known; it is ignored",
+    ):
+        assert any(words in warning for warning in said["data"]["warnings"]), words
 
 
 def test_what_changes_nothing_asks_nobody(world: World) -> None:
@@ -83,8 +101,7 @@ def test_a_party_that_cannot_be_asked_is_told(world: World) -> None:
         ({"job_id": "known"}, 101, "job_parameters or component_parameters"),
         ({"job_id": "known", "component_parameters": {"common": {"toy_1": {}}}}, 101, "components: toy_0"),
         ({"job_id": "known", "component_parameters": {"common": {"toy_0": {"data_num": "many"}}}}, 101, "data_num"),
-        ({"job_id": "known", "component_parameters": {"common": {"toy_0": {"data_nums": 2}}}}, 101, "data_nums"),
-        ({"job_id": "known", "job_parameters": {"common": {"cores": 2}}}, 101, "cores: cannot be changed"),
+        ({"job_id": "known", "job_parameters": {"common": {"job_type": "x"}}}, 101, "job_type: cannot be changed"),
         ({"job_id": "known", "job_parameters": {"common": {"task_cores": 900}}}, 103, "900 cores"),
         ({"job_id": "running", **CHANGE}, 103, "is running: the parameters of a job that waits or is over"),
     ],

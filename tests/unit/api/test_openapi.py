@@ -111,7 +111,7 @@ def test_who_signs_is_in_it_where_clients_have_to(tmp_path: Path, served: dict[s
 
 def test_keys_that_are_not_known_are_ignored_and_it_says_so(served: dict[str, Any]) -> None:
     schema = served["paths"]["/v1/job/submit"]["post"]["requestBody"]["content"]["application/json"]["schema"]
-    assert schema["additionalProperties"] == {"description": "Ignored."}
+    assert schema["additionalProperties"] == {"description": "Ignored, and named in warnings."}
     assert "named in data.warnings" in schema["properties"]["job_runtime_conf"]["description"]
     assert "warnings" in served["components"]["schemas"]["SubmittedJob"]["required"]
 

@@ -54,13 +54,21 @@ Ask = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def ask(store: MemoryStore, spool: Spool) -> Ask:
-    app = create_worker_app(spool, lambda *_: ForwardAnswer(200), 2, lambda _: None, 1 << 20, store, lambda: NOW)
+def looked_at() -> list[str]:
+    """Jobs that the scheduler was asked to look at."""
+    return []
+
+
+@pytest.fixture
+def ask(store: MemoryStore, spool: Spool, looked_at: list[str]) -> Ask:
+    app = create_worker_app(spool, lambda *_: ForwardAnswer(200), 2, looked_at.append, 1 << 20, store, lambda: NOW)
     client: FlaskClient = app.test_client()
 
-    def post(what: str, body: object = None, path: str = OWN, token: str = "own-token") -> dict[str, Any]:
+    def post(
+        what: str, body: object = None, path: str = OWN, token: str = "own-token", group: str = "tracker"
+    ) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        response = client.post(f"/v1/tracker/{path}/{what}", json=body or {}, headers=headers)
+        response = client.post(f"/v1/{group}/{path}/{what}", json=body or {}, headers=headers)
         assert response.status_code == 200, response.data
         found: dict[str, Any] = response.json      # type: ignore[assignment]
         return found
@@ -107,6 +115,15 @@ def test_the_last_summary_stays(ask: Ask, store: MemoryStore) -> None:
         assert ask("summary/save", {"summary": {"total": total}})["retcode"] == 0
     with store.reading() as tx:
         assert tx.summary(JOB, "work_0", KEY.party) == {"total": 2}
+
+
+def test_a_worker_that_reports_is_looked_at(ask: Ask, looked_at: list[str]) -> None:
+    """`/v1/party/.../report`: its words alone make no success."""
+    assert ask("report", {"party_status": "success"}, group="party")["retcode"] == 0
+    assert looked_at == [JOB]
+    for token in ("", "no-token", "later-token"):
+        assert ask("report", {"party_status": "success"}, token=token, group="party")["retcode"] == 108, token
+    assert looked_at == [JOB]
 
 
 # ---------------------------------------------------------------------- what is refused

@@ -37,13 +37,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def test_an_answer_is_compact_sorted_and_without_nulls() -> None:
     data = {"b": datetime(2026, 1, 2, 3, 4, 5), "a": {2, 1}, "c": JobStatus.READY, "d": None, "e": Path("/x")}
-    response = ok(data, jobId=None, meta={})
+    with Flask("some").test_request_context():
+        response, bare = ok(data, jobId=None, meta={}), ok()
     assert response.data == (
         b'{"data":{"a":[1,2],"b":"2026-01-02 03:04:05","c":"ready","d":null,"e":"/x"},"meta":{},'
         b'"retcode":0,"retmsg":"success"}\n'
     )
     assert response.mimetype == "application/json"
-    assert ok().data == b'{"retcode":0,"retmsg":"success"}\n'
+    assert bare.data == b'{"retcode":0,"retmsg":"success"}\n'
     assert failed(103, "no", jobId="1").data == b'{"jobId":"1","retcode":103,"retmsg":"no"}\n'
     assert reply(Answer(10, "late")).data == b'{"retcode":10,"retmsg":"late"}\n'
     told = error_response(404, "none")

@@ -313,7 +313,7 @@ def strict_itself() -> HandServer:
     return server
 
 
-OF_NOBODY = Change({}, {"role": {"arbiter": {"0": {"a": {}}}}})
+NO_OBJECT = Change({}, {"common": {"a": 7}})
 FIVE_CORES = Change({"common": {"task_cores": 5}}, {})
 
 
@@ -326,7 +326,7 @@ FIVE_CORES = Change({"common": {"task_cores": 5}}, {})
         (lambda: a_host(*ENDED), CHANGE, 0, Conflict, f"change job {JOB_ID} at party 9999, its initiator"),
         (keeping_a, CHANGE, 0, OperationFailed, "component_parameters: a has succeeded, and this run"),
         (lambda: waiting(PLAIN).server, CHANGE, 0, OperationFailed, "host 10000 speaks plain FATE v1"),
-        (lambda: canceled().server, OF_NOBODY, 0, BadRequest, "job_runtime_conf.component_parameters.role.arbiter"),
+        (lambda: canceled().server, NO_OBJECT, 0, BadRequest, "component_parameters.common.a: 7 is not an object"),
         (lambda: canceled().server, CHANGE, 7, OperationFailed, "somebody else has changed its parameters meanwhile"),
         (strict_itself, FIVE_CORES, 0, Refused, "5 is more than 4"),
     ],

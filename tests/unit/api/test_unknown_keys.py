@@ -1,0 +1,98 @@
+"""Keys that no route reads: they are ignored, and named where the answer has room; what FATE's client sends is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from client_world import FORM_TYPE, World, form, make_world
+
+from fate_flow.api.declared import Declaration, an_object, by_name, described, unknown_keys
+
+UPLOAD = {"file": "a.csv", "head": 1, "partition": 2, "namespace": "demo", "table_name": "fresh"}
+MAGIC = ["magic: is not known; it is ignored"]
+TOLD = {"namespace": "demo", "table_name": "known"}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    (tmp_path / "home").mkdir()
+    world = make_world(tmp_path / "home", data_roots=(tmp_path,))
+    (tmp_path / "here.csv").write_text("id,x\n1,2\n")
+    world.add_table("demo", "known", [("1", "2", "3")])
+    yield world
+    world.store.close()
+
+
+@pytest.mark.parametrize(("path", "body"), [
+    ("data/download", TOLD | {"output_path": "n.csv"}),
+    ("table/table_info", TOLD),
+    ("table/delete", TOLD),
+    ("permission/grant", {"party_id": 10000, "component": "*"}),
+    ("permission/query", {"party_id": 10000}),
+    ("queue/hold", {"message": "m"}),
+    ("queue/list", {}),
+    ("job/list/job", {}),
+    ("resource/query", {}),
+])
+def test_they_are_named_in_data(world: World, path: str, body: dict[str, Any]) -> None:
+    if "output_path" in body:
+        body = {**body, "output_path": str(world.home.parent / "n.csv")}
+    said = world.ask(path, {**body, "magic": 1})
+    assert (said["retcode"], said["data"]["warnings"]) == (0, MAGIC), said
+
+
+@pytest.mark.parametrize(("path", "body"), [
+    ("table/disable", TOLD), ("data/upload/history", {"limit": 1}), ("job/query", {}), ("version/get", {}),
+    ("tracking/component/metrics", {"job_id": "20260101120000", "role": "guest", "party_id": 1, "component_name": "a"}),
+    ("provider/get", {}),
+])  # fmt: skip
+def test_beside_a_list_or_an_object_of_names(world: World, path: str, body: dict[str, Any]) -> None:
+    plain, said = world.ask(path, body), world.ask(path, {**body, "magic": 1})
+    assert (said.pop("warnings"), said) == (MAGIC, plain)
+
+
+def test_of_an_upload_wherever_it_has_them(world: World) -> None:
+    here = {**UPLOAD, "file": str(world.home.parent / "here.csv"), "magic": 1}
+    query = urlencode({**UPLOAD, "magic": 1})
+    for said in (
+        world.upload({**UPLOAD, "magic": 1}).json,
+        world.ask("data/upload", {**here, "use_local_data": 0}),
+        world.client.post(f"/v1/data/upload?{query}", data=form(b"id\n1\n"), content_type=FORM_TYPE).json,
+    ):
+        assert (said["retcode"], said["data"]["warnings"]) == (0, MAGIC), said
+
+
+@pytest.mark.parametrize("path", ["table/bind", "table/add"])
+def test_of_a_file_that_becomes_a_table_also_within_its_address(world: World, path: str) -> None:
+    address = {"path": str(world.home.parent / "here.csv"), "host": "here"}
+    said = world.ask(path, {"engine": "PATH", "address": address, "namespace": "n", "name": "t", "magic": 1, "meta": 1})
+    assert said["data"]["warnings"] == [
+        "meta: has no effect on this server", "address.host: is not known; it is ignored", *MAGIC,
+    ]
+
+
+@pytest.mark.parametrize(("path", "body"), [
+    ("data/upload", UPLOAD | {"verbose": 1, "drop": 1, "use_local_data": 1, "conf_path": "c.json"}),
+    ("table/delete", TOLD | {"job_id": "1", "role": "guest", "party_id": 1, "component_name": "a", "local": {"a": 1}}),
+])
+def test_what_the_client_sends_is_known(world: World, path: str, body: dict[str, Any]) -> None:
+    said = world.upload(body).json if path == "data/upload" else world.ask(path, body)
+    assert (said["retcode"], said["data"].get("warnings", [])) == (0, [])
+
+
+def test_who_is_refused_hears_of_that_alone(world: World) -> None:
+    said = world.ask("table/delete", {"namespace": "demo", "table_name": "none", "magic": 1})
+    assert "warnings" not in str(said)
+
+
+def test_they_are_found_at_any_depth_that_is_declared() -> None:
+    one = described(an_object({"a": {}}), "One.")
+    told = Declaration("Something.", takes={"of_names": by_name(one), "free": {"type": "object"}, "one": one})
+    body = {"of_names": {"x": {"a": 1, "b c": 2}, "y": 7}, "free": {"b": 1}, "one": {"a": {"z": 1}, "b": None}}
+    assert list(unknown_keys(told, body)) == [
+        "of_names.x.'b c': is not known; it is ignored", "one.b: is not known; it is ignored",
+    ]
