@@ -739,7 +739,7 @@ class InitiatorSide:
         place = queue_key(job.enqueued, priority, unit.context.rules.queue_ageing)
         if not unit.tx.set_priority(job.key, priority, place):
             raise Conflict(f"job {job_id} is {job.status.value}: only a job that waits has a place in the queue")
-        unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id}: its priority is {priority}, was {job.priority}")
+        _note_word(unit, job, f"its priority is {priority}, was {job.priority}")
         unit.is_queue_longer = True
 
     def hold(self, unit: Unit, job_id: str, hold: Hold) -> None:
@@ -751,7 +751,7 @@ class InitiatorSide:
         if any(seat.status in begins for seat in unit.tx.seats(job_id)) or not unit.tx.hold_job(job.key, hold):
             status = "being started" if job.status is JobStatus.WAITING else job.status.value
             raise Conflict(f"job {job_id} is {status}: only a job that waits can be held; flow job stop ends it")
-        unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} is {hold.words}")
+        _note_word(unit, job, hold.words)
         unit.touch(job_id)
         unit.is_queue_longer = True
 
@@ -760,7 +760,7 @@ class InitiatorSide:
         job = self._queued(unit, job_id)
         if not unit.tx.release_job(job.key, unit.steady):
             raise Conflict(f"job {job_id} is {job.status.value} and not on hold")
-        unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} was released by {by}")
+        _note_word(unit, job, f"released by {by}")
         unit.is_queue_longer = True
 
     def _queued(self, unit: Unit, job_id: str) -> Job:
@@ -802,6 +802,13 @@ def _ended(report: Report, now: int) -> Report:
     if report.end_time or report.status not in TASK_END:
         return report
     return replace(report, end_time=now)
+
+
+def _note_word(unit: Unit, job: Job, words: str) -> None:
+    """What somebody has done about a job that goes on waiting: in its log and its history."""
+    unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"job {job.job_id}: {words}")
+    party = job.party
+    unit.moves(Level.JOB, job.job_id, job.status, job.status, party=party, message=words, caused_by=str(party))
 
 
 def _note_seat(unit: Unit, seat: Seat, new: SeatStatus, message: str) -> None:

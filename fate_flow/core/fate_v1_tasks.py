@@ -20,6 +20,7 @@ from fate_flow.core.spec import JobParameters, Party, TaskSpec
 MAX_PARTY_TASKS = 20_000
 
 
+_TASK_CONF = "job_runtime_conf.job_parameters.common.task_conf"
 _NEEDS_ITS_GUEST_AS_HOST = frozenset({"heterolr", "heterolinr", "heteropoisson"})
 
 
@@ -107,7 +108,7 @@ class Tasks:
         if fails_on_restart(parameters) and (retry.retries or retry.max_interruptions):
             yield (
                 "fail_on_worker_restart excludes retry; say "
-                f'task_conf.{component.name}.retry {{"max_attempts": 1, "max_interruptions": 0}}'
+                f'{_TASK_CONF}.{component.name}.retry {{"max_attempts": 1, "max_interruptions": 0}}'
             )
         if fails_on_restart(parameters):
             yield from self._restarts_by_policy(component.name)
@@ -122,11 +123,11 @@ class Tasks:
         parameters, excludes = self.parameters[self.initiator], "fail_on_worker_restart excludes"
         jobs, own = policies_for(parameters), policies_for(parameters, name)
         if may_restart_task((own,)):
-            yield f"{excludes} restart_task in task_conf.{name}.policies"
+            yield f"{excludes} restart_task in {_TASK_CONF}.{name}.policies"
         elif may_restart_task((own, jobs)):
             yield (
                 f"{excludes} restart_task in policies of the job; say "
-                f'task_conf.{name}.policies [{{"event": "any", "action": "ignore"}}]'
+                f'{_TASK_CONF}.{name}.policies [{{"event": "any", "action": "ignore"}}]'
             )
         for place, policies in (("policies of the job", jobs), *self._policies_of_components()):
             if any(one.action is PolicyAction.RESTART_JOB for one in policies):
@@ -135,7 +136,7 @@ class Tasks:
     def _policies_of_components(self) -> Iterator[tuple[str, tuple[Policy, ...]]]:
         parameters = self.parameters[self.initiator]
         for name in parameters.extra.get("task_conf", {}):
-            yield f"task_conf.{name}.policies", policies_for(parameters, name)
+            yield f"{_TASK_CONF}.{name}.policies", policies_for(parameters, name)
 
     def _check_constraint(self, component: Component) -> None:
         """These algorithms cannot have their guest as arbiter, unless it is the host as well (a test of one party)."""

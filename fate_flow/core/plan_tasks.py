@@ -116,7 +116,8 @@ def _drain_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
         yield from _succeed(view, rows, outcome)
         return
     if lead.policy == PolicyAction.COMPLETE_TASK.value:
-        yield from settle(view, rows, TaskStatus.SUCCESS, Reason.COMPLETED_BY_POLICY, "")
+        words, cause = lead.federated_message, lead.federated_caused_by       # of the rule that stopped it
+        yield from settle(view, rows, TaskStatus.SUCCESS, Reason.COMPLETED_BY_POLICY, words, cause)
         return
     first = culprit(rows)
     reason = first.reason or Reason.WORKER_ERROR

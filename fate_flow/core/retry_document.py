@@ -71,7 +71,13 @@ def _number(minimum: float, maximum: float, what: str) -> Callable[[Node], float
 
 
 def _backoff(node: Node) -> Mapping[str, Any] | None:
-    return _known(node, _BACKOFF) if node.is_object() else None
+    if not node.is_object():
+        return None
+    found = _known(node, _BACKOFF)
+    first, longest = found.get("first", 0), found.get("longest", MAX_WHOLE)
+    if first > longest:
+        node.at("first").wrong(f"{first:g} s are more than longest, {longest:g} s")
+    return found
 
 
 _EVENTS = tuple(event.value for event in RetryEvent)

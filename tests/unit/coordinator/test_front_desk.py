@@ -531,10 +531,11 @@ def test_a_waiting_job_is_held_and_released() -> None:
     assert front.server.job(GUEST).since == 700
     assert front.server.job(GUEST).hold is None
     texts = [fields["text"] for fields in front.server.record.seen(Event.JOB_NOTE)]
-    assert texts == [
-        f"job {JOB_ID} is on hold by ann: until monday", f"job {JOB_ID} is on hold by ann: until tuesday",
-        f"job {JOB_ID} was released by bob",
-    ]  # fmt: skip
+    told = ["on hold by ann: until monday", "on hold by ann: until tuesday", "released by bob"]
+    assert texts == [f"job {JOB_ID}: {one}" for one in told]
+    with front.server.store.reading() as tx:
+        moves = [(one.old, one.new, one.message) for one in tx.history(JOB_ID)]
+    assert moves == [("waiting", "waiting", one) for one in told]
 
 
 @pytest.mark.parametrize(

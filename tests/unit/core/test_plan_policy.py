@@ -320,11 +320,15 @@ def test_complete_task_stops_what_runs_and_counts_as_done() -> None:
     rules = (rule(A.COMPLETE_TASK, E.WORKER_FAILED),)
     found = plan(of_job(*rules, tasks=broken()))
     assert (found[0].new, found[0].policy, stopped(found)) == (STOPPING, "complete_task", ["guest"])
+    words = {"federated_message": found[0].message, "federated_caused_by": found[0].caused_by}
+    assert words["federated_message"].startswith("complete_task after worker_failed of a on host 10000")
     drained = tuple(
-        a_task("a", party, one, STOPPING, reason=why, policy="complete_task")
+        a_task("a", party, one, STOPPING, reason=why, policy="complete_task", **words)
         for party, one, why in ((GUEST, C, Reason.STOPPED), (HOST, F, Reason.WORKER_ERROR))
     )
-    done = MoveTask("a", 0, STOPPING, S, Reason.COMPLETED_BY_POLICY, caused_by="guest 9999")
+    done = MoveTask(
+        "a", 0, STOPPING, S, Reason.COMPLETED_BY_POLICY, words["federated_message"], caused_by="host 10000"
+    )
     assert plan(of_job(*rules, tasks=drained))[0] == done
 
 

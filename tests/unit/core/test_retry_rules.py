@@ -187,6 +187,7 @@ def test_a_component_says_only_what_differs() -> None:
         ({"backoff": 5}, "retry.backoff: 5 is not an object"),
         ({"backoff": {"first": "1"}}, "retry.backoff.first: '1' is not a number of seconds"),
         ({"backoff": {"factor": 0.5}}, "retry.backoff.factor: 0.5 is not a number from 1 to 100"),
+        ({"backoff": {"first": 90, "longest": 60}}, "retry.backoff.first: 90 s are more than longest, 60 s"),
         ({"backoff": {"jitter": 1.1}}, "retry.backoff.jitter: 1.1 is not a part from 0 to 1"),
     ],
 )
