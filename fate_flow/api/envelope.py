@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from functools import wraps
+from itertools import chain
 from pathlib import Path
 from typing import Any, ParamSpec
 
@@ -30,7 +32,7 @@ from fate_flow.core.errors import (
     StorageUnavailable,
 )
 from fate_flow.core.job import Answer
-from fate_flow.core.json_text import RepeatedKey, read_json_text
+from fate_flow.core.json_text import JsonText, RepeatedKey, read_json_text
 
 LOG = logging.getLogger(__name__)
 
@@ -151,8 +153,18 @@ def attached(content: Mapping[str, Any], file_name: str) -> Response:
 
 
 def to_json(value: Any) -> str:
-    """Compact, keys sorted, one line, as FATE writes it."""
-    return json.dumps(value, separators=(",", ":"), sort_keys=True, default=_plain) + "\n"
+    """Compact, keys sorted, one line, as FATE writes it; but a JsonText stands in it as it is."""
+    texts: list[str] = []
+    mark = secrets.token_hex(16)        # that nobody can have written into a row
+
+    def plain(value: object) -> Any:
+        if isinstance(value, JsonText):
+            texts.append(value.text)
+            return mark
+        return _plain(value)
+
+    pieces = json.dumps(value, separators=(",", ":"), sort_keys=True, default=plain).split(f'"{mark}"')
+    return "".join(chain.from_iterable(zip(pieces, [*texts, "\n"], strict=True)))
 
 
 def _envelope(status: int, content: Mapping[str, Any]) -> Response:

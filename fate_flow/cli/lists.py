@@ -16,7 +16,7 @@ from fate_flow.cli.display import one_line, print_table, show
 
 _SOME_COLUMNS = 20            # of a table; so many are named
 _JOBS = ("job", "party", "status", "created", "took", "why")
-_TASKS = ("job", "task", "version", "party", "status", "there", "started", "took", "why")
+_TASKS = ("task", "party", "status", "took", "why")
 
 Row = Mapping[str, Any]
 
@@ -48,8 +48,14 @@ def print_jobs(data: Any) -> None:
 def print_tasks(data: Any) -> None:
     """Of `task list`, with how many there are in all, or of `task query`."""
     rows = list(map(_unprefixed, data["tasks"] if isinstance(data, Mapping) else data))
-    _print_count(len(rows), data, "tasks")
-    print_table(_TASKS, map(_task, rows))
+    jobs = {row.get("job_id") for row in rows}
+    if len(jobs) == 1:
+        click.echo(one_line(f"job {jobs.pop()}"))
+        _print_count(len(rows), data, "tasks")
+        print_table(_TASKS, map(_task, rows))
+    else:
+        _print_count(len(rows), data, "tasks")
+        print_table(("job", *_TASKS), ((row.get("job_id"), *_task(row)) for row in rows))
 
 
 def print_outputs(rows: Sequence[Row]) -> None:
@@ -76,10 +82,10 @@ def _job(row: Row) -> tuple[object, ...]:
 
 
 def _task(row: Row) -> tuple[object, ...]:
-    return (
-        row.get("job_id"), row.get("component_name"), row.get("task_version"), _party(row), _status(row, "status"),
-        _status(row, "party_status"), _moment(row.get("start_time")), _duration(row.get("elapsed")), _why(row),
-    )
+    version, status, there = row.get("task_version"), _status(row, "status"), _status(row, "party_status")
+    name = f"{row.get('component_name')} #{version}" if version else row.get("component_name")
+    shown = status if there in (None, status) else f"{status}, there {there}"
+    return name, _party(row), shown, _duration(row.get("elapsed")), _why(row)
 
 
 def _party(row: Row) -> str:
@@ -234,10 +240,10 @@ def print_offered_components(data: Row) -> None:
 def print_resources(data: Row) -> None:
     """What the engine has, and who holds how much of it."""
     engine, holders = data.get("computing_engine_resource") or {}, data.get("use_resource_job") or ()
-    free = (engine.get("f_remaining_cores"), engine.get("f_cores"))
-    memory = (engine.get("f_remaining_memory"), engine.get("f_memory"))
-    name = engine.get("f_engine_name")
-    click.echo(one_line(f"{name}: {free[0]} of {free[1]} cores and {memory[0]} of {memory[1]} MB of memory are free"))
+    free = f"{engine.get('f_remaining_cores')} of {engine.get('f_cores')} cores"
+    if engine.get("f_memory"):
+        free += f" and {engine.get('f_remaining_memory')} of {engine.get('f_memory')} MB of memory"
+    click.echo(one_line(f"{engine.get('f_engine_name')}: {free} are free"))
     if holders:
         rows = ((one.get("job_id"), _party(one), one.get("core"), one.get("memory")) for one in holders)
         print_table(("job", "party", "cores", "memory in MB"), rows)

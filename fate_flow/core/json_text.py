@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from fate_flow.core.grammar import shown_key
+
+
+@dataclass(frozen=True)
+class JsonText:
+    """A value as the JSON it was stored as: it may be written into an answer without being read."""
+
+    text: str
 
 
 class RepeatedKey(ValueError):

@@ -6,11 +6,12 @@ rows, the settled rows of each are counted once by a process and remembered, and
 every time; a page is then looked for in the stretches that hold it.
 
 By what a row is settled says a column that holds a moment, the *age*: its time of creation, where nothing is asked that
-changes later; the time of its end, where its status is asked for, or an order that comes with the end. Nothing younger
-than `SETTLED` is remembered: a transaction that began before may still add to it. Settled rows go by retention or a
-rerun alone, and people change their notes; that counts in `t_scheduler.f_forgotten`: another number there, and
-everything is counted anew. So it is after `MOST_AGE`, because a clock that was set back makes rows that are older than
-they ought to be.
+changes later; the time of its end, where its status is asked for, or an order that comes with the end. The end of a
+task at another party is told by that party's clock, so tasks go by their creation in every order, and the jobs whose
+tasks were not all over when they were counted, the *late* ones, are read every time. Nothing younger than `SETTLED` is
+remembered: a transaction that began before may still add to it. Settled rows go by retention or a rerun alone, and
+people change their notes; that counts in `t_scheduler.f_forgotten`: another number there, and everything is counted
+anew. So it is after `MOST_AGE`, because a clock that was set back makes rows that are older than they ought to be.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -29,6 +30,7 @@ STRETCH = 1_000                  # rows of the whole table; a page reads up to s
 SETTLED = 600_000                # milliseconds; no transaction lasts nearly as long
 MOST_AGE = 300.0                 # seconds
 MOST_SHAPES = 64                 # filters that are remembered at once
+MOST_LATE = 500                  # jobs; SQLite takes so many variables
 
 
 @dataclass(frozen=True)
@@ -89,46 +91,59 @@ def _joined(stretches: list[Stretch]) -> Iterator[Stretch]:
         yield _VALUELESS
 
 
+@dataclass(frozen=True)
+class _Cut:
+    """One order of the table, cut into stretches, and which of its rows are settled."""
+
+    by: str
+    age: str
+    settled: int                                 # what is younger is not
+    late: tuple[str, ...]                        # jobs of which no row is
+    stretches: tuple[Stretch, ...]               # those without a value first
+
+
 @dataclass
 class _Known:
     """What has been counted since `made`, while `forgotten` stays what it was."""
 
     forgotten: int
     made: float
-    settled: dict[str, int] = field(default_factory=dict)    # by the age: what is below is settled
-    bounds: dict[str, tuple[int, ...]] = field(default_factory=dict)     # by the order: where stretches begin
-    counts: dict[Hashable, tuple[int, ...]] = field(default_factory=dict)
+    cuts: dict[tuple[str, str], _Cut] = field(default_factory=dict)              # by order and age
+    counts: dict[Hashable, tuple[int, ...]] = field(default_factory=dict)        # of settled rows
 
 
 class Tally:
     """The counts of one table; for any number of threads, each in a transaction of its own."""
 
-    def __init__(self, model: Any, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, model: Any, clock: Callable[[], float] = time.monotonic, *, changes: Any = None
+    ) -> None:
+        """`changes`: the condition that a row may still change in what is asked of it, however old it is."""
         self._model = model
         self._clock = clock
+        self._changes = changes
         self._known = _Known(-1, 0.0)
 
-    def count(self, where: Any, shape: Hashable, forgotten: int, *, by: str, age: str) -> Counted:
-        """The rows that `where` leaves, in the order `by`. `shape` tells it from other conditions; it looks at nothing
-        that changes in a row that is settled by this age."""
+    def count(self, where: Any, shape: Hashable, forgotten: int, *, by: str, age: str) -> Counted | None:
+        """The rows that `where` leaves, in the order `by`; None when too many of them change.
+
+        `shape` tells `where` from others; it looks at nothing that changes in a row that is settled by this age."""
         known = self._known
         if known.forgotten != forgotten or self._clock() - known.made > MOST_AGE:
             known = self._known = _Known(forgotten, self._clock())
-        if age not in known.settled:
-            known.settled[age] = int(self._model.select(fn.MAX(getattr(self._model, age))).scalar() or 0) - SETTLED
-        if by not in known.bounds:
-            known.bounds[by] = tuple(self._bounds(by))
+        # Another thread may be as far: all have to go by the cut of one of them.
+        cut = known.cuts.get((by, age)) or known.cuts.setdefault((by, age), self._cut(by, age))
+        if len(cut.late) > MOST_LATE:
+            return None
         if len(known.counts) > MOST_SHAPES:
             known.counts = {}
-        stretches = (_VALUELESS, *(Stretch(*ends) for ends in pairwise((*known.bounds[by], None))))
-        moment, now_settled = getattr(self._model, age), known.settled[age]
         counts = known.counts.get((by, age, shape))
         if counts is None:
-            counts = tuple(self._rows(where, self.within(by, one) & (moment < now_settled)) for one in stretches)
+            counts = tuple(self._rows(where, self.within(by, one) & self._is_settled(cut)) for one in cut.stretches)
             known.counts[by, age, shape] = counts
-        fresh = self._fresh(where, by, moment, now_settled, stretches)
-        rows = (known_rows + fresh[place] for place, known_rows in enumerate(counts))
-        return Counted(tuple(zip(stretches, rows, strict=True)))
+        fresh = self._unsettled(where, cut)
+        rows = (settled + fresh[place] for place, settled in enumerate(counts))
+        return Counted(tuple(zip(cut.stretches, rows, strict=True)))
 
     def within(self, by: str, stretch: Stretch) -> Any:
         """The condition that a row lies there."""
@@ -137,22 +152,42 @@ class Tally:
             return value.is_null()
         return value >= stretch.low if stretch.high is None else (value >= stretch.low) & (value < stretch.high)
 
+    def _cut(self, by: str, age: str) -> _Cut:
+        moment = getattr(self._model, age)
+        settled = int(self._model.select(fn.MAX(moment)).scalar() or 0) - SETTLED
+        late: tuple[str, ...] = ()
+        if self._changes is not None and by != age:
+            job_id = self._model.f_job_id
+            query = self._model.select(job_id).where(self._changes & (moment < settled)).distinct().limit(MOST_LATE + 1)
+            late = tuple(row[0] for row in query.tuples())
+        stretches = (Stretch(*ends) for ends in pairwise((*self._bounds(by), None)))
+        return _Cut(by, age, settled, late, (_VALUELESS, *stretches))
+
+    def _is_settled(self, cut: _Cut) -> Any:
+        is_old = getattr(self._model, cut.age) < cut.settled
+        return is_old & self._model.f_job_id.not_in(cut.late) if cut.late else is_old
+
     def _rows(self, where: Any, condition: Any) -> int:
         return int(self._model.select().where(condition if where is None else condition & where).count())
 
-    def _fresh(
-        self, where: Any, by: str, moment: Any, settled: int, stretches: Sequence[Stretch]
-    ) -> Mapping[int, int]:
-        """How many unsettled rows are in each stretch, by its place."""
-        begins = [one.low or 0 for one in stretches[1:]]
-        if by == moment.name:
-            late = range(max(1, bisect_right(begins, settled)), len(stretches))
-            open_ended = {n: self._rows(where, self.within(by, stretches[n]) & (moment >= settled)) for n in late}
-            return Counter({0: self._rows(where, moment.is_null()), **open_ended})
+    def _unsettled(self, where: Any, cut: _Cut) -> Mapping[int, int]:
+        """How many of the other rows are in each stretch, by its place."""
+        moment = getattr(self._model, cut.age)
+        begins = [one.low or 0 for one in cut.stretches[1:]]
+        if cut.by == cut.age:
+            young = range(max(1, bisect_right(begins, cut.settled)), len(cut.stretches))
+            in_stretches = {
+                place: self._rows(where, self.within(cut.by, cut.stretches[place]) & (moment >= cut.settled))
+                for place in young
+            }
+            return Counter({0: self._rows(where, moment.is_null()), **in_stretches})
+        conditions = [moment >= cut.settled, moment.is_null()]       # apart: an index answers each of them
+        if cut.late:
+            conditions.append(self._model.f_job_id.in_(cut.late) & (moment < cut.settled))
         found: Counter[int] = Counter()
-        for unsettled in (moment >= settled, moment.is_null()):        # two queries: an index answers each of them
-            asked = unsettled if where is None else unsettled & where
-            values = self._model.select(getattr(self._model, by)).where(asked).tuples()
+        for condition in conditions:
+            asked = condition if where is None else condition & where
+            values = self._model.select(getattr(self._model, cut.by)).where(asked).tuples()
             found.update(0 if value is None else bisect_right(begins, value) for (value,) in values)
         return found
 

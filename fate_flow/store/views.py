@@ -23,6 +23,7 @@ from fate_flow.core.errors import BadRequest
 from fate_flow.core.grammar import check_text, shown
 from fate_flow.core.history import Entry
 from fate_flow.core.job import Hold, Job, JobKey, Seat, Task, TaskKey, Worker
+from fate_flow.core.json_text import JsonText
 from fate_flow.core.queue import pausing, why_a_copy_waits, why_it_waits
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JOB_END, JOB_UNFINISHED, JobStatus, TaskStatus
@@ -130,7 +131,7 @@ class Views:
     def __init__(self, database: Database, retry: Retry | None = None) -> None:
         self._database = database
         self._retry = retry or Retry()
-        self._jobs, self._tasks = Tally(JobRow), Tally(TaskRow)
+        self._jobs, self._tasks = Tally(JobRow), Tally(TaskRow, changes=TaskRow.f_end_time.is_null())
 
     # ------------------------------------------------------------------ jobs
 
@@ -225,15 +226,16 @@ class Views:
         """The rows of a page, and how to learn how many the list has."""
         if listed.shape is None:
             return listed.rows(page), listed.count
-        by = f"f_{page.order_by}" if listed.model is JobRow else _CREATED
+        by = f"f_{page.order_by}"
         counted = tally.count(listed.where, listed.shape, tx.forgotten(), by=by, age=listed.age(by))
-        if by != f"f_{page.order_by}":
-            return listed.rows(page), lambda: counted.total
+        if counted is None:
+            return listed.rows(page), listed.count
         rows: list[Row] = []
         for span in counted.spans(page.offset, page.rows, is_descending=page.is_descending):
             part = replace(page, offset=span.offset, limit=page.rows - len(rows))
             rows += listed.rows(part, tally.within(by, span.stretch))
-        return rows, lambda: counted.total
+        total = counted.total
+        return rows, lambda: total
 
     # ------------------------------------------------------------------ resources
 
@@ -462,7 +464,8 @@ class _Listed:
 
     def age(self, by: str) -> str:
         """The column that says which rows are settled, in this order (store/tally.py)."""
-        return _CREATED if by == _CREATED and not self.asks_for_status else _ENDED
+        is_by_end = self.asks_for_status or by != _CREATED
+        return _ENDED if is_by_end and self.model is JobRow else _CREATED
 
     def count(self) -> int:
         query = self.model.select()
@@ -596,9 +599,10 @@ def _as_seen(rows: Iterable[Row]) -> list[Row]:
 
 
 def _decoded(row: Row) -> Row:
-    """JSON columns as values; an empty one as FATE reads it, an empty object."""
+    """JSON columns as values, whole documents as their text; an empty one as FATE reads it, an empty object."""
     for name in row.keys() & _JSON_OBJECTS:
-        row[name] = json.loads(row[name]) if row[name] else {}
+        text = row[name] or "{}"
+        row[name] = JsonText(text) if name in _DOCUMENTS else json.loads(text)
     for name in row.keys() & _JSON_LISTS:
         row[name] = json.loads(row[name]) if row[name] else []
     return row

@@ -218,10 +218,14 @@ CREATE TABLE t_task (
     ((f_end_time IS NOT NULL) = (f_party_status IN ('pass', 'success', 'failed', 'canceled', 'timeout')))
 );
 CREATE INDEX ix_task_status ON t_task (f_status, f_create_time, f_job_id, f_task_id, f_task_version, f_role, f_party_id);
-CREATE INDEX ix_task_created ON t_task (f_create_time, f_job_id, f_task_id, f_task_version, f_role, f_party_id, f_component_name);
-CREATE INDEX ix_task_started ON t_task (f_start_time, f_job_id, f_task_id, f_task_version, f_role, f_party_id);
-CREATE INDEX ix_task_ended ON t_task (f_end_time, f_job_id, f_task_id, f_task_version, f_role, f_party_id);
-CREATE INDEX ix_task_elapsed ON t_task (f_elapsed, f_job_id, f_task_id, f_task_version, f_role, f_party_id);
+CREATE INDEX ix_task_created ON t_task
+  (f_create_time, f_job_id, f_task_id, f_task_version, f_role, f_party_id, f_component_name, f_start_time, f_end_time, f_elapsed);
+CREATE INDEX ix_task_started ON t_task
+  (f_start_time, f_job_id, f_task_id, f_task_version, f_role, f_party_id, f_component_name, f_create_time);
+CREATE INDEX ix_task_ended ON t_task
+  (f_end_time, f_job_id, f_task_id, f_task_version, f_role, f_party_id, f_component_name, f_create_time);
+CREATE INDEX ix_task_elapsed ON t_task
+  (f_elapsed, f_job_id, f_task_id, f_task_version, f_role, f_party_id, f_component_name, f_create_time);
 
 CREATE TABLE t_worker (
   f_worker_id VARCHAR(100) NOT NULL PRIMARY KEY,

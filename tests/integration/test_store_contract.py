@@ -372,6 +372,7 @@ class TestPagesOnMariaDb:
         lambda views, page: views.task_list({"role": "guest", "party_id": "9999"}, replace(FIRST, offset=page // 2)),
         lambda views, page: views.tasks({"role": "guest", "party_id": "9999"}, FIRST),
         lambda views, page: views.task_list({}, replace(FIRST, order_by="elapsed")),
+        lambda views, page: views.task_list({"role": "guest"}, replace(FIRST, order_by="elapsed", offset=page // 2)),
     ])  # fmt: skip
     def test_few_rows_are_read(
         self, mysql: Any, full_views: Views, ask: Callable[[Views, int], Any], monkeypatch: pytest.MonkeyPatch

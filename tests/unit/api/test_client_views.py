@@ -176,10 +176,42 @@ def test_the_pages_of_jobs_are_the_list(world: World, wish: dict[str, Any]) -> N
 @pytest.mark.parametrize("wish", [{}, {"role": "host"}, {"role": "guest", "party_id": "9999"}, {"role": "arbiter"}])
 def test_the_pages_of_tasks_are_the_list(world: World, wish: dict[str, Any]) -> None:
     jobs_of_many_kinds(world)
-    for order in ("asc", "desc"):
-        pages = paged(world, "job/list/task", "tasks", **wish, order=order)
-        assert pages == world.ask("job/list/task", {"limit": 0, **wish, "order": order})["data"]["tasks"]
+    for number, job_id in enumerate(ids_of(world)):
+        if number % 6:
+            world.write("t_task", {"f_job_id": job_id}, **ended_task(number * 11 % 17))
+    for by, order in itertools.product(("create_time", "start_time", "end_time", "elapsed"), ("asc", "desc")):
+        body = {**wish, "order_by": by, "order": order}
+        pages = paged(world, "job/list/task", "tasks", **body)
+        assert pages == world.ask("job/list/task", {"limit": 0, **body})["data"]["tasks"]
         assert len(pages) == {"host": 30, "guest": 30, "arbiter": 0}.get(wish.get("role", ""), 60)
+        assert [task[by] or 0 for task in pages] == sorted((task[by] or 0 for task in pages), reverse=order == "desc")
+
+
+def ended_task(elapsed: int, end: int = START) -> dict[str, Any]:
+    """By a clock of another party, which may say anything."""
+    status = {"f_status": "success", "f_party_status": "success"}
+    return {**status, "f_start_time": end - elapsed, "f_end_time": end, "f_elapsed": elapsed}
+
+
+@pytest.mark.usefixtures("short_stretches")
+@pytest.mark.parametrize("most_late", [0, 500])
+@pytest.mark.parametrize("by", ["start_time", "end_time", "elapsed"])
+def test_a_list_of_tasks_that_was_counted_knows_of_ends_by_any_clock(
+    world: World, by: str, most_late: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tally, "MOST_LATE", most_late)
+    ids = [world.add_job() for _ in range(16)]
+    for number, job_id in enumerate(ids):
+        world.add_task(job_id, f_create_time=START + number)
+        if number != 5:
+            world.write("t_task", {"f_job_id": job_id}, **ended_task(number))
+
+    def listed() -> list[str]:
+        return [task["job_id"] for task in paged(world, "job/list/task", "tasks", order_by=by)]
+
+    assert listed()[0] == ids[5], "it has none yet"
+    world.write("t_task", {"f_job_id": ids[5]}, **ended_task(99, START - 10**6))
+    assert (len(listed()), listed().index(ids[5])) == (16, 15 if by == "elapsed" else 0)
 
 
 @pytest.mark.usefixtures("short_stretches")

@@ -12,7 +12,16 @@ import pytest
 from client_world import World, make_world
 from flask import Flask
 
-from fate_flow.api.envelope import error_response, failed, file_follows, install_errors, ok, reply, silent_json
+from fate_flow.api.envelope import (
+    error_response,
+    failed,
+    file_follows,
+    install_errors,
+    ok,
+    reply,
+    silent_json,
+    to_json,
+)
 from fate_flow.core.errors import (
     BadDocument,
     Busy,
@@ -25,6 +34,7 @@ from fate_flow.core.errors import (
     StorageFailed,
 )
 from fate_flow.core.job import Answer
+from fate_flow.core.json_text import JsonText
 from fate_flow.core.status import JobStatus
 
 
@@ -49,6 +59,12 @@ def test_an_answer_is_compact_sorted_and_without_nulls() -> None:
     assert reply(Answer(10, "late")).data == b'{"retcode":10,"retmsg":"late"}\n'
     told = error_response(404, "none")
     assert (told.status_code, told.data) == (404, b'{"retcode":404,"retmsg":"none"}\n')
+
+
+def test_what_is_json_already_stands_in_an_answer_as_it_is() -> None:
+    stored = JsonText('{"b": [1, "x"],"a":null}')
+    answer = to_json({"z": [stored, "{}"], "a": JsonText("[]"), "at": datetime(2026, 1, 2)})
+    assert answer == '{"a":[],"at":"2026-01-02 00:00:00","z":[{"b": [1, "x"],"a":null},"{}"]}\n'
 
 
 def app_that_raises(error: Exception) -> Flask:

@@ -25,7 +25,7 @@ WAITING = {**JOB, "job_id": "43", "status": "waiting", "status_detail": "waiting
 DONE = {**JOB, "job_id": "44", "status": "success", "status_detail": "success", "reason": "done", "elapsed": 3_725_000}
 TASK = {
     "component_name": "sum_0", "task_version": 1, "job_id": "42", "role": "guest", "party_id": "9999",
-    "status": "failed", "party_status": "success", "start_time": None, "elapsed": 61_499, "reason": "worker_error",
+    "status": "failed", "party_status": "success", "elapsed": 61_499, "reason": "worker_error",
     "message": "exit code 3",
 }  # fmt: skip
 
@@ -47,15 +47,17 @@ LISTS = {
         "job party status created took why",
         "42 guest-9999 stopping timeout: after 9 s?[2J",
     ]),
-    "task list": (("task", "list"), {"tasks": [TASK], "count": 1}, [
-        "1 of 1 tasks",
-        "job task version party status there started took why",
-        "42 sum_0 1 guest-9999 failed success 1 min 01 s worker_error: exit code 3",
+    "task list": (("task", "list"), {"tasks": [TASK, {**TASK, "job_id": "43", "task_version": 0}], "count": 9}, [
+        "2 of 9 tasks",
+        "job task party status took why",
+        "42 sum_0 #1 guest-9999 failed, there success 1 min 01 s worker_error: exit code 3",
+        "43 sum_0 guest-9999 failed, there success 1 min 01 s worker_error: exit code 3",
     ]),
-    "task query": (("task", "query", *J), [prefixed({**TASK, "elapsed": 250})], [
+    "task query": (("task", "query", *J), [prefixed({**TASK, "party_status": "failed", "elapsed": 250})], [
+        "job 42",
         "1 task",
-        "job task version party status there started took why",
-        "42 sum_0 1 guest-9999 failed success 0.2 s worker_error: exit code 3",
+        "task party status took why",
+        "sum_0 #1 guest-9999 failed 0.2 s worker_error: exit code 3",
     ]),
     "job view": (("job", "view", *J), [{
         "f_component_name": "sum_0", "f_task_version": 0, "f_role": "guest", "f_party_id": "9999",
@@ -91,10 +93,15 @@ LISTS = {
     }}}, ["component module roles provider does", "reader Reader guest, host fate_flow Hands on."]),
     "resources": (("resource", "query"), {
         "computing_engine_resource": {"f_engine_name": "STANDALONE", "f_cores": 8, "f_remaining_cores": 6,
-                                      "f_memory": 0, "f_remaining_memory": 0},
+                                      "f_memory": 900, "f_remaining_memory": 500},
         "use_resource_job": [{"job_id": "42", "role": "guest", "party_id": "9999", "core": 2, "memory": 0}],
-    }, ["STANDALONE: 6 of 8 cores and 0 of 0 MB of memory are free", "job party cores memory in MB",
+    }, ["STANDALONE: 6 of 8 cores and 500 of 900 MB of memory are free", "job party cores memory in MB",
         "42 guest-9999 2 0"]),
+    "an idle engine": (("resource", "query"), {
+        "computing_engine_resource": {"f_engine_name": "STANDALONE", "f_cores": 8, "f_remaining_cores": 8,
+                                      "f_memory": 0, "f_remaining_memory": 0},
+        "use_resource_job": [],
+    }, ["STANDALONE: 8 of 8 cores are free"]),
     "privileges": (("privilege", "query", "-p", "10000"), {
         "component": ["Reader"], "dataset": [{"namespace": "demo", "name": "site_a"}, "*"],
     }, ["may be used namespace name", "component Reader", "dataset demo site_a", "dataset *"]),
