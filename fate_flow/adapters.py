@@ -10,7 +10,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -128,8 +128,13 @@ class LocalWorkers:
             "parameters": dict(order.parameters),
             "input_artifacts": _inputs(order),
             "output_artifacts": self._outputs(order, folder),
-            "conf": self._conf(order, folder, party_task),
+            "conf": {**self._conf(order, folder, party_task), **self._storage(order)},
         }
+
+    def _storage(self, order: LaunchOrder) -> dict[str, Any]:
+        """The server that a Writer writes to; its password is in no document, only here."""
+        server = self.settings.connectors.get(str(order.parameters.get("connector")))
+        return {"storage": asdict(server)} if order.module == "Writer" and server is not None else {}
 
     def _outputs(self, order: LaunchOrder, folder: Path) -> dict[str, Any]:
         key = order.worker.task

@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from math import isfinite
 from pathlib import Path
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import yaml
 
@@ -97,6 +97,17 @@ class ClientKeys:
 
 
 @dataclass(frozen=True)
+class MysqlServer:
+    """A server that tasks of this party's own clients may write tables to."""
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)
+    db: str
+
+
+@dataclass(frozen=True)
 class Settings:
     """What one party's server is told."""
 
@@ -125,6 +136,7 @@ class Settings:
     commands: CommandPolicy = field(default_factory=CommandPolicy)
     approval: ApprovalRule = field(default_factory=ApprovalRule)
     permission: PermissionRule = field(default_factory=PermissionRule)
+    connectors: Mapping[str, MysqlServer] = field(default_factory=dict)    # by the names that clients use
     conf_path: Path = field(default=Path(), compare=False)     # the file that says all this, if one does
 
     @property
@@ -303,6 +315,7 @@ class _Reader:
             commands=self._commands(root.section("commands")),
             approval=self._approval(root.section("approval")),
             permission=self._permission(root.section("permission")),
+            connectors=self._connectors(root.section("connectors")),
             conf_path=self._path_of_all,
         )
         flow.refuse_others()
@@ -482,6 +495,19 @@ class _Reader:
             )
         return rule if is_on else PermissionRule()
 
+    def _connectors(self, section: _Section) -> dict[str, MysqlServer]:
+        found = {}
+        for name in section.names():
+            if not isinstance(name, str) or not _VOLUME.fullmatch(name):
+                raise BadSettings(f"{section.name(str(name))}: is not a name of 1 to 50 letters, digits, _ and -")
+            one = section.section(name)
+            engine, url = one.text("engine"), one.text("url")
+            one.refuse_others()
+            if engine != "MYSQL":
+                raise BadSettings(f"{one.name('engine')}: {engine!r} is not MYSQL, the only one there is")
+            found[name] = _mysql_server(url, one.name("url"))
+        return found
+
     def _folder(self, section: _Section, key: str) -> str:
         """A path, relative to the file; empty when it is not given."""
         text = section.text(key)
@@ -535,6 +561,19 @@ def _party_id(text: str, name: str) -> str:
         return check_party_id(text)
     except BadRequest as error:
         raise BadSettings(f"{name}: {text!r} is not the number of a party, such as \"9999\"") from error
+
+
+def _mysql_server(url: str, name: str) -> MysqlServer:
+    """Raises BadSettings, which does not quote the URL: there is a password in it."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or 3306
+    except ValueError as error:
+        raise BadSettings(f"{name}: is no URL: {type(error).__name__}") from error
+    db = unquote(parts.path.strip("/"))
+    if parts.scheme != "mysql" or not (parts.hostname and parts.username and db) or "/" in db:
+        raise BadSettings(f"{name}: is not of the form mysql://user:password@host:3306/name")
+    return MysqlServer(parts.hostname, port, unquote(parts.username), unquote(parts.password or ""), db)
 
 
 def _split(url: str, name: str) -> SplitResult:

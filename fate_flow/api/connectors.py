@@ -1,7 +1,8 @@
 """`/v1/table/connector/...`, and the files that addresses mean (client-api-v1, section 3.3).
 
-A connector is a name for a file or folder of this machine, below a folder that the operator opened. It holds no
-password and leads to no other machine: nothing that a client says makes this server connect anywhere.
+A connector that a client makes is a name for a file or folder of this machine, below a folder that the operator
+opened. It holds no password and leads to no other machine. Those that do are the operator's, in the configuration: what
+a client says makes this server connect to none but these.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from flask import Blueprint, Response
 
 from fate_flow.api.arguments import CONNECTOR_NAME, read_table_piece, read_text
-from fate_flow.api.declared import TEXT, Schema, an_object, declared, described, one_of, or_null
+from fate_flow.api.declared import COUNT, TEXT, Schema, an_object, declared, described, one_of, or_null
 from fate_flow.api.envelope import arguments, ok
 from fate_flow.api.paths import check_opened
 from fate_flow.api.services import Services
@@ -24,6 +25,8 @@ from fate_flow.store.contract import Connector
 
 FILES = ("PATH", "LOCALFS", "FILE")
 """FATE's engines whose address is the path of a file."""
+SERVERS = "MYSQL"
+"""That of the connectors that the operator names."""
 PATH: Schema = described({**TEXT, "minLength": 1}, "A path on the server, below a folder that its operator opened.")
 _BELOW = described(TEXT, "The path of a file; with a connector of a folder, a path in there.")
 _NAMED: Schema = {"required": ["connector_name"], "properties": {"connector_name": TEXT}}
@@ -58,16 +61,24 @@ class _ConnectorRoutes:
         body = arguments("connector_name", "engine", "connector_info")
         name, engine = read_table_piece(body, "connector_name"), read_engine(body, "engine")
         path = _path_of(body["connector_info"], engine)
+        if name in self._settings.connectors:
+            raise Conflict(f"connector_name: {shown(name)} is one of connectors in service_conf.yaml")
         check_opened(self._settings, path, "connector_info.path")
         self._desk.save_connector(Connector(name, engine, {"path": path}))
         return ok()
 
     @declared(
         "What a connector leads to.", needs={"connector_name": CONNECTOR_NAME},
-        data=an_object({"connector_name": TEXT, "engine": ENGINE, "path": TEXT}),
+        data={"anyOf": [
+            an_object({"connector_name": TEXT, "engine": ENGINE, "path": TEXT}),
+            an_object({"connector_name": TEXT, "engine": {"const": SERVERS}, "host": TEXT, "port": COUNT, "db": TEXT}),
+        ]},
     )
     def query(self) -> Response:
         name = read_table_piece(arguments("connector_name"), "connector_name")
+        if server := self._settings.connectors.get(name):
+            place = {"host": server.host, "port": server.port, "db": server.db}
+            return ok({"connector_name": name, "engine": SERVERS, **place})
         found = _connector(self._context, name, "connector_name")
         return ok({"connector_name": found.name, "engine": found.engine, **found.info})
 
@@ -78,8 +89,9 @@ def read_engine(body: Mapping[str, Any], key: str, default: str = "") -> str:
     if engine in FILES:
         return engine
     raise BadRequest(
-        f"{key}: this server does not offer {shown(engine)}, it connects to no other storage; instead: {FILES[0]} with "
-        "the path of a CSV file of this server's machine, or data/upload and data/download"
+        f"{key}: this server does not offer {shown(engine)} here; instead: {FILES[0]} with the path of a CSV file of "
+        f"this server's machine, data/upload, data/download, or data/writer with {SERVERS} and one of connectors in "
+        "service_conf.yaml"
     )
 
 

@@ -6,6 +6,7 @@ An upload or a download is a job of the local party: the same document that a cl
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
@@ -25,7 +26,7 @@ from fate_flow.api.arguments import (
     read_whole,
     whole,
 )
-from fate_flow.api.connectors import ADDRESS, ENGINE, FILES, PATH, file_of, read_engine
+from fate_flow.api.connectors import ADDRESS, ENGINE, FILES, PATH, SERVERS, file_of, read_engine
 from fate_flow.api.declared import (
     ANYTHING,
     NOTHING,
@@ -36,13 +37,15 @@ from fate_flow.api.declared import (
     an_object,
     declared,
     described,
+    one_of,
 )
 from fate_flow.api.envelope import arguments, note_sent, ok, require, silent_json
-from fate_flow.api.paths import readable_file, writable_file
+from fate_flow.api.paths import check_server, readable_file, writable_file
 from fate_flow.api.services import Services
 from fate_flow.api.shapes import SUBMITTED_WITH_TABLE, TABLE_INFO, UPLOADS
 from fate_flow.api.submission import submit, submit_data
 from fate_flow.api.uploads import is_upload, received
+from fate_flow.components.catalogue import MYSQL_NAME, MYSQL_TABLE
 from fate_flow.core.errors import BadRequest, Conflict, NotFound
 from fate_flow.core.grammar import shown
 from fate_flow.store.contract import Document, TableMeta
@@ -74,15 +77,27 @@ _BOUND: Arguments = {
     "namespace": TABLE["namespace"],
     "name": TABLE["table_name"],
 }
-_TO_FILE: Schema = {"required": ["address"], "properties": {"address": {"type": "object"}}}
+_TO_FILE: Schema = {
+    "required": ["address"], "properties": {"address": ADDRESS, "storage_engine": {"not": {"const": SERVERS}}},
+}  # fmt: skip
+_OF_SERVER: Arguments = {"connector_name": TEXT, "name": {"type": "string", "pattern": f"^{MYSQL_NAME}$"}}
+_TO_SERVER: Schema = {
+    "required": ["address", "storage_engine"],
+    "properties": {
+        "storage_engine": {"const": SERVERS},
+        "address": {"type": "object", "properties": _OF_SERVER, "required": list(_OF_SERVER)},
+    },
+}
 _TO_TABLE: tuple[Schema, ...] = tuple(
     {"required": [key], "properties": {key: TEXT, "storage_engine": NOTHING}}
     for key in ("output_namespace", "output_name")
 )
-_WHERE_TO = (_TO_FILE, *_TO_TABLE)
+_WHERE_TO = (_TO_FILE, _TO_SERVER, *_TO_TABLE)
 _WRITTEN: Arguments = {
-    "storage_engine": described(ENGINE, f"Of the address; {FILES[0]}."),
-    "address": ADDRESS,
+    "storage_engine": one_of((*FILES, SERVERS), description=f"Of the address; {FILES[0]}."),
+    "address": {"type": "object", "description": (
+        f"The path of a file; of {SERVERS} one of connectors in service_conf.yaml (connector_name) and a table (name)."
+    )},
     "delimiter": described(TEXT, "What is between two columns of the file; a comma."),
     "output_namespace": described(TABLE["namespace"], "Of the table to write; that of the table."),
     "output_name": described(TABLE["table_name"], "Of the table to write; that of the table."),
@@ -186,7 +201,8 @@ class _DataRoutes:
         return ok({**submit_data(self._services, submitted), **table}, jobId=submitted.job_id)
 
     @declared(
-        "A local job makes another table of a table, a CSV file on the server's machine, or both.", needs=TABLE,
+        "A local job makes another table of a table, a CSV file on the server's machine, or a table of another server.",
+        needs=TABLE,
         takes=_WRITTEN, either=_WHERE_TO, data=SUBMITTED_WITH_TABLE, aside={"jobId": TEXT},
     )
     def write(self) -> Response:
@@ -196,20 +212,39 @@ class _DataRoutes:
         source = {"namespace": namespace, "name": name}
         if self._views.table(namespace, name) is None:
             raise NotFound(f"table_name: there is no table {shown(name)} in namespace {shown(namespace)}")
-        parameters = {**source, **self._file_to_write(body), **self._table_to_write(body, source)}
+        parameters = {**source, **self._written_outside(body), **self._table_to_write(body, source)}
         if parameters == source:
             raise BadRequest("address: is missing, and so is output_name: a file or a table to write to is needed")
         submitted = submit(self._services, _local_job("writer_0", "Writer", parameters, {}))
         table = {"table_name": name, "namespace": namespace}
         return ok({**submit_data(self._services, submitted), **table}, jobId=submitted.job_id)
 
-    def _file_to_write(self, body: Body) -> dict[str, Any]:
+    def _written_outside(self, body: Body) -> dict[str, Any]:
+        """The file, or the table of a server that the operator named."""
         if body.get("storage_engine") is None and body.get("address") is None:
             return {}
+        if read_text(body, "storage_engine").upper() == SERVERS:
+            return self._table_of_server(body.get("address"), read_flag(body, "drop"))
         engine = read_engine(body, "storage_engine", FILES[0])
         path = file_of(self._services.context, engine, body.get("address"))
         delimiter = {"delimiter": text} if (text := read_text(body, "delimiter")) else {}
         return {"output_path": str(writable_file(self._settings, path, "address.path")), **delimiter}
+
+    def _table_of_server(self, address: object, destroy: bool) -> dict[str, Any]:
+        told = address if isinstance(address, dict) else {}
+        name, target = told.get("connector_name"), told.get("name")
+        if not isinstance(name, str):
+            raise BadRequest(
+                f"address.connector_name: {shown(name)} is not the name of one of connectors in service_conf.yaml: "
+                "this server connects to no address that a client says"
+            )
+        if not isinstance(target, str) or not re.fullmatch(MYSQL_NAME, target):
+            raise BadRequest(f"address.name: {shown(target)} is not {MYSQL_TABLE}")
+        try:
+            check_server(self._settings, name, "address.connector_name")
+        except BadRequest as error:
+            raise NotFound(error.message) from error
+        return {"connector": name, "target": target, "destroy": destroy}
 
     def _table_to_write(self, body: Body, source: Mapping[str, str]) -> dict[str, Any]:
         """By default of the name of the first, in another namespace; or of another name, in the same namespace."""

@@ -16,6 +16,10 @@ _AS_FILE = 404               # where HTTP 200 would mean that a file follows
 _NO_MODELS = "no component here makes a model: run FATE's own server for jobs that train"
 _NO_BOARD = "flow job watch and flow job explain show a job"
 _NO_KEYS = "requests of other parties are not signed: docs/security.md says how to fence the servers in"
+_OWN_PROGRAM = (
+    "a task of Command runs a program of your own at each party that allows it (docs/commands.md); components are "
+    "those of the release, the same in every process and at every party"
+)
 _BUILT_IN = "component/get lists what this server can run"
 _PARTIES = "party/list shows the parties that this server knows, and whether they answer"
 _SECTIONS = "server/service/get shows the sections of this server's configuration"
@@ -34,9 +38,9 @@ _LATER = {
     "server/<name>/get": ("a registry of servers", _SECTIONS),
     "server/<name>/register": ("a registry of servers", _SECTIONS),
     "service/<path:rest>": ("the registration of services", _SECTIONS),
-    "provider/register": ("the registration of providers", _BUILT_IN),
+    "provider/register": ("the registration of providers", _OWN_PROGRAM),
     "provider/registry/get": ("the registration of providers", _BUILT_IN),
-    "provider/update": ("the registration of providers", _BUILT_IN),
+    "provider/update": ("the registration of providers", _OWN_PROGRAM),
     "info/fateboard": ("a board for jobs", _NO_BOARD),
     "info/eggroll": ("EggRoll", "resource/query shows this server's own engine"),
     "forward/<path:rest>": ("forwarding to other parties", _PARTIES),

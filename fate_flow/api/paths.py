@@ -38,6 +38,13 @@ def check_opened(settings: Settings, text: str, key: str) -> None:
     _below((*settings.data_roots, settings.home / EXAMPLES, settings.home / DOWNLOADS), text, key, settings.home)
 
 
+def check_server(settings: Settings, name: str, key: str) -> None:
+    """One of those that the operator named. Raises BadRequest."""
+    if name not in settings.connectors:
+        known = ", ".join(sorted(settings.connectors)) or "none"
+        raise BadRequest(f"{key}: {shown(name)} is not one of connectors in service_conf.yaml: {known}")
+
+
 def check_paths(settings: Settings, spec: JobSpec) -> None:
     """What a job of a client reads and writes here. Raises BadDocument.
 
@@ -54,10 +61,12 @@ _FILE_OF = {"Upload": ("file", readable_file), "Download": ("output_path", writa
 
 def _check_task(settings: Settings, where: str, module: str, parameters: Mapping[str, Any]) -> None:
     key, check = _FILE_OF[module]
-    if parameters.get(key) is None:         # those that need one were looked at before
-        return
     text = str(parameters.get(key, ""))
     try:
+        if module == "Writer" and parameters.get("connector") is not None:
+            check_server(settings, str(parameters["connector"]), "connector")
+        if parameters.get(key) is None:         # those that need one were looked at before
+            return
         if not Path(text).is_absolute():     # a worker runs in a folder of its own
             raise BadRequest(f"{key}: {shown(text, _SHOWN_LENGTH)} is not an absolute path")
         if parameters.get("remove_source"):

@@ -18,7 +18,7 @@ from fate_flow.settings import Settings
 
 _SECTIONS = (
     "FATEFLOW", "AUTHENTICATION", "DATABASE", "FATE_ON_STANDALONE", "ROUTES", "LOG", "JOB_DEFAULT_CONFIG", "LIMITS",
-    "RETENTION", "CEILINGS", "COMMANDS", "APPROVAL", "PERMISSION",
+    "RETENTION", "CEILINGS", "COMMANDS", "APPROVAL", "PERMISSION", "CONNECTORS",
 )  # fmt: skip
 
 
@@ -58,6 +58,10 @@ def sections(settings: Settings) -> dict[str, dict[str, Any]]:
         "PERMISSION": {
             "switch": settings.permission.is_on, "component": settings.permission.components,
             "dataset": settings.permission.datasets,
+        },
+        "CONNECTORS": {
+            name: {"engine": "MYSQL", "host": one.host, "port": one.port, "db": one.db}
+            for name, one in settings.connectors.items()
         },
     }  # fmt: skip
 

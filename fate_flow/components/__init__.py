@@ -11,6 +11,7 @@ _HEAVY = (
     "logging.config",
     "logging.handlers",
     "private_set_intersection.python",
+    "pymysql",
     "shutil",              # argparse asks for it
     "sqlite3",
     "yaml",

@@ -5,6 +5,7 @@ Pure and light: the server imports this to check a submit, and never what the co
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -19,6 +20,8 @@ PASS_THROUGH = frozenset({"need_run", "need_deploy", "provider", "CodePath"})
 
 MAX_DATA_NUM = 1_000_000
 MAX_PRECISION = 18
+MYSQL_TABLE = "the name of a table: 1 to 64 letters, digits and _"
+MYSQL_NAME = "[A-Za-z0-9_]{1,64}"
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,10 @@ def _is_table(value: object) -> bool:
     return isinstance(value, Mapping) and all(_is_table_piece(value.get(key)) for key in ("namespace", "name"))
 
 
+def _is_mysql_table(value: object) -> bool:
+    return isinstance(value, str) and bool(re.fullmatch(MYSQL_NAME, value))
+
+
 def _text(expected: str, *, required: bool = False) -> Parameter:
     return Parameter(expected, _is_text, required)
 
@@ -136,7 +143,10 @@ def _problems_of_writer(parameters: Mapping[str, object]) -> list[str]:
     table = [parameters.get(key) for key in ("output_namespace", "output_name")]
     if any(table) != all(table):
         return ["output_namespace and output_name: one of them is missing; both name the table to write"]
-    if not any(table) and not parameters.get("output_path"):
+    server = [parameters.get(key) for key in ("connector", "target")]
+    if any(server) != all(server):
+        return ["connector and target: one of them is missing; both name the table of another server to write"]
+    if not any((*table, *server)) and not parameters.get("output_path"):
         return ["output_path is missing, and so are output_namespace and output_name; a file or a table is needed"]
     return []
 
@@ -184,7 +194,7 @@ _COMPONENTS = (
     ComponentInfo(
         module="Writer",
         name="writer",
-        description="makes another table of a table, a CSV file on this party's server, or both",
+        description="makes another table of a table, a CSV file on this party's server, or a table of a MySQL server",
         roles=_LOCAL,
         parameter_group="WriterParam",
         parameters={
@@ -192,6 +202,8 @@ _COMPONENTS = (
             "name": _TABLE_PIECE,
             "output_path": _text("the path of the CSV file to write"),
             "delimiter": _DELIMITER,
+            "connector": _text("the name of a connector of this party's configuration"),
+            "target": Parameter(MYSQL_TABLE, _is_mysql_table),
             "output_namespace": replace(_TABLE_PIECE, required=False),
             "output_name": replace(_TABLE_PIECE, required=False),
             "destroy": _FLAG,

@@ -59,6 +59,7 @@ class Task:
     inputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     outputs: Mapping[str, str] = field(default_factory=dict)
     data_dir: Path = Path("data")
+    storage: Mapping[str, Any] = field(default_factory=dict, repr=False)    # a server that the task writes to
     cores: int = 1
     open_channel: Callable[[], Channel] = _no_channel
 
@@ -113,6 +114,7 @@ def read_task(config: object) -> Task:
         parameters=own_parameters(document.mapping("parameters")),
         inputs={key: _uris(key, value) for key, value in document.mapping("input_artifacts").items()},
         outputs={key: _uris(key, value)[0] for key, value in document.mapping("output_artifacts").items()},
+        storage=conf.mapping("storage"),
         data_dir=Path(options.text("data_dir")),
         cores=int(options.value("task_cores") or 1),
         open_channel=_channel_maker(federation),

@@ -1,4 +1,4 @@
-"""Writer: a table becomes another table of this party, a CSV file on its server, or both."""
+"""Writer: a table becomes another table of this party, a CSV file on its server, or a table of a MySQL server."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fate_flow.components.csv_target import write_csv
 from fate_flow.components.errors import shown
+from fate_flow.components.mysql_target import write_mysql
 from fate_flow.components.table import Table, TableExists, TableWriter, table_exists
 from fate_flow.components.task import Metric, Outcome, Task
 
@@ -14,12 +15,14 @@ log = logging.getLogger(__name__)
 
 
 def run(task: Task) -> Outcome:
-    """Each of both is there with every row, or as it was before."""
+    """Each of them is there with every row, or as it was before."""
     given = task.parameters
     with Table(task.table_uri(given["namespace"], given["name"])) as table:
         made = _copy(task, table) if given.get("output_name") else {}
         if given.get("output_path"):
             write_csv(table, Path(given["output_path"]), given.get("delimiter") or ",")
+        if given.get("target"):
+            write_mysql(table, task.storage, given["target"], task.task_id, replaces=bool(given.get("destroy")))
         count = table.count
     log.info("writer done: %s rows", count)
     info = {"name": "writer", "metric_type": "WRITER"}

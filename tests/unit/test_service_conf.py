@@ -16,7 +16,7 @@ from fate_flow.core.ceilings import Ceilings
 from fate_flow.core.command import CommandPolicy, Secret
 from fate_flow.core.errors import BadSettings
 from fate_flow.core.permission import PermissionRule
-from fate_flow.settings import ClientKeys, load_settings
+from fate_flow.settings import ClientKeys, MysqlServer, load_settings
 
 CONF = Path(__file__).parents[2] / "conf" / "service_conf.yaml"
 _KEY = re.compile(r" *\w+:")
@@ -65,6 +65,31 @@ def test_keys_of_clients(bare: Path, text: str, words: str) -> None:
     bare.write_text(f'party_id: "9999"\n{text}\n', encoding="utf-8")
     with pytest.raises(BadSettings, match=words):
         load_settings(bare)
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("a b: {}", "connectors.a b: is not a name of 1 to 50"),
+    ("warehouse: {engine: HIVE}", "connectors.warehouse.engine: 'HIVE' is not MYSQL"),
+    ("warehouse: {engine: MYSQL}", "connectors.warehouse.url: is not of the form mysql://user:password@host:3306/name"),
+    ("warehouse: {engine: MYSQL, url: 'mysql://u:hidden@h:1'}", "connectors.warehouse.url: is not of the form"),
+    ("warehouse: {engine: MYSQL, url: 'mysql://u:hidden@h:x/db'}", "connectors.warehouse.url: is no URL"),
+    ("warehouse: {engine: MYSQL, path: x}", "connectors.warehouse.path: no such key"),
+])
+def test_connectors_that_are_none_are_told_without_their_password(bare: Path, text: str, words: str) -> None:
+    bare.write_text(f'party_id: "9999"\nconnectors: {{{text}}}\n', encoding="utf-8")
+    with pytest.raises(BadSettings, match=words) as caught:
+        load_settings(bare)
+    assert "hidden" not in caught.value.message
+
+
+def test_a_connector_has_its_address_in_parts(bare: Path) -> None:
+    url = "mysql://writer:hidden%40word@10.0.0.5/a%20b"
+    bare.write_text(
+        f'party_id: "9999"\nconnectors: {{warehouse: {{engine: MYSQL, url: "{url}"}}}}\n', encoding="utf-8"
+    )
+    found = load_settings(bare)
+    assert found.connectors == {"warehouse": MysqlServer("10.0.0.5", 3306, "writer", "hidden@word", "a b")}
+    assert "hidden" not in repr(found)
 
 
 def test_beyond_loopback_clients_sign(bare: Path) -> None:

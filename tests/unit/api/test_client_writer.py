@@ -61,7 +61,7 @@ def test_a_connector_is_told_as_it_was_made_and_replaced(world: World) -> None:
 
 
 @pytest.mark.parametrize(("change", "retcode", "says"), [
-    ({"engine": "MYSQL"}, 101, "engine: this server does not offer 'MYSQL', it connects to no other storage; instead"),
+    ({"engine": "MYSQL"}, 101, "engine: this server does not offer 'MYSQL' here; instead: PATH"),
     ({"connector_info": {"path": "/etc"}}, 101, "connector_info.path: '/etc' is not below"),
     ({"connector_info": {"path": "examples/../.."}}, 101, "is not below"),
     ({"connector_info": {"path": "examples", "passwd": "x"}}, 101, "connector_info.passwd: is not a key of PATH"),
@@ -147,7 +147,11 @@ def test_a_file_a_table_or_both(world: World) -> None:
     ({"output_name": "site_a"}, 100, "is the table that is to be written itself"),
     ({"output_name": "site_a", "drop": 1}, 100, "is the table that is to be written itself"),
     ({"output_name": ".."}, 101, "output_name: '..'"),
-    ({"storage_engine": "MYSQL", "address": {"host": "10.0.0.1"}}, 101, "does not offer 'MYSQL'"),
+    ({"storage_engine": "HIVE", "address": {"host": "10.0.0.1"}}, 101, "does not offer 'HIVE'"),
+    ({"storage_engine": "MYSQL", "address": {"host": "10.0.0.1"}}, 101, "connects to no address that a client says"),
+    ({"storage_engine": "MYSQL", "address": {"connector_name": "exports", "name": "t"}}, 101,
+     "'exports' is not one of connectors in service_conf.yaml: none"),
+    ({"storage_engine": "MYSQL", "address": {"connector_name": "exports", "name": "a.b"}}, 101, "address.name: 'a.b'"),
     ({"storage_engine": "PATH", "output_name": "new"}, 101, "address.path: null is not the path"),
     ({"storage_engine": "PATH", "address": {"path": "/etc/passwd"}}, 101, "address.path: '/etc/passwd' is not below"),
     ({"storage_engine": "PATH", "address": {"path": "downloads"}}, 101, "is a folder"),
@@ -167,7 +171,8 @@ def test_a_submitted_writer_is_held_to_the_folders_that_are_open(world: World) -
 
     dsl = {"components": {"writer_0": {"module": "Writer"}}}
     for target, retcode in (
-        ({"output_path": "/etc/b.csv"}, 103), ({"output_path": "b.csv"}, 103), ({"output_name": "b"}, 103),
+        ({"connector": "warehouse", "target": "t"}, 103), ({"output_path": "/etc/b.csv"}, 103),
+        ({"output_path": "b.csv"}, 103), ({"output_name": "b"}, 103),
         ({"output_path": str(world.home / "downloads" / "b.csv")}, 0),
         ({"output_namespace": "copies", "output_name": "b"}, 0),
     ):

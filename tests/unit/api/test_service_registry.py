@@ -9,7 +9,7 @@ from client_world import make_world
 
 from fate_flow.api.service_registry import sections
 from fate_flow.core.command import CommandPolicy, Secret
-from fate_flow.settings import ClientKeys, Limits, Route, Settings, load_settings
+from fate_flow.settings import ClientKeys, Limits, MysqlServer, Route, Settings, load_settings
 
 CONF = Path(__file__).parents[3] / "conf" / "service_conf.yaml"
 
@@ -33,6 +33,7 @@ def test_nothing_secret_gets_out(tmp_path: Path) -> None:
         "9999", tmp_path / "hidden-home", client_keys=ClientKeys("hidden-app-key", "hidden-secret-key"),
         database_url="mysql+pymysql://someone:hidden-word@10.0.0.1/hidden-name",
         routes={"10000": Route("https://someone:hidden-word@10.0.0.2:9380/base")},
+        connectors={"warehouse": MysqlServer("10.0.0.3", 3306, "someone", "hidden-word", "name")},
         data_roots=(tmp_path / "hidden-root",), log_dir=tmp_path / "hidden-logs",
         commands=replace(
             CommandPolicy(), allow=("/hidden/program",), secrets={"hidden": Secret("/hidden/file", ("9999",))}

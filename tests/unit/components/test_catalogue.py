@@ -44,6 +44,8 @@ BAD = [
     ("Download", "local", TABLE, "output_path is missing; the path of the CSV file to write is needed"),
     ("Writer", "local", TABLE, "output_path is missing, and so are output_namespace and output_name"),
     ("Writer", "local", {**TABLE, "output_name": "b"}, "output_namespace and output_name: one of them is missing"),
+    ("Writer", "local", {**TABLE, "target": "t"}, "connector and target: one of them is missing"),
+    ("Writer", "local", {**TABLE, "connector": "c", "target": "a.b"}, "target: 'a.b' is not the name of a table: 1 to"),
     ("Writer", "guest", {**TABLE, "output_path": "/tmp/b.csv"}, "Writer does not run at role 'guest', only at local"),
     ("Reader", "guest", {}, "table is missing"),
     ("Reader", "guest", {"table": "demo.a"}, "table: 'demo.a' is not {\"namespace\": text, \"name\": text}"),

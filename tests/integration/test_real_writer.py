@@ -1,0 +1,167 @@
+"""Tables that are written to a MariaDB server, whose address and password are the operator's and nobody else's."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import pytest
+from party_servers import BASE_PORT, GUEST, Cluster, csv_text, open_mariadb, running_cluster
+
+from fate_flow.components import writer
+from fate_flow.components.errors import ComponentError
+from fate_flow.components.table import Schema, TableWriter
+from fate_flow.components.table_uri import format_uri
+from fate_flow.components.task import Task
+from fate_flow.core.spec import Party
+
+pytestmark = [pytest.mark.mariadb, pytest.mark.timeout(120)]
+
+MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
+PASSWORD = "hidden:w@rd/1"
+ROWS = [("b", "1", "ä\n'`%s"), ("a", "2", "")]
+
+
+@pytest.fixture(scope="module")
+def server() -> str:
+    url = os.environ.get(MYSQL)
+    if not url:
+        pytest.skip(f"{MYSQL} names no MySQL or MariaDB server (bin/test starts one)")
+    return url.rstrip("/")
+
+
+@pytest.fixture(scope="module")
+def database(server: str) -> Iterator[str]:
+    """The URL of an empty database, with a user of its own."""
+    name = f"writer_{secrets.token_hex(4)}"
+    with closing(open_mariadb(f"{server}/mysql")) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {name}")
+        cursor.execute(f"CREATE USER {name}@'%%' IDENTIFIED BY %s", (PASSWORD,))
+        cursor.execute(f"CREATE USER {name}@localhost IDENTIFIED BY %s", (PASSWORD,))
+        cursor.execute(f"GRANT ALL ON {name}.* TO {name}@'%'")
+        cursor.execute(f"GRANT ALL ON {name}.* TO {name}@localhost")
+        parts = urlsplit(server)
+        yield f"mysql://{name}:{quote(PASSWORD, safe='')}@{parts.hostname}:{parts.port}/{name}"
+        cursor.execute(f"DROP DATABASE {name}")
+        cursor.execute(f"DROP USER {name}@'%', {name}@localhost")
+
+
+@pytest.fixture
+def look(server: str, database: str) -> Any:
+    """What a statement finds in that database."""
+    def look(statement: str) -> list[tuple[Any, ...]]:
+        url = f"{server}/{urlsplit(database).path[1:]}"
+        with closing(open_mariadb(url)) as connection, connection.cursor() as cursor:
+            cursor.execute(statement)
+            return [tuple(row.values()) for row in cursor.fetchall()]
+    return look
+
+
+def address_of(database: str, **changes: Any) -> dict[str, Any]:
+    parts = urlsplit(database)
+    told = {"host": parts.hostname, "port": parts.port, "user": parts.username, "password": PASSWORD}
+    return {**told, "db": parts.path[1:], **changes}
+
+
+def a_writer(folder: Path, storage: dict[str, Any], target: str, task_id: str = "job_writer_0", **more: Any) -> Task:
+    uri = format_uri(folder, "demo", "a")
+    if not (folder / "demo").exists():
+        with TableWriter(uri, Schema(("x", "a `%s` column"), "id")) as made:
+            made.add(ROWS)
+    parameters = {"namespace": "demo", "name": "a", "connector": "warehouse", "target": target, **more}
+    return Task(task_id, "0", "writer_0", "writer", Party("local", "0"), parameters=parameters, storage=storage,
+                data_dir=folder)  # fmt: skip
+
+
+# ---------------------------------------------------------------------- the component
+
+
+def test_the_rows_are_there_under_their_names(tmp_path: Path, database: str, look: Any) -> None:
+    assert writer.run(a_writer(tmp_path, address_of(database), "fresh")).summary == {"count": 2}
+    assert look("SELECT * FROM fresh ORDER BY x") == ROWS
+    assert [row[0] for row in look("SHOW COLUMNS FROM fresh")] == ["id", "x", "a `%s` column"]
+
+
+def test_a_table_of_others_stays_unless_it_is_to_be_replaced(tmp_path: Path, database: str, look: Any) -> None:
+    writer.run(a_writer(tmp_path, address_of(database), "theirs"))
+    writer.run(a_writer(tmp_path, address_of(database), "theirs"))       # a second attempt of the same task
+    with pytest.raises(ComponentError, match=r"table 'theirs' of .* exists already; with destroy"):
+        writer.run(a_writer(tmp_path, address_of(database), "theirs", "job2_writer_0"))
+    writer.run(a_writer(tmp_path, address_of(database), "theirs", "job2_writer_0", destroy=True))
+    assert look("SELECT count(*) FROM theirs") == [(2,)]
+    assert [row for row in look("SHOW TABLES") if row[0].startswith("fate_flow_")] == []
+
+
+@pytest.mark.parametrize(("changes", "says"), [
+    ({"password": "another"}, "Access denied"), ({"port": 1}, "Can't connect"), ({"db": "mysql"}, "denied"),
+])
+def test_what_the_server_refuses_is_told_without_the_password(
+    tmp_path: Path, database: str, changes: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(ComponentError, match=says) as caught:
+        writer.run(a_writer(tmp_path, address_of(database, **changes), "fresh"))
+    assert PASSWORD not in caught.value.message
+
+
+def test_names_that_differ_in_case_alone_leave_nothing(tmp_path: Path, database: str, look: Any) -> None:
+    with TableWriter(format_uri(tmp_path, "demo", "a"), Schema(("x", "X"), "id")) as made:
+        made.add([("1", "2", "3")])
+    with pytest.raises(ComponentError, match="Duplicate column name"):
+        writer.run(a_writer(tmp_path, address_of(database), "twice"))
+    assert [row for row in look("SHOW TABLES") if row[0].startswith(("fate_flow_", "twice"))] == []
+
+
+def test_a_connector_that_is_gone(tmp_path: Path) -> None:
+    with pytest.raises(ComponentError, match="has the connector no more"):
+        writer.run(a_writer(tmp_path, {}, "fresh"))
+
+
+# ---------------------------------------------------------------------- a server that has such a connector
+
+
+@pytest.fixture(scope="module")
+def party(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    overlay = {GUEST: {"connectors": {"warehouse": {"engine": "MYSQL", "url": database}}}}
+    root = tmp_path_factory.mktemp("writer") / "servers"
+    with running_cluster(root, (GUEST,), base_port=BASE_PORT + 40, overlays=overlay) as cluster:
+        yield cluster
+        cluster.check_idle()
+
+
+def test_a_table_is_written_and_the_password_told_to_the_worker_alone(party: Cluster, look: Any) -> None:
+    guest = party.guest
+    guest.has_table("numbers", csv_text(["id", "x"], {"a": [1], "b": [2]}))
+    body = {
+        "namespace": "it", "table_name": "numbers", "storage_engine": "MYSQL",
+        "address": {"connector_name": "warehouse", "name": "numbers"},
+    }  # fmt: skip
+    answer = guest.post("data/writer", body)
+    assert answer["retcode"] == 0, answer
+    guest.wait(answer["jobId"], "success")
+    assert look("SELECT * FROM numbers ORDER BY id") == [("a", "1"), ("b", "2")]
+    connector = guest.ask("table/connector/query", {"connector_name": "warehouse"})
+    assert connector.keys() == {"connector_name", "engine", "host", "port", "db"}
+    assert "hidden" not in str([connector, guest.ask("server/service/get"), guest.job(answer["jobId"])])
+    told = [path for path in guest.home.rglob("*") if path.is_file() and b"hidden" in path.read_bytes()]
+    assert {path.name for path in told} == {"config.yaml", "local.service_conf.yaml"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in told if path.name == "config.yaml"} == {0o600}
+
+
+def test_a_client_leads_the_server_nowhere_else(party: Cluster) -> None:
+    table = {"namespace": "it", "table_name": "numbers", "storage_engine": "MYSQL"}
+    for address, says in (
+        ({"connector_name": "other", "name": "t"}, "'other' is not one of connectors in service_conf.yaml: warehouse"),
+        ({"host": "127.0.0.1", "user": "root", "db": "mysql", "name": "t"}, "address.connector_name: null"),
+        ({"connector_name": "warehouse", "name": "a`b"}, "address.name: 'a`b' is not the name of a table"),
+    ):
+        party.guest.has_table("numbers", csv_text(["id", "x"], {"a": [1], "b": [2]}))
+        answer = party.guest.post("data/writer", {**table, "address": address})
+        assert (answer["retcode"], says in answer["retmsg"]) == (101, True), answer
+    made = {"connector_name": "warehouse", "engine": "PATH", "connector_info": {"path": "examples"}}
+    assert "is one of connectors in service_conf.yaml" in party.guest.post("table/connector/create", made)["retmsg"]
