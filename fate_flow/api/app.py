@@ -33,7 +33,7 @@ from fate_flow.api.envelope import install_errors
 from fate_flow.api.exchange import deliver_blueprint
 from fate_flow.api.services import Services
 from fate_flow.api.submission import SubmitFailed
-from fate_flow.api.uploads import request_class
+from fate_flow.api.uploads import drop_part, request_class
 from fate_flow.coordinator.ports import Record
 from fate_flow.federation.spool import Spool
 
@@ -47,6 +47,7 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
     app.url_map.strict_slashes = False
     app.config["MAX_CONTENT_LENGTH"] = services.settings.limits.max_request_bytes
     app.request_class = request_class(services.settings)
+    app.teardown_request(drop_part)
     install_errors(app)
     if services.settings.client_keys is not None:
         nonces = services.settings.run_dir / "nonces"
