@@ -250,6 +250,7 @@ def _table(key: TaskKey, made: Mapping[str, Any]) -> TableMeta:
         name=check_table_piece(meta.get("name"), "name"),
         uri=str(made["uri"]),
         count=_count(meta.get("count") or 0),
+        replaced=_count(meta.get("replaced") or 0),
         schema=dict(meta.get("schema") or {}),
         origin="output",
         job_id=key.job_id,
@@ -264,7 +265,8 @@ def _as_it_is(told: TableMeta, task_id: str) -> TableMeta:
             if table.made_by in ("", task_id):
                 return told
             job_id = table.made_by.partition("_")[0]
-            return replace(told, count=table.count, schema=table.schema.as_json(), job_id=job_id)
+            schema = table.schema.as_json()
+            return replace(told, count=table.count, replaced=table.replaced, schema=schema, job_id=job_id)
     except (ComponentError, sqlite3.Error):       # gone already, or none of ours
         return told
 

@@ -20,7 +20,7 @@ from fate_flow.core.approval import ApprovalRule
 from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.core.command import SECRET_NAME, CommandPolicy, Secret
 from fate_flow.core.errors import BadRequest, BadSettings
-from fate_flow.core.grammar import check_party_id
+from fate_flow.core.grammar import DUPLICATE_IDS, LAST, check_party_id
 from fate_flow.core.permission import PermissionRule
 from fate_flow.core.policy import PolicyAction
 from fate_flow.core.resources import EngineSize
@@ -126,6 +126,7 @@ class Settings:
     engine_config: Mapping[str, Any] = field(default_factory=dict)
     routes: Mapping[str, Route] = field(default_factory=dict)
     data_roots: tuple[Path, ...] = ()     # server-side files that an upload or download may name
+    duplicate_ids: str = LAST             # one of DUPLICATE_IDS, for uploads that say nothing of it
     log_dir: Path = Path("logs")
     log_level: str = "DEBUG"
     log_sql: bool = True
@@ -300,6 +301,7 @@ class _Reader:
             worker_threads=flow.whole("worker_threads", 32, 4, 1024),
             insecure_listen=flow.flag("insecure_listen", False),
             data_roots=self._paths(flow, "data_roots"),
+            duplicate_ids=self._one_of(flow, "duplicate_ids", DUPLICATE_IDS),
             client_keys=self._client_keys(root.section("authentication")),
             database_url=self._database(root.section("database")),
             engine_config=root.section("fate_on_standalone").get("standalone", {}),
@@ -334,6 +336,13 @@ class _Reader:
         if not isinstance(values, list):
             raise BadSettings(f"{section.name(key)}: {values!r} is not a list of folders")
         return tuple(self._path(str(value)) for value in values)
+
+    def _one_of(self, section: _Section, key: str, words: tuple[str, ...]) -> str:
+        """The first of the words unless the file says another."""
+        word = section.text(key, words[0])
+        if word not in words:
+            raise BadSettings(f"{section.name(key)}: {word!r} is not one of {', '.join(words)}")
+        return word
 
     def _client_keys(self, section: _Section) -> ClientKeys | None:
         client = section.section("client")

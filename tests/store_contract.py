@@ -1929,7 +1929,7 @@ class SubmissionCases(Cases):
 class ResultCases(Cases):
     TABLE = TableMeta(
         "experiment", "breast", "file:///t/1", 569, {"header": ["x0"], "sid": "id"}, 4, "upload", "j1", ";", False,
-        is_disabled=True, extend_sid=True,
+        is_disabled=True, extend_sid=True, replaced=3,
     )
 
     def test_a_table_comes_back_as_it_was_saved(self, each: Each) -> None:

@@ -37,7 +37,7 @@ from fate_flow.api.exchange import deliver_blueprint
 from fate_flow.api.services import Services
 from fate_flow.api.submission import SubmitFailed
 from fate_flow.api.unread import install_broken_bodies
-from fate_flow.api.uploads import request_class
+from fate_flow.api.uploads import drop_part, request_class
 from fate_flow.coordinator.ports import Record
 from fate_flow.federation.spool import Spool
 
@@ -52,6 +52,7 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False       # a method like the others that a path does not have
     app.config["MAX_CONTENT_LENGTH"] = services.settings.limits.max_request_bytes
     app.request_class = request_class(services.settings)
+    app.teardown_request(drop_part)
     install_errors(app)
     install_broken_bodies(app)
     if services.settings.client_keys is not None:

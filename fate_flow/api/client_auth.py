@@ -1,8 +1,8 @@
 """Whether a client may ask: requests are signed as FATE's clients sign them (client-api-v1, section 1).
 
-The signature covers time, nonce, path with query as sent, and a JSON body; not the file of an upload. A request is
-taken once, and within a minute of its time by the clock of this machine. Its nonce is a file below `run/nonces` for as
-long, so that neither another process of this server nor one after a restart takes it a second time.
+The signature covers time, nonce, path with query as sent, and a JSON body or the fields of a form; no file. A request
+is taken once, and within a minute of its time by the clock of this machine. Its nonce is a file below `run/nonces` for
+as long, so that neither another process of this server nor one after a restart takes it a second time.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 from hmac import compare_digest, digest
 from pathlib import Path
+from urllib.parse import quote, urlencode
 
 from flask import current_app, g, request
+from werkzeug.exceptions import HTTPException
 
 from fate_flow.api.envelope import leads_to_a_file
-from fate_flow.core.errors import PermissionDenied
+from fate_flow.core.errors import BadRequest, PermissionDenied
 from fate_flow.settings import ClientKeys
 
 WINDOW_MS = 60_000
 SIGNED_WITH = ("TIMESTAMP", "NONCE", "APP-KEY", "SIGNATURE")     # a WSGI server has one name for APP_KEY and APP-KEY
 _MOST_LETTERS = 200
+_UPLOAD = "multipart/form-data"
 _OF_PARTIES = ("/v1/party/", "/v1/initiator/", "/v1/tracker/", "/v1/exchange/")
 _OF_CLIENTS_ALL_THE_SAME = "/v1/party/list"
 OPEN = ("/index.html", "/v1/openapi.json")                   # pages without secrets
@@ -69,12 +72,11 @@ class ClientAuth:
         return timestamp, nonce, app_key, signature
 
     def _good(self, timestamp: str, nonce: str) -> Iterator[bytes]:
-        """What the signature may be: the SDK leaves an empty object out of it, and sends it all the same."""
+        """What the signature may be."""
         path = str(request.environ.get("RAW_URI", ""))
-        bodies = {b""} if request.mimetype == "multipart/form-data" else {request.get_data()}
-        for body in bodies | ({b""} if bodies <= {b"{}"} else set()):
+        for body, fields in _signed_parts():
             parts = (timestamp, nonce, self._keys.app_key, path)
-            text = b"\n".join((*(part.encode("utf-8", "surrogateescape") for part in parts), body, b""))
+            text = b"\n".join((*(part.encode("utf-8", "surrogateescape") for part in parts), body, fields))
             yield b64encode(digest(self._keys.secret_key.encode(), text, "sha1"))
 
     def _remember(self, timestamp: str, nonce: str, now: int) -> None:
@@ -94,6 +96,30 @@ class ClientAuth:
         for path in self._folder.iterdir():
             if int(path.name.partition("-")[0]) < now - 2 * WINDOW_MS:
                 path.unlink(missing_ok=True)
+
+
+def _signed_parts() -> Iterator[tuple[bytes, bytes]]:
+    """What may have been signed of what was sent: a body, or the fields of a form.
+
+    The SDK leaves an empty object out of it, and sends it all the same."""
+    body = b"" if request.mimetype == _UPLOAD else request.get_data()
+    yield body, b""
+    if body == b"{}":
+        yield b"", b""
+    if request.mimetype in (_UPLOAD, "application/x-www-form-urlencoded"):
+        yield b"", _fields_of_form()
+
+
+def _fields_of_form() -> bytes:
+    """As the client signs them. To have them the whole form is read, its file to disk: so none of any length."""
+    most = request.max_content_length
+    if request.content_length is None or (most is not None and request.content_length > most):
+        return b""
+    try:
+        fields = sorted(request.form.items())
+    except (BadRequest, HTTPException, OSError):       # no form; nobody has to hear of that who may be anybody
+        return b""
+    return urlencode(fields, quote_via=quote, safe="-._~").encode()
 
 
 def is_for_clients(rule: str) -> bool:

@@ -47,7 +47,7 @@ from fate_flow.api.submission import submit, submit_data
 from fate_flow.api.uploads import is_upload, received
 from fate_flow.components.catalogue import MYSQL_NAME, MYSQL_TABLE
 from fate_flow.core.errors import BadRequest, Conflict, NotFound
-from fate_flow.core.grammar import shown
+from fate_flow.core.grammar import DUPLICATE_IDS, shown
 from fate_flow.store.contract import Document, TableMeta
 from fate_flow.store.views import MOST_ROWS
 
@@ -66,6 +66,10 @@ _OPTIONS: Arguments = {
     "drop": described(FLAG, "A table of this name that is there already is replaced."),
     "extend_sid": described(FLAG, "The server adds ids."),
     "auto_increasing_sid": described(FLAG, "The ids that it adds are counted."),
+    "duplicate_ids": one_of(
+        DUPLICATE_IDS, description="Of several rows with one id the last one is kept, or the file is refused; "
+        "fateflow.duplicate_ids of the server's configuration says which it is otherwise."
+    ),
     "task_cores": whole("Cores of the job.", 1),
     **dict.fromkeys(_WITHOUT_EFFECT, described(ANYTHING, "Has no effect here; data.warnings says so.")),
 }
@@ -173,7 +177,7 @@ class _DataRoutes:
 
     def _upload_parameters(self, conf: Body) -> dict[str, Any]:
         """All but the file. Raises BadRequest in the client's own keys, Conflict when the table is there already."""
-        parameters = _upload_parameters(conf)
+        parameters = _upload_parameters(conf, self._settings.duplicate_ids)
         namespace, name = parameters["namespace"], parameters["name"]
         if not parameters["destroy"] and self._views.table(namespace, name) is not None:
             raise Conflict(
@@ -335,8 +339,8 @@ def _json_conf() -> dict[str, Any] | None:
     return conf
 
 
-def _upload_parameters(conf: Body) -> dict[str, Any]:
-    """The parameters of the component, but for its file."""
+def _upload_parameters(conf: Body, duplicate_ids: str) -> dict[str, Any]:
+    """The parameters of the component, but for its file; `duplicate_ids` where the client says nothing of that."""
     try:
         require(conf, *_UPLOAD_NEEDS)
     except BadRequest as error:
@@ -351,7 +355,15 @@ def _upload_parameters(conf: Body) -> dict[str, Any]:
         "destroy": read_flag(conf, "drop"),
         "extend_sid": read_flag(conf, "extend_sid"),
         "auto_increasing_sid": read_flag(conf, "auto_increasing_sid"),
+        "duplicate_ids": _read_duplicate_ids(conf, duplicate_ids),
     }
+
+
+def _read_duplicate_ids(conf: Body, default: str) -> str:
+    text = read_text(conf, "duplicate_ids", default)
+    if text not in DUPLICATE_IDS:
+        raise BadRequest(f"duplicate_ids: {shown(text)} is not one of {', '.join(DUPLICATE_IDS)}")
+    return text
 
 
 def _local_job(name: str, module: str, parameters: Mapping[str, Any], job_parameters: Mapping[str, Any]) -> Document:
@@ -381,5 +393,6 @@ def _info(table: TableMeta | None) -> dict[str, Any]:
         "origin": table.origin,
         "extend_sid": table.extend_sid,
         "address": {"uri": table.uri},
+        "replaced_rows": table.replaced,
     }
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from flask import Blueprint, Response, request
 
-from fate_flow.api.declared import declared
+from fate_flow.api.declared import TEXT, declared
 from fate_flow.api.envelope import error_response, failed, file_follows
 from fate_flow.core.grammar import shown
 
@@ -48,6 +48,8 @@ _LATER = {
     "operation/<path:rest>": ("what workers ask, but on a port of their own", _OWN_WORKERS),
     "worker/config/load": ("requests of workers of other versions", _OWN_WORKERS),
 }
+_LATER_AS_DATA = {"model/deploy": ("models", _NO_MODELS)}
+"""Of a refusal FATE's pipeline shows `data` there, and nothing else."""
 _LATER_AS_FILE = {
     "table/download": ("the download of a table", "data/download"),
     "model/export": ("models", _NO_MODELS),
@@ -59,15 +61,22 @@ _LATER_AS_FILE = {
 
 def blueprint() -> Blueprint:
     later = Blueprint("not_offered", __name__, url_prefix="/v1")
-    kinds = ((_LATER, failed, _RETCODE, ["POST"]), (_LATER_AS_FILE, error_response, _AS_FILE, ["GET", "POST"]))
-    for table, answer, code, methods in kinds:
+    for table, answer, code, methods in (
+        (_LATER, failed, _RETCODE, ["POST"]), (_LATER_AS_DATA, _failed_in_data, _RETCODE, ["POST"]),
+        (_LATER_AS_FILE, error_response, _AS_FILE, ["GET", "POST"]),
+    ):  # fmt: skip
         for path, (what, instead) in table.items():
             name = f"{path.replace('/', '_')}".translate({ord(one): None for one in "<>:"})
             refuse = _refusal(answer, code, f"{what} ({{path}}); instead: {instead}")
-            view = declared(f"Not offered: {what}. Instead: {instead}.", never=code)(refuse)
+            data = TEXT if answer is _failed_in_data else None
+            view = declared(f"Not offered: {what}. Instead: {instead}.", never=code, refused=data)(refuse)
             view = file_follows(view) if answer is error_response else view
             later.add_url_rule(f"/{path}", name, view, methods=methods)
     return later
+
+
+def _failed_in_data(code: int, message: str) -> Response:
+    return failed(code, message, message)
 
 
 def _refusal(answer: Callable[[int, str], Response], code: int, what: str) -> Callable[..., Response]:

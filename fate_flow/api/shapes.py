@@ -265,19 +265,20 @@ REPORT = a_list(an_object({
     "end_time": or_null(TIME), "elapsed": or_null(COUNT), "status": _SHOWN_TASK_STATUS, "index": COUNT,
 }))  # fmt: skip
 
+REPLACED = described(COUNT, "Rows of the file that gave way to a later one with the same id.")
 _SCHEMA_OF_TABLE = an_object({}, {"header": _NAMES, "sid": TEXT}, title="TableSchema")
 TABLE_INFO = an_object(
     {"namespace": TEXT, "table_name": TEXT, "exist": {"enum": [0, 1]}, "count": or_null(COUNT)},
     {
         "partition": or_null(COUNT), "schema": _SCHEMA_OF_TABLE, "enable": YES_NO, "origin": TEXT,
-        "extend_sid": YES_NO, "address": an_object({"uri": TEXT}),
+        "extend_sid": YES_NO, "address": an_object({"uri": TEXT}), "replaced_rows": REPLACED,
     },
     title="TableInfo",
 )  # fmt: skip
 UPLOADS = a_list(by_name(an_object({
     "upload_info": an_object({
         "table_name": or_null(TEXT), "namespace": or_null(TEXT), "partition": or_null(COUNT),
-        "upload_count": or_null(COUNT),
+        "upload_count": or_null(COUNT), "replaced_rows": or_null(REPLACED),
     }),
     "notes": TEXT,
     "schema": _SCHEMA_OF_TABLE,

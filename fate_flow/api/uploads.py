@@ -65,7 +65,7 @@ def received(max_bytes: int) -> Iterator[tuple[Path, dict[str, Any]]]:
         _remove(path)
         raise
     finally:
-        _remove(_part())
+        drop_part()
 
 
 def _receive(max_bytes: int) -> tuple[Path, dict[str, Any]]:
@@ -109,6 +109,11 @@ def _part() -> Path | None:
 def _remove(path: Path | None) -> None:
     if path is not None:
         path.unlink(missing_ok=True)
+
+
+def drop_part(_: BaseException | None = None) -> None:
+    """At the end of a request: the file that it brought, and that nobody has taken."""
+    _remove(_part())
 
 
 def _sweep(folder: Path, before: float) -> None:

@@ -124,6 +124,8 @@ def _tell_table(client: Client, uploaded: Answer) -> None:
         f"table {body['table_name']} in namespace {body['namespace']}: {found.get('count')} rows; "
         f"id {schema.get('sid')}; columns ({len(header)}): {names}"
     )
+    if replaced := found.get("replaced_rows"):
+        tell(f"{replaced} rows of the file gave way to a later one with the same id")
 
 
 def _send_file(client: Client, conf: Mapping[str, Any], path: Path) -> Answer:

@@ -27,9 +27,8 @@ class Signature(AuthBase):
         return request
 
 
-def sign(secret_key: str, timestamp: str, nonce: str, app_key: str, path: str, body: bytes) -> str:
+def sign(secret_key: str, timestamp: str, nonce: str, app_key: str, path: str, body: bytes, form: bytes = b"") -> str:
     """The signature over these parts; an uploaded file is not among them."""
-    form = b""
     parts = (timestamp.encode(), nonce.encode(), app_key.encode(), path.encode(), body, form)
     return b64encode(hmac.digest(secret_key.encode(), b"\n".join(parts), "sha1")).decode("ascii")
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from fate_flow.components.errors import shown
 from fate_flow.core import command
 from fate_flow.core.errors import BadRequest
-from fate_flow.core.grammar import TABLE_PIECE, check_table_piece
+from fate_flow.core.grammar import DUPLICATE_IDS, TABLE_PIECE, check_table_piece
 
 PASS_THROUGH = frozenset({"need_run", "need_deploy", "provider", "CodePath"})
 """Keys that stand among the parameters of a component but are meant for the coordinator."""
@@ -172,6 +172,7 @@ _COMPONENTS = (
             "destroy": _FLAG,
             "extend_sid": _FLAG,
             "auto_increasing_sid": _FLAG,
+            "duplicate_ids": Parameter(f"one of {', '.join(DUPLICATE_IDS)}", lambda value: value in DUPLICATE_IDS),
             "remove_source": _FLAG,
         },
         outputs=("data",),

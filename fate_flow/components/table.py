@@ -4,7 +4,8 @@ A writer fills a file under a temporary name, syncs it and renames it; from then
 why readers may open it as immutable, without locks or journal. While it is written its writer holds a lock on it
 (`flock`, which the kernel takes back from the dead), so that a sweep knows the files of killed writers. `rows` keeps
 the order of insertion (rowid) and is indexed by `sid`; its value columns are called v0, v1, ... because names from a
-header may differ in case only, which SQLite takes for the same column. The real names are in `meta`.
+header may differ in case only, which SQLite takes for the same column. The real names are in `meta`, and how many rows
+gave way to a later one of the same id.
 """
 
 from __future__ import annotations
@@ -118,6 +119,7 @@ class Table:
         meta = dict(self._connection.execute("SELECT key, value FROM meta"))
         self.schema = Schema(tuple(json.loads(meta["header"])), meta["sid"])
         self.count = int(meta["count"])
+        self.replaced = int(meta.get("replaced", 0))     # rows whose id a later one had as well
         self.made_by: str = meta["made_by"]
 
     def __enter__(self) -> Self:
@@ -161,20 +163,27 @@ class Table:
             "namespace": self.namespace,
             "name": self.name,
             "count": self.count,
+            "replaced": self.replaced,
             "schema": self.schema.as_json(),
         }
 
 
 class TableWriter:
-    """Fills a new table: there in full after the `with` block, not at all when the block raises."""
+    """Fills a new table: there in full after the `with` block, not at all when the block raises.
 
-    def __init__(self, uri: str, schema: Schema, *, made_by: str = "", overwrite: bool = False) -> None:
+    With `keeps_last` the last of several rows with one id stays, at its own place; else that is a DuplicateId."""
+
+    def __init__(
+        self, uri: str, schema: Schema, *, made_by: str = "", overwrite: bool = False, keeps_last: bool = False
+    ) -> None:
         if len(schema.header) > MAX_COLUMNS:
             raise ComponentError(f"{len(schema.header)} columns are too many, a table takes {MAX_COLUMNS}")
         self._address = parse_uri(uri)
         self._schema = schema
         self._made_by = made_by
         self._overwrite = overwrite
+        self._keeps_last = keeps_last
+        self._replaced = 0
         self._is_closed = False
         self._path = self._address.path.with_name(f".{secrets.token_hex(8)}{UNFINISHED}")
 
@@ -210,7 +219,10 @@ class TableWriter:
         if not self._is_closed:
             self._is_closed = True
             with _write_errors():
-                self._index_ids()
+                if self._keeps_last:
+                    self._keep_last()
+                else:
+                    self._index_ids()
 
     def _index_ids(self) -> None:
         """At the end: ids come in any order, and sorting them once costs a fraction of placing each of them."""
@@ -219,6 +231,15 @@ class TableWriter:
         except sqlite3.IntegrityError as error:
             twice = "SELECT sid FROM rows GROUP BY sid HAVING count(*) > 1 ORDER BY min(rowid) LIMIT 1"
             raise DuplicateId(self._connection.execute(twice).fetchone()[0]) from error
+
+    def _keep_last(self) -> None:
+        """Goes by the index alone, which is sorted: memory holds one id, whatever the table holds."""
+        self._connection.execute("CREATE INDEX ids ON rows (sid)")
+        self._replaced = self._connection.execute(
+            "DELETE FROM rows WHERE rowid IN (SELECT earlier.rowid FROM "
+            "(SELECT sid, max(rowid) AS last FROM rows GROUP BY sid HAVING count(*) > 1) AS kept "
+            "JOIN rows AS earlier ON earlier.sid = kept.sid AND earlier.rowid < kept.last)"
+        ).rowcount
 
     def _finish(self) -> None:
         self.close()
@@ -238,6 +259,7 @@ class TableWriter:
             ("header", json.dumps(self._schema.header)),
             ("sid", self._schema.sid),
             ("count", str(count)),
+            ("replaced", str(self._replaced)),
             ("made_by", self._made_by),
         ])
 

@@ -11,6 +11,7 @@ from fate_flow.components.csv_source import BadCsv, CsvFormat, CsvSource, lines_
 from fate_flow.components.errors import shown
 from fate_flow.components.table import DuplicateId, Row, Table, TableExists, TableWriter, table_exists
 from fate_flow.components.task import Metric, Outcome, Task
+from fate_flow.core.grammar import LAST
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,9 @@ def run(task: Task) -> Outcome:
 def _make_table(task: Task, source: Path, uri: str, *, overwrite: bool) -> None:
     with (
         CsvSource(source, _layout(task)) as csv,
-        TableWriter(uri, csv.schema, made_by=task.task_id, overwrite=overwrite) as writer,
+        TableWriter(
+            uri, csv.schema, made_by=task.task_id, overwrite=overwrite, keeps_last=_keeps_last(task)
+        ) as writer,
     ):
         try:
             writer.add(_logged(csv.rows()))
@@ -50,9 +53,13 @@ def _make_table(task: Task, source: Path, uri: str, *, overwrite: bool) -> None:
         except DuplicateId as error:
             first, second = islice(lines_of(source, _layout(task), error.sid), 2)
             raise BadCsv(
-                f"lines {first} and {second}: both have the id {shown(error.sid)}; with extend_sid both are kept, "
-                "under ids that are made up"
+                f"lines {first} and {second}: both have the id {shown(error.sid)}; with duplicate_ids: {LAST} the "
+                "later row is kept, with extend_sid both are, under ids that are made up"
             ) from error
+
+
+def _keeps_last(task: Task) -> bool:
+    return (task.parameters.get("duplicate_ids") or LAST) == LAST
 
 
 def _layout(task: Task) -> CsvFormat:
@@ -74,14 +81,17 @@ def _logged(rows: Iterator[Row]) -> Iterator[Row]:
 
 def _outcome(task: Task, uri: str) -> Outcome:
     with Table(uri) as table:
-        count, schema = table.count, table.schema
+        count, replaced, schema = table.count, table.replaced, table.schema
     info = {
         "table_name": task.parameters["name"],
         "namespace": task.parameters["namespace"],
         "partition": task.parameters.get("partition") or 1,
         "upload_count": count,
+        "replaced_rows": replaced,
     }
     log.info("upload done: %s rows", count)
+    if replaced:
+        log.warning("%s rows gave way to a later one with the same id", replaced)
     # `count` is FATE's key; `upload_count` is what its upload history calls the same number.
     metric = Metric(
         "upload", "data_access", [("count", count), ("upload_count", count)],

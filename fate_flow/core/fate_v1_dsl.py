@@ -84,7 +84,10 @@ def _read_module(node: Node, modules: Collection[str]) -> str:
         return ""
     if isinstance(node.value, str) and node.value in modules:
         return node.value
-    node.wrong(f"{shown(node.value)} is not known here; known: {', '.join(sorted(modules))}")
+    node.wrong(
+        f"{shown(node.value)} is not known here; known: {', '.join(sorted(modules))}; components of FATE that train or "
+        "predict run on FATE's own server"
+    )
     return ""
 
 

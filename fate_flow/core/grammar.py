@@ -69,6 +69,9 @@ def check_text(value: str, key: str) -> str:
     return value
 
 
+LAST, REFUSE = "last", "refuse"
+DUPLICATE_IDS = (LAST, REFUSE)
+"""What an upload makes of several rows with one id: it keeps the last of them, or refuses the file."""
 TABLE_PIECE = "printable text of at most 200 bytes, percent-encoded, other than '.' and '..'"
 
 

@@ -74,6 +74,7 @@ class TableMeta:
     is_disabled: bool = False
     create_time: int = 0
     extend_sid: bool = False          # its ids were made up
+    replaced: int = 0                 # rows that are not in it, since a later one had the same id
 
 
 @dataclass(frozen=True)

@@ -362,6 +362,7 @@ class StorageTableRow(_Base):
     f_extend_sid = BooleanField(default=False)
     f_schema = TextField()
     f_count = BigIntegerField(null=True)
+    f_replaced = BigIntegerField(default=0)
     f_origin = CharField(50, default="")
     f_disable = BooleanField(default=False)
     f_job_id = CharField(25, default="")

@@ -940,6 +940,7 @@ class SqlTransaction:
             f_count=table.count, f_schema=to_json(dict(table.schema)), f_partitions=table.partitions,
             f_origin=table.origin, f_job_id=table.job_id, f_id_delimiter=table.id_delimiter,
             f_have_head=table.have_head, f_extend_sid=table.extend_sid, f_disable=table.is_disabled, f_create_time=at,
+            f_replaced=table.replaced,
         ).execute()  # fmt: skip
 
     def table(self, namespace: str, name: str) -> TableMeta | None:
@@ -1547,7 +1548,7 @@ def _table_of(row: StorageTableRow) -> TableMeta:
     return TableMeta(
         row.f_namespace, row.f_name, row.f_address, row.f_count or 0, from_json(row.f_schema),
         row.f_partitions or 1, row.f_origin, row.f_job_id, row.f_id_delimiter or ",", row.f_have_head,
-        row.f_disable, row.f_create_time or 0, row.f_extend_sid,
+        row.f_disable, row.f_create_time or 0, row.f_extend_sid, row.f_replaced,
     )  # fmt: skip
 
 

@@ -675,7 +675,7 @@ def _seats_of(jobs: Sequence[Job]) -> dict[str, tuple[Seat, ...]]:
 
 
 def _upload(job_id: str, meta: Mapping[str, Any]) -> Row:
-    info = {key: meta.get(key) for key in ("table_name", "namespace", "partition", "upload_count")}
+    info = {key: meta.get(key) for key in ("table_name", "namespace", "partition", "upload_count", "replaced_rows")}
     notes = JobRow.select(JobRow.f_description).where(JobRow.f_job_id == job_id).scalar()
     is_its_table = (
         (StorageTableRow.f_namespace == info["namespace"])

@@ -367,6 +367,7 @@ CREATE TABLE t_storage_table_meta (
   f_extend_sid BOOLEAN NOT NULL DEFAULT 0,   -- its ids were made up
   f_schema LONGTEXT NOT NULL,
   f_count BIGINT,
+  f_replaced BIGINT NOT NULL DEFAULT 0,      -- rows that gave way to a later one of the same id
   f_origin VARCHAR(50) NOT NULL DEFAULT '',  -- upload, output, writer
   f_disable BOOLEAN NOT NULL DEFAULT 0,
   f_job_id VARCHAR(25) NOT NULL DEFAULT '',  -- the job that wrote it

@@ -58,4 +58,15 @@ def read(dump):
     return found
 
 
-print("\n" + json.dumps({"upload": upload, "fit": fit, "follow": follow, "read": read}[sys.argv[1]](*sys.argv[2:])))
+def deploy(dump):
+    """Tries to have the pipeline predict."""
+    pipeline = PipeLine.load_model_from_file(dump)
+    try:
+        pipeline.deploy_component(["intersection_0"])
+    except ValueError as error:
+        return {"raised": f"{type(error).__name__}: {error}"}
+    return {}
+
+
+DOES = {"upload": upload, "fit": fit, "follow": follow, "read": read, "deploy": deploy}
+print("\n" + json.dumps(DOES[sys.argv[1]](*sys.argv[2:])))

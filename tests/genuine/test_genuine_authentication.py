@@ -8,6 +8,7 @@ import pytest
 
 from tests.genuine.genuine_client import GenuineClient
 from tests.genuine.locked import ANOTHER_SECRET, APP_KEY, KEYS, SECRET, WRONG
+from tests.genuine.world import World
 from tests.integration.party_servers import GUEST, HOST, PartyServer, csv_text
 
 pytestmark = pytest.mark.timeout(300)
@@ -42,6 +43,15 @@ def test_the_genuine_flow_signs(locked: PartyServer, client: GenuineClient, tmp_
     locked.wait(uploaded["jobId"], "success")
     seat = ("-j", uploaded["jobId"], "-r", "local", "-p", "0", "-cpn", "upload_0", "-o", str(tmp_path / "out"))
     assert client.flow("component", "output-data", *seat).document["retcode"] == 0
+
+
+def test_the_genuine_flow_signs_the_fields_of_a_form(
+    locked: PartyServer, client: GenuineClient, world: World
+) -> None:
+    client.init(locked.url, *KEYS)
+    said = client.flow("model", "import", "-c", str(world.files / "model.json")).document
+    assert (said["retcode"], "does not offer models" in said["retmsg"]) == (100, True)
+    assert not list((locked.home / "uploads").glob("*"))
 
 
 def test_a_configuration_that_has_the_keys_is_enough(locked: PartyServer, client: GenuineClient) -> None:

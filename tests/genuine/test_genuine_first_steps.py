@@ -65,6 +65,15 @@ def test_the_toy_of_parties_that_cannot(genuine: GenuineClient, world: World) ->
     assert (elsewhere["retcode"], HOST in elsewhere["retmsg"]) == (103, True)
 
 
+def test_the_test_that_trains_a_model_ends_with_the_reason(genuine: GenuineClient) -> None:
+    """`pipeline` raises whatever a submit is refused with; the words are the server's."""
+    printed = genuine.flow("test", "min", "-gid", GUEST, "-hid", HOST, "-aid", HOST)
+    last = printed.err.rstrip().splitlines()[-1]
+    assert (printed.code, "'retcode': 103" in last) == (1, True)
+    assert "'DataTransform' is not known here" in last
+    assert "components of FATE that train or predict run on FATE's own server" in last
+
+
 def toy_that_ends_badly(genuine: GenuineClient, world: World, end: Callable[[str], object]) -> tuple[str, Printed]:
     """The job, which `end` ends while its guest's worker runs, and what the client printed."""
     running = "SELECT f_job_id FROM t_job WHERE f_status = 'running'"

@@ -54,6 +54,9 @@ def test_a_pipeline_is_fitted_and_read_back(genuine: GenuineClient, world: World
     fitted = run(genuine, "fit", GUEST, HOST, "piped", tmp_path / "dump")
     assert fitted["failure"] == ""
     read_back(genuine, tmp_path / "dump")
+    said = run(genuine, "deploy", tmp_path / "dump")["raised"]
+    assert said.startswith("ValueError: Cannot deploy components, error msg is this server does not offer models")
+    assert "instead: " in said
 
 
 def test_a_pipeline_goes_on_after_a_step_has_failed(genuine: GenuineClient, world: World, tmp_path: Path) -> None:

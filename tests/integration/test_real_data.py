@@ -71,6 +71,7 @@ TAKEN = {
     "ids alone": (b"id\n2\n1\n", {}, "id", [["2"], ["1"]]),
     "long fields": (f"id,x\n1,{LONG}\n".encode(), {}, "id x", [["1", LONG]]),
     "no header": (b"7,8\n9,10\n", {"head": 0}, "sid x0", [["7", "8"], ["9", "10"]]),
+    "an id twice": (b'id,x\n1,"a\nb"\n2,b\n\n1,c\n', {}, "id x", [["2", "b"], ["1", "c"]]),
     "duplicate ids": (
         b"id,x\n7,8\n7,9\n", {"extend_sid": True, "auto_increasing_sid": True}, "sid id x",
         [["0", "7", "8"], ["1", "7", "9"]],
@@ -137,7 +138,6 @@ REFUSED = {
     "header only": (b"id,x\n", "the file has no rows"),
     "a column twice": (b"id,x,x\n1,2,3\n", "line 1: the header names column 'x' twice"),
     "no id": (b"id,x\n1,2\n,3\n", "line 3: the id is missing"),
-    "an id twice": (b'id,x\n1,"a\nb"\n2,b\n\n1,c\n', "lines 2 and 6: both have the id '1'; with extend_sid both"),
 }
 
 
@@ -150,6 +150,28 @@ def test_a_file_that_is_refused_leaves_nothing(on_sqlite: Cluster, case: str) ->
     assert words in row["f_message"]
     assert info(guest, case)["exist"] == 0
     assert not [path for path in guest.files() if path.startswith("data") and quote(case) in path]
+
+
+def test_an_id_that_is_there_twice_may_be_refused(on_sqlite: Cluster) -> None:
+    guest, content = on_sqlite.guest, b'id,x\n1,"a\nb"\n2,b\n\n1,c\n'
+    row = guest.wait(upload(guest, "refused", content, duplicate_ids="refuse")["jobId"], "failed")
+    assert "lines 2 and 6: both have the id '1'; with duplicate_ids: last the later row is kept" in row["f_message"]
+    assert info(guest, "refused")["exist"] == 0
+
+
+def test_rows_that_gave_way_are_counted_wherever_the_upload_is_told_of(on_sqlite: Cluster) -> None:
+    """By default the last row of an id is the one, as with FATE, which does not say so."""
+    guest = on_sqlite.guest
+    job_id = upload(guest, "gave way", b"id,x\na,1\nb,2\na,3\na,4\n", drop=1)["jobId"]
+    guest.wait(job_id, "success")
+    place = {"job_id": job_id, "role": "local", "party_id": "0", "component_name": "upload_0"}
+    summary = guest.ask("tracking/component/summary/download", place)
+    [told] = guest.ask("data/upload/history", {"job_id": job_id})
+    for said in (summary, told[job_id]["upload_info"]):
+        assert (said["upload_count"], said["replaced_rows"]) == (2, 2)
+    found = info(guest, "gave way")
+    assert (found["count"], found["replaced_rows"]) == (2, 2)
+    assert download(guest, "gave way") == b"id,x\nb,2\na,4\n"
 
 
 def test_a_file_that_is_refused_leaves_the_table_that_was_there(on_sqlite: Cluster) -> None:

@@ -25,6 +25,7 @@ from fate_flow.components.table_uri import format_uri, parse_uri
 from fate_flow.coordinator.desk import Desk
 from fate_flow.coordinator.ports import Context, LaunchOrder, Rules, Sight
 from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
+from fate_flow.core.grammar import LAST
 from fate_flow.core.job import Answer, Claim, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.resources import EngineSize
 from fate_flow.core.spec import JobParameters, Party
@@ -243,11 +244,11 @@ def form(data: bytes, name: str = "file") -> bytes:
 
 def make_world(
     home: Path, limits: Limits | None = None, data_roots: tuple[Path, ...] = (), ceilings: Ceilings = NO_CEILINGS,
-    client_keys: ClientKeys | None = None,
+    client_keys: ClientKeys | None = None, duplicate_ids: str = LAST,
 ) -> World:
     settings = Settings(
         party_id="9999", home=home, log_dir=home / "logs", limits=limits or Limits(submit_timeout=0.05),
-        data_roots=data_roots, client_keys=client_keys,
+        data_roots=data_roots, client_keys=client_keys, duplicate_ids=duplicate_ids,
     )  # fmt: skip
     database = open_database("", home)
     store = SqlStore(database)

@@ -13,7 +13,7 @@ from werkzeug.test import TestResponse
 from fate_flow.api import app
 from fate_flow.api.client_auth import WINDOW_MS
 from fate_flow.cli.signature import sign
-from fate_flow.settings import ClientKeys
+from fate_flow.settings import ClientKeys, Limits
 
 NOW = 1_700_000_000_000
 KEYS = ClientKeys("our-clients", "secret-of-9999")
@@ -101,6 +101,52 @@ def test_of_an_upload_the_query_is_signed_and_not_the_file(world: World) -> None
     assert (retcode(response), "missing" in response.json["retmsg"]) == (100, True), "it was let in"
     unsigned = world.client.post(path, data=form(b"id,x\n1,2\n"), headers={"Content-Type": FORM_TYPE})
     assert retcode(unsigned) == 109
+
+
+def a_form(**fields: str) -> bytes:
+    """Fields, and the file behind them, as `requests` writes it."""
+    parts = (f'--frontier\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{value}\r\n'
+             for key, value in fields.items())
+    return "".join(parts).encode() + form(b"a model")
+
+
+FIELDS = {"role": "guest", "model_id": "a b&c=d", "party_id": "9999"}
+SIGNED_FIELDS = b"model_id=a%20b%26c%3Dd&party_id=9999&role=guest"
+
+
+def test_of_a_form_the_fields_are_signed_and_not_the_file(world: World) -> None:
+    path = "/v1/model/import"
+    for nonce, fields, told in (("n1", SIGNED_FIELDS, 100), ("n2", b"", 100), ("n3", b"role=host", 109)):
+        signature = sign(KEYS.secret_key, str(NOW), nonce, KEYS.app_key, path, b"", fields)
+        headers = {**signed(path, nonce=nonce), "SIGNATURE": signature, "Content-Type": FORM_TYPE}
+        response = world.client.post(path, data=a_form(**FIELDS), headers=headers)
+        assert retcode(response) == told
+        assert ("does not offer" in response.json["retmsg"]) is (told == 100)
+        assert world.uploads == [], "what nobody takes does not stay"
+
+
+def test_a_form_without_a_file_and_json_that_calls_itself_one(world: World) -> None:
+    path, kind = "/v1/version/get", {"Content-Type": "application/x-www-form-urlencoded"}
+    signature = sign(KEYS.secret_key, str(NOW), "n1", KEYS.app_key, path, b"", b"a=1&b=%20")
+    form_headers = {**signed(path), "SIGNATURE": signature, **kind}
+    assert "not a JSON object" in world.client.post(path, data=b"b=+&a=1", headers=form_headers).json["retmsg"]
+    assert retcode(world.client.post(path, data=b"{}", headers={**signed(path, nonce="n2"), **kind})) == 0
+
+
+@pytest.mark.parametrize("body", [b"", b"no form", b"--frontier\r\n", form(b"x") + form(b"y"), 2 * form(b"x")[:-4]])
+def test_what_is_no_form_is_not_let_in(world: World, body: bytes) -> None:
+    path = "/v1/data/upload"
+    headers = {**signed(path, secret="another-secret"), "Content-Type": FORM_TYPE}
+    assert retcode(world.client.post(path, data=body, headers=headers)) == 109
+    assert world.uploads == []
+
+
+def test_a_form_beyond_what_a_body_may_hold_is_not_read_before_it_is_known_whose_it_is(tmp_path: Path) -> None:
+    world = make_world(tmp_path, Limits(max_request_bytes=1000), client_keys=KEYS)
+    path = "/v1/data/upload"
+    headers = {**signed(path, secret="another-secret"), "Content-Type": FORM_TYPE}
+    assert retcode(world.client.post(path, data=form(b"x" * 2000), headers=headers)) == 109
+    assert not (tmp_path / "uploads").exists()
 
 
 def test_where_a_file_is_expected_the_status_is_not_200(world: World) -> None:

@@ -64,7 +64,8 @@ def test_an_uploaded_file_is_handed_to_a_local_job(world: World) -> None:
     assert file.parent.stat().st_mode & 0o077 == 0
     assert told(world) == {
         "file": str(file), "namespace": "demo", "name": "site_a", "head": True, "partition": 2, "id_delimiter": ",",
-        "destroy": False, "extend_sid": False, "auto_increasing_sid": False, "remove_source": True,
+        "destroy": False, "extend_sid": False, "auto_increasing_sid": False, "duplicate_ids": "last",
+        "remove_source": True,
     }  # fmt: skip
     (row,) = world.ask("job/query", {"job_id": said["jobId"]})["data"]
     assert (row["f_role"], row["f_party_id"], row["f_status"], row["f_asked_cores"]) == ("local", "0", "waiting", 4)
@@ -84,6 +85,16 @@ def test_flags_may_come_as_text(world: World) -> None:
     assert world.ask("job/query", {"role": "local"})["data"][0]["f_asked_cores"] == 2
 
 
+def test_what_becomes_of_duplicate_ids_may_be_said_by_the_client_and_the_server(tmp_path: Path, world: World) -> None:
+    assert world.upload({**CONF, "duplicate_ids": "refuse"}).json["retcode"] == 0
+    assert told(world)["duplicate_ids"] == "refuse"
+    (tmp_path / "strict").mkdir()
+    strict = make_world(tmp_path / "strict", duplicate_ids="refuse")
+    assert strict.upload(CONF).json["retcode"] == 0
+    assert told(strict)["duplicate_ids"] == "refuse"
+    strict.store.close()
+
+
 def test_what_has_no_effect_is_said(world: World) -> None:
     warnings = world.upload({**CONF, "with_meta": True, "meta": {"a": 1}}).json["data"]["warnings"]
     assert warnings == ["with_meta: has no effect on this server", "meta: has no effect on this server"]
@@ -101,6 +112,8 @@ def test_plain_keys_are_taken_too(world: World) -> None:
     ({"namespace": None, "partition": None}, 100, "required argument are missing: namespace,partition; "),
     ({"partition": "many"}, 101, "partition: 'many'"), ({"partition": 0}, 101, "partition: 0"),
     ({"partition": True}, 101, "partition: true"), ({"head": "maybe"}, 101, "head: 'maybe'"),
+    ({"duplicate_ids": "first"}, 101, "duplicate_ids: 'first' is not one of last, refuse"),
+    ({"duplicate_ids": 1}, 101, "duplicate_ids: 1"),
     ({"table_name": ".."}, 101, "table_name: '..'"), ({"table_name": 5}, 101, "table_name: 5"),
     ({"namespace": "x" * 300}, 101, "namespace: 'xxx"), ({"id_delimiter": 1}, 101, "id_delimiter: 1"),
     ({"id_delimiter": "ab"}, 103, "id_delimiter: 'ab'"), ({"task_cores": "x"}, 101, "task_cores: 'x'"),
@@ -297,10 +310,12 @@ def test_the_history_of_uploads(world: World) -> None:
     world.add_table("demo", "site_a", [("1", "2", "3")], ids[1])
     with world.store.transaction() as tx:
         for count, job_id in enumerate(ids):
-            meta = {"table_name": "site_a", "namespace": "demo", "partition": 2, "upload_count": count}
+            meta = {
+                "table_name": "site_a", "namespace": "demo", "partition": 2, "upload_count": count, "replaced_rows": 7,
+            }
             tx.save_metrics([Metric(TaskKey(job_id, "upload_0", 0, GUEST), "upload", "data_access", (), meta)], START)
     newest, oldest = world.ask("data/upload/history", {"limit": 5})["data"]
-    info = {"table_name": "site_a", "namespace": "demo", "partition": 2, "upload_count": 1}
+    info = {"table_name": "site_a", "namespace": "demo", "partition": 2, "upload_count": 1, "replaced_rows": 7}
     schema = {"header": ["x", "y"], "sid": "id"}
     assert newest == {ids[1]: {"upload_info": info, "notes": "a toy", "schema": schema}}
     assert oldest[ids[0]]["schema"] == {}
@@ -313,7 +328,7 @@ def test_what_is_known_of_a_table(world: World) -> None:
     world.add_table("demo", "site_a", [("1", "2", "3"), ("2", "3", "4")])
     said = world.ask("table/table_info", body)["data"]
     assert [said[key] for key in ("exist", "count", "partition", "enable", "origin")] == [1, 2, 1, True, "upload"]
-    assert said["schema"]["header"] == ["x", "y"]
+    assert (said["schema"]["header"], said["replaced_rows"]) == (["x", "y"], 0)
 
 
 def test_a_table_is_disabled_and_enabled(world: World) -> None:

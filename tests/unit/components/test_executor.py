@@ -90,7 +90,7 @@ def worker(tmp_path):
 def test_a_success_is_written_down_and_said(worker, capsys):
     assert worker.run() == 0
     uri = format_uri(worker.folder / "data", "demo", "a")
-    metadata = {"namespace": "demo", "name": "a", "count": 2, "schema": {"header": ["x"], "sid": "id"}}
+    metadata = {"namespace": "demo", "name": "a", "count": 2, "replaced": 0, "schema": {"header": ["x"], "sid": "id"}}
     assert worker.result == {
         "status": {"code": 0, "exceptions": None},
         "io_meta": {"inputs": {}, "outputs": {
@@ -98,7 +98,7 @@ def test_a_success_is_written_down_and_said(worker, capsys):
             "model": {},
             "metric": {"metric": [{"uri": f"file://{worker.folder}/metric.json", "type_name": "json_metric"}]},
         }},
-        "summary": {"table_name": "a", "namespace": "demo", "partition": 1, "upload_count": 2,
+        "summary": {"table_name": "a", "namespace": "demo", "partition": 1, "upload_count": 2, "replaced_rows": 0,
                     "schema": {"header": ["x"], "sid": "id"}},
     }
     (metric,) = json.loads((worker.folder / "metric.json").read_text())
@@ -131,12 +131,11 @@ def test_loggers_that_were_there_before_go_on(worker):
 
 
 def test_a_failure_names_the_culprit_in_one_line(worker, capsys):
-    worker.source.write_text("id,x\na,1\na,2\n")
+    worker.source.write_text("id,x\na,1\nb\n")
     assert worker.run() == 1
     assert worker.result["status"] == {
         "code": -1,
-        "exceptions": "upload_0 on local 0: the file for table 'a', lines 2 and 3: both have the id 'a'; "
-        "with extend_sid both are kept, under ids that are made up",
+        "exceptions": "upload_0 on local 0: the file for table 'a', line 3: 1 fields, where 2 are expected",
     }
     assert "Traceback" in worker.log
     assert "finish upload_0" in worker.log

@@ -34,7 +34,7 @@ def test_upload_makes_a_table_and_counts_it(tmp_path, source, an_upload):
     with Table(outcome.tables["data"]) as table:
         assert list(table) == [("b", "1"), ("a", "2")]
     assert outcome.summary == {
-        "table_name": "a", "namespace": "demo", "partition": 2, "upload_count": 2,
+        "table_name": "a", "namespace": "demo", "partition": 2, "upload_count": 2, "replaced_rows": 0,
         "schema": {"header": ["x"], "sid": "id"},
     }
     (metric,) = outcome.metrics
@@ -71,11 +71,29 @@ def test_a_second_attempt_of_an_upload_may_find_the_table_of_the_first(an_upload
     assert upload.run(an_upload(remove_source=True)).summary["upload_count"] == 2, "even without the source"
 
 
+@pytest.mark.parametrize("said", [{}, {"duplicate_ids": None}, {"duplicate_ids": "last"}])
+def test_the_last_row_of_an_id_is_kept_and_the_others_are_counted(source, an_upload, caplog, said):
+    source.write_text("id,x\na,1\nb,2\na,3\nc,4\na,5\nb,6\nd,7\n")
+    with caplog.at_level("WARNING"):
+        outcome = upload.run(an_upload(**said))
+    with Table(outcome.tables["data"]) as table:
+        assert list(table) == [("c", "4"), ("a", "5"), ("b", "6"), ("d", "7")]
+        assert (table.count, table.replaced, table.metadata()["replaced"]) == (4, 3, 3)
+        assert list(table.rows_of(["b", "x", "a"])) == [("b", "6"), ("a", "5")]
+    assert (outcome.summary["upload_count"], outcome.summary["replaced_rows"]) == (4, 3)
+    assert "3 rows gave way to a later one with the same id" in caplog.text
+
+
 def test_a_duplicate_id_is_named_with_its_line_and_leaves_nothing(tmp_path, source, an_upload):
     source.write_text("id,x\na,1\nb,2\na,3\nc,4\n")
-    with pytest.raises(BadCsv, match="lines 2 and 4: both have the id 'a'; with extend_sid both"):
-        upload.run(an_upload())
+    with pytest.raises(BadCsv, match="lines 2 and 4: both have the id 'a'; with duplicate_ids: last the later row"):
+        upload.run(an_upload(duplicate_ids="refuse"))
     assert not list(tmp_path.rglob("*.sqlite"))
+
+
+def test_ids_that_are_made_up_replace_nothing(source, an_upload):
+    source.write_text("id,x\na,1\na,2\n")
+    assert upload.run(an_upload(extend_sid=1)).summary["replaced_rows"] == 0
 
 
 def test_a_long_upload_is_followed_in_the_log(source, an_upload, monkeypatch, caplog):

@@ -53,7 +53,7 @@ def test_a_table_gives_back_what_was_written_in_order(table):
 def test_a_table_says_what_it_is(table):
     assert (table.count, table.schema, table.made_by) == (3, SCHEMA, "job_upload_0")
     assert table.metadata() == {
-        "namespace": "demo", "name": "a", "count": 3, "schema": {"header": ["x", "X"], "sid": "key"},
+        "namespace": "demo", "name": "a", "count": 3, "replaced": 0, "schema": {"header": ["x", "X"], "sid": "key"},
     }
 
 

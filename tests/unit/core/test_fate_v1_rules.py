@@ -521,7 +521,8 @@ def test_a_wrong_dsl_is_refused_with_the_path(dsl, message):
 def test_an_unknown_module_is_refused_and_the_known_ones_are_named():
     assert message_of(a_dsl(x={"module": "Foo"})) == (
         "dsl.components.x.module: 'Foo' is not known here; known: DataTransform, Evaluation, Fussy, HeteroLR, "
-        "HeteroSecureBoost, Intersection, Reader, SecureAddExample, Upload")
+        "HeteroSecureBoost, Intersection, Reader, SecureAddExample, Upload; components of FATE that train or "
+        "predict run on FATE's own server")
 
 
 @pytest.mark.parametrize("name", ["x", "A-1_b", "_", "0", "a" * 30])
