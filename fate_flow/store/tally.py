@@ -56,6 +56,7 @@ class Span:
 class Counted:
     """The rows that a filter leaves, by stretches: those without a value, then from the least value to the greatest."""
 
+    by: str
     stretches: tuple[tuple[Stretch, int], ...]
 
     @property
@@ -115,17 +116,15 @@ class _Known:
 class Tally:
     """The counts of one table; for any number of threads, each in a transaction of its own."""
 
-    def __init__(
-        self, model: Any, clock: Callable[[], float] = time.monotonic, *, changes: Any = None
-    ) -> None:
+    def __init__(self, model: Any, clock: Callable[[], float] = time.monotonic, *, changes: Any = None) -> None:
         """`changes`: the condition that a row may still change in what is asked of it, however old it is."""
         self._model = model
         self._clock = clock
         self._changes = changes
         self._known = _Known(-1, 0.0)
 
-    def count(self, where: Any, shape: Hashable, forgotten: int, *, by: str, age: str) -> Counted | None:
-        """The rows that `where` leaves, in the order `by`; None when too many of them change.
+    def count(self, where: Any, shape: Hashable, forgotten: int, *, by: str, age: str) -> Counted:
+        """The rows that `where` leaves, in the order `by`; in that of their age when too many of them change.
 
         `shape` tells `where` from others; it looks at nothing that changes in a row that is settled by this age."""
         known = self._known
@@ -134,7 +133,7 @@ class Tally:
         # Another thread may be as far: all have to go by the cut of one of them.
         cut = known.cuts.get((by, age)) or known.cuts.setdefault((by, age), self._cut(by, age))
         if len(cut.late) > MOST_LATE:
-            return None
+            return self.count(where, shape, forgotten, by=age, age=age)
         if len(known.counts) > MOST_SHAPES:
             known.counts = {}
         counts = known.counts.get((by, age, shape))
@@ -143,7 +142,7 @@ class Tally:
             known.counts[by, age, shape] = counts
         fresh = self._unsettled(where, cut)
         rows = (settled + fresh[place] for place, settled in enumerate(counts))
-        return Counted(tuple(zip(cut.stretches, rows, strict=True)))
+        return Counted(by, tuple(zip(cut.stretches, rows, strict=True)))
 
     def within(self, by: str, stretch: Stretch) -> Any:
         """The condition that a row lies there."""

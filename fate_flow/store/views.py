@@ -228,14 +228,13 @@ class Views:
             return listed.rows(page), listed.count
         by = f"f_{page.order_by}"
         counted = tally.count(listed.where, listed.shape, tx.forgotten(), by=by, age=listed.age(by))
-        if counted is None:
-            return listed.rows(page), listed.count
+        if counted.by != by:
+            return listed.rows(page), lambda: counted.total
         rows: list[Row] = []
         for span in counted.spans(page.offset, page.rows, is_descending=page.is_descending):
             part = replace(page, offset=span.offset, limit=page.rows - len(rows))
             rows += listed.rows(part, tally.within(by, span.stretch))
-        total = counted.total
-        return rows, lambda: total
+        return rows, lambda: counted.total
 
     # ------------------------------------------------------------------ resources
 

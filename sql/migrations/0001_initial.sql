@@ -325,7 +325,7 @@ CREATE TABLE t_scheduler (                   -- which process schedules
   f_owner VARCHAR(64) NOT NULL DEFAULT '',
   f_counter BIGINT NOT NULL DEFAULT 0,       -- counts its transactions; observers watch it stand still
   f_steady BIGINT NOT NULL DEFAULT 0,        -- milliseconds that schedulers of this party have watched, in all
-  f_forgotten BIGINT NOT NULL DEFAULT 0      -- counts the jobs whose rows were removed, and other notes on jobs
+  f_forgotten BIGINT NOT NULL DEFAULT 0      -- counts what changes in old rows that lists were counted by: removals, reruns, notes
 );
 
 CREATE TABLE t_intake (                      -- one row while this party takes no reservations of new jobs

@@ -10,6 +10,7 @@ import pytest
 from terminal import on_a_terminal
 
 from fate_flow.cli.flow import flow as flow_command
+from fate_flow.cli.server import fate_flow as server_command
 
 J = ("-j", "42")
 TABLE = ("-n", "demo", "-t", "site_a")
@@ -186,7 +187,10 @@ def commands_of(command, *path):
             yield from commands_of(one, *path, name)
 
 
-@pytest.mark.parametrize(("path", "command"), [*commands_of(flow_command)], ids=lambda value: "")
+@pytest.mark.parametrize(
+    ("path", "command"), [*commands_of(flow_command, "flow"), *commands_of(server_command, "fate_flow")],
+    ids=lambda value: "",
+)  # fmt: skip
 def test_every_command_and_option_has_a_line_of_help(path, command):
     assert command.get_short_help_str(200), path
     without = [one.name for one in command.params if isinstance(one, click.Option) and not one.help]
