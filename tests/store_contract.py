@@ -368,11 +368,13 @@ class JobCases(Cases):
 
     def test_stopping_says_why_whereto_and_until_when(self, each: Each) -> None:
         with_jobs(each, a_job())
-        move = MoveJob(JobStatus.STOPPING, Reason.TASK_FAILED, "a broke", target=JobStatus.FAILED, stop_by=99)
+        move = MoveJob(
+            JobStatus.STOPPING, Reason.TASK_FAILED, "a broke", target=JobStatus.FAILED, stop_by=99, exit_code=3
+        )
         assert each.move_job(a_job(), move, 5, "host 10000")
         assert each.job_here("j1") == a_job(
             status=JobStatus.STOPPING, target=JobStatus.FAILED, reason=Reason.TASK_FAILED, message="a broke",
-            stop_by=99, caused_by="host 10000",
+            stop_by=99, caused_by="host 10000", exit_code=3,
         )  # fmt: skip
 
     def test_the_end_is_stamped_and_keeps_the_target(self, each: Each) -> None:

@@ -49,6 +49,7 @@ def explained(picture: JobPicture, spec: JobSpec | None = None) -> dict[str, Any
         "reason": job.reason.value if job.reason else None,
         "message": job.message,
         "caused_by": job.caused_by,
+        "exit_code": job.exit_code,
         "progress": job.progress,
         "run": job.run,
         "wait_reason": _wait_reason(job, place, picture.steady),

@@ -132,6 +132,7 @@ EXPLAINED = an_object({
     "reason": _REASON,
     "message": TEXT,
     "caused_by": TEXT,
+    "exit_code": or_null(WHOLE),
     "progress": {"type": "integer", "minimum": 0, "maximum": 100},
     "run": COUNT,
     "wait_reason": TEXT,

@@ -421,7 +421,7 @@ class InitiatorSide:
         if move.missing:
             unit.tx.name_missing(job.key, move.missing)
         now = unit.tx.job(job.key) or job
-        move_job(unit, now, move, caused_by=_caused_by(job, move))
+        move_job(unit, now, replace(move, exit_code=now.exit_code), caused_by=_caused_by(job, move))
         unit.note(Event.JOB_FINISHED, job_id=job.job_id, status=move.new)
         if job.status is JobStatus.READY:
             unit.tx.decide_submission(job.job_id, 103, move.message or move.reason.value)
@@ -716,7 +716,9 @@ class InitiatorSide:
             job = unit.tx.job_here(seat.job_id)
             if job is not None and job.is_final and (seat.job_id, seat.party) not in told:
                 reason = job.reason.value if job.reason else None
-                body = {"reason": reason, "message": job.message, "caused_by": job.caused_by}
+                body: dict[str, Any] = {"reason": reason, "message": job.message, "caused_by": job.caused_by}
+                if job.exit_code is not None:
+                    body["exit_code"] = job.exit_code
                 how = job.status.value
                 unit.send(Command(CommandKind.STATUS, job.job_id, seat.party, seat.run, argument=how, body=body))
 

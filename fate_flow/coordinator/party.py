@@ -23,6 +23,7 @@ from fate_flow.coordinator.workers import (
     PLAIN_REASONS,
     cause_in,
     exit_code_in,
+    exit_words,
     move_federated,
     note_version,
     report_of,
@@ -360,7 +361,7 @@ def _end_last_run(unit: Unit, command: Command, job: Job) -> Job:
     if not may_move(job.status, new):
         new = JobStatus.CANCELED
     message = plain(told.get("message"), _LONGEST_TEXT)
-    end_job_here(unit, job, _reason(told.get("reason"), new), message, caused_by=cause_in(told))
+    end_job_here(unit, _with_code(job, told), _reason(told.get("reason"), new), message, caused_by=cause_in(told))
     _close_tasks(unit, job, new)
     return unit.tx.job(job.key) or job
 
@@ -425,7 +426,7 @@ def _status(unit: Unit, command: Command, job: Job) -> Answer:
     if not job.is_final:
         if not may_move(job.status, new):
             return Answer(NOT_EFFECTIVE, f"{job.key} is {job.status.value}, which does not end as {new.value}")
-        end_job_here(unit, job, *_why(command, new), caused_by=cause_in(command.body))
+        end_job_here(unit, _with_code(job, command.body), *_why(command, new), caused_by=cause_in(command.body))
     _close_tasks(unit, job, new)
     missing = _parties_in(command.body.get("missing"), job)
     if missing:
@@ -511,15 +512,23 @@ def end_job_here(
     """The job is over for this party: at once when nothing runs any more, else when its workers have gone.
 
     They have this party's own grace for it, or less where the initiator waits for less. Without a cause it is the
-    initiator's doing."""
+    initiator's doing. `job.exit_code` is taken over: that of the worker that is the cause."""
     caused_by = caused_by or job.caused_by or str(job.initiator)
     busy = stop_tasks_here(unit, job, reason, deadline_seconds, caused_by)
     if not busy:
         finalise(unit, job, reason, message, caused_by)
     elif job.status is not JobStatus.STOPPING:
         target = job_status_for(reason)
-        move = MoveJob(JobStatus.STOPPING, reason, message, target=target, stop_by=ENDS_WHEN_DRAINED)
+        move = MoveJob(
+            JobStatus.STOPPING, reason, message, target=target, stop_by=ENDS_WHEN_DRAINED, exit_code=job.exit_code
+        )
         move_job(unit, job, move, caused_by)
+
+
+def _with_code(job: Job, body: Mapping[str, Any]) -> Job:
+    """The job with the exit code that a body gives it."""
+    code = exit_code_in(body)
+    return job if code is None else replace(job, exit_code=code)
 
 
 ENDS_WHEN_DRAINED = 1
@@ -531,7 +540,7 @@ def finalise(unit: Unit, job: Job, reason: Reason, message: str, caused_by: str)
     release(unit, job)
     now = unit.tx.job(job.key) or job
     end = job_status_for(reason)
-    move_job(unit, now, MoveJob(end, reason, message), caused_by)
+    move_job(unit, now, MoveJob(end, reason, message, exit_code=job.exit_code), caused_by)
     if reason is Reason.INITIATOR_LOST:
         _close_tasks(unit, job, end)     # nobody else will say how they ended
     clean_up(unit, job.job_id)
@@ -844,7 +853,7 @@ def _stop(unit: Unit, command: Command, job: Job) -> Answer:
     if job.is_initiator or job.status is JobStatus.READY:
         stop_tasks_here(unit, job, reason, deadline, caused_by)
     elif not job.is_final:
-        end_job_here(unit, job, reason, message, deadline, caused_by)
+        end_job_here(unit, _with_code(job, command.body), reason, message, deadline, caused_by)
     mine = [task for task in unit.tx.tasks(job.job_id) if task.key.party == job.party]
     return Answer(data={"tasks": [report_of(task) for task in mine]})
 
@@ -1005,7 +1014,7 @@ def move_job(unit: Unit, job: Job, move: MoveJob, caused_by: str = "") -> bool:
     if done:
         unit.moves(
             Level.JOB, job.job_id, job.status, move.new, party=job.party, reason=move.reason, message=move.message,
-            caused_by=caused_by,
+            caused_by=caused_by, exit_status=exit_words(move.exit_code),
         )  # fmt: skip
     unit.note(Event.JOB_STATUS_WRITTEN if done else Event.JOB_STATUS_UNCHANGED, job_id=job.job_id)
     return done

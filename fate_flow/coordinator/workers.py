@@ -561,7 +561,7 @@ def note_task(unit: Unit, job_id: str, move: MoveTask) -> None:
     unit.moves(
         Level.TASK, job_id, move.old, move.new, task=move.name, version=move.version, reason=move.reason,
         message=move.message, caused_by=move.caused_by,
-        exit_status="" if move.exit_code is None else f"exit code {move.exit_code}",
+        exit_status=exit_words(move.exit_code),
     )  # fmt: skip
 
 
@@ -586,9 +586,14 @@ def _which(worker: Worker) -> str:
     return f"worker {worker.slot} ({rank}), process {worker.attempt}"
 
 
+def exit_words(code: int | None) -> str:
+    """An exit code as a history has it; empty where there is none."""
+    return "" if code is None else f"exit code {code}"
+
+
 def _exit_words(sight: Sight) -> str:
     if sight.exit_code is not None:
-        return f"exit code {sight.exit_code}"
+        return exit_words(sight.exit_code)
     return f"signal {sight.signal}" if sight.signal is not None else sight.cause or sight.state
 
 

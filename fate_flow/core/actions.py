@@ -22,6 +22,7 @@ class MoveJob:
     stop_by: int = 0
     unconfirmed: tuple[str, ...] = ()
     caused_by: str = ""              # the party that gave the reason, where it is known
+    exit_code: int | None = None     # of the worker that is the cause, where one is
     missing: tuple[str, ...] = ()    # of a success: the parties that it is one without
 
 

@@ -100,6 +100,7 @@ class Job:
     reason: Reason | None = None
     message: str = ""
     caused_by: str = ""                  # the party that gave the reason
+    exit_code: int | None = None         # of the worker that is the cause, where one is
     cancel_requested: bool = False       # a wish: f_cancel_signal
     ready_owner: str = ""                # whose schedule this is at the moment: f_ready_signal, f_ready_owner
     progress: int = 0

@@ -82,12 +82,21 @@ def _act(view: JobView, one: Ruled) -> Iterator[Action]:
         reason = culprit(rows).reason if own_faults(rows) else None
         yield from stop_gang(view, rows, reason, _words(action, what), action, _cause(view, what))
     else:
-        yield from stop(view, _REASONS[action], _words(action, what), caused_by=_cause(view, what))
+        yield from stop(view, _REASONS[action], _words(action, what), _cause(view, what), _exit_code(view, one))
 
 
 def _cause(view: JobView, what: Happening) -> str:
     """The party that it happened at, or, of a task as a whole, whose doing it is."""
     return str(what.party) if what.party else _culprit_party(rows_by_name(view).get(what.task, ()))
+
+
+def _exit_code(view: JobView, one: Ruled) -> int | None:
+    """Of the worker for which a job ends otherwise than well."""
+    rows = rows_by_name(view).get(one.happening.task, ())
+    if one.policy.action is PolicyAction.COMPLETE_JOB or not own_faults(rows):
+        return None
+    code = one.happening.exit_code
+    return culprit(rows).exit_code if code is None else code
 
 
 def _culprit_party(rows: tuple[Task, ...]) -> str:

@@ -18,20 +18,27 @@ _IDLE = frozenset({SeatStatus.JOINING, SeatStatus.JOINED, SeatStatus.REFUSED})
 """Seats of a waiting job that hold nothing and run nothing: that it is over is all that they need to know."""
 
 
-def stop(view: JobView, reason: Reason, message: str, caused_by: str = "") -> Iterator[Action]:
-    """Every seat that may hold or run something is told; the job ends when they have drained."""
+def stop(
+    view: JobView, reason: Reason, message: str, caused_by: str = "", exit_code: int | None = None
+) -> Iterator[Action]:
+    """Every seat that may hold or run something is told; the job ends when they have drained.
+
+    `exit_code`: of the worker that is the cause, where one is."""
     if all(seat.status in _IDLE for seat in view.seats):
         yield from end(view, reason, message, caused_by=caused_by)
         return
     target = job_status_for(reason)
     patience = view.drain_milliseconds + _longest_stop(view)
-    yield MoveJob(JobStatus.STOPPING, reason, message, target=target, stop_by=view.now + patience, caused_by=caused_by)
+    yield MoveJob(
+        JobStatus.STOPPING, reason, message, target=target, stop_by=view.now + patience, caused_by=caused_by,
+        exit_code=exit_code,
+    )  # fmt: skip
     # As a duration: by then this side goes on without whoever has not drained, and clocks are not one.
     for seat in view.seats:
         if seat.status in (SeatStatus.STOPPING, SeatStatus.DRAINING):
             continue        # the job went on without it, and it was told
         yield MoveSeat(seat, SeatStatus.STOPPING)
-        yield stop_command(view, seat, reason, message, patience / 1000, caused_by)
+        yield stop_command(view, seat, reason, message, patience / 1000, caused_by, exit_code)
 
 
 def _longest_stop(view: JobView) -> int:
@@ -40,19 +47,21 @@ def _longest_stop(view: JobView) -> int:
 
 
 def stop_command(
-    view: JobView, seat: Seat, reason: Reason, message: str, deadline_seconds: float | None, caused_by: str = ""
-) -> Send:
+    view: JobView, seat: Seat, reason: Reason, message: str, deadline_seconds: float | None, caused_by: str = "",
+    exit_code: int | None = None,
+) -> Send:  # fmt: skip
     """`deadline_seconds`: after them this side goes on without the party; None: it has already."""
     body = {
-        "reason": reason.value, "message": message, "deadline_seconds": deadline_seconds, **_cause(view, caused_by)
-    }
+        "reason": reason.value, "message": message, "deadline_seconds": deadline_seconds,
+        **_cause(view, caused_by, exit_code),
+    }  # fmt: skip
     return send(view, seat, CommandKind.STOP, argument=job_status_for(reason).value, body=body)
 
 
-def _cause(view: JobView, caused_by: str) -> dict[str, str]:
+def _cause(view: JobView, caused_by: str, exit_code: int | None = None) -> dict[str, Any]:
     """As a body has it: whoever asked for the end first, else who gave the reason for it now; none: the sender."""
-    cause = view.job.caused_by or caused_by
-    return {"caused_by": cause} if cause else {}
+    cause, code = view.job.caused_by or caused_by, exit_code if view.job.exit_code is None else view.job.exit_code
+    return {**({"caused_by": cause} if cause else {}), **({} if code is None else {"exit_code": code})}
 
 
 def plan_stopping(view: JobView) -> Iterator[Action]:

@@ -169,7 +169,8 @@ def _break(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
     refused = [found.refused] if found is not None and found.refused else []
     for words in dict.fromkeys([*refused, *refusals(view, rows)]):
         why = f"{why} ({words})"
-    yield from stop(view, reason, f"{first.key.name} ended as {status.value} on {party}: {why}", caused_by=party)
+    words = f"{first.key.name} ended as {status.value} on {party}: {why}"
+    yield from stop(view, reason, words, party, first.exit_code)
 
 
 def _progress(view: JobView) -> Iterator[Action]:

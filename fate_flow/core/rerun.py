@@ -102,7 +102,7 @@ def _tell(view: JobView, seat: Seat, versions: list[NewVersion]) -> Iterator[Sen
         },
         "last": {
             "status": job_status_for(job.reason).value, "reason": job.reason.value, "message": job.message,
-            "caused_by": job.caused_by,
+            "caused_by": job.caused_by, **({} if job.exit_code is None else {"exit_code": job.exit_code}),
         },
         **({"parameters": _parameters(view)} if job.revision else {}),
     }  # fmt: skip

@@ -120,6 +120,8 @@ def job_moved(move: MoveJob, at: int, caused_by: str) -> Change:
         change["timers"] = {}            # no policy acts any more
     if caused_by:
         change["caused_by"] = caused_by
+    if move.exit_code is not None:
+        change["exit_code"] = move.exit_code
     if move.unconfirmed:
         change["unconfirmed"] = move.unconfirmed
     if move.new is JobStatus.RUNNING:
@@ -147,6 +149,7 @@ def begun_again(job: Job, run: int, since: int, wait_reason: str) -> Change:
         "reason": None,
         "message": "",
         "caused_by": "",
+        "exit_code": None,
         "cancel_requested": False,
         "progress": 0,
         "wait_reason": wait_reason,

@@ -73,6 +73,7 @@ class JobRow(_Base):
     f_target = CharField(50, null=True)
     f_reason = CharField(50, null=True)
     f_message = TextField(null=True)
+    f_exit_code = IntegerField(null=True)
     f_caused_by = CharField(70, default="")
     f_ready_owner = CharField(64, default="")
     f_turn = IntegerField(default=0)

@@ -42,8 +42,8 @@ JOB_COLUMNS = (
     J.f_since, J.f_claim_renewals, J.f_apply_resource_time, J.f_rerun_signal, J.f_stop_now, J.f_lacks,
     J.f_approval, J.f_approval_by, J.f_approval_message, J.f_approval_time, J.f_held, J.f_hold_message, J.f_hold_by,
     J.f_hold_time, J.f_hold_since, J.f_queued, J.f_priority, J.f_enqueued, J.f_queue_key, J.f_missing_parties,
-    J.f_policy_timers, J.f_restarting, J.f_restarts, J.f_revision, J.f_changed_components, J.f_wish_since,
-    J.f_wish_asked, J.f_wish_passes,
+    J.f_policy_timers, J.f_restarting, J.f_restarts, J.f_revision, J.f_changed_components, J.f_exit_code,
+    J.f_wish_since, J.f_wish_asked, J.f_wish_passes,
 )  # fmt: skip
 
 
@@ -54,7 +54,7 @@ def job_of(row: Row) -> Job:
         retry_at, passes, conflicts, turn, timeout, created, started, ended, stop_by, unconfirmed, legacy, claim_turn,
         since, renewals, taken, rerun_signal, stop_now, lacks, approval, approver, approval_message, approval_time,
         held, hold_message, hold_by, hold_time, hold_since, queued, priority, enqueued, queue_key, missing, timers,
-        restarting, restarts, revision, changed, *wish,
+        restarting, restarts, revision, changed, exit_code, *wish,
     ) = row  # fmt: skip
     return Job(
         key=JobKey(job_id, Party(role, party_id)),
@@ -67,6 +67,7 @@ def job_of(row: Row) -> Job:
         reason=Reason(reason) if reason else None,
         message=message or "",
         caused_by=caused_by,
+        exit_code=exit_code,
         cancel_requested=bool(cancel),
         ready_owner=owner,
         progress=progress,

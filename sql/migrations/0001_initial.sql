@@ -56,6 +56,7 @@ CREATE TABLE t_job (
   f_target VARCHAR(50),                      -- where `stopping` leads
   f_reason VARCHAR(50),                      -- why it ended, or is to end
   f_message LONGTEXT,
+  f_exit_code INTEGER,                       -- of the worker that is the cause, where one is
   f_caused_by VARCHAR(70) NOT NULL DEFAULT '',
   f_ready_owner VARCHAR(64) NOT NULL DEFAULT '', -- the scheduler that set the ready signal
   f_turn INTEGER NOT NULL DEFAULT 0,         -- how often it has asked for resources

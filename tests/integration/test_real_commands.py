@@ -155,6 +155,8 @@ def test_another_end_has_its_reason(
         (worker["f_reason"], worker["f_message"], worker["f_caused_by"]),
     ):
         assert (said[0], words in said[1], said[2]) == (reason, True, f"guest {GUEST}")
+    code = 3 if reason == "worker_error" else None
+    assert [task["f_exit_code"], task["f_federated_exit_code"], servers.guest.job(job_id)["f_exit_code"]] == [code] * 3
 
 
 def test_no_party_gives_a_program_its_own_environment_or_folder(servers: Cluster) -> None:

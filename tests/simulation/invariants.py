@@ -608,10 +608,10 @@ class Invariants:
 
     def _check_same_causes(self, deciding: Job, job: Job) -> None:
         """Of a job that ended in the same way everywhere, so has each task the same culprit."""
-        if job.caused_by != deciding.caused_by:
+        if (job.caused_by, job.exit_code) != (deciding.caused_by, deciding.exit_code):
             self._fail(
-                f"job {job.job_id} ended as {job.reason} by {deciding.caused_by!r} at its initiator, by "
-                f"{job.caused_by!r} on {job.party}"
+                f"job {job.job_id} ended as {job.reason} by {deciding.caused_by!r}, {deciding.exit_code} at its "
+                f"initiator, by {job.caused_by!r}, {job.exit_code} on {job.party}"
             )
         rows = self.seen(self._world.parties[job.party.party_id]).tasks.values()
         own = self.seen(self._world.parties[deciding.party.party_id]).tasks

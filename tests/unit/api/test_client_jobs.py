@@ -411,8 +411,9 @@ def test_explain_says_why_it_waits_and_what_everybody_has(world: World) -> None:
 
 def test_explain_says_how_a_job_ended(world: World) -> None:
     job_id = world.add_job(status=JobStatus.FAILED, f_reason="party_unreachable", f_message="host 10000 is silent",
-                           f_unconfirmed_parties='["host 10000"]')  # fmt: skip
+                           f_unconfirmed_parties='["host 10000"]', f_exit_code=3)  # fmt: skip
     said = world.ask("job/explain", {"job_id": job_id})["data"]
+    assert said["exit_code"] == 3
     assert (said["status"], said["reason"], said["message"]) == ("failed", "party_unreachable", "host 10000 is silent")
     assert said["unconfirmed_parties"] == ["host 10000"]
     assert (said["place_in_queue"], said["wait_reason"]) == (None, "")

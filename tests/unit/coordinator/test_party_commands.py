@@ -234,6 +234,20 @@ def test_a_job_that_is_ended_here_says_whose_doing_it_is(kind: CommandKind, told
     assert [(one.new, one.caused_by) for one in ends] == [("stopping", cause), ("canceled", cause)]
 
 
+@pytest.mark.parametrize("kind", [K.STOP, K.STATUS])
+def test_a_job_that_is_ended_here_has_the_exit_code_of_the_culprit(kind: CommandKind) -> None:
+    end = command(kind, argument="failed", exit_code=3)
+    idle, busy = a_host(*RUN, end), a_host(*RUN, START_A, end)
+    assert (idle.job().exit_code, busy.job().exit_code) == (3, 3)
+    busy.engine.sights[worker_of(busy)] = STOPPED
+    busy.watch()
+    assert (busy.job().status, busy.job().exit_code) == (JobStatus.FAILED, 3)
+    with busy.unit() as unit:
+        ends = [one.exit_status for one in unit.tx.history(JOB_ID) if one.level is Level.JOB and one.reason]
+    assert ends == ["exit code 3"] * 2
+    assert a_host(*RUN, command(kind, argument="failed", exit_code="3")).job().exit_code is None
+
+
 def test_a_share_that_ends_by_itself_is_its_own_doing() -> None:
     host = a_host(*RUN, START_A)
     host.engine.sights[worker_of(host)] = FAILED

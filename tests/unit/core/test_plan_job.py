@@ -634,6 +634,19 @@ def test_a_task_that_ended_badly_stops_the_job_and_the_message_names_the_party(
     assert [one.command.argument for one in moves(found, Send)] == [target.value] * 2
 
 
+def test_the_exit_code_of_the_culprit_is_the_jobs_and_every_party_is_told() -> None:
+    rows = (a_task("a", GUEST, C, F, reason=Reason.STOPPED), a_task("a", HOST, F, F, reason=Reason.WORKER_ERROR))
+    broken = a_view(tasks=(rows[0], replace(rows[1], exit_code=3)), seats=seats(SeatStatus.STARTED, GUEST, HOST))
+    found = plan(broken)
+    assert moves(found, MoveJob)[0].exit_code == 3
+    assert [one.command.body["exit_code"] for one in moves(found, Send)] == [3, 3]
+    drained = replace(
+        broken, job=a_job(JobStatus.STOPPING, reason=Reason.TASK_FAILED, exit_code=3, stop_by=NOW + 9),
+        seats=seats(SeatStatus.DRAINING, GUEST, HOST),
+    )
+    assert [one.command.body["exit_code"] for one in moves(plan(drained), Send)] == [3]
+
+
 def test_all_tasks_done_the_job_is_done() -> None:
     own, host = seats(SeatStatus.STARTED)
     assert plan(a_view(tasks=task_rows("a", S, S, status=S))) == [

@@ -353,9 +353,16 @@ def test_ignore_leaves_it_to_the_retry_rule() -> None:
 
 def test_an_exit_code_meets_its_rule() -> None:
     rules = (rule(A.FAIL_JOB, exit_code=3), rule(A.RESTART_TASK, E.ANY))
-    assert only(plan(of_job(*rules, tasks=broken(exit_code=3))), MoveJob).reason is Reason.FAILED_BY_POLICY
+    ends = only(plan(of_job(*rules, tasks=broken(exit_code=3))), MoveJob)
+    assert (ends.reason, ends.exit_code) == (Reason.FAILED_BY_POLICY, 3)
     assert plan(of_job(*rules, tasks=broken(exit_code=4)))[0].policy == "restart_task"
     assert plan(of_job(*rules, tasks=broken()))[0].policy == "restart_task"
+
+
+@pytest.mark.parametrize(("action", "code"), [(A.CANCEL_JOB, 3), (A.COMPLETE_JOB, None)])
+def test_a_job_that_ends_for_a_broken_gang_has_the_exit_code_of_the_culprit(action: A, code: int | None) -> None:
+    ends = only(plan(of_job(rule(action, E.GANG_BROKEN), tasks=broken(exit_code=3))), MoveJob)
+    assert ends.exit_code == code
 
 
 # ---------------------------------------------------------------------- a delay
