@@ -132,9 +132,9 @@ class LocalWorkers:
         }
 
     def _storage(self, order: LaunchOrder) -> dict[str, Any]:
-        """The server that a Writer writes to; its password is in no document, only here."""
+        """The server that a task writes to or reads from; its password is in no document, only here."""
         server = self.settings.connectors.get(str(order.parameters.get("connector")))
-        return {"storage": asdict(server)} if order.module == "Writer" and server is not None else {}
+        return {"storage": asdict(server)} if order.module in ("Writer", "Fetch") and server is not None else {}
 
     def _outputs(self, order: LaunchOrder, folder: Path) -> dict[str, Any]:
         key = order.worker.task

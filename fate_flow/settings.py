@@ -98,7 +98,7 @@ class ClientKeys:
 
 @dataclass(frozen=True)
 class MysqlServer:
-    """A server that tasks of this party's own clients may write tables to."""
+    """A server that tasks of this party's own clients may write tables to and read them from."""
 
     host: str
     port: int

@@ -75,21 +75,35 @@ _OPTIONS: Arguments = {
 }
 _FILE: Arguments = {"file": {"type": "string", "format": "binary"}}
 _TABLE_ONLY = an_object({"namespace": TEXT, "table_name": TEXT})
+_COLUMNS = ("id_column", "feature_column")       # of a table of another server
+_OF_FILES = ("head", "id_delimiter", "extend_sid", "auto_increasing_sid", *sorted({*_WITHOUT_EFFECT} - {*_COLUMNS}))
+_OF_SERVER: Arguments = {"connector_name": TEXT, "name": {"type": "string", "pattern": f"^{MYSQL_NAME}$"}}
+_SERVER_ADDRESS: Schema = {"type": "object", "properties": _OF_SERVER, "required": list(_OF_SERVER)}
+_ADDRESS: Schema = {"type": "object", "description": (
+    f"The path of a file; of {SERVERS} one of connectors in service_conf.yaml (connector_name) and a table (name)."
+)}
+_BOUND_TO: tuple[Schema, ...] = (
+    {"properties": {"engine": ENGINE, "address": ADDRESS}},
+    {"properties": {"engine": {"const": SERVERS}, "address": _SERVER_ADDRESS}},
+)
+_COLUMNS_OF_SERVER: Arguments = {
+    "id_column": described(ANYTHING, f"With {SERVERS} the column of the ids, as text; the first one."),
+    "feature_column": described(ANYTHING, f"With {SERVERS} the other columns, as text, between commas; all."),
+}
 _BOUND: Arguments = {
-    "engine": ENGINE,
-    "address": ADDRESS,
+    "engine": one_of((*FILES, SERVERS)),
+    "address": _ADDRESS,
     "namespace": TABLE["namespace"],
     "name": TABLE["table_name"],
 }
 _TO_FILE: Schema = {
     "required": ["address"], "properties": {"address": ADDRESS, "storage_engine": {"not": {"const": SERVERS}}},
 }  # fmt: skip
-_OF_SERVER: Arguments = {"connector_name": TEXT, "name": {"type": "string", "pattern": f"^{MYSQL_NAME}$"}}
 _TO_SERVER: Schema = {
     "required": ["address", "storage_engine"],
     "properties": {
         "storage_engine": {"const": SERVERS},
-        "address": {"type": "object", "properties": _OF_SERVER, "required": list(_OF_SERVER)},
+        "address": _SERVER_ADDRESS,
     },
 }
 _TO_TABLE: tuple[Schema, ...] = tuple(
@@ -99,9 +113,7 @@ _TO_TABLE: tuple[Schema, ...] = tuple(
 _WHERE_TO = (_TO_FILE, _TO_SERVER, *_TO_TABLE)
 _WRITTEN: Arguments = {
     "storage_engine": one_of((*FILES, SERVERS), description=f"Of the address; {FILES[0]}."),
-    "address": {"type": "object", "description": (
-        f"The path of a file; of {SERVERS} one of connectors in service_conf.yaml (connector_name) and a table (name)."
-    )},
+    "address": _ADDRESS,
     "delimiter": described(TEXT, "What is between two columns of the file; a comma."),
     "output_namespace": described(TABLE["namespace"], "Of the table to write; that of the table."),
     "output_name": described(TABLE["table_name"], "Of the table to write; that of the table."),
@@ -166,8 +178,7 @@ class _DataRoutes:
         return self._submit_upload(conf, {**parameters, "file": str(path)})
 
     def _submit_upload(self, conf: Body, parameters: Mapping[str, Any]) -> Response:
-        task_cores = {"task_cores": read_whole(conf, "task_cores", 0, 1)} if conf.get("task_cores") is not None else {}
-        submitted = submit(self._services, _local_job("upload_0", "Upload", parameters, task_cores))
+        submitted = submit(self._services, _local_job("upload_0", "Upload", parameters, _task_cores(conf)))
         data = submit_data(self._services, submitted)
         data["warnings"] += [f"{key}: has no effect on this server" for key in _WITHOUT_EFFECT if conf.get(key)]
         if parameters["auto_increasing_sid"] and not parameters["extend_sid"]:
@@ -206,8 +217,7 @@ class _DataRoutes:
 
     @declared(
         "A local job makes another table of a table, a CSV file on the server's machine, or a table of another server.",
-        needs=TABLE,
-        takes=_WRITTEN, either=_WHERE_TO, data=SUBMITTED_WITH_TABLE, aside={"jobId": TEXT},
+        needs=TABLE, takes=_WRITTEN, either=_WHERE_TO, data=SUBMITTED_WITH_TABLE, aside={"jobId": TEXT},
     )
     def write(self) -> Response:
         """A local job writes the table elsewhere."""
@@ -228,13 +238,15 @@ class _DataRoutes:
         if body.get("storage_engine") is None and body.get("address") is None:
             return {}
         if read_text(body, "storage_engine").upper() == SERVERS:
-            return self._table_of_server(body.get("address"), read_flag(body, "drop"))
+            name, target = self._named_by_operator(body.get("address"))
+            return {"connector": name, "target": target, "destroy": read_flag(body, "drop")}
         engine = read_engine(body, "storage_engine", FILES[0])
         path = file_of(self._services.context, engine, body.get("address"))
         delimiter = {"delimiter": text} if (text := read_text(body, "delimiter")) else {}
         return {"output_path": str(writable_file(self._settings, path, "address.path")), **delimiter}
 
-    def _table_of_server(self, address: object, destroy: bool) -> dict[str, Any]:
+    def _named_by_operator(self, address: object) -> tuple[str, str]:
+        """Connector and table. Raises BadRequest; NotFound for a connector that is not in the configuration."""
         told = address if isinstance(address, dict) else {}
         name, target = told.get("connector_name"), told.get("name")
         if not isinstance(name, str):
@@ -248,7 +260,7 @@ class _DataRoutes:
             check_server(self._settings, name, "address.connector_name")
         except BadRequest as error:
             raise NotFound(error.message) from error
-        return {"connector": name, "target": target, "destroy": destroy}
+        return name, target
 
     def _table_to_write(self, body: Body, source: Mapping[str, str]) -> dict[str, Any]:
         """By default of the name of the first, in another namespace; or of another name, in the same namespace."""
@@ -302,17 +314,33 @@ class _DataRoutes:
         return self._allow_table(True)
 
     @declared(
-        "A local job makes a table of a CSV file on the server's machine.", needs=_BOUND,
-        takes=_HEAD | _PARTITION | _OPTIONS | {"partitions": _PARTITION["partition"]}, data=SUBMITTED_WITH_TABLE,
-        aside={"jobId": TEXT},
+        "A local job makes a table of a CSV file on the server's machine, or of a table of another server.",
+        needs=_BOUND, either=_BOUND_TO,
+        takes=_HEAD | _PARTITION | _OPTIONS | _COLUMNS_OF_SERVER | {"partitions": _PARTITION["partition"]},
+        data=SUBMITTED_WITH_TABLE, aside={"jobId": TEXT},
     )
     def bind_table(self) -> Response:
         """A file of this machine becomes a table. It is copied, by a local job: `jobId` says which to wait for."""
         body = arguments("engine", "address", "namespace", "name")
-        path = file_of(self._services.context, read_engine(body, "engine"), body["address"])
         defaults = {"head": True, "partition": read_whole(body, "partitions", 1, 1, _MOST_PARTITIONS)}
         said = {key: value for key, value in body.items() if value is not None}
-        return self._upload_from_here({**defaults, **said, "table_name": body["name"], "file": path})
+        conf = {**defaults, **said, "table_name": body["name"]}
+        if read_text(body, "engine").upper() == SERVERS:
+            return self._bind_table_of_server(conf, body)
+        path = file_of(self._services.context, read_engine(body, "engine"), body["address"])
+        return self._upload_from_here({**conf, "file": path})
+
+    def _bind_table_of_server(self, conf: Body, body: Body) -> Response:
+        """Of one that the operator named; it is copied as a file is."""
+        name, source = self._named_by_operator(conf["address"])
+        parameters = self._upload_parameters({**conf, "file": source})
+        columns = {key: text for key in _COLUMNS if (text := read_text(conf, key))}
+        kept = {key: parameters[key] for key in ("namespace", "name", "partition", "destroy")}
+        told = {"connector": name, "source": source, **kept, **columns}
+        submitted = submit(self._services, _local_job("fetch_0", "Fetch", told, _task_cores(conf)))
+        data = submit_data(self._services, submitted)
+        data["warnings"] += [f"{key}: has no effect with {SERVERS}" for key in _OF_FILES if body.get(key)]
+        return ok({**data, "table_name": kept["name"], "namespace": kept["namespace"]}, jobId=submitted.job_id)
 
     def _allow_table(self, is_allowed: bool) -> Response:
         namespace, name = read_table(arguments("namespace", "table_name"))
@@ -364,6 +392,10 @@ def _read_duplicate_ids(conf: Body, default: str) -> str:
     if text not in DUPLICATE_IDS:
         raise BadRequest(f"duplicate_ids: {shown(text)} is not one of {', '.join(DUPLICATE_IDS)}")
     return text
+
+
+def _task_cores(conf: Body) -> dict[str, Any]:
+    return {"task_cores": read_whole(conf, "task_cores", 0, 1)} if conf.get("task_cores") is not None else {}
 
 
 def _local_job(name: str, module: str, parameters: Mapping[str, Any], job_parameters: Mapping[str, Any]) -> Document:

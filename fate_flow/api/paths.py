@@ -51,6 +51,8 @@ def check_paths(settings: Settings, spec: JobSpec) -> None:
     A component opens what it is told to; only local ones are told of files, and those come from our own clients."""
     for task in spec.tasks.values():
         for party in task.parties:
+            if task.module in _WITH_SERVERS and party not in task.passed_at:
+                _check_connector(settings, f"{task.name} at {party}", task.parameters.get(party, {}))
             if task.module in _FILE_OF and party not in task.passed_at:
                 _check_task(settings, f"{task.name} at {party}", task.module, task.parameters.get(party, {}))
 
@@ -59,12 +61,21 @@ _FILE_OF = {"Upload": ("file", readable_file), "Download": ("output_path", writa
             "Writer": ("output_path", writable_file)}  # fmt: skip
 
 
+_WITH_SERVERS = ("Writer", "Fetch")
+
+
+def _check_connector(settings: Settings, where: str, parameters: Mapping[str, Any]) -> None:
+    try:
+        if parameters.get("connector") is not None:
+            check_server(settings, str(parameters["connector"]), "connector")
+    except BadRequest as error:
+        raise BadDocument("job_runtime_conf.component_parameters", f"{where}: {error.message}") from error
+
+
 def _check_task(settings: Settings, where: str, module: str, parameters: Mapping[str, Any]) -> None:
     key, check = _FILE_OF[module]
     text = str(parameters.get(key, ""))
     try:
-        if module == "Writer" and parameters.get("connector") is not None:
-            check_server(settings, str(parameters["connector"]), "connector")
         if parameters.get(key) is None:         # those that need one were looked at before
             return
         if not Path(text).is_absolute():     # a worker runs in a folder of its own

@@ -73,12 +73,15 @@ def download(client: Client, conf_path: str, is_watched: bool) -> None:
 @options.watched()
 @with_client
 def writer(client: Client, conf_path: str, drop: bool, is_watched: bool) -> None:
-    """Has the server write a table to another table, to a CSV file of its own machine, or to both.
+    """Has the server write a table to another table, to a CSV file of its own machine, or to another server.
 
     \b
     Example: flow data writer -c writer.json
     writer.json: {"namespace": "demo", "table_name": "site_a", "output_namespace": "copies", "output_name": "site_a",
                   "storage_engine": "PATH", "address": {"path": "/data/site_a.csv"}}
+    or, with a connector of the server's configuration:
+                 {"namespace": "demo", "table_name": "site_a", "storage_engine": "MYSQL",
+                  "address": {"connector_name": "warehouse", "name": "site_a"}}
     """
     body = overlaid(conf_path, **({"drop": 1} if drop else {}))
     _show_started(client, client.submit("data/writer", body), is_watched)

@@ -67,11 +67,14 @@ def add(client: Client, conf_path: str) -> None:
 @click.option("--drop", is_flag=True, help="Replace the table when it exists; else this is refused.")
 @with_client
 def bind(client: Client, conf_path: str, drop: bool) -> None:
-    """Makes a table of a CSV file on the server's machine; a local job reads it in.
+    """Makes a table of a CSV file on the server's machine, or of a table of another server; a local job reads it in.
 
     \b
     Example: flow table bind -c bind.json
     bind.json: {"engine": "PATH", "address": {"path": "/data/site_a.csv"}, "namespace": "demo", "name": "site_a"}
+    or, with a connector of the server's configuration:
+               {"engine": "MYSQL", "address": {"connector_name": "warehouse", "name": "site_a"}, "id_column": "id",
+                "namespace": "demo", "name": "site_a"}
     """
     show(client.submit("table/bind", overlaid(conf_path, drop=drop)))
 

@@ -421,26 +421,25 @@ def _aliases(unit: Unit, task: Task) -> dict[str, str]:
     return dict(zip(unit.context.outputs_of(task.module), aliases, strict=False))
 
 
-_NAMED_BY_USERS = ("Upload", "Writer")
-WRITTEN = "writer"
-"""The origin of a table that a Writer made: named by a user, as uploads are, it is nobody's to clean up."""
+_ORIGIN_OF = {"Upload": "upload", "Writer": "writer", "Fetch": "table_bind"}
+"""Of tables that users name: they are nobody's to clean up."""
 
 
 def _save_table(unit: Unit, task: Task, table: TableMeta) -> None:
     """A task that hands on a table which somebody else wrote leaves its record alone."""
-    is_upload, is_named = task.module == "Upload", task.module in _NAMED_BY_USERS
+    is_named = task.module in _ORIGIN_OF
     known = unit.tx.table(table.namespace, table.name)
     if known is None or known.uri != table.uri or is_named:
-        named = replace(table, origin=WRITTEN) if is_named else table
-        unit.tx.save_table(_uploaded(unit, task, table) if is_upload else named, unit.now)
+        unit.tx.save_table(_as_told(unit, task, table) if is_named else table, unit.now)
 
 
-def _uploaded(unit: Unit, task: Task, table: TableMeta) -> TableMeta:
-    """The table as its upload described it."""
+def _as_told(unit: Unit, task: Task, table: TableMeta) -> TableMeta:
+    """The table as who asked for it described it."""
     spec = unit.spec(task.key.job_id)
     told = spec.tasks[task.key.name].parameters.get(task.key.party, {}) if spec is not None else {}
     return replace(
-        table, origin="upload", partitions=told.get("partition") or 1, id_delimiter=told.get("id_delimiter") or ",",
+        table, origin=_ORIGIN_OF[task.module], partitions=told.get("partition") or 1,
+        id_delimiter=told.get("id_delimiter") or ",",
         have_head=bool(told.get("head", 1)), extend_sid=bool(told.get("extend_sid")),
     )
 

@@ -244,7 +244,9 @@ FROM_A_FILE = tuple(
         Case(f"flow table {verb}", f"table {verb} -c {{files}}/bind.json", data=UPLOADED, printed={"jobId": str},
              given=no_table_of_that_name),
         Case(f"flow table {verb}", f"table {verb} -c {{files}}/bind_numbers.json", 100, says="already exists"),
-        Case(f"flow table {verb}", f"table {verb} -c {{files}}/bind_mysql.json", 101, says="does not offer"),
+        Case(f"flow table {verb}", f"table {verb} -c {{files}}/bind_mysql.json", 101,
+             says="connects to no address that a client says"),
+        Case(f"flow table {verb}", f"table {verb} -c {{files}}/bind_hive.json", 101, says="does not offer 'HIVE'"),
         Case(f"flow table {verb}", f"table {verb} -c {{files}}/bind_nameless.json", 101, says="missing: name"),
         Case(f"flow table {verb}", f"table {verb} -c {{files}}/bind_secret.json", 101, says="is not below"),
     )

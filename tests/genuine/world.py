@@ -148,6 +148,7 @@ def _write_files(folder: Path, parties: Cluster) -> None:
         "bind": bind,
         "bind_numbers": {**bind, "name": "numbers"},
         "bind_mysql": {**bind, "engine": "MYSQL", "address": {"user": "u", "db": "d", "name": "t"}},
+        "bind_hive": {**bind, "engine": "HIVE", "address": {"host": "127.0.0.1", "name": "t"}},
         "bind_nameless": {key: value for key, value in bind.items() if key != "name"},
         "bind_secret": {**bind, "address": {"path": "/etc/passwd"}},
         "update": {

@@ -1,4 +1,4 @@
-"""Tables that are written to a MariaDB server, whose address and password are the operator's and nobody else's."""
+"""Tables that are written to a MariaDB server and read from it; its address and password are the operator's alone."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from urllib.parse import quote, urlsplit
 import pytest
 from party_servers import BASE_PORT, GUEST, Cluster, csv_text, open_mariadb, running_cluster
 
-from fate_flow.components import writer
+from fate_flow.components import fetch, writer
 from fate_flow.components.errors import ComponentError
-from fate_flow.components.table import Schema, TableWriter
+from fate_flow.components.table import Schema, Table, TableExists, TableWriter
 from fate_flow.components.table_uri import format_uri
 from fate_flow.components.task import Task
 from fate_flow.core.spec import Party
@@ -122,6 +122,71 @@ def test_a_connector_that_is_gone(tmp_path: Path) -> None:
         writer.run(a_writer(tmp_path, {}, "fresh"))
 
 
+# ---------------------------------------------------------------------- the way back
+
+
+def a_fetch(folder: Path, storage: dict[str, Any], source: str, task_id: str = "job_fetch_0", **more: Any) -> Task:
+    parameters = {"namespace": "demo", "name": "b", "connector": "warehouse", "source": source, **more}
+    return Task(task_id, "0", "fetch_0", "fetch", Party("local", "0"), parameters=parameters, storage=storage,
+                data_dir=folder)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def kinds(server: str, database: str) -> Iterator[str]:
+    """A table with columns of many kinds."""
+    with closing(open_mariadb(f"{server}/{urlsplit(database).path[1:]}")) as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE TABLE kinds (x DOUBLE, `the id` BIGINT, at DATETIME, amount DECIMAL(10, 2), raw VARBINARY(9))"
+        )
+        cursor.execute("INSERT INTO kinds VALUES (1.5, 7, '2026-01-02 03:04:05', 2.50, 'text'), (NULL, 8, NULL, 0, '')")
+    return "kinds"
+
+
+def test_what_was_written_is_fetched_as_it_was(tmp_path: Path, database: str) -> None:
+    writer.run(a_writer(tmp_path, address_of(database), "there_and_back", destroy=True))
+    outcome = fetch.run(a_fetch(tmp_path, address_of(database), "there_and_back"))
+    with Table(outcome.tables["data"]) as table:
+        assert sorted(table) == sorted(ROWS)
+        assert table.schema == Schema(("x", "a `%s` column"), "id")
+
+
+def test_columns_are_chosen_and_values_become_text(tmp_path: Path, database: str, kinds: str) -> None:
+    fetch.run(a_fetch(tmp_path, address_of(database), kinds, id_column="the id"))
+    with Table(format_uri(tmp_path, "demo", "b")) as table:
+        assert list(table) == [("7", "1.5", "2026-01-02 03:04:05", "2.50", "text"), ("8", "", "", "0.00", "")]
+    chosen = {"id_column": "the id", "feature_column": "amount, x", "destroy": True}
+    outcome = fetch.run(a_fetch(tmp_path, address_of(database), kinds, "job2_fetch_0", **chosen))
+    assert outcome.summary["schema"] == {"header": ["amount", "x"], "sid": "the id"}
+
+
+@pytest.mark.parametrize(("more", "says"), [
+    ({"source": "nothing"}, "doesn't exist"),
+    ({"id_column": "y"}, "id_column: 'y' is not one of the columns x, the id, at, amount, raw"),
+    ({"feature_column": "at,y"}, "feature_column: 'y' is not one of the columns"),
+    ({"feature_column": "x,at"}, "names a column twice, or that of the ids"),
+    ({"feature_column": "at,at"}, "names a column twice"),
+    ({}, "row 2 has no id in column 'x'"),
+])
+def test_what_cannot_be_fetched_leaves_nothing(
+    tmp_path: Path, database: str, kinds: str, more: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(ComponentError, match=says):
+        fetch.run(a_fetch(tmp_path, address_of(database), more.pop("source", kinds), **more))
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_an_id_that_is_there_twice_and_a_table_that_is_there(tmp_path: Path, database: str, look: Any) -> None:
+    with TableWriter(format_uri(tmp_path, "demo", "a"), Schema(("x",), "id")) as made:
+        made.add([("a", "1"), ("b", "1")])
+    writer.run(a_writer(tmp_path, address_of(database), "twice_x", destroy=True))
+    with pytest.raises(ComponentError, match="an id is twice in column 'x' of 'twice_x'"):
+        fetch.run(a_fetch(tmp_path, address_of(database), "twice_x", id_column="x"))
+    fetch.run(a_fetch(tmp_path, address_of(database), "twice_x"))
+    fetch.run(a_fetch(tmp_path, address_of(database), "twice_x"))        # a second attempt of the same task
+    with pytest.raises(TableExists, match="table 'b' in namespace 'demo' exists already"):
+        fetch.run(a_fetch(tmp_path, address_of(database), "twice_x", "job2_fetch_0"))
+
+
 # ---------------------------------------------------------------------- a server that has such a connector
 
 
@@ -145,6 +210,13 @@ def test_a_table_is_written_and_the_password_told_to_the_worker_alone(party: Clu
     assert answer["retcode"] == 0, answer
     guest.wait(answer["jobId"], "success")
     assert look("SELECT * FROM numbers ORDER BY id") == [("a", "1"), ("b", "2")]
+    bound = {"engine": "MYSQL", "address": body["address"], "namespace": "it", "name": "back", "partitions": 3}
+    answer = guest.post("table/bind", {**bound, "options": {"x": 1}})
+    assert answer["data"]["warnings"] == ["options: has no effect with MYSQL"]
+    guest.wait(answer["jobId"], "success")
+    info = guest.ask("table/table_info", {"namespace": "it", "table_name": "back"})
+    assert (info["count"], info["partition"], info["origin"]) == (2, 3, "table_bind")
+    assert guest.post("table/add", bound)["retmsg"].startswith("The data table already exists")
     connector = guest.ask("table/connector/query", {"connector_name": "warehouse"})
     assert connector.keys() == {"connector_name", "engine", "host", "port", "db"}
     assert "hidden" not in str([connector, guest.ask("server/service/get"), guest.job(answer["jobId"])])
@@ -161,7 +233,9 @@ def test_a_client_leads_the_server_nowhere_else(party: Cluster) -> None:
         ({"connector_name": "warehouse", "name": "a`b"}, "address.name: 'a`b' is not the name of a table"),
     ):
         party.guest.has_table("numbers", csv_text(["id", "x"], {"a": [1], "b": [2]}))
-        answer = party.guest.post("data/writer", {**table, "address": address})
-        assert (answer["retcode"], says in answer["retmsg"]) == (101, True), answer
+        bound = {"engine": "MYSQL", "namespace": "it", "name": "new", "address": address}
+        for path, body in (("data/writer", {**table, "address": address}), ("table/bind", bound)):
+            answer = party.guest.post(path, body)
+            assert (answer["retcode"], says in answer["retmsg"]) == (101, True), answer
     made = {"connector_name": "warehouse", "engine": "PATH", "connector_info": {"path": "examples"}}
     assert "is one of connectors in service_conf.yaml" in party.guest.post("table/connector/create", made)["retmsg"]

@@ -189,8 +189,9 @@ def test_the_pages_of_tasks_are_the_list(world: World, wish: dict[str, Any]) -> 
 
 def ended_task(elapsed: int, end: int = START) -> dict[str, Any]:
     """By a clock of another party, which may say anything."""
-    status = {"f_status": "success", "f_party_status": "success", "f_federated_reason": "done"}
-    return {**status, "f_federated_end_time": end, "f_start_time": end - elapsed, "f_end_time": end, "f_elapsed": elapsed}
+    status = {"f_status": "success", "f_party_status": "success"}
+    ended = {"f_federated_reason": "done", "f_federated_end_time": end}
+    return {**status, **ended, "f_start_time": end - elapsed, "f_end_time": end, "f_elapsed": elapsed}
 
 
 @pytest.mark.usefixtures("short_stretches")

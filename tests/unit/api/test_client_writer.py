@@ -161,6 +161,17 @@ def test_what_cannot_be_written(world: World, body: dict[str, Any], retcode: int
     assert (code, says in message) == (retcode, True), message
 
 
+def test_a_submitted_fetch_needs_a_connector_of_the_operator(world: World) -> None:
+    told = {"namespace": "demo", "name": "new", "connector": "warehouse", "source": "t"}
+    conf = {
+        "dsl_version": 2, "initiator": {"role": "local", "party_id": 0}, "role": {"local": [0]},
+        "component_parameters": {"role": {"local": {"0": {"fetch_0": told}}}},
+    }  # fmt: skip
+    dsl = {"components": {"fetch_0": {"module": "Fetch"}}}
+    answer = world.ask("job/submit", {"job_dsl": dsl, "job_runtime_conf": conf})
+    assert (answer["retcode"], "connector: 'warehouse' is not one of" in answer["retmsg"]) == (103, True), answer
+
+
 def test_a_submitted_writer_is_held_to_the_folders_that_are_open(world: World) -> None:
     def conf(**target: Any) -> dict[str, Any]:
         told = {"namespace": "demo", "name": "site_a", **target}
