@@ -16,9 +16,10 @@ from fate_flow.cli.client import Client
 from fate_flow.cli.flow import flow as own_flow
 from fate_flow.cli.settings_file import Address
 from tests.genuine.cases import CASES
-from tests.genuine.checklist import CHECKLIST, NOT_OFFERED
+from tests.genuine.checklist import CHECKLIST
 from tests.genuine.genuine_client import Flow, GenuineClient, Printed
 from tests.genuine.locked import ANOTHER_SECRET, APP_KEY, WRONG
+from tests.genuine.test_checklist import COMMANDS as NOT_OFFERED
 from tests.genuine.test_genuine_sdk import CALLS, filled
 from tests.genuine.world import World
 from tests.integration.party_servers import PartyServer
