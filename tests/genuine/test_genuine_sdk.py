@@ -105,6 +105,8 @@ CALLS = (
     Call("job.list", {"limit": "many"}, 400, says="many"),
     Call("job.query", {"job_id": "{job}", "role": "guest", "party_id": int(GUEST)}, data=[
         {**prefixed(JOB_ROW), "f_dsl": dict, "f_runtime_conf": dict}]),
+    Call("job.query", {**SEAT, "component_name": "sum_0"}, data=[prefixed(JOB_ROW)]),
+    Call("job.view", {**SEAT, "status": "success"}, data=[OUTPUT_ROW]),
     Call("job.query", {"job_id": UNKNOWN}, data=Some(dict), says="no job could be found"),
     Call("job.query", {"party_id": "nobody"}, RAISED, says="nobody"),
     Call("job.view", SEAT, data=[OUTPUT_ROW]),
