@@ -36,7 +36,7 @@ from fate_flow.api.declared import (
     one_of,
     one_or_several,
 )
-from fate_flow.api.envelope import SUCCESS, Told, arguments, documents, failed, file_follows, ok, silent_json
+from fate_flow.api.envelope import SUCCESS, Told, arguments, documents, failed, file_follows, ok, reply, silent_json
 from fate_flow.api.explain import REFUSES, explained, needs_spec, previewed
 from fate_flow.api.history import federated_history
 from fate_flow.api.job_log import logs_of
@@ -77,7 +77,7 @@ from fate_flow.core.fate_v1 import problems
 from fate_flow.core.grammar import ROLES
 from fate_flow.core.queue import MOST_PRIORITY
 from fate_flow.core.sources import Sources
-from fate_flow.core.spec import JobSpec
+from fate_flow.core.spec import JobSpec, Party
 from fate_flow.core.status import JobStatus
 from fate_flow.store.models import JobRow, OutputRow, TaskRow
 from fate_flow.store.views import MOST_ROWS, JobWish, Page, Row
@@ -180,7 +180,7 @@ class _JobRoutes:
         return ok(retmsg=self._desk.stop(read_job_id(body), status, now=now))
 
     @declared(
-        "An ended job begins again.", needs=JOB,
+        "An ended job begins again; at another party than its initiator that one is asked.", needs=JOB, relays=True,
         takes={
             "component_name": {**_FROM, "description": "From this component on; pipeline: from what failed."},
             "force": described(YES_NO, "What succeeded runs again as well."),
@@ -188,8 +188,20 @@ class _JobRoutes:
     )
     def rerun(self) -> Response:
         body = arguments("job_id")
-        self._desk.rerun(read_job_id(body), body)
-        return ok(retmsg="rerun job success")
+        job_id = read_job_id(body)
+        initiator = self._initiator_elsewhere(job_id)
+        if initiator is None:
+            self._desk.rerun(job_id, body)
+            return ok(retmsg="rerun job success")
+        wish = {key: body[key] for key in ("component_name", "force") if body.get(key) is not None}
+        endpoint = f"/initiator/{job_id}/{initiator.role}/{initiator.party_id}/rerun"
+        answer = self._services.ask_party(initiator, endpoint, {"job_id": job_id, **wish})
+        return ok(retmsg="rerun job success") if answer.is_ok else reply(answer)
+
+    def _initiator_elsewhere(self, job_id: str) -> Party | None:
+        """Of a job that is known here and is another party's; None where this server says all there is to say."""
+        rows = self._services.context.read(lambda tx: tx.jobs_here(job_id))
+        return None if not rows or any(row.is_initiator for row in rows) else rows[0].initiator
 
     @declared("A canceled job goes on where it was.", needs=JOB)
     def resume(self) -> Response:
@@ -272,7 +284,7 @@ class _JobRoutes:
 
     @declared(
         f"The newest {MOST_ROWS} jobs that the filters mean, in full; none without a filter.",
-        takes=filters(JobRow) | _PAGE, data=a_list(JOB_ROW), also=_BAD_FILTER,
+        takes=filters(JobRow) | _PAGE, data=a_list(JOB_ROW), also=_BAD_FILTER, idle=("component_name",),
     )
     def query(self) -> Response:
         """All that the filters mean, or a page of it (`limit` and `page` are ours)."""
@@ -327,7 +339,10 @@ class _JobRoutes:
             raise NotFound(f"find job failed: job {job_id} on {party}")
         return ok(_config(rows[0]))
 
-    @declared("The tables that tasks of a job made.", needs=JOB, takes=filters(OutputRow), data=a_list(OUTPUT_ROW))
+    @declared(
+        "The tables that tasks of a job made.", needs=JOB, takes=filters(OutputRow), data=a_list(OUTPUT_ROW),
+        idle=("status",),
+    )
     def view_data(self) -> Response:
         body = arguments("job_id")
         rows = self._views.output_rows({**body, "job_id": read_job_id(body)})

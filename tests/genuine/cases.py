@@ -160,6 +160,7 @@ JOBS = (
     Case("flow job log", "job log -j {unknown} -o {files}", 404, says="not found"),
     Case("flow job log", "job log -j ../x -o {files}", 400, says="job_id"),
     Case("flow job view", f"job view {SEAT}", data=[OUTPUT_ROW]),
+    Case("flow job view", f"job view {SEAT} -s success", data=[OUTPUT_ROW]),
     Case("flow job view", "job view -j {unknown}", 101, says="find data view failed"),
     Case("flow job view", "job view", 101, says="job_id"),
 )

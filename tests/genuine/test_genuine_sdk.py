@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from tests.genuine.world import (
     World,
     a_job_that_runs,
     a_job_that_waits,
+    a_job_with_metrics,
     a_table_to_spare,
     afterwards_at_rest,
     no_file_of_that_name,
@@ -57,7 +59,44 @@ NAMELESS = {**SUM, "component_name": "a/b"}
 SPARE = {"namespace": "it", "table_name": "spare"}
 BIND = {"engine": "PATH", "address": {"path": "{here}"}, "namespace": "it", "name": "fresh", "head": True}
 
+MODEL = {"model_id": "m", "model_version": "1"}
+OF_A_MODEL = {**MODEL, "role": "guest", "party_id": int(GUEST), "component_name": "a_0"}
+NO_MODELS = (
+    ("model.load", {"config_data": "@model"}),
+    ("model.bind", {"config_data": "@model", "job_id": "{job}"}),
+    ("model.import_model", {"config_data": "@model"}),
+    ("model.import_model", {"config_data": "@model", "from_database": True}),
+    ("model.export_model", {"config_data": "@model", "to_database": True}),
+    ("model.migrate", {"config_data": "@model"}),
+    ("model.tag_model", {"job_id": "{job}", "tag_name": "t"}),
+    ("model.tag_model", {"job_id": "{job}", "tag_name": "t", "remove": True}),
+    ("model.tag_list", {"job_id": "{job}"}),
+    ("model.deploy", {**MODEL, "cpn_list": ["a_0"]}),
+    ("model.deploy", {**MODEL, "predict_dsl": {"components": {}}, "components_checkpoint": {"a_0": {}}}),
+    ("model.get_model_info", {**MODEL, "role": "guest", "party_id": int(GUEST), "query_filters": ["create_date"]}),
+    ("model.homo_convert", {"config_data": "@model"}), ("model.homo_deploy", {"config_data": "@homo"}),
+    ("tag.create", {"tag_name": "t", "tag_desc": "a tag"}), ("tag.query", {"tag_name": "t", "with_model": True}),
+    ("tag.update", {"tag_name": "t", "new_tag_name": "u"}), ("tag.delete", {"tag_name": "t"}), ("tag.list", {}),
+    ("checkpoint.list_checkpoints", OF_A_MODEL), ("checkpoint.get_checkpoint", {**OF_A_MODEL, "step_index": 1}),
+    ("checkpoint.get_checkpoint", {**OF_A_MODEL, "step_name": "s"}),
+    ("component.hetero_model_merge", {
+        **MODEL, "guest_party_id": GUEST, "host_party_ids": [HOST], "component_name": "a_0", "model_type": "t",
+        "output_format": "f",
+    }),
+    ("component.woe_array_extract", OF_A_MODEL), ("component.woe_array_merge", {**OF_A_MODEL, "woe_array": {}}),
+)  # fmt: skip
+NO_MODEL_FILES = (
+    ("model.export_model", {"config_data": "@model"}), ("model.get_predict_dsl", MODEL),
+    ("model.get_predict_conf", MODEL),
+)  # fmt: skip
+SENTENCE = "component here makes a model: run FATE's own server for jobs that train"
+
 CALLS = (
+    *(Call(method, arguments, 100, says=SENTENCE) for method, arguments in NO_MODELS),
+    *(Call(method, arguments, 404, says=SENTENCE) for method, arguments in NO_MODEL_FILES),
+    Call("component.metric_delete", {"job_id": "{job}"}, data="delete status: True", given=a_job_with_metrics),
+    Call("component.metric_delete", {"job_id": UNKNOWN}, 102, says="can not found job"),
+    Call("component.metric_delete", {"date": "yesterday"}, 101, says="yesterday"),
     Call("job.submit", {"config_data": "@conf", "dsl_data": "@dsl"}, data=SUBMITTED, given=afterwards_at_rest),
     Call("job.submit", {"config_data": "@conf", "dsl_data": "@dsl_unknown"}, 103, says="Magic"),
     Call("job.submit", {"config_data": "@conf_at_host", "dsl_data": "@dsl"}, 103, says="party 10000"),
@@ -66,6 +105,8 @@ CALLS = (
     Call("job.list", {"limit": "many"}, 400, says="many"),
     Call("job.query", {"job_id": "{job}", "role": "guest", "party_id": int(GUEST)}, data=[
         {**prefixed(JOB_ROW), "f_dsl": dict, "f_runtime_conf": dict}]),
+    Call("job.query", {**SEAT, "component_name": "sum_0"}, data=[prefixed(JOB_ROW)]),
+    Call("job.view", {**SEAT, "status": "success"}, data=[OUTPUT_ROW]),
     Call("job.query", {"job_id": UNKNOWN}, data=Some(dict), says="no job could be found"),
     Call("job.query", {"party_id": "nobody"}, RAISED, says="nobody"),
     Call("job.view", SEAT, data=[OUTPUT_ROW]),
@@ -169,6 +210,21 @@ def test_the_genuine_sdk(sdk: Sdk, world: World, call: Call) -> None:
     assert (answer["retcode"], call.says in answer["retmsg"]) == (call.retcode, True), answer
     assert "is not known; it is ignored" not in str(answer)
     assert list(misfits(answer.get("data"), call.data)) == []
+
+
+def test_every_method_that_asks_a_server_is_called(genuine: GenuineClient) -> None:
+    """But `job.generate_dsl`, as `flow job dsl`, and `data.download_history`, which does nothing."""
+    methods = {
+        f"{path.stem}.{one.name}"
+        for path in (genuine.folder / "site packages" / "flow_sdk" / "client" / "api").glob("*.py")
+        for api in ast.parse(path.read_text()).body if isinstance(api, ast.ClassDef) and path.stem != "base"
+        for one in api.body if isinstance(one, ast.FunctionDef) and not one.name.startswith("_")
+    }
+    called = {call.method for call in CALLS}
+    assert {name for name in methods - called if not name.startswith(("version.", "test."))} <= {
+        "job.generate_dsl", "data.download_history",
+    }
+    assert called <= methods
 
 
 @pytest.mark.parametrize(("method", "version"), [

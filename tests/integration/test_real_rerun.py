@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from party_servers import GUEST, HOST, READER, Cluster, csv_text, job_of, summing, table_named, toy
+from party_servers import GUEST, HOST, READER, Cluster, csv_text, eventually, job_of, summing, table_named, toy
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -68,7 +68,7 @@ def test_a_rerun_keeps_what_succeeded_and_begins_where_it_is_told(cluster: Clust
     cluster.check_idle()
 
 
-def test_a_canceled_job_is_resumed_and_a_rerun_is_asked_for_at_the_initiator(on_sqlite: Cluster) -> None:
+def test_a_canceled_job_is_resumed_at_its_initiator(on_sqlite: Cluster) -> None:
     cluster = on_sqlite
     with cluster.held(HOST):
         job_id = cluster.submit(toy())
@@ -77,8 +77,8 @@ def test_a_canceled_job_is_resumed_and_a_rerun_is_asked_for_at_the_initiator(on_
         assert "only a job that is over can be rerun" in busy["retmsg"]
         cluster.guest.flow("job", "stop", "-j", job_id)
         cluster.wait(job_id, "canceled")
-    elsewhere = cluster.host.flow("job", "rerun", "-j", job_id, code=1).document
-    assert elsewhere["retmsg"].endswith(f"rerun job {job_id} at party {GUEST}, its initiator")
+    elsewhere = cluster.host.flow("job", "resume", "-j", job_id, code=1).document
+    assert elsewhere["retmsg"].endswith(f"job {job_id} at party {GUEST}, its initiator")
     printed = cluster.guest.flow("job", "resume", "-j", job_id).document
     assert printed == {"retcode": 0, "retmsg": "resume job success"}
     cluster.wait(job_id, "success")
@@ -89,6 +89,22 @@ def test_a_canceled_job_is_resumed_and_a_rerun_is_asked_for_at_the_initiator(on_
     unknown = cluster.guest.post("job/rerun", {"job_id": "202601011200000000000"})
     assert (unknown["retcode"], unknown["retmsg"]) == (102, "can not found job")
     cluster.check_idle()
+
+
+def test_a_rerun_at_another_party_is_asked_for_at_the_initiator(on_sqlite: Cluster) -> None:
+    """As a FATE server does for its client."""
+    cluster = on_sqlite
+    job_id = cluster.run(toy())
+    done = cluster.host.flow("job", "rerun", "-j", job_id, "-cpn", "nothing", code=1).document
+    assert (done["retcode"], "nothing" in done["retmsg"]) == (101, True)
+    done = cluster.host.flow("job", "rerun", "-j", job_id, "--force").document
+    assert done == {"retcode": 0, "retmsg": "rerun job success"}
+    eventually(lambda: runs(cluster, job_id) == [(1, "success")] * 2, "the rerun to end everywhere")
+    cluster.kill(GUEST)
+    away = cluster.host.flow("job", "rerun", "-j", job_id, "--force", code=1).document
+    cluster.start(GUEST)
+    assert (away["retcode"], GUEST in away["retmsg"]) == (104, True)
+    assert runs(cluster, job_id) == [(1, "success")] * 2
 
 
 def test_a_party_of_the_job_may_ask_its_initiator_and_a_stranger_may_not(on_sqlite: Cluster) -> None:
