@@ -41,7 +41,17 @@ from fate_flow.core.job import Answer, Command
 from fate_flow.crash_points import crash_points_of
 from fate_flow.federation.lanes import Ears, Lane, Lanes, PartyState
 from fate_flow.federation.wake import Bell
-from fate_flow.runtime import Bells, Hands, LaneLog, build_context, keep_of, open_log, open_store, write_json
+from fate_flow.runtime import (
+    Bells,
+    Hands,
+    LaneLog,
+    build_context,
+    keep_of,
+    open_log,
+    open_store,
+    signature_of,
+    write_json,
+)
 from fate_flow.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -67,6 +77,7 @@ class SchedulerLoop:
         ears = Ears(self._heard_answers, self._heard_heartbeat, self._heard_silence)
         self._lanes = Lanes(self._lane, ears)
         self._ears = ears
+        self._auth = signature_of(settings)
         owner = f"{lineage}-{secrets.token_hex(8)}"
         self._scheduler = Scheduler(context, self._lanes, owner, lineage, time.monotonic)
         self._is_poll_due = True
@@ -92,7 +103,7 @@ class SchedulerLoop:
         return Lane(
             party_id, route.url, self._settings.party_id, endpoint_of, self._ears,
             points.around_lane_log(record) if points else record,
-            limits.remote_request_timeout, limits.party_silence,
+            limits.remote_request_timeout, limits.party_silence, auth=self._auth,
         )  # fmt: skip
 
     def _heard_answers(self, answers: list[tuple[Command, Answer]]) -> None:

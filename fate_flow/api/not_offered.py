@@ -16,7 +16,6 @@ _AS_FILE = 404               # where HTTP 200 would mean that a file follows
 _NO_MODELS = "no component here makes a model: run FATE's own server for jobs that train"
 _A_FILE = "table/bind takes a CSV file of this server's machine, data/upload one of the client's"
 _NO_BOARD = "flow job watch and flow job explain show a job"
-_NO_KEYS = "requests of other parties are not signed: docs/security.md says how to fence the servers in"
 _BUILT_IN = "component/get lists what this server can run"
 _PARTIES = "party/list shows the parties that this server knows, and whether they answer"
 _OWN_WORKERS = "a worker asks where its task configuration says"
@@ -33,7 +32,6 @@ _LATER = {
     "component/<name>/get": ("asking about a single component", _BUILT_IN),
     "model/<path:rest>": ("models", _NO_MODELS),
     "checkpoint/<path:rest>": ("checkpoints of models", _NO_MODELS),
-    "key/<path:rest>": ("keys of parties", _NO_KEYS),
     "server/service/get": ("a registry of services", _PARTIES),
     "server/<name>/get": ("a registry of servers", _PARTIES),
     "server/<name>/register": ("a registry of servers", _PARTIES),

@@ -24,6 +24,6 @@ def paths_of(line: dict[str, str]) -> list[str]:
 
 OFFERED = (
     "flow table disable-delete", "flow table tracking-source", "flow table tracking-job",
-    "flow component metric-delete", "flow template download",
+    "flow component metric-delete", "flow template download", "flow key save", "flow key query", "flow key delete",
 )  # fmt: skip
 """Lines that are `later`, and are there."""
