@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import requests
+from requests.auth import AuthBase
 
 from fate_flow.adapters import JobFiles, LocalWorkers, SpoolExchange
 from fate_flow.api.exchange import ForwardAnswer
@@ -282,9 +283,9 @@ class LaneLog:
 class Forwarder:
     """Carries a chunk from a worker of this party to the server of another; a kept-alive connection a thread."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, auth: AuthBase | None) -> None:
         self._settings = settings
-        self._auth = signature_of(settings)
+        self._auth = auth
         self._local = threading.local()
 
     def __call__(

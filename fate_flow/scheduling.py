@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from apscheduler.schedulers.background import BackgroundScheduler
+from requests.auth import AuthBase
 
 from fate_flow.coordinator.initiator import endpoint_of
 from fate_flow.coordinator.retention import Retention
@@ -41,17 +42,7 @@ from fate_flow.core.job import Answer, Command
 from fate_flow.crash_points import crash_points_of
 from fate_flow.federation.lanes import Ears, Lane, Lanes, PartyState
 from fate_flow.federation.wake import Bell
-from fate_flow.runtime import (
-    Bells,
-    Hands,
-    LaneLog,
-    build_context,
-    keep_of,
-    open_log,
-    open_store,
-    signature_of,
-    write_json,
-)
+from fate_flow.runtime import Bells, Hands, LaneLog, build_context, keep_of, open_log, open_store, write_json
 from fate_flow.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -66,7 +57,9 @@ _TIDY_SECONDS, _TIDY_STAND_BY, _TIDY_PAUSE, _TIDY_END_SECONDS = 60.0, 2.0, 0.1, 
 class SchedulerLoop:
     """Owns the scheduler of a server and feeds it."""
 
-    def __init__(self, settings: Settings, bells: Bells, worker_url: str, lineage: str) -> None:
+    def __init__(
+        self, settings: Settings, bells: Bells, worker_url: str, lineage: str, auth: AuthBase | None = None
+    ) -> None:
         self._settings = settings
         self._bell: Bell = bells.scheduler
         self._news: deque[News] = deque()
@@ -77,7 +70,7 @@ class SchedulerLoop:
         ears = Ears(self._heard_answers, self._heard_heartbeat, self._heard_silence)
         self._lanes = Lanes(self._lane, ears)
         self._ears = ears
-        self._auth = signature_of(settings)
+        self._auth = auth
         owner = f"{lineage}-{secrets.token_hex(8)}"
         self._scheduler = Scheduler(context, self._lanes, owner, lineage, time.monotonic)
         self._is_poll_due = True

@@ -40,6 +40,7 @@ from fate_flow.crash_points import crash_points_of
 from fate_flow.engine import proc
 from fate_flow.engine.spawner import become_spawner
 from fate_flow.federation.inquiry import Inquirer
+from fate_flow.federation.signature import SiteSignature
 from fate_flow.federation.wake import Bell
 from fate_flow.runtime import (
     Bells,
@@ -80,19 +81,20 @@ def serve(conf_path: Path) -> int:
     prepare_home(settings)
     with _only_one(settings):
         _prepare_store(settings)
+        signature = signature_of(settings)
         for words in _warnings(settings):
             _say(f"WARNING: {words}")
         if crash_points_of(settings):
             _say("WARNING: crash points are on: a test may kill this server")
-        return Supervisor(settings).run()
+        return Supervisor(settings, signature).run()
 
 
 def _warnings(settings: Settings) -> Iterator[str]:
-    """What whoever runs this server should know. Raises BadSettings for a private key that is no good."""
+    """What whoever runs this server should know."""
     if settings.host not in ("127.0.0.1", "localhost", "::1"):
         what = "encryption" if settings.site.is_on else "encryption, and without signed requests of other parties"
         yield f"listening on {settings.host} without {what} (insecure_listen)"
-    for party_id in sorted(settings.site.unsigned_from if signature_of(settings) else ()):
+    for party_id in sorted(settings.site.unsigned_from if settings.site.is_on else ()):
         yield (
             f"party {party_id} is believed without a signature (authentication.site.unsigned_from): whoever reaches "
             "the port can pass for it"
@@ -191,6 +193,7 @@ class Watchdog:
 @dataclass
 class Supervisor:
     settings: Settings
+    signature: SiteSignature | None = None      # read once: all processes sign with the same key
     _children: list[_Child] = field(default_factory=list)
     _is_stopping: bool = False
     _has_answered: bool = False
@@ -360,7 +363,9 @@ class Supervisor:
     def _run_scheduler(self) -> None:
         self._http.close()
         self._workers.close()
-        SchedulerLoop(self.settings, self._bells, self._worker_url, lineage_of(self.settings)).run()
+        SchedulerLoop(
+            self.settings, self._bells, self._worker_url, lineage_of(self.settings), self.signature
+        ).run()
 
     def _run_http(self) -> None:
         self._workers.close()
@@ -389,7 +394,7 @@ class Supervisor:
             submit_timeout=settings.limits.submit_timeout,
         )
         urls = {party_id: route.url for party_id, route in settings.routes.items()}
-        inquirer = Inquirer(settings.party_id, urls, auth=signature_of(settings))
+        inquirer = Inquirer(settings.party_id, urls, auth=self.signature)
         services = Services(settings, context, desk, Views(store.database), JobIds(), inquirer.ask)
         app = create_public_app(services, open_spool(settings, self._bells.exchange))
         points = crash_points_of(settings)
@@ -404,7 +409,7 @@ class Supervisor:
         Thread(target=_listen_for_messages, args=(self._bells.exchange, spool), daemon=True).start()
         ring = ring_scheduler(self._bells.scheduler)
         return create_worker_app(
-            spool, Forwarder(settings), settings.worker_threads // 2,
+            spool, Forwarder(settings, self.signature), settings.worker_threads // 2,
             lambda job_id: ring((job_id,), False, False, "", ()),
             settings.limits.max_request_bytes, store, lambda: time.time_ns() // 1_000_000,
         )  # fmt: skip

@@ -3,11 +3,13 @@ not the key of a party is not taken for it."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from party_servers import (
     BASE_PORT,
     GUEST,
@@ -25,14 +27,17 @@ from party_servers import (
     table_named,
     toy,
 )
+from plain_v1_peer import PlainV1Peer
 
 from fate_flow.cli.signature import Signature
+from fate_flow.federation.signature import SiteSignature
+from fate_flow.federation.wire import headers
 from tests.site_keys import write_private_key
 
 pytestmark = pytest.mark.timeout(180)
 
 PARTIES = {GUEST: 1, HOST: 2, OTHER: 3}
-SIGNED = {
+SIGNED: dict[str, Any] = {
     "authentication": {
         "client": {"switch": True, "http_app_key": "our-clients", "http_secret_key": "secret-of-all"},
         "site": {"switch": True},
@@ -60,6 +65,23 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
                 assert saved(party, other, PARTIES[other])["data"] == "save success"
             bind_numbers(party)
         yield cluster
+
+
+@pytest.fixture(scope="module")
+def beside_a_plain_peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, PlainV1Peer]]:
+    """A server that signs, and believes a host that does not."""
+    peer, root = PlainV1Peer(HOST), tmp_path_factory.mktemp("servers") / "plain"
+    authentication = {**SIGNED["authentication"], "site": {"switch": True, "unsigned_from": [int(HOST)]}}
+    overlay = {"authentication": authentication, "routes": {HOST: {"url": peer.url}}}
+    write_private_key(key_file(root / GUEST), PARTIES[GUEST])
+    try:
+        with running_cluster(root, (GUEST,), base_port=BASE_PORT + 160, overlays={GUEST: overlay}) as cluster:
+            peer.server_url = cluster.guest.url
+            cluster.guest._session.auth = Signature("our-clients", "secret-of-all")
+            bind_numbers(cluster.guest)
+            yield cluster, peer
+    finally:
+        peer.close()
 
 
 @pytest.fixture
@@ -169,3 +191,35 @@ def test_a_party_may_change_its_key(signing: Cluster) -> None:
     signing.kill(HOST)
     signing.start(HOST)
     signing.run(SUMS)
+
+
+def test_a_plain_v1_peer_takes_part_where_it_is_listed(beside_a_plain_peer: tuple[Cluster, PlainV1Peer]) -> None:
+    cluster, peer = beside_a_plain_peer
+    peer.reports = True
+    reading = {"reader_0": table_named("numbers")}
+    document = job_of({"reader_0": READER}, {"guest": [GUEST], "host": [HOST]}, common=reading)
+    answer = cluster.guest.submit(document)
+    assert answer["retcode"] == 0, answer
+    cluster.guest.wait(answer["jobId"], "success")
+    assert peer.post("party/heartbeat", {"jobs": []})["retcode"] == 0
+    assert cluster.guest.from_party(OTHER, "party/heartbeat", {"jobs": []})["retcode"] == 109
+    warned = [line for line in cluster.guest.log("fate_flow", "console.log") if line.startswith("WARNING")]
+    assert warned == [
+        f"WARNING: party {HOST} is believed without a signature (authentication.site.unsigned_from): whoever reaches "
+        "the port can pass for it"
+    ]
+    cluster.check_idle()
+
+
+def test_a_name_in_both_spellings_is_no_name(signing: Cluster) -> None:
+    """gunicorn lets underscores through, for clients; a second name must not hide behind them."""
+    body = b'{"jobs": []}'
+    for names in ((GUEST, OTHER), (OTHER, GUEST)):
+        head = headers(names[0], HOST)
+        key = write_private_key(signing.root / "spelt.pem", PARTIES[names[0]])
+        request = requests.Request("POST", f"{signing.host.url}/v1/party/heartbeat", data=body, headers=head)
+        prepared = SiteSignature(key, lambda: time.time_ns() // 1_000_000)(request.prepare())
+        assert requests.Session().send(prepared, timeout=30).json()["retcode"] == 0
+        again = SiteSignature(key, lambda: time.time_ns() // 1_000_000)(request.prepare())
+        again.headers["SRC_PARTY_ID"] = names[1]
+        assert requests.Session().send(again, timeout=30).json()["retcode"] == 109
