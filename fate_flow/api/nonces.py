@@ -4,10 +4,15 @@ restart."""
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
+from threading import Lock
 
 from fate_flow.core.errors import StorageFailed
+
+_LOOKED_AT = 16          # files with each new one: there may be tens of thousands, and nobody is to wait for them all
 
 
 class Nonces:
@@ -16,7 +21,8 @@ class Nonces:
     def __init__(self, folder: Path, window_ms: int) -> None:
         self._folder = folder
         self._window_ms = window_ms
-        self._swept = 0
+        self._names: Iterator[str] = iter(())
+        self._sweeping = Lock()
 
     def is_new(self, nonce: str, at: int, now: int) -> bool:
         """False when it was used before; `at`: the time in the signature, milliseconds. Raises StorageFailed."""
@@ -29,13 +35,24 @@ class Nonces:
             raise StorageFailed(f"{self._folder}: nothing can be noted there: {error.strerror}") from error
 
     def _sweep(self, now: int) -> None:
-        """What would be refused for its age anyhow is forgotten, once a window."""
-        if abs(now - self._swept) < self._window_ms:
+        """Of the next few files those go that would be refused for their age anyhow."""
+        if not self._sweeping.acquire(blocking=False):
             return
-        self._swept = now
-        for path in self._folder.iterdir():
-            if int(path.name.partition("-")[0]) < now - 2 * self._window_ms:
-                path.unlink(missing_ok=True)
+        try:
+            names = list(islice(self._names, _LOOKED_AT))
+            if len(names) < _LOOKED_AT:
+                self._names = _names_in(self._folder)
+        finally:
+            self._sweeping.release()
+        for name in names:
+            if int(name.partition("-")[0]) < now - 2 * self._window_ms:
+                (self._folder / name).unlink(missing_ok=True)
+
+
+def _names_in(folder: Path) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            yield entry.name
 
 
 def _is_made(path: Path) -> bool:
