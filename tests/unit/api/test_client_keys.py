@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+import requests
 
-from tests.site_keys import private_pem, write_private_key
+from fate_flow.api.app import now_on_the_wall
+from fate_flow.core.site import SiteRule
+from fate_flow.federation.signature import SiteSignature
+from fate_flow.federation.wire import headers
+from fate_flow.settings import ClientKeys
+from tests.site_keys import private_pem, site_key, write_private_key
 from tests.unit.api.client_world import World, make_world
 
 
@@ -80,3 +87,19 @@ def test_the_own_key_is_not_for_clients_to_change(world: World, tmp_path: Path, 
 def test_what_is_wrong_is_named(world: World, pems: tuple[str, str], more: dict[str, object], words: str) -> None:
     said = world.ask("key/public/save", {"party_id": "10000", "key": pems[0], **more})
     assert (said["retcode"], words in said["retmsg"]) == (101, True), said
+
+
+@pytest.mark.parametrize("path", ["public/save", "query", "public/delete"])
+def test_keys_are_for_the_own_clients(tmp_path: Path, pems: tuple[str, str], path: str) -> None:
+    """Where clients sign, nobody else gets or changes any: also no other party, whatever it signs."""
+    world = make_world(tmp_path, client_keys=ClientKeys("our-clients", "secret-of-9999"), site=SiteRule(is_on=True))
+    key = write_private_key(tmp_path / "1.pem", 1)
+    with world.store.transaction() as tx:
+        tx.add_site_key(site_key("10000", key), 1)
+    body = json.dumps({"party_id": "10000", "key": pems[1], "replaces": key.public.key_id}).encode()
+    request = requests.Request("POST", f"http://x/v1/key/{path}", data=body, headers=headers("10000", "9999"))
+    signed = SiteSignature(key, now_on_the_wall)(request.prepare())
+    said = world.client.post(f"/v1/key/{path}", data=body, headers=dict(signed.headers)).get_json()
+    assert (said["retcode"], "data" in said) == (109, False)
+    with world.store.transaction() as tx:
+        assert tx.site_key("10000") == site_key("10000", key)
