@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.genuine.genuine_client import GenuineClient
 from tests.integration.party_servers import BASE_PORT, GUEST, HOST, PartyServer, csv_text, running_cluster
+from tests.site_keys import write_private_key
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -55,6 +57,16 @@ def test_the_genuine_flow_signs(locked: PartyServer, client: GenuineClient, tmp_
     locked.wait(uploaded["jobId"], "success")
     seat = ("-j", uploaded["jobId"], "-r", "local", "-p", "0", "-cpn", "upload_0", "-o", str(tmp_path / "out"))
     assert client.flow("component", "output-data", *seat).document["retcode"] == 0
+
+
+def test_keys_of_parties_are_saved_by_who_signs(locked: PartyServer, client: GenuineClient, tmp_path: Path) -> None:
+    pem = write_private_key(tmp_path / "site.pem", 1).public.pem
+    (tmp_path / "key.json").write_text(json.dumps({"party_id": HOST, "key": pem}))
+    for keys, retcode in ((WRONG, 109), (KEYS, 0)):
+        client.init(locked.url, *keys)
+        assert client.flow("key", "save", "-c", str(tmp_path / "key.json")).document["retcode"] == retcode
+        assert client.flow("key", "query", "-p", HOST).document.get("data") == (None if retcode else pem)
+        assert client.flow("key", "delete", "-p", HOST).document["retcode"] == retcode
 
 
 def test_a_configuration_that_has_the_keys_is_enough(locked: PartyServer, client: GenuineClient) -> None:
