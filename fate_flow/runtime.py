@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import requests
+from requests.auth import AuthBase
 
 from fate_flow.adapters import JobFiles, LocalWorkers, SpoolExchange
 from fate_flow.api.exchange import ForwardAnswer
@@ -30,6 +31,8 @@ from fate_flow.core.errors import BadSettings
 from fate_flow.crash_points import crash_points_of
 from fate_flow.engine.local import LocalEngine
 from fate_flow.engine.programs import ProgramGate
+from fate_flow.federation.signature import SiteSignature
+from fate_flow.federation.site_key import load_private_key
 from fate_flow.federation.spool import Session, Spool, SpoolLimits
 from fate_flow.federation.wake import Bell
 from fate_flow.federation.wire import headers
@@ -134,6 +137,15 @@ def lineage_of(settings: Settings) -> str:
     return _made_once(settings.run_dir / "lineage", 8).hex()
 
 
+def signature_of(settings: Settings) -> SiteSignature | None:
+    """What signs the requests to other parties, where they are signed. Raises BadSettings for a key that is no good."""
+    return SiteSignature(load_private_key(settings.private_key), _wall_clock) if settings.site.is_on else None
+
+
+def _wall_clock() -> int:
+    return time.time_ns() // 1_000_000
+
+
 def _made_once(path: Path, size: int) -> bytes:
     """Random bytes that are made once for a home; a file that a crash left unfinished is made anew."""
     found = path.read_bytes() if path.exists() else b""
@@ -177,12 +189,13 @@ def build_context(
         rules=rules_of(settings),
         ceilings=settings.ceilings,
         routes=frozenset(settings.routes),
-        clock=lambda: time.time_ns() // 1_000_000,
+        clock=_wall_clock,
         fresh_id=lambda: secrets.token_hex(16),
         gate=ProgramGate(settings.commands, settings.party_id),
         carry_out=points.around_effects(hands.take) if points else hands.take,
         approval=settings.approval,
         permission=settings.permission,
+        site=settings.site,
     )
 
 
@@ -270,8 +283,9 @@ class LaneLog:
 class Forwarder:
     """Carries a chunk from a worker of this party to the server of another; a kept-alive connection a thread."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, auth: AuthBase | None) -> None:
         self._settings = settings
+        self._auth = auth
         self._local = threading.local()
 
     def __call__(
@@ -285,7 +299,9 @@ class Forwarder:
         params: dict[str, str | int] = {"topic": topic, "seq": seq, "last": int(last)}
         head = {**headers(self._settings.party_id, party_id), "Content-Type": "application/octet-stream"}
         try:
-            response = self._session().post(url, params=params, data=data, headers=head, timeout=(5, 30))
+            response = self._session().post(
+                url, params=params, data=data, headers=head, timeout=(5, 30), allow_redirects=False
+            )
         except requests.RequestException as error:
             return ForwardAnswer(502, f"party {party_id} does not answer: {type(error).__name__}")
         return ForwardAnswer(response.status_code, "" if response.ok else response.text[:300])
@@ -294,6 +310,7 @@ class Forwarder:
         if not hasattr(self._local, "session"):
             self._local.session = requests.Session()
             self._local.session.trust_env = False
+            self._local.session.auth = self._auth
         found: requests.Session = self._local.session
         return found
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from apscheduler.schedulers.background import BackgroundScheduler
+from requests.auth import AuthBase
 
 from fate_flow.coordinator.initiator import endpoint_of
 from fate_flow.coordinator.retention import Retention
@@ -56,7 +57,9 @@ _TIDY_SECONDS, _TIDY_STAND_BY, _TIDY_PAUSE, _TIDY_END_SECONDS = 60.0, 2.0, 0.1, 
 class SchedulerLoop:
     """Owns the scheduler of a server and feeds it."""
 
-    def __init__(self, settings: Settings, bells: Bells, worker_url: str, lineage: str) -> None:
+    def __init__(
+        self, settings: Settings, bells: Bells, worker_url: str, lineage: str, auth: AuthBase | None = None
+    ) -> None:
         self._settings = settings
         self._bell: Bell = bells.scheduler
         self._news: deque[News] = deque()
@@ -67,6 +70,7 @@ class SchedulerLoop:
         ears = Ears(self._heard_answers, self._heard_heartbeat, self._heard_silence)
         self._lanes = Lanes(self._lane, ears)
         self._ears = ears
+        self._auth = auth
         owner = f"{lineage}-{secrets.token_hex(8)}"
         self._scheduler = Scheduler(context, self._lanes, owner, lineage, time.monotonic)
         self._is_poll_due = True
@@ -92,7 +96,7 @@ class SchedulerLoop:
         return Lane(
             party_id, route.url, self._settings.party_id, endpoint_of, self._ears,
             points.around_lane_log(record) if points else record,
-            limits.remote_request_timeout, limits.party_silence,
+            limits.remote_request_timeout, limits.party_silence, auth=self._auth,
         )  # fmt: skip
 
     def _heard_answers(self, answers: list[tuple[Command, Answer]]) -> None:

@@ -16,7 +16,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
@@ -42,6 +42,7 @@ from fate_flow.engine import proc
 from fate_flow.engine.programs import unusable
 from fate_flow.engine.spawner import become_spawner
 from fate_flow.federation.inquiry import Inquirer
+from fate_flow.federation.signature import SiteSignature
 from fate_flow.federation.wake import Bell
 from fate_flow.runtime import (
     Bells,
@@ -56,6 +57,7 @@ from fate_flow.runtime import (
     prepare_home,
     ring_scheduler,
     secret_of,
+    signature_of,
     write_json,
 )
 from fate_flow.scheduling import ALIVE_SECONDS, SchedulerLoop
@@ -63,6 +65,7 @@ from fate_flow.settings import ENGINE_NAME, Settings, load_settings
 from fate_flow.store.database import create_if_missing
 from fate_flow.store.migrations import bind_party, upgrade
 from fate_flow.store.retry import Retry
+from fate_flow.store.sql import SqlStore
 from fate_flow.store.views import Views
 
 _KEEP_ALIVE_SECONDS = 75
@@ -80,13 +83,25 @@ def serve(conf_path: Path) -> int:
     prepare_home(settings)
     with _only_one(settings):
         _prepare_store(settings)
-        if settings.host not in ("127.0.0.1", "localhost", "::1"):
-            _say(f"WARNING: listening on {settings.host} without signed requests of other parties (insecure_listen)")
-        for problem in unusable(settings.commands):
-            _say(f"WARNING: {problem}")
+        signature = signature_of(settings)
+        for words in _warnings(settings):
+            _say(f"WARNING: {words}")
         if crash_points_of(settings):
             _say("WARNING: crash points are on: a test may kill this server")
-        return Supervisor(settings).run()
+        return Supervisor(settings, signature).run()
+
+
+def _warnings(settings: Settings) -> Iterator[str]:
+    """What whoever runs this server should know."""
+    if settings.host not in ("127.0.0.1", "localhost", "::1"):
+        what = "encryption" if settings.site.is_on else "encryption, and without signed requests of other parties"
+        yield f"listening on {settings.host} without {what} (insecure_listen)"
+    for party_id in sorted(settings.site.unsigned_from if settings.site.is_on else ()):
+        yield (
+            f"party {party_id} is believed without a signature (authentication.site.unsigned_from): whoever reaches "
+            "the port can pass for it"
+        )
+    yield from unusable(settings.commands)
 
 
 class _only_one:  # noqa: N801  # reads as a phrase where it is used
@@ -124,10 +139,18 @@ def _prepare_store(settings: Settings) -> None:
             tx.forget_refused_submissions()
 
     Retry()(register, is_repeatable=True)
+    for party_id in _without_key(settings, store):
+        _say(f"WARNING: there is no public key of party {party_id} here (flow key save): jobs with it are refused")
     if swept := sweep(settings.data_dir):
         record.emit(Event.DETECT_NOTE, text=f"removed {swept} tables that killed workers left unfinished")
     store.close()
     record.close()
+
+
+def _without_key(settings: Settings, store: SqlStore) -> list[str]:
+    """Parties that we have a route to, and whose requests are refused."""
+    with store.reading() as tx:
+        return [one for one in sorted(settings.routes) if settings.site.needs_key(one) and tx.site_key(one) is None]
 
 
 @dataclass
@@ -173,6 +196,7 @@ class Watchdog:
 @dataclass
 class Supervisor:
     settings: Settings
+    signature: SiteSignature | None = None      # read once: all processes sign with the same key
     _children: list[_Child] = field(default_factory=list)
     _is_stopping: bool = False
     _has_answered: bool = False
@@ -342,7 +366,9 @@ class Supervisor:
     def _run_scheduler(self) -> None:
         self._http.close()
         self._workers.close()
-        SchedulerLoop(self.settings, self._bells, self._worker_url, lineage_of(self.settings)).run()
+        SchedulerLoop(
+            self.settings, self._bells, self._worker_url, lineage_of(self.settings), self.signature
+        ).run()
 
     def _run_http(self) -> None:
         self._workers.close()
@@ -371,7 +397,7 @@ class Supervisor:
             submit_timeout=settings.limits.submit_timeout,
         )
         urls = {party_id: route.url for party_id, route in settings.routes.items()}
-        inquirer = Inquirer(settings.party_id, urls)
+        inquirer = Inquirer(settings.party_id, urls, auth=self.signature)
         services = Services(settings, context, desk, Views(store.database), JobIds(), inquirer.ask)
         app = create_public_app(services, open_spool(settings, self._bells.exchange))
         points = crash_points_of(settings)
@@ -386,7 +412,7 @@ class Supervisor:
         Thread(target=_listen_for_messages, args=(self._bells.exchange, spool), daemon=True).start()
         ring = ring_scheduler(self._bells.scheduler)
         return create_worker_app(
-            spool, Forwarder(settings), settings.worker_threads // 2,
+            spool, Forwarder(settings, self.signature), settings.worker_threads // 2,
             lambda job_id: ring((job_id,), False, False, "", ()),
             settings.limits.max_request_bytes, store, lambda: time.time_ns() // 1_000_000,
         )  # fmt: skip

@@ -24,6 +24,7 @@ from fate_flow.core.grammar import DUPLICATE_IDS, LAST, check_party_id
 from fate_flow.core.permission import PermissionRule
 from fate_flow.core.policy import PolicyAction
 from fate_flow.core.resources import EngineSize
+from fate_flow.core.site import SiteRule
 from fate_flow.core.spec import JobParameters
 
 ENGINE_NAME = "STANDALONE"
@@ -121,6 +122,8 @@ class Settings:
     worker_threads: int = 32
     insecure_listen: bool = False
     client_keys: ClientKeys | None = None    # None: clients need not sign
+    site: SiteRule = field(default_factory=SiteRule)
+    site_key_file: Path = Path()          # of this party's private key; none: below the home
     database_url: str = ""                # empty: SQLite in the home folder
     engine: EngineSize = field(default_factory=lambda: EngineSize(nodes=1, cores=20))
     engine_config: Mapping[str, Any] = field(default_factory=dict)
@@ -164,6 +167,11 @@ class Settings:
     @property
     def run_dir(self) -> Path:
         return self.home / "run"
+
+    @property
+    def private_key(self) -> Path:
+        """The file with the key that this party signs with."""
+        return self.site_key_file if self.site_key_file != Path() else self.home / "keys" / "site.pem"
 
     @property
     def url(self) -> str:
@@ -289,6 +297,8 @@ class _Reader:
         root = self._root
         flow = root.section("fateflow")
         logs = root.section("log")
+        authentication = root.section("authentication")
+        site = authentication.section("site")
         home = self._path(root.text("home", ".."))
         settings = Settings(
             party_id=_party_id(root.text("party_id"), "party_id"),
@@ -302,7 +312,9 @@ class _Reader:
             insecure_listen=flow.flag("insecure_listen", False),
             data_roots=self._paths(flow, "data_roots"),
             duplicate_ids=self._one_of(flow, "duplicate_ids", DUPLICATE_IDS),
-            client_keys=self._client_keys(root.section("authentication")),
+            client_keys=self._client_keys(authentication.section("client")),
+            site=self._site(site),
+            site_key_file=Path(self._folder(site, "private_key")),
             database_url=self._database(root.section("database")),
             engine_config=root.section("fate_on_standalone").get("standalone", {}),
             engine=self._engine(root.section("fate_on_standalone")),
@@ -321,9 +333,12 @@ class _Reader:
             conf_path=self._path_of_all,
         )
         flow.refuse_others()
+        authentication.refuse_others()
+        site.refuse_others()
         logs.refuse_others()
         root.refuse_others()
         self._check_listen(settings)
+        self._check_site(settings)
         return settings
 
     def _path(self, text: str, default: Path | None = None) -> Path:
@@ -344,9 +359,7 @@ class _Reader:
             raise BadSettings(f"{section.name(key)}: {word!r} is not one of {', '.join(words)}")
         return word
 
-    def _client_keys(self, section: _Section) -> ClientKeys | None:
-        client = section.section("client")
-        section.refuse_others()
+    def _client_keys(self, client: _Section) -> ClientKeys | None:
         is_on = client.flag("switch", False)
         keys = ClientKeys(client.text("http_app_key"), client.text("http_secret_key"))
         client.refuse_others()
@@ -354,6 +367,15 @@ class _Reader:
             if is_on and not _KEY.fullmatch(value):
                 raise BadSettings(f"{client.name(name)}: is not 8 to 100 letters, digits and - . _, which switch needs")
         return keys if is_on else None
+
+    def _site(self, section: _Section) -> SiteRule:
+        return SiteRule(section.flag("switch", False), self._party_ids(section, "unsigned_from"))
+
+    def _party_ids(self, section: _Section, key: str) -> frozenset[str]:
+        name, listed = section.name(key), section.get(key, [])
+        if not isinstance(listed, list):
+            raise BadSettings(f"{name}: {listed!r} is not a list of party ids")
+        return frozenset(_party_id(str(one), name) for one in listed)
 
     def _database(self, section: _Section) -> str:
         url = section.text("url")
@@ -484,12 +506,7 @@ class _Reader:
         return found
 
     def _approval(self, section: _Section) -> ApprovalRule:
-        name, listed = section.name("except_from"), section.get("except_from", [])
-        if not isinstance(listed, list):
-            raise BadSettings(f"{name}: {listed!r} is not a list of party ids")
-        found = ApprovalRule(
-            section.flag("required", False), frozenset(_party_id(str(one), name) for one in listed)
-        )
+        found = ApprovalRule(section.flag("required", False), self._party_ids(section, "except_from"))
         section.refuse_others()
         return found
 
@@ -555,14 +572,34 @@ class _Reader:
             raise BadSettings(f"fateflow.host: {settings.host!r} is not an IP address or localhost") from error
         if not is_loopback and not settings.insecure_listen:
             raise BadSettings(
-                f"fateflow.host: {settings.host} is reachable from other machines and requests are not signed yet; "
-                "set fateflow.insecure_listen: true to accept that, or put host: 127.0.0.1"
+                f"fateflow.host: {settings.host} is reachable from other machines, and {_open_to(settings)}; set "
+                "fateflow.insecure_listen: true to accept that, or put host: 127.0.0.1"
             )
         if not is_loopback and settings.client_keys is None:
             raise BadSettings(
                 f"authentication.client.switch: is false, and fateflow.host: {settings.host} is reachable from other "
                 "machines: set it to true, with http_app_key and http_secret_key, or put host: 127.0.0.1"
             )
+
+    def _check_site(self, settings: Settings) -> None:
+        if settings.site.is_on and settings.client_keys is None:
+            raise BadSettings(
+                "authentication.site.switch: is true, and authentication.client.switch is not: whoever reaches the "
+                "port could save a key of his own for any party (flow key save); set it to true, with http_app_key "
+                "and http_secret_key"
+            )
+        for party_id, route in settings.routes.items():
+            if settings.site.is_on and _split(route.url, "").path:
+                raise BadSettings(
+                    f"routes.{party_id}.url: {route.url} has a path of its own: signatures cover the path "
+                    "(authentication.site), and that party's server would see another one"
+                )
+
+
+def _open_to(settings: Settings) -> str:
+    """What whoever reaches the port can do."""
+    unsigned = "" if settings.site.is_on else "requests of other parties are not signed (authentication.site), and "
+    return f"{unsigned}nothing is encrypted"
 
 
 def _party_id(text: str, name: str) -> str:

@@ -37,6 +37,7 @@ from fate_flow.core.job import (
 )
 from fate_flow.core.permission import Kind, Thing
 from fate_flow.core.reasons import Reason
+from fate_flow.core.site import SiteKey
 from fate_flow.core.spec import Party
 from fate_flow.core.status import (
     JOB_END,
@@ -1740,6 +1741,25 @@ class PermissionCases(Cases):
         assert len(each.granted("9999")) == 2
 
 
+class SiteKeyCases(Cases):
+    def test_a_party_has_one_key_which_is_not_replaced_unseen(self, each: Each) -> None:
+        old, new = SiteKey("10000", "a" * 64, "an old one"), SiteKey("10000", "b" * 64, "a new one")
+        assert (each.site_key("10000"), each.replace_site_key(new, old.key_id, 1)) == (None, False)
+        assert each.add_site_key(old, 1)
+        assert each.add_site_key(new, 2) is False
+        assert each.replace_site_key(new, "c" * 64, 2) is False
+        assert each.site_key("10000") == old
+        assert each.replace_site_key(new, old.key_id, 2)
+        assert (each.site_key("10000"), each.site_key("1000")) == (new, None)
+
+    def test_a_key_that_is_dropped_is_gone(self, each: Each) -> None:
+        each.add_site_key(SiteKey("9999", "a" * 64, "x"), 1)
+        each.add_site_key(SiteKey("10000", "b" * 64, "y"), 1)
+        assert each.drop_site_key("10000")
+        assert each.drop_site_key("10000") is False
+        assert (each.site_key("10000"), each.site_key("9999").pem) == (None, "x")
+
+
 class MessageCases(Cases):
     def test_words_for_people_are_added_once(self, each: Each) -> None:
         with_jobs(each, a_job())
@@ -2014,6 +2034,7 @@ class StoreContract(
     OutboxCases,
     SchedulerCases,
     PermissionCases,
+    SiteKeyCases,
     LeftCases,
     MessageCases,
     RetentionCases,

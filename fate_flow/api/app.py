@@ -15,6 +15,7 @@ from fate_flow.api import (
     data,
     instances,
     jobs,
+    keys,
     not_offered,
     openapi,
     parameters,
@@ -31,14 +32,17 @@ from fate_flow.api import (
     template,
     tracking,
 )
-from fate_flow.api.client_auth import ClientAuth
+from fate_flow.api.client_auth import WINDOW_MS, ClientAuth
 from fate_flow.api.envelope import install_errors
 from fate_flow.api.exchange import deliver_blueprint
+from fate_flow.api.nonces import Nonces
 from fate_flow.api.services import Services
+from fate_flow.api.site_auth import SiteAuth
 from fate_flow.api.submission import SubmitFailed
 from fate_flow.api.unread import install_broken_bodies
 from fate_flow.api.uploads import drop_part, request_class
 from fate_flow.coordinator.ports import Record
+from fate_flow.core.site import SiteKey
 from fate_flow.federation.spool import Spool
 
 if TYPE_CHECKING:
@@ -55,13 +59,11 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
     app.teardown_request(drop_part)
     install_errors(app)
     install_broken_bodies(app)
-    if services.settings.client_keys is not None:
-        nonces = services.settings.run_dir / "nonces"
-        app.before_request(ClientAuth(services.settings.client_keys, nonces, now_on_the_wall).check)
+    _check_callers(app, services)
     app.register_error_handler(SubmitFailed, SubmitFailed.as_response)
     for module in (
         jobs, parameters, permission, results, board_data, tables, template, instances, queue, resources, data,
-        tracking, server_info, task_log, party,
+        tracking, server_info, task_log, party, keys,
     ):  # fmt: skip
         app.register_blueprint(module.blueprint(services))
     app.register_blueprint(connectors.blueprint(services))
@@ -76,13 +78,29 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
     return app
 
 
+def _check_callers(app: Flask, services: Services) -> None:
+    """Clients and other parties have routes of their own, and checks that do not know each other."""
+    settings, context = services.settings, services.context
+    if settings.client_keys is not None:
+        of_clients = Nonces(settings.run_dir / "nonces", WINDOW_MS)
+        app.before_request(ClientAuth(settings.client_keys, of_clients, now_on_the_wall).check)
+    if settings.site.is_on:
+        of_parties = Nonces(settings.run_dir / "site_nonces", WINDOW_MS)
+
+        def key_of(party_id: str) -> SiteKey | None:
+            return context.read(lambda tx: tx.site_key(party_id))
+
+        site = SiteAuth(settings.party_id, settings.site, key_of, of_parties, now_on_the_wall)
+        app.before_request(site.check)
+
+
 def now_on_the_wall() -> int:
-    """Milliseconds; what clients sign is the time of their own clock, so none other can be compared with it."""
+    """Milliseconds; what others sign is the time of their own clock, so none other can be compared with it."""
     return time.time_ns() // 1_000_000
 
 
 def _speaks_for_itself(header: str, party_id: str) -> bool:
-    """A party sends for itself alone. Requests are not signed yet, so its word is all there is."""
+    """A party sends for itself alone; that it is this party, `SiteAuth` has checked where requests are signed."""
     return header == party_id
 
 

@@ -1,24 +1,21 @@
 """Whether a client may ask: requests are signed as FATE's clients sign them (client-api-v1, section 1).
 
 The signature covers time, nonce, path with query as sent, and a JSON body or the fields of a form; no file. A request
-is taken once, and within a minute of its time by the clock of this machine. Its nonce is a file below `run/nonces` for
-as long, so that neither another process of this server nor one after a restart takes it a second time.
+is taken once, and within a minute of its time by the clock of this machine (`nonces.py`).
 """
 
 from __future__ import annotations
 
-import os
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from hashlib import sha256
 from hmac import compare_digest, digest
-from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from flask import current_app, g, request
 from werkzeug.exceptions import HTTPException
 
 from fate_flow.api.envelope import leads_to_a_file
+from fate_flow.api.nonces import Nonces
 from fate_flow.core.errors import BadRequest, PermissionDenied
 from fate_flow.settings import ClientKeys
 
@@ -40,11 +37,10 @@ class NotAuthenticated(PermissionDenied):
 class ClientAuth:
     """Checks each request that is a client's. `clock` tells milliseconds since 1970, by the clock on the wall."""
 
-    def __init__(self, keys: ClientKeys, folder: Path, clock: Callable[[], int]) -> None:
+    def __init__(self, keys: ClientKeys, nonces: Nonces, clock: Callable[[], int]) -> None:
         self._keys = keys
-        self._folder = folder
+        self._nonces = nonces
         self._clock = clock
-        self._swept = 0
 
     def check(self) -> None:
         """Raises NotAuthenticated."""
@@ -61,7 +57,8 @@ class ClientAuth:
             raise NotAuthenticated("APP_KEY: is not the key of this server's clients")
         if not any(compare_digest(signature.encode(), good) for good in self._good(timestamp, nonce)):
             raise NotAuthenticated("SIGNATURE: does not belong to this request")
-        self._remember(timestamp, nonce, now)
+        if not self._nonces.is_new(nonce, int(timestamp), now):
+            raise NotAuthenticated("NONCE: a request with this nonce was taken already")
 
     def _headers(self) -> tuple[str, str, str, str]:
         timestamp, nonce, app_key, signature = (request.headers.get(name, "")[:_MOST_LETTERS] for name in SIGNED_WITH)
@@ -78,24 +75,6 @@ class ClientAuth:
             parts = (timestamp, nonce, self._keys.app_key, path)
             text = b"\n".join((*(part.encode("utf-8", "surrogateescape") for part in parts), body, fields))
             yield b64encode(digest(self._keys.secret_key.encode(), text, "sha1"))
-
-    def _remember(self, timestamp: str, nonce: str, now: int) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._sweep(now)
-        path = self._folder / f"{int(timestamp)}-{sha256(nonce.encode('utf-8', 'surrogateescape')).hexdigest()}"
-        try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        except FileExistsError as error:
-            raise NotAuthenticated("NONCE: a request with this nonce was taken already") from error
-
-    def _sweep(self, now: int) -> None:
-        """What would be refused for its age anyhow is forgotten, once a window."""
-        if abs(now - self._swept) < WINDOW_MS:
-            return
-        self._swept = now
-        for path in self._folder.iterdir():
-            if int(path.name.partition("-")[0]) < now - 2 * WINDOW_MS:
-                path.unlink(missing_ok=True)
 
 
 def _signed_parts() -> Iterator[tuple[bytes, bytes]]:

@@ -1,7 +1,8 @@
 """The routes of the exchange: for the workers of this server, and for the servers of other parties.
 
 A request is judged in this order: who asks, then every value by its grammar, then the size of the body, and
-only then is the body read. What the spool answers becomes an HTTP status in one table.
+only then is the body read, but that of a signed chunk of another party before (`site_auth.py`). What the spool answers
+becomes an HTTP status in one table.
 
 Two things may hold a thread: a pop that waits, and a push that is on its way to a peer. Each has slots of its
 own, together fewer than there are threads, so that a pop can always be answered and a push always begun.

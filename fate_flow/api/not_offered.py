@@ -15,7 +15,6 @@ _AS_FILE = 404               # where HTTP 200 would mean that a file follows
 
 _NO_MODELS = "no component here makes a model: run FATE's own server for jobs that train"
 _NO_BOARD = "flow job watch and flow job explain show a job"
-_NO_KEYS = "requests of other parties are not signed: docs/security.md says how to fence the servers in"
 _OWN_PROGRAM = (
     "a task of Command runs a program of your own at each party that allows it (docs/commands.md); components are "
     "those of the release, the same in every process and at every party"
@@ -34,7 +33,6 @@ _LATER = {
     "component/<name>/get": ("asking about a single component", _BUILT_IN),
     "model/<path:rest>": ("models", _NO_MODELS),
     "checkpoint/<path:rest>": ("checkpoints of models", _NO_MODELS),
-    "key/<path:rest>": ("keys of parties", _NO_KEYS),
     "server/<name>/get": ("a registry of servers", _SECTIONS),
     "server/<name>/register": ("a registry of servers", _SECTIONS),
     "service/<path:rest>": ("the registration of services", _SECTIONS),

@@ -1,7 +1,7 @@
 """The routes of other parties: `/v1/party/...` and `/v1/initiator/...` (party-api-v1), and our batch and heartbeat.
 
-A party speaks for itself only: the header names it, and what it may say about a job is decided from the job's own
-row. Requests are not signed yet, which is why nothing listens beyond loopback without being told to.
+A party speaks for itself only: the header names it, which its signature proves where requests are signed
+(`site_auth.py`), and what it may say about a job is decided from the job's own row.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from fate_flow.cli.data import data
 from fate_flow.cli.group import HELP, EdgeGroup, verbose_option
 from fate_flow.cli.init import init
 from fate_flow.cli.job import job
+from fate_flow.cli.key import key
 from fate_flow.cli.not_offered import add_not_offered
 from fate_flow.cli.party import party
 from fate_flow.cli.privilege import privilege
@@ -34,7 +35,7 @@ from fate_flow.cli.template import template
 from fate_flow.cli.toy import test
 
 _COMMANDS = (
-    init, job, task, queue, resource, data, table, component, tracking, provider, privilege, party, server_group,
+    init, job, task, queue, resource, data, table, component, tracking, provider, privilege, key, party, server_group,
     service, template, test, completion,
 )  # fmt: skip
 

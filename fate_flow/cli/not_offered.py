@@ -34,7 +34,6 @@ COMMANDS: Mapping[str, Mapping[str, Paths]] = {
         "create": "model/tag/create", "query": "model/tag/retrieve", "update": "model/tag/update",
         "delete": "model/tag/destroy", "list": "model/tag/list",
     },
-    "key": {"save": "key/public/save", "query": "key/query", "delete": "key/public/delete"},
     "checkpoint": {"list": "checkpoint/list", "get": "checkpoint/get"},
 }  # fmt: skip
 

@@ -24,17 +24,22 @@ conf_option = click.option(
 
 
 class ServerGroup(EdgeGroup):
-    """`admin` is imported when it is asked for: it needs all that a server is built from."""
+    """`admin` and `key` are imported when they are asked for: they need all that a server is built from, and the
+    library of its keys."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), "admin"])
+        return sorted([*super().list_commands(ctx), "admin", "key"])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name != "admin":
-            return super().get_command(ctx, cmd_name)
-        from fate_flow.cli.admin import admin
+        if cmd_name == "admin":
+            from fate_flow.cli.admin import admin
 
-        return admin
+            return admin
+        if cmd_name == "key":
+            from fate_flow.cli.site_key import key_group
+
+            return key_group
+        return super().get_command(ctx, cmd_name)
 
 
 @click.group(cls=ServerGroup, context_settings=HELP)

@@ -292,6 +292,16 @@ def _check_create(unit: Unit, command: Command, spec: JobSpec, caller: str) -> N
         raise PermissionDenied(f"role: {command.to} is taken from the own server only")
     if caller != spec.initiator.party_id and not (is_local and caller == unit.context.party_id):
         raise PermissionDenied(f"initiator: {spec.initiator} is not party {caller}, which sent the job")
+    _check_keys(unit, command.to, spec)
+
+
+def _check_keys(unit: Unit, party: Party, spec: JobSpec) -> None:
+    """Raises PermissionDenied for a job with a party whose requests could not be believed here: workers send theirs to
+    each other without the initiator, too."""
+    others = sorted({one.party_id for one in spec.parties} - {unit.context.party_id, "0"})
+    lacking = [one for one in others if unit.context.site.needs_key(one) and unit.tx.site_key(one) is None]
+    if lacking:
+        raise PermissionDenied(f"{party} has no public key of party {', '.join(lacking)} (flow key save, there)")
 
 
 def plain_incarnation(job_id: str, name: str, version: int) -> str:

@@ -14,6 +14,7 @@ from fate_flow.core.job import Command, JobKey, TaskKey, Worker
 from fate_flow.core.modules import ModuleInfo
 from fate_flow.core.permission import PermissionRule
 from fate_flow.core.resources import EngineSize
+from fate_flow.core.site import SiteRule
 from fate_flow.core.spec import JobParameters, JobSpec
 from fate_flow.store.contract import Document, Store, TableMeta, Transaction
 from fate_flow.store.retry import Retry
@@ -251,6 +252,7 @@ class Context:
     gate: Gate = field(default_factory=Shut)
     approval: ApprovalRule = field(default_factory=ApprovalRule)
     permission: PermissionRule = field(default_factory=PermissionRule)
+    site: SiteRule = field(default_factory=SiteRule)
 
     def read(self, look: Callable[[Transaction], T]) -> T:
         """What is found, without a lock. Raises StorageFailed."""

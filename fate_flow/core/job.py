@@ -351,6 +351,7 @@ ANY_RUN = 1 << 30
 """In a command of a plain v1 peer, which knows no runs: the present one."""
 
 UNREACHABLE = 104
+NOT_AUTHENTICATED = 109
 NOT_EFFECTIVE = 10
 NOT_READY = 106
 

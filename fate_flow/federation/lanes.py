@@ -19,8 +19,10 @@ from typing import Any, Protocol
 
 import requests
 from requests.adapters import HTTPAdapter
+from requests.auth import AuthBase
 
-from fate_flow.core.job import UNREACHABLE, Answer, Command, CommandKind
+from fate_flow.core.job import NOT_AUTHENTICATED, UNREACHABLE, Answer, Command, CommandKind
+from fate_flow.core.text import plain
 from fate_flow.federation.wire import body_of, headers, read_answer
 
 log = logging.getLogger(__name__)
@@ -35,6 +37,7 @@ _MOST_AT_ONCE = 64
 _LONGEST_PAUSE = 5.0
 _CONNECT_TIMEOUT = 5.0
 _LONGEST_ANSWER = 16 * 1024 * 1024
+_LONGEST_REFUSAL = 250        # letters
 _NO_ANSWER = (requests.RequestException, ValueError, RecursionError)
 """None that can be used: nobody there, an error, or something that is not JSON as we know it."""
 
@@ -119,6 +122,7 @@ class Lane:
     party_silence: float             # seconds after which the party counts as lost
     first_pause: float = 0.25        # seconds until the first retry; each further one waits twice as long
     probe_pause: float = 1.0         # seconds after a failed try in which not even `create` is tried
+    auth: AuthBase | None = None     # signs each try
     _queue: deque[Command] = field(default_factory=deque)
     _heartbeat: tuple[tuple[str, int], ...] | None = None
     _wake: threading.Condition = field(default_factory=threading.Condition)
@@ -132,6 +136,7 @@ class Lane:
     def __post_init__(self) -> None:
         self._session = requests.Session()
         self._session.trust_env = False          # a proxy of the environment is not between parties
+        self._session.auth = self.auth
         adapter = HTTPAdapter(pool_connections=1, pool_maxsize=1)
         self._session.mount("http://", adapter)
         self._session.mount("https://", adapter)
@@ -278,7 +283,7 @@ class Lane:
         return data
 
     def _post(self, endpoint: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        data = json.dumps(body, separators=(",", ":"))
+        data = json.dumps(body, separators=(",", ":")).encode()
         head = {**headers(self.own_party_id, self.party_id), "Content-Type": "application/json"}
         url = f"{self.url}/v1{endpoint}"
         try:
@@ -293,9 +298,11 @@ class Lane:
         document = json.loads(text)
         if not isinstance(document, dict):
             raise ValueError(f"the answer is not an object: {text[:200]!r}")
+        if document.get("retcode") == NOT_AUTHENTICATED:
+            raise _NotBelieved(document.get("retmsg"))
         return document
 
-    def _ask(self, url: str, data: str, head: Mapping[str, str]) -> tuple[int, bytes]:
+    def _ask(self, url: str, data: bytes, head: Mapping[str, str]) -> tuple[int, bytes]:
         """Status and body; what lies elsewhere is not asked for, and what never ends is left."""
         timeout, deadline = (min(_CONNECT_TIMEOUT, self.timeout), self.timeout), time.monotonic() + self.timeout
         with self._session.post(
@@ -379,6 +386,14 @@ class _BadStatus(ValueError):
     def __init__(self, status: int, text: bytes) -> None:
         self.status = status
         super().__init__(f"HTTP {status}: {text[:200]!r}")
+
+
+class _NotBelieved(ValueError):
+    """The party does not believe that it is us. Nothing was carried out; it may be once the keys are right."""
+
+    def __init__(self, why: object) -> None:
+        words = "".join(one if one.isprintable() else "?" for one in plain(why, _LONGEST_REFUSAL))
+        super().__init__(f"refuses our signature: {words}")
 
 
 def _words(error: Exception) -> str:

@@ -23,7 +23,7 @@ from fate_flow.core.job import ANY_RUN, Answer, Command, CommandKind, TaskKey
 from fate_flow.core.spec import Party
 from fate_flow.core.text import plain
 
-SRC_PARTY_ID = "SRC-PARTY-ID"
+SRC_PARTY_ID, DEST_PARTY_ID = "SRC-PARTY-ID", "DEST-PARTY-ID"
 FATE_VERSION = "1.11.2"
 """The release of FATE Flow whose wire this is; peers read it as SRC-FATE-VER."""
 
@@ -68,7 +68,7 @@ def headers(own_party_id: str, to: str, role: str = "") -> dict[str, str]:
     """What every request between parties carries; one hyphenated spelling serves all FATE versions."""
     return {
         SRC_PARTY_ID: own_party_id,
-        "DEST-PARTY-ID": to,
+        DEST_PARTY_ID: to,
         "SRC-ROLE": role,
         "SRC-FATE-VER": FATE_VERSION,
         "SERVICE": "fateflow",

@@ -32,6 +32,7 @@ from fate_flow.core.job import (
 from fate_flow.core.permission import Thing
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
+from fate_flow.core.site import SiteKey
 from fate_flow.core.spec import Party
 from fate_flow.core.status import SeatStatus, TaskStatus, WorkerStatus
 
@@ -321,6 +322,19 @@ class Transaction(Protocol):
     def revoke(self, party_id: str, things: Iterable[Thing]) -> None: ...
 
     def granted(self, party_id: str) -> frozenset[Thing]: ...
+
+    # ---- keys of other parties
+
+    def site_key(self, party_id: str) -> SiteKey | None: ...
+
+    def add_site_key(self, key: SiteKey, at: int) -> bool:
+        """False where the party has one."""
+
+    def replace_site_key(self, key: SiteKey, old_key_id: str, at: int) -> bool:
+        """False where the party has no key, or another one than that."""
+
+    def drop_site_key(self, party_id: str) -> bool:
+        """False where it had none."""
 
     def set_priority(self, key: JobKey, priority: int, queue_key: int) -> bool:
         """Where a waiting job stands from now on; False for one that does not wait."""

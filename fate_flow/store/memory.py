@@ -39,6 +39,7 @@ from fate_flow.core.job import (
 from fate_flow.core.permission import Thing
 from fate_flow.core.queue import Waiting, fits
 from fate_flow.core.reasons import Reason
+from fate_flow.core.site import SiteKey
 from fate_flow.core.spec import Party
 from fate_flow.core.status import (
     JOB_END,
@@ -472,6 +473,25 @@ class MemoryTransaction:
 
     def granted(self, party_id: str) -> frozenset[Thing]:
         return frozenset(thing for owner, thing in self._rows.permissions.rows if owner == party_id)
+
+    def site_key(self, party_id: str) -> SiteKey | None:
+        return self._rows.site_keys.rows.get(party_id)
+
+    def add_site_key(self, key: SiteKey, at: int) -> bool:  # noqa: ARG002
+        if key.party_id in self._rows.site_keys.rows:
+            return False
+        self._rows.site_keys.put(key.party_id, key)
+        return True
+
+    def replace_site_key(self, key: SiteKey, old_key_id: str, at: int) -> bool:  # noqa: ARG002
+        old = self._rows.site_keys.rows.get(key.party_id)
+        if old is None or old.key_id != old_key_id:
+            return False
+        self._rows.site_keys.put(key.party_id, key)
+        return True
+
+    def drop_site_key(self, party_id: str) -> bool:
+        return self._rows.site_keys.drop(party_id)
 
     def set_priority(self, key: JobKey, priority: int, queue_key: int) -> bool:
         row = self._jobs.rows.get(key)
@@ -1062,6 +1082,7 @@ class _Rows:
         self.peers: _Table[str, int] = _Table(journal)
         self.intake: _Table[str, Hold] = _Table(journal)
         self.permissions: _Table[tuple[str, Thing], Thing] = _Table(journal)
+        self.site_keys: _Table[str, SiteKey] = _Table(journal)
         self.schedulers: _Table[str, tuple[str, int, int]] = _Table(journal)
         self.submissions: _Table[str, Submission] = _Table(journal, job=lambda one: one.job_id)
         self.tables: _Table[tuple[str, str], TableMeta] = _Table(journal)

@@ -339,6 +339,18 @@ class PermissionRow(_Base):
         primary_key = CompositeKey("f_party_id", "f_kind", "f_namespace", "f_name")
 
 
+class SiteKeyRow(_Base):
+    f_party_id = CharField(10)
+    f_key_name = CharField(10, default="public")
+    f_key = TextField()
+    f_key_id = CharField(64)
+    f_update_time = BigIntegerField()
+
+    class Meta:
+        table_name = "t_site_key_info"
+        primary_key = CompositeKey("f_party_id", "f_key_name")
+
+
 class SubmissionRow(_Base):
     f_request_id = CharField(100, primary_key=True)
     f_job_id = CharField(25)
@@ -446,6 +458,7 @@ MODELS = (
     SchedulerRow,
     IntakeRow,
     PermissionRow,
+    SiteKeyRow,
     SubmissionRow,
     StorageTableRow,
     ConnectorRow,

@@ -37,6 +37,7 @@ from fate_flow.core.job import (
 from fate_flow.core.permission import Kind, Thing
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
+from fate_flow.core.site import SiteKey
 from fate_flow.core.spec import Party
 from fate_flow.core.status import (
     JOB_END,
@@ -86,6 +87,7 @@ from fate_flow.store.models import (
     PermissionRow,
     SchedulerRow,
     SeatRow,
+    SiteKeyRow,
     StorageTableRow,
     SubmissionRow,
     SummaryRow,
@@ -558,6 +560,22 @@ class SqlTransaction:
         row = PermissionRow
         found = row.select(row.f_kind, row.f_name, row.f_namespace).where(row.f_party_id == party_id).tuples()
         return frozenset(Thing(Kind(kind), name, namespace) for kind, name, namespace in found)
+
+    def site_key(self, party_id: str) -> SiteKey | None:
+        row = SiteKeyRow
+        found = row.select(row.f_key_id, row.f_key).where(_key_of(party_id)).tuples().first()
+        return SiteKey(party_id, *found) if found else None
+
+    def add_site_key(self, key: SiteKey, at: int) -> bool:
+        values = {"f_party_id": key.party_id, "f_key": key.pem, "f_key_id": key.key_id, "f_update_time": at}
+        return _insert_new(self._database, SiteKeyRow, values, _key_of(key.party_id))
+
+    def replace_site_key(self, key: SiteKey, old_key_id: str, at: int) -> bool:
+        change = SiteKeyRow.update(f_key=key.pem, f_key_id=key.key_id, f_update_time=at)
+        return _hit(change.where(_key_of(key.party_id) & (SiteKeyRow.f_key_id == old_key_id)))
+
+    def drop_site_key(self, party_id: str) -> bool:
+        return _hit(SiteKeyRow.delete().where(_key_of(party_id)))
 
     def set_priority(self, key: JobKey, priority: int, queue_key: int) -> bool:
         waits = _at(key) & (JobRow.f_status == JobStatus.WAITING.value)
@@ -1582,6 +1600,10 @@ def _permission_is(party_id: str, thing: Thing) -> Any:
     row = PermissionRow
     is_thing = (row.f_kind == thing.kind.value) & (row.f_namespace == thing.namespace) & (row.f_name == thing.name)
     return (row.f_party_id == party_id) & is_thing
+
+
+def _key_of(party_id: str) -> Any:
+    return SiteKeyRow.f_party_id == party_id
 
 
 def _job_values(job: Job, document: Document) -> dict[str, Any]:

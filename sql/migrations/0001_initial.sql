@@ -346,6 +346,16 @@ CREATE TABLE t_permission (                  -- what jobs of another party may u
   CONSTRAINT ck_permission_kind CHECK (f_kind IN ('component', 'dataset'))
 );
 
+CREATE TABLE t_site_key_info (               -- what the signatures of other parties are checked with
+  f_party_id VARCHAR(10) NOT NULL,
+  f_key_name VARCHAR(10) NOT NULL DEFAULT 'public', -- FATE keeps private ones here, too
+  f_key LONGTEXT NOT NULL,                   -- PEM
+  f_key_id VARCHAR(64) NOT NULL,             -- SHA-256 of its DER form
+  f_update_time BIGINT NOT NULL,
+  PRIMARY KEY (f_party_id, f_key_name),
+  CONSTRAINT ck_site_key_name CHECK (f_key_name = 'public')
+);
+
 CREATE TABLE t_submission (                  -- one per submit that is not refused
   f_request_id VARCHAR(100) NOT NULL PRIMARY KEY,
   f_job_id VARCHAR(25) NOT NULL,

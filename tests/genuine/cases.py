@@ -20,12 +20,14 @@ from tests.genuine.world import (
     a_job_that_runs,
     a_job_that_waits,
     a_job_with_metrics,
+    a_key_of_the_host,
     a_table_that_is_disabled,
     a_table_to_spare,
     afterwards_at_rest,
     no_copy_of_that_name,
     no_copy_through_a_connector,
     no_file_of_that_name,
+    no_key_of_the_host,
     no_table_of_that_name,
     no_table_that_is_disabled,
     nothing_that_is_granted,
@@ -419,6 +421,32 @@ PRIVILEGES = (
     usage("flow privilege query", "privilege query", "party-id"),
 )
 
+ID_OF_A_KEY = {"key_id": str}
+KEYS = (
+    Case("flow key save", "key save -c {files}/key.json", data="save success", printed=ID_OF_A_KEY,
+         given=no_key_of_the_host),
+    Case("flow key save", "key save -c {files}/key.json", data="update success", printed=ID_OF_A_KEY,
+         given=a_key_of_the_host),
+    Case("flow key save", "key save -c {files}/key_replacing.json", data="update success", printed=ID_OF_A_KEY,
+         given=a_key_of_the_host),
+    Case("flow key save", "key save -c {files}/key_other.json", 100, says="to replace it", given=a_key_of_the_host),
+    Case("flow key save", "key save -c {files}/key_replacing.json", 100, says="none to replace",
+         given=no_key_of_the_host),
+    Case("flow key save", "key save -c {files}/key_bad.json", 101, says="is not a public key in PEM"),
+    Case("flow key save", "key save -c {files}/key_private.json", 101, says="is a private key"),
+    Case("flow key save", "key save -c {files}/key_own.json", 100, says="is this party itself"),
+    Case("flow key save", "key save -c {files}/key_nameless.json", 101, says="party_id"),
+    Case("flow key query", "key query -p {guest}", data=str, printed=ID_OF_A_KEY),
+    Case("flow key query", "key query -p {host}", data=str, printed=ID_OF_A_KEY, given=a_key_of_the_host),
+    Case("flow key query", "key query -p 10009", 101, says="no public key of party 10009"),
+    Case("flow key query", "key query -p nobody", 101, says="party_id"),
+    usage("flow key query", "key query", "party-id"),
+    Case("flow key delete", "key delete -p {host}", says="success", given=a_key_of_the_host),
+    Case("flow key delete", "key delete -p {host}", 101, says="no public key", given=no_key_of_the_host),
+    Case("flow key delete", "key delete -p {guest}", 100, says="is this party itself"),
+    Case("flow key delete", "key delete -p nobody", 101, says="party_id"),
+)
+
 CASES: tuple[Case, ...] = (
-    *JOBS, *TASKS, *DATA, *FROM_A_FILE, *LOOKS, *SERVER, *LEFT, *ELSEWHERE, *PREDICTION, *PRIVILEGES
+    *JOBS, *TASKS, *DATA, *FROM_A_FILE, *LOOKS, *SERVER, *LEFT, *ELSEWHERE, *PREDICTION, *PRIVILEGES, *KEYS
 )

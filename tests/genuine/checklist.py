@@ -26,6 +26,7 @@ OFFERED = (
     "flow table disable-delete", "flow table tracking-source", "flow table tracking-job",
     "flow component metric-delete", "flow template download", "flow job dsl",
     "flow service registry", "flow data writer", "flow table connector-create", "flow table connector-query",
+    "flow key save", "flow key query", "flow key delete",
 )  # fmt: skip
 """Lines that are `later`, and are there."""
 
@@ -59,9 +60,6 @@ NOT_OFFERED = {
     "flow tag update": "tag update -t t --new-tag-name u",
     "flow tag delete": "tag delete -t t",
     "flow tag list": "tag list",
-    "flow key save": "key save -c {files}/key.json",
-    "flow key query": "key query -p {host}",
-    "flow key delete": "key delete -p {host}",
     "flow provider register": "provider register -c {files}/provider.json",
     "flow checkpoint list": f"checkpoint list {OF_A_MODEL}",
     "flow checkpoint get": f"checkpoint get {OF_A_MODEL} --step-index 1",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.genuine.genuine_client import GenuineClient
 from tests.genuine.locked import ANOTHER_SECRET, APP_KEY, KEYS, SECRET, WRONG
 from tests.genuine.world import World
 from tests.integration.party_servers import GUEST, HOST, PartyServer, csv_text
+from tests.site_keys import write_private_key
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -52,6 +54,14 @@ def test_the_genuine_flow_signs_the_fields_of_a_form(
     said = client.flow("model", "import", "-c", str(world.files / "model.json")).document
     assert (said["retcode"], "does not offer models" in said["retmsg"]) == (100, True)
     assert not list((locked.home / "uploads").glob("*"))
+def test_keys_of_parties_are_saved_by_who_signs(locked: PartyServer, client: GenuineClient, tmp_path: Path) -> None:
+    pem = write_private_key(tmp_path / "site.pem", 1).public.pem
+    (tmp_path / "key.json").write_text(json.dumps({"party_id": HOST, "key": pem}))
+    for keys, retcode in ((WRONG, 109), (KEYS, 0)):
+        client.init(locked.url, *keys)
+        assert client.flow("key", "save", "-c", str(tmp_path / "key.json")).document["retcode"] == retcode
+        assert client.flow("key", "query", "-p", HOST).document.get("data") == (None if retcode else pem)
+        assert client.flow("key", "delete", "-p", HOST).document["retcode"] == retcode
 
 
 def test_a_configuration_that_has_the_keys_is_enough(locked: PartyServer, client: GenuineClient) -> None:

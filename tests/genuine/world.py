@@ -26,6 +26,7 @@ from tests.integration.party_servers import (
     table_named,
     toy,
 )
+from tests.site_keys import private_pem, write_private_key
 
 Facts = Mapping[str, str]
 Given = Callable[["World"], AbstractContextManager[Facts]]
@@ -77,6 +78,7 @@ def the_world(parties: Cluster, files: Path) -> World:
         "here": str(parties.guest.home / "examples" / "numbers.csv"),
     }  # fmt: skip
     _write_files(files, parties)
+    write_private_key(parties.guest.home / "keys" / "site.pem", 3)
     return World(parties, files, facts)
 
 
@@ -114,6 +116,7 @@ def _write_files(folder: Path, parties: Cluster) -> None:
         "engine": "PATH", "address": {"path": str(here)}, "namespace": "it", "name": "fresh", "head": True,
         "partitions": 2, "id_delimiter": ",",
     }
+    key, other = (write_private_key(folder / f"{number}.pem", number).public for number in (1, 2))
     privilege = {"party_id": HOST, "component": "reader,secure_sum", "dataset": {"namespace": "it", "name": "numbers"}}
     for name, content in {
         "conf": conf,
@@ -163,7 +166,13 @@ def _write_files(folder: Path, parties: Cluster) -> None:
         },
         "homo": {"model_id": "m", "model_version": "1", "component_name": "a_0", "deployment_type": "kfserving"},
         "provider": {"name": "p", "version": "1", "path": str(folder)},
-        "key": {"party_id": HOST, "key": "k"},
+        "key": {"party_id": HOST, "key": key.pem},
+        "key_other": {"party_id": int(HOST), "key": other.pem},
+        "key_replacing": {"party_id": HOST, "key": other.pem, "replaces": key.key_id},
+        "key_bad": {"party_id": HOST, "key": "k"},
+        "key_private": {"party_id": HOST, "key": private_pem(1)},
+        "key_own": {"party_id": GUEST, "key": other.pem},
+        "key_nameless": {"key": other.pem},
         "privilege": privilege,
         "privilege_unknown": {**privilege, "component": "magic"},
         "privilege_nothing": {"party_id": HOST},
@@ -245,6 +254,20 @@ def something_that_is_granted(world: World) -> Iterator[Facts]:
     world.guest.ask("permission/grant", {"party_id": HOST, "dataset": numbers})
     yield {}
     world.guest.ask("permission/delete", {"party_id": HOST, "component": "*", "dataset": "*"})
+
+
+@contextmanager
+def no_key_of_the_host(world: World) -> Iterator[Facts]:
+    world.guest.post("key/public/delete", {"party_id": HOST})
+    yield {}
+    world.guest.post("key/public/delete", {"party_id": HOST})
+
+
+@contextmanager
+def a_key_of_the_host(world: World) -> Iterator[Facts]:
+    with no_key_of_the_host(world):
+        world.guest.ask("key/public/save", json.loads((world.files / "key.json").read_text(encoding="utf-8")))
+        yield {}
 
 
 @contextmanager

@@ -16,7 +16,8 @@ from fate_flow.core.ceilings import Ceilings
 from fate_flow.core.command import CommandPolicy, Secret
 from fate_flow.core.errors import BadSettings
 from fate_flow.core.permission import PermissionRule
-from fate_flow.settings import ClientKeys, MysqlServer, load_settings
+from fate_flow.core.site import SiteRule
+from fate_flow.settings import ClientKeys, MysqlServer, Settings, load_settings
 
 CONF = Path(__file__).parents[2] / "conf" / "service_conf.yaml"
 _KEY = re.compile(r" *\w+:")
@@ -58,7 +59,12 @@ def test_the_keys_are_those_that_the_server_reads(bare: Path, monkeypatch: pytes
     ("authentication: {client: {switch: true}}", "authentication.client.http_app_key: is not 8 to 100"),
     ("authentication: {client: {switch: true, http_app_key: our-clients}}", "client.http_secret_key: is not 8 to 100"),
     ("authentication: {client: {switch: 1}}", "authentication.client.switch: 1 is neither true nor false"),
-    ("authentication: {site: {switch: true}}", "authentication.site: no such key"),
+    ("authentication: {sites: {switch: true}}", "authentication.sites: no such key"),
+    ("authentication: {site: {switch: true}}", "site.switch: is true, and authentication.client.switch is"),
+    ("authentication: {site: {unsigned_from: 1}}", "authentication.site.unsigned_from: 1 is not a list of party ids"),
+    ("authentication: {site: {unsigned_from: [x]}}", "authentication.site.unsigned_from: 'x' is not the number of a"),
+    ("authentication: {site: {key: x}}", "authentication.site.key: no such key"),
+    ("fateflow: {host: 10.0.0.1}", "parties are not signed .* nothing is encrypted; set fateflow.insec"),
     ("fateflow: {host: 10.0.0.1, insecure_listen: true}", "authentication.client.switch: is false, and fateflow.host"),
 ])
 def test_keys_of_clients(bare: Path, text: str, words: str) -> None:
@@ -99,6 +105,30 @@ def test_beyond_loopback_clients_sign(bare: Path) -> None:
     found = load_settings(bare)
     assert found.client_keys == ClientKeys("our-clients", "secret.of-9999")
     assert "secret.of-9999" not in repr(found)
+
+
+def with_site(bare: Path, site: str, more: str = "") -> Settings:
+    keys = "{switch: true, http_app_key: our-clients, http_secret_key: secret.of-9999}"
+    text = f'party_id: "9999"\nauthentication: {{client: {keys}, site: {site}}}\n{more}'
+    bare.write_text(text, encoding="utf-8")
+    return load_settings(bare)
+
+
+def test_site_authentication(bare: Path) -> None:
+    found = with_site(bare, "{switch: true, unsigned_from: [10000]}")
+    assert (found.site, found.private_key) == (SiteRule(True, frozenset({"10000"})), found.home / "keys" / "site.pem")
+    assert with_site(bare, "{private_key: k.pem}").private_key == bare.parent / "k.pem"
+
+
+def test_beyond_loopback_a_signature_is_no_encryption(bare: Path) -> None:
+    with pytest.raises(BadSettings, match=r"machines, and nothing is encrypted; set fateflow\.insecure_listen: tr"):
+        with_site(bare, "{switch: true}", "fateflow: {host: 10.0.0.1}")
+
+
+def test_a_signed_path_is_the_whole_path(bare: Path) -> None:
+    with pytest.raises(BadSettings, match=r"routes\.10000\.url: http://proxy/ten has a path of its own"):
+        with_site(bare, "{switch: true}", "routes: {10000: {url: 'http://proxy/ten/'}}")
+    assert with_site(bare, "{switch: true}", "routes: {10000: {url: 'http://proxy/'}}").site.is_on
 
 
 def test_the_values_are_the_defaults(bare: Path, tmp_path: Path) -> None:

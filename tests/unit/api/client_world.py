@@ -28,6 +28,7 @@ from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.core.grammar import LAST
 from fate_flow.core.job import Answer, Claim, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.resources import EngineSize
+from fate_flow.core.site import SiteRule
 from fate_flow.core.spec import JobParameters, Party
 from fate_flow.core.status import TASK_END, JobStatus, SeatStatus, TaskStatus
 from fate_flow.settings import ClientKeys, Limits, Settings
@@ -91,9 +92,10 @@ class FakeFiles:
 @dataclass
 class FakeRecord:
     served: list[tuple[str, str, str, int]] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
 
     def emit(self, event: Any, /, *, stacklevel: int = 1, **fields: object) -> None:
-        event.message(fields)           # a missing or unknown field is an error
+        self.lines.append(event.message(fields))           # a missing or unknown field is an error
 
     def http_response(self, job_id: str, endpoint: str, text: str, body: object, *, stacklevel: int = 1) -> None: ...
 
@@ -233,6 +235,7 @@ class World:
         return int(self.store.database.execute_sql(f"SELECT COUNT(*) FROM {table}").fetchone()[0])
 
 
+UNSIGNED = SiteRule()
 FORM_TYPE = "multipart/form-data; boundary=frontier"
 
 
@@ -244,11 +247,11 @@ def form(data: bytes, name: str = "file") -> bytes:
 
 def make_world(
     home: Path, limits: Limits | None = None, data_roots: tuple[Path, ...] = (), ceilings: Ceilings = NO_CEILINGS,
-    client_keys: ClientKeys | None = None, duplicate_ids: str = LAST,
+    client_keys: ClientKeys | None = None, duplicate_ids: str = LAST, site: SiteRule = UNSIGNED,
 ) -> World:
     settings = Settings(
         party_id="9999", home=home, log_dir=home / "logs", limits=limits or Limits(submit_timeout=0.05),
-        data_roots=data_roots, client_keys=client_keys, duplicate_ids=duplicate_ids,
+        data_roots=data_roots, client_keys=client_keys, duplicate_ids=duplicate_ids, site=site,
     )  # fmt: skip
     database = open_database("", home)
     store = SqlStore(database)
@@ -261,7 +264,7 @@ def make_world(
         party_id="9999", url="http://127.0.0.1:9380", store=store, engine=FakeEngine(), exchange=FakeExchange(),
         files=FakeFiles(), record=record, modules=CATALOGUE, outputs_of=lambda module: CATALOGUE[module].outputs,
         engine_size=EngineSize(1, 20), defaults=JobParameters(), rules=Rules(), routes=frozenset({"10000"}),
-        clock=lambda: next(clock), fresh_id=lambda: f"{next(fresh):032x}", ceilings=ceilings,
+        clock=lambda: next(clock), fresh_id=lambda: f"{next(fresh):032x}", ceilings=ceilings, site=site,
     )  # fmt: skip
     desk = Desk(context, lambda jobs, *_: rung.append(jobs), 4, settings.limits.submit_timeout)
     peers = FakePeers()

@@ -15,7 +15,9 @@ from fate_flow.components.table_uri import format_uri
 from fate_flow.core.crew import COLLECTOR
 from fate_flow.core.job import Answer, Hold, TaskKey, Worker
 from fate_flow.core.permission import Kind, Thing
+from fate_flow.core.site import SiteKey
 from fate_flow.core.status import JobStatus, WorkerStatus
+from fate_flow.federation.site_key import read_public_key
 from fate_flow.store.contract import Connector, Metric, TableMeta
 
 UPLOAD_DSL = {"components": {"upload_0": {"module": "Upload"}}}
@@ -25,6 +27,11 @@ parties: {guest: [9999], host: [10000]}
 tasks: {toy: {component: SecureAddExample}}
 """
 TRAIN_DSL = {"components": {"reader_0": {"module": "Reader", "output": {"data": ["raw"]}}}}
+_PEM = """-----BEGIN PUBLIC KEY-----
+MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=
+-----END PUBLIC KEY-----
+"""
+KEY = SiteKey("10000", read_public_key(_PEM).key_id, _PEM)
 WAITING, RUNNING, DONE, CANCELED, ASKED, HELD = (f"2026010112000000000{number:02d}" for number in range(90, 96))
 
 
@@ -45,6 +52,7 @@ def known(world: World) -> Iterator[dict[str, Any]]:
         "connector_name": "exports", "connector_info": {"path": "examples"}, "storage_engine": "PATH",
         "output_namespace": "copies", "delimiter": ";",
         "train_dsl": TRAIN_DSL, "cpn_str": ["reader_0"], "version": "2",
+        "key": KEY.pem, "replaces": KEY.key_id, "key_name": "public",
         "engine_name": "STANDALONE", "module": "FATE", "provider_name": "fate_flow",
     }  # fmt: skip
     for job_id in (WAITING, RUNNING, DONE, CANCELED, ASKED, HELD):
@@ -96,6 +104,7 @@ def refill(world: World) -> None:
         tx.save_connector(Connector("exports", "PATH", {"path": "examples"}), START)
         for party_id in ("9999", "10000"):
             tx.grant(party_id, [Thing(Kind.COMPONENT, "Reader"), Thing(Kind.DATASET, "site_a", "demo")])
+        tx.add_site_key(KEY, START)
         tx.save_metrics([Metric(key, "train", "loss", ((0, 1.5),), {"name": "loss"})], START)
         tx.save_metrics([Metric(key, "upload", "data_access", (), _UPLOADED)], START)
         tx.save_summary(key, {"sum": 2000, "files": {"report": {"size": 2}}}, START)
@@ -107,7 +116,7 @@ def refill(world: World) -> None:
 _TABLES = (
     "t_job", "t_task", "t_seat", "t_worker", "t_outbox", "t_history", "t_submission", "t_intake",
     "t_tracking_output_data_info", "t_tracking_metric", "t_component_summary", "t_storage_table_meta",
-    "t_permission", "t_storage_connector",
+    "t_permission", "t_storage_connector", "t_site_key_info",
 )  # fmt: skip
 _TASKS = {WAITING: "waiting", HELD: "waiting", CANCELED: "canceled", RUNNING: "running", DONE: "success"}
 _ENDS = {

@@ -181,7 +181,7 @@ component/woe_array/extract component/woe_array/merge component/intersection/get
 model/restore model/store model/migrate model/model_tag/create model/model_tag/remove model/model_tag/retrieve
 model/deploy model/query model/homo/convert model/homo/deploy
 model/tag/create model/tag/list
-key/public/save key/query key/public/delete server/toy/get provider/register
+server/toy/get provider/register
 provider/registry/get checkpoint/list checkpoint/get operation/job_config/get
 tracker/2026010112000000000001/a_0/2026010112000000000001_a_0/0/guest/9999/summary/save
 """

@@ -24,6 +24,7 @@ from fate_flow.components.catalogue import CATALOGUE
 from fate_flow.core.errors import BadRequest, FlowError
 from fate_flow.core.grammar import check_table_piece
 from fate_flow.core.permission import read_things
+from fate_flow.federation.site_key import read_public_key
 
 _WITH_DOCUMENTS = ("/v1/job/submit", "/v1/job/validate", "/v1/job/parameter/update")
 _BEYOND_SCHEMAS = ("file: ", "output_path: ", "address.path: ", "connector_info.path: ")
@@ -45,6 +46,11 @@ def _are_components(value: object) -> bool:
 @_formats.checks("component-or-all", raises=BadRequest)
 def _is_component(value: object) -> bool:
     return not isinstance(value, str) or bool(read_things({"component": [value]}, CATALOGUE))
+
+
+@_formats.checks("public-key", raises=BadRequest)
+def _is_public_key(value: object) -> bool:
+    return not isinstance(value, str) or bool(read_public_key(value))
 
 
 @_formats.checks("line")

@@ -163,3 +163,25 @@ def test_a_server_that_cannot_start_says_why_in_one_line(conf, server, error):
     result = run("serve", "-c", conf)
     assert (result.exit_code, result.stderr) == (1, "Error: party_id: is bad\n")
     assert "Traceback" in run("-v", "serve", "-c", conf).stderr
+
+
+def test_a_key_is_made_once_and_only_its_public_part_is_printed(conf, tmp_path):
+    made = run("key", "make", "-c", conf)
+    assert (made.exit_code, made.stdout.startswith("-----BEGIN PUBLIC KEY-----\n")) == (0, True)
+    shown = run("key", "show", "-c", conf)
+    assert (shown.exit_code, shown.stdout) == (0, made.stdout)
+    assert shown.stderr.startswith("key id of party 9999: ")
+    again = run("key", "make", "-c", conf)
+    assert (again.exit_code, "is there already" in again.stderr) == (1, True)
+    assert (tmp_path / "home" / "keys" / "site.pem").stat().st_mode & 0o777 == 0o600
+    assert "PRIVATE" not in made.output + shown.output + again.output
+
+
+def test_an_rsa_key_is_made_where_one_is_wanted(conf):
+    assert len(run("key", "make", "-c", conf, "--kind", "rsa").stdout) > 500
+    assert run("key", "make", "-c", conf, "--kind", "dsa").exit_code == 2
+
+
+def test_a_key_that_is_not_there_is_one_line(conf):
+    result = run("key", "show", "-c", conf)
+    assert (result.exit_code, result.stderr.count("\n"), "fate_flow key make" in result.stderr) == (1, 1, True)

@@ -18,6 +18,7 @@ class Peer(HTTPServer):
     """Answers every request with `text`, and notes who asked for what."""
 
     text = '{"retcode": 0, "retmsg": "success", "data": [1]}'
+    elsewhere = ""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -34,7 +35,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.asked.append((self.path, self.headers["SRC-PARTY-ID"], json.loads(body)))
-        self.send_response(200)
+        self.send_response(307 if self.server.elsewhere else 200)
+        if self.server.elsewhere:
+            self.send_header("Location", self.server.elsewhere)
         self.end_headers()
         self.wfile.write(self.server.text.encode())
 
@@ -70,3 +73,10 @@ def test_a_party_that_is_down_and_one_without_a_route_are_named(peer: Peer) -> N
     assert (down.retcode, down.retmsg) == (UNREACHABLE, "party 10000 does not answer: ConnectionError")
     unknown = Inquirer("9999", {}).ask(HOST, "/tracker/x", {})
     assert (unknown.retcode, unknown.retmsg[:31]) == (UNREACHABLE, "party 10000 has no route here (")
+
+
+def test_a_request_with_our_signature_goes_nowhere_else(peer: Peer) -> None:
+    """Neither does the question: a party's server could have us ask any address that it likes."""
+    peer.elsewhere, peer.text = f"{peer.url}/v1/other", ""
+    assert Inquirer("9999", {"10000": peer.url}).ask(HOST, "/tracker/x", {}).retcode == UNREACHABLE
+    assert [path for path, _, _ in peer.asked] == ["/v1/tracker/x"]

@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,9 @@ import pytest
 from fate_flow.core.job import UNREACHABLE, Answer, Command, CommandKind
 from fate_flow.core.spec import Party
 from fate_flow.federation.lanes import Ears, Lane, Lanes, PartyState
+from fate_flow.federation.signature import INPUT, SIGNATURE, Covered, SiteSignature, digest_of, read_claim
 from tests.factories import HOST, JOB_ID, OTHER
+from tests.site_keys import write_private_key
 
 K = CommandKind
 WAIT = 10.0        # seconds; what is waited for comes at once
@@ -126,10 +129,13 @@ def lane(peer: Peer, heard: Heard) -> Iterator[Lane]:
     one.close()
 
 
-def make_lane(port: int, heard: Heard, party_id: str = "10000", timeout: float = WAIT, silence: float = 60.0) -> Lane:
+def make_lane(
+    port: int, heard: Heard, party_id: str = "10000", timeout: float = WAIT, silence: float = 60.0,
+    auth: SiteSignature | None = None,
+) -> Lane:  # fmt: skip
     return Lane(
         party_id, f"http://127.0.0.1:{port}", "9999", lambda command: f"/party/{command.argument}", heard.ears(), heard,
-        timeout, silence, first_pause=0.01,
+        timeout, silence, first_pause=0.01, auth=auth,
     )  # fmt: skip
 
 
@@ -565,3 +571,40 @@ def test_a_party_without_a_route_does_not_answer(heard: Heard) -> None:
     assert heard.take(2) == [(one, Answer(UNREACHABLE, "party 10000 has no route here")) for one in commands(2)]
     lanes.heartbeat("10000", ())
     assert lanes.states() == []
+
+
+# ---------------------------------------------------------------------- signatures
+
+
+REFUSED: Reply = 200, b'{"retcode": 109, "retmsg": "party 10000 has no public key of party 9999\\u001b[31m"}'
+
+
+def test_a_party_that_does_not_believe_us_gets_it_again_signed_anew(
+    peer: Peer, heard: Heard, tmp_path: Path
+) -> None:
+    """Nothing was carried out, and may be when the keys are right."""
+    key = write_private_key(tmp_path / "site.pem", 1)
+    lane = make_lane(peer.port, heard, auth=SiteSignature(key, lambda: 1_700_000_000_000))
+    peer.replies.put(REFUSED)
+    peer.replies.put(REFUSED)
+    sent = commands(1, K.RETURN)
+    lane.post(sent)
+    assert heard.take() == [(sent[0], Answer(0, "success"))]
+    lane.close()
+    assert peer.paths == ["/party/0"] * 3
+    claims = [read_claim(head[INPUT], head[SIGNATURE]) for _, _, head in peer.asked]
+    assert len({claim.nonce for claim in claims if claim}) == 3
+    for claim, (path, body, _) in zip(claims, peer.asked, strict=True):
+        text = json.dumps(body, separators=(",", ":")).encode()
+        assert claim is not None
+        assert claim.holds(key.public, Covered("POST", path, digest_of(text), "9999", "10000"))
+
+
+def test_what_may_fail_fails_with_the_words_of_the_refusal(peer: Peer, heard: Heard, lane: Lane) -> None:
+    peer.usual = lambda *_: REFUSED
+    lane.post(commands(1, K.CREATE))
+    [(_, answer)] = heard.take()
+    assert answer.retcode == UNREACHABLE
+    assert "party 10000: refuses our signature: party 10000 has no public key of party 9999" in answer.retmsg
+    assert "\x1b" not in answer.retmsg
+    assert lane.state().error == answer.retmsg.partition("party 10000: ")[2]

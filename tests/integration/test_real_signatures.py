@@ -1,0 +1,225 @@
+"""Three parties whose requests to each other are signed, and those of their clients: jobs run as ever, and whoever has
+not the key of a party is not taken for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from party_servers import (
+    BASE_PORT,
+    GUEST,
+    HOST,
+    OTHER,
+    READER,
+    Answer,
+    Cluster,
+    PartyServer,
+    csv_text,
+    eventually,
+    job_of,
+    running_cluster,
+    summing,
+    table_named,
+    toy,
+)
+from plain_v1_peer import PlainV1Peer
+
+from fate_flow.cli.signature import Signature
+from fate_flow.federation.signature import SiteSignature
+from fate_flow.federation.wire import headers
+from tests.site_keys import write_private_key
+
+pytestmark = pytest.mark.timeout(180)
+
+PARTIES = {GUEST: 1, HOST: 2, OTHER: 3}
+SIGNED: dict[str, Any] = {
+    "authentication": {
+        "client": {"switch": True, "http_app_key": "our-clients", "http_secret_key": "secret-of-all"},
+        "site": {"switch": True},
+    },
+    "limits": {"long_backoff": 1},
+}
+SUMS = job_of(
+    {"reader_0": READER, "sum_0": summing("reader_0.raw")}, {"guest": [GUEST], "host": [HOST, OTHER]},
+    common={"reader_0": table_named("numbers"), "sum_0": {"column": "y"}},
+)
+NUMBERS = csv_text(["id", "x", "y"], {"a": [1, 2], "b": [3, 4]})
+BIND = {"engine": "PATH", "namespace": "it", "name": "numbers", "head": True, "partitions": 1, "id_delimiter": ","}
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    root = tmp_path_factory.mktemp("servers") / "that sign"
+    for party_id, number in PARTIES.items():
+        write_private_key(key_file(root / party_id), number)
+    overlays = dict.fromkeys(PARTIES, SIGNED)
+    with running_cluster(root, tuple(PARTIES), base_port=BASE_PORT + 150, overlays=overlays) as cluster:
+        for party in cluster.parties.values():
+            party._session.auth = Signature("our-clients", "secret-of-all")
+            for other in PARTIES.keys() - {party.party_id}:
+                assert saved(party, other, PARTIES[other])["data"] == "save success"
+            bind_numbers(party)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def beside_a_plain_peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, PlainV1Peer]]:
+    """A server that signs, and believes a host that does not."""
+    peer, root = PlainV1Peer(HOST), tmp_path_factory.mktemp("servers") / "plain"
+    authentication = {**SIGNED["authentication"], "site": {"switch": True, "unsigned_from": [int(HOST)]}}
+    overlay = {"authentication": authentication, "routes": {HOST: {"url": peer.url}}}
+    write_private_key(key_file(root / GUEST), PARTIES[GUEST])
+    try:
+        with running_cluster(root, (GUEST,), base_port=BASE_PORT + 160, overlays={GUEST: overlay}) as cluster:
+            peer.server_url = cluster.guest.url
+            cluster.guest._session.auth = Signature("our-clients", "secret-of-all")
+            bind_numbers(cluster.guest)
+            yield cluster, peer
+    finally:
+        peer.close()
+
+
+@pytest.fixture
+def signing(servers: Cluster) -> Iterator[Cluster]:
+    yield servers
+    servers.check_idle()
+
+
+def key_file(home: Path) -> Path:
+    return home / "keys" / "site.pem"
+
+
+def saved(at: PartyServer, party_id: str, number: int, **more: str) -> Answer:
+    """Key `number` is that of the party, for this one."""
+    key = write_private_key(at.home / f"{number}.pem", number)
+    return at.post("key/public/save", {"party_id": party_id, "key": key.public.pem, **more})
+
+
+def bind_numbers(party: PartyServer) -> None:
+    file = party.home / "examples" / "numbers.csv"
+    file.parent.mkdir()
+    file.write_text(NUMBERS, encoding="utf-8")
+    answer = party.post("table/bind", {**BIND, "address": {"path": str(file)}})
+    assert answer["retcode"] == 0, answer
+    party.wait(answer["jobId"], "success")
+
+
+def key_id(at: PartyServer, party_id: str) -> str:
+    return str(at.post("key/query", {"party_id": party_id})["key_id"])
+
+
+def seen(at: PartyServer, party_id: str) -> Mapping[str, Any]:
+    """A line of `flow party list`."""
+    [found] = [one for one in at.ask("party/list", {})["parties"] if one["party_id"] == party_id]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_job_over_three_parties_runs_as_ever(signing: Cluster) -> None:
+    job_id = signing.run(SUMS)
+    assert signing.guest.metrics(job_id, "sum_0")["total"] == "18.00"
+    assert signing.guest.post("job/validate", SUMS)["retcode"] == 0, "questions are signed, too"
+
+
+def test_who_has_no_key_is_not_believed(signing: Cluster) -> None:
+    """Whatever he says he is: nothing of it is carried out."""
+    with signing.held(HOST):
+        job_id = signing.submit(toy())
+        signing.wait(job_id, "running")
+        for caller in (GUEST, HOST, "0"):
+            said = signing.host.from_party(caller, f"party/{job_id}/host/{HOST}/stop/canceled")
+            assert (said["retcode"], "data" in said) == (109, False)
+        assert signing.host.job(job_id)["f_status"] == "running"
+    signing.wait(job_id, "success")
+
+
+def test_a_wrong_key_is_told_at_the_submit(signing: Cluster) -> None:
+    right = key_id(signing.host, GUEST)
+    assert saved(signing.host, GUEST, 9)["retcode"] == 100
+    wrong = saved(signing.host, GUEST, 9, replaces=right)["key_id"]
+    with signing.unchanged(besides={"t_outbox"}):       # that the job has failed is told once the key is right
+        refused = signing.guest.submit(toy())
+        assert refused["retcode"] == 103
+        words = f"party 10000: refuses our signature: keyid: the request was signed with key {right[:16]}..."
+        assert words in refused["retmsg"], refused
+    eventually(lambda: "refuses our signature" in seen(signing.guest, HOST)["message"], "the refusal in the list")
+    assert seen(signing.guest, HOST)["status"] == "does not answer"
+    refusals = [line for line in signing.host.log("fate_flow", "fate_flow_stat.log") if "refused" in line]
+    assert any(f"of party '{GUEST}'" in line and wrong[:16] in line for line in refusals)
+    assert saved(signing.host, GUEST, PARTIES[GUEST], replaces=wrong)["data"] == "update success"
+    signing.check_idle()              # what waited has been said
+    signing.run(toy())
+    eventually(lambda: seen(signing.guest, HOST)["status"] == "answers", "the party to answer again")
+
+
+def test_a_missing_key_is_told_at_the_submit_whoever_lacks_it(signing: Cluster) -> None:
+    """Also between two hosts, whose workers talk without the initiator."""
+    for at, of in ((signing.guest, OTHER), (signing.parties[OTHER], HOST), (signing.parties[OTHER], GUEST)):
+        at.ask("key/public/delete", {"party_id": of})
+        with signing.unchanged(besides={"t_outbox"}):
+            refused = signing.guest.submit(SUMS)
+            assert refused["retcode"] == 103
+            assert f"{at.party_id} has no public key of party {of}" in refused["retmsg"], refused
+        saved(at, of, PARTIES[of])
+        signing.check_idle()          # what waited has been said
+    signing.run(SUMS)
+
+
+def test_a_key_that_is_missing_for_a_while_costs_a_job_only_time(signing: Cluster) -> None:
+    with signing.held(HOST):
+        job_id = signing.submit(toy())
+        signing.wait(job_id, "running")
+        signing.host.ask("key/public/delete", {"party_id": GUEST})
+        signing.guest.post("job/stop", {"job_id": job_id})
+        eventually(lambda: seen(signing.guest, HOST)["status"] == "does not answer", "the refusal to be seen")
+        assert signing.host.job(job_id)["f_status"] == "running"
+        saved(signing.host, GUEST, PARTIES[GUEST])
+    signing.wait(job_id, "canceled")
+
+
+def test_a_party_may_change_its_key(signing: Cluster) -> None:
+    path, old = key_file(signing.host.home), key_id(signing.host, HOST)
+    path.unlink()
+    new = write_private_key(path, 8)
+    for at in (signing.guest, signing.parties[OTHER]):
+        assert saved(at, HOST, 8, replaces=old)["key_id"] == new.public.key_id
+    signing.kill(HOST)
+    signing.start(HOST)
+    signing.run(SUMS)
+
+
+def test_a_plain_v1_peer_takes_part_where_it_is_listed(beside_a_plain_peer: tuple[Cluster, PlainV1Peer]) -> None:
+    cluster, peer = beside_a_plain_peer
+    peer.reports = True
+    reading = {"reader_0": table_named("numbers")}
+    document = job_of({"reader_0": READER}, {"guest": [GUEST], "host": [HOST]}, common=reading)
+    answer = cluster.guest.submit(document)
+    assert answer["retcode"] == 0, answer
+    cluster.guest.wait(answer["jobId"], "success")
+    assert peer.post("party/heartbeat", {"jobs": []})["retcode"] == 0
+    assert cluster.guest.from_party(OTHER, "party/heartbeat", {"jobs": []})["retcode"] == 109
+    warned = [line for line in cluster.guest.log("fate_flow", "console.log") if line.startswith("WARNING")]
+    assert warned == [
+        f"WARNING: party {HOST} is believed without a signature (authentication.site.unsigned_from): whoever reaches "
+        "the port can pass for it"
+    ]
+    cluster.check_idle()
+
+
+def test_a_name_in_both_spellings_is_no_name(signing: Cluster) -> None:
+    """gunicorn lets underscores through, for clients; a second name must not hide behind them."""
+    body = b'{"jobs": []}'
+    for names in ((GUEST, OTHER), (OTHER, GUEST)):
+        head = headers(names[0], HOST)
+        key = write_private_key(signing.root / "spelt.pem", PARTIES[names[0]])
+        request = requests.Request("POST", f"{signing.host.url}/v1/party/heartbeat", data=body, headers=head)
+        prepared = SiteSignature(key, lambda: time.time_ns() // 1_000_000)(request.prepare())
+        assert requests.Session().send(prepared, timeout=30).json()["retcode"] == 0
+        again = SiteSignature(key, lambda: time.time_ns() // 1_000_000)(request.prepare())
+        again.headers["SRC_PARTY_ID"] = names[1]
+        assert requests.Session().send(again, timeout=30).json()["retcode"] == 109

@@ -1,0 +1,102 @@
+"""Signatures are those of RFC 9421: a library that others wrote checks ours, and we check what it makes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import requests
+from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
+from http_message_signatures import HTTPMessageSigner, HTTPMessageVerifier, HTTPSignatureKeyResolver, algorithms
+
+from fate_flow.federation.signature import (
+    DIGEST,
+    INPUT,
+    NAMES,
+    SIGNATURE,
+    Covered,
+    SiteSignature,
+    digest_of,
+    read_claim,
+)
+from fate_flow.federation.site_key import ED25519, KINDS, PrivateKey, load_private_key, make_private_key
+from fate_flow.federation.wire import headers
+
+URL = "http://127.0.0.1:9380/v1/exchange/deliver/x?topic=a%2Fb&seq=0"
+ALGORITHMS = {ED25519: algorithms.ED25519, "rsa": algorithms.RSA_PSS_SHA512}
+
+
+class Keys(HTTPSignatureKeyResolver):
+    def __init__(self, path: Path, public_pem: str) -> None:
+        self._path, self._public = path, public_pem
+
+    def resolve_public_key(self, key_id: str) -> object:
+        return load_pem_public_key(self._public.encode())
+
+    def resolve_private_key(self, key_id: str) -> object:
+        return load_pem_private_key(self._path.read_bytes(), None)
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def path(tmp_path: Path, kind: str) -> Path:
+    make_private_key(tmp_path / "site.pem", kind)
+    return tmp_path / "site.pem"
+
+
+@pytest.fixture
+def key(path: Path) -> PrivateKey:
+    return load_private_key(path)
+
+
+def prepared(key: PrivateKey | None, body: bytes = b"{}") -> requests.PreparedRequest:
+    now = int(datetime.now(UTC).timestamp() * 1000)
+    auth = SiteSignature(key, lambda: now) if key else None
+    return requests.Request("POST", URL, data=body, headers=headers("9999", "10000"), auth=auth).prepare()
+
+
+def test_others_find_our_signature_right(path: Path, key: PrivateKey, kind: str) -> None:
+    verifier = HTTPMessageVerifier(
+        signature_algorithm=ALGORITHMS[kind], key_resolver=Keys(path, key.public.pem)
+    )
+    [found] = verifier.verify(prepared(key), expect_tag="fate_flow", body=b"{}", require_components=NAMES)
+    assert list(found.covered_components) == [*(f'"{name}"' for name in NAMES), '"@signature-params"']
+    assert found.parameters["keyid"] == key.public.key_id
+
+
+def test_we_find_the_signature_of_others_right(path: Path, key: PrivateKey, kind: str) -> None:
+    message = prepared(None)
+    message.headers[DIGEST] = digest_of(b"{}")
+    signer = HTTPMessageSigner(signature_algorithm=ALGORITHMS[kind], key_resolver=Keys(path, key.public.pem))
+    signer.sign(
+        message, key_id=key.public.key_id, created=datetime.now(UTC), nonce="n" * 24, label="site", tag="fate_flow",
+        include_alg=False, covered_component_ids=NAMES, use_existing_digest=True,
+    )
+    claim = read_claim(message.headers[INPUT], message.headers[SIGNATURE])
+    assert claim is not None
+    covered = Covered("POST", message.path_url, digest_of(b"{}"), "9999", "10000")
+    assert claim.holds(key.public, covered)
+    assert not claim.holds(key.public, Covered("POST", message.path_url, digest_of(b"{}"), "9999", "10001"))
+
+
+def test_each_request_has_a_nonce_of_its_own(key: PrivateKey) -> None:
+    inputs = {prepared(key).headers[INPUT] for _ in range(3)}
+    assert len(inputs) == 3
+
+
+@pytest.mark.parametrize("target", ["/v1/\u00e4", "/v1/\ud800"])
+def test_what_no_sender_sends_is_not_signed_by_anybody(key: PrivateKey, target: str) -> None:
+    head = prepared(key).headers
+    claim = read_claim(head[INPUT], head[SIGNATURE])
+    assert claim is not None
+    assert not claim.holds(key.public, Covered("POST", target, digest_of(b"{}"), "9999", "10000"))
+
+
+def test_an_empty_query_is_a_query() -> None:
+    base = Covered("POST", "/v1/a", "d", "1", "2").base("p").decode()
+    assert base.splitlines()[:3] == ['"@method": POST', '"@path": /v1/a', '"@query": ?']
