@@ -38,6 +38,8 @@ def data() -> None:
 def upload(client: Client, conf_path: str, verbose: bool, drop: bool, is_watched: bool) -> None:
     """Uploads a CSV file of this machine; with "use_local_data": 0 in the configuration, one of the server's.
 
+    Of several rows with one id the last is kept; with "duplicate_ids": "refuse" such a file is refused.
+
     \b
     Example: flow data upload -c upload.json --drop
     upload.json: {"file": "site_a.csv", "head": 1, "partition": 2, "id_delimiter": ",",

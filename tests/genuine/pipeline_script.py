@@ -15,6 +15,11 @@ def upload(file, table):
     return {}
 
 
+def bind(path, table):
+    """What the pipeline is told when a file of the server's machine is to be a table."""
+    return PipeLine().bind_table(name=table, namespace="it", path=path, head=True)
+
+
 def fit(guest, host, table, dump):
     """Builds a pipeline and runs it; `dump` has it afterwards, whatever became of it."""
     guest, host = int(guest), int(host)
@@ -68,5 +73,5 @@ def deploy(dump):
     return {}
 
 
-DOES = {"upload": upload, "fit": fit, "follow": follow, "read": read, "deploy": deploy}
+DOES = {"upload": upload, "bind": bind, "fit": fit, "follow": follow, "read": read, "deploy": deploy}
 print("\n" + json.dumps(DOES[sys.argv[1]](*sys.argv[2:])))

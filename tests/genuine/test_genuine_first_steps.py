@@ -36,6 +36,8 @@ def test_init_by_address_by_file_and_not_at_all(fresh: GenuineClient, world: Wor
     assert "Did you run" in fresh.flow("server", "versions").err
     said = fresh.flow("init").document
     assert (said["retcode"], "initialization failed" in said["retmsg"]) == (100, True)
+    assert "does not exist" in fresh.flow("init", "-c", "/nowhere.yaml").err
+    assert "many is not a valid integer" in fresh.flow("init", "--ip", "127.0.0.1", "--port", "many").err
     assert fresh.init(world.guest.url).document["retcode"] == 0
     assert fresh.flow("server", "versions").document["data"]["API"] == "v1"
     assert "reset successfully" in fresh.flow("init", "--reset").document["retmsg"]

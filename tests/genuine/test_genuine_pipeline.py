@@ -59,6 +59,13 @@ def test_a_pipeline_is_fitted_and_read_back(genuine: GenuineClient, world: World
     assert "instead: " in said
 
 
+def test_a_pipeline_binds_a_file_of_the_server(genuine: GenuineClient, world: World) -> None:
+    told = run(genuine, "bind", world.facts["here"], "bound")
+    assert (told["table_name"], told["namespace"], told["warnings"]) == ("bound", "it", [])
+    world.guest.wait(told["job_id"], "success")
+    assert world.guest.ask("table/table_info", {"namespace": "it", "table_name": "bound"})["count"] == 20
+
+
 def test_a_pipeline_goes_on_after_a_step_has_failed(genuine: GenuineClient, world: World, tmp_path: Path) -> None:
     world.guest.post("table/delete", {"namespace": "it", "table_name": "late"})
     fitted = run(genuine, "fit", GUEST, HOST, "late", tmp_path / "dump")
