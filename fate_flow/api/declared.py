@@ -70,7 +70,9 @@ _OF_EVERY_COMMAND = ("conf_path", "dsl_path", "output_path", "local")
 def unknown_keys(told: Declaration, body: Mapping[str, Any]) -> Iterator[str]:
     """What of a body no route reads, in words; where a schema has the keys of an object, in that object too."""
     known = {**dict.fromkeys((*_OF_EVERY_COMMAND, *told.idle), ANYTHING), **told.form, **told.takes, **told.needs}
-    yield from _unknown({"properties": known}, body, "")
+    ways = [{**known, **way.get("properties", {})} for way in told.either] or [known]
+    found = [tuple(_unknown({"properties": way}, body, "")) for way in ways]
+    yield from (one for one in found[0] if all(one in others for others in found[1:]))      # known in none
 
 
 def warns_in_data(told: Declaration) -> bool:
