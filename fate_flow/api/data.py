@@ -336,6 +336,8 @@ class _DataRoutes:
         parameters = self._upload_parameters({**conf, "file": source})
         columns = {key: text for key in _COLUMNS if (text := read_text(conf, key))}
         kept = {key: parameters[key] for key in ("namespace", "name", "partition", "destroy")}
+        if conf.get("duplicate_ids") is not None:       # the setting is for files, whose rows have an order
+            kept["duplicate_ids"] = parameters["duplicate_ids"]
         told = {"connector": name, "source": source, **kept, **columns}
         submitted = submit(self._services, _local_job("fetch_0", "Fetch", told, _task_cores(conf)))
         data = submit_data(self._services, submitted)
