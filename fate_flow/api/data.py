@@ -206,8 +206,7 @@ class _DataRoutes:
         """A local job writes the table to a file on this machine."""
         body = arguments("namespace", "table_name", "output_path")
         namespace, name = read_table(body)
-        if self._views.table(namespace, name) is None:
-            raise NotFound(f"table_name: there is no table {shown(name)} in namespace {shown(namespace)}")
+        self._check_readable(namespace, name)
         path = writable_file(self._settings, read_text(body, "output_path"), "output_path")
         delimiter = {"delimiter": text} if (text := read_text(body, "delimiter")) else {}
         parameters = {"namespace": namespace, "name": name, "output_path": str(path), **delimiter}
@@ -224,14 +223,21 @@ class _DataRoutes:
         body = arguments("namespace", "table_name")
         namespace, name = read_table(body)
         source = {"namespace": namespace, "name": name}
-        if self._views.table(namespace, name) is None:
-            raise NotFound(f"table_name: there is no table {shown(name)} in namespace {shown(namespace)}")
+        self._check_readable(namespace, name)
         parameters = {**source, **self._written_outside(body), **self._table_to_write(body, source)}
         if parameters == source:
             raise BadRequest("address: is missing, and so is output_name: a file or a table to write to is needed")
         submitted = submit(self._services, _local_job("writer_0", "Writer", parameters, {}))
         table = {"table_name": name, "namespace": namespace}
         return ok({**submit_data(self._services, submitted), **table}, jobId=submitted.job_id)
+
+    def _check_readable(self, namespace: str, name: str) -> None:
+        """Raises NotFound; Conflict for a table that is disabled."""
+        table, words = self._views.table(namespace, name), f"{shown(name)} in namespace {shown(namespace)}"
+        if table is None:
+            raise NotFound(f"table_name: there is no table {words}")
+        if table.is_disabled:
+            raise Conflict(f"table_name: table {words} is disabled; flow table enable lets jobs read it again")
 
     def _written_outside(self, body: Body) -> dict[str, Any]:
         """The file, or the table of a server that the operator named."""
@@ -336,6 +342,8 @@ class _DataRoutes:
         parameters = self._upload_parameters({**conf, "file": source})
         columns = {key: text for key in _COLUMNS if (text := read_text(conf, key))}
         kept = {key: parameters[key] for key in ("namespace", "name", "partition", "destroy")}
+        if conf.get("duplicate_ids") is not None:       # the setting is for files, whose rows have an order
+            kept["duplicate_ids"] = parameters["duplicate_ids"]
         told = {"connector": name, "source": source, **kept, **columns}
         submitted = submit(self._services, _local_job("fetch_0", "Fetch", told, _task_cores(conf)))
         data = submit_data(self._services, submitted)

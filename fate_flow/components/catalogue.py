@@ -131,6 +131,7 @@ _DELIMITER = Parameter("one character, such as ','", _is_delimiter)
 _PARTITION = Parameter("a whole number from 1 to 10000", _is_whole(1, 10_000))
 _TABLE_PIECE = Parameter(TABLE_PIECE, _is_table_piece, required=True)
 _TABLE = Parameter('{"namespace": text, "name": text}', _is_table, required=True)
+_DUPLICATE_IDS = Parameter(f"one of {', '.join(DUPLICATE_IDS)}", lambda value: value in DUPLICATE_IDS)
 _PRECISION = Parameter(f"a whole number of decimals from 0 to {MAX_PRECISION}", _is_whole(0, MAX_PRECISION))
 
 def _command_parameters() -> Iterator[tuple[str, Parameter]]:
@@ -172,7 +173,7 @@ _COMPONENTS = (
             "destroy": _FLAG,
             "extend_sid": _FLAG,
             "auto_increasing_sid": _FLAG,
-            "duplicate_ids": Parameter(f"one of {', '.join(DUPLICATE_IDS)}", lambda value: value in DUPLICATE_IDS),
+            "duplicate_ids": _DUPLICATE_IDS,
             "remove_source": _FLAG,
         },
         outputs=("data",),
@@ -226,6 +227,7 @@ _COMPONENTS = (
             "name": _TABLE_PIECE,
             "id_column": _text("the name of a column"),
             "feature_column": _text("names of columns, between commas"),
+            "duplicate_ids": _DUPLICATE_IDS,
             "partition": _PARTITION,
             "destroy": _FLAG,
         },

@@ -12,6 +12,7 @@ from fate_flow.components.errors import ComponentError, shown
 from fate_flow.components.mysql_server import open_server, quoted
 from fate_flow.components.table import DuplicateId, Row, Schema, Table, TableExists, TableWriter, table_exists
 from fate_flow.components.task import Metric, Outcome, Task
+from fate_flow.core.grammar import LAST
 
 log = logging.getLogger(__name__)
 
@@ -28,14 +29,18 @@ def run(task: Task) -> Outcome:
         )
     with open_server(task.storage, cursorclass=SSCursor) as connection:
         schema = _schema(connection, given)
-        with TableWriter(uri, schema, made_by=task.task_id, overwrite=may_replace) as writer:
+        # A table of a server has no order: which of two rows with one id is the last, nobody could tell in advance.
+        keeps_last = given.get("duplicate_ids") == LAST
+        with TableWriter(
+            uri, schema, made_by=task.task_id, overwrite=may_replace, keeps_last=keeps_last
+        ) as writer:
             writer.add(_rows(connection, given["source"], schema))
             try:
                 writer.close()
             except DuplicateId as error:
                 raise ComponentError(
                     f"source: an id is twice in column {shown(schema.sid)} of {shown(given['source'])}; id_column can "
-                    "name another one"
+                    f"name another one, and with duplicate_ids: {LAST} the row that comes last is kept"
                 ) from error
     return _outcome(task, uri, schema)
 

@@ -181,8 +181,10 @@ def test_an_id_that_is_there_twice_and_a_table_that_is_there(tmp_path: Path, dat
     writer.run(a_writer(tmp_path, address_of(database), "twice_x", destroy=True))
     with pytest.raises(ComponentError, match="an id is twice in column 'x' of 'twice_x'"):
         fetch.run(a_fetch(tmp_path, address_of(database), "twice_x", id_column="x"))
-    fetch.run(a_fetch(tmp_path, address_of(database), "twice_x"))
-    fetch.run(a_fetch(tmp_path, address_of(database), "twice_x"))        # a second attempt of the same task
+    last = fetch.run(a_fetch(tmp_path, address_of(database), "twice_x", id_column="x", duplicate_ids="last"))
+    assert last.summary["count"] == 1
+    fetch.run(a_fetch(tmp_path, address_of(database), "twice_x", "job1_fetch_0", destroy=True))
+    fetch.run(a_fetch(tmp_path, address_of(database), "twice_x", "job1_fetch_0"))     # its second attempt
     with pytest.raises(TableExists, match="table 'b' in namespace 'demo' exists already"):
         fetch.run(a_fetch(tmp_path, address_of(database), "twice_x", "job2_fetch_0"))
 

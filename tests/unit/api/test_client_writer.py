@@ -161,6 +161,16 @@ def test_what_cannot_be_written(world: World, body: dict[str, Any], retcode: int
     assert (code, says in message) == (retcode, True), message
 
 
+@pytest.mark.parametrize("path", ["data/writer", "data/download"])
+def test_a_table_that_is_disabled_is_not_read(world: World, path: str) -> None:
+    world.ask("table/disable", SOURCE)
+    body = {**SOURCE, "output_name": "new", "output_path": "downloads/b.csv"}
+    code, message = refused(world, path, body)
+    assert (code, "'site_a' in namespace 'demo' is disabled; flow table enable" in message) == (100, True), message
+    world.ask("table/enable", SOURCE)
+    assert world.ask(path, body)["retcode"] == 0
+
+
 def test_a_submitted_fetch_needs_a_connector_of_the_operator(world: World) -> None:
     told = {"namespace": "demo", "name": "new", "connector": "warehouse", "source": "t"}
     conf = {
