@@ -467,8 +467,10 @@ def stop_party_task(
         return
     unit.note(Event.TASK_STOP_ASKED, **_version(task.key))
     move_party_task(unit, task, TaskStatus.STOPPING, reason, message, task_status_for(reason), exit_code, caused_by)
+    words = message or ("" if reason is Reason.STOPPED else reason.value)
+    why = WorkerEnd(Reason.STOPPED, words, caused_by or str(task.key.party))
     for worker in workers:
-        unit.tx.mark_stopping(worker.worker_id, WorkerEnd(Reason.STOPPED, message, caused_by or str(task.key.party)))
+        unit.tx.mark_stopping(worker.worker_id, why)
         _stop_worker(unit, worker, deadline_seconds)
     tell_initiator(unit, _again(unit, task))
 

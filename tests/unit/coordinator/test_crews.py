@@ -183,6 +183,15 @@ def test_a_stop_ends_all_workers_and_the_share_with_the_last_of_them() -> None:
     assert [(one.reason, one.caused_by) for one in crew(host)] == [(Reason.STOPPED, "guest 9999")] * 2
 
 
+def test_a_worker_says_whose_wish_stopped_it() -> None:
+    host = a_host()
+    see(host, RUNS)
+    host.handle(command(CommandKind.STOP, argument="canceled", reason="stopped_by_user", caused_by="host 10001"))
+    see(host, STOPPED)
+    [worker] = crew(host)
+    assert (worker.reason, worker.message, worker.caused_by) == (Reason.STOPPED, "stopped_by_user", "host 10001")
+
+
 def test_who_fails_is_replaced_as_often_as_it_may() -> None:
     host = a_host(replicas=2, max_failed_workers=1)
     see(host, RUNS, RUNS)
