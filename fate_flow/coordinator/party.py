@@ -24,6 +24,7 @@ from fate_flow.coordinator.workers import (
     cause_in,
     exit_code_in,
     exit_words,
+    hidden_table,
     move_federated,
     note_version,
     report_of,
@@ -179,13 +180,14 @@ class PartySide:
         """What the job sets aside for this seat.
 
         Raises Refused naming all that this party allows less of than the job asks for; PermissionDenied naming what
-        its initiator was not granted; OperationFailed for a program that it does not run; FlowError (103) as
-        `request`."""
+        its initiator was not granted; OperationFailed for a table that is disabled, or a program that it does not
+        run; FlowError (103) as `request`."""
         refused = refusals(unit.context.ceilings, spec, party, unit.context.engine_size.nodes)
         if refused:
             more = len(refused) - _MOST_REFUSALS
             raise Refused("; ".join((*refused[:_MOST_REFUSALS], *([f"and {more} more"] if more > 0 else []))))
         _check_permission(unit, spec, party)
+        _check_tables(unit, spec, party)
         self._check_programs(unit, spec, party)
         return self.request(unit, spec, party)
 
@@ -244,6 +246,13 @@ def _check_permission(unit: Unit, spec: JobSpec, party: Party) -> None:
     if lacking:
         named = ", ".join(map(str, lacking[:_MOST_REFUSALS]))
         raise PermissionDenied(f"{party} has not granted party {initiator}: {named} (flow privilege grant, there)")
+
+
+def _check_tables(unit: Unit, spec: JobSpec, party: Party) -> None:
+    for task in spec.tasks_of(party):
+        hidden = "" if party in task.passed_at else hidden_table(unit.tx, task, party)
+        if hidden:
+            raise OperationFailed(f"{task.name} ({task.module}): {hidden}")
 
 
 def effective_here(context: Context, spec: JobSpec, party: Party) -> tuple[Effective, ...]:

@@ -116,6 +116,8 @@ def launch_order(unit: Unit, spec: JobSpec, worker: Worker, task: Task) -> Launc
     inputs = _inputs(unit.tx, key, task_spec)
     if isinstance(inputs, str):
         return inputs
+    if hidden := hidden_table(unit.tx, task_spec, key.party):
+        return hidden
     parameters = spec.parameters[key.party]
     return LaunchOrder(
         worker=worker,
@@ -133,6 +135,15 @@ def launch_order(unit: Unit, spec: JobSpec, worker: Worker, task: Task) -> Launc
         program=_program(spec, worker, task, parameters.task_cores),
         work_folders=_work_folders(unit.tx, worker),
     )
+
+
+def hidden_table(tx: Transaction, task: TaskSpec, party: Party) -> str:
+    """Words for a table that this component reads here and that was taken out of use; empty for none."""
+    named = task.table_at(party)
+    table = tx.table(*named) if named else None
+    if table is None or not table.is_disabled:
+        return ""
+    return f"table {table.namespace}.{table.name} is disabled at {party} (flow table enable, there)"
 
 
 def _work_folders(tx: Transaction, worker: Worker) -> tuple[str, ...]:
