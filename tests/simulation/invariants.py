@@ -437,16 +437,23 @@ class Invariants:
         return row is not None and row.status in _GOOD and row.party_status not in _GOOD
 
     def _may_fail(self, job: Job) -> bool:
-        """What was lost, late or doubled, a clock that was set and a process that died are no reason for a job."""
+        """What was lost, late or doubled, a clock that was set and a process that died are no reason for a job, unless
+        so much was lost that a party was not heard for as long as that takes."""
         if job.turn == 0 or job.job_id in self._world.stopped | self._world.restless:      # nobody took it, or a wish
             return True
         if job.reason is Reason.PARTY_REFUSED and job.job_id in self._world.rejected:
+            return True
+        if job.reason is Reason.PARTY_UNREACHABLE and self._was_silent(job):
             return True
         is_silence = job.reason in (Reason.PARTY_UNREACHABLE, Reason.INITIATOR_LOST)
         reasons = _REASONS | _DEATHS if is_silence else _REASONS
         if job.reason in _BY_POLICY and PolicyEvent.PARTY_UNREACHABLE.value in job.message:
             reasons |= _DEATHS | _LOSSES      # a rule may be less patient than the job would be
         return not reasons.isdisjoint(self._world.injected)
+
+    def _was_silent(self, job: Job) -> bool:
+        own, silences = job.party.party_id, self._world.silences
+        return max(silences.get((own, one.party_id), 0) for one in job.parties) > self._world.rules.party_silence
 
     # ------------------------------------------------------------------ once the faults have stopped
 

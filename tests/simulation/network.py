@@ -41,6 +41,7 @@ class Call(Generic[T]):
 
     def start(self) -> None:
         world, faults = self.world, self.world.faults
+        world.asked(self.source, self.to)
         self.sender.at(world.now + TIMEOUT, lambda: self._fail("no answer in time"))
         if self._happens(faults.repeat_request, "request repeated"):
             self._send(world.now + world.random.randint(1, _LATE))
@@ -85,11 +86,13 @@ class Call(Generic[T]):
             self.stray(reply)
         else:
             self.is_over = True
+            self.world.heard(self.source, self.to)
             self.answered(reply)
 
     def _fail(self, why: str) -> None:
         if not self.is_over:
             self.is_over = True
+            self.world.not_heard(self.source, self.to)
             self.failed(why)
 
     def _happens(self, probability: float, kind: str) -> bool:

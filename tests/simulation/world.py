@@ -63,6 +63,8 @@ class World:
         self.longest_task = 400                                   # milliseconds
         self.longest_stop = 50                                    # until a worker that is stopped has gone
         self.cuts: set[tuple[str, str]] = set()                   # one-way: nothing gets from one to the other
+        self._unheard_since: dict[tuple[str, str], int] = {}      # by who asks and who does not answer
+        self.silences: dict[tuple[str, str], int] = {}            # the longest of each
         self.under_way = 0                                        # requests that have not arrived yet
         self.graphs: dict[str, dict[str, list[str]]] = {}         # by job: tasks with the names of those they need
         self.seats: dict[str, tuple[Party, ...]] = {}             # by job: who is in it
@@ -105,6 +107,18 @@ class World:
         """Count a fault, and tell of it."""
         self.injected[kind] += 1
         self.note(f"{kind}: {words}")
+
+    def asked(self, one: str, other: str) -> None:
+        self._unheard_since.setdefault((one, other), self.now)
+
+    def heard(self, one: str, other: str) -> None:
+        """`one` has an answer of `other`."""
+        self._unheard_since.pop((one, other), None)
+
+    def not_heard(self, one: str, other: str) -> None:
+        """`one` has asked in vain."""
+        silence = self.now - self._unheard_since.get((one, other), self.now)
+        self.silences[one, other] = max(self.silences.get((one, other), 0), silence)
 
     def note(self, text: str) -> None:
         self.transcript.append(f"{self.now - START:>8} {text}")
