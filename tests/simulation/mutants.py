@@ -22,7 +22,7 @@ import fate_flow.core.plan_stop as plan_stop
 import fate_flow.core.plan_tasks as plan_tasks
 import fate_flow.core.plan_turn as plan_turn
 import fate_flow.core.verdict as verdict
-from fate_flow.coordinator import elastic, party, workers
+from fate_flow.coordinator import chores, elastic, party, workers
 from fate_flow.coordinator.chores import Chores
 from fate_flow.coordinator.initiator import InitiatorSide
 from fate_flow.coordinator.room import RoomTeller, _Room
@@ -35,8 +35,8 @@ from fate_flow.store import memory, sql
 from fate_flow.store.memory import MemoryTransaction
 from fate_flow.store.models import EngineRow
 from fate_flow.store.sql import SqlTransaction
-from tests.simulation.chaos import Story, no_gc
-from tests.simulation.troubles import clock_step, death, isolation, stall, unheard_start
+from tests.simulation.chaos import LONG_TASK, Story, no_gc
+from tests.simulation.troubles import clock_step, death, isolation, long_partition, stall, unheard_start
 from tests.simulation.world import RULES, Violation
 
 
@@ -328,6 +328,10 @@ def _goes_on_with_too_few() -> AbstractContextManager[Any]:
     return patch.object(partial, "shortage", lambda *_: "")
 
 
+def _who_was_given_up_is_lost_again() -> AbstractContextManager[Any]:
+    return patch.object(chores, "is_given_up", lambda *_: False)
+
+
 @contextmanager
 def _nobody_is_told_who_is_missing() -> Iterator[None]:
     keep = plan_stop.send
@@ -507,6 +511,7 @@ _RULED = {"policies": 1.0, "broken": 0.3}
 _LATE_STARTS = {"policies": 1.0, "delay": 200, "rate": 0.07, "longest_task": 8_000}
 _QUIET = {"rate": 0.0, "trouble": 0.0, "crash": 0.0}
 _PARTIAL = {"partial": 1.0, "broken": 0.3, "parties": 4, "programs": 0.0}
+_GIVEN_UP = _PARTIAL | {"broken": 0.0, "trouble": 0.9, "troubles": (long_partition,), "longest_task": LONG_TASK}
 _PROGRAMS = {"programs": 1.0, "parties": 3}
 _ELASTIC = _PROGRAMS | {"elastic": 1.0, "cores": 3, "parties": 2, "longest_task": 8_000, "is_gentle": True}
 _CLOCKS = {"trouble": 1.0, "troubles": (clock_step,), "longest_task": 8_000}
@@ -552,6 +557,7 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("restarts are not counted", _restarts_are_not_counted, _RULED, within=50, first=120),
         Mutant("what is overtaken still stands", _what_is_overtaken_stands, _LATE_STARTS, within=200),
         Mutant("a task goes on with too few parties", _goes_on_with_too_few, _PARTIAL, within=300),
+        Mutant("who was given up is lost again", _who_was_given_up_is_lost_again, _GIVEN_UP),
         Mutant("nobody is told who is missing", _nobody_is_told_who_is_missing, _PARTIAL | _QUIET),
         Mutant("a share succeeds with its first worker", _a_share_succeeds_with_its_first_worker, _PROGRAMS),
         Mutant("what one party made is published at once", _what_one_party_made_is_published_at_once, _PROGRAMS),

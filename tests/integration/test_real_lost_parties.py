@@ -1,0 +1,72 @@
+"""Parties that are gone, or that think so of each other: what becomes of the job at those that are left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from conftest import PARTIES, a_root, lent
+from party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, eventually, job_of, running_cluster
+
+pytestmark = pytest.mark.timeout(120)
+
+LIMITS = {
+    "poll_interval": 0.3, "heartbeat_interval": 0.3, "party_silence": 1.5, "initiator_silence": 4, "drain_timeout": 1,
+    "retry_wait": 0.3, "remote_request_timeout": 1,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def impatient_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three parties that give each other up after seconds."""
+    overlay: dict[str, Any] = {"limits": LIMITS, "commands": {"enabled": True, "allow": ["/bin/sh"]}}
+    root, overlays = a_root(tmp_path_factory), dict.fromkeys(PARTIES, overlay)
+    with running_cluster(root, PARTIES, base_port=BASE_PORT + 110, overlays=overlays) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def servers(impatient_servers: Cluster, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    with lent(impatient_servers, request.node.nodeid) as cluster:
+        yield cluster
+
+
+def waiting_for(path: object, *hosts: str, **parameters: Any) -> dict[str, Any]:
+    """A program at each party that runs until a file is there."""
+    wait = f"until test -e '{path}'; do sleep 0.1; done"
+    return job_of(
+        {"wait": {"module": "Command"}}, {"guest": [GUEST], "host": list(hosts)}, common={"wait": {"command": wait}},
+        parameters=parameters,
+    )
+
+
+def seat_of(cluster: Cluster, job_id: str, party_id: str) -> dict[str, Any]:
+    [seat] = cluster.guest.rows("SELECT * FROM t_seat WHERE f_job_id = ? AND f_party_id = ?", job_id, party_id)
+    return seat
+
+
+def tries(cluster: Cluster, party_id: str) -> int:
+    """How often the initiator has asked a party that does not answer."""
+    [found] = [one for one in cluster.guest.ask("party/list")["parties"] if one["party_id"] == party_id]
+    return int(found.get("failures", 0))
+
+
+def test_a_job_that_can_do_without_a_host_goes_on_however_long_that_stays_dead(servers: Cluster) -> None:
+    cluster, go_on = servers, servers.root / "go on"
+    job_id = cluster.submit(waiting_for(go_on, HOST, OTHER, min_available={"host": 1}))
+    for party_id in PARTIES:
+        cluster.parties[party_id].worker_of(job_id, "wait")
+    cluster.kill(OTHER)
+    eventually(lambda: seat_of(cluster, job_id, OTHER)["f_status"] == "stopping", "that it is given up")
+    failures = tries(cluster, OTHER)
+    eventually(lambda: tries(cluster, OTHER) >= failures + 2, "that it stays silent")
+    assert cluster.guest.job(job_id)["f_status"] == "running"
+    go_on.touch()
+    for party in (cluster.guest, cluster.host):
+        row = party.wait(job_id, "success")
+        assert (row["f_partial"], row["f_missing_parties"]) == (1, f'["host {OTHER}"]')
+    assert cluster.guest.job(job_id)["f_unconfirmed_parties"] == f'["host {OTHER}"]'
+    cluster.start(OTHER)
+    cluster.parties[OTHER].wait(job_id)
+    cluster.check_idle()
