@@ -99,7 +99,8 @@ class Chores:
             if job is not None and seat is not None and runs.get(job_id, seat.run) == seat.run:
                 is_lost = why == Reason.INITIATOR_LOST.value
                 reason = Reason.INITIATOR_LOST if is_lost else Reason.PARTY_REFUSED
-                self._stop(unit, job, reason, f"{seat.party} has ended it: {plain(why, 200)}", str(seat.party))
+                cause = job.party if is_lost else seat.party      # whoever was silent, and not who found that out
+                self._stop(unit, job, reason, f"{seat.party} has ended it: {plain(why, 200)}", str(cause))
 
     def party_lost(self, unit: Unit, party_id: str, seconds: float) -> None:
         """A party has been silent for too long: what runs there counts as lost. Told again and again while it is."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from conftest import PARTIES, a_root, lent
-from party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, eventually, job_of, running_cluster
+from party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, PartyServer, eventually, job_of, running_cluster
+
+from fate_flow.cli import service
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -70,3 +75,30 @@ def test_a_job_that_can_do_without_a_host_goes_on_however_long_that_stays_dead(s
     cluster.start(OTHER)
     cluster.parties[OTHER].wait(job_id)
     cluster.check_idle()
+
+
+@contextmanager
+def standing_still(party: PartyServer) -> Iterator[None]:
+    """SIGSTOP of the whole server, not of its workers."""
+    running = service.find(party.home)
+    assert running is not None
+    group = os.getpgid(running.pid)
+    assert group != os.getpgrp()
+    os.killpg(group, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.killpg(group, signal.SIGCONT)
+
+
+def test_an_initiator_that_stood_still_for_too_long_is_the_cause_at_all_parties(servers: Cluster) -> None:
+    job_id = servers.submit(waiting_for(servers.root / "never", HOST, OTHER))
+    for party_id in PARTIES:
+        servers.parties[party_id].worker_of(job_id, "wait")
+    with standing_still(servers.guest):
+        for party_id in (HOST, OTHER):
+            servers.parties[party_id].wait(job_id, "failed")
+    for row in servers.wait(job_id, "failed").values():
+        assert (row["f_reason"], row["f_caused_by"]) == ("initiator_lost", f"guest {GUEST}")
+    said = servers.guest.ask("job/explain", {"job_id": job_id})
+    assert said["caused_by"] == f"guest {GUEST}"

@@ -36,7 +36,7 @@ from fate_flow.store.memory import MemoryTransaction
 from fate_flow.store.models import EngineRow
 from fate_flow.store.sql import SqlTransaction
 from tests.simulation.chaos import LONG_TASK, Story, no_gc
-from tests.simulation.troubles import clock_step, death, isolation, long_partition, stall, unheard_start
+from tests.simulation.troubles import clock_step, death, isolation, long_partition, long_stall, stall, unheard_start
 from tests.simulation.world import RULES, Violation
 
 
@@ -332,6 +332,17 @@ def _who_was_given_up_is_lost_again() -> AbstractContextManager[Any]:
     return patch.object(chores, "is_given_up", lambda *_: False)
 
 
+def _who_found_it_out_is_blamed() -> AbstractContextManager[Any]:
+    """Of an end that a party took for the initiator's silence."""
+    keep = Chores._stop
+
+    def stop(self: Any, unit: Any, job: Any, reason: Reason, message: str, caused_by: str = "") -> None:
+        teller = message.partition(" has ended it")[0]
+        keep(self, unit, job, reason, message, teller if reason is Reason.INITIATOR_LOST else caused_by)
+
+    return patch.object(Chores, "_stop", stop)
+
+
 @contextmanager
 def _nobody_is_told_who_is_missing() -> Iterator[None]:
     keep = plan_stop.send
@@ -512,6 +523,7 @@ _LATE_STARTS = {"policies": 1.0, "delay": 200, "rate": 0.07, "longest_task": 8_0
 _QUIET = {"rate": 0.0, "trouble": 0.0, "crash": 0.0}
 _PARTIAL = {"partial": 1.0, "broken": 0.3, "parties": 4, "programs": 0.0}
 _GIVEN_UP = _PARTIAL | {"broken": 0.0, "trouble": 0.9, "troubles": (long_partition,), "longest_task": LONG_TASK}
+_STALLED = _QUIET | {"trouble": 1.0, "troubles": (long_stall,), "longest_task": LONG_TASK, "policies": 0.0}
 _PROGRAMS = {"programs": 1.0, "parties": 3}
 _ELASTIC = _PROGRAMS | {"elastic": 1.0, "cores": 3, "parties": 2, "longest_task": 8_000, "is_gentle": True}
 _CLOCKS = {"trouble": 1.0, "troubles": (clock_step,), "longest_task": 8_000}
@@ -558,6 +570,7 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("what is overtaken still stands", _what_is_overtaken_stands, _LATE_STARTS, within=200),
         Mutant("a task goes on with too few parties", _goes_on_with_too_few, _PARTIAL, within=300),
         Mutant("who was given up is lost again", _who_was_given_up_is_lost_again, _GIVEN_UP),
+        Mutant("who found a silence out is blamed", _who_found_it_out_is_blamed, _STALLED),
         Mutant("nobody is told who is missing", _nobody_is_told_who_is_missing, _PARTIAL | _QUIET),
         Mutant("a share succeeds with its first worker", _a_share_succeeds_with_its_first_worker, _PROGRAMS),
         Mutant("what one party made is published at once", _what_one_party_made_is_published_at_once, _PROGRAMS),

@@ -222,3 +222,21 @@ def test_a_job_goes_on_without_a_party_that_stays_silent(store: str) -> None:
     assert (found.status, found.missing, found.unconfirmed) == (
         JobStatus.SUCCESS, (f"host {OTHER}",), (f"host {OTHER}",))  # fmt: skip
     world.stabilize(30)
+
+
+def test_an_initiator_that_stood_still_for_too_long_is_the_cause_everywhere(store: str) -> None:
+    world = World(10, parties=3, store=store)
+    job_id = world.submit(GUEST, job(THREE))
+    running(world, 0, GUEST, HOST, OTHER)
+    stopped = [process for server in world.parties[GUEST].servers for process in (server.http, server.scheduling)]
+    world.inject("stopped", GUEST)
+    for process in stopped:
+        process.halt()
+    world.run_for(world.rules.initiator_silence / 1000 + 10)
+    for process in stopped:
+        process.go_on()
+    ended(world, job_id, JobStatus.FAILED)
+    for party in world.parties.values():
+        [row] = world.invariants.seen(party).jobs.values()
+        assert (row.reason, row.caused_by) == (Reason.INITIATOR_LOST, f"guest {GUEST}")
+    world.stabilize(10)

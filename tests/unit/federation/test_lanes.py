@@ -7,8 +7,10 @@ import json
 import queue
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -319,6 +321,26 @@ def test_an_answer_without_end_is_left(peer: Peer, heard: Heard) -> None:
     lane.post(commands(1, K.APPLY))
     [(_, said)] = heard.take()
     assert said.retmsg == "Federated schedule error, party 10000: no answer in time"
+    lane.close()
+
+
+def test_an_answer_that_came_while_this_process_stood_still_counts(
+    peer: Peer, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a server that was stopped for long would take the others for silent when it goes on."""
+    steady, stood_still = time.monotonic, [0.0]
+    monkeypatch.setattr("fate_flow.federation.lanes.time", SimpleNamespace(monotonic=lambda: steady() + stood_still[0]))
+
+    def while_stopped(handler: BaseHTTPRequestHandler) -> None:
+        stood_still[0] = 100.0
+        answer(handler, b'{"retcode": 0, "retmsg": "success"}')
+
+    peer.replies.put(while_stopped)
+    lane = make_lane(peer.port, heard, silence=60.0)
+    lane.post(commands(1))
+    assert heard.retcodes(1) == [0]
+    assert lane.state().is_answering
+    assert heard.silence.empty()
     lane.close()
 
 
