@@ -55,6 +55,7 @@ from fate_flow.store.changes import (
     LIVE_SEATS,
     MOST_WISHES,
     OPEN_JOBS,
+    SEATED,
     SUBMIT_FAILED,
     UNFINISHED_WORKERS,
     begun_again,
@@ -629,6 +630,10 @@ class MemoryTransaction:
     def seats_at(self, party_id: str) -> tuple[Seat, ...]:
         return tuple(sorted((seat for seat in self._live_seats() if seat.party.party_id == party_id), key=_seat_key))
 
+    def says_who(self, party_id: str) -> bool:
+        seats = (seat for status in SEATED for seat in self._rows.seats.of(_BY_STATUS, status))
+        return any(seat.party.party_id == party_id and not seat.legacy for seat in seats)
+
     def plain_seats(self) -> tuple[Seat, ...]:
         return tuple(sorted((seat for seat in self._live_seats() if seat.legacy), key=_seat_key))
 
@@ -736,10 +741,11 @@ class MemoryTransaction:
         end: WorkerEnd | None = None,
     ) -> bool:  # fmt: skip
         check_move(worker.status, new)
+        change = worker_moved(new, at, pid, pid_started, end)
         row = self._rows.workers.rows.get(worker.worker_id)
         if row is None or row.status is not worker.status:
             return False
-        moved = _changed(row, **worker_moved(new, at, pid, pid_started, end))
+        moved = _changed(row, **change)
         _refuse("ck_worker_reason", new is WorkerStatus.EXITED and not moved.caused_by)
         self._rows.workers.put(row.worker_id, moved)
         engine = self.engine()

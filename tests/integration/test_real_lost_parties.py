@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from conftest import PARTIES, a_root, lent
@@ -20,6 +24,7 @@ LIMITS = {
     "poll_interval": 0.3, "heartbeat_interval": 0.3, "party_silence": 1.5, "initiator_silence": 4, "drain_timeout": 1,
     "retry_wait": 0.3, "remote_request_timeout": 1,
 }  # fmt: skip
+NOT_HERE = f"this server is party 7777, not {HOST}"
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +80,80 @@ def test_a_job_that_can_do_without_a_host_goes_on_however_long_that_stays_dead(s
     cluster.start(OTHER)
     cluster.parties[OTHER].wait(job_id)
     cluster.check_idle()
+
+
+@contextmanager
+def somebody_else_at(party: PartyServer, says_who: str = "") -> Iterator[None]:
+    """Another party's server answers at the address of one that is dead."""
+    address = urlsplit(party.url)
+    said = json.dumps({"retcode": 101, "retmsg": f"party_id: this server is party 7777, not {party.party_id}"}).encode()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(said)))
+            if says_who:
+                self.send_header("SRC-PARTY-ID", says_who)
+            self.end_headers()
+            self.wfile.write(said)
+
+        def log_message(self, *_: Any) -> None: ...
+
+    server = ThreadingHTTPServer((str(address.hostname), int(address.port or 0)), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_party_at_whose_address_another_one_answers_is_lost(servers: Cluster) -> None:
+    job_id = servers.submit(waiting_for(servers.root / "never", HOST))
+    for party in (servers.guest, servers.host):
+        party.worker_of(job_id, "wait")
+    servers.kill(HOST)
+    with somebody_else_at(servers.host):
+        row = servers.guest.wait(job_id, "failed")
+        assert (row["f_reason"], row["f_caused_by"]) == ("party_unreachable", f"host {HOST}")
+        [seen] = [one for one in servers.guest.ask("party/list")["parties"] if one["party_id"] == HOST]
+        assert (seen["status"], NOT_HERE in seen["message"]) == ("does not answer", True)
+    servers.start(HOST)
+    servers.host.wait(job_id, "failed")
+
+
+@pytest.mark.parametrize("says_who", ["7777", ""])
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["", "after a restart of the initiator"])
+def test_a_job_waits_while_another_party_answers_at_the_address_of_one(
+    servers: Cluster, says_who: str, is_restarted: bool
+) -> None:
+    done = servers.root / "done"
+    done.touch()
+    servers.guest.ask("queue/hold", {"message": "one moment"})
+    job_id = servers.submit(waiting_for(done, HOST))
+    servers.kill(HOST)
+    if is_restarted:
+        servers.kill(GUEST)
+        servers.start(GUEST)
+    with somebody_else_at(servers.host, says_who):
+        servers.guest.ask("queue/release", {})
+        whose = f"another server, that of party {says_who}, answers at {servers.host.url}" if says_who else NOT_HERE
+        said = eventually(
+            lambda: explained if whose in (explained := waits_with(servers.guest, job_id)) else "",
+            lambda: waits_with(servers.guest, job_id),
+        )
+        assert said.startswith(f"host {HOST} does not answer: ")
+    servers.start(HOST)
+    servers.wait(job_id, "success")
+    done.unlink()
+
+
+def waits_with(party: PartyServer, job_id: str) -> str:
+    """What `flow job explain` says that a waiting job waits for."""
+    found = party.ask("job/explain", {"job_id": job_id})
+    assert found["status"] == "waiting", found
+    return str(found["wait_reason"])
 
 
 @contextmanager

@@ -559,7 +559,7 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("the outbox is forgotten at a restart", _outbox_is_forgotten_at_a_restart, _DEATHS),
         Mutant("a rerun keeps the run", _a_rerun_keeps_the_run, _RERUNS),
         Mutant("a party takes a rerun while it drains", _takes_a_rerun_while_it_drains, _SLOW_RERUNS, within=50,
-               first=100),
+               first=200),
         Mutant("a rerun forgets the parameters", _a_rerun_forgets_the_parameters, _CHANGES, within=50, first=200),
         Mutant("a turn before all know of the rerun", _has_a_turn_before_all_know, _RERUNS),
         Mutant("commands of the last run count", _commands_of_the_last_run_count, _LATE_RERUNS, within=50, first=200),
