@@ -17,19 +17,20 @@ from conftest import PARTIES, a_root, lent
 from party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, PartyServer, eventually, job_of, running_cluster
 
 from fate_flow.cli import service
+from fate_flow.settings import Limits
 
 pytestmark = pytest.mark.timeout(120)
 
 LIMITS = {
-    "poll_interval": 0.3, "heartbeat_interval": 0.3, "party_silence": 1.5, "initiator_silence": 4, "drain_timeout": 1,
-    "retry_wait": 0.3, "remote_request_timeout": 1,
+    "poll_interval": 0.3, "heartbeat_interval": 0.3, "party_silence": 2, "initiator_silence": 5, "drain_timeout": 1,
+    "retry_wait": 0.3,
 }  # fmt: skip
 NOT_HERE = f"this server is party 7777, not {HOST}"
 
 
 @pytest.fixture(scope="module")
 def impatient_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three parties that give each other up after seconds."""
+    """Three parties that give each other up after seconds, and would wait for an answer for half a minute."""
     overlay: dict[str, Any] = {"limits": LIMITS, "commands": {"enabled": True, "allow": ["/bin/sh"]}}
     root, overlays = a_root(tmp_path_factory), dict.fromkeys(PARTIES, overlay)
     with running_cluster(root, PARTIES, base_port=BASE_PORT + 110, overlays=overlays) as cluster:
@@ -181,3 +182,15 @@ def test_an_initiator_that_stood_still_for_too_long_is_the_cause_at_all_parties(
         assert (row["f_reason"], row["f_caused_by"]) == ("initiator_lost", f"guest {GUEST}")
     said = servers.guest.ask("job/explain", {"job_id": job_id})
     assert said["caused_by"] == f"guest {GUEST}"
+
+
+def test_an_initiator_gives_a_host_up_that_stands_still_before_its_request_would_fail(servers: Cluster) -> None:
+    """And not the other host first, which hears of nobody while the lane waits."""
+    job_id = servers.submit(waiting_for(servers.root / "never", HOST, OTHER))
+    for party_id in PARTIES:
+        servers.parties[party_id].worker_of(job_id, "wait")
+    with standing_still(servers.host):
+        for party_id in (GUEST, OTHER):
+            row = servers.parties[party_id].wait(job_id, "failed", seconds=Limits().remote_request_timeout / 2)
+            assert (row["f_reason"], row["f_caused_by"]) == ("party_unreachable", f"host {HOST}")
+    servers.host.wait(job_id, "failed")
