@@ -96,7 +96,8 @@ class SchedulerLoop:
         return Lane(
             party_id, route.url, self._settings.party_id, endpoint_of, self._ears,
             points.around_lane_log(record) if points else record,
-            limits.remote_request_timeout, limits.party_silence, auth=self._auth,
+            limits.longest_answer, limits.party_silence, auth=self._auth,
+            says_who=self._scheduler.context.read(lambda tx: tx.says_who(party_id)),
         )  # fmt: skip
 
     def _heard_answers(self, answers: list[tuple[Command, Answer]]) -> None:

@@ -46,7 +46,7 @@ class Limits:
     """Bounds and intervals. Times in seconds, sizes in bytes; each is a key of the section `limits`."""
 
     poll_interval: float = 2.0           # the scheduler's safety net
-    remote_request_timeout: float = 30.0 # one request to another party
+    remote_request_timeout: float = 30.0 # one request to another party; it never takes longer than party_silence
     submit_timeout: float = 30.0         # until every party has accepted a submit
     hold_seconds: float = 60.0           # reserved but not started: given back after so long
     ready_seconds: float = 90.0          # created but not accepted everywhere: removed after so long
@@ -69,6 +69,13 @@ class Limits:
     max_request_bytes: int = 64 * 1024 * 1024
     upload_max_bytes: int = 4 * 1024 * 1024 * 1024
     spool_max_bytes: int = 4 * 1024 * 1024 * 1024
+
+    @property
+    def longest_answer(self) -> float:
+        """Seconds until a request to another party has failed: no later than the party counts as silent.
+
+        Else the initiator would learn of the silence when the party has given up first."""
+        return min(self.remote_request_timeout, self.party_silence)
 
 
 _MAY_BE_ZERO = frozenset({"stop_grace", "longest_stop", "retry_wait", "queue_passes", "resource_waiting_timeout"})

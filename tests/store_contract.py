@@ -1336,6 +1336,17 @@ class SeatCases(Cases):
         assert {seat.job_id for seat in each.plain_seats()} == live
         assert {str(seat.party) for seat in each.plain_seats()} == {"host 10000"}
 
+    def test_who_says_who_it_is(self, each: Each) -> None:
+        """It has accepted a job that is not over, and not as a plain v1 one."""
+        seated = {"joined", "checking", "applying", "held", "starting", "started", "stopping", "draining"}
+        for number, status in enumerate(SeatStatus):
+            party = replace(HOST, party_id=str(20_000 + number))
+            each.add_seats([a_seat(status.value, party, status=status)])
+            assert each.says_who(party.party_id) is (status.value in seated), status
+        each.add_seats([a_seat("plain", party=OTHER_HOST, status=SeatStatus.STARTED, legacy=True)])
+        assert each.says_who("10001") is False
+        assert each.says_who("77") is False
+
     def test_parties_with_something_of_ours(self, each: Each) -> None:
         live = {"held", "starting", "started", "stopping", "draining"}
         for status in SeatStatus:

@@ -48,6 +48,7 @@ def blueprint(services: Services) -> Blueprint:
     party.post("/tracker/<job_id>/<component>/<role>/<party_id>/output/table")(routes.output_table)
     party.post("/party/<path:rest>")(routes.to_party)
     party.post("/initiator/<path:rest>")(routes.to_initiator)
+    party.after_request(routes.sign)
     return party
 
 
@@ -58,6 +59,11 @@ class _PartyRoutes:
         self._settings = services.settings
         self._context = services.context
         self._own = services.settings.party_id
+
+    def sign(self, response: Response) -> Response:
+        """Who answers, also when it refuses: whoever meant another party sees that it has not reached that."""
+        response.headers[SRC_PARTY_ID] = self._own
+        return response
 
     def to_party(self, rest: str) -> Response:
         return self._one(f"/party/{rest}")

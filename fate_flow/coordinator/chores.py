@@ -17,7 +17,7 @@ from fate_flow.coordinator.workers import WorkerWatch
 from fate_flow.core.errors import Conflict
 from fate_flow.core.happenings import has_policies
 from fate_flow.core.job import Job, Seat
-from fate_flow.core.partial import has_minimum
+from fate_flow.core.partial import has_minimum, is_given_up
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import JobStatus, SeatStatus
 from fate_flow.core.text import plain
@@ -99,13 +99,14 @@ class Chores:
             if job is not None and seat is not None and runs.get(job_id, seat.run) == seat.run:
                 is_lost = why == Reason.INITIATOR_LOST.value
                 reason = Reason.INITIATOR_LOST if is_lost else Reason.PARTY_REFUSED
-                self._stop(unit, job, reason, f"{seat.party} has ended it: {plain(why, 200)}", str(seat.party))
+                cause = job.party if is_lost else seat.party      # whoever was silent, and not who found that out
+                self._stop(unit, job, reason, f"{seat.party} has ended it: {plain(why, 200)}", str(cause))
 
     def party_lost(self, unit: Unit, party_id: str, seconds: float) -> None:
-        """A party has been silent for too long: what runs there counts as lost."""
+        """A party has been silent for too long: what runs there counts as lost. Told again and again while it is."""
         for seat in unit.tx.seats_at(party_id):
             job = unit.tx.job_here(seat.job_id)
-            if job is not None and job.reason is None and not job.is_final:
+            if job is not None and job.reason is None and not job.is_final and not is_given_up(job, seat):
                 message = f"party {party_id} has not answered for {seconds:.0f} s"
                 if self._is_left_to_rules(unit, job, seat):
                     if unit.tx.fall_silent(seat, max(1, unit.steady), message):

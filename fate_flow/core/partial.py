@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from fate_flow.core.job import Seat, Task
+from fate_flow.core.job import Job, Seat, Task
 from fate_flow.core.outcome import federated_task_status
 from fate_flow.core.policy import PolicyAction
 from fate_flow.core.spec import JobSpec, Party
@@ -31,9 +31,12 @@ def has_minimum(spec: JobSpec) -> bool:
 
 def given_up(view: JobView) -> list[Seat]:
     """Seats that a running job has stopped and goes on without; one that ends stops all of them."""
-    if view.job.status is not JobStatus.RUNNING:
-        return []
-    return [seat for seat in view.seats if seat.status in _STOPPED]
+    return [seat for seat in view.seats if is_given_up(view.job, seat)]
+
+
+def is_given_up(job: Job, seat: Seat) -> bool:
+    """Whether a job goes on without this party, whatever it may still say, or not say."""
+    return job.status is JobStatus.RUNNING and seat.status in _STOPPED
 
 
 def absent(view: JobView, name: str) -> frozenset[Party]:

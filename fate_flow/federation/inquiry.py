@@ -13,7 +13,7 @@ from requests.auth import AuthBase
 
 from fate_flow.core.job import UNREACHABLE, Answer
 from fate_flow.core.spec import Party
-from fate_flow.federation.wire import headers, read_answer
+from fate_flow.federation.wire import SRC_PARTY_ID, headers, read_answer, stranger
 
 _SECONDS = 5.0               # so long a thread may wait for another party
 
@@ -41,6 +41,9 @@ class Inquirer:
             response = self._session.post(
                 f"{url}/v1{endpoint}", json=body, headers=head, timeout=self._seconds, allow_redirects=False
             )
+            other = stranger(response.headers.get(SRC_PARTY_ID, ""), to.party_id, url)
+            if other:
+                return Answer(UNREACHABLE, f"party {to.party_id} does not answer: {other}")
             return read_answer(response.json())
         except (requests.RequestException, ValueError) as error:
             return Answer(UNREACHABLE, f"party {to.party_id} does not answer: {type(error).__name__}")

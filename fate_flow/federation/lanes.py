@@ -4,6 +4,9 @@ A lane sends in order, one request at a time, several commands in one when the p
 arrive is kept and tried again with growing pauses until it has an answer; what may fail (`create`, `check`, `apply`,
 `collect`, `room`) fails at once, and while a party does not answer, without being sent. Only `create`, for which a
 user waits, is sent all the same: the party may be back since it was asked last. Answers go back as news.
+
+Only what the party itself says is an answer. A server of ours says with each whose it is; one that says another party,
+or nothing where the party has said it before, is a stranger at its address, and the party counts as silent.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from requests.auth import AuthBase
 
 from fate_flow.core.job import NOT_AUTHENTICATED, UNREACHABLE, Answer, Command, CommandKind
 from fate_flow.core.text import plain
-from fate_flow.federation.wire import body_of, headers, read_answer
+from fate_flow.federation.wire import SRC_PARTY_ID, body_of, headers, read_answer, stranger
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +40,7 @@ _MOST_AT_ONCE = 64
 _LONGEST_PAUSE = 5.0
 _CONNECT_TIMEOUT = 5.0
 _LONGEST_ANSWER = 16 * 1024 * 1024
-_LONGEST_REFUSAL = 250        # letters
+_LONGEST_WORDS = 250         # of another server, in what is told of it
 _NO_ANSWER = (requests.RequestException, ValueError, RecursionError)
 """None that can be used: nobody there, an error, or something that is not JSON as we know it."""
 
@@ -123,6 +126,7 @@ class Lane:
     first_pause: float = 0.25        # seconds until the first retry; each further one waits twice as long
     probe_pause: float = 1.0         # seconds after a failed try in which not even `create` is tried
     auth: AuthBase | None = None     # signs each try
+    says_who: bool = False           # it is known to say who it is when it answers
     _queue: deque[Command] = field(default_factory=deque)
     _heartbeat: tuple[tuple[str, int], ...] | None = None
     _wake: threading.Condition = field(default_factory=threading.Condition)
@@ -266,7 +270,8 @@ class Lane:
         for command in batch:
             self.record.requested(command.job_id, f"{self.url}/v1{self.endpoint_of(command)}")
         if len(batch) == 1:
-            documents = [self._post(self.endpoint_of(batch[0]), body_of(batch[0]))]
+            is_create = batch[0].kind is CommandKind.CREATE
+            documents = [self._post(self.endpoint_of(batch[0]), body_of(batch[0]), is_create)]
         else:
             commands = [{"endpoint": self.endpoint_of(one), "body": body_of(one)} for one in batch]
             documents = self._batch_answers(self._post("/party/batch", {"commands": commands}), len(batch))
@@ -282,17 +287,19 @@ class Lane:
             raise ValueError(f"the answer to a batch of {count} is {str(document)[:200]}")
         return data
 
-    def _post(self, endpoint: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    def _post(self, endpoint: str, body: Mapping[str, Any], is_create: bool = False) -> dict[str, Any]:
         data = json.dumps(body, separators=(",", ":")).encode()
         head = {**headers(self.own_party_id, self.party_id), "Content-Type": "application/json"}
         url = f"{self.url}/v1{endpoint}"
         try:
-            status, text = self._ask(url, data, head)
+            status, text, said_by = self._ask(url, data, head)
         except requests.exceptions.ConnectionError as error:
             if isinstance(error, requests.exceptions.Timeout):
                 raise
             # A kept-alive connection that the peer closed in between; every command may come twice.
-            status, text = self._ask(url, data, head)
+            status, text, said_by = self._ask(url, data, head)
+        if other := stranger(said_by, self.party_id, self.url):
+            raise ValueError(other)
         if not 200 <= status < 300:
             raise _BadStatus(status, text)
         document = json.loads(text)
@@ -300,35 +307,46 @@ class Lane:
             raise ValueError(f"the answer is not an object: {text[:200]!r}")
         if document.get("retcode") == NOT_AUTHENTICATED:
             raise _NotBelieved(document.get("retmsg"))
+        self._check_speaker(said_by, document, is_create)
         return document
 
-    def _ask(self, url: str, data: bytes, head: Mapping[str, str]) -> tuple[int, bytes]:
-        """Status and body; what lies elsewhere is not asked for, and what never ends is left."""
+    def _check_speaker(self, said_by: str, document: Mapping[str, Any], is_create: bool) -> None:
+        """Raises ValueError for whoever does not say who it is, at the address of a party that did before.
+
+        Only who accepts a job shows that the party is another kind of server by now."""
+        if self.says_who and not said_by and not (is_create and document.get("retcode") == 0):
+            words = plain(document.get("retmsg"), _LONGEST_WORDS)
+            raise ValueError(f"another server, which does not say whose it is, answers at {self.url}: {words}")
+        self.says_who = bool(said_by)
+
+    def _ask(self, url: str, data: bytes, head: Mapping[str, str]) -> tuple[int, bytes, str]:
+        """Status, body and who answers; what lies elsewhere is not asked for, and what never ends is left."""
         timeout, deadline = (min(_CONNECT_TIMEOUT, self.timeout), self.timeout), time.monotonic() + self.timeout
         with self._session.post(
             url, data=data, headers=head, timeout=timeout, stream=True, allow_redirects=False
         ) as response:
-            text = b""
+            text, is_late = b"", False
             for piece in response.iter_content(65536):
+                if is_late:
+                    raise requests.exceptions.ReadTimeout
                 text += piece
                 if len(text) > _LONGEST_ANSWER:
                     raise ValueError(f"the answer is longer than {_LONGEST_ANSWER} bytes")
-                if time.monotonic() > deadline:
-                    raise requests.exceptions.ReadTimeout
-            return response.status_code, text
+                # One that is all there counts, however late: it may be this process that stood still.
+                is_late = time.monotonic() > deadline
+            return response.status_code, text, response.headers.get(SRC_PARTY_ID, "")
 
     def _is_heard(self, jobs: tuple[tuple[str, int], ...]) -> bool:
         """Give a sign of life; False when nobody answered."""
         try:
-            document = self._post("/party/heartbeat", {"jobs": [list(one) for one in jobs]})
+            data = read_answer(self._post("/party/heartbeat", {"jobs": [list(one) for one in jobs]})).data
         except _NO_ANSWER as error:
-            if isinstance(error, _BadStatus) and error.status in (404, 405):
+            if isinstance(error, _BadStatus) and error.status in (404, 405) and not self.says_who:
                 self._answered()
                 return True      # a plain v1 peer has no such route; that it answered is all we learn
             self._failed([], _words(error))
             return False
         self._answered()
-        data = document.get("data")
         if isinstance(data, dict):
             self._learn_extensions(data)
             ended = data.get("ended")
@@ -392,7 +410,7 @@ class _NotBelieved(ValueError):
     """The party does not believe that it is us. Nothing was carried out; it may be once the keys are right."""
 
     def __init__(self, why: object) -> None:
-        words = "".join(one if one.isprintable() else "?" for one in plain(why, _LONGEST_REFUSAL))
+        words = "".join(one if one.isprintable() else "?" for one in plain(why, _LONGEST_WORDS))
         super().__init__(f"refuses our signature: {words}")
 
 

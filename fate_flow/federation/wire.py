@@ -23,7 +23,10 @@ from fate_flow.core.job import ANY_RUN, Answer, Command, CommandKind, TaskKey
 from fate_flow.core.spec import Party
 from fate_flow.core.text import plain
 
-SRC_PARTY_ID, DEST_PARTY_ID = "SRC-PARTY-ID", "DEST-PARTY-ID"
+SRC_PARTY_ID = "SRC-PARTY-ID"
+"""Of a request: who asks. Of an answer: who answers, which plain v1 servers do not say."""
+
+DEST_PARTY_ID = "DEST-PARTY-ID"
 FATE_VERSION = "1.11.2"
 """The release of FATE Flow whose wire this is; peers read it as SRC-FATE-VER."""
 
@@ -74,6 +77,13 @@ def headers(own_party_id: str, to: str, role: str = "") -> dict[str, str]:
         "SERVICE": "fateflow",
         "USER-AGENT": f"fateflow/{FATE_VERSION}",
     }
+
+
+def stranger(said_by: str, party_id: str, url: str) -> str:
+    """Whose server it is that answers there, in words, when it says that it is not that of this party."""
+    if said_by in ("", party_id):
+        return ""
+    return f"another server, that of party {plain(said_by, _LONGEST_PARTY_ID)}, answers at {url}"
 
 
 def read_command(endpoint: str, body: object) -> Command:
@@ -171,7 +181,7 @@ def _run(body: Mapping[str, Any]) -> int:
     return run if isinstance(run, int) and not isinstance(run, bool) else ANY_RUN
 
 
-_LONGEST_MESSAGE = 1_000
+_LONGEST_MESSAGE, _LONGEST_PARTY_ID = 1_000, 20
 
 
 def body_of(command: Command) -> dict[str, Any]:

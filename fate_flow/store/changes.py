@@ -38,6 +38,9 @@ LIVE_SEATS = (
 )
 """Those of parties that run or hold something for us."""
 
+SEATED = (SeatStatus.JOINED, SeatStatus.CHECKING, SeatStatus.APPLYING, *LIVE_SEATS)
+"""Those of parties that have accepted a job that is not over."""
+
 UNFINISHED_WORKERS = (WorkerStatus.CREATED, WorkerStatus.RUNNING)
 
 MOST_WISHES = 32

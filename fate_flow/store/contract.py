@@ -415,6 +415,9 @@ class Transaction(Protocol):
     def seats_at(self, party_id: str) -> tuple[Seat, ...]:
         """Seats of unfinished jobs at this party, this initiator's."""
 
+    def says_who(self, party_id: str) -> bool:
+        """Whether this party has taken part in an unfinished job as a server of ours, which says so in each answer."""
+
     def plain_seats(self) -> tuple[Seat, ...]:
         """At parties that speak plain v1: those that run or drain something for us."""
 

@@ -56,6 +56,7 @@ from fate_flow.store.changes import (
     LIVE_SEATS,
     MOST_WISHES,
     OPEN_JOBS,
+    SEATED,
     SUBMIT_FAILED,
     UNFINISHED_WORKERS,
     begun_again,
@@ -648,6 +649,10 @@ class MemoryTransaction:
 
     def seats_at(self, party_id: str) -> tuple[Seat, ...]:
         return tuple(sorted((seat for seat in self._live_seats() if seat.party.party_id == party_id), key=_seat_key))
+
+    def says_who(self, party_id: str) -> bool:
+        seats = (seat for status in SEATED for seat in self._rows.seats.of(_BY_STATUS, status))
+        return any(seat.party.party_id == party_id and not seat.legacy for seat in seats)
 
     def plain_seats(self) -> tuple[Seat, ...]:
         return tuple(sorted((seat for seat in self._live_seats() if seat.legacy), key=_seat_key))

@@ -53,6 +53,7 @@ from fate_flow.store.changes import (
     LIVE_SEATS,
     MOST_WISHES,
     OPEN_JOBS,
+    SEATED,
     SUBMIT_FAILED,
     UNFINISHED_WORKERS,
     Change,
@@ -738,6 +739,11 @@ class SqlTransaction:
 
     def seats_at(self, party_id: str) -> tuple[Seat, ...]:
         return _seats((SeatRow.f_party_id == party_id) & _is_live())
+
+    def says_who(self, party_id: str) -> bool:
+        is_seated = SeatRow.f_status.in_([status.value for status in SEATED])
+        of_ours = (SeatRow.f_party_id == party_id) & is_seated & (SeatRow.f_legacy == False)  # noqa: E712
+        return SeatRow.select(SeatRow.f_job_id).where(of_ours).limit(1).tuples().first() is not None
 
     def plain_seats(self) -> tuple[Seat, ...]:
         return tuple(seat_of(row) for row in _PLAIN_SEATS.rows(self._database))

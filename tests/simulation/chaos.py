@@ -24,7 +24,16 @@ from fate_flow.core.parameters import Change
 from tests.simulation.faults import CALM, rough
 from tests.simulation.parsing import parsed_once
 from tests.simulation.policies import restart, some_policies
-from tests.simulation.troubles import TROUBLES, Trouble, clock_step, death, long_partition, stall, unheard_start
+from tests.simulation.troubles import (
+    TROUBLES,
+    Trouble,
+    clock_step,
+    death,
+    long_partition,
+    long_stall,
+    stall,
+    unheard_start,
+)
 from tests.simulation.world import RULES, Violation, World, job
 
 BOUND = 180.0
@@ -123,6 +132,13 @@ def _ceilings(draw: Random) -> dict[str, Ceilings]:
     return {draw.choice(["9999", "10000"]): Ceilings(max_attempts=draw.choice([1, 2]))}
 
 
+def _stalled(draw: Random, style: Style) -> Style:
+    """Now and then, where tasks last that long, a party stands still until the others have given it up."""
+    if style.longest_task < LONG_TASK or draw.random() < 0.7:
+        return style
+    return replace(style, troubles=(*style.troubles, long_stall, long_stall))
+
+
 class Story:
     """One seed: what the world is like and what happens in it; `fixed` is not left to the seed."""
 
@@ -138,7 +154,7 @@ class Story:
         self._elastic_draw = Random(f"elastic {seed}")
         self._policy_draw = Random(f"policy {seed}")
         self._approvals = fixed.pop("approvals", 0.25)
-        style = self._style = replace(style_of(self._draw), **fixed)
+        style = self._style = replace(_stalled(Random(f"stall {seed}"), style_of(self._draw)), **fixed)
         self._faults = rough(style.rate, style.delay, style.crash, style.broken)
         if style.has_echoes:
             self._faults = replace(self._faults, repeat_request=0.4, repeat_reply=0.4, delay=400)

@@ -231,6 +231,16 @@ class Invariants:
             self._fail(f"{new.key} went from {old.status.value} to {new.status.value} without a record")
         if old.status is JobStatus.RUNNING and new.status is JobStatus.WAITING and new.holds:
             self._fail(f"{new.key} waits for its next attempt and holds {new.claim.cores} cores")
+        self._check_not_for_who_was_given_up(party, old, new)
+
+    def _check_not_for_who_was_given_up(self, party: SimParty, old: Job, new: Job) -> None:
+        """Nobody waits for a party that the job went on without: its silence is no reason to end."""
+        if new.reason is not Reason.PARTY_UNREACHABLE or not new.is_initiator:
+            return
+        for seat in (one for one in self.seen(party).seats.values() if one.job_id == new.job_id):
+            went_on = old.status is JobStatus.RUNNING and seat.status in (SeatStatus.STOPPING, SeatStatus.DRAINING)
+            if went_on and str(seat.party) == new.caused_by:
+                self._fail(f"{new.key} is {new.status.value}: {new.message}, and it had gone on without {seat.party}")
 
     def _run_changed(self, party: SimParty, old: Job, new: Job) -> None:
         """A run begins when the one before is over here: nothing is held, nothing runs."""
@@ -615,7 +625,9 @@ class Invariants:
 
     def _check_same_causes(self, deciding: Job, job: Job) -> None:
         """Of a job that ended in the same way everywhere, so has each task the same culprit."""
-        if (job.caused_by, job.exit_code) != (deciding.caused_by, deciding.exit_code):
+        was_given_up = job.reason is Reason.PARTY_UNREACHABLE and job.caused_by == str(job.party)      # before the job
+        same = (job.caused_by, job.exit_code) == (deciding.caused_by, deciding.exit_code)
+        if not same and not was_given_up:
             self._fail(
                 f"job {job.job_id} ended as {job.reason} by {deciding.caused_by!r}, {deciding.exit_code} at its "
                 f"initiator, by {job.caused_by!r}, {job.exit_code} on {job.party}"

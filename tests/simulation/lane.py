@@ -49,6 +49,12 @@ class SimLane:
         self._heartbeat = jobs
         self._pump()
 
+    def tell_silence(self) -> None:
+        """At every heartbeat, whether or not something was tried since."""
+        silent = self._world.now - self._silent_since if self._silent_since is not None else 0
+        if silent > self._world.rules.party_silence:
+            self._server.hear(PartySilent(self.to, silent / 1000))
+
     # ------------------------------------------------------------------ what is sent when
 
     def _pump(self) -> None:
@@ -146,9 +152,7 @@ class SimLane:
         self._last_try, self._next_try = now, now + self._pause
         self._queue.extendleft(reversed([one for one in batch if one.kind not in MAY_FAIL]))
         self._unreachable([one for one in batch if one.kind in MAY_FAIL])
-        silent = now - self._silent_since
-        if silent > self._server.party.world.rules.party_silence:
-            self._server.hear(PartySilent(self.to, silent / 1000))
+        self.tell_silence()
         self._pump_later()
 
     def _unreachable(self, lost: list[Command]) -> None:

@@ -22,7 +22,7 @@ import fate_flow.core.plan_stop as plan_stop
 import fate_flow.core.plan_tasks as plan_tasks
 import fate_flow.core.plan_turn as plan_turn
 import fate_flow.core.verdict as verdict
-from fate_flow.coordinator import elastic, party, workers
+from fate_flow.coordinator import chores, elastic, party, workers
 from fate_flow.coordinator.chores import Chores
 from fate_flow.coordinator.initiator import InitiatorSide
 from fate_flow.coordinator.room import RoomTeller, _Room
@@ -35,8 +35,8 @@ from fate_flow.store import memory, sql
 from fate_flow.store.memory import MemoryTransaction
 from fate_flow.store.models import EngineRow
 from fate_flow.store.sql import SqlTransaction
-from tests.simulation.chaos import Story, no_gc
-from tests.simulation.troubles import clock_step, death, isolation, stall, unheard_start
+from tests.simulation.chaos import LONG_TASK, Story, no_gc
+from tests.simulation.troubles import clock_step, death, isolation, long_partition, long_stall, stall, unheard_start
 from tests.simulation.world import RULES, Violation
 
 
@@ -328,6 +328,21 @@ def _goes_on_with_too_few() -> AbstractContextManager[Any]:
     return patch.object(partial, "shortage", lambda *_: "")
 
 
+def _who_was_given_up_is_lost_again() -> AbstractContextManager[Any]:
+    return patch.object(chores, "is_given_up", lambda *_: False)
+
+
+def _who_found_it_out_is_blamed() -> AbstractContextManager[Any]:
+    """Of an end that a party took for the initiator's silence."""
+    keep = Chores._stop
+
+    def stop(self: Any, unit: Any, job: Any, reason: Reason, message: str, caused_by: str = "") -> None:
+        teller = message.partition(" has ended it")[0]
+        keep(self, unit, job, reason, message, teller if reason is Reason.INITIATOR_LOST else caused_by)
+
+    return patch.object(Chores, "_stop", stop)
+
+
 @contextmanager
 def _nobody_is_told_who_is_missing() -> Iterator[None]:
     keep = plan_stop.send
@@ -507,6 +522,8 @@ _RULED = {"policies": 1.0, "broken": 0.3}
 _LATE_STARTS = {"policies": 1.0, "delay": 200, "rate": 0.07, "longest_task": 8_000}
 _QUIET = {"rate": 0.0, "trouble": 0.0, "crash": 0.0}
 _PARTIAL = {"partial": 1.0, "broken": 0.3, "parties": 4, "programs": 0.0}
+_GIVEN_UP = _PARTIAL | {"broken": 0.0, "trouble": 0.9, "troubles": (long_partition,), "longest_task": LONG_TASK}
+_STALLED = _QUIET | {"trouble": 1.0, "troubles": (long_stall,), "longest_task": LONG_TASK, "policies": 0.0}
 _PROGRAMS = {"programs": 1.0, "parties": 3}
 _ELASTIC = _PROGRAMS | {"elastic": 1.0, "cores": 3, "parties": 2, "longest_task": 8_000, "is_gentle": True}
 _CLOCKS = {"trouble": 1.0, "troubles": (clock_step,), "longest_task": 8_000}
@@ -542,7 +559,7 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("the outbox is forgotten at a restart", _outbox_is_forgotten_at_a_restart, _DEATHS),
         Mutant("a rerun keeps the run", _a_rerun_keeps_the_run, _RERUNS),
         Mutant("a party takes a rerun while it drains", _takes_a_rerun_while_it_drains, _SLOW_RERUNS, within=50,
-               first=100),
+               first=200),
         Mutant("a rerun forgets the parameters", _a_rerun_forgets_the_parameters, _CHANGES, within=50, first=200),
         Mutant("a turn before all know of the rerun", _has_a_turn_before_all_know, _RERUNS),
         Mutant("commands of the last run count", _commands_of_the_last_run_count, _LATE_RERUNS, within=50, first=200),
@@ -552,6 +569,8 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("restarts are not counted", _restarts_are_not_counted, _RULED, within=50, first=120),
         Mutant("what is overtaken still stands", _what_is_overtaken_stands, _LATE_STARTS, within=200),
         Mutant("a task goes on with too few parties", _goes_on_with_too_few, _PARTIAL, within=300),
+        Mutant("who was given up is lost again", _who_was_given_up_is_lost_again, _GIVEN_UP),
+        Mutant("who found a silence out is blamed", _who_found_it_out_is_blamed, _STALLED),
         Mutant("nobody is told who is missing", _nobody_is_told_who_is_missing, _PARTIAL | _QUIET),
         Mutant("a share succeeds with its first worker", _a_share_succeeds_with_its_first_worker, _PROGRAMS),
         Mutant("what one party made is published at once", _what_one_party_made_is_published_at_once, _PROGRAMS),

@@ -294,6 +294,8 @@ class Server:
         if self._is_beat_due:
             self._is_beat_due = False
             self.scheduler.beat()
+            for lane in self._lanes.values():
+                lane.tell_silence()
 
     # ------------------------------------------------------------------ the transport of its scheduler
 

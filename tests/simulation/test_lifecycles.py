@@ -203,3 +203,40 @@ def test_one_party_lost_moves_the_version_at_all(store: str) -> None:
     ended(world, job_id, JobStatus.SUCCESS)
     assert versions(world, job_id) == {1}
     world.stabilize(10)
+
+
+def test_a_job_goes_on_without_a_party_that_stays_silent(store: str) -> None:
+    """For much longer than it took to give it up: it is told how the job ended when it answers again."""
+    world = World(9, parties=3, store=store)
+    job_id = world.submit(GUEST, job(THREE, fewest_hosts=1))
+    workers = running(world, 0, GUEST, HOST, OTHER)
+    for way in ((GUEST, OTHER), (OTHER, GUEST)):
+        world.cut(*way)
+    world.run_for(60)
+    assert world.status(job_id) == {f"guest {GUEST}": "running", f"host {HOST}": "running", f"host {OTHER}": "failed"}
+    for worker in workers[:2]:
+        end(world, worker)
+    until(world, lambda: world.status(job_id)[f"host {HOST}"] == "success")
+    found = world.job(GUEST, job_id)
+    assert found is not None
+    assert (found.status, found.missing, found.unconfirmed) == (
+        JobStatus.SUCCESS, (f"host {OTHER}",), (f"host {OTHER}",))  # fmt: skip
+    world.stabilize(30)
+
+
+def test_an_initiator_that_stood_still_for_too_long_is_the_cause_everywhere(store: str) -> None:
+    world = World(10, parties=3, store=store)
+    job_id = world.submit(GUEST, job(THREE))
+    running(world, 0, GUEST, HOST, OTHER)
+    stopped = [process for server in world.parties[GUEST].servers for process in (server.http, server.scheduling)]
+    world.inject("stopped", GUEST)
+    for process in stopped:
+        process.halt()
+    world.run_for(world.rules.initiator_silence / 1000 + 10)
+    for process in stopped:
+        process.go_on()
+    ended(world, job_id, JobStatus.FAILED)
+    for party in world.parties.values():
+        [row] = world.invariants.seen(party).jobs.values()
+        assert (row.reason, row.caused_by) == (Reason.INITIATOR_LOST, f"guest {GUEST}")
+    world.stabilize(10)

@@ -93,6 +93,21 @@ def stall(world: World, draw: Random) -> None:
     world.at(world.now + _for_a_while(draw), lambda: [process.go_on() for process in stopped])
 
 
+def long_stall(world: World, draw: Random) -> None:
+    """SIGSTOP of all servers of a party, for longer than the others are patient with it; nothing else is wrong."""
+    party = _some(world, draw)
+    stopped = [process for server in party.servers for process in (server.http, server.scheduling)]
+    lasts = draw.randint(world.rules.initiator_silence, 2 * world.rules.initiator_silence)
+
+    def begin() -> None:
+        world.inject("stopped", party.party_id)
+        for process in stopped:
+            process.halt()
+        world.at(world.now + lasts, lambda: [process.go_on() for process in stopped])
+
+    world.at(world.now + draw.randint(1_000, 10_000), begin)
+
+
 def clock_step(world: World, draw: Random) -> None:
     """The wall clock of a machine is set, forward or back; what measures durations is not."""
     party = _some(world, draw)

@@ -255,3 +255,13 @@ def test_what_is_wrong_with_permissions_is_said(bare: Path, text: str, words: st
     bare.write_text(f'party_id: "9999"\n{text}\n', encoding="utf-8")
     with pytest.raises(BadSettings, match=re.escape(words)):
         load_settings(bare)
+
+
+@pytest.mark.parametrize(
+    ("limits", "seconds"),
+    [("", 30), ("party_silence: 15, initiator_silence: 22", 15), ("remote_request_timeout: 3", 3)],
+)
+def test_no_request_to_a_party_outlasts_its_silence(bare: Path, limits: str, seconds: float) -> None:
+    """Else the initiator would know of it after 30 s, and the others would have given up after 22."""
+    bare.write_text(f'party_id: "9999"\nlimits: {{{limits}}}\n', encoding="utf-8")
+    assert load_settings(bare).limits.longest_answer == seconds

@@ -77,6 +77,17 @@ def test_only_the_initiator_of_a_job_may_ask(world: World, body: dict[str, Any],
     assert words in said["retmsg"]
 
 
+@pytest.mark.parametrize(("path", "retcode"), [
+    ("party/validate", 101), ("party/heartbeat", 0), ("party/history", 102), ("party/nothing", 101),
+    ("party/2026010112000000000001/host/10000/start", 101), ("initiator/2026010112000000000001/guest/9999/ready", 0),
+])  # fmt: skip
+def test_every_answer_says_whose_server_it_is(world: World, path: str, retcode: int) -> None:
+    """Whoever meant another party, as one of these did, sees that it has not reached that."""
+    body = {"jobs": [], "job_id": "2026010112000000000001"}
+    response = world.client.post(f"/v1/{path}", json=body, headers={"SRC-PARTY-ID": "10000"})
+    assert (response.json["retcode"], response.headers["SRC-PARTY-ID"]) == (retcode, "9999")
+
+
 def test_the_question_is_what_create_would_be(world: World) -> None:
     """What an initiator asks, a server of ours can answer."""
     asked: list[dict[str, Any]] = []

@@ -99,6 +99,32 @@ def test_a_silent_host_is_given_up_and_the_others_finish() -> None:
     assert statuses["host 10000"] is SeatStatus.UNCONFIRMED
 
 
+@pytest.mark.parametrize("has_confirmed", [False, True])
+def test_a_host_that_was_given_up_may_stay_silent(has_confirmed: bool) -> None:
+    """Its lane says so at every try and at every heartbeat: that is no news."""
+    one = of_three()
+    one.scheduler.step([PartySilent("10000", 90.0)])
+    if has_confirmed:
+        one.answer(K.STOP, Answer(data={"tasks": []}))
+    for seconds in (92.0, 97.0, 150.0):
+        one.scheduler.step([PartySilent("10000", seconds)])
+        one.scheduler.poll()
+    assert (job_of(one).status, job_of(one).reason) == (JobStatus.RUNNING, None)
+    for party in (GUEST, OTHER):
+        succeeds(one, party)
+    found = job_of(one)
+    assert (found.status, found.missing) == (JobStatus.SUCCESS, ("host 10000",))
+
+
+def test_the_silence_of_another_host_still_ends_a_job_that_has_given_one_up() -> None:
+    one = of_three()
+    one.scheduler.step([PartySilent("10000", 90.0)])
+    one.scheduler.step([PartySilent("10001", 90.0), PartySilent("10000", 92.0)])
+    found = job_of(one)
+    assert (found.status, found.reason) == (JobStatus.STOPPING, Reason.PARTY_UNREACHABLE)
+    assert found.caused_by == "host 10001"
+
+
 def test_a_host_that_comes_back_is_told_how_the_job_ended() -> None:
     one = of_three()
     one.scheduler.step([PartySilent("10000", 90.0)])

@@ -19,6 +19,7 @@ class Peer(HTTPServer):
 
     text = '{"retcode": 0, "retmsg": "success", "data": [1]}'
     elsewhere = ""
+    says_who = ""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -38,6 +39,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(307 if self.server.elsewhere else 200)
         if self.server.elsewhere:
             self.send_header("Location", self.server.elsewhere)
+        if self.server.says_who:
+            self.send_header("SRC-PARTY-ID", self.server.says_who)
         self.end_headers()
         self.wfile.write(self.server.text.encode())
 
@@ -58,6 +61,14 @@ def test_the_party_answers_and_knows_who_asked(peer: Peer) -> None:
     found = Inquirer("9999", {"10000": peer.url}).ask(HOST, "/tracker/x", {"a": 1})
     assert found == Answer(0, "success", [1])
     assert peer.asked == [("/v1/tracker/x", "9999", {"a": 1})]
+
+
+@pytest.mark.parametrize(("says_who", "is_taken"), [("10000", True), ("", True), ("7777", False)])
+def test_what_another_party_says_is_no_answer(peer: Peer, says_who: str, is_taken: bool) -> None:
+    peer.says_who = says_who
+    found = Inquirer("9999", {"10000": peer.url}).ask(HOST, "/tracker/x", {})
+    words = f"party 10000 does not answer: another server, that of party 7777, answers at {peer.url}"
+    assert found == (Answer(0, "success", [1]) if is_taken else Answer(UNREACHABLE, words))
 
 
 @pytest.mark.parametrize("text", ["", "<html>", "[]", '{"data": 1}'])

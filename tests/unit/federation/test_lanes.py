@@ -7,9 +7,11 @@ import json
 import queue
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,6 +42,7 @@ class Peer:
         self.connections: set[tuple[str, int]] = set()
         self.replies: queue.SimpleQueue[Reply] = queue.SimpleQueue()
         self.usual: Callable[[str, Any], Reply] = self._obliging
+        self.says_who = ""            # it is, in its answers; a plain v1 server does not
         peer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -55,6 +58,8 @@ class Peer:
                     return
                 self.send_response(reply[0])
                 self.send_header("Content-Length", str(len(reply[1])))
+                if peer.says_who:
+                    self.send_header("SRC-PARTY-ID", peer.says_who)
                 self.end_headers()
                 self.wfile.write(reply[1])
 
@@ -229,6 +234,13 @@ def test_a_peer_without_heartbeats_is_not_silent(reply: Reply, peer: Peer, heard
     assert "/party/batch" not in peer.paths
 
 
+def test_an_answer_to_a_heartbeat_that_is_no_envelope_is_none(peer: Peer, heard: Heard, lane: Lane) -> None:
+    peer.replies.put((200, b'{"message": "welcome to the portal"}'))
+    lane.beat(())
+    lane.post(commands(1, K.CHECK))
+    assert heard.retcodes(1) == [UNREACHABLE]
+
+
 def test_a_newer_heartbeat_replaces_one_that_has_not_left(peer: Peer, heard: Heard, lane: Lane) -> None:
     entered, leave = threading.Event(), threading.Event()
 
@@ -254,6 +266,86 @@ def answer(handler: BaseHTTPRequestHandler, body: bytes, **head: str) -> None:
         handler.send_header(name, value)
     handler.end_headers()
     handler.wfile.write(body)
+
+
+# ---------------------------------------------------------------------- when another one answers
+
+
+NOT_HERE = 101, "party_id: this server is party 7777, not 10000"
+REFUSAL: Reply = (200, json.dumps(dict(zip(("retcode", "retmsg"), NOT_HERE, strict=True))).encode())
+
+
+def unreachable(heard: Heard) -> str:
+    [(_, said)] = heard.take()
+    assert said.retcode == UNREACHABLE
+    return said.retmsg.removeprefix("Federated schedule error, party 10000: ")
+
+
+@pytest.mark.parametrize("reply", [REFUSAL, ok(), (404, b"<html>"), (500, b"")])
+@pytest.mark.parametrize("kind", [K.CREATE, K.CHECK, K.APPLY])
+def test_what_another_party_says_is_no_answer(
+    kind: CommandKind, reply: Reply, peer: Peer, heard: Heard, lane: Lane
+) -> None:
+    peer.says_who = "7777"
+    peer.replies.put(reply)
+    lane.post(commands(1, kind))
+    assert unreachable(heard) == f"another server, that of party 7777, answers at {lane.url}"
+    assert not lane.state().is_answering
+
+
+@pytest.mark.parametrize("reply", [REFUSAL, ok({"ended": {JOB_ID: "it is not known here"}}), (404, b""), (405, b"")])
+@pytest.mark.parametrize("says_who", ["7777", ""])
+def test_a_heartbeat_that_another_server_answers_is_not_heard(
+    says_who: str, reply: Reply, peer: Peer, heard: Heard
+) -> None:
+    """Neither is the job that it does not know over at the party, nor does the party live."""
+    lane = make_lane(peer.port, heard, silence=0.05)
+    peer.says_who = "10000"
+    lane.beat(())
+    heard.ended.get(timeout=WAIT)
+    peer.says_who, peer.usual = says_who, lambda *_: reply
+    lane.beat(((JOB_ID, 0),))
+    lane.post(commands(1))            # must arrive, so it goes on asking
+    assert heard.silence.get(timeout=WAIT)[0] == "10000"
+    assert heard.ended.empty()
+    assert not lane.state().is_answering
+    peer.says_who, peer.usual = "10000", peer._obliging
+    assert heard.retcodes(1) == [0]
+    assert lane.state().is_answering
+    lane.close()
+
+
+def test_who_has_said_who_it_is_does_not_leave_it_out(peer: Peer, heard: Heard, lane: Lane) -> None:
+    peer.says_who = "10000"
+    lane.post(commands(1, K.CHECK))
+    assert heard.retcodes(1) == [0]
+    peer.says_who = ""
+    peer.replies.put(REFUSAL)
+    lane.post(commands(1, K.CHECK))
+    where = f"another server, which does not say whose it is, answers at {lane.url}"
+    assert unreachable(heard) == f"{where}: {NOT_HERE[1]}"
+
+
+def test_what_is_known_of_a_party_outlives_the_process(peer: Peer, heard: Heard) -> None:
+    lane = make_lane(peer.port, heard)
+    lane.says_who = True              # as it is made for a party that takes part in a job
+    peer.replies.put(REFUSAL)
+    lane.post(commands(1, K.CHECK))
+    assert unreachable(heard).endswith(NOT_HERE[1])
+    lane.close()
+
+
+@pytest.mark.parametrize(("reply", "is_taken"), [(ok(), True), (REFUSAL, False)])
+def test_a_party_that_accepts_a_job_as_a_plain_v1_one_is_one(
+    reply: Reply, is_taken: bool, peer: Peer, heard: Heard
+) -> None:
+    lane = make_lane(peer.port, heard)
+    lane.says_who = True
+    peer.replies.put(reply)
+    lane.post(commands(1, K.CREATE))
+    assert heard.retcodes(1) == [0 if is_taken else UNREACHABLE]
+    assert lane.says_who is not is_taken
+    lane.close()
 
 
 # ---------------------------------------------------------------------- when it does not answer
@@ -325,6 +417,26 @@ def test_an_answer_without_end_is_left(peer: Peer, heard: Heard) -> None:
     lane.post(commands(1, K.APPLY))
     [(_, said)] = heard.take()
     assert said.retmsg == "Federated schedule error, party 10000: no answer in time"
+    lane.close()
+
+
+def test_an_answer_that_came_while_this_process_stood_still_counts(
+    peer: Peer, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a server that was stopped for long would take the others for silent when it goes on."""
+    steady, stood_still = time.monotonic, [0.0]
+    monkeypatch.setattr("fate_flow.federation.lanes.time", SimpleNamespace(monotonic=lambda: steady() + stood_still[0]))
+
+    def while_stopped(handler: BaseHTTPRequestHandler) -> None:
+        stood_still[0] = 100.0
+        answer(handler, b'{"retcode": 0, "retmsg": "success"}')
+
+    peer.replies.put(while_stopped)
+    lane = make_lane(peer.port, heard, silence=60.0)
+    lane.post(commands(1))
+    assert heard.retcodes(1) == [0]
+    assert lane.state().is_answering
+    assert heard.silence.empty()
     lane.close()
 
 

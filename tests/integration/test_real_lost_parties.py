@@ -1,0 +1,196 @@
+"""Parties that are gone, or that think so of each other: what becomes of the job at those that are left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from conftest import PARTIES, a_root, lent
+from party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, PartyServer, eventually, job_of, running_cluster
+
+from fate_flow.cli import service
+from fate_flow.settings import Limits
+
+pytestmark = pytest.mark.timeout(120)
+
+LIMITS = {
+    "poll_interval": 0.3, "heartbeat_interval": 0.3, "party_silence": 2, "initiator_silence": 5, "drain_timeout": 1,
+    "retry_wait": 0.3,
+}  # fmt: skip
+NOT_HERE = f"this server is party 7777, not {HOST}"
+
+
+@pytest.fixture(scope="module")
+def impatient_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three parties that give each other up after seconds, and would wait for an answer for half a minute."""
+    overlay: dict[str, Any] = {"limits": LIMITS, "commands": {"enabled": True, "allow": ["/bin/sh"]}}
+    root, overlays = a_root(tmp_path_factory), dict.fromkeys(PARTIES, overlay)
+    with running_cluster(root, PARTIES, base_port=BASE_PORT + 110, overlays=overlays) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def servers(impatient_servers: Cluster, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    with lent(impatient_servers, request.node.nodeid) as cluster:
+        yield cluster
+
+
+def waiting_for(path: object, *hosts: str, **parameters: Any) -> dict[str, Any]:
+    """A program at each party that runs until a file is there."""
+    wait = f"until test -e '{path}'; do sleep 0.1; done"
+    return job_of(
+        {"wait": {"module": "Command"}}, {"guest": [GUEST], "host": list(hosts)}, common={"wait": {"command": wait}},
+        parameters=parameters,
+    )
+
+
+def seat_of(cluster: Cluster, job_id: str, party_id: str) -> dict[str, Any]:
+    [seat] = cluster.guest.rows("SELECT * FROM t_seat WHERE f_job_id = ? AND f_party_id = ?", job_id, party_id)
+    return seat
+
+
+def tries(cluster: Cluster, party_id: str) -> int:
+    """How often the initiator has asked a party that does not answer."""
+    [found] = [one for one in cluster.guest.ask("party/list")["parties"] if one["party_id"] == party_id]
+    return int(found.get("failures", 0))
+
+
+def test_a_job_that_can_do_without_a_host_goes_on_however_long_that_stays_dead(servers: Cluster) -> None:
+    cluster, go_on = servers, servers.root / "go on"
+    job_id = cluster.submit(waiting_for(go_on, HOST, OTHER, min_available={"host": 1}))
+    for party_id in PARTIES:
+        cluster.parties[party_id].worker_of(job_id, "wait")
+    cluster.kill(OTHER)
+    eventually(lambda: seat_of(cluster, job_id, OTHER)["f_status"] == "stopping", "that it is given up")
+    failures = tries(cluster, OTHER)
+    eventually(lambda: tries(cluster, OTHER) >= failures + 2, "that it stays silent")
+    assert cluster.guest.job(job_id)["f_status"] == "running"
+    go_on.touch()
+    for party in (cluster.guest, cluster.host):
+        row = party.wait(job_id, "success")
+        assert (row["f_partial"], row["f_missing_parties"]) == (1, f'["host {OTHER}"]')
+    assert cluster.guest.job(job_id)["f_unconfirmed_parties"] == f'["host {OTHER}"]'
+    cluster.start(OTHER)
+    cluster.parties[OTHER].wait(job_id)
+    cluster.check_idle()
+
+
+@contextmanager
+def somebody_else_at(party: PartyServer, says_who: str = "") -> Iterator[None]:
+    """Another party's server answers at the address of one that is dead."""
+    address = urlsplit(party.url)
+    said = json.dumps({"retcode": 101, "retmsg": f"party_id: this server is party 7777, not {party.party_id}"}).encode()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(said)))
+            if says_who:
+                self.send_header("SRC-PARTY-ID", says_who)
+            self.end_headers()
+            self.wfile.write(said)
+
+        def log_message(self, *_: Any) -> None: ...
+
+    server = ThreadingHTTPServer((str(address.hostname), int(address.port or 0)), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_party_at_whose_address_another_one_answers_is_lost(servers: Cluster) -> None:
+    job_id = servers.submit(waiting_for(servers.root / "never", HOST))
+    for party in (servers.guest, servers.host):
+        party.worker_of(job_id, "wait")
+    servers.kill(HOST)
+    with somebody_else_at(servers.host):
+        row = servers.guest.wait(job_id, "failed")
+        assert (row["f_reason"], row["f_caused_by"]) == ("party_unreachable", f"host {HOST}")
+        [seen] = [one for one in servers.guest.ask("party/list")["parties"] if one["party_id"] == HOST]
+        assert (seen["status"], NOT_HERE in seen["message"]) == ("does not answer", True)
+    servers.start(HOST)
+    servers.host.wait(job_id, "failed")
+
+
+@pytest.mark.parametrize("says_who", ["7777", ""])
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["", "after a restart of the initiator"])
+def test_a_job_waits_while_another_party_answers_at_the_address_of_one(
+    servers: Cluster, says_who: str, is_restarted: bool
+) -> None:
+    done = servers.root / "done"
+    done.touch()
+    servers.guest.ask("queue/hold", {"message": "one moment"})
+    job_id = servers.submit(waiting_for(done, HOST))
+    servers.kill(HOST)
+    if is_restarted:
+        servers.kill(GUEST)
+        servers.start(GUEST)
+    with somebody_else_at(servers.host, says_who):
+        servers.guest.ask("queue/release", {})
+        whose = f"another server, that of party {says_who}, answers at {servers.host.url}" if says_who else NOT_HERE
+        said = eventually(
+            lambda: explained if whose in (explained := waits_with(servers.guest, job_id)) else "",
+            lambda: waits_with(servers.guest, job_id),
+        )
+        assert said.startswith(f"host {HOST} does not answer: ")
+    servers.start(HOST)
+    servers.wait(job_id, "success")
+    done.unlink()
+
+
+def waits_with(party: PartyServer, job_id: str) -> str:
+    """What `flow job explain` says that a waiting job waits for."""
+    found = party.ask("job/explain", {"job_id": job_id})
+    assert found["status"] == "waiting", found
+    return str(found["wait_reason"])
+
+
+@contextmanager
+def standing_still(party: PartyServer) -> Iterator[None]:
+    """SIGSTOP of the whole server, not of its workers."""
+    running = service.find(party.home)
+    assert running is not None
+    group = os.getpgid(running.pid)
+    assert group != os.getpgrp()
+    os.killpg(group, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.killpg(group, signal.SIGCONT)
+
+
+def test_an_initiator_that_stood_still_for_too_long_is_the_cause_at_all_parties(servers: Cluster) -> None:
+    job_id = servers.submit(waiting_for(servers.root / "never", HOST, OTHER))
+    for party_id in PARTIES:
+        servers.parties[party_id].worker_of(job_id, "wait")
+    with standing_still(servers.guest):
+        for party_id in (HOST, OTHER):
+            servers.parties[party_id].wait(job_id, "failed")
+    for row in servers.wait(job_id, "failed").values():
+        assert (row["f_reason"], row["f_caused_by"]) == ("initiator_lost", f"guest {GUEST}")
+    said = servers.guest.ask("job/explain", {"job_id": job_id})
+    assert said["caused_by"] == f"guest {GUEST}"
+
+
+def test_an_initiator_gives_a_host_up_that_stands_still_before_its_request_would_fail(servers: Cluster) -> None:
+    """And not the other host first, which hears of nobody while the lane waits."""
+    job_id = servers.submit(waiting_for(servers.root / "never", HOST, OTHER))
+    for party_id in PARTIES:
+        servers.parties[party_id].worker_of(job_id, "wait")
+    with standing_still(servers.host):
+        for party_id in (GUEST, OTHER):
+            row = servers.parties[party_id].wait(job_id, "failed", seconds=Limits().remote_request_timeout / 2)
+            assert (row["f_reason"], row["f_caused_by"]) == ("party_unreachable", f"host {HOST}")
+    servers.host.wait(job_id, "failed")
