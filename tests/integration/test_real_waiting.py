@@ -196,7 +196,21 @@ def test_a_job_that_runs_longer_than_it_may_ends_as_timeout(on_sqlite: Cluster) 
     with cluster.held(HOST):
         job_id = started(cluster, toy(timeout=1))
         assert_ended(cluster, job_id, "timeout", "job_timeout")
-    assert "ran longer than 1 s" in cluster.guest.job(job_id)["f_message"]
+    assert "took longer than 1 s in all" in cluster.guest.job(job_id)["f_message"]
+
+
+def test_a_job_that_waits_longer_than_it_may_take_ends_at_all_parties_and_never_starts(on_sqlite: Cluster) -> None:
+    cluster = on_sqlite
+    with cluster.held(HOST):
+        first = started(cluster, wanting(12))
+        late = cluster.submit(wanting(12, timeout=1))
+        for row in cluster.wait(late, "timeout").values():
+            assert (row["f_reason"], row["f_start_time"]) == ("job_timeout", None)
+        assert "waited until its 1 s in all were over: host 10000" in cluster.guest.job(late)["f_message"]
+        for party in (cluster.guest, cluster.host):
+            assert party.rows("SELECT * FROM t_worker WHERE f_job_id = ?", late) == []
+        assert cluster.guest.job(first)["f_status"] == "running"
+    cluster.wait(first, "success")
 
 
 def test_a_task_that_runs_longer_than_it_may_ends_its_job_as_timeout(on_sqlite: Cluster) -> None:
