@@ -304,6 +304,23 @@ def test_while_the_next_attempt_is_far_off_others_have_the_cores(with_numbers: C
         assert all(one["caused_by"] for one in begun)
 
 
+def test_parameters_are_changed_while_the_next_attempt_is_far_off(with_numbers: Cluster) -> None:
+    cluster = with_numbers
+    job_id = cluster.submit(reading_and_summing("few", "y", auto_retries=20, auto_retry_delay=3))
+    eventually(
+        lambda: all(party.job(job_id)["f_status"] == "waiting" for party in (cluster.guest, cluster.host))
+        and "retry_backoff" in wait_reason(cluster.guest, job_id),
+        "the pause",
+    )
+    change = {"component_parameters": {"common": {"sum_0": {"column": "x"}}}}
+    eventually(
+        lambda: cluster.guest.post("job/parameter/update", {"job_id": job_id, **change})["retcode"] == 0, "the change"
+    )
+    rows = cluster.wait(job_id, "success", seconds=60)
+    assert {(row["f_run"], row["f_revision"]) for row in rows.values()} == {(0, 1)}
+    assert [task["f_status"] for task in cluster.host.tasks(job_id, "sum_0")][-2:] == ["failed", "success"]
+
+
 def test_a_retry_that_finds_what_was_missing_lets_the_job_succeed(on_sqlite: Cluster) -> None:
     cluster = on_sqlite
     for party in (cluster.guest, cluster.host):

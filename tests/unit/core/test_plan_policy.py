@@ -340,6 +340,19 @@ def test_nobody_is_missing_from_a_job_whose_task_a_rule_has_completed() -> None:
     assert only(found, MoveJob) == MoveJob(JobStatus.SUCCESS, Reason.DONE)
 
 
+def test_a_job_says_which_rules_have_completed_its_tasks() -> None:
+    words = "complete_task after worker_failed of a on host 10000: it broke"
+    done = tuple(
+        a_task(
+            "a", party, C, S, reason=Reason.STOPPED, policy="complete_task", federated_message=words,
+            federated_reason=Reason.COMPLETED_BY_POLICY,
+        )
+        for party in (GUEST, HOST)
+    )  # fmt: skip
+    found = plan(of_job(rule(A.COMPLETE_TASK, E.WORKER_FAILED), tasks=done, job={"progress": 100}))
+    assert only(found, MoveJob) == MoveJob(JobStatus.SUCCESS, Reason.DONE, words)
+
+
 def test_a_task_that_succeeds_while_it_is_stopped_for_a_restart_has_succeeded() -> None:
     done = tuple(replace(row, policy="restart_task") for row in rows(S, S, status=STOPPING))
     found = plan(of_job(rule(A.RESTART_TASK, E.START_TIMEOUT, delay=1), tasks=done))
