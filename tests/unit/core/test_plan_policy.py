@@ -364,6 +364,39 @@ def test_ignore_leaves_it_to_the_retry_rule() -> None:
     assert plan(view)[0] == MoveTask("a", 0, R, STOPPING, Reason.WORKER_ERROR, WRONG, caused_by="host 10000")
 
 
+@pytest.mark.parametrize(
+    ("own", "jobs", "acts"),
+    [
+        ((rule(A.IGNORE, E.WORKER_FAILED),), (rule(A.CANCEL_JOB, E.ANY),), False),
+        ((), (rule(A.IGNORE, E.WORKER_FAILED), rule(A.CANCEL_JOB, E.ANY)), False),
+        ((rule(A.IGNORE, exit_code=3),), (rule(A.CANCEL_JOB, E.ANY),), False),
+        ((rule(A.IGNORE, exit_code=4),), (rule(A.CANCEL_JOB, E.ANY),), True),
+        ((rule(A.IGNORE, E.WORKER_INTERRUPTED),), (rule(A.CANCEL_JOB, E.ANY),), True),
+        ((rule(A.IGNORE, E.WORKER_FAILED),), (rule(A.CANCEL_JOB, E.GANG_BROKEN),), True),
+        ((rule(A.IGNORE, E.WORKER_FAILED), rule(A.CANCEL_JOB, E.GANG_BROKEN)), (rule(A.FAIL_JOB, E.ANY),), True),
+    ],
+)
+def test_any_does_not_act_on_the_gang_of_a_worker_that_is_ignored(
+    own: tuple[Policy, ...], jobs: tuple[Policy, ...], acts: bool
+) -> None:
+    """Volcano 44, 45: per event, but the end of a worker and the breaking of its gang are one thing."""
+    found = plan(of_job(*jobs, own=own, tasks=broken(exit_code=3)))
+    if acts:
+        assert only(found, MoveJob).reason is Reason.STOPPED_BY_POLICY
+    else:
+        assert found[0] == MoveTask(
+            "a", 0, R, STOPPING, Reason.WORKER_ERROR, WRONG, caused_by="host 10000"
+        )
+
+
+def test_what_failed_for_good_meets_any_also_after_its_worker_was_ignored() -> None:
+    own, jobs = (rule(A.IGNORE, E.WORKER_FAILED),), rule(A.CANCEL_JOB, E.ANY)
+    failed = tuple(replace(row, status=F) for row in broken())
+    assert only(plan(of_job(jobs, own=own, tasks=failed)), MoveJob).message.startswith("cancel_job after task_failed")
+    own = (rule(A.IGNORE, E.WORKER_FAILED, E.TASK_FAILED),)
+    assert only(plan(of_job(jobs, own=own, tasks=failed)), MoveJob).reason is Reason.TASK_FAILED
+
+
 def test_an_exit_code_meets_its_rule() -> None:
     rules = (rule(A.FAIL_JOB, exit_code=3), rule(A.RESTART_TASK, E.ANY))
     assert only(plan(of_job(*rules, tasks=broken(exit_code=3))), MoveJob).reason is Reason.FAILED_BY_POLICY
