@@ -810,6 +810,20 @@ class QueueCases(Cases):
         assert each.release_job(a_job("a").key, 90) is False
         assert [job.job_id for job in each.unblocked_waiting(9)] == ["a", "c"]
 
+    def test_waiting_jobs_whose_time_is_over(self, each: Each) -> None:
+        limits = {"a": 5, "b": 5, "c": 6, "d": 0, "e": 5, "f": 5}
+        with_jobs(each, *(
+            a_job(name, timeout_seconds=seconds, create_time=at, since=at)
+            for at, (name, seconds) in enumerate(limits.items())
+        ))  # fmt: skip
+        assert each.hold_job(a_job("e").key, Hold("until monday", "ann", 5, 70))
+        assert each.request_stop(a_job("f").key, Reason.STOPPED_BY_USER, "why", 3, True, "guest 9999")
+        assert [job.job_id for job in each.overdue_waiting(5_001)] == ["a"]
+        assert [job.job_id for job in each.overdue_waiting(5_002)] == ["a", "b"]
+        assert [job.job_id for job in each.overdue_waiting(6_003)] == ["a", "b", "c"]
+        each.move_job(each.job_here("a"), MoveJob(JobStatus.RUNNING), 6)
+        assert [job.job_id for job in each.overdue_waiting(6_003)] == ["b", "c"]
+
     @pytest.mark.parametrize("end", [JobStatus.RUNNING, JobStatus.CANCELED])
     def test_what_begins_or_ends_is_not_held_any_more(self, each: Each, end: JobStatus) -> None:
         with_jobs(each, a_job())

@@ -12,12 +12,14 @@ from types import MappingProxyType
 
 from fate_flow.components.errors import shown
 from fate_flow.core import command
+from fate_flow.core.document import nearest
 from fate_flow.core.errors import BadRequest
 from fate_flow.core.grammar import DUPLICATE_IDS, TABLE_PIECE, check_table_piece
 
 PASS_THROUGH = frozenset({"need_run", "need_deploy", "provider", "CodePath"})
 """Keys that stand among the parameters of a component but are meant for the coordinator."""
 
+_MOST_HINTS = 100
 MAX_DATA_NUM = 1_000_000
 MAX_PRECISION = 18
 MYSQL_TABLE = "the name of a table: 1 to 64 letters, digits and _"
@@ -63,15 +65,23 @@ class ComponentInfo:
             for key, value in parameters.items()
             if key in self.parameters and value is not None and not self.parameters[key].is_right(value)
         ]
+        if self.is_program:
+            found += [f"{key}: is not known{self._hint(key)}" for key in self._unknown(parameters)[:_MOST_HINTS]]
         return found if found or self.examine is None else self.examine(parameters)
 
     def warnings(self, parameters: Mapping[str, object]) -> list[str]:
-        """What is said to this component but has no effect; genuine clients send more than we know."""
+        """What is said to this component but has no effect; genuine clients send more than we know, but to a program,
+        which is ours alone."""
         return [
             f"{key}: {self.module} has no such parameter, it has no effect"
-            for key in own_parameters(parameters)
-            if key not in self.parameters
+            for key in (() if self.is_program else self._unknown(parameters))
         ]
+
+    def _unknown(self, parameters: Mapping[str, object]) -> list[str]:
+        return [key for key in own_parameters(parameters) if key not in self.parameters]
+
+    def _hint(self, key: str) -> str:
+        return nearest(key, self.parameters) or f"; known here: {', '.join(self.parameters)}"
 
 
 def own_parameters(parameters: Mapping[str, object]) -> dict[str, object]:

@@ -55,13 +55,18 @@ class Chores:
             return
         if job.status is JobStatus.READY and self._stands_still(("ready", job.key), job.run, rules.ready):
             self._stop(unit, job, Reason.PARTY_REFUSED, "not every party answered in time")
-        elif (job.status is JobStatus.RUNNING or job.rerun_signal) and job.timeout_seconds:
-            seconds = (unit.steady - job.since) // 1000
-            if seconds > job.timeout_seconds:
-                unit.note(Event.RUN_TIMEOUT, job_id=job.job_id, seconds=seconds)
-                self._stop(unit, job, Reason.JOB_TIMEOUT, f"ran longer than {job.timeout_seconds} s")
+        elif job.status is JobStatus.RUNNING and 0 < job.timeout_seconds * 1000 < unit.steady - job.since:
+            self._time_out(unit, job, f"took longer than {job.timeout_seconds} s in all, {_WITH_QUEUE}")
+
+    def _time_out(self, unit: Unit, job: Job, message: str, caused_by: str = "") -> None:
+        unit.note(Event.RUN_TIMEOUT, job_id=job.job_id, seconds=(unit.steady - job.since) // 1000)
+        self._stop(unit, job, Reason.JOB_TIMEOUT, message, caused_by)
 
     def _watch_queue(self, unit: Unit) -> None:
+        for job in unit.tx.overdue_waiting(unit.steady):
+            why = job.wait_reason or "its turn did not come"
+            words = f"waited until its {job.timeout_seconds} s in all were over: {why}"
+            self._time_out(unit, job, words, _waited_for(unit, job))
         limit = unit.context.rules.resource_waiting
         if not limit:
             return
@@ -153,6 +158,17 @@ class Chores:
 
     def _stands_still(self, key: Hashable, token: object, milliseconds: int) -> bool:
         return self._stopwatch.unchanged_seconds(key, token) * 1000 > milliseconds
+
+
+_WITH_QUEUE = "the time in the queue included"
+
+
+def _waited_for(unit: Unit, job: Job) -> str:
+    """The party that a waiting job lacks something of; empty where that is nobody."""
+    if job.lacks is None:
+        return ""
+    seats = [seat for seat in unit.tx.seats(job.job_id) if seat.party.party_id == job.blocked_on]
+    return next((str(seat.party) for seat in seats if seat.lacks is job.lacks), "")
 
 
 def _runs_at(seat: Seat, party_id: str) -> bool:

@@ -372,7 +372,7 @@ class Desk:
             if not rows:
                 raise JobNotFound(f"can not found job {job_id} on party {self.context.party_id}")
             for row in rows:
-                _check_decidable(row)
+                _check_decidable(row, consent)
                 if not unit.tx.decide_consent(row.key, consent):
                     raise Conflict(f"{row.key} has moved on: look at it again")
                 party, words = row.party, consent.words
@@ -523,12 +523,18 @@ def _no_seat(job: Job, caller: str) -> Answer:
     return Answer(108, f"party {caller} has no seat in job {job.job_id}")
 
 
-def _check_decidable(row: Job) -> None:
-    """Raises Conflict."""
+def _check_decidable(row: Job, consent: Consent) -> None:
+    """Whether it is time for this consent. What was rejected is over, and can be approved for a rerun.
+
+    Raises Conflict."""
     if row.consent is None:
         raise Conflict(f"{row.key} needs no approval here (approval in service_conf.yaml)")
     if row.holds or row.status in (JobStatus.RUNNING, JobStatus.STOPPING):
         raise Conflict(f"{row.key} has been approved and is under way: flow job stop ends it")
+    is_for_rerun = row.consent.approval is Approval.REJECTED and consent.approval is Approval.APPROVED
+    if row.is_final and not is_for_rerun:
+        why = ": ".join(filter(None, (row.reason.value if row.reason else "", row.message)))
+        raise Conflict(f"{row.key} has ended as {row.status.value} ({why}): nobody waits for an approval of it")
 
 
 def _over(tx: Transaction, caller: str, jobs: Sequence[tuple[str, int]]) -> dict[str, str]:

@@ -23,7 +23,7 @@ from fate_flow.core.parameters import KINDS, Change, changed_components, changed
 from fate_flow.core.rerun import KEPT
 from fate_flow.core.resources import Request, request_of
 from fate_flow.core.spec import JobSpec, Party
-from fate_flow.core.status import JobStatus
+from fate_flow.core.status import JobStatus, SeatStatus
 from fate_flow.core.verdict import STILL_ENDS
 from fate_flow.store.contract import Document
 
@@ -158,12 +158,22 @@ def _check_changeable(unit: Unit, job: Job) -> None:
             f"job {job.job_id} is {job.status.value}: the parameters of a job that waits or is over can be changed; "
             "flow job stop ends it, and flow job rerun begins it again with the new ones"
         )
-    is_busy = job.ready_owner or job.rerun_signal or job.reason is not None
-    if is_busy or any(row.holds for row in unit.tx.jobs_here(job.job_id)):
-        raise OperationFailed(
-            f"job {job.job_id} asks for its cores just now, begins again or is being stopped: try again in a moment; "
-            "flow job hold keeps it waiting"
-        )
+    why = _why_not_now(unit, job)
+    if why:
+        raise OperationFailed(f"job {job.job_id} {why}")
+
+
+def _why_not_now(unit: Unit, job: Job) -> str:
+    """What a waiting job is in the middle of, and what can be done; empty: nothing. Between two attempts it is in the
+    middle of nothing once all parties know that it waits."""
+    if job.reason is not None:
+        return "is being stopped: flow job rerun begins it again with the new parameters when it is over"
+    is_told = all(seat.status is SeatStatus.JOINED for seat in unit.tx.seats(job.job_id))
+    if job.rerun_signal and not (job.pauses and is_told):
+        return "waits again, and not all of its parties have confirmed that yet: try again in a moment"
+    if job.ready_owner or any(row.holds for row in unit.tx.jobs_here(job.job_id)):
+        return "asks for its cores just now: try again in a moment; flow job hold keeps it waiting"
+    return ""
 
 
 def _check_not_done(unit: Unit, job: Job, components: tuple[str, ...]) -> None:

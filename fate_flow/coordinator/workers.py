@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
+from signal import Signals
 from typing import Any
 
 from fate_flow.audit.events import Event
@@ -342,7 +343,15 @@ def how_it_ended(task: Task, sight: Sight) -> tuple[Reason, str]:
         return Reason.WORKER_ERROR, sight.message
     how = f"signal {sight.signal}" if sight.signal else f"exit code {sight.exit_code}"
     left = "although its result says success" if sight.succeeded else "and left no result"
+    if sight.signal in _OWN_FAULTS:
+        return Reason.WORKER_CRASHED, f"the process crashed with {how} ({Signals(sight.signal).name}) {left}"
     return Reason.WORKER_KILLED, f"the process ended with {how} {left}"
+
+
+_OWN_FAULTS = frozenset({
+    Signals.SIGSEGV, Signals.SIGABRT, Signals.SIGBUS, Signals.SIGFPE, Signals.SIGILL, Signals.SIGTRAP, Signals.SIGSYS,
+})  # fmt: skip
+"""What a process brings upon itself: its next attempt does the same. Whoever ends one from outside takes another."""
 
 
 _CAUSES: Mapping[str, tuple[Reason, str]] = {

@@ -223,8 +223,9 @@ def _too_few(fewest: int, size: int, replicas: int) -> Iterator[str]:
         yield f"min_replicas: {fewest} are more than the {replicas} workers of replicas"
     elif fewest < size:
         yield (
-            f"min_replicas: {fewest} are fewer than the {size} ranks of a gang, which needs them all; with size "
-            f"some have no rank, with {' or '.join(_BY_ITSELF)} there is no gang"
+            f"min_replicas: {fewest} are fewer than the {size} ranks of a gang, which needs them all; say "
+            f"size: {fewest} as well, so that the others have no rank, or {' or '.join(_BY_ITSELF)}, with which there "
+            "is no gang"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from math import isfinite
 from typing import Any, TypeVar
 
@@ -18,6 +19,8 @@ MAX_VALUES = 100_000
 MAX_TEXT = 4_000_000        # characters, keys and texts together
 MAX_WHOLE = 2**31 - 1
 MAX_WARNINGS = 100
+_MOST_HINTS = 100
+_LONGEST_TYPO = 60      # of a key, as it is compared with those that there are
 
 
 @dataclass
@@ -30,6 +33,11 @@ class Findings:
 
     def warn(self, warning: str) -> None:
         self.warnings[warning] = None
+
+    @property
+    def may_hint(self) -> bool:
+        """Whether little is wrong so far: finding what was meant takes its time."""
+        return len(self.problems) + len(self.warnings) < _MOST_HINTS
 
     def short_warnings(self) -> tuple[str, ...]:
         """The warnings; of very many the first, and how many more there are."""
@@ -103,11 +111,27 @@ class Node:
             return None
         return number
 
-    def only(self, known: Collection[str]) -> None:
-        """Says which of its keys are ignored; a problem when it holds no keys at all."""
+    def only(self, known: Collection[str], meant: Collection[str] = ()) -> None:
+        """Says which of its keys are ignored, and which of these was probably `meant`; a problem when it holds no keys
+        at all."""
         for key, inside in self.members().items():
             if inside.is_given and key not in known:
-                inside.ignored()
+                inside.ignored(f"is not known{inside.nearest(key, meant)}")
+
+    def nothing_but(self, known: Collection[str]) -> None:
+        """A problem for each of its keys that is not known, with the one that was probably meant."""
+        for key, inside in self.members().items():
+            if inside.is_given and key not in known:
+                inside.unknown(key, known)
+
+    def unknown(self, key: str, known: Collection[str]) -> None:
+        """A problem, with the key that was probably meant, else all that there are."""
+        others = f"; known here: {', '.join(known) or 'none'}"
+        self.wrong(f"is not known{self.nearest(key, known) or others if self.findings.may_hint else ''}")
+
+    def nearest(self, key: str, meant: Collection[str]) -> str:
+        """Which of these keys was probably meant, for people; empty where none is near."""
+        return nearest(key, meant) if self.findings.may_hint else ""
 
     def wrong(self, problem: str) -> None:
         self.findings.problems.append(BadDocument(self.path, problem))
@@ -126,6 +150,12 @@ class Node:
     def without_effect(self, why: str) -> None:
         """Says that it is known and changes nothing here."""
         self.findings.warn(f"{self.path}: has no effect: {why}")
+
+
+def nearest(key: str, meant: Collection[str]) -> str:
+    """Which of these keys was probably meant, for people; empty where none is near."""
+    close = get_close_matches(key[:_LONGEST_TYPO], meant, 1)
+    return f"; did you mean {close[0]}" if close else ""
 
 
 _DIGITS = re.compile(r"[0-9]{1,12}")

@@ -43,7 +43,7 @@ def job_block(node: Node, names: Collection[str]) -> dict[str, Any]:
         value = _JOB_PARAMETERS[key].read(inside)
         if value is not None:
             block[key] = value
-    node.at("task_conf").only(names)
+    node.at("task_conf").nothing_but(names)
     _check_one_way_to_retry(node)
     _check_no_capacity(node)
     return block
@@ -104,7 +104,7 @@ def _note_other_parameter(key: str, node: Node) -> None:
     elif key in _SET_BY_SERVERS:
         node.without_effect("the servers set it")
     else:
-        node.ignored()
+        node.ignored(f"is not known{node.nearest(key, _OURS)}")
 
 
 def job_parameters(base: JobParameters, said: Mapping[str, Any]) -> JobParameters:
@@ -183,7 +183,7 @@ def _task_conf(node: Node) -> Mapping[str, Any] | None:
         if not conf.is_given or not conf.is_object():
             continue
         found[name] = dict(conf.value)
-        conf.only({*_OF_A_TASK, *_LAUNCHER_OPTIONS})
+        conf.only({*_OF_A_TASK, *_LAUNCHER_OPTIONS}, _OURS)
         for key, read in _OF_A_TASK.items():
             if conf.at(key).is_given:
                 found[name][key] = read(conf.at(key))

@@ -5,7 +5,8 @@ all, the task has a new version) is not there any more, and neither is the actio
 server has killed itself is no happening. `t_job.f_policy_timers` keeps only when something that still stands is due.
 
 One thing may be two events: a worker fails, and with it the gang breaks. They are asked for one after the other, that
-of the worker first; a rule that fits ends the search, but `ignore` ends it for its own event alone.
+of the worker first, and a rule that fits ends the search. Where the worker's end is ignored, an `any` does not act on
+it under its other name: only a rule that names `gang_broken` does.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass, replace
 from fate_flow.core.gang import culprit, is_breaking
 from fate_flow.core.job import Seat, Task
 from fate_flow.core.partial import goes_on, taking_part
-from fate_flow.core.policy import Policy, PolicyAction, PolicyEvent, first_fit
+from fate_flow.core.policy import Policy, PolicyAction, PolicyEvent, first_fit, is_ignored, named
 from fate_flow.core.reasons import RULES
 from fate_flow.core.retry import Again, Backoff, RetryEvent, decide
 from fate_flow.core.spec import JobSpec, Party
@@ -35,6 +36,7 @@ class Happening:
     exit_code: int | None = None
     message: str = ""                # what was said of it, for people
     retry_event: RetryEvent = RetryEvent.ERROR      # what a restart for it counts as
+    is_ignored: bool = False         # what it follows from is: only a rule that names this event acts on it
 
     @property
     def key(self) -> str:
@@ -89,7 +91,7 @@ def is_put_off(view: JobView, rows: tuple[Task, ...]) -> bool:
 def has_a_rule(view: JobView, rows: tuple[Task, ...]) -> bool:
     """Whether what breaks this task, its workers still drain, will meet a rule once they have ended."""
     ends = [_worker_ended(row) for row in rows if is_breaking(row)]
-    return any(_meets(view, end) or _meets(view, _breaks_gang(end)) for end in ends)
+    return any(_meets(view, end) or _meets(view, _breaks_gang(view, end, [end])) for end in ends)
 
 
 def completed(view: JobView, rows: tuple[Task, ...]) -> Ruled | None:
@@ -126,7 +128,7 @@ def _of_broken(view: JobView, rows: tuple[Task, ...]) -> list[Ruled]:
     found = _asked(view, map(_worker_ended, faults))
     if len(found) == len(faults) or goes_on(view, rows):
         return found
-    return [*found, *_asked(view, [_gang_broken(rows)])]
+    return [*found, *_asked(view, [_gang_broken(view, rows)])]
 
 
 def _worker_ended(row: Task) -> Happening:
@@ -138,12 +140,15 @@ def _worker_ended(row: Task) -> Happening:
     )  # fmt: skip
 
 
-def _gang_broken(rows: tuple[Task, ...]) -> Happening:
-    return _breaks_gang(_worker_ended(culprit(rows)))
+def _gang_broken(view: JobView, rows: tuple[Task, ...]) -> Happening:
+    ends = [end for end in map(_worker_ended, own_faults(rows)) if _meets(view, end) is None]
+    return _breaks_gang(view, _worker_ended(culprit(rows)), ends)
 
 
-def _breaks_gang(cause: Happening) -> Happening:
-    return replace(cause, event=PolicyEvent.GANG_BROKEN, party=None, exit_code=None)
+def _breaks_gang(view: JobView, cause: Happening, ends: Sequence[Happening]) -> Happening:
+    """`ends`: of its workers, those that no rule acts on."""
+    is_silent = bool(ends) and all(is_ignored(_lists(view, one), one.event, one.exit_code) for one in ends)
+    return replace(cause, event=PolicyEvent.GANG_BROKEN, party=None, exit_code=None, is_ignored=is_silent)
 
 
 def _task_failed(rows: tuple[Task, ...]) -> Happening:
@@ -208,8 +213,15 @@ def _meets(view: JobView, happening: Happening) -> Ruled | None:
 
 
 def _rule(view: JobView, happening: Happening) -> Policy | None:
-    own: Sequence[Policy] = view.spec.tasks[happening.task].policies if happening.task else ()
-    return first_fit((own, view.spec.policies), happening.event, happening.exit_code)
+    lists = _lists(view, happening)
+    if happening.is_ignored:
+        lists = tuple(map(named, lists))
+    return first_fit(lists, happening.event, happening.exit_code)
+
+
+def _lists(view: JobView, happening: Happening) -> tuple[Sequence[Policy], ...]:
+    """The component's own rules, then those of the job."""
+    return view.spec.tasks[happening.task].policies if happening.task else (), view.spec.policies
 
 
 # ------------------------------------------------------------------ how often it may begin again
@@ -241,7 +253,7 @@ def refusals(view: JobView, rows: tuple[Task, ...]) -> list[str]:
     """Why the rules that this broken task met do not act on it any more, for people."""
     if not has_policies(view.spec) or not own_faults(rows):
         return []
-    happenings = [*map(_worker_ended, own_faults(rows)), _gang_broken(rows), _task_failed(rows)]
+    happenings = [*map(_worker_ended, own_faults(rows)), _gang_broken(view, rows), _task_failed(rows)]
     met = [(one, _rule(view, one)) for one in happenings]
     words = [(policy.action.value, refusal(view, one, policy)) for one, policy in met if policy is not None]
     return list(dict.fromkeys(f"{action}: {why}" for action, why in words if why))

@@ -6,16 +6,12 @@ another type than its own."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
-from difflib import get_close_matches
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
 from fate_flow.core.document import Node
 from fate_flow.core.grammar import shown
-
-_LONGEST_TYPO = 60
-_MOST_HINTS = 100
 
 
 def check_shape(node: Node, schema: Mapping[str, Any], root: Mapping[str, Any]) -> None:
@@ -79,8 +75,7 @@ def _check_object(node: Node, schema: Mapping[str, Any], root: Mapping[str, Any]
         elif key in known:
             check_shape(inside, known[key], root)
         elif others is False:
-            is_told = len(node.findings.problems) < _MOST_HINTS      # finding what is meant takes its time
-            inside.wrong(f"is not known{_hint(key, known) if is_told else ''}")
+            inside.unknown(key, known)
         elif others is not True:
             check_shape(inside, others, root)
 
@@ -96,11 +91,6 @@ def _check_list(node: Node, schema: Mapping[str, Any], root: Mapping[str, Any]) 
                 one.wrong(f"{shown(one.value)} is there twice")
             seen.add(one.value)
         check_shape(one, schema.get("items", {}), root)
-
-
-def _hint(key: str, known: Collection[str]) -> str:
-    close = get_close_matches(key[:_LONGEST_TYPO], known, 1)
-    return f"; did you mean {close[0]}" if close else f"; known here: {', '.join(known)}"
 
 
 def _is_same(value: object, other: object) -> bool:

@@ -53,11 +53,14 @@ def plan_running(view: JobView) -> Iterator[Action]:
 
 
 def _end_well(view: JobView) -> Iterator[Action]:
-    """Nobody waits for a party that the job went on without; one that has not confirmed its stop is named."""
+    """Nobody waits for a party that the job went on without; one that has not confirmed its stop is named.
+
+    Which rules have completed a task stands in the message of the job: its shares did not all succeed."""
     silent = [seat for seat in given_up(view) if seat.status is SeatStatus.STOPPING]
     for seat in silent:
         yield MoveSeat(seat, SeatStatus.UNCONFIRMED, seat.message)
-    yield from end(view, Reason.DONE, "", tuple(sorted(str(seat.party) for seat in silent)))
+    ruled = [lead.federated_message for lead in leads(view) if lead.federated_reason is Reason.COMPLETED_BY_POLICY]
+    yield from end(view, Reason.DONE, "; ".join(ruled), tuple(sorted(str(seat.party) for seat in silent)))
 
 
 def _judge_tasks(view: JobView) -> Iterator[Action]:

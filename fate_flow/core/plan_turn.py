@@ -126,14 +126,11 @@ def _roll_back(view: JobView, refused: list[Seat], is_answered: bool) -> Iterato
         yield from wait_again(view, started)
         yield replace(_wait_for(view, refused, lacking), rejoins=True)
         return
-    given_up, is_overdue = _gives_up(view, refused), _is_overdue(view, lacking)
-    if not (given_up or is_overdue):
+    given_up = _gives_up(view, refused)
+    if not given_up:
         yield _wait_for(view, refused, lacking)
     elif seats_in(view, SeatStatus.HELD):
         return                      # what comes back first: the next view has it
-    elif is_overdue:
-        words = f"{_words(lacking)}, and the job may take {view.job.timeout_seconds} s in all"
-        yield from stop(view, Reason.JOB_TIMEOUT, words, str(lacking[0].party))
     else:
         yield from stop(view, Reason.NO_CAPACITY, f"{_words(refused)} ({given_up})", str(refused[0].party))
 
@@ -150,13 +147,6 @@ def _not_asked_yet(view: JobView) -> list[Seat]:
     """Those whose approval is awaited and that this turn has not come to."""
     waiting = (seat for seat in view.seats if seat.lacks is Lack.APPROVAL and not seat.message)
     return [replace(seat, message=NOT_APPROVED) for seat in waiting]
-
-
-def _is_overdue(view: JobView, lacking: list[Seat]) -> bool:
-    """Whether it has waited for somebody's approval for as long as the job may take in all."""
-    is_awaited = any(seat.lacks is Lack.APPROVAL for seat in lacking)
-    limit = view.job.timeout_seconds * 1000
-    return is_awaited and 0 < limit < view.now - view.job.since
 
 
 def _gives_up(view: JobView, refused: list[Seat]) -> str:

@@ -85,8 +85,25 @@ def first_fit(
     lists: Iterable[Iterable[Policy]], event: PolicyEvent, exit_code: int | None = None
 ) -> Policy | None:
     """The rule that wins; None also where that one says `ignore`."""
-    found = next((one for rules in lists for one in rules if one.fits(event, exit_code)), None)
+    found = _winner(lists, event, exit_code)
     return None if found is None or found.action is PolicyAction.IGNORE else found
+
+
+def is_ignored(lists: Iterable[Iterable[Policy]], event: PolicyEvent, exit_code: int | None = None) -> bool:
+    """Whether the rule that wins says `ignore`."""
+    found = _winner(lists, event, exit_code)
+    return found is not None and found.action is PolicyAction.IGNORE
+
+
+def _winner(
+    lists: Iterable[Iterable[Policy]], event: PolicyEvent, exit_code: int | None
+) -> Policy | None:
+    return next((one for rules in lists for one in rules if one.fits(event, exit_code)), None)
+
+
+def named(rules: Iterable[Policy]) -> tuple[Policy, ...]:
+    """Those that name their events, and do not mean them by `any`."""
+    return tuple(one for one in rules if PolicyEvent.ANY not in one.events)
 
 
 def may_restart_task(lists: Sequence[Iterable[Policy]]) -> bool:

@@ -56,7 +56,7 @@ def _policy(node: Node) -> dict[str, Any]:
     """What is given of it, as far as it is right."""
     if not node.is_object():
         return {}
-    node.only(_KEYS)
+    node.nothing_but(_KEYS)
     found = {key: node.value[key] for key in _KEYS if node.at(key).is_given}
     _check_subject(node)
     is_right = [_check_action(node), *(_check_event(one) for one in _event_nodes(node))]

@@ -24,6 +24,7 @@ class Reason(Enum):
     DONE = "done"                              # everything succeeded
     NOT_NEEDED = "not_needed"                  # the component was told not to run
     WORKER_ERROR = "worker_error"              # the component said it failed
+    WORKER_CRASHED = "worker_crashed"          # the process died of its own fault: SIGSEGV, SIGABRT, ...
     WORKER_KILLED = "worker_killed"            # the process ended without a result
     LAUNCH_FAILED = "launch_failed"            # no process came up
     TASK_TIMEOUT = "task_timeout"              # ran longer than the task may; of a job: a task of it did
@@ -63,6 +64,7 @@ RULES: Mapping[Reason, Rule] = {
     Reason.DONE: Rule("success", _BOTH),
     Reason.NOT_NEEDED: Rule("pass", _BOTH),
     Reason.WORKER_ERROR: Rule("failed", _PARTY, RetryEvent.ERROR),
+    Reason.WORKER_CRASHED: Rule("failed", _PARTY, RetryEvent.ERROR),
     Reason.WORKER_KILLED: Rule("failed", _PARTY, RetryEvent.INTERRUPTION),
     Reason.LAUNCH_FAILED: Rule("failed", _PARTY, RetryEvent.ERROR),
     Reason.TASK_TIMEOUT: Rule("timeout", _BOTH, RetryEvent.TIMEOUT),

@@ -36,7 +36,7 @@ def rule_for(parameters: JobParameters, name: str = "") -> RetryRule:
 
 
 def _known(node: Node, keys: Mapping[str, Callable[[Node], Any]]) -> dict[str, Any]:
-    node.only(keys)
+    node.nothing_but(keys)
     found = {key: read(node.at(key)) for key, read in keys.items() if node.at(key).is_given}
     return {key: value for key, value in found.items() if value is not None}
 

@@ -288,6 +288,10 @@ class Transaction(Protocol):
     def waiting_jobs(self) -> tuple[Job, ...]:
         """All waiting jobs of this initiator, in their order."""
 
+    def overdue_waiting(self, steady: int) -> tuple[Job, ...]:
+        """Waiting jobs of this initiator whose whole time is over and that nobody has told to end, in their order; none
+        that is on hold."""
+
     def hold_job(self, key: JobKey, hold: Hold) -> bool:
         """False for a job that does not wait. What starts or ends is not held any more."""
 

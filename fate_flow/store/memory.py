@@ -412,6 +412,10 @@ class MemoryTransaction:
     def waiting_jobs(self) -> tuple[Job, ...]:
         return tuple(row.job for row in sorted(self._waiting(), key=_order))
 
+    def overdue_waiting(self, steady: int) -> tuple[Job, ...]:
+        free = (job for job in self.waiting_jobs() if job.hold is None and job.reason is None)
+        return tuple(job for job in free if 0 < job.timeout_seconds * 1000 < steady - job.since)
+
     def hold_job(self, key: JobKey, hold: Hold) -> bool:
         row = self._jobs.rows.get(key)
         if row is None or row.job.status is not JobStatus.WAITING:

@@ -496,6 +496,12 @@ class SqlTransaction:
     def waiting_jobs(self) -> tuple[Job, ...]:
         return tuple(sorted(_jobs(waiting_here()), key=lambda job: job.order))
 
+    def overdue_waiting(self, steady: int) -> tuple[Job, ...]:
+        lasted = steady - JobRow.f_since
+        is_over = (JobRow.f_timeout_seconds > 0) & (JobRow.f_timeout_seconds * 1000 < lasted)
+        is_free = (JobRow.f_held == False) & JobRow.f_reason.is_null()  # noqa: E712
+        return tuple(sorted(_jobs(waiting_here() & is_over & is_free), key=lambda job: job.order))
+
     def hold_job(self, key: JobKey, hold: Hold) -> bool:
         waits = _at(key) & (JobRow.f_status == JobStatus.WAITING.value)
         return _hit(JobRow.update(**hold_columns(hold)).where(waits))

@@ -226,7 +226,7 @@ def test_a_csv_that_is_no_table_fails_its_job_and_leaves_no_table_and_no_file(
 ) -> None:
     guest = on_sqlite.guest
     with on_sqlite.unchanged(besides=("t_job", "t_seat", "t_task", "t_worker", "t_submission", "jobs")):
-        answer = guest.upload("never", text)
+        answer = guest.upload("never", text, duplicate_ids="refuse")
         assert answer["retcode"] == 0, answer
         row = guest.wait(answer["jobId"], "failed")
         assert why in row["f_message"]

@@ -140,6 +140,7 @@ def test_exit_0_is_success_and_what_is_printed_is_read_at_its_own_party_alone(se
     [
         (python("raise SystemExit(3)"), "worker_error", "the program ended with exit code 3", "exit code 3"),
         (python("import os; os.kill(os.getpid(), 9)"), "worker_killed", "signal 9", "signal 9"),
+        (python("import os; os.abort()"), "worker_crashed", "crashed with signal 6 (SIGABRT)", "signal 6"),
     ],
 )
 def test_another_end_has_its_reason(
@@ -157,6 +158,15 @@ def test_another_end_has_its_reason(
         assert (said[0], words in said[1], said[2]) == (reason, True, f"guest {GUEST}")
     code = 3 if reason == "worker_error" else None
     assert [task["f_exit_code"], task["f_federated_exit_code"], servers.guest.job(job_id)["f_exit_code"]] == [code] * 3
+
+
+def test_a_program_that_crashes_uses_up_its_attempts(servers: Cluster) -> None:
+    retry = {"max_attempts": 2, "max_interruptions": 4, **SOON}
+    crash = python("import os; os.kill(os.getpid(), 11)")
+    job_id = servers.submit(command({"guest": [GUEST]}, command=crash, job={"retry": retry}))
+    servers.wait(job_id, "failed")
+    assert [row["f_task_version"] for row in servers.guest.tasks(job_id)] == [0, 1]
+    assert "crashed with signal 11 (SIGSEGV)" in servers.guest.job(job_id)["f_message"]
 
 
 def test_no_party_gives_a_program_its_own_environment_or_folder(servers: Cluster) -> None:

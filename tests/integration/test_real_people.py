@@ -86,5 +86,7 @@ def test_a_job_on_hold_waits_until_it_is_released(careful: Cluster) -> None:
     assert (found["status"], found["waits_for"]) == ("waiting", "release")
     careful.guest.flow("job", "release", "-j", job_id, "--by", "bob")
     careful.wait(job_id, "success")
+    late = careful.host.flow("job", "approve", "-j", job_id, code=1)
+    assert "has ended as success (done): nobody waits for an approval of it" in late.out
     refused = careful.guest.flow("job", "hold", "-j", job_id, "--message", "too late", code=1)
     assert "is success: only a job that waits can be held" in refused.out

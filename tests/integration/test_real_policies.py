@@ -45,6 +45,20 @@ def test_a_rule_cancels_the_job_a_moment_later_and_a_resume_goes_on_where_it_was
     cluster.check_idle()
 
 
+def test_a_job_says_by_which_rule_a_task_of_it_was_completed(on_sqlite: Cluster) -> None:
+    cluster = on_sqlite
+    for party in (cluster.guest, cluster.host):
+        party.has_table("enough", csv_text(["id", "x"], {"a": [1]}))
+    job_id = cluster.submit(reading_and_summing("enough", {"event": "worker_failed", "action": "complete_task"}))
+    rule = "complete_task after worker_failed of sum_0 on "
+    for party_id, row in cluster.wait(job_id, "success").items():
+        assert (row["f_reason"], rule in row["f_message"]) == ("done", True)
+        said = cluster.parties[party_id].flow("job", "explain", "-j", job_id).out.splitlines()
+        assert said[0].startswith(f"job {job_id}: success: {rule}")
+        assert f"completed_by_policy: {rule}" in "\n".join(said[1:])
+    cluster.check_idle()
+
+
 def test_a_rule_that_fails_a_job_fails_it_for_good(on_sqlite: Cluster) -> None:
     cluster = on_sqlite
     for party in (cluster.guest, cluster.host):

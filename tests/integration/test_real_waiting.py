@@ -196,7 +196,21 @@ def test_a_job_that_runs_longer_than_it_may_ends_as_timeout(on_sqlite: Cluster) 
     with cluster.held(HOST):
         job_id = started(cluster, toy(timeout=1))
         assert_ended(cluster, job_id, "timeout", "job_timeout")
-    assert "ran longer than 1 s" in cluster.guest.job(job_id)["f_message"]
+    assert "took longer than 1 s in all" in cluster.guest.job(job_id)["f_message"]
+
+
+def test_a_job_that_waits_longer_than_it_may_take_ends_at_all_parties_and_never_starts(on_sqlite: Cluster) -> None:
+    cluster = on_sqlite
+    with cluster.held(HOST):
+        first = started(cluster, wanting(12))
+        late = cluster.submit(wanting(12, timeout=1))
+        for row in cluster.wait(late, "timeout").values():
+            assert (row["f_reason"], row["f_start_time"]) == ("job_timeout", None)
+        assert "waited until its 1 s in all were over: host 10000" in cluster.guest.job(late)["f_message"]
+        for party in (cluster.guest, cluster.host):
+            assert party.rows("SELECT * FROM t_worker WHERE f_job_id = ?", late) == []
+        assert cluster.guest.job(first)["f_status"] == "running"
+    cluster.wait(first, "success")
 
 
 def test_a_task_that_runs_longer_than_it_may_ends_its_job_as_timeout(on_sqlite: Cluster) -> None:
@@ -288,6 +302,23 @@ def test_while_the_next_attempt_is_far_off_others_have_the_cores(with_numbers: C
         sums = [one for one in begun if one["component_name"] == "sum_0"]
         assert [(one["task_version"], bool(one["reason"])) for one in sums] == [(0, False), (1, True)]
         assert all(one["caused_by"] for one in begun)
+
+
+def test_parameters_are_changed_while_the_next_attempt_is_far_off(with_numbers: Cluster) -> None:
+    cluster = with_numbers
+    job_id = cluster.submit(reading_and_summing("few", "y", auto_retries=20, auto_retry_delay=3))
+    eventually(
+        lambda: all(party.job(job_id)["f_status"] == "waiting" for party in (cluster.guest, cluster.host))
+        and "retry_backoff" in wait_reason(cluster.guest, job_id),
+        "the pause",
+    )
+    change = {"component_parameters": {"common": {"sum_0": {"column": "x"}}}}
+    eventually(
+        lambda: cluster.guest.post("job/parameter/update", {"job_id": job_id, **change})["retcode"] == 0, "the change"
+    )
+    rows = cluster.wait(job_id, "success", seconds=60)
+    assert {(row["f_run"], row["f_revision"]) for row in rows.values()} == {(0, 1)}
+    assert [task["f_status"] for task in cluster.host.tasks(job_id, "sum_0")][-2:] == ["failed", "success"]
 
 
 def test_a_retry_that_finds_what_was_missing_lets_the_job_succeed(on_sqlite: Cluster) -> None:

@@ -153,6 +153,7 @@ class Story:
         self._command_draw = Random(f"command {seed}")  # the same of what is a program of the user's own
         self._elastic_draw = Random(f"elastic {seed}")
         self._policy_draw = Random(f"policy {seed}")
+        self._limit_draw = Random(f"limit {seed}")
         self._approvals = fixed.pop("approvals", 0.25)
         style = self._style = replace(_stalled(Random(f"stall {seed}"), style_of(self._draw)), **fixed)
         self._faults = rough(style.rate, style.delay, style.crash, style.broken)
@@ -209,12 +210,13 @@ class Story:
         parallelism = draw.choice([1, 1, 2]) if cores == 1 and hosts != parties else 1
         graph, retries = draw.choice(_FREQUENT), draw.choice([0, 1, 2])
         fewest, rules = self._fewest(hosts), self._rules(graph)
+        limit = self._limit_draw.randint(2, 30) if self._limit_draw.random() < 0.1 else 0
         document = job(
             {"guest": parties[:1], "host": hosts}, graph, cores=cores, parallelism=parallelism, retries=retries,
             retry_delay=self._delay_draw.choice([1, 1, 3, 6]),
             memory=draw.choice([0, 900]) if self._style.has_memory else 0,
             priority=self._queue_draw.choice([0, 0, 0, -3, 1, 5]), commands=self._commands(graph, retries, rules),
-            fewest_hosts=fewest, **rules,
+            fewest_hosts=fewest, timeout=limit, **rules,
         )  # fmt: skip
         world.submit(parties[0], document)
 

@@ -141,6 +141,8 @@ def _how_it_ended(found: FakeWorker) -> Sight:
         return Sight("exited", 1, 1, "stopped", None, 15)
     if found.is_killed:
         return Sight("exited", 1, 1, "exited", None, 9)
+    if not found.succeeds and found.started_at % 3 == 0:
+        return Sight("exited", 1, 1, "exited", None, 11)
     if not found.succeeds:
         return Sight("exited", 1, 1, "exited", 1, None, False, "it went wrong")
     key = found.task

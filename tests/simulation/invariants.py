@@ -35,6 +35,7 @@ _DEATHS = frozenset({"crash", "crash before the reply", "killed"})
 """Whoever dies again and again is silent in the end; one death alone is no reason to fail."""
 
 _LOSSES = frozenset({"request lost", "reply lost", "request late", "reply late"})
+_SECONDS_THAT_NO_JOB_NEEDS = 3_600
 _BY_POLICY = (Reason.FAILED_BY_POLICY, Reason.STOPPED_BY_POLICY, Reason.COMPLETED_BY_POLICY)
 _SETTLED_SEATS = (SeatStatus.LEFT, SeatStatus.REFUSED)      # also who was gone for long is told in the end
 
@@ -455,6 +456,8 @@ class Invariants:
             return True
         if job.reason is Reason.PARTY_UNREACHABLE and self._was_silent(job):
             return True
+        if job.reason is Reason.JOB_TIMEOUT:
+            return 0 < job.timeout_seconds < _SECONDS_THAT_NO_JOB_NEEDS
         is_silence = job.reason in (Reason.PARTY_UNREACHABLE, Reason.INITIATOR_LOST)
         reasons = _REASONS | _DEATHS if is_silence else _REASONS
         if job.reason in _BY_POLICY and PolicyEvent.PARTY_UNREACHABLE.value in job.message:

@@ -10,6 +10,7 @@ import pytest
 
 from fate_flow.core.approval import ApprovalRule
 from fate_flow.core.job import JobKey, Lack
+from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from tests.simulation.faults import rough
 from tests.simulation.parsing import parsed_once
@@ -92,6 +93,25 @@ def test_a_job_of_low_priority_is_passed_by_higher_ones_until_it_has_aged() -> N
     assert len(before) > 10, "higher priorities went first"
     assert max(world.submitted[one] for one in before) <= world.submitted[low] + 20_000 + 1_000
     world.stabilize(600)
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_a_job_waits_no_longer_than_it_may_take_and_never_begins(store: str) -> None:
+    world = World(3, parties=2, cores=2, store=store)
+    parties = {"guest": ["9999"], "host": ["10000"]}
+    world.longest_task = 60_000
+    world.submit("9999", job(parties, cores=2))
+    world.run_for(1)
+    late = world.submit("9999", job(parties, cores=2, timeout=3))
+    world.run_for(3)
+    assert set(world.status(late).values()) == {"waiting"}
+    world.run_for(2 * RULES.poll_interval / 1000 + 1)
+    assert set(world.status(late).values()) == {"timeout"}
+    row = world.job("9999", late)
+    assert row is not None
+    assert (row.reason, row.start_time) == (Reason.JOB_TIMEOUT, 0)
+    assert not any(worker.task.job_id == late for one in world.parties.values() for worker in one.engine.living())
+    world.stabilize(120)
 
 
 def test_what_waits_for_people_keeps_nobody_else_waiting() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from fate_flow.coordinator.workers import report_of
 from fate_flow.core.job import Command, CommandKind, Task, TaskKey
+from fate_flow.core.parameters import Change
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
@@ -88,6 +89,24 @@ def test_simultaneous_failures_at_two_parties_give_one_restart(store: str) -> No
     assert versions(world, job_id) == {1}
     with world.parties[GUEST].store.reading() as tx:
         assert {row.tries.errors for row in tx.tasks(job_id)} == {1}
+    world.stabilize(10)
+
+
+def test_between_two_attempts_a_job_takes_other_parameters(store: str) -> None:
+    world = World(12, store=store)
+    job_id = world.submit(GUEST, job(TWO, retries=1, retry_delay=10))
+    end(world, running(world, 0, GUEST, HOST)[1], succeeds=False)
+    until(world, lambda: (row := world.job(GUEST, job_id)) is not None and row.pauses)
+    world.run_for(1)
+    world.change(GUEST, job_id, Change({}, {"common": {"work_0": {"x": 7}}}))
+    world.run_for(1)
+    for worker in running(world, 1, GUEST, HOST):
+        assert worker.order.parameters == {"x": 7}
+        end(world, worker)
+    ended(world, job_id, JobStatus.SUCCESS)
+    found = world.job(GUEST, job_id)
+    assert found is not None
+    assert (found.revision, found.run) == (1, 0)
     world.stabilize(10)
 
 

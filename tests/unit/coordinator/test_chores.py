@@ -15,7 +15,7 @@ from fate_flow.coordinator.ports import Rules
 from fate_flow.coordinator.stopwatch import Stopwatch
 from fate_flow.coordinator.workers import WorkerWatch
 from fate_flow.core.job import CommandKind as K
-from fate_flow.core.job import JobKey
+from fate_flow.core.job import Hold, JobKey, Lack
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.store.memory import MemoryTransaction
@@ -224,11 +224,53 @@ def test_a_job_that_runs_longer_than_it_may_is_stopped(timeout: int, is_stopped:
     guest.after(61)
     found = guest.server.job(GUEST)
     assert found.reason is (Reason.JOB_TIMEOUT if is_stopped else None)
-    assert found.message == ("ran longer than 60 s" if is_stopped else "")
+    assert found.message == ("took longer than 60 s in all, the time in the queue included" if is_stopped else "")
 
 
-def test_a_waiting_job_does_not_time_out_but_may_lack_capacity_for_too_long() -> None:
-    guest = guest_with(JobStatus.WAITING, timeout_seconds=1)
+@pytest.mark.parametrize(
+    ("lacks", "words", "cause"),
+    [
+        ({}, "its turn did not come", "guest 9999"),
+        (
+            {"wait_reason": "host 10000 has 2 of 8 cores free", "blocked_on": "10000", "lacks": Lack.ROOM},
+            "host 10000 has 2 of 8 cores free", "host 10000",
+        ),
+        (
+            {"wait_reason": "host 10000 has not approved it yet", "blocked_on": "10000", "lacks": Lack.APPROVAL},
+            "host 10000 has not approved it yet", "host 10000",
+        ),
+        ({"wait_reason": "train_0 begins again", "rerun_signal": True}, "train_0 begins again", "guest 9999"),
+    ],
+)  # fmt: skip
+def test_a_job_waits_for_no_longer_than_it_may_take_in_all(lacks: dict[str, Any], words: str, cause: str) -> None:
+    guest = guest_with(JobStatus.WAITING, timeout_seconds=60)
+    row = row_of(guest.server)
+    with guest.server.store.transaction() as tx:
+        guest.server.store._rows.jobs.put(row.job.key, replace(row, job=replace(row.job, **lacks)))
+        seat = next(one for one in tx.seats(JOB_ID) if one.party == HOST)
+        guest.server.store._rows.seats.put((JOB_ID, HOST), replace(seat, lacks=lacks.get("lacks")))
+    guest.after(60)
+    assert guest.server.job(GUEST).reason is None
+    guest.after(0.001)
+    found = guest.server.job(GUEST)
+    assert (found.reason, found.caused_by) == (Reason.JOB_TIMEOUT, cause)
+    assert found.message == f"waited until its 60 s in all were over: {words}"
+
+
+def test_time_on_hold_counts_for_no_limit_of_the_job() -> None:
+    guest = guest_with(JobStatus.WAITING, timeout_seconds=60)
+    guest.do(lambda unit: unit.tx.hold_job(unit.tx.job_here(JOB_ID).key, Hold("audit", "ann", since=unit.steady)))
+    guest.after(100)
+    assert guest.server.job(GUEST).reason is None
+    guest.do(lambda unit: unit.tx.release_job(unit.tx.job_here(JOB_ID).key, unit.steady))
+    guest.after(60)
+    assert guest.server.job(GUEST).reason is None
+    guest.after(1)
+    assert guest.server.job(GUEST).reason is Reason.JOB_TIMEOUT
+
+
+def test_a_waiting_job_may_lack_capacity_for_too_long() -> None:
+    guest = guest_with(JobStatus.WAITING)
     guest.after(300)
     assert guest.server.job(GUEST).reason is None
     guest.after(0.001)

@@ -629,3 +629,29 @@ def test_what_nobody_has_to_approve_or_what_is_under_way_is_not_decided() -> Non
         host_front(consent=None).desk.reject(JOB_ID, "no", "ann")
     with pytest.raises(Conflict, match="is under way: flow job stop ends it"):
         host_front(JobStatus.RUNNING).desk.reject(JOB_ID, "no", "ann")
+
+
+def ended_front(said: Approval, move: MoveJob) -> Front:
+    front = host_front(consent=Consent(said))
+    with front.server.store.transaction() as tx:
+        assert tx.move_job(front.server.job(HOST), move, NOW, "guest 9999")
+    return front
+
+
+@pytest.mark.parametrize("said", [Approval.PENDING, Approval.APPROVED])
+@pytest.mark.parametrize("is_rejected", [False, True])
+def test_what_has_ended_is_not_approved_or_rejected_any_more(said: Approval, is_rejected: bool) -> None:
+    front = ended_front(said, MoveJob(JobStatus.CANCELED, Reason.STOPPED_BY_USER, "enough"))
+    before = front.server.snapshot()
+    decide = front.desk.reject if is_rejected else front.desk.approve
+    with pytest.raises(Conflict, match=r"has ended as canceled \(stopped_by_user: enough\): nobody waits for"):
+        decide(JOB_ID, "", "ann")
+    assert front.server.snapshot() == before
+
+
+def test_what_was_rejected_and_has_ended_can_be_approved_for_a_rerun() -> None:
+    front = ended_front(Approval.REJECTED, MoveJob(JobStatus.FAILED, Reason.PARTY_REFUSED, "no budget"))
+    with pytest.raises(Conflict, match="has ended as failed"):
+        front.desk.reject(JOB_ID, "again", "ann")
+    front.desk.approve(JOB_ID, "a contract", "ann")
+    assert front.server.job(HOST).consent == Consent(Approval.APPROVED, "ann", "a contract", NOW)

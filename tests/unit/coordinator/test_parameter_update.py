@@ -240,11 +240,20 @@ def test_a_job_that_waits_is_changed_and_has_its_turn_with_the_revision() -> Non
     [sent] = process.transport.posted
     assert (job_of(process).revision, job_of(process).changed, sent.kind) == (1, (), K.PARAMETERS)
     process.answer(K.PARAMETERS)
-    process.server.steady = 100_000
-    process.seconds += 100
+    process.server.steady = 40_000
+    process.seconds += 40
     process.scheduler.poll()
     [check] = process.transport.posted
     assert (check.kind, check.body["revision"]) == (K.CHECK, 1)
+
+
+def test_a_job_that_waits_between_two_attempts_is_changed() -> None:
+    document = job({"guest": ["9999"]}, {"a": [], "b": ["a"]}, cores=2, retries=1, retry_delay=60)
+    process = of_one_party({"a": FAILED}, document)
+    assert job_of(process).pauses
+    change(process)
+    row = job_of(process)
+    assert (row.status, row.revision, row.pauses, row.asked.cores) == (JobStatus.WAITING, 1, True, 3)
 
 
 def test_a_party_that_refuses_the_parameters_of_a_job_that_waits_ends_it() -> None:
@@ -298,6 +307,19 @@ def asking() -> HandServer:
     return process.server
 
 
+def rejoining() -> HandServer:
+    """Its host has not heard that it begins again."""
+    return begun_again(canceled()).server
+
+
+def stopping() -> HandServer:
+    """It is to end, and nobody has acted on that yet."""
+    server = waiting().server
+    with server.unit() as unit:
+        unit.tx.request_stop(JobKey(JOB_ID, GUEST), Reason.STOPPED_BY_USER, "enough", unit.now, True, "guest 9999")
+    return server
+
+
 def keeping_a() -> HandServer:
     """Its job waits to run b again."""
     process = of_one_party({"a": made("t"), "b": FAILED}, job({"guest": ["9999"]}, {"a": [], "b": ["a"]}, cores=2))
@@ -322,6 +344,8 @@ FIVE_CORES = Change({"common": {"task_cores": 5}}, {})
     [
         (running, CHANGE, 0, OperationFailed, "is running: the parameters of a job that waits or is over can be"),
         (asking, CHANGE, 0, OperationFailed, "asks for its cores just now"),
+        (rejoining, CHANGE, 0, OperationFailed, "waits again, and not all of its parties have confirmed that yet"),
+        (stopping, CHANGE, 0, OperationFailed, "is being stopped: flow job rerun begins it again"),
         (lambda: HandServer("9999"), CHANGE, 0, JobNotFound, "can not found job"),
         (lambda: a_host(*ENDED), CHANGE, 0, Conflict, f"change job {JOB_ID} at party 9999, its initiator"),
         (keeping_a, CHANGE, 0, OperationFailed, "component_parameters: a has succeeded, and this run"),

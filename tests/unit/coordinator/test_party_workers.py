@@ -72,6 +72,22 @@ def exited(**fields: Any) -> Sight:
         (exited(exit_code=3), Reason.WORKER_KILLED, "the process ended with exit code 3 and left no result"),
         (exited(exit_code=0), Reason.WORKER_KILLED, "the process ended with exit code 0 and left no result"),
         (exited(signal=9), Reason.WORKER_KILLED, "the process ended with signal 9 and left no result"),
+        (exited(signal=15), Reason.WORKER_KILLED, "the process ended with signal 15 and left no result"),
+        *(
+            (
+                exited(signal=number), Reason.WORKER_CRASHED,
+                f"the process crashed with signal {number} ({name}) and left no result",
+            )
+            for number, name in (
+                (4, "SIGILL"), (5, "SIGTRAP"), (6, "SIGABRT"), (7, "SIGBUS"), (8, "SIGFPE"), (11, "SIGSEGV"),
+                (31, "SIGSYS"),
+            )
+        ),
+        (
+            exited(signal=11, succeeded=True), Reason.WORKER_CRASHED,
+            "the process crashed with signal 11 (SIGSEGV) although its result says success",
+        ),
+        (exited(cause="timeout", signal=6), Reason.TASK_TIMEOUT, "ran longer than the task may"),
         (
             exited(exit_code=1, succeeded=True), Reason.WORKER_KILLED,
             "the process ended with exit code 1 although its result says success",

@@ -84,7 +84,7 @@ def test_these_are_right(parameters: dict[str, Any]) -> None:
         ({"command": ["x"], "min_replicas": 2}, "min_replicas: 2 are more than the 1 workers of replicas"),
         (
             {"command": ["x"], "replicas": 3, "min_replicas": 2},
-            "min_replicas: 2 are fewer than the 3 ranks of a gang, which needs them all; with size some have no rank",
+            "min_replicas: 2 are fewer than the 3 ranks of a gang, which needs them all; say size: 2 as well, so that",
         ),
         ({"command": ["x"], "replicas": 4, "min_replicas": 1, "size": 2}, "1 are fewer than the 2 ranks of a gang"),
         (
@@ -339,10 +339,20 @@ def read(command: dict[str, Any], outputs: tuple[str, ...] = (), **job: Any) -> 
         "job_parameters": {"common": job}, "component_parameters": {"common": {"a": {"command": ["x"], **command}}},
     }  # fmt: skip
     dsl = {"components": {"a": {"module": "Command", "output": {"data": list(outputs)}}}}
+    if "b" in job.get("task_conf", {}):
+        dsl["components"]["b"] = {"module": "Command", "output": {}}
+        conf["component_parameters"]["common"]["b"] = {"command": ["x"]}
     return document_problems(dsl, conf, modules=CATALOGUE, defaults=JobParameters())
 
 
 TASK_CONF = "job_runtime_conf.job_parameters.common.task_conf"
+
+
+def test_a_parameter_that_a_command_has_not_is_refused() -> None:
+    place = "job_runtime_conf.component_parameters: a at guest 9999"
+    assert read({"replica": 2, "need_run": True}) == [f"{place}: replica: is not known; did you mean replicas"]
+    [problem] = read({"xyz": 2})
+    assert problem.startswith(f"{place}: xyz: is not known; known here: command, env, ")
 
 
 def test_what_is_not_to_begin_again_has_no_retry() -> None:

@@ -265,6 +265,10 @@ def test_a_job_and_its_tasks_have_priorities_that_every_party_reads():
     ({"x": 3}, "x: 3 is not an object"),
     ({"x": {"timeout": -2}}, "x.timeout: -2 is not a whole number of 0 or more"),
     ({"x": {"priority": -1_001}}, "x.priority: -1001 is not a whole number from -1000 to 1000"),
+    ({"nope": {"timeout": 1}}, "nope: is not known; known here: x"),
+    ({"x": {"retry": {"max_atempts": 5}}}, "x.retry.max_atempts: is not known; did you mean max_attempts"),
+    ({"x": {"policies": [{"event": "any", "acton": "ignore", "action": "ignore"}]}},
+     "x.policies[0].acton: is not known; did you mean action"),
 ])
 def test_a_wrong_task_conf_is_refused(task_conf, message):
     conf = a_conf(job_parameters={"common": {"task_conf": task_conf}})
@@ -272,12 +276,20 @@ def test_a_wrong_task_conf_is_refused(task_conf, message):
 
 
 @pytest.mark.parametrize(("task_conf", "warning"), [
-    ({"y": {"timeout": 1}}, "y: is not known; it is ignored"),
+    ({"x": {"polices": []}}, "x.polices: is not known; did you mean policies; it is ignored"),
     ({"x": {"color": 1}}, "x.color: is not known; it is ignored"),
     ({"x": {"launcher": "deepspeed"}}, "x.launcher: has no effect: tasks are launched as local processes"),
 ])
 def test_an_odd_task_conf_gives_a_warning(task_conf, warning):
     assert with_job_parameters({"task_conf": task_conf}).warnings == (f"{COMMON}.task_conf.{warning}",)
+
+
+@pytest.mark.parametrize(("key", "meant"), [
+    ("polices", "; did you mean policies"), ("min_availabel", "; did you mean min_available"),
+    ("retyr", "; did you mean retry"), ("magic", ""),
+])
+def test_a_block_of_ours_that_is_misspelt_gives_a_warning_with_its_name(key, meant):
+    assert with_job_parameters({key: []}).warnings == (f"{COMMON}.{key}: is not known{meant}; it is ignored",)
 
 
 # ------------------------------------------------------------------ default cores

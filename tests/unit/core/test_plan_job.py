@@ -972,13 +972,3 @@ def test_an_approved_party_without_room_is_not_waited_for_before_the_other_has_a
     assert isinstance(turn, EndTurn)
     assert turn.wait_reason == f"host 10000 has no room; host 10001 {NOT_YET}"
     assert (turn.blocked_on, turn.lacks) == ("10001", Lack.APPROVAL)
-
-
-@pytest.mark.parametrize(("waited", "ends"), [(60_000, False), (60_001, True)])
-def test_a_job_awaits_an_approval_for_no_longer_than_it_may_take(waited: int, ends: bool) -> None:
-    asked = in_turn(a_seat(GUEST), unapproved(HOST, message=NOT_YET), timeout_seconds=60, since=NOW - waited)
-    moves = [one for one in plan(asked) if isinstance(one, MoveJob)]
-    assert bool(moves) is ends
-    for move in moves:
-        assert (move.reason, move.caused_by) == (Reason.JOB_TIMEOUT, "host 10000")
-        assert move.message == f"host 10000 {NOT_YET}, and the job may take 60 s in all"

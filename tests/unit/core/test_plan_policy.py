@@ -340,6 +340,19 @@ def test_nobody_is_missing_from_a_job_whose_task_a_rule_has_completed() -> None:
     assert only(found, MoveJob) == MoveJob(JobStatus.SUCCESS, Reason.DONE)
 
 
+def test_a_job_says_which_rules_have_completed_its_tasks() -> None:
+    words = "complete_task after worker_failed of a on host 10000: it broke"
+    done = tuple(
+        a_task(
+            "a", party, C, S, reason=Reason.STOPPED, policy="complete_task", federated_message=words,
+            federated_reason=Reason.COMPLETED_BY_POLICY,
+        )
+        for party in (GUEST, HOST)
+    )  # fmt: skip
+    found = plan(of_job(rule(A.COMPLETE_TASK, E.WORKER_FAILED), tasks=done, job={"progress": 100}))
+    assert only(found, MoveJob) == MoveJob(JobStatus.SUCCESS, Reason.DONE, words)
+
+
 def test_a_task_that_succeeds_while_it_is_stopped_for_a_restart_has_succeeded() -> None:
     done = tuple(replace(row, policy="restart_task") for row in rows(S, S, status=STOPPING))
     found = plan(of_job(rule(A.RESTART_TASK, E.START_TIMEOUT, delay=1), tasks=done))
@@ -349,6 +362,39 @@ def test_a_task_that_succeeds_while_it_is_stopped_for_a_restart_has_succeeded() 
 def test_ignore_leaves_it_to_the_retry_rule() -> None:
     view = of_job(rule(A.CANCEL_JOB, E.ANY), own=(rule(A.IGNORE, E.WORKER_FAILED, E.GANG_BROKEN),), tasks=broken())
     assert plan(view)[0] == MoveTask("a", 0, R, STOPPING, Reason.WORKER_ERROR, WRONG, caused_by="host 10000")
+
+
+@pytest.mark.parametrize(
+    ("own", "jobs", "acts"),
+    [
+        ((rule(A.IGNORE, E.WORKER_FAILED),), (rule(A.CANCEL_JOB, E.ANY),), False),
+        ((), (rule(A.IGNORE, E.WORKER_FAILED), rule(A.CANCEL_JOB, E.ANY)), False),
+        ((rule(A.IGNORE, exit_code=3),), (rule(A.CANCEL_JOB, E.ANY),), False),
+        ((rule(A.IGNORE, exit_code=4),), (rule(A.CANCEL_JOB, E.ANY),), True),
+        ((rule(A.IGNORE, E.WORKER_INTERRUPTED),), (rule(A.CANCEL_JOB, E.ANY),), True),
+        ((rule(A.IGNORE, E.WORKER_FAILED),), (rule(A.CANCEL_JOB, E.GANG_BROKEN),), True),
+        ((rule(A.IGNORE, E.WORKER_FAILED), rule(A.CANCEL_JOB, E.GANG_BROKEN)), (rule(A.FAIL_JOB, E.ANY),), True),
+    ],
+)
+def test_any_does_not_act_on_the_gang_of_a_worker_that_is_ignored(
+    own: tuple[Policy, ...], jobs: tuple[Policy, ...], acts: bool
+) -> None:
+    """Volcano 44, 45: per event, but the end of a worker and the breaking of its gang are one thing."""
+    found = plan(of_job(*jobs, own=own, tasks=broken(exit_code=3)))
+    if acts:
+        assert only(found, MoveJob).reason is Reason.STOPPED_BY_POLICY
+    else:
+        assert found[0] == MoveTask(
+            "a", 0, R, STOPPING, Reason.WORKER_ERROR, WRONG, caused_by="host 10000"
+        )
+
+
+def test_what_failed_for_good_meets_any_also_after_its_worker_was_ignored() -> None:
+    own, jobs = (rule(A.IGNORE, E.WORKER_FAILED),), rule(A.CANCEL_JOB, E.ANY)
+    failed = tuple(replace(row, status=F) for row in broken())
+    assert only(plan(of_job(jobs, own=own, tasks=failed)), MoveJob).message.startswith("cancel_job after task_failed")
+    own = (rule(A.IGNORE, E.WORKER_FAILED, E.TASK_FAILED),)
+    assert only(plan(of_job(jobs, own=own, tasks=failed)), MoveJob).reason is Reason.TASK_FAILED
 
 
 def test_an_exit_code_meets_its_rule() -> None:

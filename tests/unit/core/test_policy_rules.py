@@ -151,7 +151,7 @@ EVENTS += "party_unreachable, any"
          "list"),
         ([one(exit_code=3), one("fail_job", exit_code=3)], ": has exit_code 3 2 times; the first that fits wins, so "
          "the others would do nothing"),
-        ([one(event="any", delay=3)], "[0].delay: is not known"),
+        ([one(event="any", delay=3)], "[0].delay: is not known; known here: event, events, exit_code, action, timeout"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_with_the_path_of_the_key(said: object, problem: str) -> None:

@@ -214,10 +214,17 @@ def test_only_the_job_says_what_a_lack_of_capacity_means(
     assert [one.message for one in findings.problems] == problems
 
 
-@pytest.mark.parametrize("block", [{"attempts": 3}, {"backoff": {"start": 3}}])
-def test_a_key_that_is_not_known_is_a_warning_or_to_the_strict_a_problem(block: dict[str, Any]) -> None:
-    assert len(read(block)[2]) == 1
-    assert len(read(block, strict=True)[1]) == 1
+@pytest.mark.parametrize("is_strict", [False, True])
+@pytest.mark.parametrize(
+    ("block", "problem"),
+    [
+        ({"max_atempts": 5}, "retry.max_atempts: is not known; did you mean max_attempts"),
+        ({"backoff": {"frist": 3}}, "retry.backoff.frist: is not known; did you mean first"),
+        ({"backoff": {"xyz": 3}}, "retry.backoff.xyz: is not known; known here: first, factor, longest, jitter"),
+    ],
+)
+def test_a_key_that_is_not_known_is_a_problem(block: dict[str, Any], problem: str, is_strict: bool) -> None:
+    assert read(block, strict=is_strict)[1:] == ([problem], [])
 
 
 def test_a_job_with_a_rule_of_its_own_reads_the_same_at_the_other_parties() -> None:
