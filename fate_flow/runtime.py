@@ -38,7 +38,7 @@ from fate_flow.federation.wake import Bell
 from fate_flow.federation.wire import headers
 from fate_flow.settings import Settings
 from fate_flow.store.database import open_database
-from fate_flow.store.sql import SqlStore
+from fate_flow.store.sql.store import SqlStore
 
 log = logging.getLogger(__name__)
 

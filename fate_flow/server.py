@@ -65,7 +65,7 @@ from fate_flow.settings import ENGINE_NAME, Settings, load_settings
 from fate_flow.store.database import create_if_missing
 from fate_flow.store.migrations import bind_party, upgrade
 from fate_flow.store.retry import Retry
-from fate_flow.store.sql import SqlStore
+from fate_flow.store.sql.store import SqlStore
 from fate_flow.store.views import Views
 
 _KEEP_ALIVE_SECONDS = 75

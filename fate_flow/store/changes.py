@@ -1,4 +1,4 @@
-"""What a write changes and what a read selects, told once for the SQL of `sql.py` and the values of `memory.py`.
+"""What a write changes and what a read selects, told once for the SQL of `sql/` and the values of `memory.py`.
 
 A change maps the names of fields of core's dataclasses to their new values. `rows.columns_of` makes columns of it.
 """

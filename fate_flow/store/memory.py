@@ -1,4 +1,4 @@
-"""The store in memory, for unit tests and the simulation: what `sql.py` does, without a database.
+"""The store in memory, for unit tests and the simulation: what `sql/` does, without a database.
 
 Rows are frozen values in dictionaries, so a transaction needs no copy of them: a journal keeps what each write
 replaced, and undoing is writing that back. Transactions of several threads run one after the other, as on SQLite.

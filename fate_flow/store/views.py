@@ -32,7 +32,10 @@ from fate_flow.store.contract import Document, Metric, Output, TableMeta, publis
 from fate_flow.store.models import EngineRow, JobRow, MetricRow, OutputRow, SeatRow, StorageTableRow, TaskRow
 from fate_flow.store.retry import Retry
 from fate_flow.store.rows import JOB_COLUMNS, SEAT_COLUMNS, consent_of, job_of, seat_of
-from fate_flow.store.sql import COMPUTING, IN_QUEUE, SqlTransaction, reading_refused, waiting_here
+from fate_flow.store.sql.queries import IN_QUEUE, waiting_here
+from fate_flow.store.sql.refusals import reading_refused
+from fate_flow.store.sql.resources import COMPUTING
+from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.tally import Tally
 
 Row = dict[str, Any]

@@ -25,7 +25,7 @@ from fate_flow.store import database as databases
 from fate_flow.store.database import create_if_missing, open_database
 from fate_flow.store.migrations import upgrade
 from fate_flow.store.retry import Retry
-from fate_flow.store.sql import SqlStore, SqlTransaction
+from fate_flow.store.sql.store import SqlStore, SqlTransaction
 
 MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
 MARIADB = Path(__file__).parents[2] / "bin" / "_mariadb.py"

@@ -27,7 +27,7 @@ from fate_flow.store.database import create_if_missing, is_disk_full, open_datab
 from fate_flow.store.migrations import upgrade
 from fate_flow.store.models import MODELS, JobRow, TaskRow
 from fate_flow.store.retry import Retry
-from fate_flow.store.sql import SqlStore
+from fate_flow.store.sql.store import SqlStore
 from fate_flow.store.views import JobWish, Page, Views
 from tests.bench.paging import fill
 

@@ -34,7 +34,7 @@ from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.store import memory, sql
 from fate_flow.store.memory import MemoryTransaction
 from fate_flow.store.models import EngineRow
-from fate_flow.store.sql import SqlTransaction
+from fate_flow.store.sql.store import SqlTransaction
 from tests.simulation.chaos import LONG_TASK, Story, no_gc
 from tests.simulation.troubles import clock_step, death, isolation, long_partition, long_stall, stall, unheard_start
 from tests.simulation.world import RULES, Violation

@@ -27,7 +27,7 @@ from fate_flow.store.rows import (
     task_of,
     worker_of,
 )
-from fate_flow.store.sql import SqlStore
+from fate_flow.store.sql.store import SqlStore
 
 OnWrite = Callable[[], None]
 

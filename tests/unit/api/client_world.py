@@ -35,7 +35,7 @@ from fate_flow.settings import ClientKeys, Limits, Settings
 from fate_flow.store.contract import Document, Output, TableMeta
 from fate_flow.store.database import open_database
 from fate_flow.store.migrations import upgrade
-from fate_flow.store.sql import SqlStore
+from fate_flow.store.sql.store import SqlStore
 from fate_flow.store.views import Views
 from tests.documented import DocumentedClient
 

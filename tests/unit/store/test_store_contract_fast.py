@@ -30,7 +30,7 @@ from fate_flow.store.contract import Metric, Output, Store, Submission, TableMet
 from fate_flow.store.database import open_database
 from fate_flow.store.memory import MemoryStore
 from fate_flow.store.migrations import upgrade
-from fate_flow.store.sql import SqlStore
+from fate_flow.store.sql.store import SqlStore
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 pytest.register_assert_rewrite("store_contract")

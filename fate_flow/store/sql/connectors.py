@@ -1,0 +1,22 @@
+"""Names of places outside, for tables."""
+
+from __future__ import annotations
+
+from fate_flow.store.contract import Connector
+from fate_flow.store.models import ConnectorRow
+from fate_flow.store.rows import from_json, to_json
+from fate_flow.store.sql.unit import Unit
+
+
+class Connectors(Unit):
+    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+
+    def save_connector(self, connector: Connector, at: int) -> None:
+        ConnectorRow.replace(
+            f_name=connector.name, f_engine=connector.engine, f_connector_info=to_json(dict(connector.info)),
+            f_create_time=at,
+        ).execute()  # fmt: skip
+
+    def connector(self, name: str) -> Connector | None:
+        row = ConnectorRow.get_or_none(ConnectorRow.f_name == name)
+        return None if row is None else Connector(row.f_name, row.f_engine, from_json(row.f_connector_info))

@@ -1,0 +1,251 @@
+"""Rows of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from peewee import fn
+
+from fate_flow.core.actions import MoveJob
+from fate_flow.core.job import Job, JobKey
+from fate_flow.core.reasons import Reason
+from fate_flow.core.spec import Party
+from fate_flow.core.status import JOB_END, JobStatus, check_move
+from fate_flow.store.changes import BUSY_JOBS, begun_again, job_moved, message_with, put_off, stop_requested, tag_of_end
+from fate_flow.store.contract import Document
+from fate_flow.store.models import JobRow, OutboxRow, WorkerRow
+from fate_flow.store.prepared import Prepared
+from fate_flow.store.rows import JOB_COLUMNS, columns_of, date, from_json, job_of, roles_of, to_json, with_dates
+from fate_flow.store.sql.queries import BY_AGE, count_anew, insert_new, is_going_on, is_unfinished, job_is
+from fate_flow.store.sql.unit import Unit
+
+
+class Jobs(Unit):
+    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+
+    def add_job(self, job: Job, document: Document) -> bool:
+        return insert_new(self._database, JobRow, _job_values(job, document), job_is(job.key))
+
+    def job(self, key: JobKey) -> Job | None:
+        row = _JOB.row(self._database, key.job_id, key.party.role, key.party.party_id)
+        return job_of(row) if row else None
+
+    def job_here(self, job_id: str) -> Job | None:
+        return next((job for job in self.jobs_here(job_id) if job.is_initiator), None)
+
+    def jobs_here(self, job_id: str) -> tuple[Job, ...]:
+        return tuple(job_of(row) for row in _JOBS_HERE.rows(self._database, job_id))
+
+    def document(self, job_id: str, party: Party | None = None) -> Document | None:
+        is_it = JobRow.f_job_id == job_id if party is None else job_is(JobKey(job_id, party))
+        row = (
+            JobRow.select(
+                JobRow.f_dsl, JobRow.f_runtime_conf, JobRow.f_runtime_conf_on_party, JobRow.f_name,
+                JobRow.f_description, JobRow.f_tag,
+            )
+            .where(is_it)
+            .order_by(JobRow.f_revision.desc(), JobRow.f_is_initiator.desc(), JobRow.f_role, JobRow.f_party_id)
+            .tuples()
+            .first()
+        )  # fmt: skip
+        if row is None:
+            return None
+        dsl, conf, on_party, name, description, tag = row
+        return Document(from_json(dsl), from_json(conf), from_json(on_party), name or "", description or "", tag or "")
+
+    def move_job(self, job: Job, move: MoveJob, at: int, caused_by: str = "") -> bool:
+        check_move(job.status, move.new)
+        values = with_dates(columns_of(job_moved(move, at, caused_by)))
+        if move.new in JOB_END:
+            values.update(f_tag=tag_of_end(job), f_elapsed=max(0, at - job.start_time) if job.start_time else None)
+        return self._write(job.job_id, JobRow.update(**values).where(_as_seen(job)))
+
+    def begin_again(self, job: Job, run: int, since: int, wait_reason: str) -> bool:
+        check_move(job.status, JobStatus.WAITING)
+        count_anew()
+        values = {**columns_of(begun_again(job, run, since, wait_reason)), **_NOT_BEGUN}
+        return self._write(job.job_id, JobRow.update(**values).where(_as_seen(job)))
+
+    def put_off(self, job: Job, wait_reason: str, retry_at: int) -> bool:
+        values = columns_of(put_off(job, wait_reason, retry_at))
+        return self._write(job.job_id, JobRow.update(**values).where(_as_seen(job)))
+
+    def revise(self, job: Job, new: Job, document: Document) -> bool:
+        values = {
+            "f_runtime_conf": to_json(document.runtime_conf), "f_runtime_conf_on_party": to_json(document.on_party),
+            "f_asked_cores": new.asked.cores, "f_asked_memory": new.asked.memory,
+            "f_timeout_seconds": new.timeout_seconds,
+            **columns_of({"revision": new.revision, "changed": new.changed}),
+        }  # fmt: skip
+        where = _as_seen(job) & (JobRow.f_revision == job.revision)
+        return self._write(job.job_id, JobRow.update(**values).where(where))
+
+    def revision(self, job_id: str) -> int:
+        row = _REVISION.row(self._database, job_id)
+        return int(row[0] or 0) if row else 0
+
+    def all_rejoined(self, key: JobKey) -> bool:
+        where = job_is(key) & (JobRow.f_rerun_signal == True)  # noqa: E712
+        return self._write(key.job_id, JobRow.update(f_rerun_signal=False, f_wait_reason="").where(where))
+
+    def request_stop(
+        self, key: JobKey, reason: Reason, message: str, at: int, by_user: bool, caused_by: str
+    ) -> bool:
+        values = columns_of(stop_requested(reason, message, by_user, caused_by))
+        if by_user:
+            values["f_cancel_time"] = at
+        open_ = JobRow.f_status.not_in([status.value for status in JOB_END]) & JobRow.f_reason.is_null()
+        return self._write(key.job_id, JobRow.update(**values).where(job_is(key) & open_))
+
+    def hurry(self, key: JobKey) -> bool:
+        open_ = JobRow.f_status.not_in([status.value for status in JOB_END])
+        return self._write(key.job_id, JobRow.update({JobRow.f_stop_now: True}).where(job_is(key) & open_))
+
+    def hurried(self, key: JobKey, stop_by: int) -> bool:
+        values = {JobRow.f_stop_now: False, JobRow.f_stop_by: stop_by}
+        return self._write(key.job_id, JobRow.update(values).where(job_is(key) & (JobRow.f_stop_now == True)))  # noqa: E712
+
+    def name_missing(self, key: JobKey, parties: tuple[str, ...]) -> bool:
+        values = {**columns_of({"missing": parties}), "f_partial": bool(parties)}
+        return self._write(key.job_id, JobRow.update(**values).where(job_is(key)))
+
+    def set_timers(self, key: JobKey, timers: Mapping[str, int]) -> bool:
+        values = columns_of({"timers": timers})
+        return self._write(key.job_id, JobRow.update(**values).where(job_is(key)))
+
+    def restart_job(self, key: JobKey) -> bool:
+        values = {JobRow.f_restarting: True, JobRow.f_restarts: JobRow.f_restarts + 1}
+        return self._write(key.job_id, JobRow.update(values).where(job_is(key)))
+
+    def restarted(self, key: JobKey) -> bool:
+        return self._write(key.job_id, JobRow.update(f_restarting=False).where(job_is(key)))
+
+    def describe(self, key: JobKey, text: str) -> bool:
+        count_anew()        # the row of the scheduler first, as its own transactions do
+        return self._write(key.job_id, JobRow.update(f_description=text).where(job_is(key)))
+
+    def add_message(self, key: JobKey, text: str) -> bool:
+        job = self.job(key)
+        if job is None or text in job.message:
+            return False
+        message = message_with(job, text)
+        return self._write(key.job_id, JobRow.update({JobRow.f_message: message}).where(job_is(key)))
+
+    def set_progress(self, key: JobKey, percent: int) -> bool:
+        where = job_is(key) & (JobRow.f_progress < percent)
+        return self._write(key.job_id, JobRow.update({JobRow.f_progress: percent}).where(where))
+
+    def name_unconfirmed(self, key: JobKey, party: Party) -> bool:
+        job = self.job(key)
+        if job is None or str(party) in job.unconfirmed:
+            return False
+        values = columns_of({"unconfirmed": tuple(sorted((*job.unconfirmed, str(party))))})
+        return self._write(key.job_id, JobRow.update(**values).where(job_is(key)))
+
+    def open_seats(self) -> tuple[JobKey, ...]:
+        return tuple(JobKey(row[0], Party(row[1], row[2])) for row in _OPEN_SEATS.rows(self._database))
+
+    def is_open(self, job_id: str) -> bool:
+        is_open = is_unfinished() | (JobRow.f_claim != "")
+        rows = JobRow.select(JobRow.f_job_id).where((JobRow.f_job_id == job_id) & is_open)
+        workers = WorkerRow.select(WorkerRow.f_job_id).where((WorkerRow.f_job_id == job_id) & is_going_on())
+        commands = OutboxRow.select(OutboxRow.f_job_id).where(OutboxRow.f_job_id == job_id)
+        return any(query.tuples().first() for query in (rows, workers, commands))
+
+    def unfinished_jobs(self) -> tuple[Job, ...]:
+        rows = _BUSY_JOBS.rows(self._database) + _HOLDING_JOBS.rows(self._database)
+        return tuple(job_of(row) for row in rows)
+
+    def last_create_time(self) -> int:
+        return int(JobRow.select(fn.MAX(JobRow.f_create_time)).scalar() or 0)
+
+
+_NOT_BEGUN: dict[str, Any] = {
+    "f_start_time": None,
+    "f_start_date": None,
+    "f_end_time": None,
+    "f_end_date": None,
+    "f_elapsed": None,
+    "f_cancel_time": None,
+    "f_unconfirmed_parties": None,
+    "f_missing_parties": None,
+    "f_partial": False,
+    "f_blocked_cores": 0,
+}
+_JOB = Prepared(
+    lambda job_id, role, party_id: JobRow.select(*JOB_COLUMNS).where(job_is(JobKey(job_id, Party(role, party_id)))), 3
+)
+_REVISION = Prepared(lambda job_id: JobRow.select(fn.MAX(JobRow.f_revision)).where(JobRow.f_job_id == job_id), 1)
+_JOBS_HERE = Prepared(
+    lambda job_id: JobRow.select(*JOB_COLUMNS).where(JobRow.f_job_id == job_id).order_by(*BY_AGE), 1
+)
+
+
+def _as_seen(job: Job) -> Any:
+    """The row, as long as nobody has moved it since."""
+    return job_is(job.key) & (JobRow.f_status == job.status.value) & (JobRow.f_run == job.run)
+
+
+_BUSY_JOBS = Prepared(
+    lambda: (
+        JobRow.select(*JOB_COLUMNS)
+        .where(JobRow.f_status.in_([status.value for status in BUSY_JOBS]))
+        .order_by(*BY_AGE)
+    ),
+    0,
+)
+_OPEN_SEATS = Prepared(
+    lambda: (
+        JobRow.select(JobRow.f_job_id, JobRow.f_role, JobRow.f_party_id).where(is_unfinished()).order_by(*BY_AGE)
+    ),
+    0,
+)
+_HOLDING_JOBS = Prepared(
+    lambda: (
+        JobRow.select(*JOB_COLUMNS)
+        .where(
+            (JobRow.f_status == JobStatus.WAITING.value)
+            & (
+                (JobRow.f_resource_in_use == True)  # noqa: E712
+                | (JobRow.f_ready_signal == True)  # noqa: E712
+                | (JobRow.f_rerun_signal == True)  # noqa: E712
+            )
+        )
+        .order_by(*BY_AGE)
+    ),
+    0,
+)
+
+
+def _job_values(job: Job, document: Document) -> dict[str, Any]:
+    return {
+        "f_job_id": job.job_id,
+        "f_role": job.party.role,
+        "f_party_id": job.party.party_id,
+        "f_create_time": job.create_time,
+        "f_create_date": date(job.create_time),
+        "f_name": document.name,
+        "f_description": document.description,
+        "f_tag": document.tag,
+        "f_dsl": to_json(document.dsl),
+        "f_runtime_conf": to_json(document.runtime_conf),
+        "f_runtime_conf_on_party": to_json(document.on_party),
+        "f_roles": roles_of(job.parties),
+        "f_initiator_role": job.initiator.role,
+        "f_initiator_party_id": job.initiator.party_id,
+        "f_status": job.status.value,
+        "f_is_initiator": job.is_initiator,
+        "f_run": job.run,
+        "f_asked_cores": job.asked.cores,
+        "f_asked_memory": job.asked.memory,
+        "f_timeout_seconds": job.timeout_seconds,
+        "f_legacy": job.legacy,
+        "f_since": job.since,
+        "f_queued": job.since,
+        "f_priority": job.priority,
+        "f_enqueued": job.enqueued,
+        "f_queue_key": job.queue_key,
+        "f_approval": job.consent.approval.value if job.consent else "",
+        "f_revision": job.revision,
+    }

@@ -1,0 +1,89 @@
+"""Jobs that have ended long ago, and how they are forgotten."""
+
+from __future__ import annotations
+
+from fate_flow.core.job import JobKey
+from fate_flow.core.status import JOB_END, JobStatus
+from fate_flow.store.changes import SUBMIT_FAILED
+from fate_flow.store.models import (
+    HistoryRow,
+    JobRow,
+    MetricRow,
+    OutputRow,
+    SeatRow,
+    SubmissionRow,
+    SummaryRow,
+    TaskRow,
+    WorkerRow,
+)
+from fate_flow.store.prepared import Prepared
+from fate_flow.store.sql.jobs import Jobs
+from fate_flow.store.sql.queries import BY_AGE, count_anew, hit
+
+
+class OldJobs(Jobs):
+    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+
+    def job_ids(self, first: str, last: str, limit: int) -> tuple[str, ...]:
+        between = (JobRow.f_job_id >= first) & (JobRow.f_job_id <= last)
+        query = JobRow.select(JobRow.f_job_id).where(between).distinct().order_by(JobRow.f_job_id).limit(limit)
+        return tuple(row[0] for row in query.tuples())
+
+    def forget_job(self, job_id: str) -> None:
+        for model in (JobRow, SeatRow, TaskRow, WorkerRow, HistoryRow):
+            model.delete().where(model.f_job_id == job_id).execute()
+
+    def forget_seat(self, key: JobKey) -> None:
+        for model in (JobRow, TaskRow, WorkerRow, HistoryRow):
+            is_here = (
+                (model.f_job_id == key.job_id)
+                & (model.f_role == key.party.role)
+                & (model.f_party_id == key.party.party_id)
+            )
+            model.delete().where(is_here).execute()
+        if not self.jobs_here(key.job_id):
+            of_no_seat = (HistoryRow.f_job_id == key.job_id) & (HistoryRow.f_role == "")
+            HistoryRow.delete().where(of_no_seat).execute()
+
+    def ended_jobs(self, before: int, after: tuple[int, str], limit: int) -> tuple[tuple[int, str], ...]:
+        at, job_id = after
+        behind = (JobRow.f_end_time > at) | (JobRow.f_job_id > job_id)
+        query = JobRow.select(JobRow.f_end_time, JobRow.f_job_id).where(
+            (JobRow.f_end_time >= at) & (JobRow.f_end_time < before) & behind
+        )
+        return tuple(query.order_by(JobRow.f_end_time, JobRow.f_job_id).limit(limit).tuples())
+
+    def end_of_newest(self, count: int) -> int:
+        query = JobRow.select(JobRow.f_end_time).where(JobRow.f_end_time > 0)
+        return int(query.order_by(JobRow.f_end_time.desc()).limit(1).offset(count - 1).scalar() or 0)
+
+    def forget_ended(self, job_id: str) -> bool:
+        if self.is_open(job_id):
+            return False
+        is_its, ends = JobRow.f_job_id == job_id, [status.value for status in JOB_END]
+        with self._database.savepoint() as everything:
+            hit(JobRow.delete().where(is_its & JobRow.f_status.in_(ends) & (JobRow.f_claim == "")))
+            if JobRow.select(JobRow.f_job_id).where(is_its).tuples().first():
+                everything.rollback()       # begun again since it was looked at (MySQL only)
+                return False
+            for model in (SeatRow, TaskRow, WorkerRow, HistoryRow, OutputRow, MetricRow, SummaryRow, SubmissionRow):
+                model.delete().where(model.f_job_id == job_id).execute()
+            count_anew()
+        return True
+
+    def jobs_to_forget(self) -> tuple[str, ...]:
+        return tuple(row[0] for row in _REFUSED_SUBMITS.rows(self._database))
+
+
+_REFUSED_SUBMITS = Prepared(
+    lambda: (
+        JobRow.select(JobRow.f_job_id)
+        .where(
+            (JobRow.f_tag == SUBMIT_FAILED)
+            & (JobRow.f_status == JobStatus.FAILED.value)
+            & (JobRow.f_is_initiator == True)  # noqa: E712
+        )
+        .order_by(*BY_AGE)
+    ),
+    0,
+)

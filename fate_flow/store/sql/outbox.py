@@ -1,0 +1,57 @@
+"""Commands that wait for their answer."""
+
+from __future__ import annotations
+
+from peewee import Value
+
+from fate_flow.core.job import Command
+from fate_flow.store.models import OutboxRow
+from fate_flow.store.prepared import Prepared
+from fate_flow.store.rows import COMMAND_COLUMNS, command_of, to_json
+from fate_flow.store.sql.queries import hit
+from fate_flow.store.sql.unit import Unit
+
+
+class Outbox(Unit):
+    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+
+    def put_command(self, command: Command, at: int, since: int = 0) -> int:
+        return _PUT_COMMAND.insert(
+            self._database, command.kind.value, command.job_id, command.to.role, command.to.party_id, command.run,
+            command.task, command.version, command.argument, to_json(dict(command.body)), at, since,
+        )  # fmt: skip
+
+    def commands_after(self, command_id: int) -> tuple[Command, ...]:
+        return tuple(command_of(row) for row in _COMMANDS_AFTER.rows(self._database, command_id))
+
+    def commands_before(self, since: int) -> tuple[Command, ...]:
+        return tuple(command_of(row) for row in _COMMANDS_BEFORE.rows(self._database, since))
+
+    def take_command(self, command_id: int) -> bool:
+        return hit(OutboxRow.delete().where(OutboxRow.f_id == command_id))
+
+
+_PUT_COMMAND = Prepared(
+    lambda kind, job_id, role, party_id, run, task, version, argument, body, at, since: OutboxRow.insert(
+        f_kind=kind, f_job_id=job_id, f_role=role, f_party_id=party_id, f_run=Value(run, converter=False),
+        f_component_name=task, f_task_version=Value(version, converter=False), f_argument=argument, f_body=body,
+        f_create_time=Value(at, converter=False), f_since=Value(since, converter=False),
+    ),
+    11,
+)  # fmt: skip
+_COMMANDS_AFTER = Prepared(
+    lambda command_id: (
+        OutboxRow.select(*COMMAND_COLUMNS)
+        .where(OutboxRow.f_id > Value(command_id, converter=False))
+        .order_by(OutboxRow.f_id)
+    ),
+    1,
+)
+_COMMANDS_BEFORE = Prepared(
+    lambda since: (
+        OutboxRow.select(*COMMAND_COLUMNS)
+        .where(OutboxRow.f_since < Value(since, converter=False))
+        .order_by(OutboxRow.f_id)
+    ),
+    1,
+)

@@ -1,0 +1,60 @@
+"""When other parties were heard of, and which scheduler works."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fate_flow.store.changes import SEATED
+from fate_flow.store.models import PeerRow, SchedulerRow, SeatRow
+from fate_flow.store.prepared import Prepared
+from fate_flow.store.sql.queries import SCHEDULER, hit
+from fate_flow.store.sql.unit import Unit
+
+
+class Peers(Unit):
+    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+
+    def says_who(self, party_id: str) -> bool:
+        is_seated = SeatRow.f_status.in_([status.value for status in SEATED])
+        of_ours = (SeatRow.f_party_id == party_id) & is_seated & (SeatRow.f_legacy == False)  # noqa: E712
+        return SeatRow.select(SeatRow.f_job_id).where(of_ours).limit(1).tuples().first() is not None
+
+    def hear(self, party_id: str) -> None:
+        if not hit(PeerRow.update(f_heard=PeerRow.f_heard + 1).where(PeerRow.f_party_id == party_id)):
+            PeerRow.insert(f_party_id=party_id, f_heard=1).on_conflict_ignore().execute()
+
+    def heard(self) -> Mapping[str, int]:
+        return dict(_HEARD.rows(self._database))
+
+    def scheduler(self) -> tuple[str, int]:
+        query = SchedulerRow.select(SchedulerRow.f_owner, SchedulerRow.f_counter)
+        row = query.where(SchedulerRow.f_name == SCHEDULER).tuples().first()
+        if row is None:
+            SchedulerRow.insert(f_name=SCHEDULER, f_owner="", f_counter=0).on_conflict_ignore().execute()
+            return "", 0
+        return row[0], row[1]
+
+    def depose(self, owner: str, counter: int, new_owner: str) -> bool:
+        where = (
+            (SchedulerRow.f_name == SCHEDULER)
+            & (SchedulerRow.f_owner == owner)
+            & (SchedulerRow.f_counter == counter)
+        )
+        return hit(SchedulerRow.update(f_owner=new_owner, f_counter=counter + 1).where(where))
+
+    def still_schedules(self, owner: str, steady: int) -> bool:
+        where = (SchedulerRow.f_name == SCHEDULER) & (SchedulerRow.f_owner == owner)
+        return hit(SchedulerRow.update(f_counter=SchedulerRow.f_counter + 1, f_steady=steady).where(where))
+
+    def steady(self) -> int:
+        row = _STEADY.row(self._database, SCHEDULER)
+        return int(row[0]) if row else 0
+
+    def forgotten(self) -> int:
+        """How often jobs were removed or have got other notes: what was counted before has changed when this has."""
+        query = SchedulerRow.select(SchedulerRow.f_forgotten).where(SchedulerRow.f_name == SCHEDULER)
+        return int(query.scalar() or 0)
+
+
+_STEADY = Prepared(lambda name: SchedulerRow.select(SchedulerRow.f_steady).where(SchedulerRow.f_name == name), 1)
+_HEARD = Prepared(lambda: PeerRow.select(PeerRow.f_party_id, PeerRow.f_heard), 0)

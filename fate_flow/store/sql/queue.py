@@ -1,0 +1,241 @@
+"""Who waits, in which order, and for what; whose turn it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from peewee import Case, fn
+
+from fate_flow.core.approval import Approval, Consent
+from fate_flow.core.job import APART, Hold, Job, JobKey, Lack
+from fate_flow.core.queue import Waiting
+from fate_flow.core.status import JobStatus
+from fate_flow.store.models import IntakeRow, JobRow, SeatRow
+from fate_flow.store.prepared import Prepared
+from fate_flow.store.rows import JOB_COLUMNS, from_json, hold_columns, job_of, lack_of
+from fate_flow.store.sql.queries import BY_AGE, IN_QUEUE, hit, is_unfinished, job_ids_where, job_is, waiting_here
+from fate_flow.store.sql.unit import Unit
+
+INTAKE = "intake"
+
+
+class Queue(Unit):
+    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+
+    def begin_turn(self, key: JobKey, owner: str, at: int) -> bool:
+        values = {
+            JobRow.f_ready_signal: True, JobRow.f_ready_time: at, JobRow.f_ready_owner: owner,
+            JobRow.f_turn: JobRow.f_turn + 1,
+        }  # fmt: skip
+        where = (
+            job_is(key) & (JobRow.f_ready_signal == False) & (JobRow.f_status == JobStatus.WAITING.value)  # noqa: E712
+        )
+        if not hit(JobRow.update(values).where(where)):
+            return False
+        lacks = Case(SeatRow.f_lacks, [(Lack.APPROVAL.value, Lack.APPROVAL.value)], "")
+        hit(SeatRow.update(f_message="", f_free_cores=-1, f_lacks=lacks).where(SeatRow.f_job_id == key.job_id))
+        return True
+
+    def end_turn(
+        self, key: JobKey, owner: str, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int,
+        conflicts: int, lacks: Lack | None, rejoins: bool = False,
+    ) -> bool:  # fmt: skip
+        values = {
+            JobRow.f_ready_signal: False, JobRow.f_ready_time: None, JobRow.f_ready_owner: "",
+            JobRow.f_wait_reason: wait_reason, JobRow.f_blocked_on: blocked_on, JobRow.f_blocked_cores: blocked_cores,
+            JobRow.f_retry_at: retry_at, JobRow.f_conflicts: conflicts, JobRow.f_lacks: lacks.value if lacks else "",
+            JobRow.f_apart: True if lacks in APART else JobRow.f_held, JobRow.f_rerun_signal: rejoins,
+        }  # fmt: skip
+        where = job_is(key) & (JobRow.f_ready_signal == True) & (JobRow.f_ready_owner == owner)  # noqa: E712
+        return hit(JobRow.update(values).where(where))
+
+    def postpone(self, key: JobKey, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int) -> bool:
+        values = {
+            JobRow.f_wait_reason: wait_reason, JobRow.f_blocked_on: blocked_on, JobRow.f_blocked_cores: blocked_cores,
+            JobRow.f_retry_at: retry_at,
+        }  # fmt: skip
+        where = job_is(key) & (JobRow.f_ready_signal == False) & (JobRow.f_status == JobStatus.WAITING.value)  # noqa: E712
+        return hit(JobRow.update(values).where(where))
+
+    def take_over(self, owner: str) -> tuple[str, ...]:
+        signalled = (JobRow.f_ready_signal == True) & (JobRow.f_ready_owner != owner)  # noqa: E712
+        ids = job_ids_where(signalled)
+        if ids:
+            JobRow.update(f_ready_owner=owner).where(signalled).execute()
+        return ids
+
+    def jobs_in_turn(self) -> tuple[Waiting, ...]:
+        return tuple(_queued_of(row) for row in _IN_TURN.rows(self._database))
+
+    def unblocked_waiting(self, limit: int) -> tuple[Waiting, ...]:
+        return tuple(_queued_of(row) for row in _UNBLOCKED.rows(self._database)[:limit])
+
+    def queue_heads(self) -> tuple[Waiting, ...]:
+        heads = (_HEAD.row(self._database, row[0]) for row in _BLOCKING_PARTIES.rows(self._database))
+        return tuple(_queued_of(row) for row in heads if row)
+
+    def waiting_apart(self, until: int, limit: int) -> tuple[Waiting, ...]:
+        waits = (JobRow.f_held == False) & (JobRow.f_ready_signal == False)  # noqa: E712
+        is_due = JobRow.f_lacks.in_([lack.value for lack in APART]) & (JobRow.f_retry_at <= until)
+        query = _queued_rows().where(waiting_here() & waits & is_due).order_by(JobRow.f_retry_at, *IN_QUEUE)
+        return tuple(_queued_of(row) for row in query.limit(limit).tuples())
+
+    def blocked_waiting(self, party_id: str, at_most_cores: int, limit: int) -> tuple[Waiting, ...]:
+        fits = (JobRow.f_blocked_on == party_id) & (JobRow.f_blocked_cores <= at_most_cores)
+        return _queued(fits & (JobRow.f_ready_signal == False), limit)  # noqa: E712
+
+    def waiting(self, job_id: str) -> Waiting | None:
+        is_idle = (JobRow.f_ready_signal == False) & (JobRow.f_rerun_signal == False)  # noqa: E712
+        return next(iter(_queued((JobRow.f_job_id == job_id) & is_idle, 1)), None)
+
+    def count_pass(self, job_id: str) -> None:
+        waits = waiting_here() & (JobRow.f_job_id == job_id)
+        hit(JobRow.update(f_passes=JobRow.f_passes + 1).where(waits))
+
+    def place_in_queue(self, job: Job) -> int:
+        key, created, job_id = job.order
+        earlier = (JobRow.f_create_time < created) | ((JobRow.f_create_time == created) & (JobRow.f_job_id < job_id))
+        # The first half is for the index.
+        before = (JobRow.f_queue_key <= key) & ((JobRow.f_queue_key < key) | earlier)
+        return int(JobRow.select().where(waiting_here() & before).count()) + 1
+
+    def waiting_jobs(self) -> tuple[Job, ...]:
+        return tuple(sorted(_jobs(waiting_here()), key=lambda job: job.order))
+
+    def overdue_waiting(self, steady: int) -> tuple[Job, ...]:
+        lasted = steady - JobRow.f_since
+        is_over = (JobRow.f_timeout_seconds > 0) & (JobRow.f_timeout_seconds * 1000 < lasted)
+        is_free = (JobRow.f_held == False) & JobRow.f_reason.is_null()  # noqa: E712
+        return tuple(sorted(_jobs(waiting_here() & is_over & is_free), key=lambda job: job.order))
+
+    def hold_job(self, key: JobKey, hold: Hold) -> bool:
+        waits = job_is(key) & (JobRow.f_status == JobStatus.WAITING.value)
+        return hit(JobRow.update(**hold_columns(hold)).where(waits))
+
+    def release_job(self, key: JobKey, steady: int) -> bool:
+        held = job_is(key) & (JobRow.f_held == True)  # noqa: E712
+        lasted = steady - JobRow.f_hold_since
+        values = {
+            **hold_columns(None), "f_since": JobRow.f_since + lasted, "f_queued": JobRow.f_queued + lasted,
+            "f_apart": Case(None, [(JobRow.f_lacks.in_([lack.value for lack in APART]), True)], False),
+        }  # fmt: skip
+        return hit(JobRow.update(**values).where(held))
+
+    def decide_consent(self, key: JobKey, consent: Consent) -> bool:
+        values = {
+            "f_approval": consent.approval.value, "f_approval_by": consent.by, "f_approval_message": consent.message,
+            "f_approval_time": consent.time,
+        }  # fmt: skip
+        is_asked = job_is(key) & (JobRow.f_approval != "") & (JobRow.f_claim == "")
+        runs = JobRow.f_status.in_([JobStatus.RUNNING.value, JobStatus.STOPPING.value])
+        return hit(JobRow.update(**values).where(is_asked & ~runs))
+
+    def unapproved_jobs(self, limit: int) -> tuple[Job, ...]:
+        return tuple(job_of(row) for row in _UNAPPROVED.rows(self._database)[:limit])
+
+    def ask_again(self, job_id: str) -> bool:
+        is_free = (JobRow.f_ready_signal == False) & (JobRow.f_rerun_signal == False)  # noqa: E712
+        return hit(JobRow.update(f_retry_at=0).where(waiting_here() & (JobRow.f_job_id == job_id) & is_free))
+
+    def others_waiting(self) -> tuple[Job, ...]:
+        theirs = (
+            (JobRow.f_is_initiator == False) & (JobRow.f_status == JobStatus.WAITING.value)  # noqa: E712
+        )
+        first = JobRow.select(fn.MIN(JobRow.f_job_id)).where(theirs).group_by(JobRow.f_initiator_party_id)
+        return _jobs(theirs & JobRow.f_job_id.in_([row[0] for row in first.tuples()]))
+
+    def intake_hold(self) -> Hold | None:
+        row = _INTAKE.row(self._database, INTAKE)
+        return Hold(row[0] or "", *row[1:]) if row else None
+
+    def hold_intake(self, hold: Hold) -> None:
+        self.release_intake()
+        IntakeRow.insert(
+            f_name=INTAKE, f_message=hold.message, f_by=hold.by, f_time=hold.time, f_since=hold.since
+        ).execute()
+
+    def release_intake(self) -> bool:
+        return hit(IntakeRow.delete().where(IntakeRow.f_name == INTAKE))
+
+    def set_priority(self, key: JobKey, priority: int, queue_key: int) -> bool:
+        waits = job_is(key) & (JobRow.f_status == JobStatus.WAITING.value)
+        return hit(JobRow.update(f_priority=priority, f_queue_key=queue_key).where(waits))
+
+    def count_waiting(self) -> int:
+        return int(JobRow.select().where(waiting_here()).count())
+
+    def cancelled_waiting(self) -> tuple[str, ...]:
+        return tuple(row[0] for row in _CANCELLED_WAITING.rows(self._database))
+
+
+def _jobs(where: Any) -> tuple[Job, ...]:
+    jobs = [job_of(row) for row in JobRow.select(*JOB_COLUMNS).where(where).tuples()]
+    return tuple(sorted(jobs, key=lambda job: (job.create_time, job.key)))
+
+
+def _queued(where: Any, limit: int) -> tuple[Waiting, ...]:
+    query = _queue_query(where).limit(limit)
+    return tuple(_queued_of(row) for row in query.tuples())
+
+
+def _has_turns() -> Any:
+    """Of those that wait: as `Job.is_apart` tells the others."""
+    return waiting_here() & (JobRow.f_apart == False)  # noqa: E712
+
+
+def _queue_query(where: Any) -> Any:
+    return _queued_rows().where(_has_turns() & where).order_by(*IN_QUEUE)
+
+
+def _queued_rows() -> Any:
+    return JobRow.select(
+        JobRow.f_job_id, JobRow.f_create_time, JobRow.f_roles, JobRow.f_blocked_on, JobRow.f_blocked_cores,
+        JobRow.f_retry_at, JobRow.f_passes, JobRow.f_lacks, JobRow.f_queue_key,
+    )  # fmt: skip
+
+
+def _queued_of(row: Any) -> Waiting:
+    parties = tuple(str(one) for ids in from_json(row[2]).values() for one in ids)
+    job_id, created, _, blocked_on, cores, retry_at, passes, lacks, queue_key = row
+    return Waiting(job_id, created, parties, blocked_on, cores, retry_at, passes, lack_of(lacks), queue_key)
+
+
+_MOST_UNBLOCKED = 256
+_UNBLOCKED = Prepared(
+    lambda: _queue_query(
+        (JobRow.f_blocked_on == "") & (JobRow.f_ready_signal == False) & (JobRow.f_rerun_signal == False)  # noqa: E712
+    ).limit(_MOST_UNBLOCKED),
+    0,
+)
+_HEAD = Prepared(lambda party_id: _queue_query(JobRow.f_blocked_on == party_id).limit(1), 1)
+_MOST_UNAPPROVED = 1_000
+_UNAPPROVED = Prepared(
+    lambda: (
+        JobRow.select(*JOB_COLUMNS)
+        .where((JobRow.f_approval == Approval.PENDING.value) & is_unfinished())
+        .order_by(*BY_AGE)
+        .limit(_MOST_UNAPPROVED)
+    ),
+    0,
+)
+_INTAKE = Prepared(
+    lambda name: IntakeRow.select(IntakeRow.f_message, IntakeRow.f_by, IntakeRow.f_time, IntakeRow.f_since).where(
+        IntakeRow.f_name == name
+    ),
+    1,
+)
+_IN_TURN = Prepared(
+    lambda: _queued_rows().where(waiting_here() & (JobRow.f_ready_signal == True)).order_by(*IN_QUEUE), 0  # noqa: E712
+)
+_BLOCKING_PARTIES = Prepared(
+    lambda: (
+        JobRow.select(JobRow.f_blocked_on)
+        .where(_has_turns() & (JobRow.f_blocked_on != ""))
+        .distinct()
+        .order_by(JobRow.f_blocked_on)
+    ),
+    0,
+)
+_CANCELLED_WAITING = Prepared(
+    lambda: JobRow.select(JobRow.f_job_id).where(waiting_here() & JobRow.f_reason.is_null(False)).order_by(*BY_AGE), 0
+)

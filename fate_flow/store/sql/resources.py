@@ -1,0 +1,176 @@
+"""Cores and memory: what there is, who has it, who would like to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from peewee import Case, Value
+
+from fate_flow.core.job import EngineState, Job, JobKey
+from fate_flow.core.status import JobStatus
+from fate_flow.store.changes import MOST_WISHES
+from fate_flow.store.models import EngineRow, JobRow
+from fate_flow.store.prepared import Prepared
+from fate_flow.store.rows import JOB_COLUMNS, date, job_of, to_json
+from fate_flow.store.sql.jobs import Jobs
+from fate_flow.store.sql.queries import hit, insert_new, job_is
+
+COMPUTING = "computing"
+
+
+class Resources(Jobs):
+    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+
+    def engine(self) -> EngineState | None:
+        row = _ENGINE.row(self._database, COMPUTING)
+        return EngineState(*row) if row else None
+
+    def register_engine(self, state: EngineState, config: Mapping[str, Any], at: int) -> EngineState:
+        totals = {
+            "f_cores": state.cores, "f_memory": state.memory, "f_nodes": state.nodes,
+            "f_engine_config": to_json(dict(config)), "f_update_time": at, "f_update_date": date(at),
+        }  # fmt: skip
+        while not self._set_totals(self.engine(), state, totals, at):
+            pass    # another server changed the totals in between: what to add is counted from the new ones
+        found = self.engine()
+        assert found is not None, "just written"
+        return found
+
+    def _set_totals(
+        self, old: EngineState | None, state: EngineState, totals: dict[str, Any], at: int
+    ) -> bool:
+        if old is None:
+            row = {
+                "f_engine_type": COMPUTING, "f_engine_name": state.name, "f_engine_entrance": "fate_on_standalone",
+                "f_remaining_cores": state.cores, "f_remaining_memory": state.memory, "f_create_time": at,
+                "f_create_date": date(at), **totals,
+            }  # fmt: skip
+            return insert_new(self._database, EngineRow, row, _engine_is(state.name))
+        as_read = (EngineRow.f_cores == old.cores) & (EngineRow.f_memory == old.memory)
+        return hit(
+            EngineRow.update(
+                f_remaining_cores=EngineRow.f_remaining_cores + (state.cores - old.cores),
+                f_remaining_memory=EngineRow.f_remaining_memory + (state.memory - old.memory),
+                **totals,
+            ).where(_engine_is(old.name) & as_read)
+        )
+
+    def reserve(self, key: JobKey, cores: int, memory: int, token: str, turn: int, at: int) -> bool:
+        engine = self.engine()
+        if engine is None:
+            return False
+        claim = {
+            JobRow.f_engine_name: engine.name, JobRow.f_engine_type: COMPUTING, JobRow.f_cores: cores,
+            JobRow.f_memory: memory, JobRow.f_remaining_cores: cores, JobRow.f_remaining_memory: memory,
+            JobRow.f_resource_in_use: True, JobRow.f_apply_resource_time: at, JobRow.f_claim: token,
+            JobRow.f_claim_turn: turn,
+        }  # fmt: skip
+        free = job_is(key) & (JobRow.f_resource_in_use == False)  # noqa: E712
+        taken = taking(engine.name, cores, memory)
+        # The row of the job first, as in `give_back`: the other way round two of them could wait for each other.
+        with self._database.savepoint() as both:
+            if not hit(JobRow.update(claim).where(free)):
+                return False
+            if (cores or memory) and not hit(taken):
+                both.rollback()
+                return False
+        return True
+
+    def renew_claim(self, key: JobKey, turn: int) -> None:
+        held = job_is(key) & (JobRow.f_resource_in_use == True)  # noqa: E712
+        renewed = JobRow.update(f_claim_turn=turn, f_claim_renewals=JobRow.f_claim_renewals + 1)
+        hit(renewed.where(held & (JobRow.f_claim_turn <= turn)))
+
+    def give_back(self, key: JobKey, at_most_turn: int | None, at: int) -> bool:
+        job = self.job(key)
+        if job is None or not job.holds:
+            return False
+        where = job_is(key) & (JobRow.f_claim == job.claim.token) & (JobRow.f_resource_in_use == True)  # noqa: E712
+        if at_most_turn is not None:
+            where &= JobRow.f_claim_turn <= at_most_turn
+        if not hit(JobRow.update({**_NO_CLAIM, JobRow.f_return_resource_time: at}).where(where)):
+            return False
+        come_back(job.claim.cores, job.claim.memory)
+        return True
+
+    def wish(self, key: JobKey, asked: int, order: int | None = None) -> None:
+        values = {"f_wish_since": Case(JobRow.f_wish_since, [(0, asked)], JobRow.f_wish_since), "f_wish_asked": asked}
+        if order is not None:
+            values["f_queue_key"] = order
+        hit(JobRow.update(**values).where(job_is(key)))
+
+    def first_wish(self, asked_after: int) -> Job | None:
+        row = _FIRST_WISH.row(self._database, asked_after)
+        return job_of(row) if row else None
+
+    def wishes(self, asked_after: int) -> tuple[Job, ...]:
+        return tuple(job_of(row) for row in _WISHES.rows(self._database, asked_after))
+
+    def pass_wish(self, key: JobKey) -> None:
+        hit(JobRow.update(f_wish_passes=JobRow.f_wish_passes + 1).where(job_is(key)))
+
+    def forget_wish(self, key: JobKey) -> None:
+        hit(JobRow.update(f_wish_since=0, f_wish_asked=0, f_wish_passes=0).where(job_is(key)))
+
+
+_NO_CLAIM: dict[Any, Any] = {
+    JobRow.f_resource_in_use: False,
+    JobRow.f_claim: "",
+    JobRow.f_remaining_cores: 0,
+    JobRow.f_remaining_memory: 0,
+}
+_ENGINE = Prepared(
+    lambda engine_type: EngineRow.select(
+        EngineRow.f_engine_name, EngineRow.f_cores, EngineRow.f_memory, EngineRow.f_remaining_cores,
+        EngineRow.f_remaining_memory, EngineRow.f_nodes,
+    ).where(EngineRow.f_engine_type == engine_type),
+    1,
+)  # fmt: skip
+
+
+def _wish_query(asked_after: str | int, limit: int) -> Any:
+    return (
+        JobRow.select(*JOB_COLUMNS)
+        .where(
+            (JobRow.f_status == JobStatus.WAITING.value)
+            & (JobRow.f_wish_asked > Value(asked_after, converter=False))
+            & (JobRow.f_claim == "")
+        )
+        .order_by(JobRow.f_wish_since, JobRow.f_job_id, JobRow.f_role)
+        .limit(limit)
+    )
+
+
+_FIRST_WISH = Prepared(lambda asked_after: _wish_query(asked_after, 1), 1)
+_WISHES = Prepared(lambda asked_after: _wish_query(asked_after, MOST_WISHES), 1)
+
+
+def _engine_is(name: str) -> Any:
+    return (EngineRow.f_engine_type == COMPUTING) & (EngineRow.f_engine_name == name)
+
+
+def _has_room(name: str, cores: int, memory: int) -> Any:
+    """Only what is asked for counts: where the configuration has shrunk what is in use, less than nothing remains."""
+    where = _engine_is(name)
+    if cores:
+        where &= EngineRow.f_remaining_cores >= cores
+    if memory:
+        where &= EngineRow.f_remaining_memory >= memory
+    return where
+
+
+def taking(name: str, cores: int, memory: int) -> Any:
+    """Takes nothing where the engine has less."""
+    return EngineRow.update(
+        f_remaining_cores=EngineRow.f_remaining_cores - cores,
+        f_remaining_memory=EngineRow.f_remaining_memory - memory,
+    ).where(_has_room(name, cores, memory))
+
+
+def come_back(cores: int, memory: int) -> None:
+    if cores or memory:
+        EngineRow.update(
+            f_remaining_cores=EngineRow.f_remaining_cores + cores,
+            f_remaining_memory=EngineRow.f_remaining_memory + memory,
+        ).where(EngineRow.f_engine_type == COMPUTING).execute()

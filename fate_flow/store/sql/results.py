@@ -1,0 +1,161 @@
+"""What tasks put out: tables, metrics, summaries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fate_flow.core.job import TaskKey
+from fate_flow.core.spec import Party
+from fate_flow.store.contract import Metric, Output, Scope, TableMeta
+from fate_flow.store.models import MetricRow, OutputRow, StorageTableRow, SummaryRow
+from fate_flow.store.prepared import insert
+from fate_flow.store.rows import from_json, to_json
+from fate_flow.store.sql.queries import hit
+from fate_flow.store.sql.unit import Unit
+
+
+class Results(Unit):
+    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+
+    def save_table(self, table: TableMeta, at: int) -> None:
+        self.drop_table(table.namespace, table.name)
+        StorageTableRow.insert(
+            f_namespace=table.namespace, f_name=table.name, f_address=table.uri, f_engine="STANDALONE",
+            f_count=table.count, f_schema=to_json(dict(table.schema)), f_partitions=table.partitions,
+            f_origin=table.origin, f_job_id=table.job_id, f_id_delimiter=table.id_delimiter,
+            f_have_head=table.have_head, f_extend_sid=table.extend_sid, f_disable=table.is_disabled, f_create_time=at,
+            f_replaced=table.replaced,
+        ).execute()  # fmt: skip
+
+    def table(self, namespace: str, name: str) -> TableMeta | None:
+        row = StorageTableRow.get_or_none(_table_is(namespace, name))
+        return None if row is None else _table_of(row)
+
+    def drop_table(self, namespace: str, name: str) -> bool:
+        return hit(StorageTableRow.delete().where(_table_is(namespace, name)))
+
+    def output_tables(self, before: int, after: tuple[int, str, str], limit: int) -> tuple[TableMeta, ...]:
+        row = StorageTableRow
+        at, namespace, name = after
+        behind = (
+            (row.f_create_time > at)
+            | (row.f_namespace > namespace)
+            | ((row.f_namespace == namespace) & (row.f_name > name))
+        )
+        aged = (row.f_create_time >= at) & (row.f_create_time < before)
+        query = row.select().where((row.f_origin == "output") & aged & behind)
+        by_age = query.order_by(row.f_create_time, row.f_namespace, row.f_name)
+        return tuple(_table_of(one) for one in by_age.limit(limit))
+
+    def save_outputs(self, outputs: Iterable[Output], at: int) -> None:
+        for one in outputs:
+            key = one.task
+            OutputRow.replace(
+                f_job_id=key.job_id, f_component_name=key.name, f_task_id=key.task_id, f_task_version=key.version,
+                f_data_name=one.data_name, f_role=key.party.role, f_party_id=key.party.party_id,
+                f_table_name=one.name, f_table_namespace=one.namespace, f_create_time=at,
+            ).execute()  # fmt: skip
+
+    def outputs(self, job_id: str, task: str, party: Party) -> tuple[Output, ...]:
+        made = OutputRow.select().where(_made_by(OutputRow, job_id, task, party))
+        rows = list(made.order_by(OutputRow.f_data_name))
+        newest = max((row.f_task_version for row in rows), default=0)
+        return tuple(
+            Output(TaskKey(job_id, task, newest, party), row.f_data_name, row.f_table_namespace, row.f_table_name)
+            for row in rows
+            if row.f_task_version == newest
+        )
+
+    def save_metrics(self, metrics: Iterable[Metric], at: int) -> None:
+        for one in metrics:
+            key = one.task
+            row = {
+                "f_job_id": key.job_id, "f_component_name": key.name, "f_task_id": key.task_id,
+                "f_task_version": key.version, "f_role": key.party.role, "f_party_id": key.party.party_id,
+                "f_metric_namespace": one.namespace, "f_metric_name": one.name,
+                "f_data": to_json([list(pair) for pair in one.data]), "f_meta": to_json(dict(one.meta)),
+                "f_create_time": at,
+            }  # fmt: skip
+            insert(self._database, MetricRow, row)
+
+    def metrics(self, job_id: str, task: str, party: Party) -> tuple[Metric, ...]:
+        rows = list(MetricRow.select().where(_made_by(MetricRow, job_id, task, party)).order_by(MetricRow.f_id))
+        newest = max((row.f_task_version for row in rows), default=0)
+        return tuple(
+            Metric(
+                TaskKey(job_id, task, newest, party), row.f_metric_namespace, row.f_metric_name,
+                tuple((pair[0], pair[1]) for pair in json.loads(row.f_data)), from_json(row.f_meta),
+            )
+            for row in rows
+            if row.f_task_version == newest
+        )  # fmt: skip
+
+    def results_of(self, job_id: str) -> tuple[Output, ...]:
+        row = OutputRow
+        query = row.select().where(row.f_job_id == job_id)
+        by_name = query.order_by(row.f_component_name, row.f_data_name, row.f_task_version, row.f_role, row.f_party_id)
+        return tuple(
+            Output(
+                TaskKey(job_id, one.f_component_name, one.f_task_version, Party(one.f_role, one.f_party_id)),
+                one.f_data_name, one.f_table_namespace, one.f_table_name,
+            )
+            for one in by_name
+        )  # fmt: skip
+
+    def jobs_with(self, namespace: str, name: str, limit: int) -> tuple[str, ...]:
+        row = OutputRow
+        is_it = (row.f_table_namespace == namespace) & (row.f_table_name == name)
+        query = row.select(row.f_job_id).where(is_it).distinct().order_by(row.f_job_id.desc()).limit(limit)
+        return tuple(found[0] for found in query.tuples())
+
+    def drop_results(self, scope: Scope) -> int:
+        return sum(int(model.delete().where(_in_scope(model, scope)).execute()) for model in (OutputRow, SummaryRow))
+
+    def drop_metrics(self, scope: Scope) -> int:
+        return int(MetricRow.delete().where(_in_scope(MetricRow, scope)).execute())
+
+    def disabled_tables(self, limit: int) -> tuple[TableMeta, ...]:
+        row = StorageTableRow
+        query = row.select().where(row.f_disable == True).order_by(row.f_namespace, row.f_name)  # noqa: E712
+        return tuple(_table_of(one) for one in query.limit(limit))
+
+    def save_summary(self, key: TaskKey, summary: Mapping[str, Any], at: int) -> None:
+        SummaryRow.replace(
+            f_job_id=key.job_id, f_role=key.party.role, f_party_id=key.party.party_id, f_component_name=key.name,
+            f_task_id=key.task_id, f_task_version=key.version, f_summary=to_json(dict(summary)), f_create_time=at,
+        ).execute()  # fmt: skip
+
+    def summary(self, job_id: str, task: str, party: Party) -> Mapping[str, Any] | None:
+        query = SummaryRow.select(SummaryRow.f_summary).where(_made_by(SummaryRow, job_id, task, party))
+        row = query.order_by(SummaryRow.f_task_version.desc()).tuples().first()
+        return from_json(row[0]) if row else None
+
+
+def _table_is(namespace: str, name: str) -> Any:
+    return (StorageTableRow.f_namespace == namespace) & (StorageTableRow.f_name == name)
+
+
+def _table_of(row: StorageTableRow) -> TableMeta:
+    return TableMeta(
+        row.f_namespace, row.f_name, row.f_address, row.f_count or 0, from_json(row.f_schema),
+        row.f_partitions or 1, row.f_origin, row.f_job_id, row.f_id_delimiter or ",", row.f_have_head,
+        row.f_disable, row.f_create_time or 0, row.f_extend_sid, row.f_replaced,
+    )  # fmt: skip
+
+
+def _made_by(model: Any, job_id: str, task: str, party: Party) -> Any:
+    return (
+        (model.f_job_id == job_id)
+        & (model.f_component_name == task)
+        & (model.f_role == party.role)
+        & (model.f_party_id == party.party_id)
+    )
+
+
+def _in_scope(model: Any, scope: Scope) -> Any:
+    where = model.f_job_id == scope.job_id
+    if scope.party is not None:
+        where &= (model.f_role == scope.party.role) & (model.f_party_id == scope.party.party_id)
+    return where & (model.f_component_name == scope.task) if scope.task else where

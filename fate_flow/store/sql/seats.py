@@ -1,0 +1,130 @@
+"""The parties of a job, as its initiator sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fate_flow.core.job import Lack, Seat
+from fate_flow.core.status import SeatStatus, check_move
+from fate_flow.store.changes import LIVE_SEATS, seat_rejoins
+from fate_flow.store.models import SeatRow
+from fate_flow.store.prepared import Prepared
+from fate_flow.store.rows import SEAT_COLUMNS, columns_of, seat_of
+from fate_flow.store.sql.queries import hit
+from fate_flow.store.sql.unit import Unit
+
+
+class Seats(Unit):
+    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+
+    def add_seats(self, seats: Iterable[Seat]) -> None:
+        rows = [
+            {
+                "f_job_id": seat.job_id, "f_role": seat.party.role, "f_party_id": seat.party.party_id,
+                "f_run": seat.run, "f_status": seat.status.value, "f_message": seat.message,
+                "f_asked_cores": seat.asked_cores, "f_free_cores": seat.free_cores, "f_legacy": seat.legacy,
+            }
+            for seat in seats
+        ]  # fmt: skip
+        if rows:
+            SeatRow.insert_many(rows).execute()
+
+    def seats(self, job_id: str) -> tuple[Seat, ...]:
+        return tuple(seat_of(row) for row in _SEATS.rows(self._database, job_id))
+
+    def move_seat(
+        self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1, lacks: Lack | None = None
+    ) -> bool:
+        check_move(seat.status, new)
+        where = _seat_is(seat) & (SeatRow.f_status == seat.status.value)
+        values = {
+            SeatRow.f_status: new.value, SeatRow.f_message: message, SeatRow.f_free_cores: free_cores,
+            SeatRow.f_lacks: lacks.value if lacks else "",
+        }  # fmt: skip
+        return hit(SeatRow.update(values).where(where))
+
+    def ask_for(self, seat: Seat, cores: int) -> bool:
+        return hit(SeatRow.update(f_asked_cores=cores).where(_seat_is(seat)))
+
+    def rejoin(self, seat: Seat) -> bool:
+        check_move(seat.status, SeatStatus.JOINING)
+        return hit(SeatRow.update(**columns_of(seat_rejoins(seat))).where(_seat_is(seat)))
+
+    def lease_seat(self, seat: Seat, lease: int, renew_at: int) -> bool:
+        return hit(SeatRow.update(f_lease=lease, f_renew_at=renew_at).where(_seat_is(seat)))
+
+    def fall_silent(self, seat: Seat, since: int, message: str) -> bool:
+        where = _seat_is(seat) & (SeatRow.f_silent_since == 0)
+        return hit(SeatRow.update(f_silent_since=since, f_message=message).where(where))
+
+    def answers_again(self, seat: Seat) -> bool:
+        return hit(SeatRow.update(f_silent_since=0, f_message="").where(_seat_is(seat)))
+
+    def silent_seats(self) -> tuple[Seat, ...]:
+        return _seats((SeatRow.f_status == SeatStatus.STARTED.value) & (SeatRow.f_silent_since > 0))
+
+    def note_approval(self, seat: Seat, words: str) -> bool:
+        return hit(SeatRow.update(f_approval=words).where(_seat_is(seat)))
+
+    def mark_legacy(self, seat: Seat) -> bool:
+        return hit(SeatRow.update(f_legacy=True).where(_seat_is(seat)))
+
+    def seats_at(self, party_id: str) -> tuple[Seat, ...]:
+        return _seats((SeatRow.f_party_id == party_id) & _is_live())
+
+    def plain_seats(self) -> tuple[Seat, ...]:
+        return tuple(seat_of(row) for row in _PLAIN_SEATS.rows(self._database))
+
+    def unconfirmed_seats(self) -> tuple[Seat, ...]:
+        return tuple(seat_of(row) for row in _UNCONFIRMED.rows(self._database))
+
+    def parties_with_seats(self) -> tuple[str, ...]:
+        return tuple(row[0] for row in _PARTIES_WITH_SEATS.rows(self._database))
+
+
+_SEATS = Prepared(
+    lambda job_id: (
+        SeatRow.select(*SEAT_COLUMNS).where(SeatRow.f_job_id == job_id).order_by(SeatRow.f_role, SeatRow.f_party_id)
+    ),
+    1,
+)
+
+
+def _is_live() -> Any:
+    return SeatRow.f_status.in_([status.value for status in LIVE_SEATS])
+
+
+def _seats(where: Any) -> tuple[Seat, ...]:
+    seats = [seat_of(row) for row in SeatRow.select(*SEAT_COLUMNS).where(where).tuples()]
+    return tuple(sorted(seats, key=lambda seat: (seat.job_id, seat.party)))
+
+
+def _seat_is(seat: Seat) -> Any:
+    return (
+        (SeatRow.f_job_id == seat.job_id)
+        & (SeatRow.f_role == seat.party.role)
+        & (SeatRow.f_party_id == seat.party.party_id)
+        & (SeatRow.f_run == seat.run)
+    )
+
+
+_PARTIES_WITH_SEATS = Prepared(
+    lambda: SeatRow.select(SeatRow.f_party_id).where(_is_live()).distinct().order_by(SeatRow.f_party_id), 0
+)
+_PLAIN_SEATS = Prepared(
+    lambda: (
+        SeatRow.select(*SEAT_COLUMNS)
+        .where(_is_live() & (SeatRow.f_legacy == True))  # noqa: E712
+        .order_by(SeatRow.f_job_id, SeatRow.f_role, SeatRow.f_party_id)
+    ),
+    0,
+)
+_UNCONFIRMED = Prepared(
+    lambda: (
+        SeatRow.select(*SEAT_COLUMNS)
+        .where(SeatRow.f_status == SeatStatus.UNCONFIRMED.value)
+        .order_by(SeatRow.f_job_id, SeatRow.f_role, SeatRow.f_party_id)
+    ),
+    0,
+)

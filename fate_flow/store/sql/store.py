@@ -1,0 +1,88 @@
+"""The database of one party, through peewee."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from peewee import Database
+
+from fate_flow.store.models import MODELS, JobRow
+from fate_flow.store.sql.connectors import Connectors
+from fate_flow.store.sql.history import History
+from fate_flow.store.sql.old_jobs import OldJobs
+from fate_flow.store.sql.outbox import Outbox
+from fate_flow.store.sql.peers import Peers
+from fate_flow.store.sql.permissions import Permissions
+from fate_flow.store.sql.queue import Queue
+from fate_flow.store.sql.refusals import REFUSALS, drop_if_lost, first_refusal, reading_refused, refusal_of
+from fate_flow.store.sql.results import Results
+from fate_flow.store.sql.seats import Seats
+from fate_flow.store.sql.site_keys import SiteKeys
+from fate_flow.store.sql.submissions import Submissions
+from fate_flow.store.sql.tasks import Tasks
+from fate_flow.store.sql.unit import LogStatusWrite
+from fate_flow.store.sql.workers import Workers
+
+
+class SqlStore:
+    """The database of one party."""
+
+    def __init__(self, database: Database, log_write: LogStatusWrite | None = None) -> None:
+        self.database = database
+        self._log_write = log_write
+        database.bind(MODELS)
+
+    @contextmanager
+    def transaction(self) -> Iterator[SqlTransaction]:
+        """Commits at the end, rolls back on an exception. Raises StorageFailed when the database refuses."""
+        self._check_is_bound()
+        unit = SqlTransaction(self.database, self._log_write)
+        before = sys.exception()
+        failed: BaseException | None = None
+        commits = False
+        try:
+            with self._atomic():
+                try:
+                    yield unit
+                    unit.check_is_whole()
+                except BaseException as error:
+                    failed = error
+                    raise
+                commits = True
+        except REFUSALS as error:
+            drop_if_lost(self.database, error)
+            if failed is not None and not isinstance(failed, REFUSALS):
+                raise failed from None      # the connection is gone, and with it whatever there was to roll back
+            raise refusal_of(failed or first_refusal(error, before), commits) from error
+
+    @contextmanager
+    def reading(self) -> Iterator[SqlTransaction]:
+        """For reads that need no lock: each sees what is committed at its moment. Raises StorageFailed."""
+        self._check_is_bound()
+        with reading_refused(self.database):
+            self.database.connect(reuse_if_open=True)
+            yield SqlTransaction(self.database, self._log_write)
+
+    def _check_is_bound(self) -> None:
+        assert JobRow._meta.database is self.database, "a process has one database: the models are bound to it"
+
+    def _atomic(self) -> Any:
+        # IMMEDIATE takes SQLite's write lock at the start: a transaction that reads first and writes later would
+        # otherwise fail with "locked" after it has already decided.
+        self.database.connect(reuse_if_open=True)
+        return self.database.atomic("IMMEDIATE") if self.database.is_sqlite else self.database.atomic()
+
+    def close(self) -> None:
+        """Let go of this thread's connection."""
+        if not self.database.is_closed():
+            self.database.close()
+
+
+class SqlTransaction(
+    Workers, Tasks, Seats, Queue, History, OldJobs, Permissions, SiteKeys, Outbox, Peers, Submissions, Results,
+    Connectors,
+):  # fmt: skip
+    """One unit of work; what each method promises stands in `contract.Transaction`."""

@@ -1,0 +1,144 @@
+"""Shares of tasks, and tasks over all their parties."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from peewee import Value
+
+from fate_flow.core.actions import MoveTask
+from fate_flow.core.job import Job, Report, Task, TaskKey
+from fate_flow.core.reasons import Reason
+from fate_flow.core.status import TaskStatus, check_move, may_move
+from fate_flow.store.changes import Change, federated_moved, is_about, newest_tasks, task_moved, task_reported
+from fate_flow.store.contract import Document
+from fate_flow.store.models import TaskRow
+from fate_flow.store.prepared import Prepared
+from fate_flow.store.rows import TASK_COLUMNS, columns_of, date, task_of, to_json, with_dates
+from fate_flow.store.sql.queries import hit, insert_new, task_is
+from fate_flow.store.sql.unit import Unit
+
+
+class Tasks(Unit):
+    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+
+    def add_tasks(self, tasks: Iterable[Task], job: Job, document: Document) -> None:
+        for task in tasks:
+            insert_new(self._database, TaskRow, _task_values(task, job, document), task_is(task.key))
+
+    def task(self, key: TaskKey) -> Task | None:
+        party = key.party
+        values = (key.job_id, key.task_id, key.version, party.role, party.party_id)
+        row = _TASK.row(self._database, *values)
+        return task_of(row) if row else None
+
+    def tasks(self, job_id: str) -> tuple[Task, ...]:
+        return newest_tasks(task_of(row) for row in _TASKS.rows(self._database, job_id))
+
+    def stopping_tasks(self) -> tuple[Task, ...]:
+        return tuple(task_of(row) for row in _STOPPING_TASKS.rows(self._database))
+
+    def move_task(self, job_id: str, move: MoveTask, at: int) -> bool:
+        check_move(move.old, move.new)
+        where = (
+            (TaskRow.f_job_id == job_id)
+            & (TaskRow.f_task_id == f"{job_id}_{move.name}")
+            & (TaskRow.f_task_version == move.version)
+            & (TaskRow.f_status == move.old.value)
+        )
+        return self._write(job_id, TaskRow.update(**columns_of(federated_moved(move, at))).where(where))
+
+    def move_party_task(
+        self, task: Task, new: TaskStatus, at: int, reason: Reason | None = None, message: str = "",
+        target: TaskStatus | None = None, exit_code: int | None = None, caused_by: str = "",
+    ) -> bool:  # fmt: skip
+        check_move(task.party_status, new)
+        return self._change_task(task, task_moved(new, at, reason, message, target, exit_code, caused_by))
+
+    def take_report(self, task: Task, report: Report) -> bool:
+        if not is_about(report, task) or not may_move(task.party_status, report.status):
+            return False
+        return self._change_task(task, task_reported(report))
+
+    def _change_task(self, task: Task, change: Change) -> bool:
+        values = with_dates(columns_of(change))
+        began = change.get("start_time") or task.start_time
+        if began and "end_time" in change:
+            values["f_elapsed"] = max(0, change["end_time"] - began)
+        return self._write(task.key.job_id, TaskRow.update(**values).where(_as_read(task)))
+
+    def set_worker(self, key: TaskKey, worker_id: str, without: tuple[str, ...] = ()) -> bool:
+        where = task_is(key) & TaskRow.f_worker_id.is_null()
+        known = to_json(list(without)) if without else None
+        return hit(TaskRow.update(f_worker_id=worker_id, f_without_parties=known).where(where))
+
+
+_TASK = Prepared(
+    lambda job_id, task_id, version, role, party_id: TaskRow.select(*TASK_COLUMNS).where(
+        (TaskRow.f_job_id == job_id)
+        & (TaskRow.f_task_id == task_id)
+        & (TaskRow.f_task_version == Value(version, converter=False))
+        & (TaskRow.f_role == role)
+        & (TaskRow.f_party_id == party_id)
+    ),
+    5,
+)
+_TASKS = Prepared(
+    lambda job_id: (
+        TaskRow.select(*TASK_COLUMNS)
+        .where(TaskRow.f_job_id == job_id)
+        .order_by(
+            TaskRow.f_create_time, TaskRow.f_task_id, TaskRow.f_task_version, TaskRow.f_role, TaskRow.f_party_id
+        )
+    ),
+    1,
+)
+_STOPPING_TASKS = Prepared(
+    lambda: (
+        TaskRow.select(*TASK_COLUMNS)
+        .where(TaskRow.f_status == TaskStatus.STOPPING.value)
+        .order_by(
+            TaskRow.f_create_time, TaskRow.f_job_id, TaskRow.f_task_id, TaskRow.f_task_version, TaskRow.f_role,
+            TaskRow.f_party_id,
+        )
+    ),
+    0,
+)
+
+
+def _as_read(task: Task) -> Any:
+    """The row, while it is still what was read: a late report of an older incarnation matches nothing."""
+    return (
+        task_is(task.key)
+        & (TaskRow.f_party_status == task.party_status.value)
+        & (TaskRow.f_incarnation == task.incarnation)
+    )
+
+
+def _task_values(task: Task, job: Job, document: Document) -> dict[str, Any]:
+    key = task.key
+    return {
+        "f_job_id": key.job_id,
+        "f_component_name": key.name,
+        "f_component_module": task.module,
+        "f_task_id": key.task_id,
+        "f_task_version": key.version,
+        "f_role": key.party.role,
+        "f_party_id": key.party.party_id,
+        "f_create_time": task.create_time,
+        "f_create_date": date(task.create_time),
+        "f_initiator_role": job.initiator.role,
+        "f_initiator_party_id": job.initiator.party_id,
+        "f_federated_mode": document.federated_mode,
+        "f_federated_status_collect_type": document.collect_type,
+        "f_status": task.status.value,
+        "f_party_status": task.party_status.value,
+        "f_auto_retries": task.auto_retries,
+        "f_run_on_this_party": task.runs_here,
+        "f_incarnation": task.incarnation,
+        "f_retry_at": task.retry_at,
+        "f_errors": task.tries.errors,
+        "f_interruptions": task.tries.interruptions,
+        "f_tried_since": task.tries.since,
+    }

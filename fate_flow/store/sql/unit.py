@@ -1,0 +1,60 @@
+"""What every transaction has, whatever it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from peewee import Database
+
+from fate_flow.core.errors import StorageUnavailable
+from fate_flow.store.prepared import words_of
+from fate_flow.store.sql.refusals import REFUSALS, refusal_of
+
+LogStatusWrite = Callable[[str, str, Sequence[Any]], None]
+"""Called with job id, statement and parameters just before a status or field of a job or task is written."""
+
+
+class Unit:
+    """One unit of work."""
+
+    def __init__(self, database: Database, log_write: LogStatusWrite | None) -> None:
+        self._database = database
+        self._log_write = log_write
+        self._is_broken = False
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        point = self._database.savepoint()
+        try:
+            point.__enter__()
+            yield
+            point.commit(begin=False)
+        except BaseException as error:
+            self._undo(point)
+            if isinstance(error, REFUSALS):
+                raise refusal_of(error) from error
+            raise
+
+    def _undo(self, point: Any) -> None:
+        try:
+            point.rollback(begin=False)
+        except REFUSALS:
+            # The savepoint is gone, and with it the transaction: so ends a deadlock, a full disk, a lost connection.
+            # What was written before is lost. What comes after must not be committed without it, and would be,
+            # statement by statement, were there no transaction to be rolled back at the end.
+            self._is_broken = True
+            with suppress(*REFUSALS):
+                self._database.begin()
+
+    def check_is_whole(self) -> None:
+        """Raises StorageFailed when the database dropped the transaction and its error stopped at a savepoint."""
+        if self._is_broken:
+            raise StorageUnavailable("the database dropped the transaction")
+
+    def _write(self, job_id: str, query: Any) -> bool:
+        statement, params = words_of(query, self._database.is_sqlite)
+        if self._log_write is not None:
+            self._log_write(job_id, statement, params)
+        return bool(self._database.execute_sql(statement, params).rowcount)

@@ -1,0 +1,109 @@
+"""Processes of shares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fate_flow.core.job import TaskKey, Worker, WorkerEnd
+from fate_flow.core.status import WorkerStatus, check_move
+from fate_flow.store.changes import told_to_stop, worker_moved
+from fate_flow.store.models import TaskRow, WorkerRow
+from fate_flow.store.prepared import Prepared, insert
+from fate_flow.store.rows import WORKER_COLUMNS, columns_of, worker_of
+from fate_flow.store.sql.queries import hit, is_going_on, task_is
+from fate_flow.store.sql.resources import Resources, come_back, taking
+
+
+class Workers(Resources):
+    """Part of the transaction: what each method promises stands in `contract.Transaction`."""
+
+    def add_worker(self, worker: Worker) -> None:
+        key = worker.task
+        row = {
+            "f_worker_id": worker.worker_id, "f_worker_name": "task_executor", "f_job_id": key.job_id,
+            "f_component_name": key.name, "f_task_id": key.task_id, "f_task_version": key.version,
+            "f_role": key.party.role, "f_party_id": key.party.party_id, "f_status": worker.status.value,
+            "f_folder": worker.folder, "f_create_time": worker.create_time, "f_since": worker.since,
+            "f_slot": worker.slot, "f_rank": worker.rank, "f_attempt": worker.attempt, "f_elastic": worker.is_elastic,
+            "f_cores": worker.cores, "f_memory": worker.memory,
+        }  # fmt: skip
+        insert(self._database, WorkerRow, row)
+
+    def add_elastic_worker(self, worker: Worker) -> bool:
+        engine = self.engine()
+        if engine is None:
+            return False
+        if (worker.cores or worker.memory) and not hit(taking(engine.name, worker.cores, worker.memory)):
+            return False
+        self.add_worker(worker)
+        return True
+
+    def worker(self, worker_id: str) -> Worker | None:
+        row = _WORKER.row(self._database, worker_id)
+        return worker_of(row) if row else None
+
+    def unfinished_workers(self) -> tuple[Worker, ...]:
+        return tuple(worker_of(row) for row in _UNFINISHED_WORKERS.rows(self._database))
+
+    def elastic_workers(self) -> tuple[Worker, ...]:
+        return tuple(worker_of(row) for row in _ELASTIC_WORKERS.rows(self._database))
+
+    def workers_of(self, job_id: str) -> tuple[Worker, ...]:
+        return _workers(WorkerRow.f_job_id == job_id)
+
+    def workers_of_task(self, key: TaskKey) -> tuple[Worker, ...]:
+        return _workers(
+            (WorkerRow.f_job_id == key.job_id)
+            & (WorkerRow.f_component_name == key.name)
+            & (WorkerRow.f_task_version == key.version)
+            & (WorkerRow.f_role == key.party.role)
+            & (WorkerRow.f_party_id == key.party.party_id)
+        )
+
+    def move_worker(
+        self, worker: Worker, new: WorkerStatus, at: int, pid: int = 0, pid_started: int = 0,
+        end: WorkerEnd | None = None,
+    ) -> bool:  # fmt: skip
+        check_move(worker.status, new)
+        values = columns_of(worker_moved(new, at, pid, pid_started, end))
+        where = (WorkerRow.f_worker_id == worker.worker_id) & (WorkerRow.f_status == worker.status.value)
+        if not hit(WorkerRow.update(**values).where(where)):
+            return False
+        if pid:
+            hit(TaskRow.update(f_run_pid=pid).where(task_is(worker.task)))
+        if new is WorkerStatus.EXITED:
+            come_back(worker.cores, worker.memory)
+        return True
+
+    def mark_stopping(self, worker_id: str, why: WorkerEnd) -> None:
+        where = (WorkerRow.f_worker_id == worker_id) & is_going_on() & (WorkerRow.f_stopping == False)  # noqa: E712
+        WorkerRow.update(**columns_of(told_to_stop(why))).where(where).execute()
+
+
+_WORKER = Prepared(
+    lambda worker_id: WorkerRow.select(*WORKER_COLUMNS).where(WorkerRow.f_worker_id == worker_id), 1
+)
+
+
+def _workers(where: Any) -> tuple[Worker, ...]:
+    workers = [worker_of(row) for row in WorkerRow.select(*WORKER_COLUMNS).where(where).tuples()]
+    return tuple(sorted(workers, key=lambda worker: (worker.create_time, worker.worker_id)))
+
+
+_UNFINISHED_WORKERS = Prepared(
+    lambda: (
+        WorkerRow.select(*WORKER_COLUMNS)
+        # Named one by one: SQLite uses no index for `<>`.
+        .where(is_going_on())
+        .order_by(WorkerRow.f_create_time, WorkerRow.f_worker_id)
+    ),
+    0,
+)
+_ELASTIC_WORKERS = Prepared(
+    lambda: (
+        WorkerRow.select(*WORKER_COLUMNS)
+        .where(is_going_on() & (WorkerRow.f_elastic == True))  # noqa: E712
+        .order_by(WorkerRow.f_create_time, WorkerRow.f_worker_id)
+    ),
+    0,
+)
