@@ -31,9 +31,11 @@ from fate_flow.coordinator.unit import Unit
 from fate_flow.core.job import CommandKind, Task
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
-from fate_flow.store import memory, sql
+from fate_flow.store import memory
 from fate_flow.store.memory import MemoryTransaction
 from fate_flow.store.models import EngineRow
+from fate_flow.store.sql import resources
+from fate_flow.store.sql import workers as worker_rows
 from fate_flow.store.sql.store import SqlTransaction
 from tests.simulation.chaos import LONG_TASK, Story, no_gc
 from tests.simulation.troubles import clock_step, death, isolation, long_partition, long_stall, stall, unheard_start
@@ -134,14 +136,14 @@ def _apply_takes_again() -> AbstractContextManager[Any]:
 
 def _sql_reserves_what_is_not_there() -> AbstractContextManager[Any]:
     """The UPDATE of the engine's row without its guard."""
-    keep = sql._hit
+    keep = resources.hit
 
     def hit(query: Any) -> bool:
         if getattr(query, "model", None) is EngineRow:
             query._where = EngineRow.f_engine_name == "STANDALONE"
         return keep(query)
 
-    return patch.object(sql, "_hit", hit)
+    return patch.object(resources, "hit", hit)
 
 
 def _turns_are_not_taken_over() -> AbstractContextManager[Any]:
@@ -456,7 +458,9 @@ def _elastic_workers_keep_their_cores() -> AbstractContextManager[Any]:
 
 def _elastic_workers_take_nothing() -> AbstractContextManager[Any]:
     """They run beside the books."""
-    return patch.object(sql, "_taking", lambda name, *_: EngineRow.update(f_nodes=1).where(sql._engine_is(name)))
+    return patch.object(
+        worker_rows, "taking", lambda name, *_: EngineRow.update(f_nodes=1).where(resources._engine_is(name))
+    )
 
 
 def _outbox_is_forgotten_at_a_restart() -> AbstractContextManager[Any]:
