@@ -7,6 +7,8 @@ A party speaks for itself only: the header names it, which its signature proves 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +21,21 @@ from fate_flow.api.services import Services
 from fate_flow.api.shapes import PARTIES
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.party import EXTENSIONS
-from fate_flow.core.errors import BadRequest, FlowError, JobNotFound, PermissionDenied
+from fate_flow.core.errors import BadRequest, Busy, FlowError, JobNotFound, PermissionDenied
 from fate_flow.core.grammar import check_component_name, check_job_id, check_party_id, check_role
 from fate_flow.core.history import Entry
 from fate_flow.core.job import Answer, Command, CommandKind, JobKey
 from fate_flow.core.spec import Party
+from fate_flow.core.text import plain
 from fate_flow.federation.lanes import CLOSED
 from fate_flow.federation.wire import FATE_VERSION, SRC_PARTY_ID, read_command
 from fate_flow.store.contract import Output, Transaction, published
 
 _OLDEST = (1, 7, 0)
 _MOST_IN_A_BATCH = 1_000
+_ASKED_AT_ONCE = 16
+_LONGEST_WORDS = 500
+_END_OF_TIME = 1 << 53       # milliseconds; JSON's numbers are exact up to there
 _TO_INITIATORS = (      # they name who asks
     CommandKind.REPORT, CommandKind.ASK_STOP, CommandKind.ASK_RERUN, CommandKind.LOOK_AGAIN,
     CommandKind.ROOM,
@@ -45,6 +51,7 @@ def blueprint(services: Services) -> Blueprint:
     party.post("/party/validate")(routes.validate)
     party.post("/party/history")(routes.history)
     party.post("/party/list")(routes.list_parties)
+    party.post("/party/intake")(routes.intake)
     party.post("/tracker/<job_id>/<component>/<role>/<party_id>/output/table")(routes.output_table)
     party.post("/party/<path:rest>")(routes.to_party)
     party.post("/initiator/<path:rest>")(routes.to_initiator)
@@ -59,6 +66,7 @@ class _PartyRoutes:
         self._settings = services.settings
         self._context = services.context
         self._own = services.settings.party_id
+        self._ask_party = services.ask_party
 
     def sign(self, response: Response) -> Response:
         """Who answers, also when it refuses: whoever meant another party sees that it has not reached that."""
@@ -131,14 +139,41 @@ class _PartyRoutes:
         self._record.emit(Event.SERVED, job_id=job_id, text=text)
         return ok({"moves": moves})
 
-    @declared("The parties that this server has a route to, and whether they answer.", data=PARTIES)
+    @declared("The parties that this server has a route to, whether they answer, and which are on hold.", data=PARTIES)
     def list_parties(self) -> Response:
-        """For `flow party list`: the parties we have a route to, and whether they answer the scheduler."""
+        """For `flow party list`: the parties we have a route to, whether they answer the scheduler, and whether they
+        are on hold, as they say now."""
         seen = _peers(self._settings.run_dir / "peers.json")
         known = sorted(self._settings.routes.items())
         hold = self._context.read(lambda tx: tx.intake_hold())
         parties = [_shown(party_id, route.url, seen.get(party_id)) for party_id, route in known]
+        holds = self._holds([one["party_id"] for one in parties if one["status"] != "does not answer"])
+        parties = [{**one, "hold": holds.get(one["party_id"])} for one in parties]
         return ok({"parties": parties, "own": {"party_id": self._own, "hold": hold_of(hold)}})
+
+    def _holds(self, party_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """By those of these parties that say that they are on hold: what they say of it.
+
+        A plain v1 one has no such route. Where too many handlers wait for other parties, nobody is asked."""
+        if not party_ids:
+            return {}
+
+        def ask(party_id: str) -> dict[str, Any] | None:
+            return _told_hold(self._ask_party(Party("host", party_id), "/party/intake", {}))
+
+        try:
+            with self._desk.waiting(), ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
+                told = zip(party_ids, pool.map(ask, party_ids), strict=True)
+                return {party_id: hold for party_id, hold in told if hold is not None}
+        except Busy:
+            return {}
+
+    def intake(self) -> Response:
+        """Whether this party is on hold, for a party that it has a route to."""
+        caller = self._caller()
+        if caller not in self._settings.routes:
+            raise PermissionDenied(f"party {caller} has no route here (routes in service_conf.yaml)")
+        return ok({"hold": hold_of(self._context.read(lambda tx: tx.intake_hold()))})
 
     def output_table(self, job_id: str, component: str, role: str, party_id: str) -> Response:
         """Names of the tables that a component made here, for a party of the same job (party-api-v1, section 5)."""
@@ -179,6 +214,16 @@ class _PartyRoutes:
         if not text:
             raise PermissionDenied(f"{SRC_PARTY_ID}: the header that names the calling party is missing")
         return check_party_id(text)
+
+
+def _told_hold(answer: Answer) -> dict[str, Any] | None:
+    """Another party's words: only what makes sense."""
+    hold = answer.data.get("hold") if answer.is_ok and isinstance(answer.data, dict) else None
+    if not isinstance(hold, dict):
+        return None
+    at = hold.get("time")
+    words = {key: plain(hold.get(key), _LONGEST_WORDS) for key in ("message", "by")}
+    return {**words, "time": at if isinstance(at, int) and 0 <= at < _END_OF_TIME else 0}
 
 
 def _peers(path: Path) -> dict[str, Any]:

@@ -291,7 +291,7 @@ OUTPUT_TABLES = a_list(an_object({"table_name": TEXT, "table_namespace": TEXT, "
 PARTIES = an_object({
     "parties": a_list(an_object({
         "party_id": TEXT, "url": TEXT, "status": one_of(("answers", "does not answer", "not asked yet")),
-        "message": TEXT,
+        "message": TEXT, "hold": _HOLD,
     }, {
         "circuit": TEXT, "failures": COUNT, "silent_seconds": or_null(NUMBER), "next_try_seconds": or_null(NUMBER),
         "error": TEXT, "commands_waiting": COUNT,

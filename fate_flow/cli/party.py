@@ -22,7 +22,7 @@ def party() -> None:
 @options.as_json()
 @with_client
 def list_parties(client: Client, as_json: bool) -> None:
-    """The parties this server has a route to, and whether they answer.
+    """The parties this server has a route to, whether they answer, and which of them are on hold.
 
     Example: flow party list
     """
@@ -32,8 +32,8 @@ def list_parties(client: Client, as_json: bool) -> None:
         return
     columns = ("party_id", "url", "status", "circuit", "message")
     data = data_of(answer)
-    own = data.get("own") or {}
-    if hold := own.get("hold"):
-        click.echo(one_line(f"party {own.get('party_id')} is on hold by {hold.get('by')}: {hold.get('message')}"))
     parties = data.get("parties") or ()
+    for one in (data.get("own") or {}, *parties):
+        if hold := one.get("hold"):
+            click.echo(one_line(f"party {one.get('party_id')} is on hold by {hold.get('by')}: {hold.get('message')}"))
     print_table(columns, ([one.get(column) for column in columns] for one in parties))

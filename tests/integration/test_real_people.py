@@ -71,8 +71,10 @@ def test_a_party_on_hold_keeps_jobs_waiting_through_a_restart_until_it_is_releas
     assert found["waits_for"] == "answer"
     careful.kill(HOST)
     careful.start(HOST)
-    assert "on hold by ann: maintenance" in careful.host.flow("party", "list").out
+    for party in (careful.host, careful.guest):
+        assert "party 10000 is on hold by ann: maintenance" in party.flow("party", "list").out
     careful.host.flow("queue", "release", "--by", "ann")
+    assert [one["hold"] for one in careful.guest.ask("party/list")["parties"]] == [None]
     careful.wait(job_id, "success")
 
 

@@ -31,7 +31,7 @@ from fate_flow.core.resources import EngineSize
 from fate_flow.core.site import SiteRule
 from fate_flow.core.spec import JobParameters, Party
 from fate_flow.core.status import TASK_END, JobStatus, SeatStatus, TaskStatus
-from fate_flow.settings import ClientKeys, Limits, Settings
+from fate_flow.settings import ClientKeys, Limits, Route, Settings
 from fate_flow.store.contract import Document, Output, TableMeta
 from fate_flow.store.database import open_database
 from fate_flow.store.migrations import upgrade
@@ -252,6 +252,7 @@ def make_world(
     settings = Settings(
         party_id="9999", home=home, log_dir=home / "logs", limits=limits or Limits(submit_timeout=0.05),
         data_roots=data_roots, client_keys=client_keys, duplicate_ids=duplicate_ids, site=site,
+        routes={"10000": Route("http://10.0.0.2:9380")},
     )  # fmt: skip
     database = open_database("", home)
     store = SqlStore(database)

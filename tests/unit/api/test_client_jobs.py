@@ -734,6 +734,39 @@ def test_a_party_on_hold_shows_it(world: World) -> None:
     assert world.ask("queue/release")["retmsg"] == "party 9999 is not on hold"
 
 
+HELD = {"message": "maintenance", "by": "ann", "time": 5}
+
+
+@pytest.mark.parametrize(
+    ("told", "hold"),
+    [
+        ({"hold": HELD}, HELD), ({"hold": None}, None), (None, None), ("text", None), ({"hold": "x"}, None),
+        ({"hold": {"message": "a\nb" + "x" * 600, "by": 7, "time": "now"}},
+         {"message": "a\nb" + "x" * 497, "by": "", "time": 0}),
+    ],
+)  # fmt: skip
+def test_the_holds_of_other_parties_are_shown_as_they_tell_them(world: World, told: object, hold: object) -> None:
+    world.peers.answers["/party/intake"] = Answer(data=told)
+    assert {one["party_id"]: one["hold"] for one in world.ask("party/list")["data"]["parties"]} == {"10000": hold}
+    assert world.peers.asked == [(Party("host", "10000"), "/party/intake")]
+
+
+def test_a_party_that_does_not_answer_is_not_asked_whether_it_is_on_hold(world: World) -> None:
+    peers = world.services.settings.run_dir / "peers.json"
+    peers.parent.mkdir(exist_ok=True)
+    peers.write_text('{"10000": {"circuit": "open"}}')
+    assert [one["hold"] for one in world.ask("party/list")["data"]["parties"]] == [None]
+    assert world.peers.asked == []
+
+
+def test_another_party_is_told_of_a_hold_where_there_is_a_route_to_it(world: World) -> None:
+    world.ask("queue/hold", {"message": "maintenance"})
+    said = world.ask("party/intake", headers={"SRC-PARTY-ID": "10000"})
+    assert said["data"]["hold"]["message"] == "maintenance"
+    refused = world.ask("party/intake", headers={"SRC-PARTY-ID": "555"})
+    assert (refused["retcode"], refused["retmsg"][:27]) == (108, "party 555 has no route here")
+
+
 def test_a_job_of_another_that_has_to_be_approved_says_so(world: World) -> None:
     job_id = world.add_job(party=GUEST, initiator=HOST, f_approval="pending")
     why = "nobody at guest 9999 has approved it yet: flow job approve, or flow job reject"
