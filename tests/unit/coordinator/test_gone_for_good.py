@@ -12,6 +12,7 @@ from fate_flow.core.job import CommandKind as K
 from fate_flow.core.status import JobStatus, SeatStatus
 from tests.factories import HOST, JOB_ID, OTHER
 from tests.hand_server import RUN, HandServer, a_host
+from tests.simulation.world import job
 from tests.unit.coordinator.test_leases import after, seat
 from tests.unit.coordinator.test_one_scheduler import Process, chosen, job_of, running, submit
 
@@ -70,7 +71,7 @@ def test_what_is_still_on_its_way_is_not_said_twice() -> None:
 
 def test_a_command_about_a_job_that_is_not_over_is_kept() -> None:
     process = chosen(HandServer("9999"))
-    submit(process)
+    submit(process, document=job({"guest": ["9999"], "host": ["10000"]}, timeout=2 * WEEK))
     after(process, WEEK + 10)
     assert kinds(process) == ["dependence/check"]
 
