@@ -740,10 +740,11 @@ class MemoryTransaction:
         end: WorkerEnd | None = None,
     ) -> bool:  # fmt: skip
         check_move(worker.status, new)
+        change = worker_moved(new, at, pid, pid_started, end)
         row = self._rows.workers.rows.get(worker.worker_id)
         if row is None or row.status is not worker.status:
             return False
-        moved = _changed(row, **worker_moved(new, at, pid, pid_started, end))
+        moved = _changed(row, **change)
         _refuse("ck_worker_reason", new is WorkerStatus.EXITED and not moved.caused_by)
         self._rows.workers.put(row.worker_id, moved)
         engine = self.engine()
