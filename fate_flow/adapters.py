@@ -75,6 +75,9 @@ class LocalWorkers:
             self._write_program(order, order.program, folder, config)
         self.engine.launch(self._spec(order, folder, config, logs[1]))
 
+    def forget(self, worker: Worker) -> None:
+        shutil.rmtree(worker.folder, ignore_errors=True)
+
     def _write_program(self, order: LaunchOrder, program: Program, folder: Path, config: Path) -> None:
         (folder / WORK).mkdir(exist_ok=True)
         write_atomically(folder / PEERS, json.dumps(program.peers), is_durable=False)

@@ -36,6 +36,7 @@ class HandEngine:
     launched: list[LaunchOrder] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
     graces: list[float] = field(default_factory=list)
+    forgotten: list[str] = field(default_factory=list)
 
     def folder_for(self, key: TaskKey, worker_id: str) -> str:
         return f"/{key.party.party_id}/{key.task_id}/{key.version}/{worker_id}"
@@ -49,6 +50,9 @@ class HandEngine:
     def stop(self, worker: Worker, grace_seconds: float) -> None:
         self.stopped.append(worker.worker_id)
         self.graces.append(grace_seconds)
+
+    def forget(self, worker: Worker) -> None:
+        self.forgotten.append(worker.worker_id)
 
 
 @dataclass

@@ -23,10 +23,22 @@ from fate_flow.api.arguments import (
     read_whole,
     whole,
 )
-from fate_flow.api.declared import COUNT, NOTHING, TEXT, Schema, an_object, declared, described, one_of, or_null
+from fate_flow.api.declared import (
+    COUNT,
+    NOTHING,
+    TEXT,
+    YES_NO,
+    Schema,
+    a_list,
+    an_object,
+    declared,
+    described,
+    one_of,
+    or_null,
+)
 from fate_flow.api.envelope import arguments, file_follows, ok, reply, silent_json
 from fate_flow.api.services import Services
-from fate_flow.core.crew import COLLECTOR, newest
+from fate_flow.core.crew import COLLECTOR, KEPT_ATTEMPTS
 from fate_flow.core.errors import BadRequest, JobNotFound, NotFound, PermissionDenied
 from fate_flow.core.grammar import ROLES, check_output_name, check_party_id, shown
 from fate_flow.core.job import JobKey, Worker
@@ -49,6 +61,7 @@ _WHOSE: tuple[Schema, ...] = (
 _WHICH = SEAT | {
     "stream": one_of(_STREAMS),
     "worker": whole("The slot of a worker; the first."),
+    "attempt": whole("Which process of that slot; the newest."),
     "task_version": whole("The newest."),
     "bytes": whole("So many of its end.", 1, _MOST_BYTES, _USUAL_BYTES),
 }
@@ -57,6 +70,10 @@ _PRINTED = an_object({
     "worker": COUNT, "rank": or_null(COUNT), "attempt": COUNT,
     "status": one_of({status.value for status in WorkerStatus}), "reason": or_null(TEXT), "message": TEXT,
     "exit_status": TEXT, "caused_by": or_null(TEXT), "stream": one_of(_STREAMS), "bytes": COUNT, "text": TEXT,
+    "attempts": described(a_list(an_object({
+        "attempt": COUNT, "status": one_of({status.value for status in WorkerStatus}), "reason": or_null(TEXT),
+        "message": TEXT, "exit_status": TEXT, "is_kept": YES_NO,
+    }, title="Attempt")), f"The newest {KEPT_ATTEMPTS} processes of its slot, and whether their output is here."),
 }, title="Printed")  # fmt: skip
 
 
@@ -138,21 +155,21 @@ class _LogRoutes:
     def _read(self, job_id: str, name: str, party: Party, body: Body) -> Mapping[str, Any]:
         stream, size = _check(body)
         workers = self._context.read(lambda tx: _workers(tx, job_id, name, party, body))
-        slots = [worker.slot for worker in workers]
-        slot = read_whole(body, "worker", slots[0])
-        if slot not in slots:
-            raise NotFound(f"worker: {slot} is none of {name} on {party}; it has {slots[0]} to {slots[-1]}")
-        worker = workers[slots.index(slot)]
-        launch = read_json(Path(worker.folder) / LAUNCH)
+        attempts = _attempts(workers, name, party, body)
+        worker = _chosen(attempts, name, party, body)
+        slot, launch = worker.slot, read_json(Path(worker.folder) / LAUNCH)
         if launch is None:
-            raise NotFound(f"worker {slot} of {name} on {party} has not begun, or its folder is gone (retention)")
+            raise NotFound(
+                f"attempt {worker.attempt} of worker {slot} of {name} on {party} has not begun, or its folder is gone "
+                f"(retention, or {KEPT_ATTEMPTS} newer attempts)"
+            )
         text, total = _tail(Path(launch[stream]), size)
         return {
             "job_id": job_id, "component_name": name, "role": party.role, "party_id": party.party_id,
             "task_version": worker.task.version, "worker": slot, "rank": worker.rank, "attempt": worker.attempt,
             "status": worker.status.value, "reason": worker.reason.value if worker.reason else None,
             "message": worker.message, "exit_status": worker.exit_status, "caused_by": worker.caused_by or None,
-            "stream": stream, "bytes": total, "text": text,
+            "stream": stream, "bytes": total, "text": text, "attempts": list(map(_attempt, attempts[-KEPT_ATTEMPTS:])),
         }  # fmt: skip
 
 
@@ -161,24 +178,52 @@ def _check(body: Body) -> tuple[str, int]:
     stream = _STREAMS[0] if body.get("stream") is None else body["stream"]
     if stream not in _STREAMS:
         raise BadRequest(f"stream: {shown(stream)} is neither {' nor '.join(_STREAMS)}")
-    for key in ("worker", "task_version"):
+    for key in ("worker", "attempt", "task_version"):
         read_whole(body, key, 0)
     return stream, read_whole(body, "bytes", _USUAL_BYTES, 1, _MOST_BYTES)
 
 
-_WISH = ("job_id", "component_name", "stream", "worker", "task_version", "bytes")
+_WISH = ("job_id", "component_name", "stream", "worker", "attempt", "task_version", "bytes")
 
 
 def _workers(tx: Transaction, job_id: str, name: str, party: Party, body: Body) -> list[Worker]:
-    """Who holds each slot of one version, the newest unless one is named. Raises NotFound."""
+    """Those of one version, the newest unless one is named. Raises NotFound."""
     found = [one for one in tx.workers_of(job_id) if one.task.name == name and one.task.party == party]
     if not found:
         raise NotFound(f"{name} of job {job_id} has no worker on {party}")
     version = read_whole(body, "task_version", max(one.task.version for one in found))
-    chosen = newest(one for one in found if one.task.version == version)
+    chosen = [one for one in found if one.task.version == version and one.slot != COLLECTOR]
     if not chosen:
         raise NotFound(f"task_version: {name} of job {job_id} has no worker of version {version} on {party}")
     return chosen
+
+
+def _attempts(workers: list[Worker], name: str, party: Party, body: Body) -> list[Worker]:
+    """All that have held the slot that is meant, by age. Raises NotFound."""
+    slots = sorted({worker.slot for worker in workers})
+    slot = read_whole(body, "worker", slots[0])
+    if slot not in slots:
+        raise NotFound(f"worker: {slot} is none of {name} on {party}; it has {slots[0]} to {slots[-1]}")
+    return sorted((one for one in workers if one.slot == slot), key=lambda one: one.attempt)
+
+
+def _chosen(attempts: list[Worker], name: str, party: Party, body: Body) -> Worker:
+    """The one that is meant; without a wish, the newest. Raises NotFound."""
+    newest = attempts[-1]
+    wanted = read_whole(body, "attempt", newest.attempt)
+    found = next((one for one in attempts if one.attempt == wanted), None)
+    if found is None:
+        has = f"it has {attempts[0].attempt} to {newest.attempt}"
+        raise NotFound(f"attempt: {wanted} is none of worker {newest.slot} of {name} on {party}; {has}")
+    return found
+
+
+def _attempt(worker: Worker) -> dict[str, Any]:
+    return {
+        "attempt": worker.attempt, "status": worker.status.value,
+        "reason": worker.reason.value if worker.reason else None, "message": worker.message,
+        "exit_status": worker.exit_status, "is_kept": (Path(worker.folder) / LAUNCH).is_file(),
+    }  # fmt: skip
 
 
 def _tail(path: Path, size: int) -> tuple[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -11,7 +12,7 @@ import click
 from fate_flow.cli import options
 from fate_flow.cli.bar import Counted, bar
 from fate_flow.cli.client import Client, data_of
-from fate_flow.cli.display import print_json, printable, refuse, show
+from fate_flow.cli.display import print_json, printable, refuse, show, tell
 from fate_flow.cli.lists import print_tasks, show_as
 from fate_flow.cli.options import given, with_client
 
@@ -62,6 +63,7 @@ def query(client: Client, as_json: bool | None, **body: Any) -> None:
 @options.party_id()
 @click.option("--stream", type=click.Choice(("stdout", "stderr")), default="stdout", help="stdout unless given.")
 @click.option("--worker", type=int, help="Which of several workers, from 0; the first unless given.")
+@click.option("--attempt", type=int, help="Which process of that worker, from 0; the newest unless given.")
 @click.option("-v", "--task-version", type=int, help="Version of the task; the newest unless given.")
 @click.option("--bytes", "size", type=int, help="So much of the end; 262144 unless given, 4194304 at most.")
 @options.as_json()
@@ -69,7 +71,8 @@ def query(client: Client, as_json: bool | None, **body: Any) -> None:
 def log(client: Client, *, as_json: bool, size: int | None, **body: Any) -> None:
     """What a worker of a task prints, at the party that runs it.
 
-    Another party's is shown to the initiator of the job alone, and only where that party shares it.
+    Another party's is shown to the initiator of the job alone, and only where that party shares it. Where a worker was
+    replaced, stderr says which attempts there are.
 
     Example: flow task log -j 202601011200000000000 -cpn train_0 --stream stderr
     """
@@ -77,7 +80,17 @@ def log(client: Client, *, as_json: bool, size: int | None, **body: Any) -> None
     if as_json or not answer.is_success:
         show(answer)
     else:
-        click.echo(printable(data_of(answer)["text"]), nl=False)
+        said = data_of(answer)
+        click.echo(printable(said["text"]), nl=False)
+        if len(said.get("attempts") or ()) > 1:
+            tell(_other_attempts(said))
+
+
+def _other_attempts(said: Mapping[str, Any]) -> str:
+    """Which process this was of its slot, and how the others ended whose output is still there."""
+    others = [one for one in said["attempts"] if one["is_kept"] and one["attempt"] != said["attempt"]]
+    words = (f"{one['attempt']} ({one['reason'] or one['status']})" for one in others)
+    return f"worker {said['worker']}, attempt {said['attempt']}; --attempt shows {', '.join(words) or 'no other'}"
 
 
 @task.command()

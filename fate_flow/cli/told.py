@@ -118,14 +118,17 @@ def _why(data: Mapping[str, Any]) -> str:
 
 
 def _worker_rows(share: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
-    """Of the workers of a share those that ended otherwise than well, and how many elastic ones there are."""
+    """Of the workers of a share those that ended otherwise than well or took the place of others, and how many elastic
+    ones there are."""
     if elastic := share.get("elastic"):
         words = f"{elastic.get('running')} of {elastic.get('most')} run, {elastic.get('lent')} lent"
         yield "", "", "", "  elastic workers", "", words
     for worker in share.get("workers") or ():
-        if why := _why(worker | {"role": share.get("role"), "party_id": share.get("party_id")}):
+        why = _why(worker | {"role": share.get("role"), "party_id": share.get("party_id")})
+        if why or worker.get("attempt"):
             rank = worker.get("rank")
             which = f"worker {worker.get('worker')}" + ("" if rank is None else f" (rank {rank})")
+            which += f", attempt {worker['attempt']}" if worker.get("attempt") else ""
             name = which if worker.get("worker") is not None else "collects the outputs"
             yield "", "", "", f"  {name}", worker.get("status"), ": ".join(filter(None, (why, worker["exit_status"])))
 

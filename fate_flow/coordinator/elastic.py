@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.unit import Unit
-from fate_flow.coordinator.workers import A_MOMENT, dismiss, launch_later, new_worker
+from fate_flow.coordinator.workers import A_MOMENT, dismiss, forget_old, launch_later, new_worker
 from fate_flow.core.command import CommandSpec, command_at
 from fate_flow.core.elastic import lacking, overdrawn, part_of_one, to_lend, vacant
 from fate_flow.core.job import Claim, JobKey, Task, TaskKey, Worker
@@ -78,6 +78,7 @@ def _begin(unit: Unit, key: TaskKey) -> None:
         if part.cores > left or not unit.tx.add_elastic_worker(worker):
             return
         left -= part.cores
+        forget_old(unit, worker)
         if before is None or unit.steady - before.since >= A_MOMENT:       # else the poll launches it
             launch_later(unit, worker, task, spec)
 

@@ -108,6 +108,9 @@ class Engine(Protocol):
 
     def stop(self, worker: Worker, grace_seconds: float) -> None: ...
 
+    def forget(self, worker: Worker) -> None:
+        """Remove what one that has exited has left: what it printed, and its working folder."""
+
 
 class Gate(Protocol):
     """What this party lets the jobs of others, and its own, run here."""

@@ -20,7 +20,19 @@ from fate_flow.core.ceilings import stop_allowed
 from fate_flow.core.command import MODULE as COMMAND
 from fate_flow.core.command import CommandSpec, command_at
 from fate_flow.core.command_scope import Place, environment, peers
-from fate_flow.core.crew import COLLECTOR, Broken, Collect, Dismiss, Done, Replace, describe, newest, next_step, ranks
+from fate_flow.core.crew import (
+    COLLECTOR,
+    Broken,
+    Collect,
+    Dismiss,
+    Done,
+    Replace,
+    beyond_keeping,
+    describe,
+    newest,
+    next_step,
+    ranks,
+)
 from fate_flow.core.elastic import elastic_slots
 from fate_flow.core.errors import BadRequest, StorageFailed
 from fate_flow.core.grammar import (
@@ -308,8 +320,16 @@ def _replace(unit: Unit, task: Task, spec: JobSpec, old: Worker) -> None:
     """The slot goes on in another process: at once, or with the next poll when the last one lived for a moment only, so
     that what cannot run does not keep the server busy."""
     new = _order(unit, task.key, old.slot, old.rank, old.attempt + 1)
+    forget_old(unit, new)
     if unit.steady - old.since >= A_MOMENT:
         launch_later(unit, new, task, spec)
+
+
+def forget_old(unit: Unit, new: Worker) -> None:
+    """A slot that goes on in one process after the other fills no disk: what the oldest of them have left goes."""
+    engine = unit.context.engine
+    for worker in beyond_keeping(unit.tx.workers_of_task(new.task), new):
+        unit.after_commit(partial(engine.forget, worker))
 
 
 A_MOMENT = 1_000       # milliseconds

@@ -25,6 +25,8 @@ from fate_flow.core.status import WorkerStatus
 
 COLLECTOR = -1
 """The slot of the worker that collects."""
+KEPT_ATTEMPTS = 10
+"""Processes of a slot whose output and working folder are kept, the present one among them."""
 
 _NOBODYS_FAULT = (Reason.DONE, Reason.STOPPED, Reason.CORES_LENT)
 
@@ -107,6 +109,15 @@ def _broken(command: CommandSpec, workers: Sequence[Worker], counted: Iterable[W
     if interrupted > MOST_INTERRUPTED:
         return Broken(culprit, f"{interrupted} workers were interrupted, {MOST_INTERRUPTED} are replaced")
     return None
+
+
+def beyond_keeping(workers: Iterable[Worker], newest_one: Worker) -> tuple[Worker, ...]:
+    """Those of its slot whose output is not kept any more once this one has been ordered.
+
+    Of very many the last few: the others have gone before, when those came."""
+    youngest = newest_one.attempt - KEPT_ATTEMPTS
+    every = (one for one in workers if one.slot == newest_one.slot and one.status is WorkerStatus.EXITED)
+    return tuple(one for one in every if youngest - KEPT_ATTEMPTS < one.attempt <= youngest)
 
 
 def ended_badly(worker: Worker) -> bool:

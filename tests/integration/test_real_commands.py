@@ -135,6 +135,35 @@ def test_exit_0_is_success_and_what_is_printed_is_read_at_its_own_party_alone(se
     assert "is not the initiator" in asked["retmsg"]
 
 
+FAILS_TWICE = """
+import os, sys
+attempt = os.environ["FATE_FLOW_WORKER_ATTEMPT"]
+print(f"attempt {attempt}", flush=True)
+sys.exit(3 if os.environ["FATE_FLOW_WORKER_SLOT"] == "1" and attempt < "2" else 0)
+"""
+
+
+def test_what_a_replaced_worker_printed_is_read_by_its_attempt(servers: Cluster) -> None:
+    job_id = servers.run(
+        command({"guest": [GUEST]}, command=python(FAILS_TWICE), replicas=3, max_failed_workers=2)
+    )
+    assert [printed(servers.guest, job_id, worker=1, attempt=number) for number in range(3)] == [
+        "attempt 0\n", "attempt 1\n", "attempt 2\n"
+    ]  # fmt: skip
+    place = ("task", "log", "-j", job_id, "-cpn", "train", "--worker", "1")
+    newest = servers.guest.flow(*place)
+    assert newest.out == "attempt 2\n"
+    assert newest.err == "worker 1, attempt 2; --attempt shows 0 (worker_error), 1 (worker_error)\n"
+    assert "worker 1 (rank 1), attempt 2" in servers.guest.flow("job", "explain", "-j", job_id).out
+    assert servers.guest.flow(*place, "--attempt", "0").out == "attempt 0\n"
+    said = servers.guest.flow(*place, "--json").document["data"]
+    assert [(one["attempt"], one["exit_status"], one["is_kept"]) for one in said["attempts"]] == [
+        (0, "exit code 3", True), (1, "exit code 3", True), (2, "exit code 0", True)
+    ]  # fmt: skip
+    refused = servers.guest.flow(*place, "--attempt", "3", code=1)
+    assert f"attempt: 3 is none of worker 1 of train on guest {GUEST}; it has 0 to 2" in refused.out
+
+
 @pytest.mark.parametrize(
     ("argv", "reason", "words", "exit_status"),
     [

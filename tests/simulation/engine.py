@@ -117,6 +117,10 @@ class FakeEngine:
             found.ends_at = max(now, found.started_at) + takes
             self._world.at(found.ends_at, lambda: self._ring(found))
 
+    def forget(self, worker: Worker) -> None:
+        found = self.workers.get(worker.folder)
+        assert found is None or found.ends_at <= self._world.now, f"{worker} still runs"
+
     def lose_all(self) -> None:
         """The machine loses its power: workers and runners are gone at once."""
         for worker in self.workers.values():

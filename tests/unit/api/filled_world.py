@@ -128,6 +128,10 @@ _PRINTED = Answer(data={
     "job_id": DONE, "component_name": "toy_0", "role": "host", "party_id": "10000", "task_version": 0, "worker": 0,
     "rank": 0, "attempt": 0, "status": "exited", "reason": "done", "message": "", "exit_status": "exit code 0",
     "caused_by": "host 10000", "stream": "stdout", "bytes": 3, "text": "hi\n",
+    "attempts": [{
+        "attempt": 0, "status": "exited", "reason": "done", "message": "", "exit_status": "exit code 0",
+        "is_kept": True,
+    }],
 })  # fmt: skip
 _OUTPUT_TABLES = Answer(data=[{"table_name": "t", "table_namespace": "n", "data_name": "made"}])
 

@@ -128,6 +128,7 @@ OTHERS = [
     ("tracking/component/metric_data", {}, 101, "missing: metric_namespace,metric_name,job_id,role,party_id,comp"),
     ("task/log", {**PRINTED, "stream": {}}, 101, "stream: an object is neither stdout nor stderr"),
     ("task/log", {**PRINTED, "worker": {}}, 101, "worker: an object is not a whole number"),
+    ("task/log", {**PRINTED, "attempt": -1}, 101, "attempt: -1 is not a whole number"),
     ("task/log", {**PRINTED, "task_version": -1}, 101, "task_version: -1 is not a whole number"),
     ("task/log", {**PRINTED, "bytes": 0}, 101, "bytes: 0 is not a whole number"),
     ("tracking/component/output/data/table", {**COMPONENT, "role": "boss"}, 101, "role: 'boss'"),

@@ -9,7 +9,7 @@ import pytest
 from fate_flow.coordinator.ports import Rules, Sight
 from fate_flow.coordinator.workers import WorkerWatch
 from fate_flow.core.command import CommandSpec
-from fate_flow.core.crew import COLLECTOR
+from fate_flow.core.crew import COLLECTOR, KEPT_ATTEMPTS
 from fate_flow.core.history import Level
 from fate_flow.core.job import CommandKind, TaskKey, Worker
 from fate_flow.core.reasons import Reason
@@ -204,6 +204,19 @@ def test_who_fails_is_replaced_as_often_as_it_may() -> None:
     assert host.engine.stopped == [first.worker_id]
     see(host, STOPPED)
     assert host.task().message == "rank 1: it went wrong (2 workers failed, max_failed_workers is 1)"
+
+
+def test_what_old_attempts_of_a_slot_have_left_goes_and_the_newest_stay() -> None:
+    host = a_host(replicas=2, max_failed_workers=30)
+    host.steady = 5_000
+    see(host, RUNS, RUNS)
+    for _ in range(KEPT_ATTEMPTS + 2):
+        host.steady += 5_000
+        see(host, FAILED, slots=(1,))
+    others = {worker.attempt: worker.worker_id for worker in crew(host) if worker.slot == 1}
+    assert max(others) == KEPT_ATTEMPTS + 2
+    assert set(host.engine.forgotten) == {others[0], others[1], others[2]}
+    assert share(host) == (TaskStatus.RUNNING, None)
 
 
 def test_one_that_lived_for_a_moment_is_begun_again_by_the_poll() -> None:
