@@ -9,7 +9,7 @@ from typing import Any
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.initiator import InitiatorSide
-from fate_flow.coordinator.party import PartySide
+from fate_flow.coordinator.party.side import PartySide
 from fate_flow.coordinator.ports import Context, LaunchOrder, Made, Rules, Sight
 from fate_flow.coordinator.unit import Unit, unit_of_work
 from fate_flow.coordinator.workers import WorkerWatch

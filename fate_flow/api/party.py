@@ -20,7 +20,7 @@ from fate_flow.api.explain import hold_of, recounted
 from fate_flow.api.services import Services
 from fate_flow.api.shapes import PARTIES
 from fate_flow.audit.events import Event
-from fate_flow.coordinator.party import EXTENSIONS
+from fate_flow.coordinator.party.admission import EXTENSIONS
 from fate_flow.core.errors import BadRequest, Busy, FlowError, JobNotFound, PermissionDenied
 from fate_flow.core.grammar import check_component_name, check_job_id, check_party_id, check_role
 from fate_flow.core.history import Entry

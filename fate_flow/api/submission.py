@@ -16,7 +16,7 @@ from fate_flow.api.envelope import SUCCESS, UNCAUGHT, failed, require
 from fate_flow.api.job_file import read_yaml
 from fate_flow.api.services import Services
 from fate_flow.coordinator.initiator import create_body
-from fate_flow.coordinator.party import effective_here
+from fate_flow.coordinator.party.admission import effective_here
 from fate_flow.coordinator.ports import Context
 from fate_flow.core.errors import BadRequest, Busy, Conflict, FlowError, StorageFailed
 from fate_flow.core.fate_v1 import problems

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.initiator import InitiatorSide
-from fate_flow.coordinator.party import PartySide, end_job_here, release
+from fate_flow.coordinator.party.ends import end_job_here, release
+from fate_flow.coordinator.party.side import PartySide
 from fate_flow.coordinator.ports import Context
 from fate_flow.coordinator.unit import Unit, unit_of_work
 from fate_flow.coordinator.workers import WorkerWatch

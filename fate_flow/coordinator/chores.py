@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.initiator import InitiatorSide
-from fate_flow.coordinator.party import end_job_here, forget_seat, release
+from fate_flow.coordinator.party.ends import end_job_here, forget_seat, release
 from fate_flow.coordinator.stopwatch import Stopwatch
 from fate_flow.coordinator.unit import Unit
 from fate_flow.coordinator.workers import WorkerWatch

@@ -19,7 +19,9 @@ from typing import Any, TypeVar
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.initiator import InitiatorSide, awaits_room, count_in
 from fate_flow.coordinator.parameters import Revised
-from fate_flow.coordinator.party import PartySide, document_in, look_ahead, release
+from fate_flow.coordinator.party.admission import accept, document_in, look_ahead
+from fate_flow.coordinator.party.ends import release
+from fate_flow.coordinator.party.side import PartySide
 from fate_flow.coordinator.ports import Context
 from fate_flow.coordinator.results import Cleaned, check_over, clean_job, drop_disabled_tables
 from fate_flow.coordinator.unit import RoomTold, Unit, read_spec, unit_of_work
@@ -451,7 +453,7 @@ class Desk:
             self._initiator.check_own(unit, spec)
             for party in spec.parties:
                 if party.party_id in (self.context.party_id, "0"):
-                    self._party.accept(unit, spec, party)
+                    accept(unit, spec, party)
 
         self._carry_out(check)
         return spec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fate_flow.audit.events import Event
-from fate_flow.coordinator.party import has_workers
+from fate_flow.coordinator.party.ends import has_workers
 from fate_flow.coordinator.unit import Unit
 from fate_flow.core.errors import JobNotFound, NotFound, OperationFailed
 from fate_flow.store.contract import Scope, TableMeta

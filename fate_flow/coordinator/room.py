@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from fate_flow.coordinator.elastic import oldest_wish
-from fate_flow.coordinator.party import needed_here
+from fate_flow.coordinator.party.reserving import needed_here
 from fate_flow.coordinator.unit import Unit
 from fate_flow.core.job import Answer, Claim, Command, CommandKind, EngineState, Job
 from fate_flow.core.queue import fits, takes_from

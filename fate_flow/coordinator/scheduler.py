@@ -17,7 +17,7 @@ from fate_flow.audit.events import Event
 from fate_flow.coordinator.chores import Chores
 from fate_flow.coordinator.elastic import tend_elastic
 from fate_flow.coordinator.initiator import InitiatorSide, asked_by, count_in
-from fate_flow.coordinator.party import PartySide
+from fate_flow.coordinator.party.side import PartySide
 from fate_flow.coordinator.ports import Context, Transport
 from fate_flow.coordinator.room import RoomTeller
 from fate_flow.coordinator.stopwatch import SteadyClock, Stopwatch

@@ -22,9 +22,10 @@ import fate_flow.core.plan_stop as plan_stop
 import fate_flow.core.plan_tasks as plan_tasks
 import fate_flow.core.plan_turn as plan_turn
 import fate_flow.core.verdict as verdict
-from fate_flow.coordinator import chores, elastic, party, workers
+from fate_flow.coordinator import chores, elastic, workers
 from fate_flow.coordinator.chores import Chores
 from fate_flow.coordinator.initiator import InitiatorSide
+from fate_flow.coordinator.party import ends, job_commands, next_run, reserving, side, task_commands
 from fate_flow.coordinator.room import RoomTeller, _Room
 from fate_flow.coordinator.scheduler import Scheduler
 from fate_flow.coordinator.unit import Unit
@@ -159,39 +160,39 @@ def _starts_without_a_hold() -> Iterator[None]:
 
     def start(unit: Unit, command: Any, job: Any) -> Any:
         if job.status is JobStatus.WAITING and not job.holds:
-            party.move_job(unit, job, actions.MoveJob(JobStatus.RUNNING))
-            return party.OK
+            job_commands.move_job(unit, job, actions.MoveJob(JobStatus.RUNNING))
+            return job_commands.OK
         return keep(unit, command, job)
 
-    keep = party._HANDLERS[CommandKind.START]
-    with patch.dict(party._HANDLERS, {CommandKind.START: start}), _takes_a_check_for_a_hold():  # type: ignore[arg-type]
+    keep = side._HANDLERS[CommandKind.START]
+    with patch.dict(side._HANDLERS, {CommandKind.START: start}), _takes_a_check_for_a_hold():  # type: ignore[arg-type]
         yield
 
 
 def _starts_a_worker_for_each_request() -> AbstractContextManager[Any]:
-    keep = party._HANDLERS[CommandKind.TASK_START]
+    keep = side._HANDLERS[CommandKind.TASK_START]
 
     def start(unit: Unit, command: Any, job: Any) -> Any:
         task = unit.tx.task(command.task_key)
         if task is not None and task.worker_id and not task.is_over_here and job.status is JobStatus.RUNNING:
-            return party.start_worker(unit, job, task)
+            return workers.start_worker(unit, job, task)
         return keep(unit, command, job)
 
-    return patch.dict(party._HANDLERS, {CommandKind.TASK_START: start})  # type: ignore[arg-type]
+    return patch.dict(side._HANDLERS, {CommandKind.TASK_START: start})  # type: ignore[arg-type]
 
 
 def _no_record_of_a_move() -> AbstractContextManager[Any]:
     def finalise(unit: Unit, job: Any, reason: Reason, message: str, caused_by: str) -> None:
-        party.release(unit, job)
+        ends.release(unit, job)
         now = unit.tx.job(job.key) or job
-        unit.tx.move_job(now, actions.MoveJob(party.job_status_for(reason), reason, message), unit.now, caused_by)
+        unit.tx.move_job(now, actions.MoveJob(ends.job_status_for(reason), reason, message), unit.now, caused_by)
 
-    return patch.object(party, "finalise", finalise)
+    return patch.object(ends, "finalise", finalise)
 
 
 def _no_record_of_a_version() -> AbstractContextManager[Any]:
     """What the initiator begins again is not written down at the other parties."""
-    return patch.object(party, "_note_version", lambda *_: None)
+    return patch.object(task_commands, "note_beginning", lambda *_: None)
 
 
 def _nothing_expires() -> AbstractContextManager[Any]:
@@ -367,7 +368,7 @@ def _a_rerun_keeps_the_run() -> AbstractContextManager[Any]:
 
 def _a_rerun_forgets_the_parameters() -> AbstractContextManager[Any]:
     """Of whoever has missed the news."""
-    return patch.object(party, "_with_parameters", lambda _, __, job: job)
+    return patch.object(job_commands, "with_parameters", lambda _, __, job: job)
 
 
 @contextmanager
@@ -375,14 +376,17 @@ def _takes_a_rerun_while_it_drains() -> Iterator[None]:
     """The share of the last run is written off, its workers are left to themselves."""
 
     def end_last_run(unit: Unit, command: Any, job: Any) -> Any:
-        party.finalise(unit, keep(unit, command, job), Reason.STOPPED, "", "")
+        ends.finalise(unit, keep(unit, command, job), Reason.STOPPED, "", "")
         for task in unit.tx.tasks(job.job_id):
             if task.key.party == job.party:
                 workers.finish_party_task(unit, task, Reason.STOPPED, "")
         return unit.tx.job(job.key)
 
-    keep = party._end_last_run
-    with patch.object(party, "_end_last_run", end_last_run), patch.object(party, "has_workers", lambda *_: False):
+    keep = job_commands.end_last_run
+    with (
+        patch.object(job_commands, "end_last_run", end_last_run),
+        patch.object(job_commands, "has_workers", lambda *_: False),
+    ):
         yield
 
 
@@ -391,24 +395,24 @@ def _has_a_turn_before_all_know() -> AbstractContextManager[Any]:
 
 
 def _a_long_wait_keeps_the_cores() -> AbstractContextManager[Any]:
-    keep = party.put_off
+    keep = job_commands.put_off
 
     def put_off(unit: Unit, job: Any, *rest: Any) -> None:
-        with patch.object(party, "release"):
+        with patch.object(next_run, "release"):
             keep(unit, job, *rest)
 
-    return patch.object(party, "put_off", put_off)
+    return patch.object(job_commands, "put_off", put_off)
 
 
 def _commands_of_the_last_run_count() -> AbstractContextManager[Any]:
-    keep = party.PartySide._command
+    keep = side.PartySide._command
 
     def command_of_any_run(self: Any, unit: Unit, command: Any, caller: str) -> Any:
-        job = unit.tx.job(party.JobKey(command.job_id, command.to))
+        job = unit.tx.job(side.JobKey(command.job_id, command.to))
         newest = command.run if job is None else max(command.run, job.run)
         return keep(self, unit, replace(command, run=newest), caller)
 
-    return patch.object(party.PartySide, "_command", command_of_any_run)
+    return patch.object(side.PartySide, "_command", command_of_any_run)
 
 
 # ------------------------------------------------------------------ programs of several workers
@@ -444,7 +448,7 @@ def _what_one_party_made_is_published_at_once() -> AbstractContextManager[Any]:
 
 def _elastic_workers_stay() -> AbstractContextManager[Any]:
     """Whoever waits for what they hold."""
-    return patch.object(party, "make_room", lambda *_: False)
+    return patch.object(reserving, "make_room", lambda *_: False)
 
 
 def _elastic_workers_begin_while_others_wait() -> AbstractContextManager[Any]:
@@ -491,11 +495,11 @@ def _a_held_job_has_turns() -> AbstractContextManager[Any]:
 
 
 def _a_held_party_reserves() -> AbstractContextManager[Any]:
-    return patch.object(party, "_not_ready", lambda unit, job: None)
+    return patch.object(reserving, "_not_ready", lambda unit, job: None)
 
 
 def _reserves_without_approval() -> AbstractContextManager[Any]:
-    return patch.object(party, "_not_approved", lambda job, consent: None)
+    return patch.object(reserving, "not_approved", lambda job, consent: None)
 
 
 def _nobody_looks_again() -> AbstractContextManager[Any]:

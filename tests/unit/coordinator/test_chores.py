@@ -10,7 +10,7 @@ import pytest
 
 from fate_flow.coordinator.chores import Chores
 from fate_flow.coordinator.initiator import InitiatorSide
-from fate_flow.coordinator.party import PartySide
+from fate_flow.coordinator.party.side import PartySide
 from fate_flow.coordinator.ports import Rules
 from fate_flow.coordinator.stopwatch import Stopwatch
 from fate_flow.coordinator.workers import WorkerWatch

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from fate_flow.audit.events import Event
-from fate_flow.coordinator import party as party_side
 from fate_flow.coordinator.initiator import InitiatorSide, count_in, endpoint_of
-from fate_flow.coordinator.party import PartySide
+from fate_flow.coordinator.party import side as party_side
+from fate_flow.coordinator.party.side import PartySide
 from fate_flow.coordinator.ports import Rules
 from fate_flow.core.actions import MoveSeat
 from fate_flow.core.ceilings import Ceilings

@@ -9,7 +9,8 @@ import pytest
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.elastic import WISH_LASTS
-from fate_flow.coordinator.party import end_job_here, plain_incarnation
+from fate_flow.coordinator.party.ends import end_job_here
+from fate_flow.coordinator.party.words import plain_incarnation
 from fate_flow.coordinator.ports import Rules
 from fate_flow.core.approval import Approval, ApprovalRule, Consent
 from fate_flow.core.ceilings import Ceilings
@@ -1064,7 +1065,7 @@ def test_one_command_that_we_stumble_over_is_answered_and_undone(monkeypatch: py
     def stumble(*_: object) -> None:
         raise ZeroDivisionError("secret")
 
-    monkeypatch.setattr("fate_flow.coordinator.party.clean_up", stumble)
+    monkeypatch.setattr("fate_flow.coordinator.party.ends.clean_up", stumble)
     seen = host.snapshot()
     answer = host.handle(command(K.STATUS, argument="canceled"))
     assert (answer.retcode, answer.retmsg) == (100, "internal error at host 10000")
@@ -1077,7 +1078,7 @@ def test_a_database_that_refuses_is_not_an_answer(monkeypatch: pytest.MonkeyPatc
     def refuse(*_: object) -> None:
         raise StorageFailed("disk full")
 
-    monkeypatch.setattr("fate_flow.coordinator.party.clean_up", refuse)
+    monkeypatch.setattr("fate_flow.coordinator.party.ends.clean_up", refuse)
     with pytest.raises(StorageFailed):
         host.handle(command(K.STATUS, argument="canceled"))
     assert host.job().holds

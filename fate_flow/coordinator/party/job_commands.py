@@ -1,0 +1,173 @@
+"""What an initiator asks of a job: its status, its start, its parameters, its stop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fate_flow.audit.events import Event
+from fate_flow.coordinator.parameters import take_parameters
+from fate_flow.coordinator.party.admission import accept
+from fate_flow.coordinator.party.ends import (
+    close_tasks,
+    end_job_here,
+    forget_seat,
+    has_workers,
+    stop_tasks_here,
+    with_code,
+)
+from fate_flow.coordinator.party.next_run import (
+    begin_again,
+    end_last_run,
+    put_off,
+    rerun_of_plain,
+    tasks_anew,
+    with_parameters,
+)
+from fate_flow.coordinator.party.reserving import not_approved, what_is_left
+from fate_flow.coordinator.party.words import (
+    LONGEST_TEXT,
+    OK,
+    job_end_in,
+    may_command,
+    move_job,
+    note_beginning,
+    parties_in,
+    place_of,
+    reason_in,
+    seconds_in,
+    whole_in,
+)
+from fate_flow.coordinator.unit import Unit
+from fate_flow.coordinator.workers import cause_in, report_of
+from fate_flow.core.actions import MoveJob
+from fate_flow.core.errors import OperationFailed
+from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job
+from fate_flow.core.reasons import Reason
+from fate_flow.core.status import JobStatus, may_move
+from fate_flow.core.text import plain
+from fate_flow.core.verdict import STILL_ENDS
+
+
+def in_later_run(unit: Unit, command: Command, job: Job) -> Answer:
+    """The initiator has begun the job again: that it waits, or already how it ended, is the first that says so."""
+    if command.kind is not CommandKind.STATUS:
+        return Answer(NOT_EFFECTIVE, f"job {job.job_id} is in run {job.run}, not {command.run}")
+    if not job.is_final:
+        job = end_last_run(unit, command, job)
+    if not job.is_final or has_workers(unit, job):
+        return Answer(NOT_EFFECTIVE, f"{job.key} still ends its run {job.run}", {STILL_ENDS: True})
+    job = with_parameters(unit, command, job)
+    document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
+    assert document is not None, "a job row has its document"
+    assert spec is not None, "and it could be read"
+    tasks = tasks_anew(unit, command, job)
+    begin_again(unit, job, command.run)
+    unit.tx.add_tasks(tasks, job, document)
+    for task in tasks:
+        note_beginning(unit, spec, task.key, {"message": f"run {command.run} begins"})
+    return take_status(unit, command, unit.tx.job(job.key) or job)
+
+
+def take_status(unit: Unit, command: Command, job: Job) -> Answer:
+    if command.argument == JobStatus.WAITING.value:
+        return rerun_of_plain(unit, job) if job.legacy and job.is_final else _accept(unit, command, job)
+    new = job_end_in(command.argument, "status")
+    if command.body.get("tag") == "submit_failed" and job.status is JobStatus.READY:
+        return forget_seat(unit, job)
+    if not job.is_final:
+        if not may_move(job.status, new):
+            return Answer(NOT_EFFECTIVE, f"{job.key} is {job.status.value}, which does not end as {new.value}")
+        end_job_here(unit, with_code(job, command.body), *_why(command, new), caused_by=cause_in(command.body))
+    close_tasks(unit, job, new)
+    missing = parties_in(command.body.get("missing"), job)
+    if missing:
+        unit.tx.name_missing(job.key, missing)
+    return _how_it_ended(unit, job, what_is_left(unit, job))
+
+
+def _how_it_ended(unit: Unit, job: Job, answer: Answer) -> Answer:
+    """Where the row has come to, or goes: it may have ended before, since its initiator was silent for too long."""
+    now = unit.tx.job(job.key) or job
+    end = now.status if now.is_final else now.target
+    return answer if end is None else replace(answer, data={**(answer.data or {}), "ended_as": end.value})
+
+
+def _why(command: Command, new: JobStatus) -> tuple[Reason, str]:
+    """The reason and the message that a command to end carries."""
+    return reason_in(command.body.get("reason"), new), plain(command.body.get("message"), LONGEST_TEXT)
+
+
+def _accept(unit: Unit, command: Command, job: Job) -> Answer:
+    """It waits: every party has accepted it, or it gives back what the turn that is named has reserved."""
+    if job.status is JobStatus.READY:
+        move_job(unit, job, MoveJob(JobStatus.WAITING))
+    elif command.body.get("turn") is not None:
+        return _put_off_here(unit, job, whole_in(command, "turn", 0))
+    return OK
+
+
+def _put_off_here(unit: Unit, job: Job, turn: int) -> Answer:
+    """Also when it comes late: what a later turn has reserved or started stays."""
+    if job.is_final or job.status is JobStatus.STOPPING:
+        return Answer(103, f"{job.key} is {job.status.value} ({job.reason.value if job.reason else 'no reason'})")
+    if job.status is not JobStatus.RUNNING or job.claim.turn != turn:
+        return OK
+    if has_workers(unit, job):
+        return Answer(NOT_EFFECTIVE, f"{job.key} still has workers", {STILL_ENDS: True})
+    put_off(unit, job)
+    return what_is_left(unit, job)
+
+
+def start(unit: Unit, command: Command, job: Job) -> Answer:
+    """A hold becomes a running claim; a late one, of a turn that was given up, starts nothing of a later turn."""
+    if job.status is JobStatus.RUNNING:
+        return OK
+    if whole_in(command, "turn", job.claim.turn) != job.claim.turn:
+        return Answer(103, f"{job.key} was reserved in turn {job.claim.turn}, not {command.body['turn']}")
+    if job.status is not JobStatus.WAITING or not job.holds:
+        return Answer(103, f"{job.key} is {job.status.value} and holds {'something' if job.holds else 'nothing'}")
+    if job.consent is not None and not job.consent.is_given:
+        return not_approved(job, job.consent)      # MySQL only: rejected while it was being reserved for
+    unit.note(Event.PARTY_START_ASKED, job_id=job.job_id, **place_of(job))
+    move_job(unit, job, MoveJob(JobStatus.RUNNING))
+    now = unit.tx.job(job.key)
+    if now is None or not now.holds:
+        # On MySQL another process may have taken the hold back since the row was read; the move locks the row.
+        raise OperationFailed(f"{job.key} holds nothing any more")
+    unit.note(Event.PARTY_STARTED, job_id=job.job_id, **place_of(job))
+    return OK
+
+
+def align(unit: Unit, job: Job, caller: str) -> Answer:
+    """The heartbeat of plain v1 servers, each to all others of a job. Only the initiator's life is anything to us.
+
+    What else FATE puts into it, tables that are taken over from another job, does not exist here."""
+    if job.legacy and may_command(unit, job, caller):
+        unit.tx.hear(caller)
+    return OK
+
+
+def update(unit: Unit, command: Command, job: Job) -> Answer:
+    """The named list of columns that an initiator may write: progress."""
+    progress = command.body.get("progress")
+    if isinstance(progress, int) and not job.is_final:
+        unit.tx.set_progress(job.key, max(0, min(100, progress)))
+    return OK
+
+
+def stop(unit: Unit, command: Command, job: Job) -> Answer:
+    """Ends the tasks here, and the row with the last of them; the initiator's own row is for it to end."""
+    reason, message = _why(command, job_end_in(command.argument, "stop_status"))
+    deadline = seconds_in(command.body.get("deadline_seconds"), "deadline_seconds")
+    caused_by = cause_in(command.body)
+    unit.note(Event.STOP_COMMAND_ASKED, job_id=job.job_id)
+    if job.is_initiator or job.status is JobStatus.READY:
+        stop_tasks_here(unit, job, reason, deadline, caused_by)
+    elif not job.is_final:
+        end_job_here(unit, with_code(job, command.body), reason, message, deadline, caused_by)
+    mine = [task for task in unit.tx.tasks(job.job_id) if task.key.party == job.party]
+    return Answer(data={"tasks": [report_of(task) for task in mine]})
+
+
+def change_parameters(unit: Unit, command: Command, job: Job) -> Answer:
+    return take_parameters(unit, job, command.body, accept)

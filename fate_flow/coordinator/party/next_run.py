@@ -1,0 +1,94 @@
+"""A job that begins again here: in its next run, or in the one it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fate_flow.audit.events import Event
+from fate_flow.coordinator.parameters import take_parameters
+from fate_flow.coordinator.party.admission import accept
+from fate_flow.coordinator.party.ends import close_tasks, end_job_here, has_workers, release, with_code
+from fate_flow.coordinator.party.words import LONGEST_TEXT, OK, job_end_in, new_task, reason_in
+from fate_flow.coordinator.unit import Unit
+from fate_flow.coordinator.workers import cause_in
+from fate_flow.core.errors import BadRequest, NotEffective
+from fate_flow.core.grammar import check_incarnation, check_version, shown_key
+from fate_flow.core.history import Level
+from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, Job, Task, TaskKey
+from fate_flow.core.queue import pausing
+from fate_flow.core.status import JobStatus, may_move
+from fate_flow.core.text import plain
+from fate_flow.core.verdict import STILL_ENDS
+
+
+def with_parameters(unit: Unit, command: Command, job: Job) -> Job:
+    """The row with the parameters that come with the news of a rerun. Raises FlowError where it cannot take them."""
+    given = command.body.get("parameters")
+    if not isinstance(given, Mapping):
+        return job
+    take_parameters(unit, job, given, accept)
+    return unit.tx.job(job.key) or job
+
+
+def end_last_run(unit: Unit, command: Command, job: Job) -> Job:
+    """The initiator knows that it is over, and this party has never heard of it."""
+    last = command.body.get("last")
+    told = last if isinstance(last, Mapping) else {"status": JobStatus.CANCELED.value}
+    new = job_end_in(str(told.get("status")), "last.status")
+    if not may_move(job.status, new):
+        new = JobStatus.CANCELED
+    message = plain(told.get("message"), LONGEST_TEXT)
+    end_job_here(unit, with_code(job, told), reason_in(told.get("reason"), new), message, caused_by=cause_in(told))
+    close_tasks(unit, job, new)
+    return unit.tx.job(job.key) or job
+
+
+def begin_again(unit: Unit, job: Job, run: int, wait_reason: str = "") -> None:
+    """The ended row waits in a later run, on record. Raises NotEffective when another process has moved it."""
+    unit.note(Event.JOB_STATUS_ASKED, job_id=job.job_id, status=JobStatus.WAITING)
+    if not unit.tx.begin_again(job, run, unit.steady, wait_reason):
+        # To be asked again: then the row shows what the other process has made of it.
+        raise NotEffective(f"{job.key} is no longer {job.status.value} in run {job.run}", data={STILL_ENDS: True})
+    unit.moves(
+        Level.JOB, job.job_id, job.status, JobStatus.WAITING, party=job.party, message=f"run {run} begins",
+        caused_by=str(job.initiator),
+    )  # fmt: skip
+    unit.note(Event.JOB_STATUS_WRITTEN, job_id=job.job_id)
+
+
+def tasks_anew(unit: Unit, command: Command, job: Job) -> list[Task]:
+    """The new versions that come with the news of a rerun. Raises BadRequest."""
+    spec, given = unit.spec(job.job_id), command.body.get("tasks")
+    assert spec is not None, "a job row has its document"
+    found = []
+    for name, one in given.items() if isinstance(given, Mapping) else ():
+        path = f"tasks.{shown_key(name)}"
+        if name not in spec.tasks or job.party not in spec.tasks[name].parties or not isinstance(one, Mapping):
+            raise BadRequest(f"{path}: is no component of job {job.job_id} on {job.party}")
+        key = TaskKey(job.job_id, name, check_version(one.get("version"), f"{path}.version"), job.party)
+        incarnation = check_incarnation(one.get("incarnation"), f"{path}.incarnation")
+        left = check_version(one.get("auto_retries"), f"{path}.auto_retries")
+        found.append(new_task(unit, spec, key, incarnation, left))
+    return found
+
+
+def put_off(unit: Unit, job: Job, wait_reason: str = "", retry_at: int = 0) -> None:
+    """The running row waits, on record, and holds nothing. Raises NotEffective when another process has moved it."""
+    unit.note(Event.JOB_STATUS_ASKED, job_id=job.job_id, status=JobStatus.WAITING)
+    if not unit.tx.put_off(job, wait_reason, retry_at):
+        raise NotEffective(f"{job.key} is no longer {job.status.value}", data={STILL_ENDS: True})
+    release(unit, job)
+    words = pausing(wait_reason, retry_at - unit.steady) if wait_reason else ""
+    unit.moves(
+        Level.JOB, job.job_id, job.status, JobStatus.WAITING, party=job.party, message=words,
+        caused_by=str(job.initiator),
+    )  # fmt: skip
+    unit.note(Event.JOB_STATUS_WRITTEN, job_id=job.job_id)
+
+
+def rerun_of_plain(unit: Unit, job: Job) -> Answer:
+    """An initiator that speaks plain v1 knows no runs: each time that an ended job is to wait is the next one."""
+    if has_workers(unit, job):
+        return Answer(NOT_EFFECTIVE, f"{job.key} still ends its run {job.run}")
+    begin_again(unit, job, job.run + 1)
+    return OK

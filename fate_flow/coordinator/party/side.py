@@ -1,0 +1,173 @@
+"""What a party does when an initiator asks: the receiving side of `/v1/party/...` (party-api-v1, sections 2 and 3).
+
+Every command may come twice, late, or for something that is long over; each answers the same again or says that it
+changes nothing. Who may ask what is decided from the job's own row: only its initiator commands it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from fate_flow.coordinator.party.admission import (
+    EXTENSIONS,
+    accept,
+    check_create,
+    document_in,
+    effective_here,
+    first_tasks,
+)
+from fate_flow.coordinator.party.job_commands import (
+    align,
+    change_parameters,
+    in_later_run,
+    start,
+    stop,
+    take_status,
+    update,
+)
+from fate_flow.coordinator.party.reserving import apply, awaited, check, give_back
+from fate_flow.coordinator.party.task_commands import task_collect, task_create, task_start, task_status, task_stop
+from fate_flow.coordinator.party.words import OK, job_end_in, may_command, note_beginning, whole_in
+from fate_flow.coordinator.unit import Unit, read_spec
+from fate_flow.core.approval import Approval, Consent
+from fate_flow.core.errors import FlowError, StorageFailed
+from fate_flow.core.fate_v1 import effective_document
+from fate_flow.core.history import Level
+from fate_flow.core.job import ANY_RUN, NOT_EFFECTIVE, Answer, Claim, Command, CommandKind, Job, JobKey
+from fate_flow.core.queue import queue_key
+from fate_flow.core.status import JobStatus
+
+log = logging.getLogger(__name__)
+
+
+class PartySide:
+    """The use cases of a party. All run inside the unit of work they are given."""
+
+    def handle(self, unit: Unit, command: Command, caller: str) -> Answer:
+        """Carry out one command of the party with id `caller`. Never raises for what the caller did wrong.
+
+        Raises StorageFailed: nothing was changed, and who asked is to ask again."""
+        try:
+            with unit.part():
+                if command.kind is CommandKind.CREATE:
+                    return self._create(unit, command, caller)
+                return self._command(unit, command, caller)
+        except StorageFailed:
+            raise
+        except FlowError as error:
+            return Answer(error.retcode, error.message, error.data)
+        except Exception:
+            # One command that we stumble over must not take the others of its batch with it.
+            log.exception("%s of party %s for job %s failed", command.kind.value, caller, command.job_id)
+            return Answer(100, f"internal error at {command.to}")
+
+    def _command(self, unit: Unit, command: Command, caller: str) -> Answer:
+        job = unit.tx.job(JobKey(command.job_id, command.to))
+        if job is None:
+            return _absent(command)
+        if command.kind is CommandKind.ALIGN and caller in {party.party_id for party in job.parties}:
+            return align(unit, job, caller)
+        if not may_command(unit, job, caller):
+            return Answer(108, f"party {caller} is not the initiator of job {job.job_id}")
+        if job.legacy:
+            unit.tx.hear(caller)      # it sends no heartbeats of ours: whatever it says is one
+        if command.run < job.run and command.kind is not CommandKind.PARAMETERS:      # those have revisions
+            return Answer(NOT_EFFECTIVE, f"job {job.job_id} is in run {job.run}, not {command.run}")
+        if job.run < command.run < ANY_RUN:
+            return in_later_run(unit, command, job)
+        return _HANDLERS[command.kind](unit, command, job)
+
+    def _create(self, unit: Unit, command: Command, caller: str) -> Answer:
+        document = document_in(command.body)
+        spec = read_spec(unit.context, document)
+        check_create(unit, command, spec, caller)
+        key = JobKey(command.job_id, command.to)
+        granted = accept(unit, spec, command.to)
+        job = Job(
+            key=key,
+            initiator=spec.initiator,
+            is_initiator=command.to == spec.initiator and caller == unit.context.party_id,
+            status=JobStatus.READY,
+            parties=spec.parties,
+            asked=Claim(granted.cores, granted.memory),
+            timeout_seconds=spec.common.timeout_seconds,
+            create_time=max(unit.now, unit.tx.last_create_time() + 1),
+            since=unit.steady,
+            legacy="extensions" not in command.body,
+            priority=spec.priority,
+            enqueued=unit.steady,
+            queue_key=queue_key(unit.steady, spec.priority, unit.context.rules.queue_ageing),
+            consent=Consent(Approval.PENDING) if unit.context.approval.asks(caller, unit.context.party_id) else None,
+            revision=whole_in(command, "revision", 0),
+        )
+        document = replace(
+            document, on_party=effective_document(spec, command.to), federated_mode=spec.common.federated_mode,
+            collect_type=spec.common.collect_type,
+        )  # fmt: skip
+        tasks = first_tasks(spec, command, unit)
+        if unit.tx.add_job(job, document):
+            unit.moves(Level.JOB, job.job_id, None, job.status, party=job.party, caused_by=str(spec.initiator))
+            unit.tx.add_tasks(tasks, job, document)
+            for task in tasks:
+                note_beginning(unit, spec, task.key)
+            unit.after_commit(lambda: unit.context.files.write_confs(key, document))
+        elif not may_command(unit, unit.tx.job(key) or job, caller):
+            return Answer(108, f"job {command.job_id} has another initiator on {command.to}")
+        components = {name: {"need_run": command.to in task.parties} for name, task in spec.tasks.items()}
+        said: dict[str, Any] = {"components": components, "extensions": EXTENSIONS, "cores": granted.cores}
+        capped = [one.as_dict() for one in effective_here(unit.context, spec, command.to) if one.asked is not None]
+        said.update(awaited(unit.tx.job(key) or job))
+        return Answer(data={**said, "effective": capped} if capped else said)
+
+    def preview(self, unit: Unit, command: Command, caller: str) -> Answer:
+        """What a `create` like this would come to; nothing is written. Never raises for what the caller did wrong."""
+        try:
+            spec = read_spec(unit.context, document_in(command.body))
+            check_create(unit, command, spec, caller)
+            accept(unit, spec, command.to)
+        except FlowError as error:
+            return Answer(error.retcode, error.message, {"previewed": True})
+        effective = [one.as_dict() for one in effective_here(unit.context, spec, command.to)]
+        return Answer(data={"previewed": True, "effective": effective})
+
+
+def _absent(command: Command) -> Answer:
+    if command.kind is CommandKind.STATUS and command.argument != JobStatus.WAITING.value:
+        job_end_in(command.argument, "status")
+        return OK       # what was never here, or is forgotten, is over
+    if command.kind in (CommandKind.RETURN, CommandKind.STOP):
+        return Answer(data={"tasks": []})
+    code = 102 if command.kind.value.startswith("task") else 103
+    return Answer(code, f"job {command.job_id} is not known on {command.to}", {"is_unknown": True})
+
+
+def _nothing(_: Unit, __: Command, ___: Job) -> Answer:
+    return OK
+
+
+def _none_reusable(_: Unit, __: Command, ___: Job) -> Answer:
+    """No component here takes over what another job or an earlier run has made."""
+    return Answer(data=[])
+
+
+_HANDLERS: Mapping[CommandKind, Callable[[Unit, Command, Job], Answer]] = {
+    CommandKind.STATUS: take_status,
+    CommandKind.CHECK: check,
+    CommandKind.APPLY: apply,
+    CommandKind.RETURN: give_back,
+    CommandKind.START: start,
+    CommandKind.UPDATE: update,
+    CommandKind.PARAMETERS: change_parameters,
+    CommandKind.ALIGN: _nothing,
+    CommandKind.STOP: stop,
+    CommandKind.CLEAN: _nothing,
+    CommandKind.FIND_REUSABLE: _none_reusable,
+    CommandKind.TASK_CREATE: task_create,
+    CommandKind.TASK_START: task_start,
+    CommandKind.TASK_STATUS: task_status,
+    CommandKind.TASK_STOP: task_stop,
+    CommandKind.TASK_COLLECT: task_collect,
+}
