@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 
 import psutil
 import pytest
-from party_servers import GUEST, Answer, Cluster, PartyServer, csv_text, eventually
+from party_servers import GUEST, HOST, Answer, Cluster, PartyServer, csv_text, eventually, job_of
 
 from fate_flow.cli import service
 from fate_flow.engine.spawner import SPAWNER
@@ -318,3 +318,34 @@ def worker_peak(guest: PartyServer, job_id: str, component: str, spawner: psutil
         guest.wait(job_id, "success", seconds=100)
     assert meter.bytes, "the worker was seen"
     return meter.bytes - begun
+
+
+# ---------------------------------------------------------------------- tables that are taken out of use
+
+
+def test_a_disabled_table_is_read_by_no_job(on_sqlite: Cluster) -> None:
+    guest, host = on_sqlite.guest, on_sqlite.host
+    table = {"namespace": "it", "table_name": "hidden"}
+    for server in (guest, host):
+        server.has_table("hidden", csv_text(["id", "x"], {"1": [2]}))
+    parts = {"namespace": "it", "name": "hidden"}
+    read = job_of({"reader_0": {"module": "Reader", "output": {"data": ["data"]}}}, {"guest": [GUEST], "host": [HOST]},
+                  common={"reader_0": {"table": parts}})
+    to_file = {"download_0": {**parts, "output_path": str(guest.home / "downloads" / "hidden.csv")}}
+    written = job_of({"download_0": {"module": "Download"}}, {"guest": ["0"]}, common=to_file)
+    written["job_runtime_conf"] |= {"initiator": {"role": "local", "party_id": 0}, "role": {"local": [0]}}
+    on_sqlite.run(read)
+    host.ask("table/disable", table)
+    assert "host 10000" in _refused(guest, read)
+    host.ask("table/enable", table)
+    guest.ask("table/disable", table)
+    assert "guest 9999" in _refused(guest, read)
+    assert "local 0" in _refused(guest, written)
+    guest.ask("table/enable", table)
+    guest.wait(guest.submit(written)["jobId"], "success")
+
+
+def _refused(guest: PartyServer, document: dict[str, Any]) -> str:
+    answer = guest.submit(document)
+    assert (answer["retcode"], "table it.hidden is disabled" in answer["retmsg"]) == (103, True), answer
+    return str(answer["retmsg"])
