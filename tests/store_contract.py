@@ -2012,7 +2012,7 @@ class ResultCases(Cases):
 
     def test_outputs_of_the_newest_version_that_has_any(self, each: Each) -> None:
         old = [Output(a_task(version=0).key, name, "ns", f"old_{name}") for name in ("b", "a")]
-        new = Output(a_task(version=2).key, "a", "ns", "new")
+        new = Output(a_task(version=2).key, "a", "ns", "new", written_by="j0")
         each.save_outputs(old, 1)
         assert each.outputs("j1", "reader_0", GUEST) == (old[1], old[0])
         each.save_outputs([new, Output(a_task(party=HOST, version=3).key, "a", "ns", "theirs")], 2)

@@ -138,7 +138,8 @@ class _TrackingRoutes:
         made = self._views.outputs(job_id, name, party)
         tables = [(one.data_name, table) for one, table in made if table is not None]
         if not tables:
-            raise Told(NO_DATA, "no data")
+            gone = [f"{one.namespace}.{one.name} was deleted or written anew since" for one, _ in made]
+            raise Told(NO_DATA, ": ".join(["no data", *gone[:1]]))
         try:
             members = list(_members(tables, limit, read_flag(body, "head", True)))
         except NoSuchTable as error:

@@ -50,7 +50,7 @@ from fate_flow.core.reasons import RULES, Author, Reason, may_say, task_status_f
 from fate_flow.core.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.status import TASK_BROKEN, TASK_END, TaskStatus, WorkerStatus
 from fate_flow.core.text import plain
-from fate_flow.store.contract import Metric, Output, TableMeta, Transaction
+from fate_flow.store.contract import Metric, Output, TableMeta, Transaction, handed_on
 
 # ---------------------------------------------------------------------- starting
 
@@ -190,9 +190,11 @@ def _inputs(tx: Transaction, key: TaskKey, task: TaskSpec) -> tuple[InputTable, 
         for source in one.sources:
             outputs = {out.data_name: out for out in tx.outputs(key.job_id, source.producer, key.party)}
             made = outputs.get(source.alias)
-            table = tx.table(made.namespace, made.name) if made else None
+            table = handed_on(tx, made) if made else None
             if table is None:
-                return f"input {one.kind}.{one.key}: {source.producer}.{source.alias} has no table at {key.party}"
+                what = f"{one.kind}.{one.key}: {source.producer}.{source.alias}"
+                gone = "has no table" if made is None else f"was {made.namespace}.{made.name}, which is another one now"
+                return f"input {what} {gone} at {key.party}"
             found.append(InputTable(one.key, table))
     return tuple(found)
 
@@ -442,11 +444,11 @@ def _publish_upstream(unit: Unit, spec: JobSpec, key: TaskKey) -> None:
 def _publish(unit: Unit, task: Task) -> None:
     """Make what the worker wrote known: tables, metrics, summary."""
     made, names = _made_by(unit, task), _aliases(unit, task)
-    for _, table in made.tables:
-        _save_table(unit, task, table)
-    unit.tx.save_outputs(
-        (Output(task.key, names.get(key, key), table.namespace, table.name) for key, table in made.tables), unit.now
-    )
+    outputs = []
+    for key, table in made.tables:
+        saved = _save_table(unit, task, table)
+        outputs.append(Output(task.key, names.get(key, key), table.namespace, table.name, saved.job_id))
+    unit.tx.save_outputs(outputs, unit.now)
     unit.tx.save_metrics((Metric(task.key, *metric) for metric in made.metrics), unit.now)
     if made.summary:
         unit.tx.save_summary(task.key, made.summary, unit.now)
@@ -465,12 +467,15 @@ _ORIGIN_OF = {"Upload": "upload", "Writer": "writer", "Fetch": "table_bind"}
 """Of tables that users name: they are nobody's to clean up."""
 
 
-def _save_table(unit: Unit, task: Task, table: TableMeta) -> None:
-    """A task that hands on a table which somebody else wrote leaves its record alone."""
+def _save_table(unit: Unit, task: Task, table: TableMeta) -> TableMeta:
+    """What is known of it from now on. Who hands on a table that somebody else wrote leaves its record alone."""
     is_named = task.module in _ORIGIN_OF
     known = unit.tx.table(table.namespace, table.name)
-    if known is None or known.uri != table.uri or is_named:
-        unit.tx.save_table(_as_told(unit, task, table) if is_named else table, unit.now)
+    if known is not None and known.uri == table.uri and not is_named:
+        return known
+    saved = _as_told(unit, task, table) if is_named else table
+    unit.tx.save_table(saved, unit.now)
+    return saved
 
 
 def _as_told(unit: Unit, task: Task, table: TableMeta) -> TableMeta:

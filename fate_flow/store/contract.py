@@ -95,6 +95,7 @@ class Output:
     data_name: str
     namespace: str
     name: str
+    written_by: str = ""        # the job whose words the table was then; empty where that is not known
 
 
 @dataclass(frozen=True)
@@ -588,6 +589,13 @@ def published(tx: Transaction, job_id: str, task: str, party: Party) -> tuple[Ou
     found = tx.outputs(job_id, task, party)
     row = tx.task(found[0].task) if found else None
     return found if row is None or row.status is TaskStatus.SUCCESS else ()
+
+
+def handed_on(tx: Transaction, output: Output) -> TableMeta | None:
+    """The table as the task handed it on; None when it was deleted since, or another job wrote it anew."""
+    table = tx.table(output.namespace, output.name)
+    is_another = table is not None and output.written_by not in ("", table.job_id)
+    return None if is_another else table
 
 
 class Store(Protocol):

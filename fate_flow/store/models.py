@@ -405,6 +405,7 @@ class OutputRow(_Base):
     f_party_id = CharField(10)
     f_table_name = CharField(500, null=True)
     f_table_namespace = CharField(500, null=True)
+    f_written_by = CharField(25, default="")
     f_description = TextField(null=True)
     f_create_time = BigIntegerField(null=True)
 

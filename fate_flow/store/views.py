@@ -28,7 +28,7 @@ from fate_flow.core.queue import pausing, why_a_copy_waits, why_it_waits
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JOB_END, JOB_UNFINISHED, JobStatus, TaskStatus
 from fate_flow.store.changes import SUBMIT_FAILED
-from fate_flow.store.contract import Document, Metric, Output, TableMeta, published
+from fate_flow.store.contract import Document, Metric, Output, TableMeta, handed_on, published
 from fate_flow.store.models import EngineRow, JobRow, MetricRow, OutputRow, SeatRow, StorageTableRow, TaskRow
 from fate_flow.store.retry import Retry
 from fate_flow.store.rows import JOB_COLUMNS, SEAT_COLUMNS, consent_of, job_of, seat_of
@@ -271,9 +271,10 @@ class Views:
 
     @_read_again
     def outputs(self, job_id: str, task: str, party: Party) -> list[tuple[Output, TableMeta | None]]:
-        """The tables that the newest version of a party task has published; None for one that was deleted since."""
+        """The tables that the newest version of a party task has published; None for one that was deleted or written
+        anew since."""
         with self._reading() as tx:
-            return [(one, tx.table(one.namespace, one.name)) for one in published(tx, job_id, task, party)]
+            return [(one, handed_on(tx, one)) for one in published(tx, job_id, task, party)]
 
     @_read_again
     def output_rows(self, filters: Mapping[str, Any]) -> list[Row]:

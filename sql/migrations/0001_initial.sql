@@ -403,6 +403,7 @@ CREATE TABLE t_tracking_output_data_info (
   f_party_id VARCHAR(10) NOT NULL,
   f_table_name VARCHAR(500),
   f_table_namespace VARCHAR(500),
+  f_written_by VARCHAR(25) NOT NULL DEFAULT '',      -- the job that had written the table when it was handed on
   f_description LONGTEXT,
   f_create_time BIGINT,
   PRIMARY KEY (f_job_id, f_task_id, f_task_version, f_data_name, f_role, f_party_id)

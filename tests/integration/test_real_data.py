@@ -345,6 +345,21 @@ def test_a_disabled_table_is_read_by_no_job(on_sqlite: Cluster) -> None:
     guest.wait(guest.submit(written)["jobId"], "success")
 
 
+def test_what_a_reader_handed_on_is_not_what_the_table_became(on_sqlite: Cluster) -> None:
+    guest, host = on_sqlite.guest, on_sqlite.host
+    for server in (guest, host):
+        server.has_table("changing", csv_text(["id", "x"], {"1": [2]}))
+    reads = {"reader_0": {"module": "Reader", "output": {"data": ["data"]}}}
+    table = {"reader_0": {"table": {"namespace": "it", "name": "changing"}}}
+    job_id = on_sqlite.run(job_of(reads, {"guest": [GUEST], "host": [HOST]}, common=table))
+    seat = {"job_id": job_id, "role": "guest", "party_id": GUEST, "component_name": "reader_0"}
+    assert guest.raw("GET", "tracking/component/output/data/download", json=seat).status_code == 200
+    guest.has_table("changing", csv_text(["id", "x"], {"9": [9]}))
+    answer = guest.raw("GET", "tracking/component/output/data/download", json=seat)
+    assert (answer.status_code, answer.json()["retmsg"]) == (
+        210, "no data: it.changing was deleted or written anew since")
+
+
 def _refused(guest: PartyServer, document: dict[str, Any]) -> str:
     answer = guest.submit(document)
     assert (answer["retcode"], "table it.hidden is disabled" in answer["retmsg"]) == (103, True), answer

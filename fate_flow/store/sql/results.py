@@ -55,7 +55,7 @@ class Results(Unit):
             OutputRow.replace(
                 f_job_id=key.job_id, f_component_name=key.name, f_task_id=key.task_id, f_task_version=key.version,
                 f_data_name=one.data_name, f_role=key.party.role, f_party_id=key.party.party_id,
-                f_table_name=one.name, f_table_namespace=one.namespace, f_create_time=at,
+                f_table_name=one.name, f_table_namespace=one.namespace, f_written_by=one.written_by, f_create_time=at,
             ).execute()  # fmt: skip
 
     def outputs(self, job_id: str, task: str, party: Party) -> tuple[Output, ...]:
@@ -63,7 +63,7 @@ class Results(Unit):
         rows = list(made.order_by(OutputRow.f_data_name))
         newest = max((row.f_task_version for row in rows), default=0)
         return tuple(
-            Output(TaskKey(job_id, task, newest, party), row.f_data_name, row.f_table_namespace, row.f_table_name)
+            _output_of(row)
             for row in rows
             if row.f_task_version == newest
         )
@@ -96,13 +96,7 @@ class Results(Unit):
         row = OutputRow
         query = row.select().where(row.f_job_id == job_id)
         by_name = query.order_by(row.f_component_name, row.f_data_name, row.f_task_version, row.f_role, row.f_party_id)
-        return tuple(
-            Output(
-                TaskKey(job_id, one.f_component_name, one.f_task_version, Party(one.f_role, one.f_party_id)),
-                one.f_data_name, one.f_table_namespace, one.f_table_name,
-            )
-            for one in by_name
-        )  # fmt: skip
+        return tuple(_output_of(one) for one in by_name)
 
     def jobs_with(self, namespace: str, name: str, limit: int) -> tuple[str, ...]:
         row = OutputRow
@@ -143,6 +137,11 @@ def _table_of(row: StorageTableRow) -> TableMeta:
         row.f_partitions or 1, row.f_origin, row.f_job_id, row.f_id_delimiter or ",", row.f_have_head,
         row.f_disable, row.f_create_time or 0, row.f_extend_sid, row.f_replaced,
     )  # fmt: skip
+
+
+def _output_of(row: OutputRow) -> Output:
+    key = TaskKey(row.f_job_id, row.f_component_name, row.f_task_version, Party(row.f_role, row.f_party_id))
+    return Output(key, row.f_data_name, row.f_table_namespace, row.f_table_name, row.f_written_by)
 
 
 def _made_by(model: Any, job_id: str, task: str, party: Party) -> Any:
