@@ -72,6 +72,6 @@ def asked(server: PartyServer, names: dict[str, Any]) -> Iterator[tuple[str, str
         answer = server.raw(method, path.removeprefix("/v1/").replace("{name}", "fate_flow"), json=body)
         mimetype = answer.headers["Content-Type"].partition(";")[0]
         problem = documented.misfit(method, path, answer.status_code, mimetype, answer.content)
-        is_file = mimetype != "application/json" or method == "HEAD"
+        is_file = mimetype != "application/json" or method == "head"
         has_worked = answer.status_code == 200 and (is_file or answer.json().get("retcode", 0) == 0)
         yield path, f"{method} {path} {body}: {problem}" if problem else "", has_worked

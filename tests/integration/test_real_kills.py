@@ -6,7 +6,7 @@ import fcntl
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 
 import psutil
@@ -64,12 +64,13 @@ def intersecting() -> dict[str, object]:
 
 @contextmanager
 def stopped(worker: ProcessId) -> Iterator[None]:
-    """The worker is where it is until the end of the block."""
+    """The worker is where it is until the end of the block, or until the deadline of a stop has come."""
     os.killpg(worker.pid, signal.SIGSTOP)
     try:
         yield
     finally:
-        os.killpg(worker.pid, signal.SIGCONT)
+        with suppress(ProcessLookupError):
+            os.killpg(worker.pid, signal.SIGCONT)
 
 
 @pytest.mark.parametrize("killed", [GUEST, HOST], ids=["the initiator", "a host"])
