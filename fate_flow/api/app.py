@@ -33,7 +33,7 @@ from fate_flow.api import (
     tracking,
 )
 from fate_flow.api.client_auth import WINDOW_MS, ClientAuth
-from fate_flow.api.envelope import install_errors
+from fate_flow.api.envelope import install_errors, install_unread_bodies
 from fate_flow.api.exchange import deliver_blueprint
 from fate_flow.api.nonces import Nonces
 from fate_flow.api.services import Services
@@ -53,6 +53,7 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
     """What `fateflow.http_port` serves; `spool` takes what the workers of other parties send to ours."""
     app = Flask("fate_flow", static_folder=None)
     app.url_map.strict_slashes = False
+    app.url_map.merge_slashes = False       # else a redirect, as HTML, to the address that the request says it came to
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False       # a method like the others that a path does not have
     app.config["MAX_CONTENT_LENGTH"] = services.settings.limits.max_request_bytes
     app.request_class = request_class(services.settings)
@@ -60,6 +61,7 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
     install_errors(app)
     install_broken_bodies(app)
     _check_callers(app, services)
+    install_unread_bodies(app)
     app.register_error_handler(SubmitFailed, SubmitFailed.as_response)
     for module in (
         jobs, parameters, permission, results, board_data, tables, template, instances, queue, resources, data,

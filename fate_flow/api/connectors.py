@@ -7,6 +7,7 @@ a client says makes this server connect to none but these.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
@@ -20,7 +21,7 @@ from fate_flow.api.paths import check_opened
 from fate_flow.api.services import Services
 from fate_flow.coordinator.ports import Context
 from fate_flow.core.errors import BadRequest, Conflict
-from fate_flow.core.grammar import shown
+from fate_flow.core.grammar import shown, shown_key
 from fate_flow.store.contract import Connector
 
 FILES = ("PATH", "LOCALFS", "FILE")
@@ -36,7 +37,11 @@ ADDRESS: Schema = {
     "anyOf": [{"required": ["path"], "properties": {"path": PATH}}, _NAMED],
 }
 ENGINE: Schema = one_of(FILES)
-_INFO: Schema = {"type": "object", "properties": {"path": PATH}, "required": ["path"], "additionalProperties": False}
+_INFO: Schema = {
+    "type": "object", "properties": {"path": PATH}, "required": ["path"],
+    "description": "Of a file or a folder the path alone; what is named as a password or another secret is refused.",
+}
+_SECRET = re.compile(r"pass|pwd|secret|token|credential|private|access_?key", re.IGNORECASE)
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -122,9 +127,12 @@ def _connector(context: Context, name: str, key: str) -> Connector:
 
 def _path_of(info: object, engine: str) -> str:
     told = info if isinstance(info, dict) else {}
-    others = sorted(set(told) - {"path"})
-    if others:
-        raise BadRequest(f"connector_info.{others[0]}: is not a key of {engine}, which has path alone")
+    for key in told:
+        if _SECRET.search(key):
+            raise BadRequest(
+                f"connector_info.{shown_key(key)}: is not a key of {engine}, which has path alone; no password or "
+                "other secret is taken from a client: those of servers are in connectors of service_conf.yaml"
+            )
     path = told.get("path")
     if not isinstance(path, str) or not path:
         raise BadRequest(f"connector_info.path: {shown(path)} is not the path of a file or folder of this machine")

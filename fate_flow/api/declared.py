@@ -8,7 +8,7 @@ beside a `data` that has no room for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -70,9 +70,12 @@ _OF_EVERY_COMMAND = ("conf_path", "dsl_path", "output_path", "local")
 def unknown_keys(told: Declaration, body: Mapping[str, Any]) -> Iterator[str]:
     """What of a body no route reads, in words; where a schema has the keys of an object, in that object too."""
     known = {**dict.fromkeys((*_OF_EVERY_COMMAND, *told.idle), ANYTHING), **told.form, **told.takes, **told.needs}
-    ways = [{**known, **way.get("properties", {})} for way in told.either] or [known]
-    found = [tuple(_unknown({"properties": way}, body, "")) for way in ways]
-    yield from (one for one in found[0] if all(one in others for others in found[1:]))      # known in none
+    return _unknown([{"properties": known}, *told.either], body, "")
+
+
+def reads_a_body(told: Declaration) -> bool:
+    """Whether its handler looks at what is sent."""
+    return bool(told.needs or told.takes)
 
 
 def warns_in_data(told: Declaration) -> bool:
@@ -89,16 +92,41 @@ def with_warnings(schema: Schema | None) -> Schema:
     return {**{key: one for key, one in found.items() if key != "title"}, "properties": properties}
 
 
-def _unknown(schema: Schema, value: Any, path: str) -> Iterator[str]:
-    if not isinstance(value, Mapping):
-        return
-    known, others = schema.get("properties", {}), schema.get("additionalProperties")
-    for key, one in value.items():
-        place = f"{path}{shown_key(key)}"
-        if key in known or others:
-            yield from _unknown(known.get(key, others), one, f"{place}.")
-        elif known or others is False:
-            yield f"{place}: is not known; it is ignored"
+def _unknown(schemas: Iterable[Schema], value: Any, path: str) -> Iterator[str]:
+    """The keys that none of these knows; all may describe the value, or one of them does."""
+    ways = list(_ways(schemas))
+    if isinstance(value, list):
+        of_each = [way["items"] for way in ways if "items" in way]
+        for place, one in enumerate(value):
+            yield from _unknown(of_each, one, f"{path.removesuffix('.')}[{place}].")
+    elif isinstance(value, Mapping):
+        named = [way for way in ways if _names_keys(way)]
+        for key, one in value.items():
+            inside = list(_inside(named, key))
+            yield from _unknown(inside, one, f"{path}{shown_key(key)}.")
+            if named and not inside:
+                yield f"{path}{shown_key(key)}: is not known; it is ignored"
+
+
+def _ways(schemas: Iterable[Schema]) -> Iterator[Schema]:
+    """With those that they have to choose from."""
+    for schema in schemas:
+        yield schema
+        yield from _ways(schema.get("anyOf", ()))
+
+
+def _names_keys(schema: Schema) -> bool:
+    return bool(schema.get("properties") or "additionalProperties" in schema)
+
+
+def _inside(schemas: Iterable[Schema], key: str) -> Iterator[Schema]:
+    """What they say of this key; nothing where none of them knows it."""
+    for schema in schemas:
+        others = schema.get("additionalProperties")
+        if key in schema.get("properties", ()):
+            yield schema["properties"][key]
+        elif isinstance(others, Mapping):
+            yield others
 
 
 def _has_its_keys(schema: Schema) -> bool:

@@ -20,7 +20,7 @@ from typing import Any, ParamSpec
 from flask import Flask, Response, current_app, g, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, RequestEntityTooLarge
 
-from fate_flow.api.declared import WARNINGS, declaration_of, unknown_keys, warns_in_data
+from fate_flow.api.declared import WARNINGS, Declaration, declaration_of, reads_a_body, unknown_keys, warns_in_data
 from fate_flow.core.errors import (
     BadRequest,
     Busy,
@@ -82,6 +82,21 @@ def note_sent(said: Mapping[str, Any]) -> None:
     g.sent = said
 
 
+def install_unread_bodies(app: Flask) -> None:
+    """What is sent to a route of clients that reads no body is read before it acts: its keys are named all the same."""
+
+    @app.before_request
+    def read() -> None:
+        told = _declaration()
+        if request.method == "POST" and told is not None and not told.never and not reads_a_body(told):
+            silent_json()
+
+
+def _declaration() -> Declaration | None:
+    """That of the route that is asked; None without one."""
+    return declaration_of(current_app.view_functions[request.endpoint]) if request.endpoint else None
+
+
 def arguments(*required: str) -> dict[str, Any]:
     """The body of the request. Raises BadRequest, in FATE's words, when it lacks one of these keys."""
     body = silent_json()
@@ -122,7 +137,7 @@ def _warned(data: Any) -> dict[str, Any]:
     """Where the answer names keys that are not known, if there are some."""
     if "sent" not in g:
         return {}
-    told = declaration_of(current_app.view_functions[request.endpoint or ""])
+    told = _declaration()
     unknown = list(unknown_keys(told, g.sent)) if told is not None else []
     if told is None or not unknown:
         return {}

@@ -159,7 +159,7 @@ def _in_headers(told: Declaration) -> Iterator[dict[str, Any]]:
 
 def _body(told: Declaration) -> dict[str, Any] | None:
     """What is sent; more keys are always allowed."""
-    if told.never or not (told.needs or told.takes):
+    if told.never:
         return None
     is_needed = bool(told.needs or told.either)
     schema: dict[str, Any] = {
@@ -195,7 +195,7 @@ def _responses(told: Declaration, is_file: bool, is_signed: bool) -> Iterator[tu
         statuses = {status: _meaning(kind) for kind, status in STATUS_OF.items()} if is_file or not told.file else {}
         if is_file:
             statuses.update({status: _meaning(kind) for kind, status in STATUS_OF_NO_FILE.items()})
-    if is_signed or told.needs or told.takes:
+    if is_signed or not told.never:
         statuses[413] = "The body is larger than what is taken here."
     for status, words in sorted({**statuses, **told.also}.items()):
         yield str(status), _envelope(words, _error(status))
@@ -235,13 +235,12 @@ def _success(told: Declaration, is_file: bool) -> dict[str, Any]:
 
 def _ok(told: Declaration) -> Schema:
     data, aside = {} if told.data is None else {"data": told.data}, told.aside
-    if told.needs or told.takes:
-        if not warns_in_data(told):
-            aside = {**aside, WARNINGS: a_list(TEXT, description=IGNORED)}
-        elif told.data is None:
-            aside = {**aside, "data": with_warnings(None)}
-        else:
-            data = {"data": with_warnings(told.data)}
+    if not warns_in_data(told):
+        aside = {**aside, WARNINGS: a_list(TEXT, description=IGNORED)}
+    elif told.data is not None:
+        data = {"data": with_warnings(told.data)}
+    elif "data" not in aside:
+        aside = {**aside, "data": with_warnings(None)}
     properties = {"retcode": {"const": 0}, "retmsg": TEXT, **data, **told.beside}
     return an_object(properties, aside)
 

@@ -10,7 +10,18 @@ from __future__ import annotations
 from flask import Blueprint, Response
 
 from fate_flow.api.arguments import NAMESPACE, PARTY_ID, ROLE, TABLE_NAME, Body
-from fate_flow.api.declared import NOTHING, TEXT, Arguments, Schema, a_list, an_object, declared, described, one_of
+from fate_flow.api.declared import (
+    NOTHING,
+    TEXT,
+    WARNINGS,
+    Arguments,
+    Schema,
+    a_list,
+    an_object,
+    declared,
+    described,
+    one_of,
+)
 from fate_flow.api.envelope import arguments, ok
 from fate_flow.api.services import Services
 from fate_flow.core.errors import BadRequest
@@ -20,14 +31,14 @@ from fate_flow.core.permission import ALL, MOST_TABLES, Thing, as_written, read_
 _OLD = "privilege_"
 _NOT_GRANTED = (f"{_OLD}role", f"{_OLD}command")
 
-_NAME = {"type": "string", "format": "component-or-all"}
 _TABLE: Schema = {
     "type": "object", "properties": {"namespace": NAMESPACE, "name": TABLE_NAME}, "required": ["namespace", "name"],
 }  # fmt: skip
 _TABLE_OR_ALL: Schema = {"anyOf": [{"const": ALL}, _TABLE]}
 _COMPONENTS: Schema = {
-    "anyOf": [{"type": "string", "format": "components"}, a_list(_NAME)],
-    "description": f"Names of components, as a list or with commas between them; {ALL} is all of them.",
+    "anyOf": [TEXT, a_list(TEXT)],
+    "description": f"Names of components, as a list or with commas between them; {ALL} is all of them. Of several, "
+    "those that this server does not have are ignored, and named in warnings.",
 }
 _DATASETS: Schema = {
     "anyOf": [_TABLE_OR_ALL, a_list(_TABLE_OR_ALL, maxItems=MOST_TABLES)],
@@ -49,9 +60,12 @@ _GRANTED_AS_BEFORE = an_object({
 
 
 def _something(things: Arguments) -> tuple[Schema, ...]:
-    """One of these keys names at least one thing."""
+    """One of these keys names at least one thing that is known."""
     named = {"type": ["string", "object", "array"], "minItems": 1}
-    return tuple({"required": [key], "properties": {key: named}} for key in things)
+    return tuple(
+        {"required": [key], "properties": {key: {**named, "format": "components"} if one is _COMPONENTS else named}}
+        for key, one in things.items()
+    )
 
 
 _GRANT = "Jobs of this party may use these components and tables here."
@@ -82,14 +96,16 @@ class _PermissionRoutes:
     @declared(_GRANT, needs=_PARTY, takes=_THINGS, either=_something(_THINGS))
     def grant(self) -> Response:
         body = arguments("party_id")
-        self._desk.grant(check_party_id(body["party_id"]), self._read(body))
-        return ok()
+        things, unknown = self._read(body)
+        self._desk.grant(check_party_id(body["party_id"]), things)
+        return _done(unknown)
 
     @declared(_DELETE, needs=_PARTY, takes=_THINGS, either=_something(_THINGS))
     def delete(self) -> Response:
         body = arguments("party_id")
-        self._desk.revoke(check_party_id(body["party_id"]), self._read(body))
-        return ok()
+        things, unknown = self._read(body)
+        self._desk.revoke(check_party_id(body["party_id"]), things)
+        return _done(unknown)
 
     @declared(_QUERY, needs=_PARTY, data=an_object(_GRANTED))
     def query(self) -> Response:
@@ -98,14 +114,16 @@ class _PermissionRoutes:
     @declared(_GRANT, needs=_SOURCE, takes=_OLD_THINGS | _NOTHING_ELSE, either=_something(_OLD_THINGS))
     def grant_as_before(self) -> Response:
         party_id, body = _source()
-        self._desk.grant(party_id, self._read(body, _OLD))
-        return ok()
+        things, unknown = self._read(body, _OLD)
+        self._desk.grant(party_id, things)
+        return _done(unknown)
 
     @declared(_DELETE, needs=_SOURCE, takes=_OLD_THINGS | _NOTHING_ELSE, either=_something(_OLD_THINGS))
     def delete_as_before(self) -> Response:
         party_id, body = _source()
-        self._desk.revoke(party_id, self._read(body, _OLD))
-        return ok()
+        things, unknown = self._read(body, _OLD)
+        self._desk.revoke(party_id, things)
+        return _done(unknown)
 
     @declared(_QUERY, needs=_SOURCE, takes=_NOTHING_ELSE, data=_GRANTED_AS_BEFORE)
     def query_as_before(self) -> Response:
@@ -116,8 +134,13 @@ class _PermissionRoutes:
     def _granted(self, party_id: str) -> frozenset[Thing]:
         return self._context.read(lambda tx: tx.granted(party_id))
 
-    def _read(self, body: Body, prefix: str = "") -> list[Thing]:
+    def _read(self, body: Body, prefix: str = "") -> tuple[list[Thing], list[str]]:
         return read_things(body, self._context.modules, prefix)
+
+
+def _done(unknown: list[str]) -> Response:
+    """It names the components that are not known here."""
+    return ok({WARNINGS: unknown} if unknown else None)
 
 
 def _source() -> tuple[str, Body]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from fate_flow.cli import options
 from fate_flow.cli.answer import Answer
 from fate_flow.cli.client import CallFailed, Client, data_of
 from fate_flow.cli.display import print_json, refuse, show, tell
-from fate_flow.cli.lists import print_jobs, print_outputs, show_as
+from fate_flow.cli.lists import is_for_people, print_jobs, print_outputs, show_as
 from fate_flow.cli.options import given, with_client
 from fate_flow.cli.submit_files import overlaid, read_text, submission
 from fate_flow.cli.unpacked import downloaded, fetch_file, fetch_folder, folder_in
@@ -73,9 +73,9 @@ def submit(client: Client, is_watched: bool, request_id: str | None, **files: st
 @options.job_file()
 @options.conf_path(required=False)
 @options.dsl_path()
-@options.as_json()
+@options.form()
 @with_client
-def validate(client: Client, as_json: bool, **files: str | None) -> None:
+def validate(client: Client, as_json: bool | None, **files: str | None) -> None:
     """Checks a job and shows what each party would run, with which parameters and cores; starts nothing.
 
     Every party is asked whether it would take part, and what it would give less of than is asked for; a party that
@@ -85,16 +85,13 @@ def validate(client: Client, as_json: bool, **files: str | None) -> None:
     Example: flow job validate -f job.yaml
              flow job validate -c conf.json -d dsl.json
     """
-    answer = client.submit("job/validate", submission(**files))
-    if as_json:
-        show(answer)
-        return
     from fate_flow.cli.told import print_plan
 
-    if problems := problems_of(answer):
+    answer = client.submit("job/validate", submission(**files))
+    if is_for_people(as_json) and (problems := problems_of(answer)):
         # without the plan, which is long and would hide them; --json has it
         raise CallFailed("\n".join(problems), {**answer.envelope, "data": {"problems": problems}})
-    print_plan(data_of(answer))
+    show_as(answer, as_json, print_plan)
 
 
 @job.command()
@@ -356,23 +353,23 @@ def watch(client: Client, job_id: str) -> None:
 
 @job.command()
 @options.job_id(required=True)
-@options.as_json()
+@options.form()
 @with_client
-def explain(client: Client, job_id: str, as_json: bool) -> None:
+def explain(client: Client, job_id: str, as_json: bool | None) -> None:
     """Says how a job stands and why: what it waits for, its place in the queue, each party and task.
 
     Example: flow job explain -j 202601011200000000000
     """
     from fate_flow.cli.told import print_explanation
 
-    _tell(client, "job/explain", job_id, as_json, partial(print_explanation, job_id))
+    show_as(client.post("job/explain", {"job_id": job_id}), as_json, partial(print_explanation, job_id))
 
 
 @job.command()
 @options.job_id(required=True)
-@options.as_json()
+@options.form()
 @with_client
-def history(client: Client, job_id: str, as_json: bool) -> None:
+def history(client: Client, job_id: str, as_json: bool | None) -> None:
     """Prints every move of a job, its parties, tasks and workers, in the order in which each party saw them.
 
     At the initiator of the job the other parties are asked too, and those are named that do not answer.
@@ -381,16 +378,7 @@ def history(client: Client, job_id: str, as_json: bool) -> None:
     """
     from fate_flow.cli.told import print_history
 
-    _tell(client, "job/history", job_id, as_json, print_history)
-
-
-def _tell(client: Client, endpoint: str, job_id: str, as_json: bool, tell: Callable[[Any], None]) -> None:
-    """What the server says of a job: as it came, or in the words that `tell` has for its data."""
-    answer = client.post(endpoint, {"job_id": job_id})
-    if as_json:
-        show(answer)
-    else:
-        tell(data_of(answer))
+    show_as(client.post("job/history", {"job_id": job_id}), as_json, print_history)
 
 
 def problems_of(answer: Answer) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -9,6 +10,7 @@ import click
 from fate_flow.cli import options
 from fate_flow.cli.client import Client
 from fate_flow.cli.display import show
+from fate_flow.cli.lists import print_key, show_as
 from fate_flow.cli.options import with_client
 from fate_flow.cli.submit_files import overlaid
 
@@ -37,13 +39,15 @@ def save(client: Client, conf_path: str) -> None:
 
 @key.command()
 @options.party_id(required=True)
+@options.form()
 @with_client
-def query(client: Client, **body: Any) -> None:
+def query(client: Client, as_json: bool | None, **body: Any) -> None:
     """The public key of a party, in PEM, and its id; of the own party, what others have to save.
 
     Example: flow key query -p 9999
     """
-    show(client.post("key/query", body))
+    answer = client.post("key/query", body)
+    show_as(answer, as_json, partial(print_key, answer.envelope.get("key_id")))
 
 
 @key.command()

@@ -12,7 +12,7 @@ import click
 
 from fate_flow.cli.answer import Answer
 from fate_flow.cli.client import CallFailed
-from fate_flow.cli.display import one_line, print_table, show
+from fate_flow.cli.display import one_line, print_table, printable, show
 
 _SOME_COLUMNS = 20            # of a table; so many are named
 _JOBS = ("job", "party", "status", "created", "took", "why")
@@ -21,11 +21,16 @@ _TASKS = ("task", "party", "status", "took", "why")
 Row = Mapping[str, Any]
 
 
+def is_for_people(as_json: bool | None) -> bool:
+    """Whether a table is to be shown; when None was chosen, on a terminal alone."""
+    return sys.stdout.isatty() if as_json is None else not as_json
+
+
 def show_as(answer: Answer, as_json: bool | None, tell: Callable[[Any], None]) -> None:
-    """The answer as JSON, or its data in the words of `tell`; when None was chosen, those on a terminal alone.
+    """The answer as JSON, or its data in the words of `tell` (`is_for_people`).
 
     Raises CallFailed when the server refused and people are told."""
-    if not (sys.stdout.isatty() if as_json is None else not as_json):
+    if not is_for_people(as_json):
         show(answer)
     elif not answer.is_success:
         raise CallFailed(answer.message, answer.envelope)
@@ -215,7 +220,24 @@ def _plain(value: object) -> str:
     return "" if value is None else str(value)
 
 
-# ---------------------------------------------------------------------- the server
+# ---------------------------------------------------------------------- the server and other parties
+
+
+def print_sections(data: Mapping[str, Row]) -> None:
+    """Of `service registry`."""
+    print_table(("section", "what", "value"), (
+        (section, name, _plain(value)) for section, values in data.items() for name, value in values.items()
+    ))  # fmt: skip
+
+
+def print_parties(data: Row) -> None:
+    """Of `party list`: first who is on hold, then the ways to the others."""
+    columns = ("party_id", "url", "status", "circuit", "message")
+    parties = data.get("parties") or ()
+    for one in (data.get("own") or {}, *parties):
+        if hold := one.get("hold"):
+            click.echo(one_line(f"party {one.get('party_id')} is on hold by {hold.get('by')}: {hold.get('message')}"))
+    print_table(columns, ([one.get(column) for column in columns] for one in parties))
 
 
 def print_providers(data: Mapping[str, Mapping[str, Row]]) -> None:
@@ -235,6 +257,12 @@ def print_offered_components(data: Row) -> None:
         )
         for name, one in (data.get("components") or {}).items()
     ))  # fmt: skip
+
+
+def print_key(key_id: object, pem: str) -> None:
+    """Of `key query`."""
+    click.echo(one_line(f"key_id {key_id}"))
+    click.echo(printable(pem).strip())
 
 
 def print_resources(data: Row) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from fate_flow.cli import options
-from fate_flow.cli.client import Client, data_of
-from fate_flow.cli.display import one_line, print_table, show
+from fate_flow.cli.client import Client
+from fate_flow.cli.lists import print_parties, show_as
 from fate_flow.cli.options import with_client
 
 
@@ -19,21 +19,11 @@ def party() -> None:
 
 
 @party.command("list")
-@options.as_json()
+@options.form()
 @with_client
-def list_parties(client: Client, as_json: bool) -> None:
+def list_parties(client: Client, as_json: bool | None) -> None:
     """The parties this server has a route to, whether they answer, and which of them are on hold.
 
     Example: flow party list
     """
-    answer = client.post("party/list", {})
-    if as_json:
-        show(answer)
-        return
-    columns = ("party_id", "url", "status", "circuit", "message")
-    data = data_of(answer)
-    parties = data.get("parties") or ()
-    for one in (data.get("own") or {}, *parties):
-        if hold := one.get("hold"):
-            click.echo(one_line(f"party {one.get('party_id')} is on hold by {hold.get('by')}: {hold.get('message')}"))
-    print_table(columns, ([one.get(column) for column in columns] for one in parties))
+    show_as(client.post("party/list", {}), as_json, print_parties)

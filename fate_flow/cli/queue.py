@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from fate_flow.cli import options
-from fate_flow.cli.client import Client, data_of
+from fate_flow.cli.client import Client
 from fate_flow.cli.display import show
+from fate_flow.cli.lists import show_as
 from fate_flow.cli.options import with_client
 
 
@@ -23,20 +24,16 @@ def queue() -> None:
 @queue.command("list")
 @options.limit(50, "So many at most; 50 unless given.")
 @click.option("--page", type=int, default=1, help="From 1; 1 unless given.")
-@options.as_json()
+@options.form()
 @with_client
-def list_jobs(client: Client, as_json: bool, **body: Any) -> None:
+def list_jobs(client: Client, as_json: bool | None, **body: Any) -> None:
     """The jobs of this initiator that wait, in their order, and those of others that await an approval here.
 
     Example: flow queue list -l 20
     """
-    answer = client.post("queue/list", body)
-    if as_json:
-        show(answer)
-        return
     from fate_flow.cli.told import print_queue
 
-    print_queue(data_of(answer))
+    show_as(client.post("queue/list", body), as_json, print_queue)
 
 
 @queue.command()

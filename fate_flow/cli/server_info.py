@@ -7,7 +7,7 @@ import click
 from fate_flow.cli import options
 from fate_flow.cli.client import Client
 from fate_flow.cli.display import show
-from fate_flow.cli.lists import print_facts, show_as
+from fate_flow.cli.lists import print_facts, print_sections, show_as
 from fate_flow.cli.options import with_client
 
 
@@ -49,10 +49,11 @@ def service() -> None:
 
 
 @service.command()
+@options.form()
 @with_client
-def registry(client: Client) -> None:
+def registry(client: Client, as_json: bool | None) -> None:
     """The sections of the server's configuration, without keys, passwords and folders.
 
     Example: flow service registry
     """
-    show(client.post("server/service/get", {}))
+    show_as(client.post("server/service/get", {}), as_json, print_sections)

@@ -9,7 +9,7 @@ import click
 from fate_flow.cli import options
 from fate_flow.cli.client import Client
 from fate_flow.cli.display import show
-from fate_flow.cli.lists import print_jobs_of_table, print_sources, print_table_info, show_as
+from fate_flow.cli.lists import print_facts, print_jobs_of_table, print_sources, print_table_info, show_as
 from fate_flow.cli.options import given, with_client
 from fate_flow.cli.submit_files import overlaid
 
@@ -128,13 +128,14 @@ def connector_create(client: Client, conf_path: str) -> None:
 
 @table.command("connector-query")
 @click.option("--connector-name", required=True, help="Name of a connector.")
+@options.form()
 @with_client
-def connector_query(client: Client, **body: Any) -> None:
+def connector_query(client: Client, as_json: bool | None, **body: Any) -> None:
     """What a connector leads to.
 
     Example: flow table connector-query --connector-name exports
     """
-    show(client.post("table/connector/query", body))
+    show_as(client.post("table/connector/query", body), as_json, print_facts)
 
 
 @table.command("tracking-source")

@@ -14,7 +14,7 @@ from fate_flow.components.errors import shown
 from fate_flow.core import command
 from fate_flow.core.document import nearest
 from fate_flow.core.errors import BadRequest
-from fate_flow.core.grammar import DUPLICATE_IDS, TABLE_PIECE, check_table_piece
+from fate_flow.core.grammar import DUPLICATE_IDS, TABLE_PIECE, check_table_piece, shown_key
 
 PASS_THROUGH = frozenset({"need_run", "need_deploy", "provider", "CodePath"})
 """Keys that stand among the parameters of a component but are meant for the coordinator."""
@@ -33,6 +33,7 @@ class Parameter:
     expected: str
     is_right: Callable[[object], bool]
     required: bool = False
+    keys: tuple[str, ...] = ()          # of an object: all that are read
 
 
 @dataclass(frozen=True)
@@ -74,11 +75,17 @@ class ComponentInfo:
         which is ours alone."""
         return [
             f"{key}: {self.module} has no such parameter, it has no effect"
-            for key in (() if self.is_program else self._unknown(parameters))
+            for key in (() if self.is_program else [*self._unknown(parameters), *self._unknown_inside(parameters)])
         ]
 
     def _unknown(self, parameters: Mapping[str, object]) -> list[str]:
         return [key for key in own_parameters(parameters) if key not in self.parameters]
+
+    def _unknown_inside(self, parameters: Mapping[str, object]) -> Iterator[str]:
+        for name, parameter in self.parameters.items():
+            value = parameters.get(name)
+            if parameter.keys and isinstance(value, Mapping):
+                yield from (f"{name}.{shown_key(key)}" for key in value if key not in parameter.keys)
 
     def _hint(self, key: str) -> str:
         return nearest(key, self.parameters) or f"; known here: {', '.join(self.parameters)}"
@@ -140,7 +147,7 @@ _FLAG = Parameter("true, false, 1 or 0", _is_flag)
 _DELIMITER = Parameter("one character, such as ','", _is_delimiter)
 _PARTITION = Parameter("a whole number from 1 to 10000", _is_whole(1, 10_000))
 _TABLE_PIECE = Parameter(TABLE_PIECE, _is_table_piece, required=True)
-_TABLE = Parameter('{"namespace": text, "name": text}', _is_table, required=True)
+_TABLE = Parameter('{"namespace": text, "name": text}', _is_table, required=True, keys=("namespace", "name"))
 _DUPLICATE_IDS = Parameter(f"one of {', '.join(DUPLICATE_IDS)}", lambda value: value in DUPLICATE_IDS)
 _PRECISION = Parameter(f"a whole number of decimals from 0 to {MAX_PRECISION}", _is_whole(0, MAX_PRECISION))
 

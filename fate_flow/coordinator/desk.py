@@ -36,7 +36,6 @@ from fate_flow.core.errors import (
     NotFound,
     OperationFailed,
     PeerUnreachable,
-    PermissionDenied,
     StorageFailed,
     StorageUnavailable,
 )
@@ -430,14 +429,17 @@ class Desk:
     def return_resources(self, job_id: str) -> list[tuple[Job, bool]]:
         """Give back what this party holds for a job that does not run: each seat and whether something came back.
 
-        Raises JobNotFound; PermissionDenied while the job runs, since its end returns what it holds."""
+        Raises JobNotFound; Conflict while the job runs, since its end returns what it holds."""
 
         def give_back(unit: Unit) -> list[tuple[Job, bool]]:
             rows = unit.tx.jobs_here(job_id)
             if not rows:
                 raise JobNotFound(f"can not found job {job_id}")
             if any(row.holds and row.status in (JobStatus.RUNNING, JobStatus.STOPPING) for row in rows):
-                raise PermissionDenied(f"job {job_id} is running: stop it, its end returns what it holds")
+                raise Conflict(
+                    f"job {job_id} is running, and its end gives back what it holds: wait for that, or stop it "
+                    f"(flow job stop -j {job_id})"
+                )
             return [(row, release(unit, row)) for row in rows]
 
         return self._carry_out(give_back, is_repeatable=False)

@@ -16,6 +16,7 @@ from fate_flow.core.spec import JobSpec, Party
 
 ALL = "*"
 MOST_TABLES = 1_000         # of one request: each is a row, and stands in the log
+_MOST_NAMED = 100           # of what is ignored
 
 
 class Kind(Enum):
@@ -72,32 +73,39 @@ def _needed(spec: JobSpec, party: Party) -> Iterator[Thing]:
 # ------------------------------------------------------------------ as clients write it
 
 
-def read_things(body: Mapping[str, Any], modules: Collection[str], prefix: str = "") -> list[Thing]:
-    """What `component` ("a,b" or "*") and `dataset` ({namespace, name}, a list of such, or "*") of a body name.
-    The prefix stands before both keys.
+def read_things(
+    body: Mapping[str, Any], modules: Collection[str], prefix: str = ""
+) -> tuple[list[Thing], list[str]]:
+    """What `component` ("a,b" or "*") and `dataset` ({namespace, name}, a list of such, or "*") of a body name, and in
+    words which components are not known here: scripts name those of FATE. The prefix stands before both keys.
 
-    Raises BadRequest for what is unknown or not well formed, and for a body that names nothing."""
+    Raises BadRequest for what is not well formed, and for a body that names nothing, or nothing that is known."""
     component, dataset = f"{prefix}component", f"{prefix}dataset"
-    found = [*_components(component, body.get(component), modules), *_datasets(dataset, body.get(dataset))]
+    names = _names_of_components(component, body.get(component))
+    known = {ALL: EVERYTHING[Kind.COMPONENT]}
+    known |= {_plain(module): Thing(Kind.COMPONENT, module) for module in modules}
+    found = [known[_plain(name)] for name in names if _plain(name) in known]
+    found += _datasets(dataset, body.get(dataset))
+    unknown = list(dict.fromkeys(name for name in names if _plain(name) not in known))
+    if unknown and not found:
+        raise BadRequest(f"{component}: {shown(unknown[0])} is not one of {ALL}, {', '.join(sorted(modules))}")
     if not found:
         raise BadRequest(f"required argument are missing: {component} or {dataset}; it names nothing")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(found)), list(_ignored(component, unknown))
 
 
-def _components(key: str, value: object, modules: Collection[str]) -> Iterator[Thing]:
-    if value is None:
-        return
-    names = value.split(",") if isinstance(value, str) else value
+def _ignored(key: str, names: list[str]) -> Iterator[str]:
+    for name in names[:_MOST_NAMED]:
+        yield f"{key}: {shown(name)} is no component of this server; it is ignored"
+    if more := names[_MOST_NAMED:]:
+        yield f"{key}: ... and {len(more)} more"
+
+
+def _names_of_components(key: str, value: object) -> list[str]:
+    names = value.split(",") if isinstance(value, str) else [] if value is None else value
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise BadRequest(f'{key}: {shown(value)} is not "*" or names with commas between them')
-    known = {_plain(module): module for module in modules}
-    for name in map(str.strip, names):
-        if name == ALL:
-            yield EVERYTHING[Kind.COMPONENT]
-        elif _plain(name) in known:
-            yield Thing(Kind.COMPONENT, known[_plain(name)])
-        else:
-            raise BadRequest(f"{key}: {shown(name)} is not one of {ALL}, {', '.join(sorted(modules))}")
+    return [name.strip() for name in names]
 
 
 def _plain(name: str) -> str:

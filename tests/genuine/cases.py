@@ -193,7 +193,7 @@ TASKS = (
          "resource_return_status": False}]),
     Case("flow resource return", "resource return", 101, says="job_id"),
     Case("flow resource return", "resource return -j {unknown}", 100, says="can not found job"),
-    Case("flow resource return", "resource return -j {job}", 108, says="is running", given=a_job_that_runs),
+    Case("flow resource return", "resource return -j {job}", 100, says="is running", given=a_job_that_runs),
 )
 
 BODY = "flow data upload (use_local_data=0, JSON body)"

@@ -82,7 +82,7 @@ def test_a_watched_job_that_fails_exits_with_1_and_says_why(on_sqlite: Cluster, 
     assert "task_failed" in printed.err
     assert "'not there'" in printed.err
     on_sqlite.guest.flow("job", "watch", "-j", printed.job_id, code=REFUSED)
-    told = on_sqlite.guest.flow("job", "explain", "-j", printed.job_id).out
+    told = on_sqlite.guest.flow("job", "explain", "--table", "-j", printed.job_id).out
     assert told.startswith(f"job {printed.job_id}: failed: task_failed")
 
 
@@ -140,7 +140,7 @@ def test_validate_prints_what_each_party_would_run_and_starts_nothing(on_sqlite:
     )
     conf, dsl = write(tmp_path, document)
     with on_sqlite.unchanged():
-        printed = on_sqlite.guest.flow("job", "validate", "-c", conf, "-d", dsl)
+        printed = on_sqlite.guest.flow("job", "validate", "--table", "-c", conf, "-d", dsl)
         assert "guest-9999: 6 cores" in printed.out
         assert '{"column": "x"}' in printed.out
         data = on_sqlite.guest.flow("job", "validate", "-c", conf, "-d", dsl, "--json").document["data"]

@@ -154,7 +154,7 @@ def test_what_a_replaced_worker_printed_is_read_by_its_attempt(servers: Cluster)
     newest = servers.guest.flow(*place)
     assert newest.out == "attempt 2\n"
     assert newest.err == "worker 1, attempt 2; --attempt shows 0 (worker_error), 1 (worker_error)\n"
-    assert "worker 1 (rank 1), attempt 2" in servers.guest.flow("job", "explain", "-j", job_id).out
+    assert "worker 1 (rank 1), attempt 2" in servers.guest.flow("job", "explain", "--table", "-j", job_id).out
     assert servers.guest.flow(*place, "--attempt", "0").out == "attempt 0\n"
     said = servers.guest.flow(*place, "--json").document["data"]
     assert [(one["attempt"], one["exit_status"], one["is_kept"]) for one in said["attempts"]] == [
@@ -301,7 +301,7 @@ def test_a_program_has_the_secret_of_its_party_and_nothing_else_holds_it(servers
     job_id = servers.run(command({"guest": [GUEST], "host": [HOST]}, wants, command=python("pass")))
     assert printed(servers.host, job_id) == f"{hashlib.sha256(SECRET.encode()).hexdigest()}\n"
     for party in (servers.guest, servers.host):
-        assert SECRET not in "".join(party.flow("job", "history", "-j", job_id).out)
+        assert SECRET not in "".join(party.flow("job", "history", "--table", "-j", job_id).out)
         holding = [path for path in party.home.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
         assert holding == []
 
@@ -365,14 +365,14 @@ def test_a_job_grows_where_there_is_room_and_shrinks_when_another_one_comes(serv
     for party in parties:
         gone = [row for row in workers(party, elastic) if row["f_status"] == "exited"]
         assert {(row["f_reason"], row["f_exit_status"]) for row in gone} == {("cores_lent", "signal 15")}
-        assert "1 of 4 run, 3 lent" in party.flow("job", "explain", "-j", elastic).out
+        assert "1 of 4 run, 3 lent" in party.flow("job", "explain", "--table", "-j", elastic).out
     (scratch / other).touch()
     await_slots([0, 1, 2, 3, 4])
     (scratch / elastic).touch()
     for job_id in (first, other, elastic):
         servers.wait(job_id, "success")
     assert [holds(party) for party in parties] == [(0, 0)] * 2
-    said = servers.host.flow("job", "history", "-j", elastic).out
+    said = servers.host.flow("job", "history", "--table", "-j", elastic).out
     assert "cores_lent" in said
     assert "worker 4 (elastic), process 1" in said
 

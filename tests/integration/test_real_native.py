@@ -65,7 +65,7 @@ def test_the_example_of_three_parties_runs_and_what_a_party_gives_less_of_is_tol
         assert "733" in metrics.out                      # 10 + 20 + 1 + 2 + 300 + 400
     row = cluster.guest.job(job_id)
     assert (row["f_name"], row["f_description"]) == ("common customers", "what the customers that all three have spend")
-    assert note in cluster.guest.flow("job", "history", "-j", job_id).out
+    assert note in cluster.guest.flow("job", "history", "--table", "-j", job_id).out
 
 
 @pytest.mark.parametrize("name", ["toy.yaml", "when_there_is_room.yaml"])
@@ -86,7 +86,7 @@ def test_the_example_that_goes_on_with_enough_hosts_is_a_partial_success(cluster
 
 def test_validate_asks_every_party_and_leaves_nothing(cluster: Cluster) -> None:
     with cluster.unchanged():
-        printed = cluster.guest.flow("job", "validate", "-f", EXAMPLES / "common_customers.yaml")
+        printed = cluster.guest.flow("job", "validate", "--table", "-f", EXAMPLES / "common_customers.yaml")
         found = cluster.guest.flow("job", "validate", "-f", EXAMPLES / "common_customers.yaml", "--json").document
     assert [one["asked"] for one in found["data"]["parties"]] == ["accepts"] * 3
     host = found["data"]["parties"][1]
@@ -104,7 +104,7 @@ def test_what_a_party_does_not_agree_to_is_refused_by_validate_and_by_submit(clu
     most = f"the most that host {HOST} allows (ceilings.max_attempts)"
     words = f"host {HOST}: retry.max_attempts: 3 is more than 2, {most} (line 14)"
     with cluster.unchanged():
-        validated = cluster.guest.flow("job", "validate", "-f", path, code=REFUSED)
+        validated = cluster.guest.flow("job", "validate", "--table", "-f", path, code=REFUSED)
         submitted = cluster.guest.flow("job", "submit", "-f", path, code=REFUSED)
     assert validated.document["data"]["problems"] == [words]
     assert validated.err.splitlines() == [f"Error: {words}"]
@@ -114,7 +114,7 @@ def test_what_a_party_does_not_agree_to_is_refused_by_validate_and_by_submit(clu
 def test_a_party_that_is_down_is_named_as_not_asked(cluster: Cluster) -> None:
     cluster.kill(OTHER)
     try:
-        printed = cluster.guest.flow("job", "validate", "-f", EXAMPLES / "common_customers.yaml")
+        printed = cluster.guest.flow("job", "validate", "--table", "-f", EXAMPLES / "common_customers.yaml")
         assert f"not asked: party {OTHER} does not answer" in printed.out
     finally:
         cluster.start(OTHER)

@@ -40,14 +40,14 @@ def test_a_job_awaits_an_approval_that_survives_a_restart_and_then_runs(careful:
     careful.start(HOST)
     assert careful.host.ask("job/explain", {"job_id": job_id})["approval"]["status"] == "pending"
     assert [one["job_id"] for one in careful.host.ask("queue/list")["unapproved"]] == [job_id]
-    assert "has not approved it yet; 1st in the queue" in careful.guest.flow("queue", "list").out
+    assert "has not approved it yet; 1st in the queue" in careful.guest.flow("queue", "list", "--table").out
     careful.host.flow("job", "approve", "-j", job_id, "--by", "ann", "--reason", "contract 7")
     careful.wait(job_id, "success")
     own = careful.host.ask("job/explain", {"job_id": job_id})["approval"]
     assert (own["by"], own["message"]) == ("ann", "contract 7")
     seats = careful.guest.ask("job/explain", {"job_id": job_id})["parties"]
     assert [seat["approval"] for seat in seats] == [None, "approved by ann: contract 7"]
-    assert "approved by ann: contract 7" in careful.guest.flow("job", "explain", "-j", job_id).out
+    assert "approved by ann: contract 7" in careful.guest.flow("job", "explain", "--table", "-j", job_id).out
     moves = careful.guest.ask("job/history", {"job_id": job_id})["moves"]
     words = [(one["level"], one["seen_by"], one["caused_by"]) for one in moves if "contract 7" in one["message"]]
     assert sorted(words) == [("job", "10000", "host 10000"), ("seat", "9999", "host 10000")]
@@ -72,7 +72,7 @@ def test_a_party_on_hold_keeps_jobs_waiting_through_a_restart_until_it_is_releas
     careful.kill(HOST)
     careful.start(HOST)
     for party in (careful.host, careful.guest):
-        assert "party 10000 is on hold by ann: maintenance" in party.flow("party", "list").out
+        assert "party 10000 is on hold by ann: maintenance" in party.flow("party", "list", "--table").out
     careful.host.flow("queue", "release", "--by", "ann")
     assert [one["hold"] for one in careful.guest.ask("party/list")["parties"]] == [None]
     careful.wait(job_id, "success")

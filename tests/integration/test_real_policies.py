@@ -53,7 +53,7 @@ def test_a_job_says_by_which_rule_a_task_of_it_was_completed(on_sqlite: Cluster)
     rule = "complete_task after worker_failed of sum_0 on "
     for party_id, row in cluster.wait(job_id, "success").items():
         assert (row["f_reason"], rule in row["f_message"]) == ("done", True)
-        said = cluster.parties[party_id].flow("job", "explain", "-j", job_id).out.splitlines()
+        said = cluster.parties[party_id].flow("job", "explain", "--table", "-j", job_id).out.splitlines()
         assert said[0].startswith(f"job {job_id}: success: {rule}")
         assert f"completed_by_policy: {rule}" in "\n".join(said[1:])
     cluster.check_idle()
@@ -100,7 +100,7 @@ def test_a_job_that_can_do_without_a_host_is_a_partial_success(on_sqlite: Cluste
     assert [row["f_status"] for row in shares] == ["success"] * 3
     assert shares[2]["f_reason"] == "party_missing"
     assert shares[0]["f_without_parties"] == f'["host {OTHER}"]'
-    said = cluster.guest.flow("job", "explain", "-j", job_id).out
+    said = cluster.guest.flow("job", "explain", "--table", "-j", job_id).out
     assert f"succeeded without: host {OTHER}" in said
     [listed] = [row for row in cluster.guest.ask("job/query", {"job_id": job_id}) if row["f_role"] == "guest"]
     assert (listed["f_partial"], listed["f_missing_parties"]) == (True, [f"host {OTHER}"])

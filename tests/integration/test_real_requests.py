@@ -66,12 +66,20 @@ def test_a_method_that_the_path_does_not_have(on_sqlite: Cluster, document: Docu
     assert document.shared_misfit("MethodNotAllowed", *told) == ""
 
 
-@pytest.mark.parametrize("path", ["no/such/thing", "job", "job/query/more", "job/%2e%2e/query"])
+@pytest.mark.parametrize("path", [
+    "no/such/thing", "job", "job/query/more", "job/%2e%2e/query", "/job/query", "job//query", "job/query//", "",
+])
 def test_a_path_that_is_none(on_sqlite: Cluster, document: Documented, path: str) -> None:
     response = on_sqlite.guest.raw("POST", path)
     told = response.status_code, response.headers["Content-Type"], response.content
     assert response.status_code == 200
     assert document.shared_misfit("UnknownPath", *told) == ""
+
+
+def test_a_slash_at_the_end_changes_nothing(on_sqlite: Cluster, document: Documented) -> None:
+    response = on_sqlite.guest.raw("POST", "job/query/")
+    assert response.json() == on_sqlite.guest.raw("POST", PATH.removeprefix("/v1/")).json()
+    assert document.misfit("post", PATH, response.status_code, "application/json", response.content) == ""
 
 
 def test_a_head_brings_no_body(on_sqlite: Cluster, document: Documented) -> None:

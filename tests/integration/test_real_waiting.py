@@ -81,7 +81,8 @@ def test_a_job_without_cores_says_where_what_and_its_place_and_starts_when_they_
         assert (explained["wait_reason"], explained["place_in_queue"]) == (why.format(10, "2nd"), 2)
         [host] = [seat for seat in explained["parties"] if seat["party_id"] == HOST]
         assert (host["asked_cores"], host["free_cores"]) == (10, 8)
-        assert f"why it waits: {why.format(12, '1st')}" in cluster.guest.flow("job", "explain", "-j", second).out
+        told = cluster.guest.flow("job", "explain", "--table", "-j", second).out
+        assert f"why it waits: {why.format(12, '1st')}" in told
         holders = cluster.host.ask("resource/query", {})["use_resource_job"]
         assert holders == [{"job_id": first, "role": "host", "party_id": HOST, "core": 12, "memory": 0}]
         assert cluster.host.free_cores == 8

@@ -604,7 +604,7 @@ def test_what_a_running_job_holds_is_not_returned(world: World) -> None:
         assert tx.reserve(JobKey(job_id, GUEST), 4, 0, "token", 0, 1)
     world.write("t_job", {"f_job_id": job_id}, f_status="running")
     said = world.ask("resource/return", {"job_id": job_id})
-    assert (said["retcode"], job_id in said["retmsg"]) == (108, True)
+    assert (said["retcode"], f"flow job stop -j {job_id}" in said["retmsg"]) == (100, True)
 
 
 # logs

@@ -32,6 +32,18 @@ def test_what_is_granted_is_shown_until_it_is_deleted(world: World) -> None:
     assert granted(world) == {"component": ["Reader"], "dataset": []}
 
 
+@pytest.mark.parametrize("verb", ["grant", "delete"])
+def test_components_of_fate_are_named_and_the_others_granted(world: World, verb: str) -> None:
+    world.ask("permission/grant", {"party_id": "10000", "component": "SecureSum,reader"})
+    said = world.ask(f"permission/{verb}", {"party_id": "10000", "component": "reader,hetero_lr", "zork": 1})
+    assert (said["retcode"], said["data"]["warnings"]) == (
+        0, ["component: 'hetero_lr' is no component of this server; it is ignored", "zork: is not known; it is ignored"]
+    )
+    assert granted(world) == {"component": ["Reader", "SecureSum"][verb == "delete":], "dataset": []}
+    refused = world.ask(f"permission/{verb}", {"party_id": "10000", "component": "hetero_lr"})
+    assert (refused["retcode"], "'hetero_lr' is not one of *, " in refused["retmsg"]) == (101, True)
+
+
 def test_what_was_not_granted_cannot_be_deleted(world: World) -> None:
     world.ask("permission/grant", {"party_id": "10000", "component": "*"})
     said = world.ask("permission/delete", {"party_id": "10000", "component": "Reader"})

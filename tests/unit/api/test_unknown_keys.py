@@ -15,6 +15,7 @@ from fate_flow.api.declared import Declaration, an_object, by_name, described, u
 UPLOAD = {"file": "a.csv", "head": 1, "partition": 2, "namespace": "demo", "table_name": "fresh"}
 MAGIC = ["magic: is not known; it is ignored"]
 TOLD = {"namespace": "demo", "table_name": "known"}
+TABLE = {"namespace": "demo", "name": "known"}
 
 
 @pytest.fixture
@@ -66,6 +67,43 @@ def test_of_an_upload_wherever_it_has_them(world: World) -> None:
         assert (said["retcode"], said["data"]["warnings"]) == (0, MAGIC), said
 
 
+@pytest.mark.parametrize(("path", "body", "names"), [
+    ("table/connector/create",
+     {"connector_name": "c", "engine": "PATH", "connector_info": {"path": "downloads", "foo": 1}, "zork": 2},
+     ["connector_info.foo", "zork"]),
+    ("data/writer", TOLD | {"address": {"path": "downloads/n.csv", "foo": 1}}, ["address.foo"]),
+    ("data/writer", TOLD | {"output_name": "other", "address": {"path": "downloads/n.csv", "foo": 1}}, ["address.foo"]),
+    ("permission/grant", {"party_id": 1, "dataset": TABLE | {"foo": 1}}, ["dataset.foo"]),
+    ("permission/grant", {"party_id": 1, "dataset": ["*", TABLE | {"foo": 1}]}, ["dataset[1].foo"]),
+    ("permission/grant/privilege", {"src_party_id": 1, "src_role": "guest", "privilege_dataset": TABLE | {"foo": 1}},
+     ["privilege_dataset.foo"]),
+])
+def test_also_within_objects(world: World, path: str, body: dict[str, Any], names: list[str]) -> None:
+    (world.home / "downloads").mkdir()
+    said = world.ask(path, body)
+    assert (said["retcode"], said["data"]["warnings"]) == (0, [f"{one}: is not known; it is ignored" for one in names])
+
+
+@pytest.mark.parametrize("path", [
+    "job/clean/queue", "component/get", "server/service/get", "info/common", "server/fateflow/info",
+    "party/list", "server/config/job/default",
+])
+def test_where_no_key_is_read_too(world: World, path: str) -> None:
+    said = world.ask(path, {"magic": 1})
+    assert (said["retcode"], said.get("warnings", said["data"].get("warnings"))) == (0, MAGIC)
+    refused = world.ask(path, [1])
+    assert (refused["retcode"], refused["retmsg"]) == (101, "the body is not a JSON object")
+
+
+@pytest.mark.parametrize("key", ["password", "passwd", "db_pwd", "SECRET_KEY", "accessKey", "auth-token"])
+def test_a_secret_in_a_connector_is_refused(world: World, key: str) -> None:
+    info = {"path": "downloads", key: "hidden"}
+    said = world.ask("table/connector/create", {"connector_name": "c", "engine": "PATH", "connector_info": info})
+    assert (said["retcode"], said["retmsg"].partition(":")[0]) == (101, f"connector_info.{key}")
+    assert "hidden" not in said["retmsg"]
+    assert world.ask("table/connector/query", {"connector_name": "c"})["retcode"] == 100
+
+
 @pytest.mark.parametrize("path", ["table/bind", "table/add"])
 def test_of_a_file_that_becomes_a_table_also_within_its_address(world: World, path: str) -> None:
     address = {"path": str(world.home.parent / "here.csv"), "host": "here"}
@@ -91,8 +129,13 @@ def test_who_is_refused_hears_of_that_alone(world: World) -> None:
 
 def test_they_are_found_at_any_depth_that_is_declared() -> None:
     one = described(an_object({"a": {}}), "One.")
-    told = Declaration("Something.", takes={"of_names": by_name(one), "free": {"type": "object"}, "one": one})
+    several = {"anyOf": [{"const": "*"}, one, {"type": "array", "items": one}]}
+    told = Declaration("Something.", takes={
+        "several": several, "of_names": by_name(one), "free": {"type": "object"}, "one": one,
+    })  # fmt: skip
     body = {"of_names": {"x": {"a": 1, "b c": 2}, "y": 7}, "free": {"b": 1}, "one": {"a": {"z": 1}, "b": None}}
+    body |= {"several": [{"a": 1, "c": 1}, "*"]}
     assert list(unknown_keys(told, body)) == [
         "of_names.x.'b c': is not known; it is ignored", "one.b: is not known; it is ignored",
+        "several[0].c: is not known; it is ignored",
     ]

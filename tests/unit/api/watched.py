@@ -40,12 +40,7 @@ def _is_table_piece(value: object) -> bool:
 
 @_formats.checks("components", raises=BadRequest)
 def _are_components(value: object) -> bool:
-    return not isinstance(value, str) or bool(read_things({"component": value}, CATALOGUE))
-
-
-@_formats.checks("component-or-all", raises=BadRequest)
-def _is_component(value: object) -> bool:
-    return not isinstance(value, str) or bool(read_things({"component": [value]}, CATALOGUE))
+    return not isinstance(value, (str, list)) or bool(read_things({"component": value}, CATALOGUE))
 
 
 @_formats.checks("public-key", raises=BadRequest)

@@ -26,7 +26,7 @@ def answer(data):
 
 def test_a_waiting_job_says_why(flow, stub):
     stub.answers(answer(WAITING))
-    result = flow("job", "explain", "-j", "42")
+    result = flow("job", "explain", "--table", "-j", "42")
     assert result.exit_code == 0
     assert result.stdout == """\
 job 42: waiting
@@ -50,7 +50,7 @@ def test_the_history_has_a_line_for_each_move(flow, stub):
          "task_version": 1, "old": "running", "new": "exited", "reason": None, "message": "no \x1b memory",
          "caused_by": None, "exit_status": "signal 9"},
     ]}))
-    head, first, second = flow("job", "history", "-j", "42").stdout.splitlines()
+    head, first, second = flow("job", "history", "--table", "-j", "42").stdout.splitlines()
     assert head.split() == ["time", "what", "from", "to", "why", "by"]
     assert first.split()[2:] == ["job", "guest-9999", "ready", "guest", "9999"]
     assert ":01.234" in second
@@ -62,7 +62,7 @@ def test_the_history_of_all_parties_says_who_has_seen_what_and_who_was_not_asked
     parties = [{"party_id": "10000", "asked": "answered", "message": ""},
                {"party_id": "10001", "asked": "not asked", "message": "it speaks plain v1"}]
     stub.answers(answer({"moves": [move], "parties": parties}))
-    head, first, last = flow("job", "history", "-j", "42").stdout.splitlines()
+    head, first, last = flow("job", "history", "--table", "-j", "42").stdout.splitlines()
     assert head.split() == ["time", "what", "from", "to", "why", "by", "seen", "by"]
     assert first.split()[-1] == "10000"
     assert last == "party 10001: not asked: it speaks plain v1"
@@ -70,7 +70,7 @@ def test_the_history_of_all_parties_says_who_has_seen_what_and_who_was_not_asked
 
 def test_a_job_without_a_reason_says_its_place(flow, stub):
     stub.answers(answer({"status": "waiting", "place_in_queue": 2}))
-    assert "why it waits: 2nd in the queue\n" in flow("job", "explain", "-j", "42").stdout
+    assert "why it waits: 2nd in the queue\n" in flow("job", "explain", "--table", "-j", "42").stdout
 
 
 def test_a_job_that_ended_says_how(flow, stub):
@@ -81,7 +81,7 @@ def test_a_job_that_ended_says_how(flow, stub):
             {"role": "host", "party_id": "10000", "status": "failed", "reason": "worker_error",
              "message": "no id column"}]}],
     }))
-    lines = flow("job", "explain", "-j", "42").stdout.splitlines()
+    lines = flow("job", "explain", "--table", "-j", "42").stdout.splitlines()
     assert lines[:2] == [
         "job 42: failed: task_failed: psi_0 failed ?[31m", "never confirmed its end: host-10000, host-10001"]
     assert lines[-1].split("   ")[-1] == "worker_error: no id column"
@@ -107,7 +107,7 @@ def test_a_task_says_how_it_ended_over_all_its_parties_and_by_whom_and_so_do_the
     stub.answers(answer({
         "status": "failed", "reason": "task_failed", "message": "it broke", "caused_by": "guest 9999", "tasks": [task]
     }))
-    first, _, *table = flow("job", "explain", "-j", "42").stdout.splitlines()
+    first, _, *table = flow("job", "explain", "--table", "-j", "42").stdout.splitlines()
     assert first == "job 42: failed: task_failed: it broke (by guest-9999)"
     assert [" ".join(line.split()) for line in table[1:]] == [
         "train 0 failed worker_error: rank 1: no (by guest-9999)",
@@ -127,7 +127,7 @@ def test_a_policy_that_acts_later_says_what_when_and_after_what(flow, stub):
     silent = {"action": "fail_job", "seconds": 5, "event": "party_unreachable", "component_name": None,
               "role": "host", "party_id": "10000"}
     stub.answers(answer({"status": "running", "pending_policies": [later, silent]}))
-    assert flow("job", "explain", "-j", "42").stdout.splitlines() == [
+    assert flow("job", "explain", "--table", "-j", "42").stdout.splitlines() == [
         "job 42: running", "cancel_job in 37 s, after worker_failed of train on host-10001",
         "fail_job in 5 s, after party_unreachable on host-10000"]
 
@@ -139,7 +139,7 @@ def test_a_task_that_is_to_begin_again_says_how_it_ended_before(flow, stub):
     tasks = [{"component_name": "psi_0", "task_version": 1, "status": "waiting", "parties": [party],
               "last_version": last}]
     stub.answers(answer({"status": "waiting", "tasks": tasks}))
-    *_, now, before = flow("job", "explain", "-j", "42").stdout.splitlines()
+    *_, now, before = flow("job", "explain", "--table", "-j", "42").stdout.splitlines()
     assert now.split() == ["psi_0", "1", "waiting", "guest-9999", "waiting"]
     assert before.split() == ["0", "failed", "host-10000", "failed", "worker_error:", "no", "id", "column"]
 
@@ -148,7 +148,7 @@ def test_what_went_well_needs_no_reason(flow, stub):
     party = {"role": "guest", "party_id": "9999", "status": "success", "reason": "done", "message": ""}
     tasks = [{"component_name": "psi_0", "task_version": 1, "status": "success", "parties": [party]}]
     stub.answers(answer({"status": "success", "reason": "done", "message": "", "tasks": tasks}))
-    lines = flow("job", "explain", "-j", "42").stdout.splitlines()
+    lines = flow("job", "explain", "--table", "-j", "42").stdout.splitlines()
     assert (lines[0], lines[-1].split()) == ("job 42: success", ["psi_0", "1", "success", "guest-9999", "success"])
 
 
@@ -159,7 +159,7 @@ def test_an_explanation_can_be_had_as_json(flow, stub):
 
 def test_an_unknown_job_is_an_error(flow, stub):
     stub.answers({"retcode": 102, "retmsg": "can not found job"})
-    result = flow("job", "explain", "-j", "42")
+    result = flow("job", "explain", "--table", "-j", "42")
     assert (result.exit_code, result.stderr) == (1, "Error: can not found job\n")
     assert json.loads(result.stdout)["retcode"] == 102
 
@@ -169,7 +169,7 @@ def test_parties_are_a_table(flow, stub):
         {"party_id": "9999", "url": "http://127.0.0.1:9380", "status": "answers", "circuit": "closed"},
         {"party_id": "10000", "url": "http://127.0.0.1:9381", "status": "silent", "circuit": "open", "message": "9 s"},
     ]}))
-    result = flow("party", "list")
+    result = flow("party", "list", "--table")
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
         "  party_id   url                     status    circuit   message",
@@ -191,7 +191,7 @@ def test_the_queue_is_a_table(flow, stub):
         "unapproved": [{"job_id": "44", "role": "guest", "party_id": "9999", "asked_cores": 2,
                         "initiator": {"role": "host", "party_id": "10000"}}],
     }))
-    assert flow("queue", "list").stdout == """\
+    assert flow("queue", "list", "--table").stdout == """\
 this party is on hold by ann: mainte nance
 2 of 7 jobs that wait
   place   job   priority   cores asked     passed by   starts in         waits for
@@ -206,4 +206,4 @@ jobs of others that await an approval here (flow job approve, flow job reject):
 
 def test_an_empty_queue_is_one_line(flow, stub):
     stub.answers(answer({"count": 0, "hold": None, "jobs": [], "unapproved": []}))
-    assert flow("queue", "list").stdout == "0 of 0 jobs that wait\n"
+    assert flow("queue", "list", "--table").stdout == "0 of 0 jobs that wait\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import click
 import pytest
@@ -12,6 +13,7 @@ from terminal import on_a_terminal
 from fate_flow.cli.flow import flow as flow_command
 from fate_flow.cli.server import fate_flow as server_command
 
+JOB_FILE = Path(__file__).parents[3] / "docs" / "examples" / "toy.yaml"
 J = ("-j", "42")
 TABLE = ("-n", "demo", "-t", "site_a")
 LONG_ID = "202601011200000000000042"
@@ -123,6 +125,28 @@ LISTS = {
     "summary": (("component", "get-summary", *SEAT), {"total": "2000", "ok": True}, [
         "what value", "total 2000", "ok true",
     ]),
+    "parties": (("party", "list"), {
+        "own": {"party_id": "9999", "hold": {"by": "ann", "message": "maintenance"}},
+        "parties": [{"party_id": "10000", "url": "http://h", "status": "up", "circuit": "closed", "message": ""}],
+    }, [
+        "party 9999 is on hold by ann: maintenance", "party_id url status circuit message", "10000 http://h up closed",
+    ]),
+    "an empty queue": (("queue", "list"), {"hold": None, "jobs": [], "count": 0, "unapproved": []}, [
+        "0 of 0 jobs that wait",
+    ]),
+    "how a job stands": (("job", "explain", *J), {"status": "waiting", "place_in_queue": 2}, [
+        "job 42: waiting", "why it waits: 2nd in the queue",
+    ]),
+    "history of a job": (("job", "history", *J), {"moves": [], "parties": []}, ["time what from to why by"]),
+    "what would run": (("job", "validate", "-f", str(JOB_FILE)), {"parties": [], "warnings": ["x: is ignored"]}, [
+        "warning: x: is ignored",
+    ]),
+    "sections": (("service", "registry"), {"FATEFLOW": {"http_port": 9380}, "LOG": {"sql": False}}, [
+        "section what value", "FATEFLOW http_port 9380", "LOG sql false",
+    ]),
+    "a connector": (("table", "connector-query", "--connector-name", "e"), {"connector_name": "e", "path": "/x"}, [
+        "what value", "connector_name e", "path /x",
+    ]),
     "versions": (("server", "versions"), {"API": "v1", "JDK": ""}, ["what value", "API v1", "JDK"]),
 }  # fmt: skip
 
@@ -136,6 +160,13 @@ def test_people_read_a_table_and_scripts_read_json(flow, stub, name):
     assert (shown.exit_code, [" ".join(line.split()) for line in shown.stdout.splitlines()]) == (0, lines)
     for form in ((), ("--json",)):
         assert json.loads(flow(*arguments, *form).stdout) == envelope
+
+
+def test_a_key_is_shown_with_its_id(flow, stub):
+    envelope = {"retcode": 0, "retmsg": "success", "data": "-----BEGIN\nabc\n", "key_id": "3b1f"}
+    stub.answers(envelope)
+    assert flow("key", "query", "-p", "10000", "--table").stdout == "key_id 3b1f\n-----BEGIN\nabc\n"
+    assert json.loads(flow("key", "query", "-p", "10000").stdout) == envelope
 
 
 def test_a_list_of_nothing_says_so(flow, stub):

@@ -172,7 +172,7 @@ PLAN = {
 
 def test_a_plan_is_told_per_party(flow, stub, files):
     stub.answers({"retcode": 0, "retmsg": "success", "data": PLAN})
-    result = flow("job", "validate", *files)
+    result = flow("job", "validate", "--table", *files)
     assert result.exit_code == 0
     assert result.stdout == (
         "guest-9999: 4 cores\n"
@@ -202,7 +202,7 @@ def test_a_plan_tells_what_holds_and_where_it_comes_from(flow, stub, files):
                 "values": {"task_cores": value(1, "document", "resources.cores (line 4)")}, "tasks": tasks}]
     plan = {"parties": parties, "values": {"timeout": value(60, "default", "")}, "warnings": []}
     stub.answers({"retcode": 0, "retmsg": "success", "data": plan})
-    assert flow("job", "validate", *files).stdout == (
+    assert flow("job", "validate", "--table", *files).stdout == (
         "host-10000: 1 core\n"
         "not asked: it is silent\n"
         "  task   module   parameters\n"
@@ -222,14 +222,14 @@ def test_a_plan_tells_what_holds_and_where_it_comes_from(flow, stub, files):
 
 def test_all_that_is_wrong_with_a_job_is_told(flow, stub, files):
     stub.answers({"retcode": 103, "retmsg": "a: is bad", "data": {"problems": ["a: is bad", "b: is bad"]}})
-    result = flow("job", "validate", *files)
+    result = flow("job", "validate", "--table", *files)
     assert (result.exit_code, result.stderr) == (1, "Error: a: is bad\nb: is bad\n")
     assert json.loads(result.stdout)["retcode"] == 103
 
 
 def test_a_plan_that_a_party_refuses_is_an_error(flow, stub, files):
     stub.answers({"retcode": 101, "retmsg": "job_dsl.components.a.module: no such module"})
-    result = flow("job", "validate", *files)
+    result = flow("job", "validate", "--table", *files)
     assert result.exit_code == 1
     assert result.stderr == "Error: job_dsl.components.a.module: no such module\n"
     assert json.loads(result.stdout)["retcode"] == 101

@@ -81,6 +81,14 @@ def test_unknown_parameters_are_warned_of_and_no_problem():
     assert info.check(parameters, "guest") == []
 
 
+def test_also_of_those_within_a_table():
+    table = {"namespace": "demo", "name": "a", "foo": 1, "a b": None}
+    assert CATALOGUE["Reader"].warnings({"table": table}) == [
+        f"table.{key}: Reader has no such parameter, it has no effect" for key in ("foo", "'a b'")
+    ]
+    assert CATALOGUE["Reader"].check({"table": table}, "guest") == []
+
+
 def test_keys_for_the_coordinator_are_kept_from_components():
     assert own_parameters({"need_run": False, "column": "x"}) == {"column": "x"}
 

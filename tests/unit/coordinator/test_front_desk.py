@@ -25,7 +25,6 @@ from fate_flow.core.errors import (
     NotFound,
     OperationFailed,
     PeerUnreachable,
-    PermissionDenied,
     StorageUnavailable,
 )
 from fate_flow.core.history import Level
@@ -362,7 +361,7 @@ def test_cores_of_a_job_that_does_not_run_can_be_given_back_by_hand() -> None:
     assert (row.party, done, front.server.free_cores()) == (HOST, True, 8)
     assert front.rung == [((), False, True)]
     assert [done for _, done in front.desk.return_resources(JOB_ID)] == [False]
-    with pytest.raises(PermissionDenied, match="is running: stop it"):
+    with pytest.raises(Conflict, match=f"wait for that, or stop it .flow job stop -j {JOB_ID}"):
         Front(a_host(*RUN)).desk.return_resources(JOB_ID)
     with pytest.raises(JobNotFound):
         Front().desk.return_resources(JOB_ID)

@@ -75,7 +75,18 @@ def test_what_a_party_does_not_run_needs_no_permission() -> None:
     ],
 )
 def test_what_is_named_is_read(body: dict[str, Any], things: list[Thing]) -> None:
-    assert read_things(body, CATALOGUE) == things
+    assert read_things(body, CATALOGUE) == (things, [])
+
+
+def test_what_is_known_is_read_and_the_components_of_fate_are_named() -> None:
+    things, unknown = read_things({"component": "reader,hetero_lr,dataio, hetero_lr"}, CATALOGUE)
+    assert things == [READER]
+    assert unknown == [
+        f"component: '{name}' is no component of this server; it is ignored" for name in ("hetero_lr", "dataio")
+    ]
+    assert read_things({"component": ",".join(map(str, range(103))) + ",*"}, CATALOGUE)[1][100:] == [
+        "component: ... and 3 more",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -101,4 +112,4 @@ def test_what_names_nothing_that_there_is_is_refused(body: dict[str, Any], words
 def test_it_is_written_as_it_is_read() -> None:
     written = as_written([SUM, TABLE, READER, EVERYTHING[Kind.DATASET]])
     assert written == {"component": ["Reader", "SecureSum"], "dataset": ["*", {"namespace": "demo", "name": "site_b"}]}
-    assert set(read_things(written, CATALOGUE)) == {SUM, TABLE, READER, EVERYTHING[Kind.DATASET]}
+    assert set(read_things(written, CATALOGUE)[0]) == {SUM, TABLE, READER, EVERYTHING[Kind.DATASET]}
