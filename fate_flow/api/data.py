@@ -280,7 +280,7 @@ class _DataRoutes:
             raise Conflict(f"output_name: is the table that is to be written itself {words}")
         destroy = read_flag(body, "drop")
         if not destroy and self._views.table(target["namespace"], target["name"]) is not None:
-            raise Conflict(f"output_name: The data table already exists; --drop or drop 1 replaces it {words}")
+            raise Conflict(f'output_name: The data table already exists; "drop": 1 in the conf replaces it {words}')
         return {**{key: target[one] for one, key in keys.items()}, "destroy": destroy}
 
     @declared(

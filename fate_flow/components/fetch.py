@@ -24,8 +24,9 @@ def run(task: Task) -> Outcome:
     may_replace = bool(given.get("destroy")) or task.has_made(uri)
     if table_exists(uri) and not may_replace:
         raise TableExists(
-            f"table {shown(given['name'])} in namespace {shown(given['namespace'])} exists already; with destroy "
-            "(--drop) it is overwritten"
+            f"table {shown(given['name'])} in namespace {shown(given['namespace'])} exists already; it is "
+            'replaced with --drop of flow table bind, "drop": 1 in the conf of flow table add, or destroy among the '
+            "parameters of a Fetch"
         )
     with open_server(task.storage, cursorclass=SSCursor) as connection:
         schema = _schema(connection, given)

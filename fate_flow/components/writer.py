@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fate_flow.components.csv_target import write_csv
 from fate_flow.components.errors import shown
-from fate_flow.components.mysql_target import write_mysql
+from fate_flow.components.mysql_target import TO_REPLACE, write_mysql
 from fate_flow.components.table import Table, TableExists, TableWriter, table_exists
 from fate_flow.components.task import Metric, Outcome, Task
 
@@ -35,8 +35,7 @@ def _copy(task: Task, table: Table) -> dict[str, str]:
     may_replace = task.parameters.get("destroy") or task.has_made(uri)
     if table_exists(uri) and not may_replace:
         raise TableExists(
-            f"table {shown(name)} in namespace {shown(namespace)} exists already; with destroy (--drop) it is "
-            "overwritten"
+            f"table {shown(name)} in namespace {shown(namespace)} exists already; {TO_REPLACE}"
         )
     with TableWriter(uri, table.schema, made_by=task.task_id, overwrite=bool(may_replace)) as writer:
         writer.add(table)
