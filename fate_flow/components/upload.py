@@ -69,6 +69,8 @@ def _layout(task: Task) -> CsvFormat:
         has_header=bool(given.get("head", 1)),
         generates_sid=bool(given.get("extend_sid")),
         counts_sid=bool(given.get("auto_increasing_sid")),
+        id_column=given.get("id_column"),
+        feature_column=given.get("feature_column"),
     )
 
 

@@ -98,6 +98,19 @@ def test_a_table_is_bound_to_a_file_in_the_folder_of_a_connector_and_to_one_that
         assert answer["retcode"] == 0, answer
 
 
+def test_the_columns_that_are_to_come_are_told_to_the_job(world: World) -> None:
+    columns = {"id_column": "x", "feature_column": "y, z"}
+    body = {"engine": "PATH", "address": {"path": "examples/a.csv"}, "namespace": "demo", "name": "new"}
+    answer = world.ask("table/bind", {**body, **columns})
+    assert (answer["retcode"], answer["data"]["warnings"]) == (0, [])
+    document = world.services.views.document(answer["jobId"])
+    assert document is not None
+    assert columns.items() <= document.runtime_conf["component_parameters"]["role"]["local"]["0"]["upload_0"].items()
+    assert refused(world, "table/bind", {**body, "id_column": ["x"]})[1].startswith("id_column: ")
+    message = refused(world, "table/bind", {**body, "name": "newer", "id_column": "x", "extend_sid": 1})[1]
+    assert "id_column: 'x' has no place beside extend_sid" in message
+
+
 @pytest.mark.parametrize(("address", "engine", "retcode", "says"), [
     ({"connector_name": "other"}, "PATH", 100, "there is no connector 'other'"),
     ({"connector_name": "exports"}, "FILE", 100, "'exports' is a connector of PATH, not of FILE"),
@@ -143,7 +156,7 @@ def test_a_file_a_table_or_both(world: World) -> None:
 @pytest.mark.parametrize(("body", "retcode", "says"), [
     ({}, 101, "address: is missing, and so is output_name"),
     ({"table_name": "nothing", "output_name": "new"}, 101, "there is no table 'nothing'"),
-    ({"output_name": "site_b"}, 100, "The data table already exists; --drop"),
+    ({"output_name": "site_b"}, 100, "The data table already exists; \"drop\": 1 in the conf"),
     ({"output_name": "site_a"}, 100, "is the table that is to be written itself"),
     ({"output_name": "site_a", "drop": 1}, 100, "is the table that is to be written itself"),
     ({"output_name": ".."}, 101, "output_name: '..'"),
