@@ -169,11 +169,12 @@ class _DataRoutes:
             parameters = self._upload_parameters(told)
             return self._submit_upload(told, {**parameters, "file": str(path), "remove_source": True})
 
-    def _upload_from_here(self, conf: Body) -> Response:
-        """The file is on this machine already."""
+    def _upload_from_here(self, conf: Body, *, is_bound: bool = False) -> Response:
+        """The file is on this machine already; the table is one that was uploaded, or bound to that file."""
         parameters = self._upload_parameters(conf)
         path = readable_file(self._settings, read_text(conf, "file"), "file")
-        return self._submit_upload(conf, {**parameters, "file": str(path)})
+        bound = {"is_bound": True} if is_bound else {}
+        return self._submit_upload(conf, {**parameters, "file": str(path), **bound})
 
     def _submit_upload(self, conf: Body, parameters: Mapping[str, Any]) -> Response:
         submitted = submit(self._services, _local_job("upload_0", "Upload", parameters, _task_cores(conf)))
@@ -332,7 +333,7 @@ class _DataRoutes:
         if read_text(body, "engine").upper() == SERVERS:
             return self._bind_table_of_server(conf, body)
         path = file_of(self._services.context, read_engine(body, "engine"), body["address"])
-        return self._upload_from_here({**conf, "file": path})
+        return self._upload_from_here({**conf, "file": path}, is_bound=True)
 
     def _bind_table_of_server(self, conf: Body, body: Body) -> Response:
         """Of one that the operator named; it is copied as a file is."""

@@ -195,6 +195,7 @@ _COMPONENTS = (
             "feature_column": _FEATURE_COLUMN,
             "duplicate_ids": _DUPLICATE_IDS,
             "remove_source": _FLAG,
+            "is_bound": _FLAG,
         },
         outputs=("data",),
         default_task_cores=4,

@@ -320,6 +320,39 @@ def test_a_table_is_written_and_the_password_told_to_the_worker_alone(party: Clu
     assert {stat.S_IMODE(path.stat().st_mode) for path in told if path.name == "config.yaml"} == {0o600}
 
 
+def test_where_tables_came_from_and_which_jobs_read_them(party: Cluster) -> None:
+    """A copy of what was bound from a file by chosen columns, and a file of that copy."""
+    guest = party.guest
+    (guest.home / "examples").mkdir(exist_ok=True)
+    (guest.home / "examples" / "way.csv").write_text("y,key,x\n1,a,2\n1,b,3\n")
+    bound, copied = ({"namespace": "it", "table_name": name} for name in ("way_in", "way_on"))
+    jobs = []
+    for path, body in (
+        ("table/bind", {"engine": "PATH", "address": {"path": "examples/way.csv"}, "namespace": "it", "name": "way_in",
+                        "id_column": "key", "feature_column": "x,y"}),
+        ("data/writer", {**bound, "output_name": "way_on"}),
+        ("data/download", {**copied, "output_path": "downloads/way.csv"}),
+    ):  # fmt: skip
+        answer = guest.post(path, body)
+        assert answer["retcode"] == 0, answer
+        guest.wait(answer["jobId"], "success")
+        jobs.append(answer["jobId"])
+    assert (guest.home / "downloads" / "way.csv").read_text() == "key,x,y\na,2,1\nb,3,1\n"
+    infos = [guest.ask("table/table_info", one) for one in (bound, copied)]
+    assert [(one["count"], one["origin"]) for one in infos] == [(2, "table_bind"), (2, "writer")]
+    assert guest.ask("table/tracking/source", bound) == []
+    assert guest.ask("table/tracking/source", copied) == [{
+        "parent_table_namespace": "it", "parent_table_name": "way_in",
+        "source_table_namespace": "it", "source_table_name": "way_in",
+    }]
+    assert guest.ask("table/tracking/job", bound) == {"count": 2, "job": [jobs[1], jobs[0]]}
+    assert guest.ask("table/tracking/job", copied) == {"count": 2, "job": [jobs[2], jobs[1]]}
+    assert {job_id for one in guest.ask("data/upload/history", {"limit": 100}) for job_id in one}.isdisjoint(jobs)
+    seat = {"job_id": jobs[2], "role": "local", "party_id": "0", "component_name": "download_0"}
+    assert guest.ask("tracking/component/output/data", seat) == []
+    assert guest.post("job/data/view/query", {"job_id": jobs[2]}).get("data", []) == []
+
+
 def test_a_client_leads_the_server_nowhere_else(party: Cluster) -> None:
     table = {"namespace": "it", "table_name": "numbers", "storage_engine": "MYSQL"}
     for address, says in (
