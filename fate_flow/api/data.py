@@ -115,7 +115,7 @@ _WRITTEN: Arguments = {
     "delimiter": described(TEXT, "What is between two columns of the file; a comma."),
     "output_namespace": described(TABLE["namespace"], "Of the table to write; that of the table."),
     "output_name": described(TABLE["table_name"], "Of the table to write; that of the table."),
-    "drop": described(FLAG, "A table of this name that is there already is replaced."),
+    "drop": described(FLAG, "A table of this name, or the file, that is there already is replaced."),
 }
 
 
@@ -246,9 +246,12 @@ class _DataRoutes:
             name, target = self._named_by_operator(body.get("address"))
             return {"connector": name, "target": target, "destroy": read_flag(body, "drop")}
         engine = read_engine(body, "storage_engine", FILES[0])
-        path = file_of(self._services.context, engine, body.get("address"))
+        named = file_of(self._services.context, engine, body.get("address"))
+        path, destroy = writable_file(self._settings, named, "address.path"), read_flag(body, "drop")
+        if path.exists() and not destroy:
+            raise Conflict(f'address.path: {shown(named)} is there already; "drop": 1 in the conf replaces it')
         delimiter = {"delimiter": text} if (text := read_text(body, "delimiter")) else {}
-        return {"output_path": str(writable_file(self._settings, path, "address.path")), **delimiter}
+        return {"output_path": str(path), "destroy": destroy, **delimiter}
 
     def _named_by_operator(self, address: object) -> tuple[str, str]:
         """Connector and table. Raises BadRequest; NotFound for a connector that is not in the configuration."""

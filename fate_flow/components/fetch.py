@@ -62,10 +62,13 @@ def _rows(connection: Any, source: str, schema: Schema) -> Iterator[Row]:
 
 
 def _texts(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> Iterator[Row]:
+    number = 0
     for number, row in enumerate(rows, 1):
         if row[0] is None or not _text(row[0], columns[0], number).strip():
             raise ComponentError(f"source: row {number} has no id in column {shown(columns[0])}")
         yield tuple(_text(value, column, number) for value, column in zip(row, columns, strict=True))
+    if not number:
+        raise ComponentError("source: the table has no rows")
 
 
 def _text(value: Any, column: str, number: int) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pymysql
 
-from fate_flow.components.errors import ComponentError, shown
+from fate_flow.components.errors import TO_REPLACE, ComponentError, shown
 from fate_flow.components.mysql_server import open_server, place_of, quoted
 from fate_flow.components.table import Row, Table
 
@@ -30,10 +30,6 @@ _UNFINISHED = "fate_flow_"
 _OLD = "_old"
 _LEFT = re.compile(f"({_UNFINISHED}[0-9a-f]{{16}})({_OLD})?")
 _LOCK_SECONDS = 30          # that the server takes at most to see that a connection is gone
-
-TO_REPLACE = (
-    'it is replaced with "drop": 1 in the conf of flow data writer, or destroy among the parameters of a Writer'
-)
 
 _BASE_TABLE = "BASE TABLE"
 _OF_TABLE = "FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s"

@@ -231,6 +231,7 @@ def kinds(server: str, database: str) -> Iterator[str]:
         cursor.execute(
             "CREATE TABLE kinds (x DOUBLE, `the id` BIGINT, at DATETIME, amount DECIMAL(10, 2), raw VARBINARY(9))"
         )
+        cursor.execute("CREATE TABLE empty (id INT)")
         cursor.execute("INSERT INTO kinds VALUES (1.5, 7, '2026-01-02 03:04:05', 2.50, 'text'), (NULL, 8, NULL, 0, '')")
     return "kinds"
 
@@ -259,6 +260,7 @@ def test_columns_are_chosen_and_values_become_text(tmp_path: Path, database: str
     ({"feature_column": "x,at"}, "names a column twice, or that of the ids"),
     ({"feature_column": "at,at"}, "names a column twice"),
     ({}, "row 2 has no id in column 'x'"),
+    ({"source": "empty"}, "source: the table has no rows"),
 ])
 def test_what_cannot_be_fetched_leaves_nothing(
     tmp_path: Path, database: str, kinds: str, more: dict[str, Any], says: str

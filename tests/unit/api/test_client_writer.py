@@ -142,7 +142,9 @@ def test_a_link_in_the_folder_of_a_connector_leads_out_of_nothing(world: World) 
 
 def test_a_file_a_table_or_both(world: World) -> None:
     path = str(world.home / "downloads" / "b.csv")
-    assert written(world, address={"path": path}, delimiter=";") == {"output_path": path, "delimiter": ";"}
+    assert written(world, address={"path": path}, delimiter=";") == {
+        "output_path": path, "destroy": False, "delimiter": ";",
+    }  # fmt: skip
     connector(world, "downloads", engine="LOCALFS")
     named = {"storage_engine": "LOCALFS", "address": {"connector_name": "exports", "path": "b.csv"}}
     both = {"output_path": path, "output_namespace": "demo", "output_name": "new", "destroy": False}
@@ -172,6 +174,18 @@ def test_a_file_a_table_or_both(world: World) -> None:
 def test_what_cannot_be_written(world: World, body: dict[str, Any], retcode: int, says: str) -> None:
     code, message = refused(world, "data/writer", {**SOURCE, **body})
     assert (code, says in message) == (retcode, True), message
+
+
+def test_a_file_that_is_there_is_replaced_by_a_writer_with_drop_and_by_a_download(world: World) -> None:
+    path = world.home / "downloads" / "there.csv"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("of somebody\n")
+    code, message = refused(world, "data/writer", {**SOURCE, "address": {"path": "downloads/there.csv"}})
+    assert (code, message) == (
+        100, "address.path: 'downloads/there.csv' is there already; \"drop\": 1 in the conf replaces it",
+    )  # fmt: skip
+    assert written(world, address={"path": "downloads/there.csv"}, drop=1)["destroy"] is True
+    assert world.ask("data/download", {**SOURCE, "output_path": "downloads/there.csv"})["retcode"] == 0
 
 
 @pytest.mark.parametrize("path", ["data/writer", "data/download"])
