@@ -52,7 +52,7 @@ from fate_flow.core.status import (
     may_move,
 )
 from fate_flow.store.changes import MOST_WISHES
-from fate_flow.store.contract import Connector, Document, Metric, Output, Scope, Store, Submission, TableMeta
+from fate_flow.store.contract import READ, Connector, Document, Metric, Output, Scope, Store, Submission, TableMeta
 
 GUEST = Party("guest", "9999")
 HOST = Party("host", "10000")
@@ -1908,6 +1908,16 @@ class LeftCases(Cases):
         assert each.jobs_with("it", "numbers", 9) == ("j2", "j1")
         assert each.jobs_with("it", "numbers", 1) == ("j2",)
         assert each.jobs_with("it", "j1_a_0", 9) == ()
+
+    def test_what_was_read_is_told_of_the_table_and_not_as_made(self, each: Each) -> None:
+        with_tasks(each, *self.OURS)
+        reads, writes = self.OURS[2].key, self.OURS[3].key
+        each.save_outputs([Output(reads, READ, "it", "numbers"), Output(writes, READ, "it", "numbers")], 6)
+        each.save_outputs([Output(writes, "data", "it", "made")], 6)
+        assert each.jobs_with("it", "numbers", 9) == ("j2", "j1")
+        assert [one.data_name for one in each.results_of("j2")] == [READ, "data"]
+        assert each.outputs("j1", "b", reads.party) == ()
+        assert [one.data_name for one in each.outputs("j2", "b", writes.party)] == ["data"]
 
     def test_tables_that_are_disabled(self, each: Each) -> None:
         for name, is_disabled in (("b", True), ("a", True), ("c", False)):

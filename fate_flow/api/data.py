@@ -55,7 +55,7 @@ _UPLOAD_NEEDS = ("namespace", "table_name", "file", "head", "partition")
 _UPLOAD_MISSES = 100             # FATE answers this for a missing key here, and 101 elsewhere
 _WITHOUT_EFFECT = (
     "storage_engine", "storage_address", "with_meta", "meta", "schema", "block_size", "eggroll_run", "spark_run",
-    "in_serialized", "id_column", "feature_column", "options",
+    "in_serialized", "options",
 )  # fmt: skip
 _MOST_PARTITIONS = 10_000
 
@@ -70,13 +70,15 @@ _OPTIONS: Arguments = {
         DUPLICATE_IDS, description="Of several rows with one id the last one is kept, or the file is refused; "
         "fateflow.duplicate_ids of the server's configuration says which it is otherwise."
     ),
+    "id_column": described(TEXT, "The column of the ids; the first one. Not with extend_sid, which adds them."),
+    "feature_column": described(TEXT, "The other columns, between commas, in this order; all."),
     "task_cores": whole("Cores of the job.", 1),
     **dict.fromkeys(_WITHOUT_EFFECT, described(ANYTHING, "Has no effect here; data.warnings says so.")),
 }
 _FILE: Arguments = {"file": {"type": "string", "format": "binary"}}
 _TABLE_ONLY = an_object({"namespace": TEXT, "table_name": TEXT})
-_COLUMNS = ("id_column", "feature_column")       # of a table of another server
-_OF_FILES = ("head", "id_delimiter", "extend_sid", "auto_increasing_sid", *sorted({*_WITHOUT_EFFECT} - {*_COLUMNS}))
+_COLUMNS = ("id_column", "feature_column")
+_OF_FILES = ("head", "id_delimiter", "extend_sid", "auto_increasing_sid", *sorted(_WITHOUT_EFFECT))
 _OF_SERVER: Arguments = {"connector_name": TEXT, "name": {"type": "string", "pattern": f"^{MYSQL_NAME}$"}}
 _SERVER_ADDRESS: Schema = {"type": "object", "properties": _OF_SERVER, "required": list(_OF_SERVER)}
 _ADDRESS: Schema = {"type": "object", "description": (
@@ -86,10 +88,6 @@ _BOUND_TO: tuple[Schema, ...] = (
     {"properties": {"engine": ENGINE, "address": ADDRESS}},
     {"properties": {"engine": {"const": SERVERS}, "address": _SERVER_ADDRESS}},
 )
-_COLUMNS_OF_SERVER: Arguments = {
-    "id_column": described(ANYTHING, f"With {SERVERS} the column of the ids, as text; the first one."),
-    "feature_column": described(ANYTHING, f"With {SERVERS} the other columns, as text, between commas; all."),
-}
 _BOUND: Arguments = {
     "engine": one_of((*FILES, SERVERS)),
     "address": _ADDRESS,
@@ -117,7 +115,7 @@ _WRITTEN: Arguments = {
     "delimiter": described(TEXT, "What is between two columns of the file; a comma."),
     "output_namespace": described(TABLE["namespace"], "Of the table to write; that of the table."),
     "output_name": described(TABLE["table_name"], "Of the table to write; that of the table."),
-    "drop": described(FLAG, "A table of this name that is there already is replaced."),
+    "drop": described(FLAG, "A table of this name, or the file, that is there already is replaced."),
 }
 
 
@@ -171,11 +169,12 @@ class _DataRoutes:
             parameters = self._upload_parameters(told)
             return self._submit_upload(told, {**parameters, "file": str(path), "remove_source": True})
 
-    def _upload_from_here(self, conf: Body) -> Response:
-        """The file is on this machine already."""
+    def _upload_from_here(self, conf: Body, *, is_bound: bool = False) -> Response:
+        """The file is on this machine already; the table is one that was uploaded, or bound to that file."""
         parameters = self._upload_parameters(conf)
         path = readable_file(self._settings, read_text(conf, "file"), "file")
-        return self._submit_upload(conf, {**parameters, "file": str(path)})
+        bound = {"is_bound": True} if is_bound else {}
+        return self._submit_upload(conf, {**parameters, "file": str(path), **bound})
 
     def _submit_upload(self, conf: Body, parameters: Mapping[str, Any]) -> Response:
         submitted = submit(self._services, _local_job("upload_0", "Upload", parameters, _task_cores(conf)))
@@ -247,9 +246,12 @@ class _DataRoutes:
             name, target = self._named_by_operator(body.get("address"))
             return {"connector": name, "target": target, "destroy": read_flag(body, "drop")}
         engine = read_engine(body, "storage_engine", FILES[0])
-        path = file_of(self._services.context, engine, body.get("address"))
+        named = file_of(self._services.context, engine, body.get("address"))
+        path, destroy = writable_file(self._settings, named, "address.path"), read_flag(body, "drop")
+        if path.exists() and not destroy:
+            raise Conflict(f'address.path: {shown(named)} is there already; "drop": 1 in the conf replaces it')
         delimiter = {"delimiter": text} if (text := read_text(body, "delimiter")) else {}
-        return {"output_path": str(writable_file(self._settings, path, "address.path")), **delimiter}
+        return {"output_path": str(path), "destroy": destroy, **delimiter}
 
     def _named_by_operator(self, address: object) -> tuple[str, str]:
         """Connector and table. Raises BadRequest; NotFound for a connector that is not in the configuration."""
@@ -280,7 +282,7 @@ class _DataRoutes:
             raise Conflict(f"output_name: is the table that is to be written itself {words}")
         destroy = read_flag(body, "drop")
         if not destroy and self._views.table(target["namespace"], target["name"]) is not None:
-            raise Conflict(f"output_name: The data table already exists; --drop or drop 1 replaces it {words}")
+            raise Conflict(f'output_name: The data table already exists; "drop": 1 in the conf replaces it {words}')
         return {**{key: target[one] for one, key in keys.items()}, "destroy": destroy}
 
     @declared(
@@ -322,7 +324,7 @@ class _DataRoutes:
     @declared(
         "A local job makes a table of a CSV file on the server's machine, or of a table of another server.",
         needs=_BOUND, either=_BOUND_TO,
-        takes=_HEAD | _PARTITION | _OPTIONS | _COLUMNS_OF_SERVER | {"partitions": _PARTITION["partition"]},
+        takes=_HEAD | _PARTITION | _OPTIONS | {"partitions": _PARTITION["partition"]},
         data=SUBMITTED_WITH_TABLE, aside={"jobId": TEXT},
     )
     def bind_table(self) -> Response:
@@ -334,17 +336,17 @@ class _DataRoutes:
         if read_text(body, "engine").upper() == SERVERS:
             return self._bind_table_of_server(conf, body)
         path = file_of(self._services.context, read_engine(body, "engine"), body["address"])
-        return self._upload_from_here({**conf, "file": path})
+        return self._upload_from_here({**conf, "file": path}, is_bound=True)
 
     def _bind_table_of_server(self, conf: Body, body: Body) -> Response:
         """Of one that the operator named; it is copied as a file is."""
         name, source = self._named_by_operator(conf["address"])
         parameters = self._upload_parameters({**conf, "file": source})
-        columns = {key: text for key in _COLUMNS if (text := read_text(conf, key))}
-        kept = {key: parameters[key] for key in ("namespace", "name", "partition", "destroy")}
+        of_both = ("namespace", "name", "partition", "destroy", *_COLUMNS)
+        kept = {key: parameters[key] for key in of_both if key in parameters}
         if conf.get("duplicate_ids") is not None:       # the setting is for files, whose rows have an order
             kept["duplicate_ids"] = parameters["duplicate_ids"]
-        told = {"connector": name, "source": source, **kept, **columns}
+        told = {"connector": name, "source": source, **kept}
         submitted = submit(self._services, _local_job("fetch_0", "Fetch", told, _task_cores(conf)))
         data = submit_data(self._services, submitted)
         data["warnings"] += [f"{key}: has no effect with {SERVERS}" for key in _OF_FILES if body.get(key)]
@@ -392,6 +394,7 @@ def _upload_parameters(conf: Body, duplicate_ids: str) -> dict[str, Any]:
         "extend_sid": read_flag(conf, "extend_sid"),
         "auto_increasing_sid": read_flag(conf, "auto_increasing_sid"),
         "duplicate_ids": _read_duplicate_ids(conf, duplicate_ids),
+        **{key: text for key in _COLUMNS if (text := read_text(conf, key))},
     }
 
 

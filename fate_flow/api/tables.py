@@ -12,14 +12,17 @@ from fate_flow.api.declared import COUNT, TEXT, a_list, an_object, declared
 from fate_flow.api.envelope import arguments, ok
 from fate_flow.api.services import Services
 from fate_flow.coordinator.results import MADE
+from fate_flow.coordinator.workers import WRITTEN
 from fate_flow.core.errors import Conflict, NotFound
 from fate_flow.core.grammar import shown
 from fate_flow.core.spec import JobSpec
-from fate_flow.store.contract import Output, TableMeta, Transaction
+from fate_flow.store.contract import READ, Output, TableMeta, Transaction
 from fate_flow.store.views import MOST_ROWS
 
 Name = tuple[str, str]
 """Namespace and name of a table."""
+
+_OF_TABLES = (MADE, WRITTEN)
 
 _PREVIEW = an_object({"namespace": TEXT, "table_name": TEXT, "count": COUNT, "header": COLUMNS, "data": ROWS})
 _SOURCES = a_list(an_object(dict.fromkeys(
@@ -56,7 +59,7 @@ class _TableRoutes:
 
     @declared("The tables that a task made this one of, and the first of those.", needs=TABLE, data=_SOURCES)
     def sources(self) -> Response:
-        """The tables that a task made this one of, and those that the first of them were; none for an upload."""
+        """The tables that a task made this one of, and those that the first of them were; none for what came in."""
         name = read_table(arguments("namespace", "table_name"))
         return ok(self._context.read(lambda tx: [
             {
@@ -67,9 +70,9 @@ class _TableRoutes:
             for source in self._first(tx, parent)
         ]))
 
-    @declared("The jobs whose tasks made this table or handed it on.", needs=TABLE, data=_JOBS)
+    @declared("The jobs whose tasks made this table, read it or handed it on.", needs=TABLE, data=_JOBS)
     def jobs(self) -> Response:
-        """The jobs here whose tasks made this table or handed it on, the newest first."""
+        """The jobs here whose tasks made this table, read it or handed it on, the newest first."""
         name = read_table(arguments("namespace", "table_name"))
 
         def find(tx: Transaction) -> tuple[str, ...]:
@@ -82,14 +85,16 @@ class _TableRoutes:
 
     def _parents(self, tx: Transaction, table: TableMeta | None) -> list[Name]:
         """What the task that made it read at its seat."""
-        if table is None or table.origin != MADE:
+        if table is None or table.origin not in _OF_TABLES:
             return []
         results, name = tx.results_of(table.job_id), (table.namespace, table.name)
-        maker = next((one for one in results if (one.namespace, one.name) == name), None)
+        made = (one for one in results if (one.namespace, one.name) == name and one.data_name != READ)
+        maker = next(made, None)
         document = tx.document(table.job_id)
         if maker is None or document is None:
             return []
-        return list(dict.fromkeys(_read_by(self._desk.validate(document), maker, tx)))
+        found = [(one.namespace, one.name) for one in results if one.data_name == READ and one.task == maker.task]
+        return list(dict.fromkeys([*found, *_read_by(self._desk.validate(document), maker, tx)]))
 
     def _first(self, tx: Transaction, name: Name) -> list[Name]:
         """The tables at the beginning of the way to this one, itself if nothing was before."""

@@ -149,12 +149,20 @@ _PARTITION = Parameter("a whole number from 1 to 10000", _is_whole(1, 10_000))
 _TABLE_PIECE = Parameter(TABLE_PIECE, _is_table_piece, required=True)
 _TABLE = Parameter('{"namespace": text, "name": text}', _is_table, required=True, keys=("namespace", "name"))
 _DUPLICATE_IDS = Parameter(f"one of {', '.join(DUPLICATE_IDS)}", lambda value: value in DUPLICATE_IDS)
+_ID_COLUMN = _text("the name of a column")
+_FEATURE_COLUMN = _text("names of columns, between commas")
 _PRECISION = Parameter(f"a whole number of decimals from 0 to {MAX_PRECISION}", _is_whole(0, MAX_PRECISION))
 
 def _command_parameters() -> Iterator[tuple[str, Parameter]]:
     """Looked at all together, by `command.problems`."""
     for key, expected in command.PARAMETERS.items():
         yield key, Parameter(expected, lambda _: True, required=key == "command")
+
+
+def _problems_of_upload(parameters: Mapping[str, object]) -> list[str]:
+    if parameters.get("id_column") and parameters.get("extend_sid"):
+        return [f"id_column: {shown(parameters['id_column'])} has no place beside extend_sid, which makes the ids up"]
+    return []
 
 
 def _problems_of_writer(parameters: Mapping[str, object]) -> list[str]:
@@ -190,11 +198,15 @@ _COMPONENTS = (
             "destroy": _FLAG,
             "extend_sid": _FLAG,
             "auto_increasing_sid": _FLAG,
+            "id_column": _ID_COLUMN,
+            "feature_column": _FEATURE_COLUMN,
             "duplicate_ids": _DUPLICATE_IDS,
             "remove_source": _FLAG,
+            "is_bound": _FLAG,
         },
         outputs=("data",),
         default_task_cores=4,
+        examine=_problems_of_upload,
     ),
     ComponentInfo(
         module="Download",
@@ -242,8 +254,8 @@ _COMPONENTS = (
             "source": Parameter(MYSQL_TABLE, _is_mysql_table, required=True),
             "namespace": _TABLE_PIECE,
             "name": _TABLE_PIECE,
-            "id_column": _text("the name of a column"),
-            "feature_column": _text("names of columns, between commas"),
+            "id_column": _ID_COLUMN,
+            "feature_column": _FEATURE_COLUMN,
             "duplicate_ids": _DUPLICATE_IDS,
             "partition": _PARTITION,
             "destroy": _FLAG,

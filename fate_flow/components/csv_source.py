@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Self
 from uuid import uuid4
 
+from fate_flow.components.columns import chosen_columns
 from fate_flow.components.errors import ComponentError, shown
 from fate_flow.components.table import Row, Schema
 
@@ -36,6 +37,8 @@ class CsvFormat:
     has_header: bool = True
     generates_sid: bool = False         # `extend_sid`: every column is a value, the id is made up
     counts_sid: bool = False            # `auto_increasing_sid`: ids that are made up are 0, 1, 2, ...
+    id_column: str | None = None        # by the names that the columns have without these two; None: the first one
+    feature_column: str | None = None   # names between commas; None: all others
 
 
 class CsvSource:
@@ -82,7 +85,15 @@ class CsvSource:
             sid, header = GENERATED_SID, [f"x{index}" for index in range(values)]
         sid = sid or GENERATED_SID
         self._check_names(sid, header)
-        return Schema(tuple(header), sid)
+        return self._choose((sid, *header))
+
+    def _choose(self, columns: tuple[str, ...]) -> Schema:
+        """Leaves the places of the chosen columns in `_places`; None when all come, as they are."""
+        self._width = len(columns)
+        schema = chosen_columns(columns, self._layout.id_column, self._layout.feature_column)
+        chosen = (schema.sid, *schema.header)
+        self._places = None if chosen == columns else [columns.index(name) for name in chosen]
+        return schema
 
     def _check_names(self, sid: str, header: Sequence[str]) -> None:
         seen: set[str] = set()
@@ -95,10 +106,11 @@ class CsvSource:
 
     def _row(self, record: Sequence[str], made_up_sid: str) -> Row:
         row = (made_up_sid, *record) if self._layout.generates_sid else tuple(record)
-        wanted = len(self.schema.header) + 1
-        if len(row) != wanted:
+        if len(row) != self._width:
             extra = len(row) - len(record)
-            raise BadCsv(f"line {self.line}: {len(record)} fields, where {wanted - extra} are expected")
+            raise BadCsv(f"line {self.line}: {len(record)} fields, where {self._width - extra} are expected")
+        if self._places is not None:
+            row = tuple(row[place] for place in self._places)
         if not row[0].strip():
             raise BadCsv(f"line {self.line}: the id is missing")
         return row

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import csv
+import filecmp
 import os
 import secrets
 from pathlib import Path
 
-from fate_flow.components.errors import ComponentError, shown
+from fate_flow.components.errors import TO_REPLACE, ComponentError, shown
 from fate_flow.components.table import Table
 
 
-def write_csv(table: Table, path: Path, delimiter: str) -> None:
-    """A header and every row. Raises ComponentError for a path that is a folder."""
+def write_csv(table: Table, path: Path, delimiter: str, *, replaces: bool) -> None:
+    """A header and every row. Raises ComponentError for a path that is a folder, or a file that holds something else
+    and is not to be replaced."""
     if path.is_dir():
         raise ComponentError(f"output_path: {shown(str(path), 200)} is a folder, a file is needed")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -29,6 +31,20 @@ def write_csv(table: Table, path: Path, delimiter: str) -> None:
                 (quoting if any("\r" in value for value in row) else plain).writerow(row)
             file.flush()
             os.fsync(file.fileno())
-        unfinished.replace(path)
+        _publish(unfinished, path, replaces=replaces)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _publish(unfinished: Path, path: Path, *, replaces: bool) -> None:
+    if replaces:
+        unfinished.replace(path)
+        return
+    try:
+        os.link(unfinished, path)       # unlike a rename, refuses when there is a file
+    except FileExistsError as error:
+        # Of an earlier attempt of the task, most likely: a file cannot say who made it, as a table does.
+        if not filecmp.cmp(unfinished, path, shallow=False):
+            raise ComponentError(
+                f"output_path: {shown(str(path), 200)} is there already and holds something else; {TO_REPLACE}"
+            ) from error

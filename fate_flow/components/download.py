@@ -13,10 +13,10 @@ log = logging.getLogger(__name__)
 
 
 def run(task: Task) -> Outcome:
-    """The file holds a header and every row, or is not touched at all."""
+    """The file holds a header and every row, or is not touched at all. One that is there is replaced, as by FATE."""
     path = Path(task.parameters["output_path"])
     with Table(task.table_uri(task.parameters["namespace"], task.parameters["name"])) as table:
-        write_csv(table, path, task.parameters.get("delimiter") or ",")
+        write_csv(table, path, task.parameters.get("delimiter") or ",", replaces=True)
         count = table.count
     log.info("download done: %s rows", count)
     info = {"name": "download", "metric_type": "DOWNLOAD"}

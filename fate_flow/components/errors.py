@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from fate_flow.core.errors import FlowError
 
+TO_REPLACE = (
+    'it is replaced with "drop": 1 in the conf of flow data writer, or destroy among the parameters of a Writer'
+)
+"""How to ask a Writer for it: FATE's own command has no --drop."""
+
 
 class ComponentError(FlowError):
     """The component failed.

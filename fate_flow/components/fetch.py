@@ -8,6 +8,7 @@ from typing import Any
 
 from pymysql.cursors import SSCursor
 
+from fate_flow.components.columns import chosen_columns
 from fate_flow.components.errors import ComponentError, shown
 from fate_flow.components.mysql_server import open_server, quoted
 from fate_flow.components.table import DuplicateId, Row, Schema, Table, TableExists, TableWriter, table_exists
@@ -24,8 +25,9 @@ def run(task: Task) -> Outcome:
     may_replace = bool(given.get("destroy")) or task.has_made(uri)
     if table_exists(uri) and not may_replace:
         raise TableExists(
-            f"table {shown(given['name'])} in namespace {shown(given['namespace'])} exists already; with destroy "
-            "(--drop) it is overwritten"
+            f"table {shown(given['name'])} in namespace {shown(given['namespace'])} exists already; it is "
+            'replaced with --drop of flow table bind, "drop": 1 in the conf of flow table add, or destroy among the '
+            "parameters of a Fetch"
         )
     with open_server(task.storage, cursorclass=SSCursor) as connection:
         schema = _schema(connection, given)
@@ -46,20 +48,10 @@ def run(task: Task) -> Outcome:
 
 
 def _schema(connection: Any, given: Any) -> Schema:
-    """The column of the ids first: `id_column`, else the first one; of the others those that `feature_column` names."""
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT * FROM {quoted(given['source'])} LIMIT 0")  # noqa: S608  # quoted
         columns = [str(one[0]) for one in cursor.description]
-    sid = given.get("id_column") or columns[0]
-    asked = given.get("feature_column")
-    header = [one.strip() for one in asked.split(",")] if asked else [one for one in columns if one != sid]
-    for key, names in (("id_column", [sid]), ("feature_column", header)):
-        missing = [one for one in names if one not in columns]
-        if missing:
-            raise ComponentError(f"{key}: {shown(missing[0])} is not one of the columns {', '.join(columns)[:300]}")
-    if len({sid, *header}) <= len(header):
-        raise ComponentError(f"feature_column: {shown(asked)} names a column twice, or that of the ids")
-    return Schema(tuple(header), sid)
+    return chosen_columns(columns, given.get("id_column"), given.get("feature_column"))
 
 
 def _rows(connection: Any, source: str, schema: Schema) -> Iterator[Row]:
@@ -70,10 +62,13 @@ def _rows(connection: Any, source: str, schema: Schema) -> Iterator[Row]:
 
 
 def _texts(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> Iterator[Row]:
+    number = 0
     for number, row in enumerate(rows, 1):
         if row[0] is None or not _text(row[0], columns[0], number).strip():
             raise ComponentError(f"source: row {number} has no id in column {shown(columns[0])}")
         yield tuple(_text(value, column, number) for value, column in zip(row, columns, strict=True))
+    if not number:
+        raise ComponentError("source: the table has no rows")
 
 
 def _text(value: Any, column: str, number: int) -> str:

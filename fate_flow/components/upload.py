@@ -69,6 +69,8 @@ def _layout(task: Task) -> CsvFormat:
         has_header=bool(given.get("head", 1)),
         generates_sid=bool(given.get("extend_sid")),
         counts_sid=bool(given.get("auto_increasing_sid")),
+        id_column=given.get("id_column"),
+        feature_column=given.get("feature_column"),
     )
 
 
@@ -92,9 +94,10 @@ def _outcome(task: Task, uri: str) -> Outcome:
     log.info("upload done: %s rows", count)
     if replaced:
         log.warning("%s rows gave way to a later one with the same id", replaced)
+    kind = "table_bind" if task.parameters.get("is_bound") else "upload"      # a bind is not in FATE's upload history
     # `count` is FATE's key; `upload_count` is what its upload history calls the same number.
     metric = Metric(
-        "upload", "data_access", [("count", count), ("upload_count", count)],
+        kind, "data_access", [("count", count), ("upload_count", count)],
         {"name": "upload", "metric_type": "UPLOAD", **info},
     )
     return Outcome({"data": uri}, [metric], {**info, "schema": schema.as_json()})

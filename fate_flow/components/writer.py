@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 from fate_flow.components.csv_target import write_csv
-from fate_flow.components.errors import shown
+from fate_flow.components.errors import TO_REPLACE, shown
 from fate_flow.components.mysql_target import write_mysql
 from fate_flow.components.table import Table, TableExists, TableWriter, table_exists
 from fate_flow.components.task import Metric, Outcome, Task
@@ -17,12 +17,13 @@ log = logging.getLogger(__name__)
 def run(task: Task) -> Outcome:
     """Each of them is there with every row, or as it was before."""
     given = task.parameters
+    replaces = bool(given.get("destroy"))
     with Table(task.table_uri(given["namespace"], given["name"])) as table:
         made = _copy(task, table) if given.get("output_name") else {}
         if given.get("output_path"):
-            write_csv(table, Path(given["output_path"]), given.get("delimiter") or ",")
+            write_csv(table, Path(given["output_path"]), given.get("delimiter") or ",", replaces=replaces)
         if given.get("target"):
-            write_mysql(table, task.storage, given["target"], task.task_id, replaces=bool(given.get("destroy")))
+            write_mysql(table, task.storage, given["target"], task.task_id, replaces=replaces)
         count = table.count
     log.info("writer done: %s rows", count)
     info = {"name": "writer", "metric_type": "WRITER"}
@@ -35,8 +36,7 @@ def _copy(task: Task, table: Table) -> dict[str, str]:
     may_replace = task.parameters.get("destroy") or task.has_made(uri)
     if table_exists(uri) and not may_replace:
         raise TableExists(
-            f"table {shown(name)} in namespace {shown(namespace)} exists already; with destroy (--drop) it is "
-            "overwritten"
+            f"table {shown(name)} in namespace {shown(namespace)} exists already; {TO_REPLACE}"
         )
     with TableWriter(uri, table.schema, made_by=task.task_id, overwrite=bool(may_replace)) as writer:
         writer.add(table)

@@ -47,10 +47,10 @@ from fate_flow.core.grammar import (
 from fate_flow.core.history import Level
 from fate_flow.core.job import Answer, Command, CommandKind, Job, Report, Task, TaskKey, Worker, WorkerEnd
 from fate_flow.core.reasons import RULES, Author, Reason, may_say, task_status_for
-from fate_flow.core.spec import JobSpec, Party, TaskSpec
+from fate_flow.core.spec import READS_BY_NAME, JobSpec, Party, TaskSpec
 from fate_flow.core.status import TASK_BROKEN, TASK_END, TaskStatus, WorkerStatus
 from fate_flow.core.text import plain
-from fate_flow.store.contract import Metric, Output, TableMeta, Transaction, handed_on
+from fate_flow.store.contract import READ, Metric, Output, TableMeta, Transaction, handed_on
 
 # ---------------------------------------------------------------------- starting
 
@@ -448,10 +448,25 @@ def _publish(unit: Unit, task: Task) -> None:
     for key, table in made.tables:
         saved = _save_table(unit, task, table)
         outputs.append(Output(task.key, names.get(key, key), table.namespace, table.name, saved.job_id))
-    unit.tx.save_outputs(outputs, unit.now)
+    unit.tx.save_outputs([*outputs, *_read_by(unit, task)], unit.now)
     unit.tx.save_metrics((Metric(task.key, *metric) for metric in made.metrics), unit.now)
     if made.summary:
         unit.tx.save_summary(task.key, made.summary, unit.now)
+
+
+def _read_by(unit: Unit, task: Task) -> list[Output]:
+    """What it found by its parameters, for the way of that table; a Reader hands it on, which tells of it."""
+    spec = unit.spec(task.key.job_id)
+    if spec is None or task.module not in READS_BY_NAME:
+        return []
+    table = spec.tasks[task.key.name].table_at(task.key.party)
+    return [Output(task.key, READ, *table)] if table else []
+
+
+def _told(unit: Unit, task: Task) -> Mapping[str, Any]:
+    """Its parameters here."""
+    spec = unit.spec(task.key.job_id)
+    return spec.tasks[task.key.name].parameters.get(task.key.party, {}) if spec is not None else {}
 
 
 def _aliases(unit: Unit, task: Task) -> dict[str, str]:
@@ -463,7 +478,8 @@ def _aliases(unit: Unit, task: Task) -> dict[str, str]:
     return dict(zip(unit.context.outputs_of(task.module), aliases, strict=False))
 
 
-_ORIGIN_OF = {"Upload": "upload", "Writer": "writer", "Fetch": "table_bind"}
+WRITTEN, _BOUND = "writer", "table_bind"
+_ORIGIN_OF = {"Upload": "upload", "Writer": WRITTEN, "Fetch": _BOUND}
 """Of tables that users name: they are nobody's to clean up."""
 
 
@@ -480,10 +496,10 @@ def _save_table(unit: Unit, task: Task, table: TableMeta) -> TableMeta:
 
 def _as_told(unit: Unit, task: Task, table: TableMeta) -> TableMeta:
     """The table as who asked for it described it."""
-    spec = unit.spec(task.key.job_id)
-    told = spec.tasks[task.key.name].parameters.get(task.key.party, {}) if spec is not None else {}
+    told = _told(unit, task)
+    origin = _BOUND if told.get("is_bound") else _ORIGIN_OF[task.module]
     return replace(
-        table, origin=_ORIGIN_OF[task.module], partitions=told.get("partition") or 1,
+        table, origin=origin, partitions=told.get("partition") or 1,
         id_delimiter=told.get("id_delimiter") or ",",
         have_head=bool(told.get("head", 1)), extend_sid=bool(told.get("extend_sid")),
     )

@@ -14,7 +14,7 @@ from typing import Any
 from fate_flow.core.policy import Policy
 from fate_flow.core.retry import NEVER_AGAIN, RetryRule
 
-_TAKES_A_TABLE = frozenset({"Download", "Writer"})
+READS_BY_NAME = frozenset({"Download", "Writer"})
 """Modules whose own parameters are namespace and name of what they read; a Reader has them below `table`."""
 
 
@@ -81,7 +81,7 @@ class TaskSpec:
     def table_at(self, party: Party) -> tuple[str, str] | None:
         """Namespace and name of the table that it reads at this party because its parameters name it."""
         given = self.parameters.get(party, {})
-        table = given if self.module in _TAKES_A_TABLE else given.get("table")
+        table = given if self.module in READS_BY_NAME else given.get("table")
         return (str(table.get("namespace")), str(table.get("name"))) if isinstance(table, Mapping) else None
 
     def timeout_at(self, party: Party) -> int:

@@ -87,9 +87,13 @@ class Connector:
     info: Mapping[str, Any]
 
 
+READ = "(read)"
+"""The data name, which no document can give, of a table that a task found by its parameters and did not hand on."""
+
+
 @dataclass(frozen=True)
 class Output:
-    """A table that a party task made."""
+    """A table that a party task made; with the data name READ, one that it read."""
 
     task: TaskKey
     data_name: str
@@ -560,7 +564,7 @@ class Transaction(Protocol):
     def save_outputs(self, outputs: Iterable[Output], at: int) -> None: ...
 
     def outputs(self, job_id: str, task: str, party: Party) -> tuple[Output, ...]:
-        """Of the newest version that has any."""
+        """Of the newest version that has any; without what was read."""
 
     def save_metrics(self, metrics: Iterable[Metric], at: int) -> None: ...
 
@@ -571,10 +575,10 @@ class Transaction(Protocol):
     def summary(self, job_id: str, task: str, party: Party) -> Mapping[str, Any] | None: ...
 
     def results_of(self, job_id: str) -> tuple[Output, ...]:
-        """What all tasks of a job handed on here, in every version, by component and data name."""
+        """What all tasks of a job handed on or read here, in every version, by component and data name."""
 
     def jobs_with(self, namespace: str, name: str, limit: int) -> tuple[str, ...]:
-        """Ids of the jobs whose tasks handed on this table here, each once, the newest first."""
+        """Ids of the jobs whose tasks handed on or read this table here, each once, the newest first."""
 
     def drop_results(self, scope: Scope) -> int:
         """What is known of tables and summaries goes, the tables themselves do not: how many rows."""

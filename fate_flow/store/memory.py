@@ -79,7 +79,7 @@ from fate_flow.store.changes import (
     told_to_stop,
     worker_moved,
 )
-from fate_flow.store.contract import Connector, Document, Metric, Output, Scope, Submission, TableMeta
+from fate_flow.store.contract import READ, Connector, Document, Metric, Output, Scope, Submission, TableMeta
 from fate_flow.store.rows import from_json, to_json
 
 SCHEDULER = "dag"
@@ -893,7 +893,7 @@ class MemoryTransaction:
             self._rows.outputs.put((one.task, one.data_name), one)
 
     def outputs(self, job_id: str, task: str, party: Party) -> tuple[Output, ...]:
-        rows = self._rows.outputs.of(_BY_MAKER, (job_id, task, party))
+        rows = [row for row in self._rows.outputs.of(_BY_MAKER, (job_id, task, party)) if row.data_name != READ]
         newest = newest_version(row.task for row in rows)
         return tuple(sorted((row for row in rows if row.task.version == newest), key=lambda row: row.data_name))
 

@@ -28,7 +28,7 @@ from fate_flow.core.queue import pausing, why_a_copy_waits, why_it_waits
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JOB_END, JOB_UNFINISHED, JobStatus, TaskStatus
 from fate_flow.store.changes import SUBMIT_FAILED
-from fate_flow.store.contract import Document, Metric, Output, TableMeta, handed_on, published
+from fate_flow.store.contract import READ, Document, Metric, Output, TableMeta, handed_on, published
 from fate_flow.store.models import EngineRow, JobRow, MetricRow, OutputRow, SeatRow, StorageTableRow, TaskRow
 from fate_flow.store.retry import Retry
 from fate_flow.store.rows import JOB_COLUMNS, SEAT_COLUMNS, consent_of, job_of, seat_of
@@ -283,6 +283,7 @@ class Views:
             where = _conditions(OutputRow, filters)
             if where is None:
                 return []
+            where &= OutputRow.f_data_name != READ
             query = OutputRow.select().where(where).order_by(OutputRow.f_job_id, OutputRow.f_task_id)
             return list(query.limit(MOST_ROWS).dicts())
 

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 from party_servers import BASE_PORT, GUEST, Cluster, csv_text, open_mariadb, running_cluster
+from pymysql.cursors import Cursor
 
 from fate_flow.components import fetch, writer
 from fate_flow.components.errors import ComponentError
@@ -91,11 +92,103 @@ def test_the_rows_are_there_under_their_names(tmp_path: Path, database: str, loo
 def test_a_table_of_others_stays_unless_it_is_to_be_replaced(tmp_path: Path, database: str, look: Any) -> None:
     writer.run(a_writer(tmp_path, address_of(database), "theirs"))
     writer.run(a_writer(tmp_path, address_of(database), "theirs"))       # a second attempt of the same task
-    with pytest.raises(ComponentError, match=r"table 'theirs' of .* exists already; with destroy"):
+    with pytest.raises(ComponentError, match=r"table 'theirs' of .* exists already; it is replaced with \"drop\": 1"):
         writer.run(a_writer(tmp_path, address_of(database), "theirs", "job2_writer_0"))
     writer.run(a_writer(tmp_path, address_of(database), "theirs", "job2_writer_0", destroy=True))
     assert look("SELECT count(*) FROM theirs") == [(2,)]
     assert [row for row in look("SHOW TABLES") if row[0].startswith("fate_flow_")] == []
+
+
+@pytest.fixture
+def change(server: str, database: str) -> Any:
+    """Statements of an administrator, in that database."""
+    def change(*statements: str) -> None:
+        with closing(open_mariadb(f"{server}/{urlsplit(database).path[1:]}")) as connection:
+            for statement in statements:
+                with connection.cursor() as cursor:
+                    cursor.execute(statement)
+    return change
+
+
+def left_behind(look: Any) -> list[str]:
+    return [row[0] for row in look("SHOW TABLES") if row[0].startswith("fate_flow_")]
+
+
+@pytest.mark.parametrize(("name", "made", "says", "is_as_before"), [
+    ("parent", "CREATE TABLE child (id INT, p VARCHAR(20), FOREIGN KEY (p) REFERENCES parent (id))",
+     r"table writer_\w+\.child refers to it by a foreign key", "INSERT INTO child VALUES (1, 'z')"),
+    ("child", "CREATE TABLE child (id VARCHAR(20), FOREIGN KEY (id) REFERENCES parent (id))",
+     "it has the foreign key ", "INSERT INTO child VALUES ('z')"),
+    ("parent", "CREATE TRIGGER watches BEFORE INSERT ON parent FOR EACH ROW SET NEW.a = 7",
+     "it has the trigger watches", "INSERT INTO parent VALUES ('new', 1)"),
+    ("seen", "CREATE VIEW seen AS SELECT * FROM parent", "it is no table but a view", "UPDATE seen SET a = 2"),
+])
+def test_a_table_that_something_hangs_on_is_not_replaced(
+    tmp_path: Path, database: str, look: Any, change: Any, name: str, made: str, says: str, is_as_before: str
+) -> None:
+    change("CREATE TABLE parent (id VARCHAR(20) PRIMARY KEY, a INT)", "INSERT INTO parent VALUES ('z', 1)", made)
+    try:
+        before = look(f"SHOW CREATE TABLE {name}")
+        for destroy in (True, False):
+            with pytest.raises(ComponentError, match=f"exists already and is not replaced, drop or not: {says}"):
+                writer.run(a_writer(tmp_path, address_of(database), name, destroy=destroy))
+        assert look(f"SHOW CREATE TABLE {name}") == before
+        change(is_as_before)
+        assert left_behind(look) == []
+    finally:
+        change("DROP VIEW IF EXISTS seen", "DROP TABLE IF EXISTS child", "DROP TABLE parent")
+
+
+def test_a_foreign_key_that_the_user_cannot_see_keeps_the_table_as_it_was(
+    tmp_path: Path, database: str, look: Any, change: Any
+) -> None:
+    own, other = urlsplit(database).path[1:], f"other_{secrets.token_hex(4)}"
+    change("CREATE TABLE held (id VARCHAR(20) PRIMARY KEY)", "INSERT INTO held VALUES ('z')",
+           f"CREATE DATABASE {other}",
+           f"CREATE TABLE {other}.child (p VARCHAR(20), FOREIGN KEY (p) REFERENCES {own}.held (id))")  # fmt: skip
+    try:
+        with pytest.raises(ComponentError, match="foreign key constraint"):
+            writer.run(a_writer(tmp_path, address_of(database), "held", destroy=True))
+        assert look("SELECT * FROM held") == [("z",)]
+        change(f"INSERT INTO {other}.child VALUES ('z')")
+        assert left_behind(look) == []
+    finally:
+        change(f"DROP DATABASE {other}", "DROP TABLE held")
+
+
+@pytest.mark.parametrize("fails_at", ["INSERT", "RENAME TABLE", "DROP TABLE"])
+def test_a_connection_that_is_lost_leaves_all_as_it_was(
+    tmp_path: Path, database: str, look: Any, change: Any, monkeypatch: pytest.MonkeyPatch, fails_at: str
+) -> None:
+    change("CREATE TABLE IF NOT EXISTS lasting (id INT)", "DELETE FROM lasting", "INSERT INTO lasting VALUES (1)")
+    pending, real = [fails_at], Cursor.execute
+
+    def execute(cursor: Cursor, query: str | bytes, args: object = None) -> int:
+        begins = query[:20] if isinstance(query, str) else bytes(query[:20]).decode()
+        if pending and begins.startswith(pending[0]):
+            pending.clear()
+            change(f"KILL {cursor.connection.thread_id()}")
+        return real(cursor, query, args)
+
+    monkeypatch.setattr(Cursor, "execute", execute)
+    with pytest.raises(ComponentError, match="MYSQL at "):
+        writer.run(a_writer(tmp_path, address_of(database), "lasting", destroy=True))
+    assert not pending
+    assert look("SELECT * FROM lasting") == [(1,)]
+    assert left_behind(look) == []
+
+
+def test_what_killed_writers_left_goes_and_what_is_being_written_stays(
+    tmp_path: Path, server: str, database: str, look: Any, change: Any
+) -> None:
+    dead, living, other = (f"fate_flow_{digit * 16}" for digit in "abc")
+    other = f"{other}_of_somebody"
+    change(*(f"CREATE TABLE {name} (id INT)" for name in (dead, f"{dead}_old", living, f"{living}_old", other)))
+    with closing(open_mariadb(f"{server}/mysql")) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT GET_LOCK(%s, 0)", (living,))
+        writer.run(a_writer(tmp_path, address_of(database), "lasting", destroy=True))
+        assert left_behind(look) == [living, f"{living}_old", other]
+    change(*(f"DROP TABLE {name}" for name in (living, f"{living}_old", other)))
 
 
 @pytest.mark.parametrize(("changes", "says"), [
@@ -138,6 +231,7 @@ def kinds(server: str, database: str) -> Iterator[str]:
         cursor.execute(
             "CREATE TABLE kinds (x DOUBLE, `the id` BIGINT, at DATETIME, amount DECIMAL(10, 2), raw VARBINARY(9))"
         )
+        cursor.execute("CREATE TABLE empty (id INT)")
         cursor.execute("INSERT INTO kinds VALUES (1.5, 7, '2026-01-02 03:04:05', 2.50, 'text'), (NULL, 8, NULL, 0, '')")
     return "kinds"
 
@@ -166,6 +260,7 @@ def test_columns_are_chosen_and_values_become_text(tmp_path: Path, database: str
     ({"feature_column": "x,at"}, "names a column twice, or that of the ids"),
     ({"feature_column": "at,at"}, "names a column twice"),
     ({}, "row 2 has no id in column 'x'"),
+    ({"source": "empty"}, "source: the table has no rows"),
 ])
 def test_what_cannot_be_fetched_leaves_nothing(
     tmp_path: Path, database: str, kinds: str, more: dict[str, Any], says: str
@@ -225,6 +320,39 @@ def test_a_table_is_written_and_the_password_told_to_the_worker_alone(party: Clu
     told = [path for path in guest.home.rglob("*") if path.is_file() and b"hidden" in path.read_bytes()]
     assert {path.name for path in told} == {"config.yaml", "local.service_conf.yaml"}
     assert {stat.S_IMODE(path.stat().st_mode) for path in told if path.name == "config.yaml"} == {0o600}
+
+
+def test_where_tables_came_from_and_which_jobs_read_them(party: Cluster) -> None:
+    """A copy of what was bound from a file by chosen columns, and a file of that copy."""
+    guest = party.guest
+    (guest.home / "examples").mkdir(exist_ok=True)
+    (guest.home / "examples" / "way.csv").write_text("y,key,x\n1,a,2\n1,b,3\n")
+    bound, copied = ({"namespace": "it", "table_name": name} for name in ("way_in", "way_on"))
+    jobs = []
+    for path, body in (
+        ("table/bind", {"engine": "PATH", "address": {"path": "examples/way.csv"}, "namespace": "it", "name": "way_in",
+                        "id_column": "key", "feature_column": "x,y"}),
+        ("data/writer", {**bound, "output_name": "way_on"}),
+        ("data/download", {**copied, "output_path": "downloads/way.csv"}),
+    ):  # fmt: skip
+        answer = guest.post(path, body)
+        assert answer["retcode"] == 0, answer
+        guest.wait(answer["jobId"], "success")
+        jobs.append(answer["jobId"])
+    assert (guest.home / "downloads" / "way.csv").read_text() == "key,x,y\na,2,1\nb,3,1\n"
+    infos = [guest.ask("table/table_info", one) for one in (bound, copied)]
+    assert [(one["count"], one["origin"]) for one in infos] == [(2, "table_bind"), (2, "writer")]
+    assert guest.ask("table/tracking/source", bound) == []
+    assert guest.ask("table/tracking/source", copied) == [{
+        "parent_table_namespace": "it", "parent_table_name": "way_in",
+        "source_table_namespace": "it", "source_table_name": "way_in",
+    }]
+    assert guest.ask("table/tracking/job", bound) == {"count": 2, "job": [jobs[1], jobs[0]]}
+    assert guest.ask("table/tracking/job", copied) == {"count": 2, "job": [jobs[2], jobs[1]]}
+    assert {job_id for one in guest.ask("data/upload/history", {"limit": 100}) for job_id in one}.isdisjoint(jobs)
+    seat = {"job_id": jobs[2], "role": "local", "party_id": "0", "component_name": "download_0"}
+    assert guest.ask("tracking/component/output/data", seat) == []
+    assert guest.post("job/data/view/query", {"job_id": jobs[2]}).get("data", []) == []
 
 
 def test_a_client_leads_the_server_nowhere_else(party: Cluster) -> None:

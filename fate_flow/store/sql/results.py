@@ -8,7 +8,7 @@ from typing import Any
 
 from fate_flow.core.job import TaskKey
 from fate_flow.core.spec import Party
-from fate_flow.store.contract import Metric, Output, Scope, TableMeta
+from fate_flow.store.contract import READ, Metric, Output, Scope, TableMeta
 from fate_flow.store.models import MetricRow, OutputRow, StorageTableRow, SummaryRow
 from fate_flow.store.prepared import insert
 from fate_flow.store.rows import from_json, to_json
@@ -59,7 +59,7 @@ class Results(Unit):
             ).execute()  # fmt: skip
 
     def outputs(self, job_id: str, task: str, party: Party) -> tuple[Output, ...]:
-        made = OutputRow.select().where(_made_by(OutputRow, job_id, task, party))
+        made = OutputRow.select().where(_made_by(OutputRow, job_id, task, party) & (OutputRow.f_data_name != READ))
         rows = list(made.order_by(OutputRow.f_data_name))
         newest = max((row.f_task_version for row in rows), default=0)
         return tuple(

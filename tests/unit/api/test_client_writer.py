@@ -98,6 +98,19 @@ def test_a_table_is_bound_to_a_file_in_the_folder_of_a_connector_and_to_one_that
         assert answer["retcode"] == 0, answer
 
 
+def test_the_columns_that_are_to_come_are_told_to_the_job(world: World) -> None:
+    columns = {"id_column": "x", "feature_column": "y, z"}
+    body = {"engine": "PATH", "address": {"path": "examples/a.csv"}, "namespace": "demo", "name": "new"}
+    answer = world.ask("table/bind", {**body, **columns})
+    assert (answer["retcode"], answer["data"]["warnings"]) == (0, [])
+    document = world.services.views.document(answer["jobId"])
+    assert document is not None
+    assert columns.items() <= document.runtime_conf["component_parameters"]["role"]["local"]["0"]["upload_0"].items()
+    assert refused(world, "table/bind", {**body, "id_column": ["x"]})[1].startswith("id_column: ")
+    message = refused(world, "table/bind", {**body, "name": "newer", "id_column": "x", "extend_sid": 1})[1]
+    assert "id_column: 'x' has no place beside extend_sid" in message
+
+
 @pytest.mark.parametrize(("address", "engine", "retcode", "says"), [
     ({"connector_name": "other"}, "PATH", 100, "there is no connector 'other'"),
     ({"connector_name": "exports"}, "FILE", 100, "'exports' is a connector of PATH, not of FILE"),
@@ -129,7 +142,9 @@ def test_a_link_in_the_folder_of_a_connector_leads_out_of_nothing(world: World) 
 
 def test_a_file_a_table_or_both(world: World) -> None:
     path = str(world.home / "downloads" / "b.csv")
-    assert written(world, address={"path": path}, delimiter=";") == {"output_path": path, "delimiter": ";"}
+    assert written(world, address={"path": path}, delimiter=";") == {
+        "output_path": path, "destroy": False, "delimiter": ";",
+    }  # fmt: skip
     connector(world, "downloads", engine="LOCALFS")
     named = {"storage_engine": "LOCALFS", "address": {"connector_name": "exports", "path": "b.csv"}}
     both = {"output_path": path, "output_namespace": "demo", "output_name": "new", "destroy": False}
@@ -143,7 +158,7 @@ def test_a_file_a_table_or_both(world: World) -> None:
 @pytest.mark.parametrize(("body", "retcode", "says"), [
     ({}, 101, "address: is missing, and so is output_name"),
     ({"table_name": "nothing", "output_name": "new"}, 101, "there is no table 'nothing'"),
-    ({"output_name": "site_b"}, 100, "The data table already exists; --drop"),
+    ({"output_name": "site_b"}, 100, "The data table already exists; \"drop\": 1 in the conf"),
     ({"output_name": "site_a"}, 100, "is the table that is to be written itself"),
     ({"output_name": "site_a", "drop": 1}, 100, "is the table that is to be written itself"),
     ({"output_name": ".."}, 101, "output_name: '..'"),
@@ -159,6 +174,18 @@ def test_a_file_a_table_or_both(world: World) -> None:
 def test_what_cannot_be_written(world: World, body: dict[str, Any], retcode: int, says: str) -> None:
     code, message = refused(world, "data/writer", {**SOURCE, **body})
     assert (code, says in message) == (retcode, True), message
+
+
+def test_a_file_that_is_there_is_replaced_by_a_writer_with_drop_and_by_a_download(world: World) -> None:
+    path = world.home / "downloads" / "there.csv"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("of somebody\n")
+    code, message = refused(world, "data/writer", {**SOURCE, "address": {"path": "downloads/there.csv"}})
+    assert (code, message) == (
+        100, "address.path: 'downloads/there.csv' is there already; \"drop\": 1 in the conf replaces it",
+    )  # fmt: skip
+    assert written(world, address={"path": "downloads/there.csv"}, drop=1)["destroy"] is True
+    assert world.ask("data/download", {**SOURCE, "output_path": "downloads/there.csv"})["retcode"] == 0
 
 
 @pytest.mark.parametrize("path", ["data/writer", "data/download"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fate_flow.components.csv_source import MAX_FIELD, MAX_LINE, BadCsv, CsvFormat, CsvSource, lines_of
+from fate_flow.components.errors import ComponentError
 from fate_flow.components.table import Schema
 
 
@@ -100,3 +101,48 @@ def test_the_rows_of_an_id_are_found_where_they_begin(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(b'id,x\n1,"a\nb"\n2,c\n\n1,d\n')
     assert list(lines_of(path, CsvFormat(), "1")) == [2, 6]
+
+
+FOUR = b"y,the id,x,z\n1,a,2,3\n4,b,5,6\n"
+
+
+@pytest.mark.parametrize(("layout", "schema", "rows"), [
+    ({"id_column": "the id"}, Schema(("y", "x", "z"), "the id"), [("a", "1", "2", "3"), ("b", "4", "5", "6")]),
+    ({"id_column": "the id", "feature_column": "z, x"}, Schema(("z", "x"), "the id"),
+     [("a", "3", "2"), ("b", "6", "5")]),
+    ({"feature_column": "z"}, Schema(("z",), "y"), [("1", "3"), ("4", "6")]),
+    ({"id_column": "y"}, Schema(("the id", "x", "z"), "y"), [("1", "a", "2", "3"), ("4", "b", "5", "6")]),
+    ({"has_header": False, "id_column": "x0", "feature_column": "x2"}, Schema(("x2",), "x0"),
+     [("the id", "z"), ("a", "3"), ("b", "6")]),
+])
+def test_columns_are_chosen_by_name_in_the_order_that_is_asked_for(read, layout, schema, rows):
+    assert read(FOUR, **layout) == (schema, rows)
+
+
+def test_columns_are_chosen_beside_ids_that_are_made_up(read):
+    schema, rows = read(FOUR, generates_sid=True, counts_sid=True, feature_column="z,y")
+    assert (schema, rows) == (Schema(("z", "y"), "sid"), [("0", "3", "1"), ("1", "6", "4")])
+
+
+@pytest.mark.parametrize(("layout", "says"), [
+    ({"id_column": "id"}, "id_column: 'id' is not one of the columns y, the id, x, z"),
+    ({"feature_column": "x,w"}, "feature_column: 'w' is not one of the columns y, the id, x, z"),
+    ({"feature_column": "x,x"}, "feature_column: 'x,x' names a column twice, or that of the ids"),
+    ({"feature_column": "x,y"}, "feature_column: 'x,y' names a column twice, or that of the ids"),
+])
+def test_columns_that_are_not_there_or_there_twice(read, layout, says):
+    with pytest.raises(ComponentError, match=f"^{says}$"):
+        read(FOUR, **layout)
+
+
+def test_a_row_of_chosen_columns_is_looked_at_as_a_whole(read):
+    with pytest.raises(BadCsv, match="line 2: 3 fields, where 2 are expected"):
+        read(b"a,b\n1,2,3\n", id_column="b")
+    with pytest.raises(BadCsv, match="line 2: the id is missing"):
+        read(b"a,b\n1,\n", id_column="b")
+
+
+def test_the_lines_of_an_id_in_a_chosen_column(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"a,b\n1,x\n2,y\n3,x\n")
+    assert list(lines_of(path, CsvFormat(id_column="b"), "x")) == [2, 4]

@@ -204,6 +204,18 @@ def test_a_writer_overwrites_what_is_its_own_or_with_destroy(a_writer):
     assert writer.run(a_writer(task_id="job2_writer_0", destroy=1, **target)).tables
 
 
+def test_a_writer_overwrites_a_file_of_the_same_rows_or_with_destroy(a_writer, tmp_path):
+    path = tmp_path / "b.csv"
+    for _ in range(2):              # a second attempt finds what the first one wrote
+        writer.run(a_writer(output_path=str(path)))
+    path.write_text("of somebody\n")
+    with pytest.raises(ComponentError, match=r"b.csv' is there already and holds something else; .*\"drop\": 1"):
+        writer.run(a_writer(output_path=str(path)))
+    assert (path.read_text(), list(tmp_path.glob(".*"))) == ("of somebody\n", [])
+    writer.run(a_writer(output_path=str(path), destroy=1))
+    assert path.read_text() == "id,x\nb,1\na,2\n"
+
+
 def test_a_writer_of_a_table_that_is_not_there(a_writer, tmp_path):
     with pytest.raises(NoSuchTable):
         writer.run(a_writer(name="b", output_path=str(tmp_path / "b.csv")))
