@@ -71,7 +71,7 @@ def download(client: Client, conf_path: str, is_watched: bool) -> None:
 
 @data.command()
 @options.conf_path()
-@click.option("--drop", is_flag=True, help="Replace the table to write when it exists; else this is refused.")
+@click.option("--drop", is_flag=True, help="Replace the table, or the file, when it exists; else this is refused.")
 @options.watched()
 @with_client
 def writer(client: Client, conf_path: str, drop: bool, is_watched: bool) -> None:

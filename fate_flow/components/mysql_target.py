@@ -133,12 +133,18 @@ def _put_back(server: Mapping[str, Any], unfinished: str, name: str, comment: st
 def _sweep(connection: pymysql.Connection[Any]) -> None:
     """Removes what killed writers left; what they were to replace, too, once the new one has its name."""
     for name in _names_like(connection, _UNFINISHED):
-        left = _LEFT.fullmatch(name)
-        if left is None or not _one(connection, "SELECT IS_FREE_LOCK(%s)", left[1]):
-            continue
-        if left[2] is None or _hindrance(connection, name) is None:
+        if _is_left(connection, name):
             with suppress(pymysql.MySQLError):
                 _run(connection, f"DROP TABLE {quoted(name)}")
+
+
+def _is_left(connection: pymysql.Connection[Any], name: str) -> bool:
+    left = _LEFT.fullmatch(name)
+    if left is None or not _one(connection, "SELECT IS_FREE_LOCK(%s)", left[1]):
+        return False
+    if left[2] == _OLD:
+        return _hindrance(connection, name) is None
+    return str(_comment_of(connection, name)).startswith(_COMMENT)
 
 
 def _lock(connection: pymysql.Connection[Any], name: str) -> None:

@@ -182,8 +182,9 @@ def test_what_killed_writers_left_goes_and_what_is_being_written_stays(
     tmp_path: Path, server: str, database: str, look: Any, change: Any
 ) -> None:
     dead, living, other = (f"fate_flow_{digit * 16}" for digit in "abc")
-    other = f"{other}_of_somebody"
-    change(*(f"CREATE TABLE {name} (id INT)" for name in (dead, f"{dead}_old", living, f"{living}_old", other)))
+    ours = "COMMENT 'made by fate_flow, task job_writer_0'"
+    change(*(f"CREATE TABLE {name} (id INT) {ours}" for name in (dead, living)))
+    change(*(f"CREATE TABLE {name} (id INT)" for name in (f"{dead}_old", f"{living}_old", other)))
     with closing(open_mariadb(f"{server}/mysql")) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT GET_LOCK(%s, 0)", (living,))
         writer.run(a_writer(tmp_path, address_of(database), "lasting", destroy=True))
@@ -320,6 +321,25 @@ def test_a_table_is_written_and_the_password_told_to_the_worker_alone(party: Clu
     told = [path for path in guest.home.rglob("*") if path.is_file() and b"hidden" in path.read_bytes()]
     assert {path.name for path in told} == {"config.yaml", "local.service_conf.yaml"}
     assert {stat.S_IMODE(path.stat().st_mode) for path in told if path.name == "config.yaml"} == {0o600}
+
+
+def test_a_job_that_would_take_a_foreign_key_along_fails_and_changes_nothing(
+    party: Cluster, look: Any, change: Any
+) -> None:
+    change("CREATE TABLE parent (id VARCHAR(20) PRIMARY KEY)", "INSERT INTO parent VALUES ('z')",
+           "CREATE TABLE child (p VARCHAR(20), FOREIGN KEY (p) REFERENCES parent (id))")  # fmt: skip
+    try:
+        party.guest.has_table("numbers", csv_text(["id", "x"], {"a": [1], "b": [2]}))
+        body = {
+            "namespace": "it", "table_name": "numbers", "storage_engine": "MYSQL", "drop": 1,
+            "address": {"connector_name": "warehouse", "name": "parent"},
+        }  # fmt: skip
+        answer = party.guest.post("data/writer", body)
+        assert "child refers to it by a foreign key" in party.guest.wait(answer["jobId"], "failed")["f_message"]
+        assert look("SELECT * FROM parent") == [("z",)]
+        assert left_behind(look) == []
+    finally:
+        change("DROP TABLE child", "DROP TABLE parent")
 
 
 def test_where_tables_came_from_and_which_jobs_read_them(party: Cluster) -> None:
