@@ -9,7 +9,8 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from hmac import compare_digest, digest
-from urllib.parse import quote, urlencode
+from itertools import product
+from urllib.parse import quote, unquote, urlencode
 
 from flask import current_app, g, request
 from werkzeug.exceptions import HTTPException
@@ -70,11 +71,20 @@ class ClientAuth:
 
     def _good(self, timestamp: str, nonce: str) -> Iterator[bytes]:
         """What the signature may be."""
-        path = str(request.environ.get("RAW_URI", ""))
-        for body, fields in _signed_parts():
+        for path, (body, fields) in product(_signed_paths(), _signed_parts()):
             parts = (timestamp, nonce, self._keys.app_key, path)
             text = b"\n".join((*(part.encode("utf-8", "surrogateescape") for part in parts), body, fields))
             yield b64encode(digest(self._keys.secret_key.encode(), text, "sha1"))
+
+
+def _signed_paths() -> Iterator[str]:
+    """What may have been signed of path and query: as they came, or before the client's library escaped each `%` of a
+    query once more (`data.py`)."""
+    path = str(request.environ.get("RAW_URI", ""))
+    yield path
+    plain, _, query = path.partition("?")
+    if query.startswith("%257B"):
+        yield f"{plain}?{unquote(query)}"
 
 
 def _signed_parts() -> Iterator[tuple[bytes, bytes]]:

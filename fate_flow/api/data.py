@@ -364,14 +364,18 @@ class _DataRoutes:
 def _json_conf() -> dict[str, Any] | None:
     """The conf of an upload when the whole query string is one JSON object, as the genuine client sends it.
 
-    That client leaves `&`, `=` and `+` in the JSON as they are, so the string must not be split first."""
+    That client leaves `&`, `=` and `+` in the JSON as they are, so the string must not be split first. A `%` it leaves
+    as well; where one is no escape, its library takes the whole for text and escapes each `%`, also of escapes."""
     text = request.query_string.decode("latin-1")
+    if text.startswith(("%257B", "%257b")):
+        text = unquote(text)
     if not text.startswith(("{", "%7B", "%7b")):
         return None
     try:
-        conf = json.loads(unquote(text))
+        conf = json.loads(unquote(text, errors="strict"))
     except (ValueError, RecursionError) as error:
-        raise BadRequest(f"query string: is not JSON: {error} (is there a '#' in a value?)") from error
+        hint = "is there a '#' in a value, or a '%' before two digits or letters from A to F?"
+        raise BadRequest(f"query string: is not JSON: {error} ({hint})") from error
     if not isinstance(conf, dict):
         raise BadRequest("query string: is not a JSON object")
     return conf

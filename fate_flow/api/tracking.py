@@ -149,11 +149,14 @@ class _TrackingRoutes:
     @declared("The tables that a component made.", needs=COMPONENT, data=OUTPUT_TABLES, relays=True)
     def output_tables(self) -> Response:
         job_id, party, name, _ = _component()
+        document = self._views.document(job_id)
+        if document is not None and name not in (there := document.dsl.get("components", {})):
+            return failed(100, f"No found component: job {job_id} has no {name}; it has {', '.join(there)}")
         if party.party_id not in (self._own, "0"):
             return self._output_tables_at(party, job_id, name)
         made = self._views.outputs(job_id, name, party)
         if not made:
-            why = "No found table" if self._views.document(job_id) else "No found job"
+            why = "No found table" if document is not None else "No found job"
             return failed(100, f"{why}: {name} of job {job_id} on {party} made no table at this party's server")
         return ok(
             [

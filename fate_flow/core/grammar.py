@@ -19,6 +19,7 @@ MAX_VERSION = 2**31 - 1
 _JOB_ID = re.compile(r"[0-9]{14,25}")                       # begins with a time of day to the second
 _PARTY_ID = re.compile(r"[0-9]{1,10}")
 _COMPONENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,29}")
+_PIECE_OF_DAG = "1 to 30 of letters, digits, _ and -, no - first; FATE's own tables have room for 30"
 _TASK_ID = re.compile(rf"{_JOB_ID.pattern}_{_COMPONENT.pattern}")
 _LONGEST_TABLE_PIECE = 200                                  # a file name, with room for a suffix
 _PLAIN_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
@@ -40,12 +41,12 @@ def check_task_id(value: object, key: str = "task_id") -> str:
 
 def check_component_name(value: object, key: str = "component_name") -> str:
     """The name of a component of a DAG."""
-    return _match(_COMPONENT, value, key, "a component name (1 to 30 of letters, digits, _ and -, no - first)")
+    return _match(_COMPONENT, value, key, f"a component name ({_PIECE_OF_DAG})")
 
 
 def check_output_name(value: object, key: str = "data_name") -> str:
     """The name (alias) of an output or the key of an input: as strict as a component name."""
-    return _match(_COMPONENT, value, key, "an output name (1 to 30 of letters, digits, _ and -, no - first)")
+    return _match(_COMPONENT, value, key, f"an output name ({_PIECE_OF_DAG})")
 
 
 def check_role(value: object, key: str = "role") -> str:

@@ -71,7 +71,7 @@ def _text(description: str, pattern: str = "", expected: str = "", **more: Any) 
 _ID = "(0|[1-9][0-9]{0,9})"
 _ROLE = f"({'|'.join(ROLES)})"
 _NAME = "[A-Za-z0-9_][A-Za-z0-9_-]{0,29}"
-_NAMED = "of 1 to 30 letters, digits, _ and -, no - first"
+_NAMED = "of 1 to 30 letters, digits, _ and -, no - first; FATE's own tables have room for 30"
 _PARAMETERS = {
     "type": "object",
     # any component may have a parameter of such a name: what is wrong with a command is for its own reader to say

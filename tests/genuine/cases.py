@@ -202,6 +202,8 @@ DATA = (
     Case(FORM, "data upload -c {files}/upload.json", data=UPLOADED, given=no_table_of_that_name,
          printed={"jobId": str}),
     Case(FORM, "data upload -c {files}/upload.json --drop --verbose", data=UPLOADED, given=no_table_of_that_name),
+    Case(FORM, "data upload -c {files}/upload_percent.json --drop", data={**UPLOADED, "namespace": "100% it"},
+         given=afterwards_at_rest),
     Case(FORM, "data upload -c {files}/upload_numbers.json", 100, says="The data table already exists"),
     Case(FORM, "data upload -c {files}/upload_nameless.json", 100, says="table_name"),
     Case(FORM, "data upload -c {files}/upload_nothing.json", 100, says="does not exist"),
@@ -281,7 +283,7 @@ LOOKS = tuple(
              data=[{"table_name": "numbers", "table_namespace": "it", "data_name": "raw"}]),
         Case(f"flow {group} output-data-table", f"{group} output-data-table {NOWHERE}", 100, says="No found job"),
         Case(f"flow {group} output-data-table", f"{group} output-data-table {SEAT} -cpn magic_0", 100,
-             says="No found table"),
+             says="has no magic_0; it has reader_0"),
         Case(f"flow {group} get-summary", f"{group} get-summary {SUM}", data={"total": str}),
         Case(f"flow {group} get-summary", f"{group} get-summary {SUM} -o {{files}}", says="stored successfully"),
         Case(f"flow {group} get-summary", f"{group} get-summary {NOWHERE}", 210, says="no data"),
@@ -396,6 +398,8 @@ PREDICTION = (
 GRANTED = {"component": [str], "dataset": [(str, dict)]}
 PRIVILEGES = (
     Case("flow privilege grant", "privilege grant -c {files}/privilege.json", says="success",
+         given=nothing_that_is_granted),
+    Case("flow privilege grant", "privilege grant -c {files}/privilege_of_fate.json", data={"warnings": [str]},
          given=nothing_that_is_granted),
     Case("flow privilege delete", "privilege delete -c {files}/privilege.json", says="success",
          given=something_that_is_granted),

@@ -35,7 +35,7 @@ def test_without_keys_and_with_wrong_ones_nothing_is_said(locked: PartyServer, c
 def test_the_genuine_flow_signs(locked: PartyServer, client: GenuineClient, tmp_path: Path) -> None:
     (tmp_path / "n.csv").write_text(ROWS)
     (tmp_path / "upload.json").write_text(
-        f'{{"file": "{tmp_path}/n.csv", "head": 1, "partition": 1, "namespace": "a & b", "table_name": "n+1 = 2"}}'
+        f'{{"file": "{tmp_path}/n.csv", "head": 1, "partition": 1, "namespace": "a & 9%", "table_name": "n+1 = 2"}}'
     )
     client.init(locked.url, *KEYS)
     for words in ("job list", "queue clean", "server versions", "table info -n it -t x"):

@@ -129,6 +129,7 @@ def _write_files(folder: Path, parties: Cluster) -> None:
         "upload": upload,
         "upload_numbers": {**upload, "table_name": "numbers"},
         "upload_nameless": {key: value for key, value in upload.items() if key != "table_name"},
+        "upload_percent": {**upload, "namespace": "100% it", "id_delimiter": "%"},
         "upload_nothing": {**upload, "file": str(folder / "gone.csv")},
         "upload_here": there,
         "upload_here_gone": {**there, "file": str(here.with_name("gone.csv"))},
@@ -174,7 +175,8 @@ def _write_files(folder: Path, parties: Cluster) -> None:
         "key_own": {"party_id": GUEST, "key": other.pem},
         "key_nameless": {"key": other.pem},
         "privilege": privilege,
-        "privilege_unknown": {**privilege, "component": "magic"},
+        "privilege_unknown": {"party_id": HOST, "component": "magic"},
+        "privilege_of_fate": {"party_id": HOST, "component": "reader,hetero_lr,dataio"},
         "privilege_nothing": {"party_id": HOST},
         "privilege_of_nobody": {**privilege, "party_id": "nobody"},
     }.items():

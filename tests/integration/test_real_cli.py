@@ -237,7 +237,7 @@ def test_all_that_is_to_be_had_of_a_finished_job(on_sqlite: Cluster, tmp_path: P
     for place in (seat, at_host):       # a reader hands on the table itself
         [table] = guest.flow("component", "output-data-table", *place, "-cpn", "reader_0").document["data"]
         assert table == {"data_name": "raw", "table_name": "looked_at", "table_namespace": "it"}
-    assert "No found table" in guest.flow("component", "output-data-table", *at_host, "-cpn", "none_0", code=1).out
+    assert "No found component" in guest.flow("component", "output-data-table", *at_host, "-cpn", "none_0", code=1).out
 
     guest.flow("component", "output-data", *seat, "-cpn", "reader_0", "-o", tmp_path)
     folder = tmp_path / f"job_{job_id}_reader_0_guest_{GUEST}_output_data"

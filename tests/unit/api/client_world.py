@@ -162,7 +162,9 @@ class World:
     def upload(self, conf: object, data: bytes = b"id,x\n1,2\n") -> TestResponse:
         """A file as the genuine client sends it: the conf as a query string of JSON, with the characters that
         `requests` leaves as they are."""
-        query = quote(json.dumps(conf), safe="!#$%&'()*+,/:;=?@[]~")
+        return self.upload_by(quote(json.dumps(conf), safe="!#$%&'()*+,/:;=?@[]~"), data)
+
+    def upload_by(self, query: str, data: bytes = b"id,x\n1,2\n") -> TestResponse:
         return self.client.post(f"/v1/data/upload?{query}", data=form(data), content_type=FORM_TYPE)
 
     # filling

@@ -49,6 +49,14 @@ def retcode(response: TestResponse) -> Any:
     return response.json["retcode"]
 
 
+def test_a_query_that_the_clients_library_has_escaped_once_more(world: World) -> None:
+    path = "/v1/job/query?%7B%22a%22:%22%%22%7D"        # what FATE's client signs where a value has a %
+    sent = path.replace("%", "%25")
+    assert retcode(post(world, sent, b"{}", signed(path))) == 0
+    assert retcode(post(world, sent, b"{}", signed(sent, nonce="n2"))) == 0
+    assert retcode(post(world, sent, b"{}", signed(path.replace("%22a", "%22b"), nonce="n3"))) == 109
+
+
 def test_a_signed_request_is_answered_once(world: World) -> None:
     body = json.dumps({"job_id": "20260101120000"}).encode()
     headers = signed("/v1/job/query", body)

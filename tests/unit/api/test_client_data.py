@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import os
+import re
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 from client_world import FORM_TYPE, GUEST, START, World, form, make_world
@@ -75,6 +77,26 @@ def test_an_uploaded_file_is_handed_to_a_local_job(world: World) -> None:
 def test_the_query_string_of_the_genuine_client_may_hold_anything(world: World, value: str) -> None:
     assert world.upload({**CONF, "file": value, "table_name": value}).json["retcode"] == 0
     assert told(world)["name"] == value
+
+
+@pytest.mark.parametrize("value", ["%", "100%", "100% x", "50%+50%", 'a%"b', "%&=%", "ü%"])
+def test_a_percent_sign_as_the_genuine_client_sends_it(world: World, value: str) -> None:
+    conf = {**CONF, "id_delimiter": "%", "namespace": value}
+    query = quoted_by_requests(json.dumps(conf, ensure_ascii=False))
+    assert world.upload_by(query).json["retcode"] == 0
+    assert (told(world)["namespace"], told(world)["id_delimiter"]) == (value, "%")
+
+
+def test_a_percent_sign_that_the_genuine_client_makes_an_escape_is_refused_where_it_is_no_text(world: World) -> None:
+    query = quoted_by_requests(json.dumps({**CONF, "namespace": "a%abc"}))
+    said = world.upload_by(query).json
+    assert (said["retcode"], "a '%' before two digits" in said["retmsg"], world.uploads) == (101, True, [])
+
+
+def quoted_by_requests(text: str) -> str:
+    """As `requests` quotes a query string, and then urllib3, where some `%` is no escape."""
+    query = quote(text, safe="!#$%&'()*+,/:;=?@[]~")
+    return query if len(re.findall("%[0-9A-Fa-f]{2}", query)) == query.count("%") else query.replace("%", "%25")
 
 
 def test_flags_may_come_as_text(world: World) -> None:

@@ -149,7 +149,13 @@ def test_where_the_output_tables_are(world: World, job_id: str) -> None:
     said = world.ask("tracking/component/output/data/table", of(job_id))
     assert said["data"] == [{"table_name": "made", "table_namespace": "out", "data_name": "made"}]
     said = world.ask("tracking/component/output/data/table", of(job_id, component_name="other"))
+    there_is = f"No found component: job {job_id} has no other; it has toy_0"
+    assert (said["retcode"], said["retmsg"]) == (100, there_is)
+    said = world.ask("tracking/component/output/data/table", of(job_id, role="host", party_id=9999))
     assert (said["retcode"], said["retmsg"][:14]) == (100, "No found table")
+    elsewhere = of(job_id, component_name="other", role="host", party_id=10000)
+    assert world.ask("tracking/component/output/data/table", elsewhere)["retmsg"] == there_is
+    assert world.peers.asked == []
     said = world.ask("tracking/component/output/data/table", of("20260101120000"))
     assert (said["retcode"], said["retmsg"][:12]) == (100, "No found job")
 

@@ -546,7 +546,8 @@ def test_a_component_name_that_is_right(name):
 def test_a_component_name_that_is_wrong(name):
     message = message_of(a_dsl(**{name: {"module": "Reader"}}))
     assert message.startswith("dsl.components: ")
-    assert "is not a component name (1 to 30 of letters, digits, _ and -, no - first)" in message
+    assert "is not a component name (1 to 30 of letters, digits, _ and -, no - first; " in message
+    assert "FATE's own tables have room for 30)" in message
     assert message.isprintable()
 
 
@@ -577,7 +578,7 @@ def _after(**inputs):
     ({"model": ["pipeline.x.m"]},
      "input.model[0]: 'pipeline.x.m' is a stored model, and there is no store of models yet"),
     ({"data": {"a b": ["x.raw"]}}, "input.data.'a b': 'a b' is not an output name "
-     "(1 to 30 of letters, digits, _ and -, no - first)"),
+     "(1 to 30 of letters, digits, _ and -, no - first; FATE's own tables have room for 30)"),
     ({"data": {"data": ["y.raw"]}}, "input.data.data[0]: 'y.raw': the data outputs of y are: none"),
 ])
 def test_a_wrong_input_is_refused_with_the_path(inputs, message):
