@@ -1,7 +1,8 @@
 """Reader: hands a table of this party to the tasks that follow, without copying it.
 
-Tables never change once they are there, so the same uri may be an output. When the table is dropped or overwritten
-later, the output is gone: what is there then is never taken for it (`store/contract.py`, `handed_on`).
+Tables never change once they are there, so the same uri may be an output. If the table is dropped or overwritten
+later, the tasks that follow, in a rerun for one, read what is there then; who asks for this output is not shown it
+(`store/contract.py`, `handed_on`).
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ from fate_flow.core.reasons import RULES, Author, Reason, may_say, task_status_f
 from fate_flow.core.spec import READS_BY_NAME, JobSpec, Party, TaskSpec
 from fate_flow.core.status import TASK_BROKEN, TASK_END, TaskStatus, WorkerStatus
 from fate_flow.core.text import plain
-from fate_flow.store.contract import READ, Metric, Output, TableMeta, Transaction, handed_on
+from fate_flow.store.contract import READ, Metric, Output, TableMeta, Transaction
 
 # ---------------------------------------------------------------------- starting
 
@@ -190,11 +190,9 @@ def _inputs(tx: Transaction, key: TaskKey, task: TaskSpec) -> tuple[InputTable, 
         for source in one.sources:
             outputs = {out.data_name: out for out in tx.outputs(key.job_id, source.producer, key.party)}
             made = outputs.get(source.alias)
-            table = handed_on(tx, made) if made else None
+            table = tx.table(made.namespace, made.name) if made else None
             if table is None:
-                what = f"{one.kind}.{one.key}: {source.producer}.{source.alias}"
-                gone = "has no table" if made is None else f"was {made.namespace}.{made.name}, which is another one now"
-                return f"input {what} {gone} at {key.party}"
+                return f"input {one.kind}.{one.key}: {source.producer}.{source.alias} has no table at {key.party}"
             found.append(InputTable(one.key, table))
     return tuple(found)
 
