@@ -182,7 +182,7 @@ class _ServerRoutes:
     def providers(self) -> Response:
         return self.provider(read_text(silent_json(), "provider_name"))
 
-    @declared("Who provides the components.", data=_PROVIDERS, also=_UNKNOWN)
+    @declared("Who provides the components.", data=_PROVIDERS, also=_UNKNOWN, idle=("provider_name",))
     def provider(self, name: str) -> Response:
         known = _providers()
         if not name:

@@ -361,11 +361,13 @@ def how_it_ended(task: Task, sight: Sight) -> tuple[Reason, str]:
         return Reason.DONE, ""
     if sight.message:
         return Reason.WORKER_ERROR, sight.message
-    how = f"signal {sight.signal}" if sight.signal else f"exit code {sight.exit_code}"
     left = "although its result says success" if sight.succeeded else "and left no result"
+    if not sight.signal:
+        return Reason.WORKER_CRASHED, f"the process ended with exit code {sight.exit_code} {left}"
     if sight.signal in _OWN_FAULTS:
-        return Reason.WORKER_CRASHED, f"the process crashed with {how} ({Signals(sight.signal).name}) {left}"
-    return Reason.WORKER_KILLED, f"the process ended with {how} {left}"
+        name = Signals(sight.signal).name
+        return Reason.WORKER_CRASHED, f"the process crashed with signal {sight.signal} ({name}) {left}"
+    return Reason.WORKER_KILLED, f"the process ended with signal {sight.signal} {left}"
 
 
 _OWN_FAULTS = frozenset({

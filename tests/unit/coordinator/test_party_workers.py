@@ -69,8 +69,8 @@ def exited(**fields: Any) -> Sight:
         (exited(exit_code=0, succeeded=True), Reason.DONE, ""),
         (exited(exit_code=1, message="column x is missing"), Reason.WORKER_ERROR, "column x is missing"),
         (exited(exit_code=0, message="said failed"), Reason.WORKER_ERROR, "said failed"),
-        (exited(exit_code=3), Reason.WORKER_KILLED, "the process ended with exit code 3 and left no result"),
-        (exited(exit_code=0), Reason.WORKER_KILLED, "the process ended with exit code 0 and left no result"),
+        (exited(exit_code=3), Reason.WORKER_CRASHED, "the process ended with exit code 3 and left no result"),
+        (exited(exit_code=0), Reason.WORKER_CRASHED, "the process ended with exit code 0 and left no result"),
         (exited(signal=9), Reason.WORKER_KILLED, "the process ended with signal 9 and left no result"),
         (exited(signal=15), Reason.WORKER_KILLED, "the process ended with signal 15 and left no result"),
         *(
@@ -89,7 +89,7 @@ def exited(**fields: Any) -> Sight:
         ),
         (exited(cause="timeout", signal=6), Reason.TASK_TIMEOUT, "ran longer than the task may"),
         (
-            exited(exit_code=1, succeeded=True), Reason.WORKER_KILLED,
+            exited(exit_code=1, succeeded=True), Reason.WORKER_CRASHED,
             "the process ended with exit code 1 although its result says success",
         ),
         (exited(cause="timeout", signal=15), Reason.TASK_TIMEOUT, "ran longer than the task may"),
