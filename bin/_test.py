@@ -30,8 +30,8 @@ CACHE = CHECKOUT / ".cache"
 URL_VARIABLE = "FATE_FLOW_TEST_MYSQL_URL"
 CLIENT_VARIABLE = "FATE_FLOW_TEST_FATE_CLIENT"
 NOTES_VARIABLE = "FATE_FLOW_TEST_NOTES"
-SIDE_BY_SIDE = ("-n", "3")
-"""On two cores: tests with real servers mostly wait, and all others work (tests/conftest.py)."""
+SIDE_BY_SIDE = ("-n", "2")
+"""Tests with real servers mostly wait, and all others work: one process for each kind (tests/conftest.py)."""
 SCRIPTS = sorted(f"bin/{path.name}" for path in CHECKOUT.glob("bin/*.py"))
 CHECKS = (
     ("ruff", ["ruff", "check", "--quiet", "fate_flow", "tests", "bin"]),
