@@ -192,12 +192,19 @@ def _party_task(task: Task) -> dict[str, Any]:
         **_party(task.key.party),
         "status": _shown(task.party_status),
         "status_detail": task.party_status.value,
-        "reason": task.reason.value if task.reason else None,
-        "message": task.message,
         "exit_code": task.exit_code,
-        "caused_by": task.caused_by or None,
-        "start_time": task.start_time or None,
-        "end_time": task.end_time or None,
+        **_course(task),
+    }
+
+
+def _course(one: Task | Worker) -> dict[str, Any]:
+    """When it was at work, and how that ended."""
+    return {
+        "reason": one.reason.value if one.reason else None,
+        "message": one.message,
+        "caused_by": one.caused_by or None,
+        "start_time": one.start_time or None,
+        "end_time": one.end_time or None,
     }
 
 
@@ -208,12 +215,8 @@ def _worker(worker: Worker) -> dict[str, Any]:
         "attempt": worker.attempt,
         "is_elastic": worker.is_elastic,
         "status": worker.status.value,
-        "reason": worker.reason.value if worker.reason else None,
-        "message": worker.message,
         "exit_status": worker.exit_status,
-        "caused_by": worker.caused_by or None,
-        "start_time": worker.start_time or None,
-        "end_time": worker.end_time or None,
+        **_course(worker),
     }
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.parameters import Revised, change_parameters, preview_change
-from fate_flow.coordinator.party.admission import EXTENSIONS, accept
+from fate_flow.coordinator.party.admission import EXTENSIONS
 from fate_flow.coordinator.party.ends import clean_up, cut_off, end_job_here, has_workers, reason_for_shares, release
 from fate_flow.coordinator.party.next_run import begin_again, put_off
 from fate_flow.coordinator.party.side import PartySide
@@ -195,7 +195,7 @@ class InitiatorSide:
         """The job has them from now on; `base` is that of the preview. Raises as that, and Refused."""
         job = self._that_may_begin_again(unit, job_id, "change")
         unit.touch(job_id)
-        return change_parameters(unit, job, change, base, accept, lambda command: self._dispatch(unit, command))
+        return change_parameters(unit, job, change, base, lambda command: self._dispatch(unit, command))
 
     def _to_rerun(self, unit: Unit, job_id: str, only: JobStatus | None) -> Job:
         """The job, when nothing here speaks against it. Raises JobNotFound, Conflict."""

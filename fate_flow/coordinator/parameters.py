@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fate_flow.audit.events import Event
+from fate_flow.coordinator.party.admission import accept
 from fate_flow.coordinator.unit import Unit, read_spec
 from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.errors import BadRequest, NotEffective, OperationFailed
@@ -21,14 +22,11 @@ from fate_flow.core.history import Level
 from fate_flow.core.job import NOT_EFFECTIVE, Answer, Claim, Command, CommandKind, Job
 from fate_flow.core.parameters import KINDS, Change, changed_components, changed_conf, parts_of
 from fate_flow.core.rerun import KEPT
-from fate_flow.core.resources import Request, request_of
+from fate_flow.core.resources import request_of
 from fate_flow.core.spec import JobSpec, Party
 from fate_flow.core.status import JobStatus, SeatStatus
 from fate_flow.core.verdict import STILL_ENDS
 from fate_flow.store.contract import Document
-
-Accept = Callable[[Unit, JobSpec, Party], Request]
-"""What the job sets aside for a seat here; raises FlowError where this party takes no part in such a job."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +61,7 @@ def preview_change(unit: Unit, job: Job, change: Change) -> Revised:
     return Revised(replace(revised, runtime_conf=new.conf), new, components, job.revision, is_news, plain)
 
 
-def change_parameters(
-    unit: Unit, job: Job, change: Change, base: int, accept: Accept, dispatch: Callable[[Command], None]
-) -> Revised:
+def change_parameters(unit: Unit, job: Job, change: Change, base: int, dispatch: Callable[[Command], None]) -> Revised:
     """The job is so from now on, at this party and, as soon as they hear of it, at all others.
 
     `base`: the revision that the client has seen previewed. Raises as `preview_change`; Refused when this party does
@@ -80,7 +76,7 @@ def change_parameters(
     anew = {*job.changed, *(revised.components if job.is_final else ())}
     changed = tuple(name for name in revised.spec.tasks if name in anew)
     terms = _Terms(revision, revised.document, revised.spec, revised.components, changed)
-    _revise(unit, job, terms, accept)
+    _revise(unit, job, terms)
     nodes = unit.context.engine_size.nodes
     body = {**parts_of(revised.spec.conf), "components": list(revised.components), "revision": revision}
     for seat in unit.tx.seats(job.job_id):
@@ -90,7 +86,7 @@ def change_parameters(
     return revised
 
 
-def take_parameters(unit: Unit, job: Job, body: Mapping[str, Any], accept: Accept) -> Answer:
+def take_parameters(unit: Unit, job: Job, body: Mapping[str, Any]) -> Answer:
     """What a party does with the parameters that its initiator sends: `parameter/update`, or a part of a rerun.
 
     A revision that it has already changes nothing. Raises FlowError for parameters that it does not agree to."""
@@ -109,7 +105,7 @@ def take_parameters(unit: Unit, job: Job, body: Mapping[str, Any], accept: Accep
     document = replace(document, runtime_conf={**document.runtime_conf, **parts})
     spec, named = read_spec(unit.context, document), body.get("components")
     components = tuple(name for name in spec.tasks if isinstance(named, list) and name in named)
-    _revise(unit, job, _Terms(revision, document, spec, components), accept)
+    _revise(unit, job, _Terms(revision, document, spec, components))
     return Answer()
 
 
@@ -124,7 +120,7 @@ class _Terms:
     changed: tuple[str, ...] = ()        # that the next run has to make again
 
 
-def _revise(unit: Unit, job: Job, terms: _Terms, accept: Accept) -> None:
+def _revise(unit: Unit, job: Job, terms: _Terms) -> None:
     """One row takes them, on record. Whoever has to approve the job here has to approve it anew."""
     spec, revision = terms.spec, terms.revision
     request = accept(unit, spec, job.party)

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.parameters import take_parameters
-from fate_flow.coordinator.party.admission import accept
 from fate_flow.coordinator.party.ends import (
     close_tasks,
     end_job_here,
@@ -170,4 +169,4 @@ def stop(unit: Unit, command: Command, job: Job) -> Answer:
 
 
 def change_parameters(unit: Unit, command: Command, job: Job) -> Answer:
-    return take_parameters(unit, job, command.body, accept)
+    return take_parameters(unit, job, command.body)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.parameters import take_parameters
-from fate_flow.coordinator.party.admission import accept
 from fate_flow.coordinator.party.ends import close_tasks, end_job_here, has_workers, release, with_code
 from fate_flow.coordinator.party.words import LONGEST_TEXT, OK, job_end_in, new_task, reason_in
 from fate_flow.coordinator.unit import Unit
@@ -26,7 +25,7 @@ def with_parameters(unit: Unit, command: Command, job: Job) -> Job:
     given = command.body.get("parameters")
     if not isinstance(given, Mapping):
         return job
-    take_parameters(unit, job, given, accept)
+    take_parameters(unit, job, given)
     return unit.tx.job(job.key) or job
 
 
