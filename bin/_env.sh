@@ -28,7 +28,7 @@ project_env() {
     export PATH
 }
 
-# Prints the name of a Python of at least 3.11 that has what a server needs, or says why there is none.
+# Prints the name of a Python 3.11 to 3.13 that has what a server needs, or says why there is none.
 find_python() {
     local name found answer tried=''
     for name in python3.11 python3.12 python3.13 python3; do
@@ -40,14 +40,14 @@ find_python() {
         fi
         tried="$tried $name (${answer:-does not run})"
     done
-    _env_say "Python 3.11 or newer is missing; found:${tried:- no python3 at all}." \
+    _env_say "Python 3.11, 3.12 or 3.13 is missing; found:${tried:- no python3 at all}." \
         "On Debian or Ubuntu: apt-get install python3"
     return 1
 }
 
 _ENV_CHECK='
 import sys
-problem = "" if sys.version_info >= (3, 11) else "is %d.%d" % sys.version_info[:2]
+problem = "" if (3, 11) <= sys.version_info < (3, 14) else "is %d.%d" % sys.version_info[:2]
 for name in ("venv", "ssl", "sqlite3", "ctypes", "zlib"):
     try:
         __import__(name)
@@ -63,7 +63,7 @@ _env_say() {
 
 # What the environment has to be made from: the contents, and the place, since a venv cannot be moved.
 _env_wanted() {
-    sha256sum -- "$FATE_FLOW_CHECKOUT/setup.cfg" "$FATE_FLOW_CHECKOUT/pyproject.toml"
+    sha256sum -- "$FATE_FLOW_CHECKOUT"/{setup.cfg,setup.py,pyproject.toml,requirements/{build,server,test}.txt}
 }
 
 _env_is_current() {
@@ -158,10 +158,18 @@ _env_venv() {
 }
 
 _env_install() {
-    local names=${1#extras:}
-    names=${names# }
+    local lock=server
+    case " $1 " in *' test '*) lock=test ;; esac
     : >"$FATE_FLOW_VENV/.making"
-    "$FATE_FLOW_PYTHON" -I -B -m pip install --progress-bar off -e ".${names:+[${names// /,}]}"
+    # From the locks (docs/dependencies.md); the checkout itself by the setuptools that is locked, and without its
+    # own list, which pip has no hashes for.
+    _env_pip --require-hashes -r requirements/build.txt &&
+        _env_pip --require-hashes -r "requirements/$lock.txt" &&
+        _env_pip --no-index --no-deps --no-build-isolation -e .
+}
+
+_env_pip() {
+    "$FATE_FLOW_PYTHON" -I -B -m pip install --progress-bar off "$@"
 }
 
 _env_stamp() {

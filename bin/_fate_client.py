@@ -8,6 +8,7 @@ fills the new environment.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -21,15 +22,8 @@ ENVIRONMENT = CACHE / "fate_client"
 LOG = CACHE / "fate_client.log"
 NOT_TO_BE_HAD = 4
 
-PACKAGES = (
-    "fate_client==1.11.3",
-    # Older than today's: what fate_client 1.11.3 asks for, and what its requests_toolbelt asks for in turn.
-    "click==7.1.2", "requests-toolbelt==0.9.1", "ruamel.yaml==0.16.13", "urllib3==1.26.20",
-    "certifi==2026.10.18", "charset-normalizer==3.5.2", "idna==3.20", "loguru==0.7.3", "requests==2.32.5",
-    # The pipeline hands out data as frames.
-    "numpy==2.4.6", "pandas==3.1.1", "python-dateutil==4.0.0", "tzdata==2026.6",
-)  # fmt: skip
-"""All that the client imports, installed without its own list: that has poetry, which brings forty packages more."""
+PACKAGES = CHECKOUT / "requirements" / "fate_client.txt"
+"""Locked by bin/lock (docs/dependencies.md)."""
 
 _IMPORTS = "import flow_client.flow, flow_sdk.client, pipeline.backend.pipeline, pipeline.component, pandas"
 
@@ -52,7 +46,8 @@ def provide() -> Path:
 
 def _wanted() -> str:
     """What it is made from; the place too, since an environment cannot be moved."""
-    return json.dumps({"at": str(ENVIRONMENT), "python": sys.version, "packages": PACKAGES})
+    digest = hashlib.sha256(PACKAGES.read_bytes()).hexdigest()
+    return json.dumps({"at": str(ENVIRONMENT), "python": sys.version, "packages": digest})
 
 
 def _python() -> Path:
@@ -71,7 +66,7 @@ def _make() -> None:
     with LOG.open("w", encoding="utf-8") as log:
         for argv in (
             [sys.executable, "-m", "venv", "--without-pip", str(ENVIRONMENT)],
-            [*pip, *PACKAGES],
+            [*pip, "--require-hashes", "-r", str(PACKAGES)],
             [str(_python()), "-c", _IMPORTS],
         ):
             done = subprocess.run(argv, stdout=log, stderr=subprocess.STDOUT, env=environment, check=False)

@@ -1,4 +1,4 @@
-"""Fetches the newest pip wheel for this Python from the package index and prints where it lies.
+"""Fetches the locked pip wheel (requirements/build.txt) from the package index and prints where it lies.
 
 For a Python without ensurepip, such as Debian's without python3-venv. Standard library only. The index is
 looked for where pip itself would look: PIP_* variables, then pip.conf of the user, then of the machine.
@@ -22,18 +22,27 @@ from urllib.error import URLError
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit, urlunsplit
 from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
-WHEEL = re.compile(r"pip-(\d+(?:\.\d+)*)-py[23.py]*-none-any\.whl")
+LOCK = Path(__file__).resolve().parent.parent / "requirements" / "build.txt"
+_LOCKED = re.compile(r"^pip==(\S+)[^\n]*((?:\n +--hash=sha256:[0-9a-f]{64}[ \\]*)+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Wheel:
-    version: tuple[int, ...]
-    url: str
-    sha256: str
+class Locked:
+    """The release of pip that is wanted, and the SHA-256 of its files."""
 
-    @property
-    def name(self) -> str:
-        return unquote(urlsplit(self.url).path.rpartition("/")[2])
+    version: str
+    sha256: frozenset[str]
+
+    @classmethod
+    def read(cls, text: str) -> Locked:
+        """Raises ValueError when there is none."""
+        match = _LOCKED.search(text)
+        if match is None:
+            raise ValueError(f"{LOCK.name} locks no pip")
+        return cls(match[1], frozenset(re.findall(r"[0-9a-f]{64}", match[2])))
+
+    def is_wheel(self, name: str) -> bool:
+        return re.fullmatch(rf"pip-{re.escape(self.version)}-py[23.py]*-none-any\.whl", name) is not None
 
 
 class Options:
@@ -88,36 +97,25 @@ class Fetcher:
 
 
 class _Links(HTMLParser):
-    """The links of an index page that are a pip wheel for this Python."""
+    """The links of an index page that are the wanted wheel."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, wanted: Locked) -> None:
         super().__init__()
-        self._url = url
-        self.wheels: list[Wheel] = []
+        self._url, self._wanted = url, wanted
+        self.found: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = dict(attrs)
         if tag == "base" and values.get("href"):
             self._url = urljoin(self._url, values["href"] or "")
-        if tag != "a" or "data-yanked" in values or not _admits(values.get("data-requires-python") or ""):
-            return
-        url, fragment = urldefrag(urljoin(self._url, values.get("href") or ""))
-        match = WHEEL.fullmatch(unquote(urlsplit(url).path.rpartition("/")[2]))
-        if match:
-            version = tuple(int(number) for number in match[1].split("."))
-            self.wheels.append(Wheel(version, url, fragment.removeprefix("sha256=") if "=" in fragment else ""))
+        if tag == "a":
+            url, _ = urldefrag(urljoin(self._url, values.get("href") or ""))
+            if self._wanted.is_wheel(_name(url)):
+                self.found.append(url)
 
 
-def _admits(specifier: str) -> bool:
-    """Whether this Python meets a Requires-Python; what is not understood is taken as met."""
-    for match in re.finditer(r"(>=|<=|>|<|!=|==)\s*(\d+(?:\.\d+)*)(\.\*)?", specifier):
-        asked = tuple(int(number) for number in match[2].split("."))
-        here = sys.version_info[: len(asked)] if match[3] or match[1] in ("!=", "==") else sys.version_info[:3]
-        met = {">=": here >= asked, "<=": here <= asked, ">": here > asked, "<": here < asked,
-               "!=": here != asked, "==": here == asked}[match[1]]
-        if not met:
-            return False
-    return True
+def _name(url: str) -> str:
+    return unquote(urlsplit(url).path.rpartition("/")[2])
 
 
 def _pages(options: Options) -> Iterator[str]:
@@ -129,17 +127,13 @@ def _pages(options: Options) -> Iterator[str]:
     yield from options.words("find-links")
 
 
-def _listed(page: str, fetcher: Fetcher) -> list[Wheel]:
+def _listed(page: str, fetcher: Fetcher, wanted: Locked) -> list[str]:
     folder = Path(unquote(urlsplit(page).path)) if page.startswith("file:") else Path(page).expanduser()
     if "://" not in page or folder.is_dir():
-        found = ((path, WHEEL.fullmatch(path.name)) for path in folder.glob("pip-*.whl"))
-        return [
-            Wheel(tuple(int(number) for number in match[1].split(".")), path.resolve().as_uri(), "")
-            for path, match in found if match
-        ]
-    links = _Links(page)
+        return [path.resolve().as_uri() for path in folder.glob("pip-*.whl") if wanted.is_wheel(path.name)]
+    links = _Links(page, wanted)
     links.feed(fetcher.fetch(page).decode("utf-8", "replace"))
-    return links.wheels
+    return links.found
 
 
 def _fail(message: str) -> NoReturn:
@@ -150,28 +144,24 @@ def _fail(message: str) -> NoReturn:
 def main(folder: Path) -> None:
     options = Options()
     fetcher = Fetcher(options)
-    wheels: list[Wheel] = []
+    wanted = Locked.read(LOCK.read_text(encoding="utf-8"))
     problems: list[str] = []
     for page in _pages(options):
         shown = re.sub(r"//[^/@]*@", "//", page)
         try:
-            wheels += _listed(page, fetcher)
+            for url in _listed(page, fetcher, wanted):
+                content = fetcher.fetch(url)
+                if hashlib.sha256(content).hexdigest() in wanted.sha256:
+                    target = folder / _name(url)
+                    target.write_bytes(content)
+                    sys.stdout.write(f"{target}\n")
+                    return
+                problems.append(f"{shown}: the SHA-256 of {_name(url)} is not the locked one")
         except (URLError, OSError, ValueError) as error:
             problems.append(f"{shown}: {error}")
         else:
-            problems.append(f"{shown}: has no pip wheel for Python {sys.version_info[0]}.{sys.version_info[1]}")
-    if not wheels:
-        _fail("; ".join(problems) or "no index is configured")
-    newest = max(wheels, key=lambda wheel: wheel.version)
-    try:
-        content = fetcher.fetch(newest.url)
-    except (URLError, OSError) as error:
-        _fail(f"{newest.name}: {error}")
-    if newest.sha256 and hashlib.sha256(content).hexdigest() != newest.sha256:
-        _fail(f"{newest.name}: its SHA-256 is not the one that the index names")
-    target = folder / newest.name
-    target.write_bytes(content)
-    sys.stdout.write(f"{target}\n")
+            problems.append(f"{shown}: has no other wheel of pip {wanted.version}")
+    _fail("; ".join(problems) or "no index is configured")
 
 
 if __name__ == "__main__":

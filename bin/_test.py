@@ -31,7 +31,7 @@ URL_VARIABLE = "FATE_FLOW_TEST_MYSQL_URL"
 CLIENT_VARIABLE = "FATE_FLOW_TEST_FATE_CLIENT"
 NOTES_VARIABLE = "FATE_FLOW_TEST_NOTES"
 SIDE_BY_SIDE = ("-n", "2")
-"""Tests with real servers mostly wait, and all others work: one process for each kind (tests/conftest.py)."""
+"""How the tests are divided over them: tests/division.py."""
 SCRIPTS = sorted(f"bin/{path.name}" for path in CHECKOUT.glob("bin/*.py"))
 CHECKS = (
     ("ruff", ["ruff", "check", "--quiet", "fate_flow", "tests", "bin"]),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import logging
 import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +20,24 @@ import fate_flow
 from fate_flow.audit.worker_config import worker_log_folders, worker_logging_config
 from fate_flow.components.catalogue import find_component
 from fate_flow.components.errors import ComponentError
-from fate_flow.components.table import Table
-from fate_flow.components.table_uri import format_uri, parse_uri
+from fate_flow.components.table import Table, drop
+from fate_flow.components.table_uri import BadTableUri, format_uri, table_in
 from fate_flow.coordinator.ports import LaunchOrder, Made, Program, Sight
 from fate_flow.core.command import WORK_FOLDERS, read_command
 from fate_flow.core.errors import BadRequest
+from fate_flow.core.exit_codes import NO_RESULT, describe_exit_code
 from fate_flow.core.grammar import check_job_id, check_table_piece, shown
 from fate_flow.core.job import JobKey, TaskKey, Worker
 from fate_flow.core.text import plain
+from fate_flow.core.yaml_text import yaml_text
 from fate_flow.engine.command import OUTPUTS, PEERS, WORK, Order, is_command
 from fate_flow.engine.local import LocalEngine, living_workers
 from fate_flow.engine.worker import Exit, WorkerSpec, write_atomically
 from fate_flow.federation.spool import Session, Spool
 from fate_flow.settings import PART, Settings
 from fate_flow.store.contract import Document, TableMeta
+
+LOG = logging.getLogger(__name__)
 
 
 def worker_token(secret: bytes, worker_id: str) -> str:
@@ -68,9 +74,8 @@ class LocalWorkers:
         logs[1].mkdir(parents=True, exist_ok=True)
         config = folder / "config.yaml"
         if not config.exists():
-            # JSON is YAML, and thirty times faster to write. It holds a token: for this user only.
-            text = json.dumps(self._config(order, folder))
-            write_atomically(config, text, mode=0o600, is_durable=False)
+            # It holds a token: for this user only.
+            write_atomically(config, yaml_text(self._config(order, folder)), mode=0o600, is_durable=False)
         if order.program is not None:
             self._write_program(order, order.program, folder, config)
         self.engine.launch(self._spec(order, folder, config, logs[1]))
@@ -190,7 +195,10 @@ class LocalWorkers:
         if is_command(Path(worker.folder)):
             succeeded, message, made = _verdict_on_program(seen.exit)
         else:
-            succeeded, message, made = _verdict(worker.task, seen.result or {})
+            places = _Places(self.settings.data_dir, Path(worker.folder))
+            succeeded, message, made = _verdict(worker.task, seen.result or {}, places)
+            if seen.exit.exit_code == NO_RESULT and not seen.result:
+                message = "the worker could not write its result file: look whether the disk of this party is full"
         return Sight(
             seen.state, pid, started, seen.exit.cause, seen.exit.exit_code, seen.exit.signal, succeeded,
             message or seen.exit.message, made,
@@ -215,11 +223,36 @@ def _inputs(order: LaunchOrder) -> dict[str, Any]:
 
 def _verdict_on_program(end: Exit) -> tuple[bool, str, Made]:
     """A program of the user's own says with its exit code how it ended, and leaves no result file."""
-    is_error = end.exit_code not in (None, 0)
-    return end.exit_code == 0, f"the program ended with exit code {end.exit_code}" if is_error else "", Made()
+    said = f"the program ended with {describe_exit_code(end.exit_code)}" if end.exit_code else ""
+    return end.exit_code == 0, said, Made()
 
 
-def _verdict(key: TaskKey, result: Mapping[str, Any]) -> tuple[bool, str, Made]:
+@dataclass(frozen=True)
+class _Places:
+    """Where a worker may have left what its result file names."""
+
+    data_dir: Path
+    folder: Path
+
+    def file(self, uri: str) -> Path:
+        """A file of the worker's own folder. Raises ValueError."""
+        path = Path(uri.removeprefix("file://"))
+        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.folder)):
+            raise ValueError(f"uri: {shown(uri)} does not lie in the folder of the worker")
+        return path
+
+    def table(self, uri: str, namespace: str, name: str) -> str:
+        """A table of this party, under its own name. Raises ValueError."""
+        try:
+            address = table_in(self.data_dir, uri)
+        except BadTableUri as error:
+            raise ValueError(f"uri: {error.message}") from error
+        if (address.namespace, address.name) != (namespace, name):
+            raise ValueError(f"uri: {shown(uri)} is not that of table {namespace}.{name}")
+        return uri
+
+
+def _verdict(key: TaskKey, result: Mapping[str, Any], places: _Places) -> tuple[bool, str, Made]:
     """Whether the result file says success, the one line with which it says otherwise, and what was made."""
     status = result.get("status")
     if not isinstance(status, dict):
@@ -227,31 +260,33 @@ def _verdict(key: TaskKey, result: Mapping[str, Any]) -> tuple[bool, str, Made]:
     if status.get("code") != 0:
         return False, plain(str(status.get("exceptions") or ""), _LONGEST_MESSAGE), Made()
     try:
-        return True, "", _made(key, result)
+        return True, "", _made(key, result, places)
     except (BadRequest, AttributeError, LookupError, TypeError, ValueError) as error:
         # Written by a component that may be anybody's: what cannot be read is a failure of it, not of ours.
         return False, f"what result.json says was made is not well formed: {plain(str(error), 200)}", Made()
 
 
-def _made(key: TaskKey, result: Mapping[str, Any]) -> Made:
+def _made(key: TaskKey, result: Mapping[str, Any], places: _Places) -> Made:
     """What a result file says was made; the aliases of the DSL are given by the caller in the order of the keys."""
     outputs = result.get("io_meta", {}).get("outputs", {})
     tables = tuple(
-        (name, _table(key, one)) for name, made in outputs.get("data", {}).items() for one in made
+        (name, _table(key, one, places)) for name, made in outputs.get("data", {}).items() for one in made
     )
     metrics = tuple(
-        metric for made in outputs.get("metric", {}).values() for one in made for metric in _metrics(one)
+        metric for made in outputs.get("metric", {}).values() for one in made for metric in _metrics(one, places)
     )
     summary = result.get("summary")
     return Made(tables, metrics, summary if isinstance(summary, dict) else {})
 
 
-def _table(key: TaskKey, made: Mapping[str, Any]) -> TableMeta:
+def _table(key: TaskKey, made: Mapping[str, Any], places: _Places) -> TableMeta:
     meta = made["metadata"]
+    namespace = check_table_piece(meta.get("namespace"), "namespace")
+    name = check_table_piece(meta.get("name"), "name")
     told = TableMeta(
-        namespace=check_table_piece(meta.get("namespace"), "namespace"),
-        name=check_table_piece(meta.get("name"), "name"),
-        uri=str(made["uri"]),
+        namespace=namespace,
+        name=name,
+        uri=places.table(str(made["uri"]), namespace, name),
         count=_count(meta.get("count") or 0),
         replaced=_count(meta.get("replaced") or 0),
         schema=dict(meta.get("schema") or {}),
@@ -280,9 +315,12 @@ def _count(value: object) -> int:
     return value
 
 
-def _metrics(made: Mapping[str, Any]) -> list[tuple[str, str, tuple[tuple[Any, Any], ...], Mapping[str, Any]]]:
+def _metrics(
+    made: Mapping[str, Any], places: _Places
+) -> list[tuple[str, str, tuple[tuple[Any, Any], ...], Mapping[str, Any]]]:
+    file = places.file(str(made["uri"]))
     try:
-        listed = json.loads(Path(str(made["uri"]).removeprefix("file://")).read_text(encoding="utf-8"))
+        listed = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []
     return [
@@ -350,8 +388,10 @@ class JobFiles:
             file.unlink(missing_ok=True)
 
     def drop_table(self, table: TableMeta) -> None:
-        with suppress(FileNotFoundError):
-            parse_uri(table.uri).path.unlink()
+        try:
+            drop(self.settings.data_dir, table.uri)
+        except BadTableUri as error:
+            LOG.warning("table %s.%s: its file stays: %s", table.namespace, table.name, error)
 
     def has_confs(self, key: JobKey) -> bool:
         folder = self.settings.jobs_dir / key.job_id
@@ -376,6 +416,16 @@ class JobFiles:
             if _written_before(logs / job_id, at) and all(_written_before(one, at) for one in _files_in(logs / job_id)):
                 yield job_id
 
+    def has_logs(self, job_id: str) -> bool:
+        return (self.settings.log_dir / job_id).exists()
+
+    def logs_beyond(self, most_bytes: int) -> Iterable[str]:
+        logs = self.settings.log_dir
+        sizes = sorted(((*_size_of(logs / job_id), job_id) for job_id in _jobs_in(logs)), reverse=True)
+        totals = accumulate(size for _, size, _ in sizes)
+        beyond = [job_id for total, (_, _, job_id) in zip(totals, sizes, strict=True) if total > most_bytes]
+        return reversed(beyond)
+
     def remove_logs(self, job_id: str) -> None:
         shutil.rmtree(self.settings.log_dir / job_id, ignore_errors=True)
 
@@ -397,6 +447,17 @@ def _files_in(folder: Path) -> Iterator[Path]:
         for entry in entries:
             if entry.is_file(follow_symlinks=False):
                 yield Path(entry.path)
+
+
+def _size_of(folder: Path) -> tuple[int, int]:
+    """When something in the folder was last written, and the bytes of all files in it."""
+    newest = total = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                found = os.stat(os.path.join(path, name), follow_symlinks=False)
+                newest, total = max(newest, found.st_mtime_ns), total + found.st_blocks * 512
+    return newest, total
 
 
 def _written_before(path: Path, at: int) -> bool:

@@ -10,8 +10,9 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from datetime import datetime, timedelta
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -21,26 +22,36 @@ from requests.auth import AuthBase
 from fate_flow.adapters import JobFiles, LocalWorkers, SpoolExchange
 from fate_flow.api.exchange import ForwardAnswer
 from fate_flow.audit.events import Event
+from fate_flow.audit.files import LogBounds
 from fate_flow.audit.operator_log import OperatorLog
 from fate_flow.audit.server_handler import ServerLogHandler
+from fate_flow.client_keys import make_client_keys
 from fate_flow.components.catalogue import CATALOGUE
+from fate_flow.coordinator.call_back import CallBack
 from fate_flow.coordinator.desk import Ring
 from fate_flow.coordinator.ports import Context, Effect, Keep, Rules
 from fate_flow.coordinator.unit import RoomTold
 from fate_flow.core.errors import BadSettings
+from fate_flow.core.os_errors import os_error_text
 from fate_flow.crash_points import crash_points_of
 from fate_flow.engine.local import LocalEngine
 from fate_flow.engine.programs import ProgramGate
+from fate_flow.federation.inquiry import Inquirer
+from fate_flow.federation.network_errors import describe_network_error
+from fate_flow.federation.peer_http import PeerHttp, PeerResponse
 from fate_flow.federation.signature import SiteSignature
 from fate_flow.federation.site_key import load_private_key
 from fate_flow.federation.spool import Session, Spool, SpoolLimits
 from fate_flow.federation.wake import Bell
-from fate_flow.federation.wire import headers
+from fate_flow.federation.wire import headers, read_answer
 from fate_flow.settings import Settings
 from fate_flow.store.database import open_database
 from fate_flow.store.sql.store import SqlStore
 
 log = logging.getLogger(__name__)
+
+_FORWARD_SECONDS = 30.0
+_LONGEST_REFUSAL = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -85,6 +96,7 @@ def keep_of(settings: Settings) -> Keep:
     return Keep(
         finished_jobs=int(retention.finished_jobs_days * day),
         job_logs=int(retention.job_logs_days * day),
+        job_logs_bytes=retention.job_logs_max_bytes,
         output_tables=int(retention.output_tables_days * day),
         most_finished_jobs=retention.most_finished_jobs,
     )
@@ -92,7 +104,8 @@ def keep_of(settings: Settings) -> Keep:
 
 def open_log(settings: Settings) -> OperatorLog:
     """The operators' log; the records of our own modules go to its stat log."""
-    record = OperatorLog(settings.log_dir, level=settings.log_level, log_sql=settings.log_sql)
+    bounds = LogBounds(settings.log_limits.file_max_bytes, settings.log_limits.folder_max_bytes)
+    record = OperatorLog(settings.log_dir, level=settings.log_level, log_sql=settings.log_sql, bounds=bounds)
     root = logging.getLogger()
     root.handlers[:] = [ServerLogHandler(record)]
     root.setLevel(settings.log_level)
@@ -135,6 +148,14 @@ def secret_of(settings: Settings) -> bytes:
 def lineage_of(settings: Settings) -> str:
     """The name that all schedulers of one home share. The home is locked, so an older one of the same name is dead."""
     return _made_once(settings.run_dir / "lineage", 8).hex()
+
+
+def with_client_keys(settings: Settings) -> Settings:
+    """With those that this start makes, if it is to make some. Raises BadSettings."""
+    if not settings.makes_client_keys:
+        return settings
+    made = make_client_keys(settings.home, settings.client_keys)
+    return replace(settings, client_keys=settings.client_keys or made, makes_client_keys=False)
 
 
 def signature_of(settings: Settings) -> SiteSignature | None:
@@ -281,12 +302,11 @@ class LaneLog:
 
 
 class Forwarder:
-    """Carries a chunk from a worker of this party to the server of another; a kept-alive connection a thread."""
+    """Carries a chunk from a worker of this party to the server of another, over kept-alive connections."""
 
     def __init__(self, settings: Settings, auth: AuthBase | None) -> None:
         self._settings = settings
-        self._auth = auth
-        self._local = threading.local()
+        self._http = PeerHttp(auth, connections=settings.worker_threads)
 
     def __call__(
         self, session: Session, role: str, party_id: str, topic: str, seq: int, last: bool, data: bytes
@@ -296,23 +316,53 @@ class Forwarder:
             return ForwardAnswer(404, f"party {party_id} has no route here")
         path = f"{session.job_id}/{session.task_id}/{session.version}/{session.incarnation}"
         url = f"{route.url}/v1/exchange/deliver/{path}/{session.role}/{session.party_id}/{role}/{party_id}"
-        params: dict[str, str | int] = {"topic": topic, "seq": seq, "last": int(last)}
+        query: dict[str, str | int] = {"topic": topic, "seq": seq, "last": int(last)}
         head = {**headers(self._settings.party_id, party_id), "Content-Type": "application/octet-stream"}
         try:
-            response = self._session().post(
-                url, params=params, data=data, headers=head, timeout=(5, 30), allow_redirects=False
+            response = self._http.post(
+                url, data, head, seconds=_FORWARD_SECONDS, most_bytes=_LONGEST_REFUSAL, ca_file=route.ca_file,
+                query=query,
             )
-        except requests.RequestException as error:
-            return ForwardAnswer(502, f"party {party_id} does not answer: {type(error).__name__}")
-        return ForwardAnswer(response.status_code, "" if response.ok else response.text[:300])
+        except (requests.RequestException, ValueError) as error:
+            return ForwardAnswer(502, f"party {party_id} does not answer: {describe_network_error(error)}")
+        return _forward_answer(response, party_id)
 
-    def _session(self) -> requests.Session:
-        if not hasattr(self._local, "session"):
-            self._local.session = requests.Session()
-            self._local.session.trust_env = False
-            self._local.session.auth = self._auth
-        found: requests.Session = self._local.session
-        return found
+
+def waiting_at_once(http_threads: int) -> int:
+    """The handlers of a process that may wait for other parties to accept a submit: one more than those that call
+    back stays free, since a party that is asked to accept calls back."""
+    return max(1, min(http_threads * 3 // 4, http_threads - call_backs_at_once(http_threads) - 1))
+
+
+def call_backs_at_once(http_threads: int) -> int:
+    """The handlers of a process that may call back an initiator, which may never answer."""
+    return max(1, min(4, http_threads // 8))
+
+
+def inquirers(settings: Settings, signature: AuthBase | None) -> tuple[Inquirer, CallBack]:
+    """What asks other parties for clients, and what asks an initiator whether it can be reached."""
+    urls = {party_id: route.url for party_id, route in settings.routes.items()}
+    ca_files = {party_id: route.ca_file for party_id, route in settings.routes.items()}
+    caller = Inquirer(settings.party_id, urls, _CALL_BACK_SECONDS, signature, ca_files)
+    call_back = CallBack(caller.why_unreached, call_backs_at_once(settings.http_threads))
+    return Inquirer(settings.party_id, urls, auth=signature, ca_files=ca_files), call_back
+
+
+_CALL_BACK_SECONDS = 3.0         # a party waits with its answer to `create` for so long at most
+
+
+def _forward_answer(response: PeerResponse, party_id: str) -> ForwardAnswer:
+    """What became of a chunk. A server of FATE has no such path, and says so with HTTP status 200 and a retcode."""
+    if response.status != HTTPStatus.OK:
+        is_redirect = response.status < HTTPStatus.BAD_REQUEST
+        return ForwardAnswer(response.status, "" if is_redirect else response.body.decode("utf-8", "replace")[:300])
+    try:
+        answer = read_answer(response.document())
+    except ValueError as error:
+        return ForwardAnswer(HTTPStatus.BAD_GATEWAY, f"party {party_id} does not say that it has it: {error}")
+    if answer.is_ok:
+        return ForwardAnswer(HTTPStatus.OK)
+    return ForwardAnswer(HTTPStatus.NOT_IMPLEMENTED, f"party {party_id} takes no messages: {answer.retmsg[:200]}")
 
 
 def prepare_home(settings: Settings) -> None:
@@ -331,7 +381,7 @@ def prepare_home(settings: Settings) -> None:
         for file in settings.home.glob("fate_flow.sqlite*"):
             file.chmod(0o600)
     except OSError as error:
-        raise BadSettings(f"home: {error.filename}: {error.strerror}") from error
+        raise BadSettings(f"home: {os_error_text(error)}") from error
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

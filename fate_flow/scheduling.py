@@ -23,6 +23,7 @@ from typing import Any
 from apscheduler.schedulers.background import BackgroundScheduler
 from requests.auth import AuthBase
 
+from fate_flow.coordinator.chores import sweep_exchange
 from fate_flow.coordinator.initiator import endpoint_of
 from fate_flow.coordinator.retention import Retention
 from fate_flow.coordinator.scheduler import (
@@ -31,14 +32,17 @@ from fate_flow.coordinator.scheduler import (
     JobChanged,
     News,
     OutboxFilled,
+    PartyFails,
     PartySilent,
     QueueChanged,
     Scheduler,
     WorkerChanged,
 )
+from fate_flow.coordinator.stopwatch import AwakeClock
 from fate_flow.coordinator.unit import RoomTold
 from fate_flow.core.errors import StorageUnavailable
 from fate_flow.core.job import Answer, Command
+from fate_flow.core.peer import HeartbeatReply
 from fate_flow.crash_points import crash_points_of
 from fate_flow.federation.lanes import Ears, Lane, Lanes, PartyState
 from fate_flow.federation.wake import Bell
@@ -49,6 +53,7 @@ log = logging.getLogger(__name__)
 
 _MOST_NEWS = 24
 _MOST_PATIENCE = 5.0
+_LONGEST_WORK = 10.0      # what a round does between two readings of the clock, on a slow disk
 _CLOCK_STEP = 1.0
 ALIVE_SECONDS = 5.0
 _TIDY_SECONDS, _TIDY_STAND_BY, _TIDY_PAUSE, _TIDY_END_SECONDS = 60.0, 2.0, 0.1, 5.0
@@ -67,12 +72,14 @@ class SchedulerLoop:
         store = open_store(settings, self._record)
         self._hands = Hands()
         context = build_context(settings, bells, worker_url, self._record, store, self._hands)
-        ears = Ears(self._heard_answers, self._heard_heartbeat, self._heard_silence)
+        self._context = context
+        ears = Ears(self._heard_answers, self._heard_heartbeat, self._heard_silence, self._heard_failure)
         self._lanes = Lanes(self._lane, ears)
         self._ears = ears
         self._auth = auth
         owner = f"{lineage}-{secrets.token_hex(8)}"
-        self._scheduler = Scheduler(context, self._lanes, owner, lineage, time.monotonic)
+        self._clock = AwakeClock(time.monotonic)
+        self._scheduler = Scheduler(context, self._lanes, owner, lineage, self._clock)
         self._is_poll_due = True
         self._is_beat_due = False
         self._is_stopping = False
@@ -97,20 +104,24 @@ class SchedulerLoop:
             party_id, route.url, self._settings.party_id, endpoint_of, self._ears,
             points.around_lane_log(record) if points else record,
             limits.longest_answer, limits.party_silence, auth=self._auth,
-            says_who=self._scheduler.context.read(lambda tx: tx.says_who(party_id)),
+            says_who=self._scheduler.context.read(lambda tx: tx.says_who(party_id)), ca_file=route.ca_file,
         )  # fmt: skip
 
     def _heard_answers(self, answers: list[tuple[Command, Answer]]) -> None:
         self._news.extend(Answered(command, answer) for command, answer in answers)
         self._bell.ring()
 
-    def _heard_heartbeat(self, party_id: str, ended: Mapping[str, str], runs: Mapping[str, int]) -> None:
-        if ended or self._scheduler.is_unsure_of(party_id):
-            self._news.append(HeartbeatAnswered(party_id, ended, runs))
+    def _heard_heartbeat(self, party_id: str, reply: HeartbeatReply, runs: Mapping[str, int]) -> None:
+        if reply.is_news or self._scheduler.is_unsure_of(party_id):
+            self._news.append(HeartbeatAnswered(party_id, reply.ended, runs, reply.way_back, reply.reports))
             self._bell.ring()
 
     def _heard_silence(self, party_id: str, seconds: float) -> None:
         self._news.append(PartySilent(party_id, seconds))
+        self._bell.ring()
+
+    def _heard_failure(self, party_id: str, seconds: float, error: str) -> None:
+        self._news.append(PartyFails(party_id, seconds, error))
         self._bell.ring()
 
     def _poll_due(self) -> None:
@@ -146,7 +157,11 @@ class SchedulerLoop:
     def _round(self) -> None:
         try:
             self._ticks.keep_going()
-            self._take_news(self._bell.wait(self._patience()))
+            patience = self._patience()
+            self._clock.expect(patience)
+            payloads = self._bell.wait(patience)
+            self._clock.expect(_LONGEST_WORK)
+            self._take_news(payloads)
             if self._scheduler.is_chosen():
                 self._work()
             else:
@@ -167,6 +182,9 @@ class SchedulerLoop:
         """Another process schedules: nothing to do until the next poll looks whether it still does."""
         self._news.clear()
         self._lanes.forget()
+        if self._is_poll_due:
+            # The spool of this home: who schedules, in another home, does not see it.
+            self._context.read(lambda tx: sweep_exchange(self._context, tx))
         self._is_poll_due = self._is_beat_due = False
 
     def _work(self) -> None:

@@ -16,7 +16,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
@@ -37,11 +37,10 @@ from fate_flow.components.table import sweep
 from fate_flow.coordinator.desk import Desk
 from fate_flow.core.errors import FlowError
 from fate_flow.core.job import EngineState
+from fate_flow.core.os_errors import os_error_text
 from fate_flow.crash_points import crash_points_of
 from fate_flow.engine import proc
-from fate_flow.engine.programs import unusable
 from fate_flow.engine.spawner import become_spawner
-from fate_flow.federation.inquiry import Inquirer
 from fate_flow.federation.signature import SiteSignature
 from fate_flow.federation.wake import Bell
 from fate_flow.runtime import (
@@ -50,6 +49,7 @@ from fate_flow.runtime import (
     Hands,
     JobIds,
     build_context,
+    inquirers,
     lineage_of,
     open_log,
     open_spool,
@@ -58,10 +58,13 @@ from fate_flow.runtime import (
     ring_scheduler,
     secret_of,
     signature_of,
+    waiting_at_once,
+    with_client_keys,
     write_json,
 )
 from fate_flow.scheduling import ALIVE_SECONDS, SchedulerLoop
 from fate_flow.settings import ENGINE_NAME, Settings, load_settings
+from fate_flow.start_warnings import start_warnings
 from fate_flow.store.database import create_if_missing
 from fate_flow.store.migrations import bind_party, upgrade
 from fate_flow.store.retry import Retry
@@ -82,26 +85,14 @@ def serve(conf_path: Path) -> int:
     settings = load_settings(conf_path)
     prepare_home(settings)
     with _only_one(settings):
+        settings = with_client_keys(settings)
         _prepare_store(settings)
         signature = signature_of(settings)
-        for words in _warnings(settings):
+        for words in start_warnings(settings):
             _say(f"WARNING: {words}")
         if crash_points_of(settings):
             _say("WARNING: crash points are on: a test may kill this server")
         return Supervisor(settings, signature).run()
-
-
-def _warnings(settings: Settings) -> Iterator[str]:
-    """What whoever runs this server should know."""
-    if settings.host not in ("127.0.0.1", "localhost", "::1"):
-        what = "encryption" if settings.site.is_on else "encryption, and without signed requests of other parties"
-        yield f"listening on {settings.host} without {what} (insecure_listen)"
-    for party_id in sorted(settings.site.unsigned_from if settings.site.is_on else ()):
-        yield (
-            f"party {party_id} is believed without a signature (authentication.site.unsigned_from): whoever reaches "
-            "the port can pass for it"
-        )
-    yield from unusable(settings.commands)
 
 
 class _only_one:  # noqa: N801  # reads as a phrase where it is used
@@ -111,7 +102,10 @@ class _only_one:  # noqa: N801  # reads as a phrase where it is used
         self._path = settings.run_dir / "server.lock"
 
     def __enter__(self) -> None:
-        self._file = self._path.open("a")
+        try:
+            self._file = self._path.open("a")
+        except OSError as error:
+            raise FlowError(f"cannot open {os_error_text(error)}") from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -228,6 +222,14 @@ class Supervisor:
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)
         signal.signal(signal.SIGCHLD, lambda *_: None)      # so that a wait below ends early
+        try:
+            self._look_after_children()
+        finally:
+            self._shut_down()     # also when this process fails: nothing of a server lives without its supervisor
+        return 0
+
+    def _look_after_children(self) -> None:
+        """Returns when the server is to stop. Raises FlowError when it cannot start."""
         deadline = time.monotonic() + _ANSWER_SECONDS
         while not self._is_stopping:
             self._start_due()
@@ -236,12 +238,8 @@ class Supervisor:
             if not self._has_answered:
                 self._has_answered = self._announce()
                 if not self._has_answered and time.monotonic() > deadline:
-                    _say("the server does not answer on its own port")
-                    self._shut_down()
-                    return 1
+                    raise FlowError("the server does not answer on its own port")
             self._sleep(0.02 if not self._has_answered else self._patience())
-        self._shut_down()
-        return 0
 
     def _patience(self) -> float:
         """Seconds until the next child is to be started or looked at; the end of one wakes the wait."""
@@ -272,6 +270,7 @@ class Supervisor:
             return pid
         code = 1
         try:
+            proc.die_with_parent(self._pid)
             gc.set_threshold(*_GC_THRESHOLD)
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
@@ -317,21 +316,23 @@ class Supervisor:
                 os.kill(scheduler.pid, signal.SIGKILL)
 
     def _announce(self) -> bool:
-        """Write `run/server.json` once the server answers."""
+        """Write `run/server.json` once the server answers. Raises FlowError when it cannot be written."""
         host = "127.0.0.1" if self.settings.host in ("0.0.0.0", "::") else self.settings.host  # noqa: S104
         if not (_answers(host, self.settings.http_port) and _listens(self._worker_url)):
             return False
         stat = proc.read_stat(os.getpid())
-        write_json(
-            self.settings.run_dir / "server.json",
-            {
-                "pid": os.getpid(),
-                "started": stat.started if stat else 0,
-                "party_id": self.settings.party_id,
-                "url": self.settings.url,
-                "worker_url": self._worker_url,
-            },
-        )
+        document = {
+            "pid": os.getpid(),
+            "started": stat.started if stat else 0,
+            "party_id": self.settings.party_id,
+            "url": self.settings.url,
+            "worker_url": self._worker_url,
+        }
+        file = self.settings.run_dir / "server.json"
+        try:
+            write_json(file, document)
+        except OSError as error:
+            raise FlowError(f"cannot write {os_error_text(error, file)}") from error
         return True
 
     def _shut_down(self) -> None:
@@ -344,7 +345,7 @@ class Supervisor:
                     os.kill(child.pid, signal.SIGTERM)
             for child in ending:
                 self._await_end(child)
-        with suppress(FileNotFoundError):
+        with suppress(OSError):      # on a disk that takes nothing more it stays, and names a dead process
             (self.settings.run_dir / "server.json").unlink()
 
     def _await_end(self, child: _Child) -> None:
@@ -390,14 +391,13 @@ class Supervisor:
         record = open_log(settings)
         store = open_store(settings, record)
         context = build_context(settings, self._bells, self._worker_url, record, store, self._hands)
+        inquirer, call_back = inquirers(settings, self.signature)
         desk = Desk(
             context,
             ring_scheduler(self._bells.scheduler),
-            waiting_submits=max(1, settings.http_threads * 3 // 4),
-            submit_timeout=settings.limits.submit_timeout,
+            waiting_submits=waiting_at_once(settings.http_threads),
+            submit_timeout=settings.limits.submit_timeout, reach=call_back,
         )
-        urls = {party_id: route.url for party_id, route in settings.routes.items()}
-        inquirer = Inquirer(settings.party_id, urls, auth=self.signature)
         services = Services(settings, context, desk, Views(store.database), JobIds(), inquirer.ask)
         app = create_public_app(services, open_spool(settings, self._bells.exchange))
         points = crash_points_of(settings)
@@ -415,6 +415,7 @@ class Supervisor:
             spool, Forwarder(settings, self.signature), settings.worker_threads // 2,
             lambda job_id: ring((job_id,), False, False, "", ()),
             settings.limits.max_request_bytes, store, lambda: time.time_ns() // 1_000_000,
+            settings.data_dir,
         )  # fmt: skip
 
 
@@ -443,6 +444,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn is not typed
             "control_socket_disable": True,
             "limit_request_line": 8190,      # an upload has its whole configuration in the query
             "loglevel": "warning",
+            "post_fork": lambda arbiter, _worker: proc.die_with_parent(arbiter.pid),
         }
         self._make_app = make_app
         super().__init__()

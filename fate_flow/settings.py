@@ -9,13 +9,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
-from math import isfinite
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import yaml
 
+from fate_flow.client_keys import ClientKeys, check_client_keys, choose_client_keys
 from fate_flow.core.approval import ApprovalRule
 from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.core.command import SECRET_NAME, CommandPolicy, Secret
@@ -26,6 +26,9 @@ from fate_flow.core.policy import PolicyAction
 from fate_flow.core.resources import EngineSize
 from fate_flow.core.site import SiteRule
 from fate_flow.core.spec import JobParameters
+from fate_flow.settings_logs import LogLimits, read_log_limits
+from fate_flow.settings_section import Section, collected
+from fate_flow.settings_security import check_authorities, read_host_names
 
 ENGINE_NAME = "STANDALONE"
 _VOLUME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,49}")
@@ -39,6 +42,7 @@ class Route:
     """Where another party's server answers."""
 
     url: str
+    ca_file: str = ""        # certificates that an https server is checked with, instead of the usual authorities
 
 
 @dataclass(frozen=True)
@@ -81,8 +85,6 @@ class Limits:
 _MAY_BE_ZERO = frozenset({"stop_grace", "longest_stop", "retry_wait", "queue_passes", "resource_waiting_timeout"})
 """The limits that mean something as 0; no other interval or bound does."""
 
-_KEY = re.compile(r"[A-Za-z0-9._-]{8,100}")
-
 _LONGEST_AGEING = 1e9      # seconds: a thousand levels of that still fit into the database
 
 
@@ -92,16 +94,9 @@ class Retention:
 
     finished_jobs_days: float = 30.0     # rows, folders of the job and of its workers, what its tasks reported
     job_logs_days: float = 30.0
+    job_logs_max_bytes: int = 20 << 30   # of all jobs together, the oldest go first; 0: any
     output_tables_days: float = 0.0
     most_finished_jobs: int = 0          # the oldest go first; 0: any number
-
-
-@dataclass(frozen=True)
-class ClientKeys:
-    """What clients sign their requests with."""
-
-    app_key: str
-    secret_key: str = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -128,7 +123,9 @@ class Settings:
     http_workers: int = 1
     worker_threads: int = 32
     insecure_listen: bool = False
-    client_keys: ClientKeys | None = None    # None: clients need not sign
+    allowed_hosts: frozenset[str] = frozenset()    # names of this server, besides IP addresses and this machine's
+    client_keys: ClientKeys | None = None    # None: clients need not sign, or the keys are still to be made
+    makes_client_keys: bool = False       # the next start makes a file of them in the home (`client_keys.py`)
     site: SiteRule = field(default_factory=SiteRule)
     site_key_file: Path = Path()          # of this party's private key; none: below the home
     database_url: str = ""                # empty: SQLite in the home folder
@@ -140,6 +137,7 @@ class Settings:
     log_dir: Path = Path("logs")
     log_level: str = "DEBUG"
     log_sql: bool = True
+    log_limits: LogLimits = field(default_factory=LogLimits)
     defaults: JobParameters = field(default_factory=JobParameters)
     limits: Limits = field(default_factory=Limits)
     retention: Retention = field(default_factory=Retention)
@@ -149,6 +147,11 @@ class Settings:
     permission: PermissionRule = field(default_factory=PermissionRule)
     connectors: Mapping[str, MysqlServer] = field(default_factory=dict)    # by the names that clients use
     conf_path: Path = field(default=Path(), compare=False)     # the file that says all this, if one does
+
+    @property
+    def clients_sign(self) -> bool:
+        """Whether clients have to sign their requests once the server runs."""
+        return self.client_keys is not None or self.makes_client_keys
 
     @property
     def jobs_dir(self) -> Path:
@@ -188,16 +191,17 @@ class Settings:
 
 
 def load_settings(path: Path) -> Settings:
-    """The settings in this file and its `local.` overlay; raises BadSettings naming file and key."""
+    """The settings in this file and its `local.` overlay; raises BadSettings with a line for each key that is wrong."""
     path = Path(path).resolve()
     document, where = _read(path), str(path)
     overlay = path.with_name(f"local.{path.name}")
     if overlay.exists():
         document, where = _merged(document, _read(overlay)), f"{path} with {overlay.name}"
-    try:
-        return _Reader(document, path).settings()
-    except BadSettings as error:
-        raise BadSettings(f"{where}: {error.message}") from error
+    reader = _Reader(document, path)
+    settings = reader.settings()
+    if reader.problems:
+        raise BadSettings("\n".join(f"{where}: {problem}" for problem in dict.fromkeys(reader.problems)))
+    return settings
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -222,71 +226,9 @@ def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-class _Section:
-    """One mapping of the file: reads keys with their types and remembers which were read."""
-
-    def __init__(self, values: Any, path: str) -> None:
-        if not isinstance(values, dict):
-            raise BadSettings(f"{path}: {values!r} is not a mapping of keys")
-        self._values = values
-        self._path = path
-        self._seen: set[str] = set()
-
-    def name(self, key: str) -> str:
-        return f"{self._path}.{key}" if self._path else key
-
-    def get(self, key: str, default: Any = None) -> Any:
-        self._seen.add(key)
-        value = self._values.get(key)
-        return default if value is None else value
-
-    def names(self) -> list[Any]:
-        return list(self._values)
-
-    def section(self, key: str) -> _Section:
-        return _Section(self.get(key, {}), self.name(key))
-
-    def text(self, key: str, default: str = "") -> str:
-        value = self.get(key, default)
-        if isinstance(value, (dict, list)):
-            raise BadSettings(f"{self.name(key)}: {value!r} is not text")
-        return str(value)
-
-    def number(self, key: str, default: float, minimum: float = 0) -> float:
-        value = self.get(key, default)
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**53
-        if not is_number or not isfinite(value) or value < minimum:
-            raise BadSettings(f"{self.name(key)}: {value!r} is not a number of at least {minimum:g}")
-        return float(value)
-
-    def share(self, key: str, default: float) -> float:
-        """Some part of a whole, up to all of it."""
-        value = self.number(key, default)
-        if not 0 < value <= 1:
-            raise BadSettings(f"{self.name(key)}: {value:g} is not a share above 0 and up to 1, such as 0.5")
-        return value
-
-    def whole(self, key: str, default: int, minimum: int = 0, maximum: int = 2**62) -> int:
-        value = self.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
-            raise BadSettings(f"{self.name(key)}: {value!r} is not a whole number from {minimum} to {maximum}")
-        return value
-
-    def flag(self, key: str, default: bool) -> bool:
-        value = self.get(key, default)
-        if not isinstance(value, bool):
-            raise BadSettings(f"{self.name(key)}: {value!r} is neither true nor false")
-        return value
-
-    def refuse_others(self) -> None:
-        unknown = sorted(str(key) for key in set(self._values) - self._seen)
-        if unknown:
-            raise BadSettings(f"{self.name(unknown[0])}: no such key; known here: {', '.join(sorted(self._seen))}")
-
-
 _LEAST_CEILINGS = {
     "max_attempts": 1, "max_interruptions": 0, "retry_duration": 1, "job_timeout": 1, "task_timeout": 1,
-    "task_cores": 1, "task_memory": 0, "replicas": 1,
+    "task_cores": 1, "task_memory": 0, "replicas": 1, "least_ttl": 1,
 }  # fmt: skip
 """The numbers of the section `ceilings`, and what each is at least."""
 _ACTIONS = tuple(action.value for action in PolicyAction)
@@ -296,7 +238,8 @@ class _Reader:
     """Turns the whole file into `Settings`."""
 
     def __init__(self, document: dict[str, Any], path: Path) -> None:
-        self._root = _Section(document, "")
+        self.problems: list[str] = []
+        self._root = Section(document, "", self.problems)
         self._path_of_all = path
         self._base = path.parent
 
@@ -307,8 +250,9 @@ class _Reader:
         authentication = root.section("authentication")
         site = authentication.section("site")
         home = self._path(root.text("home", ".."))
+        client_keys, is_due = self._client_keys(authentication.section("client"), home) or (None, True)
         settings = Settings(
-            party_id=_party_id(root.text("party_id"), "party_id"),
+            party_id=self._own_id(root),
             home=home,
             host=flow.text("host", "127.0.0.1"),
             http_port=flow.whole("http_port", 9380, 1, 65535),
@@ -317,9 +261,11 @@ class _Reader:
             http_workers=flow.whole("http_workers", 1, 1, 64),
             worker_threads=flow.whole("worker_threads", 32, 4, 1024),
             insecure_listen=flow.flag("insecure_listen", False),
+            allowed_hosts=self._allowed_hosts(flow),
             data_roots=self._paths(flow, "data_roots"),
             duplicate_ids=self._one_of(flow, "duplicate_ids", DUPLICATE_IDS),
-            client_keys=self._client_keys(authentication.section("client")),
+            client_keys=client_keys,
+            makes_client_keys=is_due,
             site=self._site(site),
             site_key_file=Path(self._folder(site, "private_key")),
             database_url=self._database(root.section("database")),
@@ -329,6 +275,7 @@ class _Reader:
             log_dir=self._path(logs.text("dir"), home / "logs"),
             log_level=self._level(logs),
             log_sql=logs.flag("sql", True),
+            log_limits=read_log_limits(logs),
             defaults=self._defaults(root.section("job_default_config")),
             limits=self._limits(root.section("limits")),
             retention=self._retention(root.section("retention")),
@@ -344,47 +291,61 @@ class _Reader:
         site.refuse_others()
         logs.refuse_others()
         root.refuse_others()
-        self._check_listen(settings)
-        self._check_site(settings)
+        if not self.problems:
+            self._check_listen(settings)
+            self._check_site(settings)
         return settings
+
+    @collected
+    def _own_id(self, root: Section) -> str:
+        return _party_id(root.text("party_id"), "party_id")
+
+    @collected
+    def _allowed_hosts(self, flow: Section) -> frozenset[str]:
+        return read_host_names(flow.get("allowed_hosts", []), flow.name("allowed_hosts"))
 
     def _path(self, text: str, default: Path | None = None) -> Path:
         if not text and default is not None:
             return default
         return (self._base / Path(text).expanduser()).resolve()
 
-    def _paths(self, section: _Section, key: str) -> tuple[Path, ...]:
+    @collected
+    def _paths(self, section: Section, key: str) -> tuple[Path, ...]:
         values = section.get(key, [])
         if not isinstance(values, list):
             raise BadSettings(f"{section.name(key)}: {values!r} is not a list of folders")
         return tuple(self._path(str(value)) for value in values)
 
-    def _one_of(self, section: _Section, key: str, words: tuple[str, ...]) -> str:
+    @collected
+    def _one_of(self, section: Section, key: str, words: tuple[str, ...]) -> str:
         """The first of the words unless the file says another."""
         word = section.text(key, words[0])
         if word not in words:
             raise BadSettings(f"{section.name(key)}: {word!r} is not one of {', '.join(words)}")
         return word
 
-    def _client_keys(self, client: _Section) -> ClientKeys | None:
-        is_on = client.flag("switch", False)
-        keys = ClientKeys(client.text("http_app_key"), client.text("http_secret_key"))
+    @collected
+    def _client_keys(self, client: Section, home: Path) -> tuple[ClientKeys | None, bool]:
+        """Those that are there, and whether the next start makes some."""
+        switch = None if client.get("switch") is None else client.flag("switch", False)
+        keys, is_due = choose_client_keys(home, switch, client.text("http_app_key"), client.text("http_secret_key"))
         client.refuse_others()
-        for name, value in (("http_app_key", keys.app_key), ("http_secret_key", keys.secret_key)):
-            if is_on and not _KEY.fullmatch(value):
-                raise BadSettings(f"{client.name(name)}: is not 8 to 100 letters, digits and - . _, which switch needs")
-        return keys if is_on else None
+        if keys is not None:
+            check_client_keys(keys)
+        return keys, is_due
 
-    def _site(self, section: _Section) -> SiteRule:
+    def _site(self, section: Section) -> SiteRule:
         return SiteRule(section.flag("switch", False), self._party_ids(section, "unsigned_from"))
 
-    def _party_ids(self, section: _Section, key: str) -> frozenset[str]:
+    @collected
+    def _party_ids(self, section: Section, key: str) -> frozenset[str]:
         name, listed = section.name(key), section.get(key, [])
         if not isinstance(listed, list):
             raise BadSettings(f"{name}: {listed!r} is not a list of party ids")
         return frozenset(_party_id(str(one), name) for one in listed)
 
-    def _database(self, section: _Section) -> str:
+    @collected
+    def _database(self, section: Section) -> str:
         url = section.text("url")
         section.refuse_others()
         parts = _split(url, "database.url")
@@ -396,7 +357,7 @@ class _Reader:
             raise BadSettings("database.url: names no database; write mysql://user:password@host:3306/name")
         return url
 
-    def _engine(self, section: _Section) -> EngineSize:
+    def _engine(self, section: Section) -> EngineSize:
         one = section.section("standalone")
         nodes = one.whole("nodes", 1, 1)
         size = EngineSize(
@@ -409,25 +370,30 @@ class _Reader:
         section.refuse_others()
         return size
 
-    def _routes(self, section: _Section) -> dict[str, Route]:
-        routes = {}
-        for key in section.names():
-            party_id, one = _party_id(str(key), section.name(key)), section.section(key)
-            url = one.text("url").rstrip("/")
-            one.refuse_others()
-            parts = _split(url, one.name("url"))
-            if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-                raise BadSettings(f"{one.name('url')}: {url!r} is not an address such as http://10.0.0.2:9380")
-            routes[party_id] = Route(url)
-        return routes
+    def _routes(self, section: Section) -> dict[str, Route]:
+        found = (self._route(section, key) for key in section.names())
+        return dict(filter(None, found))
 
-    def _level(self, section: _Section) -> str:
+    @collected
+    def _route(self, section: Section, key: Any) -> tuple[str, Route]:
+        party_id, one = _party_id(str(key), section.name(key)), section.section(key)
+        url, ca_file = one.text("url").rstrip("/"), self._folder(one, "ca")
+        one.refuse_others()
+        parts = _split(url, one.name("url"))
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise BadSettings(f"{one.name('url')}: {url!r} is not an address such as http://10.0.0.2:9380")
+        if ca_file:
+            check_authorities(ca_file, parts.scheme, one.name("ca"))
+        return party_id, Route(url, ca_file)
+
+    @collected
+    def _level(self, section: Section) -> str:
         level = section.text("level", "DEBUG").upper()
         if level not in ("DEBUG", "INFO", "WARNING", "ERROR"):
             raise BadSettings(f"{section.name('level')}: {level!r} is not DEBUG, INFO, WARNING or ERROR")
         return level
 
-    def _defaults(self, section: _Section) -> JobParameters:
+    def _defaults(self, section: Section) -> JobParameters:
         base = JobParameters()
         found = JobParameters(
             task_cores=section.whole("task_cores", base.task_cores, 1),
@@ -442,7 +408,8 @@ class _Reader:
         section.refuse_others()
         return found
 
-    def _limits(self, section: _Section) -> Limits:
+    @collected
+    def _limits(self, section: Section) -> Limits:
         found: dict[str, Any] = {}
         for one in fields(Limits):
             default, may_be_zero = getattr(Limits(), one.name), one.name in _MAY_BE_ZERO
@@ -468,18 +435,20 @@ class _Reader:
             )
         return limits
 
-    def _retention(self, section: _Section) -> Retention:
+    def _retention(self, section: Section) -> Retention:
         base = Retention()
         found = Retention(
             finished_jobs_days=section.number("finished_jobs_days", base.finished_jobs_days),
             job_logs_days=section.number("job_logs_days", base.job_logs_days),
+            job_logs_max_bytes=section.whole("job_logs_max_bytes", base.job_logs_max_bytes),
             output_tables_days=section.number("output_tables_days", base.output_tables_days),
             most_finished_jobs=section.whole("most_finished_jobs", base.most_finished_jobs),
         )
         section.refuse_others()
         return found
 
-    def _ceilings(self, section: _Section) -> Ceilings:
+    @collected
+    def _ceilings(self, section: Section) -> Ceilings:
         found: dict[str, Any] = {
             key: section.whole(key, 0, least) if section.get(key) is not None else None
             for key, least in _LEAST_CEILINGS.items()
@@ -490,7 +459,8 @@ class _Reader:
         section.refuse_others()
         return Ceilings(**found, refused_actions=frozenset(actions))
 
-    def _commands(self, section: _Section) -> CommandPolicy:
+    @collected
+    def _allowed_programs(self, section: Section) -> tuple[str, ...]:
         allow = section.get("allow", [])
         if not isinstance(allow, list):
             raise BadSettings(f"{section.name('allow')}: {allow!r} is not a list of programs and digests")
@@ -500,9 +470,13 @@ class _Reader:
                     f"{section.name('allow')}: {one!r} is neither the absolute path of a program, such as "
                     "/usr/bin/python3, nor sha256: and the 64 hex digits of one"
                 )
+        return tuple(allow)
+
+    @collected
+    def _commands(self, section: Section) -> CommandPolicy:
         found = CommandPolicy(
             enabled=section.flag("enabled", False),
-            allow=tuple(allow),
+            allow=self._allowed_programs(section),
             share_logs=section.flag("share_logs", False),
             files_root=self._folder(section, "files_root"),
             volumes=self._volumes(section),
@@ -512,12 +486,13 @@ class _Reader:
         section.refuse_others()
         return found
 
-    def _approval(self, section: _Section) -> ApprovalRule:
+    def _approval(self, section: Section) -> ApprovalRule:
         found = ApprovalRule(section.flag("required", False), self._party_ids(section, "except_from"))
         section.refuse_others()
         return found
 
-    def _permission(self, section: _Section) -> PermissionRule:
+    @collected
+    def _permission(self, section: Section) -> PermissionRule:
         is_on = section.flag("switch", False)
         rule = PermissionRule(section.flag("component", False), section.flag("dataset", False))
         section.refuse_others()
@@ -528,25 +503,28 @@ class _Reader:
             )
         return rule if is_on else PermissionRule()
 
-    def _connectors(self, section: _Section) -> dict[str, MysqlServer]:
-        found = {}
-        for name in section.names():
-            if not isinstance(name, str) or not _VOLUME.fullmatch(name):
-                raise BadSettings(f"{section.name(str(name))}: is not a name of 1 to 50 letters, digits, _ and -")
-            one = section.section(name)
-            engine, url = one.text("engine"), one.text("url")
-            one.refuse_others()
-            if engine != "MYSQL":
-                raise BadSettings(f"{one.name('engine')}: {engine!r} is not MYSQL, the only one there is")
-            found[name] = _mysql_server(url, one.name("url"))
-        return found
+    def _connectors(self, section: Section) -> dict[str, MysqlServer]:
+        found = (self._connector(section, name) for name in section.names())
+        return dict(filter(None, found))
 
-    def _folder(self, section: _Section, key: str) -> str:
+    @collected
+    def _connector(self, section: Section, name: Any) -> tuple[str, MysqlServer]:
+        if not isinstance(name, str) or not _VOLUME.fullmatch(name):
+            raise BadSettings(f"{section.name(str(name))}: is not a name of 1 to 50 letters, digits, _ and -")
+        one = section.section(name)
+        engine, url = one.text("engine"), one.text("url")
+        one.refuse_others()
+        if engine != "MYSQL":
+            raise BadSettings(f"{one.name('engine')}: {engine!r} is not MYSQL, the only one there is")
+        return name, _mysql_server(url, one.name("url"))
+
+    def _folder(self, section: Section, key: str) -> str:
         """A path, relative to the file; empty when it is not given."""
         text = section.text(key)
         return str(self._path(text)) if text else ""
 
-    def _volumes(self, section: _Section) -> dict[str, str]:
+    @collected
+    def _volumes(self, section: Section) -> dict[str, str]:
         one = section.section("volumes")
         for name in one.names():
             if not isinstance(name, str) or not _VOLUME.fullmatch(name) or not one.text(name).startswith("/"):
@@ -555,23 +533,26 @@ class _Reader:
                 )
         return {name: one.text(name) for name in one.names()}
 
-    def _secrets(self, section: _Section) -> dict[str, Secret]:
+    def _secrets(self, section: Section) -> dict[str, Secret]:
         """What is in the files is looked at when a job wants it: it may be changed without a restart."""
-        found = {}
-        for name in section.names():
-            if not isinstance(name, str) or not SECRET_NAME.fullmatch(name):
-                raise BadSettings(f"{section.name(str(name))}: is not a name of 1 to 50 letters, digits and _")
-            one = section.section(name)
-            listed, where = one.get("initiators", []), one.name("initiators")
-            if not isinstance(listed, list):
-                raise BadSettings(f"{where}: {listed!r} is not a list of party ids")
-            found[name] = Secret(self._folder(one, "file"), tuple(_party_id(str(each), where) for each in listed))
-            if not found[name].file:
-                raise BadSettings(f"{one.name('file')}: is needed: the file that holds the secret, of mode 0600")
-            one.refuse_others()
-        section.refuse_others()
-        return found
+        found = (self._secret(section, name) for name in section.names())
+        return dict(filter(None, found))
 
+    @collected
+    def _secret(self, section: Section, name: Any) -> tuple[str, Secret]:
+        if not isinstance(name, str) or not SECRET_NAME.fullmatch(name):
+            raise BadSettings(f"{section.name(str(name))}: is not a name of 1 to 50 letters, digits and _")
+        one = section.section(name)
+        listed, where = one.get("initiators", []), one.name("initiators")
+        if not isinstance(listed, list):
+            raise BadSettings(f"{where}: {listed!r} is not a list of party ids")
+        secret = Secret(self._folder(one, "file"), tuple(_party_id(str(each), where) for each in listed))
+        if not secret.file:
+            raise BadSettings(f"{one.name('file')}: is needed: the file that holds the secret, of mode 0600")
+        one.refuse_others()
+        return name, secret
+
+    @collected
     def _check_listen(self, settings: Settings) -> None:
         try:
             is_loopback = settings.host == "localhost" or ip_address(settings.host).is_loopback
@@ -582,18 +563,18 @@ class _Reader:
                 f"fateflow.host: {settings.host} is reachable from other machines, and {_open_to(settings)}; set "
                 "fateflow.insecure_listen: true to accept that, or put host: 127.0.0.1"
             )
-        if not is_loopback and settings.client_keys is None:
+        if not is_loopback and not settings.clients_sign:
             raise BadSettings(
-                f"authentication.client.switch: is false, and fateflow.host: {settings.host} is reachable from other "
-                "machines: set it to true, with http_app_key and http_secret_key, or put host: 127.0.0.1"
+                f"authentication.client.switch: is not true, and fateflow.host: {settings.host} is reachable from "
+                "other machines: set it to true, or put host: 127.0.0.1"
             )
 
+    @collected
     def _check_site(self, settings: Settings) -> None:
-        if settings.site.is_on and settings.client_keys is None:
+        if settings.site.is_on and not settings.clients_sign:
             raise BadSettings(
                 "authentication.site.switch: is true, and authentication.client.switch is not: whoever reaches the "
-                "port could save a key of his own for any party (flow key save); set it to true, with http_app_key "
-                "and http_secret_key"
+                "port could save a key of his own for any party (flow key save); set it to true"
             )
         for party_id, route in settings.routes.items():
             if settings.site.is_on and _split(route.url, "").path:
@@ -616,16 +597,19 @@ def _party_id(text: str, name: str) -> str:
         raise BadSettings(f"{name}: {text!r} is not the number of a party, such as \"9999\"") from error
 
 
+_MYSQL_FORM = "is not of the form mysql://user:password@host:3306/name"
+
+
 def _mysql_server(url: str, name: str) -> MysqlServer:
     """Raises BadSettings, which does not quote the URL: there is a password in it."""
     try:
         parts = urlsplit(url)
         port = parts.port or 3306
     except ValueError as error:
-        raise BadSettings(f"{name}: is no URL: {type(error).__name__}") from error
+        raise BadSettings(f"{name}: {_MYSQL_FORM}; other characters in user or password are written %40") from error
     db = unquote(parts.path.strip("/"))
     if parts.scheme != "mysql" or not (parts.hostname and parts.username and db) or "/" in db:
-        raise BadSettings(f"{name}: is not of the form mysql://user:password@host:3306/name")
+        raise BadSettings(f"{name}: {_MYSQL_FORM}")
     return MysqlServer(parts.hostname, port, unquote(parts.username), unquote(parts.password or ""), db)
 
 

@@ -35,6 +35,7 @@ from fate_flow.core.job import (
     Worker,
     WorkerEnd,
 )
+from fate_flow.core.peer import PeerTrouble
 from fate_flow.core.permission import Kind, Thing
 from fate_flow.core.reasons import Reason
 from fate_flow.core.site import SiteKey
@@ -473,24 +474,32 @@ class JobCases(Cases):
         assert each.revise(here, new, other)
         assert each.job(here.key) == replace(new, progress=here.progress)
         assert each.document("j1") == replace(DOCUMENT, runtime_conf=conf, on_party={"x": 1})
-        assert (each.revision("j1"), each.revision("j2"), each.revision("j9")) == (1, 0, 0)
-        assert each.document("j2") == DOCUMENT
+        assert (each.job_here("j1").revision, each.document("j2")) == (1, DOCUMENT)
         assert each.revise(here, new, other) is False
         each.move_job(new, MoveJob(JobStatus.FAILED, Reason.STOPPED), 5)
         each.begin_again(each.job(here.key), 1, 0, "")
         assert (each.job(here.key).revision, each.job(here.key).changed) == (1, ())
 
-    def test_the_document_of_several_seats_is_the_newest(self, each: Each) -> None:
+    def test_a_revision_may_ask_for_an_approval_and_takes_none_back(self, each: Each) -> None:
+        asked, decided = a_job(), a_job("j2", consent=Consent(Approval.PENDING))
+        with_jobs(each, asked, decided)
+        given = Consent(Approval.APPROVED, "ada", "contract 7", 5, "d" * 64)
+        assert each.decide_consent(decided.key, given)
+        for row in (asked, replace(decided, consent=given)):
+            assert each.revise(row, replace(row, revision=1, consent=Consent(Approval.PENDING)), DOCUMENT)
+        assert [each.job(one.key).consent for one in (asked, decided)] == [Consent(Approval.PENDING), given]
+
+    def test_no_number_chooses_among_the_documents_of_several_seats(self, each: Each) -> None:
         seats = [a_job(party=party, initiator=OTHER_HOST) for party in (GUEST, HOST)]
         with_jobs(each, *(replace(seat, is_initiator=False) for seat in seats))
         seen = each.job(JobKey("j1", HOST))
         new = replace(DOCUMENT, runtime_conf={"x": 2})
         assert each.revise(seen, replace(seen, revision=3), new)
-        assert (each.document("j1").runtime_conf, each.revision("j1")) == ({"x": 2}, 3)
+        assert (each.document("j1"), each.document("j1", HOST)) == (DOCUMENT, new)
 
     def test_a_job_is_made_with_the_revision_that_it_has_elsewhere(self, each: Each) -> None:
         with_jobs(each, a_job(revision=4))
-        assert (each.job_here("j1").revision, each.revision("j1")) == (4, 4)
+        assert each.job_here("j1").revision == 4
 
     def test_a_rerun_has_no_turn_before_all_parties_know(self, each: Each) -> None:
         elsewhere = a_job("j2", HOST)
@@ -507,8 +516,22 @@ class JobCases(Cases):
         assert (each.job_here("j1").wait_reason, each.unfinished_jobs()) == ("", ())
         assert [job.job_id for job in each.unblocked_waiting(9)] == ["j1"]
 
+    def test_a_row_that_still_ends_remembers_that_it_is_to_wait_again_until_it_has_ended(self, each: Each) -> None:
+        row = a_job("j2", HOST, status=JobStatus.RUNNING)
+        with_jobs(each, row)
+        assert each.rerun_after_end(each.job(row.key)) is False
+        stopping = MoveJob(JobStatus.STOPPING, Reason.STOPPED, target=JobStatus.CANCELED, stop_by=1)
+        each.move_job(each.job(row.key), stopping, 5)
+        assert each.rerun_after_end(each.job(row.key))
+        assert each.rerun_after_end(replace(each.job(row.key), run=1)) is False
+        assert each.job(row.key).rerun_signal
+        each.move_job(each.job(row.key), MoveJob(JobStatus.CANCELED, Reason.STOPPED), 6)
+        assert each.job(row.key).rerun_signal is False
+        assert each.rerun_after_end(each.job(row.key)) is False
+
     def test_a_running_job_rests_until_it_is_due(self, each: Each) -> None:
-        here, elsewhere = a_job(status=JobStatus.RUNNING, since=50), a_job("j2", HOST, status=JobStatus.RUNNING)
+        here = a_job(status=JobStatus.RUNNING, since=50, timeout_seconds=60)
+        elsewhere = a_job("j2", HOST, status=JobStatus.RUNNING)
         with_jobs(each, here, elsewhere)
         assert each.put_off(here, "retry_backoff: a begins again in 60 s", 70_000)
         assert each.put_off(elsewhere, "", 0)
@@ -521,6 +544,51 @@ class JobCases(Cases):
         assert each.unblocked_waiting(9) == ()
         assert each.all_rejoined(here.key)
         assert [job.job_id for job in each.unblocked_waiting(9)] == ["j1"]
+        assert each.overdue_waiting(60_050) == ()
+        assert [job.job_id for job in each.overdue_waiting(60_051)] == ["j1"], "in all, however long it rested"
+
+    def test_a_job_that_lost_a_party_waits_and_its_time_goes_on(self, each: Each) -> None:
+        running = a_job(status=JobStatus.RUNNING, since=50)
+        with_jobs(each, running)
+        for losses in (1, 2):
+            assert each.move_job(each.job_here("j1"), MoveJob(JobStatus.FAILED, Reason.PARTY_UNREACHABLE), 5)
+            assert each.begin_again(each.job_here("j1"), losses, 900, "waits", is_loss=True)
+            row = each.job_here("j1")
+            assert (row.run, row.since, row.queued, row.lost_since, row.losses) == (losses, 50, 900, 900, losses)
+            assert each.all_rejoined(row.key, 1_200)
+            row = each.job_here("j1")
+            assert (row.queued, row.lost_since, row.losses, row.wait_reason) == (1_200, 0, losses, "")
+        assert each.move_job(each.job_here("j1"), MoveJob(JobStatus.FAILED, Reason.PARTY_UNREACHABLE), 5)
+        assert each.begin_again(each.job_here("j1"), 3, 2_000, "a user's rerun")
+        row = each.job_here("j1")
+        assert (row.since, row.lost_since, row.losses) == (2_000, 0, 0)
+
+    def test_somebody_wants_the_end_of_what_ends_already(self, each: Each) -> None:
+        with_jobs(each, a_job(status=JobStatus.RUNNING), a_job("j2", status=JobStatus.RUNNING))
+        key = a_job().key
+        assert each.forgo_return(key) is False
+        ends = MoveJob(JobStatus.STOPPING, Reason.PARTY_UNREACHABLE, target=JobStatus.FAILED, stop_by=9)
+        assert each.move_job(each.job(key), ends, 5)
+        assert each.forgo_return(key)
+        assert (each.job(key).cancel_requested, each.job_here("j2").cancel_requested) == (True, False)
+        assert each.forgo_return(a_job("unknown").key) is False
+
+    def test_which_jobs_of_another_party_run_here(self, each: Each) -> None:
+        theirs, running = Party("guest", "10000"), JobStatus.RUNNING
+        mine = a_job("j9", status=running)
+        copies = [
+            a_job(name, HOST, status=status, run=run, initiator=initiator)
+            for name, status, run, initiator in (
+                ("j1", running, 2, theirs), ("j0", running, 0, theirs), ("j2", JobStatus.WAITING, 0, theirs),
+                ("j3", running, 0, GUEST),
+            )
+        ]  # fmt: skip
+        plain = a_job("j4", HOST, legacy=True, initiator=theirs)
+        with_jobs(each, mine, *copies, plain, a_job("j5", HOST, initiator=theirs), a_job("j6"))
+        assert each.copies_that_wait("", 9) == ("j2", "j5")
+        assert (each.copies_that_wait("", 1), each.copies_that_wait("j2", 9)) == (("j2",), ("j5",))
+        assert each.copies_that_run("10000") == (("j0", 0), ("j1", 2))
+        assert each.copies_that_run("9999") == (("j3", 0),)
 
     def test_only_what_runs_rests(self, each: Each) -> None:
         with_jobs(each, a_job())
@@ -1698,6 +1766,14 @@ class OutboxCases(Cases):
         assert [(one.id, one.since) for one in each.commands_before(7)] == [(first, 5)]
         assert [one.id for one in each.commands_before(8)] == [first, second]
 
+    def test_reports_that_wait_for_their_way_to_an_initiator(self, each: Each) -> None:
+        kinds = (CommandKind.REPORT, CommandKind.ASK_STOP, CommandKind.REPORT, CommandKind.REPORT)
+        numbers = [each.put_command(Command(kind, "j1", GUEST), 1) for kind in kinds]
+        each.put_command(Command(CommandKind.REPORT, "j1", HOST), 1)
+        assert [one.id for one in each.reports_to(GUEST.party_id, 9)] == [numbers[0], *numbers[2:]]
+        assert [one.id for one in each.reports_to(GUEST.party_id, 2)] == numbers[2:]
+        assert each.reports_to("10009", 9) == ()
+
     def test_a_body_that_is_no_json_is_refused(self, each: Each) -> None:
         with pytest.raises(TypeError):
             each.put_command(replace(self.COMMAND, body={"party": HOST}), 1)
@@ -1710,6 +1786,21 @@ class SchedulerCases(Cases):
         for party_id in ("10000", "9999", "10000"):
             each.hear(party_id)
         assert each.heard() == {"10000": 2, "9999": 1}
+
+    def test_what_is_wrong_with_the_way_to_a_party_is_kept_until_it_is_over(self, each: Each) -> None:
+        silent = PeerTrouble("10000", 5, "connection refused")
+        cut_off = PeerTrouble("10001", 0, "", 7, "x" * 400)
+        for trouble in (silent, cut_off, PeerTrouble("10002")):
+            each.note_trouble(trouble)
+        assert each.peer_troubles() == {"10000": silent, "10001": cut_off}
+        each.hear("10000")
+        assert each.heard() == {"10000": 1}
+        both = PeerTrouble("10000", 5, "no answer in time", 9, "refuses our signature")
+        each.note_trouble(both)
+        each.note_trouble(PeerTrouble("10001"))
+        assert each.peer_troubles() == {"10000": both}
+        each.forget_troubles()
+        assert (each.peer_troubles(), each.heard()) == ({}, {"10000": 1})
 
     def test_nobody_schedules_at_first(self, each: Each) -> None:
         assert each.scheduler() == ("", 0)
@@ -1795,6 +1886,34 @@ class MessageCases(Cases):
         assert each.add_message(a_job("nobody").key, "x") is False
 
 
+class FailedWorkerCases(Cases):
+    """The workers that failed, where a job bounds them."""
+
+    def test_the_highest_count_of_each_share_is_added_up_over_all_versions(self, each: Each) -> None:
+        with_jobs(each, a_job(), a_job("j2"))
+        tasks = [a_task(), a_task(version=1), a_task(party=HOST), a_task(job_id="j2")]
+        each.add_tasks(tasks, a_job(), DOCUMENT)
+        assert each.failed_workers("j1") == 0
+        for task, count in zip(tasks, (2, 1, 5, 100), strict=True):
+            each.count_failed_workers(task.key, count)
+            each.count_failed_workers(task.key, count - 1)
+        each.count_failed_workers(a_task(name="nobody").key, 7)
+        assert (each.failed_workers("j1"), each.failed_workers("j2")) == (8, 100)
+
+    def test_they_are_counted_anew_in_each_run(self, each: Each) -> None:
+        with_jobs(each, a_job())
+        each.add_tasks([a_task()], a_job(), DOCUMENT)
+        each.count_failed_workers(a_task().key, 2)
+        each.move_job(a_job(), MoveJob(JobStatus.FAILED, Reason.NO_CAPACITY, "late"), 5)
+        ended = each.job(a_job().key)
+        assert not each.begin_again(replace(ended, run=7), 8, 1, "")
+        assert each.failed_workers("j1") == 2
+        assert each.begin_again(ended, 1, 1, "")
+        assert each.failed_workers("j1") == 0
+        each.count_failed_workers(a_task().key, 1)
+        assert each.failed_workers("j1") == 1
+
+
 class RetentionCases(Cases):
     """What has ended and what is left of it."""
 
@@ -1812,6 +1931,25 @@ class RetentionCases(Cases):
         assert ended.ended_jobs(201, (200, "j2"), 2) == ((200, "j3"),)
         assert ended.ended_jobs(201, (200, "j3"), 2) == ()
         assert ended.ended_jobs(200, (0, ""), 9) == ((100, "j1"),)
+
+    def test_jobs_past_their_ttl_come_in_order_and_a_few_at_a_time(self, each: Each) -> None:
+        for job_id, ttl, at in (("j1", 60, 1_000), ("j2", 90, 1_000), ("j3", None, 1), ("j4", 60, 0), ("j5", 60, 900)):
+            with_jobs(each, a_job(job_id, ttl_seconds=ttl))
+            assert each.job(a_job(job_id).key).ttl_seconds == ttl
+            if at:
+                each.move_job(a_job(job_id), MoveJob(JobStatus.FAILED, Reason.NO_CAPACITY, "late"), at)
+        assert each.jobs_past_ttl(61_000, 0, "", 9) == ("j5",)
+        assert each.jobs_past_ttl(61_001, 0, "", 9) == ("j1", "j5")
+        assert each.jobs_past_ttl(61_001, 0, "", 1) == ("j1",)
+        assert each.jobs_past_ttl(91_001, 0, "j1", 9) == ("j2", "j5")
+        assert each.jobs_past_ttl(91_001, 3_600, "", 9) == ()
+        assert each.jobs_past_ttl(3_601_001, 3_600, "", 9) == ("j1", "j2", "j5")
+
+    def test_the_ttl_is_that_of_the_newest_revision(self, each: Each) -> None:
+        with_jobs(each, a_job(ttl_seconds=60))
+        row = each.job(a_job().key)
+        assert each.revise(row, replace(row, ttl_seconds=None, revision=1), DOCUMENT)
+        assert each.job(row.key).ttl_seconds is None
 
     def test_when_the_newest_ended(self, ended: Each) -> None:
         assert [ended.end_of_newest(count) for count in (1, 2, 3, 4)] == [200, 200, 100, 0]
@@ -2072,6 +2210,7 @@ class StoreContract(
     SiteKeyCases,
     LeftCases,
     MessageCases,
+    FailedWorkerCases,
     RetentionCases,
     SubmissionCases,
     ResultCases,

@@ -31,14 +31,16 @@ from fate_flow.api import (
     task_log,
     template,
     tracking,
+    v2,
 )
 from fate_flow.api.client_auth import WINDOW_MS, ClientAuth
 from fate_flow.api.envelope import install_errors, install_unread_bodies
 from fate_flow.api.exchange import deliver_blueprint
 from fate_flow.api.nonces import Nonces
+from fate_flow.api.request_origin import OriginCheck
+from fate_flow.api.sender import SenderCheck
 from fate_flow.api.services import Services
 from fate_flow.api.site_auth import SiteAuth
-from fate_flow.api.submission import SubmitFailed
 from fate_flow.api.unread import install_broken_bodies
 from fate_flow.api.uploads import drop_part, request_class
 from fate_flow.coordinator.ports import Record
@@ -60,9 +62,9 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
     app.teardown_request(drop_part)
     install_errors(app)
     install_broken_bodies(app)
+    v2.install(app)
     _check_callers(app, services)
     install_unread_bodies(app)
-    app.register_error_handler(SubmitFailed, SubmitFailed.as_response)
     for module in (
         jobs, parameters, permission, results, board_data, tables, template, instances, queue, resources, data,
         tracking, server_info, task_log, party, keys,
@@ -75,14 +77,16 @@ def create_public_app(services: Services, spool: Spool | None = None) -> Flask:
     app.register_blueprint(board.blueprint(services.settings.party_id, services.settings.url))
     app.register_blueprint(openapi.blueprint(is_signed=services.settings.client_keys is not None))
     if spool is not None:
-        app.register_blueprint(deliver_blueprint(spool, _speaks_for_itself))
+        app.register_blueprint(deliver_blueprint(spool, services.settings.party_id))
     app.wsgi_app = AccessLog(app.wsgi_app, services.context.record)  # type: ignore[method-assign]  # Flask's own hook
     return app
 
 
 def _check_callers(app: Flask, services: Services) -> None:
-    """Clients and other parties have routes of their own, and checks that do not know each other."""
+    """No web page of another site is one. Clients and other parties have routes of their own, and checks that do not
+    know each other."""
     settings, context = services.settings, services.context
+    app.before_request(OriginCheck(settings.allowed_hosts).check)
     if settings.client_keys is not None:
         of_clients = Nonces(settings.run_dir / "nonces", WINDOW_MS)
         app.before_request(ClientAuth(settings.client_keys, of_clients, now_on_the_wall).check)
@@ -94,16 +98,13 @@ def _check_callers(app: Flask, services: Services) -> None:
 
         site = SiteAuth(settings.party_id, settings.site, key_of, of_parties, now_on_the_wall)
         app.before_request(site.check)
+    else:
+        app.before_request(SenderCheck(settings.party_id).check)
 
 
 def now_on_the_wall() -> int:
     """Milliseconds; what others sign is the time of their own clock, so none other can be compared with it."""
     return time.time_ns() // 1_000_000
-
-
-def _speaks_for_itself(header: str, party_id: str) -> bool:
-    """A party sends for itself alone; that it is this party, `SiteAuth` has checked where requests are signed."""
-    return header == party_id
 
 
 class AccessLog:

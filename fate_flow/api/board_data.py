@@ -89,6 +89,8 @@ class _BoardRoutes:
             for task in spec.tasks_of(party):
                 if (table := task.table_at(party)) is not None:
                     of_party[task.name] = ".".join(table)
+                elif (output := task.output_at(party)) is not None:
+                    of_party[task.name] = str(output)
         return ok({"partner": spec.roles, "roles": spec.roles, "dataset": dataset, "model_summary": {}})
 
     @declared(

@@ -26,6 +26,7 @@ from fate_flow.api.arguments import (
     read_whole,
     whole,
 )
+from fate_flow.api.client_auth import check_fields_are_signed
 from fate_flow.api.connectors import ADDRESS, ENGINE, FILES, PATH, SERVERS, file_of, read_engine
 from fate_flow.api.declared import (
     ANYTHING,
@@ -59,11 +60,15 @@ _WITHOUT_EFFECT = (
 )  # fmt: skip
 _MOST_PARTITIONS = 10_000
 
+_NO_OF_1_6 = (2, "2")            # what `drop` is in an upload of fate_client 1.6 without --drop
 _HEAD = {"head": described(FLAG, "Whether the first line names the columns.")}
 _PARTITION = {"partition": whole("Partitions.", 1, _MOST_PARTITIONS)}
 _OPTIONS: Arguments = {
     "id_delimiter": described(TEXT, "What is between two columns; a comma."),
-    "drop": described(FLAG, "A table of this name that is there already is replaced."),
+    "drop": {
+        "enum": [*FLAG["enum"], *_NO_OF_1_6],
+        "description": "A table of this name that is there already is replaced; 2 is no, as fate_client 1.6 says it.",
+    },
     "extend_sid": described(FLAG, "The server adds ids."),
     "auto_increasing_sid": described(FLAG, "The ids that it adds are counted."),
     "duplicate_ids": one_of(
@@ -163,6 +168,7 @@ class _DataRoutes:
         if conf is not None:
             self._upload_parameters(conf)        # before the file is taken: it may be large
         with received(self._settings.limits.upload_max_bytes) as (path, fields):
+            check_fields_are_signed(fields)
             # A failure has to leave this block as an exception: that is what removes the file.
             told = conf if conf is not None else {"file": path.name, **request.args.to_dict(), **fields}
             note_sent(told)
@@ -394,7 +400,7 @@ def _upload_parameters(conf: Body, duplicate_ids: str) -> dict[str, Any]:
         "head": read_flag(conf, "head"),
         "partition": read_whole(conf, "partition", 1, 1, _MOST_PARTITIONS),
         "id_delimiter": read_text(conf, "id_delimiter", ","),
-        "destroy": read_flag(conf, "drop"),
+        "destroy": conf.get("drop") not in _NO_OF_1_6 and read_flag(conf, "drop"),
         "extend_sid": read_flag(conf, "extend_sid"),
         "auto_increasing_sid": read_flag(conf, "auto_increasing_sid"),
         "duplicate_ids": _read_duplicate_ids(conf, duplicate_ids),

@@ -280,5 +280,12 @@ def _other_methods(methods: Sequence[str]) -> Response:
 
 
 def _on_any_error(error: Exception) -> Response:
-    LOG.error("%s %s failed", request.method, request.path, exc_info=error)
-    return error_response(500, repr(error)) if "file_follows" in g else failed(UNCAUGHT, repr(error))
+    message = unexpected(error)
+    return error_response(500, message) if "file_follows" in g else failed(UNCAUGHT, message)
+
+
+def unexpected(error: Exception) -> str:
+    """What a caller learns of a defect: the id under which our log has it. Its own words could name anything."""
+    incident = secrets.token_hex(6)
+    LOG.error("%s %s failed: error %s", request.method, request.path, incident, exc_info=error)
+    return f"unexpected error; the log of this server has the reason: error {incident}"

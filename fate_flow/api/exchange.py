@@ -21,6 +21,8 @@ from urllib.parse import parse_qsl
 from flask import Blueprint, Response, jsonify, request
 from werkzeug.exceptions import HTTPException
 
+from fate_flow.api.envelope import Told, unexpected
+from fate_flow.core.authority import Query, Said, objection
 from fate_flow.core.errors import (
     BadRequest,
     Busy,
@@ -29,9 +31,10 @@ from fate_flow.core.errors import (
     PermissionDenied,
 )
 from fate_flow.core.grammar import check_party_id, check_role, check_version, shown
+from fate_flow.core.spec import Party
+from fate_flow.federation.channel_files import Message
 from fate_flow.federation.spool import (
     GetResult,
-    Message,
     PartyKey,
     Problem,
     PutResult,
@@ -77,8 +80,6 @@ class ForwardAnswer:
 
 # from, to role, to party id, topic, seq, last, data
 Forward = Callable[[Session, str, str, str, int, bool, bytes], ForwardAnswer]
-# the `src_party_id` header ("" without one), the party it wants to speak for
-Check = Callable[[str, str], bool]
 
 
 def worker_blueprint(spool: Spool, forward: Forward, slots: int) -> Blueprint:
@@ -90,8 +91,8 @@ def worker_blueprint(spool: Spool, forward: Forward, slots: int) -> Blueprint:
     return blueprint
 
 
-def deliver_blueprint(spool: Spool, check: Check) -> Blueprint:
-    """The route of other servers."""
+def deliver_blueprint(spool: Spool, own_party_id: str) -> Blueprint:
+    """The route of other servers. Who sits in the task, the session knows."""
     blueprint = _blueprint("exchange_deliver")
 
     @blueprint.post("/deliver/<job_id>/<task_id>/<version>/<incarnation>"
@@ -102,8 +103,9 @@ def deliver_blueprint(spool: Spool, check: Check) -> Blueprint:
     ) -> Response:
         sender, receiver = _party(from_role, from_party), _party(to_role, to_party)
         session = Session(job_id, task_id, check_version(version, "version"), incarnation, *receiver)
-        if not check(request.headers.get("src_party_id", ""), sender[1]):
-            raise PermissionDenied(f"src_party_id: the caller may not speak for party {sender[1]}")
+        said = Said(Query.DELIVER, request.headers.get("src_party_id", ""), own_party_id, Party(*sender))
+        if why := objection(said, None):
+            raise PermissionDenied(f"src_party_id: {why}")
         query = _Query.of_request()
         topic, seq, last = query.topic(), query.number("seq"), query.flag("last")
         return _stored(spool.put(session, topic, sender, seq, last, _body(spool.limits.chunk_bytes)))
@@ -292,11 +294,13 @@ def _blueprint(name: str) -> Blueprint:
     blueprint.register_error_handler(FlowError, _on_flow_error)
     blueprint.register_error_handler(_Answer, lambda answer: _error(answer.status, answer.message))
     blueprint.register_error_handler(HTTPException, _on_http_error)
+    blueprint.register_error_handler(Exception, lambda error: _error(500, unexpected(error)))
     return blueprint
 
 
 def _on_flow_error(error: FlowError) -> Response:
-    status = next((status for kind, status in _STATUS_OF_ERROR.items() if isinstance(error, kind)), 500)
+    of_kind = (status for kind, status in _STATUS_OF_ERROR.items() if isinstance(error, kind))
+    status = error.retcode if isinstance(error, Told) else next(of_kind, 500)
     if status == 500:
         LOG.error("%s %s: %s", request.method, request.path, error.message, exc_info=error)
     response = _error(status, error.message)

@@ -7,9 +7,10 @@ from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
-from fate_flow.core.approval import Approval, Consent
+from fate_flow.core.approval import Approval
 from fate_flow.core.command import MODULE as COMMAND
 from fate_flow.core.command import command_at
+from fate_flow.core.condition import RESTARTING, Condition, Restart, condition_of, condition_of_copy, troubles_of
 from fate_flow.core.crew import COLLECTOR
 from fate_flow.core.elastic import count_elastic
 from fate_flow.core.fate_v1_job_parameters import flat_parameters
@@ -29,22 +30,32 @@ from fate_flow.store.views import JobPicture, QueuePage
 
 
 def needs_spec(picture: JobPicture) -> bool:
-    """Whether policies are to act, or workers may be elastic that run here."""
-    running = (task for task in picture.tasks if task.runs_here and task.party_status is TaskStatus.RUNNING)
-    return bool(picture.jobs[0].timers) or any(task.module == COMMAND for task in running)
+    """Whether policies are to act, something ends or begins again, or workers may be elastic that run here."""
+    job, running = picture.jobs[0], [task for task in picture.tasks if task.party_status is TaskStatus.RUNNING]
+    is_ending = job.status is JobStatus.STOPPING or any(task.status is TaskStatus.STOPPING for task in picture.tasks)
+    is_put_off = any(task.key.version and task.status is TaskStatus.WAITING for task in picture.tasks)
+    may_be_elastic = any(task.module == COMMAND for task in running if task.runs_here)
+    return bool(job.timers) or is_ending or is_put_off or may_be_elastic
 
 
-def explained(picture: JobPicture, spec: JobSpec | None = None) -> dict[str, Any]:
-    """How the job stands, why, and what each of its parties has to do with it; `spec`: where `needs_spec` says so."""
-    job = picture.jobs[0]
+def explained(
+    picture: JobPicture, spec: JobSpec | None = None, *, now: int, order: Sequence[str] = (), limit: int = 0,
+    least_ttl: int = 0,
+) -> dict[str, Any]:
+    """How the job stands, why, and what each of its parties has to do with it; `spec`: where `needs_spec` says so.
+
+    `now`: by the clock of this server. `order`: in which the tasks are shown. `limit`: milliseconds after which a
+    party that does not answer is given up. `least_ttl`: seconds that this party keeps an ended job anyway."""
+    job, condition = picture.jobs[0], _condition(picture, spec, limit)
     place = 0 if job.rerun_signal else picture.place       # what begins again later is not in the queue yet
     return {
         "job_id": job.job_id,
+        "name": picture.name,
         **_party(job.party),
         "is_initiator": job.is_initiator,
         "initiator": _party(job.initiator),
         "status": _shown(job.status),
-        "status_detail": job.status.value,
+        "status_detail": RESTARTING if condition.is_restarting else job.status.value,
         "target": job.target.value if job.target else None,
         "reason": job.reason.value if job.reason else None,
         "message": job.message,
@@ -52,7 +63,14 @@ def explained(picture: JobPicture, spec: JobSpec | None = None) -> dict[str, Any
         "exit_code": job.exit_code,
         "progress": job.progress,
         "run": job.run,
-        "wait_reason": _wait_reason(job, place, picture.steady),
+        "time": now,
+        "create_time": job.create_time,
+        "start_time": job.start_time or None,
+        "end_time": job.end_time or None,
+        "ttl": job.ttl_seconds,
+        "removed_after": _removed_after(job, least_ttl),
+        "waiting_seconds": _waiting_seconds(job, picture.steady),
+        "wait_reason": _wait_reason(job, place, picture.steady) or condition.words,
         "place_in_queue": place or None,
         "passed_by": job.passes,
         "priority": job.priority,
@@ -60,15 +78,39 @@ def explained(picture: JobPicture, spec: JobSpec | None = None) -> dict[str, Any
         "lacks": job.lacks.value if job.lacks else None,
         "waits_for": waits_for(job),
         "awaiting_approval": [str(seat.party) for seat in picture.seats if seat.lacks is Lack.APPROVAL],
-        "approval": _consent(job.consent),
-        "parties": [_seat(seat) for seat in picture.seats] or [_own_seat(own) for own in picture.jobs],
-        "tasks": _tasks(picture, spec),
+        "approval": _consent(job),
+        "parties": [_seat(seat, condition) for seat in picture.seats] or [_own_seat(own) for own in picture.jobs],
+        "tasks": _tasks(picture, spec, order, condition),
         "partial": bool(job.missing),
         "missing_parties": list(job.missing),
         "restarts": job.restarts,
         "pending_policies": _pending_policies(picture, spec),
         "unconfirmed_parties": list(job.unconfirmed),
     }
+
+
+def _removed_after(job: Job, least: int) -> int | None:
+    """When nothing of an ended job is kept here any more; None where its ttl does not say."""
+    if not job.is_final or job.ttl_seconds is None:
+        return None
+    return job.end_time + max(job.ttl_seconds, least) * 1_000
+
+
+def _condition(picture: JobPicture, spec: JobSpec | None, limit: int) -> Condition:
+    job, now = picture.jobs[0], picture.steady
+    if job.status not in (JobStatus.RUNNING, JobStatus.STOPPING):
+        return Condition({}, {})
+    if not job.is_initiator:
+        return condition_of_copy(job, picture.troubles, now)
+    if spec is None:
+        return Condition(troubles_of(job, picture.seats, picture.troubles, now, limit), {})
+    view = JobView(job, spec, picture.seats, picture.tasks, now, fresh_id="0" * 32)
+    return condition_of(view, picture.troubles, limit)
+
+
+def _waiting_seconds(job: Job, steady: int) -> float | None:
+    """How long it has waited for cores in its present run; None: it does not."""
+    return max(0, steady - (job.queued or job.since)) / 1000 if job.status is JobStatus.WAITING else None
 
 
 def _wait_reason(job: Job, place: int, steady: int) -> str:
@@ -109,15 +151,16 @@ _WAITS_FOR = {
 }  # fmt: skip
 
 
-def _consent(consent: Consent | None) -> dict[str, Any] | None:
+def _consent(job: Job) -> dict[str, Any] | None:
     """What this party itself has said to the job of another."""
+    consent = job.consent
     if consent is None:
         return None
     told = {"by": consent.by, "message": consent.message, "time": consent.time or None}
-    return {"status": consent.approval.value, **told}
+    return {"status": consent.approval.value, **told, "revision": job.revision}
 
 
-def _seat(seat: Seat) -> dict[str, Any]:
+def _seat(seat: Seat, condition: Condition) -> dict[str, Any]:
     return {
         **_party(seat.party),
         "status": seat.status.value,
@@ -125,6 +168,7 @@ def _seat(seat: Seat) -> dict[str, Any]:
         "asked_cores": seat.asked_cores,
         "free_cores": seat.free_cores if seat.free_cores >= 0 else None,
         "approval": seat.approval or None,
+        "trouble": condition.troubles.get(seat.party),
     }
 
 
@@ -137,19 +181,22 @@ def _own_seat(job: Job) -> dict[str, Any]:
         "asked_cores": job.asked.cores,
         "free_cores": None,
         "approval": job.consent.words if job.consent is not None and job.consent.is_given else None,
+        "trouble": None,
     }
 
 
-def _tasks(picture: JobPicture, spec: JobSpec | None) -> list[dict[str, Any]]:
-    """One entry a task, in the order they were made, with all its parties."""
-    first: dict[str, int] = {}
-    for place, task in enumerate(picture.tasks):
+def _tasks(
+    picture: JobPicture, spec: JobSpec | None, order: Sequence[str], condition: Condition
+) -> list[dict[str, Any]]:
+    """One entry a task, in this order, with all its parties."""
+    first = {name: place for place, name in enumerate(order)}
+    for place, task in enumerate(picture.tasks, len(order)):
         first.setdefault(task.key.name, place)
     ordered = sorted(picture.tasks, key=lambda task: (first[task.key.name], task.key.party))
     crews = {key: list(workers) for key, workers in groupby(picture.workers, key=lambda worker: worker.task)}
     return [
         {
-            **_task(list(rows), crews, spec),
+            **_task(list(rows), crews, spec, condition.restarts.get(name)),
             "last_version": _last_version([one for one in picture.earlier if one.key.name == name]),
         }
         for name, rows in groupby(ordered, key=lambda task: task.key.name)
@@ -165,20 +212,24 @@ def _last_version(rows: list[Task]) -> dict[str, Any] | None:
     return {"task_version": first.key.version, **_party_task(first)}
 
 
-def _task(rows: list[Task], crews: Mapping[TaskKey, list[Worker]], spec: JobSpec | None) -> dict[str, Any]:
+def _task(
+    rows: list[Task], crews: Mapping[TaskKey, list[Worker]], spec: JobSpec | None, restart: Restart | None
+) -> dict[str, Any]:
     newest = rows[0]
+    is_restarting = restart is not None and newest.status is TaskStatus.STOPPING
     return {
         "component_name": newest.key.name,
         "module": next((row.module for row in rows if row.module), ""),
         "task_version": newest.key.version,
         "status": _shown(newest.status),
-        "status_detail": newest.status.value,
+        "status_detail": RESTARTING if is_restarting else newest.status.value,
         "reason": newest.federated_reason.value if newest.federated_reason else None,
         "message": newest.federated_message,
         "exit_code": newest.federated_exit_code,
         "caused_by": newest.federated_caused_by or None,
         "end_time": newest.federated_end_time or None,
         "retries_left": newest.auto_retries,
+        "begins_again": restart.words if restart is not None else None,
         "parties": [_share(row, crews.get(row.key, []), spec) for row in rows],
     }
 
@@ -284,10 +335,10 @@ def queued(page: QueuePage) -> dict[str, Any]:
         "count": page.count,
         "hold": hold_of(page.hold),
         "jobs": [
-            _queued(job, page.seats[job.job_id], place, page.steady)
+            {"name": page.names.get(job.job_id, ""), **_queued(job, page.seats[job.job_id], place, page.steady)}
             for place, job in enumerate(page.jobs, page.first_place)
         ],
-        "unapproved": [_unapproved(job) for job in page.unapproved],
+        "unapproved": [{"name": page.names.get(job.job_id, ""), **_unapproved(job)} for job in page.unapproved],
     }
 
 
@@ -341,6 +392,7 @@ def _unapproved(job: Job) -> dict[str, Any]:
         "parties": [_party(party) for party in job.parties],
         "asked_cores": job.asked.cores,
         "create_time": job.create_time,
+        "revision": job.revision,
     }
 
 

@@ -12,7 +12,7 @@ from fate_flow.api.services import Services
 from fate_flow.core.errors import JobNotFound
 from fate_flow.core.history import Level
 from fate_flow.core.job import UNREACHABLE, Answer, Seat
-from fate_flow.core.text import plain
+from fate_flow.core.text import counted, plain
 
 ANSWERED = "answered"
 _AT_ONCE = 16
@@ -67,7 +67,8 @@ def _stance(party_id: str, answer: Answer) -> dict[str, str]:
         words = "it does not offer to be asked" if answer.is_ok else answer.retmsg
         return {"party_id": party_id, "asked": NOT_ASKED, "message": words}
     left = max(0, len(moves) - _MOST_MOVES)
-    return {"party_id": party_id, "asked": ANSWERED, "message": f"its last {left} moves are left out" if left else ""}
+    words = f"its last {counted(left, 'move is', 'moves are')} left out" if left else ""
+    return {"party_id": party_id, "asked": ANSWERED, "message": words}
 
 
 def _moves_in(party_id: str, answer: Answer) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ from fate_flow.api.arguments import (
     read_whole,
     whole,
 )
+from fate_flow.api.conditions import with_conditions_of_jobs, with_conditions_of_tasks
 from fate_flow.api.declared import (
     COUNT,
     TEXT,
@@ -64,16 +65,17 @@ from fate_flow.api.submission import (
     SubmitFailed,
     ask_parties,
     board_url_of,
-    model_id_of,
     read_job,
     read_request_id,
     submit,
     submit_data,
 )
+from fate_flow.api.task_order import TaskOrder
 from fate_flow.coordinator.desk import STOPS
 from fate_flow.coordinator.unit import read_spec
 from fate_flow.core.errors import BadRequest, FlowError, JobNotFound, NotFound
 from fate_flow.core.fate_v1 import problems
+from fate_flow.core.fate_v1_model import model_id_of
 from fate_flow.core.grammar import ROLES
 from fate_flow.core.queue import MOST_PRIORITY
 from fate_flow.core.sources import Sources
@@ -139,6 +141,7 @@ def blueprint(services: Services) -> Blueprint:
         "/clean/queue": routes.clean_queue,
     }.items():
         jobs.add_url_rule(path, view_func=view, methods=["POST"])
+    jobs.add_url_rule("/log", "log", routes.download_log, methods=["GET"])      # as fate_client 1.6 asks for it
     return jobs
 
 
@@ -148,6 +151,8 @@ class _JobRoutes:
         self._desk = services.desk
         self._views = services.views
         self._settings = services.settings
+        self._context = services.context
+        self._order = TaskOrder(services.context, services.views)
 
     # ------------------------------------------------------------------ what changes something
 
@@ -162,7 +167,7 @@ class _JobRoutes:
         try:
             submitted = submit(self._services, sent.document, request_id, self._check_paths)
         except SubmitFailed as error:
-            raise error.told(sent.told) from error
+            raise SubmitFailed(sent.told(error.message)) from error
         data = submit_data(self._services, submitted)
         data["warnings"] = list(map(sent.told, data["warnings"]))
         return ok(data, submitted.retmsg, jobId=submitted.job_id)
@@ -231,13 +236,17 @@ class _JobRoutes:
 
     @declared(
         "This party takes part in a job of another initiator.", needs=JOB,
-        takes=AUTHOR | {"reason": described(MESSAGE["message"], "Why, for people; none.")},
+        takes=AUTHOR | {
+            "reason": described(MESSAGE["message"], "Why, for people; none."),
+            "revision": whole("Of the parameters that were looked at; refused for others.", maximum=MOST_WHOLE),
+        },
     )
     def approve(self) -> Response:
         """Ours: this party takes part in a job of another initiator."""
         body = arguments("job_id")
         reason = "" if body.get("reason") is None else read_message(body, "reason")
-        self._desk.approve(read_job_id(body), reason, read_author(body, self._settings.party_id))
+        revision = None if body.get("revision") is None else read_whole(body, "revision", 0, 0, MOST_WHOLE)
+        self._desk.approve(read_job_id(body), reason, read_author(body, self._settings.party_id), revision)
         return ok(retmsg="approve job success")
 
     @declared("This party takes no part in it: the job ends.", needs=JOB | {"reason": MESSAGE["message"]}, takes=AUTHOR)
@@ -289,7 +298,7 @@ class _JobRoutes:
     def query(self) -> Response:
         """All that the filters mean, or a page of it (`limit` and `page` are ours)."""
         body = silent_json()
-        rows = self._views.jobs(body, _page(body, newest_first=True))
+        rows = with_conditions_of_jobs(self._context, self._views.jobs(body, _page(body, newest_first=True)))
         if not rows:
             return ok([], "no job could be found")
         is_cut = len(rows) >= MOST_ROWS and not body.get("page")
@@ -310,7 +319,8 @@ class _JobRoutes:
             statuses=_choices(body, "status", _STATUSES),
         )
         rows, count = self._views.job_list(wish, _page(body, newest_first=True))
-        return ok({"jobs": [_listed_job(row) for row in rows], "count": count})
+        listed = with_conditions_of_jobs(self._context, rows)
+        return ok({"jobs": [_listed_job(row) for row in listed], "count": count})
 
     @declared("Why a job stands where it stands, in words and numbers.", needs=JOB, data=EXPLAINED)
     def explain(self) -> Response:
@@ -319,8 +329,13 @@ class _JobRoutes:
         picture = self._views.picture(job_id)
         if picture is None:
             raise JobNotFound(f"can not found job {job_id} on party {self._settings.party_id}")
+        context = self._services.context
         document = self._views.document(job_id) if needs_spec(picture) else None
-        return ok(explained(picture, read_spec(self._services.context, document) if document is not None else None))
+        spec = read_spec(context, document) if document is not None else None
+        return ok(explained(
+            picture, spec, now=context.clock(), order=self._order.of(job_id), limit=context.rules.party_silence,
+            least_ttl=context.ceilings.ttl_of(0),
+        ))  # fmt: skip
 
     @declared(
         "Every move of a job, its tasks and workers, as its parties saw them.", needs=JOB,
@@ -392,7 +407,8 @@ class _JobRoutes:
         _choices(body, "role", frozenset(ROLES))
         wanted = {key: value for key, value in body.items() if key in _TASK_FILTERS}
         rows, count = self._views.task_list(wanted, _page(body, newest_first=False))
-        return ok({"tasks": [_unprefixed(row) for row in rows], "count": count})
+        listed = with_conditions_of_tasks(self._context, rows)
+        return ok({"tasks": [_unprefixed(row) for row in listed], "count": count})
 
     @declared(
         "The newest version of each task that the filters mean, at each party.", takes=filters(TaskRow) | _PAGE,
@@ -403,7 +419,7 @@ class _JobRoutes:
         rows = self._views.tasks(body, _page(body, newest_first=False))
         if not rows:
             raise NotFound("find task failed")
-        return ok(rows)
+        return ok(with_conditions_of_tasks(self._context, rows))
 
 
 # ---------------------------------------------------------------------- what lists are asked with

@@ -34,7 +34,9 @@ from fate_flow.api.declared import (
     with_warnings,
 )
 from fate_flow.api.envelope import STATUS_OF, STATUS_OF_NO_FILE, UNCAUGHT, leads_to_a_file, to_json
+from fate_flow.api.request_origin import FORBIDDEN, WORDS
 from fate_flow.api.unread import UNREADABLE
+from fate_flow.api.v2 import RESTRICTED
 from fate_flow.core import errors
 from fate_flow.core.errors import FlowError, PermissionDenied
 
@@ -51,7 +53,8 @@ server's storage (500), for too much at once (503, try again) and for a body tha
 
 What is said to requests that are no operation of this document stands in `components.responses`. `UnknownPath`: to a
 path that is not in it, with HTTP status 200, as FATE Flow has it. `MethodNotAllowed`: to a method that its path does
-not have, OPTIONS and TRACE among them. What is no request of HTTP at all gets the answers that every operation has.
+not have, OPTIONS and TRACE among them. `OtherApi`: to all below `/v2`, whatever the method, with HTTP status 200.
+What is no request of HTTP at all gets the answers that every operation has.
 
 Below `/v1/party`, `/v1/initiator`, `/v1/tracker` and `/v1/exchange` the servers of other parties ask; but for
 `/v1/party/list`, these routes are not for clients and not in this document. What the tasks' workers ask is answered on
@@ -136,7 +139,7 @@ def _operation(rule: Rule, method: str, view: Callable[..., Any], is_signed: boo
         "parameters": [*_in_path(rule), *_in_headers(told)],
         "responses": dict(_responses(told, leads_to_a_file(view), is_signed and rule.rule not in OPEN)),
     }
-    for status in UNREADABLE:
+    for status in (FORBIDDEN, *UNREADABLE):
         found["responses"].setdefault(str(status), {"$ref": f"#/components/responses/{_shared_name(status)}"})
     if method == "head":
         found["responses"] = {status: {"description": "As to GET, without its body."} for status in found["responses"]}
@@ -207,11 +210,18 @@ def _shared_responses() -> dict[str, Any]:
     allow = {"description": "The methods that the path has.", "required": True, "schema": TEXT}
     return {
         "UnknownPath": _envelope("There is no such path. The HTTP status is 200.", unknown),
+        "OtherApi": _envelope(
+            "The API of FATE Flow 2 is not here. The HTTP status is 200.",
+            an_object({"code": {"const": RESTRICTED}, "message": TEXT}),
+        ),
         "MethodNotAllowed": {
             **_envelope("The path has other methods. The HTTP status is 405.", _error(405)),
             "headers": {"Allow": allow},
         },
-        **{_shared_name(status): _envelope(words, _error(status)) for status, words in UNREADABLE.items()},
+        **{
+            _shared_name(status): _envelope(words, _error(status))
+            for status, words in {FORBIDDEN: WORDS, **UNREADABLE}.items()
+        },
     }  # fmt: skip
 
 

@@ -83,7 +83,7 @@ class _ParameterRoutes:
         revised = self._desk.change_parameters(job_id, change, previewed.base)
         return ok({
             **parts_of(revised.spec.conf), "components": list(revised.components),
-            "warnings": list(revised.spec.warnings),
+            "warnings": list(revised.warnings),
         })
 
 

@@ -1,15 +1,11 @@
 """The routes of other parties: `/v1/party/...` and `/v1/initiator/...` (party-api-v1), and our batch and heartbeat.
 
 A party speaks for itself only: the header names it, which its signature proves where requests are signed
-(`site_auth.py`), and what it may say about a job is decided from the job's own row.
+(`site_auth.py`), and what it may say about a job `core/authority.py` decides.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from flask import Blueprint, Response, request
@@ -17,29 +13,25 @@ from flask import Blueprint, Response, request
 from fate_flow.api.declared import declared
 from fate_flow.api.envelope import ok, reply, silent_json
 from fate_flow.api.explain import hold_of, recounted
+from fate_flow.api.parties import known_parties
 from fate_flow.api.services import Services
 from fate_flow.api.shapes import PARTIES
 from fate_flow.audit.events import Event
+from fate_flow.coordinator.call_back import CALL_BACK
 from fate_flow.coordinator.party.admission import EXTENSIONS
-from fate_flow.core.errors import BadRequest, Busy, FlowError, JobNotFound, PermissionDenied
+from fate_flow.coordinator.unit import binding_of
+from fate_flow.core.authority import TO_INITIATORS, JobBinding, Query, Said, is_local, objection
+from fate_flow.core.errors import BadRequest, FlowError, JobNotFound, PermissionDenied
 from fate_flow.core.grammar import check_component_name, check_job_id, check_party_id, check_role
 from fate_flow.core.history import Entry
 from fate_flow.core.job import Answer, Command, CommandKind, JobKey
+from fate_flow.core.peer import WayBack
 from fate_flow.core.spec import Party
-from fate_flow.core.text import plain
-from fate_flow.federation.lanes import CLOSED
 from fate_flow.federation.wire import FATE_VERSION, SRC_PARTY_ID, read_command
 from fate_flow.store.contract import Output, Transaction, published
 
 _OLDEST = (1, 7, 0)
 _MOST_IN_A_BATCH = 1_000
-_ASKED_AT_ONCE = 16
-_LONGEST_WORDS = 500
-_END_OF_TIME = 1 << 53       # milliseconds; JSON's numbers are exact up to there
-_TO_INITIATORS = (      # they name who asks
-    CommandKind.REPORT, CommandKind.ASK_STOP, CommandKind.ASK_RERUN, CommandKind.LOOK_AGAIN,
-    CommandKind.ROOM,
-)  # fmt: skip
 
 
 def blueprint(services: Services) -> Blueprint:
@@ -66,7 +58,7 @@ class _PartyRoutes:
         self._settings = services.settings
         self._context = services.context
         self._own = services.settings.party_id
-        self._ask_party = services.ask_party
+        self._services = services
 
     def sign(self, response: Response) -> Response:
         """Who answers, also when it refuses: whoever meant another party sees that it has not reached that."""
@@ -103,12 +95,14 @@ class _PartyRoutes:
         return ok([_document(answer) for answer in answers if answer is not None])
 
     def heartbeat(self) -> Response:
-        """An initiator lives, and believes that these jobs run here: those that do not."""
+        """An initiator lives, and believes that these jobs run here: those that do not, and what it was not told."""
         listed = silent_json().get("jobs")
         if not isinstance(listed, list):
             raise BadRequest("jobs: a list of [job id, run] is needed")
         jobs = [(check_job_id(one[0]), int(one[1])) for one in listed if isinstance(one, list) and len(one) == 2]
-        return ok({"ended": self._desk.heartbeat(self._caller(), jobs), "extensions": EXTENSIONS})
+        caller = self._caller()
+        self._check(Query.HEARTBEAT, caller)
+        return ok({**self._desk.heartbeat(caller, jobs).as_body(), "extensions": EXTENSIONS})
 
     def validate(self) -> Response:
         """What a `create` with this body would be answered here; nothing is kept of it."""
@@ -130,8 +124,7 @@ class _PartyRoutes:
             jobs = tx.jobs_here(job_id)
             if not jobs:
                 raise JobNotFound(f"can not found job {job_id} on party {self._own}")
-            if caller not in {job.initiator.party_id for job in jobs}:
-                raise PermissionDenied(f"party {caller} is not the initiator of job {job_id}")
+            self._check(Query.HISTORY, caller, binding_of(jobs[0]))
             return tx.history(job_id)
 
         moves = [recounted(one) for one in self._context.read(entries)]
@@ -141,39 +134,18 @@ class _PartyRoutes:
 
     @declared("The parties that this server has a route to, whether they answer, and which are on hold.", data=PARTIES)
     def list_parties(self) -> Response:
-        """For `flow party list`: the parties we have a route to, whether they answer the scheduler, and whether they
-        are on hold, as they say now."""
-        seen = _peers(self._settings.run_dir / "peers.json")
-        known = sorted(self._settings.routes.items())
-        hold = self._context.read(lambda tx: tx.intake_hold())
-        parties = [_shown(party_id, route.url, seen.get(party_id)) for party_id, route in known]
-        holds = self._holds([one["party_id"] for one in parties if one["status"] != "does not answer"])
-        parties = [{**one, "hold": holds.get(one["party_id"])} for one in parties]
-        return ok({"parties": parties, "own": {"party_id": self._own, "hold": hold_of(hold)}})
-
-    def _holds(self, party_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """By those of these parties that say that they are on hold: what they say of it.
-
-        A plain v1 one has no such route. Where too many handlers wait for other parties, nobody is asked."""
-        if not party_ids:
-            return {}
-
-        def ask(party_id: str) -> dict[str, Any] | None:
-            return _told_hold(self._ask_party(Party("host", party_id), "/party/intake", {}))
-
-        try:
-            with self._desk.waiting(), ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
-                told = zip(party_ids, pool.map(ask, party_ids), strict=True)
-                return {party_id: hold for party_id, hold in told if hold is not None}
-        except Busy:
-            return {}
+        """For `flow party list`: they are asked now."""
+        return ok(known_parties(self._services))
 
     def intake(self) -> Response:
-        """Whether this party is on hold, for a party that it has a route to."""
+        """Whether this party is on hold and, if that is asked, reaches the caller, which it needs a route to."""
         caller = self._caller()
+        self._check(Query.INTAKE, caller)
         if caller not in self._settings.routes:
             raise PermissionDenied(f"party {caller} has no route here (routes in service_conf.yaml)")
-        return ok({"hold": hold_of(self._context.read(lambda tx: tx.intake_hold()))})
+        problem = self._desk.reach(caller) if silent_json().get(CALL_BACK) is True else ""
+        way_back = WayBack(0.0, problem).as_body() if problem else None
+        return ok({"hold": hold_of(self._context.read(lambda tx: tx.intake_hold())), "way_back": way_back})
 
     def output_table(self, job_id: str, component: str, role: str, party_id: str) -> Response:
         """Names of the tables that a component made here, for a party of the same job (party-api-v1, section 5)."""
@@ -182,8 +154,9 @@ class _PartyRoutes:
 
         def outputs(tx: Transaction) -> tuple[Output, ...]:
             job = tx.job(key)
-            if job is None or caller not in {party.party_id for party in job.parties}:
-                raise PermissionDenied(f"party {caller} has no seat in job {job_id} of {role} {party_id}")
+            if job is None:
+                raise PermissionDenied(f"party {caller} has no seat in job {job_id}")
+            self._check(Query.OUTPUT_TABLE, caller, binding_of(job))
             return published(tx, job_id, check_component_name(component), key.party)
 
         return ok([
@@ -203,50 +176,22 @@ class _PartyRoutes:
 
     def _check_whom(self, asked: list[Command]) -> None:
         """Raises PermissionDenied, BadRequest for what is not for another party to ask, or not of this one."""
-        if any(command.to.role == "local" or command.to.party_id == "0" for command in asked):
+        if any(is_local(command.to) for command in asked):
             raise PermissionDenied("role local and party 0 are taken from the own server only")
         for command in asked:
-            if command.kind not in _TO_INITIATORS and command.to.party_id != self._own:
+            if command.kind not in TO_INITIATORS and command.to.party_id != self._own:
                 raise BadRequest(f"party_id: this server is party {self._own}, not {command.to.party_id}")
+
+    def _check(self, query: Query, caller: str, bound: JobBinding | None = None) -> None:
+        """Raises PermissionDenied for what is not this caller's to ask."""
+        if why := objection(Said(query, caller, self._own), bound):
+            raise PermissionDenied(why)
 
     def _caller(self) -> str:
         text = request.headers.get(SRC_PARTY_ID, "")
         if not text:
             raise PermissionDenied(f"{SRC_PARTY_ID}: the header that names the calling party is missing")
         return check_party_id(text)
-
-
-def _told_hold(answer: Answer) -> dict[str, Any] | None:
-    """Another party's words: only what makes sense."""
-    hold = answer.data.get("hold") if answer.is_ok and isinstance(answer.data, dict) else None
-    if not isinstance(hold, dict):
-        return None
-    at = hold.get("time")
-    words = {key: plain(hold.get(key), _LONGEST_WORDS) for key in ("message", "by")}
-    return {**words, "time": at if isinstance(at, int) and 0 <= at < _END_OF_TIME else 0}
-
-
-def _peers(path: Path) -> dict[str, Any]:
-    """What the scheduler last wrote about the ways to other parties; nothing before it has."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _shown(party_id: str, url: str, seen: dict[str, Any] | None) -> dict[str, Any]:
-    if seen is None:
-        return {"party_id": party_id, "url": url, "status": "not asked yet", "message": ""}
-    circuit = {key: value for key, value in seen.items() if key not in ("party_id", "url")}
-    found = {"party_id": party_id, "url": url, "status": "answers", "message": "", **circuit}
-    if seen.get("circuit") == CLOSED:
-        return found
-    message = (
-        f"for {seen.get('silent_seconds')} s and {seen.get('failures')} tries ({seen.get('error')}), "
-        f"asked again in {seen.get('next_try_seconds')} s; {seen.get('commands_waiting')} commands wait for it"
-    )
-    return {**found, "status": "does not answer", "message": message}
 
 
 def _endpoint(one: Any) -> str:

@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from fate_flow.api.arguments import FLAG
-from fate_flow.api.declared import Arguments, Schema, a_list, an_object, one_of, or_null
+from fate_flow.api.declared import TEXT, Arguments, Schema, a_list, an_object, described, one_of, or_null
+from fate_flow.core.condition import RESTARTING
 from fate_flow.core.grammar import ROLES
 from fate_flow.core.status import JobStatus, TaskStatus
 from fate_flow.store.models import EngineRow, JobRow, OutputRow, TaskRow
@@ -25,7 +26,7 @@ _SEEN: Mapping[type, Schema] = {
 
 _WORDS: Arguments = {
     "f_status": one_of({status.value for status in (*JobStatus, *TaskStatus)} - {JobStatus.STOPPING.value}),
-    "f_status_detail": one_of({status.value for status in (*JobStatus, *TaskStatus)}),
+    "f_status_detail": one_of({status.value for status in (*JobStatus, *TaskStatus)} | {RESTARTING}),
     "f_party_status": one_of({status.value for status in TaskStatus} - {TaskStatus.STOPPING.value}),
     "f_party_status_detail": one_of({status.value for status in TaskStatus}),
     "f_role": one_of(ROLES),
@@ -49,8 +50,9 @@ LISTED_JOB = an_object(
     {**_LISTED_JOB, "party_id": {"type": "integer"}, "partners": {"type": "array", "items": {"type": "integer"}}},
     title="ListedJob",
 )
-TASK_ROW = an_object(seen(columns_of(TaskRow)), title="Task")
-LISTED_TASK = an_object(unprefixed(seen(columns_of(TaskRow, with_documents=False))), title="ListedTask")
+_WAITS: Arguments = {"f_wait_reason": described(TEXT, "What it waits for while it runs, or before it begins again.")}
+TASK_ROW = an_object(seen(columns_of(TaskRow)) | _WAITS, title="Task")
+LISTED_TASK = an_object(unprefixed(seen(columns_of(TaskRow, with_documents=False)) | _WAITS), title="ListedTask")
 OUTPUT_ROW = an_object(seen(columns_of(OutputRow)), title="OutputTable")
 ENGINE_ROW = an_object({}, seen(columns_of(EngineRow)), title="Engine", description="Empty when there is none.")
 

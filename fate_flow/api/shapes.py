@@ -22,6 +22,7 @@ from fate_flow.api.declared import (
     or_null,
 )
 from fate_flow.core.approval import Approval
+from fate_flow.core.condition import RESTARTING
 from fate_flow.core.grammar import ROLES
 from fate_flow.core.history import Level
 from fate_flow.core.job import Lack
@@ -54,6 +55,7 @@ _SEAT = an_object({
     "asked_cores": COUNT,
     "free_cores": or_null(COUNT),
     "approval": described(or_null(TEXT), "By whom it was approved there, and why; null: nobody had to, or has yet."),
+    "trouble": described(or_null(TEXT), "What is wrong with the way to it, or back, and when it is given up."),
 }, title="Seat", description="A party of the job as its initiator sees it; elsewhere, this party.")  # fmt: skip
 
 _PARTY_TASK = an_object({
@@ -99,13 +101,14 @@ _TASK = an_object({
     "module": TEXT,
     "task_version": COUNT,
     "status": _SHOWN_TASK_STATUS,
-    "status_detail": one_of(_TASK_STATUSES),
+    "status_detail": one_of(_TASK_STATUSES | {RESTARTING}),
     "reason": _REASON,
     "message": TEXT,
     "exit_code": or_null(WHOLE),
     "caused_by": or_null(TEXT),
     "end_time": or_null(TIME),
     "retries_left": COUNT,
+    "begins_again": described(or_null(TEXT), "As which version, and what that waits for; null: it does not."),
     "parties": a_list(_SHARE),
     "last_version": or_null(an_object({"task_version": COUNT, **_PARTY_TASK["properties"]})),
 }, title="ExplainedTask")  # fmt: skip
@@ -123,11 +126,12 @@ _PENDING_POLICY = an_object({
 
 EXPLAINED = an_object({
     "job_id": TEXT,
+    "name": described(TEXT, "As whoever submitted it called it."),
     **_PARTY,
     "is_initiator": YES_NO,
     "initiator": _PARTY_ONLY,
     "status": _SHOWN_JOB_STATUS,
-    "status_detail": one_of(_JOB_STATUSES),
+    "status_detail": one_of(_JOB_STATUSES | {RESTARTING}),
     "target": or_null(one_of(_JOB_STATUSES)),
     "reason": _REASON,
     "message": TEXT,
@@ -135,7 +139,14 @@ EXPLAINED = an_object({
     "exit_code": or_null(WHOLE),
     "progress": {"type": "integer", "minimum": 0, "maximum": 100},
     "run": COUNT,
-    "wait_reason": TEXT,
+    "time": described(TIME, "Now, by the clock of this server."),
+    "create_time": TIME,
+    "start_time": or_null(TIME),
+    "end_time": or_null(TIME),
+    "ttl": or_null(COUNT),
+    "removed_after": or_null(TIME),
+    "waiting_seconds": described(or_null(NUMBER), "How long it has waited for cores; null: it does not wait."),
+    "wait_reason": described(TEXT, "What it waits for, in the queue, while it runs or while it ends."),
     "place_in_queue": or_null(COUNT),
     "passed_by": COUNT,
     "priority": WHOLE,
@@ -144,7 +155,7 @@ EXPLAINED = an_object({
     "waits_for": _WAITS_FOR,
     "awaiting_approval": _NAMES,
     "approval": or_null(an_object({
-        "status": one_of({approval.value for approval in Approval}), "by": TEXT, "message": TEXT,
+        "status": one_of({approval.value for approval in Approval}), "by": TEXT, "message": TEXT, "revision": COUNT,
         "time": or_null(TIME),
     }, title="Approval", description="What this party has said to a job of another.")),
     "parties": a_list(_SEAT),
@@ -179,6 +190,7 @@ ASKED = an_object({"party_id": TEXT, "asked": TEXT, "message": TEXT})
 _QUEUED = an_object({
     "place_in_queue": COUNT,
     "job_id": TEXT,
+    "name": TEXT,
     "priority": WHOLE,
     "initiator": _PARTY_ONLY,
     "parties": a_list(an_object({**_PARTY, "asked_cores": COUNT})),
@@ -200,8 +212,8 @@ QUEUE = an_object({
     "hold": _HOLD,
     "jobs": a_list(_QUEUED),
     "unapproved": a_list(an_object({
-        "job_id": TEXT, **_PARTY, "initiator": _PARTY_ONLY, "parties": a_list(_PARTY_ONLY), "asked_cores": COUNT,
-        "create_time": TIME,
+        "job_id": TEXT, "name": TEXT, **_PARTY, "initiator": _PARTY_ONLY, "parties": a_list(_PARTY_ONLY),
+        "asked_cores": COUNT, "create_time": TIME, "revision": COUNT,
     }, title="UnapprovedJob")),
 })  # fmt: skip
 
@@ -290,7 +302,9 @@ OUTPUT_TABLES = a_list(an_object({"table_name": TEXT, "table_namespace": TEXT, "
 
 PARTIES = an_object({
     "parties": a_list(an_object({
-        "party_id": TEXT, "url": TEXT, "status": one_of(("answers", "does not answer", "not asked yet")),
+        "party_id": TEXT, "url": TEXT, "status": one_of(
+            ("answers", "does not answer", "cannot reach this party", "not asked")
+        ),
         "message": TEXT, "hold": _HOLD,
     }, {
         "circuit": TEXT, "failures": COUNT, "silent_seconds": or_null(NUMBER), "next_try_seconds": or_null(NUMBER),

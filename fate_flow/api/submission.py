@@ -8,25 +8,26 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flask import Response
-
 from fate_flow.api.arguments import read_text
 from fate_flow.api.declared import FREE, NOTHING, TEXT, Arguments, Schema, described
-from fate_flow.api.envelope import SUCCESS, UNCAUGHT, failed, require
+from fate_flow.api.envelope import SUCCESS, UNCAUGHT, require
 from fate_flow.api.job_file import read_yaml
 from fate_flow.api.services import Services
 from fate_flow.coordinator.initiator import create_body
 from fate_flow.coordinator.party.admission import effective_here
 from fate_flow.coordinator.ports import Context
-from fate_flow.core.errors import BadRequest, Busy, Conflict, FlowError, StorageFailed
+from fate_flow.core.errors import BadRequest, Busy, FlowError, StorageFailed
 from fate_flow.core.fate_v1 import problems
 from fate_flow.core.fate_v1_job_parameters import REMOVED_KEYS_WARNING
+from fate_flow.core.fate_v1_model import model_id_of
 from fate_flow.core.grammar import shown
 from fate_flow.core.history import Entry, Level
 from fate_flow.core.job import Answer
 from fate_flow.core.native import NativeJob, read_native
+from fate_flow.core.plain_v1 import objection
 from fate_flow.core.spec import JobSpec, Party
 from fate_flow.core.status import SeatStatus
+from fate_flow.federation.inquiry import has_no_such_route
 from fate_flow.settings import Settings
 from fate_flow.store.contract import Document
 
@@ -86,21 +87,9 @@ class Submitted:
 
 
 class SubmitFailed(FlowError):
-    """The job was not accepted; nothing of it is left."""
+    """The job was not accepted; nothing of it is left, so that no id is answered."""
 
     retcode = SUBMIT_FAILED
-
-    def __init__(self, cause: FlowError, job_id: str) -> None:
-        self.job_id = job_id
-        super().__init__(cause.message)
-
-    def told(self, words: Callable[[str], str]) -> SubmitFailed:
-        """The same in other words."""
-        return SubmitFailed(FlowError(words(self.message)), self.job_id)
-
-    def as_response(self) -> Response:
-        """The id is there although no such job is: FATE's clients look for it."""
-        return failed(self.retcode, self.message, jobId=self.job_id or None)
 
 
 @dataclass(frozen=True)
@@ -174,7 +163,7 @@ def submit(
     except (Busy, StorageFailed):
         raise
     except FlowError as error:
-        raise SubmitFailed(error, _id_of_failed(error, job_id)) from error
+        raise SubmitFailed(error.message) from error
 
 
 def ask_parties(
@@ -192,12 +181,15 @@ def ask_parties(
             return Answer(data={"previewed": True, "effective": effective})
         if party in plain:
             return Answer(UNCAUGHT, "it speaks plain v1, and cannot be asked")
-        return services.ask_party(
+        answer = services.ask_party(
             party, "/party/validate", {**body, "role": party.role, "party_id": party.party_id}
         )
+        words = objection(spec, party, context.modules) if has_no_such_route(answer) else ""
+        return Answer(SUBMIT_FAILED, words, {"previewed": True}) if words else answer
 
     with services.desk.waiting(), ThreadPoolExecutor(_AT_ONCE) as pool:
         return dict(zip(spec.parties, pool.map(ask, spec.parties), strict=True))
+
 
 
 _AT_ONCE = 16
@@ -245,19 +237,5 @@ def board_url_of(settings: Settings, job_id: str, party: Party) -> str:
     return f"{settings.url}/index.html#/dashboard?job_id={job_id}&role={party.role}&party_id={party.party_id}"
 
 
-def model_id_of(roles: Mapping[str, Sequence[int]]) -> str:
-    """`guest-9001#host-9002_9004#model`: what FATE calls the model of these parties."""
-    seats = (f"{role}-{'_'.join(map(str, sorted(map(int, ids))))}" for role, ids in sorted(roles.items()))
-    return "#".join((*seats, "model"))
-
-
 def _either(body: Mapping[str, Any], *names: str) -> Any:
     return next((body[name] for name in names if body.get(name) is not None), None)
-
-
-def _id_of_failed(error: FlowError, job_id: str) -> str:
-    """The id that a failed submit is known by; none when the request id stands for another job."""
-    if isinstance(error, Conflict):
-        return ""
-    known = error.data.get("job_id") if isinstance(error.data, dict) else None
-    return known or job_id

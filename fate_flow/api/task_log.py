@@ -6,6 +6,7 @@ initiator of the job, and nobody else, may ask for what they print.
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -38,10 +39,13 @@ from fate_flow.api.declared import (
 )
 from fate_flow.api.envelope import arguments, file_follows, ok, reply, silent_json
 from fate_flow.api.services import Services
+from fate_flow.coordinator.unit import binding_of
+from fate_flow.core.authority import Query, Said, objection
 from fate_flow.core.crew import COLLECTOR, KEPT_ATTEMPTS
 from fate_flow.core.errors import BadRequest, JobNotFound, NotFound, PermissionDenied
 from fate_flow.core.grammar import ROLES, check_output_name, check_party_id, shown
 from fate_flow.core.job import JobKey, Worker
+from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import WorkerStatus
 from fate_flow.engine.command import OUTPUTS
@@ -63,7 +67,8 @@ _WHICH = SEAT | {
     "worker": whole("The slot of a worker; the first."),
     "attempt": whole("Which process of that slot; the newest."),
     "task_version": whole("The newest."),
-    "bytes": whole("So many of its end.", 1, _MOST_BYTES, _USUAL_BYTES),
+    "bytes": whole("So many of its end, or from the offset on.", 1, _MOST_BYTES, _USUAL_BYTES),
+    "offset": whole("From this byte on; so many bytes before the end."),
 }
 _PRINTED = an_object({
     "job_id": TEXT, "component_name": TEXT, "role": one_of(ROLES), "party_id": TEXT, "task_version": COUNT,
@@ -74,6 +79,9 @@ _PRINTED = an_object({
         "attempt": COUNT, "status": one_of({status.value for status in WorkerStatus}), "reason": or_null(TEXT),
         "message": TEXT, "exit_status": TEXT, "is_kept": YES_NO,
     }, title="Attempt")), f"The newest {KEPT_ATTEMPTS} processes of its slot, and whether their output is here."),
+}, {
+    "next_offset": described(COUNT, "Of the byte behind the text: where to go on."),
+    "versions": described(a_list(an_object({"task_version": COUNT, "reason": or_null(TEXT)})), "Those with workers."),
 }, title="Printed")  # fmt: skip
 
 
@@ -110,8 +118,11 @@ class _LogRoutes:
         job_id, party = read_job_id(body), read_party(body)
         caller = check_party_id(request.headers.get(SRC_PARTY_ID))
         job = self._context.read(lambda tx: tx.job(JobKey(job_id, party)))
-        if job is None or job.initiator.party_id != caller:
-            raise PermissionDenied(f"party {caller} is not the initiator of job {job_id} on {party}")
+        said = Said(Query.TASK_LOG, caller, self._own, party)
+        if why := objection(said, None if job is None else binding_of(job)):
+            raise PermissionDenied(why)
+        if job is None:
+            raise PermissionDenied(f"party {caller} is not the initiator of job {job_id}")
         if not self._policy.share_logs:
             raise PermissionDenied(
                 f"commands.share_logs is false at {party}: what its workers print is read at its own server alone"
@@ -154,8 +165,8 @@ class _LogRoutes:
 
     def _read(self, job_id: str, name: str, party: Party, body: Body) -> Mapping[str, Any]:
         stream, size = _check(body)
-        workers = self._context.read(lambda tx: _workers(tx, job_id, name, party, body))
-        attempts = _attempts(workers, name, party, body)
+        every = self._context.read(lambda tx: _workers(tx, job_id, name, party))
+        attempts = _attempts(_of_version(every, job_id, name, party, body), name, party, body)
         worker = _chosen(attempts, name, party, body)
         slot, launch = worker.slot, read_json(Path(worker.folder) / LAUNCH)
         if launch is None:
@@ -163,13 +174,14 @@ class _LogRoutes:
                 f"attempt {worker.attempt} of worker {slot} of {name} on {party} has not begun, or its folder is gone "
                 f"(retention, or {KEPT_ATTEMPTS} newer attempts)"
             )
-        text, total = _tail(Path(launch[stream]), size)
+        text, next_offset, total = _piece(Path(launch[stream]), size, read_whole(body, "offset", -1))
         return {
             "job_id": job_id, "component_name": name, "role": party.role, "party_id": party.party_id,
             "task_version": worker.task.version, "worker": slot, "rank": worker.rank, "attempt": worker.attempt,
             "status": worker.status.value, "reason": worker.reason.value if worker.reason else None,
             "message": worker.message, "exit_status": worker.exit_status, "caused_by": worker.caused_by or None,
             "stream": stream, "bytes": total, "text": text, "attempts": list(map(_attempt, attempts[-KEPT_ATTEMPTS:])),
+            "next_offset": next_offset, "versions": _versions(every),
         }  # fmt: skip
 
 
@@ -178,21 +190,36 @@ def _check(body: Body) -> tuple[str, int]:
     stream = _STREAMS[0] if body.get("stream") is None else body["stream"]
     if stream not in _STREAMS:
         raise BadRequest(f"stream: {shown(stream)} is neither {' nor '.join(_STREAMS)}")
-    for key in ("worker", "attempt", "task_version"):
+    for key in ("worker", "attempt", "task_version", "offset"):
         read_whole(body, key, 0)
     return stream, read_whole(body, "bytes", _USUAL_BYTES, 1, _MOST_BYTES)
 
 
-_WISH = ("job_id", "component_name", "stream", "worker", "attempt", "task_version", "bytes")
+_WISH = ("job_id", "component_name", "stream", "worker", "attempt", "task_version", "bytes", "offset")
 
 
-def _workers(tx: Transaction, job_id: str, name: str, party: Party, body: Body) -> list[Worker]:
-    """Those of one version, the newest unless one is named. Raises NotFound."""
+def _workers(tx: Transaction, job_id: str, name: str, party: Party) -> list[Worker]:
+    """Those of all versions. Raises NotFound."""
     found = [one for one in tx.workers_of(job_id) if one.task.name == name and one.task.party == party]
     if not found:
         raise NotFound(f"{name} of job {job_id} has no worker on {party}")
-    version = read_whole(body, "task_version", max(one.task.version for one in found))
-    chosen = [one for one in found if one.task.version == version and one.slot != COLLECTOR]
+    return [one for one in found if one.slot != COLLECTOR]
+
+
+def _versions(workers: list[Worker]) -> list[dict[str, Any]]:
+    """Each version that has workers here, and how the first of them that ended badly did."""
+    found: dict[int, str | None] = {}
+    for worker in sorted(workers, key=lambda one: (one.task.version, one.end_time)):
+        ended_badly = worker.reason is not None and worker.reason is not Reason.DONE
+        reason = worker.reason.value if ended_badly and worker.reason else None
+        found[worker.task.version] = found.get(worker.task.version) or reason
+    return [{"task_version": version, "reason": reason} for version, reason in found.items()]
+
+
+def _of_version(workers: list[Worker], job_id: str, name: str, party: Party, body: Body) -> list[Worker]:
+    """Those of one version, the newest unless one is named. Raises NotFound."""
+    version = read_whole(body, "task_version", max((one.task.version for one in workers), default=0))
+    chosen = [one for one in workers if one.task.version == version]
     if not chosen:
         raise NotFound(f"task_version: {name} of job {job_id} has no worker of version {version} on {party}")
     return chosen
@@ -226,12 +253,21 @@ def _attempt(worker: Worker) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _tail(path: Path, size: int) -> tuple[str, int]:
-    """The end of a file as text, and how many bytes the whole of it has; nothing while it is not there."""
+def _piece(path: Path, size: int, offset: int) -> tuple[str, int, int]:
+    """A piece of a file as text, where the next one begins, and how many bytes the whole of it has.
+
+    From this offset on, or, below 0, its end; nothing while it is not there. A letter of which some bytes are still to
+    be written belongs to the next piece."""
     try:
         with path.open("rb") as file:
             total = file.seek(0, 2)
-            file.seek(max(0, total - size))
-            return file.read(size).decode("utf-8", "replace"), total
+            start = min(total, offset) if offset >= 0 else max(0, total - size)
+            file.seek(start)
+            piece = file.read(size)
     except FileNotFoundError:
-        return "", 0
+        return "", max(0, offset), 0
+    if offset >= 0:
+        decoder = getincrementaldecoder("utf-8")("replace")
+        text = decoder.decode(piece)
+        return text, start + len(piece) - len(decoder.getstate()[0]), total
+    return piece.decode("utf-8", "replace"), start + len(piece), total

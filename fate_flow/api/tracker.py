@@ -7,7 +7,9 @@ components need none of this, they leave a result file; it is for workers that w
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from flask import Blueprint, Response, request
@@ -15,7 +17,8 @@ from flask import Blueprint, Response, request
 from fate_flow.api.arguments import read_whole
 from fate_flow.api.envelope import failed, ok, require, silent_json
 from fate_flow.components.errors import ComponentError
-from fate_flow.components.table_uri import parse_uri
+from fate_flow.components.table import NoSuchTable, Table
+from fate_flow.components.table_uri import table_in
 from fate_flow.core.errors import BadRequest, NotFound, PermissionDenied
 from fate_flow.core.grammar import shown
 from fate_flow.core.job import TaskKey
@@ -29,9 +32,9 @@ Record = Callable[[Transaction, TaskKey, Mapping[str, Any]], Any]
 _MODELS = "models are not kept by this server: leave what a task made as an output table"
 
 
-def blueprint(spool: Spool, store: Store, clock: Callable[[], int]) -> Blueprint:
+def blueprint(spool: Spool, store: Store, clock: Callable[[], int], data_dir: Path) -> Blueprint:
     """The routes below `/v1/tracker/<job>/<component>/<task>/<version>/<role>/<party>/`."""
-    records = _Records(clock)
+    records = _Records(clock, data_dir)
     retry = Retry()
     tracker = Blueprint("tracker", __name__, url_prefix="/v1/tracker")
 
@@ -80,8 +83,9 @@ def session_of_worker(spool: Spool) -> Session:
 
 
 class _Records:
-    def __init__(self, clock: Callable[[], int]) -> None:
+    def __init__(self, clock: Callable[[], int], data_dir: Path) -> None:
         self._clock = clock
+        self._data_dir = data_dir
         self.by_path: Mapping[str, Record] = {
             "metric_data/save": self._metric_data,
             "metric_meta/save": self._metric_meta,
@@ -115,10 +119,28 @@ class _Records:
         if known is not None and known.job_id != key.job_id:
             raise BadRequest(f"name: table {known.namespace}.{known.name} belongs to another job")
         table = TableMeta(
-            _text(body, "namespace"), _text(body, "name"), _uri(body), read_whole(body, "count", 0),
+            _text(body, "namespace"), _text(body, "name"), self._uri(key, body), read_whole(body, "count", 0),
             _object(body, "schema"), origin="output", job_id=key.job_id,
         )  # fmt: skip
         tx.save_table(table, self._clock())
+
+    def _uri(self, key: TaskKey, body: Mapping[str, Any]) -> str:
+        """Where the table lies: under the name that it is given, in this party's folder, made by this job.
+
+        Raises BadRequest."""
+        uri = _object(body, "address").get("uri")
+        try:
+            found = table_in(self._data_dir, str(uri))
+            made_by = _made_by(str(uri))
+        except ComponentError as error:
+            raise BadRequest(f"address.uri: {shown(uri)}: {error.message}") from error
+        except (sqlite3.Error, LookupError, ValueError) as error:
+            raise BadRequest(f"address.uri: {shown(uri)}: the file that is there is no table") from error
+        if (found.namespace, found.name) != (body["namespace"], body["name"]):
+            raise BadRequest(f"address.uri: {shown(uri)} is not that of table {body['namespace']}.{body['name']}")
+        if made_by and made_by.partition("_")[0] != key.job_id:
+            raise BadRequest(f"address.uri: {shown(uri)} is a table of {shown(made_by)}, a task of another job")
+        return str(uri)
 
     def _table_get(self, tx: Transaction, _: TaskKey, body: Mapping[str, Any]) -> dict[str, Any]:
         require(body, "table_name", "namespace")
@@ -160,16 +182,13 @@ def _text(body: Mapping[str, Any], key: str) -> str:
     return value
 
 
-def _uri(body: Mapping[str, Any]) -> str:
-    """Where the table lies; it has to be the table that is named. Raises BadRequest."""
-    uri = _object(body, "address").get("uri")
+def _made_by(uri: str) -> str:
+    """The task that wrote the table; "" when it is still to be written."""
     try:
-        found = parse_uri(str(uri))
-    except ComponentError as error:
-        raise BadRequest(f"address.uri: {shown(uri)}: {error.message}") from error
-    if (found.namespace, found.name) != (body["namespace"], body["name"]):
-        raise BadRequest(f"address.uri: {shown(uri)} is not that of table {body['namespace']}.{body['name']}")
-    return str(uri)
+        with Table(uri) as table:
+            return table.made_by
+    except NoSuchTable:
+        return ""
 
 
 def _object(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -4,12 +4,14 @@ loopback, a token each."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from flask import Blueprint, Flask, Response
 
 from fate_flow.api import operation, tracker
 from fate_flow.api.envelope import install_errors, ok
 from fate_flow.api.exchange import Forward, worker_blueprint
+from fate_flow.api.request_origin import OriginCheck
 from fate_flow.federation.spool import Spool
 from fate_flow.store.contract import Store
 
@@ -19,14 +21,15 @@ LookAt = Callable[[str], None]
 
 def create_worker_app(
     spool: Spool, forward: Forward, slots: int, look_at: LookAt, max_bytes: int, store: Store,
-    clock: Callable[[], int],
+    clock: Callable[[], int], data_dir: Path,
 ) -> Flask:  # fmt: skip
     """The application that the workers' listener serves."""
     app = Flask("fate_flow.workers", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = max_bytes
     install_errors(app)
+    app.before_request(OriginCheck().check)
     app.register_blueprint(worker_blueprint(spool, forward, slots))
-    app.register_blueprint(tracker.blueprint(spool, store, clock))
+    app.register_blueprint(tracker.blueprint(spool, store, clock, data_dir))
     app.register_blueprint(operation.blueprint(spool, store))
     app.register_blueprint(_report_blueprint(spool, look_at))
     return app

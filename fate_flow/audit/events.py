@@ -14,7 +14,7 @@ printed), None, or containers of those (printed as Python prints them, which is 
 | DETECT | `fate_flow/fate_flow_detect.log` | |
 | JOB_DETECT | `<job_id>/fate_flow_detect.log` | |
 | SQL | `<job_id>/fate_flow_sql.log` | `fate_flow/fate_flow_sql.log` without a job |
-| DATABASE | `fate_flow/peewee.log` | and `DEBUG.log` |
+| DATABASE | `fate_flow/peewee.log` | not in `DEBUG.log`, which would be as large again |
 | ACCESS | `fate_flow/fate_flow_access.log` | |
 | STAT | `fate_flow/fate_flow_stat.log` | and `DEBUG.log`, `INFO.log`, ... by level |
 
@@ -43,7 +43,7 @@ class Log(Enum):
     DETECT = "fate_flow_detect", True, False, False
     JOB_DETECT = "fate_flow_detect", False, True, False
     SQL = "fate_flow_sql", False, True, False
-    DATABASE = "peewee", True, False, True
+    DATABASE = "peewee", True, False, False
     ACCESS = "fate_flow_access", True, False, False
     STAT = "fate_flow_stat", True, False, True
 
@@ -111,6 +111,7 @@ class Event(Enum):
 
     # 3.3, 3.5 what parties say to each other; use `OperatorLog.http_response` for the pair
     HTTP_REQUEST = AUDIT, "remote http api request: {url}"
+    OWN_REQUEST = AUDIT, "remote http api request: {url} (own party: carried out in this process, nothing was sent)"
     HTTP_RESPONSE_TEXT = AUDIT, "{text}", Level.INFO, ("text",)
     HTTP_RESPONSE = AUDIT, "remote http api response: {endpoint} {body}"
     HTTP_RETRY = JOB, "remote http request {endpoint} error, sleep and try again", WARNING

@@ -1,4 +1,4 @@
-"""Log files that several processes append to, rotate daily, and may lose at any moment.
+"""Log files that several processes append to, rotate daily and by size, and may lose at any moment.
 
 A record is one `write` on a descriptor opened with O_APPEND, which the kernel puts at the end of the file as a whole:
 lines of several processes never interleave. What belongs together is decided from the file system alone, since the
@@ -6,9 +6,11 @@ processes share nothing else:
 
 - whose file is it? Once a second the path is compared with the open descriptor; a file that was deleted, or renamed
   by another process's rotation, is opened anew.
-- when to rotate? At the first record of a new day the file is renamed to `<file>.<day>` under an advisory lock on
-  `.rotate.lock` in the root. Who does not get the lock goes on in the old file and looks again a second later:
-  a stopped process that holds it stops nobody.
+- when to rotate? At the first record of a new day, and within a second of growing too large, the file is renamed to
+  `<file>.<day>` under an advisory lock on `.rotate.lock` in the root. Who does not get the lock goes on in the old file
+  and looks again a second later: a stopped process that holds it stops nobody.
+- what goes? At each rotation what is older than so many days, and of the rotated files of the folder, of whatever
+  name, the oldest until the folder is within its bound.
 
 Logging never fails for the caller. What cannot be written is counted, stderr hears of it once per outage, and the
 first record that gets through again is preceded by `N log lines were dropped`.
@@ -38,12 +40,22 @@ HELD_LINES = 50
 """So many records wait at most for the next flush."""
 
 _DATED = r"\.(?P<day>\d{4}-\d\d-\d\d)(\.\d+)?"
+_is_rotated = re.compile(rf".+\.log{_DATED}").fullmatch
+
+
+@dataclass(frozen=True)
+class LogBounds:
+    """How large logs become, in bytes: one file before it is rotated, a folder with its rotated files."""
+
+    file_bytes: int = 64 << 20
+    folder_bytes: int = 1 << 30
 
 
 @dataclass
 class _OpenFile:
     fd: int
     inode: tuple[int, int]
+    size: int                  # when it was looked at
     day: str                   # of its records, "2021-07-26"
     looked_at: float           # when the path was last compared with the descriptor
     look_again_at: float
@@ -58,7 +70,10 @@ class _Outage:
 class LogFiles:
     """The files under one root; every method may be called from any thread and, after a fork, in any process."""
 
-    def __init__(self, root: Path, *, days_kept: int = 14, most_open: int = 64) -> None:
+    def __init__(
+        self, root: Path, bounds: LogBounds | None = None, *, days_kept: int = 14, most_open: int = 64
+    ) -> None:
+        self._bounds = bounds or LogBounds()
         self._root = Path(root)
         self._days_kept = days_kept
         self._most_open = most_open
@@ -171,15 +186,18 @@ class LogFiles:
 
     def _looked_at(self, path: str, file: _OpenFile, at: float) -> _OpenFile:
         """The file to go on with: this one, unless it is of another day or no longer where it was."""
-        if _inode_at(self._root / path) == file.inode and not self._rotated(path, file, at):
-            return self._seen(file, at)
+        found = _look_at(self._root / path)
+        if found is not None and found[0] == file.inode:
+            file.size = found[1]
+            if not self._rotated(path, file, at):
+                return self._seen(file, at)
         self._open.pop(path, None)
         _close(file.fd)
         return self._opened(path, at)
 
     def _opened(self, path: str, at: float) -> _OpenFile:
         file = self._descriptor(path, at)
-        if self._rotated(path, file, at):        # left over from another day
+        if self._rotated(path, file, at):        # left over from another day, or full
             _close(file.fd)
             file = self._descriptor(path, at)
         self._open[path] = self._seen(file, at)
@@ -197,7 +215,7 @@ class LogFiles:
             fd = _open_for_append(full)
         found = os.fstat(fd)
         day = self._calendar.day(found.st_mtime if found.st_size else at)
-        return _OpenFile(fd, (found.st_dev, found.st_ino), day, at, at)
+        return _OpenFile(fd, (found.st_dev, found.st_ino), found.st_size, day, at, at)
 
     def _seen(self, file: _OpenFile, at: float) -> _OpenFile:
         file.looked_at = at
@@ -208,17 +226,19 @@ class LogFiles:
 
     def _rotated(self, path: str, file: _OpenFile, at: float) -> bool:
         """Whether the file is no longer under its name, renamed by this call or by somebody else's."""
-        if file.day >= self._calendar.day(at):
+        if file.day >= self._calendar.day(at) and file.size < self._bounds.file_bytes:
             return False
         full = self._root / path
         try:
             with self._rotation_lock() as is_ours:
                 if not is_ours:
                     return False
-                if _inode_at(full) != file.inode:
+                found = _look_at(full)
+                if found is None or found[0] != file.inode:
                     return True
                 full.rename(_free_name(full, file.day))
                 self._remove_oldest(full)
+                self._bound_folder(full.parent)
         except OSError:                          # a folder that cannot be written: the old file goes on growing
             return False
         return True
@@ -242,6 +262,17 @@ class LogFiles:
         for name, day in day_of.items():
             if day not in kept:
                 (full.parent / name).unlink(missing_ok=True)
+
+
+    def _bound_folder(self, folder: Path) -> None:
+        files = [(entry.stat(follow_symlinks=False), entry.name) for entry in os.scandir(folder) if entry.is_file()]
+        total = sum(found.st_size for found, _ in files)
+        rotated = sorted((found.st_mtime_ns, name, found.st_size) for found, name in files if _is_rotated(name))
+        for _, name, size in rotated:
+            if total <= self._bounds.folder_bytes:
+                return
+            (folder / name).unlink(missing_ok=True)
+            total -= size
 
 
 class _Calendar:
@@ -283,22 +314,21 @@ def _close(fd: int) -> None:
         os.close(fd)
 
 
-def _inode_at(full: Path) -> tuple[int, int] | None:
+def _look_at(full: Path) -> tuple[tuple[int, int], int] | None:
+    """Which file is there, and its size."""
     try:
         found = os.stat(full)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return (found.st_dev, found.st_ino), found.st_size
 
 
 def _free_name(full: Path, day: str) -> Path:
-    """`<file>.<day>`, or with a number behind it when the clock went back and the day was rotated before."""
-    free = full.with_name(f"{full.name}.{day}")
-    number = 0
-    while free.exists():
-        number += 1
-        free = full.with_name(f"{full.name}.{day}.{number}")
-    return free
+    """`<file>.<day>`, or with the next number behind it when the file was rotated on that day before."""
+    begin = f"{full.name}.{day}"
+    numbers = [name[len(begin) + 1:] or "0" for name in os.listdir(full.parent) if name.startswith(begin)]
+    last = max((int(number) for number in numbers if number.isdigit()), default=-1)
+    return full.with_name(begin if last < 0 else f"{begin}.{last + 1}")
 
 
 _instances: weakref.WeakSet[LogFiles] = weakref.WeakSet()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fate_flow.audit.events import Event, Log
-from fate_flow.audit.files import LogFiles
+from fate_flow.audit.files import LogBounds, LogFiles
 from fate_flow.audit.format import Level, one_line, origin_here, record, source_here
 
 SERVER_FOLDER = "fate_flow"
@@ -26,9 +26,10 @@ class OperatorLog:
     """The operators' log of one party's server; safe in threads and over forks, and never an error to its callers."""
 
     def __init__(
-        self, root: Path, *, level: str = "DEBUG", log_sql: bool = True, clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._files = LogFiles(root)
+        self, root: Path, *, level: str = "DEBUG", log_sql: bool = True, bounds: LogBounds | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
+        self._files = LogFiles(root, bounds)
         self._level = Level[level]
         self._clock = clock
         self._writes_database = log_sql and self._level <= _DATABASE_LEVEL

@@ -19,6 +19,7 @@ from fate_flow.core.errors import FlowError, StorageFailed
 from fate_flow.core.grammar import check_job_id, check_party_id, check_role
 from fate_flow.core.job import Job, JobKey
 from fate_flow.core.spec import Party
+from fate_flow.core.text import counted
 from fate_flow.federation.wake import Bell
 from fate_flow.runtime import Bells, Hands, build_context, keep_of, open_log, open_store, prepare_home
 from fate_flow.settings import Settings, load_settings
@@ -85,7 +86,7 @@ def release(conf: Path, job_id: str, role: str, party_id: str, reason: str, stop
     key = JobKey(check_job_id(job_id, "JOB"), Party(check_role(role, "--role"), check_party_id(party_id, "--party-id")))
     with _context(load_settings(conf)) as context:
         claim = Operator(context).release(key, " ".join(reason.split()), stops)
-    click.echo(f"{key}: {claim.cores} cores and {claim.memory} MB of memory were given back")
+    click.echo(f"{key}: {counted(claim.cores, 'core')} and {claim.memory} MB of memory were given back")
 
 
 @admin.command()
@@ -112,7 +113,7 @@ def clean(conf: Path, job_id: str | None, dry_run: bool) -> None:
 
 
 def _all_due(retention: Retention) -> Iterator[list[Piece]]:
-    for pieces in (retention.old_logs(), retention.old_tables(), retention.old_jobs()):
+    for pieces in (retention.old_logs(), retention.old_tables(), retention.jobs_past_ttl(), retention.old_jobs()):
         yield from pieces
 
 
@@ -158,6 +159,7 @@ def _check_schema(database: Any, settings: Settings) -> None:
         raise StorageFailed(
             f"the database has schema {have}, this release needs {newest}: run fate_flow db upgrade"
         )
+    migrations.check_digests(database)
     migrations.bind_party(database, settings.party_id)
 
 

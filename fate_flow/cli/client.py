@@ -67,9 +67,13 @@ class Target(Protocol):
 class Client:
     """Talks to one server, whose address is looked up at the first request."""
 
-    def __init__(self, find_address: Callable[[], Address], pause: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self, find_address: Callable[[], Address], pause: Callable[[float], None] = time.sleep,
+        seconds: tuple[float, float] = (CONNECT_SECONDS, ANSWER_SECONDS),
+    ) -> None:  # fmt: skip
         self._find_address = find_address
         self.pause = pause
+        self._seconds = seconds          # until there is a connection, and until there is an answer
 
     def post(self, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
         """The answer to this JSON; no body at all when it is None. Raises CallFailed when there is no answer."""
@@ -124,7 +128,7 @@ class Client:
         with self._told():
             return self._session.request(
                 method, f"{self.url}/v1/{path}", headers=headers, stream=stream, auth=self._signature(),
-                timeout=(CONNECT_SECONDS, ANSWER_SECONDS), **content,
+                timeout=self._seconds, **content,
             )
 
     def _signature(self) -> AuthBase | None:
@@ -143,7 +147,7 @@ class Client:
                     f"no server answers at {self.url}: is it started? bin/service.sh start",
                     {"retcode": 100, "retmsg": refused},
                 ) from error
-            what = f"did not answer within {ANSWER_SECONDS:g} s" if _is_timeout(error) else "broke the connection"
+            what = f"did not answer within {self._seconds[1]:g} s" if _is_timeout(error) else "broke the connection"
             raise NoAnswer(f"{self.url} {what}; whether it did what was asked is not known") from error
 
     def _answer(self, response: requests.Response) -> Answer:

@@ -32,6 +32,7 @@ from fate_flow.cli import service
 from fate_flow.cli.service import ServiceFailed
 from fate_flow.core.errors import BadRequest, FlowError
 from fate_flow.core.grammar import check_party_id
+from fate_flow.core.os_errors import os_error_text
 from fate_flow.engine.local import LocalEngine, living_workers
 from fate_flow.engine.spawner import SPAWNER
 from fate_flow.engine.worker import ProcessId, Started, read_json, write_atomically
@@ -449,7 +450,7 @@ class _Group(click.Group):
         except FlowError as error:
             raise click.ClickException(error.message) from error
         except OSError as error:
-            raise click.ClickException(str(error)) from error
+            raise click.ClickException(os_error_text(error)) from error
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)

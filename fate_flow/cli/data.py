@@ -12,11 +12,12 @@ from fate_flow.cli import options
 from fate_flow.cli.answer import Answer
 from fate_flow.cli.bar import bar
 from fate_flow.cli.client import Client
-from fate_flow.cli.display import print_json, show, tell
+from fate_flow.cli.display import print_json, tell
 from fate_flow.cli.lists import print_uploads, show_as
 from fate_flow.cli.options import given, with_client
 from fate_flow.cli.submit_files import BadFile, overlaid
 from fate_flow.cli.upload_body import MultipartFile
+from fate_flow.core.text import counted
 
 _SOME_COLUMNS = 20            # so many are named
 
@@ -104,12 +105,14 @@ def upload_history(client: Client, as_json: bool | None, **body: Any) -> None:
 
 def _show_started(client: Client, answer: Answer, is_watched: bool) -> None:
     """As `show`, for an answer whose retcode is 0 even when the job it stands for was refused."""
-    show(answer)
-    if isinstance(answer.data, Mapping) and answer.data.get("code"):
+    from fate_flow.cli.watch import follow_submitted, show_submitted
+
+    is_refused = isinstance(answer.data, Mapping) and bool(answer.data.get("code"))
+    show_submitted(answer, is_watched and not is_refused)
+    if is_refused:
         raise SystemExit(1)
     if is_watched:
         from fate_flow.cli.progress import open_screen
-        from fate_flow.cli.watch import follow_submitted
 
         follow_submitted(client, answer, open_screen())
 
@@ -126,11 +129,11 @@ def _tell_table(client: Client, uploaded: Answer) -> None:
     header = [str(name) for name in schema.get("header") or ()]
     names = ", ".join(header[:_SOME_COLUMNS]) + (", ..." if len(header) > _SOME_COLUMNS else "")
     tell(
-        f"table {body['table_name']} in namespace {body['namespace']}: {found.get('count')} rows; "
+        f"table {body['table_name']} in namespace {body['namespace']}: {counted(found.get('count') or 0, 'row')}; "
         f"id {schema.get('sid')}; columns ({len(header)}): {names}"
     )
     if replaced := found.get("replaced_rows"):
-        tell(f"{replaced} rows of the file gave way to a later one with the same id")
+        tell(f"{counted(replaced, 'row')} of the file gave way to a later one with the same id")
 
 
 def _send_file(client: Client, conf: Mapping[str, Any], path: Path) -> Answer:

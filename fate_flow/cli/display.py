@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from shutil import get_terminal_size
 from typing import Any, NoReturn
 
 import click
 
 from fate_flow.cli.answer import Answer
 
-_WIDE = 10_000                # a table that goes into a pipe is not folded
 _INDENT = "  "
 
 
@@ -47,20 +47,27 @@ def one_line(text: object) -> str:
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Columns side by side, an indent before them; folded only where a terminal is too narrow, the first one last."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    """Columns side by side, an indent before them; on a terminal, no wider than that. The last column has the texts."""
+    from fate_flow.cli.table_layout import lay_out
 
-    console = Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False)
-    console.width -= len(_INDENT)
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
-    for place, header in enumerate(headers):
-        table.add_column(header, no_wrap=place == 0)
-    for row in rows:
-        cells = ("" if cell is None else one_line(cell) for cell in row)
-        table.add_row(*(Text(cell, overflow="fold", no_wrap=False) for cell in cells))
-    with console.capture() as capture:
-        console.print(table)
-    for line in capture.get().splitlines():
-        click.echo(f"{_INDENT}{line.rstrip()}")
+    cells = [["" if cell is None else one_line(cell) for cell in row] for row in rows]
+    width = _columns()
+    layout = lay_out(headers, cells, width and max(1, width - len(_INDENT)))
+    for line in layout.head:
+        click.echo(f"{_INDENT}{click.style(line, bold=True)}")
+    for line in layout.body:
+        click.echo(f"{_INDENT}{line}".rstrip())
+
+
+def print_line(text: object) -> None:
+    """One paragraph; on a terminal, broken between words."""
+    from fate_flow.cli.table_layout import wrap
+
+    line, width = one_line(text), _columns()
+    for place, part in enumerate(wrap(line, max(20, width - len(_INDENT))) if width else [line]):
+        click.echo(f"{_INDENT}{part}" if place else part)
+
+
+def _columns() -> int | None:
+    """Letters of a line of the terminal that stdout leads to; None: it leads elsewhere."""
+    return get_terminal_size().columns if sys.stdout.isatty() else None

@@ -23,12 +23,13 @@ from fate_flow.cli.key import key
 from fate_flow.cli.not_offered import add_not_offered
 from fate_flow.cli.party import party
 from fate_flow.cli.privilege import privilege
+from fate_flow.cli.profiles import checked_profile
 from fate_flow.cli.provider import provider
 from fate_flow.cli.queue import queue
 from fate_flow.cli.resource import resource
 from fate_flow.cli.server_info import server as server_group
 from fate_flow.cli.server_info import service
-from fate_flow.cli.settings_file import find_server
+from fate_flow.cli.settings_file import server_of
 from fate_flow.cli.table import table
 from fate_flow.cli.task import task
 from fate_flow.cli.template import template
@@ -42,10 +43,14 @@ _COMMANDS = (
 
 @click.group(cls=EdgeGroup, context_settings=HELP)
 @click.option("--server", envvar="FATE_FLOW_SERVER", metavar="URL", help="Talk to this server, whatever init said.")
+@click.option(
+    "--profile", envvar="FATE_FLOW_PROFILE", metavar="NAME", callback=checked_profile,
+    help="Talk to the server that init remembered under this name.",
+)
 @verbose_option
 @click.version_option(__version__, prog_name="flow")
 @click.pass_context
-def flow(ctx: click.Context, server: str | None, verbose: bool) -> None:  # noqa: ARG001  # EdgeGroup reads it
+def flow(ctx: click.Context, server: str | None, profile: str | None, verbose: bool) -> None:  # noqa: ARG001  # read there
     """Runs federated jobs through the server of a party.
 
     \b
@@ -54,7 +59,7 @@ def flow(ctx: click.Context, server: str | None, verbose: bool) -> None:  # noqa
              flow job submit -c conf.json -d dsl.json --watch
     """
     if ctx.obj is None:
-        ctx.obj = Client(lambda: find_server(server))
+        ctx.obj = Client(lambda: server_of(ctx))
 
 
 for _command in _COMMANDS:

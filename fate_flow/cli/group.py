@@ -15,6 +15,7 @@ import click
 from fate_flow.cli.client import CallFailed
 from fate_flow.cli.display import print_json, tell
 from fate_flow.core.errors import FlowError
+from fate_flow.core.os_errors import os_error_text
 
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -45,7 +46,7 @@ def _told(error: Exception) -> int:
         tell(f"Error: {error.message}")
         return error.exit_code if isinstance(error, CallFailed) else 1
     if isinstance(error, OSError):
-        tell(f"Error: {error}")
+        tell(f"Error: {os_error_text(error)}")
         return 1
     tell(f"Error: {type(error).__name__}: {error} (a defect; -v as the first option shows the traceback)")
     return 1

@@ -20,7 +20,8 @@ from fate_flow.cli.lists import is_for_people, print_jobs, print_outputs, show_a
 from fate_flow.cli.options import given, with_client
 from fate_flow.cli.submit_files import overlaid, read_text, submission
 from fate_flow.cli.unpacked import downloaded, fetch_file, fetch_folder, folder_in
-from fate_flow.cli.watch import follow, follow_submitted, party_name
+from fate_flow.cli.watch import follow, follow_submitted, show_submitted
+from fate_flow.cli.wording import party_name
 
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,100}")
 _FILE = click.Path(exists=True, dir_okay=False)
@@ -60,7 +61,7 @@ def submit(client: Client, is_watched: bool, request_id: str | None, **files: st
     """
     headers = {"Idempotency-Key": request_id} if request_id else None
     answer = client.submit("job/submit", submission(**files), headers)
-    show(answer)
+    show_submitted(answer, is_watched)
     for one in data_of(answer).get("effective") or ():
         tell(f"note: {party_name(one)}: {one.get('message')}")
     if is_watched:
@@ -237,6 +238,7 @@ def release(client: Client, **body: Any) -> None:
 @job.command()
 @options.job_id(required=True)
 @click.option("--reason", help="Why; the initiator is told.")
+@click.option("--revision", type=int, help="Only with the parameters that you have looked at (flow job explain).")
 @options.author()
 @with_client
 def approve(client: Client, **body: Any) -> None:
@@ -376,7 +378,7 @@ def history(client: Client, job_id: str, as_json: bool | None) -> None:
 
     Example: flow job history -j 202601011200000000000
     """
-    from fate_flow.cli.told import print_history
+    from fate_flow.cli.history_table import print_history
 
     show_as(client.post("job/history", {"job_id": job_id}), as_json, print_history)
 

@@ -11,8 +11,8 @@ from fate_flow.cli import options
 from fate_flow.cli.client import Client
 from fate_flow.cli.display import show
 from fate_flow.cli.lists import print_key, show_as
-from fate_flow.cli.options import with_client
-from fate_flow.cli.submit_files import overlaid
+from fate_flow.cli.options import given, with_client
+from fate_flow.cli.submit_files import overlaid, read_text
 
 
 @click.group()
@@ -24,17 +24,32 @@ def key() -> None:
 
 
 @key.command()
-@options.conf_path()
+@options.conf_path(required=False)
+@click.option("--pem", "pem_path", type=click.Path(exists=True, dir_okay=False), help="The key, a PEM file; needs -p.")
+@options.party_id()
+@click.option("--replaces", metavar="KEY-ID", help="Id of the key that it takes the place of, where one is saved.")
 @with_client
-def save(client: Client, conf_path: str) -> None:
+def save(client: Client, conf_path: str | None, pem_path: str | None, **options: str | None) -> None:
     """Saves the public key of another party. Compare its id with that party's operator first.
 
     \b
-    Example: flow key save -c key.json
+    Example: flow key save --pem 10000.pem -p 10000
+             flow key save -c key.json
     key.json: {"party_id": "10000", "key": "-----BEGIN PUBLIC KEY-----\\n...\\n-----END PUBLIC KEY-----\\n"}
-    Another key of that party is replaced only when its id stands there, too: "replaces": "3b1f..."
+    Another key of that party is replaced only when its id is named, too: --replaces, or "replaces": "3b1f..."
     """
-    show(client.post("key/public/save", overlaid(conf_path)))
+    show(client.post("key/public/save", _key_to_save(conf_path, pem_path, options)))
+
+
+def _key_to_save(conf_path: str | None, pem_path: str | None, options: dict[str, str | None]) -> dict[str, Any]:
+    """Raises UsageError, BadFile."""
+    if (conf_path is None) is (pem_path is None):
+        raise click.UsageError("Either '--pem' (the key in PEM) with '-p', or '-c' (a JSON file that has both).")
+    if conf_path is not None:
+        return overlaid(conf_path, **options)
+    if options["party_id"] is None:
+        raise click.UsageError("Missing option '-p': whose key is in the file of '--pem'.")
+    return {"key": read_text(str(pem_path)), **given(options)}
 
 
 @key.command()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import click
@@ -13,9 +12,11 @@ import click
 from fate_flow.cli.answer import Answer
 from fate_flow.cli.client import CallFailed
 from fate_flow.cli.display import one_line, print_table, printable, show
+from fate_flow.cli.wording import duration, party_name, reason_of, short_moment
+from fate_flow.core.text import counted
 
 _SOME_COLUMNS = 20            # of a table; so many are named
-_JOBS = ("job", "party", "status", "created", "took", "why")
+_JOBS = ("job", "name", "party", "status", "created", "took", "why")
 _TASKS = ("task", "party", "status", "took", "why")
 
 Row = Mapping[str, Any]
@@ -46,7 +47,7 @@ def show_as(answer: Answer, as_json: bool | None, tell: Callable[[Any], None]) -
 def print_jobs(data: Any) -> None:
     """Of `job list`, with how many there are in all, or of `job query`."""
     rows = list(map(_unprefixed, data["jobs"] if isinstance(data, Mapping) else data))
-    _print_count(len(rows), data, "jobs")
+    _print_count(len(rows), data, "job")
     print_table(_JOBS, map(_job, rows))
 
 
@@ -56,10 +57,10 @@ def print_tasks(data: Any) -> None:
     jobs = {row.get("job_id") for row in rows}
     if len(jobs) == 1:
         click.echo(one_line(f"job {jobs.pop()}"))
-        _print_count(len(rows), data, "tasks")
+        _print_count(len(rows), data, "task")
         print_table(_TASKS, map(_task, rows))
     else:
-        _print_count(len(rows), data, "tasks")
+        _print_count(len(rows), data, "task")
         print_table(("job", *_TASKS), ((row.get("job_id"), *_task(row)) for row in rows))
 
 
@@ -72,7 +73,8 @@ def print_outputs(rows: Sequence[Row]) -> None:
 
 def _print_count(shown: int, data: Any, what: str) -> None:
     count = data.get("count") if isinstance(data, Mapping) else None
-    click.echo(f"{shown} {what if shown != 1 else what[:-1]}" if count is None else f"{shown} of {count} {what}")
+    of = "" if count is None or count == shown else f"{shown} of "
+    click.echo(f"{of}{counted(shown if count is None else count, what)}")
 
 
 def _unprefixed(row: Row) -> Row:
@@ -81,8 +83,8 @@ def _unprefixed(row: Row) -> Row:
 
 def _job(row: Row) -> tuple[object, ...]:
     return (
-        row.get("job_id"), _party(row), _status(row, "status"), _moment(row.get("create_time")),
-        _duration(row.get("elapsed")), _why(row),
+        row.get("job_id"), row.get("name"), party_name(row), _status(row, "status"),
+        short_moment(row.get("create_time")), duration(row.get("elapsed")), _why(row),
     )
 
 
@@ -90,11 +92,7 @@ def _task(row: Row) -> tuple[object, ...]:
     version, status, there = row.get("task_version"), _status(row, "status"), _status(row, "party_status")
     name = f"{row.get('component_name')} #{version}" if version else row.get("component_name")
     shown = status if there in (None, status) else f"{status}, there {there}"
-    return name, _party(row), shown, _duration(row.get("elapsed")), _why(row)
-
-
-def _party(row: Row) -> str:
-    return f"{row.get('role')}-{row.get('party_id')}"
+    return name, party_name(row), shown, duration(row.get("elapsed")), _why(row)
 
 
 def _status(row: Row, name: str) -> object:
@@ -103,28 +101,11 @@ def _status(row: Row, name: str) -> object:
 
 def _why(row: Row) -> object:
     """Why it waits, or how it ended badly."""
-    if row.get("status") == "waiting":
+    if row.get("status") == "waiting" or (row.get("status") == "running" and row.get("wait_reason")):
         return row.get("wait_reason")
     if row.get("status") == "success":
         return ""
-    return ": ".join(str(row[key]) for key in ("reason", "message") if row.get(key))
-
-
-def _moment(milliseconds: object) -> str:
-    """Local time."""
-    if not isinstance(milliseconds, (int, float)) or not milliseconds:
-        return ""
-    return f"{datetime.fromtimestamp(milliseconds / 1000).astimezone():%Y-%m-%d %H:%M:%S}"
-
-
-def _duration(milliseconds: object) -> str:
-    if not isinstance(milliseconds, (int, float)):
-        return ""
-    if milliseconds < 60_000:
-        return f"{milliseconds / 1000:.1f} s"
-    minutes, seconds = divmod(round(milliseconds / 1000), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {seconds:02} s"
+    return reason_of(row)
 
 
 # ---------------------------------------------------------------------- tables
@@ -273,7 +254,7 @@ def print_resources(data: Row) -> None:
         free += f" and {engine.get('f_remaining_memory')} of {engine.get('f_memory')} MB of memory"
     click.echo(one_line(f"{engine.get('f_engine_name')}: {free} are free"))
     if holders:
-        rows = ((one.get("job_id"), _party(one), one.get("core"), one.get("memory")) for one in holders)
+        rows = ((one.get("job_id"), party_name(one), one.get("core"), one.get("memory")) for one in holders)
         print_table(("job", "party", "cores", "memory in MB"), rows)
 
 

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
+from fate_flow.cli.job_ids import complete_job_id
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Command], Command]
 
@@ -19,7 +21,9 @@ STATUSES = (
 
 
 def job_id(*, required: bool = False) -> Option[Any]:
-    return click.option("-j", "--job-id", required=required, help="Id of a job.")
+    return click.option(
+        "-j", "--job-id", required=required, help="Id of a job.", shell_complete=complete_job_id
+    )
 
 
 def role(*, required: bool = False) -> Option[Any]:

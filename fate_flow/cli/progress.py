@@ -15,14 +15,15 @@ from rich.table import Table
 from rich.text import Text
 
 from fate_flow.cli.display import one_line, printable, tell
-from fate_flow.cli.watch import JobView, PartyTask, Screen, changes
+from fate_flow.cli.watch import JobView, PartyTask, Screen, changes, unchanged
 
 _STYLES = {
     "waiting": "dim", "running": "bold cyan", "stopping": "yellow", "success": "green", "pass": "dim green",
     "failed": "bold red", "canceled": "yellow", "timeout": "bold red",
 }  # fmt: skip
+_FIRST_REMINDER = 5.0             # seconds without a change; each further one takes twice as long
 _TROUBLES = 3                     # so many failures are told below the table
-_FRAME_LINES = 7 + _TROUBLES      # what stands around the tasks
+_FRAME_LINES = 8 + _TROUBLES      # what stands around the tasks
 
 
 def open_screen() -> Screen:
@@ -32,10 +33,13 @@ def open_screen() -> Screen:
 
 
 class PlainScreen:
-    """A line on stderr for each change."""
+    """A line on stderr for each change, and now and then one while there is none."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._shown: JobView | None = None
+        self._changed = clock()
+        self._patience = _FIRST_REMINDER
 
     def __enter__(self) -> Self:
         return self
@@ -44,7 +48,12 @@ class PlainScreen:
         pass
 
     def show(self, view: JobView) -> None:
-        for line in changes(self._shown, view):
+        lines, quiet = list(changes(self._shown, view)), self._clock() - self._changed
+        if lines:
+            self._changed, self._patience = self._clock(), _FIRST_REMINDER
+        elif quiet >= self._patience and not view.is_final:
+            lines, self._patience = [unchanged(view, int(quiet))], self._patience * 2
+        for line in lines:
             self.tell(line)
         self._shown = view
 
@@ -91,7 +100,7 @@ def picture(view: JobView, seconds: int, room: int) -> RenderableType:
         Text(f"job {view.job_id}"), _status(view.status), ProgressBar(max(1, len(view.tasks)), done, width=24),
         Text(f"{done}/{len(view.tasks)}"), Text(f"{seconds // 60}:{seconds % 60:02}", style="dim"),
     )
-    parts: list[RenderableType] = [head]
+    parts: list[RenderableType] = [Text(view.name, style="bold"), head] if view.name else [head]
     if view.waits_for:
         parts.append(Text(one_line(view.waits_for), style="yellow"))
     if view.tasks:

@@ -31,7 +31,7 @@ def list_jobs(client: Client, as_json: bool | None, **body: Any) -> None:
 
     Example: flow queue list -l 20
     """
-    from fate_flow.cli.told import print_queue
+    from fate_flow.cli.queue_table import print_queue
 
     show_as(client.post("queue/list", body), as_json, print_queue)
 

@@ -13,8 +13,10 @@ from peewee import Database, SqliteDatabase
 
 from fate_flow import __version__
 from fate_flow.cli.group import HELP, EdgeGroup, verbose_option
+from fate_flow.client_keys import make_client_keys
 from fate_flow.core.errors import BadSettings, StorageFailed
 from fate_flow.settings import Settings, load_settings
+from fate_flow.start_warnings import readable_secrets
 from fate_flow.store import migrations
 from fate_flow.store.database import create_if_missing, open_database
 
@@ -82,6 +84,8 @@ def upgrade(conf: Path) -> None:
     settings = load_settings(conf)
     create_if_missing(settings.database_url)
     settings.home.mkdir(parents=True, exist_ok=True)
+    if settings.makes_client_keys:          # while it can be seen that no server has run here
+        make_client_keys(settings.home, settings.client_keys)
     with _open(settings) as database:
         done = migrations.upgrade(database)
         migrations.bind_party(database, settings.party_id)
@@ -115,15 +119,17 @@ def conf_group() -> None:
 @conf_group.command()
 @conf_option
 def check(conf: Path) -> None:
-    """Reads the configuration as the server does at its start, and names the key that is wrong.
+    """Reads the configuration as the server does at its start, and names each key that is wrong, in a line of its own.
 
     Example: fate_flow conf check -c conf/service_conf.yaml
     """
     try:
-        load_settings(conf)
+        settings = load_settings(conf)
     except BadSettings as error:
         click.echo(error.message, err=True)
         raise SystemExit(2) from error
+    for words in readable_secrets(settings.conf_path):
+        click.echo(f"WARNING: {words}", err=True)
     click.echo("ok")
 
 

@@ -6,7 +6,8 @@ pid alone may long belong to somebody else. All processes of a server share the 
 workers have left it, so that ending the group leaves them alone.
 
 When the supervisor is dead and others of its group live, nothing vouches for the number of the group any
-more: then only those are taken for the server's that still have `console.log` of this home open.
+more: then only those are taken for the server's that still have `console.log` of this home open. To stop or kill a
+server that neither file names, those are taken that hold `server.lock` open; a start leaves them alone.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from urllib.parse import urlsplit
 import click
 
 from fate_flow.core.errors import FlowError
+from fate_flow.core.os_errors import os_error_text
 from fate_flow.engine import proc
 from fate_flow.engine.worker import ProcessId, read_json, write_atomically
 
@@ -99,7 +101,7 @@ def launch(conf: Path, home: Path, *, command: Sequence[str] = ()) -> Launch:
     try:
         if find(home):
             return Launch(home, lock, None)
-        kill(home)
+        kill(home, is_named=True)
         begin = _size(console_log(home))
         argv = [*(command or _server_command()), "serve", "-c", str(conf)]
     except BaseException:
@@ -178,7 +180,7 @@ class Launch:
 
 def ask_to_stop(home: Path) -> bool:
     """SIGTERM to the supervisor, or to what is left of its group. False when nothing ran."""
-    members = server_processes(home)
+    members = server_processes(home) or _lock_holders(home)
     supervisors = _supervisors(home)
     for member in [one for one in members if one in supervisors] or members:
         member.send(signal.SIGTERM)
@@ -196,15 +198,17 @@ def stop(home: Path, *, timeout_seconds: float = STOP_SECONDS) -> bool:
 def await_end(home: Path, timeout_seconds: float) -> None:
     """Returns when no process of the server is left; ends them when the time is over."""
     deadline = time.monotonic() + timeout_seconds
-    while server_processes(home):
+    while server_processes(home) or _lock_holders(home):
         if time.monotonic() > deadline:
             kill(home)
         time.sleep(POLL_SECONDS)
 
 
-def kill(home: Path) -> bool:
-    """SIGKILL to every process of the server, also when its supervisor is dead. False when nothing ran."""
-    members = server_processes(home)
+def kill(home: Path, *, is_named: bool = False) -> bool:
+    """SIGKILL to every process of the server, also when its supervisor is dead. False when nothing ran.
+
+    `is_named`: only to a server that the files in `run` name."""
+    members = server_processes(home) if is_named else server_processes(home) or _lock_holders(home)
     if not members:
         return False
     # Once the supervisor is dead nothing else says that the rest of its group is the server's.
@@ -216,7 +220,7 @@ def kill(home: Path) -> bool:
         for member in members:
             member.send(signal.SIGKILL)
         time.sleep(POLL_SECONDS)
-        members = server_processes(home, groups)
+        members = server_processes(home, groups) or ([] if is_named else _lock_holders(home))
     return True
 
 
@@ -294,7 +298,14 @@ def _spawn(argv: Sequence[str], home: Path) -> subprocess.Popen[bytes]:
     # Our own child, not yet waited for: it is there, if only as a zombie.
     identity = ProcessId.of(process.pid)
     document = {"pid": identity.pid, "started": identity.started}
-    write_atomically(home / "run" / "launch.json", json.dumps(document))
+    file = home / "run" / "launch.json"
+    try:
+        write_atomically(file, json.dumps(document))
+    except OSError as error:         # nobody could find it by that file: it must not live
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise ServiceFailed(f"cannot write {os_error_text(error, file)}") from error
     return process
 
 
@@ -314,6 +325,21 @@ def _has_console_of(pid: int, home: Path) -> bool:
         with suppress(OSError):
             if os.readlink(f"/proc/{pid}/fd/{name}") == console:
                 return True
+    return False
+
+
+def _lock_holders(home: Path) -> list[ProcessId]:
+    """The processes that keep another server from this home; costs a look at all files of this user's processes."""
+    lock = str((home / "run" / "server.lock").resolve())
+    return [ProcessId(stat.pid, stat.started) for stat in running_processes() if _has_open(stat.pid, lock)]
+
+
+def _has_open(pid: int, path: str) -> bool:
+    with suppress(OSError):
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                if os.readlink(entry.path) == path:
+                    return True
     return False
 
 
@@ -361,7 +387,7 @@ def main(action: str, conf: Path) -> None:
     except FlowError as error:
         raise click.ClickException(error.message) from error
     except OSError as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(os_error_text(error)) from error
 
 
 def _start_and_tell(conf: Path, home: Path) -> None:

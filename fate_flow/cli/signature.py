@@ -34,6 +34,8 @@ def sign(secret_key: str, timestamp: str, nonce: str, app_key: str, path: str, b
 
 
 def _json_body(request: PreparedRequest) -> bytes:
+    if str(request.headers.get("Content-Type", "")).startswith("multipart/"):
+        return b""                  # a form, whose file nobody signs
     body = request.body
     if isinstance(body, str):
         return body.encode()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -12,9 +11,10 @@ import click
 from fate_flow.cli import options
 from fate_flow.cli.bar import Counted, bar
 from fate_flow.cli.client import Client, data_of
-from fate_flow.cli.display import print_json, printable, refuse, show, tell
+from fate_flow.cli.display import print_json, refuse, show
 from fate_flow.cli.lists import print_tasks, show_as
 from fate_flow.cli.options import given, with_client
+from fate_flow.cli.task_log import follow_log, print_once
 
 
 @click.group()
@@ -66,31 +66,30 @@ def query(client: Client, as_json: bool | None, **body: Any) -> None:
 @click.option("--attempt", type=int, help="Which process of that worker, from 0; the newest unless given.")
 @click.option("-v", "--task-version", type=int, help="Version of the task; the newest unless given.")
 @click.option("--bytes", "size", type=int, help="So much of the end; 262144 unless given, 4194304 at most.")
+@click.option("-f", "--follow", "is_followed", is_flag=True, help="Go on until it has exited, or Ctrl-C.")
 @options.as_json()
 @with_client
-def log(client: Client, *, as_json: bool, size: int | None, **body: Any) -> None:
+def log(client: Client, *, as_json: bool, is_followed: bool, size: int | None, **body: Any) -> None:
     """What a worker of a task prints, at the party that runs it.
 
     Another party's is shown to the initiator of the job alone, and only where that party shares it. Where a worker was
-    replaced, stderr says which attempts there are.
+    replaced, or the task began again, stderr says which attempts and versions there are.
 
+    \b
     Example: flow task log -j 202601011200000000000 -cpn train_0 --stream stderr
+             flow task log -j 202601011200000000000 -cpn train_0 -f
     """
-    answer = client.post("task/log", given({**body, "bytes": size}))
+    wish = given({**body, "bytes": size})
+    if is_followed:
+        if as_json:
+            raise click.UsageError("--json shows one answer: without -f.")
+        follow_log(client, wish)
+        return
+    answer = client.post("task/log", wish)
     if as_json or not answer.is_success:
         show(answer)
     else:
-        said = data_of(answer)
-        click.echo(printable(said["text"]), nl=False)
-        if len(said.get("attempts") or ()) > 1:
-            tell(_other_attempts(said))
-
-
-def _other_attempts(said: Mapping[str, Any]) -> str:
-    """Which process this was of its slot, and how the others ended whose output is still there."""
-    others = [one for one in said["attempts"] if one["is_kept"] and one["attempt"] != said["attempt"]]
-    words = (f"{one['attempt']} ({one['reason'] or one['status']})" for one in others)
-    return f"worker {said['worker']}, attempt {said['attempt']}; --attempt shows {', '.join(words) or 'no other'}"
+        print_once(data_of(answer))
 
 
 @task.command()

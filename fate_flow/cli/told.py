@@ -3,42 +3,71 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
-from fate_flow.cli.display import one_line, print_table
-from fate_flow.cli.watch import party_name, reason_of, why_it_waits
+from fate_flow.cli.display import one_line, print_line, print_table
+from fate_flow.cli.watch import why_it_waits
+from fate_flow.cli.wording import clock, duration, job_title, moment, party_name, reason_of, status_of
+from fate_flow.core.text import counted
 
 
 def print_explanation(job_id: str, data: Mapping[str, Any]) -> None:
-    """How a job stands, why, and what each party and task has to do with it."""
+    """How a job stands, since when and why, and what each party and task has to do with it."""
     reason = _why(data)
-    click.echo(one_line(f"job {job_id}: {data.get('status')}" + (f": {reason}" if reason else "")))
+    print_line(f"{job_title(job_id, data.get('name'))}: {status_of(data)}" + (f": {reason}" if reason else ""))
+    if times := _times(data):
+        print_line(times)
     if waits_for := why_it_waits(data):
-        click.echo(f"why it waits: {waits_for}")
+        print_line(f"why it waits: {waits_for}")
     if unconfirmed := data.get("unconfirmed_parties"):
-        click.echo(one_line(f"never confirmed its end: {', '.join(map(party_name, unconfirmed))}"))
+        print_line(f"never confirmed its end: {', '.join(map(party_name, unconfirmed))}")
     if missing := data.get("missing_parties"):
-        click.echo(one_line(f"succeeded without: {', '.join(map(party_name, missing))}"))
+        print_line(f"succeeded without: {', '.join(map(party_name, missing))}")
     for pending in data.get("pending_policies") or ():
-        click.echo(one_line(_pending(pending)))
+        print_line(_pending(pending))
     if seats := data.get("parties"):
         click.echo("")
-        print_table(("party", "seat", "cores asked", "cores free", "message"), map(_seat, seats))
+        _print_seats(seats)
     if tasks := data.get("tasks"):
         click.echo("")
-        print_table(("task", "version", "status", "party", "there", "why"), _task_rows(tasks))
+        print_table(("task", "status", "party", "there", "took", "why"), _task_rows(tasks, data))
+
+
+def _times(data: Mapping[str, Any]) -> str:
+    """When it was submitted, when it started and ended, and how long it has waited or run."""
+    created, started, ended = (data.get(f"{key}_time") for key in ("create", "start", "end"))
+    if not created:
+        return ""
+    parts = [f"submitted {moment(created)}"]
+    if started:
+        parts.append(f"started {clock(started, created)}")
+    if ended:
+        took = f" after {duration(ended - started)}" if started else ""
+        parts.append(f"ended {clock(ended, created)}{took}")
+        if removed := data.get("removed_after"):
+            parts.append(f"removed {clock(removed, created)} (ttl {duration(data.get('ttl', 0) * 1000)})")
+    elif (waited := data.get("waiting_seconds")) is not None:
+        parts.append(f"waiting for {duration(waited * 1000)}")
+    elif started and data.get("time"):
+        parts.append(f"running for {duration(max(0, data['time'] - started))}")
+    return ", ".join(parts)
+
+
+def _print_seats(seats: Sequence[Mapping[str, Any]]) -> None:
+    """What is free is known of parties that refused alone; a column for it stands there only then."""
+    shows_free = any(seat.get("free_cores") is not None for seat in seats)
+    headers = ("party", "state", "cores asked", *(("cores free",) if shows_free else ()), "message")
+    print_table(headers, (_seat(seat, shows_free) for seat in seats))
 
 
 def print_plan(data: Mapping[str, Any]) -> None:
     """What each party would run, with which parameters and cores."""
     for party in data.get("parties") or ():
         memory = f", {party['memory']} MB" if party.get("memory") else ""
-        cores = "1 core" if party.get("cores") == 1 else f"{party.get('cores')} cores"
-        click.echo(one_line(f"{party_name(party)}: {cores}{memory}"))
+        click.echo(one_line(f"{party_name(party)}: {counted(party.get('cores') or 0, 'core')}{memory}"))
         if party.get("asked") not in (None, "accepts"):
             click.echo(one_line(f"{party['asked']}: {party.get('message')}"))
         print_table(("task", "module", "parameters"), map(_planned, party.get("tasks") or ()))
@@ -53,68 +82,74 @@ def print_plan(data: Mapping[str, Any]) -> None:
         click.echo(one_line(f"warning: {warning}"))
 
 
-def print_queue(data: Mapping[str, Any]) -> None:
-    """The queue as a table, with what people have to decide around it."""
-    if hold := data.get("hold"):
-        click.echo(one_line(f"this party is on hold by {hold.get('by')}: {hold.get('message')}"))
-    jobs = data.get("jobs") or ()
-    click.echo(f"{len(jobs)} of {data.get('count')} jobs that wait")
-    if jobs:
-        headers = ("place", "job", "priority", "cores asked", "passed by", "starts in", "waits for")
-        print_table(headers, map(_in_queue, jobs))
-    if unapproved := data.get("unapproved"):
-        click.echo("jobs of others that await an approval here (flow job approve, flow job reject):")
-        print_table(("job", "initiator", "as", "cores asked"), map(_unapproved, unapproved))
-
-
-def _in_queue(job: Mapping[str, Any]) -> tuple[object, ...]:
-    cores = ", ".join(f"{party_name(party)}: {party.get('asked_cores')}" for party in job.get("parties") or ())
-    estimate = job.get("estimate_seconds")
-    starts = "nobody can say" if estimate is None else "its turn is now" if estimate == 0 else f"{estimate} s"
-    return (
-        job.get("place_in_queue"), job.get("job_id"), job.get("priority"), cores, job.get("passed_by"), starts,
-        job.get("wait_reason"),
-    )
-
-
-def _unapproved(job: Mapping[str, Any]) -> tuple[object, ...]:
-    return job.get("job_id"), party_name(job.get("initiator")), party_name(job), job.get("asked_cores")
-
-
 def _pending(policy: Mapping[str, Any]) -> str:
     task = f" of {policy['component_name']}" if policy.get("component_name") else ""
     where = f" on {party_name(policy)}" if policy.get("role") else ""
     return f"{policy.get('action')} in {policy.get('seconds', 0):.0f} s, after {policy.get('event')}{task}{where}"
 
 
-def _seat(seat: Mapping[str, Any]) -> tuple[object, ...]:
-    return (
-        party_name(seat), seat.get("status"), seat.get("asked_cores"), seat.get("free_cores"),
-        "; ".join(filter(None, (seat.get("message"), seat.get("approval")))),
-    )
+_STATES = {
+    "joining": "asked to accept", "joined": "accepted", "checking": "being checked", "applying": "asked for cores",
+    "held": "cores reserved", "started": "running", "draining": "stopping", "leaving": "ending", "left": "ended",
+    "unconfirmed": "end not confirmed",
+}  # fmt: skip
+"""Of a party, where the word of the server says it to the server alone."""
 
 
-def _task_rows(tasks: Any) -> Iterator[tuple[object, ...]]:
+def _seat(seat: Mapping[str, Any], shows_free: bool) -> tuple[object, ...]:
+    free = (seat.get("free_cores"),) if shows_free else ()
+    message = "; ".join(filter(None, (seat.get("trouble") or seat.get("message"), seat.get("approval"))))
+    state = str(seat.get("status"))
+    return party_name(seat), _STATES.get(state, state), seat.get("asked_cores"), *free, message
+
+
+def _task_rows(tasks: Any, job: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
+    """What is said of the job is not said again of each of its tasks and shares."""
+    now, known = job.get("time"), (job,) if job.get("reason") else ()
     for task in tasks:
-        head: tuple[object, ...] = (task.get("component_name"), task.get("task_version"), task.get("status"))
-        if (why := _why(task)) or not task.get("parties"):
-            yield (*head, "", "", why)
-            head = ("", "", "")
-        for party in task.get("parties") or ():
-            yield (*head, party_name(party), party.get("status"), _why(party))
-            head = ("", "", "")
-            yield from _worker_rows(party)
+        name, version = task.get("component_name"), task.get("task_version")
+        head: tuple[object, ...] = (f"{name} #{version}" if version else name, status_of(task))
+        shares = task.get("parties") or ()
+        if not shares or (_why(task) and not _is_said(task, (*known, *shares))):
+            yield (*head, "", "", "", _why(task))
+            head = ("", "")
+        for share in shares:
+            yield (*head, party_name(share), share.get("status"), _took(share, now), _share_why(share, job))
+            head = ("", "")
+            yield from _worker_rows(share)
         if last := task.get("last_version"):
-            status = last.get("status")
-            yield "", last.get("task_version"), status, party_name(last), status, _why(last)
+            status, before = last.get("status"), last.get("task_version")
+            yield f"{name} #{before}", status, party_name(last), status, _took(last, now), _why(last)
+
+
+def _share_why(share: Mapping[str, Any], job: Mapping[str, Any]) -> str:
+    is_of_job = share.get("reason") == job.get("reason") and share.get("message") in ("", None, job.get("message"))
+    return "" if is_of_job else _why(share)
+
+
+def _is_said(one: Mapping[str, Any], parts: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a part of it says the same of how it ended."""
+    return any(all(one.get(key) == part.get(key) for key in ("reason", "message")) for part in parts)
+
+
+def _took(one: Mapping[str, Any], now: object) -> str:
+    """How long a share was at work, or has been."""
+    start, end = one.get("start_time"), one.get("end_time")
+    if not start:
+        return ""
+    if end:
+        return duration(max(0, end - start))
+    if one.get("status") != "running" or not isinstance(now, (int, float)):
+        return ""
+    return f"{duration(max(0, now - start))} so far"
 
 
 def _why(data: Mapping[str, Any]) -> str:
     """The reason and the message, and whose doing it is, where that is somebody else than whom it is said of."""
-    why, cause = reason_of(data), data.get("caused_by")
-    is_own = cause == f"{data.get('role')} {data.get('party_id')}"
-    by = str(cause).replace(" ", "-")
-    return f"{why} (by {by})" if why and cause and not is_own else why
+    why, cause = reason_of(data), str(data.get("caused_by") or "")
+    is_said = cause == f"{data.get('role')} {data.get('party_id')}" or cause in why
+    by = cause.replace(" ", "-")
+    return f"{why} (by {by})" if why and cause and not is_said else why
 
 
 def _worker_rows(share: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
@@ -122,15 +157,16 @@ def _worker_rows(share: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
     ones there are."""
     if elastic := share.get("elastic"):
         words = f"{elastic.get('running')} of {elastic.get('most')} run, {elastic.get('lent')} lent"
-        yield "", "", "", "  elastic workers", "", words
+        yield "", "", "  elastic workers", "", "", words
     for worker in share.get("workers") or ():
         why = _why(worker | {"role": share.get("role"), "party_id": share.get("party_id")})
-        if why or worker.get("attempt"):
+        if (why and not _is_said(worker, (share,))) or worker.get("attempt"):
             rank = worker.get("rank")
             which = f"worker {worker.get('worker')}" + ("" if rank is None else f" (rank {rank})")
             which += f", attempt {worker['attempt']}" if worker.get("attempt") else ""
             name = which if worker.get("worker") is not None else "collects the outputs"
-            yield "", "", "", f"  {name}", worker.get("status"), ": ".join(filter(None, (why, worker["exit_status"])))
+            said = ": ".join(filter(None, (why, worker["exit_status"])))
+            yield "", "", f"  {name}", worker.get("status"), "", said
 
 
 def _planned(task: Mapping[str, Any]) -> tuple[object, ...]:
@@ -161,32 +197,3 @@ def _plain(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def print_history(data: Mapping[str, Any]) -> None:
-    """A line for each move, with the party that has seen it where several were asked, and who was not."""
-    moves, parties = data.get("moves") or (), data.get("parties") or ()
-    if parties:
-        rows = ((*_move(one), one.get("seen_by")) for one in moves)
-        print_table(("time", "what", "from", "to", "why", "by", "seen by"), rows)
-    else:
-        print_table(("time", "what", "from", "to", "why", "by"), map(_move, moves))
-    for party in parties:
-        if party.get("asked") != "answered" or party.get("message"):
-            click.echo(one_line(f"party {party.get('party_id')}: {party.get('asked')}: {party.get('message')}"))
-
-
-def _move(move: Mapping[str, Any]) -> tuple[object, ...]:
-    task = move.get("component_name")
-    where = party_name(move) if move.get("role") else ""
-    what = " ".join(filter(None, (str(move.get("level")), task and f"{task} v{move.get('task_version')}", where)))
-    why = ": ".join(str(move[key]) for key in ("reason", "exit_status", "message") if move.get(key))
-    return _clock(move.get("time")), what, move.get("old") or "", move.get("new"), why, move.get("caused_by") or ""
-
-
-def _clock(milliseconds: object) -> str:
-    """Local time of day, to the millisecond."""
-    if not isinstance(milliseconds, (int, float)):
-        return ""
-    moment = datetime.fromtimestamp(milliseconds / 1000).astimezone()
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03}"

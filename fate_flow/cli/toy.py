@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from fate_flow.cli.client import Client
-from fate_flow.cli.display import show, tell
+from fate_flow.cli.display import one_line, show, tell
 from fate_flow.cli.options import with_client
 from fate_flow.cli.unpacked import fetch_folder, folder_in
+from fate_flow.cli.wording import reason_text, without_seconds
 from fate_flow.core.status import JOB_END, JobStatus
 
 LOG_FOLDER = "./logs/toy"         # where the genuine client puts it
@@ -67,13 +68,17 @@ def toy_job(guest: str, host: str, task_cores: int) -> dict[str, Any]:
 
 
 def _await_end(client: Client, job_id: str, guest: str, timeout_seconds: int) -> str:
-    """The status in which the job ended, or the last that was seen in that time."""
-    status = ""
+    """The status in which the job ended, or the last that was seen in that time. What is news is a line."""
+    status = said = ""
     for _ in range(timeout_seconds):
         answer = client.post("job/query", {"job_id": job_id, "role": "guest", "party_id": guest})
         if answer.is_success and answer.data:
-            status = str(answer.data[0].get("f_status"))
-            click.echo(f"toy test job {job_id} is {status}")
+            row = answer.data[0]
+            status, before = str(row.get("f_status")), said
+            why = reason_text(row.get("f_reason"), row.get("f_message")) or row.get("f_wait_reason")
+            said = f"toy test job {job_id} is {status}" + (f": {one_line(why)}" if why else "")
+            if without_seconds(said) != without_seconds(before):
+                click.echo(said)
             if status in _ENDED:
                 return status
         client.pause(1.0)

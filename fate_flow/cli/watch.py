@@ -6,6 +6,7 @@ minute, since the job runs on without it; nothing that is done here touches the 
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,9 +14,9 @@ from typing import Any, Protocol, Self
 
 from fate_flow.cli.answer import Answer
 from fate_flow.cli.client import CallFailed, Client, NoAnswer
-from fate_flow.cli.display import one_line, tell
-from fate_flow.core.reasons import Reason
-from fate_flow.core.status import JOB_END, TASK_END, JobStatus
+from fate_flow.cli.display import one_line, show, tell
+from fate_flow.cli.wording import duration, job_title, party_name, reason_of, without_seconds
+from fate_flow.core.status import JOB_END, TASK_END, JobStatus, TaskStatus
 from fate_flow.core.text import ordinal
 
 LOOK_SECONDS = 0.5
@@ -50,14 +51,15 @@ class JobView:
     message: str = ""              # how it ended
     waits_for: str = ""
     tasks: tuple[PartyTask, ...] = ()
+    name: str = ""
 
     @classmethod
     def of(cls, job_id: str, data: Mapping[str, Any]) -> Self:
         """What `job/explain` answered."""
         tasks = tuple(_party_tasks(data.get("tasks") or ()))
         status = str(data.get("status", ""))
-        is_waiting = status in (JobStatus.WAITING.value, JobStatus.READY.value)
-        return cls(job_id, status, reason_of(data), why_it_waits(data) if is_waiting else "", tasks)
+        waits_for = "" if status in _ENDED else why_it_waits(data)
+        return cls(job_id, status, reason_of(data), waits_for, tasks, one_line(data.get("name") or ""))
 
     @property
     def is_final(self) -> bool:
@@ -84,10 +86,21 @@ def follow(client: Client, job_id: str, screen: Screen) -> None:
     except KeyboardInterrupt:
         tell(f"job {job_id} runs on; flow job watch -j {job_id} shows it again, flow job stop -j {job_id} ends it")
         raise SystemExit(INTERRUPTED) from None
-    tell(f"job {job_id}: {last.status}" + (f": {last.message}" if last.message and not last.is_success else ""))
+    why = f": {last.message}" if last.message and not last.is_success else ""
+    tell(f"{job_title(job_id, last.name)}: {last.status}{why}")
     if not last.is_success:
         tell(f"flow job explain -j {job_id} tells more, flow job log -j {job_id} -o . fetches the logs")
         raise SystemExit(1)
+
+
+def show_submitted(answer: Answer, is_watched: bool) -> None:
+    """As `show`; where a person watches, of an accepted job only what the screen that follows does not show."""
+    if not (is_watched and answer.is_success and sys.stdout.isatty()):
+        show(answer)
+        return
+    tell(f"job {answer.envelope.get('jobId')} is submitted")
+    for warning in (answer.data.get("warnings") if isinstance(answer.data, Mapping) else None) or ():
+        tell(f"warning: {warning}")
 
 
 def follow_submitted(client: Client, answer: Answer, screen: Screen) -> None:
@@ -111,16 +124,35 @@ def watch(client: Client, job_id: str, screen: Screen) -> JobView:
 
 
 def changes(before: JobView | None, after: JobView) -> Iterator[str]:
-    """A line for each thing that is different now."""
-    job = f"job {after.job_id}"
+    """A line for each thing that is different now; the end of the job after the ends of its tasks."""
+    known = {(task.component, task.party): task for task in before.tasks} if before else {}
+    of_job = list(_job_changes(before, after))
+    of_tasks = [
+        line for task in after.tasks
+        for line in _task_changes(f"job {after.job_id}", known.get((task.component, task.party)), task)
+    ]  # fmt: skip
+    yield from of_tasks + of_job if after.is_final else of_job + of_tasks
+
+
+def _job_changes(before: JobView | None, after: JobView) -> Iterator[str]:
     if before is None or before.status != after.status:
+        job = job_title(after.job_id, "" if before else after.name)
         moved = f"{before.status} -> {after.status}" if before else after.status
         yield f"{job}: {moved}" + (f": {after.waits_for}" if after.waits_for else "")
-    elif after.waits_for and before.waits_for != after.waits_for:
-        yield f"{job}: {after.status}: {after.waits_for}"
-    known = {(task.component, task.party): task for task in before.tasks} if before else {}
-    for task in after.tasks:
-        yield from _task_changes(job, known.get((task.component, task.party)), task)
+    elif without_seconds(before.waits_for) != without_seconds(after.waits_for):
+        yield f"job {after.job_id}: {after.status}" + (f": {after.waits_for}" if after.waits_for else "")
+
+
+def unchanged(view: JobView, seconds: int) -> str:
+    """What goes on while nothing is new."""
+    running: dict[str, list[str]] = {}
+    for task in view.tasks:
+        if task.status == TaskStatus.RUNNING.value:
+            running.setdefault(task.component, []).append(task.party)
+    at_work = "; ".join(f"{name} runs at {', '.join(parties)}" for name, parties in running.items())
+    what = view.waits_for or at_work
+    time = f"{seconds} s" if seconds < 60 else duration(seconds * 1000)
+    return f"job {view.job_id}: still {view.status} after {time}" + (f": {what}" if what else "")
 
 
 def why_it_waits(data: Mapping[str, Any]) -> str:
@@ -128,20 +160,6 @@ def why_it_waits(data: Mapping[str, Any]) -> str:
     place = data.get("place_in_queue")
     fallback = f"{ordinal(place)} in the queue" if isinstance(place, int) and place > 0 else ""
     return one_line(data.get("wait_reason") or fallback)
-
-
-def reason_of(data: Mapping[str, Any]) -> str:
-    """Why a job or a task ended: the reason's code and the message."""
-    reason = data.get("reason")
-    parts = ("" if reason == Reason.DONE.value else reason, data.get("message"))
-    return ": ".join(one_line(part) for part in parts if part)
-
-
-def party_name(value: object) -> str:
-    """guest-9999"""
-    if isinstance(value, Mapping):
-        return f"{value.get('role')}-{value.get('party_id')}"
-    return str(value)
 
 
 def _look(client: Client, job_id: str, screen: Screen) -> JobView:

@@ -76,7 +76,7 @@ def _artifacts(keys: Sequence[str], roles: Sequence[str], type_name: str) -> dic
 
 
 def _say(document: object) -> int:
-    # JSON is YAML too, and saves the import of yaml.
+    # In ASCII, without exponents and long keys, JSON is YAML too, and saves the import of yaml.
     sys.stdout.write(f"{json.dumps(document, indent=2)}\n")
     sys.stdout.flush()
     return 0

@@ -10,11 +10,21 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from fate_flow.components import intersection_parameters as intersection
 from fate_flow.components.errors import shown
 from fate_flow.core import command
 from fate_flow.core.document import nearest
 from fate_flow.core.errors import BadRequest
-from fate_flow.core.grammar import DUPLICATE_IDS, TABLE_PIECE, check_table_piece, shown_key
+from fate_flow.core.grammar import (
+    DUPLICATE_IDS,
+    TABLE_PIECE,
+    check_component_name,
+    check_job_id,
+    check_output_name,
+    check_table_piece,
+    shown_key,
+)
+from fate_flow.core.spec import Party
 
 PASS_THROUGH = frozenset({"need_run", "need_deploy", "provider", "CodePath"})
 """Keys that stand among the parameters of a component but are meant for the coordinator."""
@@ -22,6 +32,7 @@ PASS_THROUGH = frozenset({"need_run", "need_deploy", "provider", "CodePath"})
 _MOST_HINTS = 100
 MAX_DATA_NUM = 1_000_000
 MAX_PRECISION = 18
+_NAMES, _OUTPUT = ("namespace", "name"), ("job_id", "component_name", "data_name")
 MYSQL_TABLE = "the name of a table: 1 to 64 letters, digits and _"
 MYSQL_NAME = "[A-Za-z0-9_]{1,64}"
 
@@ -48,7 +59,13 @@ class ComponentInfo:
     outputs: tuple[str, ...] = ()                  # keys of tables it writes; every component writes metrics too
     default_task_cores: int | None = None          # None: what the job says
     examine: Callable[[Mapping[str, object]], list[str]] | None = None    # what no look at one value alone can tell
+    examine_all: Callable[[Mapping[Party, Mapping[str, object]]], list[str]] | None = None    # ... nor at one party
+    is_without_table: Callable[[Mapping[str, object], str], bool] | None = None    # at a party of this role
+    made_at: tuple[str, str] | None = None                   # parameters that name the table that it makes
+    column_parameters: tuple[str, ...] = ()                  # those that name a column of the table that it reads
+    hands_on: Callable[[Mapping[str, object], tuple[str, ...]], tuple[str, ...]] | None = None    # columns, by those
     is_program: bool = False                       # runs what the user names, not a Python module of ours
+    exchanges_messages: bool = False               # its workers at several parties talk to each other
     tolerates_missing_roles: frozenset[str] = frozenset()    # of which a share may end badly while the others run
     starts_without_roles: frozenset[str] = frozenset()       # of which a party may be missing from the start
 
@@ -69,6 +86,34 @@ class ComponentInfo:
         if self.is_program:
             found += [f"{key}: is not known{self._hint(key)}" for key in self._unknown(parameters)[:_MOST_HINTS]]
         return found if found or self.examine is None else self.examine(parameters)
+
+    def check_all(self, parameters: Mapping[Party, Mapping[str, object]]) -> list[str]:
+        """What is wrong with the parameters of all parties together, each of which is right."""
+        return [] if self.examine_all is None else self.examine_all(parameters)
+
+    def makes_table(self, parameters: Mapping[str, object], role: str) -> bool:
+        """Whether a party of this role has a table of its own afterwards."""
+        if self.is_without_table is not None and self.is_without_table(parameters, role):
+            return False
+        return bool(self.outputs) or self.is_program
+
+    @property
+    def needed_inputs(self) -> tuple[str, ...]:
+        """Keys of the inputs that it cannot run without."""
+        return () if self.is_program else self.inputs
+
+    def table_made(self, parameters: Mapping[str, object]) -> tuple[str, str] | None:
+        """Namespace and name of the table that it makes because its parameters name it."""
+        namespace, name = (parameters.get(key) for key in self.made_at or ("", ""))
+        return (str(namespace), str(name)) if namespace and name else None
+
+    def columns_read(self, parameters: Mapping[str, object]) -> dict[str, str]:
+        """By parameter, the column that it names."""
+        return {key: str(parameters[key]) for key in self.column_parameters if parameters.get(key)}
+
+    def columns_made(self, parameters: Mapping[str, object], given: tuple[str, ...]) -> tuple[str, ...] | None:
+        """The columns of its output, by those of the table that it reads; None where nobody knows."""
+        return self.hands_on(parameters, given) if self.hands_on is not None else None
 
     def warnings(self, parameters: Mapping[str, object]) -> list[str]:
         """What is said to this component but has no effect; genuine clients send more than we know, but to a program,
@@ -132,7 +177,20 @@ def _is_table_piece(value: object) -> bool:
 
 
 def _is_table(value: object) -> bool:
-    return isinstance(value, Mapping) and all(_is_table_piece(value.get(key)) for key in ("namespace", "name"))
+    return isinstance(value, Mapping) and (
+        all(_is_table_piece(value.get(key)) for key in _NAMES) or _is_output(value)
+    )
+
+
+def _is_output(value: Mapping[str, object]) -> bool:
+    """Of another job, as FATE's Reader takes it."""
+    try:
+        check_job_id(value.get("job_id"))
+        check_component_name(value.get("component_name"))
+        check_output_name(value.get("data_name"), "")
+    except BadRequest:
+        return False
+    return not any(key in value for key in _NAMES)
 
 
 def _is_mysql_table(value: object) -> bool:
@@ -147,7 +205,10 @@ _FLAG = Parameter("true, false, 1 or 0", _is_flag)
 _DELIMITER = Parameter("one character, such as ','", _is_delimiter)
 _PARTITION = Parameter("a whole number from 1 to 10000", _is_whole(1, 10_000))
 _TABLE_PIECE = Parameter(TABLE_PIECE, _is_table_piece, required=True)
-_TABLE = Parameter('{"namespace": text, "name": text}', _is_table, required=True, keys=("namespace", "name"))
+_TABLE = Parameter(
+    '{"namespace": text, "name": text} or, of another job, {"job_id", "component_name", "data_name"}', _is_table,
+    required=True, keys=(*_NAMES, *_OUTPUT),
+)
 _DUPLICATE_IDS = Parameter(f"one of {', '.join(DUPLICATE_IDS)}", lambda value: value in DUPLICATE_IDS)
 _ID_COLUMN = _text("the name of a column")
 _FEATURE_COLUMN = _text("names of columns, between commas")
@@ -204,6 +265,7 @@ _COMPONENTS = (
             "remove_source": _FLAG,
             "is_bound": _FLAG,
         },
+        made_at=_NAMES,
         outputs=("data",),
         default_task_cores=4,
         examine=_problems_of_upload,
@@ -239,6 +301,7 @@ _COMPONENTS = (
             "output_name": replace(_TABLE_PIECE, required=False),
             "destroy": _FLAG,
         },
+        made_at=("output_namespace", "output_name"),
         outputs=("data",),
         default_task_cores=1,
         examine=_problems_of_writer,
@@ -260,6 +323,7 @@ _COMPONENTS = (
             "partition": _PARTITION,
             "destroy": _FLAG,
         },
+        made_at=_NAMES,
         outputs=("data",),
         default_task_cores=1,
     ),
@@ -271,6 +335,7 @@ _COMPONENTS = (
         parameter_group="ReaderParam",
         parameters={"table": _TABLE},
         outputs=("data",),
+        hands_on=lambda _, columns: columns,
         tolerates_missing_roles=_GUEST_AND_HOST,     # nobody waits for anybody: each reads its own table
     ),
     ComponentInfo(
@@ -279,9 +344,19 @@ _COMPONENTS = (
         description="keeps the rows whose ids all parties hold, and tells nobody any other id",
         roles=_GUEST_AND_HOST,
         parameter_group="IntersectParam",
-        parameters={},
+        parameters={
+            "cardinality_only": _FLAG,
+            "sync_cardinality": _FLAG,
+            "sync_intersect_ids": _FLAG,
+            "only_output_key": _FLAG,
+            **{key: Parameter(one.expected, one.is_right) for key, one in intersection.FIXED.items()},
+        },
         inputs=("data",),
         outputs=("data",),
+        examine_all=intersection.problems,
+        hands_on=lambda parameters, columns: () if parameters.get("only_output_key") else columns,
+        is_without_table=intersection.is_without_table,
+        exchanges_messages=True,
     ),
     ComponentInfo(
         module="SecureSum",
@@ -291,7 +366,9 @@ _COMPONENTS = (
         parameter_group="SecureSumParam",
         parameters={"column": _text("the name of a column", required=True), "precision": _PRECISION},
         inputs=("data",),
+        column_parameters=("column",),
         outputs=("data",),
+        exchanges_messages=True,
         starts_without_roles=_GUEST_AND_HOST,        # the total of those that are there; once begun, each waits for all
     ),
     ComponentInfo(
@@ -305,6 +382,7 @@ _COMPONENTS = (
             "partition": _PARTITION,
             "seed": Parameter("a whole number", _is_whole(-(2**63), 2**63)),
         },
+        exchanges_messages=True,
     ),
     ComponentInfo(
         module=command.MODULE,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import BinaryIO, Self
 from uuid import uuid4
@@ -17,11 +17,13 @@ from uuid import uuid4
 from fate_flow.components.columns import chosen_columns
 from fate_flow.components.errors import ComponentError, shown
 from fate_flow.components.table import Row, Schema
+from fate_flow.core.text import counted
 
 BOM = b"\xef\xbb\xbf"
 MAX_LINE = 16 * 1024 * 1024     # bytes
 MAX_FIELD = 16 * 1024 * 1024    # characters; a field in quotes may have many lines
 GENERATED_SID = "sid"
+_DELIMITERS = (";", "\t", ",", "|")
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 csv.field_size_limit(MAX_FIELD)     # of the whole process, which is a worker; else it is 128 KB
@@ -49,8 +51,11 @@ class CsvSource:
         self._file = _open(path)
         self.line = 0               # where the record that was read last begins
         try:
-            self._reader = csv.reader(_lines(self._file), delimiter=layout.delimiter, strict=True)
+            lines = _lines(self._file)
+            top = next(lines, "")
+            self._reader = csv.reader(chain([top], lines), delimiter=layout.delimiter, strict=True)
             self._first = self._next_record()
+            self._check_delimiter(top)
             self.schema = self._read_schema()
         except BaseException:
             self._file.close()
@@ -73,6 +78,19 @@ class CsvSource:
             if record is None:
                 return
             yield self._row(record, f"{prefix}{number}")
+
+    def _check_delimiter(self, top: str) -> None:
+        """One column alone, with another delimiter in it, is a file that was written with that one; quotes say that it
+        is not."""
+        first = self._first or []
+        if len(first) != 1 or top.startswith('"'):
+            return
+        other = next((one for one in _DELIMITERS if one != self._layout.delimiter and one in first[0]), None)
+        if other is not None:
+            raise BadCsv(
+                f"line {self.line}: {shown(first[0])} is one column, the delimiter is {self._layout.delimiter!r}; "
+                f"if {other!r} is the delimiter, say so in id_delimiter, else put the column into quotes"
+            )
 
     def _read_schema(self) -> Schema:
         """Reads the header, if there is one, and leaves the first row in `_first`."""
@@ -108,7 +126,8 @@ class CsvSource:
         row = (made_up_sid, *record) if self._layout.generates_sid else tuple(record)
         if len(row) != self._width:
             extra = len(row) - len(record)
-            raise BadCsv(f"line {self.line}: {len(record)} fields, where {self._width - extra} are expected")
+            fields = counted(len(record), "field")
+            raise BadCsv(f"line {self.line}: {fields}, where {self._width - extra} are expected")
         if self._places is not None:
             row = tuple(row[place] for place in self._places)
         if not row[0].strip():

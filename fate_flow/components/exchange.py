@@ -178,7 +178,7 @@ class HttpChannel:
             try:
                 answer = self.transport(operation, query, body)
             except (OSError, HTTPException) as error:
-                patience.wait(f"no answer from the own server ({type(error).__name__})")
+                patience.wait(f"no answer from the own server ({_why(error)})")
                 continue
             if answer.status in (OK, NOTHING_YET):
                 return answer
@@ -187,6 +187,12 @@ class HttpChannel:
             elif answer.status not in AGAIN:
                 raise ExchangeError(f"{what}: {_reason(answer)}")
             patience.wait(_reason(answer))
+
+
+def _why(error: OSError | HTTPException) -> str:
+    if isinstance(error, TimeoutError):
+        return "not in time"
+    return (error.strerror if isinstance(error, OSError) else None) or "connection lost"
 
 
 def open_http_channel(url: str, token: str) -> HttpChannel:

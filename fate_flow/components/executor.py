@@ -28,6 +28,8 @@ from fate_flow.components.log_file import with_lasting_files
 from fate_flow.components.table import Table
 from fate_flow.components.task import Outcome, Task, read_task
 from fate_flow.core.errors import FlowError
+from fate_flow.core.exit_codes import NO_RESULT
+from fate_flow.core.os_errors import os_error_text
 
 log = logging.getLogger(__name__)
 
@@ -62,10 +64,14 @@ class Result:
 
 
 def execute(config_path: Path, result_path: Path) -> int:
-    """The exit code: 0 when the component succeeded, 1 when it did not; the result file is there either way."""
+    """The exit code: 0 when the component succeeded, 1 when it did not, with a result file; else NO_RESULT."""
     started = time.monotonic()
     result = _result_of(config_path)
-    _write_whole(result_path, json.dumps(result.as_json()))
+    try:
+        _write_whole(result_path, json.dumps(result.as_json()))
+    except OSError as error:         # what a server is told then is this exit code alone
+        log.error("%s cannot be written: %s; it would say: %s", result_path, os_error_text(error), result.exceptions)
+        return NO_RESULT
     elapsed = round((time.monotonic() - started) * 1000)
     log.info("worker TaskExecutor, process role: ProcessRole.WORKER, pid: %s, elapsed: %s ms", os.getpid(), elapsed)
     return 0 if result.code == OK else 1
@@ -78,7 +84,7 @@ def _result_of(config_path: Path) -> Result:
         log.info("enter TaskExecutor worker in subprocess, pid: %s", os.getpid())
         task = read_task(config)
     except Exception as error:  # noqa: BLE001  # the result file must say why
-        return _failure("task configuration", error)
+        return _failure("the task configuration", error, "task configuration: ")
     return _run(task)
 
 
@@ -122,18 +128,19 @@ def _table_meta(uri: str) -> dict[str, object]:
         return {"uri": uri, "type_name": "table", "metadata": table.metadata()}
 
 
-def _failure(what: str, error: Exception) -> Result:
+def _failure(what: str, error: Exception, prefix: str = "") -> Result:
+    """Who reads the message knows the task and the party already."""
     log.error("%s failed\n%s", what, "".join(traceback.format_exception(error)))
-    return Result(FAILED, one_line(f"{what}: {_told(error)}"))
+    return Result(FAILED, one_line(f"{prefix}{_told(error)}"))
 
 
 def _told(error: Exception) -> str:
     if isinstance(error, FlowError):
         return error.message
-    said = f" ({error.strerror})" if isinstance(error, OSError) and error.strerror else ""
+    said = error.strerror if isinstance(error, OSError) else ""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "fate_flow" in frame.filename]
-    place = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
-    return f"{type(error).__name__}{said}{place}; this party's log has the traceback"
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{said or f'unexpected {type(error).__name__}'}{place}; this party's log has the traceback"
 
 
 def one_line(text: str) -> str:
@@ -152,7 +159,8 @@ def _read_config(path: Path) -> Any:
     try:
         return yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506  # a safe loader, in C
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise BadConfig(f"{path.name} cannot be read ({type(error).__name__})") from error
+        why = error.strerror if isinstance(error, OSError) else "it is not YAML"
+        raise BadConfig(f"{path.name} cannot be read: {why}") from error
 
 
 def _set_up_logging(config: Any) -> None:
@@ -166,7 +174,7 @@ def _set_up_logging(config: Any) -> None:
         # A forked worker has imported everything before, and must not lose the loggers that are there.
         logging.config.dictConfig({**with_lasting_files(wanted), "disable_existing_loggers": False})
     except (ValueError, TypeError, AttributeError, OSError) as error:
-        raise ComponentError(f"conf.logger.config: logging cannot be set up ({type(error).__name__})") from error
+        raise ComponentError(f"conf.logger.config: logging cannot be set up: {error}") from error
 
 
 def _write_whole(path: Path, text: str) -> None:

@@ -7,6 +7,11 @@ The protocol (ECDH, from the library openmined.psi; one guest, one host or more)
 2. With each host it runs a second PSI with the roles turned round: the guest serves F alone, the host is the client
    with all of its ids: the host learns F ∩ H_i, and that is F, since F lies in H_i.
 
+Where the hosts are not to learn F (`sync_intersect_ids: false`) there is no second step. Where nobody is to learn more
+than a number (`cardinality_only: true`, one host) the host answers in the first in an order that says nothing, as the
+library offers it: the guest learns |G ∩ H|, the host nothing, unless the guest tells it that number
+(`sync_cardinality: true`). A host and a guest that were told differently end with an error.
+
 What is safe, as long as every party follows the protocol (semi-honest) and may afterwards look at all it has seen:
 - nobody learns an id that it does not hold itself;
 - the guest learns its intersection with each host, a host learns F and nothing else about who holds what;
@@ -25,7 +30,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from random import SystemRandom
@@ -35,7 +40,8 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from fate_flow.components.errors import ComponentError, ExchangeError
 from fate_flow.components.exchange import Channel
-from fate_flow.components.table import Table, TableWriter
+from fate_flow.components.intersection_parameters import Disclosure, disclosure_of
+from fate_flow.components.table import Row, Schema, Table, TableWriter
 from fate_flow.components.task import Metric, Outcome, Task
 from fate_flow.core.spec import Party
 
@@ -46,51 +52,96 @@ BLOCK = 16
 
 FIRST_SETUP, FIRST_REQUEST, FIRST_ANSWER = "psi.setup", "psi.request", "psi.answer"
 FINAL_SETUP, FINAL_REQUEST, FINAL_ANSWER = "final.setup", "final.request", "final.answer"
+COUNT = "count"
 
 
 def run(task: Task) -> Outcome:
-    """The output holds this party's rows of the ids that all parties hold, in ascending order of the ids."""
+    """The output holds this party's rows of the ids that all parties hold, in ascending order of the ids.
+
+    No output, and no number, where this party is not to learn it."""
+    disclosure = disclosure_of(task.parameters)
     with task.input_table() as table:
         ids = list(table.ids())
         log.info("intersect %s ids with %s other parties", len(ids), len(task.others))
-        common = sorted(_meet(task, ids))
+        if disclosure.count_only:
+            return _outcome(_count(task, ids, disclosure), len(ids), {})
+        common = _meet(task, ids, disclosure)
+        if common is None:
+            log.info("what is common is for the guest alone to know (sync_intersect_ids)")
+            return _outcome(None, len(ids), {})
         log.info("intersect_count: %s of %s", len(common), len(ids))
-        written = _write(task, table, common)
+        written = _write(task, table, sorted(common))
     return _outcome(len(common), len(ids), written)
 
 
-def meet_as_guest(ids: Collection[str], hosts: Sequence[Party], channel: Channel, threads: int) -> set[str]:
-    """The ids that this guest and all hosts hold."""
-    guest = _Guest(ids, channel)
+def meet_as_guest(
+    ids: Collection[str], hosts: Sequence[Party], channel: Channel, threads: int, is_shared: bool = True
+) -> set[str]:
+    """The ids that this guest and all hosts hold; the hosts learn them, too, when that is shared."""
+    guest = _Guest(ids, channel, is_shared)
+    log.info("blinded %s ids", len(ids))
     for host in hosts:   # all of them first, so that they compute side by side
         channel.push(FIRST_REQUEST, host, guest.request)
     with ThreadPoolExecutor(max_workers=min(threads, len(hosts))) as pool:
         pairwise = list(pool.map(guest.meet, hosts))
     final = set(ids).intersection(*pairwise)
+    if not is_shared:
+        return final
     setup = guest.final_setup(final)
     for host in hosts:
         channel.push(FINAL_SETUP, host, setup)
     return final
 
 
-def meet_as_host(ids: Collection[str], guest: Party, channel: Channel) -> set[str]:
-    """The ids that the guest says all parties hold, out of this host's own."""
-    server = psi.server.CreateWithNewKey(True)
-    channel.push(FIRST_SETUP, guest, _setup(server, ids))
-    channel.push(FIRST_ANSWER, guest, _answered(server, channel.pop(FIRST_REQUEST, guest), guest))
+def meet_as_host(ids: Collection[str], guest: Party, channel: Channel, is_shared: bool = True) -> set[str] | None:
+    """The ids that the guest says all parties hold, out of this host's own; None when it says nothing of that."""
+    _answer_first(psi.server.CreateWithNewKey(True), ids, guest, channel)
+    if not is_shared:
+        return None
     client, elements = psi.client.CreateWithNewKey(True), _elements(ids)
     # Does not depend on what the guest found: it goes ahead, and the guest answers it while others still compute.
     channel.push(FINAL_REQUEST, guest, client.CreateRequest(elements).SerializeToString())
+    log.info("answered %s, waiting for what all have in common", guest)
     answer = channel.pop(FINAL_ANSWER, guest)
     setup = channel.pop(FINAL_SETUP, guest)
     return _shared(client, elements, setup, answer, guest)
 
 
+def count_as_guest(ids: Collection[str], host: Party, channel: Channel, is_shared: bool) -> int:
+    """How many ids this guest and the host hold both; the host learns that, too, when it is shared."""
+    client, elements = psi.client.CreateWithNewKey(False), _elements(ids)
+    channel.push(FIRST_REQUEST, host, client.CreateRequest(elements).SerializeToString())
+    setup, answer = channel.pop(FIRST_SETUP, host), channel.pop(FIRST_ANSWER, host)
+    with _blaming(host):
+        response = _response(answer, len(elements))
+        count: int = client.GetIntersectionSize(psi.ServerSetup.FromString(setup), response)
+    if is_shared:
+        channel.push(COUNT, host, str(count).encode())
+    return count
+
+
+def count_as_host(ids: Collection[str], guest: Party, channel: Channel, is_shared: bool) -> int | None:
+    """What the guest says of how many ids both hold; None when it says nothing of that."""
+    _answer_first(psi.server.CreateWithNewKey(False), ids, guest, channel)
+    if not is_shared:
+        return None
+    with _blaming(guest):
+        return int(channel.pop(COUNT, guest))
+
+
+def _answer_first(server: psi.server, ids: Collection[str], guest: Party, channel: Channel) -> None:
+    """The host's part in the first step. A server and a client that differ in what is revealed do not go together."""
+    channel.push(FIRST_SETUP, guest, _setup(server, ids))
+    log.info("blinded %s ids, waiting for those of %s", len(ids), guest)
+    channel.push(FIRST_ANSWER, guest, _answered(server, channel.pop(FIRST_REQUEST, guest), guest))
+
+
 class _Guest:
     """The guest's keys and its one request, which is the same for all hosts."""
 
-    def __init__(self, ids: Collection[str], channel: Channel) -> None:
+    def __init__(self, ids: Collection[str], channel: Channel, is_shared: bool) -> None:
         self._channel = channel
+        self._is_shared = is_shared
         self._elements = _elements(ids)
         client = psi.client.CreateWithNewKey(True)
         self._client_key: bytes = client.GetPrivateKeyBytes()
@@ -103,12 +154,16 @@ class _Guest:
         answer = self._channel.pop(FIRST_ANSWER, host)
         client = psi.client.CreateFromKey(self._client_key, True)
         shared = _shared(client, self._elements, setup, answer, host)
+        if self._is_shared:
+            self._answer_final(host)
+        log.info("met %s", host)
+        return shared
+
+    def _answer_final(self, host: Party) -> None:
         server = psi.server.CreateFromKey(self._server_key, True)
         request = self._channel.pop(FINAL_REQUEST, host)
         # Of no use to the host before it has the setup message of the final set.
         self._channel.push(FINAL_ANSWER, host, _answered(server, request, host))
-        log.info("met %s", host)
-        return shared
 
     def final_setup(self, final: Collection[str]) -> bytes:
         """What lets the hosts see which of their ids are final; the same for all of them."""
@@ -131,11 +186,16 @@ def _answered(server: psi.server, request: bytes, sender: Party) -> bytes:
 def _shared(client: psi.client, elements: Sequence[str], setup: bytes, answer: bytes, sender: Party) -> set[str]:
     """The ids, without dummies, that the client turns out to share with the sender of these messages."""
     with _blaming(sender):
-        response = psi.Response.FromString(answer)
-        if len(response.encrypted_elements) != len(elements):
-            raise ValueError("the answer is not as long as the request")
-        found = client.GetIntersection(psi.ServerSetup.FromString(setup), response)
+        found = client.GetIntersection(psi.ServerSetup.FromString(setup), _response(answer, len(elements)))
         return {elements[index][1:] for index in found}
+
+
+def _response(answer: bytes, length: int) -> psi.Response:
+    """Raises ValueError for an answer to another request."""
+    response = psi.Response.FromString(answer)
+    if len(response.encrypted_elements) != length:
+        raise ValueError("the answer is not as long as the request")
+    return response
 
 
 def _elements(ids: Collection[str]) -> list[str]:
@@ -160,26 +220,46 @@ def _blaming(sender: Party) -> Iterator[None]:
         raise ExchangeError(f"{sender} sent a message that does not belong to this protocol") from error
 
 
-def _meet(task: Task, ids: Collection[str]) -> set[str]:
+def _meet(task: Task, ids: Collection[str], disclosure: Disclosure) -> set[str] | None:
+    guest, hosts = _seats(task)
+    if task.me == guest:
+        return meet_as_guest(ids, hosts, task.open_channel(), task.cores, disclosure.ids_are_shared)
+    return meet_as_host(ids, guest, task.open_channel(), disclosure.ids_are_shared)
+
+
+def _count(task: Task, ids: Collection[str], disclosure: Disclosure) -> int | None:
+    guest, hosts = _seats(task)
+    if len(hosts) > 1:
+        raise ComponentError(f"cardinality_only works with one host, not with {len(hosts)}")
+    if task.me == guest:
+        return count_as_guest(ids, hosts[0], task.open_channel(), disclosure.count_is_shared)
+    return count_as_host(ids, guest, task.open_channel(), disclosure.count_is_shared)
+
+
+def _seats(task: Task) -> tuple[Party, Sequence[Party]]:
     guests, hosts = task.parties_of("guest"), task.parties_of("host")
     if len(guests) != 1 or not hosts:
         raise ComponentError(f"Intersection needs one guest and a host, not {len(guests)} and {len(hosts)}")
-    if task.me == guests[0]:
-        return meet_as_guest(ids, hosts, task.open_channel(), task.cores)
-    return meet_as_host(ids, guests[0], task.open_channel())
+    return guests[0], hosts
 
 
 def _write(task: Task, table: Table, common: Sequence[str]) -> dict[str, str]:
-    """Writes the output, if anybody wants it."""
+    """Writes the output, if anybody wants it; the ids alone where `only_output_key` says so."""
     uri = task.outputs.get("data")
     if uri is None:
         return {}
-    with TableWriter(uri, table.schema, made_by=task.task_id, overwrite=True) as writer:
-        writer.add(table.rows_of(common))
+    has_ids_alone = bool(task.parameters.get("only_output_key"))
+    schema = Schema((), table.schema.sid) if has_ids_alone else table.schema
+    rows: Iterable[Row] = ((sid,) for sid in common) if has_ids_alone else table.rows_of(common)
+    with TableWriter(uri, schema, made_by=task.task_id, overwrite=True) as writer:
+        writer.add(rows)
     return {"data": uri}
 
 
-def _outcome(count: int, own: int, written: dict[str, str]) -> Outcome:
+def _outcome(count: int | None, own: int, written: dict[str, str]) -> Outcome:
+    """`count` is None where this party does not know it."""
+    if count is None:
+        return Outcome(written)
     rate = count / own if own else 0.0
     metric = Metric(
         "train", "intersection", [("intersect_count", count), ("intersect_rate", rate)],

@@ -34,7 +34,7 @@ def open_server(server: Mapping[str, Any], **more: Any) -> Iterator[pymysql.Conn
         with closing(connection):
             yield connection
     except pymysql.MySQLError as error:
-        words = error.args[1] if len(error.args) > 1 else type(error).__name__
+        words = error.args[1] if len(error.args) > 1 else "connection failed"
         raise ComponentError(f"MYSQL at {place_of(server)}: {shown(str(words), 200)}") from error
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import secrets
 import sqlite3
@@ -24,7 +25,9 @@ from typing import Self
 from urllib.parse import quote
 
 from fate_flow.components.errors import ComponentError, shown
-from fate_flow.components.table_uri import parse_uri
+from fate_flow.components.table_uri import parse_uri, table_in
+
+log = logging.getLogger(__name__)
 
 UNFINISHED = ".tmp"         # no table ends like this, so nothing unfinished is taken for one
 MAX_COLUMNS = 1999          # SQLite's own bound is 2000, one is the sid
@@ -65,10 +68,18 @@ def table_exists(uri: str) -> bool:
     return parse_uri(uri).path.exists()
 
 
-def drop(uri: str) -> bool:
-    """Removes the table; False when there was none. Who has it open reads on."""
+def drop(data_dir: Path, uri: str) -> bool:
+    """Removes the table; False when there was none. Who has it open reads on.
+
+    Raises BadTableUri for one that does not lie in the data folder."""
+    path = table_in(data_dir, uri).path
     try:
-        parse_uri(uri).path.unlink()
+        # Not by its path: a link that has taken the place of the folder since is not followed.
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.unlink(path.name, dir_fd=folder)
+        finally:
+            os.close(folder)
     except FileNotFoundError:
         return False
     return True
@@ -145,7 +156,10 @@ class Table:
     def column(self, name: str) -> Iterator[str]:
         """The values of one column, in the order of the rows."""
         if name not in self.schema.header:
-            raise ComponentError(f"table {shown(self.name)} has no column {shown(name)}")
+            table = f"table {self.namespace}.{self.name}"
+            log.error("%s has the columns %s", table, ", ".join(self.schema.header) or "none")
+            # Other parties read this, too: the names of the columns are for this one alone.
+            raise ComponentError(f"{table} has no column {shown(name)}; this party's log lists its columns")
         query = f"SELECT v{self.schema.header.index(name)} FROM rows ORDER BY rowid"  # noqa: S608  # a number
         return (value for (value,) in self._connection.execute(query))
 

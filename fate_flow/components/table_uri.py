@@ -6,6 +6,7 @@ leave the data folder, and every table has exactly one spelling.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +51,15 @@ def parse_uri(uri: str) -> TableAddress:
     address = TableAddress(Path(pieces[0]), unquote(pieces[1]), unquote(pieces[2]))
     if address.uri != uri:
         raise BadTableUri(f"{shown(uri)} is not spelled as it should be, {shown(address.uri)}")
+    return address
+
+
+def table_in(data_dir: Path, uri: str) -> TableAddress:
+    """The table a uri names, which lies in this data folder; raises BadTableUri for any other, also behind a link."""
+    address = parse_uri(uri)
+    expected = TableAddress(Path(os.path.realpath(data_dir)), address.namespace, address.name).path
+    if Path(os.path.realpath(address.path)) != expected:
+        raise BadTableUri(f"{shown(uri)} does not lie in {data_dir}, the folder of this party's tables")
     return address
 
 

@@ -6,21 +6,34 @@ own monotonic clock, by a stopwatch or in steady time (stopwatch.py).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.initiator import InitiatorSide
 from fate_flow.coordinator.party.ends import end_job_here, forget_seat, release
+from fate_flow.coordinator.party.plain_v1 import tell_given_up
+from fate_flow.coordinator.party.reserving import hold_of
+from fate_flow.coordinator.party.standing import ask_standing
+from fate_flow.coordinator.ports import Context
 from fate_flow.coordinator.stopwatch import Stopwatch
+from fate_flow.coordinator.unanswered import unanswered_text
 from fate_flow.coordinator.unit import Unit
 from fate_flow.coordinator.workers import WorkerWatch
 from fate_flow.core.errors import Conflict
 from fate_flow.core.happenings import has_policies
 from fate_flow.core.job import Job, Seat
 from fate_flow.core.partial import has_minimum, is_given_up
+from fate_flow.core.party_return import expiry
+from fate_flow.core.peer import PeerTrouble
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import JobStatus, SeatStatus
 from fate_flow.core.text import plain
+from fate_flow.store.contract import Transaction
+
+
+def sweep_exchange(context: Context, tx: Transaction) -> None:
+    """Drop the messages of jobs that are over from the spool of this home."""
+    context.exchange.sweep(lambda job_id: all(job.is_final for job in tx.jobs_here(job_id)))
 
 
 class Chores:
@@ -28,12 +41,13 @@ class Chores:
         self._initiator = initiator
         self._watch = watch
         self._stopwatch = stopwatch
+        self._copies_asked = (0, "")       # how often some were, and the last of them
 
     def run(self, unit: Unit) -> tuple[Job, ...]:
         """Do all of it; the jobs that are not over."""
         # Before this transaction ends any: what is purged cannot come back when it is not committed.
         with unit.apart("the sweep of the exchange"):
-            unit.context.exchange.sweep(lambda job_id: all(job.is_final for job in unit.tx.jobs_here(job_id)))
+            sweep_exchange(unit.context, unit.tx)
         self._watch.look_at_all(unit)
         jobs = unit.tx.unfinished_jobs()
         heard = unit.tx.heard()
@@ -44,7 +58,8 @@ class Chores:
                 else:
                     self._watch_others(unit, job, heard)
         self._watch_queue(unit)
-        self._stopwatch.keep_only(_watched(jobs) | self._watch_drains(unit))
+        self._ask_of_waiting_copies(unit)
+        self._stopwatch.keep_only(_watched(jobs) | self._watch_drains(unit) | {_COPIES})
         return jobs
 
     # ------------------------------------------------------------------ jobs of this initiator
@@ -54,9 +69,18 @@ class Chores:
         if job.reason is not None:
             return
         if job.status is JobStatus.READY and self._stands_still(("ready", job.key), job.run, rules.ready):
-            self._stop(unit, job, Reason.PARTY_REFUSED, "not every party answered in time")
+            self._stop(unit, job, Reason.PARTY_REFUSED, unanswered_text(unit.tx, job.job_id, "in time"))
+        elif job.lost_since:
+            self._watch_loss(unit, job)
         elif job.status is JobStatus.RUNNING and 0 < job.timeout_seconds * 1000 < unit.steady - job.since:
             self._time_out(unit, job, f"took longer than {job.timeout_seconds} s in all, {_WITH_QUEUE}")
+
+    def _watch_loss(self, unit: Unit, job: Job) -> None:
+        """A job that waits for a party which it has lost does so for as long as its rule says."""
+        spec = unit.spec(job.job_id)
+        limit = spec.retry.duration if spec is not None else 0
+        if job.status is JobStatus.WAITING and 0 < limit * 1000 < unit.steady - job.lost_since:
+            self._stop(unit, job, Reason.PARTY_UNREACHABLE, expiry(limit))
 
     def _time_out(self, unit: Unit, job: Job, message: str, caused_by: str = "") -> None:
         unit.note(Event.RUN_TIMEOUT, job_id=job.job_id, seconds=(unit.steady - job.since) // 1000)
@@ -109,10 +133,19 @@ class Chores:
 
     def party_lost(self, unit: Unit, party_id: str, seconds: float) -> None:
         """A party has been silent for too long: what runs there counts as lost. Told again and again while it is."""
+        self._lose(unit, party_id, lambda _job, _seat: f"party {party_id} has not answered for {seconds:.0f} s")
+
+    def party_cut_off(self, unit: Unit, trouble: PeerTrouble) -> None:
+        """A party that has not reached this server for too long counts as silent."""
+        cut_off, since = trouble.without_silence(), trouble.cut_off_since
+        if since and unit.steady - since > unit.context.rules.party_silence:
+            self._lose(unit, cut_off.party_id, lambda job, seat: cut_off.explain(seat.party, job.party, unit.steady))
+
+    def _lose(self, unit: Unit, party_id: str, words: Callable[[Job, Seat], str]) -> None:
         for seat in unit.tx.seats_at(party_id):
             job = unit.tx.job_here(seat.job_id)
             if job is not None and job.reason is None and not job.is_final and not is_given_up(job, seat):
-                message = f"party {party_id} has not answered for {seconds:.0f} s"
+                message = words(job, seat)
                 if self._is_left_to_rules(unit, job, seat):
                     if unit.tx.fall_silent(seat, max(1, unit.steady), message):
                         unit.touch(job.job_id)
@@ -140,7 +173,7 @@ class Chores:
                 unit.note(Event.DETECT_NOTE, text=f"{job.key} was created and never accepted everywhere: removed")
                 forget_seat(unit, job)
         elif job.status is JobStatus.WAITING and job.holds:
-            if self._stands_still(("hold", job.key), job.claim, rules.plain_hold if job.legacy else rules.hold):
+            if self._stands_still(("hold", job.key), job.claim, hold_of(rules, job)):
                 self._take_back(unit, job)
         elif job.status in (JobStatus.RUNNING, JobStatus.STOPPING):
             counter = heard.get(job.initiator.party_id, 0)
@@ -149,6 +182,16 @@ class Chores:
             if not is_own and self._stands_still(("initiator", job.key), counter, silence):
                 words = f"party {job.initiator.party_id} was silent for {silence // 1000} s"
                 end_job_here(unit, job, Reason.INITIATOR_LOST, words)
+                if job.status is JobStatus.RUNNING:
+                    tell_given_up(unit, job)
+
+    def _ask_of_waiting_copies(self, unit: Unit) -> None:
+        """Now and then, some at a time: nobody else would notice one that its initiator knows nothing of any more."""
+        if not self._stands_still(_COPIES, self._copies_asked, unit.context.rules.copy_check):
+            return
+        found = unit.tx.copies_that_wait(self._copies_asked[1], _COPIES_AT_ONCE)
+        ask_standing(unit, found)
+        self._copies_asked = (self._copies_asked[0] + 1, found[-1] if len(found) == _COPIES_AT_ONCE else "")
 
     def _take_back(self, unit: Unit, job: Job) -> None:
         place = {"role": job.party.role, "party_id": job.party.party_id}
@@ -160,6 +203,7 @@ class Chores:
         return self._stopwatch.unchanged_seconds(key, token) * 1000 > milliseconds
 
 
+_COPIES, _COPIES_AT_ONCE = "waiting copies", 64
 _WITH_QUEUE = "the time in the queue included"
 
 

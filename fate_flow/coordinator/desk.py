@@ -17,16 +17,21 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from fate_flow.audit.events import Event
+from fate_flow.coordinator.call_back import Reach, reaches_all, refused
+from fate_flow.coordinator.heartbeats import Heartbeats
 from fate_flow.coordinator.initiator import InitiatorSide, awaits_room, count_in
 from fate_flow.coordinator.parameters import Revised
 from fate_flow.coordinator.party.admission import accept, document_in, look_ahead
 from fate_flow.coordinator.party.ends import release
 from fate_flow.coordinator.party.side import PartySide
+from fate_flow.coordinator.party.standing import ask_standing, standing_of
 from fate_flow.coordinator.ports import Context
 from fate_flow.coordinator.results import Cleaned, check_over, clean_job, drop_disabled_tables
-from fate_flow.coordinator.unit import RoomTold, Unit, read_spec, unit_of_work
+from fate_flow.coordinator.unanswered import unanswered_text
+from fate_flow.coordinator.unit import RoomTold, Unit, binding_of, read_spec, unit_of_work
 from fate_flow.coordinator.workers import read_report
 from fate_flow.core.approval import Approval, Consent
+from fate_flow.core.authority import TO_INITIATORS, Said, objection
 from fate_flow.core.errors import (
     BadRequest,
     Busy,
@@ -43,12 +48,13 @@ from fate_flow.core.grammar import check_component_name, shown
 from fate_flow.core.history import Level
 from fate_flow.core.job import ANY_RUN, NOT_EFFECTIVE, Answer, Command, CommandKind, Hold, Job, JobKey
 from fate_flow.core.parameters import Change
+from fate_flow.core.peer import HeartbeatReply
 from fate_flow.core.permission import EVERYTHING, Thing
 from fate_flow.core.reasons import Reason
 from fate_flow.core.rerun import Wish
-from fate_flow.core.spec import JobSpec
+from fate_flow.core.spec import JobSpec, Party
 from fate_flow.core.status import JobStatus
-from fate_flow.store.contract import Connector, Document, Scope, Submission, TableMeta, Transaction
+from fate_flow.store.contract import Connector, Document, Scope, Submission, TableMeta
 
 Ring = Callable[[Sequence[str], bool, bool, str, Sequence[RoomTold]], None]
 """Wakes the scheduler: ids of jobs that changed, whether the outbox has something new, whether the queue has to be
@@ -68,12 +74,16 @@ class Desk:
     def __init__(
         self, context: Context, ring: Ring, waiting_submits: int, submit_timeout: float,
         monotonic: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep,
+        reach: Reach = reaches_all,
     ) -> None:  # fmt: skip
+        """`reach`: whether this party can report to another one, where that asks to be called back."""
         self.context = context
+        self.reach = reach
         self._monotonic, self._sleep = monotonic, sleep
         self._ring = ring
         self._party = PartySide()
         self._initiator = InitiatorSide(self._party)
+        self._heartbeats = Heartbeats(context)
         self._slots = threading.Semaphore(waiting_submits)
         self._submit_timeout = submit_timeout
 
@@ -102,47 +112,51 @@ class Desk:
             if command.kind is CommandKind.CREATE:
                 with suppress(BadRequest):
                     look_ahead(self.context, document_in(command.body))
-        return self._carry_out(lambda unit: [self._one(unit, command, caller) for command in commands])
+        answered = refused(commands, caller, self.reach)
+        return self._carry_out(lambda unit: [
+            answered.get(place) or self._one(unit, command, caller) for place, command in enumerate(commands)
+        ])
 
     def _one(self, unit: Unit, command: Command, caller: str) -> Answer:
-        if command.kind is CommandKind.REPORT:
-            return self._report(unit, command, caller)
-        if command.kind is CommandKind.ASK_STOP:
-            return self._ask_stop(unit, command, caller)
-        if command.kind is CommandKind.ASK_RERUN:
-            return self._ask_rerun(unit, command, caller)
-        if command.kind is CommandKind.ROOM:
-            return self._room(unit, command, caller)
-        if command.kind is CommandKind.LOOK_AGAIN:
-            return self._look_again(unit, command, caller)
+        if command.kind in TO_INITIATORS:
+            return self._asked_as_initiator(unit, command, caller)
         answer = self._party.handle(unit, command, caller)
         unit.touch(command.job_id)
         return answer
 
-    def _look_again(self, unit: Unit, command: Command, caller: str) -> Answer:
-        """No more than a hint: whether the party is ready, its answer to the next check says."""
+    def _asked_as_initiator(self, unit: Unit, command: Command, caller: str) -> Answer:
         job = unit.tx.job_here(command.job_id)
-        if job is not None and caller in {party.party_id for party in job.parties}:
+        said = Said(command.kind, caller, self.context.party_id, _seat_in(command))
+        if why := objection(said, None if job is None else binding_of(job)):
+            return Answer(108, why)
+        match command.kind:
+            case CommandKind.REPORT:
+                return self._report(unit, command)
+            case CommandKind.ASK_STOP:
+                return self._ask_stop(unit, command, caller, job)
+            case CommandKind.ASK_RERUN:
+                return self._ask_rerun(unit, command, job)
+            case CommandKind.ROOM:
+                return self._room(unit, command, caller, job)
+            case CommandKind.STANDING:
+                return standing_of(job)
+        if job is not None:     # no more than a hint: whether the party is ready, its answer to the next check says
             self._initiator.ask_again(unit, caller, job.job_id)
         return Answer()
 
-    def _report(self, unit: Unit, command: Command, caller: str) -> Answer:
+    def _report(self, unit: Unit, command: Command) -> Answer:
         report = read_report(command.body)
         if report is None:
             return Answer(101, "party_status: the report is not well formed")
-        if caller != report.task.party.party_id:
-            return Answer(108, f"party {caller} may not report for {report.task.party}")
         self._initiator.take_report(unit, report)
         return Answer()
 
-    def _ask_stop(self, unit: Unit, command: Command, caller: str) -> Answer:
-        job = unit.tx.job_here(command.job_id)
+    def _ask_stop(self, unit: Unit, command: Command, caller: str, job: Job | None) -> Answer:
         if job is None:
-            return Answer(0, f"can not found job {command.job_id}")
-        if not self._has_seat(job, caller):
-            return _no_seat(job, caller)
+            return replace(standing_of(job), retmsg=f"can not found job {command.job_id}")
         if command.run < job.run:
-            return Answer(0, f"job {job.job_id} is in run {job.run}, not {command.run}: that one is over")
+            words = f"job {job.job_id} is in run {job.run}, not {command.run}: that one is over"
+            return replace(standing_of(job), retmsg=words)
         reason = STOPS.get(command.argument)
         if reason is None:
             return Answer(101, f"stop_status: {command.argument!r} is not one of {', '.join(sorted(STOPS))}")
@@ -151,15 +165,12 @@ class Desk:
         self._initiator.request_stop(unit, command.job_id, reason, f"asked by party {caller}", is_user, seat)
         if command.body.get("now") is True:
             self._initiator.hurry(unit, command.job_id)
-        return Answer()
+        return standing_of(job) if job.is_final else Answer()
 
-    def _ask_rerun(self, unit: Unit, command: Command, caller: str) -> Answer:
+    def _ask_rerun(self, unit: Unit, command: Command, job: Job | None) -> Answer:
         """As a FATE server asks for its client."""
-        job = unit.tx.job_here(command.job_id)
         if job is None:
             return Answer(102, f"can not found job {command.job_id}")
-        if not self._has_seat(job, caller):
-            return _no_seat(job, caller)
         try:
             with unit.part():
                 self._initiator.rerun(unit, command.job_id, read_wish(command.body))
@@ -169,11 +180,9 @@ class Desk:
             return Answer(error.retcode, error.message)
         return Answer()
 
-    def _room(self, unit: Unit, command: Command, caller: str) -> Answer:
+    def _room(self, unit: Unit, command: Command, caller: str, job: Job | None) -> Answer:
         """A party that had no room for a job has some; 10 when the job has no use for it."""
-        if caller != command.body.get("party_id"):
-            return Answer(108, f"party {caller} may not say what room another one has")
-        cores, job = count_in(command.body, "free_cores"), unit.tx.job_here(command.job_id)
+        cores = count_in(command.body, "free_cores")
         if cores is None:
             return Answer(101, f"free_cores: {shown(command.body.get('free_cores'))} is not a number of cores")
         if job is None or command.run not in (job.run, ANY_RUN) or not awaits_room(unit, job, caller):
@@ -181,14 +190,12 @@ class Desk:
         unit.room_told.append(RoomTold(job.job_id, caller, cores))
         return Answer()
 
-    def _has_seat(self, job: Job, caller: str) -> bool:
-        return caller in {party.party_id for party in job.parties} | {self.context.party_id}
-
-    def heartbeat(self, caller: str, jobs: Sequence[tuple[str, int]]) -> dict[str, str]:
-        """A sign of life of an initiator; the jobs among these that are over here, with the reason."""
-        self.context.write(lambda tx: tx.hear(caller), is_repeatable=True)
-        # However many jobs: nobody waits for the lock meanwhile.
-        return self.context.read(lambda tx: _over(tx, caller, jobs))
+    def heartbeat(self, caller: str, jobs: Sequence[tuple[str, int]]) -> HeartbeatReply:
+        """A sign of life of an initiator, which believes that these jobs run here."""
+        reply, doubtful = self._heartbeats.answer(caller, jobs), self._heartbeats.missing(caller, jobs)
+        if doubtful:
+            self._carry_out(lambda unit: ask_standing(unit, doubtful))
+        return reply
 
     # ------------------------------------------------------------------ from clients
 
@@ -204,7 +211,7 @@ class Desk:
             if decided.retcode and known == job_id:
                 self._forget(known)
         if decided.retcode:
-            error = OperationFailed(decided.retmsg, data={"job_id": known})
+            error = OperationFailed(decided.retmsg)
             error.retcode = decided.retcode
             raise error
         self.context.record.emit(Event.SUBMITTED, job_id=known, model_id="")
@@ -237,12 +244,14 @@ class Desk:
                 decided = self._submission(job_id)
                 if decided is None:
                     words = f"job {job_id} was refused; who submitted it first with this request id has been told why"
-                    raise OperationFailed(words, data={"job_id": job_id})
+                    raise OperationFailed(words)
                 if decided.retcode is not None:
                     return decided
             if self._monotonic() > deadline:
-                self._give_up(job_id)
-                raise PeerUnreachable(f"not every party answered within {self._submit_timeout:g} s: job {job_id}")
+                given_up = self._give_up(job_id)
+                if isinstance(given_up, Submission):
+                    return given_up
+                raise PeerUnreachable(f"{given_up}: job {job_id}")
             self._sleep(pause)
             pause = min(pause * 1.6, _SLOWEST_LOOK)
 
@@ -254,16 +263,23 @@ class Desk:
         with suppress(StorageFailed):
             self.context.write(lambda tx: tx.forget_submission(job_id), is_repeatable=True)
 
-    def _give_up(self, job_id: str) -> None:
-        def give_up(unit: Unit) -> None:
-            unit.tx.forget_submission(job_id)
-            # Decided and forgotten since it was looked for: there is nothing left to give up.
-            with suppress(JobNotFound):
-                self._initiator.request_stop(
-                    unit, job_id, Reason.PARTY_REFUSED, "not every party answered in time", False, caused_by=""
-                )
+    def _give_up(self, job_id: str) -> Submission | str:
+        """The decision that came just in time; who did not answer when the submit was given up."""
 
-        self._carry_out(give_up)
+        def give_up(unit: Unit) -> Submission | str:
+            decided = unit.tx.submission_of(job_id)
+            if decided is None or decided.retcode is None:
+                unit.tx.forget_submission(job_id)
+                decided = unit.tx.submission_of(job_id)     # there still: accepted since it was read (MySQL only)
+            if decided is not None:
+                return decided
+            # Decided and forgotten since it was looked for: there is nothing left to give up.
+            why = unanswered_text(unit.tx, job_id, f"within {self._submit_timeout:g} s")
+            with suppress(JobNotFound):
+                self._initiator.request_stop(unit, job_id, Reason.PARTY_REFUSED, why, False, caused_by="")
+            return why
+
+        return self._carry_out(give_up)
 
     def validate(self, document: Document) -> JobSpec:
         """The checks of a submit, without one. Raises BadDocument."""
@@ -277,14 +293,16 @@ class Desk:
         reason = STOPS.get(status)
         if reason is None:
             raise BadRequest(f"stop_status: {status!r} is not one of {', '.join(sorted(STOPS))}")
-        self._carry_out(lambda unit: self._stop(unit, job_id, status, reason, now))
-        return "stop job on this party success; stop job on all party success"
+        return self._carry_out(lambda unit: self._stop(unit, job_id, status, reason, now))
 
-    def _stop(self, unit: Unit, job_id: str, status: str, reason: Reason, now: bool) -> None:
+    def _stop(self, unit: Unit, job_id: str, status: str, reason: Reason, now: bool) -> str:
         rows = unit.tx.jobs_here(job_id)
         if not rows:
             raise JobNotFound("can not found job")
         own = next((row for row in rows if row.is_initiator), None)
+        shown = own or rows[0]
+        if shown.is_final:          # 0 all the same: FATE answers so, and what was asked for is true
+            return f"job {job_id} is over already: it ended as {shown.status.value}; nothing was stopped"
         if own is not None:
             words = f"stopped by a user at party {self.context.party_id}"
             is_user = reason is Reason.STOPPED_BY_USER
@@ -295,6 +313,7 @@ class Desk:
             body = {"now": True} if now else {}
             ask = Command(CommandKind.ASK_STOP, job_id, rows[0].initiator, rows[0].run, argument=status, body=body)
             unit.send(ask)
+        return "stop job on this party success; stop job on all party success"
 
     def rerun(self, job_id: str, body: Mapping[str, Any]) -> None:
         """Have an ended job begin again: `component_name` and `force` in the body say what of it.
@@ -359,19 +378,24 @@ class Desk:
 
         self._carry_out(release, is_repeatable=False)
 
-    def approve(self, job_id: str, reason: str, by: str) -> None:
-        """This party takes part in a job of another. Raises JobNotFound, Conflict when nobody has to approve it."""
-        self._decide(job_id, lambda unit: Consent(Approval.APPROVED, by, reason, unit.now))
+    def approve(self, job_id: str, reason: str, by: str, revision: int | None = None) -> None:
+        """This party takes part in a job of another; `revision`: as that was looked at.
+
+        Raises JobNotFound, Conflict when nobody has to approve it, or it has other parameters by now."""
+        self._decide(job_id, Approval.APPROVED, by, reason, revision)
 
     def reject(self, job_id: str, reason: str, by: str) -> None:
         """This party takes no part in it: the job ends, and says why. Raises as `approve`."""
-        self._decide(job_id, lambda unit: Consent(Approval.REJECTED, by, reason, unit.now))
+        self._decide(job_id, Approval.REJECTED, by, reason)
 
-    def _decide(self, job_id: str, consent_at: Callable[[Unit], Consent]) -> None:
+    def _decide(self, job_id: str, approval: Approval, by: str, reason: str, revision: int | None = None) -> None:
         def decide(unit: Unit) -> None:
-            rows, consent = unit.tx.jobs_here(job_id), consent_at(unit)
-            if not rows:
+            rows, bound = unit.tx.jobs_here(job_id), unit.binding(job_id)
+            if not rows or bound is None:
                 raise JobNotFound(f"can not found job {job_id} on party {self.context.party_id}")
+            if revision not in (None, bound.revision):
+                raise Conflict(f"job {job_id} has parameters of revision {bound.revision} by now: look at it again")
+            consent = Consent(approval, by, reason, unit.now, bound.digest)
             for row in rows:
                 _check_decidable(row, consent)
                 if not unit.tx.decide_consent(row.key, consent):
@@ -396,7 +420,7 @@ class Desk:
         self._carry_out(grant)
 
     def revoke(self, party_id: str, things: Sequence[Thing]) -> None:
-        """It may not any more; what was accepted before goes on. Raises Conflict for what was not granted."""
+        """No worker that needs it starts any more; what runs goes on. Raises Conflict for what was not granted."""
 
         def revoke(unit: Unit) -> None:
             granted = unit.tx.granted(party_id)
@@ -453,15 +477,15 @@ class Desk:
 
         def check(unit: Unit) -> None:
             self._initiator.check_own(unit, spec)
-            for party in spec.parties:
-                if party.party_id in (self.context.party_id, "0"):
-                    accept(unit, spec, party)
+            accept(unit, spec)
 
         self._carry_out(check)
         return spec
 
     def preview(self, command: Command, caller: str) -> Answer:
         """What another party would be answered to this `create`; nothing is written."""
+        for answer in refused([command], caller, self.reach).values():
+            return replace(answer, data={"previewed": True})
         context = self.context
         return context.read(lambda tx: self._party.preview(Unit(context, tx, context.clock()), command, caller))
 
@@ -523,8 +547,11 @@ class Desk:
         self._carry_out(allow)
 
 
-def _no_seat(job: Job, caller: str) -> Answer:
-    return Answer(108, f"party {caller} has no seat in job {job.job_id}")
+def _seat_in(command: Command) -> Party:
+    """The seat that the command is about: of a report and of room that of the party that says it, as in the body."""
+    role, party_id = command.body.get("role"), command.body.get("party_id")
+    is_of_sender = command.kind in (CommandKind.REPORT, CommandKind.ROOM)
+    return Party(str(role), str(party_id)) if is_of_sender else command.to
 
 
 def _check_decidable(row: Job, consent: Consent) -> None:
@@ -539,18 +566,6 @@ def _check_decidable(row: Job, consent: Consent) -> None:
     if row.is_final and not is_for_rerun:
         why = ": ".join(filter(None, (row.reason.value if row.reason else "", row.message)))
         raise Conflict(f"{row.key} has ended as {row.status.value} ({why}): nobody waits for an approval of it")
-
-
-def _over(tx: Transaction, caller: str, jobs: Sequence[tuple[str, int]]) -> dict[str, str]:
-    """The jobs of this initiator that are over here, and why."""
-    ended: dict[str, str] = {}
-    for job_id, _ in jobs:
-        rows = [row for row in tx.jobs_here(job_id) if row.initiator.party_id == caller]
-        if not rows:
-            ended[job_id] = "it is not known here"
-        elif all(row.is_final for row in rows):
-            ended[job_id] = rows[0].reason.value if rows[0].reason else rows[0].status.value
-    return ended
 
 
 def read_wish(body: Mapping[str, Any]) -> Wish:

@@ -18,6 +18,7 @@ from fate_flow.core.reasons import Reason
 from fate_flow.core.resources import request_of
 from fate_flow.core.spec import JobSpec
 from fate_flow.core.status import JobStatus, TaskStatus
+from fate_flow.core.text import counted
 
 WISH_LASTS = 8_000
 """Milliseconds beyond four pauses (`retry_wait`): what initiators wait at most after conflicts."""
@@ -119,7 +120,7 @@ def make_room(unit: Unit, needed: Claim) -> bool:
 
 def _lend(unit: Unit, workers: tuple[Worker, ...]) -> None:
     for worker in workers:
-        words = f"its {worker.cores} cores are needed"
+        words = f"its {counted(worker.cores, 'core is', 'cores are')} needed"
         dismiss(unit, worker, Reason.CORES_LENT, words)
         text = f"elastic worker {worker.slot} of {worker.task} goes: {words}"
         unit.note(Event.JOB_NOTE, job_id=worker.task.job_id, text=text)

@@ -7,7 +7,6 @@ comes back as an event.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -16,13 +15,16 @@ from functools import cache
 from typing import Any
 
 from fate_flow.audit.events import Event
+from fate_flow.coordinator.call_back import CALL_BACK
+from fate_flow.coordinator.failed_workers import take_count
 from fate_flow.coordinator.parameters import Revised, change_parameters, preview_change
 from fate_flow.coordinator.party.admission import EXTENSIONS
 from fate_flow.coordinator.party.ends import clean_up, cut_off, end_job_here, has_workers, reason_for_shares, release
-from fate_flow.coordinator.party.next_run import begin_again, put_off
+from fate_flow.coordinator.party.next_run import begin_again, put_off, rerun_as_asked
 from fate_flow.coordinator.party.side import PartySide
 from fate_flow.coordinator.party.words import move_job
-from fate_flow.coordinator.unit import RoomTold, Unit, read_spec
+from fate_flow.coordinator.plain_hosts import failed_report, is_before_rerun, judge_joining, refusal_of
+from fate_flow.coordinator.unit import RoomTold, Unit, binding_of, digest_of, read_spec
 from fate_flow.coordinator.workers import (
     finish_party_task,
     move_federated,
@@ -45,6 +47,7 @@ from fate_flow.core.actions import (
     Hurry,
     InviteAgain,
     LoseShares,
+    MakeAnew,
     MoveJob,
     MoveSeat,
     MoveTask,
@@ -60,16 +63,19 @@ from fate_flow.core.actions import (
     RestartJob,
     Send,
 )
+from fate_flow.core.authority import Said, objection
 from fate_flow.core.effective import capped_in_words
 from fate_flow.core.errors import BadDocument, Conflict, JobNotFound, OperationFailed, Refused
+from fate_flow.core.fate_v1_model import with_model
 from fate_flow.core.grammar import MAX_VERSION
 from fate_flow.core.history import Level
 from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Hold, Job, Report, Seat, Task, TaskKey
 from fate_flow.core.parameters import Change
+from fate_flow.core.party_return import LOSSES, plan_lacking
 from fate_flow.core.plan import plan_job
 from fate_flow.core.queue import Asked, Waiting, pausing, queue_key, where_it_takes
 from fate_flow.core.reasons import Reason, job_status_for
-from fate_flow.core.rerun import Wish, plan_rerun
+from fate_flow.core.rerun import Wish, plan_rerun, why_nothing
 from fate_flow.core.resources import request_of
 from fate_flow.core.spec import JobSpec, Party
 from fate_flow.core.status import JOB_END, TASK_END, JobStatus, SeatStatus, TaskStatus
@@ -99,7 +105,7 @@ class InitiatorSide:
 
         Raises BadDocument for a document that is wrong, Refused when this party itself cannot take part, Conflict when
         the request id was used for other content."""
-        digest = _digest(document)
+        digest = digest_of(document)
         known = unit.tx.begin_submission(Submission(request_id, job_id, digest), unit.now)
         if known is not None:
             if known.digest != digest:
@@ -108,7 +114,7 @@ class InitiatorSide:
         spec = read_spec(unit.context, document)
         self.check_own(unit, spec)
         # Sent and stored with every default filled in, so that a party with other defaults reads the same job.
-        complete = replace(document, runtime_conf=spec.conf)
+        complete = replace(document, runtime_conf=with_model(spec.conf, spec.roles, job_id))
         self._take_seat(unit, job_id, complete, spec)
         unit.touch(job_id)
         return job_id
@@ -177,8 +183,7 @@ class InitiatorSide:
         plan = plan_rerun(view, wish, {name: unit.context.fresh_id() for name in spec.tasks})
         if not plan:
             unit.note(Event.RERUN_NOTHING, job_id=job_id)
-            words = f"all {len(spec.tasks)} have succeeded; --force or --component-name runs them again"
-            raise Conflict(f"job {job_id}: no task to rerun, {words}")
+            raise Conflict(f"job {job_id}: no task to rerun, {why_nothing(job, spec)}")
         self._note_kept(unit, view, plan)
         for action in plan:
             self._apply(unit, job, action)
@@ -271,17 +276,24 @@ class InitiatorSide:
             tasks=tasks,
             now=unit.steady,
             fresh_id=unit.context.fresh_id(),
+            failed_workers=unit.tx.failed_workers(job.job_id) if spec.max_failed_workers is not None else 0,
             has_turn=has_turn,
             drain_milliseconds=rules.drain,
             retry_milliseconds=rules.retry_wait,
             long_backoff_milliseconds=rules.long_backoff,
+            has_workers=self._still_works(unit, job),
         )
+
+    def _still_works(self, unit: Unit, job: Job) -> bool:
+        is_ending = job.status is JobStatus.STOPPING and job.reason in LOSSES
+        return is_ending and any(has_workers(unit, row) for row in unit.tx.jobs_here(job.job_id))
 
     def _settle_seats(self, unit: Unit, job_id: str) -> None:
         """Rows of a job that somebody else decides: one that was told its end takes it when it has drained."""
         for job in unit.tx.jobs_here(job_id):
             if job.status is JobStatus.STOPPING and job.stop_by and job.reason is not None:
                 end_job_here(unit, job, job.reason, job.message)
+                rerun_as_asked(unit, job)
 
     def _apply(self, unit: Unit, job: Job, action: Action) -> None:
         match action:
@@ -307,17 +319,17 @@ class InitiatorSide:
     def _wait_again(self, unit: Unit, job: Job, action: BeginAgain | Rejoin | AllRejoined | PutOff) -> None:
         job_id = job.job_id
         match action:
-            case BeginAgain(wait_reason):
+            case BeginAgain(wait_reason, is_loss):
                 unit.note(Event.RERUN_SIGNAL_ASKED, job_id=job_id)
                 unit.note(Event.RERUN_WAITING_ASKED, job_id=job_id)
-                begin_again(unit, job, job.run + 1, wait_reason)
+                begin_again(unit, job, job.run + 1, wait_reason, is_loss=is_loss)
                 unit.note(Event.RERUN_SIGNAL_SET, job_id=job_id, outcome="successfully")
             case Rejoin(seat):
                 if not unit.tx.rejoin(seat):
                     raise OperationFailed(f"job {job_id}: the seat of {seat.party} is no longer of run {seat.run}")
                 unit.moves(Level.SEAT, job_id, seat.status, SeatStatus.JOINING, party=seat.party)
             case AllRejoined():
-                unit.tx.all_rejoined(job.key)
+                unit.tx.all_rejoined(job.key, unit.steady if job.lost_since else 0)
                 unit.is_queue_longer = True
                 unit.note(Event.RERUN_WAITING_SET, job_id=job_id, outcome="successfully")
             case PutOff(wait_reason, retry_at):
@@ -374,7 +386,7 @@ class InitiatorSide:
             unit.send(command)
             return
         endpoint = f"/v1{endpoint_of(command)}"
-        unit.note(Event.HTTP_REQUEST, job_id=command.job_id, url=f"{unit.context.url}{endpoint}")
+        unit.note(Event.OWN_REQUEST, job_id=command.job_id, url=f"{unit.context.url}{endpoint}")
         answer = self._party.handle(unit, command, own)
         body = body_of(answer)
         unit.context.record.http_response(command.job_id, endpoint, to_json(body), body)
@@ -553,8 +565,9 @@ class InitiatorSide:
         job = unit.tx.job_here(job_id)
         if job is None:
             return
-        if command.kind is CommandKind.CREATE and verdict.actions and not isinstance(data.get("extensions"), Mapping):
-            unit.tx.mark_legacy(seat)
+        has_joined = command.kind is CommandKind.CREATE and answer.is_ok and bool(verdict.actions)
+        if has_joined and not isinstance(data.get("extensions"), Mapping):
+            verdict = judge_joining(unit, seat, command, verdict)
         for action in verdict.actions:
             self._apply_answer(unit, job, action, data)
         for body in verdict.reports:
@@ -574,10 +587,21 @@ class InitiatorSide:
             _note_approval(unit, action)
         elif isinstance(action, NameUnconfirmed):
             self._name_unconfirmed(unit, job, action)
+        elif isinstance(action, MakeAnew):
+            self._make_anew(unit, job, action)
         elif isinstance(action, InviteAgain):
             self._invite_again(unit, job, action.seat.party)
         else:
             self._apply(unit, job, action)
+
+    def _make_anew(self, unit: Unit, job: Job, action: MakeAnew) -> None:
+        """What the run that begins was to read, and a party has not kept."""
+        spec = unit.spec(job.job_id)
+        assert spec is not None, "it was parsed when it was taken"
+        text = f"job {job.job_id}: {action.seat.party} has not kept {', '.join(action.names)}: made again"
+        unit.note(Event.JOB_WARNING, job_id=job.job_id, text=text)
+        for one in plan_lacking(self._view(unit, job, spec, unit.tx.tasks(job.job_id)), action.names):
+            self._apply(unit, job, one)
 
     def _invite_again(self, unit: Unit, job: Job, party: Party) -> None:
         document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
@@ -608,13 +632,24 @@ class InitiatorSide:
             if isinstance(answer.data, Mapping):
                 self._take_body(unit, answer.data, command.to)
             return
-        if command.kind is CommandKind.TASK_START and answer.retcode != NOT_EFFECTIVE:
-            message = f"{command.to} did not start it: {answer.retmsg}"
-            incarnation = str(command.body.get("incarnation") or "")
-            self.take_report(
-                unit,
-                Report(command.task_key, incarnation, TaskStatus.FAILED, Reason.LAUNCH_FAILED, message, 0, unit.now),
-            )
+        refusal, job = refusal_of(command, answer), unit.tx.job_here(command.job_id)
+        if not refusal:
+            return
+        message = f"{command.to} {refusal}"
+        if job is not None and is_before_rerun(command, job):
+            unit.tx.request_stop(job.key, Reason.PARTY_REFUSED, message, unit.now, False, str(command.to))
+        else:
+            self.take_report(unit, failed_report(command, message, unit.now))
+
+    def take_report_of(self, unit: Unit, body: Mapping[str, Any], caller: str) -> None:
+        """A report that came with the answer to a heartbeat: taken as one that this party sends itself."""
+        report = read_report(body)
+        job = unit.tx.job_here(report.task.job_id) if report is not None else None
+        if report is None or job is None:
+            return
+        said = Said(CommandKind.REPORT, caller, unit.context.party_id, report.task.party)
+        if not objection(said, binding_of(job)):
+            self.take_report(unit, report)
 
     def _take_body(self, unit: Unit, body: Mapping[str, Any], party: Party) -> None:
         report = read_report(body)
@@ -632,6 +667,7 @@ class InitiatorSide:
             return False
         unit.touch(report.task.job_id)
         report = self._within_its_say(unit, report)
+        take_count(unit, report)
         if report.status in (TaskStatus.SUCCESS, TaskStatus.STOPPING) and task.party_status is TaskStatus.WAITING:
             # The report that it runs was overtaken or lost; this one implies it.
             start = report.start_time or unit.now
@@ -723,7 +759,11 @@ class InitiatorSide:
             raise JobNotFound(f"can not found job {job_id} as its initiator")
         unit.note(Event.STOP_REQUESTED, job_id=job_id, status=job_status_for(reason))
         unit.touch(job_id)
-        return unit.tx.request_stop(job.key, reason, message, unit.now, by_user, caused_by)
+        if unit.tx.request_stop(job.key, reason, message, unit.now, by_user, caused_by):
+            return True
+        if by_user:
+            unit.tx.forgo_return(job.key)
+        return False
 
     def set_priority(self, unit: Unit, job_id: str, priority: int) -> None:
         """Where a waiting job stands from now on. Raises JobNotFound, Conflict for one that does not wait."""
@@ -888,11 +928,6 @@ def _jitter(unit: Unit, conflicts: int) -> int:
     return int(unit.context.fresh_id()[:6], 16) % (1000 * min(conflicts, 8))
 
 
-def _digest(document: Document) -> str:
-    content = json.dumps([document.dsl, document.runtime_conf], sort_keys=True)
-    return hashlib.sha256(content.encode()).hexdigest()
-
-
 def create_body(
     document: Document, spec: JobSpec, job_id: str, incarnations: Mapping[str, str]
 ) -> dict[str, Any]:
@@ -909,6 +944,7 @@ def create_body(
         "initiator_party_id": spec.initiator.party_id,
         "extensions": EXTENSIONS,
         "incarnations": incarnations,
+        CALL_BACK: True,
     }
 
 
@@ -945,6 +981,8 @@ def endpoint_of(command: Command) -> str:
         return f"/initiator/{command.job_id}/{role}/{party_id}/rerun"
     if command.kind is CommandKind.ROOM:
         return f"/initiator/{command.job_id}/{command.body['role']}/{command.body['party_id']}/room"
+    if command.kind is CommandKind.STANDING:
+        return f"/initiator/{command.job_id}/{role}/{party_id}/standing"
     if command.kind is CommandKind.LOOK_AGAIN:
         return f"/initiator/{command.job_id}/{role}/{party_id}/ready"
     if command.task:

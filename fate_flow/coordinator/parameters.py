@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fate_flow.audit.events import Event
-from fate_flow.coordinator.party.admission import accept
-from fate_flow.coordinator.unit import Unit, read_spec
+from fate_flow.coordinator.party.admission import Admitted, accept, request
+from fate_flow.coordinator.unit import Unit, digest_of, read_spec
 from fate_flow.core.approval import Approval, Consent
-from fate_flow.core.errors import BadRequest, NotEffective, OperationFailed
+from fate_flow.core.authority import JobBinding, Said, difference, document_digest, objection, party_id_of
+from fate_flow.core.errors import BadRequest, NotEffective, OperationFailed, PermissionDenied
 from fate_flow.core.fate_v1 import effective_document
 from fate_flow.core.grammar import check_version, shown
 from fate_flow.core.history import Level
-from fate_flow.core.job import NOT_EFFECTIVE, Answer, Claim, Command, CommandKind, Job
+from fate_flow.core.job import Answer, Claim, Command, CommandKind, Job
 from fate_flow.core.parameters import KINDS, Change, changed_components, changed_conf, parts_of
 from fate_flow.core.rerun import KEPT
 from fate_flow.core.resources import request_of
@@ -39,6 +40,7 @@ class Revised:
     base: int                            # the revision that the change is made to
     is_news: bool                        # anything is otherwise
     plain: tuple[Party, ...]             # parties that speak plain v1
+    warnings: tuple[str, ...]            # of the change; those of the job itself were told when it was submitted
 
 
 def preview_change(unit: Unit, job: Job, change: Change) -> Revised:
@@ -58,7 +60,8 @@ def preview_change(unit: Unit, job: Job, change: Change) -> Revised:
     if job.status is JobStatus.WAITING:
         _check_not_done(unit, job, components)
         _check_all_know_revisions(job, plain)
-    return Revised(replace(revised, runtime_conf=new.conf), new, components, job.revision, is_news, plain)
+    warnings = tuple(one for one in new.warnings if one not in spec.warnings)
+    return Revised(replace(revised, runtime_conf=new.conf), new, components, job.revision, is_news, plain, warnings)
 
 
 def change_parameters(unit: Unit, job: Job, change: Change, base: int, dispatch: Callable[[Command], None]) -> Revised:
@@ -76,7 +79,10 @@ def change_parameters(unit: Unit, job: Job, change: Change, base: int, dispatch:
     anew = {*job.changed, *(revised.components if job.is_final else ())}
     changed = tuple(name for name in revised.spec.tasks if name in anew)
     terms = _Terms(revision, revised.document, revised.spec, revised.components, changed)
-    _revise(unit, job, terms)
+    bound = unit.binding(job.job_id)
+    assert bound is not None, "a job row has its binding"
+    accept(unit, revised.spec)
+    _revise(unit, bound, terms)
     nodes = unit.context.engine_size.nodes
     body = {**parts_of(revised.spec.conf), "components": list(revised.components), "revision": revision}
     for seat in unit.tx.seats(job.job_id):
@@ -90,28 +96,60 @@ def take_parameters(unit: Unit, job: Job, body: Mapping[str, Any]) -> Answer:
     """What a party does with the parameters that its initiator sends: `parameter/update`, or a part of a rerun.
 
     A revision that it has already changes nothing. Raises FlowError for parameters that it does not agree to."""
+    bound, document = unit.binding(job.job_id), unit.tx.document(job.job_id)
+    assert bound is not None, "a job row has its binding"
+    assert document is not None, "and its document"
     given = body.get("revision")
-    revision = job.revision + 1 if given is None else check_version(given, "revision")
-    if revision <= job.revision:
+    revision = bound.revision + 1 if given is None else check_version(given, "revision")
+    if revision < bound.revision:
         return Answer()
-    if not (job.is_final or (job.status is JobStatus.WAITING and not job.holds)):
-        return Answer(NOT_EFFECTIVE, f"{job.key} is {job.status.value}", {STILL_ENDS: True})
     parts = {kind: body.get(kind) for kind in KINDS}
     for kind, value in parts.items():
         if not isinstance(value, Mapping):
             raise BadRequest(f"{kind}: {shown(value)} is not an object")
-    document = unit.tx.document(job.job_id)
-    assert document is not None, "a job row has its document"
     document = replace(document, runtime_conf={**document.runtime_conf, **parts})
+    offered = replace(bound, digest=digest_of(document), revision=revision)
+    if offered == bound or (given is None and offered.digest == bound.digest):
+        return Answer()       # plain v1 counts no revisions, and tells each of our seats
+    if why := difference(bound, offered):
+        raise OperationFailed(why)
     spec, named = read_spec(unit.context, document), body.get("components")
     components = tuple(name for name in spec.tasks if isinstance(named, list) and name in named)
-    _revise(unit, job, _Terms(revision, document, spec, components))
+    accept(unit, spec)
+    _revise(unit, bound, _Terms(revision, document, spec, components))
     return Answer()
+
+
+def take_document(unit: Unit, admitted: Admitted, caller: str) -> None:
+    """What a `create` for a seat that is not here yet makes of the binding: the first one binds the job, a later
+    revision is taken by all seats that are here. Raises NotEffective, OperationFailed, PermissionDenied."""
+    offered, bound = admitted.offered, unit.binding(admitted.offered.job_id)
+    if bound is None:
+        if unit.bind(offered):
+            return
+        # On MySQL another process has bound it since it was looked for.
+        bound = unit.binding(offered.job_id)
+        why = objection(Said(CommandKind.CREATE, caller, unit.context.party_id, None, offered), bound)
+        if why:
+            raise PermissionDenied(why)
+        assert bound is not None, "somebody has bound it"
+    if offered.revision < bound.revision:
+        raise NotEffective(f"job {bound.job_id} is at revision {bound.revision} here, not {offered.revision}")
+    if offered.revision > bound.revision:
+        _check_dsl(unit, offered.job_id, admitted.document)
+        _revise(unit, bound, _Terms(offered.revision, admitted.document, admitted.spec, ()))
+
+
+def _check_dsl(unit: Unit, job_id: str, document: Document) -> None:
+    """The seats here keep the DSL that they have, which is what people see who approve. Raises OperationFailed."""
+    here = unit.tx.document(job_id)
+    if here is not None and document_digest(here.dsl, {}) != document_digest(document.dsl, {}):
+        raise OperationFailed(f"job {job_id} has another dsl here: a later revision changes parameters alone")
 
 
 @dataclass(frozen=True)
 class _Terms:
-    """What a row takes."""
+    """What all rows of a job here take."""
 
     revision: int
     document: Document
@@ -120,19 +158,31 @@ class _Terms:
     changed: tuple[str, ...] = ()        # that the next run has to make again
 
 
-def _revise(unit: Unit, job: Job, terms: _Terms) -> None:
-    """One row takes them, on record. Whoever has to approve the job here has to approve it anew."""
+def _revise(unit: Unit, bound: JobBinding, terms: _Terms) -> None:
+    """All seats here take them in one transaction, or none does. Raises NotEffective."""
+    rows = unit.tx.jobs_here(bound.job_id)
+    for row in rows:
+        if not (row.is_final or (row.status is JobStatus.WAITING and not row.holds)):
+            raise NotEffective(f"{row.key} is {row.status.value}", data={STILL_ENDS: True})
+    if not unit.rebind(bound, digest_of(terms.document), terms.revision):
+        raise NotEffective(f"job {bound.job_id} has moved on", data={STILL_ENDS: True})
+    for row in rows:
+        _revise_row(unit, row, terms)
+
+
+def _revise_row(unit: Unit, job: Job, terms: _Terms) -> None:
+    """On record. Whoever has to approve the job here has to approve it anew."""
     spec, revision = terms.spec, terms.revision
-    request = accept(unit, spec, job.party)
+    asked = request(unit, spec, job.party)
     new = replace(
-        job, asked=Claim(request.cores, request.memory), timeout_seconds=spec.common.timeout_seconds,
-        revision=revision, changed=terms.changed,
+        job, asked=Claim(asked.cores, asked.memory), timeout_seconds=spec.common.timeout_seconds,
+        ttl_seconds=spec.ttl_seconds,
+        revision=revision, changed=terms.changed if job.is_initiator else (), consent=_consent_to(unit, job),
     )  # fmt: skip
     document = replace(terms.document, on_party=effective_document(spec, job.party))
     if not unit.tx.revise(job, new, document):
         # To be asked again: then the row shows what another process has made of it.
         raise NotEffective(f"{job.key} has moved on", data={STILL_ENDS: True})
-    unit.revisions.pop(job.job_id, None)
     if job.consent is not None:
         unit.tx.decide_consent(job.key, Consent(Approval.PENDING))
     named = f": {', '.join(terms.components)}" if terms.components else ""
@@ -143,6 +193,13 @@ def _revise(unit: Unit, job: Job, terms: _Terms) -> None:
     unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"{job.key}: {words}")
     context, key = unit.context, job.key
     unit.after_commit(lambda: context.files.write_confs(key, document))
+
+
+def _consent_to(unit: Unit, job: Job) -> Consent | None:
+    """Of a row that is revised: one that came before this party wanted to approve such jobs has to be approved now."""
+    own = unit.context.party_id
+    asks = unit.context.approval.asks(party_id_of(job.initiator, own), own)
+    return Consent(Approval.PENDING) if job.consent is None and asks else job.consent
 
 
 def _check_changeable(unit: Unit, job: Job) -> None:

@@ -172,6 +172,12 @@ class Files(Protocol):
     def logs_before(self, at: int) -> Iterable[str]:
         """Ids of the jobs to whose logs nobody has written since."""
 
+    def has_logs(self, job_id: str) -> bool: ...
+
+    def logs_beyond(self, most_bytes: int) -> Iterable[str]:
+        """Jobs whose logs go, those that were written to longest ago first, until the rest takes no more than that."""
+        ...
+
     def remove_logs(self, job_id: str) -> None: ...
 
 
@@ -206,6 +212,7 @@ class Rules:
     queue_ageing: int = 60_000
     resource_waiting: int = 0
     scheduler_silence: int = 10_000
+    copy_check: int = 60_000         # from one look at jobs of others that wait here to the next
 
 
 @dataclass(frozen=True)
@@ -214,6 +221,7 @@ class Keep:
 
     finished_jobs: int = 0
     job_logs: int = 0
+    job_logs_bytes: int = 0          # of all jobs together; 0: any number
     output_tables: int = 0
     most_finished_jobs: int = 0      # rows of jobs that are over; 0: any number
 
@@ -247,7 +255,7 @@ class Context:
     routes: frozenset[str]                            # party ids we know the way to
     clock: Callable[[], int]                          # milliseconds since the epoch
     fresh_id: Callable[[], str]                       # 32 hex digits
-    specs: dict[tuple[str, int], JobSpec] = field(default_factory=dict)      # by job and revision of its document
+    specs: dict[str, JobSpec] = field(default_factory=dict)          # by the digest of their document
     launch_problems: dict[str, str] = field(default_factory=dict)    # by worker: why its folder could not be written
     carry_out: Callable[[list[Effect]], None] = in_place
     retry: Retry = field(default_factory=Retry)

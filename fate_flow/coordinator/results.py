@@ -8,7 +8,7 @@ from fate_flow.audit.events import Event
 from fate_flow.coordinator.party.ends import has_workers
 from fate_flow.coordinator.unit import Unit
 from fate_flow.core.errors import JobNotFound, NotFound, OperationFailed
-from fate_flow.store.contract import Scope, TableMeta
+from fate_flow.store.contract import Scope, TableMeta, Transaction
 
 MADE = "output"          # the origin of a table that a task wrote
 _MOST_TABLES = 1_000     # that go at once
@@ -25,15 +25,20 @@ class Cleaned:
 def clean_job(unit: Unit, scope: Scope) -> Cleaned:
     """Tables that the job did not make, which its readers hand on, are their owner's and stay."""
     check_over(unit, scope.job_id)
-    named = {(one.namespace, one.name) for one in unit.tx.results_of(scope.job_id) if scope.has(one.task)}
-    found = [unit.tx.table(namespace, name) for namespace, name in sorted(named)]
-    made = tuple(one for one in found if one is not None and (one.origin, one.job_id) == (MADE, scope.job_id))
+    made = tables_made(unit.tx, scope)
     _drop(unit, made)
     unit.tx.drop_results(scope)
     cleaned = Cleaned(made, unit.tx.drop_metrics(scope))
     text = f"job {scope.job_id}: {len(made)} tables and {cleaned.metrics} metrics were removed"
     unit.note(Event.JOB_NOTE, job_id=scope.job_id, text=text)
     return cleaned
+
+
+def tables_made(tx: Transaction, scope: Scope) -> tuple[TableMeta, ...]:
+    """The tables that these tasks wrote; those that readers hand on are somebody else's."""
+    named = {(one.namespace, one.name) for one in tx.results_of(scope.job_id) if scope.has(one.task)}
+    found = [tx.table(namespace, name) for namespace, name in sorted(named)]
+    return tuple(one for one in found if one is not None and (one.origin, one.job_id) == (MADE, scope.job_id))
 
 
 def check_over(unit: Unit, job_id: str) -> None:

@@ -20,11 +20,12 @@ from typing import Any, TypeVar
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.ports import Context, Keep
+from fate_flow.coordinator.results import tables_made
 from fate_flow.coordinator.unit import read_spec
 from fate_flow.core.errors import Conflict, JobNotFound, StorageUnavailable
 from fate_flow.core.fate_v1 import effective_document
 from fate_flow.core.job import JobKey
-from fate_flow.store.contract import Document, TableMeta, Transaction
+from fate_flow.store.contract import Document, Scope, TableMeta, Transaction
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ class Retention:
         self._context, self._keep, self._monotonic = context, keep, monotonic
         self._pass: Pieces | None = None
         self._left_over_done: float | None = None           # when it was looked for last, to the end
-        self._mentioned: dict[tuple[str, int], frozenset[str]] = {}     # by open job and revision: texts of its conf
+        self._mentioned: dict[tuple[str, str], frozenset[str]] = {}     # by open job and digest: texts of its conf
 
     def step(self) -> bool:
         """Do a few pieces; False at the end of a pass. Raises StorageFailed: the next step begins a new pass."""
@@ -93,6 +94,7 @@ class Retention:
             yield from self.old_logs()
             self._left_over_done = self._monotonic()        # only now: a pass that is cut off begins with it again
         yield from self.old_tables()
+        yield from self.jobs_past_ttl()
         yield from self.old_jobs()
 
     # ------------------------------------------------------------------ what has been kept long enough
@@ -103,7 +105,33 @@ class Retention:
         after = (0, "")
         while found := self._context.read(_bound(lambda tx, after: tx.ended_jobs(before, after, _AT_ONCE), after)):
             after = found[-1]
-            yield [self.job(job_id) for job_id in dict.fromkeys(job_id for _, job_id in found)]
+            yield [self.job(job_id) for job_id in self._unread(dict.fromkeys(job_id for _, job_id in found))]
+
+    def jobs_past_ttl(self) -> Pieces:
+        """Jobs that are to leave nothing once so long has passed since their end."""
+        now, least, after = self._context.clock(), self._context.ceilings.ttl_of(0), ""
+        while found := self._context.read(
+            _bound(lambda tx, after: tx.jobs_past_ttl(now, least, after, _AT_ONCE), after)
+        ):
+            after = found[-1]
+            unread = self._unread(found)
+            yield [Piece("job past its ttl", job_id, _bound(self._remove_all, job_id)) for job_id in unread]
+
+    def _remove_all(self, job_id: str) -> bool:
+        """The tables that it made, its logs, and what goes of an old job; no part of it while a table is still read."""
+        context = self._context
+        if context.read(lambda tx: tx.is_open(job_id)):
+            return False
+        for table in context.read(lambda tx: tables_made(tx, Scope(job_id))):
+            if not self._remove_table(table):
+                return False
+        context.files.remove_logs(job_id)
+        return self._remove_job(job_id)
+
+    def _unread(self, job_ids: Iterable[str]) -> list[str]:
+        """Those that no unfinished job names, whose Reader may look for what they made."""
+        named = tuple(self._open_jobs().values())
+        return [job_id for job_id in job_ids if not any(job_id in texts for texts in named)]
 
     def _jobs_kept_from(self, tx: Transaction) -> int:
         keep = self._keep
@@ -141,6 +169,9 @@ class Retention:
             before = self._context.clock() - self._keep.job_logs
             for some in _few(self._context.files.logs_before(before)):
                 yield [self._log(job_id) for job_id in some]
+        if self._keep.job_logs_bytes:
+            for some in _few(self._context.files.logs_beyond(self._keep.job_logs_bytes)):
+                yield [self._log(job_id) for job_id in some]
 
     def _log(self, job_id: str) -> Piece:
         return Piece("logs of job", job_id, lambda: self._remove_if_over(job_id, self._context.files.remove_logs))
@@ -167,15 +198,17 @@ class Retention:
     def _remove_table(self, table: TableMeta) -> bool:
         context = self._context
         is_open = context.read(lambda tx: tx.is_open(table.job_id))
-        if is_open or any({table.namespace, table.name} <= texts for texts in self._open_jobs().values()):
+        if is_open or any(
+            {table.namespace, table.name} <= texts or table.job_id in texts for texts in self._open_jobs().values()
+        ):
             return False
         context.files.drop_table(table)
         return context.write(lambda tx: _drop_as_read(tx, table), is_repeatable=True)
 
-    def _open_jobs(self) -> Mapping[tuple[str, int], frozenset[str]]:
+    def _open_jobs(self) -> Mapping[tuple[str, str], frozenset[str]]:
         """By unfinished job: what its configuration names, tables and files among it."""
         open_jobs = self._context.read(
-            lambda tx: {(job_id, tx.revision(job_id)) for job_id in {key.job_id for key in tx.open_seats()}}
+            lambda tx: {(job_id, _digest_of(tx, job_id)) for job_id in {key.job_id for key in tx.open_seats()}}
         )
         for gone in self._mentioned.keys() - open_jobs:
             del self._mentioned[gone]
@@ -196,8 +229,20 @@ class Retention:
             yield [Piece("folder of no job", job_id, _bound(self._remove_folder, job_id)) for job_id in some]
         for paths in _few(files.uploads_before(self._context.clock() - _UPLOAD_GRACE)):
             yield [Piece("upload of no job", path, _bound(self._drop_upload, path)) for path in paths]
+        yield from self._unused_bindings()
         for keys in _few(self._context.read(lambda tx: tx.open_seats())):
             yield [Piece("written again: files of", str(key), _bound(self._write_confs, key)) for key in keys]
+
+    def _unused_bindings(self) -> Pieces:
+        """Job ids of which nothing is left here: neither rows, nor logs, nor output tables."""
+        after = ""
+        while found := self._context.read(_bound(lambda tx, after: tx.unused_bindings(after, _AT_ONCE), after)):
+            after = found[-1]
+            without_logs = [job_id for job_id in found if not self._context.files.has_logs(job_id)]
+            yield [Piece("binding of job", job_id, _bound(self._unbind, job_id)) for job_id in without_logs]
+
+    def _unbind(self, job_id: str) -> bool:
+        return self._context.write(lambda tx: tx.unbind(job_id), is_repeatable=True)
 
     def _remove_folder(self, job_id: str) -> bool:
         # A row is committed before its folder is made, so a folder without one has lost it.
@@ -238,6 +283,11 @@ def _few(items: Iterable[T]) -> Iterator[list[T]]:
     rest = iter(items)
     while some := list(islice(rest, _AT_ONCE)):
         yield some
+
+
+def _digest_of(tx: Transaction, job_id: str) -> str:
+    binding = tx.binding(job_id)
+    return binding.digest if binding is not None else ""
 
 
 def _drop_as_read(tx: Transaction, table: TableMeta) -> bool:

@@ -12,21 +12,26 @@ import heapq
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.chores import Chores
 from fate_flow.coordinator.elastic import tend_elastic
 from fate_flow.coordinator.initiator import InitiatorSide, asked_by, count_in
 from fate_flow.coordinator.party.side import PartySide
+from fate_flow.coordinator.party.standing import take_standing
+from fate_flow.coordinator.peers import PeerWatch
+from fate_flow.coordinator.plain_hosts import Beats, beats_for
 from fate_flow.coordinator.ports import Context, Transport
 from fate_flow.coordinator.room import RoomTeller
 from fate_flow.coordinator.stopwatch import SteadyClock, Stopwatch
 from fate_flow.coordinator.unit import RoomTold, Unit, unit_of_work
 from fate_flow.coordinator.workers import WorkerWatch
 from fate_flow.core.errors import CommitUnknown, FlowError, StorageUnavailable
-from fate_flow.core.job import Answer, Command, CommandKind, Job, Lack, Seat, TaskKey
+from fate_flow.core.job import Answer, Command, CommandKind, Job, Lack, TaskKey
+from fate_flow.core.peer import WayBack
 from fate_flow.core.queue import Passing, Waiting
-from fate_flow.core.status import JobStatus, SeatStatus
+from fate_flow.core.status import JobStatus
 from fate_flow.store.contract import Transaction
 
 log = logging.getLogger(__name__)
@@ -71,11 +76,15 @@ class Answered:
 
 @dataclass(frozen=True)
 class HeartbeatAnswered:
-    """`ended`: jobs that are over, or not known, at that party, with the reason; `runs`: which run was asked about."""
+    """`ended`: jobs that are over, or not known, at that party, with the reason; `runs`: which run was asked about.
+
+    `way_back`: what it says of its way to this server; `reports`: on shares, which it could not deliver that way."""
 
     party_id: str
     ended: Mapping[str, str] = field(default_factory=dict)
     runs: Mapping[str, int] = field(default_factory=dict)
+    way_back: WayBack | None = None
+    reports: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,9 +95,19 @@ class PartySilent:
     seconds: float
 
 
+@dataclass(frozen=True)
+class PartyFails:
+    """A party has not answered a try, and nothing for so many seconds."""
+
+    party_id: str
+    seconds: float
+    error: str
+
+
 News = (
-    JobChanged | OutboxFilled | QueueChanged | WorkerChanged | Answered | HeartbeatAnswered | PartySilent | RoomTold
-)
+    JobChanged | OutboxFilled | QueueChanged | WorkerChanged | Answered | HeartbeatAnswered | PartySilent | PartyFails
+    | RoomTold
+)  # fmt: skip
 
 
 class Deposed(FlowError):
@@ -108,6 +127,9 @@ class Scheduler:
         self._party = PartySide()
         self._initiator = InitiatorSide(self._party, owner)
         self._watch = WorkerWatch()
+        self._peers = PeerWatch()
+        self._asked: frozenset[str] = frozenset()           # parties that had the last heartbeat
+        self._initiators: frozenset[str] = frozenset()      # other parties for whose jobs something runs here
         self._owner_watch = Stopwatch(monotonic)
         self._steady = SteadyClock(monotonic)
         self._chores = Chores(self._initiator, self._watch, Stopwatch(monotonic))
@@ -146,6 +168,7 @@ class Scheduler:
         if not may_take or not tx.depose(owner, counter, self.owner):
             return None
         self._steady.go_on_from(tx.steady())
+        tx.forget_troubles()
         return tx.take_over(self.owner)
 
     def _begin(self, taken: Sequence[str]) -> None:
@@ -232,16 +255,31 @@ class Scheduler:
                 unit.knowers.add(knower)
             case RoomTold():
                 self._initiator.hear_of_room(unit, one)
-            case HeartbeatAnswered(party_id, ended, runs):
-                self._chores.party_answers(unit, party_id)
-                self._chores.seats_ended(unit, party_id, ended, runs)
-                self._initiator.tell_again(unit, party_id)
+            case HeartbeatAnswered():
+                self._take_heartbeat(unit, one)
             case PartySilent(party_id, seconds):
                 self._chores.party_lost(unit, party_id, seconds)
+            case PartyFails(party_id, seconds, error):
+                self._peers.fails(unit, party_id, seconds, error)
+
+    def _take_heartbeat(self, unit: Unit, one: HeartbeatAnswered) -> None:
+        """A party that cannot reach this server is silent to those that wait for its reports."""
+        for body in one.reports:
+            self._initiator.take_report_of(unit, body, one.party_id)
+        trouble = self._peers.way_back(unit, one.party_id, one.way_back)
+        if not trouble.cut_off_since:
+            self._chores.party_answers(unit, one.party_id)
+        self._chores.seats_ended(unit, one.party_id, one.ended, one.runs)
+        self._initiator.tell_again(unit, one.party_id)
 
     def _take_answer(self, unit: Unit, command: Command, answer: Answer) -> None:
+        if not answer.is_silence and self._peers.is_suspect(command.to.party_id):
+            self._peers.answers(unit, command.to.party_id)
         if command.kind is CommandKind.ROOM:
             self._take_thanks(unit, command, answer)
+            return
+        if command.kind is CommandKind.ALIGN:
+            self._take_sign_of_life(unit, command, answer)
             return
         self._in_flight.discard(command.id)
         if command.kind is CommandKind.TASK_COLLECT:
@@ -251,7 +289,10 @@ class Scheduler:
             return
         if not unit.tx.take_command(command.id):
             return
-        if command.kind in (CommandKind.REPORT, CommandKind.ASK_STOP, CommandKind.LOOK_AGAIN):
+        if command.kind in (CommandKind.ASK_STOP, CommandKind.STANDING):
+            take_standing(unit, command, answer)
+            return
+        if command.kind in (CommandKind.REPORT, CommandKind.LOOK_AGAIN):
             return
         self._note_free(unit, command, answer)
         self._initiator.on_answer(unit, command, answer)
@@ -261,6 +302,11 @@ class Scheduler:
         if not answer.is_ok:
             self._room.declined(unit, hint, answer)
             unit.is_room_declined = True
+
+    def _take_sign_of_life(self, unit: Unit, align: Command, answer: Answer) -> None:
+        """Whatever a plain v1 party says to it; of its silence the transport tells."""
+        if not answer.is_silence and self.is_unsure_of(align.to.party_id):
+            self._take(unit, HeartbeatAnswered(align.to.party_id))
 
     def _note_free(self, unit: Unit, command: Command, answer: Answer) -> None:
         """What a party said about its free cores, and which commands free some."""
@@ -401,7 +447,14 @@ class Scheduler:
         """Look at everything that is not over: what an event told and was lost is found here."""
 
         def look_at_all(unit: Unit) -> None:
-            self._rounds(unit, self._chores.run(unit))
+            jobs = self._chores.run(unit)
+            for trouble in self._peers.troubles(unit):
+                if trouble.party_id in self._asked:
+                    self._chores.party_cut_off(unit, trouble)
+                else:
+                    self._peers.forget_way_back(unit, trouble)
+            self._initiators = frozenset(job.initiator.party_id for job in jobs if _runs_for_another(job))
+            self._rounds(unit, jobs)
             self._newest_command = 0
             self._collect(unit)
             self._drop_old_commands(unit)
@@ -449,21 +502,29 @@ class Scheduler:
         return max(0.0, (self._alarms[0] - self._steady.now()) / 1000) if self._alarms else None
 
     def beat(self) -> None:
-        """One heartbeat to every party that runs something for us, whatever the number of jobs."""
-        for party_id, jobs in self.context.read(self._elsewhere).items():
+        """One heartbeat to every party that runs something for us, whatever the number of jobs.
+
+        Also to each for whose jobs something runs here: only so a way that leads nowhere is noticed in time."""
+        beats = self.context.read(self._elsewhere)
+        self._asked = frozenset(beats.jobs)
+        for party_id, jobs in beats.jobs.items():
             self._transport.heartbeat(party_id, jobs)
+        if beats.aligns:
+            self._transport.post(beats.aligns)
 
     def is_unsure_of(self, party_id: str) -> bool:
         """Whether it is news that the party answers: it is to be told an end once more, or counts as silent."""
-        return party_id in self._unsure
+        return party_id in self._unsure or self._peers.is_suspect(party_id)
 
-    def _elsewhere(self, tx: Transaction) -> dict[str, tuple[tuple[str, int], ...]]:
-        """By other parties: what runs there for us; none at a party that is only to be told an end once more."""
+    def _elsewhere(self, tx: Transaction) -> Beats:
+        """What runs for us at other parties; nothing at a party that is only to be told an end once more."""
+        self._peers.look(tx)
         doubtful = (*tx.unconfirmed_seats(), *tx.silent_seats())
         self._unsure = frozenset(seat.party.party_id for seat in doubtful)
-        parties = sorted({*tx.parties_with_seats(), *self._unsure} - {self.context.party_id, "0"})
-        return {party_id: _started(tx.seats_at(party_id)) for party_id in parties}
+        every = {*tx.parties_with_seats(), *self._unsure, *self._initiators}
+        return beats_for(tx, sorted(every - {self.context.party_id, "0"}), doubtful)
 
 
-def _started(seats: Iterable[Seat]) -> tuple[tuple[str, int], ...]:
-    return tuple((seat.job_id, seat.run) for seat in seats if seat.status is SeatStatus.STARTED)
+def _runs_for_another(job: Job) -> bool:
+    """One that speaks plain v1 has no heartbeats."""
+    return not (job.is_initiator or job.legacy) and job.status in (JobStatus.RUNNING, JobStatus.STOPPING)

@@ -5,11 +5,37 @@ change for so long. A restart of the observer starts the watch anew, which errs 
 
 `SteadyClock`: for what is stored and due later (a retry, the end of a drain, a timeout). It counts on from where the
 last scheduler of this party stopped counting, so it never goes back, and stands still while nobody schedules.
+
+`AwakeClock`: what both count by. A server that was stopped, or whose machine slept, has watched
+nothing meanwhile; answers and reports of that time wait in its sockets, and are to be read before anything is overdue.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+
+
+class AwakeClock:
+    """A monotonic clock that leaves out the time for which its process stood still; for one thread."""
+
+    def __init__(self, monotonic: Callable[[], float], slack_seconds: float = 1.0) -> None:
+        self._monotonic = monotonic
+        self._slack = slack_seconds
+        self._last = monotonic()
+        self._expected = 0.0
+        self._asleep = 0.0
+
+    def __call__(self) -> float:
+        now = self._monotonic()
+        if now - self._last > self._expected + self._slack:
+            self._asleep += now - self._last
+        self._last = now
+        return now - self._asleep
+
+    def expect(self, seconds: float) -> None:
+        """From now on readings come this often: after a longer pause the process stood still meanwhile."""
+        self()
+        self._expected = seconds
 
 
 class Stopwatch:

@@ -15,9 +15,11 @@ from enum import Enum
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.ports import Context, Effect
+from fate_flow.core.authority import JobBinding, document_digest
+from fate_flow.core.errors import OperationFailed
 from fate_flow.core.fate_v1 import parse
 from fate_flow.core.history import Entry, Level
-from fate_flow.core.job import Command
+from fate_flow.core.job import Command, Job
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import JobSpec, Party
 from fate_flow.store.contract import Document, Transaction
@@ -57,7 +59,7 @@ class Unit:
     alarms: list[int] = field(default_factory=list)           # steady time at which something put off is due
     is_careful: bool = False                                  # see `apart`
     known_steady: int | None = None                           # the scheduler knows it, others read it
-    revisions: dict[str, int] = field(default_factory=dict)   # by job: of the document that is in force
+    bindings: dict[str, JobBinding] = field(default_factory=dict)     # by job: as they are in force
 
     @property
     def steady(self) -> int:
@@ -94,7 +96,7 @@ class Unit:
             del self.effects[lengths[0] :], self.outgoing[lengths[1] :]
             del self.alarms[lengths[2] :], self.moved[lengths[3] :]
             self.dirty, self.woken, self.freed, self.is_queue_longer = dirty, woken, freed, is_queue_longer
-            self.revisions.clear()
+            self.bindings.clear()
             raise
 
     def note(self, event: Event, **fields: object) -> None:
@@ -141,21 +143,68 @@ class Unit:
         self.outgoing.append(replace(command, id=self.tx.put_command(command, self.now, self.steady)))
 
     def spec(self, job_id: str) -> JobSpec | None:
-        """The parsed document of a job; each revision of it is parsed once a process."""
-        specs, key = self.context.specs, (job_id, self._revision(job_id))
-        if key not in specs:
+        """The parsed document that the job is bound to; each is parsed once a process.
+
+        Raises OperationFailed where the rows of the job have another one."""
+        binding = self.binding(job_id)
+        if binding is None:
+            return None
+        specs = self.context.specs
+        if binding.digest not in specs:
             document = self.tx.document(job_id)
             if document is None:
                 return None
+            if digest_of(document) != binding.digest:
+                # Read without a lock: another process has revised it between the two reads.
+                self.bindings.pop(job_id)
+                binding = self.binding(job_id)
+            if binding is None or digest_of(document) != binding.digest:
+                raise OperationFailed(f"job {job_id}: its rows have another document than it is bound to")
             if len(specs) >= _SPECS_KEPT:
                 del specs[next(iter(specs))]
-            specs[key] = read_spec(self.context, document)
-        return specs[key]
+            specs[binding.digest] = read_spec(self.context, document)
+        return specs[binding.digest]
 
-    def _revision(self, job_id: str) -> int:
-        if job_id not in self.revisions:
-            self.revisions[job_id] = self.tx.revision(job_id)
-        return self.revisions[job_id]
+    def binding(self, job_id: str) -> JobBinding | None:
+        """What the job id stands for here; None: nothing yet."""
+        if job_id not in self.bindings:
+            found = self.tx.binding(job_id) or self._binding_of_rows(job_id)
+            if found is None:
+                return None
+            self.bindings[job_id] = found
+        return self.bindings[job_id]
+
+    def _binding_of_rows(self, job_id: str) -> JobBinding | None:
+        """Of a job that was created before bindings were written down."""
+        rows, document = self.tx.jobs_here(job_id), self.tx.document(job_id)
+        if not rows or document is None:
+            return None
+        return replace(binding_of(rows[0]), digest=digest_of(document))
+
+    def bind(self, binding: JobBinding) -> bool:
+        """False when somebody else has bound the job id meanwhile."""
+        if not self.tx.bind(binding):
+            return False
+        self.bindings[binding.job_id] = binding
+        return True
+
+    def rebind(self, old: JobBinding, digest: str, revision: int) -> bool:
+        """Another document is in force; False when `old` is not what the job is bound to any more."""
+        new = replace(old, digest=digest, revision=revision)
+        done = self.tx.rebind(old, digest, revision) or (self.tx.binding(old.job_id) is None and self.tx.bind(new))
+        if done:
+            self.bindings[old.job_id] = new
+        return done
+
+
+def binding_of(job: Job) -> JobBinding:
+    """What the job of this row is bound to, without its digest: a row is made only as its job is bound, and who
+    initiates a job and sits in it never changes."""
+    return JobBinding(job.job_id, job.initiator, frozenset(job.parties), "", job.revision)
+
+
+def digest_of(document: Document) -> str:
+    return document_digest(document.dsl, document.runtime_conf)
 
 
 def read_spec(context: Context, document: Document) -> JobSpec:

@@ -13,7 +13,10 @@ from signal import Signals
 from typing import Any
 
 from fate_flow.audit.events import Event
+from fate_flow.coordinator.allowed import why_not_now
+from fate_flow.coordinator.failed_workers import count_here, count_in, said_in_report
 from fate_flow.coordinator.ports import InputTable, LaunchOrder, Made, Program, Sight
+from fate_flow.coordinator.tables import parameters_with_table, problem_with_table
 from fate_flow.coordinator.unit import Unit
 from fate_flow.core.actions import MoveTask
 from fate_flow.core.ceilings import stop_allowed
@@ -35,6 +38,7 @@ from fate_flow.core.crew import (
 )
 from fate_flow.core.elastic import elastic_slots
 from fate_flow.core.errors import BadRequest, StorageFailed
+from fate_flow.core.exit_codes import describe_exit_code, describe_signal
 from fate_flow.core.grammar import (
     check_component_name,
     check_incarnation,
@@ -46,6 +50,7 @@ from fate_flow.core.grammar import (
 )
 from fate_flow.core.history import Level
 from fate_flow.core.job import Answer, Command, CommandKind, Job, Report, Task, TaskKey, Worker, WorkerEnd
+from fate_flow.core.os_errors import os_error_text
 from fate_flow.core.reasons import RULES, Author, Reason, may_say, task_status_for
 from fate_flow.core.spec import READS_BY_NAME, JobSpec, Party, TaskSpec
 from fate_flow.core.status import TASK_BROKEN, TASK_END, TaskStatus, WorkerStatus
@@ -63,6 +68,9 @@ def start_worker(unit: Unit, job: Job, task: Task, without: tuple[str, ...] = ()
     if task.key.party in spec.tasks[task.key.name].passed_at:
         move_party_task(unit, task, TaskStatus.PASS, Reason.NOT_NEEDED)
         return Answer(data=report_of(_again(unit, task)))
+    if why := why_not_now(unit, spec, task.key):
+        finish_party_task(unit, task, Reason.NOT_ALLOWED, why)
+        return Answer(data=report_of(_again(unit, task)))
     _publish_upstream(unit, spec, task.key)
     workers = [_order(unit, task.key, slot, rank) for slot, rank in _fixed(unit, spec, task.key)]
     unit.tx.set_worker(task.key, workers[0].worker_id, without)
@@ -71,7 +79,7 @@ def start_worker(unit: Unit, job: Job, task: Task, without: tuple[str, ...] = ()
         now = _again(unit, task)
         if now.party_status is not TaskStatus.WAITING:
             break                     # what is missing for one is missing for all: the first has said so
-        launch_later(unit, worker, now, spec)
+        _launch(unit, worker, now, spec)
     return Answer(data=report_of(_again(unit, task)))
 
 
@@ -102,6 +110,15 @@ def new_worker(unit: Unit, key: TaskKey, slot: int, rank: int | None, attempt: i
 
 
 def launch_later(unit: Unit, worker: Worker, task: Task, spec: JobSpec) -> None:
+    """One more worker of a share that has begun, which ends when it may not go on here any more."""
+    if why := why_not_now(unit, spec, task.key):
+        _exit(unit, worker, task, Reason.NOT_ALLOWED, why)
+        stop_party_task(unit, _again(unit, task), Reason.NOT_ALLOWED, why)
+    else:
+        _launch(unit, worker, task, spec)
+
+
+def _launch(unit: Unit, worker: Worker, task: Task, spec: JobSpec) -> None:
     """After the commit: open the exchange, write the worker's folder, ring the spawner."""
     order = launch_order(unit, spec, worker, task)
     if isinstance(order, str):
@@ -115,7 +132,8 @@ def launch_later(unit: Unit, worker: Worker, task: Task, spec: JobSpec) -> None:
             context.exchange.open(task.key, task.incarnation, parties, order.speaks_as)
             context.engine.launch(order)
         except (OSError, StorageFailed) as error:
-            context.launch_problems[worker.worker_id] = plain(str(error), _LONGEST_MESSAGE)
+            words = os_error_text(error) if isinstance(error, OSError) else str(error)
+            context.launch_problems[worker.worker_id] = plain(words, _LONGEST_MESSAGE)
             raise
         context.launch_problems.pop(worker.worker_id, None)
 
@@ -129,15 +147,15 @@ def launch_order(unit: Unit, spec: JobSpec, worker: Worker, task: Task) -> Launc
     inputs = _inputs(unit.tx, key, task_spec)
     if isinstance(inputs, str):
         return inputs
-    if hidden := hidden_table(unit.tx, task_spec, key.party):
-        return hidden
+    if problem := problem_with_table(unit.tx, task_spec, key.party):
+        return problem
     parameters = spec.parameters[key.party]
     return LaunchOrder(
         worker=worker,
         module=task_spec.module,
         incarnation=task.incarnation,
         parties=tuple((party.role, party.party_id) for party in _running(task_spec, task.without)),
-        parameters=task_spec.parameters.get(key.party, {}),
+        parameters=parameters_with_table(unit.tx, task_spec, key.party),
         inputs=inputs,
         outputs=tuple(one.alias for one in task_spec.outputs if one.kind == "data"),
         task_cores=parameters.task_cores,
@@ -148,15 +166,6 @@ def launch_order(unit: Unit, spec: JobSpec, worker: Worker, task: Task) -> Launc
         program=_program(spec, worker, task, parameters.task_cores),
         work_folders=_work_folders(unit.tx, worker),
     )
-
-
-def hidden_table(tx: Transaction, task: TaskSpec, party: Party) -> str:
-    """Words for a table that this component reads here and that was taken out of use; empty for none."""
-    named = task.table_at(party)
-    table = tx.table(*named) if named else None
-    if table is None or not table.is_disabled:
-        return ""
-    return f"table {table.namespace}.{table.name} is disabled at {party} (flow table enable, there)"
 
 
 def _work_folders(tx: Transaction, worker: Worker) -> tuple[str, ...]:
@@ -288,6 +297,8 @@ def _go_on(unit: Unit, task: Task, reason: Reason, message: str, exit_code: int 
     task = _again(unit, task)
     spec = unit.spec(task.key.job_id)
     command = command_at(spec.tasks[task.key.name], task.key.party) if spec is not None else None
+    if spec is not None:
+        count_here(unit, spec, task)
     if command is None or spec is None:
         finish_party_task(unit, task, reason, message, exit_code)
     elif task.party_status is TaskStatus.STOPPING:
@@ -307,6 +318,8 @@ def _next_step(
         case Replace(fallen):
             for worker in fallen:
                 _replace(unit, task, spec, worker)
+            if spec.max_failed_workers is not None:
+                tell_initiator(unit, task)
         case Dismiss(spares):
             for worker in spares:
                 dismiss(unit, worker, Reason.STOPPED, "all ranks are done without it")
@@ -363,11 +376,11 @@ def how_it_ended(task: Task, sight: Sight) -> tuple[Reason, str]:
         return Reason.WORKER_ERROR, sight.message
     left = "although its result says success" if sight.succeeded else "and left no result"
     if not sight.signal:
-        return Reason.WORKER_CRASHED, f"the process ended with exit code {sight.exit_code} {left}"
+        code = describe_exit_code(sight.exit_code) if sight.exit_code is not None else "no exit code"
+        return Reason.WORKER_CRASHED, f"the process ended with {code} {left}"
     if sight.signal in _OWN_FAULTS:
-        name = Signals(sight.signal).name
-        return Reason.WORKER_CRASHED, f"the process crashed with signal {sight.signal} ({name}) {left}"
-    return Reason.WORKER_KILLED, f"the process ended with signal {sight.signal} {left}"
+        return Reason.WORKER_CRASHED, f"the process crashed with {describe_signal(sight.signal)} {left}"
+    return Reason.WORKER_KILLED, f"the process ended with {describe_signal(sight.signal)} {left}"
 
 
 _OWN_FAULTS = frozenset({
@@ -425,7 +438,7 @@ def _drop(unit: Unit, task: Task) -> None:
 
 def _publish_upstream(unit: Unit, spec: JobSpec, key: TaskKey) -> None:
     """What this task reads has been made at all parties, else it would not begin: the word of that may come later."""
-    upstream = spec.tasks[key.name].upstream
+    upstream = spec.tasks[key.name].producers
     for task in unit.tx.tasks(key.job_id) if upstream else ():
         if task.key.party != key.party or task.key.name not in upstream:
             continue
@@ -706,7 +719,7 @@ def tell_initiator(unit: Unit, task: Task) -> None:
     if own is None:
         return
     unit.touch(job_id)      # a row that ends when it has drained may end now
-    key, body = task.key, report_of(task, own.legacy)
+    key, body = task.key, {**report_of(task, own.legacy), **said_in_report(unit, task)}
     unit.send(
         Command(
             CommandKind.REPORT, job_id, own.initiator, own.run, key.name, key.version, body["party_status"], body
@@ -754,7 +767,7 @@ def read_report(body: Mapping[str, Any]) -> Report | None:
     start, end = _moment(body.get("start_time")), _moment(body.get("end_time"))
     reason = _reason_in(body, status)
     cause = cause_in(body) or (str(key.party) if reason else "")
-    return Report(key, incarnation, status, reason, message, start, end, exit_code_in(body), cause)
+    return Report(key, incarnation, status, reason, message, start, end, exit_code_in(body), cause, count_in(body))
 
 
 def within_its_say(report: Report, parties: Collection[Party]) -> Report:

@@ -99,6 +99,7 @@ class BeginAgain:
     """The ended job waits again, in its next run; until every party knows it waits for what `wait_reason` says."""
 
     wait_reason: str
+    is_loss: bool = False            # it has lost a party, and waits for its return
 
 
 @dataclass(frozen=True)
@@ -205,6 +206,14 @@ class InviteAgain:
 
 
 @dataclass(frozen=True)
+class MakeAnew:
+    """The party of the seat has not kept its share of these tasks: the run that begins makes them again."""
+
+    seat: Seat
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class NameUnconfirmed:
     """A party had ended the job by itself, and otherwise than the initiator: both keep their word, and this says so."""
 
@@ -214,7 +223,7 @@ class NameUnconfirmed:
 
 Action = (
     MoveJob | MoveSeat | RenewHold | NoteApproval | MoveTask | NewVersion | BeginAgain | Rejoin | AllRejoined | PutOff
-    | Send | BeginTurn | EndTurn | Hurry | Progress | Forget | NameUnconfirmed | InviteAgain
+    | Send | BeginTurn | EndTurn | Hurry | Progress | Forget | NameUnconfirmed | InviteAgain | MakeAnew
     | Arm | Disarm | LoseShares | RestartJob | Restarted
 )  # fmt: skip
 

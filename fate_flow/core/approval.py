@@ -20,10 +20,15 @@ class Consent:
     by: str = ""
     message: str = ""
     time: int = 0
+    digest: str = ""         # of the document that was decided about; empty: decided before that was written down
 
     @property
     def is_given(self) -> bool:
         return self.approval is Approval.APPROVED
+
+    def is_of(self, digest: str) -> bool:
+        """Whether a job with this document is approved."""
+        return self.is_given and self.digest in ("", digest)
 
     @property
     def words(self) -> str:

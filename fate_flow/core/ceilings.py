@@ -30,11 +30,17 @@ class Ceilings:
     task_cores: int | None = None
     task_memory: int | None = None
     replicas: int | None = None              # of a task, at this party
+    least_ttl: int | None = None             # an ended job is kept here so long, whatever its ttl says
     refused_actions: frozenset[str] = frozenset()
 
     def timeout_of(self, asked: int) -> int:
         """The seconds that an attempt may run here; 0: no limit."""
         return asked if self.task_timeout is None else min(asked or self.task_timeout, self.task_timeout)
+
+
+    def ttl_of(self, asked: int) -> int:
+        """The seconds that an ended job is kept here."""
+        return max(asked, self.least_ttl or 0)
 
 
 NO_CEILINGS = Ceilings()

@@ -22,6 +22,7 @@ from fate_flow.core.job import Worker
 from fate_flow.core.reasons import RULES, Reason
 from fate_flow.core.retry import RetryEvent
 from fate_flow.core.status import WorkerStatus
+from fate_flow.core.text import counted
 
 COLLECTOR = -1
 """The slot of the worker that collects."""
@@ -95,19 +96,20 @@ def _collect(workers: Iterable[Worker]) -> Step:
     return Done() if collector.reason is Reason.DONE else Broken(collector)
 
 
-def _broken(command: CommandSpec, workers: Sequence[Worker], counted: Iterable[Worker]) -> Broken | None:
-    culprit = max((one for one in counted if ended_badly(one)), key=lambda one: one.end_time, default=None)
+def _broken(command: CommandSpec, workers: Sequence[Worker], that_count: Iterable[Worker]) -> Broken | None:
+    culprit = max((one for one in that_count if ended_badly(one)), key=lambda one: one.end_time, default=None)
     if culprit is None:
         return None
     if command.is_gang:
         return Broken(culprit)
     fallen = [one for one in workers if one.slot != COLLECTOR and ended_badly(one)]
-    interrupted = sum(map(_is_interrupted, fallen))
-    failed = len(fallen) - interrupted
+    failed = failed_of(fallen)
+    interrupted = len(fallen) - failed
     if failed > command.max_failed:
-        return Broken(culprit, f"{failed} workers failed, max_failed_workers is {command.max_failed}")
+        return Broken(culprit, f"{counted(failed, 'worker')} failed, max_failed_workers is {command.max_failed}")
     if interrupted > MOST_INTERRUPTED:
-        return Broken(culprit, f"{interrupted} workers were interrupted, {MOST_INTERRUPTED} are replaced")
+        were = counted(interrupted, "worker was", "workers were")
+        return Broken(culprit, f"{were} interrupted, {MOST_INTERRUPTED} are replaced")
     return None
 
 
@@ -123,6 +125,11 @@ def beyond_keeping(workers: Iterable[Worker], newest_one: Worker) -> tuple[Worke
 def ended_badly(worker: Worker) -> bool:
     """By itself, not because it was to be stopped."""
     return worker.status is WorkerStatus.EXITED and worker.reason not in _NOBODYS_FAULT
+
+
+def failed_of(workers: Iterable[Worker]) -> int:
+    """How many ended badly by their own fault; interruptions are nobody's."""
+    return sum(ended_badly(one) and not _is_interrupted(one) for one in workers)
 
 
 def _is_interrupted(worker: Worker) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from heapq import heapify, heappop, heappush
 
@@ -13,18 +13,25 @@ from fate_flow.core.status import TaskStatus
 _GOES_ON = frozenset({TaskStatus.SUCCESS, TaskStatus.PASS})
 
 
-def topological_order(upstream: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
-    """The names with every task after all its inputs, else as they were given.
+class Loop(BadDocument):
+    """Tasks wait for each other."""
 
-    Raises BadDocument naming the loop (`a->b form a loop`)."""
+    def __init__(self, path: str, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        super().__init__(path, f"{'->'.join(names)} form a loop")
+
+
+def topological_order(upstream: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
+    """The names with every task after all that it waits for, else as they were given.
+
+    Raises Loop (`a->b form a loop`)."""
     place = {name: number for number, name in enumerate(upstream)}
     # sorted, since the order of a set of names differs from one process to the next
     sorter = TopologicalSorter({name: sorted(upstream[name], key=place.__getitem__) for name in upstream})
     try:
         sorter.prepare()
     except CycleError as error:
-        loop = "->".join(error.args[1][:-1])
-        raise BadDocument("dsl.components", f"{loop} form a loop") from error
+        raise Loop("dsl.components", error.args[1][:-1]) from error
     return _earliest_first(sorter, place)
 
 
@@ -42,7 +49,7 @@ def _earliest_first(sorter: TopologicalSorter[str], place: Mapping[str, int]) ->
 
 
 def may_start(spec: JobSpec, statuses: Mapping[str, TaskStatus]) -> tuple[str, ...]:
-    """Waiting tasks whose inputs have all succeeded: by priority, else in the order of the DAG."""
+    """Waiting tasks before which nothing has to succeed any more: by priority, else in the order of the DAG."""
     ready = [
         name
         for name, task in spec.tasks.items()
@@ -52,7 +59,7 @@ def may_start(spec: JobSpec, statuses: Mapping[str, TaskStatus]) -> tuple[str, .
 
 
 def downstream_of(spec: JobSpec, names: frozenset[str]) -> frozenset[str]:
-    """These tasks and all that use what they make, directly or not."""
+    """These tasks and all that wait for them, directly or not."""
     found = set(names)
     for name, task in spec.tasks.items():
         if task.upstream & found:

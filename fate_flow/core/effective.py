@@ -19,8 +19,8 @@ _MOST = 1e15              # nothing longer is a time, or can be written as one
 class Effective:
     """One value in seconds; `asked` None: the job leaves it to the party. A timeout of 0 is no limit."""
 
-    component_name: str
-    key: str                        # timeout or stop_duration
+    component_name: str             # "the job" for the job as a whole
+    key: str                        # timeout, stop_duration or ttl
     asked: float | None
     value: float
     source: str                     # the setting of the party: ceilings.task_timeout
@@ -42,6 +42,9 @@ def effective_at(
         if allowed != stop:
             source = "limits.stop_grace" if stop is None else "limits.longest_stop"
             found.append(Effective(task.name, "stop_duration", stop, allowed, source))
+    ttl = spec.ttl_seconds
+    if ttl is not None and ceilings.ttl_of(ttl) != ttl:
+        found.append(Effective("the job", "ttl", ttl, ceilings.ttl_of(ttl), "ceilings.least_ttl"))
     return tuple(found)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fate_flow.core.after_document import in_order
 from fate_flow.core.document import Findings, Node, size_of
 from fate_flow.core.fate_v1_dsl import Component, component_names, note_provider, read_components
 from fate_flow.core.fate_v1_job_parameters import AUTOMATIC, check_places, flat_parameters, job_block, job_parameters
@@ -128,6 +129,7 @@ class _Reading:
         check_places(self.conf.at("job_parameters"), initiators)
         base = self._base(layers, initiator, components)
         parameters = {party: job_parameters(base, layers.at(party)) for party in parties}
+        components = in_order(components, parameters[initiator], self.conf.at("job_parameters").at("common"))
         tasks = Tasks(self.conf, self.modules, parties, initiator, parameters, told).all(components)
         if self.findings.problems:
             return None
@@ -139,6 +141,8 @@ class _Reading:
             priority=parameters[initiator].extra.get("priority", 0),
             retry=rule_for(parameters[initiator]),
             policies=policies_for(parameters[initiator]),
+            max_failed_workers=parameters[initiator].extra.get("max_failed_workers"),
+            ttl_seconds=parameters[initiator].extra.get("ttl"),
             warnings=self.findings.short_warnings(),
             conf=_completed(self.conf.value, parties, initiator, base, layers),
         )

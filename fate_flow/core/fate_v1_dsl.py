@@ -9,7 +9,7 @@ from fate_flow.core.dag import topological_order
 from fate_flow.core.document import Findings, Node
 from fate_flow.core.errors import BadDocument
 from fate_flow.core.grammar import check_component_name, check_output_name, shown
-from fate_flow.core.modules import OWN_PROVIDER
+from fate_flow.core.modules import OWN_PROVIDER, STANDARD_PROVIDERS
 from fate_flow.core.spec import Input, Output, Source
 
 MAX_COMPONENTS = 1000
@@ -174,5 +174,5 @@ def _in_order(components: list[Component], findings: Findings) -> tuple[Componen
 def note_provider(node: Node) -> None:
     """Says that a choice of provider has no effect."""
     name = node.value.partition("@")[0] if isinstance(node.value, str) else None
-    if node.is_given and name != OWN_PROVIDER:
+    if node.is_given and name not in STANDARD_PROVIDERS:
         node.without_effect(f"{shown(node.value)} is not offered, {OWN_PROVIDER} is used")

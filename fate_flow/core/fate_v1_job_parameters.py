@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fate_flow.core.after_document import read_after
 from fate_flow.core.document import MAX_WHOLE, Node
 from fate_flow.core.grammar import shown, shown_key
 from fate_flow.core.minimum_document import read_minimum
 from fate_flow.core.policy_document import read_policies
 from fate_flow.core.queue import MOST_PRIORITY
 from fate_flow.core.resources import CORES_PER_NODE
-from fate_flow.core.retry import RetryEvent
+from fate_flow.core.retry import UNSAID, RetryEvent
 from fate_flow.core.retry_document import read_retry
 from fate_flow.core.spec import JobParameters
+
+_OURS = ("retry", "policies", "min_available", "stop_duration", "priority")      # of the job and of a component
+
+LEAST_TTL = 60
+"""Seconds: whoever waits for the end of a job looks at it a while later."""
 
 REMOVED_KEYS_WARNING = "[WARN]backend,work_mode is removed,it does not take effect!"
 """What a 1.11 server puts into `retmsg` when the conf holds one of these keys; clients look for it."""
@@ -45,23 +52,28 @@ def job_block(node: Node, names: Collection[str]) -> dict[str, Any]:
             block[key] = value
     node.at("task_conf").nothing_but(names)
     _check_one_way_to_retry(node)
-    _check_no_capacity(node)
+    for event, what in _OF_THE_JOB_ALONE.items():
+        _check_of_the_job(node, event, what)
     return block
 
 
-def _check_no_capacity(node: Node) -> None:
-    """Only the job waits for room, so what a component says of that may not be otherwise than what the job does."""
+_OF_THE_JOB_ALONE = {RetryEvent.NO_CAPACITY: "room", RetryEvent.PARTY_LOST: "a party"}
+
+
+def _check_of_the_job(node: Node, event: RetryEvent, what: str) -> None:
+    """Only the job waits for that, so what a component says of it may not be otherwise than what the job does."""
     of_job = node.at("retry").at("on_events")
-    if not of_job.is_given or _names_capacity(of_job):
+    if _names(of_job, event) or (not of_job.is_given and event in UNSAID):
         return
     for conf in node.at("task_conf").members().values():
         own = conf.at("retry").at("on_events")
-        if _names_capacity(own):
-            own.wrong(f"{_NO_CAPACITY} is for the job alone, which waits for room as a whole: name it in {of_job.path}")
+        if _names(own, event):
+            words = f"{event.value} is for the job alone, which waits for {what} as a whole: name it in {of_job.path}"
+            own.wrong(words)
 
 
-def _names_capacity(node: Node) -> bool:
-    return isinstance(node.value, list) and _NO_CAPACITY in node.value
+def _names(node: Node, event: RetryEvent) -> bool:
+    return isinstance(node.value, list) and event.value in node.value
 
 
 def check_places(node: Node, initiators: Collection[str]) -> None:
@@ -70,21 +82,20 @@ def check_places(node: Node, initiators: Collection[str]) -> None:
     Ours is refused; FATE's is named, but in the blocks of these paths, which the initiator goes by."""
     for below in node.at("role").members().values():
         for block in below.members().values():
-            _refuse_ours(block, "job_parameters.common")
+            _refuse_ours(block, "job_parameters.common", (*_OURS, "max_failed_workers", "ttl"))
             for name, conf in block.at("task_conf").members().items():
-                _refuse_ours(conf, f"job_parameters.common.task_conf.{shown_key(name)}")
+                _refuse_ours(conf, f"job_parameters.common.task_conf.{shown_key(name)}", (*_OURS, "after"))
             for key in _OF_THE_JOB if block.path not in initiators else ():
                 if block.at(key).is_given:
                     block.at(key).without_effect("it holds for the whole job, as job_parameters.common has it")
 
 
-def _refuse_ours(block: Node, place: str) -> None:
-    for key in _OURS:
+def _refuse_ours(block: Node, place: str, ours: Collection[str] = _OURS) -> None:
+    for key in ours:
         if block.at(key).is_given:
             block.at(key).wrong(f"is not a party's own, it holds for all of them: say it in {place}")
 
 
-_NO_CAPACITY = RetryEvent.NO_CAPACITY.value
 AUTOMATIC = ("auto_retries", "auto_retry_delay")
 """What FATE has instead of `retry`."""
 
@@ -122,12 +133,27 @@ def _zero_or_more(node: Node) -> int | None:
     return node.whole(0, "a whole number of 0 or more")
 
 
+def _ttl(node: Node) -> int | None:
+    return node.whole(LEAST_TTL, f"a whole number of seconds, {LEAST_TTL} or more")
+
+
 def _priority(node: Node) -> int | None:
     value = node.value
     if type(value) is int and -MOST_PRIORITY <= value <= MOST_PRIORITY:
         return value
     node.wrong(f"{shown(value)} is not a whole number from -{MOST_PRIORITY} to {MOST_PRIORITY}")
     return None
+
+
+def _seconds_or_text(node: Node) -> float | None:
+    """FATE's own key, which clients write as text, too."""
+    text = node.value
+    if isinstance(text, str) and _NUMBER.fullmatch(text):
+        return _seconds(replace(node, value=float(text) if "." in text else int(text)))
+    return _seconds(node)
+
+
+_NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
 
 
 def _seconds(node: Node) -> float | None:
@@ -210,7 +236,7 @@ _JOB_PARAMETERS: Mapping[str, _Key] = {
     "federated_status_collect_type": _Key(_one_of("PUSH", "PULL"), "collect_type"),
     "federated_mode": _Key(_one_of("SINGLE", "MULTIPLE"), "federated_mode"),
     "auto_retries": _Key(_zero_or_more, "auto_retries"),
-    "auto_retry_delay": _Key(_seconds, "auto_retry_delay_seconds"),
+    "auto_retry_delay": _Key(_seconds_or_text, "auto_retry_delay_seconds"),
     "timeout": _Key(_above_zero, "timeout_seconds"),
     "task_timeout": _Key(_zero_or_more, "task_timeout_seconds"),
     "retry": _Key(read_retry),
@@ -218,6 +244,8 @@ _JOB_PARAMETERS: Mapping[str, _Key] = {
     "min_available": _Key(read_minimum),
     "stop_duration": _Key(_seconds),
     "priority": _Key(_priority),
+    "max_failed_workers": _Key(_zero_or_more),
+    "ttl": _Key(_ttl),
     "task_conf": _Key(_task_conf),
     "eggroll_run": _Key(_eggroll_run),
     "spark_run": _Key(_object),
@@ -226,13 +254,12 @@ _JOB_PARAMETERS: Mapping[str, _Key] = {
     "user": _Key(_text),
 }
 
-_OURS = ("retry", "policies", "min_available", "stop_duration", "priority")      # of the job and of a component
 _OF_THE_JOB = ("timeout", *AUTOMATIC, "federated_mode", "federated_status_collect_type")
 _REMOVED = frozenset({"work_mode", "backend"})
 _INHERITANCE = "inheritance_info"
 _OF_A_TASK: Mapping[str, Callable[[Node], Any]] = {
     "timeout": _zero_or_more, "stop_duration": _seconds, "retry": read_retry, "policies": read_policies,
-    "priority": _priority, "min_available": read_minimum,
+    "priority": _priority, "min_available": read_minimum, "after": read_after,
 }
 _LAUNCHER_OPTIONS = ("launcher", "world_size")
 _SET_BY_SERVERS = frozenset({

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fate_flow.core.after_document import after_of
 from fate_flow.core.command import MODULE, fails_on_restart, read_command
 from fate_flow.core.document import Node
 from fate_flow.core.fate_v1_dsl import Component
 from fate_flow.core.grammar import shown
+from fate_flow.core.input_rules import InputRules
 from fate_flow.core.minimum_document import Minimums, goes_on_without
-from fate_flow.core.modules import ModuleInfo, WarnsOfParameters
+from fate_flow.core.modules import ChecksAllParties, ModuleInfo, WarnsOfParameters
 from fate_flow.core.policy import Policy, PolicyAction, may_restart_task
 from fate_flow.core.policy_document import policies_for
 from fate_flow.core.retry_document import rule_for
@@ -46,6 +48,7 @@ class Tasks:
             self._check_constraint(one)
         tasks = {one.name: self._task(one, seats[one.name]) for one in components}
         self._minimums.check(tasks)
+        InputRules(self.modules, tasks).check(components)
         return tasks
 
     @property
@@ -69,6 +72,7 @@ class Tasks:
         for party in parties:
             if party not in passed:
                 self._check_parameters(component, party, parameters[party])
+        self._check_together(component, {party: parameters[party] for party in parties if party not in passed})
         retry = rule_for(self.parameters[self.initiator], component.name)
         limit = _task_timeout(self.parameters[self.initiator], component.name)
         limits = {party: _task_timeout(self.parameters[party], component.name) for party in parties}
@@ -77,6 +81,7 @@ class Tasks:
             module=component.module,
             parties=parties,
             inputs=component.inputs,
+            after=after_of(self.parameters[self.initiator], component.name),
             outputs=component.outputs,
             parameters=parameters,
             passed_at=passed,
@@ -101,6 +106,12 @@ class Tasks:
             node.wrong(f"{component.name} at {party}: {problem}")
         for warning in module.warnings(parameters) if isinstance(module, WarnsOfParameters) else ():
             node.doubtful(f"{component.name}: {warning}")      # the same at many parties: said once
+
+    def _check_together(self, component: Component, parameters: Mapping[Party, Mapping[str, Any]]) -> None:
+        module = self.modules[component.module]
+        if isinstance(module, ChecksAllParties) and not self.conf.findings.problems:
+            for problem in module.check_all(parameters):
+                self.conf.at("component_parameters").wrong(f"{component.name}: {problem}")
 
     def _problems_of_command(self, component: Component, parameters: Mapping[str, Any]) -> Iterator[str]:
         """What concerns the program together with what is said of it elsewhere."""

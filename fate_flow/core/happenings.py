@@ -242,7 +242,9 @@ def refusal(view: JobView, happening: Happening, policy: Policy) -> str:
     """Why this policy does not act on it any more; empty: it does."""
     if policy.action is PolicyAction.RESTART_JOB:
         used, most = view.job.restarts, view.spec.retry.for_policies.retries
-        return f"{used} restarts of {most} are used up" if used >= most else ""
+        if used < most:
+            return ""
+        return f"restart {used} of {most} was the last" if most else "no restart is allowed"
     if policy.action is PolicyAction.RESTART_TASK:
         lead = next(row for row in view.tasks if row.key.name == happening.task)
         return again(view, lead, happening.retry_event).refused

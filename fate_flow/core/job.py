@@ -114,6 +114,7 @@ class Job:
     conflicts: int = 0                   # turns that were rolled back since it last started
     turn: int = 0                        # counts the turns; fences returns that arrive late
     timeout_seconds: int = 0
+    ttl_seconds: int | None = None       # what it left goes so long after its end; None: as retention has it
     create_time: int = 0
     since: int = 0                       # steady time at which its run began: the job was created, or begun again
     queued: int = 0                      # steady time since which, or from which on, it waits for cores
@@ -135,6 +136,8 @@ class Job:
     is_restarting: bool = False          # a policy begins its tasks again; those that run are still ending
     restarts: int = 0                    # how often one did, in this run
     revision: int = 0                    # how often its parameters were changed since it was submitted
+    lost_since: int = 0                  # steady time since which it waits for a party that it lost; 0: it does not
+    losses: int = 0                      # how often it has waited so since a user had it begin
     changed: tuple[str, ...] = ()        # components whose own ones were, since the present run began
 
     @property
@@ -292,6 +295,7 @@ class CommandKind(Enum):
     PARAMETERS = "parameter/update"         # other parameters for a job that has not begun, or is over
     ALIGN = "align"                 # of plain v1 servers: "does this job still run at your place?"
     STOP = "stop"
+    MODEL = "model"                 # of plain v1 servers: keep the model that the job has made
     CLEAN = "clean"
     FIND_REUSABLE = "component/inheritance/check"      # which components another job has done already
     TASK_CREATE = "task create"
@@ -303,6 +307,7 @@ class CommandKind(Enum):
     ASK_STOP = "ask stop"           # to the initiator: end the job
     ASK_RERUN = "ask rerun"         # to the initiator: begin the ended job again
     ROOM = "room"                   # to the initiator: there is room for a job that had none here
+    STANDING = "standing"           # to the initiator: does the job still run, and if not how has it ended?
     LOOK_AGAIN = "look again"       # to the initiator: what this party was not ready for, it may be ready for now
 
 
@@ -389,3 +394,4 @@ class Report:
     end_time: int = 0
     exit_code: int | None = None
     caused_by: str = ""
+    failed_workers: int = 0              # of this version, replaced ones too, where the job bounds them

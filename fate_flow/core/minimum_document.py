@@ -61,7 +61,7 @@ class Minimums:
                 node = self.common.at("min_available").at(role)
                 node.wrong(f"no component of this job can do without one of role {role}")
         for task in tasks.values():
-            for upstream in sorted(task.upstream):
+            for upstream in sorted(task.producers):
                 if upstream in tasks:
                     self._check_follows(task, tasks[upstream])
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fate_flow.core.document import Findings, Node, size_of
-from fate_flow.core.grammar import shown_key
+from fate_flow.core.grammar import shown, shown_key
 from fate_flow.core.native_schema import JOB, LIFECYCLE
 from fate_flow.core.native_shape import check_shape
 
@@ -75,7 +75,7 @@ def read_native(document: object, lines: Mapping[str, int]) -> tuple[NativeJob |
     findings, paths = Findings(strict=True), Paths(lines)
     node = Node(document, "", findings)
     if size_of(node) is not None:
-        check_shape(node, JOB, JOB)
+        check_shape(_with_whole_initiator(node), JOB, JOB)
     if not findings.problems:
         job = _Translation(node, paths).job()
         if not findings.problems:
@@ -85,6 +85,23 @@ def read_native(document: object, lines: Mapping[str, int]) -> tuple[NativeJob |
         for problem in findings.problems[:MOST_PROBLEMS]
     ]
     return None, [*found, *_and_more(len(findings.problems))]
+
+
+def _with_whole_initiator(file: Node) -> Node:
+    """The file; where its initiator is the number of a party alone, this says what to write, and it stands there."""
+    value = file.at("initiator").value
+    if isinstance(value, bool) or not isinstance(value, (int, str)) or not _PARTY_ID.fullmatch(str(value)):
+        return file
+    parties = file.at("parties").value
+    seats = [
+        f"{role} {value}" for role, ids in (parties.items() if isinstance(parties, Mapping) else ())
+        if isinstance(ids, list) and str(value) in map(str, ids)
+    ] or [f"guest {value}"]  # fmt: skip
+    file.at("initiator").wrong(f"{shown(value)} is a number without a role; write {' or '.join(seats)}")
+    return replace(file, value={**file.value, "initiator": seats[0]})
+
+
+_PARTY_ID = re.compile("[0-9]{1,10}")
 
 
 def _and_more(count: int) -> list[str]:
@@ -136,7 +153,7 @@ class _Translation:
         self._seats()
         self._job_parameters(file, common)
         self._put(file.at("timeout"), *common, "timeout")
-        for key in LIFECYCLE:
+        for key in ("ttl", "max_failed_workers", *LIFECYCLE):
             self._put(file.at(key), *common, key)
         for at, block in self._at(file):
             self._job_parameters(block, (_CONF, _JOB_PARAMETERS, "role", *at))
@@ -167,7 +184,7 @@ class _Translation:
         self._put(task.at("inputs"), *component, "input")
         self._put(task.at("outputs"), *component, "output")
         limits = (_CONF, _JOB_PARAMETERS, "common", "task_conf", name)
-        for key in ("timeout", *LIFECYCLE):
+        for key in ("timeout", "after", *LIFECYCLE):
             self._put(task.at(key), *limits, key)
         self._came(task, *limits)
         self._told(task, _CONF, _TOLD, "common", name)

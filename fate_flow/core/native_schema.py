@@ -98,7 +98,8 @@ _RETRY = _object(
     "When a task that ended badly begins again at all its parties. What is left out has its default.",
     on_events=_list(
         {"enum": [event.value for event in RetryEvent]},
-        "What is followed by another attempt; all when left out. no_capacity is for the job alone: it waits for room.",
+        "What is followed by another attempt; all but party_lost when left out. no_capacity and party_lost are for the "
+        "job alone: it waits for room, and for the return of a party that was lost.",
         minItems=1, uniqueItems=True,
     ),
     max_attempts=_whole("Attempts that may end by an error or a timeout; 1: no retry.", 1, _RULE.max_attempts),
@@ -159,6 +160,10 @@ _TASK = _object(
         model=_SOURCES, isometric_model=_SOURCES, cache=_SOURCES,
     ),
     outputs=_object("The names that other tasks know them by.", data=_OUTPUTS, model=_OUTPUTS, cache=_OUTPUTS),
+    after=_list(
+        _text("The name of another task.", f"^{_NAME}$", f"a name {_NAMED}"),
+        "Tasks that succeed before it begins, although it reads nothing of them.", uniqueItems=True,
+    ),
     parameters={**_PARAMETERS, "description": "What the component is told at all parties."},
     at=_by(
         _WHERE,
@@ -189,6 +194,8 @@ JOB: Schema = {
         resources={"$ref": "#/$defs/resources"},
         timeout=_whole("Seconds from the submit until it is stopped; left out: as the initiator's server has it.", 1),
         task_timeout=_TASK_TIMEOUT,
+        ttl=_whole("Seconds after its end when what it left goes at every party; left out: as each party has it.", 60),
+        max_failed_workers=_whole("Workers of all its tasks that may fail before it does; left out: any number.", 0),
         at=_by(
             _WHERE,
             _object("What differs there.", resources={"$ref": "#/$defs/resources"}, task_timeout=_TASK_TIMEOUT),

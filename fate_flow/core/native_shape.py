@@ -86,7 +86,7 @@ def _check_list(node: Node, schema: Mapping[str, Any], root: Mapping[str, Any]) 
         node.wrong("is empty")
     seen: set[object] = set()
     for one in elements:
-        if schema.get("uniqueItems") and isinstance(one.value, (int, str)):      # nothing else is in such lists
+        if schema.get("uniqueItems") and isinstance(one.value, (int, float, str)):      # nothing else is in such lists
             if one.value in seen:
                 one.wrong(f"{shown(one.value)} is there twice")
             seen.add(one.value)

@@ -21,8 +21,8 @@ KINDS = (JOB, COMPONENTS)
 
 CHANGEABLE = (
     "task_cores", "task_memory", "task_parallelism", "computing_partitions", "timeout", "task_timeout", "auto_retries",
-    "auto_retry_delay", "retry", "policies", "min_available", "stop_duration", "task_conf", "eggroll_run", "spark_run",
-    "rabbitmq_run", "pulsar_run",
+    "auto_retry_delay", "retry", "policies", "min_available", "stop_duration", "ttl", "max_failed_workers",
+    "task_conf", "eggroll_run", "spark_run", "rabbitmq_run", "pulsar_run",
 )  # fmt: skip
 """Keys of `job_parameters`. What else v1 knows there is what a job is, or is changed by a command of its own."""
 

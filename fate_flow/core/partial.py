@@ -13,7 +13,7 @@ from collections.abc import Collection
 from fate_flow.core.job import Job, Seat, Task
 from fate_flow.core.outcome import federated_task_status
 from fate_flow.core.policy import PolicyAction
-from fate_flow.core.spec import JobSpec, Party
+from fate_flow.core.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.status import TASK_BROKEN, JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.view import JobView, rows_by_name
 
@@ -45,7 +45,7 @@ def absent(view: JobView, name: str) -> frozenset[Party]:
         return frozenset()
     task, by_name = view.spec.tasks[name], rows_by_name(view)
     gone = {seat.party for seat in given_up(view)}
-    for upstream in task.upstream:
+    for upstream in task.producers:
         rows = by_name.get(upstream, ())
         if rows and rows[0].status is TaskStatus.SUCCESS:
             gone.update(row.key.party for row in rows if row.party_status not in _DONE)
@@ -83,13 +83,17 @@ def goes_on(view: JobView, rows: Rows) -> bool:
 
 def shortage(view: JobView, name: str, missing: Collection[Party]) -> str:
     """Why a task cannot do without these parties, in words; empty: it can."""
-    task = view.spec.tasks[name]
+    return too_few(view.spec.tasks[name], missing)
+
+
+def too_few(task: TaskSpec, missing: Collection[Party]) -> str:
+    """As `shortage`, of one task of a job document."""
     size, gone = Counter(party.role for party in task.parties), Counter(party.role for party in missing)
     for role, count in sorted(gone.items()):
         needed, left = task.min_available.get(role, size[role]), size[role] - count
         if left < needed:
             who = ", ".join(str(party) for party in sorted(missing) if party.role == role)
-            return f"{name} needs {needed} of its parties of role {role}, {left} are left: without {who}"
+            return f"{task.name} needs {needed} of its parties of role {role}, {left} are left: without {who}"
     return ""
 
 
@@ -102,9 +106,11 @@ def can_lose(view: JobView, party: Party) -> bool:
 
 
 def _can_lose(view: JobView, rows: Rows, party: Party) -> bool:
+    """A task that is being stopped needs nobody: only its next version does, which has not begun at any party."""
     lead = rows[0]
-    has_begun = lead.status is not TaskStatus.WAITING
-    broken = {row.key.party for row in taking_part(view, rows) if row.party_status in TASK_BROKEN}
+    has_begun = lead.status is TaskStatus.RUNNING
+    shares = taking_part(view, rows) if has_begun else ()
+    broken = {row.key.party for row in shares if row.party_status in TASK_BROKEN}
     may_break = not has_begun or party.role in view.spec.tasks[lead.key.name].goes_on_without
     return may_break and not shortage(view, lead.key.name, {party} | broken | absent(view, lead.key.name))
 

@@ -54,20 +54,25 @@ class PermissionRule:
         return self.components if thing.kind is Kind.COMPONENT else self.datasets
 
 
-def missing(rule: PermissionRule, spec: JobSpec, party: Party, granted: Collection[Thing]) -> list[Thing]:
-    """What the job needs at this seat and its initiator was not granted, each once, in the order of the job."""
-    needed = [thing for thing in _needed(spec, party) if rule.concerns(thing)]
+def missing(
+    rule: PermissionRule, spec: JobSpec, party: Party, granted: Collection[Thing], of_task: str = ""
+) -> list[Thing]:
+    """What the job, or one of its tasks, needs at this seat and its initiator was not granted, each once, in the order
+    of the job."""
+    needed = [thing for thing in _needed(spec, party, of_task) if rule.concerns(thing)]
     lacking = (thing for thing in needed if thing not in granted and EVERYTHING[thing.kind] not in granted)
     return list(dict.fromkeys(lacking))
 
 
-def _needed(spec: JobSpec, party: Party) -> Iterator[Thing]:
+def _needed(spec: JobSpec, party: Party, of_task: str) -> Iterator[Thing]:
     for task in spec.tasks_of(party):
-        if party not in task.passed_at:
+        if party not in task.passed_at and of_task in ("", task.name):
             yield Thing(Kind.COMPONENT, task.module)
             if (table := task.table_at(party)) is not None:
                 namespace, name = table
                 yield Thing(Kind.DATASET, name, namespace)
+            if (output := task.output_at(party)) is not None:
+                yield Thing(Kind.DATASET, f"{output.task}.{output.data_name}", f"output_{output.job_id}")
 
 
 # ------------------------------------------------------------------ as clients write it

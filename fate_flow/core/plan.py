@@ -17,6 +17,7 @@ from collections.abc import Iterator
 
 from fate_flow.core.actions import Action, Forget, MoveJob, Plan
 from fate_flow.core.job import CommandKind
+from fate_flow.core.party_return import comes_back, plan_return
 from fate_flow.core.plan_policy import plan_ruled
 from fate_flow.core.plan_stop import end, plan_stopping
 from fate_flow.core.plan_turn import plan_waiting
@@ -47,7 +48,10 @@ _GONE = frozenset({SeatStatus.LEFT, SeatStatus.REFUSED, SeatStatus.UNCONFIRMED})
 
 
 def _plan_ended(view: JobView) -> Iterator[Action]:
-    """A submit that was refused leaves nothing behind."""
+    """A submit that was refused leaves nothing behind; a job that lost a party may wait for its return."""
+    if comes_back(view):
+        yield from plan_return(view)
+        return
     is_first = view.job.run == 0 and view.job.turn == 0
     never_accepted = is_first and view.job.reason is Reason.PARTY_REFUSED
     if never_accepted and all(seat.status in _GONE for seat in view.seats):

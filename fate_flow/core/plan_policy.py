@@ -24,7 +24,12 @@ from fate_flow.core.view import JobView, rows_by_name
 
 def plan_ruled(view: JobView) -> Iterator[Action]:
     """A running job: its rules first, unless somebody has asked for its end."""
-    job = view.job
+    job, most = view.job, view.spec.max_failed_workers
+    if job.reason is None and most is not None and view.failed_workers > most:
+        count = "1 worker" if view.failed_workers == 1 else f"{view.failed_workers} workers"
+        words = f"{count} of its tasks failed, max_failed_workers of the job is {most}"
+        yield from stop(view, Reason.TASK_FAILED, words)
+        return
     if job.reason is None and not job.ready_owner:
         decided = tuple(_plan_restart(view) if job.is_restarting else _plan_rules(view))
         yield from decided

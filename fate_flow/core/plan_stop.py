@@ -10,6 +10,8 @@ from fate_flow.core.gang import GOOD, cause_of, culprit, settle
 from fate_flow.core.job import CommandKind, Job, Seat, Task
 from fate_flow.core.outcome import federated_task_status
 from fate_flow.core.partial import missing_parties
+from fate_flow.core.party_return import will_come_back
+from fate_flow.core.plain_v1 import after_end, before_end
 from fate_flow.core.reasons import RULES, Reason, job_status_for, task_status_for
 from fate_flow.core.status import TASK_BROKEN, TASK_END, JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.view import JobView, rows_by_name, send
@@ -68,6 +70,8 @@ def plan_stopping(view: JobView) -> Iterator[Action]:
     job = view.job
     if job.is_urgent:
         yield from _hurry(view)
+    elif view.has_workers and will_come_back(view):
+        return          # the next run begins with the end of this one, and not beside a worker of it
     elif job.stop_by <= view.now:
         late = [seat for seat in view.seats if not _has_drained(view, seat)]
         for seat in late:
@@ -143,4 +147,6 @@ def end(
         if str(seat.party) not in unconfirmed:
             yield MoveSeat(seat, SeatStatus.LEFT if is_own else SeatStatus.LEAVING)
         if not is_own:
+            yield from before_end(view, seat, final)
             yield send(view, seat, CommandKind.STATUS, argument=final.value, body=body)
+            yield from after_end(view, seat)

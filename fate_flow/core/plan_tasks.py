@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fate_flow.core.actions import Action, Arm, EndTurn, LoseShares, MoveSeat, NewVersion, Progress, PutOff, Send, Why
@@ -13,6 +14,7 @@ from fate_flow.core.happenings import completed, has_a_rule, is_put_off, refusal
 from fate_flow.core.job import Command, CommandKind, Task
 from fate_flow.core.outcome import federated_task_status
 from fate_flow.core.partial import absent, given_up, outcome_of, shortage, taking_part
+from fate_flow.core.plain_v1 import canceled_words, task_row
 from fate_flow.core.plan_stop import end, stop
 from fate_flow.core.plan_turn import wait_again
 from fate_flow.core.policy import PolicyAction
@@ -20,7 +22,7 @@ from fate_flow.core.reasons import RULES, Reason, task_status_for
 from fate_flow.core.retry import Again, RetryEvent, decide
 from fate_flow.core.spec import Party
 from fate_flow.core.status import TASK_BROKEN, SeatStatus, TaskStatus
-from fate_flow.core.view import JobView, leads, others, plain_parties, plain_task, rows_by_name, send, task_command
+from fate_flow.core.view import JobView, leads, others, plain_parties, rows_by_name, send, task_command
 
 
 def plan_running(view: JobView) -> Iterator[Action]:
@@ -30,6 +32,7 @@ def plan_running(view: JobView) -> Iterator[Action]:
         return
     if job.ready_owner:
         yield EndTurn()
+        view = replace(view, job=replace(job, ready_owner=""))      # it may end at once: all has been kept
     moved = tuple(_judge_tasks(view))
     yield from moved
     if moved:
@@ -125,12 +128,12 @@ def _drain_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
     first = culprit(rows)
     reason = first.reason or Reason.WORKER_ERROR
     yield from settle(view, rows, task_status_for(reason), reason, first.message, cause_of(first), first.exit_code)
-    found = _retry(view, lead, reason)
+    found = retry_of(view, lead, reason)
     if found is not None and not found.refused:
         yield from again(view, rows, found, Why(reason, first.message, cause_of(first)))
 
 
-def _retry(view: JobView, lead: Task, reason: Reason | None) -> Again | None:
+def retry_of(view: JobView, lead: Task, reason: Reason | None) -> Again | None:
     """What the retry rule of a task says to such an end; None where there is no rule, or none is asked."""
     event, rule = RULES[reason].retry_event if reason else None, view.spec.tasks[lead.key.name].retry
     if lead.policy == PolicyAction.RESTART_TASK.value:
@@ -154,7 +157,7 @@ def again(view: JobView, rows: tuple[Task, ...], again: Again, why: Why) -> Iter
         if row.key.party != view.job.party:
             key = row.key
             body: dict[str, Any] = {"incarnation": view.fresh_id, "auto_retries": left}
-            body.update(plain_task(view, key, version) if key.party in plain else why.as_body())
+            body.update(task_row(view, key, version) if key.party in plain else why.as_body())
             yield Send(
                 Command(CommandKind.TASK_CREATE, key.job_id, key.party, view.job.run, key.name, version, body=body)
             )
@@ -164,16 +167,27 @@ def _break(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
     """A task ended badly and is not tried again: so does the job, and it says whose share it was."""
     first, status = culprit(rows), rows[0].status
     reason = Reason.TASK_TIMEOUT if status is TaskStatus.TIMEOUT else Reason.TASK_FAILED
-    if first.reason is Reason.STOPPED_BY_USER:
-        reason = Reason.STOPPED_BY_USER
+    if first.reason in _ALSO_OF_THE_JOB:
+        reason = first.reason
     party = str(first.key.party)
+    canceled = canceled_words(view, rows[0], first)
+    if canceled:
+        yield from stop(view, Reason.STOPPED_BY_USER, canceled, cause_of(first))
+        return
     why = first.message or (first.reason.value if first.reason else first.party_status.value)
-    found = _retry(view, rows[0], first.reason)
+    found = retry_of(view, rows[0], first.reason)
     refused = [found.refused] if found is not None and found.refused else []
     for words in dict.fromkeys([*refused, *refusals(view, rows)]):
         why = f"{why} ({words})"
-    words = f"{first.key.name} ended as {status.value} on {party}: {why}"
-    yield from stop(view, reason, words, party, first.exit_code)
+    words = f"{first.key.name} {_VERBS[status]} on {party}: {why}"
+    yield from stop(view, reason, words, cause_of(first), first.exit_code)
+
+
+_ALSO_OF_THE_JOB = (Reason.STOPPED_BY_USER, Reason.INITIATOR_LOST)
+"""Reasons of a share that are the reason of its job, too: no task failed."""
+
+
+_VERBS = {TaskStatus.FAILED: "failed", TaskStatus.TIMEOUT: "ran out of time", TaskStatus.CANCELED: "was canceled"}
 
 
 def _progress(view: JobView) -> Iterator[Action]:

@@ -106,6 +106,11 @@ def named(rules: Iterable[Policy]) -> tuple[Policy, ...]:
     return tuple(one for one in rules if PolicyEvent.ANY not in one.events)
 
 
+def may_complete_job(lists: Iterable[Sequence[Policy]]) -> bool:
+    """Whether a rule of these may say that the job has succeeded."""
+    return any(one.action is PolicyAction.COMPLETE_JOB for policies in lists for one in policies)
+
+
 def may_restart_task(lists: Sequence[Iterable[Policy]]) -> bool:
     """Whether something may happen to a task that meets a rule by which it begins again."""
     codes = {None, *(one.exit_code for rules in lists for one in rules)}

@@ -27,6 +27,7 @@ class Reason(Enum):
     WORKER_CRASHED = "worker_crashed"          # the process died of its own fault: SIGSEGV, SIGABRT, ...
     WORKER_KILLED = "worker_killed"            # the process ended without a result
     LAUNCH_FAILED = "launch_failed"            # no process came up
+    NOT_ALLOWED = "not_allowed"                # the party does not allow it any more what it needs there
     TASK_TIMEOUT = "task_timeout"              # ran longer than the task may; of a job: a task of it did
     INITIATOR_LOST = "initiator_lost"          # the initiator was silent for longer than this party allows
     SERVER_LOST = "server_lost"                # the worker's own server was gone for too long
@@ -67,6 +68,7 @@ RULES: Mapping[Reason, Rule] = {
     Reason.WORKER_CRASHED: Rule("failed", _PARTY, RetryEvent.ERROR),
     Reason.WORKER_KILLED: Rule("failed", _PARTY, RetryEvent.INTERRUPTION),
     Reason.LAUNCH_FAILED: Rule("failed", _PARTY, RetryEvent.ERROR),
+    Reason.NOT_ALLOWED: Rule("failed", _PARTY),
     Reason.TASK_TIMEOUT: Rule("timeout", _BOTH, RetryEvent.TIMEOUT),
     Reason.INITIATOR_LOST: Rule("failed", _BOTH),
     Reason.SERVER_LOST: Rule("failed", _PARTY, RetryEvent.INTERRUPTION),

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from fate_flow.core.text import counted
+
 
 class RetryEvent(Enum):
     """What a retry can be asked for; the values are those of a job document."""
@@ -19,6 +21,14 @@ class RetryEvent(Enum):
     INTERRUPTION = "interruption"    # the worker, its server or the way to it was lost
     ERROR = "error"                  # the component failed
     TIMEOUT = "timeout"              # it ran longer than it may
+    PARTY_LOST = "party_lost"        # a party was away for too long: the job waits for its return
+
+
+UNSAID = frozenset(RetryEvent) - {RetryEvent.PARTY_LOST}
+"""What a rule is for that names no event."""
+
+OF_THE_JOB = frozenset({RetryEvent.NO_CAPACITY, RetryEvent.PARTY_LOST})
+"""What the whole job waits for: a component has no say in it."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +56,7 @@ _MOST_STEPS = 64      # of any factor of 1 or more that has long reached `longes
 class RetryRule:
     """What a task is tried again after. `duration` is in seconds from its first bad end, 0 for no limit."""
 
-    on_events: frozenset[RetryEvent] = frozenset(RetryEvent)
+    on_events: frozenset[RetryEvent] = UNSAID
     max_attempts: int = 3            # that ended by an error or a timeout, the first included; 1: never again
     max_interruptions: int = 10
     duration: float = 0
@@ -114,7 +124,9 @@ def decide(rule: RetryRule, tries: Tries, event: RetryEvent, now: int, chance: f
     if used.errors >= rule.max_attempts:
         return Again(used, refused=f"attempt {used.errors} of {rule.max_attempts} was the last")
     if used.interruptions > rule.max_interruptions:
-        return Again(used, refused=f"interrupted {used.interruptions} times, {rule.max_interruptions} are allowed")
+        often = f"interrupted {counted(used.interruptions, 'time')}"
+        allowed = counted(rule.max_interruptions, "is allowed", "are allowed")
+        return Again(used, refused=f"{often}, {allowed}")
     seconds = rule.backoff.seconds(used.errors + used.interruptions, chance)
     if rule.duration and now + 1000 * seconds > used.since + 1000 * rule.duration:
         return Again(used, refused=f"the {rule.duration:g} s for retries are over")
@@ -126,4 +138,5 @@ _IN_WORDS: Mapping[RetryEvent, str] = {
     RetryEvent.INTERRUPTION: "an interruption",
     RetryEvent.ERROR: "an error",
     RetryEvent.TIMEOUT: "a timeout",
+    RetryEvent.PARTY_LOST: "the loss of a party",
 }

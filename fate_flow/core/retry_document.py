@@ -7,7 +7,7 @@ from typing import Any
 
 from fate_flow.core.document import MAX_WHOLE, Node
 from fate_flow.core.grammar import shown
-from fate_flow.core.retry import Backoff, RetryEvent, RetryRule, automatic
+from fate_flow.core.retry import UNSAID, Backoff, RetryEvent, RetryRule, automatic
 from fate_flow.core.spec import JobParameters
 
 
@@ -29,7 +29,7 @@ def rule_for(parameters: JobParameters, name: str = "") -> RetryRule:
     said = {**(job or {}), **(own or {})}
     backoff = {**(job or {}).get("backoff", {}), **(own or {}).get("backoff", {})}
     return RetryRule(
-        on_events=frozenset(map(RetryEvent, said.get("on_events", _EVENTS))),
+        on_events=frozenset(map(RetryEvent, said.get("on_events", _UNSAID))),
         **{key: said[key] for key in ("max_attempts", "max_interruptions", "duration") if key in said},
         backoff=Backoff(**backoff),
     )
@@ -53,7 +53,7 @@ def _events(node: Node) -> list[str] | None:
     elif len(set(named)) < len(named):
         node.wrong("names an event twice")
     elif not named:
-        node.wrong(f"names no event; leave it out for all of {', '.join(_EVENTS)}")
+        node.wrong(f"names no event; leave it out for {', '.join(_UNSAID)}")
     else:
         return named
     return None
@@ -81,6 +81,7 @@ def _backoff(node: Node) -> Mapping[str, Any] | None:
 
 
 _EVENTS = tuple(event.value for event in RetryEvent)
+_UNSAID = tuple(event.value for event in RetryEvent if event in UNSAID)
 _SECONDS = "a number of seconds"
 _BACKOFF: Mapping[str, Callable[[Node], Any]] = {
     "first": _number(0, MAX_WHOLE, _SECONDS),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.fate_v1_layers import Block, blocks_for, place_in
-from fate_flow.core.retry import RetryEvent, RetryRule
+from fate_flow.core.retry import OF_THE_JOB, RetryEvent, RetryRule
 from fate_flow.core.spec import JobParameters, JobSpec, Party, TaskSpec
 
 DOCUMENT, SERVER, BUILT_IN, PARTY = "document", "server default", "default", "party"
@@ -50,13 +50,14 @@ class Sources:
         return {
             "timeout": self._said(self._initiators, "timeout", self._spec.common.timeout_seconds),
             "priority": Sourced(self._spec.priority, DOCUMENT if place else BUILT_IN, place),
-            "no_capacity": self._no_capacity(),
+            "no_capacity": self._waits_for(RetryEvent.NO_CAPACITY),
+            "party_lost": self._waits_for(RetryEvent.PARTY_LOST),
         }
 
-    def _no_capacity(self) -> Sourced:
-        """What the whole job does where a party has no room for it; its tasks have no say in that."""
+    def _waits_for(self, event: RetryEvent) -> Sourced:
+        """What the whole job does where a party has no room for it, or is lost; its tasks have no say in that."""
         rule, words, key = self._spec.retry, "waits", "on_events"
-        if RetryEvent.NO_CAPACITY not in rule.on_events:
+        if event not in rule.on_events:
             words = "ends the job"
         elif rule.duration:
             words, key = f"waits {rule.duration:g} s", "duration"
@@ -141,7 +142,7 @@ def _default(key: str) -> str:
 
 
 def _of_rule(rule: RetryRule) -> Iterator[tuple[str, Any]]:
-    yield "on_events", sorted(event.value for event in rule.on_events if event is not RetryEvent.NO_CAPACITY)
+    yield "on_events", sorted(event.value for event in rule.on_events if event not in OF_THE_JOB)
     for key in ("max_attempts", "max_interruptions", "duration"):
         yield key, getattr(rule, key)
     for key in ("first", "factor", "longest", "jitter"):

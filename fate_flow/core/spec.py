@@ -54,6 +54,18 @@ class Output:
 
 
 @dataclass(frozen=True)
+class NamedOutput:
+    """What a task of another job made at the same party."""
+
+    job_id: str
+    task: str
+    data_name: str
+
+    def __str__(self) -> str:
+        return f"{self.task}.{self.data_name} of job {self.job_id}"
+
+
+@dataclass(frozen=True)
 class TaskSpec:
     """One component of the DAG over all its parties."""
 
@@ -64,6 +76,7 @@ class TaskSpec:
     outputs: tuple[Output, ...] = ()
     parameters: Mapping[Party, Mapping[str, Any]] = field(default_factory=dict)
     passed_at: frozenset[Party] = frozenset()   # parties where `need_run` is false
+    after: frozenset[str] = frozenset()         # tasks that come first although it takes nothing from them
     stage: str = "default"
     timeout_seconds: int = 0                    # 0: the job's own limit is the only one
     party_timeouts: Mapping[Party, int] = field(default_factory=dict)   # where a party has another limit
@@ -75,14 +88,33 @@ class TaskSpec:
     goes_on_without: frozenset[str] = frozenset()       # roles whose shares may break while the others run
 
     @property
-    def upstream(self) -> frozenset[str]:
+    def producers(self) -> frozenset[str]:
+        """The tasks that it takes something from."""
         return frozenset(source.producer for one in self.inputs for source in one.sources)
+
+    @property
+    def upstream(self) -> frozenset[str]:
+        """The tasks that have succeeded before it begins: those that it takes something from, and those of `after`."""
+        return self.producers | self.after
 
     def table_at(self, party: Party) -> tuple[str, str] | None:
         """Namespace and name of the table that it reads at this party because its parameters name it."""
+        table = self._table_named_at(party)
+        if not table or self.output_at(party) is not None:
+            return None
+        return str(table.get("namespace")), str(table.get("name"))
+
+    def output_at(self, party: Party) -> NamedOutput | None:
+        """The output of another job that it reads at this party because its parameters name it."""
+        table = self._table_named_at(party)
+        if not table or "namespace" in table or not {"job_id", "component_name", "data_name"} <= table.keys():
+            return None
+        return NamedOutput(str(table["job_id"]), str(table["component_name"]), str(table["data_name"]))
+
+    def _table_named_at(self, party: Party) -> Mapping[str, Any]:
         given = self.parameters.get(party, {})
         table = given if self.module in READS_BY_NAME else given.get("table")
-        return (str(table.get("namespace")), str(table.get("name"))) if isinstance(table, Mapping) else None
+        return table if isinstance(table, Mapping) else {}
 
     def timeout_at(self, party: Party) -> int:
         """The seconds its worker may run at this party; 0: as long as the job may."""
@@ -111,13 +143,15 @@ class JobParameters:
 class JobSpec:
     initiator: Party
     parties: tuple[Party, ...]                      # in the order of the document
-    tasks: Mapping[str, TaskSpec]                   # in an order where inputs come first
+    tasks: Mapping[str, TaskSpec]                   # in an order where those that are waited for come first
     parameters: Mapping[Party, JobParameters]
     name: str = ""
     description: str = ""
     priority: int = 0                               # in the queue; higher first
     retry: RetryRule = NEVER_AGAIN                  # of the job: here only what is said of a lack of capacity
     policies: tuple[Policy, ...] = ()
+    max_failed_workers: int | None = None           # over all its tasks and parties; None: as many as it takes
+    ttl_seconds: int | None = None                  # from its end, when what it left goes; None: as parties have it
     stage: str = "default"
     warnings: tuple[str, ...] = ()                  # what was ignored, for `data.warnings`
     conf: Mapping[str, Any] = field(default_factory=dict)   # the v1 runtime conf, completed: `f_runtime_conf`

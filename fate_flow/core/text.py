@@ -10,6 +10,11 @@ def ordinal(number: int) -> str:
     return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
 
 
+def counted(count: int, one: str, several: str = "") -> str:
+    """`1 job`, `2 jobs`"""
+    return f"{count} {one if count == 1 else several or f'{one}s'}"
+
+
 def plain(value: object, most: int) -> str:
     """What somebody else sent as text, such as every database takes it: at most so many characters.
 

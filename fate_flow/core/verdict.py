@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fate_flow.core.actions import InviteAgain, MoveSeat, NameUnconfirmed, NoteApproval, Plan, Send
+from fate_flow.core.actions import InviteAgain, MakeAnew, MoveSeat, NameUnconfirmed, NoteApproval, Plan, Send
 from fate_flow.core.approval import APPROVAL, APPROVED, AWAITS, IS_REJECTED
 from fate_flow.core.job import NO_ROOM, NOT_EFFECTIVE, NOT_READY, UNREACHABLE, Command, CommandKind, Lack, Seat
 from fate_flow.core.reasons import Reason, job_status_for
@@ -40,11 +40,15 @@ NOT_APPROVED = "has not approved it yet"
 def _judge_create(seat: Seat, command: Command, retcode: int, message: str, data: Mapping[str, Any]) -> Verdict:
     if retcode == 0:
         return Verdict((MoveSeat(seat, SeatStatus.JOINED, lacks=Lack.APPROVAL if _is_pending(data) else None),))
-    refused = MoveSeat(seat, SeatStatus.REFUSED, message)
     if retcode != UNREACHABLE:
-        return Verdict((refused,))
+        return Verdict((MoveSeat(seat, SeatStatus.REFUSED, message),))
     # Nobody knows whether it accepted; what it may have made is to go.
-    reason = Reason.PARTY_REFUSED
+    return refused_afterwards(seat, command, message)
+
+
+def refused_afterwards(seat: Seat, command: Command, message: str) -> Verdict:
+    """The party takes no part in the job, which it may have accepted: it is told that the job is over."""
+    refused, reason = MoveSeat(seat, SeatStatus.REFUSED, message), Reason.PARTY_REFUSED
     body = {"reason": reason.value, "message": message, "tag": "submit_failed"}
     final = job_status_for(reason).value
     forget = Command(CommandKind.STATUS, command.job_id, seat.party, command.run, argument=final, body=body)
@@ -141,7 +145,11 @@ def _judge_stop(seat: Seat, _: Command, __: int, ___: str, data: Mapping[str, An
     return Verdict((MoveSeat(seat, SeatStatus.DRAINING),), reports)
 
 
-def _judge_rejoin(seat: Seat, command: Command, retcode: int, message: str, _: Mapping[str, Any]) -> Verdict:
+LACKS = "lacks"
+"""In the data of an answer to the news that a run begins: the tasks of which the party has not kept its share."""
+
+
+def _judge_rejoin(seat: Seat, command: Command, retcode: int, message: str, data: Mapping[str, Any]) -> Verdict:
     """A plain v1 party that is told a second time has nothing to change, and says that it changes nothing."""
     if command.argument != JobStatus.WAITING.value:
         return Verdict()
@@ -149,6 +157,9 @@ def _judge_rejoin(seat: Seat, command: Command, retcode: int, message: str, _: M
         return Verdict((MoveSeat(seat, SeatStatus.JOINED),))
     if retcode in (NOT_EFFECTIVE, UNREACHABLE):
         return Verdict()
+    lacks = data.get(LACKS)
+    if isinstance(lacks, list) and lacks:
+        return Verdict((MakeAnew(seat, tuple(one for one in lacks if isinstance(one, str))),))
     return Verdict((MoveSeat(seat, SeatStatus.REFUSED, message),))
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.actions import Send
-from fate_flow.core.job import Command, CommandKind, Job, Seat, Task, TaskKey
+from fate_flow.core.job import Command, CommandKind, Job, Seat, Task
 from fate_flow.core.spec import JobSpec, Party
-from fate_flow.core.status import SeatStatus, TaskStatus
+from fate_flow.core.status import SeatStatus
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,12 @@ class JobView:
     tasks: tuple[Task, ...]          # the newest version of each, at every party
     now: int                         # steady time in milliseconds, handed in, never asked for
     fresh_id: str                    # a random id that a new incarnation may take
+    failed_workers: int = 0          # in this run, over all tasks and parties, where the job bounds them
     has_turn: bool = False           # the queue lets it ask for cores
     drain_milliseconds: int = 60_000
     retry_milliseconds: int = 2_000
     long_backoff_milliseconds: int = 30_000      # a job that runs nothing for longer gives its cores back
+    has_workers: bool = False        # of a job that ends for a lost party: some worker of this party still lives
 
 
 def others(view: JobView) -> tuple[Seat, ...]:
@@ -69,22 +71,3 @@ def task_command(
 def plain_parties(view: JobView) -> frozenset[Party]:
     """Those that speak plain v1 only."""
     return frozenset(seat.party for seat in view.seats if seat.legacy)
-
-
-def plain_task(view: JobView, key: TaskKey, version: int) -> dict[str, Any]:
-    """The row of a task as a plain v1 server inserts it (party-api-v1, section 3)."""
-    waiting = TaskStatus.WAITING.value
-    return {
-        "job_id": key.job_id,
-        "component_name": key.name,
-        "task_id": key.task_id,
-        "task_version": version,
-        "role": key.party.role,
-        "party_id": key.party.party_id,
-        "initiator_role": view.job.initiator.role,
-        "initiator_party_id": view.job.initiator.party_id,
-        "federated_mode": view.spec.common.federated_mode,
-        "federated_status_collect_type": view.spec.common.collect_type,
-        "status": waiting,
-        "party_status": waiting,
-    }

@@ -21,7 +21,7 @@ from typing import NoReturn
 
 from fate_flow.engine import proc
 from fate_flow.engine.command import Order, prepare
-from fate_flow.engine.worker import WorkerSpec
+from fate_flow.engine.worker import WORKER_VARIABLE, WorkerSpec
 
 COMPONENTS_MAIN = "fate_flow.components.__main__"
 NOT_STARTED = 127
@@ -87,13 +87,14 @@ def _redirect(path: Path, number: int, flags: int) -> None:
 
 
 def _run_command(spec: WorkerSpec) -> NoReturn:
+    mark = {WORKER_VARIABLE: str(spec.folder)}
     order = Order.read(spec.folder)
     if order is not None:
         ready = prepare(order, spec.folder)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        os.execve(ready.program, ready.argv, ready.env)  # noqa: S606  # no shell is the point
+        os.execve(ready.program, ready.argv, {**ready.env, **mark})  # noqa: S606  # no shell is the point
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    os.execvpe(spec.argv[0], spec.argv, {**os.environ, **spec.env})  # noqa: S606  # no shell is the point
+    os.execvpe(spec.argv[0], spec.argv, {**os.environ, **spec.env, **mark})  # noqa: S606  # no shell is the point
 
 
 def _run_builtin(spec: WorkerSpec, report: int) -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -57,6 +59,13 @@ def own_children() -> list[int]:
 def adopt_orphans() -> None:
     """From now on descendants that lose their parent become children of this process."""
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with_parent(parent: int) -> None:
+    """From now on this process is killed when its parent, the process of this number, ends; at once when it has."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def yield_to_other_sessions(niceness: int) -> None:

@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fate_flow.core.os_errors import os_error_text
 from fate_flow.engine import proc
 from fate_flow.engine.bell import ring
 from fate_flow.engine.child import NICENESS, become_worker, let_go_of_descriptors, reset_signals
@@ -57,7 +58,8 @@ def run_worker(folder: Path, bell_fd: int | None = None) -> None:
         end = _run_to_the_end(folder, bell)
     except Exception as error:  # noqa: BLE001  # a folder without an end would look like a lost worker
         _kill_descendants()
-        end = Exit(None, None, "not_started", " ".join(f"runner: {type(error).__name__}: {error}".split()))
+        what = os_error_text(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+        end = Exit(None, None, "not_started", " ".join(f"runner: {what}".split()))
     _record(folder, end)
     bell.ring("exited")
 

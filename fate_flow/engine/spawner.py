@@ -23,6 +23,7 @@ import select
 import signal
 import socket
 import sys
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -30,8 +31,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from fate_flow.engine import proc
+from fate_flow.engine.bell import ring
 from fate_flow.engine.runner import WAITED_SIGNALS, run_worker
-from fate_flow.engine.worker import CLAIMED, LAUNCH
+from fate_flow.engine.strays import Strays
+from fate_flow.engine.worker import CLAIMED, EXIT, JOBS, LAUNCH
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +43,7 @@ PRELOADED = ("fate_flow.components.__main__",)
 SPAWNER = "fate-spawner"
 _PARENT_CHECK_SECONDS = 3.0
 _LONGEST_DATAGRAM = 65536
+_SWEEP_SECONDS = 10.0
 
 
 def become_spawner(bell: socket.socket, reply: socket.socket, parent: int, home: Path) -> NoReturn:
@@ -56,18 +60,24 @@ def become_spawner(bell: socket.socket, reply: socket.socket, parent: int, home:
 class Spawner:
     """Serves `{"launch": "<folder>"}` from `bell`; runners ring `reply`."""
 
-    def __init__(self, bell: socket.socket, reply: socket.socket | None, *, parent: int | None = None) -> None:
+    def __init__(
+        self, bell: socket.socket, reply: socket.socket | None, *, parent: int | None = None,
+        jobs_dir: Path | None = None,
+    ) -> None:  # fmt: skip
         self._bell = bell
         self._reply = reply
         # A parent that took its own number before the fork is missed even if it dies before we look.
         self._parent = os.getppid() if parent is None else parent
         self._orders: deque[Path] = deque()
+        self._strays = Strays(jobs_dir)
+        self._next_sweep = 0.0
         self._is_stopping = False
 
     def serve(self) -> None:
         """Launches workers until SIGTERM or the end of the parent."""
         proc.set_name(SPAWNER)
-        with self._stopped_by_sigterm() as wake:
+        proc.adopt_orphans()
+        with self._woken_by_signals() as wake:
             preload()
             gc.collect()
             gc.freeze()
@@ -76,24 +86,37 @@ class Spawner:
             poller.register(wake, select.POLLIN)
             while not self._is_stopping and os.getppid() == self._parent:
                 # Emptied between two launches: what the socket cannot hold would have to be ordered again.
+                self._end_strays()
                 poller.poll(0 if self._orders else _PARENT_CHECK_SECONDS * 1000)
+                with suppress(BlockingIOError):
+                    os.read(wake, 4096)
                 self._collect_orders()
                 if self._orders:
                     self._launch(self._orders.popleft())
 
     @contextmanager
-    def _stopped_by_sigterm(self) -> Iterator[int]:
-        """Gives a descriptor that wakes a poll at SIGTERM, however close to the poll the signal comes."""
+    def _woken_by_signals(self) -> Iterator[int]:
+        """Gives a descriptor that wakes a poll at SIGTERM and at the end of a child, however close to the poll."""
         wake, alarm = os.pipe()
+        os.set_blocking(wake, False)
         os.set_blocking(alarm, False)
-        signal.set_wakeup_fd(alarm)
+        signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
         signal.signal(signal.SIGTERM, self._stop)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
         # Ctrl-C reaches the whole foreground group; when to stop is for the supervisor to say.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         yield wake
 
     def _stop(self, _number: int, _frame: object) -> None:
         self._is_stopping = True
+
+    def _end_strays(self) -> None:
+        for folder in self._strays.reap():
+            if self._reply and not (folder / EXIT).exists():      # its runner cannot tell any more
+                ring(self._reply, {"worker": str(folder), "event": "exited"})
+        if time.monotonic() >= self._next_sweep:
+            self._next_sweep = time.monotonic() + _SWEEP_SECONDS
+            self._strays.sweep()
 
     def _collect_orders(self) -> None:
         while True:
@@ -122,23 +145,20 @@ class Spawner:
             log.error("cannot fork for %s: %s", folder, error)
 
     def _fork_runner(self, folder: Path) -> None:
-        """Forks twice, so that the runner is init's child and leaves no zombie here."""
+        """Forks the runner: a child, so that what it leaves behind comes to us when it is killed."""
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError, AttributeError):
                 stream.flush()    # or the copy would print it again
         with _blocked(WAITED_SIGNALS):
-            between = os.fork()
-            if between == 0:
+            runner = os.fork()
+            if runner == 0:
                 self._become_runner(folder)
-            _, status = os.waitpid(between, 0)
-        if status:
-            raise OSError(f"the fork of a runner ended with status {status}")
+        self._strays.watch(runner, folder)
 
     def _become_runner(self, folder: Path) -> NoReturn:
         code = 1
         try:
-            if os.fork() == 0:
-                run_worker(folder, self._reply.fileno() if self._reply else None)
+            run_worker(folder, self._reply.fileno() if self._reply else None)
             code = 0
         except BaseException:  # the frames above are the spawner's and must not see it
             log.exception("the runner of %s failed", folder)
@@ -175,9 +195,10 @@ def main(argv: Sequence[str]) -> None:
     parent; the rest is for who looks at the list of processes."""
     logging.basicConfig(format="[%(levelname)s] [%(asctime)s] [%(process)d:%(thread)d] - %(message)s")
     bell, reply, parent = (int(number) for number in argv[:3])
+    jobs_dir = Path(argv[4]) / JOBS
     for number in (bell, reply):
         os.set_inheritable(number, False)
-    Spawner(socket.socket(fileno=bell), socket.socket(fileno=reply), parent=parent).serve()
+    Spawner(socket.socket(fileno=bell), socket.socket(fileno=reply), parent=parent, jobs_dir=jobs_dir).serve()
 
 
 @contextmanager

@@ -18,6 +18,8 @@ from typing import Any, Literal, Self
 
 from fate_flow.engine import proc
 
+JOBS = "jobs"                               # the folder of a home with the folders of workers
+WORKER_VARIABLE = "FATE_FLOW_WORKER"        # names the folder of its worker in the environment of a program
 LAUNCH = "launch.json"
 CLAIMED = "claimed"
 RUNNER = "runner.json"

@@ -1,9 +1,6 @@
 """Commands on their way to other parties: one lane a party, so that a slow one delays nobody else.
 
-A lane sends in order, one request at a time, several commands in one when the peer understands that. What must
-arrive is kept and tried again with growing pauses until it has an answer; what may fail (`create`, `check`, `apply`,
-`collect`, `room`) fails at once, and while a party does not answer, without being sent. Only `create`, for which a
-user waits, is sent all the same: the party may be back since it was asked last. Answers go back as news.
+A lane sends one request at a time; send_queue.py decides what comes next and when. Answers go back as news.
 
 Only what the party itself says is an answer. A server of ours says with each whose it is; one that says another party,
 or nothing where the party has said it before, is a stranger at its address, and the party counts as silent.
@@ -15,39 +12,35 @@ import json
 import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import requests
-from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
 
 from fate_flow.core.job import NOT_AUTHENTICATED, UNREACHABLE, Answer, Command, CommandKind
+from fate_flow.core.peer import HeartbeatReply, read_heartbeat_reply
 from fate_flow.core.text import plain
-from fate_flow.federation.wire import SRC_PARTY_ID, body_of, headers, read_answer, stranger
+from fate_flow.federation.network_errors import describe_network_error
+from fate_flow.federation.peer_http import PeerHttp, PeerResponse
+from fate_flow.federation.plain_v1 import body_for_unknown
+from fate_flow.federation.send_queue import CLOSED, Jobs, SendQueue, Work
+from fate_flow.federation.wire import body_of, headers, read_answer, stranger
 
 log = logging.getLogger(__name__)
 
-MAY_FAIL = frozenset(
-    {
-        CommandKind.CREATE, CommandKind.CHECK, CommandKind.APPLY, CommandKind.TASK_COLLECT, CommandKind.LOOK_AGAIN,
-        CommandKind.ROOM,
-    }
-)
-_MOST_AT_ONCE = 64
-_LONGEST_PAUSE = 5.0
-_CONNECT_TIMEOUT = 5.0
 _LONGEST_ANSWER = 16 * 1024 * 1024
 _LONGEST_WORDS = 250         # of another server, in what is told of it
-_NO_ANSWER = (requests.RequestException, ValueError, RecursionError)
+_NO_ANSWER = (requests.RequestException, ValueError)
 """None that can be used: nobody there, an error, or something that is not JSON as we know it."""
 
 OnAnswers = Callable[[list[tuple[Command, Answer]]], None]
-OnHeartbeat = Callable[[str, Mapping[str, str], Mapping[str, int]], None]
-"""Called with the party, the jobs that are over there with the reason, and by job the run it was asked about."""
+OnHeartbeat = Callable[[str, HeartbeatReply, Mapping[str, int]], None]
+"""Called with the party, what it said, and by job the run it was asked about."""
 OnSilence = Callable[[str, float], None]
+OnFailure = Callable[[str, float, str], None]
+"""Called after each try that failed: the party, the seconds for which it has not answered, and what was wrong."""
 Endpoint = Callable[[Command], str]
 
 
@@ -66,10 +59,7 @@ class Ears:
     answers: OnAnswers
     heartbeat: OnHeartbeat
     silence: OnSilence
-
-
-CLOSED, OPEN, PROBING = "closed", "open", "probing"
-"""The circuit to a party: it answers; it does not and is left alone for a pause; it is asked whether it is back."""
+    failure: OnFailure
 
 
 @dataclass
@@ -91,27 +81,6 @@ class PartyState:
 
 
 @dataclass
-class _Health:
-    """Since when a party has not answered, and when it is asked again."""
-
-    silent_since: float | None = None
-    last_try: float = 0.0
-    next_try: float = 0.0
-    pause: float = 0.0
-    error: str = ""
-    failures: int = 0
-
-
-@dataclass(frozen=True)
-class _Work:
-    """What a lane does next."""
-
-    hopeless: list[Command] = field(default_factory=list)       # to be answered without being sent
-    batch: list[Command] = field(default_factory=list)
-    heartbeat: tuple[tuple[str, int], ...] | None = None
-
-
-@dataclass
 class Lane:
     """The way to one party: a thread, a queue, a kept-alive connection."""
 
@@ -127,23 +96,13 @@ class Lane:
     probe_pause: float = 1.0         # seconds after a failed try in which not even `create` is tried
     auth: AuthBase | None = None     # signs each try
     says_who: bool = False           # it is known to say who it is when it answers
-    _queue: deque[Command] = field(default_factory=deque)
-    _heartbeat: tuple[tuple[str, int], ...] | None = None
+    ca_file: str = ""                # what its https server is checked with, instead of the usual authorities
     _wake: threading.Condition = field(default_factory=threading.Condition)
-    _health: _Health = field(default_factory=_Health)
-    _understands_batches: bool = False
-    _is_asking: bool = False
-    _asked_at: float = 0.0
-    _is_given_up: bool = False       # what is being sent is not to be sent again
     _is_closed: bool = False
 
     def __post_init__(self) -> None:
-        self._session = requests.Session()
-        self._session.trust_env = False          # a proxy of the environment is not between parties
-        self._session.auth = self.auth
-        adapter = HTTPAdapter(pool_connections=1, pool_maxsize=1)
-        self._session.mount("http://", adapter)
-        self._session.mount("https://", adapter)
+        self._queue = SendQueue(self.party_silence, self.first_pause, self.probe_pause, self.timeout)
+        self._http = PeerHttp(self.auth, connections=1)
         self._thread = threading.Thread(target=self._run, name=f"lane-{self.party_id}", daemon=True)
         self._thread.start()
 
@@ -151,27 +110,24 @@ class Lane:
 
     def post(self, commands: list[Command]) -> None:
         with self._wake:
-            self._queue.extend(commands)
+            self._queue.post(commands)
             self._wake.notify()
 
-    def beat(self, jobs: tuple[tuple[str, int], ...]) -> None:
+    def beat(self, jobs: Jobs) -> None:
         """Send a sign of life; an older one that has not left yet is replaced."""
         with self._wake:
-            self._heartbeat = jobs
+            self._queue.beat(jobs)
             self._wake.notify()
 
     def forget(self) -> None:
         """Send nothing of what waits: it is another process's to send now."""
         with self._wake:
-            self._queue.clear()
-            self._heartbeat = None
-            self._is_given_up = True
+            self._queue.forget()
 
     def tell_silence(self) -> None:
         """Say so when the party has not answered for too long; to be called now and then."""
-        since = self._health.silent_since
-        seconds = time.monotonic() - since if since is not None else 0.0
-        if seconds > self.party_silence:
+        seconds = self._queue.silence(time.monotonic())
+        if seconds is not None:
             self.ears.silence(self.party_id, seconds)
 
     def close(self) -> None:
@@ -180,13 +136,12 @@ class Lane:
             self._wake.notify()
 
     def state(self) -> PartyState:
-        health, now = self._health, time.monotonic()
+        health, now = self._queue.health, time.monotonic()
         if health.silent_since is None:
             return PartyState(self.party_id, self.url, waiting=len(self._queue))
-        circuit = PROBING if self._is_asking or now >= health.next_try else OPEN
         return PartyState(
-            self.party_id, self.url, circuit, now - health.silent_since, len(self._queue), health.error,
-            health.failures, max(0.0, health.next_try - now),
+            self.party_id, self.url, self._queue.circuit(now), now - health.silent_since, len(self._queue),
+            health.error, health.failures, max(0.0, health.next_try - now),
         )  # fmt: skip
 
     # ------------------------------------------------------------------ the thread
@@ -194,12 +149,12 @@ class Lane:
     def _run(self) -> None:
         while True:
             with self._wake:
-                while not self._is_closed and not self._has_work():
-                    self._wake.wait(self._patience())
+                while not self._is_closed and not self._queue.has_work(time.monotonic()):
+                    self._wake.wait(self._queue.patience(time.monotonic()))
                 if self._is_closed:
-                    self._session.close()
+                    self._http.close()
                     return
-                work = self._take_hopeless() if self._is_pausing() else self._take()
+                work = self._queue.take(time.monotonic())
             try:
                 self._do(work)
             except Exception:
@@ -207,71 +162,37 @@ class Lane:
                 log.exception("lane to party %s", self.party_id)
                 self._failed(work.batch, "internal error")
 
-    def _is_pausing(self) -> bool:
-        """It did not answer, and it is not yet time to ask again."""
-        now = time.monotonic()
-        if now >= self._health.last_try + self.probe_pause and self._is_wanted_now():
-            return False
-        return now < self._health.next_try
-
-    def _is_wanted_now(self) -> bool:
-        return any(command.kind is CommandKind.CREATE for command in self._queue)
-
-    def _has_work(self) -> bool:
-        if self._is_pausing():
-            return any(command.kind in MAY_FAIL for command in self._queue)
-        return bool(self._queue) or self._heartbeat is not None
-
-    def _patience(self) -> float | None:
-        if not self._queue and self._heartbeat is None:
-            return None
-        return max(0.01, self._health.next_try - time.monotonic())
-
-    def _take(self) -> _Work:
-        most = _MOST_AT_ONCE if self._understands_batches else 1
-        batch = [self._queue.popleft() for _ in range(min(most, len(self._queue)))]
-        heartbeat, self._heartbeat = self._heartbeat, None
-        self._is_asking, self._asked_at, self._is_given_up = True, time.monotonic(), False
-        return _Work(batch=batch, heartbeat=heartbeat)
-
-    def _take_hopeless(self) -> _Work:
-        """While the party is known not to answer, what may fail fails without waiting for it."""
-        hopeless = [command for command in self._queue if command.kind in MAY_FAIL]
-        kept = [command for command in self._queue if command.kind not in MAY_FAIL]
-        self._queue.clear()
-        self._queue.extend(kept)
-        return _Work(hopeless)
-
-    def _do(self, work: _Work) -> None:
+    def _do(self, work: Work) -> None:
         if work.hopeless:
             self.ears.answers([(command, self._unreachable()) for command in work.hopeless])
         if work.heartbeat is not None and not self._is_heard(work.heartbeat):
-            self._put_back(work.batch)
+            with self._wake:
+                self._queue.put_back(work.batch)
         elif work.batch:
             self._send(work.batch)
-        self._is_asking = False
+        self._queue.done()
 
     def _unreachable(self) -> Answer:
-        return Answer(UNREACHABLE, f"Federated schedule error, party {self.party_id}: {self._health.error}")
+        return Answer(UNREACHABLE, f"Federated schedule error, party {self.party_id}: {self._queue.health.error}")
 
     # ------------------------------------------------------------------ requests
 
-    def _send(self, batch: list[Command]) -> None:
+    def _send(self, batch: Sequence[Command]) -> None:
         try:
             answers = self._exchange(batch)
         except _NO_ANSWER as error:
-            self._failed(batch, _words(error))
+            self._failed(batch, describe_network_error(error))
             return
         self._answered()
         self._learn(batch, answers)
         self.ears.answers(list(zip(batch, answers, strict=True)))
 
-    def _exchange(self, batch: list[Command]) -> list[Answer]:
+    def _exchange(self, batch: Sequence[Command]) -> list[Answer]:
         for command in batch:
             self.record.requested(command.job_id, f"{self.url}/v1{self.endpoint_of(command)}")
         if len(batch) == 1:
             is_create = batch[0].kind is CommandKind.CREATE
-            documents = [self._post(self.endpoint_of(batch[0]), body_of(batch[0]), is_create)]
+            documents = [self._post(self.endpoint_of(batch[0]), self._body_of(batch[0]), is_create)]
         else:
             commands = [{"endpoint": self.endpoint_of(one), "body": body_of(one)} for one in batch]
             documents = self._batch_answers(self._post("/party/batch", {"commands": commands}), len(batch))
@@ -279,6 +200,11 @@ class Lane:
         for command, document in zip(batch, documents, strict=True):
             self.record.answered(command.job_id, f"/v1{self.endpoint_of(command)}", document)
         return answers
+
+    def _body_of(self, command: Command) -> dict[str, Any]:
+        """Also a party that was known may be another kind of server by now, while it is not understood."""
+        is_known = self.says_who and self._queue.health.silent_since is None
+        return body_of(command) if is_known else body_for_unknown(command)
 
     def _batch_answers(self, document: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
         data = document.get("data")
@@ -291,23 +217,19 @@ class Lane:
         data = json.dumps(body, separators=(",", ":")).encode()
         head = {**headers(self.own_party_id, self.party_id), "Content-Type": "application/json"}
         url = f"{self.url}/v1{endpoint}"
-        try:
-            status, text, said_by = self._ask(url, data, head)
-        except requests.exceptions.ConnectionError as error:
-            if isinstance(error, requests.exceptions.Timeout):
-                raise
-            # A kept-alive connection that the peer closed in between; every command may come twice.
-            status, text, said_by = self._ask(url, data, head)
-        if other := stranger(said_by, self.party_id, self.url):
+        response = self._http.post(
+            url, data, head, seconds=self.timeout, most_bytes=_LONGEST_ANSWER, ca_file=self.ca_file
+        )
+        if other := stranger(response.said_by, self.party_id, self.url):
             raise ValueError(other)
-        if not 200 <= status < 300:
-            raise _BadStatus(status, text)
-        document = json.loads(text)
+        if not 200 <= response.status < 300:
+            raise _BadStatus(response)
+        document = response.document()
         if not isinstance(document, dict):
-            raise ValueError(f"the answer is not an object: {text[:200]!r}")
+            raise ValueError(f"the answer is not an object: {response.body[:200]!r}")
         if document.get("retcode") == NOT_AUTHENTICATED:
             raise _NotBelieved(document.get("retmsg"))
-        self._check_speaker(said_by, document, is_create)
+        self._check_speaker(response.said_by, document, is_create)
         return document
 
     def _check_speaker(self, said_by: str, document: Mapping[str, Any], is_create: bool) -> None:
@@ -319,24 +241,7 @@ class Lane:
             raise ValueError(f"another server, which does not say whose it is, answers at {self.url}: {words}")
         self.says_who = bool(said_by)
 
-    def _ask(self, url: str, data: bytes, head: Mapping[str, str]) -> tuple[int, bytes, str]:
-        """Status, body and who answers; what lies elsewhere is not asked for, and what never ends is left."""
-        timeout, deadline = (min(_CONNECT_TIMEOUT, self.timeout), self.timeout), time.monotonic() + self.timeout
-        with self._session.post(
-            url, data=data, headers=head, timeout=timeout, stream=True, allow_redirects=False
-        ) as response:
-            text, is_late = b"", False
-            for piece in response.iter_content(65536):
-                if is_late:
-                    raise requests.exceptions.ReadTimeout
-                text += piece
-                if len(text) > _LONGEST_ANSWER:
-                    raise ValueError(f"the answer is longer than {_LONGEST_ANSWER} bytes")
-                # One that is all there counts, however late: it may be this process that stood still.
-                is_late = time.monotonic() > deadline
-            return response.status_code, text, response.headers.get(SRC_PARTY_ID, "")
-
-    def _is_heard(self, jobs: tuple[tuple[str, int], ...]) -> bool:
+    def _is_heard(self, jobs: Jobs) -> bool:
         """Give a sign of life; False when nobody answered."""
         try:
             data = read_answer(self._post("/party/heartbeat", {"jobs": [list(one) for one in jobs]})).data
@@ -344,50 +249,35 @@ class Lane:
             if isinstance(error, _BadStatus) and error.status in (404, 405) and not self.says_who:
                 self._answered()
                 return True      # a plain v1 peer has no such route; that it answered is all we learn
-            self._failed([], _words(error))
+            self._failed([], describe_network_error(error))
             return False
         self._answered()
         if isinstance(data, dict):
             self._learn_extensions(data)
-            ended = data.get("ended")
-            listed = ended.items() if isinstance(ended, dict) else ()
-            self.ears.heartbeat(self.party_id, {str(job_id): str(why) for job_id, why in listed}, dict(jobs))
+            self.ears.heartbeat(self.party_id, read_heartbeat_reply(data), dict(jobs))
         return True
 
     # ------------------------------------------------------------------ health
 
     def _answered(self) -> None:
-        if self._health.silent_since is not None:
-            seconds = time.monotonic() - self._health.silent_since
+        before = self._queue.answered()
+        if before.silent_since is not None:
+            seconds = time.monotonic() - before.silent_since
             words = "party %s answers again after %.0f s and %d tries; circuit closed"
-            log.warning(words, self.party_id, seconds, self._health.failures)
-        self._health = _Health()
+            log.warning(words, self.party_id, seconds, before.failures)
 
-    def _failed(self, batch: list[Command], error: str) -> None:
-        health, now = self._health, time.monotonic()
-        is_news = health.silent_since is None or health.pause < _LONGEST_PAUSE or error != health.error
-        if health.silent_since is None:
-            # Since it was asked, not since that was given up: the party counts from when it heard from us.
-            health.silent_since = self._asked_at or now
-        health.error, health.failures = error, health.failures + 1
-        health.pause = min(health.pause * 2 or self.first_pause, _LONGEST_PAUSE)
-        health.last_try, health.next_try = now, now + health.pause
-        self._is_asking = False
-        if is_news:
+    def _failed(self, batch: Sequence[Command], error: str) -> None:
+        with self._wake:
+            failure = self._queue.failed(batch, error, time.monotonic())
+        if failure.is_news:
             words = "party %s does not answer: %s; circuit open, asked again in %.2f s"
-            log.warning(words, self.party_id, error, health.pause)
-        self._put_back([one for one in batch if one.kind not in MAY_FAIL])
-        lost = [(one, self._unreachable()) for one in batch if one.kind in MAY_FAIL]
-        if lost:
-            self.ears.answers(lost)
+            log.warning(words, self.party_id, error, failure.pause)
+        if failure.lost:
+            self.ears.answers([(one, self._unreachable()) for one in failure.lost])
+        self.ears.failure(self.party_id, failure.silent_seconds, error)
         self.tell_silence()
 
-    def _put_back(self, batch: list[Command]) -> None:
-        with self._wake:
-            if not self._is_given_up:
-                self._queue.extendleft(reversed(batch))
-
-    def _learn(self, batch: list[Command], answers: list[Answer]) -> None:
+    def _learn(self, batch: Sequence[Command], answers: list[Answer]) -> None:
         """Extensions are announced in the answer to `create`, and by a heartbeat's, for who was restarted since."""
         for command, answer in zip(batch, answers, strict=True):
             if command.kind is CommandKind.CREATE and answer.is_ok and isinstance(answer.data, dict):
@@ -395,33 +285,36 @@ class Lane:
 
     def _learn_extensions(self, data: Mapping[str, Any]) -> None:
         extensions = data.get("extensions")
-        self._understands_batches = isinstance(extensions, dict) and "batch" in extensions
+        self._queue.understands_batches = isinstance(extensions, dict) and "batch" in extensions
 
 
 class _BadStatus(ValueError):
     """An answer that says by its HTTP status that nothing was carried out."""
 
-    def __init__(self, status: int, text: bytes) -> None:
-        self.status = status
-        super().__init__(f"HTTP {status}: {text[:200]!r}")
+    def __init__(self, response: PeerResponse) -> None:
+        self.status = response.status
+        words = _printable(_words_of(response))
+        super().__init__(f"HTTP status {response.status}" + (f": {words}" if words else ""))
 
 
 class _NotBelieved(ValueError):
     """The party does not believe that it is us. Nothing was carried out; it may be once the keys are right."""
 
     def __init__(self, why: object) -> None:
-        words = "".join(one if one.isprintable() else "?" for one in plain(why, _LONGEST_WORDS))
-        super().__init__(f"refuses our signature: {words}")
+        super().__init__(f"refuses our signature: {_printable(why)}")
 
 
-def _words(error: Exception) -> str:
-    if isinstance(error, requests.exceptions.ConnectTimeout):
-        return "no connection in time"
-    if isinstance(error, requests.exceptions.Timeout):
-        return "no answer in time"
-    if isinstance(error, requests.exceptions.ConnectionError):
-        return "connection refused or lost"
-    return str(error)[:300]
+def _words_of(response: PeerResponse) -> object:
+    """What a server says of its refusal: a proxy says it in text or HTML."""
+    try:
+        document = response.document()
+    except ValueError:
+        return " ".join(response.body.decode("utf-8", "replace").split())
+    return document.get("retmsg") if isinstance(document, dict) else ""
+
+
+def _printable(words: object) -> str:
+    return "".join(one if one.isprintable() else "?" for one in plain(words, _LONGEST_WORDS))
 
 
 class Lanes:
@@ -444,7 +337,7 @@ class Lanes:
             else:
                 lane.post(its)
 
-    def heartbeat(self, party_id: str, jobs: tuple[tuple[str, int], ...]) -> None:
+    def heartbeat(self, party_id: str, jobs: Jobs) -> None:
         lane = self._lane(party_id)
         if lane is not None:
             lane.beat(jobs)

@@ -23,20 +23,18 @@ total. Closing is a rename, which works on a full disk, then passes through the 
 gets one of them later sees that the session has ended.
 
 *Sizes are counted in blocks of 4 KiB,* as the disk does, so that a flood of empty messages meets the same
-bounds. The total drifts by a chunk when a process is killed between counting and storing; it is counted anew
-at start, and before a push is refused for it.
+bounds. How the total is kept exact is told in `channel_files.py`; it is counted anew when a process starts, and
+before a push is refused for it.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
 import secrets
 import shutil
-import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -55,18 +53,27 @@ from fate_flow.core.grammar import (
     check_task_id,
     check_version,
 )
+from fate_flow.federation.channel_files import (
+    BLOCK,
+    Channel,
+    Message,
+    Total,
+    charge,
+    locked,
+    locked_channel,
+    make_channel_file,
+)
 
 PartyKey = tuple[str, str]  # role, party id
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 TOPIC_CHARS = 256
-_BLOCK = 4096
 _RECHECK_SECONDS = 0.25   # how long a wake-up that got lost may delay a waiting pop
 _RECOUNT_SECONDS = 10.0   # a full spool is counted anew this often at most
 _CACHED = 1024            # sessions and tokens remembered by one process
+_PURGES = 16              # an open begins again this often when its job is purged meanwhile
 _SEQ_END = 1 << 62
-_MARKS = struct.Struct("<QQQ")
 _SESSION = "session"
 _CLOSED = "closed"
 _RECEIVED = "received"
@@ -83,8 +90,8 @@ class SpoolLimits:
     total_bytes: int = 4 << 30
 
     def __post_init__(self) -> None:
-        largest = _charge(self.chunk_bytes)
-        if self.chunk_bytes < 1 or self.unread_bytes < largest or self.total_bytes < largest + _BLOCK:
+        largest = charge(self.chunk_bytes)
+        if self.chunk_bytes < 1 or self.unread_bytes < largest or self.total_bytes < largest + BLOCK:
             raise BadSettings(f"spool: a chunk of chunk_bytes has to fit the other bounds: {self}")
 
 
@@ -110,14 +117,6 @@ class Session:
     def __str__(self) -> str:
         return (f"{self.job_id}/{self.task_id}/{self.version}/{self.incarnation}"
                 f"/{self.role}/{self.party_id}")
-
-
-@dataclass(frozen=True)
-class Message:
-    """One chunk, and whether the message ends with it."""
-
-    data: bytes
-    last: bool
 
 
 @dataclass(frozen=True)
@@ -166,7 +165,7 @@ class Spool:
         self.limits = limits
         self._root = str(root)
         self._wake = wake
-        self._total = _Total(os.path.join(self._root, "total"))
+        self._total = Total(os.path.join(self._root, "total"))
         self._entries: dict[Session, tuple[_Stamp, _Entry]] = {}
         self._tokens: dict[str, Session] = {}
         self._changed = threading.Condition()
@@ -182,21 +181,20 @@ class Spool:
         folder = self._folder(session)
         wanted = _Entry(frozenset(peers), _digest(token))
         with _disk_errors():
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            with _locked(folder):
-                return self._open(session, wanted)
+            for _ in range(_PURGES):
+                with suppress(FileNotFoundError), _session_folder(folder):
+                    return self._open(session, wanted)
+            raise FileNotFoundError(errno.ENOENT, "removed each time it was made", folder)
 
     def close(self, session: Session) -> None:
         """Drop the messages of the session; from now on it is gone, even if it never was open.
 
         A close that was killed half way is finished by asking again."""
         folder = self._folder(session)
-        with _disk_errors(), suppress(FileNotFoundError):     # a purge took the job out meanwhile
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            with _locked(folder):
-                _entomb(folder)
-                freed = _drop_channels(folder)
-            self._total.add(-freed)
+        # not found: a purge took the job out meanwhile
+        with _disk_errors(), suppress(FileNotFoundError), _session_folder(folder):
+            _entomb(folder)
+            _drop_channels(folder, self._total)
         self._ring()
 
     def purge(self, job_id: str) -> None:
@@ -205,8 +203,9 @@ class Spool:
         trash = os.path.join(self._root, "trash", f"{job_id}.{secrets.token_hex(8)}")
         with _disk_errors(), suppress(FileNotFoundError):
             # One rename takes the whole job out: no kill can leave a session without its tombstone.
-            os.rename(os.path.join(self._root, "sessions", job_id), trash)
-            self._total.add(-self._delete(trash))
+            with self._total.held():     # a count sees the job here or there, and once
+                os.rename(os.path.join(self._root, "sessions", job_id), trash)
+            self._delete(trash)
         self._ring()
 
     def jobs(self) -> tuple[str, ...]:
@@ -281,9 +280,9 @@ class Spool:
     def release(self, session: Session, topic: str, sender: PartyKey) -> Refusal | None:
         """Forget what the channel holds; its numbers go on from there."""
         path = self._channel_path(session, topic, sender)
-        with _disk_errors(), suppress(FileNotFoundError), _channel(path) as channel:
+        with _disk_errors(), suppress(FileNotFoundError), locked_channel(path) as channel:
             if self.objection(session, sender) is None:
-                self._total.add(-channel.confirm(channel.marks.stored))
+                channel.confirm(channel.marks.stored, self._total)
         return self.objection(session, sender)
 
     def notify(self) -> None:
@@ -298,10 +297,15 @@ class Spool:
         if len(chunk.data) > self.limits.chunk_bytes:
             return Refusal(Problem.TOO_LARGE,
                            f"{len(chunk.data)} bytes: a chunk has {self.limits.chunk_bytes} at most")
-        if refusal := self.objection(session, sender) or (self._make_channel(path) if seq == 0 else None):
+        cost = charge(len(chunk.data))
+        if refusal := self.objection(session, sender):
             return refusal
         try:
-            with _channel(path) as channel:
+            if seq == 0 and not os.path.exists(path):
+                if not self._has_room(BLOCK + cost):     # topics are free to invent, their files are not
+                    return self._full()
+                make_channel_file(path)
+            with locked_channel(path) as channel:
                 # Once more: a close may have passed this lock before us.
                 return self.objection(session, sender) or self._settle(channel, seq, chunk)
         except FileNotFoundError:  # its first chunk is still to come, or a purge took the session out
@@ -311,26 +315,12 @@ class Spool:
         """Whether a session that has ended had this chunk of a channel."""
         folder = self._folder(session)
         try:
-            with _locked(folder):     # whoever closes it has finished
+            with locked(folder):     # whoever closes it has finished
                 return seq < int(_received(folder).get(os.path.basename(path), 0))
         except FileNotFoundError:
             return False
 
-    def _make_channel(self, path: str) -> Refusal | None:
-        """Make its file before its first chunk; counted, since topics are free to invent."""
-        if os.path.exists(path):
-            return None
-        if not self._reserve(_BLOCK):
-            return self._full()
-        try:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        except OSError as error:
-            self._total.add(-_BLOCK)
-            if not isinstance(error, FileExistsError | FileNotFoundError):
-                raise  # exists: another process was faster; not found: purged, which is seen next
-        return None
-
-    def _settle(self, channel: _Channel, seq: int, chunk: Message) -> PutResult:
+    def _settle(self, channel: Channel, seq: int, chunk: Message) -> PutResult:
         marks = channel.marks
         if seq > marks.stored:
             return _skipped(seq, marks.stored)
@@ -340,29 +330,25 @@ class Spool:
             return Refusal(Problem.DIFFERENT, f"seq: {seq} holds other bytes already")
         return self._append(channel, chunk)
 
-    def _append(self, channel: _Channel, chunk: Message) -> PutResult:
-        cost = _charge(len(chunk.data))
+    def _append(self, channel: Channel, chunk: Message) -> PutResult:
+        cost = charge(len(chunk.data))
         if channel.marks.unread + cost > self.limits.unread_bytes:
             return Refusal(Problem.BACKLOG, f"unread: {self.limits.unread_bytes} bytes wait in this topic")
-        if not self._reserve(cost):
-            return self._full()
-        try:
-            channel.append(chunk)
-        except OSError:
-            self._total.add(-cost)
-            raise
-        return Stored(new=True)
+        if self._has_room(cost) and channel.append(chunk, self._total, self.limits.total_bytes):
+            return Stored(new=True)
+        return self._full()
 
     def _full(self) -> Refusal:
         return Refusal(Problem.FULL, f"the spool is full: {self.limits.total_bytes} bytes")
 
-    def _reserve(self, cost: int) -> bool:
-        if self._total.add(cost, limit=self.limits.total_bytes):
+    def _has_room(self, cost: int) -> bool:
+        """Whether the spool has room; one that reads full is counted anew first."""
+        if self._total.has_room(cost, self.limits.total_bytes):
             return True
         if time.monotonic() < self._recount_at:
             return False
         self._recount()
-        return self._total.add(cost, limit=self.limits.total_bytes)
+        return self._total.has_room(cost, self.limits.total_bytes)
 
     # a pop
 
@@ -371,19 +357,19 @@ class Spool:
         path = self._channel_path(session, topic, sender)
         with _disk_errors():
             try:
-                with _channel(path) as channel:
+                with locked_channel(path) as channel:
                     return self.objection(session, sender) or self._take(channel, seq, confirm)
             except FileNotFoundError:  # nothing was pushed yet, or the session is not there
                 return self.objection(session, sender) or (_skipped(seq, 0) if seq and confirm else None)
 
-    def _take(self, channel: _Channel, seq: int, confirm: bool) -> GetResult:
+    def _take(self, channel: Channel, seq: int, confirm: bool) -> GetResult:
         marks = channel.marks
         if seq < marks.confirmed:
             return Refusal(Problem.SKIPPED, f"seq: {seq} is confirmed and forgotten, next is {marks.confirmed}")
         if confirm and seq > marks.stored:
             return _skipped(seq, marks.stored)
         if confirm and seq > marks.confirmed:
-            self._total.add(-channel.confirm(seq))
+            channel.confirm(seq, self._total)
         return channel.read(seq) if seq < marks.stored else None
 
     def _ring(self) -> None:
@@ -457,19 +443,24 @@ class Spool:
         self._recount()
 
     def _recount(self) -> None:
-        self._total.set(lambda: sum(map(_size_of_job, _folders(os.path.join(self._root, "sessions")))))
+        self._total.count(self._all_channels)
         self._recount_at = time.monotonic() + _RECOUNT_SECONDS
 
-    def _delete(self, job_folder: str) -> int:
-        """Delete a job's folder and its tokens; says how many bytes that freed."""
-        freed = _size_of_job(job_folder)
+    def _all_channels(self) -> Iterator[str]:
+        for place in ("sessions", "trash"):
+            for job_folder in _folders(os.path.join(self._root, place)):
+                for folder in _folders(job_folder):
+                    yield from _channels(folder)
+
+    def _delete(self, job_folder: str) -> None:
+        """Delete a job's folder and its tokens, and what its channels count."""
         for folder in _folders(job_folder):
+            _uncount(folder, self._total)
             for name in (_SESSION, _CLOSED):
                 with suppress(FileNotFoundError):
                     document = _read_json(os.path.join(folder, name))[1]
                     os.unlink(self._token_path(_Entry.from_json(document).token))
         shutil.rmtree(job_folder, ignore_errors=True)
-        return freed
 
 
 @dataclass(frozen=True)
@@ -486,87 +477,6 @@ class _Entry:
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> _Entry:
         return cls(frozenset((role, party_id) for role, party_id in document["peers"]), document["token"])
-
-
-@dataclass(frozen=True)
-class _Marks:
-    stored: int = 0     # the number the next push has to carry
-    confirmed: int = 0  # everything below was consumed and is deleted
-    unread: int = 0     # bytes of the chunks between the two
-
-
-class _Channel:
-    """One topic from one sender, while its lock is held."""
-
-    def __init__(self, fd: int, path: str) -> None:
-        self._fd = fd
-        self._path = path
-        record = os.pread(fd, _MARKS.size, 0)
-        self.marks = _Marks(*_MARKS.unpack(record)) if len(record) == _MARKS.size else _Marks()
-
-    def read(self, seq: int) -> Message:
-        """A chunk that the marks say is there."""
-        try:
-            data, end = _read_chunk(self._chunk(seq))
-        except FileNotFoundError:
-            end = b""
-        if end not in (b"\0", b"\1"):
-            raise StorageFailed(f"{self._chunk(seq)}: the chunk was lost, the disk did not keep it")
-        return Message(data, end == b"\1")
-
-    def append(self, chunk: Message) -> None:
-        """Store the next chunk, all or nothing."""
-        path = self._chunk(self.marks.stored)
-        unread = self.marks.unread + _charge(len(chunk.data))
-        try:
-            _write_chunk(path, chunk)
-            self._commit(_Marks(self.marks.stored + 1, self.marks.confirmed, unread))
-        except OSError:
-            with suppress(OSError):
-                os.unlink(path)
-            raise
-
-    def confirm(self, seq: int) -> int:
-        """Delete the chunks below this number; says how many bytes that freed."""
-        paths = [self._chunk(number) for number in range(self.marks.confirmed, seq)]
-        freed = sum(map(_size_of_chunk, paths))
-        unread = max(0, self.marks.unread - freed) if seq < self.marks.stored else 0
-        # First the marks: after a kill between, files are left over that nobody reads and `close` deletes.
-        self._commit(_Marks(self.marks.stored, seq, unread))
-        for path in paths:
-            with suppress(FileNotFoundError):
-                os.unlink(path)
-        return freed
-
-    def _commit(self, marks: _Marks) -> None:
-        os.pwrite(self._fd, _MARKS.pack(marks.stored, marks.confirmed, marks.unread), 0)
-        self.marks = marks
-
-    def _chunk(self, seq: int) -> str:
-        return f"{self._path}.{seq}"
-
-
-class _Total:
-    """The bytes in use, as all processes together count them."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def add(self, amount: int, limit: int | None = None) -> bool:
-        """Count the bytes; False, and nothing is counted, when that would pass the limit."""
-        if amount == 0:
-            return True
-        with _locked(self._path, os.O_RDWR | os.O_CREAT) as fd:
-            total = int.from_bytes(os.pread(fd, 8, 0), "little") + amount
-            if limit is not None and total > limit:
-                return False
-            os.pwrite(fd, max(0, total).to_bytes(8, "little"), 0)
-        return True
-
-    def set(self, count: Callable[[], int]) -> None:
-        """Replace the count by a fresh one; pushes wait for it."""
-        with _locked(self._path, os.O_RDWR | os.O_CREAT) as fd:
-            os.pwrite(fd, count().to_bytes(8, "little"), 0)
 
 
 _Stamp = tuple[int, int, int, int]
@@ -593,9 +503,14 @@ def _digest(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _charge(size: int) -> int:
-    """What so many bytes count: whole blocks, one at least."""
-    return max(1, -(-size // _BLOCK)) * _BLOCK
+@contextmanager
+def _session_folder(folder: str) -> Iterator[None]:
+    """The folder of a session under its lock, made when it is not there; FileNotFoundError when a purge takes it."""
+    for path in (os.path.dirname(folder), folder):
+        with suppress(FileExistsError):     # not `makedirs`: it fails when a purge follows its own look
+            os.mkdir(path, 0o700)
+    with locked(folder):
+        yield
 
 
 @contextmanager
@@ -604,44 +519,6 @@ def _disk_errors() -> Iterator[None]:
         yield
     except OSError as error:
         raise StorageFailed(f"{error.filename or 'spool'}: {error.strerror}") from error
-
-
-@contextmanager
-def _locked(path: str, flags: int = os.O_RDONLY) -> Iterator[int]:
-    """The open file, locked against all others that do the same."""
-    fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield fd
-    finally:
-        os.close(fd)
-
-
-@contextmanager
-def _channel(path: str) -> Iterator[_Channel]:
-    with _locked(path, os.O_RDWR) as fd:
-        yield _Channel(fd, path)
-
-
-def _write_chunk(path: str, chunk: Message) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        rest = memoryview(chunk.data)
-        while rest:  # a write is cut short when the disk fills up; the next one says so
-            rest = rest[os.write(fd, rest):]
-        os.write(fd, b"\1" if chunk.last else b"\0")
-    finally:
-        os.close(fd)
-
-
-def _read_chunk(path: str) -> tuple[bytes, bytes]:
-    """The bytes of a chunk and the one after them."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        size = max(0, os.fstat(fd).st_size - 1)
-        return os.pread(fd, size, 0), os.pread(fd, 1, size)
-    finally:
-        os.close(fd)
 
 
 def _read_json(path: str) -> tuple[_Stamp, dict[str, Any]]:
@@ -675,21 +552,33 @@ def _entomb(folder: str) -> None:
         os.close(os.open(os.path.join(folder, _CLOSED), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
-def _drop_channels(folder: str) -> int:
-    """Delete all channels of a closed session, but for how much they had; says how many bytes that freed."""
+def _drop_channels(folder: str, total: Total) -> None:
+    """Delete all channels of a closed session, but for how much they had."""
     received: dict[str, Any] = {}
-    for name in os.listdir(folder):
-        if name not in _OWN_FILES and "." not in name:
-            # Whoever was storing has finished; whoever comes now sees the tombstone.
-            with suppress(FileNotFoundError), _channel(os.path.join(folder, name)) as channel:
-                received[name] = channel.marks.stored
+    for path in _channels(folder):
+        # Whoever was storing has finished; whoever comes now sees the tombstone.
+        with suppress(FileNotFoundError), locked_channel(path) as channel:
+            received[os.path.basename(path)] = channel.marks.stored
     _note_received(folder, received)
-    freed = _size_of_session(folder)
+    _uncount(folder, total)
     for name in os.listdir(folder):
         if name not in _OWN_FILES:
             with suppress(FileNotFoundError):
                 os.unlink(os.path.join(folder, name))
-    return freed
+
+
+def _uncount(folder: str, total: Total) -> None:
+    """Remove the channels of a session, and what they count."""
+    for path in _channels(folder):
+        with suppress(FileNotFoundError), locked_channel(path) as channel:
+            channel.remove(total)
+
+
+def _channels(folder: str) -> list[str]:
+    with suppress(FileNotFoundError):
+        names = os.listdir(folder)
+        return [os.path.join(folder, name) for name in names if name not in _OWN_FILES and "." not in name]
+    return []
 
 
 def _note_received(folder: str, received: dict[str, Any]) -> None:
@@ -708,24 +597,6 @@ def _received(folder: str) -> dict[str, Any]:
         return _read_json(os.path.join(folder, _RECEIVED))[1]
     except FileNotFoundError:
         return {}
-
-
-def _size_of_job(folder: str) -> int:
-    return sum(map(_size_of_session, _folders(folder)))
-
-
-def _size_of_session(folder: str) -> int:
-    with suppress(FileNotFoundError):
-        files = (os.path.join(folder, name) for name in os.listdir(folder) if name not in _OWN_FILES)
-        return sum(map(_size_of_chunk, files))
-    return 0
-
-
-def _size_of_chunk(path: str) -> int:
-    try:
-        return _charge(os.stat(path).st_size - 1)
-    except FileNotFoundError:
-        return 0
 
 
 def _folders(path: str) -> list[str]:

@@ -6,6 +6,7 @@ Everything that comes in is checked by the strict grammar before it reaches a pa
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from fate_flow.core.errors import BadRequest, FlowError, NotFound, NotOffered
@@ -41,11 +42,11 @@ _JOB_VERBS = {
         CommandKind.UPDATE,
         CommandKind.PARAMETERS,
         CommandKind.ALIGN,
+        CommandKind.MODEL,
         CommandKind.CLEAN,
         CommandKind.FIND_REUSABLE,
     )
 }
-_JOB_VERBS["model"] = CommandKind.CLEAN        # nothing of ours keeps a model: answers 0, as FATE does for a local job
 _JOB_VERBS["component/rerun/check"] = CommandKind.FIND_REUSABLE
 _JOB_VERBS_WITH_ARGUMENT = {"status": CommandKind.STATUS, "stop": CommandKind.STOP}
 _TASK_VERBS = {
@@ -116,6 +117,8 @@ def _job_command(parts: list[str], body: Mapping[str, Any]) -> Command:
 def _task_command(parts: list[str], body: Mapping[str, Any]) -> Command:
     key, verb, run = _task_key(parts), parts[7], _run(body)
     if len(parts) == 8 and verb in _TASK_VERBS:
+        if verb == "create":
+            key = _new_version(key, body)
         return Command(_TASK_VERBS[verb], key.job_id, key.party, run, key.name, key.version, body=body)
     if len(parts) == 9 and verb in _TASK_VERBS_WITH_ARGUMENT:
         kind = _TASK_VERBS_WITH_ARGUMENT[verb]
@@ -123,6 +126,12 @@ def _task_command(parts: list[str], body: Mapping[str, Any]) -> Command:
             raise BadRequest(f"content type: {shown(parts[8])} is not one of {', '.join(_CLEANED)}")
         return Command(kind, key.job_id, key.party, run, key.name, key.version, _word(parts[8]), body)
     raise _no_command(parts, "/".join(parts[7:]))
+
+
+def _new_version(key: TaskKey, body: Mapping[str, Any]) -> TaskKey:
+    """FATE makes the path from the row of the old version; the new one is in the body."""
+    given = body.get("task_version")
+    return key if given is None else replace(key, version=check_version(given, "task_version"))
 
 
 def _initiator_command(parts: list[str], body: Mapping[str, Any]) -> Command:
@@ -140,6 +149,8 @@ def _initiator_command(parts: list[str], body: Mapping[str, Any]) -> Command:
         party = _party(parts[2], parts[3])
         known = {**body, "role": party.role, "party_id": party.party_id}
         return Command(CommandKind.ROOM, check_job_id(parts[1]), party, _run(body), body=known)
+    if len(parts) == 5 and parts[4] == "standing":
+        return Command(CommandKind.STANDING, check_job_id(parts[1]), _party(parts[2], parts[3]), _run(body))
     if len(parts) == 5 and parts[4] == "ready":
         return Command(CommandKind.LOOK_AGAIN, check_job_id(parts[1]), _party(parts[2], parts[3]), _run(body))
     raise _no_command(parts, "/".join(parts[4:]))

@@ -64,6 +64,7 @@ def new_job(job: Job) -> Job:
         parties=by_role(job),
         asked=Claim(job.asked.cores, job.asked.memory),
         timeout_seconds=job.timeout_seconds,
+        ttl_seconds=job.ttl_seconds,
         create_time=job.create_time,
         since=job.since,
         queued=job.since,
@@ -139,10 +140,11 @@ def job_moved(move: MoveJob, at: int, caused_by: str) -> Change:
     return change
 
 
-def begun_again(job: Job, run: int, since: int, wait_reason: str) -> Change:
+def begun_again(job: Job, run: int, since: int, wait_reason: str, *, is_loss: bool = False) -> Change:
     """An ended job waits in a later run as if it were new, but for its place in the queue and its count of turns.
 
-    At its initiator until all parties know; anywhere else its initiator says when it goes on. Raises IllegalMove."""
+    At its initiator until all parties know; anywhere else its initiator says when it goes on. `is_loss`: it has lost a
+    party and waits for its return, while its time goes on. Raises IllegalMove."""
     if not job.is_final:
         raise IllegalMove(f"{job.key} is {job.status.value}: only what is over begins again")
     return {
@@ -161,8 +163,10 @@ def begun_again(job: Job, run: int, since: int, wait_reason: str) -> Change:
         "retry_at": 0,
         "passes": 0,
         "conflicts": 0,
-        "since": since,
+        "since": job.since if is_loss else since,
         "queued": since,
+        "lost_since": max(1, since) if is_loss else 0,
+        "losses": job.losses + 1 if is_loss else 0,
         "start_time": 0,
         "end_time": 0,
         "stop_by": 0,
@@ -171,9 +175,15 @@ def begun_again(job: Job, run: int, since: int, wait_reason: str) -> Change:
         "missing": (),
         "timers": {},
         "is_restarting": False,
-        "restarts": 0,
+        "restarts": job.restarts if is_loss else 0,
         "changed": (),
     }
+
+
+def rejoined(queued: int) -> Change:
+    """Every party knows that the job waits; `queued`: steady time since which it waits for cores, where that is new."""
+    change: Change = {"rerun_signal": False, "wait_reason": "", "lost_since": 0}
+    return {**change, "queued": queued} if queued else change
 
 
 def put_off(job: Job, wait_reason: str, retry_at: int) -> Change:

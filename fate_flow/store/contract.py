@@ -29,12 +29,14 @@ from fate_flow.core.job import (
     Worker,
     WorkerEnd,
 )
+from fate_flow.core.peer import PeerTrouble
 from fate_flow.core.permission import Thing
 from fate_flow.core.queue import Waiting
 from fate_flow.core.reasons import Reason
 from fate_flow.core.site import SiteKey
 from fate_flow.core.spec import Party
 from fate_flow.core.status import SeatStatus, TaskStatus, WorkerStatus
+from fate_flow.store.contract_bindings import Bindings
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class Scope:
         return key.job_id == self.job_id and self.party in (None, key.party) and self.task in ("", key.name)
 
 
-class Transaction(Protocol):
+class Transaction(Bindings, Protocol):
     """One unit of work. Times are milliseconds since the epoch; `retry_at` is steady time (see `steady`)."""
 
     def savepoint(self) -> AbstractContextManager[None]:
@@ -143,13 +145,14 @@ class Transaction(Protocol):
         """All seats of the job in this database."""
 
     def document(self, job_id: str, party: Party | None = None) -> Document | None:
-        """As it stands in the row of this party; without one, in the newest of the rows here, the initiator's before
-        others."""
+        """As it stands in the row of this party; without one, in the initiator's, else in the first of the rows here.
+
+        All rows of a job have the same `dsl` and `runtime_conf`, those of its binding."""
 
     def move_job(self, job: Job, move: MoveJob, at: int, caused_by: str = "") -> bool:
         """Compare-and-set on status and run; stamps start and end, and the tag `job_end`."""
 
-    def begin_again(self, job: Job, run: int, since: int, wait_reason: str) -> bool:
+    def begin_again(self, job: Job, run: int, since: int, wait_reason: str, *, is_loss: bool = False) -> bool:
         """An ended job waits in a later run: compare-and-set on status and run; what the last one left is reset.
 
         In the row of its initiator the rerun signal is set. `since` is the steady time."""
@@ -162,13 +165,17 @@ class Transaction(Protocol):
     def revise(self, job: Job, new: Job, document: Document) -> bool:
         """Other parameters: compare-and-set on status, run and revision.
 
-        Written are the configuration, what `new` asks for, its limit of time, revision and what has changed."""
+        Written are the configuration, what `new` asks for, its limit of time, revision and what has changed; and
+        that `new` has to be approved, where `job` had not."""
 
-    def revision(self, job_id: str) -> int:
-        """Of the document that `document` gives; 0 for a job that is not known."""
+    def forgo_return(self, key: JobKey) -> bool:
+        """Somebody asks for the end of a job that ends already: it is not to wait for a party that it lost."""
 
-    def all_rejoined(self, key: JobKey) -> bool:
+    def all_rejoined(self, key: JobKey, queued: int = 0) -> bool:
         """Every party knows that the job waits again: reset the signal, and with it the reason to wait."""
+
+    def rerun_after_end(self, job: Job) -> bool:
+        """A job of another initiator, which still ends here, is to wait again once it has: set the signal."""
 
     def hurry(self, key: JobKey) -> bool:
         """Note the wish that what drains for the end of this job is killed now."""
@@ -233,10 +240,10 @@ class Transaction(Protocol):
         """What has been written down of a job, in that order; it goes with the job."""
 
     def forget_job(self, job_id: str) -> None:
-        """Every row of the job goes, but for its submission."""
+        """Every row of the job goes, its binding too, but for its submission."""
 
     def forget_seat(self, key: JobKey) -> None:
-        """Every row of one seat goes; with the last seat here also the history of the tasks over all parties."""
+        """Every row of one seat goes; with the last seat here also the binding, and the history over all parties."""
 
     def open_seats(self) -> tuple[JobKey, ...]:
         """The rows here of all jobs that are not over, whoever decides for them."""
@@ -248,15 +255,26 @@ class Transaction(Protocol):
     def ended_jobs(self, before: int, after: tuple[int, str], limit: int) -> tuple[tuple[int, str], ...]:
         """(end time, id) of final rows that ended before a time, oldest first, those behind `after`."""
 
+    def jobs_past_ttl(self, now: int, least: int, after: str, limit: int) -> tuple[str, ...]:
+        """Ids of jobs with a final row whose ttl is over, or `least` seconds where that is longer; those behind
+        `after`, in order."""
+
     def end_of_newest(self, count: int) -> int:
         """When the last but `count - 1` of the final rows ended; 0 when there are fewer."""
 
     def forget_ended(self, job_id: str) -> bool:
-        """Every row of the job goes, its submission too; the tables it made stay. False while it `is_open`."""
+        """Every row of the job goes, its submission too; the tables it made and its binding stay. False while it
+        `is_open`."""
 
     def unfinished_jobs(self) -> tuple[Job, ...]:
         """Rows of this party in ready, running or stopping, those with a ready or rerun signal, those that hold
         something."""
+
+    def copies_that_run(self, initiator_id: str) -> tuple[tuple[str, int], ...]:
+        """Jobs of this other party that run here, each with its run."""
+
+    def copies_that_wait(self, after: str, limit: int) -> tuple[str, ...]:
+        """So many ids of jobs of other parties that wait here, behind this one; none of plain v1 initiators."""
 
     def jobs_to_forget(self) -> tuple[str, ...]:
         """Refused submits of this initiator that still have rows."""
@@ -461,6 +479,12 @@ class Transaction(Protocol):
     def take_report(self, task: Task, report: Report) -> bool:
         """The same in the row that the initiator holds for another party."""
 
+    def count_failed_workers(self, key: TaskKey, count: int) -> None:
+        """So many workers of this party task have failed; a lower number than is known is old."""
+
+    def failed_workers(self, job_id: str) -> int:
+        """The sum of those counts over all tasks, parties and versions, since the job's run began."""
+
     def set_worker(self, key: TaskKey, worker_id: str, without: tuple[str, ...] = ()) -> bool:
         """Its worker, and the parties that it runs without; False when the party task has a worker already."""
 
@@ -503,6 +527,9 @@ class Transaction(Protocol):
     def commands_before(self, since: int) -> tuple[Command, ...]:
         """Those that were stored before this steady time, in their order."""
 
+    def reports_to(self, party_id: str, limit: int) -> tuple[Command, ...]:
+        """The newest so many reports on shares that wait for their way to this initiator, in their order."""
+
     def take_command(self, command_id: int) -> bool:
         """Remove it; False when somebody has already."""
 
@@ -512,6 +539,15 @@ class Transaction(Protocol):
         """Count one sign of life."""
 
     def heard(self) -> Mapping[str, int]: ...
+
+    def note_trouble(self, trouble: PeerTrouble) -> None:
+        """What is wrong with the ways to and from a party now; it may be nothing."""
+
+    def peer_troubles(self) -> Mapping[str, PeerTrouble]:
+        """By party: those with which something is wrong."""
+
+    def forget_troubles(self) -> None:
+        """Whoever schedules from now on looks anew."""
 
     def scheduler(self) -> tuple[str, int]:
         """Who schedules, and the counter of its signs of life."""

@@ -17,12 +17,14 @@ from typing import Any, Generic, TypeVar
 
 from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.approval import Approval, Consent
+from fate_flow.core.authority import JobBinding
 from fate_flow.core.errors import StorageFailed
 from fate_flow.core.history import Entry
 from fate_flow.core.job import (
     APART,
     Claim,
     Command,
+    CommandKind,
     EngineState,
     Hold,
     Job,
@@ -36,6 +38,7 @@ from fate_flow.core.job import (
     Worker,
     WorkerEnd,
 )
+from fate_flow.core.peer import PeerTrouble
 from fate_flow.core.permission import Thing
 from fate_flow.core.queue import Waiting, fits
 from fate_flow.core.reasons import Reason
@@ -71,6 +74,7 @@ from fate_flow.store.changes import (
     newest_tasks,
     newest_version,
     put_off,
+    rejoined,
     seat_rejoins,
     stop_requested,
     tag_of_end,
@@ -80,6 +84,7 @@ from fate_flow.store.changes import (
     worker_moved,
 )
 from fate_flow.store.contract import READ, Connector, Document, Metric, Output, Scope, Submission, TableMeta
+from fate_flow.store.memory_bindings import MemoryBindings
 from fate_flow.store.rows import from_json, to_json
 
 SCHEDULER = "dag"
@@ -107,10 +112,11 @@ class MemoryStore:
             yield MemoryTransaction(self._rows)
 
 
-class MemoryTransaction:
+class MemoryTransaction(MemoryBindings):
     """One unit of work; what each method promises stands in `contract.Transaction`."""
 
     def __init__(self, rows: _Rows) -> None:
+        super().__init__(rows)
         self._rows = rows
         self._jobs = rows.jobs
         self._tasks = rows.tasks
@@ -144,11 +150,8 @@ class MemoryTransaction:
 
     def document(self, job_id: str, party: Party | None = None) -> Document | None:
         found = [row for row in self._of_job(job_id) if party is None or row.job.key.party == party]
-        rows = sorted(found, key=_newest_first)
+        rows = sorted(found, key=_initiator_first)
         return rows[0].document if rows else None
-
-    def revision(self, job_id: str) -> int:
-        return max((row.job.revision for row in self._of_job(job_id)), default=0)
 
     def revise(self, job: Job, new: Job, document: Document) -> bool:
         row = self._as_seen(job)
@@ -156,7 +159,8 @@ class MemoryTransaction:
             return False
         revised = _changed(
             row.job, asked=Claim(new.asked.cores, new.asked.memory), timeout_seconds=new.timeout_seconds,
-            revision=new.revision, changed=new.changed,
+            ttl_seconds=new.ttl_seconds, revision=new.revision, changed=new.changed,
+            consent=row.job.consent or new.consent,
         )  # fmt: skip
         conf, on_party = _json(document.runtime_conf), _json(document.on_party)
         self._put(_changed(row, job=revised, document=_changed(row.document, runtime_conf=conf, on_party=on_party)))
@@ -178,13 +182,15 @@ class MemoryTransaction:
         self._put(row)
         return True
 
-    def begin_again(self, job: Job, run: int, since: int, wait_reason: str) -> bool:
+    def begin_again(self, job: Job, run: int, since: int, wait_reason: str, *, is_loss: bool = False) -> bool:
         check_move(job.status, JobStatus.WAITING)
-        change = begun_again(job, run, since, wait_reason)
+        change = begun_again(job, run, since, wait_reason, is_loss=is_loss)
         row = self._as_seen(job)
         if row is None:
             return False
         self._put(_changed(row, job=_changed(row.job, **change), blocked_cores=0, has_ended=False))
+        if not is_loss:
+            self._rows.failed_workers.drop_group(_BY_JOB, job.job_id)
         return True
 
     def put_off(self, job: Job, wait_reason: str, retry_at: int) -> bool:
@@ -195,11 +201,23 @@ class MemoryTransaction:
         self._change(row, **change)
         return True
 
-    def all_rejoined(self, key: JobKey) -> bool:
+    def rerun_after_end(self, job: Job) -> bool:
+        row = self._jobs.rows.get(job.key)
+        if row is None or row.job.status is not JobStatus.STOPPING or row.job.run != job.run:
+            return False
+        self._change(row, rerun_signal=True)
+        return True
+
+    def forgo_return(self, key: JobKey) -> bool:
+        row = self._jobs.rows.get(key)
+        is_ending = row is not None and row.job.status is JobStatus.STOPPING
+        return is_ending and self._change_job(key, cancel_requested=True)
+
+    def all_rejoined(self, key: JobKey, queued: int = 0) -> bool:
         row = self._jobs.rows.get(key)
         if row is None or not row.job.rerun_signal:
             return False
-        self._change(row, rerun_signal=False, wait_reason="")
+        self._change(row, **rejoined(queued))
         return True
 
     def request_stop(
@@ -321,8 +339,12 @@ class MemoryTransaction:
         return tuple(sorted(self._rows.history.of(_BY_JOB, job_id), key=lambda one: one.number))
 
     def forget_job(self, job_id: str) -> None:
+        self._forget_rows(job_id)
+        self._rows.bindings.drop(job_id)
+
+    def _forget_rows(self, job_id: str) -> None:
         rows = self._rows
-        for table in (self._jobs, rows.seats, self._tasks, rows.workers, rows.history):
+        for table in (self._jobs, rows.seats, self._tasks, rows.workers, rows.history, rows.failed_workers):
             table.drop_group(_BY_JOB, job_id)
 
     def forget_seat(self, key: JobKey) -> None:
@@ -330,10 +352,13 @@ class MemoryTransaction:
         for task in self._tasks.of(_BY_JOB, key.job_id):
             if task.key.party == key.party:
                 self._tasks.drop(task.key)
+                self._rows.failed_workers.drop(task.key)
         for worker in self._rows.workers.of(_BY_JOB, key.job_id):
             if worker.task.party == key.party:
                 self._rows.workers.drop(worker.worker_id)
         gone = (key.party,) if self.jobs_here(key.job_id) else (key.party, None)
+        if None in gone:
+            self._rows.bindings.drop(key.job_id)
         for entry in self._rows.history.of(_BY_JOB, key.job_id):
             if entry.party in gone:
                 self._rows.history.drop(entry.number)
@@ -351,6 +376,13 @@ class MemoryTransaction:
         ended = sorted((row.job.end_time, row.job.job_id) for row in self._in(JOB_END))
         return tuple(one for one in ended if after < one and one[0] < before)[:limit]
 
+    def jobs_past_ttl(self, now: int, least: int, after: str, limit: int) -> tuple[str, ...]:
+        found = {
+            row.job.job_id for row in self._in(JOB_END)
+            if row.job.ttl_seconds is not None and row.job.end_time + max(row.job.ttl_seconds, least) * 1_000 < now
+        }  # fmt: skip
+        return tuple(sorted(job_id for job_id in found if job_id > after)[:limit])
+
     def end_of_newest(self, count: int) -> int:
         ends = sorted((row.job.end_time for row in self._in(JOB_END)), reverse=True)
         return ends[count - 1] if len(ends) >= count else 0
@@ -358,7 +390,7 @@ class MemoryTransaction:
     def forget_ended(self, job_id: str) -> bool:
         if self.is_open(job_id):
             return False
-        self.forget_job(job_id)
+        self._forget_rows(job_id)
         rows = self._rows
         for table in (rows.outputs, rows.metrics, rows.summaries, rows.submissions):
             table.drop_group(_BY_JOB, job_id)
@@ -369,6 +401,15 @@ class MemoryTransaction:
         waiting = self._jobs.of(_BY_STATUS, JobStatus.WAITING)
         signalled = (row for row in waiting if row.job.holds or row.has_signal or row.job.rerun_signal)
         return _by_age(busy) + _by_age(signalled)
+
+    def copies_that_run(self, initiator_id: str) -> tuple[tuple[str, int], ...]:
+        running = (row.job for row in self._jobs.of(_BY_STATUS, JobStatus.RUNNING) if not row.job.is_initiator)
+        return tuple(sorted((job.job_id, job.run) for job in running if job.initiator.party_id == initiator_id))
+
+    def copies_that_wait(self, after: str, limit: int) -> tuple[str, ...]:
+        waiting = (row.job for row in self._jobs.of(_BY_STATUS, JobStatus.WAITING))
+        copies = {job.job_id for job in waiting if not (job.is_initiator or job.legacy) and job.job_id > after}
+        return tuple(sorted(copies)[:limit])
 
     def jobs_to_forget(self) -> tuple[str, ...]:
         failed = self._jobs.of(_BY_STATUS, JobStatus.FAILED)
@@ -723,6 +764,14 @@ class MemoryTransaction:
         self._tasks.put(task.key, _changed(row, **change))
         return True
 
+    def count_failed_workers(self, key: TaskKey, count: int) -> None:
+        failed = self._rows.failed_workers
+        if key in self._tasks.rows and failed.rows.get(key, (key, 0))[1] < count:
+            failed.put(key, (key, count))
+
+    def failed_workers(self, job_id: str) -> int:
+        return sum(count for _, count in self._rows.failed_workers.of(_BY_JOB, job_id))
+
     def set_worker(self, key: TaskKey, worker_id: str, without: tuple[str, ...] = ()) -> bool:
         row = self._tasks.rows.get(key)
         if row is None or row.worker_id:
@@ -796,6 +845,10 @@ class MemoryTransaction:
     def commands_before(self, since: int) -> tuple[Command, ...]:
         return tuple(one for one in self.commands_after(0) if one.since < since)
 
+    def reports_to(self, party_id: str, limit: int) -> tuple[Command, ...]:
+        found = (one for one in self.commands_after(0) if one.to.party_id == party_id)
+        return tuple(one for one in found if one.kind is CommandKind.REPORT)[-limit:]
+
     def take_command(self, command_id: int) -> bool:
         return self._rows.outbox.drop(command_id)
 
@@ -806,6 +859,19 @@ class MemoryTransaction:
 
     def heard(self) -> Mapping[str, int]:
         return dict(self._rows.peers.rows)
+
+    def note_trouble(self, trouble: PeerTrouble) -> None:
+        if trouble.is_over:
+            self._rows.troubles.drop(trouble.party_id)
+        else:
+            self._rows.troubles.put(trouble.party_id, trouble)
+
+    def peer_troubles(self) -> Mapping[str, PeerTrouble]:
+        return dict(self._rows.troubles.rows)
+
+    def forget_troubles(self) -> None:
+        for party_id in tuple(self._rows.troubles.rows):
+            self._rows.troubles.drop(party_id)
 
     def scheduler(self) -> tuple[str, int]:
         if SCHEDULER not in self._rows.schedulers.rows:
@@ -984,8 +1050,8 @@ class _JobRow:
     has_ended: bool = False       # f_end_time is not NULL
 
 
-def _newest_first(row: _JobRow) -> tuple[int, bool, Party]:
-    return (-row.job.revision, not row.job.is_initiator, row.job.party)
+def _initiator_first(row: _JobRow) -> tuple[bool, Party]:
+    return (not row.job.is_initiator, row.job.party)
 
 
 class _Journal:
@@ -1089,10 +1155,12 @@ class _Rows:
         self.outbox: _Table[int, Command] = _Table(journal)
         self.history: _Table[int, Entry] = _Table(journal, job=lambda entry: entry.job_id)
         self.peers: _Table[str, int] = _Table(journal)
+        self.troubles: _Table[str, PeerTrouble] = _Table(journal)
         self.intake: _Table[str, Hold] = _Table(journal)
         self.permissions: _Table[tuple[str, Thing], Thing] = _Table(journal)
         self.site_keys: _Table[str, SiteKey] = _Table(journal)
         self.schedulers: _Table[str, tuple[str, int, int]] = _Table(journal)
+        self.bindings: _Table[str, JobBinding] = _Table(journal)
         self.submissions: _Table[str, Submission] = _Table(journal, job=lambda one: one.job_id)
         self.tables: _Table[tuple[str, str], TableMeta] = _Table(journal)
         self.connectors: _Table[str, Connector] = _Table(journal)
@@ -1102,6 +1170,7 @@ class _Rows:
         self.metrics: _Table[int, tuple[int, Metric]] = _Table(
             journal, maker=lambda row: _maker(row[1].task), job=lambda row: row[1].task.job_id
         )
+        self.failed_workers: _Table[TaskKey, tuple[TaskKey, int]] = _Table(journal, job=lambda row: row[0].job_id)
         self.summaries: _Table[TaskKey, tuple[TaskKey, Mapping[str, Any]]] = _Table(
             journal, maker=lambda row: _maker(row[0]), job=lambda row: row[0].job_id
         )

@@ -119,6 +119,10 @@ class JobRow(_Base):
     f_priority = IntegerField(default=0)
     f_enqueued = BigIntegerField(default=0)
     f_queue_key = BigIntegerField(default=0)
+    f_approval_digest = CharField(64, default="")
+    f_ttl = IntegerField(null=True)
+    f_lost_since = BigIntegerField(default=0)
+    f_losses = IntegerField(default=0)
 
     class Meta:
         table_name = "t_job"
@@ -200,6 +204,7 @@ class TaskRow(_Base):
     f_federated_exit_code = IntegerField(null=True)
     f_federated_caused_by = CharField(70, default="")
     f_federated_end_time = BigIntegerField(null=True)
+    f_failed_workers = IntegerField(default=0)
 
     class Meta:
         table_name = "t_task"
@@ -301,6 +306,10 @@ class HistoryRow(_Base):
 class PeerRow(_Base):
     f_party_id = CharField(10, primary_key=True)
     f_heard = BigIntegerField(default=0)
+    f_silent_since = BigIntegerField(default=0)
+    f_silence = CharField(400, default="")
+    f_cut_off_since = BigIntegerField(default=0)
+    f_cut_off = CharField(400, default="")
 
     class Meta:
         table_name = "t_peer"
@@ -349,6 +358,18 @@ class SiteKeyRow(_Base):
     class Meta:
         table_name = "t_site_key_info"
         primary_key = CompositeKey("f_party_id", "f_key_name")
+
+
+class BindingRow(_Base):
+    f_job_id = CharField(25, primary_key=True)
+    f_initiator_role = CharField(50)
+    f_initiator_party_id = CharField(50)
+    f_parties = TextField()
+    f_digest = CharField(64)
+    f_revision = IntegerField()
+
+    class Meta:
+        table_name = "t_job_binding"
 
 
 class SubmissionRow(_Base):
@@ -460,6 +481,7 @@ MODELS = (
     IntakeRow,
     PermissionRow,
     SiteKeyRow,
+    BindingRow,
     SubmissionRow,
     StorageTableRow,
     ConnectorRow,

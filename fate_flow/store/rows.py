@@ -40,10 +40,11 @@ JOB_COLUMNS = (
     J.f_blocked_on, J.f_retry_at, J.f_passes, J.f_conflicts, J.f_turn, J.f_timeout_seconds, J.f_create_time,
     J.f_start_time, J.f_end_time, J.f_stop_by, J.f_unconfirmed_parties, J.f_legacy, J.f_claim_turn,
     J.f_since, J.f_claim_renewals, J.f_apply_resource_time, J.f_rerun_signal, J.f_stop_now, J.f_lacks,
-    J.f_approval, J.f_approval_by, J.f_approval_message, J.f_approval_time, J.f_held, J.f_hold_message, J.f_hold_by,
+    J.f_approval, J.f_approval_by, J.f_approval_message, J.f_approval_time, J.f_approval_digest, J.f_held,
+    J.f_hold_message, J.f_hold_by,
     J.f_hold_time, J.f_hold_since, J.f_queued, J.f_priority, J.f_enqueued, J.f_queue_key, J.f_missing_parties,
     J.f_policy_timers, J.f_restarting, J.f_restarts, J.f_revision, J.f_changed_components, J.f_exit_code,
-    J.f_wish_since, J.f_wish_asked, J.f_wish_passes,
+    J.f_ttl, J.f_lost_since, J.f_losses, J.f_wish_since, J.f_wish_asked, J.f_wish_passes,
 )  # fmt: skip
 
 
@@ -53,8 +54,8 @@ def job_of(row: Row) -> Job:
         caused_by, cancel, owner, progress, cores, memory, claim, asked_cores, asked_memory, wait_reason, blocked_on,
         retry_at, passes, conflicts, turn, timeout, created, started, ended, stop_by, unconfirmed, legacy, claim_turn,
         since, renewals, taken, rerun_signal, stop_now, lacks, approval, approver, approval_message, approval_time,
-        held, hold_message, hold_by, hold_time, hold_since, queued, priority, enqueued, queue_key, missing, timers,
-        restarting, restarts, revision, changed, exit_code, *wish,
+        approval_digest, held, hold_message, hold_by, hold_time, hold_since, queued, priority, enqueued, queue_key,
+        missing, timers, restarting, restarts, revision, changed, exit_code, ttl, lost_since, losses, *wish,
     ) = row  # fmt: skip
     return Job(
         key=JobKey(job_id, Party(role, party_id)),
@@ -81,6 +82,7 @@ def job_of(row: Row) -> Job:
         conflicts=conflicts,
         turn=turn,
         timeout_seconds=timeout,
+        ttl_seconds=ttl,
         create_time=created or 0,
         since=since,
         queued=queued,
@@ -92,7 +94,7 @@ def job_of(row: Row) -> Job:
         legacy=bool(legacy),
         rerun_signal=bool(rerun_signal),
         hold=Hold(hold_message or "", hold_by, hold_time, hold_since) if held else None,
-        consent=consent_of(approval, approver, approval_message, approval_time),
+        consent=consent_of(approval, approver, approval_message, approval_time, approval_digest),
         priority=priority,
         enqueued=enqueued,
         queue_key=queue_key,
@@ -102,12 +104,14 @@ def job_of(row: Row) -> Job:
         restarts=restarts,
         revision=revision,
         changed=_texts(changed),
+        lost_since=lost_since,
+        losses=losses,
         wish=Wish(*wish),
     )
 
 
-def consent_of(approval: str, by: str, message: str | None, at: int) -> Consent | None:
-    return Consent(Approval(approval), by, message or "", at) if approval else None
+def consent_of(approval: str, by: str, message: str | None, at: int, digest: str = "") -> Consent | None:
+    return Consent(Approval(approval), by, message or "", at, digest) if approval else None
 
 
 def _texts(text: str | None) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import reduce, wraps
 from operator import and_
@@ -24,11 +24,13 @@ from fate_flow.core.grammar import check_text, shown
 from fate_flow.core.history import Entry
 from fate_flow.core.job import Hold, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.json_text import JsonText
+from fate_flow.core.peer import PeerTrouble
 from fate_flow.core.queue import pausing, why_a_copy_waits, why_it_waits
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JOB_END, JOB_UNFINISHED, JobStatus, TaskStatus
 from fate_flow.store.changes import SUBMIT_FAILED
 from fate_flow.store.contract import READ, Document, Metric, Output, TableMeta, handed_on, published
+from fate_flow.store.job_names import names_of
 from fate_flow.store.models import EngineRow, JobRow, MetricRow, OutputRow, SeatRow, StorageTableRow, TaskRow
 from fate_flow.store.retry import Retry
 from fate_flow.store.rows import JOB_COLUMNS, SEAT_COLUMNS, consent_of, job_of, seat_of
@@ -113,6 +115,8 @@ class JobPicture:
     steady: int                      # steady time, for what is due later
     earlier: tuple[Task, ...] = ()   # of each task that is to begin again: the rows of the version before
     workers: tuple[Worker, ...] = ()     # of this party, of those versions: the newest in each slot
+    name: str = ""
+    troubles: Mapping[str, PeerTrouble] = field(default_factory=dict)     # with the ways to other parties, by id
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,7 @@ class QueuePage:
     steady: int                      # now
     hold: Hold | None                # of this party's intake
     unapproved: tuple[Job, ...]      # jobs of others, the first `MOST_ROWS` of them
+    names: Mapping[str, str]         # of all these jobs
 
 
 class Views:
@@ -187,7 +192,9 @@ class Views:
             earlier = [tx.task(replace(key, version=key.version - 1)) for key in anew]
             known = tuple(task for task in earlier if task is not None)
             workers = _newest_workers(tx.workers_of(job_id), {task.key for task in tasks if task.worker_id})
-            return JobPicture(tuple(jobs), tx.seats(job_id), tasks, place, tx.steady(), known, workers)
+            name = names_of([job_id]).get(job_id, "")
+            seats, steady, troubles = tx.seats(job_id), tx.steady(), tx.peer_troubles()
+            return JobPicture(tuple(jobs), seats, tasks, place, steady, known, workers, name, troubles)
 
     @_read_again
     def queue(self, limit: int, offset: int) -> QueuePage:
@@ -200,7 +207,8 @@ class Views:
             jobs = tuple(job_of(row) for row in rows)
             seats = _seats_of(jobs)
             hold, unapproved = tx.intake_hold(), tx.unapproved_jobs(MOST_ROWS)
-            return QueuePage(offset + 1, jobs, seats, tx.count_waiting(), tx.steady(), hold, unapproved)
+            names = names_of(job.job_id for job in (*jobs, *unapproved))
+            return QueuePage(offset + 1, jobs, seats, tx.count_waiting(), tx.steady(), hold, unapproved, names)
 
     # ------------------------------------------------------------------ tasks
 
@@ -439,14 +447,14 @@ def _flag(key: str, value: Any) -> bool:
 
 def _wished(wish: JobWish) -> Any:
     where = JobRow.f_tag != SUBMIT_FAILED
-    for field, part in (
+    for column, part in (
         (JobRow.f_job_id, wish.job_id),
         (JobRow.f_description, wish.description),
         (JobRow.f_party_id, wish.party_id),
         (JobRow.f_roles, wish.partner),
     ):
         if part:
-            where &= field.contains(part)
+            where &= column.contains(part)
     if wish.roles:
         where &= JobRow.f_role.in_(wish.roles)
     if wish.statuses:

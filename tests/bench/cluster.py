@@ -11,12 +11,15 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import requests
+from requests.auth import AuthBase
 
 from fate_flow.cli.toy import toy_job
+from tests.signing import signature_of_clients
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 ROOT = CHECKOUT / ".cache" / "bench"
@@ -39,6 +42,11 @@ class Server:
     url: str
     home: Path
     pid: int
+
+    @cached_property
+    def auth(self) -> AuthBase | None:
+        """What signs the requests of its clients."""
+        return signature_of_clients(self.home)
 
     @property
     def ports(self) -> tuple[int, int]:
@@ -105,7 +113,7 @@ class Client:
     """Submits toy jobs; each thread has a kept-alive connection of its own."""
 
     def __init__(self, guest: Server, host: Server) -> None:
-        self._url = f"{guest.url}/v1/job/submit"
+        self._url, self._auth = f"{guest.url}/v1/job/submit", guest.auth
         self._job = toy_job(guest.party_id, host.party_id, 1)
         self._local = threading.local()
 
@@ -128,5 +136,6 @@ class Client:
         if not hasattr(self._local, "session"):
             self._local.session = requests.Session()
             self._local.session.trust_env = False
+            self._local.session.auth = self._auth
         session: requests.Session = self._local.session
         return session

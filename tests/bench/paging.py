@@ -112,7 +112,7 @@ def _ask_in_turns(
 
 def _ask(session: requests.Session, server: Server, question: Question) -> float:
     begun = time.perf_counter()
-    response = session.post(f"{server.url}/v1/{question.path}", json=question.body, timeout=120)
+    response = session.post(f"{server.url}/v1/{question.path}", json=question.body, timeout=120, auth=server.auth)
     taken = (time.perf_counter() - begun) * 1000
     if response.json()["retcode"]:
         raise BenchFailed(f"{question}: {response.text[:500]}")
@@ -187,7 +187,8 @@ def _queries(job_id: str, jobs: int) -> Iterator[Question]:
 def _await_success(server: Server, job_id: str) -> None:
     deadline = time.monotonic() + JOB_SECONDS
     while time.monotonic() < deadline:
-        [row] = requests.post(f"{server.url}/v1/job/query", json={"job_id": job_id}, timeout=60).json()["data"]
+        body = {"job_id": job_id}
+        [row] = requests.post(f"{server.url}/v1/job/query", json=body, timeout=60, auth=server.auth).json()["data"]
         if row["f_status"] == "success":
             return
         time.sleep(0.05)

@@ -57,7 +57,7 @@ def _submitting(guest: Server, third: Server) -> Iterator[Callable[[], int]]:
         while not is_over.wait(SUBMIT_SECONDS):
             asked[0] += 1
             with suppress(requests.RequestException):       # that it is refused, or late, is what we want
-                requests.post(f"{guest.url}/v1/job/submit", json=document, timeout=60)
+                requests.post(f"{guest.url}/v1/job/submit", json=document, timeout=60, auth=guest.auth)
 
     threads = [threading.Thread(target=go_on, daemon=True) for _ in range(2)]
     for thread in threads:

@@ -118,7 +118,7 @@ def _cpu_seconds(process: psutil.Process) -> float:
 
 
 def _ask(server: Server, path: str, body: dict[str, Any]) -> Any:
-    answer = requests.post(f"{server.url}/v1/{path}", json=body, timeout=60).json()
+    answer = requests.post(f"{server.url}/v1/{path}", json=body, timeout=60, auth=server.auth).json()
     if answer["retcode"]:
         raise BenchFailed(f"{path}: {answer}")
     return answer

@@ -23,6 +23,7 @@ import yaml
 from fate_flow.cli import service
 from fate_flow.cli.cluster import bring_up
 from fate_flow.core.errors import FlowError
+from tests.signing import signature_of_clients
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 CORES, MEMORY = 8, 1024
@@ -54,6 +55,7 @@ class Party:
         if session is None:
             session = self._local.session = requests.Session()
             session.trust_env = False
+            session.auth = signature_of_clients(self.home)
         answer = session.post(f"{self.url}/v1/{path}", json=body, timeout=ANSWER_SECONDS, headers=headers).json()
         if not isinstance(answer, dict):
             raise ValueError(f"party {self.party_id}: {path} answered {answer!r}")
@@ -67,7 +69,8 @@ class Party:
         }
         query = quote(json.dumps(wanted), safe="")
         files = {"file": (f"{name}.csv", text)}
-        answer = requests.post(f"{self.url}/v1/data/upload?{query}", files=files, timeout=60).json()
+        auth = signature_of_clients(self.home)
+        answer = requests.post(f"{self.url}/v1/data/upload?{query}", files=files, timeout=60, auth=auth).json()
         if answer["retcode"]:
             raise ChaosFailed(f"party {self.party_id}: upload: {answer}")
         return str(answer["jobId"])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.genuine.genuine_client import GenuineClient
-from tests.genuine.locked import CONF
+from tests.genuine.locked import CONF, OPEN_CONF
 from tests.genuine.world import World, the_world
 from tests.integration.party_servers import BASE_PORT, GUEST, HOST, Cluster, PartyServer, running_cluster
 
@@ -28,18 +28,25 @@ def genuine_python() -> Path:
 @pytest.fixture(scope="session")
 def parties(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     root = tmp_path_factory.mktemp("genuine") / "two parties"       # a blank in every path
-    with running_cluster(root, (GUEST, HOST), base_port=BASE_PORT + 80) as cluster:
+    overlays = dict.fromkeys((GUEST, HOST), OPEN_CONF)
+    with running_cluster(root, (GUEST, HOST), base_port=BASE_PORT + 80, overlays=overlays) as cluster:
         yield cluster
         cluster.check_idle()
 
 
 @pytest.fixture(scope="session")
-def locked(genuine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PartyServer]:
-    """A guest, with a host, that wants signed requests."""
-    root, parties = tmp_path_factory.mktemp("locked") / "two parties", (GUEST, HOST)
-    with running_cluster(root, parties, base_port=BASE_PORT + 90, overlays=dict.fromkeys(parties, CONF)) as cluster:
-        yield cluster.guest
+def locked_parties(genuine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A guest that has keys in its configuration, and a host with those that it made at its first start."""
+    root = tmp_path_factory.mktemp("locked") / "two parties"
+    with running_cluster(root, (GUEST, HOST), base_port=BASE_PORT + 90, overlays={GUEST: CONF}) as cluster:
+        yield cluster
         cluster.check_idle()
+
+
+@pytest.fixture(scope="session")
+def locked(locked_parties: Cluster) -> PartyServer:
+    """A guest, with a host, that wants signed requests."""
+    return locked_parties.guest
 
 
 @pytest.fixture(scope="session")

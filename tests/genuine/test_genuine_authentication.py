@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from fate_flow.client_keys import read_client_keys
 from tests.genuine.genuine_client import GenuineClient
 from tests.genuine.locked import ANOTHER_SECRET, APP_KEY, KEYS, SECRET, WRONG
 from tests.genuine.world import World
-from tests.integration.party_servers import GUEST, HOST, PartyServer, csv_text
+from tests.integration.party_servers import GUEST, HOST, Cluster, PartyServer, csv_text
 from tests.site_keys import write_private_key
 
 pytestmark = pytest.mark.timeout(300)
@@ -67,6 +68,15 @@ def test_keys_of_parties_are_saved_by_who_signs(locked: PartyServer, client: Gen
 def test_a_configuration_that_has_the_keys_is_enough(locked: PartyServer, client: GenuineClient) -> None:
     client.flow("init", "-c", str(locked.home / "conf" / "service_conf.yaml"))
     assert client.flow("job", "list").document["retcode"] == 0
+
+
+def test_keys_that_a_server_has_made(locked_parties: Cluster, client: GenuineClient) -> None:
+    keys = read_client_keys(locked_parties.host.home)
+    assert keys is not None
+    client.init(locked_parties.host.url, "--app-key", keys.app_key, "--secret-key", keys.secret_key)
+    assert client.flow("job", "list").document["retcode"] == 0
+    client.init(locked_parties.host.url, *KEYS)
+    assert client.flow("job", "list").document["retcode"] == 109
 
 
 def test_parties_work_together_all_the_same(locked: PartyServer, client: GenuineClient) -> None:

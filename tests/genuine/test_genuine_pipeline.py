@@ -67,7 +67,8 @@ def test_a_pipeline_binds_a_file_of_the_server(genuine: GenuineClient, world: Wo
 
 
 def test_a_pipeline_goes_on_after_a_step_has_failed(genuine: GenuineClient, world: World, tmp_path: Path) -> None:
-    world.guest.post("table/delete", {"namespace": "it", "table_name": "late"})
+    for party in (world.guest, world.parties.host):
+        party.has_lost_table("late")
     fitted = run(genuine, "fit", GUEST, HOST, "late", tmp_path / "dump")
     assert fitted["job_id"] in fitted["failure"]
     upload(genuine, world, tmp_path, "late")

@@ -67,6 +67,7 @@ def the_world(parties: Cluster, files: Path) -> World:
     """A table at both parties, a job that went well and one that did not."""
     for party in (parties.guest, parties.host):
         party.has_table("numbers", NUMBERS)
+        party.has_lost_table("lost")
     done = parties.run(adding_up())
     failed = parties.submit(failing())
     parties.wait(failed, "failed")
@@ -91,7 +92,7 @@ def adding_up() -> dict[str, Any]:
 
 
 def failing() -> dict[str, Any]:
-    return job_of({"reader_0": READER}, ROLES, common={"reader_0": table_named("not there")})
+    return job_of({"reader_0": READER}, ROLES, common={"reader_0": table_named("lost")})
 
 
 # ---------------------------------------------------------------------- files that commands name
@@ -226,7 +227,7 @@ def a_job_that_failed(world: World) -> Iterator[Facts]:
 
 @contextmanager
 def a_job_that_is_over(world: World) -> Iterator[Facts]:
-    """Since a table is not there."""
+    """Since the file of a table is not there."""
     job_id = world.parties.submit(failing())
     world.parties.wait(job_id, "failed")
     yield {"job": job_id}

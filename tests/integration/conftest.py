@@ -1,4 +1,4 @@
-"""Real party servers for the tests of this folder, started once for all of them."""
+"""Real party servers for the tests of this folder, started once for all that run in one process."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from lending import Servers
 from party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, dropped_databases, running_cluster
 
 MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
@@ -22,45 +23,41 @@ def a_root(factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def sqlite_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running_cluster(a_root(tmp_path_factory), PARTIES, overlays=SOON_AT_REST) as cluster:
-        yield cluster
+def sqlite_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    with Servers(lambda: running_cluster(a_root(tmp_path_factory), PARTIES, overlays=SOON_AT_REST)) as servers:
+        yield servers
 
 
 @pytest.fixture(scope="session")
-def mariadb_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def mariadb_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     server = os.environ.get(MYSQL)
     if not server:
         pytest.skip(f"{MYSQL} names no MySQL or MariaDB server (bin/test starts one)")
-    template = f"{server.rstrip('/')}/flow_{secrets.token_hex(4)}_{{party_id}}"
-    root = a_root(tmp_path_factory)
-    with (
-        dropped_databases(template, PARTIES),
-        running_cluster(root, PARTIES, template, base_port=BASE_PORT + 10, overlays=SOON_AT_REST) as cluster,
-    ):
-        yield cluster
+
+    @contextmanager
+    def start() -> Iterator[Cluster]:
+        template = f"{server.rstrip('/')}/flow_{secrets.token_hex(4)}_{{party_id}}"
+        root = a_root(tmp_path_factory)
+        with (
+            dropped_databases(template, PARTIES),
+            running_cluster(root, PARTIES, template, base_port=BASE_PORT + 10, overlays=SOON_AT_REST) as cluster,
+        ):
+            yield cluster
+
+    with Servers(start) as servers:
+        yield servers
 
 
 @pytest.fixture(params=["sqlite", pytest.param("mariadb", marks=pytest.mark.mariadb)])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Three parties on each database; after a test all of them are idle again."""
-    with lent(request.getfixturevalue(f"{request.param}_servers"), request.node.nodeid) as servers:
-        yield servers
+    servers: Servers = request.getfixturevalue(f"{request.param}_servers")
+    with servers.lent(request.node.nodeid) as found:
+        yield found
 
 
 @pytest.fixture
-def on_sqlite(sqlite_servers: Cluster, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+def on_sqlite(sqlite_servers: Servers, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """The same on SQLite alone."""
-    with lent(sqlite_servers, request.node.nodeid) as servers:
-        yield servers
-
-
-@contextmanager
-def lent(servers: Cluster, borrower: str) -> Iterator[Cluster]:
-    """The servers for one test, which has to give them back idle: else nobody gets them any more."""
-    if servers.spoiled_by:
-        pytest.fail(f"{servers.spoiled_by} left these servers at work")
-    servers.spoiled_by = borrower
-    yield servers
-    servers.check_idle()
-    servers.spoiled_by = ""
+    with sqlite_servers.lent(request.node.nodeid) as found:
+        yield found

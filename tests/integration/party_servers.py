@@ -29,15 +29,17 @@ import requests
 import yaml
 
 from fate_flow.cli import service
+from fate_flow.components.table_uri import format_uri, parse_uri
 from fate_flow.engine.local import living_workers
 from fate_flow.engine.spawner import SPAWNER
 from fate_flow.engine.worker import RUNNER, Started
+from tests.signing import signature_of_clients
 
 GUEST, HOST, OTHER = "9999", "10000", "10001"
 CORES = 20
 _RUN, _PROCESS = os.getppid(), int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 BASE_PORT = 11_000 + (_RUN % 20 * 2 + _PROCESS % 2) * 200     # away from a cluster that somebody works with
-SECONDS = 30.0
+SECONDS = 90.0
 OVER = ("success", "failed", "canceled", "timeout")
 ROWS = ("t_job", "t_seat", "t_task", "t_worker", "t_outbox", "t_submission")
 FOLDERS = ("jobs", "data", "uploads", "spool/sessions", "spool/tokens", "spool/trash")
@@ -69,6 +71,9 @@ class PartyServer:
     home: Path
     database: str = ""                # URL; empty: SQLite in the home
     _session: requests.Session = field(default_factory=requests.Session)
+
+    def __post_init__(self) -> None:
+        self._session.auth = signature_of_clients(self.home)
 
     def post(self, path: str, body: object = None, *, headers: Mapping[str, str] | None = None) -> Answer:
         """The envelope of a v1 route."""
@@ -102,6 +107,11 @@ class PartyServer:
         with closing(sqlite3.connect(path, uri=True, timeout=10)) as connection:
             connection.row_factory = sqlite3.Row
             return [dict(row) for row in connection.execute(statement, values)]
+
+    def write(self, statement: str, *values: object) -> None:
+        """Change its SQLite database behind its back, as if time had passed."""
+        with closing(sqlite3.connect(self.home / "fate_flow.sqlite", timeout=60)) as connection, connection:
+            connection.execute(statement, values)
 
     @cached_property
     def _mariadb(self) -> pymysql.Connection[pymysql.cursors.DictCursor]:
@@ -201,6 +211,11 @@ class PartyServer:
         assert answer["retcode"] == 0, answer
         self.wait(answer["jobId"], "success")
 
+    def has_lost_table(self, name: str) -> None:
+        """A table whose file has gone: a job that reads it is accepted, and fails."""
+        self.has_table(name, csv_text(["id", "x"], {"a": [1]}))
+        parse_uri(format_uri(self.home / "data", "it", name)).path.unlink()
+
     def metrics(self, job_id: str, component: str) -> dict[str, str]:
         """What a component measured at this party, by key."""
         row = self.tasks(job_id, component)[0]
@@ -261,7 +276,6 @@ class Cluster:
 
     root: Path
     parties: dict[str, PartyServer]
-    spoiled_by: str = ""              # the test that has these servers, or did not give them back idle
 
     @property
     def guest(self) -> PartyServer:
@@ -270,6 +284,12 @@ class Cluster:
     @property
     def host(self) -> PartyServer:
         return self.parties[HOST]
+
+    def has_table(self, name: str) -> None:
+        """A table with a column `x` in namespace `it`, at every party that has none of this name."""
+        for party in self.parties.values():
+            if not party.ask("table/table_info", {"namespace": "it", "table_name": name})["exist"]:
+                party.has_table(name, csv_text(["id", "x"], {"a": [1], "b": [2]}))
 
     def submit(self, document: Mapping[str, Any], **headers: str) -> str:
         """The id of a job that every party has accepted."""
@@ -312,7 +332,7 @@ class Cluster:
                 if before[name][key] != value and key not in besides
             ]
 
-        eventually(lambda: not changes(), lambda: "\n".join(["nothing left behind", *changes()]), 10)
+        eventually(lambda: not changes(), lambda: "\n".join(["nothing left behind", *changes()]))
 
     @contextmanager
     def held(self, party_id: str) -> Iterator[None]:
@@ -357,6 +377,7 @@ def running_cluster(
         conf = root / party_id / "conf"
         conf.mkdir(parents=True)
         (conf / "local.service_conf.yaml").write_text(yaml.safe_dump(overlay), encoding="utf-8")
+        (conf / "local.service_conf.yaml").chmod(0o600)
     options = ["--cores", str(CORES), "--base-port", str(base_port)]
     options += ["--database", database] if database else []
     parties = [word for party_id in party_ids for word in ("--party", party_id)]
@@ -373,7 +394,8 @@ def running_cluster(
             bin_cluster("down", root)
         left = processes_of(root)
         for process in left:
-            process.kill()
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
     assert left == [], left
 
 

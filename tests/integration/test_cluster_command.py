@@ -219,7 +219,7 @@ def test_an_interrupted_up_leaves_nothing_behind(cluster: ClusterUnderTest) -> N
     wait_until(lambda: len(cluster.processes()) > 1)
     process.terminate()
     process.communicate(timeout=SECONDS)
-    assert process.returncode in (0, 143)    # 0: it was faster
+    assert process.returncode in (0, 143, -signal.SIGTERM)    # 0: it was faster; the last: it had not begun
     if process.returncode:
         assert cluster.processes() == []
 

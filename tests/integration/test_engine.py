@@ -10,15 +10,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import psutil
 import pytest
 
-from fate_flow.engine.local import LocalEngine, living_workers
+from fate_flow.engine.local import living_workers
 from fate_flow.engine.worker import (
     CLAIMED,
     EXIT,
@@ -31,39 +29,9 @@ from fate_flow.engine.worker import (
     WorkerSpec,
     claim,
 )
+from tests.integration.engine_site import SPAWNER, Site, eventually, is_running, line_in, started
 
-pytestmark = pytest.mark.timeout(60)
-
-T = TypeVar("T")
-
-SPAWNER = """
-import gc, json, logging, os, signal, socket, sys, types
-
-def main(argv):
-    logging.getLogger("spawner").error("through an inherited handler")
-    verb, *rest = argv
-    if verb == "report":
-        kept = {int(n): os.readlink(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd")
-                if os.path.exists(f"/proc/self/fd/{n}")}
-        json.dump({"env": os.environ.get("FLAVOUR"), "cwd": os.getcwd(), "fds": kept, "gc": gc.isenabled(),
-                   "blocked": [int(s) for s in signal.pthread_sigmask(signal.SIG_BLOCK, ())],
-                   "term": signal.getsignal(signal.SIGTERM) is signal.SIG_DFL}, sys.stdout)
-    elif verb == "return":
-        return int(rest[0])
-    elif verb == "exit":
-        sys.exit(rest[0])
-    elif verb == "raise":
-        raise OSError("the component's own error")
-    elif verb == "sleep":
-        signal.pause()
-
-module = types.ModuleType("fate_flow.components.__main__")
-module.main = main
-sys.modules[module.__name__] = module
-logging.basicConfig(filename=sys.argv[3])
-from fate_flow.engine.spawner import Spawner
-Spawner(*(socket.socket(fileno=int(number)) for number in sys.argv[1:3])).serve()
-"""
+pytestmark = pytest.mark.timeout(180)
 
 # Python and not a shell: one that forks loses a SIGTERM now and then between the fork and the exec.
 POLITE = """
@@ -76,92 +44,6 @@ while len(sys.argv) > 1 and not os.path.exists(sys.argv[1]):
 print("done", flush=True)
 sys.exit(5)
 """
-
-
-@dataclass
-class Site:
-    """One engine, the spawner it orders from, and a folder for its workers."""
-
-    home: Path
-    spawner: subprocess.Popen[bytes] | None = None
-
-    def __post_init__(self) -> None:
-        self.to_spawner, self.at_spawner = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.bell, self.bell_of_runners = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.engine = LocalEngine(self.to_spawner)
-
-    def start_spawner(self) -> None:
-        ends = (self.at_spawner.fileno(), self.bell_of_runners.fileno())
-        argv = [sys.executable, "-c", SPAWNER, *map(str, ends), str(self.home / "spawner.log")]
-        self.spawner = subprocess.Popen(argv, pass_fds=ends)
-
-    def spec(self, *argv: str, name: str = "w", **fields) -> WorkerSpec:
-        folder = self.home / "jobs" / name
-        logs = self.home / "logs" / name
-        fields = {"provider": "command", "cwd": self.home, "grace_seconds": 20.0, **fields}
-        return WorkerSpec(worker_id=name, folder=folder, argv=argv, stdout=logs / "std.log",
-                          stderr=logs / "err.log", **fields)
-
-    def launch(self, spec: WorkerSpec) -> Path:
-        assert self.engine.launch(spec)
-        return spec.folder
-
-    def shell(self, script: str, **fields) -> Path:
-        return self.launch(self.spec("/bin/sh", "-c", script, **fields))
-
-    def python(self, script: str, *argv: str, **fields) -> Path:
-        return self.launch(self.spec(sys.executable, "-c", script, *argv, **fields))
-
-    def builtin(self, *argv: str, **fields) -> Path:
-        return self.launch(self.spec(*argv, provider="builtin", **fields))
-
-    def end_of(self, folder: Path) -> Exit:
-        eventually(lambda: self.engine.observe(folder).state == "exited")
-        end = self.engine.observe(folder).exit
-        assert end is not None
-        return end
-
-    def output_of(self, folder: Path, name: str = "std.log") -> str:
-        return (self.home / "logs" / folder.name / name).read_text()
-
-    def close(self) -> None:
-        if self.spawner:
-            self.spawner.kill()
-            self.spawner.wait()
-        eventually(self.is_quiet)
-        for end in (self.to_spawner, self.at_spawner, self.bell, self.bell_of_runners):
-            end.close()
-
-    def is_quiet(self) -> bool:
-        living = living_workers(self.home / "jobs")
-        for folder in living:
-            self.engine.stop(folder, 0)
-        return not living
-
-
-def eventually(condition: Callable[[], T], seconds: float = 20.0) -> T:
-    """What the condition says once it says something; a failure when that takes too long."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"never came true: {condition}"
-        time.sleep(0.002)
-    return value
-
-
-def started(folder: Path) -> Started:
-    return eventually(lambda: Started.read(folder))
-
-
-def line_in(path: Path) -> str:
-    """The first line of a file as soon as it is whole."""
-    def first_line() -> str:
-        line, end, _ = (path.read_text() if path.exists() else "").partition("\n")
-        return line if end else ""
-    return eventually(first_line)
-
-
-def is_running(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
 @pytest.fixture
@@ -253,7 +135,7 @@ def test_a_file_that_cannot_be_opened_is_a_launch_that_failed(site):
     spec = site.spec("/bin/true", output_max_bytes=1000)
     spec.stdout.mkdir(parents=True)
     end = site.end_of(site.launch(spec))
-    assert (end.cause, "IsADirectoryError" in end.message) == ("not_started", True)
+    assert (end.cause, str(spec.stdout) in end.message, "directory" in end.message) == ("not_started", True, True), end
 
 
 def test_a_builtin_runs_without_exec_as_in_a_fresh_python(site):
@@ -541,20 +423,6 @@ def test_without_a_runner_the_engine_itself_stops_the_group(site):
     assert not is_running(child)
 
 
-def test_a_grandchild_alone_keeps_a_worker_from_being_lost(site):
-    folder = site.shell("sleep 600 & echo $!; wait")
-    child = int(line_in(site.home / "logs/w/std.log"))
-    started(folder).runner.send(signal.SIGKILL)
-    eventually(lambda: not started(folder).runner.is_alive())
-    started(folder).worker.send(signal.SIGKILL)
-    eventually(lambda: not started(folder).worker.is_alive())
-    assert is_running(child)
-    assert site.engine.observe(folder).state == "running"
-    assert living_workers(site.home / "jobs") == [folder]
-    site.engine.stop(folder, 0)
-    eventually(lambda: site.engine.observe(folder).state == "lost")
-
-
 def test_a_claim_whose_claimer_died_is_a_lost_worker(site):
     folder = site.spec("true").folder
     folder.mkdir(parents=True)
@@ -598,9 +466,9 @@ def test_a_worker_ends_when_the_server_stops_renewing_its_lease(site):
 
 def test_a_renewed_lease_lets_a_worker_run_on(site):
     lease = site.home / "lease"
-    folder = site.shell("sleep 600", lease_file=lease, lease_seconds=0.5)
+    folder = site.shell("sleep 600", lease_file=lease, lease_seconds=2.0)
     started(folder)
-    renewed_until = time.monotonic() + 1.5
+    renewed_until = time.monotonic() + 3.0
 
     def renew() -> bool:
         lease.write_text(str(time.monotonic()))
@@ -613,16 +481,14 @@ def test_a_renewed_lease_lets_a_worker_run_on(site):
 
 # What it costs, and that nothing stays
 
-def test_a_runner_belongs_to_nobody_and_leaves_no_zombie(site):
+def test_a_runner_has_a_session_of_its_own_and_leaves_no_zombie(site):
     folder = site.shell("sleep 600")
     runner = psutil.Process(started(folder).runner.pid)
     assert os.getsid(runner.pid) == runner.pid != os.getsid(site.spawner.pid)
-    assert runner.ppid() not in (site.spawner.pid, os.getpid())
     assert runner.cwd() == "/"
-    assert psutil.Process(site.spawner.pid).children() == []
     site.engine.stop(folder, 20)
     site.end_of(folder)
-    eventually(lambda: not is_running(runner.pid))
+    eventually(lambda: psutil.Process(site.spawner.pid).children() == [])
 
 
 def test_a_runner_sleeps_while_its_worker_runs(site):
@@ -664,7 +530,7 @@ def test_a_spawner_ends_with_its_parent(site):
     end = site.at_spawner.fileno()
     log = site.home / "second.log"
     argv = ["/bin/sh", "-c", '"$@" & echo $!; read word', "sh",
-            sys.executable, "-c", SPAWNER, str(end), str(end), str(log)]
+            sys.executable, "-c", SPAWNER, str(end), str(end), str(log), str(site.home / "jobs")]
     site.spawner.kill()
     parent = subprocess.Popen(argv, pass_fds=[end], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     pid = int(parent.stdout.readline())

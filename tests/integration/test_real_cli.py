@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from party_servers import GUEST, HOST, OTHER, READER, Cluster, PartyServer, csv_text, job_of, summing, table_named, toy
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 REFUSED, WRONG_USAGE, NO_SERVER = 1, 2, 3
 NUMBERS = {f"id{number}": [number, number * 2] for number in range(20)}
@@ -36,7 +37,7 @@ def write(folder: Path, document: dict[str, Any]) -> tuple[Path, Path]:
 
 def failing() -> dict[str, Any]:
     return job_of(
-        {"reader_0": READER}, {"guest": [GUEST], "host": [HOST]}, common={"reader_0": table_named("not there")}
+        {"reader_0": READER}, {"guest": [GUEST], "host": [HOST]}, common={"reader_0": table_named("lost")}
     )
 
 
@@ -76,14 +77,16 @@ def test_a_submit_prints_one_json_document_and_exits_with_0(on_sqlite: Cluster, 
 
 
 def test_a_watched_job_that_fails_exits_with_1_and_says_why(on_sqlite: Cluster, tmp_path: Path) -> None:
+    on_sqlite.guest.has_lost_table("lost")
+    on_sqlite.host.has_lost_table("lost")
     conf, dsl = write(tmp_path, failing())
     printed = on_sqlite.guest.flow("job", "submit", "-c", conf, "-d", dsl, "--watch", code=REFUSED)
     assert printed.document["retcode"] == 0, "the submit itself went well"
-    assert "task_failed" in printed.err
-    assert "'not there'" in printed.err
+    assert f"job {printed.job_id}: failed: reader_0 failed on " in printed.err
+    assert "'lost'" in printed.err
     on_sqlite.guest.flow("job", "watch", "-j", printed.job_id, code=REFUSED)
     told = on_sqlite.guest.flow("job", "explain", "--table", "-j", printed.job_id).out
-    assert told.startswith(f"job {printed.job_id}: failed: task_failed")
+    assert told.startswith(f"job {printed.job_id}: failed: reader_0 failed on ")
 
 
 def test_a_refused_submit_exits_with_1(on_sqlite: Cluster, files: tuple[Path, Path]) -> None:
@@ -139,6 +142,7 @@ def test_validate_prints_what_each_party_would_run_and_starts_nothing(on_sqlite:
         by_role={"host": {"1": {"sum_0": {"need_run": False}}}}, parameters={"task_cores": 3, "task_parallelism": 2},
     )
     conf, dsl = write(tmp_path, document)
+    on_sqlite.has_table("numbers")
     with on_sqlite.unchanged():
         printed = on_sqlite.guest.flow("job", "validate", "--table", "-c", conf, "-d", dsl)
         assert "guest-9999: 6 cores" in printed.out
@@ -295,3 +299,18 @@ def test_init_remembers_the_server(on_sqlite: Cluster, tmp_path: Path) -> None:
     assert json.loads(call("job", "list").stdout)["retcode"] == 0
     parties = json.loads(call("party", "list", "--json").stdout)["data"]["parties"]
     assert {one["party_id"] for one in parties} == {GUEST, OTHER}
+
+
+def test_a_new_home_has_keys_and_flow_finds_them_on_the_same_machine(on_sqlite: Cluster, tmp_path: Path) -> None:
+    guest = on_sqlite.guest
+    assert (guest.home / "keys" / "clients.yaml").stat().st_mode & 0o777 == 0o600
+    said = requests.post(f"{guest.url}/v1/job/list/job", json={}, timeout=30).json()
+    assert (said["retcode"], said["retmsg"][:28]) == (109, "requests have to be signed: ")
+    host, port = guest.url.removeprefix("http://").split(":")
+    for where in (("-c", str(guest.home / "conf" / "service_conf.yaml")), ("--ip", host, "--port", port)):
+        environment = {**os.environ, "FATE_FLOW_SETTINGS": str(tmp_path / "settings.yaml")}
+        environment.pop("FATE_FLOW_SERVER", None)
+        for words in (("init", *where), ("job", "list")):
+            argv = [Path(sys.executable).with_name("flow"), *words]
+            done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60, check=False)
+            assert done.returncode == 0, done.stdout

@@ -8,17 +8,19 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from conftest import PARTIES, a_root, lent
+from conftest import PARTIES, a_root
+from lending import Servers
 from party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, PartyServer, Row, eventually, job_of, running_cluster
 
 from fate_flow.engine.worker import RUNNER, Started
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 PYTHON = sys.executable
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -37,7 +39,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def command_servers(tmp_path_factory: pytest.TempPathFactory, scratch: Path) -> Iterator[Cluster]:
+def command_servers(tmp_path_factory: pytest.TempPathFactory, scratch: Path) -> Iterator[Servers]:
     rules = {
         "enabled": True, "allow": [PYTHON, "/bin/sh", str(scratch / "gone")], "files_root": str(EXAMPLES),
         "volumes": {"kept": str(scratch)}, "output_max_bytes": MOST,
@@ -50,13 +52,17 @@ def command_servers(tmp_path_factory: pytest.TempPathFactory, scratch: Path) -> 
     overlays[OTHER] = {"commands": {**rules, "allow": [PYTHON, SENT], "share_logs": True}}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{Path(PYTHON).parent}:{os.environ['PATH']}")      # whose python3 the examples find
-        with running_cluster(a_root(tmp_path_factory), PARTIES, base_port=BASE_PORT + 70, overlays=overlays) as cluster:
-            yield cluster
+
+        def start() -> AbstractContextManager[Cluster]:
+            return running_cluster(a_root(tmp_path_factory), PARTIES, base_port=BASE_PORT + 70, overlays=overlays)
+
+        with Servers(start) as servers:
+            yield servers
 
 
 @pytest.fixture
-def servers(command_servers: Cluster, request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    with lent(command_servers, request.node.nodeid) as cluster:
+def servers(command_servers: Servers, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    with command_servers.lent(request.node.nodeid) as cluster:
         yield cluster
 
 
@@ -256,6 +262,20 @@ def test_an_example_trains_over_three_parties(servers: Cluster) -> None:
     assert ranks == [(0, 0, "exit code 0"), (1, 1, "exit code 0")]
 
 
+def test_an_example_runs_one_task_after_the_other(servers: Cluster) -> None:
+    job_id = servers.guest.flow("job", "submit", "-f", EXAMPLES / "one_after_the_other.yaml").job_id
+    ended = servers.wait(job_id, "success")
+    assert {row["f_ttl"] for row in ended.values()} == {86_400}
+    parties = (servers.guest, servers.host)
+    shares = {
+        name: [row for party in parties for row in party.tasks(job_id, name) if row["f_party_status"] == "success"]
+        for name in ("prepare", "train", "report")
+    }
+    assert [len(rows) for rows in shares.values()] == [2, 2, 1], "the host passes the last one over"
+    for before, after in (("prepare", "train"), ("train", "report")):
+        assert max(row["f_end_time"] for row in shares[before]) <= min(row["f_start_time"] for row in shares[after])
+
+
 KILLED_EACH_TIME = """
 import os, sys, time
 sys.path.append(os.environ["FATE_FLOW_PYTHON_PATH"])
@@ -281,7 +301,7 @@ def test_a_job_whose_workers_are_killed_ten_times_begins_again_ten_times_and_is_
         victim = chance.choice(parties)
         started = eventually(lambda v=victim, n=version: _process(v, job_id, n), f"version {version}")
         started.worker.send(signal.SIGKILL)
-    servers.wait(job_id, "success", seconds=60)
+    servers.wait(job_id, "success")
     for party in parties:
         assert [row["f_task_version"] for row in party.tasks(job_id)] == list(range(11))
     assert printed(servers.guest, job_id) == f"{3 * 111}\n"

@@ -20,8 +20,9 @@ from party_servers import GUEST, HOST, Answer, Cluster, PartyServer, csv_text, e
 from fate_flow.cli import service
 from fate_flow.engine.spawner import SPAWNER
 from tests.peak import PeakMeter, begin_anew, peak
+from tests.signing import signed_lines
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 MB = 1024 * 1024
 LONG = "ä" * MB
@@ -229,11 +230,13 @@ def test_an_upload_that_is_cut_leaves_nothing(on_sqlite: Cluster, ending: str) -
     guest = on_sqlite.guest
     address = urlsplit(guest.url)
     query = quote(json.dumps({"namespace": "it", "table_name": "cut", "head": 1, "partition": 1, "file": "cut.csv"}))
+    path = f"/v1/data/upload?{query}"
     head = b'--b\r\nContent-Disposition: form-data; name="file"; filename="cut.csv"\r\n\r\n'
     with on_sqlite.unchanged(), socket.create_connection((address.hostname, address.port), timeout=30) as line:
         line.sendall(
-            f"POST /v1/data/upload?{query} HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Length: {64 * MB}\r\n"
-            "Content-Type: multipart/form-data; boundary=b\r\n\r\n".encode() + head + b"id,x\n" * MB
+            f"POST {path} HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Length: {64 * MB}\r\n"
+            f"{signed_lines(guest.home, path)}Content-Type: multipart/form-data; boundary=b\r\n\r\n".encode()
+            + head + b"id,x\n" * MB
         )
         eventually(lambda: [one for one in parts(guest) if one.stat().st_size > 4 * MB], "five megabytes on disk")
         if ending == "reset":

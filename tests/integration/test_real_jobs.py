@@ -21,7 +21,7 @@ from party_servers import (
     toy,
 )
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 EVERYBODY = {"guest": [GUEST], "host": [HOST, OTHER]}
 

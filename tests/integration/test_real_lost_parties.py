@@ -7,19 +7,20 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from conftest import PARTIES, a_root, lent
+from conftest import PARTIES, a_root
+from lending import Servers
 from party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, PartyServer, eventually, job_of, running_cluster
 
 from fate_flow.cli import service
 from fate_flow.settings import Limits
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 LIMITS = {
     "poll_interval": 0.3, "heartbeat_interval": 0.3, "party_silence": 2, "initiator_silence": 5, "drain_timeout": 1,
@@ -29,17 +30,21 @@ NOT_HERE = f"this server is party 7777, not {HOST}"
 
 
 @pytest.fixture(scope="module")
-def impatient_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def impatient_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """Three parties that give each other up after seconds, and would wait for an answer for half a minute."""
     overlay: dict[str, Any] = {"limits": LIMITS, "commands": {"enabled": True, "allow": ["/bin/sh"]}}
-    root, overlays = a_root(tmp_path_factory), dict.fromkeys(PARTIES, overlay)
-    with running_cluster(root, PARTIES, base_port=BASE_PORT + 110, overlays=overlays) as cluster:
-        yield cluster
+    overlays = dict.fromkeys(PARTIES, overlay)
+
+    def start() -> AbstractContextManager[Cluster]:
+        return running_cluster(a_root(tmp_path_factory), PARTIES, base_port=BASE_PORT + 110, overlays=overlays)
+
+    with Servers(start) as servers:
+        yield servers
 
 
 @pytest.fixture
-def servers(impatient_servers: Cluster, request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    with lent(impatient_servers, request.node.nodeid) as cluster:
+def servers(impatient_servers: Servers, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    with impatient_servers.lent(request.node.nodeid) as cluster:
         yield cluster
 
 

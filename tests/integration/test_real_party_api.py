@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from party_servers import CORES, GUEST, HOST, OTHER, Answer, Cluster, PartyServer, eventually, toy
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 NUMBERS = count(time.time_ns() // 1000)
 INCARNATION = "ab" * 16
@@ -122,6 +122,26 @@ def test_a_submit_that_failed_elsewhere_is_forgotten(on_sqlite: Cluster) -> None
         assert codes(made.ask("status/failed", {"tag": "submit_failed"})) == [0]
 
 
+def test_another_party_neither_changes_nor_reads_a_running_job(job: HandMade) -> None:
+    """With a document of its own for another seat, a revision that it chose, and every command there is."""
+    job.begun("start")
+    before = [job.host.job(job.job_id), job.host.tasks(job.job_id)]
+    conf = {**job.body()["runtime_conf"], "initiator": {"role": "guest", "party_id": int(OTHER)}}
+    conf["role"] = {"guest": [int(OTHER)], "host": [int(HOST)]}
+    own = {**job.body(), "runtime_conf": conf, "revision": 9}
+    parameters = {"job_parameters": {}, "component_parameters": {}, "revision": 9}
+    said = [
+        job.ask("create", own, OTHER), job.ask("parameter/update", parameters, OTHER),
+        *(job.ask(verb, {}, OTHER) for verb in ("status/failed", "stop/canceled", "resource/return", "align")),
+        *(job.host.from_party(OTHER, job.task_endpoint(verb)) for verb in ("start", "status/failed", "stop/canceled")),
+        job.host.from_party(OTHER, "party/history", {"job_id": job.job_id}),
+        job.host.from_party(OTHER, f"tracker/{job.job_id}/toy_0/host/{HOST}/output/table"),
+        job.host.from_party(HOST, job.endpoint("stop/canceled")),
+    ]
+    assert codes(*said) == [108] * len(said)
+    assert [job.host.job(job.job_id), job.host.tasks(job.job_id)] == before
+
+
 def test_apply_reserves_once_and_return_gives_back_once(job: HandMade) -> None:
     job.begun("create")
     early = job.ask("resource/apply")
@@ -171,7 +191,7 @@ def test_update_and_align_write_the_progress_and_nothing_else(job: HandMade) -> 
 
 def test_a_status_that_ends_the_job_gives_its_cores_back_and_stays(job: HandMade) -> None:
     job.begun("start")
-    assert codes(job.ask("status/running"), job.ask("status/nonsense")) == [101, 101]
+    assert codes(job.ask("status/running"), job.ask("status/nonsense")) == [10, 101]
     assert codes(job.ask("status/success"), job.ask("status/success")) == [0, 0]
     assert (job.status, job.host.free_cores) == ("success", CORES)
     assert codes(job.ask("status/failed")) == [0]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from party_servers import BASE_PORT, CORES, GUEST, HOST, Cluster, eventually, running_cluster, toy
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")

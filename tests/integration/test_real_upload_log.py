@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 from party_servers import Cluster, PartyServer, csv_text
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 LINE = re.compile(
     r"\[(?P<level>[A-Z]+)\] \[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] \[(?P<origin>\d+:\d+)\]"
@@ -65,11 +65,12 @@ def upload(on_sqlite: Cluster) -> tuple[PartyServer, str]:
 def test_an_upload_can_be_followed_from_the_queue_to_its_start(upload: tuple[PartyServer, str]) -> None:
     server, job = upload
     own = f"{server.url}/v1/party/{job}/local/0"
+    local = r" \(own party: carried out in this process, nothing was sent\)"
     steps = [
         (SERVER, f"^schedule waiting job {job}$"),
         (DATABASE, rf'UPDATE "t_job" SET .*"f_ready_signal" = \?, "f_ready_time" = \?.*{job}'),
         (JOB, f"^try to apply job {job} resource$"),
-        (AUDIT, f"^remote http api request: {own}/resource/apply$"),
+        (AUDIT, f"^remote http api request: {own}/resource/apply{local}$"),
         (DATABASE, rf'UPDATE "t_job" SET .*"f_resource_in_use" = \?.*{job}'),
         (DATABASE, 'UPDATE "t_engine_registry" SET "f_remaining_cores" = '),
         (JOB, rf"^apply job {job} resource\(cores 4 memory 0\) on local 0 successfully, "
@@ -79,7 +80,7 @@ def test_an_upload_can_be_followed_from_the_queue_to_its_start(upload: tuple[Par
                 "{'retcode': 0, 'retmsg': 'success'"),
         (JOB, f"^apply job {job} resource successfully$"),
         (JOB, f"^try to start job {job} on initiator local 0$"),
-        (AUDIT, f"^remote http api request: {own}/start$"),
+        (AUDIT, f"^remote http api request: {own}/start{local}$"),
         (JOB, f"^try to start job {job} on local 0$"),
         (JOB, f"^try to update job {job} status to running$"),
         (SQL, rf"^UPDATE `t_job` SET `f_status` = 'running'.*`f_job_id` = '{job}'.*`f_role` = 'local'.*"

@@ -24,7 +24,7 @@ from party_servers import (
     toy,
 )
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 Document = dict[str, Any]
 
@@ -195,9 +195,10 @@ def test_a_job_that_nobody_knows_cannot_be_stopped(on_sqlite: Cluster) -> None:
 def test_a_job_that_runs_longer_than_it_may_ends_as_timeout(on_sqlite: Cluster) -> None:
     cluster = on_sqlite
     with cluster.held(HOST):
-        job_id = started(cluster, toy(timeout=5))
+        job_id = started(cluster, toy(timeout=3600))
+        cluster.guest.write("UPDATE t_job SET f_since = f_since - 3600000 WHERE f_job_id = ?", job_id)
         assert_ended(cluster, job_id, "timeout", "job_timeout")
-    assert "took longer than 5 s in all" in cluster.guest.job(job_id)["f_message"]
+    assert "took longer than 3600 s in all" in cluster.guest.job(job_id)["f_message"]
 
 
 def test_a_job_that_waits_longer_than_it_may_take_ends_at_all_parties_and_never_starts(on_sqlite: Cluster) -> None:
@@ -217,13 +218,13 @@ def test_a_job_that_waits_longer_than_it_may_take_ends_at_all_parties_and_never_
 def test_a_task_that_runs_longer_than_it_may_ends_its_job_as_timeout(on_sqlite: Cluster) -> None:
     cluster = on_sqlite
     with cluster.held(HOST):
-        job_id = started(cluster, toy(task_timeout=1))
+        job_id = cluster.submit(toy(task_timeout=1))
         worker = cluster.guest.worker_of(job_id, "toy_0").worker
         assert_ended(cluster, job_id, "timeout", "task_timeout")
         assert not worker.is_alive()
     [task] = cluster.guest.tasks(job_id)
     assert (task["f_party_status"], task["f_reason"]) == ("timeout", "task_timeout")
-    assert "toy_0 ended as timeout" in cluster.guest.job(job_id)["f_message"]
+    assert "toy_0 ran out of time" in cluster.guest.job(job_id)["f_message"]
 
 
 def test_a_party_may_have_a_shorter_limit_than_the_initiator(on_sqlite: Cluster) -> None:
@@ -251,7 +252,7 @@ def reading_and_summing(table: str, column: str, **parameters: Any) -> Document:
 @pytest.fixture
 def with_numbers(cluster: Cluster) -> Cluster:
     for party in (cluster.guest, cluster.host):
-        party.has_table("few", csv_text(["id", "x"], {"a": [1], "b": [2]}))
+        party.has_table("few", csv_text(["id", "x", "y"], {"a": [1, "none"], "b": [2, "none"]}))
     return cluster
 
 
@@ -260,8 +261,8 @@ def test_a_task_that_fails_is_tried_again_after_its_delay_as_often_as_it_may(wit
     job_id = cluster.submit(reading_and_summing("few", "y", auto_retries=2, auto_retry_delay=0.5))
     rows = cluster.wait(job_id, "failed")
     assert rows[GUEST]["f_reason"] == "task_failed"
-    assert "sum_0 ended as failed" in rows[GUEST]["f_message"]
-    assert "'y'" in rows[GUEST]["f_message"], "the column that is not there"
+    assert "sum_0 failed on" in rows[GUEST]["f_message"]
+    assert "something that is not a number" in rows[GUEST]["f_message"]
     attempts = {party_id: cluster.parties[party_id].tasks(job_id, "sum_0") for party_id in (GUEST, HOST)}
     for tasks in attempts.values():
         assert [task["f_task_version"] for task in tasks] == [0, 1, 2]
@@ -317,15 +318,14 @@ def test_parameters_are_changed_while_the_next_attempt_is_far_off(with_numbers: 
     eventually(
         lambda: cluster.guest.post("job/parameter/update", {"job_id": job_id, **change})["retcode"] == 0, "the change"
     )
-    rows = cluster.wait(job_id, "success", seconds=60)
+    rows = cluster.wait(job_id, "success")
     assert {(row["f_run"], row["f_revision"]) for row in rows.values()} == {(0, 1)}
     assert [task["f_status"] for task in cluster.host.tasks(job_id, "sum_0")][-2:] == ["failed", "success"]
 
 
 def test_a_retry_that_finds_what_was_missing_lets_the_job_succeed(on_sqlite: Cluster) -> None:
     cluster = on_sqlite
-    for party in (cluster.guest, cluster.host):
-        party.post("table/delete", {"namespace": "it", "table_name": "late"})
+    cluster.guest.has_lost_table("late")
     cluster.host.has_table("late", csv_text(["id", "x"], {"a": [1]}))
     job_id = cluster.submit(reading_and_summing("late", "x", auto_retries=50, auto_retry_delay=0.2))
     eventually(lambda: len(cluster.guest.tasks(job_id, "reader_0")) > 1, "a second attempt")

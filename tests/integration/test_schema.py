@@ -26,7 +26,7 @@ MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
 OWN_TABLES = {"t_migration", "t_owner"}
 """Tables of the migrations themselves, which no model reads."""
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @dataclass(frozen=True)
@@ -216,6 +216,72 @@ def test_tables_of_somebody_else_are_not_taken_for_ours(database: Any) -> None:
     assert version(database) == 0
 
 
+# ------------------------------------------------------------------ digests
+
+
+def test_a_database_with_another_migration_of_that_number_is_refused(
+    database: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, *others = upgrade(database)
+    edited = Migration(1, "initial", first.sql.replace("f_tag VARCHAR(50)", "f_tag VARCHAR(51)"))
+    monkeypatch.setattr(migrations, "migrations", lambda: (edited, *others))
+    for refused in (upgrade, migrations.check_digests):
+        with pytest.raises(StorageFailed, match=r"migration 0001 is not the one of this release.*empty database"):
+            refused(database)
+
+
+def _as_before_digests(database: Any, sql: str) -> None:
+    """What a server that recorded no digests has left behind."""
+    todo = list(statements(sql, is_sqlite=database.is_sqlite))
+    for statement in todo:
+        database.execute_sql(statement)
+    database.execute_sql(
+        "CREATE TABLE t_migration"
+        " (f_number INTEGER NOT NULL PRIMARY KEY, f_name VARCHAR(100) NOT NULL, f_left INTEGER NOT NULL)"
+    )
+    database.execute_sql("INSERT INTO t_migration (f_number, f_name, f_left) VALUES (1, 'initial', 0)")
+    bind_party(database, "9999")
+
+
+def test_a_database_without_digests_is_upgraded_when_its_tables_are_those_of_migration_1(database: Any) -> None:
+    first, *others = migrations.migrations()
+    _as_before_digests(database, first.sql)
+    assert version(database) == 1
+    assert upgrade(database) == tuple(others)
+    assert version(database) == migrations.migrations()[-1].number
+    assert upgrade(database) == ()
+    migrations.check_digests(database)
+
+
+OLDER = {
+    "column": ("  f_hold_by VARCHAR(100) NOT NULL DEFAULT '',\n", "", "column f_hold_by of table t_job is missing"),
+    "index": ("CREATE INDEX ix_job_turn ON t_job (f_ready_signal, f_is_initiator, f_status);\n", "",
+              "index ix_job_turn of table t_job is missing"),
+    "table": ("CREATE TABLE t_intake", "CREATE TABLE t_other", "table t_intake is missing"),
+    "unknown column": ("  f_hold_by ", "  f_old INTEGER,\n  f_hold_by ", "column f_old of table t_job is unknown"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("old", OLDER.values(), ids=OLDER)
+def test_a_database_of_an_unreleased_schema_is_refused(database: Any, old: tuple[str, str, str]) -> None:
+    """It was started and answered 500 to requests."""
+    wanted, had, says = old
+    first = migrations.migrations()[0]
+    assert wanted in first.sql
+    _as_before_digests(database, first.sql.replace(wanted, had))
+    for _ in range(2):
+        with pytest.raises(StorageFailed, match=f"cannot be upgraded: {says}.*Start with an empty database: set"):
+            upgrade(database)
+
+
+def test_a_database_with_an_older_check_is_refused(tmp_path: Path) -> None:
+    database = open_database("", tmp_path)
+    _as_before_digests(database, migrations.migrations()[0].sql.replace("'room', 'size', ", "'room', "))
+    with pytest.raises(StorageFailed, match="table t_job has other types or checks"):
+        upgrade(database)
+    database.close()
+
+
 # ------------------------------------------------------------------ one party
 
 
@@ -286,8 +352,12 @@ def _tables_and_indexes(database: Any) -> dict[str, Any]:
 
 def _candidates() -> set[str]:
     every = {status.value for statuses in (JobStatus, SeatStatus, TaskStatus, WorkerStatus) for status in statuses}
-    quoted = set(re.findall(r"'(\w+)'", migrations.migrations()[0].sql))
+    quoted = set(re.findall(r"'(\w+)'", _all_sql()))
     return every | quoted | {"", "Success", "complete", "unknown"}
+
+
+def _all_sql() -> str:
+    return ";\n".join(one.sql for one in migrations.migrations())
 
 
 def _takes(database: Any, model: Any, column: str, word: str) -> bool:
@@ -324,7 +394,7 @@ def _inserts(database: Any, table: str, row: dict[str, Any]) -> bool:
 def _lists_in_checks(table: str, column: str) -> list[set[str]]:
     body = next(
         statement
-        for statement in statements(migrations.migrations()[0].sql, is_sqlite=True)
+        for statement in statements(_all_sql(), is_sqlite=True)
         if statement.startswith(f"CREATE TABLE {table} ")
     )
     lists = re.findall(rf"\b{column} (?:NOT )?IN\s*\(([^)]*)\)", body)

@@ -11,8 +11,10 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +22,25 @@ import peewee
 import pymysql
 import pytest
 
+from fate_flow.core.actions import MoveJob
 from fate_flow.core.errors import CommitUnknown, StorageFailed, StorageUnavailable
+from fate_flow.core.job import EngineState, JobKey
+from fate_flow.core.reasons import Reason
+from fate_flow.core.status import JobStatus
 from fate_flow.store import database as databases
+from fate_flow.store.contract import Document
 from fate_flow.store.database import create_if_missing, open_database
 from fate_flow.store.migrations import upgrade
 from fate_flow.store.retry import Retry
 from fate_flow.store.sql.store import SqlStore, SqlTransaction
+from tests.factories import a_job, a_seat
 
+JOB = a_job(JobStatus.WAITING)
+ENDED = replace(JOB, key=JobKey("ended", JOB.party))
 MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
 MARIADB = Path(__file__).parents[2] / "bin" / "_mariadb.py"
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture
@@ -181,6 +191,40 @@ class TestMariaDb:
         with mysql.reading() as tx:
             assert tx.heard() == {"1": 3, "2": 3}
 
+    @pytest.mark.parametrize(("act", "locked"), [
+        (lambda tx: tx.reserve(JOB.key, 1, 0, "token", 1, 2), "UPDATE t_engine_registry SET f_nodes = 7"),
+        (lambda tx: tx.forget_ended("ended"), "UPDATE t_seat SET f_message = 'x'"),
+    ], ids=["reserve", "forget_ended"])  # fmt: skip
+    def test_a_deadlock_between_two_writes_that_belong_together_is_begun_anew(
+        self, mysql: SqlStore, act: Callable[[SqlTransaction], bool], locked: str
+    ) -> None:
+        """The database drops the savepoint with the transaction; the error said that there is no savepoint."""
+        with mysql.transaction() as tx:
+            tx.register_engine(EngineState("STANDALONE", 4, 0, 4, 0), {}, 1)
+            for job in (JOB, ENDED):
+                tx.add_job(job, Document({}, {}, {}))
+            tx.move_job(ENDED, MoveJob(JobStatus.SUCCESS, Reason.DONE), 5)
+            tx.add_seats((replace(a_seat(), job_id="ended"),))
+            for number in range(50):
+                tx.hear(str(number))
+        attempts = []
+
+        def once() -> bool:
+            attempts.append(1)
+            with mysql.transaction() as tx:
+                return act(tx)
+
+        [[own]] = mysql.database.execute_sql("SELECT CONNECTION_ID()").fetchall()
+        with beside(mysql) as other, beside(mysql) as watcher:
+            # The database rolls back the one that has written less.
+            other.execute("UPDATE t_peer SET f_heard = 100")
+            other.execute(locked)
+            crossing = threading.Thread(target=lambda: _cross(other, watcher, own))
+            crossing.start()
+            assert Retry()(once)
+            crossing.join()
+        assert len(attempts) == 2
+
     @pytest.mark.usefixtures("a_server")
     def test_a_server_that_restarts_is_waited_for(self, tmp_path: Path) -> None:
         try:
@@ -192,6 +236,19 @@ class TestMariaDb:
                 assert (world.attempts, world.heard()) == (3, 2)
         finally:
             mariadb("stop", tmp_path)
+
+
+def _cross(other: Any, watcher: Any, holder: int) -> None:
+    """Asks for a row as soon as the connection that holds it waits for one of ours, and lets go of all."""
+    waits = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
+    deadline = time.monotonic() + databases.LOCK_SECONDS
+    while time.monotonic() < deadline:
+        watcher.execute(f"{waits} AND trx_mysql_thread_id = {holder}")
+        if watcher.fetchone()[0]:
+            break
+        time.sleep(0.15)      # the table is read anew when nobody has read it for 0.1 s
+    other.execute("UPDATE t_job SET f_name = 'x'")
+    other.execute("ROLLBACK")
 
 
 def mariadb(verb: str, folder: Path) -> str:

@@ -32,7 +32,7 @@ from fate_flow.store.views import JobWish, Page, Views
 from tests.bench.paging import fill
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-pytest.register_assert_rewrite("store_contract")
+pytest.register_assert_rewrite("store_contract", "store_contract_bindings")
 
 from store_contract import (  # noqa: E402
     DOCUMENT,
@@ -45,10 +45,11 @@ from store_contract import (  # noqa: E402
     a_task,
     an_engine,
 )
+from store_contract_bindings import BindingContract  # noqa: E402
 
 MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @contextmanager
@@ -99,6 +100,10 @@ def store(request: pytest.FixtureRequest) -> SqlStore:
 
 
 class TestStoreContract(StoreContract):
+    pass
+
+
+class TestBindings(BindingContract):
     pass
 
 
@@ -153,6 +158,8 @@ class TestATick(Cases):
             ("open_seats", ()),
             ("is_open", ("j1",)),
             ("ended_jobs", (9_000, (10, "j1"), 20)),
+            ("jobs_past_ttl", (9_000, 60, "j1", 20)),
+            ("failed_workers", ("j1",)),
             ("end_of_newest", (1_000,)),
             ("output_tables", (9_000, (10, "n", "t"), 20)),
         ],

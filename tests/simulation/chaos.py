@@ -28,6 +28,7 @@ from tests.simulation.troubles import (
     TROUBLES,
     Trouble,
     clock_step,
+    dead_route,
     death,
     long_partition,
     long_stall,
@@ -139,6 +140,13 @@ def _stalled(draw: Random, style: Style) -> Style:
     return replace(style, troubles=(*style.troubles, long_stall, long_stall))
 
 
+def _with_dead_routes(draw: Random, style: Style) -> Style:
+    """Now and then, where tasks last that long, ways lead nowhere; else nothing is wrong with the parties."""
+    if style.longest_task < LONG_TASK or draw.random() < 0.6:
+        return style
+    return replace(style, troubles=(dead_route,), trouble=0.9, crash=draw.choice([0.0, 0.0, style.crash]))
+
+
 class Story:
     """One seed: what the world is like and what happens in it; `fixed` is not left to the seed."""
 
@@ -155,7 +163,10 @@ class Story:
         self._policy_draw = Random(f"policy {seed}")
         self._limit_draw = Random(f"limit {seed}")
         self._approvals = fixed.pop("approvals", 0.25)
-        style = self._style = replace(_stalled(Random(f"stall {seed}"), style_of(self._draw)), **fixed)
+        self._return_draw = Random(f"return {seed}")
+        self._returns = fixed.pop("returns", self._return_draw.choice([0.0, 0.0, 0.7]))     # of jobs that ask for it
+        style = _stalled(Random(f"stall {seed}"), style_of(self._draw))
+        style = self._style = replace(_with_dead_routes(Random(f"route {seed}"), style), **fixed)
         self._faults = rough(style.rate, style.delay, style.crash, style.broken)
         if style.has_echoes:
             self._faults = replace(self._faults, repeat_request=0.4, repeat_reply=0.4, delay=400)
@@ -216,9 +227,16 @@ class Story:
             retry_delay=self._delay_draw.choice([1, 1, 3, 6]),
             memory=draw.choice([0, 900]) if self._style.has_memory else 0,
             priority=self._queue_draw.choice([0, 0, 0, -3, 1, 5]), commands=self._commands(graph, retries, rules),
-            fewest_hosts=fewest, timeout=limit, **rules,
+            fewest_hosts=fewest, timeout=limit, returns=self._waits_for_return(), **rules,
         )  # fmt: skip
         world.submit(parties[0], document)
+
+    def _waits_for_return(self) -> float | None:
+        """For how many seconds a job waits for a party that it has lost; 0: for any time; None: not at all."""
+        draw = self._return_draw
+        if self._style.longest_task < LONG_TASK or draw.random() >= self._returns:
+            return None
+        return draw.choice([0, 0, 20, 60])
 
     def _commands(
         self, graph: Mapping[str, list[str]], retries: int, rules: Mapping[str, Any]

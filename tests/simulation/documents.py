@@ -15,10 +15,11 @@ def job(
     retries: int = 0, retry_delay: float = 1, initiator: str = "", memory: int = 0, priority: int = 0,
     commands: Mapping[str, Mapping[str, Any]] = MappingProxyType({}), policies: Sequence[Mapping[str, Any]] = (),
     task_conf: Mapping[str, Mapping[str, Any]] = MappingProxyType({}), fewest_hosts: int = 0,
-    timeout: int = 0,
+    timeout: int = 0, max_failed_workers: int | None = None, returns: float | None = None,
 ) -> Document:  # fmt: skip
     """A document: tasks by name with the names of those they need; `commands` are programs, with their parameters;
-    `task_conf` is what is said of some of them."""
+    `task_conf` is what is said of some of them; `returns`: the seconds for which it waits for a party that it lost (0:
+    for any time), None: it does not."""
     graph = tasks or {"work_0": []}
     components = {
         name: {
@@ -28,12 +29,19 @@ def job(
         }
         for name, needs in graph.items()
     }
-    retry = {"auto_retries": retries, "auto_retry_delay": retry_delay}
+    retry: dict[str, Any] = {"auto_retries": retries, "auto_retry_delay": retry_delay}
+    if returns is not None:
+        backoff = {"first": retry_delay, "factor": 1, "longest": retry_delay, "jitter": 0}
+        events = ["error", "timeout", "interruption", "no_capacity", "party_lost"]
+        rule = {"on_events": events, "max_attempts": retries + 1, "max_interruptions": 3, "duration": returns}
+        retry = {"retry": {**rule, "backoff": backoff}}
     common: dict[str, Any] = {"task_cores": cores, "task_parallelism": parallelism, **retry}
     if policies:
         common["policies"] = list(policies)
     if fewest_hosts:
         common["min_available"] = {"host": fewest_hosts}
+    if max_failed_workers is not None:
+        common["max_failed_workers"] = max_failed_workers
     if task_conf:
         common["task_conf"] = {name: dict(one) for name, one in task_conf.items()}
     more = {"task_memory": memory, "priority": priority, "timeout": timeout}
@@ -53,8 +61,12 @@ def parties_of(document: Document) -> tuple[Party, ...]:
 
 
 def upstream_of(document: Document) -> dict[str, list[str]]:
-    """By task: the names of those it needs."""
+    """By task: the names of those that come before it."""
+    conf = document.runtime_conf["job_parameters"]["common"].get("task_conf", {})
     return {
-        name: [source.split(".")[0] for source in component.get("input", {}).get("data", {}).get("data", ())]
+        name: [
+            *(source.split(".")[0] for source in component.get("input", {}).get("data", {}).get("data", ())),
+            *conf.get(name, {}).get("after", ()),
+        ]
         for name, component in document.dsl["components"].items()
     }

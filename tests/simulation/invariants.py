@@ -28,7 +28,9 @@ V = TypeVar("V")
 _MOST_RESTARTS = 2      # as `RetryRule` counts, and no job asks for more
 _GOOD = (TaskStatus.SUCCESS, TaskStatus.PASS)
 _TASK_ENDS = frozenset(status.value for status in TASK_END)
-_REASONS = frozenset({"task fails", "worker killed", "power cut", "partition", "cut off", "stopped", "fewer cores"})
+_REASONS = frozenset({
+    "task fails", "worker killed", "power cut", "partition", "cut off", "stopped", "fewer cores", "dead route",
+})  # fmt: skip
 """Faults for which a job may fail."""
 
 _DEATHS = frozenset({"crash", "crash before the reply", "killed"})
@@ -179,6 +181,8 @@ class Invariants:
         if new.is_initiator and old is not None:
             self._count_policies(old, new)
         self._check_holding(party, old, new)
+        if new.is_initiator and new.is_final and not (old is not None and old.is_final):
+            self._check_waited_for_return(old, new)
         if new.is_final and new.reason is None:
             self._fail(f"{new.key} is {new.status.value} for no reason")
         if old is not None and new.revision != old.revision:
@@ -189,6 +193,14 @@ class Invariants:
             self._run_changed(party, old, new)
         elif old is not None and new.status is not old.status:
             self._job_moved(party, old, new)
+
+    def _check_waited_for_return(self, old: Job | None, new: Job) -> None:
+        """A job that asks for it does not end for a party that it has lost, but when that has not returned in time."""
+        if new.reason is not Reason.PARTY_UNREACHABLE or new.job_id not in self._world.returning or not new.turn:
+            return
+        has_waited = old is not None and old.lost_since > 0 and self._world.returning[new.job_id] > 0
+        if not has_waited and new.losses < 3 and new.job_id not in self._world.stopped:
+            self._fail(f"{new.key} has lost a party and does not wait for its return: {new.message}")
 
     def _check_holding(self, party: SimParty, old: Job | None, new: Job) -> None:
         """What it holds fits what it does, and nothing begins on hold."""
@@ -328,6 +340,7 @@ class Invariants:
             self._fail(f"{new.key} began before version {key.version - 1} had ended everywhere")
         was = seen.jobs.get(job.key)
         is_asked = was is None or was.run != job.run or was.restarts < job.restarts or was.is_restarting
+        is_asked = is_asked or job.rerun_signal       # a party has not kept what the run that begins was to read
         if not is_asked and not own_faults(before) and not any(one.policy for one in before):
             self._fail(f"{new.key} began and nothing had happened to version {key.version - 1}")
         self._check_bounds(job, new)
@@ -431,6 +444,21 @@ class Invariants:
         if any(one.task == task.key for one in party.engine.living()):
             self._fail(f"{task.key} succeeded, and a worker of it runs")
 
+    def needing(self, initiator_id: str, party_id: str) -> set[tuple[str, int]]:
+        """The jobs of an initiator, each in its run, of which something runs at this party."""
+        seen = self.seen(self._world.parties[initiator_id])
+        running = (job for job in seen.jobs.values() if job.is_initiator and job.status is JobStatus.RUNNING)
+        return {(job.job_id, job.run) for job in running if self._has_started(seen, job.job_id, party_id)}
+
+    def _has_started(self, seen: Seen, job_id: str, party_id: str) -> bool:
+        seats = (seat for key, seat in seen.seats.items() if key[0] == job_id and seat.party.party_id == party_id)
+        return any(seat.status is SeatStatus.STARTED for seat in seats)
+
+    def gave_up(self, jobs: set[tuple[str, int]], initiator_id: str, party_id: str) -> None:
+        """None of these waits any more for a party that could not reach their initiator for too long."""
+        for job_id, run in jobs & self.needing(initiator_id, party_id):
+            self._fail(f"run {run} of job {job_id} runs, and party {party_id} cannot reach party {initiator_id}")
+
     def _claim_of(self, party: SimParty, key: TaskKey) -> Job | None:
         return self.seen(party).jobs.get(JobKey(key.job_id, key.party))
 
@@ -440,6 +468,14 @@ class Invariants:
             newest = seen.tasks.get(TaskKey(key.job_id, name, seen.newest.get((key.job_id, name, party), 0), party))
             if newest is None or not (newest.party_status in _GOOD or self._does_without(newest.key)):
                 self._fail(f"{key} began before {name} succeeded on {party}")
+            elif newest.is_final and newest.status not in _GOOD and self._has_returned(key.job_id):
+                self._fail(f"{key} began, and {party} has not kept what {name} made there")
+
+    def _has_returned(self, job_id: str) -> bool:
+        """Whether the job has waited for a party that it had lost: then all agree on what was kept."""
+        initiator = self._world.seats[job_id][0]
+        job = self.seen(self._world.parties[initiator.party_id]).jobs.get(JobKey(job_id, initiator))
+        return job is not None and job.losses > 0
 
     def _does_without(self, key: TaskKey) -> bool:
         """Whether its initiator has let a task succeed without this share."""
@@ -465,8 +501,10 @@ class Invariants:
         return not reasons.isdisjoint(self._world.injected)
 
     def _was_silent(self, job: Job) -> bool:
-        own, silences = job.party.party_id, self._world.silences
-        return max(silences.get((own, one.party_id), 0) for one in job.parties) > self._world.rules.party_silence
+        """A party that had no answer for too long, or could not reach this one for as long: either way counts."""
+        own, others = job.party.party_id, [party.party_id for party in job.parties]
+        ways = [way for other in others for way in ((own, other), (other, own))]
+        return max(self._world.longest_silence(*way) for way in ways) > self._world.rules.party_silence
 
     # ------------------------------------------------------------------ once the faults have stopped
 
@@ -637,7 +675,10 @@ class Invariants:
             )
         rows = self.seen(self._world.parties[job.party.party_id]).tasks.values()
         own = self.seen(self._world.parties[deciding.party.party_id]).tasks
+        newest = self.seen(self._world.parties[job.party.party_id]).newest
         for task in (one for one in rows if one.key.job_id == job.job_id and one.key.party == job.party):
+            if job.run and task.key.version < newest[job.job_id, task.key.name, job.party]:
+                continue        # of an earlier run, in which both sides may have given each other up
             there = own.get(task.key)
             if there is None or (task.status, task.federated_reason) != (there.status, there.federated_reason):
                 continue

@@ -22,7 +22,7 @@ import fate_flow.core.plan_stop as plan_stop
 import fate_flow.core.plan_tasks as plan_tasks
 import fate_flow.core.plan_turn as plan_turn
 import fate_flow.core.verdict as verdict
-from fate_flow.coordinator import chores, elastic, workers
+from fate_flow.coordinator import chores, elastic, scheduler, workers
 from fate_flow.coordinator.chores import Chores
 from fate_flow.coordinator.initiator import InitiatorSide
 from fate_flow.coordinator.party import ends, job_commands, next_run, reserving, side, task_commands
@@ -39,7 +39,16 @@ from fate_flow.store.sql import resources
 from fate_flow.store.sql import workers as worker_rows
 from fate_flow.store.sql.store import SqlTransaction
 from tests.simulation.chaos import LONG_TASK, Story, no_gc
-from tests.simulation.troubles import clock_step, death, isolation, long_partition, long_stall, stall, unheard_start
+from tests.simulation.troubles import (
+    clock_step,
+    dead_route,
+    death,
+    isolation,
+    long_partition,
+    long_stall,
+    stall,
+    unheard_start,
+)
 from tests.simulation.world import RULES, Violation
 
 
@@ -346,6 +355,23 @@ def _who_found_it_out_is_blamed() -> AbstractContextManager[Any]:
     return patch.object(Chores, "_stop", stop)
 
 
+def _who_is_cut_off_is_waited_for() -> AbstractContextManager[Any]:
+    return patch.object(Chores, "party_cut_off", lambda *_: None)
+
+
+def _initiators_get_no_heartbeat() -> AbstractContextManager[Any]:
+    """While nothing is to be reported to them nobody notices that they cannot be reached."""
+    return patch.object(scheduler, "_runs_for_another", lambda _: False)
+
+
+def _does_not_wait_for_who_comes_back() -> AbstractContextManager[Any]:
+    return patch.object(plan, "comes_back", lambda _: False)
+
+
+def _nobody_asks_what_was_kept() -> AbstractContextManager[Any]:
+    return patch.object(job_commands, "lacking", lambda *_: [])
+
+
 @contextmanager
 def _nobody_is_told_who_is_missing() -> Iterator[None]:
     keep = plan_stop.send
@@ -363,7 +389,7 @@ def _nobody_is_told_who_is_missing() -> Iterator[None]:
 
 def _a_rerun_keeps_the_run() -> AbstractContextManager[Any]:
     keep = memory.begun_again
-    return patch.object(memory, "begun_again", lambda job, _, *rest: keep(job, job.run, *rest))
+    return patch.object(memory, "begun_again", lambda job, _, *rest, **more: keep(job, job.run, *rest, **more))
 
 
 def _a_rerun_forgets_the_parameters() -> AbstractContextManager[Any]:
@@ -524,17 +550,23 @@ _PLAIN = {
 _LATE_RERUNS = _RERUNS | _PLAIN | {"has_echoes": True, "parties": 2, "longest_task": 2_000}
 _LATE_RETURNS = _CROWD | _PLAIN | {"parties": 3, "rate": 0.07, "reruns": 0.0, "broken": 0.0}
 _CHANGES = _RERUNS | {"changes": 1.0, "command_keep": 45_000}
-_SLOW = {"longest_task": 90_000, "longest_stop": 20_000}
+_SLOW = {"returns": 0.0, "longest_task": 90_000, "longest_stop": 20_000}
 _SLOW_RERUNS = _RERUNS | _PLAIN | _SLOW | {"trouble": 0.8, "troubles": (isolation, death), "parties": 2}
 _RULED = {"policies": 1.0, "broken": 0.3}
 _LATE_STARTS = {"policies": 1.0, "delay": 200, "rate": 0.07, "longest_task": 8_000}
 _QUIET = {"rate": 0.0, "trouble": 0.0, "crash": 0.0}
 _PARTIAL = {"partial": 1.0, "broken": 0.3, "parties": 4, "programs": 0.0}
-_GIVEN_UP = _PARTIAL | {"broken": 0.0, "trouble": 0.9, "troubles": (long_partition,), "longest_task": LONG_TASK}
-_STALLED = _QUIET | {"trouble": 1.0, "troubles": (long_stall,), "longest_task": LONG_TASK, "policies": 0.0}
+_LONG = {"longest_task": LONG_TASK, "returns": 0.0}
+_GIVEN_UP = _PARTIAL | _LONG | {"broken": 0.0, "trouble": 0.9, "troubles": (long_partition,)}
+_STALLED = _QUIET | _LONG | {"trouble": 1.0, "troubles": (long_stall,), "policies": 0.0}
+_RETURNS = {
+    "returns": 1.0, "policies": 0.0, "partial": 0.0, "longest_task": LONG_TASK, "trouble": 1.0, "reruns": 0.0,
+    "troubles": (long_partition,), "crash": 0.0, "command_keep": RULES.command_keep, "programs": 0.0,
+}  # fmt: skip
+_CUT_OFF = _QUIET | _LONG | {"trouble": 1.0, "troubles": (dead_route,), "policies": 0.0}
 _PROGRAMS = {"programs": 1.0, "parties": 3}
 _ELASTIC = _PROGRAMS | {"elastic": 1.0, "cores": 3, "parties": 2, "longest_task": 8_000, "is_gentle": True}
-_CLOCKS = {"trouble": 1.0, "troubles": (clock_step,), "longest_task": 8_000}
+_CLOCKS = _RULED | {"trouble": 1.0, "troubles": (clock_step,), "longest_task": 8_000}
 
 MUTANTS: dict[str, Mutant] = {
     mutant.name: mutant
@@ -561,24 +593,27 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("no roll back", _does_not_roll_back, _CROWD),
         Mutant("one seat is not told to stop", _forgets_to_tell_a_seat_to_stop, _BROKEN),
         Mutant("one seat is not told the end", _forgets_to_tell_a_seat_the_end),
-        Mutant("reports of older versions count", _takes_reports_of_older_versions, _SLOW_STOPS, within=50, first=100),
+        Mutant("reports of older versions count", _takes_reports_of_older_versions, _SLOW_STOPS, first=250),
         Mutant("a task begins before its inputs", _starts_before_the_inputs),
         Mutant("a retry while the gang still runs", _retries_while_the_gang_still_runs, _BROKEN),
         Mutant("the outbox is forgotten at a restart", _outbox_is_forgotten_at_a_restart, _DEATHS),
         Mutant("a rerun keeps the run", _a_rerun_keeps_the_run, _RERUNS),
-        Mutant("a party takes a rerun while it drains", _takes_a_rerun_while_it_drains, _SLOW_RERUNS, within=50,
-               first=200),
-        Mutant("a rerun forgets the parameters", _a_rerun_forgets_the_parameters, _CHANGES, within=50, first=200),
+        Mutant("a party takes a rerun while it drains", _takes_a_rerun_while_it_drains, _SLOW_RERUNS, first=50),
+        Mutant("a rerun forgets the parameters", _a_rerun_forgets_the_parameters, _CHANGES, first=150),
         Mutant("a turn before all know of the rerun", _has_a_turn_before_all_know, _RERUNS),
         Mutant("commands of the last run count", _commands_of_the_last_run_count, _LATE_RERUNS, within=50, first=200),
         Mutant("who has started is not told to wait", _who_has_started_is_not_told_to_wait, _UNHEARD),
         Mutant("a long wait keeps the cores", _a_long_wait_keeps_the_cores, _BROKEN),
         Mutant("rules do not wait", _rules_do_not_wait, _RULED, within=200),
-        Mutant("restarts are not counted", _restarts_are_not_counted, _RULED, within=50, first=120),
+        Mutant("restarts are not counted", _restarts_are_not_counted, _RULED, first=50),
         Mutant("what is overtaken still stands", _what_is_overtaken_stands, _LATE_STARTS, within=200),
         Mutant("a task goes on with too few parties", _goes_on_with_too_few, _PARTIAL, within=300),
         Mutant("who was given up is lost again", _who_was_given_up_is_lost_again, _GIVEN_UP),
         Mutant("who found a silence out is blamed", _who_found_it_out_is_blamed, _STALLED),
+        Mutant("who is cut off is waited for", _who_is_cut_off_is_waited_for, _CUT_OFF),
+        Mutant("initiators get no heartbeat", _initiators_get_no_heartbeat, _CUT_OFF),
+        Mutant("a job does not wait for who comes back", _does_not_wait_for_who_comes_back, _RETURNS),
+        Mutant("nobody asks what was kept", _nobody_asks_what_was_kept, _RETURNS | {"is_gentle": True}, within=400),
         Mutant("nobody is told who is missing", _nobody_is_told_who_is_missing, _PARTIAL | _QUIET),
         Mutant("a share succeeds with its first worker", _a_share_succeeds_with_its_first_worker, _PROGRAMS),
         Mutant("what one party made is published at once", _what_one_party_made_is_published_at_once, _PROGRAMS),

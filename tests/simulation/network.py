@@ -43,6 +43,10 @@ class Call(Generic[T]):
         world, faults = self.world, self.world.faults
         world.asked(self.source, self.to)
         self.sender.at(world.now + TIMEOUT, lambda: self._fail("no answer in time"))
+        if (self.source, self.to) in world.dead_routes:
+            world.inject("no connection", f"{self.source}->{self.to} {self.words}")
+            self.sender.at(world.later(), lambda: self._fail("connection refused"))
+            return
         if self._happens(faults.repeat_request, "request repeated"):
             self._send(world.now + world.random.randint(1, _LATE))
         if self._is_cut(self.source, self.to) or self._happens(faults.lose_request, "request lost"):

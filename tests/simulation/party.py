@@ -17,9 +17,10 @@ from fate_flow.core.command import CommandSpec
 from fate_flow.core.job import Command, CommandKind, EngineState
 from fate_flow.core.resources import EngineSize
 from fate_flow.core.spec import JobParameters
+from fate_flow.federation.send_queue import Jobs
 from tests.simulation.engine import FakeEngine, Module
 from tests.simulation.faults import Crash
-from tests.simulation.lane import Jobs, SimLane
+from tests.simulation.lane import SimLane
 from tests.simulation.process import Process
 from tests.simulation.record import SimRecord
 from tests.simulation.stores import open_books
@@ -211,7 +212,12 @@ class Server:
             return
         self.http.begin()
         context = self.party.context(self.http, "")
-        self.desk = Desk(context, self._ring, 8, 5.0)
+        self.desk = Desk(context, self._ring, 8, 5.0, reach=self._why_unreached)
+
+    def _why_unreached(self, party_id: str) -> str:
+        """A short question, which has an answer at once."""
+        way = (self.party.party_id, party_id)
+        return "connection refused" if way in self.party.world.dead_routes else ""
 
     def _ring(
         self, jobs: Sequence[str], outbox: bool, queue: bool, knower: str, told: Sequence[RoomTold]
@@ -278,6 +284,8 @@ class Server:
             self._work()
         else:
             self._news.clear()
+            for lane in self._lanes.values():
+                lane.forget()
             self._is_poll_due = self._is_beat_due = False
         alarm = self.scheduler.seconds_to_alarm()
         if alarm is not None:

@@ -34,6 +34,25 @@ def test_branches_and_edges(store: str) -> None:
     world.stabilize(10)
 
 
+def test_tasks_follow_each_other_without_data(store: str) -> None:
+    """The rule that a task begins after those before it is looked at after every commit."""
+    world = World(2, cores=8, store=store)
+    order = {"c": {"after": ["a", "b"]}, "d": {"after": ["c"]}}
+    graph: dict[str, list[str]] = {name: [] for name in "dcba"}
+    job_id = world.submit(
+        "9999", job({"guest": ["9999"], "host": ["10000"]}, graph, parallelism=4, task_conf=order)
+    )
+    world.run_for(20)
+    assert everywhere(world, job_id, "success"), world.status(job_id)
+    world.rerun("9999", job_id, "c")
+    world.run_for(20)
+    rows = world.invariants.seen(world.parties["9999"]).tasks
+    assert sorted(f"{key.name}{key.version}" for key in rows if key.party.role == "guest") == [
+        "a0", "b0", "c0", "c1", "d0", "d1",
+    ]  # fmt: skip
+    world.stabilize(10)
+
+
 def test_many_jobs_queue_for_few_cores(store: str) -> None:
     world = World(3, cores=2, store=store)
     ids = [world.submit("9999", job({"guest": ["9999"], "host": ["10000"]})) for _ in range(12)]
@@ -144,6 +163,20 @@ def test_a_rerun_while_a_host_is_away_waits_for_it_and_says_so(store: str) -> No
     assert everywhere(world, other, "success"), world.status(other)
     world.stabilize(30)
     assert everywhere(world, job_id, "success"), world.status(job_id)
+
+
+def test_a_job_of_which_too_many_workers_fail_fails_everywhere_whatever_retries_are_left(store: str) -> None:
+    world = World(7, store=store, faults=Faults(fail_task=1.0))
+    parties = {"guest": ["9999"], "host": ["10000"]}
+    job_id = world.submit("9999", job(parties, retries=2, max_failed_workers=1))
+    world.run_for(60)
+    assert everywhere(world, job_id, "failed"), world.status(job_id)
+    found = world.job("9999", job_id)
+    assert found is not None
+    assert "2 workers of its tasks failed, max_failed_workers of the job is 1" in found.message
+    with world.parties["9999"].store.reading() as tx:
+        assert {task.key.version for task in tx.tasks(job_id)} < {0, 1, 2}, "a retry was left"
+    world.stabilize(10)
 
 
 def test_a_silent_host_fails_the_job_everywhere(store: str) -> None:

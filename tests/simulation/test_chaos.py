@@ -29,7 +29,7 @@ def test_two_thousand_seeds_break_no_rule() -> None:
 KINDS = (
     "request lost", "reply lost", "request late", "reply late", "request repeated", "reply repeated", "ring lost",
     "partition", "cut off", "crash", "crash before the reply", "killed", "power cut", "stopped", "clock step",
-    "fewer cores", "task fails", "worker killed", "submit repeated",
+    "fewer cores", "dead route", "no connection", "task fails", "worker killed", "submit repeated",
 )  # fmt: skip
 
 

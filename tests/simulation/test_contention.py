@@ -381,7 +381,7 @@ def test_nobody_waits_behind_a_job_that_a_party_has_become_too_small_for(store: 
     world.longest_task = 2_000
     flood(world, [("9999", "10000")], 2)
     big = world.submit("9999", job({"guest": ["9999"], "host": ["10000"]}, cores=4))
-    flood(world, [("9999", "10000")], 4)
+    flood(world, [("9999", "10000")], 0.5)      # it waits: whenever its turn came, others had cores
     host = world.parties["10000"]
     host.shrink(2)
     host.stays_shrunk = True

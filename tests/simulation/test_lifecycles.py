@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
 
 from fate_flow.coordinator.workers import report_of
-from fate_flow.core.job import Command, CommandKind, Task, TaskKey
+from fate_flow.core.job import Command, CommandKind, Job, Task, TaskKey
 from fate_flow.core.parameters import Change
+from fate_flow.core.peer import PeerTrouble
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
@@ -72,6 +73,18 @@ def rows(world: World, job_id: str) -> list[Task]:
 def timers(world: World, job_id: str) -> object:
     found = world.job(GUEST, job_id)
     return found.timers if found is not None else {}
+
+
+def troubles(world: World, at: str) -> Mapping[str, PeerTrouble]:
+    """What is wrong, as this party knows, with the ways to the others and back."""
+    with world.parties[at].store.reading() as tx:
+        found: Mapping[str, PeerTrouble] = tx.peer_troubles()
+    return found
+
+
+def is_over(world: World, job_id: str) -> bool:
+    return all(row.is_final for party in world.parties.values() for row in world.invariants.seen(party).jobs.values()
+               if row.job_id == job_id)  # fmt: skip
 
 
 def versions(world: World, job_id: str) -> set[int]:
@@ -258,4 +271,196 @@ def test_an_initiator_that_stood_still_for_too_long_is_the_cause_everywhere(stor
     for party in world.parties.values():
         [row] = world.invariants.seen(party).jobs.values()
         assert (row.reason, row.caused_by) == (Reason.INITIATOR_LOST, f"guest {GUEST}")
+    world.stabilize(10)
+
+
+def test_a_host_that_cannot_reach_its_initiator_ends_the_job_which_says_who_cannot_reach_whom(store: str) -> None:
+    world = World(11, parties=3, store=store)
+    job_id = world.submit(GUEST, job(THREE))
+    running(world, 0, GUEST, HOST, OTHER)
+    world.kill_route(HOST, GUEST)
+    noticed = world.now
+    until(world, lambda: HOST in troubles(world, GUEST), 2 * world.rules.heartbeat_interval / 1000 + 1)
+    assert troubles(world, GUEST)[HOST].cut_off == "connection refused"
+    until(world, lambda: is_over(world, job_id), (world.rules.party_silence + world.rules.drain) / 1000 + 10)
+    assert world.now - noticed > world.rules.party_silence
+    for party in world.parties.values():
+        [row] = world.invariants.seen(party).jobs.values()
+        assert (row.status, row.reason, row.caused_by) == (
+            JobStatus.FAILED, Reason.PARTY_UNREACHABLE, f"host {HOST}")  # fmt: skip
+        assert row.message.startswith(f"host {HOST} cannot reach guest {GUEST} (connection refused, for 2")
+        assert not row.unconfirmed
+    world.stabilize(10)
+
+
+def test_what_ends_at_a_host_that_cannot_reach_its_initiator_is_heard_of_with_its_heartbeats(store: str) -> None:
+    world = World(12, store=store)
+    job_id = world.submit(GUEST, job(TWO, {"a": [], "b": ["a"]}))
+    workers = running(world, 0, GUEST, HOST)
+    world.kill_route(HOST, GUEST)
+    for worker in workers:
+        end(world, worker)
+    ended(world, job_id, JobStatus.SUCCESS)
+    world.stabilize(20)
+
+
+def test_a_host_that_cannot_reach_the_initiator_takes_no_part(store: str) -> None:
+    world = World(14, store=store)
+    world.kill_route(HOST, GUEST)
+    job_id = world.submit(GUEST, job(TWO))
+    world.run_for(2)
+    assert world.status(job_id) == {}, "nothing of it is left"
+    world.dead_routes.clear()
+    ended(world, world.submit(GUEST, job(TWO)), JobStatus.SUCCESS)
+    world.stabilize(10)
+
+
+def test_a_way_that_works_again_is_forgotten(store: str) -> None:
+    world = World(13, store=store)
+    job_id = world.submit(GUEST, job(TWO))
+    workers = running(world, 0, GUEST, HOST)
+    world.kill_route(HOST, GUEST)
+    until(world, lambda: HOST in troubles(world, GUEST))
+    world.dead_routes.clear()
+    until(world, lambda: not troubles(world, GUEST) and not troubles(world, HOST), 20)
+    world.run_for(world.rules.party_silence / 1000)
+    for worker in workers:
+        end(world, worker)
+    ended(world, job_id, JobStatus.SUCCESS)
+    world.stabilize(10)
+
+
+def test_a_copy_that_its_initiator_has_forgotten_ends_while_another_job_of_the_same_parties_goes_on(
+    store: str
+) -> None:
+    """As after a restore of the host from an older home: nobody tells it the end again."""
+    world = World(15, store=store)
+    world.longest_task = FOREVER
+    over = world.submit(GUEST, job(TWO))
+    workers = running(world, 0, GUEST, HOST)
+    goes_on = world.submit(GUEST, job(TWO))
+    until(world, lambda: len(world.parties[HOST].engine.living()) == 2)
+    world.kill_route(GUEST, HOST)
+    for worker in workers:
+        end(world, worker)
+    until(world, lambda: world.status(over).get(f"guest {GUEST}") == "success")
+    with world.parties[GUEST].store.transaction() as tx:
+        for command in tx.commands_after(0):
+            if command.job_id == over:
+                tx.take_command(command.id)
+    for server in world.parties[GUEST].servers:
+        server.scheduling.end()
+    until(world, lambda: all(server.scheduling.is_up for server in world.parties[GUEST].servers))
+    world.dead_routes.clear()
+    assert world.status(over)[f"host {HOST}"] == "running"
+    ended(world, over, JobStatus.SUCCESS)
+    assert world.status(goes_on)[f"host {HOST}"] == "running"
+
+
+# ---------------------------------------------------------------------- a party that is away for long, and comes back
+
+
+def isolate(world: World, party_id: str) -> None:
+    for other in set(world.party_ids) - {party_id}:
+        world.cut(party_id, other)
+        world.cut(other, party_id)
+
+
+def row_of(world: World, at: str, job_id: str) -> Job:
+    found = world.job(at, job_id)
+    assert found is not None
+    return found
+
+
+def free(world: World, at: str) -> int:
+    with world.parties[at].store.reading() as tx:
+        return int(tx.engine().remaining_cores)
+
+
+CHAIN = {"a": [], "b": ["a"]}
+
+
+def lost_in_b(store: str, returns: float) -> tuple[World, str]:
+    """The host is gone while the second of two tasks runs, for longer than anybody is patient."""
+    world = World(16, parties=3, store=store)
+    job_id = world.submit(GUEST, job(THREE, CHAIN, returns=returns))
+    for worker in running(world, 0, GUEST, HOST, OTHER):
+        end(world, worker)
+    until(world, lambda: {one.task.name for one in world.parties[HOST].engine.living()} == {"b"})
+    running(world, 0, GUEST, HOST, OTHER)
+    world.run_for(1)
+    isolate(world, HOST)
+    until(world, lambda: row_of(world, GUEST, job_id).run == 1, 60)
+    return world, job_id
+
+
+def test_a_job_that_asks_for_it_waits_for_a_party_that_it_lost_and_goes_on_from_where_it_was(store: str) -> None:
+    world, job_id = lost_in_b(store, returns=0)
+    waits = row_of(world, GUEST, job_id)
+    assert (waits.status, waits.losses, waits.rerun_signal) == (JobStatus.WAITING, 1, True)
+    assert waits.wait_reason.startswith("waits for the return of a party: party 10000 has not answered for 2")
+    world.run_for(60)
+    assert row_of(world, GUEST, job_id).status is JobStatus.WAITING
+    assert (free(world, GUEST), free(world, OTHER)) == (4, 4), "nobody keeps cores for it"
+    assert free(world, HOST) == 4, "nor does the party that is away"
+    world.cuts.clear()
+    for worker in running(world, 1, GUEST, HOST, OTHER):
+        assert worker.task.name == "b"
+        end(world, worker)
+    ended(world, job_id, JobStatus.SUCCESS)
+    found = {(row.key.name, row.key.version, row.status) for row in rows(world, job_id)}
+    assert found == {("a", 0, TaskStatus.SUCCESS), ("b", 1, TaskStatus.SUCCESS)}
+    assert {row_of(world, GUEST, job_id).run} == {1}
+    world.stabilize(10)
+
+
+def test_it_waits_no_longer_than_its_rule_says(store: str) -> None:
+    world, job_id = lost_in_b(store, returns=30)
+    until(world, lambda: row_of(world, GUEST, job_id).is_final, 40)
+    found = row_of(world, GUEST, job_id)
+    assert (found.status, found.reason) == (JobStatus.FAILED, Reason.PARTY_UNREACHABLE)
+    assert found.message == "the party that was lost has not returned within 30 s"
+    world.stabilize(30)
+
+
+def test_a_user_ends_what_waits_for_a_party_or_is_about_to(store: str) -> None:
+    world, job_id = lost_in_b(store, returns=0)
+    world.stop(GUEST, job_id)
+    until(world, lambda: row_of(world, GUEST, job_id).is_final, 5)
+    assert row_of(world, GUEST, job_id).status is JobStatus.CANCELED
+    world.stabilize(30)
+
+
+def test_a_user_who_stops_a_job_that_ends_for_a_lost_party_has_it_end(store: str) -> None:
+    world = World(17, store=store)
+    job_id = world.submit(GUEST, job(TWO, returns=0))
+    running(world, 0, GUEST, HOST)
+    isolate(world, HOST)
+    until(world, lambda: row_of(world, GUEST, job_id).status is JobStatus.STOPPING)
+    world.stop(GUEST, job_id)
+    until(world, lambda: row_of(world, GUEST, job_id).is_final, 20)
+    assert row_of(world, GUEST, job_id).reason is Reason.PARTY_UNREACHABLE
+    world.stabilize(30)
+
+
+def test_what_a_party_dropped_since_it_had_not_heard_of_the_success_is_made_again_by_all(store: str) -> None:
+    """Both sides agree on what was kept."""
+    world = World(18, store=store)
+    job_id = world.submit(GUEST, job(TWO, CHAIN, returns=0))
+    workers = running(world, 0, GUEST, HOST)
+    end(world, workers[1])
+    until(world, lambda: any(row.key.party.party_id == HOST and row.party_status is TaskStatus.SUCCESS
+                             for row in rows(world, job_id)))  # fmt: skip
+    world.run_for(1)
+    isolate(world, HOST)
+    end(world, workers[0])
+    until(world, lambda: row_of(world, GUEST, job_id).run == 1, 60)
+    world.run_for(world.rules.initiator_silence / 1000)
+    world.cuts.clear()
+    for name in ("a", "b"):
+        for worker in running(world, 1, GUEST, HOST):
+            assert worker.task.name == name
+            end(world, worker)
+    ended(world, job_id, JobStatus.SUCCESS)
+    assert {(row.key.name, row.key.version) for row in rows(world, job_id)} == {("a", 1), ("b", 1)}
     world.stabilize(10)

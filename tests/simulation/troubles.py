@@ -39,6 +39,32 @@ def long_partition(world: World, draw: Random) -> None:
     world.at(begins + draw.randint(15_000, 60_000), lambda: world.cuts.difference_update(ways))
 
 
+def dead_route(world: World, draw: Random) -> None:
+    """One party cannot open a connection to another, which reaches it: mostly for longer than anybody is patient.
+
+    Where nothing else goes wrong, what the other one runs there is over in time."""
+    one, other = draw.sample(world.party_ids, 2)
+    begins, lasts = world.now + draw.randint(0, 3_000), draw.randint(5_000, 150_000)
+    bound = begins + world.rules.party_silence + _TIME_TO_NOTICE
+    needing: set[tuple[str, int]] = set()
+
+    def begin() -> None:
+        needing.update(world.invariants.needing(other, one))
+        world.kill_route(one, other)
+
+    def check() -> None:
+        if (one, other) in world.dead_routes and world.faults.crash == 0:
+            world.invariants.gave_up(needing, other, one)
+
+    world.at(begins, begin)
+    world.at(bound, check)
+    world.at(begins + lasts, lambda: world.dead_routes.discard((one, other)))
+
+
+_TIME_TO_NOTICE = 25_000
+"""Milliseconds: some heartbeats in a row may be lost on either way, and each costs a pause."""
+
+
 def unheard_start(world: World, draw: Random) -> None:
     """A party reserves for a job, and then hears nothing of anybody for longer than it holds what it has reserved."""
     deaf = _some(world, draw)

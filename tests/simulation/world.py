@@ -63,6 +63,8 @@ class World:
         self.longest_task = 400                                   # milliseconds
         self.longest_stop = 50                                    # until a worker that is stopped has gone
         self.cuts: set[tuple[str, str]] = set()                   # one-way: nothing gets from one to the other
+        self.is_calm = False                                      # the faults have stopped
+        self.dead_routes: set[tuple[str, str]] = set()            # who cannot begin an exchange with whom
         self._unheard_since: dict[tuple[str, str], int] = {}      # by who asks and who does not answer
         self.silences: dict[tuple[str, str], int] = {}            # the longest of each
         self.under_way = 0                                        # requests that have not arrived yet
@@ -73,6 +75,7 @@ class World:
         self.stopped: set[str] = set()                            # jobs that a user wanted to end
         self.policies: dict[str, list[dict[str, Any]]] = {}       # by job: its rules and those of its tasks
         self.fewest: dict[str, int] = {}                          # by job: how many hosts are enough
+        self.returning: dict[str, float] = {}                     # by job: seconds that it waits for a party it lost
         self.restless: set[str] = set()                           # jobs that a rule may end while nothing goes wrong
         self.reruns = 0                                           # wishes that were taken
         self.hints: Counter[str] = Counter()                      # that a party has room: sent, heeded, declined
@@ -120,6 +123,10 @@ class World:
         silence = self.now - self._unheard_since.get((one, other), self.now)
         self.silences[one, other] = max(self.silences.get((one, other), 0), silence)
 
+    def longest_silence(self, one: str, other: str) -> int:
+        """For how long `one` has had no answer of `other`, now or at any time before."""
+        return max(self.silences.get((one, other), 0), self.now - self._unheard_since.get((one, other), self.now))
+
     def note(self, text: str) -> None:
         self.transcript.append(f"{self.now - START:>8} {text}")
 
@@ -155,7 +162,10 @@ class World:
         job_id = f"{20260101000000000000 + len(self.graphs):020d}0"
         self.graphs[job_id], self.seats[job_id] = upstream_of(document), parties_of(document)
         self.submitted[job_id] = self.now
-        attempts = document.runtime_conf["job_parameters"]["common"]["auto_retries"] + 1
+        common = document.runtime_conf["job_parameters"]["common"]
+        attempts = common["retry"]["max_attempts"] if "retry" in common else common["auto_retries"] + 1
+        if "retry" in common:
+            self.returning[job_id] = common["retry"]["duration"]
         allowed = [self.ceilings_at.get(party.party_id, NO_CEILINGS).max_attempts for party in self.seats[job_id]]
         if any(most is not None and attempts > most for most in allowed):
             self.not_allowed.add(job_id)
@@ -172,15 +182,10 @@ class World:
             return
         desk, now = server.desk, self.now
 
-        def give_up(known: str) -> None:
-            decided = desk._submission(known)
-            if decided is not None and decided.retcode is None:
-                desk._give_up(known)
-
         def take() -> None:
             with suppress(FlowError):
                 known = desk._carry_out(lambda unit: desk._take(unit, job_id, document, request_id))
-                server.http.at(now + _SUBMIT_TIMEOUT, lambda: give_up(known))
+                server.http.at(now + _SUBMIT_TIMEOUT, lambda: desk._give_up(known))
 
         server.http.at(now, take)
 
@@ -276,11 +281,20 @@ class World:
         self.note(f"cut {one}->{other}")
         self.cuts.add((one, other))
 
+    def kill_route(self, one: str, other: str) -> None:
+        """One cannot open a connection to the other any more; what it answers still arrives."""
+        if self.is_calm:
+            return
+        self.inject("dead route", f"{one}->{other}")
+        self.dead_routes.add((one, other))
+
     def calm_down(self) -> None:
         """The faults stop: the network works, who is down comes back, and who has shrunk for good stays so."""
         self.note("the faults stop")
+        self.is_calm = True
         self.faults = CALM
         self.cuts.clear()
+        self.dead_routes.clear()
         self.longest_task = min(self.longest_task, 400)      # the bound is not for what the jobs themselves take
         self.longest_stop = 50
         for party in self.parties.values():

@@ -77,6 +77,8 @@ def shell_lines() -> Iterator[list[str]]:
 def test_every_flow_command_of_the_readme_is_one(words: list[str]) -> None:
     command: click.Command = {"flow": flow, "fate_flow": fate_flow}[words[0]]
     arguments = words[1:]
+    while arguments and arguments[0] in ("--server", "--profile"):
+        del arguments[:2]
     while isinstance(command, click.Group):
         known = command.get_command(click.Context(command), arguments.pop(0)) if arguments else None
         assert known is not None, f"{' '.join(words)}: {command.name} has no such command"

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from fate_flow.adapters import JobFiles
+from fate_flow.components.table_uri import format_uri
 from fate_flow.core.job import JobKey
 from fate_flow.core.spec import Party
 from fate_flow.settings import Settings
-from fate_flow.store.contract import Document
+from fate_flow.store.contract import Document, TableMeta
 
 KEY = JobKey("2026010112000000000001234", Party("guest", "9999"))
 OTHER_ID = "2026010112000000000005678"
@@ -106,3 +107,28 @@ def test_a_worker_that_is_about_to_run_lives_in_its_folder(files: JobFiles, tmp_
     assert not files.has_living_worker(KEY.job_id)
     (folder / "launch.json").write_text("{}")
     assert not files.has_living_worker(KEY.job_id), "nobody has claimed it"
+
+
+def test_the_logs_beyond_a_bound_are_those_that_were_written_to_longest_ago(files: JobFiles) -> None:
+    settings = files.settings
+    jobs = [f"2026010112000000000000{number}" for number in range(4)]
+    for number, job_id in enumerate(jobs):
+        file = settings.log_dir / job_id / "guest" / "INFO.log"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"x" * 8192)
+        os.utime(file, (1_000.0 + number, 1_000.0 + number))
+    (settings.log_dir / "fate_flow").mkdir()
+    one = os.stat(settings.log_dir / jobs[0] / "guest" / "INFO.log").st_blocks * 512
+    assert [list(files.logs_beyond(most * one)) for most in (4, 3, 1)] == [[], jobs[:1], jobs[:3]]
+
+
+def test_a_table_whose_file_lies_elsewhere_is_dropped_without_it(
+    files: JobFiles, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    inside, outside = files.settings.data_dir / "ns" / "a.sqlite", tmp_path / "else" / "ns" / "a.sqlite"
+    for path in (inside, outside):
+        put(path, 1.0)
+    for folder in (inside.parents[1], outside.parents[1]):
+        files.drop_table(TableMeta("ns", "a", format_uri(folder, "ns", "a"), 1, {}))
+    assert (inside.exists(), outside.exists()) == (False, True)
+    assert "table ns.a: its file stays" in caplog.text

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
+
+import yaml
 
 from fate_flow.adapters import LocalWorkers
 from fate_flow.components.table import Schema, TableWriter
 from fate_flow.components.table_uri import format_uri
+from fate_flow.coordinator.ports import LaunchOrder
 from fate_flow.core.job import TaskKey, Worker
 from fate_flow.core.spec import Party
 from fate_flow.core.status import WorkerStatus
@@ -38,7 +42,7 @@ def test_the_scheduler_hears_of_a_worker_that_never_begins_and_of_no_other(tmp_p
 
 def test_of_two_uploads_of_one_table_the_file_says_what_it_holds(tmp_path: Path) -> None:
     """Whichever of them is heard of last: the record is to be that of the file."""
-    uri, other = format_uri(tmp_path, "demo", "a"), "2026010112000000000009999"
+    uri, other = format_uri(tmp_path / "data", "demo", "a"), "2026010112000000000009999"
     metadata = {"namespace": "demo", "name": "a", "count": 1, "schema": {"header": [], "sid": "id"}}
     made = {"data": {"data": [{"uri": uri, "type_name": "table", "metadata": metadata}]}}
     worker = Worker("w", KEY, WorkerStatus.CREATED, str(tmp_path / "w"))
@@ -57,3 +61,52 @@ def test_of_two_uploads_of_one_table_the_file_says_what_it_holds(tmp_path: Path)
         with TableWriter(uri, Schema(("x",)), made_by=made_by, overwrite=True) as writer:
             writer.add([("a", "1"), ("b", "2")])
         assert found() == says
+
+
+def test_what_a_result_file_names_lies_where_the_worker_may_leave_it(tmp_path: Path) -> None:
+    folder, bell = tmp_path / "w", cast(Any, SimpleNamespace(send=lambda *_: None))
+    workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(bell), "http://x", b"secret", lambda _: None)
+    folder.mkdir()
+    (folder / EXIT).write_text(json.dumps({"exit_code": 0, "signal": None, "cause": "exited"}))
+    (tmp_path / "secret.json").write_text(json.dumps([{"namespace": "n", "name": "m", "data": [[1, 2]]}]))
+    (folder / "metric.json").symlink_to(tmp_path / "secret.json")
+    data_dir = Settings("9999", tmp_path).data_dir
+
+    def said(kind: str, uri: str) -> str:
+        made = {"uri": uri, "type_name": kind, "metadata": {"namespace": "demo", "name": "a", "count": 1}}
+        outputs = {"data": {"data": [made]}} if kind == "table" else {"metric": {"metric": [made]}}
+        (folder / RESULT).write_text(json.dumps({"status": {"code": 0}, "io_meta": {"outputs": outputs}}))
+        seen = workers.look(Worker("w", KEY, WorkerStatus.CREATED, str(folder)))
+        assert (seen.made.tables, seen.made.metrics) == ((), ())
+        return seen.message
+
+    assert "does not lie in" in said("table", format_uri(tmp_path / "elsewhere", "demo", "a"))
+    assert "is not that of table demo.a" in said("table", format_uri(data_dir, "demo", "b"))
+    for uri in (f"file://{tmp_path}/secret.json", f"file://{folder}/../secret.json", f"file://{folder}/metric.json"):
+        assert "does not lie in the folder of the worker" in said("json_metric", uri)
+
+
+def test_a_worker_that_could_not_write_its_result_file_says_so(tmp_path: Path) -> None:
+    folder, bell = tmp_path / "w", cast(Any, SimpleNamespace(send=lambda *_: None))
+    folder.mkdir()
+    (folder / EXIT).write_text(json.dumps({"exit_code": 74, "signal": None, "cause": "exited"}))
+    workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(bell), "http://x", b"secret", lambda _: None)
+    seen = workers.look(Worker("w", KEY, WorkerStatus.CREATED, str(folder)))
+    words = "the worker could not write its result file: look whether the disk of this party is full"
+    assert (seen.succeeded, seen.message) == (False, words)
+
+
+def test_a_worker_reads_every_parameter_as_the_job_has_it(tmp_path: Path) -> None:
+    engine: Any = SimpleNamespace(launch=lambda _: None)
+    settings = replace(Settings("9999", tmp_path), log_dir=tmp_path / "logs")
+    workers = LocalWorkers(settings, engine, "http://x", b"secret", lambda _: None)
+    parameters = {"column": "amount \U0001f600", "rate": 1e-05, "k" * 1500: "1e-05", "on": "no", "n": 2**70}
+    order = LaunchOrder(
+        Worker("w", KEY, WorkerStatus.CREATED, str(tmp_path / "w")), "SecureSum", "ab" * 16,
+        (("guest", "9999"),), parameters, (), (), 1, 0, 1.0, "w",
+    )  # fmt: skip
+    workers.launch(order)
+    read = yaml.safe_load((tmp_path / "w" / "config.yaml").read_text(encoding="utf-8"))["parameters"]
+    assert read == parameters
+    assert isinstance(read["rate"], float)
+    assert isinstance(read["k" * 1500], str)

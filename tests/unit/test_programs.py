@@ -9,6 +9,7 @@ import resource
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -94,8 +95,20 @@ def test_with_a_digest_it_is_the_content_that_counts(program: Path) -> None:
     allow = [f"sha256:{SHA256}"]
     assert objection(allow, [str(program)]) == ""
     program.write_text("#!/bin/sh\necho\n")
-    assert "nor sha256:" in objection(allow, [str(program)])
-    assert "not readable" in objection(allow, [f"{program}.gone"])
+    for name in (str(program), f"{program}.gone"):
+        words = f"commands.allow names neither {name} nor its sha256; allowed is sha256:{SHA256}"
+        assert objection(allow, [name]) == words, "neither what is in it nor whether it is there"
+
+
+def test_what_may_never_end_is_not_read_to_know_what_is_in_it(tmp_path: Path) -> None:
+    """Any party may name it, and waits for the answer."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    said: list[str] = []
+    asks = Thread(target=lambda: said.append(objection([f"sha256:{SHA256}"], [str(pipe)])), daemon=True)
+    asks.start()
+    asks.join(10)
+    assert "".join(said).startswith(f"commands.allow names neither {pipe} nor its sha256")
 
 
 def test_a_program_that_stays_what_it_was_is_read_once(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:

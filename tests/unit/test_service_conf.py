@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 import yaml
 
-from fate_flow import settings
 from fate_flow.core.ceilings import Ceilings
 from fate_flow.core.command import CommandPolicy, Secret
 from fate_flow.core.errors import BadSettings
 from fate_flow.core.permission import PermissionRule
 from fate_flow.core.site import SiteRule
-from fate_flow.settings import ClientKeys, MysqlServer, Settings, load_settings
+from fate_flow.settings import ClientKeys, MysqlServer, Route, Settings, load_settings
+from fate_flow.settings_section import Section
+from tests.tls import Authority
 
 CONF = Path(__file__).parents[2] / "conf" / "service_conf.yaml"
 _KEY = re.compile(r" *\w+:")
@@ -44,28 +45,30 @@ def bare(tmp_path: Path) -> Path:
 
 def test_the_keys_are_those_that_the_server_reads(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: set[str] = set()
-    get = settings._Section.get
+    get = Section.get
 
-    def noted(section: settings._Section, key: str, default: Any = None) -> Any:
+    def noted(section: Section, key: str, default: Any = None) -> Any:
         read.add(section.name(key))
         return get(section, key, default)
 
-    monkeypatch.setattr(settings._Section, "get", noted)
+    monkeypatch.setattr(Section, "get", noted)
     load_settings(bare)
     assert set(keys_in(yaml.safe_load(CONF.read_text(encoding="utf-8")))) == read
 
 
 @pytest.mark.parametrize(("text", "words"), [
-    ("authentication: {client: {switch: true}}", "authentication.client.http_app_key: is not 8 to 100"),
+    ("authentication: {client: {switch: true, http_secret_key: secret-key}}", "client.http_app_key: is not 8 to 100"),
     ("authentication: {client: {switch: true, http_app_key: our-clients}}", "client.http_secret_key: is not 8 to 100"),
     ("authentication: {client: {switch: 1}}", "authentication.client.switch: 1 is neither true nor false"),
     ("authentication: {sites: {switch: true}}", "authentication.sites: no such key"),
-    ("authentication: {site: {switch: true}}", "site.switch: is true, and authentication.client.switch is"),
+    ("authentication: {client: {switch: false}, site: {switch: true}}",
+     "site.switch: is true, and authentication.client.switch is"),
     ("authentication: {site: {unsigned_from: 1}}", "authentication.site.unsigned_from: 1 is not a list of party ids"),
     ("authentication: {site: {unsigned_from: [x]}}", "authentication.site.unsigned_from: 'x' is not the number of a"),
     ("authentication: {site: {key: x}}", "authentication.site.key: no such key"),
     ("fateflow: {host: 10.0.0.1}", "parties are not signed .* nothing is encrypted; set fateflow.insec"),
-    ("fateflow: {host: 10.0.0.1, insecure_listen: true}", "authentication.client.switch: is false, and fateflow.host"),
+    ("fateflow: {host: 10.0.0.1, insecure_listen: true}\nauthentication: {client: {switch: false}}",
+     "authentication.client.switch: is not true, and fateflow.host"),
 ])
 def test_keys_of_clients(bare: Path, text: str, words: str) -> None:
     bare.write_text(f'party_id: "9999"\n{text}\n', encoding="utf-8")
@@ -78,7 +81,7 @@ def test_keys_of_clients(bare: Path, text: str, words: str) -> None:
     ("warehouse: {engine: HIVE}", "connectors.warehouse.engine: 'HIVE' is not MYSQL"),
     ("warehouse: {engine: MYSQL}", "connectors.warehouse.url: is not of the form mysql://user:password@host:3306/name"),
     ("warehouse: {engine: MYSQL, url: 'mysql://u:hidden@h:1'}", "connectors.warehouse.url: is not of the form"),
-    ("warehouse: {engine: MYSQL, url: 'mysql://u:hidden@h:x/db'}", "connectors.warehouse.url: is no URL"),
+    ("warehouse: {engine: MYSQL, url: 'mysql://u:hidden@h:x/db'}", "host:3306/name; other characters"),
     ("warehouse: {engine: MYSQL, path: x}", "connectors.warehouse.path: no such key"),
 ])
 def test_connectors_that_are_none_are_told_without_their_password(bare: Path, text: str, words: str) -> None:
@@ -129,6 +132,24 @@ def test_a_signed_path_is_the_whole_path(bare: Path) -> None:
     with pytest.raises(BadSettings, match=r"routes\.10000\.url: http://proxy/ten has a path of its own"):
         with_site(bare, "{switch: true}", "routes: {10000: {url: 'http://proxy/ten/'}}")
     assert with_site(bare, "{switch: true}", "routes: {10000: {url: 'http://proxy/'}}").site.is_on
+
+
+def test_a_route_may_have_an_authority_of_its_own(bare: Path, tmp_path: Path) -> None:
+    def route(text: str) -> Route:
+        bare.write_text(f'party_id: "9999"\nroutes: {{10000: {text}}}\n', encoding="utf-8")
+        return load_settings(bare).routes["10000"]
+
+    authority = Authority(bare.parent)
+    (bare.parent / "empty.pem").write_text("no certificate")
+    assert route("{url: 'https://ten'}") == Route("https://ten")
+    assert route("{url: 'https://ten', ca: authority.pem}") == Route("https://ten", str(authority.file))
+    for text, words in (
+        ("{url: 'http://ten', ca: authority.pem}", r"routes\.10000\.ca: the url of this route is not https"),
+        ("{url: 'https://ten', ca: none.pem}", r"routes\.10000\.ca: .*none\.pem: cannot be read: No such file"),
+        ("{url: 'https://ten', ca: empty.pem}", r"routes\.10000\.ca: .*empty\.pem: has no certificate of an auth"),
+    ):
+        with pytest.raises(BadSettings, match=words):
+            route(text)
 
 
 def test_the_values_are_the_defaults(bare: Path, tmp_path: Path) -> None:
@@ -188,12 +209,13 @@ def test_ceilings_are_read(bare: Path) -> None:
 
 @pytest.mark.parametrize(("text", "problem"), [
     ("{max_attempts: 0}", "ceilings.max_attempts: 0 is not a whole number from 1 to"),
+    ("{least_ttl: 0}", "ceilings.least_ttl: 0 is not a whole number from 1 to"),
     ("{task_timeout: 0}", "ceilings.task_timeout: 0 is not a whole number from 1 to"),
     ("{replicas: many}", "ceilings.replicas: 'many' is not a whole number"),
     ("{refused_actions: restart_job}", "ceilings.refused_actions: 'restart_job' is not a list of restart_job, "),
     ("{refused_actions: [restart]}", "ceilings.refused_actions: ['restart'] is not a list of restart_job, "),
     ("{refused_actions: [[a]]}", "ceilings.refused_actions: [['a']] is not a list of restart_job, "),
-    ("{stop_duration: 3}", "ceilings.stop_duration: no such key; known here: job_timeout, max_attempts"),
+    ("{stop_duration: 3}", "ceilings.stop_duration: no such key; did you mean retry_duration; known here: job_"),
 ])  # fmt: skip
 def test_ceilings_that_make_no_sense_are_refused(bare: Path, text: str, problem: str) -> None:
     with pytest.raises(BadSettings, match=re.escape(problem)):

@@ -4,45 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
-from fate_flow.coordinator.party.words import LONGEST_TEXT, plain_incarnation
+from fate_flow.coordinator.allowed import above_ceilings, not_granted
+from fate_flow.coordinator.party.words import LONGEST_TEXT, plain_incarnation, whole_in
 from fate_flow.coordinator.ports import Context
-from fate_flow.coordinator.unit import Unit, read_spec
-from fate_flow.coordinator.workers import hidden_table
-from fate_flow.core.ceilings import refusals
+from fate_flow.coordinator.tables import TablesAtSubmit
+from fate_flow.coordinator.unit import Unit, digest_of, read_spec
+from fate_flow.core.authority import PARTY_0, JobBinding, Said, Statement, objection
 from fate_flow.core.command import CommandSpec, command_at
 from fate_flow.core.effective import Effective, effective_at
 from fate_flow.core.errors import BadRequest, FlowError, OperationFailed, PermissionDenied, Refused
 from fate_flow.core.grammar import check_incarnation
 from fate_flow.core.job import Command, Task, TaskKey
-from fate_flow.core.permission import missing
 from fate_flow.core.resources import Request, request_of
 from fate_flow.core.spec import JobSpec, Party
 from fate_flow.core.status import TaskStatus
-from fate_flow.core.text import plain
+from fate_flow.core.text import counted, plain
 from fate_flow.store.contract import Document
 
 EXTENSIONS = {"batch": 1, "lease": 1, "incarnation": 1, "exchange": 1, "stopping": 1, "room": 1}
 """What we offer beyond plain v1; announced in `create` and in its answer."""
 _LONGEST_NAME = 500
-_MOST_REFUSALS = 10       # that are told; one message between parties is 1,000 characters long
 
 
-def accept(unit: Unit, spec: JobSpec, party: Party) -> Request:
-    """What the job sets aside for this seat.
+@dataclass(frozen=True)
+class Admitted:
+    """A job that this party takes part in, and what it would be bound to."""
+
+    document: Document
+    spec: JobSpec
+    offered: JobBinding
+
+
+def accept(unit: Unit, spec: JobSpec) -> None:
+    """Whether all seats of this party take part in the job: what one may not do, none does.
 
     Raises Refused naming all that this party allows less of than the job asks for; PermissionDenied naming what
-    its initiator was not granted; OperationFailed for a table that is disabled, or a program that it does not
-    run; FlowError (103) as `request`."""
-    refused = refusals(unit.context.ceilings, spec, party, unit.context.engine_size.nodes)
-    if refused:
-        more = len(refused) - _MOST_REFUSALS
-        raise Refused("; ".join((*refused[:_MOST_REFUSALS], *([f"and {more} more"] if more > 0 else []))))
-    _check_permission(unit, spec, party)
+    its initiator was not granted; OperationFailed for a table that is not there or disabled, a column that it has
+    not, or a program that it does not run; FlowError (103) as `request`."""
+    for seat in own_seats(unit.context, spec):
+        _accept(unit, spec, seat)
+
+
+def own_seats(context: Context, spec: JobSpec) -> tuple[Party, ...]:
+    """The seats of the job that are this party's; party 0 is the server of its initiator."""
+    own = context.party_id
+    here = (own, PARTY_0) if spec.initiator.party_id in (own, PARTY_0) else (own,)
+    return tuple(seat for seat in spec.parties if seat.party_id in here)
+
+
+def _accept(unit: Unit, spec: JobSpec, party: Party) -> None:
+    # First: who was granted nothing here learns nothing else of this party.
+    if why := not_granted(unit, spec, party):
+        raise PermissionDenied(why)
+    if why := above_ceilings(unit, spec, party):
+        raise Refused(why)
     _check_tables(unit, spec, party)
     _check_programs(unit, spec, party)
-    return request(unit, spec, party)
+    request(unit, spec, party)
 
 
 def _check_programs(unit: Unit, spec: JobSpec, party: Party) -> None:
@@ -56,14 +77,11 @@ def request(unit: Unit, spec: JobSpec, party: Party) -> Request:
     """What the job sets aside for this seat.
 
     Raises FlowError (103) when this party can never give what all its seats of the job need."""
-    size, own = unit.context.engine_size, unit.context.party_id
-    here = (own, "0") if spec.initiator.party_id in (own, "0") else (own,)      # party 0 is the initiator's server
-    requests = [
-        request_of(seat, spec.parameters[seat], size.nodes) for seat in spec.parties if seat.party_id in here
-    ]
+    size = unit.context.engine_size
+    requests = [request_of(seat, spec.parameters[seat], size.nodes) for seat in own_seats(unit.context, spec)]
     cores, memory = sum(one.cores for one in requests), sum(one.memory for one in requests)
     if cores > size.job_limit:
-        asked = f"asks for {cores} cores, a job may have at most {size.job_limit} at {party}"
+        asked = f"asks for {counted(cores, 'core')}, a job may have at most {size.job_limit} at {party}"
         raise _too_much(asked, "task_cores", "task_parallelism")
     if memory > size.memory and memory:
         asked = f"asks for {memory} MB of memory, {party} has {size.memory} in all"
@@ -79,8 +97,8 @@ def look_ahead(context: Context, document: Document) -> None:
         return
     with suppress(Exception):
         spec = read_spec(context, document)
-        for party in spec.parties:
-            for _, program in _programs_of(spec, party) if party.party_id in (context.party_id, "0") else ():
+        for party in own_seats(context, spec):
+            for _, program in _programs_of(spec, party):
                 context.gate.objection(program, spec.initiator.party_id)
 
 
@@ -92,22 +110,12 @@ def _programs_of(spec: JobSpec, party: Party) -> Iterator[tuple[str, CommandSpec
             yield task.name, program
 
 
-def _check_permission(unit: Unit, spec: JobSpec, party: Party) -> None:
-    """Raises PermissionDenied for a job of another party that needs what was not granted to that one here."""
-    rule, initiator = unit.context.permission, spec.initiator.party_id
-    if not rule.is_on or initiator in (unit.context.party_id, "0"):
-        return
-    lacking = missing(rule, spec, party, unit.tx.granted(initiator))
-    if lacking:
-        named = ", ".join(map(str, lacking[:_MOST_REFUSALS]))
-        raise PermissionDenied(f"{party} has not granted party {initiator}: {named} (flow privilege grant, there)")
-
-
 def _check_tables(unit: Unit, spec: JobSpec, party: Party) -> None:
-    for task in spec.tasks_of(party):
-        hidden = "" if party in task.passed_at else hidden_table(unit.tx, task, party)
-        if hidden:
-            raise OperationFailed(f"{task.name} ({task.module}): {hidden}")
+    context = unit.context
+    tables = TablesAtSubmit(unit.tx, context.modules, spec, party, own_seats(context, spec))
+    problem = next(tables.problems(), "")
+    if problem:
+        raise OperationFailed(problem)
 
 
 def effective_here(context: Context, spec: JobSpec, party: Party) -> tuple[Effective, ...]:
@@ -132,15 +140,23 @@ def document_in(body: Mapping[str, Any]) -> Document:
     return Document(body["dsl"], body["runtime_conf"], {}, name, description)
 
 
-def check_create(unit: Unit, command: Command, spec: JobSpec, caller: str) -> None:
+def admit(unit: Unit, statement: Statement, command: Command, caller: str) -> Admitted:
+    """The job that a `create` brings, when this party takes part in it with all its seats.
+
+    Raises BadDocument, BadRequest for what is wrong with it; PermissionDenied where it is not this caller's to create
+    here, or not so; and as `accept`."""
+    document = document_in(command.body)
+    spec = read_spec(unit.context, document)
+    revision = whole_in(command, "revision", 0)
+    offered = JobBinding(command.job_id, spec.initiator, frozenset(spec.parties), digest_of(document), revision)
+    said = Said(statement, caller, unit.context.party_id, command.to, offered)
+    if why := objection(said, unit.binding(command.job_id)):
+        raise PermissionDenied(why)
     if command.to not in spec.parties:
         raise BadRequest(f"role: {command.to} has no seat in job {command.job_id}")
-    is_local = command.to.role == "local" or command.to.party_id == "0"
-    if is_local and caller != unit.context.party_id:
-        raise PermissionDenied(f"role: {command.to} is taken from the own server only")
-    if caller != spec.initiator.party_id and not (is_local and caller == unit.context.party_id):
-        raise PermissionDenied(f"initiator: {spec.initiator} is not party {caller}, which sent the job")
     _check_keys(unit, command.to, spec)
+    accept(unit, spec)
+    return Admitted(document, spec, offered)
 
 
 def _check_keys(unit: Unit, party: Party, spec: JobSpec) -> None:

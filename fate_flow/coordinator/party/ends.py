@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from fate_flow.audit.events import Event
+from fate_flow.coordinator.party.plain_v1 import stays_waiting
 from fate_flow.coordinator.party.words import OK, move_job, place_of
 from fate_flow.coordinator.unit import Unit
 from fate_flow.coordinator.workers import exit_code_in, move_federated, stop_party_task
@@ -27,6 +28,7 @@ def has_workers(unit: Unit, job: Job) -> bool:
 def forget_seat(unit: Unit, job: Job) -> Answer:
     """Nothing of a job that was refused elsewhere stays here."""
     unit.tx.forget_seat(job.key)
+    unit.bindings.pop(job.job_id, None)     # with the last seat it has gone
     job_id = job.job_id
     if not unit.tx.jobs_here(job_id):
         unit.after_commit(lambda: unit.context.files.remove_job(job_id))
@@ -42,6 +44,8 @@ def end_job_here(
     initiator's doing. `job.exit_code` is taken over: that of the worker that is the cause."""
     caused_by = caused_by or job.caused_by or str(job.initiator)
     busy = stop_tasks_here(unit, job, reason, deadline_seconds, caused_by)
+    if job.legacy and job.status is JobStatus.STOPPING:
+        busy = has_workers(unit, job)      # also of a version that has been followed by the one of the next run
     if not busy:
         finalise(unit, job, reason, message, caused_by)
     elif job.status is not JobStatus.STOPPING:
@@ -77,7 +81,8 @@ def close_tasks(unit: Unit, job: Job, end: JobStatus) -> None:
     """The federated status of what the initiator has not told the end of: the job is over, and so is every task."""
     now = unit.tx.job(job.key) or job
     for task in unit.tx.tasks(job.job_id):
-        if task.key.party != job.party or task.is_final:
+        is_left = task.status is TaskStatus.WAITING and stays_waiting(job, task)
+        if task.key.party != job.party or task.is_final or is_left:
             continue
         key, own = task.key, task.party_status
         keeps_own = end is JobStatus.SUCCESS or own in TASK_BROKEN
@@ -136,7 +141,7 @@ def stop_tasks_here(
     """End every task of this seat; True while workers are still going. Without a cause it is its initiator's doing."""
     busy = False
     for task in unit.tx.tasks(job.job_id):
-        if task.key.party != job.party or not task.runs_here or task.is_over_here:
+        if task.key.party != job.party or not task.runs_here or task.is_over_here or stays_waiting(job, task):
             continue
         cause = caused_by or str(job.initiator)
         stop_party_task(unit, task, reason_for_shares(reason), deadline_seconds=deadline_seconds, caused_by=cause)

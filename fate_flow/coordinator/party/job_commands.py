@@ -17,17 +17,18 @@ from fate_flow.coordinator.party.ends import (
 from fate_flow.coordinator.party.next_run import (
     begin_again,
     end_last_run,
+    lacking,
     put_off,
     rerun_of_plain,
     tasks_anew,
     with_parameters,
 )
+from fate_flow.coordinator.party.plain_v1 import OTHER_STATUSES, answer_align, unchanged
 from fate_flow.coordinator.party.reserving import not_approved, what_is_left
 from fate_flow.coordinator.party.words import (
     LONGEST_TEXT,
     OK,
     job_end_in,
-    may_command,
     move_job,
     note_beginning,
     parties_in,
@@ -40,36 +41,64 @@ from fate_flow.coordinator.unit import Unit
 from fate_flow.coordinator.workers import cause_in, report_of
 from fate_flow.core.actions import MoveJob
 from fate_flow.core.errors import OperationFailed
-from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job
+from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job, Task
 from fate_flow.core.reasons import Reason
+from fate_flow.core.spec import JobSpec
 from fate_flow.core.status import JobStatus, may_move
 from fate_flow.core.text import plain
-from fate_flow.core.verdict import STILL_ENDS
+from fate_flow.core.verdict import LACKS, STILL_ENDS
+from fate_flow.store.contract import Document
 
 
 def in_later_run(unit: Unit, command: Command, job: Job) -> Answer:
     """The initiator has begun the job again: that it waits, or already how it ended, is the first that says so."""
     if command.kind is not CommandKind.STATUS:
         return Answer(NOT_EFFECTIVE, f"job {job.job_id} is in run {job.run}, not {command.run}")
-    if not job.is_final:
-        job = end_last_run(unit, command, job)
-    if not job.is_final or has_workers(unit, job):
+    # The run is over for every seat here, and new parameters are taken by all of them.
+    for row in _in_earlier_run(unit, command):
+        if not row.is_final:
+            end_last_run(unit, command, row)
+    rows = _in_earlier_run(unit, command)
+    if any(not row.is_final or has_workers(unit, row) for row in rows):
         return Answer(NOT_EFFECTIVE, f"{job.key} still ends its run {job.run}", {STILL_ENDS: True})
-    job = with_parameters(unit, command, job)
+    if lacks := lacking(unit, command, job):
+        return Answer(103, f"{job.key} has not kept its share of {', '.join(lacks)}", {LACKS: lacks})
+    job = with_parameters(unit, command, unit.tx.job(job.key) or job)
     document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
     assert document is not None, "a job row has its document"
     assert spec is not None, "and it could be read"
     tasks = tasks_anew(unit, command, job)
     begin_again(unit, job, command.run)
+    _add_tasks(unit, job, command.run, document, spec, tasks)
+    return take_status(unit, command, unit.tx.job(job.key) or job)
+
+
+def _add_tasks(
+    unit: Unit, job: Job, run: int, document: Document, spec: JobSpec, tasks: list[Task]
+) -> None:
     unit.tx.add_tasks(tasks, job, document)
     for task in tasks:
-        note_beginning(unit, spec, task.key, {"message": f"run {command.run} begins"})
-    return take_status(unit, command, unit.tx.job(job.key) or job)
+        note_beginning(unit, spec, task.key, {"message": f"run {run} begins"})
+
+
+def _add_missing_tasks(unit: Unit, command: Command, job: Job) -> None:
+    """The run that begins makes more anew than was said at first: another party has not kept its share of it."""
+    document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
+    if document is not None and spec is not None:
+        new = [task for task in tasks_anew(unit, command, job) if unit.tx.task(task.key) is None]
+        _add_tasks(unit, job, command.run, document, spec, new)
+
+
+def _in_earlier_run(unit: Unit, command: Command) -> list[Job]:
+    return [row for row in unit.tx.jobs_here(command.job_id) if row.run < command.run]
 
 
 def take_status(unit: Unit, command: Command, job: Job) -> Answer:
     if command.argument == JobStatus.WAITING.value:
-        return rerun_of_plain(unit, job) if job.legacy and job.is_final else _accept(unit, command, job)
+        is_rerun = job.legacy and (job.is_final or job.status is JobStatus.STOPPING)
+        return rerun_of_plain(unit, job) if is_rerun else _accept(unit, command, job)
+    if command.argument in OTHER_STATUSES:
+        return unchanged(job)
     new = job_end_in(command.argument, "status")
     if command.body.get("tag") == "submit_failed" and job.status is JobStatus.READY:
         return forget_seat(unit, job)
@@ -102,6 +131,8 @@ def _accept(unit: Unit, command: Command, job: Job) -> Answer:
         move_job(unit, job, MoveJob(JobStatus.WAITING))
     elif command.body.get("turn") is not None:
         return _put_off_here(unit, job, whole_in(command, "turn", 0))
+    elif job.status is JobStatus.WAITING and command.body.get("tasks"):
+        _add_missing_tasks(unit, command, job)
     return OK
 
 
@@ -141,9 +172,9 @@ def align(unit: Unit, job: Job, caller: str) -> Answer:
     """The heartbeat of plain v1 servers, each to all others of a job. Only the initiator's life is anything to us.
 
     What else FATE puts into it, tables that are taken over from another job, does not exist here."""
-    if job.legacy and may_command(unit, job, caller):
+    if job.legacy and caller == job.initiator.party_id:
         unit.tx.hear(caller)
-    return OK
+    return answer_align(job)
 
 
 def update(unit: Unit, command: Command, job: Job) -> Answer:

@@ -15,6 +15,7 @@ from fate_flow.core.grammar import check_incarnation, check_version, shown_key
 from fate_flow.core.history import Level
 from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, Job, Task, TaskKey
 from fate_flow.core.queue import pausing
+from fate_flow.core.rerun import KEPT, KEPT_THERE
 from fate_flow.core.status import JobStatus, may_move
 from fate_flow.core.text import plain
 from fate_flow.core.verdict import STILL_ENDS
@@ -42,14 +43,32 @@ def end_last_run(unit: Unit, command: Command, job: Job) -> Job:
     return unit.tx.job(job.key) or job
 
 
-def begin_again(unit: Unit, job: Job, run: int, wait_reason: str = "") -> None:
+def lacking(unit: Unit, command: Command, job: Job) -> list[str]:
+    """Of the tasks that the initiator keeps: those of which this party has not kept its share.
+
+    It has dropped what it made when it ended the job by itself and had not heard that the task had succeeded. Raises
+    BadRequest."""
+    spec, given = unit.spec(job.job_id), command.body.get(KEPT_THERE)
+    assert spec is not None, "a job row has its document"
+    versions = given if isinstance(given, Mapping) else {}
+    kept = [TaskKey(job.job_id, name, check_version(versions[name], f"kept.{name}"), job.party)
+            for name in spec.tasks if name in versions]  # fmt: skip
+    return [key.name for key in kept if not _keeps(unit.tx.task(key))]
+
+
+def _keeps(row: Task | None) -> bool:
+    return row is not None and row.party_status in KEPT and (row.status in KEPT or not row.is_final)
+
+
+def begin_again(unit: Unit, job: Job, run: int, wait_reason: str = "", *, is_loss: bool = False) -> None:
     """The ended row waits in a later run, on record. Raises NotEffective when another process has moved it."""
     unit.note(Event.JOB_STATUS_ASKED, job_id=job.job_id, status=JobStatus.WAITING)
-    if not unit.tx.begin_again(job, run, unit.steady, wait_reason):
+    if not unit.tx.begin_again(job, run, unit.steady, wait_reason, is_loss=is_loss):
         # To be asked again: then the row shows what the other process has made of it.
         raise NotEffective(f"{job.key} is no longer {job.status.value} in run {job.run}", data={STILL_ENDS: True})
     unit.moves(
-        Level.JOB, job.job_id, job.status, JobStatus.WAITING, party=job.party, message=f"run {run} begins",
+        Level.JOB, job.job_id, job.status, JobStatus.WAITING, party=job.party,
+        message=wait_reason if is_loss else f"run {run} begins",
         caused_by=str(job.initiator),
     )  # fmt: skip
     unit.note(Event.JOB_STATUS_WRITTEN, job_id=job.job_id)
@@ -86,8 +105,19 @@ def put_off(unit: Unit, job: Job, wait_reason: str = "", retry_at: int = 0) -> N
 
 
 def rerun_of_plain(unit: Unit, job: Job) -> Answer:
-    """An initiator that speaks plain v1 knows no runs: each time that an ended job is to wait is the next one."""
+    """An initiator that speaks plain v1 knows no runs: each time that an ended job is to wait is the next one.
+
+    It says so once, also while workers of the last run still end here."""
+    if job.status is JobStatus.STOPPING and unit.tx.rerun_after_end(job):
+        return OK
     if has_workers(unit, job):
         return Answer(NOT_EFFECTIVE, f"{job.key} still ends its run {job.run}")
     begin_again(unit, job, job.run + 1)
     return OK
+
+
+def rerun_as_asked(unit: Unit, before: Job) -> None:
+    """The row has ended, if its last worker has; `before`: as it was. What was said meanwhile holds from now on."""
+    now = unit.tx.job(before.key)
+    if before.rerun_signal and now is not None and now.is_final:
+        begin_again(unit, now, now.run + 1)

@@ -9,11 +9,13 @@ from fate_flow.audit.events import Event
 from fate_flow.coordinator.elastic import make_room, oldest_wish
 from fate_flow.coordinator.party.ends import note_resource, release
 from fate_flow.coordinator.party.words import OK, order_in, place_of, whole_in
+from fate_flow.coordinator.ports import Rules
 from fate_flow.coordinator.unit import Unit
 from fate_flow.core.approval import APPROVAL, APPROVED, AWAITS, IS_REJECTED, Approval, Consent
 from fate_flow.core.job import NO_ROOM, NOT_EFFECTIVE, NOT_READY, Answer, Claim, Command, Job
 from fate_flow.core.queue import fits, takes_from
 from fate_flow.core.status import JobStatus
+from fate_flow.core.text import counted
 
 
 def check(unit: Unit, command: Command, job: Job) -> Answer:
@@ -102,7 +104,7 @@ def _behind(unit: Unit, job: Job, head: Job, order: int | None) -> Answer:
     unit.tx.wish(job.key, unit.steady, order)
     _note_refusal(unit, job)
     # Whose job it is, is not the business of whoever asks.
-    why = f"keeps its room for an older job, which has been passed there {head.wish.passes} times"
+    why = f"keeps its room for an older job, which has been passed there {counted(head.wish.passes, 'time')}"
     return _no_room(job, why, Claim())
 
 
@@ -116,9 +118,14 @@ def _granted(unit: Unit, job: Job) -> Answer:
             "memory": job.asked.memory,
             "remaining_cores": engine.free_cores,
             "remaining_memory": engine.free_memory,
-            "lease_seconds": unit.context.rules.hold / 1000,
+            "lease_seconds": hold_of(unit.context.rules, job) / 1000,
         }
     )
+
+
+def hold_of(rules: Rules, job: Job) -> int:
+    """Milliseconds that this party keeps what the job holds and does not start."""
+    return rules.plain_hold if job.legacy else rules.hold
 
 
 def _short(unit: Unit, job: Job, order: int | None) -> Answer:

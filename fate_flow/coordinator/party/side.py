@@ -11,14 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from fate_flow.coordinator.party.admission import (
-    EXTENSIONS,
-    accept,
-    check_create,
-    document_in,
-    effective_here,
-    first_tasks,
-)
+from fate_flow.coordinator.parameters import take_document
+from fate_flow.coordinator.party.admission import EXTENSIONS, admit, effective_here, first_tasks, request
 from fate_flow.coordinator.party.job_commands import (
     align,
     change_parameters,
@@ -28,11 +22,13 @@ from fate_flow.coordinator.party.job_commands import (
     take_status,
     update,
 )
+from fate_flow.coordinator.party.plain_v1 import OTHER_STATUSES, check_messages, speaks_plain
 from fate_flow.coordinator.party.reserving import apply, awaited, check, give_back
 from fate_flow.coordinator.party.task_commands import task_collect, task_create, task_start, task_status, task_stop
-from fate_flow.coordinator.party.words import OK, job_end_in, may_command, note_beginning, whole_in
-from fate_flow.coordinator.unit import Unit, read_spec
+from fate_flow.coordinator.party.words import OK, job_end_in, note_beginning
+from fate_flow.coordinator.unit import Unit, binding_of
 from fate_flow.core.approval import Approval, Consent
+from fate_flow.core.authority import Query, Said, objection
 from fate_flow.core.errors import FlowError, StorageFailed
 from fate_flow.core.fate_v1 import effective_document
 from fate_flow.core.history import Level
@@ -61,17 +57,20 @@ class PartySide:
             return Answer(error.retcode, error.message, error.data)
         except Exception:
             # One command that we stumble over must not take the others of its batch with it.
-            log.exception("%s of party %s for job %s failed", command.kind.value, caller, command.job_id)
-            return Answer(100, f"internal error at {command.to}")
+            incident = unit.context.fresh_id()[:12]
+            log.exception(
+                "%s of party %s for job %s failed: error %s", command.kind.value, caller, command.job_id, incident
+            )
+            return Answer(100, f"unexpected error at {command.to}; its log has the reason: error {incident}")
 
     def _command(self, unit: Unit, command: Command, caller: str) -> Answer:
         job = unit.tx.job(JobKey(command.job_id, command.to))
         if job is None:
             return _absent(command)
-        if command.kind is CommandKind.ALIGN and caller in {party.party_id for party in job.parties}:
+        if why := objection(Said(command.kind, caller, unit.context.party_id, command.to), binding_of(job)):
+            return Answer(108, why)
+        if command.kind is CommandKind.ALIGN:
             return align(unit, job, caller)
-        if not may_command(unit, job, caller):
-            return Answer(108, f"party {caller} is not the initiator of job {job.job_id}")
         if job.legacy:
             unit.tx.hear(caller)      # it sends no heartbeats of ours: whatever it says is one
         if command.run < job.run and command.kind is not CommandKind.PARAMETERS:      # those have revisions
@@ -81,11 +80,11 @@ class PartySide:
         return _HANDLERS[command.kind](unit, command, job)
 
     def _create(self, unit: Unit, command: Command, caller: str) -> Answer:
-        document = document_in(command.body)
-        spec = read_spec(unit.context, document)
-        check_create(unit, command, spec, caller)
-        key = JobKey(command.job_id, command.to)
-        granted = accept(unit, spec, command.to)
+        admitted = admit(unit, command.kind, command, caller)
+        spec, key, is_plain = admitted.spec, JobKey(command.job_id, command.to), speaks_plain(command)
+        if is_plain:
+            check_messages(unit, spec)
+        granted = request(unit, spec, command.to)
         job = Job(
             key=key,
             initiator=spec.initiator,
@@ -94,28 +93,30 @@ class PartySide:
             parties=spec.parties,
             asked=Claim(granted.cores, granted.memory),
             timeout_seconds=spec.common.timeout_seconds,
+            ttl_seconds=spec.ttl_seconds,
             create_time=max(unit.now, unit.tx.last_create_time() + 1),
             since=unit.steady,
-            legacy="extensions" not in command.body,
+            legacy=is_plain,
             priority=spec.priority,
             enqueued=unit.steady,
             queue_key=queue_key(unit.steady, spec.priority, unit.context.rules.queue_ageing),
             consent=Consent(Approval.PENDING) if unit.context.approval.asks(caller, unit.context.party_id) else None,
-            revision=whole_in(command, "revision", 0),
+            revision=admitted.offered.revision,
         )
         document = replace(
-            document, on_party=effective_document(spec, command.to), federated_mode=spec.common.federated_mode,
+            admitted.document, on_party=effective_document(spec, command.to), federated_mode=spec.common.federated_mode,
             collect_type=spec.common.collect_type,
         )  # fmt: skip
         tasks = first_tasks(spec, command, unit)
+        known = unit.tx.job(key)
+        if known is None or admitted.offered.revision > known.revision:
+            take_document(unit, admitted, caller)
         if unit.tx.add_job(job, document):
             unit.moves(Level.JOB, job.job_id, None, job.status, party=job.party, caused_by=str(spec.initiator))
             unit.tx.add_tasks(tasks, job, document)
             for task in tasks:
                 note_beginning(unit, spec, task.key)
             unit.after_commit(lambda: unit.context.files.write_confs(key, document))
-        elif not may_command(unit, unit.tx.job(key) or job, caller):
-            return Answer(108, f"job {command.job_id} has another initiator on {command.to}")
         components = {name: {"need_run": command.to in task.parties} for name, task in spec.tasks.items()}
         said: dict[str, Any] = {"components": components, "extensions": EXTENSIONS, "cores": granted.cores}
         capped = [one.as_dict() for one in effective_here(unit.context, spec, command.to) if one.asked is not None]
@@ -125,9 +126,7 @@ class PartySide:
     def preview(self, unit: Unit, command: Command, caller: str) -> Answer:
         """What a `create` like this would come to; nothing is written. Never raises for what the caller did wrong."""
         try:
-            spec = read_spec(unit.context, document_in(command.body))
-            check_create(unit, command, spec, caller)
-            accept(unit, spec, command.to)
+            spec = admit(unit, Query.VALIDATE, command, caller).spec
         except FlowError as error:
             return Answer(error.retcode, error.message, {"previewed": True})
         effective = [one.as_dict() for one in effective_here(unit.context, spec, command.to)]
@@ -135,7 +134,8 @@ class PartySide:
 
 
 def _absent(command: Command) -> Answer:
-    if command.kind is CommandKind.STATUS and command.argument != JobStatus.WAITING.value:
+    is_status = command.kind is CommandKind.STATUS
+    if is_status and command.argument not in OTHER_STATUSES | {JobStatus.WAITING.value}:
         job_end_in(command.argument, "status")
         return OK       # what was never here, or is forgotten, is over
     if command.kind in (CommandKind.RETURN, CommandKind.STOP):
@@ -163,6 +163,7 @@ _HANDLERS: Mapping[CommandKind, Callable[[Unit, Command, Job], Answer]] = {
     CommandKind.PARAMETERS: change_parameters,
     CommandKind.ALIGN: _nothing,
     CommandKind.STOP: stop,
+    CommandKind.MODEL: _nothing,         # nothing of ours makes one: answers 0, as FATE does for a local job
     CommandKind.CLEAN: _nothing,
     CommandKind.FIND_REUSABLE: _none_reusable,
     CommandKind.TASK_CREATE: task_create,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fate_flow.coordinator.elastic import begin_elastic
+from fate_flow.coordinator.party.plain_v1 import refuses_status, stays_waiting
 from fate_flow.coordinator.party.words import (
     OK,
     new_task,
@@ -15,9 +16,10 @@ from fate_flow.coordinator.party.words import (
 from fate_flow.coordinator.unit import Unit
 from fate_flow.coordinator.workers import cause_in, move_federated, report_of, start_worker, stop_party_task
 from fate_flow.core.actions import MoveTask
-from fate_flow.core.errors import BadRequest
+from fate_flow.core.errors import BadRequest, OperationFailed
 from fate_flow.core.grammar import check_incarnation, shown
 from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, Job, Task
+from fate_flow.core.partial import too_few
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import JobStatus, TaskStatus, may_move
 
@@ -33,10 +35,13 @@ def _task_of(unit: Unit, command: Command) -> Task | Answer:
 
 def task_create(unit: Unit, command: Command, job: Job) -> Answer:
     document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
-    if document is None or spec is None or command.task not in spec.tasks:
+    of_job = spec.tasks.get(command.task) if spec is not None else None
+    if document is None or spec is None or of_job is None:
         return Answer(100, f"job {job.job_id} has no component {command.task}")
-    is_over = job.is_final and not job.legacy       # a rerun of plain v1 begins with the tasks
-    if is_over or job.status is JobStatus.STOPPING:
+    if job.party not in of_job.parties:      # nothing of it was looked at for this seat
+        return Answer(100, f"component {command.task} of job {job.job_id} does not run at {job.party}")
+    is_ending = job.is_final or job.status is JobStatus.STOPPING
+    if is_ending and not job.legacy:                # a rerun of plain v1 begins with the tasks
         return Answer(NOT_EFFECTIVE, f"{job.key} is {job.status.value}: no task begins there")
     given = command.body.get("incarnation")
     incarnation = check_incarnation(given) if given else plain_incarnation(job.job_id, command.task, command.version)
@@ -56,11 +61,24 @@ def task_start(unit: Unit, command: Command, job: Job) -> Answer:
         return Answer(103, f"{job.key} is {job.status.value}, not running")
     if task.worker_id or task.is_over_here:
         return Answer(data=report_of(task))
+    without = parties_in(command.body.get("without"), job)
+    if why := _needs_them(unit, task, without):
+        raise OperationFailed(why)
     if task.status is TaskStatus.WAITING and not job.is_initiator:
         move_federated(unit, job.job_id, MoveTask(task.key.name, task.key.version, task.status, TaskStatus.RUNNING))
-    answer = start_worker(unit, job, task, parties_in(command.body.get("without"), job))
+    answer = start_worker(unit, job, task, without)
     begin_elastic(unit, task.key)
     return answer
+
+
+def _needs_them(unit: Unit, task: Task, without: tuple[str, ...]) -> str:
+    """Why this party does not begin without these, in words: only the document says how few are enough, since with
+    fewer of them each learns more of the others. Empty: it does."""
+    spec = unit.spec(task.key.job_id) if without else None
+    if spec is None:
+        return ""
+    of_task = spec.tasks[task.key.name]
+    return too_few(of_task, [party for party in of_task.parties if str(party) in without])
 
 
 def task_status(unit: Unit, command: Command, job: Job) -> Answer:
@@ -73,6 +91,8 @@ def task_status(unit: Unit, command: Command, job: Job) -> Answer:
         raise BadRequest(f"status: {shown(command.argument)} is not a task status") from None
     if job.is_initiator:
         return OK
+    if refuses_status(job, task, new):
+        return Answer(NOT_EFFECTIVE, f"{task.key} is waiting and stays so")
     if task.status is not new and may_move(task.status, new):
         move_federated(unit, job.job_id, told_move(command, job, task, new))
     return OK
@@ -82,7 +102,7 @@ def task_stop(unit: Unit, command: Command, job: Job) -> Answer:
     task = _task_of(unit, command)
     if isinstance(task, Answer):
         return task
-    if not task.is_over_here:
+    if not task.is_over_here and not stays_waiting(job, task):
         is_passed_over = command.body.get("reason") == Reason.PARTY_MISSING.value
         cause = cause_in(command.body) or str(job.initiator)
         stop_party_task(unit, task, Reason.PARTY_MISSING if is_passed_over else Reason.STOPPED, caused_by=cause)

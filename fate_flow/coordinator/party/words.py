@@ -25,12 +25,6 @@ OK = Answer()
 LONGEST_TEXT = 4_000
 
 
-def may_command(unit: Unit, job: Job, caller: str) -> bool:
-    """Only the initiator; of a local job, whose initiator is party 0, that is the own server."""
-    initiator = job.initiator.party_id
-    return caller == (unit.context.party_id if initiator == "0" else initiator)
-
-
 def plain_incarnation(job_id: str, name: str, version: int) -> str:
     """What an initiator that speaks plain v1 does not give: of this attempt, and the same at every party of ours."""
     return hashlib.sha256(f"{job_id} {name} {version}".encode()).hexdigest()[:32]

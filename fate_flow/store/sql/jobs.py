@@ -12,9 +12,18 @@ from fate_flow.core.job import Job, JobKey
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JOB_END, JobStatus, check_move
-from fate_flow.store.changes import BUSY_JOBS, begun_again, job_moved, message_with, put_off, stop_requested, tag_of_end
+from fate_flow.store.changes import (
+    BUSY_JOBS,
+    begun_again,
+    job_moved,
+    message_with,
+    put_off,
+    rejoined,
+    stop_requested,
+    tag_of_end,
+)
 from fate_flow.store.contract import Document
-from fate_flow.store.models import JobRow, OutboxRow, WorkerRow
+from fate_flow.store.models import JobRow, OutboxRow, TaskRow, WorkerRow
 from fate_flow.store.prepared import Prepared
 from fate_flow.store.rows import JOB_COLUMNS, columns_of, date, from_json, job_of, roles_of, to_json, with_dates
 from fate_flow.store.sql.queries import BY_AGE, count_anew, insert_new, is_going_on, is_unfinished, job_is
@@ -45,7 +54,7 @@ class Jobs(Unit):
                 JobRow.f_description, JobRow.f_tag,
             )
             .where(is_it)
-            .order_by(JobRow.f_revision.desc(), JobRow.f_is_initiator.desc(), JobRow.f_role, JobRow.f_party_id)
+            .order_by(JobRow.f_is_initiator.desc(), JobRow.f_role, JobRow.f_party_id)
             .tuples()
             .first()
         )  # fmt: skip
@@ -61,11 +70,15 @@ class Jobs(Unit):
             values.update(f_tag=tag_of_end(job), f_elapsed=max(0, at - job.start_time) if job.start_time else None)
         return self._write(job.job_id, JobRow.update(**values).where(_as_seen(job)))
 
-    def begin_again(self, job: Job, run: int, since: int, wait_reason: str) -> bool:
+    def begin_again(self, job: Job, run: int, since: int, wait_reason: str, *, is_loss: bool = False) -> bool:
         check_move(job.status, JobStatus.WAITING)
         count_anew()
-        values = {**columns_of(begun_again(job, run, since, wait_reason)), **_NOT_BEGUN}
-        return self._write(job.job_id, JobRow.update(**values).where(_as_seen(job)))
+        values = {**columns_of(begun_again(job, run, since, wait_reason, is_loss=is_loss)), **_NOT_BEGUN}
+        has_begun = self._write(job.job_id, JobRow.update(**values).where(_as_seen(job)))
+        if has_begun and not is_loss:
+            counted = (TaskRow.f_job_id == job.job_id) & (TaskRow.f_failed_workers > 0)
+            TaskRow.update(f_failed_workers=0).where(counted).execute()
+        return has_begun
 
     def put_off(self, job: Job, wait_reason: str, retry_at: int) -> bool:
         values = columns_of(put_off(job, wait_reason, retry_at))
@@ -75,19 +88,26 @@ class Jobs(Unit):
         values = {
             "f_runtime_conf": to_json(document.runtime_conf), "f_runtime_conf_on_party": to_json(document.on_party),
             "f_asked_cores": new.asked.cores, "f_asked_memory": new.asked.memory,
-            "f_timeout_seconds": new.timeout_seconds,
+            "f_timeout_seconds": new.timeout_seconds, "f_ttl": new.ttl_seconds,
             **columns_of({"revision": new.revision, "changed": new.changed}),
         }  # fmt: skip
+        if job.consent is None and new.consent is not None:
+            values["f_approval"] = new.consent.approval.value
         where = _as_seen(job) & (JobRow.f_revision == job.revision)
         return self._write(job.job_id, JobRow.update(**values).where(where))
 
-    def revision(self, job_id: str) -> int:
-        row = _REVISION.row(self._database, job_id)
-        return int(row[0] or 0) if row else 0
+    def rerun_after_end(self, job: Job) -> bool:
+        is_ending = (JobRow.f_status == JobStatus.STOPPING.value) & (JobRow.f_run == job.run)
+        return self._write(job.job_id, JobRow.update(f_rerun_signal=True).where(job_is(job.key) & is_ending))
 
-    def all_rejoined(self, key: JobKey) -> bool:
+    def forgo_return(self, key: JobKey) -> bool:
+        is_ending = JobRow.f_status == JobStatus.STOPPING.value
+        return self._write(key.job_id, JobRow.update(f_cancel_signal=True).where(job_is(key) & is_ending))
+
+    def all_rejoined(self, key: JobKey, queued: int = 0) -> bool:
         where = job_is(key) & (JobRow.f_rerun_signal == True)  # noqa: E712
-        return self._write(key.job_id, JobRow.update(f_rerun_signal=False, f_wait_reason="").where(where))
+        values = columns_of(rejoined(queued))
+        return self._write(key.job_id, JobRow.update(**values).where(where))
 
     def request_stop(
         self, key: JobKey, reason: Reason, message: str, at: int, by_user: bool, caused_by: str
@@ -157,6 +177,15 @@ class Jobs(Unit):
         rows = _BUSY_JOBS.rows(self._database) + _HOLDING_JOBS.rows(self._database)
         return tuple(job_of(row) for row in rows)
 
+    def copies_that_run(self, initiator_id: str) -> tuple[tuple[str, int], ...]:
+        return tuple((job_id, run) for job_id, run in _COPIES.rows(self._database, initiator_id))
+
+    def copies_that_wait(self, after: str, limit: int) -> tuple[str, ...]:
+        is_copy = (JobRow.f_is_initiator == False) & (JobRow.f_legacy == False)  # noqa: E712
+        waits = (JobRow.f_status == JobStatus.WAITING.value) & (JobRow.f_job_id > after)
+        query = JobRow.select(JobRow.f_job_id).where(waits & is_copy).distinct().order_by(JobRow.f_job_id)
+        return tuple(row[0] for row in query.limit(limit).tuples())
+
     def last_create_time(self) -> int:
         return int(JobRow.select(fn.MAX(JobRow.f_create_time)).scalar() or 0)
 
@@ -176,7 +205,6 @@ _NOT_BEGUN: dict[str, Any] = {
 _JOB = Prepared(
     lambda job_id, role, party_id: JobRow.select(*JOB_COLUMNS).where(job_is(JobKey(job_id, Party(role, party_id)))), 3
 )
-_REVISION = Prepared(lambda job_id: JobRow.select(fn.MAX(JobRow.f_revision)).where(JobRow.f_job_id == job_id), 1)
 _JOBS_HERE = Prepared(
     lambda job_id: JobRow.select(*JOB_COLUMNS).where(JobRow.f_job_id == job_id).order_by(*BY_AGE), 1
 )
@@ -194,6 +222,18 @@ _BUSY_JOBS = Prepared(
         .order_by(*BY_AGE)
     ),
     0,
+)
+_COPIES = Prepared(
+    lambda initiator_id: (
+        JobRow.select(JobRow.f_job_id, JobRow.f_run)
+        .where(
+            (JobRow.f_status == JobStatus.RUNNING.value)
+            & (JobRow.f_is_initiator == False)  # noqa: E712
+            & (JobRow.f_initiator_party_id == initiator_id)
+        )
+        .order_by(JobRow.f_job_id, JobRow.f_run)
+    ),
+    1,
 )
 _OPEN_SEATS = Prepared(
     lambda: (
@@ -240,6 +280,7 @@ def _job_values(job: Job, document: Document) -> dict[str, Any]:
         "f_asked_cores": job.asked.cores,
         "f_asked_memory": job.asked.memory,
         "f_timeout_seconds": job.timeout_seconds,
+        "f_ttl": job.ttl_seconds,
         "f_legacy": job.legacy,
         "f_since": job.since,
         "f_queued": job.since,

@@ -6,6 +6,7 @@ from fate_flow.core.job import JobKey
 from fate_flow.core.status import JOB_END, JobStatus
 from fate_flow.store.changes import SUBMIT_FAILED
 from fate_flow.store.models import (
+    BindingRow,
     HistoryRow,
     JobRow,
     MetricRow,
@@ -19,6 +20,7 @@ from fate_flow.store.models import (
 from fate_flow.store.prepared import Prepared
 from fate_flow.store.sql.jobs import Jobs
 from fate_flow.store.sql.queries import BY_AGE, count_anew, hit
+from fate_flow.store.sql.unit import TakenBack
 
 
 class OldJobs(Jobs):
@@ -30,7 +32,7 @@ class OldJobs(Jobs):
         return tuple(row[0] for row in query.tuples())
 
     def forget_job(self, job_id: str) -> None:
-        for model in (JobRow, SeatRow, TaskRow, WorkerRow, HistoryRow):
+        for model in (JobRow, SeatRow, TaskRow, WorkerRow, HistoryRow, BindingRow):
             model.delete().where(model.f_job_id == job_id).execute()
 
     def forget_seat(self, key: JobKey) -> None:
@@ -44,6 +46,7 @@ class OldJobs(Jobs):
         if not self.jobs_here(key.job_id):
             of_no_seat = (HistoryRow.f_job_id == key.job_id) & (HistoryRow.f_role == "")
             HistoryRow.delete().where(of_no_seat).execute()
+            BindingRow.delete().where(BindingRow.f_job_id == key.job_id).execute()
 
     def ended_jobs(self, before: int, after: tuple[int, str], limit: int) -> tuple[tuple[int, str], ...]:
         at, job_id = after
@@ -53,6 +56,12 @@ class OldJobs(Jobs):
         )
         return tuple(query.order_by(JobRow.f_end_time, JobRow.f_job_id).limit(limit).tuples())
 
+    def jobs_past_ttl(self, now: int, least: int, after: str, limit: int) -> tuple[str, ...]:
+        is_over = (JobRow.f_end_time + JobRow.f_ttl * 1_000 < now) & (JobRow.f_end_time < now - least * 1_000)
+        where = (JobRow.f_ttl >= 0) & (JobRow.f_end_time > 0) & is_over & (JobRow.f_job_id > after)
+        query = JobRow.select(JobRow.f_job_id).where(where).distinct().order_by(JobRow.f_job_id).limit(limit)
+        return tuple(job_id for (job_id,) in query.tuples())
+
     def end_of_newest(self, count: int) -> int:
         query = JobRow.select(JobRow.f_end_time).where(JobRow.f_end_time > 0)
         return int(query.order_by(JobRow.f_end_time.desc()).limit(1).offset(count - 1).scalar() or 0)
@@ -60,16 +69,21 @@ class OldJobs(Jobs):
     def forget_ended(self, job_id: str) -> bool:
         if self.is_open(job_id):
             return False
-        is_its, ends = JobRow.f_job_id == job_id, [status.value for status in JOB_END]
-        with self._database.savepoint() as everything:
-            hit(JobRow.delete().where(is_its & JobRow.f_status.in_(ends) & (JobRow.f_claim == "")))
-            if JobRow.select(JobRow.f_job_id).where(is_its).tuples().first():
-                everything.rollback()       # begun again since it was looked at (MySQL only)
-                return False
-            for model in (SeatRow, TaskRow, WorkerRow, HistoryRow, OutputRow, MetricRow, SummaryRow, SubmissionRow):
-                model.delete().where(model.f_job_id == job_id).execute()
-            count_anew()
+        try:
+            with self.savepoint():
+                self._forget_ended(job_id)
+        except TakenBack:
+            return False
         return True
+
+    def _forget_ended(self, job_id: str) -> None:
+        is_its, ends = JobRow.f_job_id == job_id, [status.value for status in JOB_END]
+        hit(JobRow.delete().where(is_its & JobRow.f_status.in_(ends) & (JobRow.f_claim == "")))
+        if JobRow.select(JobRow.f_job_id).where(is_its).tuples().first():
+            raise TakenBack     # begun again since it was looked at (MySQL only)
+        for model in (SeatRow, TaskRow, WorkerRow, HistoryRow, OutputRow, MetricRow, SummaryRow, SubmissionRow):
+            model.delete().where(model.f_job_id == job_id).execute()
+        count_anew()
 
     def jobs_to_forget(self) -> tuple[str, ...]:
         return tuple(row[0] for row in _REFUSED_SUBMITS.rows(self._database))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from peewee import Value
 
-from fate_flow.core.job import Command
+from fate_flow.core.job import Command, CommandKind
 from fate_flow.store.models import OutboxRow
 from fate_flow.store.prepared import Prepared
 from fate_flow.store.rows import COMMAND_COLUMNS, command_of, to_json
@@ -26,6 +26,11 @@ class Outbox(Unit):
 
     def commands_before(self, since: int) -> tuple[Command, ...]:
         return tuple(command_of(row) for row in _COMMANDS_BEFORE.rows(self._database, since))
+
+    def reports_to(self, party_id: str, limit: int) -> tuple[Command, ...]:
+        is_one = (OutboxRow.f_party_id == party_id) & (OutboxRow.f_kind == CommandKind.REPORT.value)
+        rows = OutboxRow.select(*COMMAND_COLUMNS).where(is_one).order_by(OutboxRow.f_id.desc()).limit(limit).tuples()
+        return tuple(command_of(row) for row in rows)[::-1]
 
     def take_command(self, command_id: int) -> bool:
         return hit(OutboxRow.delete().where(OutboxRow.f_id == command_id))

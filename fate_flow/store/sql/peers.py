@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fate_flow.core.peer import LONGEST_WORDS, PeerTrouble
 from fate_flow.store.changes import SEATED
 from fate_flow.store.models import PeerRow, SchedulerRow, SeatRow
 from fate_flow.store.prepared import Prepared
@@ -25,6 +26,20 @@ class Peers(Unit):
 
     def heard(self) -> Mapping[str, int]:
         return dict(_HEARD.rows(self._database))
+
+    def note_trouble(self, trouble: PeerTrouble) -> None:
+        values = {
+            "f_silent_since": trouble.silent_since, "f_silence": trouble.silence[:LONGEST_WORDS],
+            "f_cut_off_since": trouble.cut_off_since, "f_cut_off": trouble.cut_off[:LONGEST_WORDS],
+        }  # fmt: skip
+        PeerRow.insert(f_party_id=trouble.party_id, f_heard=0).on_conflict_ignore().execute()
+        PeerRow.update(**values).where(PeerRow.f_party_id == trouble.party_id).execute()
+
+    def peer_troubles(self) -> Mapping[str, PeerTrouble]:
+        return {row[0]: PeerTrouble(*row) for row in _TROUBLES.rows(self._database)}
+
+    def forget_troubles(self) -> None:
+        PeerRow.update(f_silent_since=0, f_silence="", f_cut_off_since=0, f_cut_off="").where(_IN_TROUBLE).execute()
 
     def scheduler(self) -> tuple[str, int]:
         query = SchedulerRow.select(SchedulerRow.f_owner, SchedulerRow.f_counter)
@@ -56,5 +71,12 @@ class Peers(Unit):
         return int(query.scalar() or 0)
 
 
+_IN_TROUBLE = (PeerRow.f_silent_since > 0) | (PeerRow.f_cut_off_since > 0)
+_TROUBLES = Prepared(
+    lambda: PeerRow.select(
+        PeerRow.f_party_id, PeerRow.f_silent_since, PeerRow.f_silence, PeerRow.f_cut_off_since, PeerRow.f_cut_off,
+    ).where(_IN_TROUBLE),
+    0,
+)  # fmt: skip
 _STEADY = Prepared(lambda name: SchedulerRow.select(SchedulerRow.f_steady).where(SchedulerRow.f_name == name), 1)
-_HEARD = Prepared(lambda: PeerRow.select(PeerRow.f_party_id, PeerRow.f_heard), 0)
+_HEARD = Prepared(lambda: PeerRow.select(PeerRow.f_party_id, PeerRow.f_heard).where(PeerRow.f_heard > 0), 0)

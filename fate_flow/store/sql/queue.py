@@ -124,7 +124,7 @@ class Queue(Unit):
     def decide_consent(self, key: JobKey, consent: Consent) -> bool:
         values = {
             "f_approval": consent.approval.value, "f_approval_by": consent.by, "f_approval_message": consent.message,
-            "f_approval_time": consent.time,
+            "f_approval_time": consent.time, "f_approval_digest": consent.digest,
         }  # fmt: skip
         is_asked = job_is(key) & (JobRow.f_approval != "") & (JobRow.f_claim == "")
         runs = JobRow.f_status.in_([JobStatus.RUNNING.value, JobStatus.STOPPING.value])

@@ -15,6 +15,7 @@ from fate_flow.store.prepared import Prepared
 from fate_flow.store.rows import JOB_COLUMNS, date, job_of, to_json
 from fate_flow.store.sql.jobs import Jobs
 from fate_flow.store.sql.queries import hit, insert_new, job_is
+from fate_flow.store.sql.unit import TakenBack
 
 COMPUTING = "computing"
 
@@ -69,12 +70,14 @@ class Resources(Jobs):
         free = job_is(key) & (JobRow.f_resource_in_use == False)  # noqa: E712
         taken = taking(engine.name, cores, memory)
         # The row of the job first, as in `give_back`: the other way round two of them could wait for each other.
-        with self._database.savepoint() as both:
-            if not hit(JobRow.update(claim).where(free)):
-                return False
-            if (cores or memory) and not hit(taken):
-                both.rollback()
-                return False
+        try:
+            with self.savepoint():
+                if not hit(JobRow.update(claim).where(free)):
+                    return False
+                if (cores or memory) and not hit(taken):
+                    raise TakenBack
+        except TakenBack:
+            return False
         return True
 
     def renew_claim(self, key: JobKey, turn: int) -> None:

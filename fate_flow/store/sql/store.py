@@ -10,6 +10,7 @@ from typing import Any
 from peewee import Database
 
 from fate_flow.store.models import MODELS, JobRow
+from fate_flow.store.sql.bindings import Bindings
 from fate_flow.store.sql.connectors import Connectors
 from fate_flow.store.sql.history import History
 from fate_flow.store.sql.old_jobs import OldJobs
@@ -82,7 +83,7 @@ class SqlStore:
 
 
 class SqlTransaction(
-    Workers, Tasks, Seats, Queue, History, OldJobs, Permissions, SiteKeys, Outbox, Peers, Submissions, Results,
-    Connectors,
+    Workers, Tasks, Seats, Queue, History, OldJobs, Bindings, Permissions, SiteKeys, Outbox, Peers, Submissions,
+    Results, Connectors,
 ):  # fmt: skip
     """One unit of work; what each method promises stands in `contract.Transaction`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from peewee import Value
+from peewee import Value, fn
 
 from fate_flow.core.actions import MoveTask
 from fate_flow.core.job import Job, Report, Task, TaskKey
@@ -67,6 +67,14 @@ class Tasks(Unit):
         if began and "end_time" in change:
             values["f_elapsed"] = max(0, change["end_time"] - began)
         return self._write(task.key.job_id, TaskRow.update(**values).where(_as_read(task)))
+
+    def count_failed_workers(self, key: TaskKey, count: int) -> None:
+        where = task_is(key) & (TaskRow.f_failed_workers < count)
+        TaskRow.update(f_failed_workers=count).where(where).execute()
+
+    def failed_workers(self, job_id: str) -> int:
+        query = TaskRow.select(fn.SUM(TaskRow.f_failed_workers)).where(TaskRow.f_job_id == job_id)
+        return int(query.scalar() or 0)
 
     def set_worker(self, key: TaskKey, worker_id: str, without: tuple[str, ...] = ()) -> bool:
         where = task_is(key) & TaskRow.f_worker_id.is_null()

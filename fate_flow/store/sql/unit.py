@@ -16,6 +16,10 @@ LogStatusWrite = Callable[[str, str, Sequence[Any]], None]
 """Called with job id, statement and parameters just before a status or field of a job or task is written."""
 
 
+class TakenBack(Exception):
+    """Raised within a savepoint, it undoes the writes there; whoever opened the savepoint catches it."""
+
+
 class Unit:
     """One unit of work."""
 
@@ -26,6 +30,7 @@ class Unit:
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
+        """The one way to a savepoint: it knows what is left of the transaction when the database refuses inside it."""
         point = self._database.savepoint()
         try:
             point.__enter__()

@@ -256,11 +256,12 @@ def _no_url(*_: object) -> tuple[str, str]:
 def make_world(
     home: Path, limits: Limits | None = None, data_roots: tuple[Path, ...] = (), ceilings: Ceilings = NO_CEILINGS,
     client_keys: ClientKeys | None = None, duplicate_ids: str = LAST, site: SiteRule = UNSIGNED,
+    allowed_hosts: frozenset[str] = frozenset(),
 ) -> World:
     settings = Settings(
         party_id="9999", home=home, log_dir=home / "logs", limits=limits or Limits(submit_timeout=0.05),
         data_roots=data_roots, client_keys=client_keys, duplicate_ids=duplicate_ids, site=site,
-        routes={"10000": Route("http://10.0.0.2:9380")},
+        allowed_hosts=allowed_hosts, routes={"10000": Route("http://10.0.0.2:9380")},
     )  # fmt: skip
     database = open_database("", home)
     store = SqlStore(database)

@@ -116,7 +116,7 @@ def refill(world: World) -> None:
 _TABLES = (
     "t_job", "t_task", "t_seat", "t_worker", "t_outbox", "t_history", "t_submission", "t_intake",
     "t_tracking_output_data_info", "t_tracking_metric", "t_component_summary", "t_storage_table_meta",
-    "t_permission", "t_storage_connector", "t_site_key_info",
+    "t_permission", "t_storage_connector", "t_site_key_info", "t_job_binding",
 )  # fmt: skip
 _TASKS = {WAITING: "waiting", HELD: "waiting", CANCELED: "canceled", RUNNING: "running", DONE: "success"}
 _ENDS = {

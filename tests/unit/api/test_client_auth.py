@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,8 @@ def test_a_nonce_is_known_after_a_restart(world: World, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("change", "words"), [
     ({"at": NOW - WINDOW_MS - 1}, "TIMESTAMP"), ({"at": NOW + WINDOW_MS + 1}, "TIMESTAMP"),
-    ({"key": "others"}, "APP_KEY"), ({"secret": "another-secret"}, "SIGNATURE"), ({"body": b'{"a": 1}'}, "SIGNATURE"),
+    ({"key": "others"}, "is not the app key of this server"),
+    ({"secret": "another-secret"}, "the secret key is probably a wrong one"), ({"body": b'{"a": 1}'}, "SIGNATURE"),
     ({"path": "/v1/job/stop"}, "SIGNATURE"), ({"path": "/v1/job/query?a=1"}, "SIGNATURE"),
 ])  # fmt: skip
 def test_what_is_not_right_is_refused(world: World, change: dict[str, Any], words: str) -> None:
@@ -133,12 +135,42 @@ def test_of_a_form_the_fields_are_signed_and_not_the_file(world: World) -> None:
         assert world.uploads == [], "what nobody takes does not stay"
 
 
-def test_a_form_without_a_file_and_json_that_calls_itself_one(world: World) -> None:
-    path, kind = "/v1/version/get", {"Content-Type": "application/x-www-form-urlencoded"}
-    signature = sign(KEYS.secret_key, str(NOW), "n1", KEYS.app_key, path, b"", b"a=1&b=%20")
-    form_headers = {**signed(path), "SIGNATURE": signature, **kind}
-    assert "not a JSON object" in world.client.post(path, data=b"b=+&a=1", headers=form_headers).json["retmsg"]
-    assert retcode(world.client.post(path, data=b"{}", headers={**signed(path, nonce="n2"), **kind})) == 0
+URLENCODED = "application/x-www-form-urlencoded"
+
+
+@pytest.mark.parametrize("kind", [
+    FORM_TYPE, "multipart/form-data", "multipart/form-data; boundary=x", URLENCODED, "text/plain", "",
+])  # fmt: skip
+def test_a_body_is_signed_whatever_its_content_type_says(world: World, kind: str) -> None:
+    path, body = "/v1/job/query", b'{"job_id": "20260101120000"}'
+    for nonce, told, wanted in (("n1", body, 0), ("n2", b"", 109), ("n3", b"{}", 109)):
+        response = world.client.post(path, data=body, headers={**signed(path, told, nonce=nonce), "Content-Type": kind})
+        assert retcode(response) == wanted, told
+
+
+@pytest.mark.parametrize("kind", [FORM_TYPE, URLENCODED])
+def test_a_body_of_unknown_or_excessive_length_is_signed_whatever_its_content_type_says(
+    world: World, kind: str
+) -> None:
+    path, body = "/v1/job/query", b'{"job_id": "%s"}' % (b"x" * 600_000)
+    headers = {**signed(path, b""), "Content-Type": kind}
+    assert retcode(world.client.post(path, data=body, headers=headers)) == 109
+    chunked = world.client.post(
+        path, input_stream=BytesIO(b'{"job_id": "20260101120000"}'), headers={**headers, "NONCE": "n1"},
+        environ_overrides={"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked"},
+    )
+    assert retcode(chunked) == 109
+
+
+def test_the_fields_of_an_upload_are_signed(world: World) -> None:
+    path, fields = "/v1/data/upload", {"namespace": "a", "table_name": "b", "head": "1", "partition": "1"}
+    told = b"head=1&namespace=a&partition=1&table_name=b"
+    for nonce, of_form, wanted in (("n1", b"", 109), ("n2", told.replace(b"=b", b"=c"), 109), ("n3", told, 0)):
+        signature = sign(KEYS.secret_key, str(NOW), nonce, KEYS.app_key, path, b"", of_form)
+        headers = {**signed(path, nonce=nonce), "SIGNATURE": signature, "Content-Type": FORM_TYPE}
+        response = world.client.post(path, data=a_form(**fields), headers=headers)
+        assert retcode(response) == wanted, response.json
+        assert len(world.uploads) == (wanted == 0)
 
 
 @pytest.mark.parametrize("body", [b"", b"no form", b"--frontier\r\n", form(b"x") + form(b"y"), 2 * form(b"x")[:-4]])

@@ -107,6 +107,14 @@ def test_flags_may_come_as_text(world: World) -> None:
     assert world.ask("job/query", {"role": "local"})["data"][0]["f_asked_cores"] == 2
 
 
+@pytest.mark.parametrize("drop", [2, "2"])
+def test_the_no_of_an_old_client_replaces_nothing(world: World, drop: object) -> None:
+    """fate_client 1.6 sends 2 where later ones send 0."""
+    assert world.upload({**CONF, "drop": drop}).json["retcode"] == 0
+    assert told(world)["destroy"] is False
+    assert world.upload({**CONF, "drop": 3}).json["retcode"] == 101
+
+
 def test_what_becomes_of_duplicate_ids_may_be_said_by_the_client_and_the_server(tmp_path: Path, world: World) -> None:
     assert world.upload({**CONF, "duplicate_ids": "refuse"}).json["retcode"] == 0
     assert told(world)["duplicate_ids"] == "refuse"

@@ -6,16 +6,19 @@ import io
 import json
 import re
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from client_world import GUEST, HOST, LOCAL, START, TOY, TOY_CONF, TOY_DSL, World, make_world
+from werkzeug.test import TestResponse
 
 from fate_flow.core.history import Entry, Level
-from fate_flow.core.job import Answer, JobKey, TaskKey, Worker, WorkerEnd
+from fate_flow.core.job import UNREACHABLE, Answer, JobKey, TaskKey, Worker, WorkerEnd
+from fate_flow.core.peer import PeerTrouble
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, WorkerStatus
@@ -110,8 +113,7 @@ def test_a_refused_submit_leaves_nothing(world: World) -> None:
     said = world.ask("job/submit", a_job(world, task_cores=21))
     assert said["retcode"] == 103
     assert "asks for 21 cores" in said["retmsg"]
-    assert said["jobId"]
-    assert "data" not in said
+    assert set(said) == {"retcode", "retmsg"}, "no id of a job that does not exist"
     assert (world.count("t_job"), world.count("t_task")) == (0, 0)
 
 
@@ -127,7 +129,7 @@ def test_a_key_that_a_document_has_twice_is_refused(world: World, route: str) ->
 def test_a_party_that_does_not_answer_fails_the_submit(world: World) -> None:
     said = world.ask("job/submit", {"job_dsl": TOY_DSL, "job_runtime_conf": TOY_CONF})
     assert said["retcode"] == 103
-    assert said["jobId"] in said["retmsg"]
+    assert "not every party answered" in said["retmsg"]
 
 
 def test_too_many_waiting_submits_are_sent_away_for_a_moment(world: World) -> None:
@@ -202,7 +204,7 @@ def test_validate_asks_each_other_party_and_tells_where_its_values_come_from(wor
 
 @pytest.mark.parametrize(("answer", "message"), [
     (Answer(104, "party 10000 does not answer: ConnectTimeout"), "party 10000 does not answer: ConnectTimeout"),
-    (Answer(100, "404 Not Found"), "it does not offer to be asked"),
+    (Answer(100, "it went wrong there"), "it does not offer to be asked"),
     (Answer(0, "success", []), "it does not offer to be asked"),
 ])  # fmt: skip
 def test_a_party_that_says_nothing_to_it_is_named_as_not_asked(world: World, answer: Answer, message: str) -> None:
@@ -212,6 +214,18 @@ def test_a_party_that_says_nothing_to_it_is_named_as_not_asked(world: World, ans
     stop = {"value": None, "from": "party", "where": "its limits.stop_grace"}
     assert host["tasks"][0]["values"]["stop_duration"] == stop
     assert guest["tasks"][0]["values"]["stop_duration"]["value"] == 10
+
+
+@pytest.mark.parametrize(("module", "stance"), [("SecureAddExample", "refuses"), ("Reader", "not asked")])
+def test_a_server_of_fate_is_not_asked_whether_it_carries_messages(world: World, module: str, stance: str) -> None:
+    world.peers.answer = Answer(100, "<NotFound '404: Not Found'>")
+    conf = {**TOY_CONF, "component_parameters": {"common": {"toy_0": {"table": {"name": "t", "namespace": "n"}}}}}
+    world.add_table("n", "t", [("1", "2", "3")])
+    dsl = {"components": {"toy_0": {"module": module}}}
+    said = world.ask("job/validate", {"job_dsl": dsl, "job_runtime_conf": conf})
+    host = said["data"]["parties"][1]
+    words = "speaks plain FATE v1, whose servers carry no messages of toy_0 (SecureAddExample): "
+    assert (host["asked"], host["message"].startswith(words)) == (stance, stance == "refuses")
 
 
 def test_only_so_many_may_wait_for_other_parties_at_once(world: World) -> None:
@@ -400,7 +414,7 @@ def test_explain_says_why_it_waits_and_what_everybody_has(world: World) -> None:
     assert said["wait_reason"] == "host 10000 has 1 of 8 cores free, 2 asked; 1st in the queue"
     assert said["parties"][1] == {
         "role": "host", "party_id": "10000", "status": "joined", "message": "has 1 of 8 cores free, 2 asked",
-        "asked_cores": 2, "free_cores": 1, "approval": None,
+        "asked_cores": 2, "free_cores": 1, "approval": None, "trouble": None,
     }  # fmt: skip
     assert said["parties"][0]["free_cores"] is None
     (task,) = said["tasks"]
@@ -437,6 +451,82 @@ def test_explain_says_which_policy_acts_later_and_when_as_long_as_the_job_runs(w
     ]  # fmt: skip
     world.write("t_job", {"f_job_id": job_id}, f_status="stopping")
     assert world.ask("job/explain", {"job_id": job_id})["data"]["pending_policies"] == []
+
+
+def running_job(world: World, retries: int = 0) -> str:
+    """One whose guest has started its share, and whose host runs it."""
+    conf = {**TOY_CONF, "job_parameters": {"common": {"task_cores": 2, "auto_retries": retries}}}
+    job_id = world.add_job(status=JobStatus.RUNNING, document=replace(TOY, runtime_conf=conf))
+    world.add_seats(job_id)
+    world.write("t_seat", {"f_job_id": job_id}, f_status="started", f_message="")
+    for party in (GUEST, HOST):
+        world.add_task(job_id, party=party, f_status="running", f_party_status="running")
+    return job_id
+
+
+def trouble(world: World, **fields: Any) -> None:
+    with world.store.transaction() as tx:
+        tx.scheduler()
+        assert tx.depose("", 0, "me")
+        assert tx.still_schedules("me", 8_000)
+        tx.note_trouble(PeerTrouble("10000", **fields))
+
+
+def waits(world: World, job_id: str) -> list[str]:
+    """What each place that shows the job, and its share at the host, says it waits for."""
+    explained = world.ask("job/explain", {"job_id": job_id})["data"]
+    listed = world.ask("job/list/job", {"job_id": job_id})["data"]["jobs"][0]
+    queried = world.ask("job/query", {"job_id": job_id})["data"][0]
+    tasks = world.ask("job/list/task", {"job_id": job_id, "role": "host"})["data"]["tasks"]
+    share = world.ask("job/task/query", {"job_id": job_id, "role": "host"})["data"][0]
+    found = [explained["wait_reason"], listed["wait_reason"], queried["f_wait_reason"], tasks[0]["wait_reason"],
+             share["f_wait_reason"]]  # fmt: skip
+    return [words or "" for words in found]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"silent_since": 1_000, "silence": "connection refused"},
+         "host 10000 has not answered for 7 s (connection refused); given up in 83 s"),
+        ({"cut_off_since": 1_000, "cut_off": "connection refused"},
+         "host 10000 cannot reach guest 9999 (connection refused, for 7 s); given up in 83 s"),
+    ],
+)  # fmt: skip
+def test_a_running_job_says_everywhere_which_party_is_silent_or_cut_off_since_when_and_until_when(
+    world: World, fields: Any, words: str
+) -> None:
+    job_id = running_job(world)
+    assert waits(world, job_id) == [""] * 5
+    trouble(world, **fields)
+    assert waits(world, job_id) == [words] * 5
+    said = world.ask("job/explain", {"job_id": job_id})["data"]
+    assert [one["trouble"] for one in said["parties"]] == [None, words]
+    assert world.ask("job/list/task", {"job_id": job_id, "role": "guest"})["data"]["tasks"][0]["wait_reason"] == ""
+
+
+def test_a_task_that_is_stopped_to_begin_again_is_restarting_and_says_what_that_waits_for(world: World) -> None:
+    job_id = running_job(world, retries=1)
+    world.write("t_task", {"f_job_id": job_id}, f_status="stopping")
+    world.write("t_task", {"f_job_id": job_id, "f_role": "guest"}, f_party_status="failed", f_reason="worker_error",
+                f_end_time=1)  # fmt: skip
+    begins = "begins again as version 1 when host 10000 has stopped"
+    assert waits(world, job_id) == [f"toy_0 {begins}"] * 3 + [begins] * 2
+    [task] = world.ask("job/explain", {"job_id": job_id})["data"]["tasks"]
+    assert (task["status"], task["status_detail"], task["begins_again"]) == ("running", "restarting", begins)
+    for row in world.ask("job/list/task", {"job_id": job_id})["data"]["tasks"]:
+        assert (row["status"], row["status_detail"]) == ("running", "restarting")
+
+
+def test_a_job_that_ends_says_which_party_that_waits_for(world: World) -> None:
+    job_id = running_job(world)
+    world.write("t_job", {"f_job_id": job_id}, f_status="stopping", f_target="failed", f_reason="task_failed",
+                f_stop_by=50_000)  # fmt: skip
+    world.write("t_seat", {"f_job_id": job_id}, f_status="draining")
+    world.write("t_task", {"f_job_id": job_id, "f_role": "guest"}, f_party_status="canceled", f_reason="stopped",
+                f_end_time=1)  # fmt: skip
+    trouble(world)
+    assert waits(world, job_id)[:3] == ["ends as failed when host 10000 has stopped, in 42 s at the latest"] * 3
 
 
 def test_a_job_that_pauses_and_is_held_says_first_who_holds_it(world: World) -> None:
@@ -610,12 +700,16 @@ def test_what_a_running_job_holds_is_not_returned(world: World) -> None:
 # logs
 
 
-def test_the_logs_of_a_job_come_as_an_archive(world: World) -> None:
+@pytest.mark.parametrize("ask", [
+    lambda world, job_id: world.post("job/log/download", {"job_id": job_id, "output_path": "/client"}),
+    lambda world, job_id: world.get("job/log", {"job_id": job_id, "output_path": "/client"}),      # fate_client 1.6
+], ids=["1.11", "1.6"])  # fmt: skip
+def test_the_logs_of_a_job_come_as_an_archive(world: World, ask: Callable[[World, str], TestResponse]) -> None:
     job_id = world.add_job()
     world.add_log(job_id, "fate_flow_schedule.log", "scheduled\n")
     world.add_log(job_id, "guest/9999/INFO.log", "x" * 200_000)
     (world.home / "logs" / job_id / "link.log").symlink_to("/etc/passwd")
-    response = world.post("job/log/download", {"job_id": job_id, "output_path": "/client"})
+    response = ask(world, job_id)
     assert response.headers["Content-Disposition"] == f"attachment; filename=job_{job_id}_log.tar.gz"
     with tarfile.open(fileobj=io.BytesIO(response.data), mode="r:gz") as archive:
         assert sorted(archive.getnames()) == ["fate_flow_schedule.log", "guest/9999/INFO.log"]
@@ -751,12 +845,54 @@ def test_the_holds_of_other_parties_are_shown_as_they_tell_them(world: World, to
     assert world.peers.asked == [(Party("host", "10000"), "/party/intake")]
 
 
-def test_a_party_that_does_not_answer_is_not_asked_whether_it_is_on_hold(world: World) -> None:
+@pytest.mark.parametrize(
+    ("answer", "status", "message"),
+    [
+        (Answer(data={"hold": None}), "answers", ""),
+        (Answer(data={"hold": None, "way_back": None}), "answers", ""),
+        (Answer(404, "it has no such route: it speaks plain v1"), "answers", ""),
+        (Answer(100, "<NotFound '404: Not Found'>"), "answers", ""),
+        (Answer(101, "this server is party 7777"), "does not answer",
+         "this server is party 7777; silent for 3.5 s and 4 tries (no answer in time), asked again in 2.0 s; "
+         "7 commands wait for it"),
+        (Answer(UNREACHABLE, "party 10000 does not answer: connection refused"), "does not answer",
+         "connection refused; silent for 3.5 s and 4 tries (no answer in time), asked again in 2.0 s; "
+         "7 commands wait for it"),
+        (Answer(data={"hold": None, "way_back": {"seconds": 0, "error": "connection refused"}}),
+         "cannot reach this party", "cannot reach party 9999: connection refused"),
+    ],
+)  # fmt: skip
+def test_the_parties_are_asked_when_their_list_is_asked_for(
+    world: World, answer: Answer, status: str, message: str
+) -> None:
+    """Whatever the scheduler has seen of them last."""
     peers = world.services.settings.run_dir / "peers.json"
     peers.parent.mkdir(exist_ok=True)
-    peers.write_text('{"10000": {"circuit": "open"}}')
-    assert [one["hold"] for one in world.ask("party/list")["data"]["parties"]] == [None]
-    assert world.peers.asked == []
+    seen = {"circuit": "open", "silent_seconds": 3.5, "failures": 4, "error": "no answer in time",
+            "next_try_seconds": 2.0, "commands_waiting": 7}  # fmt: skip
+    peers.write_text(json.dumps({"10000": seen} if status == "does not answer" else {}))
+    world.peers.answers["/party/intake"] = answer
+    [found] = world.ask("party/list")["data"]["parties"]
+    assert (found["status"], found["message"], found["hold"]) == (status, message, None)
+
+
+def test_why_a_party_is_silent_is_said_once(world: World) -> None:
+    peers = world.services.settings.run_dir / "peers.json"
+    peers.parent.mkdir(exist_ok=True)
+    seen = {"circuit": "open", "silent_seconds": 0.5, "failures": 1, "error": "connection refused",
+            "next_try_seconds": 2.0, "commands_waiting": 0}  # fmt: skip
+    peers.write_text(json.dumps({"10000": seen}))
+    world.peers.answers["/party/intake"] = Answer(UNREACHABLE, "party 10000 does not answer: connection refused")
+    [found] = world.ask("party/list")["data"]["parties"]
+    assert found["message"] == "connection refused; silent for 0.5 s and 1 try, asked again in 2.0 s"
+
+
+def test_nobody_is_asked_where_too_many_handlers_wait_already(world: World) -> None:
+    with ExitStack() as stack:
+        for _ in range(4):
+            stack.enter_context(world.services.desk.waiting())
+        [found] = world.ask("party/list")["data"]["parties"]
+    assert (found["status"], world.peers.asked) == ("not asked", [])
 
 
 def test_another_party_is_told_of_a_hold_where_there_is_a_route_to_it(world: World) -> None:
@@ -783,6 +919,9 @@ def test_a_job_of_another_that_has_to_be_approved_says_so(world: World) -> None:
         told = world.ask("job/explain", {"job_id": job_id})["data"]["approval"]
         assert (told["status"], told["message"]) == ("approved", message)
     assert world.ask("job/approve", {"job_id": job_id, "reason": "a\nb"})["retcode"] == 101
+    revisions = (told["revision"], "0", 1, -1, "x")
+    assert [world.ask("job/approve", {"job_id": job_id, "revision": one})["retcode"] for one in revisions] == [
+        0, 0, 100, 101, 101]  # fmt: skip
 
 
 def test_what_a_job_waits_for_is_one_word_too(world: World) -> None:

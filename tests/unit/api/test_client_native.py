@@ -47,6 +47,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 @pytest.fixture
 def local(world: World) -> str:
     (world.home / "downloads").mkdir()
+    world.add_table("a", "b", [])
     return LOCAL % (world.home / "downloads" / "b.csv")
 
 
@@ -130,6 +131,7 @@ def test_the_schema_is_served(world: World) -> None:
 def test_a_submit_tells_what_parties_give_less_of(tmp_path: Path) -> None:
     world = make_world(tmp_path, ceilings=Ceilings(task_timeout=60))
     (world.home / "downloads").mkdir()
+    world.add_table("a", "b", [])
     said = world.ask("job/submit", {"job_file": LOCAL % (world.home / "downloads" / "b.csv")})
     message = "download_0: timeout no limit is 60 s (ceilings.task_timeout)"
     assert said["data"]["effective"] == [{"role": "local", "party_id": "0", "message": message}]

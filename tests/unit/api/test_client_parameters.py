@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,14 @@ def test_what_is_not_known_is_named_wherever_it_stands(world: World) -> None:
         assert any(words in warning for warning in said["data"]["warnings"]), words
 
 
+def test_what_was_told_of_the_job_at_its_submit_is_not_told_again(world: World) -> None:
+    common = {"task_cores": 2, "magic": 1, "model_id": "guest-9999#host-10000#model"}
+    job_id = add_ended(world, replace(TOY, runtime_conf={**TOY.runtime_conf, "job_parameters": {"common": common}}))
+    world.peers.answer = WILLING
+    said = world.ask("job/parameter/update", {"job_id": job_id, "job_parameters": {"common": {"wand": 2}}})
+    assert said["data"]["warnings"] == ["job_runtime_conf.job_parameters.common.wand: is not known; it is ignored"]
+
+
 def test_what_changes_nothing_asks_nobody(world: World) -> None:
     job_id = add_ended(world)
     said = world.ask("job/parameter/update", {"job_id": job_id, "job_parameters": {}})
@@ -87,9 +96,16 @@ def test_a_party_that_says_no_or_nothing_is_named_and_nothing_is_changed(
 
 
 def test_a_party_that_cannot_be_asked_is_told(world: World) -> None:
-    job_id = add_ended(world)
+    """A plain v1 one, which may have part in what needs no messages between workers."""
+    world.add_table("n", "t", [("1", "2", "3")])
+    reads = {"common": {"reader_0": {"table": {"namespace": "n", "name": "t"}}}}
+    dsl = {"components": {"reader_0": {"module": "Reader", "output": {"data": ["rows"]}}}}
+    job_id = add_ended(world, replace(TOY, dsl=dsl, runtime_conf={**TOY.runtime_conf, "component_parameters": reads}))
     world.peers.answer = Answer(100, "<NotFound '404: Not Found'>")
-    assert world.ask("job/parameter/update", {"job_id": job_id, **CHANGE})["retcode"] == 0
+    change = {"job_parameters": {"common": {"task_cores": 1}}}
+    assert world.ask("job/parameter/update", {"job_id": job_id, **change})["retcode"] == 0
+    refused = world.ask("job/parameter/update", {"job_id": add_ended(world), **CHANGE})
+    assert (refused["retcode"], "needs a server of ours" in refused["retmsg"]) == (103, True)
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_without_output_data_the_status_is_not_200(
 def test_output_data_that_was_deleted_since_is_no_data(world: World, job_id: str) -> None:
     table = world.add_table("out", "made", [("a", "1", "2")])
     world.add_output(job_id, table)
-    drop(table.uri)
+    drop(world.services.settings.data_dir, table.uri)
     response = world.get("tracking/component/output/data/download", of(job_id))
     assert (response.status_code, "'made'" in response.json["retmsg"]) == (210, True)
     with world.store.transaction() as tx:
@@ -168,7 +168,7 @@ def test_what_a_worker_names_while_it_runs_is_published_when_the_task_has_succee
     world.add_output(job_id, table)
     world.add_task(job_id, f_status=status, f_party_status="success", f_end_time=1, f_reason="done")
     for path in ("tracking/component/output/data/table", f"tracker/{job_id}/toy_0/guest/9999/output/table"):
-        found = world.ask(path, of(job_id), headers={"SRC-PARTY-ID": "9999"}).get("data")
+        found = world.ask(path, of(job_id), headers={"SRC-PARTY-ID": "10000"}).get("data")
         assert bool(found) == is_there, path
     response = world.get("tracking/component/output/data/download", of(job_id, limit=-1))
     assert (b"no data" in response.data) != is_there

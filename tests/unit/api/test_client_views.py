@@ -32,14 +32,14 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def steps(world: World, ask: Callable[[Views], Any]) -> list[str]:
-    """How SQLite goes about each query that this asks."""
+    """How SQLite goes about each query that this asks, but for those of `t_peer`, which has one row a party."""
     asked: list[tuple[str, Any]] = []
     database = world.store.database
     database.log_sql = lambda sql, params: asked.append((sql, params))
     ask(world.services.views)
     database.log_sql = None
-    plans = (
-        database.execute_sql(f"EXPLAIN QUERY PLAN {sql}", params) for sql, params in asked if sql.startswith("SELECT"))
+    looks = [(sql, params) for sql, params in asked if sql.startswith("SELECT") and '"t_peer"' not in sql]
+    plans = (database.execute_sql(f"EXPLAIN QUERY PLAN {sql}", params) for sql, params in looks)
     return [row[3] for plan in plans for row in plan.fetchall()]
 
 

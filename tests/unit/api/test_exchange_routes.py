@@ -15,8 +15,10 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from fate_flow.api.exchange import STATUS_OF, ForwardAnswer, deliver_blueprint, worker_blueprint
+from fate_flow.api.request_origin import OriginCheck
 from fate_flow.core.errors import PeerUnreachable, StorageFailed
-from fate_flow.federation.spool import Message, Problem, Refusal, Session, Spool, SpoolLimits
+from fate_flow.federation.channel_files import Message
+from fate_flow.federation.spool import Problem, Refusal, Session, Spool, SpoolLimits
 
 GUEST, HOST, ARBITER = ("guest", "9999"), ("host", "10000"), ("arbiter", "9999")
 AT_GUEST = Session("20260101120000", "20260101120000_psi_0", 2, "a1b2c3d4", *GUEST)
@@ -59,7 +61,7 @@ def peer() -> Peer:
 def client(spool: Spool, peer: Peer) -> FlaskClient:
     app = Flask("exchange")
     app.register_blueprint(worker_blueprint(spool, peer, SLOTS))
-    app.register_blueprint(deliver_blueprint(spool, lambda header, party: header == party))
+    app.register_blueprint(deliver_blueprint(spool, "9999"))
     return app.test_client()
 
 
@@ -402,3 +404,32 @@ def test_the_bounds_of_the_spool_reach_the_peer(client: FlaskClient, spool: Spoo
 def test_every_refusal_of_the_spool_has_a_status() -> None:
     assert set(STATUS_OF) == set(Problem)
     assert Refusal(Problem.GONE, "").problem in STATUS_OF
+
+
+# what goes wrong here
+
+
+@pytest.mark.parametrize("is_delivered", [True, False])
+def test_a_defect_is_a_500_and_its_words_stay_here(
+    client: FlaskClient, spool: Spool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    is_delivered: bool,
+) -> None:  # fmt: skip
+    """Not a 200: that would say that the message has been taken."""
+
+    def stumble(*_: object) -> None:
+        raise ZeroDivisionError("secret-of-9999")
+
+    monkeypatch.setattr(spool, "put", stumble)
+    response = deliver(client) if is_delivered else ask(client, "push", TO_ARBITER, b"x")
+    words, _, incident = said(response, 500).rpartition(" ")
+    assert words == "unexpected error; the log of this server has the reason: error"
+    assert f"failed: error {incident}\n" in caplog.text
+    assert "secret-of-9999" in caplog.text
+
+
+def test_a_message_that_a_web_page_sends_is_refused(client: FlaskClient) -> None:
+    client.application.before_request(OriginCheck().check)
+    response = client.post(f"{DELIVER}?topic=t&seq=0&last=1", headers={"Origin": "http://evil.example"})
+    assert said(response, 403).startswith("Origin: ")
+    response = client.post(f"/v1/exchange/push?{urlencode(TO_HOST)}", headers={"Host": "evil.example"})
+    assert said(response, 403).startswith("Host: ")

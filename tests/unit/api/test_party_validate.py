@@ -13,7 +13,8 @@ from client_world import TOY, TOY_CONF, TOY_DSL, World, make_world
 from fate_flow.api.submission import ask_parties
 from fate_flow.coordinator.unit import read_spec
 from fate_flow.core.ceilings import Ceilings
-from fate_flow.core.job import Answer
+from fate_flow.core.job import Answer, Command, CommandKind
+from fate_flow.core.spec import Party
 
 CONF = {**TOY_CONF, "initiator": {"role": "guest", "party_id": 10000}, "role": {"guest": [10000], "host": [9999]}}
 TABLES = ("t_job", "t_task", "t_seat", "t_submission", "t_outbox", "t_history")
@@ -96,5 +97,5 @@ def test_the_question_is_what_create_would_be(world: World) -> None:
     assert [str(party) for party in answers] == ["guest 9999", "host 10000"]
     (body,) = asked
     assert body["runtime_conf"]["job_parameters"]["common"]["timeout"] == 259200      # with every default filled in
-    said = ask(world, {**body, "party_id": "9999", "role": "guest"}, "9999")
-    assert (said["retcode"], said["data"]["previewed"]) == (0, True)
+    said = services.desk.preview(Command(CommandKind.CREATE, body["job_id"], Party("guest", "9999"), body=body), "9999")
+    assert (said.retcode, said.data["previewed"]) == (0, True)

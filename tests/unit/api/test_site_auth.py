@@ -279,7 +279,7 @@ def test_chunks_of_the_exchange_are_signed_with_their_query_and_body(
         refused = deliver(world, tmp_path, head, changed_body, changed_path)
         assert (refused.status_code, refused.get_json()["retcode"]) == (403, 403)
     refused = deliver(world, tmp_path, signed(other, path=path, body=body, source="10001"), body, path)
-    assert (refused.status_code, "may not speak for party 10000" in refused.get_json()["retmsg"]) == (403, True)
+    assert (refused.status_code, "may not speak for host 10000" in refused.get_json()["retmsg"]) == (403, True)
 
 
 # ---------------------------------------------------------------------- what else can go wrong

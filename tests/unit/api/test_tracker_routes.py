@@ -12,6 +12,7 @@ from flask.testing import FlaskClient
 
 from fate_flow.api.exchange import ForwardAnswer
 from fate_flow.api.worker import create_worker_app
+from fate_flow.components.table import Schema, TableWriter
 from fate_flow.components.table_uri import format_uri
 from fate_flow.core.job import JobKey, TaskKey
 from fate_flow.core.spec import Party
@@ -27,8 +28,10 @@ KEY = TaskKey(JOB, "work_0", 2, Party(*GUEST))
 OWN = f"{JOB}/work_0/{JOB}_work_0/2/guest/9999"
 NOW = 1_700_000_000_000
 METRIC = {"metric_namespace": "train", "metric_name": "loss"}
-URI = format_uri(Path("/data"), "out", "made")
-OTHER_URI = format_uri(Path("/data"), "out", "other")
+DATA = Path("/data")
+URI = format_uri(DATA, "out", "made")
+ELSEWHERE = format_uri(Path("/etc"), "out", "made")
+OTHER_URI = format_uri(DATA, "out", "other")
 TABLE = {"namespace": "out", "name": "made", "address": {"uri": URI}, "count": 3, "schema": {"header": ["x"]}}
 OUTPUT = {"data_name": "data", "table_namespace": "out", "table_name": "made"}
 PATHS = (
@@ -61,7 +64,9 @@ def looked_at() -> list[str]:
 
 @pytest.fixture
 def ask(store: MemoryStore, spool: Spool, looked_at: list[str]) -> Ask:
-    app = create_worker_app(spool, lambda *_: ForwardAnswer(200), 2, looked_at.append, 1 << 20, store, lambda: NOW)
+    app = create_worker_app(
+        spool, lambda *_: ForwardAnswer(200), 2, looked_at.append, 1 << 20, store, lambda: NOW, DATA
+    )
     client: FlaskClient = app.test_client()
 
     def post(
@@ -77,6 +82,27 @@ def ask(store: MemoryStore, spool: Spool, looked_at: list[str]) -> Ask:
 
 
 # ---------------------------------------------------------------------- what is recorded
+
+
+def test_a_table_that_another_job_wrote_is_not_recorded_as_its_own(
+    store: MemoryStore, spool: Spool, tmp_path: Path
+) -> None:
+    app = create_worker_app(
+        spool, lambda *_: ForwardAnswer(200), 2, lambda _: None, 1 << 20, store, lambda: NOW, tmp_path
+    )
+    uri = format_uri(tmp_path, "out", "made")
+    headers = {"Authorization": "Bearer own-token"}
+    for made_by, retcode in ((f"{JOB[:-1]}1_upload_0", 101), (f"{JOB}_work_0", 0)):
+        with TableWriter(uri, Schema(("x",)), made_by=made_by, overwrite=True) as writer:
+            writer.add([("a", "1")])
+        body = {**TABLE, "address": {"uri": uri}}
+        said = app.test_client().post(f"/v1/tracker/{OWN}/table_meta/create", json=body, headers=headers)
+        assert said.json is not None
+        assert said.json["retcode"] == retcode, said.json
+    (tmp_path / "out" / "made.sqlite").write_bytes(b"something else")
+    said = app.test_client().post(f"/v1/tracker/{OWN}/table_meta/create", json=body, headers=headers)
+    assert said.json is not None
+    assert said.json["retmsg"].endswith("the file that is there is no table")
 
 
 def test_a_metric_comes_in_pieces_and_its_meta_apart(ask: Ask, store: MemoryStore) -> None:
@@ -174,6 +200,7 @@ def test_a_session_that_has_ended_records_nothing(ask: Ask, spool: Spool) -> Non
         ("table_meta/create", {**TABLE, "address": {}}, "address.uri: null: "),
         ("table_meta/create", {**TABLE, "address": {"uri": "/etc/passwd"}}, "is not of the form standalone://"),
         ("table_meta/create", {**TABLE, "address": {"uri": OTHER_URI}}, "is not that of table"),
+        ("table_meta/create", {**TABLE, "address": {"uri": ELSEWHERE}}, "does not lie in /data"),
         ("table_meta/create", {**TABLE, "count": -1}, "count: -1 is not a whole number"),
         ("table_meta/create", {**TABLE, "count": True}, "count: true is not a whole number"),
         ("table_meta/create", {**TABLE, "schema": "x"}, "schema: a JSON object is needed"),
@@ -215,7 +242,7 @@ SEAT = {"job_id": JOB, "role": "guest", "party_id": "9999"}
 
 @pytest.fixture
 def asked(store: MemoryStore, spool: Spool) -> Ask:
-    app = create_worker_app(spool, lambda *_: ForwardAnswer(200), 2, lambda _: None, 1 << 20, store, lambda: NOW)
+    app = create_worker_app(spool, lambda *_: ForwardAnswer(200), 2, lambda _: None, 1 << 20, store, lambda: NOW, DATA)
 
     def post(body: object, token: str = "own-token") -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {token}"}

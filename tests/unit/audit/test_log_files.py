@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from fate_flow.audit import files as files_module
-from fate_flow.audit.files import LOCK_FILE, LogFiles
+from fate_flow.audit.files import LOCK_FILE, LogBounds, LogFiles
 
 MONDAY = time.mktime((2021, 7, 26, 12, 0, 0, 0, 0, -1))
 TUESDAY = time.mktime((2021, 7, 27, 0, 0, 1, 0, 0, -1))
@@ -53,6 +53,30 @@ def test_held_records_are_one_write_before_the_next_record(
     files.hold(("db.log",), b"3\n", MONDAY)
     files.close()
     assert (tmp_path / "db.log").read_bytes() == b"0\n1\n2\n3\n"
+
+
+def test_a_file_that_has_grown_rotates_and_the_oldest_go_beyond_the_bound_of_the_folder(tmp_path: Path) -> None:
+    files = LogFiles(tmp_path, LogBounds(file_bytes=100, folder_bytes=500))
+    for number in range(40):
+        for name in ("a.log", "b.log"):
+            files.append((name,), b"%049d\n" % number, MONDAY + number)
+        (tmp_path / "kept.txt").write_bytes(b"x" * 50)
+        sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+        assert sum(sizes.values()) <= 500 + 2 * 150, "rotated ones within the bound, and a file of each name"
+        assert max(sizes.values()) <= 150
+    rotated = list(tmp_path.glob("*.log.2021-07-26*"))
+    assert len(rotated) >= 3
+    found = b"".join(path.read_bytes() for path in sorted(tmp_path.glob("a.log*"), key=lambda path: path.read_bytes()))
+    assert found.endswith(b"%049d\n" % 38 + b"%049d\n" % 39), "the newest are there"
+    assert sorted(found.splitlines()) == found.splitlines()
+
+
+def test_a_file_that_an_earlier_process_filled_rotates_when_it_is_opened(tmp_path: Path) -> None:
+    (tmp_path / "x.log").write_bytes(b"x" * 100)
+    os.utime(tmp_path / "x.log", (MONDAY, MONDAY))
+    LogFiles(tmp_path, LogBounds(file_bytes=100)).append(("x.log",), b"new\n", MONDAY)
+    assert (tmp_path / "x.log").read_bytes() == b"new\n"
+    assert (tmp_path / "x.log.2021-07-26").read_bytes() == b"x" * 100
 
 
 def test_the_first_record_of_a_day_rotates(files: LogFiles, tmp_path: Path) -> None:

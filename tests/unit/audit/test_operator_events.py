@@ -40,6 +40,8 @@ SHAPES = [
     (Log.JOB, "CANCEL_SIGNAL_SEEN", "job J have cancel signal"),
     (Log.JOB, "RESOURCE_ASKED", "try to apply job J resource"),
     (Log.AUDIT, "HTTP_REQUEST", "remote http api request: http://host:9380/v1/party/J/R/P/resource/apply"),
+    (Log.AUDIT, "OWN_REQUEST", "remote http api request: http://host:9380/v1/party/J/R/P/resource/apply "
+                               "(own party: carried out in this process, nothing was sent)"),
     (Log.JOB, "RESOURCE_RESULT",
      "apply job J resource(cores 4 memory 0) on R P successfully, remaining cores: 16 remaining memory: 0"),
     (Log.JOB, "RESOURCE_RECORD_FAILED", "record job J resource apply failed on R P"),

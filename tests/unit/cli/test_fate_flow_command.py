@@ -99,6 +99,25 @@ def test_a_bad_configuration_names_the_key(tmp_path, keys, named):
     assert f"{path}: {named}: " in result.stderr
 
 
+def test_all_that_is_wrong_with_a_configuration_is_said_at_once(tmp_path):
+    path = write_conf(
+        tmp_path, party_idd="1", fateflow={"httpport": 9380, "http_threads": "many"}, log={"level": "loud", "sqll": 1},
+        routes={"10000": {"url": "10.0.0.2"}, "x": {"url": "http://h"}, "10001": {"uri": "http://h"}},
+        retention={"finished_jobs_days": -1}, commands={"allow": "all", "secrets": {"A": {}, "B": 3}},
+    )  # fmt: skip
+    result = run("conf", "check", "-c", path)
+    lines = result.stderr.splitlines()
+    assert (result.exit_code, all(line.startswith(f"{path}: ") for line in lines)) == (2, True)
+    said = {line.removeprefix(f"{path}: ").partition(": ")[0] for line in lines}
+    assert said == {
+        "party_idd", "fateflow.httpport", "fateflow.http_threads", "log.level", "log.sqll", "routes.10000.url",
+        "routes.x", "routes.10001.uri", "routes.10001.url", "retention.finished_jobs_days", "commands.allow",
+        "commands.secrets.A.file", "commands.secrets.B", "commands.secrets.B.file",
+    }
+    assert f"{path}: party_idd: no such key; did you mean party_id; known here: " in result.stderr
+    assert f"{path}: fateflow.http_threads: 'many' is not a whole number from 4 to 1024\n" in result.stderr
+
+
 @pytest.mark.parametrize("arguments", [("serve",), ("db", "upgrade"), ("db", "version")])
 def test_a_configuration_that_cannot_be_read_is_one_line(arguments, tmp_path):
     result = run(*arguments, "-c", str(tmp_path / "none.yaml"))

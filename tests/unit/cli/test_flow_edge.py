@@ -19,9 +19,9 @@ from click.testing import CliRunner
 from stub_server import Reply
 
 from fate_flow import __version__
-from fate_flow.cli import settings_file
 from fate_flow.cli.client import Client
 from fate_flow.cli.flow import flow as flow_command
+from fate_flow.cli.profiles import settings_path
 from fate_flow.cli.server import fate_flow as server_command
 from fate_flow.cli.settings_file import Address, find_server
 from fate_flow.cli.upload_body import MultipartFile
@@ -154,7 +154,7 @@ def test_init_remembers_an_address(stub):
     assert json.loads(result.stdout) == {
         "retcode": 0, "retmsg": "Fate Flow CLI has been initialized successfully."}
     assert stub.url in result.stderr
-    assert settings_file.file_path().stat().st_mode & 0o777 == 0o600
+    assert settings_path().stat().st_mode & 0o777 == 0o600
     assert run("job", "list").exit_code == 0
     assert len(stub.asked) == 1
 
@@ -168,7 +168,7 @@ def test_init_follows_a_configuration(tmp_path):
         "fateflow: {http_port: 9381}\n"
         "authentication: {client: {switch: true, http_app_key: k, http_secret_key: s}}")
     assert find_server(None) == Address("http://127.0.0.1:9381", "k", "s")
-    assert yaml.safe_load(settings_file.file_path().read_text()) == {
+    assert yaml.safe_load(settings_path().read_text()) == {
         "api_version": "v1", "ip": None, "port": None, "server_conf_path": str(conf), "app_key": None,
         "secret_key": None}
 
@@ -191,7 +191,7 @@ def test_init_keeps_keys_and_reset_forgets_all():
 def test_init_wants_to_know_a_server():
     result = run("init", "--ip", "10.0.0.1")
     assert (result.exit_code, json.loads(result.stdout)["retcode"]) == (2, 100)
-    assert not settings_file.file_path().exists()
+    assert not settings_path().exists()
 
 
 @pytest.mark.parametrize("text", ["fateflow: {}", "{", "[]", "fateflow: {http_port: many}"])
@@ -199,12 +199,12 @@ def test_init_refuses_a_configuration_without_an_address(text):
     Path("a.yaml").write_text(text)
     result = run("init", "-c", "a.yaml")
     assert result.exit_code == 2
-    assert not settings_file.file_path().exists()
+    assert not settings_path().exists()
 
 
 def test_init_repairs_damaged_settings():
-    settings_file.file_path().parent.mkdir()
-    settings_file.file_path().write_text("{")
+    settings_path().parent.mkdir()
+    settings_path().write_text("{")
     assert run("job", "list").exit_code == 2
     assert run("init", "--ip", "10.0.0.1", "--port", "9382").exit_code == 0
     assert find_server(None).url == "http://10.0.0.1:9382"

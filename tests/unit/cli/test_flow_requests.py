@@ -35,6 +35,8 @@ COMMANDS = [
         ("job", "approve", *J, "--by", "ann", "--reason", "contract 7"), "job/approve",
         {"job_id": "42", "author": "ann", "reason": "contract 7"},
     ),
+    (("job", "approve", *J, "--by", "ann", "--revision", "2"), "job/approve",
+     {"job_id": "42", "author": "ann", "revision": 2}),
     (("job", "reject", *J, "--reason", "no contract", "--by", "ann"), "job/reject",
      {"job_id": "42", "reason": "no contract", "author": "ann"}),
     (("queue", "list", "-l", "5", "--page", "2", "--json"), "queue/list", {"limit": 5, "page": 2}),

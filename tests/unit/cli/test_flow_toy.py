@@ -13,8 +13,8 @@ LOGS = archive({
 })
 
 
-def rows(status):
-    return {**OK, "data": [{"f_status": status}]}
+def rows(status, **more):
+    return {**OK, "data": [{"f_status": status, **more}]}
 
 
 def test_a_toy_job_is_submitted_polled_and_its_sum_printed(flow, stub, pauses, tmp_path):
@@ -36,6 +36,18 @@ def test_a_toy_job_is_submitted_polled_and_its_sum_printed(flow, stub, pauses, t
     assert conf["component_parameters"]["common"] == {"secure_add_example_0": {"partition": 4, "data_num": 1000}}
     assert stub.asked[1].json == {"job_id": "42", "role": "guest", "party_id": "9999"}
     assert (tmp_path / "logs" / "toy" / "job_42_log" / "guest" / "9999" / "INFO.log").is_file()
+
+
+def test_what_a_toy_job_waits_for_is_a_line_and_so_is_why_it_ended(flow, stub, pauses):
+    cut_off = "host 10000 cannot reach guest 9999 (connection refused, for {} s)"
+    waits = [rows("running", f_wait_reason=f"{cut_off.format(one)}; given up in {90 - one} s") for one in (5, 6)]
+    end = rows("failed", f_reason="party_unreachable", f_message=cut_off.format(90))
+    stub.answers(ACCEPTED, rows("running"), rows("running"), *waits, end, LOGS)
+    assert flow(*TOY).stdout.splitlines()[:3] == [
+        "toy test job 42 is running",
+        f"toy test job 42 is running: {cut_off.format(5)}; given up in 85 s",
+        f"toy test job 42 is failed: party_unreachable: {cut_off.format(90)}",
+    ]
 
 
 @pytest.mark.parametrize("status", ["failed", "canceled", "timeout"])

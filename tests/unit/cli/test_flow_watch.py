@@ -12,7 +12,7 @@ from stub_server import Reply
 
 from fate_flow.cli.client import Client
 from fate_flow.cli.flow import flow as flow_command
-from fate_flow.cli.progress import LiveScreen, chosen
+from fate_flow.cli.progress import LiveScreen, PlainScreen, chosen
 from fate_flow.cli.settings_file import Address
 from fate_flow.cli.watch import JobView, PartyTask, changes, follow
 
@@ -52,13 +52,25 @@ def test_every_change_is_a_line_on_a_pipe(flow, stub, pauses):
         "job 42: waiting -> running",
         "job 42 task psi_0 guest-9999: waiting -> running",
         "job 42 task psi_0 host-10000: waiting -> running",
-        "job 42: running -> success",
         "job 42 task psi_0 guest-9999: running -> success",
         "job 42 task psi_0 host-10000: running -> success",
+        "job 42: running -> success",
         "job 42: success",
     ]
     assert {(one.path, one.body) for one in stub.asked} == {("/v1/job/explain", b'{"job_id": "42"}')}
     assert len(pauses) == 4
+
+
+def test_a_party_that_does_not_answer_is_a_line_when_that_begins_and_one_when_it_is_over(flow, stub, pauses):
+    silence = "host 10000 has not answered for {} s; given up in {} s"
+    looks = [a_look("running", wait_reason=silence.format(one, 90 - one)) for one in (2, 3, 14)]
+    stub.answers(a_look("running"), *looks, a_look("running"), a_look("success"))
+    result = flow("job", "watch", "-j", "42")
+    assert result.stderr.splitlines()[1:4] == [
+        "job 42: running: host 10000 has not answered for 2 s; given up in 88 s",
+        "job 42: running",
+        "job 42: running -> success",
+    ]
 
 
 @pytest.mark.parametrize("status", ["failed", "canceled", "timeout"])
@@ -69,7 +81,7 @@ def test_a_job_that_ends_badly_fails_the_command(flow, stub, status):
     result = flow("job", "watch", "-j", "42")
     assert result.exit_code == 1
     assert "job 42 task psi_0 host-10000: running -> failed: worker_error: no id column" in result.stderr
-    assert f"job 42: {status}: task_failed: psi_0 failed at host-10000" in result.stderr
+    assert f"job 42: {status}: psi_0 failed at host-10000" in result.stderr
     assert "flow job explain -j 42" in result.stderr
 
 
@@ -145,6 +157,18 @@ def test_a_restarted_task_shows_its_new_version():
     before, after = (JobView("42", "running", tasks=(PartyTask("a", "guest-1", *one),)) for one in [
         (0, "failed"), (1, "waiting")])
     assert list(changes(before, after)) == ["job 42 task a guest-1: failed -> waiting (version 1)"]
+
+
+def test_while_nothing_is_new_a_pipe_is_told_so_at_growing_intervals(capsys):
+    now = [0.0]
+    screen, view = PlainScreen(lambda: now[0]), JobView.of("42", SCRIPT[3]["data"])
+    for seconds in range(40):
+        now[0] = seconds
+        screen.show(view)
+    screen.show(JobView.of("42", SCRIPT[4]["data"]))
+    told = capsys.readouterr().err.splitlines()
+    still = "job 42: still running after {} s: psi_0 runs at guest-9999, host-10000"
+    assert told[3:-3] == [still.format(seconds) for seconds in (5, 10, 20)]
 
 
 def test_nothing_new_is_no_line():

@@ -63,7 +63,7 @@ def test_made_up_ids_can_be_counted(read):
     (b"", "the file has no rows"),
     (b"\n\n", "the file has no rows"),
     (b"id,x\n", "the file has no rows"),
-    (b"id,x\n1,2\n3\n", "line 3: 1 fields, where 2 are expected"),
+    (b"id,x\n1,2\n3\n", "line 3: 1 field, where 2 are expected"),
     (b"id,x\n1,2,3\n", "line 2: 3 fields, where 2 are expected"),
     (b"id,x\n1,2\n,3\n", "line 3: the id is missing"),
     (b"id,x\n  ,3\n", "line 2: the id is missing"),
@@ -146,3 +146,22 @@ def test_the_lines_of_an_id_in_a_chosen_column(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(b"a,b\n1,x\n2,y\n3,x\n")
     assert list(lines_of(path, CsvFormat(id_column="b"), "x")) == [2, 4]
+
+
+@pytest.mark.parametrize(("content", "layout", "other"), [
+    (b"id;x;y\n1;2;3\n", {}, ";"), (b"id\tx\n1\t2\n", {}, "\\t"), (b"id|x\n1|2\n", {}, "|"),
+    (b"id,x\n1,2\n", {"delimiter": ";"}, ","), (b"1;2\n3;4\n", {"has_header": False}, ";"),
+    (b"\n\nid;x\n1;2\n", {"generates_sid": True}, ";"),
+])
+def test_a_file_with_another_delimiter_is_not_taken_for_one_column(read, content, layout, other):
+    with pytest.raises(BadCsv, match="say so in id_delimiter") as refused:
+        read(content, **layout)
+    assert f"if '{other}' is the delimiter" in refused.value.message
+
+
+def test_quotes_say_that_one_column_is_meant(read):
+    assert read(b'"id;x"\n1;2\n') == (Schema((), "id;x"), [("1;2",)])
+
+
+def test_another_delimiter_in_one_of_several_columns_is_part_of_it(read):
+    assert read(b"id,x;y\n1,2;3\n") == (Schema(("x;y",), "id"), [("1", "2;3")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -120,6 +121,16 @@ def test_the_log_follows_the_worker(worker):
     assert "need_run" not in worker.log
 
 
+def test_a_result_that_a_full_disk_does_not_take_is_an_exit_code_of_its_own(worker, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert worker.run() == 74
+    assert not (worker.folder / "result.json").exists()
+    assert "result.json cannot be written: the disk is full; make room there; it would say: No space left" in worker.log
+
+
 def test_nothing_unfinished_is_left_behind(worker):
     worker.run()
     assert not list(worker.folder.rglob("*.tmp"))
@@ -135,7 +146,7 @@ def test_a_failure_names_the_culprit_in_one_line(worker, capsys):
     assert worker.run() == 1
     assert worker.result["status"] == {
         "code": -1,
-        "exceptions": "upload_0 on local 0: the file for table 'a', line 3: 1 fields, where 2 are expected",
+        "exceptions": "the file for table 'a', line 3: 1 field, where 2 are expected",
     }
     assert "Traceback" in worker.log
     assert "finish upload_0" in worker.log
@@ -151,7 +162,7 @@ def test_an_unforeseen_exception_crosses_without_its_text(worker, monkeypatch):
     worker.config |= {"component": "reader", "role": "guest", "parameters": parameters}
     assert worker.run() == 1
     said = worker.result["status"]["exceptions"]
-    assert said.startswith("upload_0 on guest 0: ValueError in executor.py, line ")
+    assert said.startswith("unexpected ValueError (executor.py, line ")
     assert "4711" not in said
     assert "id 4711 is secret" in worker.log
 
@@ -159,7 +170,7 @@ def test_an_unforeseen_exception_crosses_without_its_text(worker, monkeypatch):
 def test_an_error_of_the_system_is_told(worker):
     worker.config["output_artifacts"]["metric"]["uri"] = "file:///no/such/folder/metric.json"
     assert worker.run() == 1
-    assert "FileNotFoundError (No such file or directory) in executor.py" in worker.result["status"]["exceptions"]
+    assert "No such file or directory (executor.py, line " in worker.result["status"]["exceptions"]
 
 
 @pytest.mark.parametrize(("change", "said"), [

@@ -134,11 +134,26 @@ def test_the_first_of_two_writers_wins(tmp_path, uri):
     assert files_in(tmp_path) == ["demo/a.sqlite"]
 
 
-def test_a_dropped_table_is_gone(uri, table):
-    assert drop(uri)
-    assert not drop(uri)
+def test_a_dropped_table_is_gone(tmp_path, uri, table):
+    assert drop(tmp_path, uri)
+    assert not drop(tmp_path, uri)
     with pytest.raises(NoSuchTable, match="there is no table 'a' in namespace 'demo'"):
         Table(uri)
+
+
+def test_what_lies_elsewhere_is_not_dropped(tmp_path, uri, table):
+    inside, outside = tmp_path / "data", tmp_path / "demo" / "a.sqlite"
+    (inside / "real").mkdir(parents=True)
+    (inside / "linked").symlink_to(tmp_path / "demo")
+    (inside / "real" / "a.sqlite").symlink_to(outside)
+    for namespace in ("linked", "real"):
+        with pytest.raises(BadTableUri, match="does not lie in"):
+            drop(inside, format_uri(inside, namespace, "a"))
+    with pytest.raises(BadTableUri, match="does not lie in"):
+        drop(inside, uri)
+    assert outside.exists()
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert drop(tmp_path, format_uri(tmp_path / "link", "demo", "a")), "the folder itself may be a link"
 
 
 def test_what_a_killed_writer_left_is_swept(tmp_path, table):
@@ -183,8 +198,17 @@ def test_too_many_columns_are_refused(uri):
         TableWriter(uri, Schema(tuple(f"x{index}" for index in range(2000))))
 
 
-def test_an_unknown_column_is_named(table):
-    with pytest.raises(ComponentError, match="table 'a' has no column 'z'"):
+def test_an_unknown_column_is_named_with_the_table_and_the_log_has_those_that_there_are(table, caplog):
+    with pytest.raises(ComponentError, match=f"table {table.namespace}.a has no column 'z'; this party's log lists"):
+        table.column("z")
+    assert f"has the columns {', '.join(table.schema.header)}" in caplog.text
+
+
+def test_the_whole_name_of_a_table_is_said(tmp_path):
+    uri = format_uri(tmp_path, "output_" + "9" * 25, "n" * 100)
+    with TableWriter(uri, Schema(("x",))):
+        pass
+    with Table(uri) as table, pytest.raises(ComponentError, match=f"table output_{'9' * 25}.{'n' * 100} has"):
         table.column("z")
 
 

@@ -9,11 +9,12 @@ import pytest
 
 from fate_flow.coordinator.ports import Rules
 from fate_flow.coordinator.scheduler import Scheduler, WorkerChanged
+from fate_flow.coordinator.stopwatch import AwakeClock
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import JobStatus, TaskStatus
 from fate_flow.scheduling import Ticks
 from tests.factories import GUEST, JOB_ID, NOW
-from tests.hand_server import FAILED, RUNS, HandServer, worker_of
+from tests.hand_server import FAILED, RUNS, STOPPED, HandServer, worker_of
 from tests.simulation.world import job
 from tests.unit.coordinator.test_one_scheduler import Process, chosen, holding, job_of, local, release, submit
 
@@ -100,6 +101,23 @@ def test_a_drain_lasts_as_long_as_it_may(step: int, is_restarted: bool) -> None:
     assert job_of(one).status is JobStatus.STOPPING
     after(one, 0.2)
     assert (job_of(one).status, job_of(one).unconfirmed) == (JobStatus.CANCELED, ("guest 9999",))
+
+
+def test_a_server_that_slept_reads_what_waits_before_a_drain_is_over() -> None:
+    one = process()
+    clock = AwakeClock(lambda: one.seconds)
+    one.scheduler = Scheduler(one.server.context, one.transport, "home-2", "home-", clock)
+    assert one.scheduler.is_chosen()
+    running(one)
+    see(one, RUNS)
+    with one.server.unit() as unit:
+        one.scheduler._initiator.request_stop(unit, JOB_ID, Reason.STOPPED_BY_USER, "enough", True, "me")
+    one.scheduler.poll()
+    clock.expect(5.0)
+    after(one, 100.0)
+    assert job_of(one).status is JobStatus.STOPPING, "nobody has waited these 100 s"
+    see(one, STOPPED)
+    assert (job_of(one).status, job_of(one).unconfirmed) == (JobStatus.CANCELED, ())
 
 
 @step

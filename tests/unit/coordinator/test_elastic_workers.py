@@ -110,8 +110,8 @@ def test_a_job_that_lacks_room_has_as_many_go_as_it_needs_and_starts_when_they_h
     assert answer.data["why"] == "has 0 of 5 cores free, 2 asked; elastic workers are giving theirs back"
     assert stopped(host) == [4, 3]
     told = [(one.reason, one.message, one.caused_by) for one in crew(host) if one.is_stopping]
-    assert told == [(Reason.CORES_LENT, "its 1 cores are needed", "host 10000")] * 2
-    words = f"elastic worker 4 of task {JOB_ID}_a 0 on host 10000 goes: its 1 cores are needed"
+    assert told == [(Reason.CORES_LENT, "its 1 core is needed", "host 10000")] * 2
+    words = f"elastic worker 4 of task {JOB_ID}_a 0 on host 10000 goes: its 1 core is needed"
     assert host.record.seen(Event.JOB_NOTE)[0]["text"] == words
     assert "giving theirs back" in ask(host, 2).data["why"]
     assert stopped(host) == [4, 3], "asked again, nobody else goes"

@@ -11,7 +11,7 @@ import pytest
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.desk import Desk
-from fate_flow.coordinator.unit import RoomTold
+from fate_flow.coordinator.unit import RoomTold, digest_of
 from fate_flow.core.actions import MoveJob
 from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.errors import (
@@ -29,6 +29,7 @@ from fate_flow.core.errors import (
 )
 from fate_flow.core.history import Level
 from fate_flow.core.job import Answer, Command, CommandKind, Hold, JobKey, Seat
+from fate_flow.core.peer import HeartbeatReply, PeerTrouble, WayBack
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
@@ -151,7 +152,7 @@ def test_a_refusal_is_the_answer() -> None:
     front.meanwhile = lambda: front.decide(103, "host 10000: no room")
     with pytest.raises(OperationFailed, match="host 10000: no room") as refused:
         front.desk.submit(JOB_ID, DOCUMENT)
-    assert (refused.value.retcode, refused.value.data) == (103, {"job_id": JOB_ID})
+    assert (refused.value.retcode, refused.value.data) == (103, None)
     assert front.submission() is None
 
 
@@ -177,19 +178,50 @@ def test_who_repeats_a_submit_that_is_refused_meanwhile_is_told_that_it_was() ->
     front.meanwhile = repeat
     with pytest.raises(OperationFailed):
         front.desk.submit(JOB_ID, DOCUMENT, "r1")
-    assert (refusals[0].retcode, refusals[0].data) == (103, {"job_id": JOB_ID})
+    assert (refusals[0].retcode, refusals[0].data) == (103, None)
 
 
 def test_at_the_deadline_the_submit_is_given_up() -> None:
     front = Front()
-    with pytest.raises(PeerUnreachable, match=f"not every party answered within 30 s: job {JOB_ID}"):
+    words = "not every party answered within 30 s: nothing came from host 10000"
+    with pytest.raises(PeerUnreachable, match=f"{words}: job {JOB_ID}"):
         front.desk.submit(JOB_ID, DOCUMENT)
     found = front.server.job(GUEST)
-    assert (found.reason, found.message) == (Reason.PARTY_REFUSED, "not every party answered in time")
+    assert (found.reason, found.message) == (Reason.PARTY_REFUSED, words)
     assert front.submission() is None
     assert 30 <= sum(front.slept) <= 30.2
     assert max(front.slept) <= 0.1               # looked at often
     assert front.rung[-1][0] == (JOB_ID,)        # the scheduler is to end it
+
+
+def _decided_just_in_time(front: Front, retcode: int, message: str) -> None:
+    """After the last look and before the submit is given up."""
+    looks_through = front.desk._give_up
+
+    def give_up(job_id: str) -> Submission | None:
+        front.decide(retcode, message)
+        return looks_through(job_id)
+
+    object.__setattr__(front.desk, "_give_up", give_up)
+
+
+def test_what_is_accepted_at_the_deadline_is_accepted() -> None:
+    """It was told to be refused, ended as failed at every party, and its request id answered success."""
+    front = Front()
+    _decided_just_in_time(front, 0, "success")
+    assert front.desk.submit(JOB_ID, DOCUMENT, "r1") == JOB_ID
+    assert front.reason() is None
+    submission = front.submission()
+    assert submission is not None
+    assert (submission.request_id, submission.retcode) == ("r1", 0)
+
+
+def test_what_is_refused_at_the_deadline_has_its_refusal_as_the_answer() -> None:
+    front = Front()
+    _decided_just_in_time(front, 103, "host 10000: no room")
+    with pytest.raises(OperationFailed, match="host 10000: no room"):
+        front.desk.submit(JOB_ID, DOCUMENT)
+    assert front.submission() is None
 
 
 def test_what_was_decided_and_forgotten_at_the_deadline_cannot_be_given_up() -> None:
@@ -416,7 +448,7 @@ def a_report(party: Party = HOST, status: str = "running", **body: Any) -> Comma
         (a_report(), "10001", 108, TaskStatus.WAITING),
         (a_report(status="nonsense"), "10000", 101, TaskStatus.WAITING),
         (a_report(incarnation="ee" * 16), "10000", 0, TaskStatus.WAITING),
-        (a_report(OTHER), "10001", 0, TaskStatus.WAITING),
+        (a_report(OTHER), "10001", 108, TaskStatus.WAITING),
     ],
 )
 def test_a_party_reports_for_itself_alone(report: Command, caller: str, retcode: int, status: TaskStatus) -> None:
@@ -447,7 +479,7 @@ def test_only_a_party_of_the_job_may_ask_for_its_end(
 
 def test_to_end_a_job_that_is_not_here_is_no_error() -> None:
     [answer] = Front().desk.carry_out([Command(K.ASK_STOP, JOB_ID, GUEST, argument="canceled")], "10000")
-    assert answer == Answer(0, f"can not found job {JOB_ID}")
+    assert answer == Answer(0, f"can not found job {JOB_ID}", {"is_unknown": True})
 
 
 @pytest.mark.parametrize(
@@ -463,9 +495,21 @@ def test_a_heartbeat_is_counted_and_told_what_is_over(
     commands: tuple[Command, ...], caller: str, ended: dict[str, str]
 ) -> None:
     front = Front(a_host(*commands))
-    assert front.desk.heartbeat(caller, [(JOB_ID, 0)]) == ended
+    assert front.desk.heartbeat(caller, [(JOB_ID, 0)]) == HeartbeatReply(ended)
     with front.server.store.reading() as tx:
         assert tx.heard() == {caller: 1}
+
+
+def test_who_cannot_reach_an_initiator_says_so_in_the_answer_to_its_heartbeat_with_what_it_could_not_report() -> None:
+    server, report = a_host(*RUN), {"job_id": JOB_ID, "party_status": "success"}
+    with server.store.transaction() as tx:
+        tx.note_trouble(PeerTrouble("9999", max(1, tx.steady()), "connection refused"))
+        tx.put_command(Command(K.REPORT, JOB_ID, GUEST, body=report), NOW)
+        tx.put_command(Command(K.ASK_STOP, JOB_ID, GUEST, argument="canceled"), NOW)
+    desk = Front(server).desk
+    found = HeartbeatReply({}, WayBack(0, "connection refused"), (report,))
+    assert desk.heartbeat("9999", [(JOB_ID, 0)]) == found
+    assert desk.heartbeat("10001", []) == HeartbeatReply({})
 
 
 # ---------------------------------------------------------------------- tables
@@ -578,13 +622,13 @@ def test_a_party_that_is_released_has_own_heads_asked_for_and_tells_each_initiat
     ]
 
 
-@pytest.mark.parametrize(("caller", "retry_at"), [("10000", 0), ("10001", 77)])
-def test_a_party_that_is_ready_again_is_asked_at_once(caller: str, retry_at: int) -> None:
+@pytest.mark.parametrize(("caller", "retcode", "retry_at"), [("10000", 0, 0), ("10001", 108, 77)])
+def test_a_party_that_is_ready_again_is_asked_at_once(caller: str, retcode: int, retry_at: int) -> None:
     front = Front().with_job()
     with front.server.store.transaction() as tx:
         tx.postpone(a_job(JobStatus.WAITING).key, "on hold", "10000", 2, 77)
-    answers = front.desk.carry_out([Command(K.LOOK_AGAIN, JOB_ID, GUEST)], caller)
-    assert answers == [Answer()]
+    [answer] = front.desk.carry_out([Command(K.LOOK_AGAIN, JOB_ID, GUEST)], caller)
+    assert answer.retcode == retcode
     assert front.server.job(GUEST).retry_at == retry_at
     assert front.rung == ([((), False, True)] if retry_at == 0 else [])
 
@@ -601,9 +645,9 @@ def host_front(status: JobStatus = JobStatus.WAITING, **fields: Any) -> Front:
 def test_the_initiator_is_told_at_once_that_somebody_has_decided() -> None:
     front = host_front()
     front.desk.approve(JOB_ID, "contract 7", "ann")
-    assert front.server.job(HOST).consent == Consent(Approval.APPROVED, "ann", "contract 7", NOW)
+    assert front.server.job(HOST).consent == Consent(Approval.APPROVED, "ann", "contract 7", NOW, digest_of(DOCUMENT))
     front.desk.reject(JOB_ID, "no budget", "bob")
-    assert front.server.job(HOST).consent == Consent(Approval.REJECTED, "bob", "no budget", NOW)
+    assert front.server.job(HOST).consent == Consent(Approval.REJECTED, "bob", "no budget", NOW, digest_of(DOCUMENT))
     sent = [(one.kind, one.job_id, one.to, one.run) for one in front.server.outbox()]
     assert sent == [(K.LOOK_AGAIN, JOB_ID, GUEST, 1)] * 2
     texts = [fields["text"] for fields in front.server.record.seen(Event.JOB_NOTE)]
@@ -653,4 +697,4 @@ def test_what_was_rejected_and_has_ended_can_be_approved_for_a_rerun() -> None:
     with pytest.raises(Conflict, match="has ended as failed"):
         front.desk.reject(JOB_ID, "again", "ann")
     front.desk.approve(JOB_ID, "a contract", "ann")
-    assert front.server.job(HOST).consent == Consent(Approval.APPROVED, "ann", "a contract", NOW)
+    assert front.server.job(HOST).consent == Consent(Approval.APPROVED, "ann", "a contract", NOW, digest_of(DOCUMENT))

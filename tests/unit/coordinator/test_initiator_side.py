@@ -427,7 +427,7 @@ def test_a_failed_task_ends_the_job_and_says_whose_share_it_was() -> None:
     guest.watch("work_0", GUEST)
     found = guest.job(GUEST)
     assert (found.status, found.reason, found.caused_by) == (JobStatus.STOPPING, Reason.TASK_FAILED, "host 10000")
-    assert found.message == "work_0 ended as failed on host 10000: column x is missing"
+    assert found.message == "work_0 failed on host 10000: column x is missing"
     guest.answer(K.STOP)
     assert guest.status is JobStatus.FAILED
 
@@ -532,7 +532,7 @@ def test_every_command_has_a_path_that_reads_as_the_same_command(kind: CommandKi
 def test_a_command_to_the_own_party_is_carried_out_at_once_with_the_same_records() -> None:
     guest = accepted()
     guest.advance(has_turn=True)
-    urls = [fields["url"] for event, fields in guest.record.events if event.name == "HTTP_REQUEST"]
+    urls = [fields["url"] for event, fields in guest.record.events if event.name == "OWN_REQUEST"]
     assert f"http://127.0.0.1:9380/v1/party/{JOB_ID}/guest/9999/resource/apply" in urls
 
 

@@ -15,7 +15,7 @@ from fate_flow.core.job import NOT_EFFECTIVE, UNREACHABLE, Answer, Claim, Comman
 from fate_flow.core.job import CommandKind as K
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus
-from fate_flow.federation.lanes import MAY_FAIL
+from fate_flow.federation.send_queue import MAY_FAIL
 from tests.factories import GUEST, JOB_ID, NOW
 from tests.hand_server import DOCUMENT, HandServer
 from tests.simulation.world import job
@@ -295,7 +295,7 @@ def test_a_job_that_waits_for_this_party_takes_the_news() -> None:
     ("changes", "retcode"),
     [
         ({"caller": "10001"}, 108),
-        ({"caller": "10001", "party_id": "10001"}, NOT_EFFECTIVE),
+        ({"caller": "10001", "party_id": "10001"}, 108),
         ({"run": 1}, NOT_EFFECTIVE),
         ({"job_id": "20260101120000999999"}, NOT_EFFECTIVE),
         ({"free_cores": None}, 101),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from fate_flow.coordinator.chores import sweep_exchange
 from fate_flow.coordinator.ports import Rules
 from fate_flow.coordinator.scheduler import (
     Answered,
@@ -20,7 +21,7 @@ from fate_flow.coordinator.scheduler import (
     Scheduler,
     WorkerChanged,
 )
-from fate_flow.core.errors import CommitUnknown, FlowError, StorageUnavailable
+from fate_flow.core.errors import CommitUnknown, FlowError, StorageFailed, StorageUnavailable
 from fate_flow.core.job import Answer, Command, CommandKind, Job, JobKey, Lack
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
@@ -75,6 +76,26 @@ def job_of(process: Process, job_id: str = JOB_ID) -> Job:
 
 
 # ---------------------------------------------------------------------- who schedules
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_a_process_that_stands_by_sweeps_the_spool_of_its_own_home(is_over: bool) -> None:
+    first = chosen()
+    submit(first, accept=False)
+    if is_over:
+        with first.server.unit() as unit:
+            first.scheduler._initiator.request_stop(unit, JOB_ID, Reason.STOPPED_BY_USER, "enough", True, "me")
+        first.scheduler.poll()
+    second, purged = Process(first.server, "other-1", "other-"), []
+    assert not second.scheduler.is_chosen()
+
+    class Spool:
+        def sweep(self, is_job_over: Callable[[str], bool]) -> None:
+            purged.extend(job_id for job_id in (JOB_ID, "20200101000000000000") if is_job_over(job_id))
+
+    context = replace(second.scheduler.context, exchange=cast(Any, Spool()))
+    context.read(lambda tx: sweep_exchange(context, tx))
+    assert purged == ([JOB_ID] if is_over else []) + ["20200101000000000000"]
 
 
 def test_the_first_process_schedules() -> None:
@@ -186,8 +207,43 @@ def test_an_answer_counts_once() -> None:
     [sent] = process.transport.posted
     process.scheduler.step([Answered(sent, Answer(data={}))])
     before = process.server.snapshot()
-    process.scheduler.step([Answered(sent, Answer(103, "no"))])
+    free = dict(process.scheduler._initiator.free)
+    process.scheduler.step([Answered(sent, Answer(103, "no", {"free_cores": 99}))])
     assert process.server.snapshot() == before
+    assert process.scheduler._initiator.free == free, "what it said of its cores is old, too"
+
+
+def test_what_was_decided_is_said_after_the_commit() -> None:
+    process = chosen()
+    store, post, order = process.server.store, process.transport.post, list[str]()
+    begin = store.transaction
+
+    @contextmanager
+    def transaction() -> Iterator[Any]:
+        with begin() as tx:
+            yield tx
+        order.append("commit")
+
+    def posted(commands: tuple[Command, ...]) -> None:
+        order.append("post")
+        post(commands)
+
+    store.transaction, process.transport.post = transaction, posted  # type: ignore[method-assign]
+    submit(process, accept=False)
+    assert order[order.index("post") - 1] == "commit"
+    assert process.sent() == ["create"]
+
+    store.transaction = lambda: _failing(begin)
+    process.answer(K.CREATE, Answer(data={"extensions": {}}))
+    assert process.sent() == []
+
+
+@contextmanager
+def _failing(begin: Callable[[], AbstractContextManager[Any]]) -> Iterator[Any]:
+    """A transaction that the database refuses at its commit."""
+    with begin() as tx:
+        yield tx
+        raise StorageFailed("the disk is full")
 
 
 def test_an_answer_that_was_lost_in_a_crash_is_asked_for_again() -> None:

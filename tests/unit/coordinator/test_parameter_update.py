@@ -59,7 +59,8 @@ def test_a_party_takes_them_for_a_job_that_is_over_or_waits_and_a_repeated_comma
     assert host.files.names()[files:] == ["write_confs"]
     seen = host.snapshot()
     assert host.handle(told()).is_ok
-    assert host.handle(told(component_parameters={"common": {"a": {"x": 2}}})).is_ok
+    other = host.handle(told(component_parameters={"common": {"a": {"x": 2}}}))
+    assert (other.retcode, "another document here as revision 1" in other.retmsg) == (103, True)
     assert host.snapshot() == seen
 
 
@@ -372,9 +373,9 @@ def test_a_refused_change_leaves_the_document_that_was_parsed() -> None:
         with suppress(OperationFailed), unit.part():
             row = unit.tx.job(JobKey(JOB_ID, GUEST))
             unit.tx.revise(row, replace(row, revision=1), unit.tx.document(JOB_ID))
-            assert (unit.spec(JOB_ID) is not None, unit.revisions) == (True, {JOB_ID: 1})
+            assert unit.rebind(unit.binding(JOB_ID), "f" * 64, 1)
             raise OperationFailed("no")
-        assert (unit.spec(JOB_ID) is not None, unit.revisions) == (True, {JOB_ID: 0})
+        assert (unit.spec(JOB_ID) is not None, unit.binding(JOB_ID).revision) == (True, 0)
 
 
 def test_a_seat_that_has_left_hears_of_it_too() -> None:

@@ -11,7 +11,18 @@ from fate_flow.core.job import Answer, CommandKind, Task, TaskKey
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
 from tests.factories import GUEST, HOST, JOB_ID, OTHER
-from tests.hand_server import INCARNATIONS, RUN, RUNS, HandServer, a_host, command, made, task_command, worker_of
+from tests.hand_server import (
+    INCARNATIONS,
+    RUN,
+    RUNS,
+    HandServer,
+    a_host,
+    command,
+    create,
+    made,
+    task_command,
+    worker_of,
+)
 from tests.simulation.world import job
 from tests.unit.coordinator.test_clock_steps import RULES
 from tests.unit.coordinator.test_one_scheduler import Process, chosen, job_of, submit
@@ -22,11 +33,32 @@ K = CommandKind
 # ---------------------------------------------------------------------- at the party
 
 
+def begun(without: object, fewest: int) -> tuple[HandServer, Answer]:
+    """A host of three parties, told to begin without some of them."""
+    document = job({"guest": ["9999"], "host": ["10000", "10001"]}, {"a": []}, fewest_hosts=fewest)
+    host = a_host(create(document=document), *RUN[1:])
+    return host, host.handle(task_command(K.TASK_START, incarnation=INCARNATIONS["a"], without=without))
+
+
 def test_the_worker_is_not_told_of_parties_that_are_missing() -> None:
-    host = a_host(*RUN, task_command(K.TASK_START, incarnation=INCARNATIONS["a"], without=["guest 9999", "host 77", 5]))
-    assert host.task().without == ("guest 9999",), "only parties of the job"
+    host, answer = begun(["host 10001", "host 77", 5], fewest=1)
+    assert answer.is_ok
+    assert host.task().without == ("host 10001",), "only parties of the job"
     [order] = host.engine.launched
-    assert order.parties == (("host", "10000"),)
+    assert order.parties == (("guest", "9999"), ("host", "10000"))
+
+
+@pytest.mark.parametrize(("fewest", "without", "words"), [
+    (0, ["host 10001"], "a needs 2 of its parties of role host, 1 are left: without host 10001"),
+    (1, ["guest 9999"], "a needs 1 of its parties of role guest, 0 are left: without guest 9999"),
+])  # fmt: skip
+def test_an_initiator_leaves_out_nobody_whom_the_document_has_take_part(
+    fewest: int, without: list[str], words: str
+) -> None:
+    """Of a sum over fewer parties it would learn what the others have."""
+    host, answer = begun(without, fewest)
+    assert (answer.retcode, answer.retmsg) == (103, words)
+    assert (host.task().party_status, host.engine.launched) == (TaskStatus.WAITING, [])
 
 
 @pytest.mark.parametrize(("reason", "written"), [("party_missing", Reason.PARTY_MISSING), ("x", Reason.STOPPED)])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fate_flow.coordinator.ports import Rules, Sight
 from fate_flow.coordinator.workers import WorkerWatch, how_it_ended, read_report, report_of
+from fate_flow.core.exit_codes import describe_signal
 from fate_flow.core.job import CommandKind, Report, TaskKey
 from fate_flow.core.reasons import Reason, task_status_for
 from fate_flow.core.status import TASK_END, TaskStatus, WorkerStatus
@@ -71,8 +72,8 @@ def exited(**fields: Any) -> Sight:
         (exited(exit_code=0, message="said failed"), Reason.WORKER_ERROR, "said failed"),
         (exited(exit_code=3), Reason.WORKER_CRASHED, "the process ended with exit code 3 and left no result"),
         (exited(exit_code=0), Reason.WORKER_CRASHED, "the process ended with exit code 0 and left no result"),
-        (exited(signal=9), Reason.WORKER_KILLED, "the process ended with signal 9 and left no result"),
-        (exited(signal=15), Reason.WORKER_KILLED, "the process ended with signal 15 and left no result"),
+        (exited(signal=9), Reason.WORKER_KILLED, f"the process ended with {describe_signal(9)} and left no result"),
+        (exited(signal=15), Reason.WORKER_KILLED, "the process ended with signal 15 (SIGTERM) and left no result"),
         *(
             (
                 exited(signal=number), Reason.WORKER_CRASHED,
@@ -232,7 +233,7 @@ def test_a_worker_whose_folder_cannot_be_written_says_why_it_never_came_up(monke
         host.watch()                 # the effect fails, after the commit; a server logs it and goes on
     host.steady = 60_001
     host.watch()
-    assert host.task().message == "no process came up within 60 s: [Errno 28] No space left on device"
+    assert host.task().message == "no process came up within 60 s: the disk is full; make room there"
 
 
 def test_a_launch_that_works_in_the_end_leaves_no_complaint() -> None:

@@ -11,6 +11,7 @@ from fate_flow.core.errors import Conflict
 from fate_flow.core.job import CommandKind as K
 from fate_flow.core.permission import EVERYTHING, Kind, PermissionRule, Thing
 from fate_flow.core.status import JobStatus
+from fate_flow.store.contract import TableMeta
 from tests.hand_server import HandServer, a_host, command, create
 from tests.simulation.world import job
 from tests.unit.coordinator.test_front_desk import Front
@@ -58,6 +59,8 @@ def test_a_table_that_a_change_names_needs_permission_too() -> None:
     assert (answer.retcode, "has not granted party 9999: table demo/t" in answer.retmsg) == (108, True)
     assert host.job().revision == 0
     Front(host).desk.grant("9999", [Thing(Kind.DATASET, "t", "demo")])
+    with host.store.transaction() as tx:
+        tx.save_table(TableMeta("demo", "t", "standalone:///demo/t", 3, {}), 1)
     assert host.handle(change).is_ok
 
 

@@ -113,7 +113,7 @@ def test_a_row_that_another_process_has_just_moved_is_looked_at_again(monkeypatc
     host = a_host(*RUN, FAILED_END)
     seen = host.snapshot()
     with monkeypatch.context() as patch:
-        patch.setattr(MemoryTransaction, "begin_again", lambda *_: False)
+        patch.setattr(MemoryTransaction, "begin_again", lambda *_, **__: False)
         answer = host.handle(again())
     assert (answer.retcode, answer.data, host.snapshot()) == (NOT_EFFECTIVE, {STILL_ENDS: True}, seen)
 

@@ -12,11 +12,13 @@ from fate_flow.audit.events import Event
 from fate_flow.coordinator.ports import Keep
 from fate_flow.coordinator.retention import Piece, Retention
 from fate_flow.core.actions import MoveJob
+from fate_flow.core.authority import JobBinding
+from fate_flow.core.ceilings import Ceilings
 from fate_flow.core.errors import Conflict, JobNotFound, StorageUnavailable
 from fate_flow.core.job import Command, CommandKind, JobKey, TaskKey, Worker
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import JobStatus, WorkerStatus
-from fate_flow.store.contract import Document, TableMeta
+from fate_flow.store.contract import Document, Output, TableMeta
 from tests.factories import GUEST, HOST, NOW, a_job
 from tests.hand_server import DOCUMENT, HandServer
 
@@ -57,6 +59,12 @@ class HandFiles:
     def logs_before(self, at: int) -> Iterable[str]:
         return sorted(job_id for job_id, written in self.logs.items() if written < at)
 
+    def logs_beyond(self, most_bytes: int) -> Iterable[str]:
+        return sorted(self.logs, key=lambda job_id: self.logs[job_id])[: max(0, len(self.logs) - most_bytes)]
+
+    def has_logs(self, job_id: str) -> bool:
+        return job_id in self.logs
+
     def remove_logs(self, job_id: str) -> None:
         self.logs.pop(job_id, None)
 
@@ -80,10 +88,12 @@ class Home:
         self.seconds = 1_000.0           # on its monotonic clock
         self.retention = Retention(self.server.context, keep, lambda: self.seconds)
 
-    def job(self, number: int, ended_days_ago: float | None = None, document: Document = DOCUMENT) -> str:
+    def job(
+        self, number: int, ended_days_ago: float | None = None, document: Document = DOCUMENT, ttl: int | None = None
+    ) -> str:
         """One with folder and logs; it has ended, unless no time is given."""
         job_id = an_id(number)
-        waiting = replace(a_job(JobStatus.WAITING), key=JobKey(job_id, GUEST))
+        waiting = replace(a_job(JobStatus.WAITING), key=JobKey(job_id, GUEST), ttl_seconds=ttl)
         with self.server.store.transaction() as tx:
             tx.add_job(waiting, document)
             if ended_days_ago is not None:
@@ -99,6 +109,12 @@ class Home:
             uri = f"standalone:///d/{name}"
             tx.save_table(TableMeta("output_x", name, uri, 1, {}, origin=origin, job_id=job_id), at)
         self.files.tables.add(name)
+
+    def output(self, name: str, job_id: str) -> None:
+        """A table that a task of the job has made."""
+        self.table(name, 0, job_id)
+        with self.server.store.transaction() as tx:
+            tx.save_outputs([Output(TaskKey(job_id, "a", 0, GUEST), "data", "output_x", name)], NOW)
 
     def tidy(self) -> int:
         """A whole pass; the number of its steps."""
@@ -126,6 +142,54 @@ def test_a_job_goes_when_it_has_been_over_for_long_enough() -> None:
     assert ("purge", old) in home.server.exchange.calls
     told = [fields["text"] for fields in home.server.record.seen(Event.DETECT_NOTE)]
     assert f"tidied up: job {old}" in told
+
+
+MINUTES = 1 / (24 * 60)
+
+
+def test_a_job_with_a_ttl_leaves_nothing_once_it_is_over() -> None:
+    home = Home(Keep())
+    due, later = (home.job(number, 10 * MINUTES, ttl=ttl) for number, ttl in ((1, 540), (2, 660)))
+    home.output("made", due)
+    home.tidy()
+    assert home.jobs(due, later) == [False, True]
+    assert (home.files.folders, set(home.files.logs)) == ({later}, {later})
+    assert (home.files.tables, home.known_tables()) == (set(), set())
+
+
+def test_a_party_may_keep_what_is_over_for_longer_than_the_ttl_says() -> None:
+    home = Home(Keep())
+    object.__setattr__(home.server.context, "ceilings", Ceilings(least_ttl=3_600))
+    job_id = home.job(1, 10 * MINUTES, ttl=60)
+    home.tidy()
+    assert home.jobs(job_id) == [True]
+    home.server.now += 3_600_000
+    home.tidy()
+    assert home.jobs(job_id) == [False]
+
+
+def test_what_an_unfinished_job_reads_stays_whatever_the_ttl_says() -> None:
+    home = Home(Keep())
+    named, read = home.job(1, 1, ttl=60), home.job(2, 1, ttl=60)
+    home.output("made", read)
+    of_job = {"job_id": named, "component_name": "a", "data_name": "b"}
+    table = {"namespace": "output_x", "name": "made"}
+    told = {"common": {"a": {"table": of_job}, "b": {"table": table}}}
+    conf = {**DOCUMENT.runtime_conf, "component_parameters": told}
+    reader = home.job(3, document=replace(DOCUMENT, runtime_conf=conf))
+    home.tidy()
+    assert home.jobs(named, read, reader) == [True, True, True]
+    assert home.known_tables() == {"made"}
+
+
+def test_a_job_that_begins_again_is_not_past_its_ttl() -> None:
+    home = Home(Keep())
+    job_id = home.job(1, 1, ttl=60)
+    with home.server.store.transaction() as tx:
+        row = tx.job(JobKey(job_id, GUEST))
+        assert tx.begin_again(row, row.run + 1, 1, "")
+    home.tidy()
+    assert home.jobs(job_id) == [True]
 
 
 def test_for_ever_is_for_ever() -> None:
@@ -213,6 +277,15 @@ def test_a_database_that_is_gone_ends_the_pass_and_the_next_one_begins_anew() ->
     assert home.jobs(old) == [False]
 
 
+def test_logs_of_ended_jobs_go_when_all_take_too_much() -> None:
+    home = Home(Keep(job_logs_bytes=2))         # each takes one byte here
+    oldest, older, young = (home.job(number, 3 - number) for number in range(3))
+    running = home.job(7)
+    home.files.logs[running] = 0
+    home.tidy()
+    assert set(home.files.logs) == {running, older, young}, f"{oldest} goes; what has not ended stays"
+
+
 def test_logs_have_an_age_of_their_own() -> None:
     home = Home()
     old, young, running = home.job(1, 11), home.job(2, 9), home.job(3)
@@ -220,6 +293,28 @@ def test_logs_have_an_age_of_their_own() -> None:
     home.tidy()
     assert set(home.files.logs) == {young, running}, "those of a job that nobody knows go too"
     assert home.jobs(old) == [True]
+
+
+def test_a_job_id_stays_bound_for_as_long_as_anything_of_the_job_is_here() -> None:
+    home = Home()
+    old = home.job(1, 31)
+    home.files.logs[old] = NOW - DAY
+    with home.server.store.transaction() as tx:
+        tx.bind(JobBinding(old, GUEST, frozenset({GUEST, HOST}), "d" * 64))
+        tx.save_table(TableMeta(f"output_{old}", "t", "standalone:///t", 1, {}, origin="output", job_id=old), NOW)
+
+    def is_bound_after_an_hour() -> bool:
+        home.seconds += 3_601
+        home.tidy()
+        with home.server.store.reading() as tx:
+            return tx.binding(old) is not None
+
+    assert (is_bound_after_an_hour(), home.jobs(old)) == (True, [False])
+    home.files.logs.clear()
+    assert is_bound_after_an_hour()
+    with home.server.store.transaction() as tx:
+        tx.drop_table(f"output_{old}", "t")
+    assert not is_bound_after_an_hour()
 
 
 def test_output_tables_go_and_uploads_stay() -> None:

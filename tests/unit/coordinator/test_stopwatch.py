@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fate_flow.coordinator.stopwatch import Stopwatch
+from fate_flow.coordinator.stopwatch import AwakeClock, Stopwatch
 
 
 class Clock:
@@ -10,6 +10,22 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+def test_time_for_which_a_process_stood_still_is_left_out() -> None:
+    clock = Clock()
+    awake = AwakeClock(clock)
+    begin = awake()
+    for wait, passed in ((5.0, 5.0), (5.0, 5.9), (0.1, 0.5)):
+        awake.expect(wait)
+        before = awake()
+        clock.now += passed
+        assert round(awake() - before, 6) == passed
+    awake.expect(5.0)
+    clock.now += 3_600.0
+    assert round(awake() - begin, 6) == 11.4
+    clock.now += 5.5
+    assert round(awake() - begin, 6) == 16.9
 
 
 def test_it_counts_from_when_a_token_was_first_seen() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from fate_flow.coordinator.unit import Unit, unit_of_work
-from fate_flow.core.errors import BadDocument, Conflict
+from fate_flow.core.errors import BadDocument, Conflict, StorageFailed
 from fate_flow.core.job import Command, CommandKind
 from fate_flow.core.status import JobStatus
 from tests.factories import HOST, JOB_ID, a_job
@@ -38,6 +41,39 @@ def test_effects_run_after_the_commit_in_their_order() -> None:
         assert done == []
     assert done == ["first", "second"]
     assert len(server.outbox()) == 2
+
+
+def test_effects_wait_for_the_commit_itself() -> None:
+    """After the last statement is too early: a process would start for a row that nobody has."""
+    server, order = HandServer(), list[str]()
+    begin = server.store.transaction
+
+    @contextmanager
+    def transaction() -> Iterator[Any]:
+        with begin() as tx:
+            yield tx
+        order.append("commit")
+
+    server.store.transaction = transaction
+    with unit_of_work(server.context) as unit:
+        unit.after_commit(lambda: order.append("effect"))
+    assert order == ["commit", "effect"]
+
+
+def test_nothing_happens_when_the_commit_is_refused() -> None:
+    server, done = HandServer(), list[str]()
+    begin = server.store.transaction
+
+    @contextmanager
+    def transaction() -> Iterator[Any]:
+        with begin() as tx:
+            yield tx
+            raise StorageFailed("the disk is full")
+
+    server.store.transaction = transaction
+    with pytest.raises(StorageFailed), unit_of_work(server.context) as unit:
+        do_all(unit, done, "first")
+    assert done == []
 
 
 def test_nothing_happens_when_the_block_raises() -> None:

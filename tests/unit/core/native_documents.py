@@ -31,7 +31,7 @@ FULL: Mapping[str, Any] = {
     "initiator": "guest 9001",
     "parties": {"guest": [9001], "host": [9002, 9004], "arbiter": [9003], "local": [0]},
     "resources": {"cores": 3, "memory": 512, "parallelism": 2},
-    "timeout": 600, "task_timeout": 100,
+    "timeout": 600, "task_timeout": 100, "ttl": 86_400, "max_failed_workers": 9,
     **LIFECYCLE,
     "at": {
         "host": {"resources": {"cores": 5, "memory": 6, "parallelism": 7}, "task_timeout": 101},
@@ -44,6 +44,7 @@ FULL: Mapping[str, Any] = {
                 "data": {"data": ["read.raw"]}, "model": ["read.m"], "isometric_model": ["read.m"], "cache": ["read.c"],
             },
             "outputs": {"data": ["scores"], "model": ["weights"], "cache": ["kept"]},
+            "after": ["read"],
             "parameters": {"alpha": {"beta": [1, 2]}},
             "at": {
                 "guest": {"parameters": {"label": "y"}, "run": True, "timeout": 11},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -180,3 +181,12 @@ def test_what_another_party_says_makes_short_words(value):
     words = capped_in_words([one] * 3)
     assert len(words) <= 1000
     assert "\0" not in words
+
+
+def test_a_party_that_keeps_a_job_for_longer_than_its_ttl_says_so() -> None:
+    spec = replace(spec_of(), ttl_seconds=60)
+    assert "the job: ttl 60 s is 3600 s (ceilings.least_ttl)" in capped_in_words(
+        [one.as_dict() for one in effective_at(HOST, spec, Ceilings(least_ttl=3_600), 10, 300)]
+    )
+    for ceilings, one in ((Ceilings(least_ttl=30), spec), (Ceilings(least_ttl=30), spec_of())):
+        assert not [found for found in effective_at(HOST, one, ceilings, 10, 300) if found.key == "ttl"]

@@ -264,7 +264,7 @@ SERVICE = {"restart_completed_workers": True}
         # a service goes on
         (SERVICE, [worker(0, DONE)], Replace((worker(0, DONE),))),
         (SERVICE, [worker(0, DONE), worker(0, attempt=1)], None),
-        (SERVICE, [worker(0, ERROR)], Broken(worker(0, ERROR), "1 workers failed, max_failed_workers is 0")),
+        (SERVICE, [worker(0, ERROR)], Broken(worker(0, ERROR), "1 worker failed, max_failed_workers is 0")),
         ({**SERVICE, "max_failed_workers": 1}, [worker(0, ERROR)], Replace((worker(0, ERROR),))),
         ({"fail_on_worker_restart": True}, [worker(0, KILLED)], Broken(worker(0, KILLED))),
         # who made room has not failed; else an elastic worker counts as the others do, and nobody waits for it

@@ -116,6 +116,8 @@ def test_a_role_without_parties_is_no_role():
     ("auto_retries", 2, "auto_retries", 2),
     ("auto_retry_delay", 0.5, "auto_retry_delay_seconds", 0.5),
     ("auto_retry_delay", 0, "auto_retry_delay_seconds", 0),
+    ("auto_retry_delay", "1", "auto_retry_delay_seconds", 1),
+    ("auto_retry_delay", "0.5", "auto_retry_delay_seconds", 0.5),
     ("timeout", 60, "timeout_seconds", 60),
     ("task_timeout", 0, "task_timeout_seconds", 0),
     ("task_timeout", 9, "task_timeout_seconds", 9),
@@ -143,7 +145,9 @@ def test_a_job_parameter_reaches_its_field_at_every_party(key, sent, field, kept
     ("task_timeout", "soon", "'soon' is not a whole number of 0 or more"),
     ("auto_retries", -1, "-1 is not a whole number of 0 or more"),
     ("auto_retry_delay", -0.1, "-0.1 is not a number of seconds from 0 to 2147483647"),
-    ("auto_retry_delay", "1", "'1' is not a number of seconds from 0 to 2147483647"),
+    ("auto_retry_delay", "1s", "'1s' is not a number of seconds from 0 to 2147483647"),
+    ("auto_retry_delay", "-1", "'-1' is not a number of seconds from 0 to 2147483647"),
+    ("auto_retry_delay", "9999999999", "9999999999 is not a number of seconds from 0 to 2147483647"),
     ("auto_retry_delay", False, "false is not a number of seconds from 0 to 2147483647"),
     ("priority", 1_001, "1001 is not a whole number from -1000 to 1000"),
     ("priority", "high", "'high' is not a whole number from -1000 to 1000"),
@@ -476,7 +480,7 @@ def test_the_paths_of_the_client_are_of_no_interest(key):
 
 @pytest.mark.parametrize(("provider", "is_ours"), [
     ("fate_flow", True), ("fate_flow@0.1.0", True), (None, True),
-    ("fate@1.11.2", False), ("fate_flowers", False), (7, False),
+    ("fate", True), ("fate@1.11.2", True), ("fater", False), ("fate_flowers", False), (7, False),
 ])
 def test_another_provider_gives_a_warning(provider, is_ours):
     in_dsl = read(a_dsl(x={"module": "Reader", "provider": provider}))

@@ -79,6 +79,22 @@ def test_a_party_is_stronger_than_its_role_whatever_their_order():
     assert [task.timeout_at(party) for party in (GUEST, HOST, SECOND_HOST)] == [1, 3, 2]
 
 
+def test_what_a_job_leaves_goes_after_its_ttl():
+    assert spec_of(a_file(ttl=3_600)).ttl_seconds == 3_600
+    assert spec_of(a_file()).ttl_seconds is None
+    assert wrong_with(a_file(ttl=59)) == ["ttl: 59 is less than 60"]
+
+
+def test_a_job_may_bound_the_failed_workers_of_all_its_tasks():
+    assert spec_of(a_file(max_failed_workers=0)).max_failed_workers == 0
+    assert spec_of(a_file()).max_failed_workers is None
+    assert wrong_with(a_file(max_failed_workers=-1)) == ["max_failed_workers: -1 is less than 0"]
+
+
+def test_a_number_that_is_there_in_two_spellings_is_there_twice():
+    assert wrong_with(a_file(parties={"guest": [9001, 9001.0]})) == ["parties.guest[1]: 9001.0 is there twice"]
+
+
 def test_retry_and_stop_duration_are_those_of_the_fate_documents():
     spec = spec_of(a_file(
         retry=RETRY, stop_duration=5, tasks={"a": {"component": "Reader"}, "b": {
@@ -203,7 +219,7 @@ def test_a_message_ends_with_the_line_of_its_path_or_of_the_next_above():
     (a_file(version=True), "version: true is not 1"), (a_file(initiator=None), "initiator: is missing"),
     (a_file(parties=None), "parties: is missing"), (a_file(tasks=None), "tasks: is missing"),
     (a_file(tasks={}), "tasks: is empty"),
-    (a_file(initiator="9001"), "initiator: '9001' is not a party of the job, such as guest 9999"),
+    (a_file(initiator="9001"), "initiator: '9001' is a number without a role; write guest 9001"),
     (a_file(initiator="guest 09001"), "initiator: 'guest 09001' is not a party of the job, such as guest 9999"),
     (a_file(initiator="guest 9001\n"), "initiator: 'guest 9001\\n' is not a party of the job, such as guest 9999"),
     (a_file(parties={"gust": [1]}), "parties.gust: is not known; did you mean guest"),
@@ -288,3 +304,14 @@ def test_what_the_readers_of_the_documents_find_is_told_in_the_paths_of_the_file
 
 def test_a_small_file_is_right():
     assert wrong_with(SMALL) == []
+
+
+@pytest.mark.parametrize(("document", "problem"), [
+    (a_file(initiator=9001), "initiator: 9001 is a number without a role; write guest 9001"),
+    (a_file(initiator="9004"), "initiator: '9004' is a number without a role; write host 9004"),
+    (a_file(initiator=9001, parties={"guest": [9001], "host": [9001]}),
+     "initiator: 9001 is a number without a role; write guest 9001 or host 9001"),
+    (a_file(initiator=7), "initiator: 7 is a number without a role; write guest 7"),
+])  # fmt: skip
+def test_an_initiator_without_a_role_is_told_what_to_write(document, problem):
+    assert wrong_with(document) == [problem]

@@ -26,7 +26,19 @@ from fate_flow.core.spec import JobParameters
 
 DOCS = Path(__file__).parents[3] / "docs"
 EXAMPLES = sorted((DOCS / "examples").glob("*.yaml"))
-VALIDATOR = Draft202012Validator(JOB)
+
+
+def _ecma(schema: Any) -> Any:
+    """The schema for a validator in Python, whose `$` also stands before a line's end; that of JSON Schema does not."""
+    if isinstance(schema, Mapping):
+        return {
+            key: inside.replace("$", r"\Z") if key == "pattern" and isinstance(inside, str) else _ecma(inside)
+            for key, inside in schema.items()
+        }
+    return [_ecma(one) for one in schema] if isinstance(schema, list) else schema
+
+
+VALIDATOR = Draft202012Validator(_ecma(JOB))
 WALKED = {
     "$ref", "$defs", "type", "enum", "minimum", "maximum", "minLength", "maxLength", "pattern", "properties",
     "required", "additionalProperties", "propertyNames", "minProperties", "items", "minItems", "uniqueItems",

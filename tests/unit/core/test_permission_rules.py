@@ -57,6 +57,11 @@ def test_what_was_not_granted_is_missing(rule: PermissionRule, granted: Any, lac
     assert missing(rule, spec_of(), HOST, frozenset(granted)) == lacking
 
 
+@pytest.mark.parametrize(("task", "lacking"), [("reader_0", [READER, TABLE]), ("sum_0", [SUM]), ("sum_1", [SUM])])
+def test_what_one_task_needs(task: str, lacking: Any) -> None:
+    assert missing(BOTH, spec_of(), HOST, frozenset(), task) == lacking
+
+
 def test_what_a_party_does_not_run_needs_no_permission() -> None:
     spec = spec_of(sum_0={"need_run": False}, sum_1={"need_run": False})
     assert missing(BOTH, spec, HOST, frozenset()) == [READER, TABLE]

@@ -607,6 +607,9 @@ def test_a_second_branch_goes_on_while_the_first_drains() -> None:
     assert found[0] == MoveTask("b", 0, R, S, Reason.DONE, caused_by="guest 9999")
 
 
+ENDED = {F: "failed", T: "ran out of time", C: "was canceled"}
+
+
 @pytest.mark.parametrize(
     ("status", "reason", "job_reason", "target"),
     [
@@ -625,13 +628,25 @@ def test_a_task_that_ended_badly_stops_the_job_and_the_message_names_the_party(
         a_task("b", GUEST, R),
     )
     found = plan(a_view(spec=a_spec({"a": (), "b": ()}), tasks=rows))
-    message = f"a ended as {status.value} on host 10000: it went wrong"
+    message = f"a {ENDED[status]} on host 10000: it went wrong"
     if reason is Reason.STOPPED:
-        message = "a ended as canceled on guest 9999: stopped"
+        message = "a was canceled on guest 9999: stopped"
     party = message.split(" on ")[1].split(":")[0]
     assert found[0] == MoveJob(JobStatus.STOPPING, job_reason, message, target, NOW + 60_000, caused_by=party)
     assert [one.new for one in moves(found, MoveSeat)] == [SeatStatus.STOPPING] * 2
     assert [one.command.argument for one in moves(found, Send)] == [target.value] * 2
+
+
+def test_a_share_that_ended_since_its_initiator_was_silent_names_the_initiator_as_the_cause() -> None:
+    """Its report may come before the answer to a heartbeat: both lead to the same end."""
+    words = "party 9999 was silent for 120 s"
+    rows = (
+        a_task("a", GUEST, C, F, reason=Reason.STOPPED, caused_by="guest 9999"),
+        a_task("a", HOST, F, F, reason=Reason.INITIATOR_LOST, message=words, caused_by="guest 9999"),
+    )
+    [move] = moves(plan(a_view(tasks=rows)), MoveJob)
+    assert (move.reason, move.caused_by, move.target) == (Reason.INITIATOR_LOST, "guest 9999", JobStatus.FAILED)
+    assert move.message == f"a failed on host 10000: {words}"
 
 
 def test_the_exit_code_of_the_culprit_is_the_jobs_and_every_party_is_told() -> None:

@@ -189,6 +189,20 @@ def test_a_party_that_is_needed_ends_the_job(tasks: tuple[Task, ...], view: Any)
     assert ended(plan(with_silence(*tasks, **view))).reason is Reason.PARTY_UNREACHABLE
 
 
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_party_is_lost_while_its_gang_is_stopped_and_the_next_version_begins_without_it(goes_on: bool) -> None:
+    """What was stopped for the restart is not broken: the minimum is asked of the next version."""
+    draining = rows(C, STOPPING, F, status=STOPPING)
+    found = plan(with_silence(*draining, goes_on=goes_on, rules={"retry": RetryRule()}))
+    assert found[:2] == [MoveSeat(SILENT, SeatStatus.STOPPING, WORDS), LoseShares(HOST, WORDS)]
+
+
+def test_a_party_that_the_next_version_needs_ends_the_job() -> None:
+    draining = rows(C, STOPPING, F, status=STOPPING)
+    found = plan(with_silence(*draining, fewest=2, rules={"retry": RetryRule()}))
+    assert ended(found).reason is Reason.PARTY_UNREACHABLE
+
+
 def test_a_rule_for_silence_comes_before_the_minimum() -> None:
     cancel = Policy(PolicyAction.CANCEL_JOB, frozenset({PolicyEvent.PARTY_UNREACHABLE}))
     assert ended(plan(with_silence(*rows(R, R, R), rules={"policies": (cancel,)}))).reason is Reason.STOPPED_BY_POLICY

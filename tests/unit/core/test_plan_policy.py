@@ -246,7 +246,7 @@ def test_what_a_used_up_rule_says_stands_in_the_message_of_the_job() -> None:
              a_task("a", HOST, F, reason=Reason.WORKER_ERROR, message=WRONG, tries=Tries(2, 0)))  # fmt: skip
     move = only(plan(of_job(rule(A.RESTART_TASK, E.ANY), tasks=ended)), MoveJob)
     assert move.message == (
-        f"a ended as failed on host 10000: {WRONG} (restart_task: attempt 3 of 3 was the last)"
+        f"a failed on host 10000: {WRONG} (restart_task: attempt 3 of 3 was the last)"
     )
 
 
@@ -284,6 +284,16 @@ def test_restart_job_begins_all_that_has_begun_again_and_keeps_the_reservation()
 def test_a_job_is_never_restarted_for_ever(restarts: int, retry: RetryRule | None, is_again: bool) -> None:
     view = of_job(rule(A.RESTART_JOB, E.ANY), tasks=broken(), retry=retry, job={"restarts": restarts})
     assert isinstance(plan(view)[0], RestartJob) is is_again
+
+
+@pytest.mark.parametrize(("restarts", "retry", "words"), [
+    (1, RetryRule(max_attempts=2), "restart_job: restart 1 of 1 was the last"),
+    (0, RetryRule(max_attempts=1), "restart_job: no restart is allowed"),
+])  # fmt: skip
+def test_a_job_that_may_not_be_restarted_any_more_says_so(restarts: int, retry: RetryRule, words: str) -> None:
+    ended = rows(C, F, status=F)
+    view = of_job(rule(A.RESTART_JOB, E.ANY), tasks=ended, retry=retry, job={"restarts": restarts})
+    assert words in only(plan(view), MoveJob).message
 
 
 def test_while_a_job_restarts_nothing_else_is_decided() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +12,9 @@ from fate_flow.core.actions import AllRejoined, BeginAgain, Forget, MoveJob, Mov
 from fate_flow.core.errors import BadRequest, Conflict
 from fate_flow.core.job import NOT_EFFECTIVE, UNREACHABLE, Command, CommandKind
 from fate_flow.core.plan import plan_job
+from fate_flow.core.policy import Policy, PolicyAction, PolicyEvent
 from fate_flow.core.reasons import Reason
-from fate_flow.core.rerun import Wish, plan_rerun, tasks_anew
+from fate_flow.core.rerun import Wish, plan_rerun, tasks_anew, why_nothing
 from fate_flow.core.retry import UNTRIED
 from fate_flow.core.status import JOB_UNFINISHED, JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.verdict import STILL_ENDS, is_put_off, judge_answer
@@ -45,6 +48,46 @@ def test_which_tasks_run_anew(broken: str, wish: Wish, anew: str) -> None:
     assert tasks_anew(a_spec(DIAMOND), statuses, wish) == frozenset(anew)
 
 
+COMPLETES = Policy(PolicyAction.COMPLETE_JOB, frozenset({PolicyEvent.TASK_COMPLETED}))
+
+
+def a_completed(wish: Wish, changed: Collection[str] = ()) -> frozenset[str]:
+    """Of a job that the success of `work` has completed, while `service` ran and before `late` began."""
+    spec = a_spec({"read": (), "work": ("read",), "service": (), "late": ("work",), "report": ("read",)})
+    tasks = {**spec.tasks, "work": replace(spec.tasks["work"], policies=(COMPLETES,))}
+    statuses = {
+        "read": T.SUCCESS, "work": T.SUCCESS, "report": T.SUCCESS, "service": T.CANCELED, "late": T.CANCELED,
+    }  # fmt: skip
+    return tasks_anew(replace(spec, tasks=tasks), statuses, wish, changed, is_complete=True)
+
+
+def test_a_rerun_of_what_a_rule_has_completed_begins_nothing() -> None:
+    assert a_completed(Wish()) == frozenset()
+
+
+@pytest.mark.parametrize("wish", [Wish("work"), Wish("read"), Wish(force=True)])
+def test_what_the_completion_cut_off_begins_again_beside_what_completes_the_job(wish: Wish) -> None:
+    assert a_completed(wish) >= {"work", "service", "late"}
+
+
+def test_parameters_that_were_changed_since_are_a_reason_to_begin_again() -> None:
+    assert a_completed(Wish(), ["work"]) == {"work", "service", "late"}
+
+
+def test_a_rerun_that_would_never_end_is_refused() -> None:
+    with pytest.raises(Conflict, match=r"\(report\) completes the job; late, service, .* --force runs all"):
+        a_completed(Wish("report"))
+
+
+def test_a_completed_job_says_why_nothing_begins() -> None:
+    done = a_job(JobStatus.SUCCESS, reason=Reason.COMPLETED_BY_POLICY, message="complete_job after a")
+    tasks = a_task("a", GUEST, T.SUCCESS), a_task("b", GUEST, T.CANCELED)
+    view = a_view(done, spec=a_spec({"a": (), "b": ()}), tasks=tasks)
+    assert plan_rerun(view, Wish(), IDS) == ()
+    assert why_nothing(done, view.spec).startswith("it was completed by a policy (complete_job after a)")
+    assert why_nothing(a_job(JobStatus.SUCCESS, reason=Reason.DONE), view.spec).startswith("all 2 have succeeded")
+
+
 def test_what_was_passed_is_kept() -> None:
     assert tasks_anew(a_spec({"a": ()}), {"a": T.PASS}, Wish()) == frozenset()
 
@@ -74,7 +117,7 @@ def test_the_job_waits_in_its_next_run_and_every_party_is_told_in_one_command() 
     guest, host = view.seats
     task = {"b": {"version": 2, "incarnation": "b" * 32, "auto_retries": 2}}
     last = {"status": "failed", "reason": "task_failed", "message": "b broke", "caused_by": "host 10000"}
-    body = {"tasks": task, "last": last}
+    body = {"tasks": task, "kept": {"a": 0}, "last": last}
     assert list(plan_rerun(view, Wish(), IDS)) == [
         BeginAgain("not every party knows yet that it begins again: host 10000"),
         NewVersion("b", 2, "b" * 32, 2, 0, UNTRIED, Why(message="run 4 begins")),

@@ -77,7 +77,7 @@ def test_only_after_what_was_asked_for(event: RetryEvent, why: str) -> None:
 
 def test_one_attempt_is_no_retry() -> None:
     assert asked(NEVER_AGAIN, UNTRIED, ERROR).refused == "attempt 1 of 1 was the last"
-    assert asked(NEVER_AGAIN, UNTRIED, INTERRUPTION).refused == "interrupted 1 times, 0 are allowed"
+    assert asked(NEVER_AGAIN, UNTRIED, INTERRUPTION).refused == "interrupted 1 time, 0 are allowed"
 
 
 def test_no_retry_in_words_is_kept_apart_from_no_word_of_it() -> None:

@@ -20,6 +20,7 @@ class Peer(HTTPServer):
     text = '{"retcode": 0, "retmsg": "success", "data": [1]}'
     elsewhere = ""
     says_who = ""
+    status = 200
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -36,7 +37,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.asked.append((self.path, self.headers["SRC-PARTY-ID"], json.loads(body)))
-        self.send_response(307 if self.server.elsewhere else 200)
+        self.send_response(307 if self.server.elsewhere else self.server.status)
         if self.server.elsewhere:
             self.send_header("Location", self.server.elsewhere)
         if self.server.says_who:
@@ -78,10 +79,40 @@ def test_what_is_no_envelope_is_no_answer(peer: Peer, text: str) -> None:
     assert (found.retcode, "party 10000 does not answer" in found.retmsg) == (UNREACHABLE, True)
 
 
+@pytest.mark.parametrize("status", [404, 405])
+def test_a_plain_v1_server_answers_what_it_does_not_know(peer: Peer, status: int) -> None:
+    """It is reached, and that is all that there is to know."""
+    peer.status, peer.text = status, "<html>"
+    asked = Inquirer("9999", {"10000": peer.url})
+    assert asked.ask(HOST, "/party/intake", {}) == Answer(404, "it has no such route: it speaks plain v1")
+    assert asked.why_unreached("10000") == ""
+    peer.says_who = "10000"
+    assert asked.ask(HOST, "/party/intake", {}).retcode == UNREACHABLE
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"retcode": 0, "retmsg": "success", "data": {}}', ""),
+        ('{"retcode": 108, "retmsg": "party 9999 has no route here"}', ""),
+        ('{"retcode": 109, "retmsg": "the key is not known"}', "refuses our signature: the key is not known"),
+        ('{"retcode": 403, "retmsg": "Host: x is no name of this server"}',
+         "refuses our requests: Host: x is no name of this server"),
+        ('{"retcode": 100, "retmsg": "<NotFound \'404: Not Found\'>"}', ""),
+        ("<html>", "its answer is not JSON"),
+    ],
+)  # fmt: skip
+def test_why_a_party_takes_nothing_of_ours(peer: Peer, text: str, why: str) -> None:
+    peer.text = text
+    assert Inquirer("9999", {"10000": peer.url}).why_unreached("10000") == why
+    assert peer.asked == [("/v1/party/intake", "9999", {})], "a call back asks for none itself"
+
+
 def test_a_party_that_is_down_and_one_without_a_route_are_named(peer: Peer) -> None:
+    peer.shutdown()          # else its listener lives until the thread of the server wakes up
     peer.server_close()
     down = Inquirer("9999", {"10000": peer.url}).ask(HOST, "/tracker/x", {})
-    assert (down.retcode, down.retmsg) == (UNREACHABLE, "party 10000 does not answer: ConnectionError")
+    assert (down.retcode, down.retmsg) == (UNREACHABLE, "party 10000 does not answer: connection refused")
     unknown = Inquirer("9999", {}).ask(HOST, "/tracker/x", {})
     assert (unknown.retcode, unknown.retmsg[:31]) == (UNREACHABLE, "party 10000 has no route here (")
 

@@ -9,14 +9,17 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hostile_server import DRIPPING, HostileServer
 
 from fate_flow.core.job import UNREACHABLE, Answer, Command, CommandKind
+from fate_flow.core.peer import HeartbeatReply
 from fate_flow.core.spec import Party
 from fate_flow.federation.lanes import Ears, Lane, Lanes, PartyState
 from fate_flow.federation.signature import INPUT, SIGNATURE, Covered, SiteSignature, digest_of, read_claim
@@ -24,7 +27,7 @@ from tests.factories import HOST, JOB_ID, OTHER
 from tests.site_keys import write_private_key
 
 K = CommandKind
-WAIT = 10.0        # seconds; what is waited for comes at once
+WAIT = 30.0        # seconds; what is waited for comes at once
 BATCH = {"extensions": {"batch": 1}}
 
 Reply = tuple[int, bytes] | Callable[[BaseHTTPRequestHandler], None]
@@ -93,13 +96,20 @@ class Heard:
         self.answers: queue.SimpleQueue[tuple[Command, Answer]] = queue.SimpleQueue()
         self.ended: queue.SimpleQueue[tuple[str, dict[str, str], dict[str, int]]] = queue.SimpleQueue()
         self.silence: queue.SimpleQueue[tuple[str, float]] = queue.SimpleQueue()
+        self.failures: list[tuple[str, float, str]] = []
+        self.replies: list[HeartbeatReply] = []
         self.log: list[str] = []
+
+    def _hear(self, party_id: str, reply: HeartbeatReply, runs: Any) -> None:
+        self.replies.append(reply)
+        self.ended.put((party_id, dict(reply.ended), dict(runs)))
 
     def ears(self) -> Ears:
         return Ears(
             lambda answers: [self.answers.put(one) for one in answers],
-            lambda party_id, ended, runs: self.ended.put((party_id, dict(ended), dict(runs))),
+            lambda party_id, reply, runs: self._hear(party_id, reply, runs),
             lambda party_id, seconds: self.silence.put((party_id, seconds)),
+            lambda party_id, seconds, error: self.failures.append((party_id, seconds, error)),
         )
 
     def requested(self, job_id: str, url: str) -> None:
@@ -136,11 +146,11 @@ def lane(peer: Peer, heard: Heard) -> Iterator[Lane]:
 
 def make_lane(
     port: int, heard: Heard, party_id: str = "10000", timeout: float = WAIT, silence: float = 60.0,
-    auth: SiteSignature | None = None,
+    auth: SiteSignature | None = None, first_pause: float = 0.01, probe_pause: float = 1.0,
 ) -> Lane:  # fmt: skip
     return Lane(
         party_id, f"http://127.0.0.1:{port}", "9999", lambda command: f"/party/{command.argument}", heard.ears(), heard,
-        timeout, silence, first_pause=0.01, auth=auth,
+        timeout, silence, first_pause=first_pause, probe_pause=probe_pause, auth=auth,
     )  # fmt: skip
 
 
@@ -348,6 +358,29 @@ def test_a_party_that_accepts_a_job_as_a_plain_v1_one_is_one(
     lane.close()
 
 
+CONF = {"dsl_version": 2, "job_parameters": {"common": {"task_cores": 1}, "role": {}}, "component_parameters": {}}
+ON_PARTY = {"dsl_version": 2, "job_parameters": {"task_cores": 1}, "component_parameters": {}}
+
+
+@pytest.mark.parametrize(("is_known", "is_doubted"), [(False, False), (True, False), (True, True)])
+def test_who_is_not_known_to_be_ours_gets_with_a_job_what_fate_needs(
+    is_known: bool, is_doubted: bool, peer: Peer, heard: Heard
+) -> None:
+    lane = make_lane(peer.port, heard, probe_pause=0.0)
+    peer.says_who, lane.says_who = "10000" if is_known else "", is_known
+    create = Command(K.CREATE, JOB_ID, HOST, argument="0", body={"runtime_conf": CONF})
+    if is_doubted:
+        peer.replies.put((500, b"what?"))
+        lane.post([create])
+        heard.take()
+    lane.post([create])
+    heard.take()
+    body = peer.asked[-1][1]
+    assert body["runtime_conf"] == CONF
+    assert body.get("runtime_conf_on_party") == (None if is_known and not is_doubted else ON_PARTY)
+    lane.close()
+
+
 # ---------------------------------------------------------------------- when it does not answer
 
 
@@ -411,6 +444,21 @@ def test_what_may_fail_fails_at_once(kind: CommandKind, what: str, peer: Peer, h
     assert peer.paths == ["/party/0"]
 
 
+@pytest.mark.parametrize(("reply", "words"), [
+    ((403, b'{"retcode": 403, "retmsg": "Host: x is no name of this server"}'), ": Host: x is no name of this server"),
+    ((502, b"<h1>Bad\r\n gateway</h1>"), ": <h1>Bad gateway</h1>"), ((503, b""), ""), ((500, b"[1]"), ""),
+    ((400, b'{"retmsg": "a\\u0007b"}'), ": a?b"),
+])  # fmt: skip
+def test_what_a_server_refuses_by_its_http_status_is_told_in_its_words(
+    reply: Reply, words: str, peer: Peer, heard: Heard, lane: Lane
+) -> None:
+    peer.replies.put(reply)
+    lane.post(commands(1, K.APPLY))
+    [(_, said)] = heard.take()
+    assert isinstance(reply, tuple)
+    assert said.retmsg == f"Federated schedule error, party 10000: HTTP status {reply[0]}{words}"
+
+
 def test_an_answer_without_end_is_left(peer: Peer, heard: Heard) -> None:
     peer.replies.put(drip)
     lane = make_lane(peer.port, heard, timeout=0.1)
@@ -420,12 +468,26 @@ def test_an_answer_without_end_is_left(peer: Peer, heard: Heard) -> None:
     lane.close()
 
 
+@pytest.mark.parametrize("what", ["a head", "a body", "the size of a chunk"])
+def test_a_party_that_sends_a_byte_now_and_then_is_silent(what: str, heard: Heard) -> None:
+    server = HostileServer(DRIPPING[what], drips=True)
+    lane = make_lane(server.port, heard, timeout=0.1, silence=0.0)
+    lane.beat(((JOB_ID, 0),))
+    assert heard.silence.get(timeout=WAIT)[0] == "10000"
+    assert not lane.state().is_answering
+    assert lane.state().error == "no answer in time"
+    lane.close()
+    server.close()
+
+
 def test_an_answer_that_came_while_this_process_stood_still_counts(
     peer: Peer, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a server that was stopped for long would take the others for silent when it goes on."""
     steady, stood_still = time.monotonic, [0.0]
-    monkeypatch.setattr("fate_flow.federation.lanes.time", SimpleNamespace(monotonic=lambda: steady() + stood_still[0]))
+    for module in ("lanes", "peer_http"):
+        clock = SimpleNamespace(monotonic=lambda: steady() + stood_still[0])
+        monkeypatch.setattr(f"fate_flow.federation.{module}.time", clock)
 
     def while_stopped(handler: BaseHTTPRequestHandler) -> None:
         stood_still[0] = 100.0
@@ -444,7 +506,7 @@ def test_nobody_there(heard: Heard) -> None:
     lane = make_lane(closed_port(), heard)
     lane.post(commands(1, K.CREATE))
     [(_, said)] = heard.take()
-    assert said.retmsg == "Federated schedule error, party 10000: connection refused or lost"
+    assert said.retmsg == "Federated schedule error, party 10000: connection refused"
     lane.close()
 
 
@@ -460,8 +522,7 @@ def test_a_peer_that_hangs_costs_the_time_of_one_request(peer: Peer, heard: Hear
 
 
 def test_while_it_is_known_not_to_answer_what_may_fail_is_not_even_sent(heard: Heard) -> None:
-    lane = make_lane(closed_port(), heard)
-    lane.first_pause = 60.0
+    lane = make_lane(closed_port(), heard, first_pause=60.0, probe_pause=60.0)
     lane.post(commands(1, K.APPLY))
     heard.take()
     kept, lost = commands(1), [Command(K.CHECK, JOB_ID, HOST, id=7), Command(K.CREATE, JOB_ID, HOST, id=8)]
@@ -469,7 +530,7 @@ def test_while_it_is_known_not_to_answer_what_may_fail_is_not_even_sent(heard: H
     lane.post([lost[0], *kept, lost[1]])
     assert [(command, said.retcode) for command, said in heard.take(2)] == [(one, UNREACHABLE) for one in lost]
     soon = pytest.approx(0, abs=WAIT)
-    assert lane.state() == PartyState("10000", lane.url, "open", soon, 1, "connection refused or lost", 1, soon)
+    assert lane.state() == PartyState("10000", lane.url, "open", soon, 1, "connection refused", 1, soon)
     assert len(heard.log) == before
     lane.close()
 
@@ -485,10 +546,8 @@ def test_a_party_that_is_asked_whether_it_is_back_is_probed_and_the_log_tells_ea
         answer(handler, b'{"retcode": 0, "retmsg": "success"}')
 
     peer.replies.put(hang_up)
-    peer.replies.put(hang_up)                       # a kept connection may have been closed: it is tried once more
     peer.replies.put(slow)
     lane = make_lane(peer.port, heard)
-    lane.first_pause = 0.01
     lane.post(commands(1))
     assert asked.wait(WAIT)
     assert (lane.state().circuit, lane.state().failures) == ("probing", 1)
@@ -496,14 +555,13 @@ def test_a_party_that_is_asked_whether_it_is_back_is_probed_and_the_log_tells_ea
     heard.take()
     assert lane.state() == PartyState("10000", lane.url)
     lane.close()
-    assert "party 10000 does not answer: connection refused or lost; circuit open, asked again in 0.01 s" in caplog.text
+    assert "party 10000 does not answer: connection lost; circuit open, asked again in 0.01 s" in caplog.text
     assert "and 1 tries; circuit closed" in caplog.text
 
 
 def test_a_job_that_somebody_waits_for_finds_a_party_that_is_back(heard: Heard) -> None:
     port = closed_port()
-    lane = make_lane(port, heard)
-    lane.first_pause, lane.probe_pause = 60.0, 0.0
+    lane = make_lane(port, heard, first_pause=60.0, probe_pause=0.0)
     lane.post(commands(1, K.APPLY))
     assert heard.retcodes(1) == [UNREACHABLE]
     peer = Peer(port)
@@ -589,8 +647,8 @@ def test_a_party_that_answers_is_not_silent(lane: Lane, heard: Heard) -> None:
 
 def test_what_is_forgotten_is_not_sent(heard: Heard) -> None:
     port = closed_port()
-    lane = make_lane(port, heard, silence=0.0)
-    lane.first_pause, lane.probe_pause = WAIT, 0.0      # nothing is under way when it is told to forget
+    # Nothing is under way when it is told to forget.
+    lane = make_lane(port, heard, silence=0.0, first_pause=WAIT, probe_pause=0.0)
     lane.post(commands(3))
     heard.silence.get(timeout=WAIT)
     lane.beat((("x", 0),))
@@ -641,7 +699,7 @@ def test_a_lane_survives_what_an_answer_does_to_its_listener(
         heard.ears().answers(answers)
 
     lane = make_lane(peer.port, heard)
-    lane.ears = Ears(stumble, heard.ears().heartbeat, heard.ears().silence)
+    lane.ears = replace(heard.ears(), answers=stumble)
     lane.post(commands(2))
     assert heard.retcodes(2) == [0, 0]
     assert "lane to party 10000" in caplog.text

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -19,8 +20,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from fate_flow.core.errors import BadRequest, BadSettings, StorageFailed
 from fate_flow.federation import spool as module
+from fate_flow.federation.channel_files import Message
 from fate_flow.federation.spool import (
-    Message,
     Problem,
     Refusal,
     Session,
@@ -324,6 +325,28 @@ def test_the_jobs_that_have_left_something_are_known(spool: Spool) -> None:
     assert spool.jobs() == (closed.job_id,)
 
 
+@pytest.mark.parametrize("writes", [0, 1])
+def test_an_open_that_was_killed_is_finished_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    """The token is stored first: an open that finds its session stored has nothing left to do."""
+    left, replace_file = [None] * writes, module._replace
+
+    def until_killed(path: str, document: dict[str, Any]) -> None:
+        if not left:
+            raise KeyboardInterrupt
+        left.pop()
+        replace_file(path, document)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_replace", until_killed)
+        with pytest.raises(KeyboardInterrupt):
+            a_spool(tmp_path).open(HERE, PEERS, "its token")
+    again = a_spool(tmp_path)
+    assert again.open(HERE, PEERS, "its token")
+    assert again.session_of("its token") == HERE
+
+
 def test_a_purge_that_was_killed_is_finished_at_the_next_start(
     spool: Spool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -412,7 +435,7 @@ def test_topics_without_end_meet_the_bound_too(small: Spool) -> None:
     for number in range(20):
         push(small, 0, topic=str(number))
         pop(small, 1, topic=str(number))
-    assert len(list(Path(small._root).glob("sessions/*/*/*"))) == 8 + 1
+    assert len(list(Path(small._root).glob("sessions/*/*/*"))) == 7 + 1
     assert push(small, 1, topic="a number that is not the first makes nothing") == Problem.SKIPPED
 
 
@@ -696,8 +719,6 @@ class Model(RuleBasedStateMachine):
             return Problem.TOO_LARGE
         if not self.is_open:
             return AGAIN if seq < len(held) else Problem.GONE
-        if seq == 0 and topic not in self.made and self.total_blocks() < 6:
-            self.made.add(topic)
         if seq > len(held):
             return Problem.SKIPPED
         if seq < len(held):
@@ -706,8 +727,9 @@ class Model(RuleBasedStateMachine):
         cost = 1 if len(message.data) <= BLOCK else 2
         if topic in self.made and self.blocks(topic) + cost > 3:
             return Problem.BACKLOG
-        if topic not in self.made or self.total_blocks() + cost > 6:
+        if self.total_blocks() + cost + (topic not in self.made) > 6:
             return Problem.FULL
+        self.made.add(topic)
         held.append(message)
         return NEW
 

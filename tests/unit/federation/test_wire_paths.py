@@ -27,7 +27,7 @@ REPORT = f"{INITIATOR}/hetero_lr_0/{JOB_ID}_hetero_lr_0/3/host/10000/report"
     [
         (f"{JOB}/create", K.CREATE, ""), (f"{JOB}/dependence/check", K.CHECK, ""),
         (f"{JOB}/resource/apply", K.APPLY, ""), (f"{JOB}/resource/return", K.RETURN, ""), (f"{JOB}/start", K.START, ""),
-        (f"{JOB}/align", K.ALIGN, ""), (f"{JOB}/update", K.UPDATE, ""), (f"{JOB}/model", K.CLEAN, ""),
+        (f"{JOB}/align", K.ALIGN, ""), (f"{JOB}/update", K.UPDATE, ""), (f"{JOB}/model", K.MODEL, ""),
         (f"{JOB}/clean", K.CLEAN, ""), (f"{JOB}/status/waiting", K.STATUS, "waiting"),
         (f"{JOB}/status/success", K.STATUS, "success"), (f"{JOB}/stop/canceled", K.STOP, "canceled"),
         (f"{JOB}/component/inheritance/check", K.FIND_REUSABLE, ""),
@@ -51,6 +51,15 @@ def test_job_commands(endpoint: str, kind: CommandKind, argument: str) -> None:
 def test_task_commands(endpoint: str, kind: CommandKind, argument: str) -> None:
     found = read_command(endpoint, {"x": 1})
     assert found == Command(kind, JOB_ID, HOST, ANY_RUN, "hetero_lr_0", 3, argument, {"x": 1})
+
+
+def test_the_row_of_a_new_version_says_in_its_body_which_one_it_is() -> None:
+    """FATE makes the path of it from the row of the old version."""
+    assert read_command(f"{TASK}/create", {"task_version": 4}).version == 4
+    assert read_command(f"{TASK}/create", {"task_version": None}).version == 3
+    assert read_command(f"{TASK}/start", {"task_version": 4}).version == 3
+    with pytest.raises(BadRequest, match="task_version"):
+        read_command(f"{TASK}/create", {"task_version": "x"})
 
 
 def test_a_party_asks_the_initiator_to_stop() -> None:

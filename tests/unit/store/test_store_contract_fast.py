@@ -33,7 +33,7 @@ from fate_flow.store.migrations import upgrade
 from fate_flow.store.sql.store import SqlStore
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-pytest.register_assert_rewrite("store_contract")
+pytest.register_assert_rewrite("store_contract", "store_contract_bindings")
 
 from store_contract import (  # noqa: E402
     ARBITER,
@@ -50,6 +50,7 @@ from store_contract import (  # noqa: E402
     in_use,
     with_jobs,
 )
+from store_contract_bindings import BindingContract  # noqa: E402
 
 
 def sqlite_in_memory() -> SqlStore:
@@ -69,6 +70,10 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
 
 
 class TestStoreContract(StoreContract):
+    pass
+
+
+class TestBindings(BindingContract):
     pass
 
 

@@ -1,0 +1,153 @@
+"""Writes `requirements/*.txt`: every package that `bin/*` installs, with its version and the sha256 of its files.
+
+uv finds the versions, for Python 3.11 to 3.13 on Linux. It is a locked package itself and has an environment of its
+own, under `.cache/lock`. Versions and dates in the tables of docs/dependencies.md are written anew; a row for a new
+package is written by hand, and tests/unit/test_requirements.py names it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import configparser
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+CACHE = CHECKOUT / ".cache"
+LOCKS = CHECKOUT / "requirements"
+DOCUMENT = CHECKOUT / "docs" / "dependencies.md"
+PYTHONS = ">=3.11,<3.14"
+LINE = re.compile(r"([A-Za-z0-9][\w.-]*)==([\w.!+]+)")
+ROW = re.compile(r"(\| \[([\w.-]+)\]\(\S+\) \|)[^|]*\|[^|]*\|")
+HEAD = "# Written by bin/lock; see docs/dependencies.md.\n"
+
+Group = dict[str, list[str]]
+"""Requirements by the name of the file that they go to, resolved together."""
+
+
+def lines_of(text: str) -> list[str]:
+    """The requirements in a file or a key of setup.cfg."""
+    found = (line.partition("#")[0].strip() for line in text.splitlines())
+    return [line for line in found if line]
+
+
+def groups() -> list[Group]:
+    """All that is locked. What `test` has, `server` has in the same version."""
+    config = configparser.ConfigParser()
+    config.read(CHECKOUT / "setup.cfg", encoding="utf-8")
+    server = lines_of(config["options"]["install_requires"])
+    test = lines_of(config["options.extras_require"]["test"])
+    build = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
+    client = lines_of((LOCKS / "fate_client.in").read_text(encoding="utf-8"))
+    return [
+        {"server": server, "test": [*server, *test], "build": [*build, "pip"], "lock": ["uv"]},
+        {"fate_client": client},
+    ]
+
+
+def section_of(group: Group) -> str:
+    """The name of its table in the document."""
+    return " ".join(group)
+
+
+def locked(name: str) -> dict[str, str]:
+    """The versions in one lock, by package; nothing when there is no lock yet."""
+    path = LOCKS / f"{name}.txt"
+    return dict(LINE.findall(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+
+def versions_of(group: Group) -> dict[str, str]:
+    return {name: version for one in group for name, version in locked(one).items()}
+
+
+def project_of(group: Group, kept: Mapping[str, str]) -> str:
+    """A project that asks for the group, as uv reads it; what is kept keeps its version."""
+    extras = "".join(f"{name} = {json.dumps(wanted)}\n" for name, wanted in group.items())
+    return (
+        f'[project]\nname = "locked"\nversion = "0"\nrequires-python = "{PYTHONS}"\n'
+        f"[project.optional-dependencies]\n{extras}"
+        "[tool.uv]\nenvironments = [\"sys_platform == 'linux'\"]\n"
+        f"constraint-dependencies = {json.dumps([f'{name}=={version}' for name, version in kept.items()])}\n"
+        '[[tool.uv.dependency-metadata]]\nname = "fate-client"\nrequires-dist = []\n'
+    )
+
+
+def lock(uv: Path, group: Group, upgraded: Collection[str]) -> dict[str, str]:
+    """Write the locks of a group; when each of its packages was released."""
+    kept = {name: version for name, version in versions_of(group).items() if upgraded and name not in upgraded}
+    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+        Path(folder, "pyproject.toml").write_text(project_of(group, kept), encoding="utf-8")
+        _run(uv, "lock", "--quiet", cwd=folder)
+        for name in group:
+            text = _run(
+                uv, "export", "--quiet", "--frozen", "--no-emit-project", "--no-header", "--no-annotate",
+                "--format", "requirements-txt", "--extra", name, cwd=folder,
+            )  # fmt: skip
+            (LOCKS / f"{name}.txt").write_text(HEAD + text, encoding="utf-8")
+        return _dates(tomllib.loads(Path(folder, "uv.lock").read_text(encoding="utf-8")))
+
+
+def _dates(found: Mapping[str, Any]) -> dict[str, str]:
+    dates = {}
+    for package in found["package"]:
+        files = [*package.get("wheels", ()), package.get("sdist", {})]
+        times = [file["upload-time"] for file in files if "upload-time" in file]
+        dates[package["name"]] = min(times, default="")[:10]
+    return dates
+
+
+def with_versions(text: str, versions: Mapping[str, str], dates: Mapping[str, str], section: str) -> str:
+    """The document with these versions and dates in the rows of one section: what follows a comment with its name."""
+    head, mark, rest = text.partition(f"<!-- {section} -->")
+    body, following, tail = rest.partition("<!-- ")
+
+    def row(found: re.Match[str]) -> str:
+        name = found[2].lower()
+        return f"{found[1]} {versions[name]} | {dates[name]} |" if name in versions else found[0]
+
+    return head + mark + ROW.sub(row, body) + following + tail
+
+
+def _tool() -> Path:
+    """uv, in the version that is locked; the newest where none is."""
+    environment = CACHE / "lock"
+    python, wanted = environment / "bin" / "python", LOCKS / "lock.txt"
+    asked = ["--require-hashes", "-r", str(wanted)] if wanted.exists() else ["uv"]
+    _run(Path(sys.executable), "-m", "venv", "--without-pip", "--clear", environment)
+    _run(Path(sys.executable), "-m", "pip", "--python", python, "install", "--quiet", *asked)
+    return environment / "bin" / "uv"
+
+
+def _run(command: Path, *arguments: object, cwd: str | Path = CHECKOUT) -> str:
+    environment = {**os.environ, "UV_CACHE_DIR": str(CACHE / "uv"), "UV_PYTHON": sys.executable}
+    done = subprocess.run(
+        [str(command), *map(str, arguments)], cwd=cwd, env=environment, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise SystemExit(f"{command.name} failed with exit code {done.returncode}")
+    return done.stdout
+
+
+def main(arguments: Iterable[str]) -> None:
+    parser = argparse.ArgumentParser(prog="bin/lock", description=__doc__)
+    parser.add_argument("name", nargs="*", help="upgrade only these packages, and add what is new")
+    upgraded = {name.lower().replace("_", "-") for name in parser.parse_args(list(arguments)).name}
+    uv = _tool()
+    text = DOCUMENT.read_text(encoding="utf-8")
+    for group in groups():
+        dates = lock(uv, group, upgraded)
+        text = with_versions(text, versions_of(group), dates, section_of(group))
+    DOCUMENT.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

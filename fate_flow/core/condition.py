@@ -1,0 +1,123 @@
+"""What a job that runs or stops waits for right now, in words: parties that do not answer, tasks that begin again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from fate_flow.core.gang import culprit, is_breaking
+from fate_flow.core.job import Job, Seat, Task
+from fate_flow.core.partial import taking_part
+from fate_flow.core.party_return import will_come_back
+from fate_flow.core.peer import PeerTrouble
+from fate_flow.core.plan_tasks import retry_of
+from fate_flow.core.policy import PolicyAction
+from fate_flow.core.reasons import Reason
+from fate_flow.core.spec import Party
+from fate_flow.core.status import TASK_BROKEN, JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.view import JobView, rows_by_name
+
+RESTARTING = "restarting"
+"""In `status_detail`, of a task that is stopped in order to begin again, and of a job whose tasks all are."""
+
+_ENGAGED = frozenset({SeatStatus.STARTED, SeatStatus.STOPPING, SeatStatus.DRAINING})
+_RESTARTS = frozenset({PolicyAction.RESTART_TASK.value, PolicyAction.RESTART_JOB.value})
+
+
+@dataclass(frozen=True)
+class Restart:
+    """A task that is to begin again."""
+
+    name: str
+    version: int                       # the next one
+    waits_for: tuple[Party, ...] = ()  # whose shares of the last version have not ended
+    milliseconds: int = 0              # until it may begin, once they have
+
+    @property
+    def words(self) -> str:
+        begins = f"begins again as version {self.version}"
+        if self.waits_for:
+            who = ", ".join(map(str, self.waits_for))
+            return f"{begins} when {who} {'has' if len(self.waits_for) == 1 else 'have'} stopped"
+        return f"{begins} in {self.milliseconds / 1000:.0f} s" if self.milliseconds else begins
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`troubles` and `restarts` in words, by party and by task; `ends`: what the end of the job waits for."""
+
+    troubles: Mapping[Party, str]
+    restarts: Mapping[str, Restart]
+    ends: str = ""
+    is_restarting: bool = False
+
+    @property
+    def words(self) -> str:
+        restarts = (f"{one.name} {one.words}" for one in self.restarts.values())
+        return "; ".join(dict.fromkeys(filter(None, [*self.troubles.values(), self.ends, *restarts])))
+
+
+def condition_of(view: JobView, troubles: Mapping[str, PeerTrouble], limit: int) -> Condition:
+    """Of the job itself, at its initiator; `limit`: milliseconds after which a party is given up."""
+    restarts = {one.name: one for one in pending_restarts(view)}
+    said = troubles_of(view.job, view.seats, troubles, view.now, limit)
+    return Condition(said, restarts, _what_its_end_waits_for(view), view.job.is_restarting)
+
+
+def condition_of_copy(job: Job, troubles: Mapping[str, PeerTrouble], now: int) -> Condition:
+    """Of a job that another party decides about."""
+    trouble = troubles.get(job.initiator.party_id)
+    return Condition({} if trouble is None else {job.initiator: trouble.explain(job.initiator, job.party, now)}, {})
+
+
+def troubles_of(
+    job: Job, seats: Iterable[Seat], troubles: Mapping[str, PeerTrouble], now: int, limit: int
+) -> dict[Party, str]:
+    """By party at which something of the job runs: what is wrong with the way to it, or back."""
+    most = limit if job.status is JobStatus.RUNNING and job.reason is None else None
+    engaged = [seat for seat in seats if seat.status in _ENGAGED and seat.party.party_id in troubles]
+    return {
+        seat.party: troubles[seat.party.party_id].explain(
+            seat.party, job.party, now, most if seat.status is SeatStatus.STARTED and not seat.silent_since else None
+        )
+        for seat in engaged
+    }
+
+
+def pending_restarts(view: JobView) -> Iterator[Restart]:
+    """The tasks of a running job that are stopped in order to begin again, or whose next version is not due yet."""
+    if view.job.status is not JobStatus.RUNNING or view.job.reason is not None:
+        return
+    for name, rows in rows_by_name(view).items():
+        lead = rows[0]
+        if lead.status is TaskStatus.STOPPING and _begins_again(view, rows):
+            still = tuple(row.key.party for row in taking_part(view, rows) if not row.is_over_here)
+            yield Restart(name, lead.key.version + 1, still)
+        elif lead.status is TaskStatus.WAITING and lead.key.version and lead.retry_at > view.now:
+            yield Restart(name, lead.key.version, milliseconds=lead.retry_at - view.now)
+
+
+def _begins_again(view: JobView, rows: tuple[Task, ...]) -> bool:
+    """As far as is known now: another share may still end by what is final."""
+    lead = rows[0]
+    if lead.policy:
+        return lead.policy in _RESTARTS
+    if not any(row.party_status in TASK_BROKEN or is_breaking(row) for row in rows):
+        return False
+    found = retry_of(view, lead, culprit(rows).reason or Reason.WORKER_ERROR)
+    return found is not None and not found.refused
+
+
+def _what_its_end_waits_for(view: JobView) -> str:
+    job = view.job
+    if job.status is not JobStatus.STOPPING or job.target is None:
+        return ""
+    busy = {row.key.party for row in view.tasks if row.party_status in (TaskStatus.RUNNING, TaskStatus.STOPPING)}
+    still = [seat.party for seat in view.seats if seat.status is SeatStatus.STOPPING or seat.party in busy]
+    if not still:
+        return ""
+    who, has = ", ".join(map(str, still)), "has" if len(still) == 1 else "have"
+    seconds = max(0, job.stop_by - view.now) // 1000
+    returns = job.target is JobStatus.FAILED and will_come_back(view)
+    follows = "waits for the return of the lost party" if returns else f"ends as {job.target.value}"
+    return f"{follows} when {who} {has} stopped, in {seconds} s at the latest"

@@ -1,0 +1,60 @@
+"""What went wrong on the way to another party, in words for people: no class of a library, no address of an object."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import ssl
+from collections.abc import Iterator
+from json import JSONDecodeError
+
+import requests
+from urllib3.exceptions import ReadTimeoutError
+
+_MOST_LETTERS = 300
+_BY_NUMBER = {
+    errno.ECONNREFUSED: "connection refused",
+    errno.ECONNRESET: "connection lost",
+    errno.ECONNABORTED: "connection lost",
+    errno.EPIPE: "connection lost",
+    errno.EHOSTUNREACH: "no route to its host",
+    errno.ENETUNREACH: "no route to its network",
+}
+
+
+def describe_network_error(error: Exception) -> str:
+    """Why there is no answer that can be read."""
+    if isinstance(error, requests.exceptions.ConnectTimeout):
+        return "no connection in time"
+    if isinstance(error, requests.exceptions.Timeout):
+        return "no answer in time"
+    if isinstance(error, requests.exceptions.ConnectionError):
+        return next(filter(None, map(_describe_cause, _causes(error))), "connection lost")
+    if isinstance(error, JSONDecodeError | requests.exceptions.JSONDecodeError):
+        return "its answer is not JSON"
+    if isinstance(error, requests.exceptions.ChunkedEncodingError | requests.exceptions.ContentDecodingError):
+        return "its answer is broken off or garbled"
+    return str(error)[:_MOST_LETTERS] or "its answer cannot be read"
+
+
+def _describe_cause(cause: BaseException) -> str:
+    """Empty for an exception that only wraps another."""
+    if isinstance(cause, socket.gaierror):
+        return f"the name of its host cannot be resolved ({cause.strerror})"
+    if isinstance(cause, ssl.SSLError):
+        return f"no TLS connection ({cause.reason or cause.strerror})"
+    if isinstance(cause, TimeoutError | ReadTimeoutError):
+        return "no answer in time"
+    if isinstance(cause, OSError) and cause.errno:
+        return _BY_NUMBER.get(cause.errno, os.strerror(cause.errno))
+    return ""
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The exceptions inside this one, from the outside in: `requests` and `urllib3` wrap each other's several times."""
+    inside = [getattr(error, "reason", None), error.__cause__, *error.args]
+    for one in inside:
+        if isinstance(one, BaseException):
+            yield one
+            yield from _causes(one)

@@ -1,0 +1,80 @@
+"""What job ids stand for here."""
+
+from __future__ import annotations
+
+import json
+
+from fate_flow.core.authority import JobBinding
+from fate_flow.core.spec import Party
+from fate_flow.store.contract_bindings import namespace_of
+from fate_flow.store.models import BindingRow, JobRow, StorageTableRow
+from fate_flow.store.prepared import Prepared
+from fate_flow.store.rows import to_json
+from fate_flow.store.sql.queries import hit, insert_new
+from fate_flow.store.sql.unit import Unit
+
+
+class Bindings(Unit):
+    """Part of the transaction: what each method promises stands in `contract_bindings.Bindings`."""
+
+    def binding(self, job_id: str) -> JobBinding | None:
+        row = _BINDING.row(self._database, job_id)
+        if row is None:
+            return None
+        role, party_id, parties, digest, revision = row
+        return JobBinding(job_id, Party(role, party_id), frozenset(_parties(parties)), digest, int(revision))
+
+    def bind(self, binding: JobBinding) -> bool:
+        values = {
+            "f_job_id": binding.job_id,
+            "f_initiator_role": binding.initiator.role,
+            "f_initiator_party_id": binding.initiator.party_id,
+            "f_parties": to_json([[party.role, party.party_id] for party in sorted(binding.parties)]),
+            "f_digest": binding.digest,
+            "f_revision": binding.revision,
+        }
+        return insert_new(self._database, BindingRow, values, BindingRow.f_job_id == binding.job_id)
+
+    def rebind(self, old: JobBinding, digest: str, revision: int) -> bool:
+        is_it = (
+            (BindingRow.f_job_id == old.job_id)
+            & (BindingRow.f_digest == old.digest)
+            & (BindingRow.f_revision == old.revision)
+        )
+        return hit(BindingRow.update(f_digest=digest, f_revision=revision).where(is_it))
+
+    def unbind(self, job_id: str) -> bool:
+        if self._is_known(job_id):
+            return False
+        return hit(BindingRow.delete().where(BindingRow.f_job_id == job_id))
+
+    def unused_bindings(self, after: str, limit: int) -> tuple[str, ...]:
+        rows = (
+            BindingRow.select(BindingRow.f_job_id)
+            .left_outer_join(JobRow, on=(JobRow.f_job_id == BindingRow.f_job_id))
+            .where((BindingRow.f_job_id > after) & JobRow.f_job_id.is_null())
+            .order_by(BindingRow.f_job_id)
+            .limit(limit)
+            .tuples()
+        )
+        return tuple(row[0] for row in rows)
+
+    def _is_known(self, job_id: str) -> bool:
+        rows = JobRow.select(JobRow.f_job_id).where(JobRow.f_job_id == job_id)
+        tables = StorageTableRow.select(StorageTableRow.f_name).where(
+            StorageTableRow.f_namespace == namespace_of(job_id)
+        )
+        return any(query.tuples().first() for query in (rows, tables))
+
+
+def _parties(text: str) -> list[Party]:
+    return [Party(role, party_id) for role, party_id in json.loads(text)]
+
+
+_BINDING = Prepared(
+    lambda job_id: BindingRow.select(
+        BindingRow.f_initiator_role, BindingRow.f_initiator_party_id, BindingRow.f_parties, BindingRow.f_digest,
+        BindingRow.f_revision,
+    ).where(BindingRow.f_job_id == job_id),
+    1,
+)  # fmt: skip

@@ -1,0 +1,65 @@
+"""How the tests are divided over the processes of `bin/test`.
+
+Tests with real servers mostly wait, and all others work. So the first process takes its work from one end of the list,
+where those with servers are, and the others from the other end: a processor always has something to do, and they meet
+somewhere in the middle. What is handed out is a *group*: the tests that borrow the same servers, or else a file.
+
+A process has servers of its own, on ports of its own (tests/integration/party_servers.py), so every division is right;
+a bad one only starts more of them.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
+
+TESTS = Path(__file__).parent
+WITH_SERVERS = ("integration", "genuine", "chaos")
+"""Folders, those with the longest groups first."""
+_OWN = re.compile(r"^def (cluster|on_sqlite)\(", re.MULTILINE)
+_BORROWED = re.compile(r"^ *def test\w*\([^)]*\b(cluster: Cluster|on_sqlite)\b", re.MULTILINE)
+
+
+def group_of(nodeid: str) -> str:
+    """The tests of a group run in one process, one after the other."""
+    file = nodeid.partition("::")[0]
+    folder = _folder(file)
+    if folder == "integration" and _borrows(file):
+        return f"{folder} on mariadb" if "[mariadb" in nodeid else f"{folder} on sqlite"
+    return folder if folder == "genuine" else file
+
+
+def place(group: str, tests: int) -> tuple[int, int, str]:
+    """Where it stands: first those with servers, last the simulation, the longer ones towards the ends."""
+    folder = _folder(group)
+    if folder in WITH_SERVERS:
+        return (WITH_SERVERS.index(folder) if " on " not in group else -1, -tests, group)
+    return (len(WITH_SERVERS) + (folder == "simulation"), tests, group)
+
+
+@cache
+def _borrows(file: str) -> bool:
+    text = (TESTS.parent / file).read_text(encoding="utf-8")
+    return not _OWN.search(text) and bool(_BORROWED.search(text))
+
+
+def _folder(name: str) -> str:
+    return name.removeprefix("tests/").partition("/")[0].partition(" ")[0]
+
+
+class FromBothEnds(LoadScopeScheduling):
+    """Whichever process is free takes the next group: the first process from the beginning, others from the end."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        first = node is self.nodes[0]
+        take = min if first else max
+        wanted = take(self.workqueue, key=lambda group: place(group, len(self.workqueue[group])))
+        self.workqueue.move_to_end(wanted, last=False)
+        super()._assign_work_unit(node)

@@ -1,0 +1,124 @@
+"""A server whose start fails, or whose supervisor dies, leaves no process behind; what is left is seen and ended."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fate_flow.cli import service
+from fate_flow.cli.cluster import Ports
+from fate_flow.engine.worker import ProcessId
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    home = tmp_path / "home"
+    home.mkdir()
+    yield home
+    service.kill(home)
+
+
+@pytest.fixture
+def conf(home: Path, tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "service_conf.yaml"
+    ports = Ports()
+    port = next(filter(ports.is_free, range(24000 + os.getpid() % 400 * 5, 65536)))
+    path.write_text(yaml.safe_dump({"party_id": "9999", "home": str(home), "fateflow": {"http_port": port}}))
+    yield path
+    ports.close()
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def holders(home: Path) -> list[ProcessId]:
+    return service._lock_holders(home)
+
+
+def test_a_start_that_cannot_write_leaves_nothing_behind_and_the_next_one_works(home: Path, conf: Path) -> None:
+    code = """
+import errno, os, sys
+from fate_flow import server
+from fate_flow.cli.server import fate_flow
+def full(path, _):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+server.write_json = full
+fate_flow(sys.argv[1:])
+"""
+    with (
+        service.launch(conf, home, command=(sys.executable, "-c", code)) as launch,
+        pytest.raises(service.ServiceFailed, match=r"cannot write .*server\.json: the disk is full; make room there"),
+    ):
+        launch.wait()
+    assert holders(home) == []
+    assert service.answers(service.start(conf, home).url)
+
+
+def test_a_start_that_cannot_say_its_number_ends_what_it_started(
+    home: Path, conf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawned: list[subprocess.Popen[bytes]] = []
+
+    class Noted(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            spawned.append(self)
+
+    def full(path: Path, _: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(subprocess, "Popen", Noted)
+    monkeypatch.setattr(service, "write_atomically", full)
+    with pytest.raises(service.ServiceFailed, match=r"cannot write .*launch.json: the disk is full; make room there"):
+        service.launch(conf, home, command=("sh", "-c", "sleep 600"))
+    assert [process.wait(timeout=30) for process in spawned] == [-signal.SIGKILL]
+
+
+def test_no_process_outlives_the_supervisor(home: Path, conf: Path) -> None:
+    running = service.start(conf, home)
+    everybody = service.server_processes(home)
+    assert len(everybody) > 5
+    assert running.supervisor.send(signal.SIGKILL)
+    eventually(lambda: not any(one.is_alive() for one in everybody))
+
+
+def test_a_server_that_no_file_names_is_found_by_its_lock(home: Path, conf: Path) -> None:
+    running = service.start(conf, home)
+    for name in ("server.json", "launch.json"):
+        (home / "run" / name).unlink()
+    assert service.server_processes(home) == []
+    assert len(holders(home)) > 3
+    assert service.kill(home)
+    assert not running.supervisor.is_alive()
+    assert holders(home) == []
+
+
+def test_a_home_that_cannot_be_written_is_told_in_a_sentence(tmp_path: Path, conf: Path) -> None:
+    code = f"""
+import errno, os, pathlib
+def refuse(self, *_, **__):
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(self))
+pathlib.Path.chmod = refuse
+from fate_flow.cli.server import fate_flow
+fate_flow(["serve", "-c", {str(conf)!r}])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "the file system is mounted read-only; mount it writable, or configure another folder" in done.stderr
+    assert "Errno" not in done.stderr

@@ -1,0 +1,24 @@
+"""Requests of a test to a server that has made keys for its clients."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from requests import Request
+from requests.auth import AuthBase
+
+from fate_flow.cli.signature import Signature
+from fate_flow.client_keys import read_client_keys
+
+
+def signature_of_clients(home: Path) -> AuthBase | None:
+    """What signs requests to the server of this home; None where it made no keys."""
+    keys = read_client_keys(home)
+    return Signature(keys.app_key, keys.secret_key) if keys is not None else None
+
+
+def signed_lines(home: Path, path: str) -> str:
+    """The header lines of a signed request without a body, or with a form, for a test that writes bytes itself."""
+    request = Request("POST", f"http://localhost{path}", auth=signature_of_clients(home)).prepare()
+    names = ("TIMESTAMP", "NONCE", "APP_KEY", "SIGNATURE")
+    return "".join(f"{name}: {request.headers[name]}\r\n" for name in names if name in request.headers)

@@ -1,0 +1,185 @@
+"""Deliberate bugs in what keeps jobs apart, each of which the stories of `authority.py` have to catch.
+
+`python -m tests.simulation.authority_mutants` runs them and prints the rule that caught each. Where two layers hold the
+same rule, the bug is in both: one alone changes nothing that could be seen."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from fate_flow.coordinator import allowed, parameters, unit, workers
+from fate_flow.coordinator.party import admission, side
+from fate_flow.core import authority, permission
+from fate_flow.core.approval import Approval, Consent
+from fate_flow.core.authority import STATEMENTS, Query, Speaker
+from fate_flow.core.job import CommandKind
+from fate_flow.store.memory import MemoryTransaction
+from tests.simulation.authority import hunt
+
+Patched = Callable[[], AbstractContextManager[Any]]
+SEEDS = 300
+
+
+def _table_says(statement: Any, speaker: Speaker) -> Patched:
+    """One line of the table is another one."""
+    return lambda: patch.dict(STATEMENTS, {statement: speaker})     # type: ignore[arg-type]
+
+
+def _without(module: Any, name: str) -> Patched:
+    """A check that never objects."""
+    return lambda: patch.object(module, name, lambda *_: "")
+
+
+def _only_the_first_table_counts() -> AbstractContextManager[Any]:
+    """What a task needs that comes after one with a table needs no grant."""
+    keep = permission._needed
+
+    def needed(spec: Any, party: Any, of_task: str) -> Iterator[Any]:
+        for thing in keep(spec, party, of_task):
+            yield thing
+            if thing.kind is permission.Kind.DATASET:
+                return
+
+    return patch.object(permission, "_needed", needed)
+
+
+def _difference_ignores(**same: str) -> Patched:
+    """One part of a job is not compared."""
+    keep = authority.difference
+
+    def difference(bound: Any, offered: Any) -> str:
+        return keep(bound, replace(offered, **{key: getattr(bound, key) for key in same}))
+
+    return lambda: _in_all("difference", difference, authority, parameters)
+
+
+def _seats_of_others() -> AbstractContextManager[Any]:
+    """That the seat is one of the job is not looked at."""
+    return patch.object(authority, "_sits_in", lambda *_: True)
+
+
+def _only_the_seat_that_is_asked() -> AbstractContextManager[Any]:
+    """Of the seats here one is checked."""
+    keep = admission.own_seats
+    return patch.object(admission, "own_seats", lambda context, spec: keep(context, spec)[:1])
+
+
+def _one_row_takes_a_revision() -> AbstractContextManager[Any]:
+    keep = parameters._revise_row
+
+    def revise_row(one: Any, row: Any, terms: Any) -> None:
+        if row.party.role == "arbiter":
+            keep(one, row, terms)
+
+    return patch.object(parameters, "_revise_row", revise_row)
+
+
+def _a_running_seat_takes_a_revision() -> AbstractContextManager[Any]:
+    """What is approved is changed while it runs."""
+    keep = MemoryTransaction.jobs_here
+
+    @contextmanager
+    def patched() -> Iterator[None]:
+        def revise(one: Any, bound: Any, terms: Any) -> None:
+            rows = keep(one.tx, bound.job_id)
+            if one.rebind(bound, unit.digest_of(terms.document), terms.revision):
+                for row in rows:
+                    parameters._revise_row(one, row, terms)
+
+        with patch.object(parameters, "_revise", revise), _an_approval_outlives_a_change():
+            yield
+
+    return patched()
+
+
+def _an_approval_outlives_a_change() -> AbstractContextManager[Any]:
+    """A change asks for no new approval, and nobody looks at which document it was of."""
+    keep = MemoryTransaction.decide_consent
+
+    def decide_consent(self: Any, key: Any, consent: Consent) -> bool:
+        return consent.approval is Approval.PENDING or keep(self, key, consent)
+
+    stack = ExitStack()
+    stack.enter_context(patch.object(MemoryTransaction, "decide_consent", decide_consent))
+    stack.enter_context(patch.object(allowed, "_not_approved", lambda *_: ""))
+    return stack
+
+
+def _nothing_is_looked_at_again() -> AbstractContextManager[Any]:
+    return patch.object(workers, "why_not_now", lambda *_: "")
+
+
+def _documents_are_known_by_their_job() -> AbstractContextManager[Any]:
+    """What was parsed once for a job id is what it runs, whatever the job is bound to since."""
+    keep = unit.Unit.spec
+
+    def spec(self: Any, job_id: str) -> Any:
+        specs = self.context.specs
+        if job_id not in specs and (found := keep(self, job_id)) is not None:
+            specs[job_id] = found
+        return specs.get(job_id)
+
+    return patch.object(unit.Unit, "spec", spec)
+
+
+def _a_create_moves_any_document() -> AbstractContextManager[Any]:
+    """A seat that is not here yet brings its own document with it, and the binding stays."""
+    return patch.object(side, "take_document", lambda *_: None)
+
+
+def _in_all(name: str, new: Any, *modules: Any) -> AbstractContextManager[Any]:
+    stack = ExitStack()
+    for module in modules:
+        stack.enter_context(patch.object(module, name, new))
+    return stack
+
+
+MUTANTS: dict[str, Patched] = {
+    "nobody objects": lambda: _in_all("objection", lambda *_: "", authority, admission, side, parameters),
+    **{
+        f"anybody says {kind.value}": _table_says(kind, Speaker.ANYONE)
+        for kind, speaker in STATEMENTS.items() if speaker is Speaker.MEMBER and isinstance(kind, CommandKind)
+    },
+    **{
+        f"members say {kind.value}": _table_says(kind, Speaker.MEMBER)
+        for kind, speaker in STATEMENTS.items() if speaker is Speaker.INITIATOR and isinstance(kind, CommandKind)
+    },
+    **{
+        f"anybody asks: {query.value}": _table_says(query, Speaker.ANYONE)
+        for query in (Query.HISTORY, Query.TASK_LOG, Query.OUTPUT_TABLE, Query.DELIVER)
+    },
+    "another initiator takes a job over": _difference_ignores(initiator=""),
+    "a seat with other parties": _difference_ignores(parties=""),
+    "a seat with another document": _difference_ignores(digest=""),
+    **{
+        f"members say it of any seat: {statement.value}": _table_says(statement, Speaker.MEMBER)
+        for statement in (CommandKind.REPORT, CommandKind.ROOM, Query.DELIVER)
+    },
+    "seats of others": _seats_of_others,
+    "only the first table counts": _only_the_first_table_counts,
+    "only one own seat is checked": _only_the_seat_that_is_asked,
+    "one row takes a revision": _one_row_takes_a_revision,
+    "a running seat takes a revision": _a_running_seat_takes_a_revision,
+    "an approval outlives a change": _an_approval_outlives_a_change,
+    "nothing is looked at again": _nothing_is_looked_at_again,
+    "grants are not looked at again": _without(allowed, "not_granted"),
+    "ceilings are not looked at again": _without(allowed, "above_ceilings"),
+    "documents are known by their job": _documents_are_known_by_their_job,
+    "a create moves any document": _a_create_moves_any_document,
+}  # fmt: skip
+
+
+def hunt_all(names: Iterator[str] | None = None) -> Iterator[tuple[str, str]]:
+    """Each with the rule that caught it; without one: none did."""
+    for name in names or iter(MUTANTS):
+        yield name, hunt(MUTANTS[name], SEEDS)
+
+
+if __name__ == "__main__":
+    for mutant, rule in hunt_all(iter(sys.argv[1:]) if sys.argv[1:] else None):
+        print(f"{mutant}: {rule or 'NOT CAUGHT'}", flush=True)

@@ -1,0 +1,54 @@
+"""An authority of a test's own, and servers that it vouches for."""
+
+from __future__ import annotations
+
+import ipaddress
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey, generate_private_key
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+
+class Authority:
+    """Makes certificates; `file` has its own, which others check them with."""
+
+    def __init__(self, folder: Path, name: str = "authority") -> None:
+        self._folder = folder
+        self._name = _name(name)
+        self._key = generate_private_key(SECP256R1())
+        self.file = folder / f"{name}.pem"
+        constraints = x509.BasicConstraints(ca=True, path_length=None)
+        self.file.write_bytes(self._signed(self._name, self._key, constraints).public_bytes(Encoding.PEM))
+
+    def server_context(self, address: str = "127.0.0.1") -> ssl.SSLContext:
+        """What a server at this address shows to its clients."""
+        key = generate_private_key(SECP256R1())
+        names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
+        file = self._folder / "server.pem"
+        file.write_bytes(
+            self._signed(_name("server"), key, names).public_bytes(Encoding.PEM)
+            + key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        )
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(file)
+        return context
+
+    def _signed(
+        self, subject: x509.Name, key: EllipticCurvePrivateKey, extension: x509.ExtensionType
+    ) -> x509.Certificate:
+        now = datetime.now(UTC)
+        builder = x509.CertificateBuilder(
+            issuer_name=self._name, subject_name=subject, public_key=key.public_key(),
+            serial_number=x509.random_serial_number(), not_valid_before=now - timedelta(days=1),
+            not_valid_after=now + timedelta(days=1),
+        )  # fmt: skip
+        return builder.add_extension(extension, critical=False).sign(self._key, SHA256())
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])

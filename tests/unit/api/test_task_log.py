@@ -1,0 +1,71 @@
+"""What workers of a task print, piece by piece, and which versions of the task have printed something."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from client_world import GUEST, START, World, make_world
+
+from fate_flow.core.job import TaskKey, Worker
+from fate_flow.core.reasons import Reason
+from fate_flow.core.status import WorkerStatus
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = make_world(tmp_path)
+    yield made
+    made.store.close()
+
+
+def add_worker(world: World, job_id: str, version: int, printed: bytes, end: Reason | None = None) -> Path:
+    """A process of `toy_0` here, with what it has printed; the file of that."""
+    folder = world.home / "workers" / f"{version}"
+    folder.mkdir(parents=True)
+    files = {stream: str(folder / stream) for stream in ("stdout", "stderr")}
+    (folder / "launch.json").write_text(json.dumps(files))
+    (folder / "stdout").write_bytes(printed)
+    worker = Worker(f"{version:032x}", TaskKey(job_id, "toy_0", version, GUEST), WorkerStatus.RUNNING, str(folder))
+    with world.store.transaction() as tx:
+        tx.add_worker(worker)
+    if end is not None:
+        ended = {"f_status": "exited", "f_end_time": START, "f_reason": end.value, "f_caused_by": "guest 9999"}
+        world.write("t_worker", {"f_worker_id": worker.worker_id}, **ended)
+    return folder / "stdout"
+
+
+def ask(world: World, job_id: str, **wish: Any) -> dict[str, Any]:
+    said: dict[str, Any] = world.ask("task/log", {"job_id": job_id, "component_name": "toy_0", **wish})
+    return said["data"] if said["retcode"] == 0 else said
+
+
+def test_what_is_printed_is_read_piece_by_piece(world: World) -> None:
+    job_id = world.add_job()
+    world.add_task(job_id)
+    path = add_worker(world, job_id, 0, "one\ntwö".encode()[:-1])
+    said = ask(world, job_id, offset=0)
+    assert (said["text"], said["next_offset"], said["bytes"]) == ("one\ntw", 6, 7), "half a letter waits for the other"
+    with path.open("ab") as file:
+        file.write("ö".encode()[1:] + b"\nthree\n")
+    assert ask(world, job_id, offset=6)["text"] == "ö\nthree\n"
+    assert [ask(world, job_id, offset=at, bytes=4)["text"] for at in (0, 4, 8)] == ["one\n", "twö", "\nthr"]
+    assert (ask(world, job_id, offset=99)["text"], ask(world, job_id, offset=99)["next_offset"]) == ("", 15)
+    assert (ask(world, job_id, bytes=6)["text"], ask(world, job_id)["next_offset"]) == ("three\n", 15)
+
+
+def test_the_versions_that_have_printed_something_are_named_with_how_they_ended(world: World) -> None:
+    job_id = world.add_job()
+    for version in range(2):
+        world.add_task(job_id, version=version)
+    add_worker(world, job_id, 0, b"old\n", Reason.WORKER_ERROR)
+    add_worker(world, job_id, 1, b"new\n")
+    said = ask(world, job_id)
+    assert (said["text"], said["task_version"]) == ("new\n", 1)
+    assert said["versions"] == [
+        {"task_version": 0, "reason": "worker_error"}, {"task_version": 1, "reason": None}]
+    assert ask(world, job_id, task_version=0)["text"] == "old\n"
+    assert ask(world, job_id, task_version=7)["retcode"] == 101

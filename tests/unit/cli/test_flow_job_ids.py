@@ -1,0 +1,70 @@
+"""The tab key after -j offers the newest jobs of the server; without one, nothing and no error."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from click.testing import CliRunner
+from stub_server import Reply
+
+from fate_flow.cli import job_ids
+from fate_flow.cli.flow import flow as flow_command
+from fate_flow.cli.settings_file import store
+
+JOBS = [
+    {"job_id": "2026112210110761175207694", "status": "running", "name": "monthly totals"},
+    {"job_id": "2026112209571354101509876", "status": "success", "name": ""},
+]
+
+
+def completed(words, url):
+    """As bash asks for it."""
+    env = {"_FLOW_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1),
+           "FATE_FLOW_SERVER": url}
+    done = CliRunner().invoke(flow_command, [], prog_name="flow", env=env)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("command", ["flow job stop -j ", "flow task log --job-id ", "flow job explain --json -j "])
+def test_job_ids_are_offered(stub, command):
+    stub.answers({"retcode": 0, "retmsg": "success", "data": {"jobs": JOBS, "count": 2}})
+    assert completed(command, stub.url) == [f"plain,{one['job_id']}" for one in JOBS]
+    assert stub.last.json == {"limit": 50}
+    assert completed(f"{command}202611221", stub.url) == [f"plain,{JOBS[0]['job_id']}"]
+
+
+def test_the_server_that_the_command_names_is_asked(stub):
+    stub.answers({"retcode": 0, "retmsg": "success", "data": {"jobs": JOBS, "count": 2}})
+    assert len(completed(f"flow --server {stub.url} job stop -j ", "http://127.0.0.1:1")) == 2
+    host, _, port = stub.url.removeprefix("http://").partition(":")
+    store({"ip": host, "port": int(port)})
+    assert len(completed("flow job stop -j ", "")) == 2
+
+
+@pytest.mark.parametrize("reply", [
+    {"retcode": 109, "retmsg": "requests have to be signed"}, {"retcode": 0, "data": None}, Reply(500, b"<html>"),
+    {"retcode": 0, "data": {"jobs": [1]}},
+])
+def test_what_a_server_does_not_say_is_not_offered(stub, reply):
+    stub.answers(reply)
+    assert completed("flow job stop -j ", stub.url) == []
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "no address", ""])
+def test_without_a_server_nothing_is_offered(url):
+    assert completed("flow job stop -j ", url) == []
+
+
+def test_a_server_that_hangs_is_not_waited_for(stub, monkeypatch):
+    monkeypatch.setattr(job_ids, "_SECONDS", 0.05)
+    leave = threading.Event()
+
+    def hang(_asked):
+        leave.wait(60)
+        return Reply(body={"retcode": 0, "data": {"jobs": JOBS}})
+
+    stub.answers(hang)
+    assert completed("flow job stop -j ", stub.url) == []
+    leave.set()

@@ -1,0 +1,92 @@
+"""Several parties on one machine: a profile each, which `flow init` remembers beside the others."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from stub_server import running_stub
+
+from fate_flow.cli.flow import flow as flow_command
+from fate_flow.cli.profiles import known_profiles, settings_path
+
+
+@pytest.fixture
+def bank():
+    """Another server."""
+    with running_stub() as found:
+        yield found
+
+
+def run(*arguments, **env):
+    return CliRunner().invoke(flow_command, arguments, env=env, catch_exceptions=False)
+
+
+def init(server, *arguments):
+    return run("init", "--ip", "127.0.0.1", "--port", server.url.rpartition(":")[2], *arguments)
+
+
+def test_two_parties_on_one_machine_do_not_overwrite_each_other(stub, bank):
+    init(stub)
+    told = init(bank, "--profile", "bank").stderr
+    assert told == (
+        f"flow --profile bank talks to {bank.url} from now on; that is remembered in {settings_path('bank')}\n")
+    assert settings_path("bank").name == "settings.bank.yaml"
+    assert settings_path("bank").stat().st_mode & 0o777 == 0o600
+    for arguments, env, asked in (
+        (("job", "list"), {}, stub), (("--profile", "bank", "job", "list"), {}, bank),
+        (("job", "list"), {"FATE_FLOW_PROFILE": "bank"}, bank),
+        (("--profile", "bank", "job", "list"), {"FATE_FLOW_SERVER": stub.url}, bank),
+        (("job", "list"), {"FATE_FLOW_PROFILE": "bank", "FATE_FLOW_SERVER": stub.url}, stub),
+        (("--server", stub.url, "--profile", "bank", "job", "list"), {}, stub),
+    ):
+        before = len(asked.asked)
+        assert run(*arguments, **env).exit_code == 0
+        assert len(asked.asked) == before + 1, (arguments, env)
+
+
+def test_the_profile_may_stand_before_init_and_is_merged_with_what_it_knows(stub, bank):
+    init(bank, "--profile", "bank")
+    assert run("--profile", "bank", "init", "--app-key", "our-clients", "--secret-key", "of-the-bank").exit_code == 0
+    known = yaml.safe_load(settings_path("bank").read_text())
+    assert (known["port"], known["app_key"]) == (int(bank.url.rpartition(":")[2]), "our-clients")
+    assert not settings_path().exists()
+    run("init", "--reset", "--profile", "bank")
+    assert yaml.safe_load(settings_path("bank").read_text())["ip"] is None
+
+
+def test_a_profile_that_is_not_there_is_named_with_those_that_are(stub, bank):
+    assert "there are" not in run("--profile", "shop", "job", "list").stderr
+    init(stub)
+    init(bank, "--profile", "bank")
+    assert known_profiles() == ["bank"]
+    result = run("--profile", "shop", "job", "list")
+    assert result.exit_code == 2
+    words = "there is no profile shop: make it with flow --profile shop init ...; there are: bank"
+    assert words in result.stderr
+
+
+@pytest.mark.parametrize("name", ["../x", "a b", "x" * 51, "a.b"])
+def test_a_profile_has_a_plain_name(stub, name):
+    assert run("--profile", name, "job", "list").exit_code == 2
+    assert init(stub, "--profile", name).exit_code == 2
+
+
+def test_the_tab_key_asks_the_server_of_the_profile(stub, bank):
+    init(stub)
+    init(bank, "--profile", "bank")
+    bank.answers({"retcode": 0, "retmsg": "success", "data": {"jobs": [{"job_id": "42"}], "count": 1}})
+    words = "flow --profile bank job stop -j "
+    env = {"_FLOW_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": "6"}
+    assert CliRunner().invoke(flow_command, [], prog_name="flow", env=env).stdout.split() == ["plain,42"]
+
+
+def test_another_file_can_be_named(stub, tmp_path):
+    named = str(tmp_path / "mine.yaml")
+    port = stub.url.rpartition(":")[2]
+    assert run("init", "--ip", "127.0.0.1", "--port", port, FATE_FLOW_SETTINGS=named).exit_code == 0
+    assert os.path.exists(named)
+    assert json.loads(run("job", "query", FATE_FLOW_SETTINGS=named).stdout)["retcode"] == 0

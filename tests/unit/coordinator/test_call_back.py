@@ -1,0 +1,114 @@
+"""Whether a party reaches an initiator, before it takes part in its jobs."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from fate_flow.coordinator.call_back import CALL_BACK, CallBack
+from fate_flow.coordinator.desk import Desk
+from fate_flow.core.job import Command, CommandKind
+from fate_flow.core.status import JobStatus
+from fate_flow.runtime import call_backs_at_once, waiting_at_once
+from tests.factories import JOB_ID
+from tests.hand_server import JOIN, HandServer, command, create
+
+REFUSED = "connection refused"
+SAID = f"cannot reach party 9999: {REFUSED}"
+
+
+def desk_of(host: HandServer, problem: str = REFUSED, asked: list[str] | None = None) -> Desk:
+    def reach(party_id: str) -> str:
+        if asked is not None:
+            asked.append(party_id)
+        return problem
+
+    return Desk(host.context, lambda *_: None, 2, 30.0, reach=reach)
+
+
+def test_a_party_that_cannot_reach_an_initiator_refuses_its_job_and_keeps_nothing() -> None:
+    host = HandServer("10000")
+    asked = create(**{CALL_BACK: True})
+    [answer] = desk_of(host).carry_out([asked], "9999")
+    assert (answer.retcode, answer.retmsg) == (103, SAID)
+    assert host.job_or_none() is None
+    [answer] = desk_of(host, problem="").carry_out([asked], "9999")
+    assert (answer.is_ok, host.job().status) == (True, JobStatus.READY)
+
+
+def test_validate_finds_it_beforehand() -> None:
+    host = HandServer("10000")
+    preview = desk_of(host).preview(create(**{CALL_BACK: True}), "9999")
+    assert (preview.retcode, preview.retmsg, preview.data) == (103, SAID, {"previewed": True})
+    assert desk_of(host, problem="").preview(create(**{CALL_BACK: True}), "9999").is_ok
+
+
+def test_the_caller_is_asked_once_for_all_that_comes_with_one_request() -> None:
+    host, asked = HandServer("10000"), list[str]()
+    other = Command(CommandKind.CREATE, f"{JOB_ID[:-1]}9", create().to, body=create(**{CALL_BACK: True}).body)
+    answers = desk_of(host, asked=asked).carry_out([create(**{CALL_BACK: True}), other], "9999")
+    assert ([one.retcode for one in answers], asked) == ([103, 103], ["9999"])
+
+
+@pytest.mark.parametrize(
+    "commands", [[create()], [create(**{CALL_BACK: "yes"})], [command(CommandKind.STOP, argument="failed")]]
+)
+def test_whoever_does_not_ask_for_it_is_not_called_back(commands: list[Command]) -> None:
+    host, asked = HandServer("10000"), list[str]()
+    assert desk_of(host, asked=asked).carry_out(commands, "9999")[0].is_ok
+    assert asked == []
+
+
+def test_the_rest_of_a_batch_is_carried_out() -> None:
+    host = HandServer("10000")
+    for one in JOIN[:1]:
+        assert host.handle(one).is_ok
+    again = Command(CommandKind.CREATE, f"{JOB_ID[:-1]}9", create().to, body=create(**{CALL_BACK: True}).body)
+    answers = desk_of(host).carry_out([again, JOIN[1]], "9999")
+    assert [one.retcode for one in answers] == [103, 0]
+    assert host.job().status is JobStatus.WAITING
+
+
+# ---------------------------------------------------------------------- how often and how many at once
+
+
+def test_a_good_answer_holds_for_a_while_and_a_bad_one_does_not() -> None:
+    answers, asked, now = ["", REFUSED, ""], list[str](), [0.0]
+
+    def ask(party_id: str) -> str:
+        asked.append(party_id)
+        return answers.pop(0)
+
+    call_back = CallBack(ask, seconds=10, monotonic=lambda: now[0])
+    assert [call_back("9999"), call_back("9999")] == ["", ""]
+    now[0] = 10.0
+    assert [call_back("9999"), call_back("9999"), call_back("9999")] == [REFUSED, "", ""]
+    assert len(asked) == 3
+
+
+def test_only_so_many_wait_for_it_at_once_and_the_others_are_not_refused() -> None:
+    is_asked, may_answer = threading.Event(), threading.Event()
+
+    def ask(_: str) -> str:
+        is_asked.set()
+        assert may_answer.wait(10)
+        return REFUSED
+
+    call_back, found = CallBack(ask, most=1), list[str]()
+    waiting = threading.Thread(target=lambda: found.append(call_back("9999")))
+    waiting.start()
+    assert is_asked.wait(10)
+    assert call_back("10001") == "", "nobody knows"
+    may_answer.set()
+    waiting.join(10)
+    assert found == [REFUSED]
+    assert call_back("10001") == REFUSED
+
+
+@pytest.mark.parametrize("threads", [4, 5, 8, 16, 32, 1024])
+def test_a_handler_is_left_for_who_is_called_back_by_those_that_it_asks(threads: int) -> None:
+    waiting, called = waiting_at_once(threads), call_backs_at_once(threads)
+    assert min(waiting, called) >= 1
+    assert waiting + called < threads
+    assert threads != 32 or (waiting, called) == (24, 4)

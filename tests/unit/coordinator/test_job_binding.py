@@ -1,0 +1,459 @@
+"""A job id is bound at its first `create`; what runs at a seat is what was checked, granted and approved for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fate_flow.coordinator.party.side import PartySide
+from fate_flow.coordinator.unit import read_spec
+from fate_flow.core.approval import Approval, ApprovalRule, Consent
+from fate_flow.core.authority import document_digest
+from fate_flow.core.ceilings import Ceilings
+from fate_flow.core.errors import Conflict
+from fate_flow.core.job import NOT_EFFECTIVE, NOT_READY, Command
+from fate_flow.core.job import CommandKind as K
+from fate_flow.core.parameters import Change, changed_conf, parts_of
+from fate_flow.core.permission import Kind, PermissionRule, Thing
+from fate_flow.core.reasons import Reason
+from fate_flow.core.spec import Party
+from fate_flow.core.status import JobStatus, TaskStatus
+from fate_flow.core.verdict import STILL_ENDS
+from fate_flow.store.contract import Document, TableMeta
+from tests.factories import HOST, JOB_ID
+from tests.hand_server import RUN, STOPPED, HandServer, a_host, command, create, task_command, worker_of
+from tests.simulation.engine import Module
+from tests.simulation.world import job
+from tests.unit.coordinator.test_front_desk import Front
+
+ARBITER = Party("arbiter", "10000")
+A: dict[str, list[str]] = {"a": []}
+ROLES = {"guest": ["9999"], "host": ["10000"], "arbiter": ["10000"]}
+WORK, DATA = Thing(Kind.COMPONENT, "Work"), Thing(Kind.DATASET, "granted", "demo")
+
+
+def reading(name: str, at: str = "common", roles: dict[str, list[str]] | None = None) -> Document:
+    """A job that reads this table, at all parties or at one role."""
+    document = job(roles or ROLES, A)
+    table = {"a": {"table": {"namespace": "demo", "name": name}}}
+    parameters = {"common": table} if at == "common" else {"role": {at: {"0": table}}}
+    return replace(document, runtime_conf={**document.runtime_conf, "component_parameters": parameters})
+
+
+def strict_host(**server: Any) -> HandServer:
+    host = HandServer("10000", **server)
+    host.context = replace(host.context, permission=PermissionRule(components=True, datasets=True))
+    Front(host).desk.grant("9999", [WORK, DATA])
+    with host.store.transaction() as tx:
+        for name in ("granted", "secret"):
+            tx.save_table(TableMeta("demo", name, f"standalone:///demo/{name}", 3, {}), 1)
+    return host
+
+
+def taken(host: HandServer, *commands: Command) -> HandServer:
+    for one in commands:
+        answer = host.handle(one)
+        assert answer.is_ok, (one, answer)
+    return host
+
+
+def started(host: HandServer, document: Document, **more: Any) -> HandServer:
+    """Both seats of the host run this job."""
+    seats = (HOST, ARBITER)
+    return taken(
+        host,
+        *(create(seat, document, **more) for seat in seats),
+        *(command(K.STATUS, seat, argument="waiting") for seat in seats),
+        *(command(K.APPLY, seat, turn=1) for seat in seats),
+        *(command(K.START, seat) for seat in seats),
+    )
+
+
+def tables_read(host: HandServer) -> list[Any]:
+    return [order.parameters.get("table", {}).get("name") for order in host.engine.launched]
+
+
+# ---------------------------------------------------------------------- attacks
+
+
+@pytest.mark.parametrize("revision", [0, 1, 2**31 - 1])
+def test_a_create_for_another_seat_brings_no_other_document(revision: int) -> None:
+    """What was granted for one seat, then a table for the other seat, in a document of a higher revision."""
+    host = strict_host()
+    assert host.handle(create(HOST, reading("granted"))).is_ok
+    answer = host.handle(create(ARBITER, reading("secret", "host"), revision=revision))
+    assert not answer.is_ok
+    assert (host.job().revision, host.job_or_none(ARBITER)) == (0, None)
+    taken(host, command(K.STATUS, argument="waiting"), command(K.APPLY, turn=1), command(K.START))
+    taken(host, task_command(K.TASK_START))
+    assert tables_read(host) == ["granted"]
+
+
+def test_every_own_seat_is_accepted_and_not_only_the_one_that_is_asked() -> None:
+    host = strict_host()
+    answer = host.handle(create(ARBITER, reading("secret", "host")))
+    assert (answer.retcode, "table demo/secret" in answer.retmsg) == (108, True)
+    assert host.snapshot()["jobs"] == ()
+
+
+def test_parameters_for_one_seat_are_those_of_all_seats_and_checked_at_each() -> None:
+    host = strict_host()
+    seats = (HOST, ARBITER)
+    taken(host, *(create(seat, reading("granted")) for seat in seats))
+    taken(host, *(command(K.STATUS, seat, argument="waiting") for seat in seats))
+    conf = reading("secret", "host").runtime_conf
+    parts = {kind: conf.get(kind) or {} for kind in ("job_parameters", "component_parameters")}
+    answer = host.handle(command(K.PARAMETERS, ARBITER, revision=1, **parts))
+    assert (answer.retcode, "table demo/secret" in answer.retmsg) == (108, True)
+    assert [host.job(seat).revision for seat in seats] == [0, 0]
+
+
+def test_another_party_does_not_make_a_running_job_its_own() -> None:
+    host = started(strict_host(), reading("granted"))
+    Front(host).desk.grant("10001", [WORK])
+    seen = host.snapshot()
+    others = {"guest": ["10001"], "host": ["10000"], "arbiter": ["10000"]}
+    own = reading("secret", "host", others)
+    for asked in (
+        create(Party("guest", "10000"), job({"guest": ["10000"], "host": ["10001"]}), revision=9),
+        create(Party("guest", "10000"), own, revision=9), create(ARBITER, own, revision=9), create(HOST, own),
+        command(K.PARAMETERS, HOST, revision=9, job_parameters={}, component_parameters={}),
+        command(K.STATUS, HOST, argument="failed"), command(K.STOP, HOST, argument="canceled"),
+        task_command(K.TASK_STATUS, argument="failed"), task_command(K.TASK_STOP, argument="canceled"),
+        task_command(K.TASK_CREATE, version=1), task_command(K.TASK_START),
+    ):  # fmt: skip
+        answer = host.handle(asked, caller="10001")
+        assert not answer.is_ok, asked
+        assert "granted" not in answer.retmsg or "has not granted" in answer.retmsg
+    assert host.snapshot() == seen
+
+
+def test_a_seat_begins_no_component_that_has_no_share_there() -> None:
+    """Of such a one nothing was looked at, neither for the create nor when its worker would start."""
+    host = strict_host()
+    only_hosts = Module(frozenset({"guest", "host"}))
+    host.context = replace(host.context, modules={**host.context.modules, "Other": only_hosts})
+    Front(host).desk.grant("9999", [Thing(Kind.COMPONENT, "Other")])
+    document = reading("granted")
+    document = replace(document, dsl={"components": {**document.dsl["components"], "b": {"module": "Other"}}})
+    started(host, document)
+    Front(host).desk.revoke("9999", [Thing(Kind.COMPONENT, "Other")])
+    begun = [task_command(kind, "b", ARBITER, incarnation="b1" * 16) for kind in (K.TASK_CREATE, K.TASK_START)]
+    said, _ = [host.handle(one) for one in begun]
+    assert (said.retcode, said.retmsg) == (100, f"component b of job {JOB_ID} does not run at arbiter 10000")
+    assert host.engine.launched == []
+
+
+# ---------------------------------------------------------------------- what is bound
+
+
+@pytest.mark.parametrize(("other", "words"), [
+    (job({"guest": ["10000"], "host": ["10000"], "arbiter": ["10000"]}), "initiator: guest 10000 is not party 9999"),
+    (job({"guest": ["9999"], "host": ["10000"], "arbiter": ["10000", "10001"]}), "has other parties here"),
+    (job(ROLES, cores=2), "has another document here as revision 0"),
+    (job(ROLES, {"b": []}), "has another document here as revision 0"),
+])  # fmt: skip
+def test_a_second_create_that_differs_is_refused_and_says_in_what(other: Document, words: str) -> None:
+    host = a_host(create(HOST, job(ROLES)))
+    answer = host.handle(create(ARBITER, other))
+    assert (answer.is_ok, words in answer.retmsg) == (False, True), answer
+    assert [row.party for row in host.snapshot()["jobs"]] == [HOST]
+
+
+def test_a_second_create_with_the_same_job_takes_its_seat() -> None:
+    document = job(ROLES)
+    turned = replace(document, runtime_conf=dict(reversed(document.runtime_conf.items())))
+    host = a_host(create(HOST, document), create(ARBITER, turned))
+    assert {row.party for row in host.snapshot()["jobs"]} == {HOST, ARBITER}
+
+
+def test_a_job_that_was_never_accepted_everywhere_leaves_its_id_free() -> None:
+    host = a_host(create(), command(K.STATUS, argument="failed", tag="submit_failed"))
+    assert host.handle(create(document=job({"guest": ["10001"], "host": ["10000"]})), caller="10001").is_ok
+    with host.unit() as unit:
+        spec = unit.spec(JOB_ID)
+    assert spec is not None
+    assert spec.initiator == Party("guest", "10001")
+
+
+def test_what_is_parsed_is_known_by_what_it_says_and_not_by_its_number() -> None:
+    """A job that begins anew under the id of one that is forgotten is not run by the old document."""
+    host = a_host(*RUN[:1])
+    with host.unit() as unit:
+        assert unit.spec(JOB_ID) is not None
+    taken(host, command(K.STATUS, argument="failed", tag="submit_failed"), create(document=job({
+        "guest": ["9999"], "host": ["10000"]}, {"other": []})))
+    with host.unit() as unit:
+        spec = unit.spec(JOB_ID)
+    assert spec is not None
+    assert list(spec.tasks) == ["other"]
+
+
+@pytest.mark.parametrize(("one", "other", "is_same"), [
+    ({"a": 1, "b": [1, 2]}, {"b": [1, 2], "a": 1}, True), ({"a": [1, 2]}, {"a": [2, 1]}, False),
+    ({"a": 1}, {"a": 1.0}, False), ({"a": 1}, {"a": True}, False), ({"a": "1"}, {"a": 1}, False),
+    ({"a": "\u00e9"}, {"a": "e\u0301"}, False), ({"a": "\ud83d"}, {"a": "\ufffd"}, False), ({"a": None}, {}, False),
+    ({"1": 1}, {"1": 1}, True), ({"a": 10**30}, {"a": 1e30}, False), ({"a": "\U0001f600"}, {"a": "\U0001f600"}, True),
+])  # fmt: skip
+def test_the_digest_is_of_what_a_document_says(one: Any, other: Any, is_same: bool) -> None:
+    assert (document_digest(one, {}) == document_digest(other, {})) is is_same
+    assert (document_digest({}, one) == document_digest({}, other)) is is_same
+    assert document_digest(one, {}) != document_digest({}, one)
+
+
+# ---------------------------------------------------------------------- revisions
+
+
+def change(seat: Party, revision: int | None = 1, cores: int = 1, **more: Any) -> Command:
+    parameters = {"common": {**job(ROLES).runtime_conf["job_parameters"]["common"], "task_cores": cores}}
+    body = {"job_parameters": parameters, "component_parameters": {}, **more}
+    return command(K.PARAMETERS, seat, **body, **({} if revision is None else {"revision": revision}))
+
+
+def joined(**server: Any) -> HandServer:
+    host = HandServer("10000", **server)
+    seats = (HOST, ARBITER)
+    return taken(
+        host, *(create(seat, job(ROLES)) for seat in seats),
+        *(command(K.STATUS, seat, argument="waiting") for seat in seats),
+    )  # fmt: skip
+
+
+def test_all_seats_take_a_revision_at_once() -> None:
+    host = joined(approval=ApprovalRule(required=True))
+    Front(host).desk.approve(JOB_ID, "", "ada")
+    assert host.handle(change(ARBITER)).is_ok
+    rows = [host.job(HOST), host.job(ARBITER)]
+    assert [(row.revision, row.consent.approval if row.consent else None) for row in rows] == [
+        (1, Approval.PENDING)] * 2  # fmt: skip
+    with host.unit() as unit:
+        assert unit.tx.document(JOB_ID, HOST).runtime_conf == unit.tx.document(JOB_ID, ARBITER).runtime_conf
+    seen = host.snapshot()
+    assert host.handle(change(HOST)).is_ok, "it is told each seat"
+    assert host.snapshot() == seen
+
+
+def test_a_seat_that_runs_keeps_all_seats_from_a_revision() -> None:
+    host = taken(joined(), command(K.APPLY, HOST, turn=1), command(K.START, HOST))
+    seen = host.snapshot()
+    answer = host.handle(change(ARBITER))
+    assert (answer.retcode, answer.data) == (NOT_EFFECTIVE, {STILL_ENDS: True})
+    assert host.snapshot() == seen
+
+
+def test_a_plain_v1_initiator_tells_each_seat_and_changes_the_job_once() -> None:
+    host = joined()
+    taken(host, change(HOST, None), change(ARBITER, None))
+    assert [host.job(seat).revision for seat in (HOST, ARBITER)] == [1, 1]
+    taken(host, change(ARBITER, None, 2))
+    assert [host.job(seat).revision for seat in (HOST, ARBITER)] == [2, 2]
+
+
+def test_a_create_with_a_later_revision_changes_the_seats_that_are_there() -> None:
+    """As it invites a seat again that had forgotten the job meanwhile."""
+    host = a_host(create(HOST, job(ROLES)), command(K.STATUS, argument="waiting"))
+    later = job(ROLES, cores=1)
+    assert host.handle(create(ARBITER, later, revision=3)).is_ok
+    assert [(host.job(seat).revision, host.job(seat).asked.cores) for seat in (HOST, ARBITER)] == [(3, 1), (3, 0)]
+    assert host.handle(change(HOST, 2)).is_ok, "old news"
+    assert host.job().revision == 3
+
+
+def test_a_create_with_a_later_revision_for_a_seat_that_is_there_is_taken_or_refused() -> None:
+    host = joined()
+    assert host.handle(create(HOST, job(ROLES, cores=2), revision=1)).is_ok
+    assert [(host.job(seat).revision, host.job(seat).asked.cores) for seat in (HOST, ARBITER)] == [(1, 2), (1, 0)]
+    taken(host, command(K.APPLY, HOST, turn=1), command(K.START, HOST))
+    assert host.handle(create(HOST, job(ROLES), revision=2)).data == {STILL_ENDS: True}
+    assert host.job().revision == 1
+
+
+@pytest.mark.parametrize("seat", [HOST, ARBITER])
+def test_a_later_revision_brings_no_other_dsl(seat: Party) -> None:
+    """Else people would approve the DSL of the rows, and the one of the binding would run."""
+    host = a_host(create(HOST, job(ROLES, A)), approval=ApprovalRule(required=True))
+    taken(host, command(K.STATUS, argument="waiting"))
+    document = job(ROLES, A)
+    other = replace(document, dsl={"components": {**document.dsl["components"], "b": {"module": "Work"}}})
+    seen = host.snapshot()
+    answer = host.handle(create(seat, other, revision=1))
+    assert (answer.retcode, "has another dsl here" in answer.retmsg) == (103, True), answer
+    assert host.snapshot() == seen
+    with host.unit() as unit:
+        assert (unit.binding(JOB_ID).revision, list(unit.spec(JOB_ID).tasks)) == (0, ["a"])
+
+
+def test_a_job_from_before_approvals_were_required_is_approved_with_its_next_parameters() -> None:
+    host = joined()
+    host.context = replace(host.context, approval=ApprovalRule(required=True))
+    taken(host, change(HOST))
+    assert [host.job(seat).consent for seat in (HOST, ARBITER)] == [Consent(Approval.PENDING)] * 2
+    assert host.handle(command(K.APPLY, turn=1)).retcode == NOT_READY
+    Front(host).desk.approve(JOB_ID, "", "ada", revision=1)
+    taken(host, command(K.APPLY, turn=1))
+
+
+def test_a_job_that_is_forgotten_and_created_in_one_unit_is_bound_anew() -> None:
+    host = a_host(create())
+    with host.unit() as unit:
+        for one in (create(), command(K.STATUS, argument="failed", tag="submit_failed"), create()):
+            assert PartySide().handle(unit, one, "9999").is_ok
+    with host.store.reading() as tx:
+        assert tx.binding(JOB_ID) is not None
+
+
+def test_a_create_with_an_earlier_revision_is_old_news() -> None:
+    host = taken(a_host(create(HOST, job(ROLES)), command(K.STATUS, argument="waiting")), change(HOST))
+    assert host.handle(create(HOST, job(ROLES))).is_ok, "the seat is there"
+    assert host.handle(create(ARBITER, job(ROLES))).retcode == NOT_EFFECTIVE
+    assert (host.job().revision, host.job_or_none(ARBITER)) == (1, None)
+
+
+def test_a_rerun_with_parameters_waits_for_all_seats_and_then_each_begins() -> None:
+    host = started(HandServer("10000"), job(ROLES, A))
+    taken(host, task_command(K.TASK_START, to=HOST))
+    parameters = {"revision": 1, "components": [], **change(HOST).body}
+    again = [
+        command(K.STATUS, seat, argument="waiting", run=1, last={"status": "canceled"}, parameters=parameters)
+        for seat in (HOST, ARBITER)
+    ]
+    assert host.handle(again[1]).data == {STILL_ENDS: True}
+    assert [host.job(seat).revision for seat in (HOST, ARBITER)] == [0, 0]
+    host.engine.sights[worker_of(host)] = STOPPED
+    host.watch()
+    taken(host, *again)
+    assert [(host.job(seat).run, host.job(seat).revision, host.job(seat).status) for seat in (HOST, ARBITER)] == [
+        (1, 1, JobStatus.WAITING)] * 2  # fmt: skip
+
+
+# ---------------------------------------------------------------------- looked at again when a worker starts
+
+
+def share(host: HandServer) -> tuple[TaskStatus, Reason | None, str]:
+    task = host.task("a", HOST)
+    return task.party_status, task.reason, task.message
+
+
+NOT_GRANTED = "host 10000 has not granted party 9999: {} (flow privilege grant, there)"
+
+
+@pytest.mark.parametrize("revoked", [WORK, DATA])
+def test_what_is_no_longer_granted_starts_no_more(revoked: Thing) -> None:
+    host = started(strict_host(), reading("granted"))
+    Front(host).desk.revoke("9999", [revoked])
+    answer = host.handle(task_command(K.TASK_START))
+    assert (answer.is_ok, answer.data["party_status"], answer.data["reason"]) == (True, "failed", "not_allowed")
+    assert share(host) == (TaskStatus.FAILED, Reason.NOT_ALLOWED, NOT_GRANTED.format(revoked))
+    assert host.engine.launched == []
+
+
+def test_what_is_revoked_between_order_and_start_is_not_started_again() -> None:
+    host = started(strict_host(), reading("granted"))
+    taken(host, task_command(K.TASK_START))
+    Front(host).desk.revoke("9999", [DATA])
+    host.steady = 5_000         # the order may have been lost: it is given again
+    host.watch()
+    assert share(host) == (TaskStatus.FAILED, Reason.NOT_ALLOWED, NOT_GRANTED.format(DATA))
+    assert len(host.engine.launched) == 1
+
+
+def test_what_another_task_needs_stops_only_that_one() -> None:
+    document = reading("granted")
+    document = replace(document, dsl={"components": {**document.dsl["components"], "b": {"module": "Work"}}})
+    host = started(strict_host(), document)
+    Front(host).desk.revoke("9999", [DATA])
+    taken(host, task_command(K.TASK_START, "b", incarnation=None))
+    assert host.task("b", HOST).party_status is TaskStatus.WAITING
+    assert len(host.engine.launched) == 1
+
+
+def test_ceilings_are_those_of_the_moment() -> None:
+    host = started(HandServer("10000"), job(ROLES, A, cores=2))
+    host.context = replace(host.context, ceilings=Ceilings(task_cores=1))
+    taken(host, task_command(K.TASK_START))
+    status, reason, message = share(host)
+    assert (status, reason, "task_cores: 2 is more than 1" in message) == (
+        TaskStatus.FAILED, Reason.NOT_ALLOWED, True), message
+
+
+@pytest.mark.parametrize(("digest", "is_started"), [("", True), (None, True), ("e" * 64, False)])
+def test_an_approval_is_of_one_document(digest: str | None, is_started: bool) -> None:
+    host = HandServer("10000", approval=ApprovalRule(required=True))
+    taken(host, create(document=job(ROLES, A)), command(K.STATUS, argument="waiting"))
+    Front(host).desk.approve(JOB_ID, "", "ada")
+    consent = host.job().consent
+    assert consent is not None
+    if digest is not None:
+        with host.store.transaction() as tx:
+            tx.decide_consent(host.job().key, replace(consent, digest=digest))
+    taken(host, command(K.APPLY, turn=1), command(K.START), task_command(K.TASK_START))
+    assert len(host.engine.launched) == is_started
+    words = "" if is_started else f"nobody at host 10000 has approved job {JOB_ID} with this document"
+    assert share(host)[2].startswith(words)
+
+
+def test_an_approval_of_what_was_looked_at_is_of_nothing_else() -> None:
+    host = joined(approval=ApprovalRule(required=True))
+    taken(host, change(HOST))
+    with pytest.raises(Conflict, match="has parameters of revision 1 by now: look at it again"):
+        Front(host).desk.approve(JOB_ID, "", "ada", revision=0)
+    assert host.job().consent == Consent(Approval.PENDING)
+    Front(host).desk.approve(JOB_ID, "", "ada", revision=1)
+    assert [host.job(seat).consent is not None and host.job(seat).consent.is_given for seat in (HOST, ARBITER)] == [
+        True, True]  # fmt: skip
+
+
+def test_rows_with_another_document_than_the_bound_one_run_nothing() -> None:
+    host = started(HandServer("10000"), job(ROLES, A))
+    host.context.specs.clear()
+    with host.store.transaction() as tx:
+        row, document = tx.job(host.job().key), tx.document(JOB_ID)
+        assert tx.revise(row, row, replace(document, runtime_conf={**document.runtime_conf, "x": 1}))
+        row = tx.job(host.job(ARBITER).key)
+        assert tx.revise(row, row, replace(document, runtime_conf={**document.runtime_conf, "x": 1}))
+    answer = host.handle(task_command(K.TASK_START))
+    assert (answer.retcode, answer.retmsg) == (103, f"job {JOB_ID}: its rows have another document than it is bound to")
+    assert host.engine.launched == []
+
+
+@pytest.mark.parametrize("document", [
+    job(ROLES, A, cores=2), job(ROLES, A, cores=999), reading("secret"), reading("nowhere"), reading("granted"),
+])  # fmt: skip
+def test_who_was_granted_nothing_learns_nothing_else(document: Document) -> None:
+    """Neither ceilings nor cores, nor which tables there are: each of these would be refused for something else."""
+    host = strict_host(ceilings=Ceilings(task_cores=1))
+    Front(host).desk.revoke("9999", [WORK, DATA])
+    for answer in (host.handle(create(document=document)), Front(host).desk.preview(create(document=document), "9999")):
+        assert answer.retcode == 108
+        assert answer.retmsg.startswith("host 10000 has not granted party 9999: component Work")
+
+
+@pytest.mark.parametrize("cores", [2, 999])
+def test_a_job_that_runs_nothing_here_needs_a_grant_as_well(cores: int) -> None:
+    """It would set cores aside, and its refusals would tell of ceilings and sizes."""
+    passing = {"common": {"a": {"need_run": False}}}
+    document = job(ROLES, A, cores=cores)
+    document = replace(document, runtime_conf={**document.runtime_conf, "component_parameters": passing})
+    host = strict_host(ceilings=Ceilings(task_cores=1 if cores == 999 else 8))
+    Front(host).desk.revoke("9999", [WORK, DATA])
+    for answer in (host.handle(create(document=document)), Front(host).desk.preview(create(document=document), "9999")):
+        words = "host 10000 has granted nothing to party 9999 (flow privilege grant, there)"
+        assert (answer.retcode, answer.retmsg) == (108, words)
+
+
+@pytest.mark.parametrize("parts", [
+    {"job_parameters": {"common": {"task_cores": 1}}}, {"component_parameters": {"common": {"a": {"x": 1}}}},
+    {"job_parameters": {"role": {"host": {"0": {"task_cores": 1}}}}}, {},
+])  # fmt: skip
+def test_a_party_and_its_initiator_have_the_same_document_after_a_change(parts: dict[str, Any]) -> None:
+    """What is sent with a change, and a whole document that is sent again, bind the job to the same digest."""
+    context = HandServer("9999").context
+    document = job(ROLES, A)
+    spec = read_spec(context, replace(document, runtime_conf={**document.runtime_conf, "component_parameters": {}}))
+    change = Change(parts.get("job_parameters", {}), parts.get("component_parameters", {}))
+    at_initiator = replace(document, runtime_conf=changed_conf(spec, change))
+    new = read_spec(context, at_initiator).conf
+    at_party = {**spec.conf, **parts_of(new)}
+    assert document_digest(document.dsl, at_party) == document_digest(document.dsl, new)

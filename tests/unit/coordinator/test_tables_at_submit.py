@@ -1,0 +1,166 @@
+"""What a job reads at a party is looked for when the job is submitted: tables, outputs of other jobs, columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fate_flow.components.catalogue import CATALOGUE
+from fate_flow.core.fate_v1 import parse
+from fate_flow.core.job import CommandKind as K
+from fate_flow.core.job import TaskKey
+from fate_flow.core.permission import Kind, PermissionRule, Thing, missing
+from fate_flow.core.spec import JobParameters, Party
+from fate_flow.core.status import TaskStatus
+from fate_flow.store.contract import Document, Output, TableMeta
+from tests.factories import HOST
+from tests.hand_server import RUN, HandServer, create, task_command
+
+OLD_JOB = "2026010112000000000000001"
+PEOPLE = TableMeta("demo", "people", "standalone:///demo/people", 3, {"header": ["amount", "age"], "sid": "id"})
+READER = {"module": "Reader", "output": {"data": ["data"]}}
+MATCH = {"module": "Intersection", "input": {"data": {"data": ["a.data"]}}, "output": {"data": ["data"]}}
+SUM = {"module": "SecureSum", "input": {"data": {"data": ["b.data"]}}}
+NAMED = {"table": {"namespace": "demo", "name": "people"}}
+OF_JOB = {"table": {"job_id": OLD_JOB, "component_name": "match_0", "data_name": "joined"}}
+
+
+def a_document(
+    components: dict[str, Any] | None = None, initiator: str = "guest", role: dict[str, Any] | None = None, **told: Any
+) -> Document:
+    party_id = {"guest": 9999, "host": 10000}[initiator]
+    conf = {
+        "dsl_version": 2, "initiator": {"role": initiator, "party_id": party_id},
+        "role": {"guest": [9999], "host": [10000]},
+        "component_parameters": {"common": {"a": NAMED, "c": {"column": "amount"}, **told}, "role": role or {}},
+    }  # fmt: skip
+    return Document({"components": components or {"a": READER, "b": MATCH, "c": SUM}}, conf, {})
+
+
+@pytest.fixture
+def host() -> HandServer:
+    server = HandServer("10000")
+    object.__setattr__(server.context, "modules", CATALOGUE)
+    return server
+
+
+def have(server: HandServer, table: TableMeta = PEOPLE) -> None:
+    with server.store.transaction() as tx:
+        tx.save_table(table, 1)
+
+
+def test_a_table_that_is_not_there_is_missed_at_the_submit(host: HandServer) -> None:
+    answer = host.handle(create(document=a_document()))
+    assert answer.retcode == 103
+    assert answer.retmsg == "a (Reader): there is no table demo.people at host 10000 (flow data upload, there)"
+    have(host)
+    assert host.handle(create(document=a_document())).is_ok
+
+
+def test_a_table_that_another_task_of_the_job_makes_need_not_be_there(host: HandServer) -> None:
+    made = {"a": READER, "up": {"module": "Upload"}}
+    document = a_document(made, "host", up={"file": "/x.csv", "namespace": "demo", "name": "people"})
+    document.runtime_conf["role"]["local"] = [0]
+    assert host.handle(create(document=document), "10000").is_ok
+
+
+def test_a_table_may_be_missing_where_the_job_may_go_on_without_the_party(host: HandServer) -> None:
+    document = a_document({"a": READER})
+    document.runtime_conf["role"]["host"].append(10001)
+    conf = {**document.runtime_conf, "job_parameters": {"common": {"min_available": {"host": 1}}}}
+    assert host.handle(create(document=replace(document, runtime_conf=conf))).is_ok
+    conf = {**document.runtime_conf, "job_parameters": {"common": {"min_available": {"host": 2}}}}
+    assert not host.handle(replace(create(document=replace(document, runtime_conf=conf)), job_id=OLD_JOB)).is_ok
+
+
+def test_a_task_that_passes_here_reads_nothing(host: HandServer) -> None:
+    document = a_document({"a": READER}, role={"host": {"0": {"a": {"need_run": False}}}})
+    assert host.handle(create(document=document)).is_ok
+
+
+@pytest.mark.parametrize(("initiator", "words"), [
+    ("guest", " (flow table info, there, lists its columns)"),
+    ("host", "; its columns are: amount, age; did you mean amount"),
+])
+def test_a_column_that_the_table_has_not_is_missed_at_the_submit(host: HandServer, initiator: str, words: str) -> None:
+    """Through the tasks between; the columns that there are, for the party's own jobs alone."""
+    have(host)
+    document = a_document(initiator=initiator, c={"column": "amont"})
+    answer = host.handle(create(document=document), str(document.runtime_conf["initiator"]["party_id"]))
+    assert answer.retmsg == f"c (SecureSum): column: table demo.people has no column 'amont' at host 10000{words}"
+
+
+def test_an_intersection_that_keeps_ids_alone_hands_on_no_column(host: HandServer) -> None:
+    have(host)
+    answer = host.handle(create(document=a_document(b={"only_output_key": True})))
+    assert "has no column 'amount' at host 10000" in answer.retmsg
+
+
+def test_nothing_is_said_of_columns_that_nobody_knows(host: HandServer) -> None:
+    have(host, replace(PEOPLE, schema={}))
+    assert host.handle(create(document=a_document(c={"column": "amont"}))).is_ok
+
+
+# ------------------------------------------------------------------ an output of another job
+
+
+def have_output(server: HandServer) -> None:
+    table = replace(PEOPLE, namespace=f"output_{OLD_JOB}", name="t", origin="output", job_id=OLD_JOB)
+    have(server, table)
+    with server.store.transaction() as tx:
+        tx.save_outputs([Output(TaskKey(OLD_JOB, "match_0", 0, HOST), "joined", table.namespace, table.name)], 1)
+
+
+def test_an_output_of_another_job_is_read_as_fate_has_it(host: HandServer) -> None:
+    have_output(host)
+    document = a_document({"a": READER}, a=OF_JOB)
+    for one in (create(document=document), *RUN[1:], task_command(K.TASK_START)):
+        answer = host.handle(one)
+        assert answer.is_ok, answer
+    (order,) = host.engine.launched
+    assert order.parameters == {"table": {"namespace": f"output_{OLD_JOB}", "name": "t"}}
+
+
+def test_an_output_that_is_not_there_is_missed_at_the_submit(host: HandServer) -> None:
+    answer = host.handle(create(document=a_document({"a": READER}, a=OF_JOB)))
+    assert answer.retmsg.startswith(f"a (Reader): match_0.joined of job {OLD_JOB} has no table at host 10000")
+
+
+def test_one_that_has_gone_since_fails_the_task(host: HandServer) -> None:
+    have_output(host)
+    for one in (create(document=a_document({"a": READER}, a=OF_JOB)), *RUN[1:]):
+        assert host.handle(one).is_ok
+    with host.store.transaction() as tx:
+        tx.drop_table(f"output_{OLD_JOB}", "t")
+    assert host.handle(task_command(K.TASK_START)).is_ok
+    task = host.task("a", HOST)
+    assert task.party_status is TaskStatus.FAILED
+    assert task.message.startswith(f"match_0.joined of job {OLD_JOB} has no table")
+
+
+def test_columns_of_an_output_are_known_too(host: HandServer) -> None:
+    have_output(host)
+    document = a_document(a=OF_JOB, c={"column": "amont"})
+    assert "has no column 'amont'" in host.handle(create(document=document)).retmsg
+
+
+def test_an_output_of_another_job_has_to_be_granted() -> None:
+    document = a_document({"a": READER}, a=OF_JOB)
+    spec = parse(document.dsl, document.runtime_conf, modules=CATALOGUE, defaults=JobParameters())
+    rule = PermissionRule(components=True, datasets=True)
+    needed = missing(rule, spec, Party("host", "10000"), frozenset())
+    assert needed == [
+        Thing(Kind.COMPONENT, "Reader"), Thing(Kind.DATASET, "match_0.joined", f"output_{OLD_JOB}"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("table", [
+    {"job_id": OLD_JOB, "component_name": "a"}, {"job_id": "x", "component_name": "a", "data_name": "b"},
+    {"job_id": OLD_JOB, "component_name": "a", "data_name": "../b"}, {**OF_JOB["table"], "namespace": "demo"}, {},
+])
+def test_a_table_is_named_in_full(table: dict[str, str]) -> None:
+    (problem,) = CATALOGUE["Reader"].check({"table": table}, "guest")
+    assert problem.startswith("table: ")
+    assert '{"job_id", "component_name", "data_name"}' in problem

@@ -1,0 +1,107 @@
+"""What a job that runs waits for, in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fate_flow.core.condition import Restart, condition_of, condition_of_copy, pending_restarts
+from fate_flow.core.peer import PeerTrouble
+from fate_flow.core.policy import PolicyAction
+from fate_flow.core.reasons import Reason
+from fate_flow.core.retry import RetryEvent, RetryRule
+from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.view import JobView
+from tests.factories import GUEST, HOST, NOW, OTHER, a_job, a_seat, a_spec, a_task, a_view, seats
+
+ALL = (GUEST, HOST, OTHER)
+F, R, S, STOPPING = TaskStatus.FAILED, TaskStatus.RUNNING, TaskStatus.SUCCESS, TaskStatus.STOPPING
+SILENT = PeerTrouble("10001", NOW - 7_000)
+
+
+def stopping(*party_statuses: TaskStatus, retries: int = 1, policy: str = "", **view: object) -> JobView:
+    """A task over three parties that is being stopped, and may begin again so often."""
+    spec = a_spec(parties=ALL)
+    rule = RetryRule(max_attempts=retries + 1)
+    spec = replace(spec, tasks={name: replace(one, retry=rule) for name, one in spec.tasks.items()})
+    rows = tuple(
+        a_task("a", party, one, STOPPING, reason=Reason.WORKER_ERROR if one is F else Reason.STOPPED, policy=policy)
+        for party, one in zip(ALL, party_statuses, strict=True)
+    )
+    known = {"spec": spec, "tasks": rows, "seats": seats(SeatStatus.STARTED, *ALL), **view}
+    return a_view(known.pop("job", None), **known)
+
+
+@pytest.mark.parametrize(
+    ("view", "found"),
+    [
+        (stopping(F, STOPPING, S), [Restart("a", 1, (HOST,))]),
+        (stopping(F, STOPPING, R), [Restart("a", 1, (HOST, OTHER))]),
+        (stopping(F, STOPPING, S, retries=0), []),
+        (stopping(STOPPING, STOPPING, R, policy=PolicyAction.RESTART_TASK.value), [Restart("a", 1, ALL)]),
+        (stopping(STOPPING, STOPPING, R, policy=PolicyAction.COMPLETE_TASK.value), []),
+        (stopping(F, STOPPING, R, job=a_job(reason=Reason.STOPPED_BY_USER)), []),
+        (a_view(tasks=(a_task(version=2, retry_at=NOW + 12_000),)), [Restart("a", 2, milliseconds=12_000)]),
+        (a_view(tasks=(a_task(version=2, retry_at=NOW),)), []),
+        (a_view(), []),
+    ],
+)
+def test_what_begins_again(view: JobView, found: list[Restart]) -> None:
+    assert list(pending_restarts(view)) == found
+
+
+@pytest.mark.parametrize(
+    ("restart", "words"),
+    [
+        (Restart("a", 1, (OTHER,)), "begins again as version 1 when host 10001 has stopped"),
+        (Restart("a", 1, (HOST, OTHER)), "begins again as version 1 when host 10000, host 10001 have stopped"),
+        (Restart("a", 3, milliseconds=12_000), "begins again as version 3 in 12 s"),
+        (Restart("a", 3), "begins again as version 3"),
+    ],
+)
+def test_it_says_what_that_waits_for(restart: Restart, words: str) -> None:
+    assert restart.words == words
+
+
+def test_a_silent_party_is_given_up_in_a_while_and_then_the_task_begins_again() -> None:
+    condition = condition_of(stopping(F, S, STOPPING), {"10001": SILENT, "10009": SILENT}, 90_000)
+    silence = "host 10001 has not answered for 7 s; given up in 83 s"
+    assert condition.troubles == {OTHER: silence}
+    assert condition.words == f"{silence}; a begins again as version 1 when host 10001 has stopped"
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (SeatStatus.STARTED, "host 10001 has not answered for 7 s; given up in 83 s"),
+        (SeatStatus.STOPPING, "host 10001 has not answered for 7 s"),
+        (SeatStatus.JOINED, ""),
+    ],
+)
+def test_only_what_runs_somewhere_waits_for_who_is_there(status: SeatStatus, words: str) -> None:
+    view = a_view(seats=(a_seat(GUEST, SeatStatus.STARTED), a_seat(OTHER, status)))
+    assert condition_of(view, {"10001": SILENT}, 90_000).words == words
+
+
+def test_a_copy_waits_for_its_initiator() -> None:
+    copy = a_job(party=HOST)
+    trouble = {"9999": PeerTrouble("9999", NOW - 7_000, "connection refused")}
+    assert condition_of_copy(copy, trouble, NOW).words == "guest 9999 has not answered for 7 s (connection refused)"
+    assert condition_of_copy(copy, {"10001": SILENT}, NOW).words == ""
+
+
+def test_a_job_that_stops_says_who_has_not() -> None:
+    job = a_job(JobStatus.STOPPING, target=JobStatus.FAILED, reason=Reason.TASK_FAILED, stop_by=NOW + 9_500)
+    view = stopping(F, STOPPING, S, job=job, seats=seats(SeatStatus.DRAINING, *ALL))
+    assert condition_of(view, {}, 90_000).words == "ends as failed when host 10000 has stopped, in 9 s at the latest"
+
+
+def test_a_job_that_stops_to_wait_for_the_party_that_it_lost_says_so() -> None:
+    job = a_job(
+        JobStatus.STOPPING, target=JobStatus.FAILED, reason=Reason.PARTY_UNREACHABLE, stop_by=NOW + 9_500, turn=1
+    )
+    view = stopping(S, STOPPING, S, job=job, seats=seats(SeatStatus.DRAINING, *ALL))
+    rule = RetryRule(on_events=frozenset({RetryEvent.PARTY_LOST}), max_interruptions=1)
+    waits = condition_of(replace(view, spec=replace(view.spec, retry=rule)), {}, 90_000).words
+    assert waits == "waits for the return of the lost party when host 10000 has stopped, in 9 s at the latest"

@@ -1,0 +1,30 @@
+"""What a job file of docs/examples means is what its comment says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fate_flow.api.job_file import read_yaml
+from fate_flow.components.catalogue import CATALOGUE
+from fate_flow.core.fate_v1 import parse
+from fate_flow.core.native import read_native
+from fate_flow.core.spec import JobParameters, JobSpec
+
+EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
+
+
+def spec_of(name: str) -> JobSpec:
+    reading = read_yaml((EXAMPLES / name).read_text(encoding="utf-8"))
+    job, wrong = read_native(reading.value, reading.lines)
+    assert job is not None, wrong
+    return parse(job.dsl, job.runtime_conf, modules=CATALOGUE, defaults=JobParameters(), strict=True)
+
+
+def test_one_task_follows_the_other() -> None:
+    spec = spec_of("one_after_the_other.yaml")
+    assert (spec.ttl_seconds, spec.max_failed_workers) == (86_400, 5)
+    tasks = spec.tasks
+    assert {name: task.upstream for name, task in tasks.items()} == {
+        "prepare": set(), "train": {"prepare"}, "report": {"train"},
+    }  # fmt: skip
+    assert not any(task.producers for task in tasks.values())

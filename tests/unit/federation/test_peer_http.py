@@ -1,0 +1,214 @@
+"""Requests to other parties' servers cost no more time, memory, threads and sockets than they may."""
+
+from __future__ import annotations
+
+import os
+import threading
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from hostile_server import CHUNKED, DRIPPING, FLOODING, HEAD, SUCCESS, HostileServer, Script, answer, once
+
+from fate_flow.core.job import UNREACHABLE, Answer
+from fate_flow.federation.inquiry import Inquirer
+from fate_flow.federation.network_errors import describe_network_error
+from fate_flow.federation.peer_http import PeerHttp
+from fate_flow.federation.spool import Session
+from fate_flow.runtime import Forwarder
+from fate_flow.settings import Route, Settings
+from tests.factories import HOST, JOB_ID
+from tests.tls import Authority
+
+ENOUGH = 60.0        # seconds in which what ends at all has ended, on a busy machine too
+SECONDS = 0.2
+MOST = 100_000
+SESSION = Session(JOB_ID, f"{JOB_ID}_a", 0, "a1" * 16, "guest", "9999")
+
+Start = Callable[..., HostileServer]
+
+
+@pytest.fixture(autouse=True)
+def little_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fate_flow.federation.peer_http._LATE_SECONDS", 0.1)
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    servers: list[HostileServer] = []
+
+    def begin(script: Script, **more: Any) -> HostileServer:
+        servers.append(HostileServer(script, **more))
+        return servers[-1]
+
+    yield begin
+    for server in servers:
+        server.close()
+
+
+def in_time(work: Callable[[], Any]) -> Any:
+    """What this returns or raises; fails when it does neither."""
+    found: list[Any] = []
+
+    def run() -> None:
+        try:
+            found.append(work())
+        except (requests.RequestException, ValueError) as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(ENOUGH)
+    assert found, "it hangs"
+    return found[0]
+
+
+def post(server: HostileServer, http: PeerHttp, seconds: float = SECONDS, most: int = MOST, ca_file: str = "") -> Any:
+    url = f"{server.url}/v1/x"
+    return in_time(lambda: http.post(url, b"{}", {}, seconds=seconds, most_bytes=most, ca_file=ca_file))
+
+
+@pytest.mark.parametrize("what", DRIPPING)
+def test_an_answer_that_never_ends_is_left_at_the_deadline(what: str, start: Start) -> None:
+    server, http = start(DRIPPING[what], drips=True), PeerHttp()
+    error = post(server, http)
+    assert isinstance(error, requests.exceptions.Timeout), repr(error)
+    assert describe_network_error(error) == "no answer in time"
+    assert server.await_no_connection(ENOUGH)
+    assert server.accepted == 1
+
+
+@pytest.mark.parametrize("what", ["nothing", "a head", "a body", "the size of a chunk"])
+def test_so_it_is_with_tls(what: str, start: Start, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    server, http = start(DRIPPING[what], drips=True, context=authority.server_context()), PeerHttp()
+    error = post(server, http, seconds=2.0, ca_file=str(authority.file))      # a handshake takes its time
+    assert isinstance(error, requests.exceptions.Timeout), repr(error)
+    assert server.await_no_connection(ENOUGH)
+
+
+@pytest.mark.parametrize("what", FLOODING)
+def test_an_answer_beyond_its_size_is_left_unread(what: str, start: Start) -> None:
+    server, http = start(FLOODING[what]), PeerHttp()
+    tracemalloc.start()
+    try:
+        error = post(server, http, seconds=ENOUGH)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert isinstance(error, (requests.RequestException, ValueError)), repr(error)
+    assert not isinstance(error, requests.exceptions.Timeout)
+    assert peak < 20 * MOST
+    assert server.await_no_connection(ENOUGH)
+
+
+@pytest.mark.parametrize(("body", "words"), [
+    (b"[" * 200_000, "its answer is nested too deeply"),
+    (b"[" + b"[]," * 1_100_000 + b"0]", "its answer has more than"),
+    (b"{" + b" " * 17_000_000 + b"}", "its answer is longer than 16777216 bytes"),
+])  # fmt: skip
+def test_json_that_is_small_and_costs_much_is_not_read(body: bytes, words: str, start: Start) -> None:
+    server = start(once(answer(body)))
+    found = in_time(lambda: Inquirer("9999", {"10000": server.url}, ENOUGH).ask(HOST, "/x", {}))
+    assert found.retcode == UNREACHABLE
+    assert found.retmsg.startswith(f"party 10000 does not answer: {words}")
+
+
+@pytest.mark.parametrize("what", ["nothing", "a head", "a body", "the size of a chunk"])
+def test_the_inquirer_waits_no_longer_than_it_may(what: str, start: Start) -> None:
+    server = start(DRIPPING[what], drips=True)
+    found = in_time(lambda: Inquirer("9999", {"10000": server.url}, SECONDS).ask(HOST, "/x", {}))
+    assert found == Answer(UNREACHABLE, "party 10000 does not answer: no answer in time")
+
+
+@pytest.mark.parametrize("what", ["nothing", "a head", "a body", "the size of a chunk"])
+def test_the_forwarder_waits_no_longer_than_it_may(
+    what: str, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fate_flow.runtime._FORWARD_SECONDS", SECONDS)
+    found = in_time(lambda: forward(start(DRIPPING[what], drips=True), tmp_path))
+    assert (found.status, found.message) == (502, "party 10000 does not answer: no answer in time")
+
+
+@pytest.mark.parametrize("what", ["a bomb", "a redirect with a bomb", "a body"])
+def test_the_forwarder_reads_no_more_than_it_may(what: str, start: Start, tmp_path: Path) -> None:
+    assert in_time(lambda: forward(start(FLOODING[what]), tmp_path)).status == 502
+
+
+@pytest.mark.parametrize(("body", "status", "words"), [
+    (SUCCESS, 200, ""),
+    (b'{"retcode": 100, "retmsg": "<NotFound>"}', 501, "party 10000 takes no messages: <NotFound>"),
+    (b"<h1>hello</h1>", 502, "party 10000 does not say that it has it: "),
+    (b"{}", 502, "party 10000 does not say that it has it: "),
+])  # fmt: skip
+def test_a_message_is_delivered_only_to_who_says_so(
+    body: bytes, status: int, words: str, start: Start, tmp_path: Path
+) -> None:
+    """FATE's servers answer every path with HTTP status 200."""
+    found = forward(start(once(answer(body))), tmp_path)
+    assert found.status == status
+    assert found.message.startswith(words)
+
+
+def forward(server: HostileServer, home: Path) -> Any:
+    settings = Settings("9999", home, routes={"10000": Route(server.url)})
+    return Forwarder(settings, None)(SESSION, "host", "10000", "t", 0, True, b"x" * 1000)
+
+
+def test_neither_threads_nor_sockets_stay(start: Start) -> None:
+    servers, http = [start(script, drips=True) for script in DRIPPING.values()], PeerHttp()
+    threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    for server in servers:
+        post(server, http, seconds=0.05)
+    assert all(server.await_no_connection(ENOUGH) for server in servers)
+    assert threading.active_count() <= threads
+    assert len(os.listdir("/proc/self/fd")) <= files
+
+
+# ---------------------------------------------------------------------- what is to be read all the same
+
+
+@pytest.mark.parametrize("text", [
+    answer(SUCCESS), HEAD + b"\r\n" + SUCCESS, b"HTTP/1.0 200 OK\r\n\r\n" + SUCCESS,
+    CHUNKED + b"".join(b"1\r\n%c\r\n" % one for one in SUCCESS) + b"0\r\n\r\n",
+    b"HTTP/1.1 100 Continue\r\n\r\n" + answer(SUCCESS), answer(SUCCESS, "200 OK", "Content-Encoding: identity"),
+])  # fmt: skip
+def test_an_answer_in_any_form_of_http_is_read(text: bytes, start: Start) -> None:
+    def in_pieces() -> Iterator[bytes]:
+        yield from (text[at : at + 7] for at in range(0, len(text), 7))
+        if b"Length" not in text and b"chunked" not in text:
+            raise OSError("the end of the connection is the end of the answer")
+
+    found = post(start(in_pieces, drips=True), PeerHttp(), seconds=ENOUGH)
+    assert (found.status, found.body) == (200, SUCCESS)
+
+
+def test_nothing_is_sent_back_that_another_server_has_set(start: Start) -> None:
+    http = PeerHttp()
+    assert post(start(once(answer(SUCCESS, "200 OK", "Set-Cookie: a=b"))), http, seconds=ENOUGH).status == 200
+    assert not http._session.cookies
+
+
+def test_a_server_of_an_authority_of_ones_own(start: Start, tmp_path: Path) -> None:
+    authority, other = Authority(tmp_path), Authority(tmp_path, "another")
+    server = start(once(answer(SUCCESS)), context=authority.server_context())
+
+    def ask(**more: Any) -> Answer:
+        found: Answer = in_time(lambda: Inquirer("9999", {"10000": server.url}, ENOUGH, **more).ask(HOST, "/x", {}))
+        return found
+
+    assert ask(ca_files={"10000": str(authority.file)}) == Answer(0, "success")
+    for files in ({}, {"10001": str(authority.file)}, {"10000": str(other.file)}):
+        refused = ask(ca_files=files)
+        assert (refused.retcode, "no TLS connection" in refused.retmsg) == (UNREACHABLE, True), refused
+
+
+def test_a_certificate_for_another_address_is_refused(start: Start, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    server = start(once(answer(SUCCESS)), context=authority.server_context("127.0.0.2"))
+    inquirer = Inquirer("9999", {"10000": server.url}, ENOUGH, ca_files={"10000": str(authority.file)})
+    asked = in_time(lambda: inquirer.ask(HOST, "/x", {}))
+    assert (asked.retcode, "no TLS connection" in asked.retmsg) == (UNREACHABLE, True)

@@ -1,0 +1,27 @@
+"""Released migrations stay as they are."""
+
+from __future__ import annotations
+
+from fate_flow.store.migrations import Migration, migrations
+
+RELEASED = {
+    1: "7f606f999c06f800b744b370f317f2df539af919ae25ce9e80eb6fa6904851fb",
+    2: "41e9b622fc6232d7d40574132a5c3862b8baa150cbd2d1c82d0bc85895caf542",
+}
+"""The digests of the migrations that users' databases have had: none of them may ever change."""
+
+
+def test_a_released_migration_never_changes() -> None:
+    """When this fails: undo the change, and write a migration with a new number."""
+    found = {one.number: one.digest for one in migrations() if one.number in RELEASED}
+    assert found == RELEASED
+
+
+def test_only_the_newest_migration_is_open() -> None:
+    assert len(migrations()) - len(RELEASED) <= 1
+
+
+def test_a_comment_does_not_change_the_digest_and_a_statement_does() -> None:
+    first = Migration(1, "one", "CREATE TABLE t_one (f_a INTEGER);")
+    assert first.digest == Migration(1, "one", "-- why\nCREATE TABLE t_one (\n  f_a INTEGER -- what\n)").digest
+    assert first.digest != Migration(1, "one", "CREATE TABLE t_one (f_b INTEGER);").digest

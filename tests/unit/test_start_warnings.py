@@ -1,0 +1,56 @@
+"""What a server says at its start, and `fate_flow conf check` of a configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from fate_flow.cli.server import fate_flow
+from fate_flow.settings import Settings, load_settings
+from fate_flow.start_warnings import start_warnings
+
+SECRETS = {
+    "authentication: {client: {switch: true, http_app_key: our-clients, http_secret_key: secret-of-9999}}":
+        "authentication.client.http_secret_key",
+    "database: {url: 'mysql://u:word@h/d'}": "database.url",
+    "connectors: {warehouse: {engine: MYSQL, url: 'mysql://u:word@h/d'}}": "connectors.warehouse.url",
+}
+
+
+def write(path: Path, text: str, mode: int) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def check(conf: Path) -> str:
+    done = CliRunner().invoke(fate_flow, ["conf", "check", "-c", str(conf)])
+    assert (done.exit_code, done.stdout) == (0, "ok\n"), done.output
+    return done.stderr
+
+
+@pytest.mark.parametrize("text", SECRETS)
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])
+def test_secrets_that_others_may_read(tmp_path: Path, text: str, mode: int) -> None:
+    conf = write(tmp_path / "conf" / "c.yaml", f'party_id: "9999"\n{text}\n', mode)
+    words = f"{conf} has secrets ({SECRETS[text]}) and mode {mode:04o}: others may read them; chmod 600"
+    assert check(conf) == f"WARNING: {words}\n"
+    assert words in start_warnings(load_settings(conf))
+    conf.chmod(0o600)
+    assert check(conf) == ""
+
+
+def test_secrets_of_an_overlay_are_those_of_its_file(tmp_path: Path) -> None:
+    conf = write(tmp_path / "conf" / "c.yaml", 'party_id: "9999"\ndatabase: {url: "mysql://u@h/d"}\n', 0o644)
+    overlay = write(conf.with_name("local.c.yaml"), 'database: {url: "mysql://u:word@h/d"}\n', 0o644)
+    assert check(conf).startswith(f"WARNING: {overlay} has secrets (database.url)")
+    overlay.chmod(0o600)
+    assert check(conf) == ""
+
+
+def test_a_home_without_keys_says_so(tmp_path: Path) -> None:
+    [words] = start_warnings(Settings("9999", tmp_path))
+    assert words.startswith("clients need not sign their requests")
