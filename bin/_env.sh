@@ -161,7 +161,7 @@ _env_install() {
     local lock=server
     case " $1 " in *' test '*) lock=test ;; esac
     : >"$FATE_FLOW_VENV/.making"
-    # From the locks (docs/dependencies.md); the checkout itself by the setuptools that is locked, and without its
+    # From the locks (docs/reference/dependencies.md); the checkout itself by the setuptools that is locked, and without its
     # own list, which pip has no hashes for.
     _env_pip --require-hashes -r requirements/build.txt &&
         _env_pip --require-hashes -r "requirements/$lock.txt" &&

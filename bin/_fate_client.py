@@ -23,7 +23,7 @@ LOG = CACHE / "fate_client.log"
 NOT_TO_BE_HAD = 4
 
 PACKAGES = CHECKOUT / "requirements" / "fate_client.txt"
-"""Locked by bin/lock (docs/dependencies.md)."""
+"""Locked by bin/lock (docs/reference/dependencies.md)."""
 
 _IMPORTS = "import flow_client.flow, flow_sdk.client, pipeline.backend.pipeline, pipeline.component, pandas"
 

@@ -1,8 +1,8 @@
 """Writes `requirements/*.txt`: every package that `bin/*` installs, with its version and the sha256 of its files.
 
 uv finds the versions, for Python 3.11 to 3.13 on Linux. It is a locked package itself and has an environment of its
-own, under `.cache/lock`. Versions and dates in the tables of docs/dependencies.md are written anew; a row for a new
-package is written by hand, and tests/unit/test_requirements.py names it.
+own, under `.cache/lock`. It updates versions and dates in the tables of
+docs/reference/dependencies.md; add the row of a new package by hand (tests/unit/test_requirements.py names it).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import Any
 CHECKOUT = Path(__file__).resolve().parent.parent
 CACHE = CHECKOUT / ".cache"
 LOCKS = CHECKOUT / "requirements"
-DOCUMENT = CHECKOUT / "docs" / "dependencies.md"
+DOCUMENT = CHECKOUT / "docs" / "reference" / "dependencies.md"
 PYTHONS = ">=3.11,<3.14"
 LINE = re.compile(r"([A-Za-z0-9][\w.-]*)==([\w.!+]+)")
 ROW = re.compile(r"(\| \[([\w.-]+)\]\(\S+\) \|)[^|]*\|[^|]*\|")
-HEAD = "# Written by bin/lock; see docs/dependencies.md.\n"
+HEAD = "# Written by bin/lock; see docs/reference/dependencies.md.\n"
 
 Group = dict[str, list[str]]
 """Requirements by the name of the file that they go to, resolved together."""

@@ -52,7 +52,7 @@ _PACKAGE_FOLDER = Path(fate_flow.__file__).parents[1]
 
 @dataclass(frozen=True)
 class LocalWorkers:
-    """Workers as processes of this machine, in the folders that docs/contracts.md describes."""
+    """Workers as processes of this machine, in the folders that docs/reference/contracts.md describes."""
 
     settings: Settings
     engine: LocalEngine
@@ -120,7 +120,7 @@ class LocalWorkers:
         )
 
     def _config(self, order: LaunchOrder, folder: Path) -> dict[str, Any]:
-        """The task configuration (docs/contracts.md)."""
+        """The task configuration (docs/reference/contracts.md)."""
         key = order.worker.task
         role, party_id = key.party.role, key.party.party_id
         party_task = f"{key.task_id}_{key.version}_{role}_{party_id}_{order.incarnation}"

@@ -1,8 +1,8 @@
 """`fate_flow serve`: the supervisor of one party's server.
 
-It imports everything once and forks the processes that docs/contracts.md lists, so that they share that memory and
-start in milliseconds; one that dies is forked again. It holds no connection and runs no thread, which is what
-makes the forks safe.
+It imports everything once and forks the processes that docs/reference/contracts.md lists, so that they share that
+memory and start in milliseconds; one that dies is forked again. The supervisor holds no connection and runs no
+thread, which makes the forks safe.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`/v1/key/...`: the public keys of other parties, and the own one (client-api-v1, section 3.6; docs/signatures.md).
+"""`/v1/key/...`: public keys of other parties and of this one (client-api-v1, 3.6; docs/reference/signatures.md).
 
 FATE's server hands out private keys here, by `key_name`, and replaces any key without a word; this one does neither.
 """

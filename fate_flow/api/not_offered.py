@@ -16,8 +16,8 @@ _AS_FILE = 404               # where HTTP 200 would mean that a file follows
 _NO_MODELS = "no component here makes a model: run FATE's own server for jobs that train"
 _NO_BOARD = "flow job watch and flow job explain show a job"
 _OWN_PROGRAM = (
-    "a task of Command runs a program of your own at each party that allows it (docs/commands.md); components are "
-    "those of the release, the same in every process and at every party"
+    "a task of Command runs a program of your own at each party that allows it (docs/reference/programs.md); "
+    "components are those of the release, the same in every process and at every party"
 )
 _BUILT_IN = "component/get lists what this server can run"
 _PARTIES = "party/list shows the parties that this server knows, and whether they answer"

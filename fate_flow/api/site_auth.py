@@ -1,4 +1,4 @@
-"""Whether another party asks: its requests are signed with the key that is saved for it (docs/signatures.md).
+"""Whether another party asks: its requests are signed with the key that is saved for it (docs/reference/signatures.md).
 
 Everything is decided by the headers first; only what a party has signed is read, up to the size that the server takes,
 and held against the digest that was signed with it. A request is taken once.
@@ -64,7 +64,7 @@ class SiteAuth:
         claim = read_claim(request.headers.get(INPUT, ""), request.headers.get(SIGNATURE, ""))
         if claim is None:
             raise NotAuthenticated(
-                f"party {self._own} wants the requests of party {source} signed as docs/signatures.md says: "
+                f"party {self._own} wants the requests of party {source} signed as docs/reference/signatures.md says: "
                 "authentication.site there, or authentication.site.unsigned_from here"
             )
         destination = request.headers.get(DEST_PARTY_ID, "")

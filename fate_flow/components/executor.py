@@ -1,4 +1,4 @@
-"""Runs one component inside its worker process, under the contract of docs/contracts.md.
+"""Runs one component inside its worker process, under the contract of docs/reference/contracts.md.
 
 Whatever happens, short of a kill, ends in a result file: code 0, or code -1 with one line that names the culprit.
 That line crosses to the initiator, so it says only what a `ComponentError` was written to say; of any other

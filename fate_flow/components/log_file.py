@@ -1,7 +1,8 @@
 """The log files of a built-in component: whatever becomes of them, the component goes on.
 
-The configuration of a worker names `logging.handlers.WatchedFileHandler`, which every provider has (docs/contracts.md);
-it lets through what goes wrong when a file is opened anew, and that would be raised by `log.info` in the component.
+The configuration of a worker names `logging.handlers.WatchedFileHandler`, which every provider has
+(docs/reference/contracts.md). That handler raises when it cannot reopen its file, and `log.info` in the component would
+raise it again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a component gets and what it gives back: the task configuration and the result, as values.
 
-The file formats are those of docs/contracts.md, "Task configuration" and `result.json`.
+The file formats are those of docs/reference/contracts.md, "Task configuration" and `result.json`.
 """
 
 from __future__ import annotations

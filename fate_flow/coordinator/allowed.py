@@ -1,5 +1,5 @@
 """What this party lets a job do at one of its seats, at this moment: asked when the job comes, and whenever a worker
-of it starts (docs/authority.md)."""
+of it starts (docs/explanation/authority.md)."""
 
 from __future__ import annotations
 

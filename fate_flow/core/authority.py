@@ -1,4 +1,4 @@
-"""Who may say what about a job: one table, and one function that every route asks (docs/authority.md).
+"""Who may say what about a job: one table, and one function that every route asks (docs/explanation/authority.md).
 
 A job id is bound at its first `create` to its initiator, its parties and the digest of its document. Whatever another
 party says later about this job, or asks of it, is held against that binding.

@@ -10,7 +10,7 @@ message and a deadline, and only the finaliser of its level may leave it: the pa
 initiator for the task and the job. A terminal row never changes, but for the rerun of a job, which leads back to
 `waiting` and counts up `run`; a task that runs again is a new row with a new version.
 
-`docs/architecture.md` holds the diagrams, made from these tables (`python -m fate_flow.core.diagram`).
+`docs/explanation/architecture.md` holds the diagrams, made from these tables (`python -m fate_flow.core.diagram`).
 """
 
 from __future__ import annotations

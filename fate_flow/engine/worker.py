@@ -1,4 +1,4 @@
-"""A worker as files: what is ordered, who runs, how it ended (docs/contracts.md, "The worker folder").
+"""A worker as files: what is ordered, who runs, how it ended (docs/reference/contracts.md, "The worker folder").
 
 Each file has one writer and appears whole or not at all, so that any process may read at any moment and each
 may die at any moment. Besides the files of the contract there is `claimed`: whoever links it first, with the

@@ -1,7 +1,7 @@
 """How a request to another party is signed: HTTP Message Signatures (RFC 9421), in one form and no other.
 
-What is covered stands in docs/signatures.md, and why: a sender that may choose what it covers, or how it signs, is the
-hole of such schemes. So the headers have to be letter by letter of the form that is made here.
+docs/reference/signatures.md says what a signature covers, and why. A sender that may choose what it covers, or how it
+signs, is the classic hole of such schemes. So a header has to match the form that is made here, letter by letter.
 """
 
 from __future__ import annotations

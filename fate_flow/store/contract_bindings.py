@@ -1,4 +1,4 @@
-"""What every store promises of bindings: what a job id stands for at this party (docs/authority.md)."""
+"""What every store promises of bindings: what a job id stands for at this party (docs/explanation/authority.md)."""
 
 from __future__ import annotations
 

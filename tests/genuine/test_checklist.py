@@ -1,5 +1,5 @@
 """All lines of the checklist: each path answers, the client's `later` commands say what to use instead, and
-docs/compatibility.md has them all."""
+docs/reference/compatibility.md has them all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.integration.party_servers import Cluster
 pytestmark = pytest.mark.timeout(300)
 
 CHECKOUT = Path(__file__).parents[2]
-TABLE = CHECKOUT / "docs" / "compatibility.md"
+TABLE = CHECKOUT / "docs" / "reference" / "compatibility.md"
 INSTEAD = re.compile(r"does not offer .+; instead: .+")
 HOWS = ("works", "differs", "not offered")
 
@@ -94,7 +94,7 @@ def test_every_command_that_is_not_offered_is_tried() -> None:
     assert set(NOT_OFFERED) == later - {*OF_NO_MODELS, *OFFERED, "flow test min"}     # min trains a model
 
 
-# ---------------------------------------------------------------------- docs/compatibility.md
+# ---------------------------------------------------------------------- docs/reference/compatibility.md
 
 
 def rows() -> dict[str, list[str]]:

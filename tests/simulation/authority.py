@@ -1,7 +1,7 @@
 """What anybody may say to a party, at random: creates, changes, reruns, approvals, grants and statements about jobs of
 others, by parties that are honest about their own jobs and hostile to all others.
 
-After each step the rules of docs/authority.md are looked at, by a model that knows nothing of how they are kept."""
+After each step a model checks the rules of docs/explanation/authority.md, without knowing how the code keeps them."""
 
 from __future__ import annotations
 
@@ -329,7 +329,7 @@ class Story:
         return row is not None and row.revision == command.body["revision"]
 
     def _may(self, statement: Statement, caller: str, seat: Party | None, bound: JobBinding) -> bool:
-        """The rules as docs/authority.md has them."""
+        """The rules as docs/explanation/authority.md has them."""
         if statement in OF_A_SEAT:
             return seat is not None and seat.party_id == caller and seat in bound.parties
         if statement in FOR_MEMBERS:

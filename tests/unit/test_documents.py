@@ -23,9 +23,10 @@ from fate_flow.settings import Limits, load_settings
 
 CHECKOUT = Path(__file__).parents[2]
 README = CHECKOUT / "README.md"
-ARCHITECTURE = CHECKOUT / "docs" / "architecture.md"
+ARCHITECTURE = CHECKOUT / "docs" / "explanation" / "architecture.md"
 CONF = CHECKOUT / "conf" / "service_conf.yaml"
-DOCUMENTS = [README, CHECKOUT / "CHANGELOG.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
+INDEX = CHECKOUT / "docs" / "README.md"
+DOCUMENTS = [*sorted(CHECKOUT.glob("*.md")), *sorted((CHECKOUT / "docs").rglob("*.md"))]
 
 BEGIN, END = "<!-- begin: python -m fate_flow.core.diagram -->\n", "<!-- end: python -m fate_flow.core.diagram -->"
 FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
@@ -135,7 +136,7 @@ def test_every_limit_is_in_the_configuration_with_its_default() -> None:
 
 
 def test_every_key_of_a_job_file_is_in_its_document() -> None:
-    told = (CHECKOUT / "docs" / "jobs.md").read_text(encoding="utf-8")
+    told = (CHECKOUT / "docs" / "reference" / "job-file.md").read_text(encoding="utf-8")
     known = {key for one in (JOB, *JOB["$defs"].values()) for key in one.get("items", one)["properties"]}
     assert sorted(key for key in known if not re.search(rf"`(?:[\w*.]*\.)?{key}[`:]", told)) == []
 
@@ -161,14 +162,19 @@ def test_links_inside_the_project_lead_somewhere(path: Path) -> None:
         assert not anchor or anchor in anchors(target), f"{link}: {named(target)} has no such heading"
 
 
-def test_every_document_is_within_reach_of_the_readme() -> None:
-    linked = {(README.parent / link.partition("#")[0]).resolve() for link in LINK.findall(prose_of(README))}
-    assert linked >= set(DOCUMENTS) - {README}
+def linked_from(path: Path) -> set[Path]:
+    links = (link.partition("#")[0] for link in LINK.findall(prose_of(path)) if "://" not in link)
+    return {(path.parent / link).resolve() for link in links}
+
+
+def test_the_readme_leads_to_the_index_and_the_index_to_every_document() -> None:
+    assert INDEX in linked_from(README)
+    assert linked_from(README) | linked_from(INDEX) >= set(DOCUMENTS)
 
 
 # ---------------------------------------------------------------------- tests that are named
 
-LIFECYCLE = CHECKOUT / "docs" / "lifecycle.md"
+LIFECYCLE = CHECKOUT / "docs" / "explanation" / "lifecycle.md"
 NAMED_TEST = re.compile(r"`(test_\w+\.py)?(?:::(test_\w+))?`")
 
 

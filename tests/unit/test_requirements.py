@@ -1,4 +1,4 @@
-"""What `bin/*` installs is locked with hashes, and the locks, setup.cfg and docs/dependencies.md say the same."""
+"""`bin/*` installs locked versions with hashes; the locks, setup.cfg and docs/reference/dependencies.md agree."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_every_package_is_locked_to_a_version_and_the_digests_of_its_files(name:
     (name, wanted) for group in LOCK.groups() for name, wanted in group.items()
 ])  # fmt: skip
 def test_a_lock_has_what_is_asked_for(name: str, group: list[str]) -> None:
-    """When this fails: run bin/lock (docs/dependencies.md)."""
+    """When this fails: run bin/lock (docs/reference/dependencies.md)."""
     found = versions(name)
     for one in requirements(group):
         assert one.specifier.contains(found[canonicalize_name(one.name)]), one
@@ -108,7 +108,7 @@ def test_what_is_locked_is_what_is_installed() -> None:
 
 def rows(section: str) -> dict[str, list[str]]:
     """The cells of the table in the document, by package."""
-    text = (CHECKOUT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    text = (CHECKOUT / "docs" / "reference" / "dependencies.md").read_text(encoding="utf-8")
     body = text.partition(f"<!-- {section} -->")[2].partition("<!-- ")[0]
     lines = [line for line in body.splitlines() if line.startswith("| [")]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
