@@ -456,8 +456,9 @@ class _Reader:
         actions = section.get("refused_actions", [])
         if not isinstance(actions, list) or not all(one in _ACTIONS for one in actions):
             raise BadSettings(f"{section.name('refused_actions')}: {actions!r} is not a list of {', '.join(_ACTIONS)}")
+        may_wait = section.flag("party_lost_retry", True)
         section.refuse_others()
-        return Ceilings(**found, refused_actions=frozenset(actions))
+        return Ceilings(**found, refused_actions=frozenset(actions), party_lost_retry=may_wait)
 
     @collected
     def _allowed_programs(self, section: Section) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 from fate_flow.core.fate_v1_layers import Block, blocks_for, place_in
 from fate_flow.core.policy import Policy, PolicyAction
 from fate_flow.core.resources import request_of
-from fate_flow.core.retry import RetryRule
+from fate_flow.core.retry import RetryEvent, RetryRule
 from fate_flow.core.spec import JobParameters, JobSpec, Party, TaskSpec
 
 
@@ -32,11 +32,11 @@ class Ceilings:
     replicas: int | None = None              # of a task, at this party
     least_ttl: int | None = None             # an ended job is kept here so long, whatever its ttl says
     refused_actions: frozenset[str] = frozenset()
+    party_lost_retry: bool = True            # False: no job of this party waits for the return of a lost one
 
     def timeout_of(self, asked: int) -> int:
         """The seconds that an attempt may run here; 0: no limit."""
         return asked if self.task_timeout is None else min(asked or self.task_timeout, self.task_timeout)
-
 
     def ttl_of(self, asked: int) -> int:
         """The seconds that an ended job is kept here."""
@@ -81,6 +81,9 @@ class _Asked:
         yield from self._more(self._job.timeout_seconds, "job_timeout", partial(self._said, "timeout"))
         yield from self._actions(("policies",), self._job.extra)
         yield from self._restarts()
+        if not self.ceilings.party_lost_retry and RetryEvent.PARTY_LOST in self.spec.retry.on_events:
+            place = self._said("retry", "on_events")
+            yield f"{place}: party_lost is refused by {self.party} (ceilings.party_lost_retry)"
 
     def _restarts(self) -> Iterator[str]:
         """Of the whole job, which its own retry rule bounds, whatever its tasks have."""

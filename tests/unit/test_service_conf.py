@@ -205,6 +205,9 @@ def test_ceilings_are_read(bare: Path) -> None:
     assert with_ceilings(bare, "{max_interruptions: 0, task_timeout: 60, refused_actions: [restart_job]}") == Ceilings(
         max_interruptions=0, task_timeout=60, refused_actions=frozenset({"restart_job"})
     )
+    assert [with_ceilings(bare, f"{{party_lost_retry: {one}}}").party_lost_retry for one in ("false", "true")] == [
+        False, True
+    ]
 
 
 @pytest.mark.parametrize(("text", "problem"), [
@@ -215,6 +218,7 @@ def test_ceilings_are_read(bare: Path) -> None:
     ("{refused_actions: restart_job}", "ceilings.refused_actions: 'restart_job' is not a list of restart_job, "),
     ("{refused_actions: [restart]}", "ceilings.refused_actions: ['restart'] is not a list of restart_job, "),
     ("{refused_actions: [[a]]}", "ceilings.refused_actions: [['a']] is not a list of restart_job, "),
+    ("{party_lost_retry: 1}", "ceilings.party_lost_retry: 1 is neither true nor false"),
     ("{stop_duration: 3}", "ceilings.stop_duration: no such key; did you mean retry_duration; known here: job_"),
 ])  # fmt: skip
 def test_ceilings_that_make_no_sense_are_refused(bare: Path, text: str, problem: str) -> None:

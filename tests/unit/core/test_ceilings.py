@@ -119,6 +119,14 @@ def test_an_action_of_a_policy_may_be_refused():
         f"{COMMON}.task_conf.y.policies[0].action: restart_job is refused by host 9002 (ceilings.refused_actions)"]
 
 
+@pytest.mark.parametrize("events", [["party_lost"], ["error", "party_lost"], ["error"], None])
+def test_a_party_may_refuse_jobs_that_wait_for_lost_parties(events):
+    spec = spec_of({"retry": {"max_attempts": 2, **({"on_events": events} if events else {})}})
+    told = f"{COMMON}.retry.on_events: party_lost is refused by host 9002 (ceilings.party_lost_retry)"
+    assert refused(Ceilings(party_lost_retry=False), spec) == ([told] if "party_lost" in (events or ()) else [])
+    assert refused(Ceilings(max_attempts=9), spec) == []
+
+
 # ---------------------------------------------------------------------- where it was said
 
 
