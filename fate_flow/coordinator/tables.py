@@ -15,14 +15,21 @@ from fate_flow.store.contract import TableMeta, Transaction
 _MOST_COLUMNS = 50
 
 
-def problem_with_table(tx: Transaction, task: TaskSpec, party: Party) -> str:
-    """Why this task may not read here what its parameters name; empty where it may, or where no such table is known."""
+def problem_with_table(tx: Transaction, task: TaskSpec, party: Party, is_own: bool) -> str:
+    """Why this task may not read here what its parameters name; empty where it may, or where no such table is known.
+
+    `is_own`: the job is one of this party. Others hear only the names that they have written themselves."""
     table = table_of_output(tx, task, party) if task.output_at(party) else table_named(tx, task, party)
     if isinstance(table, str):
         return table
     if table is None or not table.is_disabled:
         return ""
-    return f"table {table.namespace}.{table.name} is disabled at {party} (flow table enable, there)"
+    return f"{_called(table, task, party, is_own)} is disabled at {party} (flow table enable, there)"
+
+
+def _called(table: TableMeta, task: TaskSpec, party: Party, is_own: bool) -> str:
+    output = None if is_own else task.output_at(party)
+    return f"table {table.namespace}.{table.name}" if output is None else str(output)
 
 
 def table_named(tx: Transaction, task: TaskSpec, party: Party) -> TableMeta | None:
@@ -64,7 +71,7 @@ class TablesAtSubmit:
         """What is wrong with the tables that tasks read here, each beginning with the task."""
         for task in self.spec.tasks_of(self.party):
             if self.party not in task.passed_at:
-                problem = problem_with_table(self.tx, task, self.party) or self._missing(task)
+                problem = problem_with_table(self.tx, task, self.party, self._is_own) or self._missing(task)
                 for one in [problem] if problem else self._columns(task):
                     yield f"{task.name} ({task.module}): {one}"
 
@@ -73,6 +80,10 @@ class TablesAtSubmit:
         if self._is_spared(task) or named is None or self.tx.table(*named) is not None or named in self._made_here():
             return ""
         return f"there is no table {'.'.join(named)} at {self.party} (flow data upload, there)"
+
+    @property
+    def _is_own(self) -> bool:
+        return self.spec.initiator in self.own_seats
 
     def _is_spared(self, task: TaskSpec) -> bool:
         """Whether the job may go on without this party's share of the task."""
@@ -96,27 +107,28 @@ class TablesAtSubmit:
         read = self._read_by(task) if wanted else None
         if read is None:
             return
-        table, columns = read
+        called, columns = read
         for key, column in wanted.items():
             if column not in columns:
                 yield (
-                    f"{key}: table {table.namespace}.{table.name} has no column {shown(column)} at {self.party}"
+                    f"{key}: {called} has no column {shown(column)} at {self.party}"
                     f"{self._there_are(column, columns)}"
                 )
 
     def _there_are(self, column: str, columns: tuple[str, ...]) -> str:
         """The names of a table's columns are for its own party alone."""
-        if self.spec.initiator not in self.own_seats:
+        if not self._is_own:
             return " (flow table info, there, lists its columns)"
         more = f" and {len(columns) - _MOST_COLUMNS} more" if len(columns) > _MOST_COLUMNS else ""
         return f"; its columns are: {', '.join(columns[:_MOST_COLUMNS]) or 'none'}{more}{nearest(column, columns)}"
 
-    def _read_by(self, task: TaskSpec) -> tuple[TableMeta, tuple[str, ...]] | None:
-        """The table that comes to the one data input of a task, and what columns are left of it; None: not known."""
+    def _read_by(self, task: TaskSpec) -> tuple[str, tuple[str, ...]] | None:
+        """The table that comes to the one data input of a task, as it is called, and what columns are left of it; None:
+        not known."""
         sources = [source for one in task.inputs if one.kind == "data" for source in one.sources]
         return self._made_by(self.spec.tasks[sources[0].producer]) if len(sources) == 1 else None
 
-    def _made_by(self, task: TaskSpec) -> tuple[TableMeta, tuple[str, ...]] | None:
+    def _made_by(self, task: TaskSpec) -> tuple[str, tuple[str, ...]] | None:
         module = self.modules.get(task.module)
         if not isinstance(module, KnowsColumns):
             return None
@@ -126,7 +138,7 @@ class TablesAtSubmit:
         columns = module.columns_made(task.parameters.get(self.party, {}), read[1])
         return None if columns is None else (read[0], columns)
 
-    def _named_by(self, task: TaskSpec) -> tuple[TableMeta, tuple[str, ...]] | None:
+    def _named_by(self, task: TaskSpec) -> tuple[str, tuple[str, ...]] | None:
         table: TableMeta | str | None
         if task.output_at(self.party):
             table = table_of_output(self.tx, task, self.party)
@@ -135,4 +147,4 @@ class TablesAtSubmit:
         header = table.schema.get("header") if isinstance(table, TableMeta) else None
         if not isinstance(table, TableMeta) or not isinstance(header, (list, tuple)):
             return None
-        return table, tuple(map(str, header))
+        return _called(table, task, self.party, self._is_own), tuple(map(str, header))

@@ -19,6 +19,7 @@ from fate_flow.coordinator.ports import InputTable, LaunchOrder, Made, Program, 
 from fate_flow.coordinator.tables import parameters_with_table, problem_with_table
 from fate_flow.coordinator.unit import Unit
 from fate_flow.core.actions import MoveTask
+from fate_flow.core.authority import party_id_of
 from fate_flow.core.ceilings import stop_allowed
 from fate_flow.core.command import MODULE as COMMAND
 from fate_flow.core.command import CommandSpec, command_at
@@ -147,7 +148,8 @@ def launch_order(unit: Unit, spec: JobSpec, worker: Worker, task: Task) -> Launc
     inputs = _inputs(unit.tx, key, task_spec)
     if isinstance(inputs, str):
         return inputs
-    if problem := problem_with_table(unit.tx, task_spec, key.party):
+    is_own = party_id_of(spec.initiator, unit.context.party_id) == unit.context.party_id
+    if problem := problem_with_table(unit.tx, task_spec, key.party, is_own):
         return problem
     parameters = spec.parameters[key.party]
     return LaunchOrder(

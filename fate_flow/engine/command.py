@@ -83,12 +83,16 @@ def prepare(order: Order, folder: Path) -> Ready:
     """Makes the working folder and the volumes of the worker.
 
     Raises NotAllowed for what this party does not run or give any more, OSError for what is not there."""
-    digests = _place_files(order, folder)
-    program = _program(order, folder, digests)
+    try:
+        program = _program(order, folder, _place_files(order, folder))
+        secrets = _secrets(order)
+    except NotAllowed as refusal:
+        # Its words cross to the initiator.
+        raise NotAllowed(refusal.told_to(order.initiator, order.own)) from refusal
     volumes = {volume_variable(name): str(_volume(order, folder, name)) for name in order.volumes}
     _limit_core_dumps(order.core_dumps)
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    return Ready(program, order.argv, {**inherited, **order.env, **volumes, **_secrets(order)})
+    return Ready(program, order.argv, {**inherited, **order.env, **volumes, **secrets})
 
 
 def _secrets(order: Order) -> dict[str, str]:
@@ -115,13 +119,13 @@ def _program(order: Order, folder: Path, digests: Mapping[str, str]) -> Path:
     file = next((one for one in order.files if name == f"./{one.name}"), None)
     if file is None:
         program = find_program(name)
-        check_allowed(program, order.policy.allow)
+        check_allowed(program, name, order.policy.allow)
         return program
     if file.path:
         try:
             check_content(file.name, digests[file.name], order.policy.allow)
         except NotAllowed:
-            check_allowed(source_of(file, order.policy.files_root), order.policy.allow)
+            check_allowed(source_of(file, order.policy.files_root), file.path, order.policy.allow)
     else:
         check_content(file.name, digests[file.name], order.policy.allow)
     (folder / WORK / file.name).chmod(0o500)
@@ -140,7 +144,7 @@ def _place_files(order: Order, folder: Path) -> dict[str, str]:
         else:
             size, digest = _copy(file, source_of(file, order.policy.files_root), target)
         if file.sha256 and file.sha256 != digest:
-            raise NotAllowed(f"files: {file.name}: sha256 is {digest} at this party, not {file.sha256}")
+            raise NotAllowed(f"files: {file.name}: sha256 is not {file.sha256} at this party", f"; it is {digest}")
         target.chmod(0o400)
         found[file.name] = {"bytes": size, "sha256": digest, "path": file.path}
     if found:

@@ -7,6 +7,7 @@ it leads to. This says who may begin, it is no sandbox: what an allowed program 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shutil
 import stat
@@ -17,6 +18,8 @@ from pathlib import Path
 from fate_flow.core.command import CommandPolicy, CommandSpec, InputFile
 from fate_flow.core.grammar import shown
 
+log = logging.getLogger(__name__)
+
 DIGEST = "sha256:"
 _PIECE = 1024 * 1024
 _MOST_KNOWN = 1_000
@@ -24,7 +27,17 @@ _LONGEST_SECRET = 64 * 1024
 
 
 class NotAllowed(Exception):
-    """This party does not run or give it; the text names the key of its configuration."""
+    """This party does not run or give it; the text names the key of its configuration.
+
+    `detail` is for the party itself: paths behind links, digests, and what else it allows."""
+
+    def __init__(self, words: str, detail: str = "") -> None:
+        super().__init__(words + detail)
+        self._words = words
+
+    def told_to(self, initiator: str, own: str) -> str:
+        """What the initiator of the job hears: of another party no more than it has written itself."""
+        return str(self) if initiator in (own, "0") else self._words
 
 
 @dataclass(frozen=True)
@@ -53,19 +66,21 @@ class ProgramGate:
                 read_secret(name, self.policy, initiator, self.own)
             self._check_program(command)
         except NotAllowed as refusal:
-            return str(refusal)
+            log.info("a program of party %s is not run: %s", initiator, refusal)
+            return refusal.told_to(initiator, self.own)
         return ""
 
     def _check_program(self, command: CommandSpec) -> None:
         file = command.program_file
         if file is None:
             program = find_program(command.argv[0])
-            check_allowed(program, self.policy.allow, self._digests.of)
-            check_runnable(program)         # last: whether another file is there is nobody's business
+            check_allowed(program, command.argv[0], self.policy.allow, self._digests.of)
+            check_runnable(program, command.argv[0])         # last: whether another file is there is nobody's business
         elif (sent := file.sent) is not None:
             check_content(file.name, hashlib.sha256(sent).hexdigest(), self.policy.allow)
         else:
-            check_allowed(source_of(file, self.policy.files_root), self.policy.allow, self._digests.of)
+            source = source_of(file, self.policy.files_root)
+            check_allowed(source, file.path, self.policy.allow, self._digests.of)
 
 
 class Digests:
@@ -112,23 +127,25 @@ def digest_of(path: str) -> str:
         return f"(not readable: {error.strerror})"
 
 
-def check_allowed(program: Path, allow: Collection[str], digest: Callable[[str], str] = digest_of) -> None:
-    """Raises NotAllowed unless the file, or what is in it, is on the list."""
+def check_allowed(program: Path, name: str, allow: Collection[str], digest: Callable[[str], str] = digest_of) -> None:
+    """Raises NotAllowed unless the file, which the job calls so, or what is in it, is on the list."""
     real = os.path.realpath(program)
     if real in {os.path.realpath(one) for one in allow if not one.startswith(DIGEST)}:
         return
     if any(one.startswith(DIGEST) for one in allow) and f"{DIGEST}{digest(real)}" in allow:
         return
-    known = f"{program}, which is {real}," if str(program) != real else real
     # Not what its sha256 is: others name any file here, and what is in a short one could be found by that.
-    raise NotAllowed(f"commands.allow names neither {known} nor its sha256; allowed is {_listed(allow)}")
+    raise NotAllowed(
+        f"commands.allow names neither {name} nor its sha256",
+        f"; it is {real}; allowed is {_listed(allow)}" if real != name else f"; allowed is {_listed(allow)}",
+    )
 
 
-def check_runnable(program: Path) -> None:
-    """Raises NotAllowed for a program that may begin here, and cannot."""
+def check_runnable(program: Path, name: str) -> None:
+    """Raises NotAllowed for a program that may begin here, and cannot; `name`: as the job calls it."""
     problem = _why_not_a_file(program) or _why_not_run(program)
     if problem:
-        raise NotAllowed(f"command: {program} {problem} at this party, which allows it: an executable file is needed")
+        raise NotAllowed(f"command: {name} {problem} at this party, which allows it: an executable file is needed")
 
 
 def unusable(policy: CommandPolicy) -> list[str]:
@@ -162,7 +179,8 @@ def check_content(name: str, sha256: str, allow: Collection[str]) -> None:
     """Of a program that was sent with the job: only what is in it can be allowed. Raises NotAllowed."""
     if f"{DIGEST}{sha256}" not in allow:
         raise NotAllowed(
-            f"commands.allow does not name {DIGEST}{sha256}, which is what {name} holds; allowed is {_listed(allow)}"
+            f"commands.allow does not name {DIGEST}{sha256}, which is what {name} holds",
+            f"; allowed is {_listed(allow)}",
         )
 
 
@@ -189,7 +207,9 @@ def check_file(file: InputFile, source: Path, digest: Callable[[str], str]) -> N
     if file.sha256:
         found = digest(str(source))
         if found != file.sha256:
-            raise NotAllowed(f"files: {file.name}: sha256 of {file.path} is {found} at this party, not {file.sha256}")
+            raise NotAllowed(
+                f"files: {file.name}: sha256 of {file.path} is not {file.sha256} at this party", f"; it is {found}"
+            )
 
 
 def read_secret(name: str, policy: CommandPolicy, initiator: str, own: str) -> str:

@@ -38,9 +38,12 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
-def objection(allow: list[str], argv: list[str] | str, policy: dict[str, Any] | None = None, **said: Any) -> str:
+def objection(
+    allow: list[str], argv: list[str] | str, policy: dict[str, Any] | None = None, of: str = "10000", **said: Any
+) -> str:
+    """What party 10000 says to a job of its own, or of the party `of`."""
     rules = CommandPolicy(**{"enabled": True, "allow": tuple(allow), **(policy or {})})
-    return ProgramGate(rules, "10000").objection(read_command({"command": argv, **said}), "9999")
+    return ProgramGate(rules, "10000").objection(read_command({"command": argv, **said}), of)
 
 
 # ---------------------------------------------------------------------- what may begin
@@ -63,7 +66,36 @@ def test_a_link_counts_as_what_it_leads_to(program: Path, tmp_path: Path) -> Non
     link.symlink_to(program)
     other.symlink_to("/bin/false")
     assert objection([str(link)], [str(program)]) == objection([str(program)], [str(link)]) == ""
-    assert f"names neither {other}, which is {os.path.realpath('/bin/false')}," in objection([str(link)], [str(other)])
+    told = objection([str(link)], [str(other)])
+    assert f"names neither {other} nor its sha256; it is {os.path.realpath('/bin/false')}; allowed is {link}" in told
+
+
+@pytest.mark.parametrize("initiator", ["9999", "10000", "0"])
+def test_another_party_hears_only_what_it_has_written(
+    folder: Path, program: Path, tmp_path: Path, initiator: str
+) -> None:
+    """No path behind a link, nothing else that is allowed, nothing of a file: at the submit and when it runs."""
+    (tmp_path / "link").symlink_to("/bin/false")
+    real, is_own = os.path.realpath("/bin/false"), initiator != "9999"
+    rules, allow, wrong = {"files_root": str(tmp_path)}, [str(program)], "0" * 64
+    script = f"sha256:{hashlib.sha256(b'').hexdigest()}"
+    (tmp_path / "data").write_bytes(b"")
+    known = [{"name": "x", "path": "data", "sha256": wrong}]
+    refused = [
+        (objection(allow, [str(tmp_path / "link")], rules, of=initiator),
+         f"commands.allow names neither {tmp_path / 'link'} nor its sha256", f"; it is {real}; allowed is {program}"),
+        (objection(allow, ["false"], rules, of=initiator),
+         "commands.allow names neither false nor its sha256", f"; it is {real}; allowed is {program}"),
+        (objection(allow, ["./go"], rules, of=initiator, files=[{"name": "go", "content": ""}]),
+         f"commands.allow does not name {script}, which is what go holds", f"; allowed is {program}"),
+        (objection(allow, [str(program)], rules, of=initiator, files=known),
+         f"files: x: sha256 of data is not {wrong} at this party", f"; it is {script.removeprefix('sha256:')}"),
+    ]  # fmt: skip
+    for told, words, detail in refused:
+        assert told == (words + detail if is_own else words)
+    with pytest.raises(NotAllowed) as caught:
+        ready(folder, program, rules, argv=("false",), initiator=initiator, own="10000")
+    assert str(caught.value) == refused[1][1] + (refused[1][2] if is_own else "")
 
 
 def test_an_allowed_program_has_to_be_there_and_to_be_executable(program: Path, tmp_path: Path) -> None:
@@ -187,7 +219,7 @@ def test_a_file_of_the_party_is_there_when_the_job_is_submitted_and_what_the_job
     for path in ("folder", "pipe"):
         assert said_of(path) == f"files: x: {path} {unreadable}"
     other = hashlib.sha256(b"").hexdigest()
-    assert said_of("own", sha256=other) == f"files: x: sha256 of own is {SHA256} at this party, not {other}"
+    assert said_of("own", sha256=other) == f"files: x: sha256 of own is not {other} at this party; it is {SHA256}"
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert said_of("own") == f"files: x: own {unreadable}"
 
@@ -218,7 +250,7 @@ def secret(tmp_path: Path) -> Path:
 
 def objection_to_secret(program: Path, path: Path, initiators: tuple[str, ...] = ("9999",), name: str = "KEY") -> str:
     rules = {"secrets": {"KEY": Secret(str(path), initiators)}}
-    return objection([str(program)], [str(program)], rules, secrets=[name])
+    return objection([str(program)], [str(program)], rules, of="9999", secrets=[name])
 
 
 def test_a_secret_is_offered_to_some_initiators_and_to_the_party_itself(program: Path, secret: Path) -> None:
@@ -306,7 +338,7 @@ def test_the_program_may_be_one_of_them_and_is_looked_at_as_it_was_copied(folder
 
 def test_a_file_that_is_not_what_the_job_says_is_refused(folder: Path, program: Path) -> None:
     file = InputFile("x", path="tool", sha256="0" * 64)
-    with pytest.raises(NotAllowed, match=f"files: x: sha256 is {SHA256} at this party, not 000"):
+    with pytest.raises(NotAllowed, match=f"files: x: sha256 is not {'0' * 64} at this party"):
         ready(folder, program, {"files_root": str(program.parent)}, files=(file,))
 
 

@@ -12,7 +12,7 @@ from fate_flow.coordinator.party.words import LONGEST_TEXT, plain_incarnation, w
 from fate_flow.coordinator.ports import Context
 from fate_flow.coordinator.tables import TablesAtSubmit
 from fate_flow.coordinator.unit import Unit, digest_of, read_spec
-from fate_flow.core.authority import PARTY_0, JobBinding, Said, Statement, objection
+from fate_flow.core.authority import PARTY_0, JobBinding, Said, Statement, objection, party_id_of
 from fate_flow.core.command import CommandSpec, command_at
 from fate_flow.core.effective import Effective, effective_at
 from fate_flow.core.errors import BadRequest, FlowError, OperationFailed, PermissionDenied, Refused
@@ -76,16 +76,19 @@ def _check_programs(unit: Unit, spec: JobSpec, party: Party) -> None:
 def request(unit: Unit, spec: JobSpec, party: Party) -> Request:
     """What the job sets aside for this seat.
 
-    Raises FlowError (103) when this party can never give what all its seats of the job need."""
+    Raises FlowError (103) when this party can never give what all its seats of the job need; how much it has is for
+    the own people alone."""
     size = unit.context.engine_size
     requests = [request_of(seat, spec.parameters[seat], size.nodes) for seat in own_seats(unit.context, spec)]
     cores, memory = sum(one.cores for one in requests), sum(one.memory for one in requests)
+    is_own = party_id_of(spec.initiator, unit.context.party_id) == unit.context.party_id
     if cores > size.job_limit:
-        asked = f"asks for {counted(cores, 'core')}, a job may have at most {size.job_limit} at {party}"
-        raise _too_much(asked, "task_cores", "task_parallelism")
+        more = f"more than a job may have at {party}"
+        most = f"a job may have at most {size.job_limit} at {party}" if is_own else more
+        raise _too_much(f"asks for {counted(cores, 'core')}, {most}", "task_cores", "task_parallelism")
     if memory > size.memory and memory:
-        asked = f"asks for {memory} MB of memory, {party} has {size.memory} in all"
-        raise _too_much(asked, "task_memory", "task_parallelism")
+        most = f"{party} has {size.memory} in all" if is_own else f"more than {party} has"
+        raise _too_much(f"asks for {memory} MB of memory, {most}", "task_memory", "task_parallelism")
     return request_of(party, spec.parameters[party], size.nodes)
 
 

@@ -17,6 +17,7 @@ from fate_flow.core.status import TaskStatus
 from fate_flow.store.contract import Document, Output, TableMeta
 from tests.factories import HOST
 from tests.hand_server import RUN, HandServer, create, task_command
+from tests.unit.coordinator.test_front_desk import Front
 
 OLD_JOB = "2026010112000000000000001"
 PEOPLE = TableMeta("demo", "people", "standalone:///demo/people", 3, {"header": ["amount", "age"], "sid": "id"})
@@ -140,10 +141,19 @@ def test_one_that_has_gone_since_fails_the_task(host: HandServer) -> None:
     assert task.message.startswith(f"match_0.joined of job {OLD_JOB} has no table")
 
 
-def test_columns_of_an_output_are_known_too(host: HandServer) -> None:
+@pytest.mark.parametrize(("initiator", "called"), [
+    ("guest", f"match_0.joined of job {OLD_JOB}"), ("host", f"table output_{OLD_JOB}.t"),
+])  # fmt: skip
+def test_columns_of_an_output_are_known_too(host: HandServer, initiator: str, called: str) -> None:
+    """Another party hears of the table by the name that it has written itself."""
     have_output(host)
-    document = a_document(a=OF_JOB, c={"column": "amont"})
-    assert "has no column 'amont'" in host.handle(create(document=document)).retmsg
+    caller = {"guest": "9999", "host": "10000"}[initiator]
+    document = a_document(initiator=initiator, a=OF_JOB, c={"column": "amont"})
+    answer = host.handle(create(document=document), caller)
+    assert answer.retmsg.startswith(f"c (SecureSum): column: {called} has no column 'amont' at host 10000")
+    Front(host).desk.allow_table(f"output_{OLD_JOB}", "t", False)
+    answer = host.handle(create(document=document), caller)
+    assert answer.retmsg == f"a (Reader): {called} is disabled at host 10000 (flow table enable, there)"
 
 
 def test_an_output_of_another_job_has_to_be_granted() -> None:
