@@ -104,7 +104,8 @@ class SchedulerLoop:
             party_id, route.url, self._settings.party_id, endpoint_of, self._ears,
             points.around_lane_log(record) if points else record,
             limits.longest_answer, limits.party_silence, auth=self._auth,
-            says_who=self._scheduler.context.read(lambda tx: tx.says_who(party_id)), ca_file=route.ca_file,
+            says_who=self._scheduler.context.read(lambda tx: tx.says_who(party_id)),
+            longest_gap=limits.heartbeat_interval + min(_LONGEST_WORK, limits.party_silence / 2), ca_file=route.ca_file,
         )  # fmt: skip
 
     def _heard_answers(self, answers: list[tuple[Command, Answer]]) -> None:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Protocol
 
 import requests
@@ -96,12 +97,13 @@ class Lane:
     probe_pause: float = 1.0         # seconds after a failed try in which not even `create` is tried
     auth: AuthBase | None = None     # signs each try
     says_who: bool = False           # it is known to say who it is when it answers
+    longest_gap: float = inf         # seconds: `tell_silence` is called more often, unless this process stood still
     ca_file: str = ""                # what its https server is checked with, instead of the usual authorities
     _wake: threading.Condition = field(default_factory=threading.Condition)
     _is_closed: bool = False
 
     def __post_init__(self) -> None:
-        self._queue = SendQueue(self.party_silence, self.first_pause, self.probe_pause, self.timeout)
+        self._queue = SendQueue(self.party_silence, self.first_pause, self.probe_pause, self.timeout, self.longest_gap)
         self._http = PeerHttp(self.auth, connections=1)
         self._thread = threading.Thread(target=self._run, name=f"lane-{self.party_id}", daemon=True)
         self._thread.start()
@@ -125,8 +127,9 @@ class Lane:
             self._queue.forget()
 
     def tell_silence(self) -> None:
-        """Say so when the party has not answered for too long; to be called now and then."""
-        seconds = self._queue.silence(time.monotonic())
+        """Say so when the party has not answered for too long; to be called every few seconds."""
+        with self._wake:
+            seconds = self._queue.silence(time.monotonic())
         if seconds is not None:
             self.ears.silence(self.party_id, seconds)
 

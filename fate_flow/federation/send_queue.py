@@ -73,6 +73,7 @@ class SendQueue:
     first_pause: float = 0.25        # seconds until the first retry
     probe_pause: float = 1.0         # seconds after a failed try in which not even `create` is tried
     longest_exchange: float = inf    # seconds after which a request has failed, unless this process stood still
+    longest_gap: float = inf         # seconds from one look at the silence to the next, unless this process stood still
     understands_batches: bool = False
     health: Health = field(default_factory=Health)
     _commands: deque[Command] = field(default_factory=deque)
@@ -80,6 +81,7 @@ class SendQueue:
     _is_asking: bool = False
     _asked_at: float = 0.0
     _is_given_up: bool = False       # what is being sent is not to be sent again
+    _looked_at: float = inf          # when the silence was looked at last
 
     def __len__(self) -> int:
         return len(self._commands)
@@ -114,6 +116,7 @@ class SendQueue:
 
     def take(self, now: float) -> Work:
         """What is done next. Of what is to be sent, `answered` or `failed` has to be called."""
+        self._look(now)
         if self._is_pausing(now):
             hopeless = tuple(command for command in self._commands if command.kind in MAY_FAIL)
             self._commands = deque(command for command in self._commands if command.kind not in MAY_FAIL)
@@ -140,6 +143,7 @@ class SendQueue:
 
     def failed(self, batch: Iterable[Command], error: str, now: float) -> Failure:
         """It did not answer, and this had been sent, or was to follow what was."""
+        self._look(now)
         health = self.health
         is_news = health.silent_since is None or health.pause < LONGEST_PAUSE or error != health.error
         if health.silent_since is None:
@@ -167,10 +171,18 @@ class SendQueue:
     # ------------------------------------------------------------------ what is known of the party
 
     def silence(self, now: float) -> float | None:
-        """The seconds for which it has not answered, once that is too long."""
+        """The seconds for which it has not answered, once that is too long; asked for at least every `longest_gap`."""
+        self._look(now)
         since = self.health.silent_since
         seconds = now - since if since is not None else 0.0
         return seconds if seconds > self.party_silence else None
+
+    def _look(self, now: float) -> None:
+        """The time for which this process stood still is no silence of the party: it may have come back meanwhile, and
+        nobody has asked it."""
+        gap, self._looked_at = now - self._looked_at, now
+        if gap > self.longest_gap and self.health.silent_since is not None:
+            self.health.silent_since += gap
 
     def circuit(self, now: float) -> str:
         if self.health.silent_since is None:

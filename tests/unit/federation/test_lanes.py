@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from math import inf
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -146,11 +147,12 @@ def lane(peer: Peer, heard: Heard) -> Iterator[Lane]:
 
 def make_lane(
     port: int, heard: Heard, party_id: str = "10000", timeout: float = WAIT, silence: float = 60.0,
-    auth: SiteSignature | None = None, first_pause: float = 0.01, probe_pause: float = 1.0,
+    auth: SiteSignature | None = None, first_pause: float = 0.01, probe_pause: float = 1.0, longest_gap: float = inf,
 ) -> Lane:  # fmt: skip
     return Lane(
         party_id, f"http://127.0.0.1:{port}", "9999", lambda command: f"/party/{command.argument}", heard.ears(), heard,
         timeout, silence, first_pause=first_pause, probe_pause=probe_pause, auth=auth,
+        longest_gap=longest_gap,
     )  # fmt: skip
 
 
@@ -480,14 +482,34 @@ def test_a_party_that_sends_a_byte_now_and_then_is_silent(what: str, heard: Hear
     server.close()
 
 
-def test_an_answer_that_came_while_this_process_stood_still_counts(
-    peer: Peer, heard: Heard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else a server that was stopped for long would take the others for silent when it goes on."""
+def a_clock_that_jumps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What the lanes read; its one number is for how many seconds this process stood still."""
     steady, stood_still = time.monotonic, [0.0]
     for module in ("lanes", "peer_http"):
         clock = SimpleNamespace(monotonic=lambda: steady() + stood_still[0])
         monkeypatch.setattr(f"fate_flow.federation.{module}.time", clock)
+    return stood_still
+
+
+@pytest.mark.parametrize("longest_gap", [50.0, inf])
+def test_a_party_that_was_silent_before_this_process_stood_still_is_asked_before_it_is_lost(
+    heard: Heard, monkeypatch: pytest.MonkeyPatch, longest_gap: float
+) -> None:
+    stood_still = a_clock_that_jumps(monkeypatch)
+    lane = make_lane(closed_port(), heard, silence=60.0, longest_gap=longest_gap)
+    lane.post(commands(1, K.CHECK))
+    assert heard.retcodes(1) == [UNREACHABLE]
+    stood_still[0] = 100.0
+    lane.tell_silence()
+    assert heard.silence.empty() is (longest_gap < 100)
+    lane.close()
+
+
+def test_an_answer_that_came_while_this_process_stood_still_counts(
+    peer: Peer, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a server that was stopped for long would take the others for silent when it goes on."""
+    stood_still = a_clock_that_jumps(monkeypatch)
 
     def while_stopped(handler: BaseHTTPRequestHandler) -> None:
         stood_still[0] = 100.0

@@ -141,6 +141,32 @@ def test_a_request_that_our_own_sleep_cut_off_counts_as_long_as_it_may_take() ->
     assert queue.silence(5_061.0) == 91.0
 
 
+@pytest.mark.parametrize("looks", ["silence", "take", "failed"])
+def test_our_own_sleep_is_no_silence_of_a_party_that_was_silent_before(looks: str) -> None:
+    """It may have come back meanwhile, and is asked before it counts as lost."""
+    queue = SendQueue(party_silence=90.0, longest_exchange=30.0, longest_gap=15.0)
+    queue.post([A])
+    queue.failed(queue.take(1.0).batch, "refused", 2.0)
+    for now in range(10, 61, 10):
+        assert queue.silence(now) is None
+    woken = 5_000.0
+    if looks == "take":
+        assert queue.take(woken).batch == (A,)
+    elif looks == "failed":
+        assert queue.failed((), "timed out", woken).silent_seconds == 59.0
+    assert queue.silence(woken) is None
+    for later in (14, 28):
+        assert queue.silence(woken + later) is None
+    assert queue.silence(woken + 32) == 91.0
+
+
+def test_who_looks_seldom_but_often_enough_counts_all_of_the_silence() -> None:
+    queue = SendQueue(party_silence=90.0, longest_gap=15.0)
+    queue.post([A])
+    queue.failed(queue.take(1.0).batch, "refused", 1.0)
+    assert [queue.silence(now) for now in range(15, 106, 15)] == [None] * 6 + [104.0]
+
+
 def test_what_is_forgotten_is_not_sent_and_what_was_being_sent_not_again() -> None:
     queue = a_queue(A, B, understands_batches=False)
     batch = queue.take(0).batch
