@@ -1484,6 +1484,24 @@ class TaskCases(Cases):
         each.move_task("j1", MoveTask("older", 0, TaskStatus.STOPPING, TaskStatus.FAILED, Reason.STOPPED, ""), 6)
         assert len(each.stopping_tasks()) == 2
 
+    def test_jobs_with_tasks_that_do_not_simply_go_on(self, each: Each) -> None:
+        stopping, broken, later, at_work, ended = ids = ("j1", "j2", "j3", "j4", "j5")
+        for job_id in ids:
+            each.add_job(a_job(job_id), DOCUMENT)
+            with_tasks(each, a_task(job_id=job_id))
+            move = MoveTask("reader_0", 0, TaskStatus.WAITING, TaskStatus.RUNNING)
+            assert job_id == later or each.move_task(job_id, move, 5)
+        assert each.jobs_with_moving_tasks(ids) == frozenset()
+        each.move_task(stopping, MoveTask("reader_0", 0, TaskStatus.RUNNING, TaskStatus.STOPPING), 6)
+        each.move_party_task(a_task(job_id=broken), TaskStatus.FAILED, 6, Reason.WORKER_ERROR)
+        with_tasks(each, a_task(job_id=later, version=1))
+        each.move_party_task(a_task(job_id=at_work), TaskStatus.RUNNING, 6)
+        each.move_party_task(a_task(job_id=ended), TaskStatus.FAILED, 6, Reason.WORKER_ERROR)
+        each.move_task(ended, MoveTask("reader_0", 0, TaskStatus.RUNNING, TaskStatus.FAILED, Reason.WORKER_ERROR), 6)
+        assert each.jobs_with_moving_tasks(ids) == {stopping, broken, later}
+        assert each.jobs_with_moving_tasks([broken, "unknown"]) == {broken}
+        assert each.jobs_with_moving_tasks([]) == frozenset()
+
     def test_what_a_policy_has_decided_about_a_version_stays(self, each: Each) -> None:
         with_tasks(each, a_task(), a_task(party=HOST))
         stop = MoveTask("reader_0", 0, TaskStatus.WAITING, TaskStatus.STOPPING, policy="restart_task")

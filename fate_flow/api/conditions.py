@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from fate_flow.coordinator.ports import Context
 from fate_flow.coordinator.unit import Unit
 from fate_flow.core.condition import RESTARTING, Condition, Restart, condition_of, condition_of_copy
-from fate_flow.core.job import Job
+from fate_flow.core.job import Job, TaskKey
 from fate_flow.core.peer import PeerTrouble
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, TaskStatus
@@ -38,8 +38,7 @@ def with_conditions_of_jobs(context: Context, rows: list[Row]) -> list[Row]:
 def with_conditions_of_tasks(context: Context, rows: list[Row]) -> list[Row]:
     """Rows of tasks, with `f_wait_reason`: what those that run, or are to begin again, wait for."""
     open_ = [row for row in rows if row["f_status"] in (TaskStatus.RUNNING.value, TaskStatus.WAITING.value)]
-    put_off = {row["f_job_id"] for row in open_ if row["f_task_version"] and row["f_retry_at"]}
-    known = _conditions(context, {row["f_job_id"] for row in open_}, put_off)
+    known = _conditions(context, {row["f_job_id"] for row in open_})
     for row in rows:
         row["f_wait_reason"] = ""
     for row in open_:
@@ -54,11 +53,12 @@ def _add(row: Row, condition: Condition) -> None:
     restart = condition.restarts.get(row["f_component_name"])
     trouble = condition.troubles.get(party, "") if row["f_status"] == TaskStatus.RUNNING.value else ""
     if restart is not None and _is_its_next(row, restart):
-        if row["f_status_detail"] == TaskStatus.STOPPING.value:
-            row["f_status_detail"] = RESTARTING
-        row["f_wait_reason"] = "; ".join(filter(None, [trouble, restart.words]))
+        row["f_status_detail"] = RESTARTING
+        follows = restart.words
     else:
-        row["f_wait_reason"] = trouble
+        key = TaskKey(row["f_job_id"], row["f_component_name"], row["f_task_version"], party)
+        follows = condition.broken.get(key, "")
+    row["f_wait_reason"] = "; ".join(filter(None, [trouble, follows]))
 
 
 def _is_its_next(row: Row, restart: Restart) -> bool:
@@ -67,15 +67,14 @@ def _is_its_next(row: Row, restart: Restart) -> bool:
     return bool(row["f_task_version"] == restart.version - ends)
 
 
-def _conditions(context: Context, job_ids: set[str], moving: set[str]) -> dict[str, Condition]:
-    """Of those of these jobs that wait for something: mostly two looks show that none does."""
-    return context.read(lambda tx: _look(context, tx, job_ids, moving)) if job_ids else {}
+def _conditions(context: Context, job_ids: set[str], ending: Collection[str] = ()) -> dict[str, Condition]:
+    """Of those of these jobs that wait for something: mostly two looks show that none does. `ending`: those that do."""
+    return context.read(lambda tx: _look(context, tx, job_ids, ending)) if job_ids else {}
 
 
-def _look(context: Context, tx: Transaction, job_ids: set[str], moving: set[str]) -> dict[str, Condition]:
+def _look(context: Context, tx: Transaction, job_ids: set[str], ending: Collection[str]) -> dict[str, Condition]:
     troubles, found = tx.peer_troubles(), {}
-    stopping = {task.key.job_id for task in tx.stopping_tasks()}
-    for job_id in job_ids if troubles else job_ids & (stopping | moving):
+    for job_id in job_ids if troubles else tx.jobs_with_moving_tasks(job_ids) | set(ending):
         rows = tx.jobs_here(job_id)
         job = next((row for row in rows if row.is_initiator), rows[0] if rows else None)
         if job is not None and job.status in _RUNS:
@@ -86,7 +85,7 @@ def _look(context: Context, tx: Transaction, job_ids: set[str], moving: set[str]
 def _condition(context: Context, tx: Transaction, job: Job, troubles: Mapping[str, PeerTrouble]) -> Condition:
     now = tx.steady()
     if not job.is_initiator:
-        return condition_of_copy(job, troubles, now)
+        return condition_of_copy(job, tx.tasks(job.job_id), troubles, now)
     spec = Unit(context, tx, context.clock()).spec(job.job_id)
     assert spec is not None, "a job row has its document"
     view = JobView(job, spec, tx.seats(job.job_id), tx.tasks(job.job_id), now, fresh_id="0" * 32)

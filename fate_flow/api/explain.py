@@ -101,7 +101,7 @@ def _condition(picture: JobPicture, spec: JobSpec | None, limit: int) -> Conditi
     if job.status not in (JobStatus.RUNNING, JobStatus.STOPPING):
         return Condition({}, {})
     if not job.is_initiator:
-        return condition_of_copy(job, picture.troubles, now)
+        return condition_of_copy(job, picture.tasks, picture.troubles, now)
     if spec is None:
         return Condition(troubles_of(job, picture.seats, picture.troubles, now, limit), {})
     view = JobView(job, spec, picture.seats, picture.tasks, now, fresh_id="0" * 32)
@@ -216,13 +216,12 @@ def _task(
     rows: list[Task], crews: Mapping[TaskKey, list[Worker]], spec: JobSpec | None, restart: Restart | None
 ) -> dict[str, Any]:
     newest = rows[0]
-    is_restarting = restart is not None and newest.status is TaskStatus.STOPPING
     return {
         "component_name": newest.key.name,
         "module": next((row.module for row in rows if row.module), ""),
         "task_version": newest.key.version,
         "status": _shown(newest.status),
-        "status_detail": RESTARTING if is_restarting else newest.status.value,
+        "status_detail": RESTARTING if restart is not None else newest.status.value,
         "reason": newest.federated_reason.value if newest.federated_reason else None,
         "message": newest.federated_message,
         "exit_code": newest.federated_exit_code,

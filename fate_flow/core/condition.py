@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fate_flow.core.gang import culprit, is_breaking
-from fate_flow.core.job import Job, Seat, Task
+from fate_flow.core.job import Job, Seat, Task, TaskKey
 from fate_flow.core.partial import taking_part
 from fate_flow.core.party_return import will_come_back
 from fate_flow.core.peer import PeerTrouble
@@ -15,10 +15,14 @@ from fate_flow.core.policy import PolicyAction
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import TASK_BROKEN, JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.text import counted
 from fate_flow.core.view import JobView, rows_by_name
 
 RESTARTING = "restarting"
-"""In `status_detail`, of a task that is stopped in order to begin again, and of a job whose tasks all are."""
+"""In `status_detail`, of a task that is stopped in order to begin again or whose next version has not begun yet, and
+of a job whose tasks all are stopped for that."""
+
+_MOST_NAMED = 3            # of the tasks that begin again, in the words about a job
 
 _ENGAGED = frozenset({SeatStatus.STARTED, SeatStatus.STOPPING, SeatStatus.DRAINING})
 _RESTARTS = frozenset({PolicyAction.RESTART_TASK.value, PolicyAction.RESTART_JOB.value})
@@ -32,10 +36,13 @@ class Restart:
     version: int                       # the next one
     waits_for: tuple[Party, ...] = ()  # whose shares of the last version have not ended
     milliseconds: int = 0              # until it may begin, once they have
+    starter: Party | None = None       # who starts it, where another party decides when
 
     @property
     def words(self) -> str:
         begins = f"begins again as version {self.version}"
+        if self.starter is not None:
+            return f"{begins} when {self.starter} starts it"
         if self.waits_for:
             who = ", ".join(map(str, self.waits_for))
             return f"{begins} when {who} {'has' if len(self.waits_for) == 1 else 'have'} stopped"
@@ -44,17 +51,25 @@ class Restart:
 
 @dataclass(frozen=True)
 class Condition:
-    """`troubles` and `restarts` in words, by party and by task; `ends`: what the end of the job waits for."""
+    """`troubles` in words by party, `restarts` by task; `ends`: what the end of the job waits for.
+
+    `broken`: at a party that does not decide about the job, by its own share: that it stops or has ended badly, while
+    the initiator has not said yet what becomes of the task."""
 
     troubles: Mapping[Party, str]
     restarts: Mapping[str, Restart]
     ends: str = ""
     is_restarting: bool = False
+    broken: Mapping[TaskKey, str] = field(default_factory=dict)
 
     @property
     def words(self) -> str:
-        restarts = (f"{one.name} {one.words}" for one in self.restarts.values())
-        return "; ".join(dict.fromkeys(filter(None, [*self.troubles.values(), self.ends, *restarts])))
+        broken = (f"{key.name}: {words}" for key, words in self.broken.items())
+        restarts = [f"{one.name} {one.words}" for one in self.restarts.values()]
+        more = len(restarts) - _MOST_NAMED
+        if more > 0:
+            restarts[_MOST_NAMED:] = [f"{counted(more, 'other task begins', 'other tasks begin')} again"]
+        return "; ".join(dict.fromkeys(filter(None, [*self.troubles.values(), self.ends, *broken, *restarts])))
 
 
 def condition_of(view: JobView, troubles: Mapping[str, PeerTrouble], limit: int) -> Condition:
@@ -64,10 +79,40 @@ def condition_of(view: JobView, troubles: Mapping[str, PeerTrouble], limit: int)
     return Condition(said, restarts, _what_its_end_waits_for(view), view.job.is_restarting)
 
 
-def condition_of_copy(job: Job, troubles: Mapping[str, PeerTrouble], now: int) -> Condition:
-    """Of a job that another party decides about."""
+def condition_of_copy(job: Job, tasks: Iterable[Task], troubles: Mapping[str, PeerTrouble], now: int) -> Condition:
+    """Of a job that another party decides about; `tasks`: the newest versions of the shares of this party.
+
+    What becomes of a task whose share stops or has broken here only the initiator knows, until it says how the task
+    has ended, or has the next version made."""
     trouble = troubles.get(job.initiator.party_id)
-    return Condition({} if trouble is None else {job.initiator: trouble.explain(job.initiator, job.party, now)}, {})
+    said = {} if trouble is None else {job.initiator: trouble.explain(job.initiator, job.party, now)}
+    if job.status is not JobStatus.RUNNING:
+        return Condition(said, {})
+    shares = tuple(tasks)
+    restarts = {
+        one.key.name: Restart(one.key.name, one.key.version, starter=job.initiator)
+        for one in shares if _is_made_to_begin_again(job, one)
+    }  # fmt: skip
+    broken = {
+        one.key: f"the share of {one.key.party} {words}; {job.initiator} decides what follows"
+        for one in shares if (words := _how_it_breaks(one))
+    }  # fmt: skip
+    return Condition(said, restarts, broken=broken)
+
+
+def _is_made_to_begin_again(job: Job, share: Task) -> bool:
+    """A version that was made while the job ran; those that a rerun makes are there before it starts."""
+    is_next = share.status is TaskStatus.WAITING and share.key.version > 0
+    return is_next and 0 < job.start_time <= share.create_time
+
+
+def _how_it_breaks(share: Task) -> str:
+    """Empty: it does not, or the job goes on without this party."""
+    if share.status is not TaskStatus.RUNNING or share.reason is Reason.PARTY_MISSING:
+        return ""
+    if share.party_status is TaskStatus.STOPPING:
+        return "is being stopped"
+    return f"has ended as {share.party_status.value}" if share.party_status in TASK_BROKEN else ""
 
 
 def troubles_of(

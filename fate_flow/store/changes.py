@@ -13,6 +13,7 @@ from fate_flow.core.job import Claim, Job, Report, Seat, Task, TaskKey, Worker, 
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import (
     JOB_END,
+    TASK_BROKEN,
     TASK_END,
     IllegalMove,
     JobStatus,
@@ -305,6 +306,17 @@ def newest_tasks(tasks: Iterable[Task]) -> tuple[Task, ...]:
     for task in every:
         newest[task.key.name] = max(task.key.version, newest.get(task.key.name, 0))
     return tuple(task for task in every if task.key.version == newest[task.key.name])
+
+
+SHARE_MOVING = TASK_BROKEN | {TaskStatus.STOPPING}
+"""How the share of a task stands that does not go on with the others."""
+
+
+def is_moving(task: Task) -> bool:
+    """It stops, a share of it does or has broken while it goes on, or it is a later version that waits."""
+    if task.status is TaskStatus.RUNNING:
+        return task.party_status in SHARE_MOVING
+    return task.status is TaskStatus.STOPPING or (task.status is TaskStatus.WAITING and task.key.version > 0)
 
 
 def newest_version(keys: Iterable[TaskKey]) -> int:

@@ -7,7 +7,7 @@ the row has moved on; nothing is overwritten in silence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -466,6 +466,10 @@ class Transaction(Bindings, Protocol):
 
     def stopping_tasks(self) -> tuple[Task, ...]:
         """Rows whose federated status is `stopping`, by age."""
+
+    def jobs_with_moving_tasks(self, job_ids: Collection[str]) -> frozenset[str]:
+        """Those of these jobs with a task that stops, with a share that stops or has ended badly while the task goes
+        on, or with a later version of a task that waits."""
 
     def move_task(self, job_id: str, move: MoveTask, at: int) -> bool:
         """The federated status, in all rows of that version here."""

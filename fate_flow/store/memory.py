@@ -9,7 +9,7 @@ database would refuse is refused here.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -65,6 +65,7 @@ from fate_flow.store.changes import (
     begun_again,
     federated_moved,
     is_about,
+    is_moving,
     job_moved,
     message_with,
     new_job,
@@ -730,6 +731,9 @@ class MemoryTransaction(MemoryBindings):
     def stopping_tasks(self) -> tuple[Task, ...]:
         stopping = self._tasks.of(_BY_STATUS, TaskStatus.STOPPING)
         return tuple(sorted(stopping, key=lambda task: (task.create_time, task.key)))
+
+    def jobs_with_moving_tasks(self, job_ids: Collection[str]) -> frozenset[str]:
+        return frozenset(one for one in job_ids if any(map(is_moving, self._tasks.of(_BY_JOB, one))))
 
     def move_task(self, job_id: str, move: MoveTask, at: int) -> bool:
         check_move(move.old, move.new)

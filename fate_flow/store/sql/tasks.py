@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from peewee import Value, fn
@@ -11,7 +11,15 @@ from fate_flow.core.actions import MoveTask
 from fate_flow.core.job import Job, Report, Task, TaskKey
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import TaskStatus, check_move, may_move
-from fate_flow.store.changes import Change, federated_moved, is_about, newest_tasks, task_moved, task_reported
+from fate_flow.store.changes import (
+    SHARE_MOVING,
+    Change,
+    federated_moved,
+    is_about,
+    newest_tasks,
+    task_moved,
+    task_reported,
+)
 from fate_flow.store.contract import Document
 from fate_flow.store.models import TaskRow
 from fate_flow.store.prepared import Prepared
@@ -38,6 +46,13 @@ class Tasks(Unit):
 
     def stopping_tasks(self) -> tuple[Task, ...]:
         return tuple(task_of(row) for row in _STOPPING_TASKS.rows(self._database))
+
+    def jobs_with_moving_tasks(self, job_ids: Collection[str]) -> frozenset[str]:
+        wanted, found = sorted(job_ids), set[str]()
+        for begin in range(0, len(wanted), _MOST_JOBS):
+            of_these = TaskRow.f_job_id.in_(wanted[begin:begin + _MOST_JOBS])
+            found.update(job_id for (job_id,) in TaskRow.select(TaskRow.f_job_id).where(of_these, _IS_MOVING).tuples())
+        return frozenset(found)
 
     def move_task(self, job_id: str, move: MoveTask, at: int) -> bool:
         check_move(move.old, move.new)
@@ -102,6 +117,15 @@ _TASKS = Prepared(
     ),
     1,
 )
+_MOST_JOBS = 500           # of one query; SQLite takes so many variables
+_IS_MOVING = (
+    (TaskRow.f_status == TaskStatus.STOPPING.value)
+    | ((TaskRow.f_status == TaskStatus.WAITING.value) & (TaskRow.f_task_version > 0))
+    | (
+        (TaskRow.f_status == TaskStatus.RUNNING.value)
+        & TaskRow.f_party_status.in_(sorted(one.value for one in SHARE_MOVING))
+    )
+)  # fmt: skip
 _STOPPING_TASKS = Prepared(
     lambda: (
         TaskRow.select(*TASK_COLUMNS)

@@ -472,13 +472,13 @@ def trouble(world: World, **fields: Any) -> None:
         tx.note_trouble(PeerTrouble("10000", **fields))
 
 
-def waits(world: World, job_id: str) -> list[str]:
-    """What each place that shows the job, and its share at the host, says it waits for."""
+def waits(world: World, job_id: str, role: str = "host") -> list[str]:
+    """What each place that shows the job, and its share at this party, says it waits for."""
     explained = world.ask("job/explain", {"job_id": job_id})["data"]
     listed = world.ask("job/list/job", {"job_id": job_id})["data"]["jobs"][0]
     queried = world.ask("job/query", {"job_id": job_id})["data"][0]
-    tasks = world.ask("job/list/task", {"job_id": job_id, "role": "host"})["data"]["tasks"]
-    share = world.ask("job/task/query", {"job_id": job_id, "role": "host"})["data"][0]
+    tasks = world.ask("job/list/task", {"job_id": job_id, "role": role})["data"]["tasks"]
+    share = world.ask("job/task/query", {"job_id": job_id, "role": role})["data"][0]
     found = [explained["wait_reason"], listed["wait_reason"], queried["f_wait_reason"], tasks[0]["wait_reason"],
              share["f_wait_reason"]]  # fmt: skip
     return [words or "" for words in found]
@@ -516,6 +516,46 @@ def test_a_task_that_is_stopped_to_begin_again_is_restarting_and_says_what_that_
     assert (task["status"], task["status_detail"], task["begins_again"]) == ("running", "restarting", begins)
     for row in world.ask("job/list/task", {"job_id": job_id})["data"]["tasks"]:
         assert (row["status"], row["status_detail"]) == ("running", "restarting")
+
+
+def test_a_task_whose_next_version_is_not_due_says_everywhere_when_it_begins(world: World) -> None:
+    job_id = running_job(world, retries=1)
+    world.write("t_task", {"f_job_id": job_id}, f_status="failed", f_party_status="failed", f_reason="worker_error",
+                f_end_time=1, f_federated_reason="worker_error", f_federated_end_time=1)  # fmt: skip
+    for party in (GUEST, HOST):
+        world.add_task(job_id, party=party, version=1, f_retry_at=12_000)
+    assert waits(world, job_id) == ["toy_0 begins again as version 1 in 12 s"] * 3 + [
+        "", "begins again as version 1 in 12 s"
+    ]
+    rows = world.ask("job/list/task", {"job_id": job_id, "role": "host"})["data"]["tasks"]
+    assert [(row["status"], row["status_detail"]) for row in rows] == [("failed", "failed"), ("waiting", "restarting")]
+
+
+def copy_of_a_job(world: World, **task: Any) -> str:
+    """A job that host 10000 has submitted, and that runs here."""
+    job_id = world.add_job(status=JobStatus.RUNNING, party=GUEST, initiator=HOST, f_start_time=START)
+    world.add_task(job_id, **{"f_status": "running", "f_party_status": "running", "f_start_time": START, **task})
+    return job_id
+
+
+def test_a_party_says_that_its_own_share_stops_and_who_decides_what_follows(world: World) -> None:
+    job_id = copy_of_a_job(world)
+    assert waits(world, job_id, "guest") == [""] * 5
+    world.write("t_task", {"f_job_id": job_id}, f_party_status="stopping", f_reason="stopped", f_target="canceled")
+    words = "the share of guest 9999 is being stopped; host 10000 decides what follows"
+    assert waits(world, job_id, "guest") == [f"toy_0: {words}"] * 3 + [words] * 2
+
+
+def test_a_party_says_that_a_task_begins_again_once_its_initiator_has_announced_it(world: World) -> None:
+    ended = {"f_reason": "worker_error", "f_federated_reason": "worker_error", "f_federated_end_time": START + 1}
+    job_id = copy_of_a_job(world, f_status="failed", f_party_status="failed", f_end_time=START + 1, **ended)
+    world.add_task(job_id, version=1)
+    begins = "begins again as version 1 when host 10000 starts it"
+    assert waits(world, job_id, "guest") == [f"toy_0 {begins}"] * 3 + ["", begins]
+    [task] = world.ask("job/explain", {"job_id": job_id})["data"]["tasks"]
+    assert (task["status"], task["status_detail"], task["begins_again"]) == ("waiting", "restarting", begins)
+    [row] = world.ask("job/task/query", {"job_id": job_id})["data"]
+    assert (row["f_status"], row["f_status_detail"]) == ("waiting", "restarting")
 
 
 def test_a_job_that_ends_says_which_party_that_waits_for(world: World) -> None:

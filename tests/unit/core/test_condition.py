@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fate_flow.core.condition import Restart, condition_of, condition_of_copy, pending_restarts
+from fate_flow.core.job import Task
 from fate_flow.core.peer import PeerTrouble
 from fate_flow.core.policy import PolicyAction
 from fate_flow.core.reasons import Reason
@@ -58,6 +59,7 @@ def test_what_begins_again(view: JobView, found: list[Restart]) -> None:
         (Restart("a", 1, (HOST, OTHER)), "begins again as version 1 when host 10000, host 10001 have stopped"),
         (Restart("a", 3, milliseconds=12_000), "begins again as version 3 in 12 s"),
         (Restart("a", 3), "begins again as version 3"),
+        (Restart("a", 3, starter=GUEST), "begins again as version 3 when guest 9999 starts it"),
     ],
 )
 def test_it_says_what_that_waits_for(restart: Restart, words: str) -> None:
@@ -87,8 +89,39 @@ def test_only_what_runs_somewhere_waits_for_who_is_there(status: SeatStatus, wor
 def test_a_copy_waits_for_its_initiator() -> None:
     copy = a_job(party=HOST)
     trouble = {"9999": PeerTrouble("9999", NOW - 7_000, "connection refused")}
-    assert condition_of_copy(copy, trouble, NOW).words == "guest 9999 has not answered for 7 s (connection refused)"
-    assert condition_of_copy(copy, {"10001": SILENT}, NOW).words == ""
+    assert condition_of_copy(copy, (), trouble, NOW).words == "guest 9999 has not answered for 7 s (connection refused)"
+    assert condition_of_copy(copy, (), {"10001": SILENT}, NOW).words == ""
+
+
+LATER = {"version": 1, "create_time": NOW - 1_000}
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        (a_task("a", HOST, STOPPING, R),
+         "a: the share of host 10000 is being stopped; guest 9999 decides what follows"),
+        (a_task("a", HOST, F, R), "a: the share of host 10000 has ended as failed; guest 9999 decides what follows"),
+        (a_task("a", HOST, S, R), ""),
+        (a_task("a", HOST, F, F), ""),                                # it is over everywhere
+        (a_task("a", HOST, TaskStatus.CANCELED, R, reason=Reason.PARTY_MISSING), ""),
+        (a_task("a", HOST, **LATER), "a begins again as version 1 when guest 9999 starts it"),
+        (a_task("a", HOST, R, **LATER), ""),
+        (a_task("a", HOST), ""),
+        (a_task("a", HOST, version=1, create_time=NOW - 50_000), ""),     # a rerun has made it, before the job started
+    ],
+)  # fmt: skip
+def test_a_copy_says_no_more_of_its_shares_than_this_party_knows(share: Task, words: str) -> None:
+    assert condition_of_copy(a_job(party=HOST), (share,), {}, NOW).words == words
+    stops = a_job(JobStatus.STOPPING, HOST, target=JobStatus.FAILED)
+    assert condition_of_copy(stops, (share,), {}, NOW).words == ""
+
+
+def test_of_many_tasks_that_begin_again_three_are_named() -> None:
+    shares = [a_task(name, HOST, **LATER) for name in "abcde"]
+    words = condition_of_copy(a_job(party=HOST), shares, {}, NOW).words
+    begins = "begins again as version 1 when guest 9999 starts it"
+    assert words == f"a {begins}; b {begins}; c {begins}; 2 other tasks begin again"
 
 
 def test_a_job_that_stops_says_who_has_not() -> None:
