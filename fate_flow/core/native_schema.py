@@ -13,6 +13,7 @@ from typing import Any
 
 from fate_flow.core.command import PARAMETERS as COMMAND_PARAMETERS
 from fate_flow.core.document import MAX_WHOLE
+from fate_flow.core.fate_v1 import MAX_PARTIES
 from fate_flow.core.grammar import ROLES
 from fate_flow.core.policy import PolicyAction, PolicyEvent
 from fate_flow.core.queue import MOST_PRIORITY
@@ -190,7 +191,9 @@ JOB: Schema = {
         description=_text("What it is for.", maxLength=4000),
         initiator=_text("The party that it is submitted at and that decides for it.", f"^{_ROLE} {_ID}$",
                         "a party of the job, such as guest 9999"),
-        parties=_object("Who takes part, by role.", (), **dict.fromkeys(ROLES, _PARTY_IDS)),
+        parties=_object(
+            f"Who takes part, by role; {MAX_PARTIES} in all are the most.", (), **dict.fromkeys(ROLES, _PARTY_IDS)
+        ),
         resources={"$ref": "#/$defs/resources"},
         timeout=_whole("Seconds from the submit until it is stopped; left out: as the initiator's server has it.", 1),
         task_timeout=_TASK_TIMEOUT,

@@ -17,7 +17,11 @@ import yaml
 from fate_flow.cli.flow import flow
 from fate_flow.cli.server import fate_flow
 from fate_flow.core.diagram import all_diagrams
+from fate_flow.core.document import MAX_DEPTH, MAX_TEXT, MAX_VALUES
 from fate_flow.core.errors import BadSettings
+from fate_flow.core.fate_v1 import MAX_PARTIES
+from fate_flow.core.fate_v1_dsl import MAX_COMPONENTS
+from fate_flow.core.fate_v1_tasks import MAX_PARTY_TASKS
 from fate_flow.core.native_schema import JOB
 from fate_flow.settings import Limits, load_settings
 
@@ -170,6 +174,20 @@ def linked_from(path: Path) -> set[Path]:
 def test_the_readme_leads_to_the_index_and_the_index_to_every_document() -> None:
     assert INDEX in linked_from(README)
     assert linked_from(README) | linked_from(INDEX) >= set(DOCUMENTS)
+
+
+# ---------------------------------------------------------------------- limits
+
+
+def test_the_most_that_a_job_may_have_stands_in_the_documents() -> None:
+    said = " ".join(prose_of(CHECKOUT / "docs" / "reference" / "compatibility.md").split())
+    assert (
+        f"A job has at most {MAX_PARTIES} parties, {MAX_COMPONENTS:,} components and {MAX_PARTY_TASKS:,} tasks over "
+        f"all parties; a document at most {MAX_VALUES:,} values, {MAX_TEXT:,} characters and {MAX_DEPTH} levels."
+    ) in said
+    rows = (CHECKOUT / "docs" / "reference" / "job-file.md").read_text("utf-8").splitlines()
+    assert f"; {MAX_PARTIES} in all are the most |" in next(row for row in rows if row.startswith("| `parties` |"))
+    assert f"{MAX_PARTIES} in all are the most" in JOB["properties"]["parties"]["description"]
 
 
 # ---------------------------------------------------------------------- tests that are named

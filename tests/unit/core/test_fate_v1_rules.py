@@ -35,6 +35,14 @@ def message_of(dsl=None, conf=None, *, strict=False):
 # ------------------------------------------------------------------ the runtime conf
 
 
+def test_as_many_parties_as_the_documents_say_and_no_more():
+    def conf(hosts):
+        return changed(a_conf(), "role", {"guest": [9001], "host": [9002, *range(20_000, 20_000 + hosts - 1)]})
+
+    assert len(read(conf=conf(255)).parties) == 256
+    assert message_of(conf=conf(256)) == "job_runtime_conf.role: names 257 parties; 256 is the most"
+
+
 @pytest.mark.parametrize(("path", "value", "message"), [
     ("dsl_version", None, "dsl_version: is missing"),
     ("dsl_version", 1, "dsl_version: 1 is not 2: only the v2 version runtime conf is supported"),
