@@ -1,12 +1,12 @@
 """`job history` for people: a line for each move.
 
 The initiator's moves of a job and its tasks are made again at each other party, when its command comes there. Such a
-move is one line, which names all that have seen it, with the time of the first.
+move is one line, which names those that have seen it, with the time of the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -15,6 +15,7 @@ import click
 
 from fate_flow.cli.display import one_line, print_table
 from fate_flow.cli.wording import party_name, reason_text
+from fate_flow.core.history import Level
 from fate_flow.core.reasons import Reason
 
 _SAME = ("level", "role", "party_id", "component_name", "task_version", "old", "new", "reason", "message")
@@ -32,13 +33,21 @@ def print_history(data: Mapping[str, Any]) -> None:
     """A line for each move, with the parties that have seen it where several were asked, and who was not."""
     moves, parties = data.get("moves") or (), data.get("parties") or ()
     headers = ("time", "what", "from", "to", *(("seen by",) if parties else ()), "why")
+    everybody = {str(party.get("party_id")) for party in parties} | {str(move.get("seen_by")) for move in moves}
     for day, lines in _by_day(_merged(moves)):
         click.echo(day)
-        rows = ((*_cells(one.move), *((", ".join(one.seen_by),) if parties else ()), _why(one.move)) for one in lines)
+        rows = (
+            (*_cells(one.move), *((_seen(one, everybody),) if parties else ()), _why(one.move)) for one in lines
+        )  # fmt: skip
         print_table(headers, rows)
     for party in parties:
         if party.get("asked") != "answered" or party.get("message"):
             click.echo(one_line(f"party {party.get('party_id')}: {party.get('asked')}: {party.get('message')}"))
+
+
+def _seen(line: _Line, everybody: Collection[str]) -> str:
+    is_all = len(everybody) > 1 and set(line.seen_by) >= set(everybody)
+    return "all" if is_all else ", ".join(line.seen_by)
 
 
 def _merged(moves: Iterable[Move]) -> list[_Line]:
@@ -72,7 +81,8 @@ def _cells(move: Move) -> tuple[object, ...]:
     where = party_name(move) if move.get("role") else ""
     at = _time_of(move)
     time = f"{at:%H:%M:%S}.{at.microsecond // 1000:03}"
-    what = " ".join(filter(None, (str(move.get("level")), task, version, where)))
+    level = "task" if move.get("level") == Level.PARTY_TASK.value else str(move.get("level"))     # its party is named
+    what = " ".join(filter(None, (level, task, version, where)))
     return time, what, move.get("old"), move.get("new")
 
 

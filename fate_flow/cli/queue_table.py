@@ -1,4 +1,7 @@
-"""`queue list` for people."""
+"""`queue list` for people.
+
+Few jobs have a priority, or cores that differ by party: that stands in the text, so that a line has room for the rest.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import click
 
 from fate_flow.cli.display import one_line, print_table
 from fate_flow.cli.wording import duration, party_name
-from fate_flow.core.text import counted
+from fate_flow.core.text import counted, ordinal
 
 Job = Mapping[str, Any]
 
@@ -21,11 +24,10 @@ def print_queue(data: Job) -> None:
     jobs = data.get("jobs") or ()
     click.echo(_count(len(jobs), data.get("count")))
     if jobs:
-        columns = ("place", "job", "name", "cores asked", "starts in", *_optional(jobs), "waits for")
-        print_table(columns, ([_cell(job, column) for column in columns] for job in jobs))
+        print_table(("job", "place", "name", "cores", "starts in", "waits for"), map(_waiting, jobs))
     if unapproved := data.get("unapproved"):
         click.echo("jobs of others that await an approval here (flow job approve, flow job reject):")
-        print_table(("job", "name", "initiator", "as", "cores asked"), map(_unapproved, unapproved))
+        print_table(("job", "name", "initiator", "as", "cores"), map(_unapproved, unapproved))
 
 
 def _count(shown: int, count: object) -> str:
@@ -35,33 +37,44 @@ def _count(shown: int, count: object) -> str:
     return jobs if shown == count else f"{jobs}, {shown} of them shown"
 
 
-def _optional(jobs: tuple[Job, ...] | list[Job]) -> list[str]:
-    """Columns for what few jobs have."""
-    return [column for column, key in (("priority", "priority"), ("passed by", "passed_by"))
-            if any(job.get(key) for job in jobs)]  # fmt: skip
+def _waiting(job: Job) -> tuple[object, ...]:
+    cores, apart = _cores(job)
+    text = [_reason(job), _also(job), apart]
+    return (
+        job.get("job_id"), job.get("place_in_queue"), job.get("name"), cores, _starts(job.get("estimate_seconds")),
+        "; ".join(filter(None, text)),
+    )  # fmt: skip
 
 
-def _cell(job: Job, column: str) -> object:
-    if column == "cores asked":
-        return _cores(job)
-    if column == "starts in":
-        return _starts(job.get("estimate_seconds"))
-    return job.get({"place": "place_in_queue", "job": "job_id", "passed by": "passed_by",
-                    "waits for": "wait_reason"}.get(column, column))  # fmt: skip
+def _reason(job: Job) -> str:
+    """Without the place, which stands in a column."""
+    place = job.get("place_in_queue")
+    reason = str(job.get("wait_reason") or "")
+    return reason.removesuffix(f"; {ordinal(place)} in the queue") if isinstance(place, int) else reason
 
 
-def _cores(job: Job) -> str:
-    asked = {party_name(party): party.get("asked_cores") for party in job.get("parties") or ()}
-    if len(asked) > 1 and len(set(asked.values())) == 1:
-        return f"{next(iter(asked.values()))} at each party"
-    return ", ".join(f"{cores} at {party}" for party, cores in asked.items())
+def _also(job: Job) -> str:
+    priority, passed = job.get("priority"), job.get("passed_by")
+    return "; ".join(filter(None, (
+        f"priority {priority}" if priority else "", f"passed by {counted(passed, 'job')}" if passed else "",
+    )))  # fmt: skip
+
+
+def _cores(job: Job) -> tuple[str, str]:
+    """What it asks for, and in words how much where, when that is not the same at each party."""
+    asked = {party_name(party): party.get("asked_cores") or 0 for party in job.get("parties") or ()}
+    amounts = sorted(set(asked.values()))
+    if len(asked) < 2 or len(amounts) < 2:
+        return "".join(map(str, amounts)) + (" each" if len(asked) > 1 else ""), ""
+    where = ", ".join(f"{cores} at {party}" for party, cores in asked.items())
+    return f"{amounts[0]} to {amounts[-1]}", f"asks for {where}"
 
 
 def _starts(seconds: object) -> str:
     """Empty where nobody can say."""
     if not isinstance(seconds, (int, float)):
         return ""
-    return "its turn is now" if seconds == 0 else duration(seconds * 1000)
+    return "now" if seconds == 0 else duration(seconds * 1000)
 
 
 def _unapproved(job: Job) -> tuple[object, ...]:

@@ -2,8 +2,9 @@
 
 Columns stand side by side as long as there is space. When there is not, in this order: the gaps get smaller, columns
 without a word in them are left out, and the last column, which is the one with the long texts, is broken between words.
-Where too little is left for it, or for its longest word, it stands on lines of its own below each row, and the others
-are broken between words. The first column, by which a row is known, is never broken.
+Where too little is left for it, or for its longest word, or where the table gets shorter by it, it stands on lines of
+its own below each row, and the others are broken between words. The first column, by which a row is known, is never
+broken.
 """
 
 from __future__ import annotations
@@ -46,11 +47,13 @@ def lay_out(headers: Cells, rows: Sequence[Cells], width: int | None = None) -> 
     needed = min(text, max(_LEAST_TEXT, min(longest, width - len(_BELOW))))
     beside = _narrowed(fixed, width - needed - _NARROW_GAP, _longest_words(upper))
     left = width - _total(beside, _NARROW_GAP) - _NARROW_GAP
-    if needed <= left:
-        return _joined(table, [*beside, min(text, left)], _NARROW_GAP)
     by_words = _narrowed(fixed, width, _longest_words(upper))
     widths = _narrowed(by_words, width, [_LEAST] * len(by_words))
-    return _joined(upper, widths, _NARROW_GAP, [row[-1] for row in table[1:]], width)
+    below = _joined(upper, widths, _NARROW_GAP, [row[-1] for row in table[1:]], width)
+    if needed > left:
+        return below
+    found = _joined(table, [*beside, min(text, left)], _NARROW_GAP)
+    return found if len(found.body) <= len(below.body) else below
 
 
 def wrap(text: str, width: int) -> list[str]:

@@ -195,11 +195,11 @@ def test_the_queue_is_a_table(flow, stub):
     assert flow("queue", "list", "--table").stdout == """\
 this party is on hold by ann: mainte nance
 7 jobs wait, 2 of them shown
-  place   job   name     cores asked       starts in         priority   passed by   waits for
-  1       42    totals   4 at guest-9999   its turn is now   3          2           waits for its turn; 1st in the queue
-  2       43             4 at each party                     0          0           no room; 2nd in the queue
+  job   place   name     cores    starts in   waits for
+  42    1       totals   4        now         waits for its turn; priority 3; passed by 2 jobs
+  43    2                4 each               no room
 jobs of others that await an approval here (flow job approve, flow job reject):
-  job   name   initiator    as           cores asked
+  job   name   initiator    as           cores
   44           host-10000   guest-9999   2
 """
     assert (stub.last.path, stub.last.json) == ("/v1/queue/list", {"limit": 50, "page": 1})

@@ -90,7 +90,7 @@ SCREENS = {
         "moves": [{"time": NOON, "level": "party task", **HOST, "component_name": "total", "task_version": 0,
                    "old": "running", "new": "stopping", **BROKEN, "seen_by": one} for one in ("9999", "10000")],
         "parties": [{"party_id": "10000", "asked": "answered"}],
-    }, ["host-10000", "stopping", "9999, 10000"]),
+    }, ["task total host-10000", "stopping", "all"]),
     "the queue": (("queue", "list"), {"count": 1, "jobs": [{
         "job_id": ID, "name": "monthly totals", "place_in_queue": 1, "priority": 3, "wait_reason": WAITS,
         "parties": [{**GUEST, "asked_cores": 4}, {**HOST, "asked_cores": 12}], "passed_by": 1,
@@ -113,6 +113,84 @@ def test_no_line_is_wider_than_the_terminal_and_no_name_is_broken(flow, stub, sc
     assert [name for name in names if name not in "\n".join(lines)] == []
 
 
+def shown(flow, stub, monkeypatch, columns, command, document):
+    """The lines of a table on a terminal of so many columns."""
+    stub.answers(answer(document))
+    monkeypatch.setattr("fate_flow.cli.display._columns", lambda: columns)
+    return flow(*command, "--table").stdout.splitlines()
+
+
+def waiting(place, reason, *cores, **more):
+    asked = [{**party, "asked_cores": n} for party, n in zip((GUEST, HOST), cores, strict=True)]
+    return {"job_id": ID, "place_in_queue": place, "wait_reason": reason, "parties": asked, **more}
+
+
+QUEUE = {"count": 3, "jobs": [
+    waiting(1, "host 10000 has 2 of 8 cores free, 4 asked; 1st in the queue", 4, 4, name="monthly churn model"),
+    waiting(2, "waits for its turn; 2nd in the queue", 4, 4, estimate_seconds=0),
+    waiting(3, "on hold by alice: no data yet; 3rd in the queue", 4, 12, name="psi", priority=3, passed_by=1),
+]}  # fmt: skip
+
+
+@pytest.mark.parametrize(("columns", "lines"), [
+    (80, [
+        f"  {'job':25}  place  name                 cores    starts in",
+        f"  {ID}  1      monthly churn model  4 each",
+        "      host 10000 has 2 of 8 cores free, 4 asked",
+        f"  {ID}  2                           4 each   now",
+        "      waits for its turn",
+        f"  {ID}  3      psi                  4 to 12",
+        "      on hold by alice: no data yet; priority 3; passed by 1 job; asks for 4 at",
+        "      guest-9999, 12 at host-10000",
+    ]),
+    (120, [
+        f"  {'job':25}  place  name                 cores    starts in  waits for",
+        f"  {ID}  1      monthly churn model  4 each              host 10000 has 2 of 8 cores free, 4 asked",
+        f"  {ID}  2                           4 each   now        waits for its turn",
+        f"  {ID}  3      psi                  4 to 12             on hold by alice: no data yet; priority 3;",
+        f"{'':77}passed by 1 job; asks for 4 at guest-9999,",
+        f"{'':77}12 at host-10000",
+    ]),
+])  # fmt: skip
+def test_a_job_of_the_queue_has_a_line_and_what_it_waits_for_one_more(flow, stub, monkeypatch, columns, lines):
+    assert shown(flow, stub, monkeypatch, columns, ("queue", "list"), QUEUE) == ["3 jobs wait", *lines]
+
+
+def seen_moves():
+    rest = {"component_name": "intersection_0", "task_version": 0, "old": "running"}
+    moves = [
+        {"time": NOON, "level": "party task", **HOST, **rest, "new": "failed", **BROKEN, "caused_by": "host 10000"},
+        {"time": NOON, "level": "task", **rest, "new": "stopping", **BROKEN, "caused_by": "host 10000"},
+        {"time": NOON, "level": "worker", **GUEST, **rest, "new": "exited", "reason": "stopped"},
+    ]
+    return [{**move, "seen_by": one} for move in moves for one in ("9999", "10000", "10001")]
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_move_is_a_line_and_why_stands_below_where_that_is_shorter(flow, stub, monkeypatch, columns):
+    parties = [{"party_id": one, "asked": "answered"} for one in ("10000", "10001")]
+    command = ("job", "history", "-j", ID)
+    _, *lines = shown(flow, stub, monkeypatch, columns, command, {"moves": seen_moves(), "parties": parties})
+    found = [line for line in lines if not line.startswith("      ")]
+    assert found == [
+        "  time          what                              from     to        seen by",
+        "  12:00:00.000  task intersection_0 host-10000    running  failed    all",
+        "  12:00:00.000  task intersection_0               running  stopping  all",
+        "  12:00:00.000  worker intersection_0 guest-9999  running  exited    all",
+    ]
+    below = " ".join(line.strip() for line in lines if line.startswith("      "))
+    why = f"worker_error: {CAUSE} (by host-10000)"
+    assert below == f"{why} {why} stopped"
+
+
+def test_a_move_that_not_all_have_seen_names_who_has(flow, stub, monkeypatch):
+    parties = [{"party_id": "10000", "asked": "answered"}, {"party_id": "10001", "asked": "no answer"}]
+    moves = [move for move in seen_moves()[:3] if move["seen_by"] != "10001"]
+    document = {"moves": moves, "parties": parties}
+    _, _, line, *_ = shown(flow, stub, monkeypatch, 80, ("job", "history", "-j", ID), document)
+    assert line.endswith("  failed  9999, 10000")
+
+
 def test_a_move_that_two_parties_have_seen_is_one_line(flow, stub):
     seen = [("9999", NOON), ("10000", NOON + 85), ("9999", NOON + 2000), ("10000", NOON + 2085)]
     moves = [{"time": at, "level": "task", "role": None, "component_name": "total", "task_version": 0, "old": "waiting",
@@ -122,8 +200,8 @@ def test_a_move_that_two_parties_have_seen_is_one_line(flow, stub):
     day, _, *lines = flow("job", "history", "--table", "-j", ID).stdout.splitlines()
     assert day == "2026-11-22"
     assert [re.split(" {3,}", line.strip()) for line in lines] == [
-        ["12:00:00.000", "task total", "waiting", "running", "9999, 10000"],
-        ["12:00:02.000", "task total", "waiting", "running", "9999, 10000"],
+        ["12:00:00.000", "task total", "waiting", "running", "all"],
+        ["12:00:02.000", "task total", "waiting", "running", "all"],
         ["12:00:03.000", "task total", "waiting", "failed", "9999"],
     ]
 

@@ -47,6 +47,15 @@ def test_the_text_stands_below_its_row_when_there_is_none_and_no_other_word_is_b
     ]
 
 
+def test_the_text_stands_below_its_row_where_the_table_gets_shorter_by_it():
+    rows = [(ID, "monthly totals", "guest-9999", "failed", "", f"{WHY} nor 'that' in any of them")]
+    assert lines(100, rows) == [
+        "job                        name            party       status",
+        f"{ID}  monthly totals  guest-9999  failed",
+        f"    {WHY} nor 'that' in any of them",
+    ]
+
+
 def test_other_columns_are_broken_between_words_where_they_have_to_be():
     assert lines(60) == [
         "job                        name          party       status",
