@@ -27,7 +27,9 @@ from fate_flow.settings import Limits, load_settings
 
 CHECKOUT = Path(__file__).parents[2]
 README = CHECKOUT / "README.md"
-ARCHITECTURE = CHECKOUT / "docs" / "explanation" / "architecture.md"
+STATE_MACHINES = CHECKOUT / "docs" / "explanation" / "state-machines.md"
+CONTRIBUTING = CHECKOUT / "CONTRIBUTING.md"
+GUIDES = sorted((CHECKOUT / "docs" / "guides").glob("*.md"))
 CONF = CHECKOUT / "conf" / "service_conf.yaml"
 INDEX = CHECKOUT / "docs" / "README.md"
 DOCUMENTS = [*sorted(CHECKOUT.glob("*.md")), *sorted((CHECKOUT / "docs").rglob("*.md"))]
@@ -51,7 +53,7 @@ def prose_of(path: Path) -> str:
 
 
 def test_the_diagrams_are_those_that_the_tables_make() -> None:
-    text = ARCHITECTURE.read_text(encoding="utf-8")
+    text = STATE_MACHINES.read_text(encoding="utf-8")
     assert text.count(BEGIN) == text.count(END) == 1
     drawn = text.partition(BEGIN)[2].partition(END)[0]
     assert drawn == all_diagrams(), "paste the output of `python -m fate_flow.core.diagram` between the markers"
@@ -72,14 +74,15 @@ def test_the_readme_names_the_two_commands_before_anything_else() -> None:
 
 
 def shell_lines() -> Iterator[list[str]]:
-    """The words of each line of shell in the README."""
-    for language, text in FENCE.findall(README.read_text(encoding="utf-8")):
-        if language == "sh":
-            yield from filter(None, (shlex.split(line, comments=True) for line in text.splitlines()))
+    """The words of each line of shell in the README and the guides."""
+    for path in (README, *GUIDES):
+        for language, text in FENCE.findall(path.read_text(encoding="utf-8")):
+            if language == "sh":
+                yield from filter(None, (shlex.split(line, comments=True) for line in text.splitlines()))
 
 
 @pytest.mark.parametrize("words", [w for w in shell_lines() if w[0] in ("flow", "fate_flow")], ids=" ".join)
-def test_every_flow_command_of_the_readme_is_one(words: list[str]) -> None:
+def test_every_flow_command_of_the_readme_and_the_guides_is_one(words: list[str]) -> None:
     command: click.Command = {"flow": flow, "fate_flow": fate_flow}[words[0]]
     arguments = words[1:]
     while arguments and arguments[0] in ("--server", "--profile"):
@@ -91,6 +94,25 @@ def test_every_flow_command_of_the_readme_is_one(words: list[str]) -> None:
     options = {option for parameter in command.params for option in parameter.opts}
     unknown = [word for word in arguments if word.startswith("-") and word not in options]
     assert not unknown, f"{' '.join(words)}: no option {unknown}"
+
+
+def commands_of(command: click.Command, path: str) -> Iterator[str]:
+    """The commands that help shows, in full."""
+    if not isinstance(command, click.Group):
+        yield path
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        one = command.get_command(context, name)
+        if one is not None and not one.hidden:
+            yield from commands_of(one, f"{path} {name}")
+
+
+def test_the_page_of_commands_has_every_command_and_no_other() -> None:
+    text = (CHECKOUT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+    rows = set(re.findall(r"^\| `(\w+ [^`]+)` \|", text, re.MULTILINE))
+    known = {*commands_of(flow, "flow"), *commands_of(fate_flow, "fate_flow")}
+    assert rows == {one for one in known if not one.startswith("flow tracking ")} | {"flow tracking"}
 
 
 # ---------------------------------------------------------------------- configuration
@@ -134,6 +156,12 @@ def test_a_key_that_is_not_read_would_be_refused(tmp_path: Path, path: tuple[str
 
 def test_every_limit_is_in_the_configuration_with_its_default() -> None:
     assert the_conf()["limits"] == {field.name: field.default for field in fields(Limits)}
+
+
+def test_the_page_of_configuration_keys_has_every_section() -> None:
+    text = (CHECKOUT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
+    rows = {row.partition(".")[0] for row in re.findall(r"^\| `(\w[\w.]*)` \|", text, re.MULTILINE)}
+    assert rows == set(the_conf())
 
 
 # ---------------------------------------------------------------------- the job file
@@ -190,9 +218,25 @@ def test_the_most_that_a_job_may_have_stands_in_the_documents() -> None:
     assert f"{MAX_PARTIES} in all are the most" in JOB["properties"]["parties"]["description"]
 
 
+FILE = re.compile(r"`((?:docs|fate_flow|sql|tests)/[\w./-]*(?:\.py|\.md|\.json|\.sql|/))`")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=named)
+def test_files_that_are_named_are_there(path: Path) -> None:
+    if path.name == "CHANGELOG.md":         # it names files of the release that it tells of
+        return
+    for name in FILE.findall(prose_of(path)):
+        assert (CHECKOUT / name).exists(), f"{name} is not there"
+
+
+def test_the_files_to_edit_are_named() -> None:
+    assert len(set(FILE.findall(CONTRIBUTING.read_text(encoding="utf-8")))) > 30
+
+
 # ---------------------------------------------------------------------- tests that are named
 
 LIFECYCLE = CHECKOUT / "docs" / "explanation" / "lifecycle.md"
+ORIGINS = CHECKOUT / "docs" / "reference" / "origins.md"
 NAMED_TEST = re.compile(r"`(test_\w+\.py)?(?:::(test_\w+))?`")
 
 
@@ -205,9 +249,9 @@ def each_test_named_in(text: str) -> Iterator[tuple[str, str]]:
             yield file, found[2] or ""
 
 
-def test_every_test_that_a_table_of_the_life_cycles_names_is_there() -> None:
+def test_every_test_that_is_named_for_the_life_cycle_is_there() -> None:
     files = {path.name: path for path in (CHECKOUT / "tests").rglob("test_*.py")}
-    named_tests = set(each_test_named_in(prose_of(LIFECYCLE)))
+    named_tests = set(each_test_named_in(prose_of(LIFECYCLE))) | set(each_test_named_in(prose_of(ORIGINS)))
     assert len(named_tests) > 50
     for file, function in sorted(named_tests):
         assert file in files, f"{file} is not there"
