@@ -960,6 +960,8 @@ class QueueCases(Cases):
         end = MoveJob(JobStatus.FAILED, Reason.PARTY_REFUSED)
         each.move_job(each.job(a_job("b", HOST).key), end, 6)
         assert each.decide_consent(a_job("b", HOST).key, approved), "for a rerun"
+        given = [each.decide_consent(a_job(name, HOST).key, approved) for name in ("c", "c", "d", "d")]
+        assert given == [True, False, True, False], "an older release has let them begin"
 
     def test_a_job_that_is_to_be_asked_again_is_due(self, each: Each) -> None:
         self.queue(each)

@@ -78,7 +78,7 @@ def explained(
         "lacks": job.lacks.value if job.lacks else None,
         "waits_for": waits_for(job),
         "awaiting_approval": [str(seat.party) for seat in picture.seats if seat.lacks is Lack.APPROVAL],
-        "approval": _consent(job),
+        "approval": _consent(job, picture.digest),
         "parties": [_seat(seat, condition) for seat in picture.seats] or [_own_seat(own) for own in picture.jobs],
         "tasks": _tasks(picture, spec, order, condition),
         "partial": bool(job.missing),
@@ -151,13 +151,13 @@ _WAITS_FOR = {
 }  # fmt: skip
 
 
-def _consent(job: Job) -> dict[str, Any] | None:
+def _consent(job: Job, digest: str) -> dict[str, Any] | None:
     """What this party itself has said to the job of another."""
     consent = job.consent
     if consent is None:
         return None
     told = {"by": consent.by, "message": consent.message, "time": consent.time or None}
-    return {"status": consent.approval.value, **told, "revision": job.revision}
+    return {"status": consent.approval.value, **told, "revision": job.revision, "digest": digest}
 
 
 def _seat(seat: Seat, condition: Condition) -> dict[str, Any]:
@@ -337,7 +337,7 @@ def queued(page: QueuePage) -> dict[str, Any]:
             {"name": page.names.get(job.job_id, ""), **_queued(job, page.seats[job.job_id], place, page.steady)}
             for place, job in enumerate(page.jobs, page.first_place)
         ],
-        "unapproved": [{"name": page.names.get(job.job_id, ""), **_unapproved(job)} for job in page.unapproved],
+        "unapproved": [{"name": page.names.get(job.job_id, ""), **_unapproved(job, page)} for job in page.unapproved],
     }
 
 
@@ -383,7 +383,7 @@ _NO_ESTIMATE = {
 }
 
 
-def _unapproved(job: Job) -> dict[str, Any]:
+def _unapproved(job: Job, page: QueuePage) -> dict[str, Any]:
     return {
         "job_id": job.job_id,
         **_party(job.party),
@@ -392,6 +392,7 @@ def _unapproved(job: Job) -> dict[str, Any]:
         "asked_cores": job.asked.cores,
         "create_time": job.create_time,
         "revision": job.revision,
+        "digest": page.digests.get(job.job_id, ""),
     }
 
 

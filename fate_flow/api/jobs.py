@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -25,6 +26,7 @@ from fate_flow.api.arguments import (
 from fate_flow.api.conditions import with_conditions_of_jobs, with_conditions_of_tasks
 from fate_flow.api.declared import (
     COUNT,
+    DIGEST,
     TEXT,
     YES_NO,
     Arguments,
@@ -73,10 +75,11 @@ from fate_flow.api.submission import (
 from fate_flow.api.task_order import TaskOrder
 from fate_flow.coordinator.desk import STOPS
 from fate_flow.coordinator.unit import read_spec
+from fate_flow.core.authority import document_digest
 from fate_flow.core.errors import BadRequest, FlowError, JobNotFound, NotFound
 from fate_flow.core.fate_v1 import problems
 from fate_flow.core.fate_v1_model import model_id_of
-from fate_flow.core.grammar import ROLES
+from fate_flow.core.grammar import ROLES, check_digest
 from fate_flow.core.queue import MOST_PRIORITY
 from fate_flow.core.sources import Sources
 from fate_flow.core.spec import JobSpec, Party
@@ -239,15 +242,22 @@ class _JobRoutes:
         takes=AUTHOR | {
             "reason": described(MESSAGE["message"], "Why, for people; none."),
             "revision": whole("Of the parameters that were looked at; refused for others.", maximum=MOST_WHOLE),
+            "digest": described(
+                {"type": "string", "pattern": "^[0-9a-f]{32}([0-9a-f]{32})?$"},
+                "Of the document that was looked at, all of it or its first 32 digits; refused for another.",
+            ),
         },
+        data=an_object({"digest": DIGEST, "revision": COUNT}),
     )
     def approve(self) -> Response:
         """Ours: this party takes part in a job of another initiator."""
         body = arguments("job_id")
         reason = "" if body.get("reason") is None else read_message(body, "reason")
         revision = None if body.get("revision") is None else read_whole(body, "revision", 0, 0, MOST_WHOLE)
-        self._desk.approve(read_job_id(body), reason, read_author(body, self._settings.party_id), revision)
-        return ok(retmsg="approve job success")
+        digest = "" if body.get("digest") is None else check_digest(body["digest"])
+        author = read_author(body, self._settings.party_id)
+        found = self._desk.approve(read_job_id(body), reason, author, revision, digest)
+        return ok({"digest": found.digest, "revision": found.revision}, "approve job success")
 
     @declared("This party takes no part in it: the job ends.", needs=JOB | {"reason": MESSAGE["message"]}, takes=AUTHOR)
     def reject(self) -> Response:
@@ -485,5 +495,6 @@ def _config(row: Row) -> Row:
         "dsl": row["f_dsl"],
         "runtime_conf": row["f_runtime_conf"],
         "train_runtime_conf": row["f_train_runtime_conf"],
+        "digest": document_digest(*(json.loads(row[one].text) for one in ("f_dsl", "f_runtime_conf"))),
         "model_info": {"model_id": model_id_of(row["f_roles"]), "model_version": row["f_job_id"]},
     }

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from fate_flow.api.arguments import FLAG
-from fate_flow.api.declared import TEXT, Arguments, Schema, a_list, an_object, described, one_of, or_null
+from fate_flow.api.declared import DIGEST, TEXT, Arguments, Schema, a_list, an_object, described, one_of, or_null
 from fate_flow.core.condition import RESTARTING
 from fate_flow.core.grammar import ROLES
 from fate_flow.core.status import JobStatus, TaskStatus
@@ -45,10 +45,11 @@ def unprefixed(schemas: Arguments) -> Arguments:
 
 
 _LISTED_JOB = unprefixed(seen(columns_of(JobRow, with_documents=False)))
-JOB_ROW = an_object(seen(columns_of(JobRow)), title="Job")
+_APPROVABLE: Arguments = {"f_document_digest": described(DIGEST, "Of a job that this party has to approve.")}
+JOB_ROW = an_object(seen(columns_of(JobRow)), _APPROVABLE, title="Job")
 LISTED_JOB = an_object(
     {**_LISTED_JOB, "party_id": {"type": "integer"}, "partners": {"type": "array", "items": {"type": "integer"}}},
-    title="ListedJob",
+    unprefixed(_APPROVABLE), title="ListedJob",
 )
 _WAITS: Arguments = {"f_wait_reason": described(TEXT, "What it waits for while it runs, or before it begins again.")}
 TASK_ROW = an_object(seen(columns_of(TaskRow)) | _WAITS, title="Task")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fate_flow.api.declared import (
     ANYTHING,
     COUNT,
+    DIGEST,
     FREE,
     IGNORED,
     NUMBER,
@@ -156,6 +157,7 @@ EXPLAINED = an_object({
     "awaiting_approval": _NAMES,
     "approval": or_null(an_object({
         "status": one_of({approval.value for approval in Approval}), "by": TEXT, "message": TEXT, "revision": COUNT,
+        "digest": DIGEST,
         "time": or_null(TIME),
     }, title="Approval", description="What this party has said to a job of another.")),
     "parties": a_list(_SEAT),
@@ -213,7 +215,7 @@ QUEUE = an_object({
     "jobs": a_list(_QUEUED),
     "unapproved": a_list(an_object({
         "job_id": TEXT, "name": TEXT, **_PARTY, "initiator": _PARTY_ONLY, "parties": a_list(_PARTY_ONLY),
-        "asked_cores": COUNT, "create_time": TIME, "revision": COUNT,
+        "asked_cores": COUNT, "create_time": TIME, "revision": COUNT, "digest": DIGEST,
     }, title="UnapprovedJob")),
 })  # fmt: skip
 
@@ -269,7 +271,7 @@ SUBMITTED_WITH_TABLE = an_object({**_SUBMITTED, "table_name": TEXT, "namespace":
 # ---------------------------------------------------------------------- documents and tables of a job
 
 CONFIG = an_object({
-    "job_id": TEXT, "dsl": FREE, "runtime_conf": FREE, "train_runtime_conf": FREE,
+    "job_id": TEXT, "dsl": FREE, "runtime_conf": FREE, "train_runtime_conf": FREE, "digest": DIGEST,
     "model_info": _SUBMITTED["model_info"],
 })  # fmt: skip
 

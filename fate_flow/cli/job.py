@@ -21,7 +21,7 @@ from fate_flow.cli.options import given, with_client
 from fate_flow.cli.submit_files import overlaid, read_text, submission
 from fate_flow.cli.unpacked import downloaded, fetch_file, fetch_folder, folder_in
 from fate_flow.cli.watch import follow, follow_submitted, show_submitted
-from fate_flow.cli.wording import party_name
+from fate_flow.cli.wording import party_name, short_digest
 
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,100}")
 _FILE = click.Path(exists=True, dir_okay=False)
@@ -239,13 +239,23 @@ def release(client: Client, **body: Any) -> None:
 @options.job_id(required=True)
 @click.option("--reason", help="Why; the initiator is told.")
 @click.option("--revision", type=int, help="Only with the parameters that you have looked at (flow job explain).")
+@click.option("--digest", metavar="DOCUMENT", help="Only the document that you have looked at (flow job config).")
 @options.author()
 @with_client
 def approve(client: Client, **body: Any) -> None:
     """This party takes part in a job of another initiator. A rerun of the job needs no other approval.
 
+    Without --digest it is the document that the job has now, which is printed.
+
+    \b
     Example: flow job approve -j 202601011200000000000 --reason "contract 7"
+             flow job approve -j 202601011200000000000 --digest 3b1f0c9d5e7a42684d0be2a95c7713f6
     """
+    if body["digest"] is None:
+        approval = data_of(client.post("job/explain", {"job_id": body["job_id"]})).get("approval") or {}
+        if digest := approval.get("digest"):
+            body["digest"] = digest
+            tell(f"this approves the document {short_digest(digest)} (revision {approval.get('revision')})")
     show(client.post("job/approve", given(body)))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from fate_flow.cli.display import one_line, print_table
-from fate_flow.cli.wording import duration, party_name
+from fate_flow.cli.wording import duration, party_name, short_digest
 from fate_flow.core.text import counted, ordinal
 
 Job = Mapping[str, Any]
@@ -27,7 +27,7 @@ def print_queue(data: Job) -> None:
         print_table(("job", "place", "name", "cores", "starts in", "waits for"), map(_waiting, jobs))
     if unapproved := data.get("unapproved"):
         click.echo("jobs of others that await an approval here (flow job approve, flow job reject):")
-        print_table(("job", "name", "initiator", "as", "cores"), map(_unapproved, unapproved))
+        print_table(("job", "name", "initiator", "as", "cores", "document"), map(_unapproved, unapproved))
 
 
 def _count(shown: int, count: object) -> str:
@@ -79,5 +79,6 @@ def _starts(seconds: object) -> str:
 
 def _unapproved(job: Job) -> tuple[object, ...]:
     return (
-        job.get("job_id"), job.get("name"), party_name(job.get("initiator")), party_name(job), job.get("asked_cores")
-    )
+        job.get("job_id"), job.get("name"), party_name(job.get("initiator")), party_name(job), job.get("asked_cores"),
+        short_digest(job.get("digest")),
+    )  # fmt: skip

@@ -10,7 +10,16 @@ import click
 
 from fate_flow.cli.display import one_line, print_line, print_table
 from fate_flow.cli.watch import why_it_waits
-from fate_flow.cli.wording import clock, duration, job_title, moment, party_name, reason_of, status_of
+from fate_flow.cli.wording import (
+    clock,
+    duration,
+    job_title,
+    moment,
+    party_name,
+    reason_of,
+    short_digest,
+    status_of,
+)
 from fate_flow.core.text import counted
 
 
@@ -22,6 +31,8 @@ def print_explanation(job_id: str, data: Mapping[str, Any]) -> None:
         print_line(times)
     if waits_for := why_it_waits(data):
         print_line(f"why it waits: {waits_for}")
+    if approval := _approval(job_id, data.get("approval")):
+        print_line(approval)
     if unconfirmed := data.get("unconfirmed_parties"):
         print_line(f"never confirmed its end: {', '.join(map(party_name, unconfirmed))}")
     if missing := data.get("missing_parties"):
@@ -34,6 +45,13 @@ def print_explanation(job_id: str, data: Mapping[str, Any]) -> None:
     if tasks := data.get("tasks"):
         click.echo("")
         print_table(("task", "status", "party", "there", "took", "why"), _task_rows(tasks, data))
+
+
+def _approval(job_id: str, approval: Any) -> str:
+    """Of which document this party's people are asked to approve the job."""
+    if not isinstance(approval, Mapping) or approval.get("status") != "pending":
+        return ""
+    return f"document: {short_digest(approval.get('digest'))} (flow job approve -j {job_id} --digest DOCUMENT)"
 
 
 def _times(data: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from fate_flow.cli.display import one_line
+from fate_flow.core.approval import SHORT_DIGEST
 from fate_flow.core.reasons import Reason
 
 _SAID_BY_THE_STATUS = frozenset({Reason.DONE.value})
@@ -19,6 +20,11 @@ def party_name(value: object) -> str:
     if isinstance(value, Mapping):
         return f"{value.get('role')}-{value.get('party_id')}"
     return str(value)
+
+
+def short_digest(digest: object) -> str:
+    """As much of a document's digest as names it; empty where there is none."""
+    return digest[:SHORT_DIGEST] if isinstance(digest, str) else ""
 
 
 def job_title(job_id: object, name: object) -> str:

@@ -30,8 +30,8 @@ from fate_flow.coordinator.results import Cleaned, check_over, clean_job, drop_d
 from fate_flow.coordinator.unanswered import unanswered_text
 from fate_flow.coordinator.unit import RoomTold, Unit, binding_of, read_spec, unit_of_work
 from fate_flow.coordinator.workers import read_report
-from fate_flow.core.approval import Approval, Consent
-from fate_flow.core.authority import TO_INITIATORS, Said, objection
+from fate_flow.core.approval import SHORT_DIGEST, Approval, Consent, is_digest_of
+from fate_flow.core.authority import TO_INITIATORS, JobBinding, Said, objection
 from fate_flow.core.errors import (
     BadRequest,
     Busy,
@@ -378,23 +378,30 @@ class Desk:
 
         self._carry_out(release, is_repeatable=False)
 
-    def approve(self, job_id: str, reason: str, by: str, revision: int | None = None) -> None:
-        """This party takes part in a job of another; `revision`: as that was looked at.
+    def approve(
+        self, job_id: str, reason: str, by: str, revision: int | None = None, digest: str = ""
+    ) -> JobBinding:
+        """This party takes part in a job of another; `revision` and `digest`: as that was looked at. What was approved.
 
-        Raises JobNotFound, Conflict when nobody has to approve it, or it has other parameters by now."""
-        self._decide(job_id, Approval.APPROVED, by, reason, revision)
+        Raises JobNotFound, Conflict when nobody has to approve it, or it has another document by now."""
+        return self._decide(job_id, Approval.APPROVED, by, reason, revision, digest)
 
     def reject(self, job_id: str, reason: str, by: str) -> None:
         """This party takes no part in it: the job ends, and says why. Raises as `approve`."""
         self._decide(job_id, Approval.REJECTED, by, reason)
 
-    def _decide(self, job_id: str, approval: Approval, by: str, reason: str, revision: int | None = None) -> None:
-        def decide(unit: Unit) -> None:
+    def _decide(
+        self, job_id: str, approval: Approval, by: str, reason: str, revision: int | None = None, digest: str = ""
+    ) -> JobBinding:
+        def decide(unit: Unit) -> JobBinding:
             rows, bound = unit.tx.jobs_here(job_id), unit.binding(job_id)
             if not rows or bound is None:
                 raise JobNotFound(f"can not found job {job_id} on party {self.context.party_id}")
             if revision not in (None, bound.revision):
                 raise Conflict(f"job {job_id} has parameters of revision {bound.revision} by now: look at it again")
+            if digest and not is_digest_of(digest, bound.digest):
+                short = bound.digest[:SHORT_DIGEST]
+                raise Conflict(f"job {job_id} has another document by now ({short}): look at it again")
             consent = Consent(approval, by, reason, unit.now, bound.digest)
             for row in rows:
                 _check_decidable(row, consent)
@@ -407,8 +414,9 @@ class Desk:
             unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} was {consent.words}")
             if rows[0].status is JobStatus.WAITING and not rows[0].legacy:
                 unit.send(Command(CommandKind.LOOK_AGAIN, job_id, rows[0].initiator, rows[0].run))
+            return bound
 
-        self._carry_out(decide)
+        return self._carry_out(decide)
 
     def grant(self, party_id: str, things: Sequence[Thing]) -> None:
         """Jobs of this party may use these here from now on."""
@@ -555,12 +563,15 @@ def _seat_in(command: Command) -> Party:
 
 
 def _check_decidable(row: Job, consent: Consent) -> None:
-    """Whether it is time for this consent. What was rejected is over, and can be approved for a rerun.
+    """Whether it is time for this consent. What was rejected is over, and can be approved for a rerun; what runs though
+    nobody has approved its document was approved by an older release, and can be approved anew.
 
     Raises Conflict."""
     if row.consent is None:
         raise Conflict(f"{row.key} needs no approval here (approval in service_conf.yaml)")
-    if row.holds or row.status in (JobStatus.RUNNING, JobStatus.STOPPING):
+    is_anew = (row.consent.approval, consent.approval) == (Approval.PENDING, Approval.APPROVED)
+    is_under_way = row.holds or row.status is JobStatus.RUNNING
+    if row.status is JobStatus.STOPPING or (is_under_way and not is_anew):
         raise Conflict(f"{row.key} has been approved and is under way: flow job stop ends it")
     is_for_rerun = row.consent.approval is Approval.REJECTED and consent.approval is Approval.APPROVED
     if row.is_final and not is_for_rerun:

@@ -20,7 +20,7 @@ class Consent:
     by: str = ""
     message: str = ""
     time: int = 0
-    digest: str = ""         # of the document that was decided about; empty: decided before that was written down
+    digest: str = ""         # of the document that was decided about
 
     @property
     def is_given(self) -> bool:
@@ -28,7 +28,7 @@ class Consent:
 
     def is_of(self, digest: str) -> bool:
         """Whether a job with this document is approved."""
-        return self.is_given and self.digest in ("", digest)
+        return self.is_given and self.digest == digest
 
     @property
     def words(self) -> str:
@@ -45,6 +45,16 @@ class ApprovalRule:
     def asks(self, initiator: str, own: str) -> bool:
         """Whether a job of this party has to be approved; the own ones never."""
         return self.required and initiator != own and initiator not in self.except_from
+
+
+SHORT_DIGEST = 32
+"""Hex digits of a document's digest that name it for people. Nobody finds two documents that share so many: who writes
+both, as the initiator of a job does, would find two that share 16."""
+
+
+def is_digest_of(given: str, digest: str) -> bool:
+    """Whether somebody who names a document so means this one."""
+    return len(given) >= SHORT_DIGEST and digest.startswith(given)
 
 
 AWAITS = "awaits"

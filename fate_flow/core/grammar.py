@@ -24,6 +24,7 @@ _TASK_ID = re.compile(rf"{_JOB_ID.pattern}_{_COMPONENT.pattern}")
 _LONGEST_TABLE_PIECE = 200                                  # a file name, with room for a suffix
 _PLAIN_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
 _HEX_ID = re.compile(r"[0-9a-f]{8,64}")
+_DIGEST = re.compile(r"[0-9a-f]{32}(?:[0-9a-f]{32})?")
 _VERSION = re.compile(r"[0-9]{1,10}")
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_|-]{1,60}")
 _SHOWN_LENGTH = 60
@@ -96,6 +97,11 @@ def check_worker_id(value: object, key: str = "worker_id") -> str:
 def check_incarnation(value: object, key: str = "incarnation") -> str:
     """The random id of an attempt: lower case hex."""
     return _match(_HEX_ID, value, key, "an incarnation (8 to 64 lower case hex digits)")
+
+
+def check_digest(value: object, key: str = "digest") -> str:
+    """Of a document: SHA-256 in lower case hex, or as many of its first digits as name it."""
+    return _match(_DIGEST, value, key, "the digest of a document (its first 32 lower case hex digits, or all 64)")
 
 
 def check_version(value: object, key: str = "task_version") -> int:

@@ -322,7 +322,8 @@ class Transaction(Bindings, Protocol):
         """False when nobody held it. The time that it was held counts for no limit."""
 
     def decide_consent(self, key: JobKey, consent: Consent) -> bool:
-        """False where nobody has to approve, and for a seat that has reserved something or runs."""
+        """False where nobody has to approve, and for a seat that has reserved something or runs: but one that still
+        awaits an approval, since an older release took it, gets that until it stops."""
 
     def unapproved_jobs(self, limit: int) -> tuple[Job, ...]:
         """Seats here that wait for this party's approval, by age; at most 1,000."""

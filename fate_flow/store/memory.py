@@ -475,9 +475,10 @@ class MemoryTransaction(MemoryBindings):
 
     def decide_consent(self, key: JobKey, consent: Consent) -> bool:
         row = self._jobs.rows.get(key)
-        if row is None or row.job.consent is None or row.job.holds:
+        if row is None or row.job.consent is None or row.job.status is JobStatus.STOPPING:
             return False
-        if row.job.status in (JobStatus.RUNNING, JobStatus.STOPPING):
+        is_anew = consent.is_given and row.job.consent.approval is Approval.PENDING
+        if (row.job.holds or row.job.status is JobStatus.RUNNING) and not is_anew:
             return False
         self._change(row, consent=consent)
         return True

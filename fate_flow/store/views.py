@@ -19,6 +19,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from peewee import BooleanField, Database, DateTimeField, IntegerField, fn
 
+from fate_flow.core.approval import Approval
 from fate_flow.core.errors import BadRequest
 from fate_flow.core.grammar import check_text, shown
 from fate_flow.core.history import Entry
@@ -30,6 +31,7 @@ from fate_flow.core.spec import Party
 from fate_flow.core.status import JOB_END, JOB_UNFINISHED, JobStatus, TaskStatus
 from fate_flow.store.changes import SUBMIT_FAILED
 from fate_flow.store.contract import READ, Document, Metric, Output, TableMeta, handed_on, published
+from fate_flow.store.document_digests import digests_of
 from fate_flow.store.job_names import names_of
 from fate_flow.store.models import EngineRow, JobRow, MetricRow, OutputRow, SeatRow, StorageTableRow, TaskRow
 from fate_flow.store.retry import Retry
@@ -117,6 +119,7 @@ class JobPicture:
     workers: tuple[Worker, ...] = ()     # of this party, of those versions: the newest in each slot
     name: str = ""
     troubles: Mapping[str, PeerTrouble] = field(default_factory=dict)     # with the ways to other parties, by id
+    digest: str = ""                 # of the document, where this party has to approve the job
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,7 @@ class QueuePage:
     hold: Hold | None                # of this party's intake
     unapproved: tuple[Job, ...]      # jobs of others, the first `MOST_ROWS` of them
     names: Mapping[str, str]         # of all these jobs
+    digests: Mapping[str, str]       # of the documents of those that are unapproved
 
 
 class Views:
@@ -194,7 +198,8 @@ class Views:
             workers = _newest_workers(tx.workers_of(job_id), {task.key for task in tasks if task.worker_id})
             name = names_of([job_id]).get(job_id, "")
             seats, steady, troubles = tx.seats(job_id), tx.steady(), tx.peer_troubles()
-            return JobPicture(tuple(jobs), seats, tasks, place, steady, known, workers, name, troubles)
+            digest = digests_of(tx, [job_id]).get(job_id, "") if own.consent is not None else ""
+            return JobPicture(tuple(jobs), seats, tasks, place, steady, known, workers, name, troubles, digest)
 
     @_read_again
     def queue(self, limit: int, offset: int) -> QueuePage:
@@ -208,7 +213,9 @@ class Views:
             seats = _seats_of(jobs)
             hold, unapproved = tx.intake_hold(), tx.unapproved_jobs(MOST_ROWS)
             names = names_of(job.job_id for job in (*jobs, *unapproved))
-            return QueuePage(offset + 1, jobs, seats, tx.count_waiting(), tx.steady(), hold, unapproved, names)
+            digests = digests_of(tx, (job.job_id for job in unapproved))
+            count, steady = tx.count_waiting(), tx.steady()
+            return QueuePage(offset + 1, jobs, seats, count, steady, hold, unapproved, names, digests)
 
     # ------------------------------------------------------------------ tasks
 
@@ -642,8 +649,13 @@ def _initiator_first(rows: list[Row]) -> list[Row]:
 
 
 def _with_wait_reasons(tx: SqlTransaction, rows: list[Row]) -> list[Row]:
-    """Why each waiting job waits, with its place in the queue; elsewhere, who knows."""
+    """Why each waiting job waits, with its place in the queue; elsewhere, who knows. What this party has to approve has
+    the digest of its document."""
     waiting = [row for row in rows if row["f_status"] == JobStatus.WAITING.value]
+    unapproved = [row for row in rows if row["f_approval"] == Approval.PENDING.value]
+    digests = digests_of(tx, (row["f_job_id"] for row in unapproved))
+    for row in unapproved:
+        row["f_document_digest"] = digests.get(row["f_job_id"], "")
     places = _places(tx, [_key(row) for row in waiting if row["f_is_initiator"]])
     for row in waiting:
         if not row["f_is_initiator"]:

@@ -160,6 +160,44 @@ def test_only_what_is_missing_is_applied(database: Any, monkeypatch: pytest.Monk
     assert "t_more" in database.get_tables()
 
 
+def test_an_approval_of_a_document_that_was_not_written_down_is_asked_for_anew(
+    database: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the job waits, runs or is over; what was rejected stays so, and what is of one document too."""
+    with monkeypatch.context() as patch:
+        known = migrations.migrations()
+        patch.setattr(migrations, "migrations", lambda: known[:2])
+        upgrade(database)
+    JobRow.bind(database)
+    rows = [
+        ("a", "waiting", "approved", ""), ("b", "running", "approved", ""), ("c", "failed", "approved", ""),
+        ("d", "waiting", "approved", "d" * 64), ("e", "waiting", "pending", ""), ("f", "failed", "rejected", ""),
+        ("g", "waiting", "", ""),
+    ]  # fmt: skip
+    for job_id, status, approval, digest in rows:
+        values = {name: _plain_value(field) for name, field in JobRow._meta.fields.items() if not field.null}
+        JobRow.insert(**{
+            **values, "f_job_id": job_id, "f_status": status, "f_end_time": 7 if status == "failed" else None,
+            "f_reason": "task_failed" if status == "failed" else None,
+            "f_approval": approval, "f_approval_by": "ada",
+            "f_approval_message": "contract 7", "f_approval_time": 5, "f_approval_digest": digest,
+        }).execute()  # fmt: skip
+    upgrade(database)
+    columns = (JobRow.f_job_id, JobRow.f_approval, JobRow.f_approval_by, JobRow.f_approval_message)
+    found = {row[0]: row[1:] for row in JobRow.select(*columns).tuples()}
+    asked, kept = ("pending", "", None), ("ada", "contract 7")
+    assert found == {
+        "a": asked, "b": asked, "c": asked, "d": ("approved", *kept), "e": ("pending", *kept),
+        "f": ("rejected", *kept), "g": ("", *kept),
+    }  # fmt: skip
+
+
+def _plain_value(field: Any) -> object:
+    if field.default is not None:
+        return field.default() if callable(field.default) else field.default
+    return 0 if isinstance(field, (peewee.IntegerField, peewee.BigIntegerField, peewee.BooleanField)) else ""
+
+
 def test_a_newer_database_is_refused(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     first = upgrade(database)
     newer = Migration(first[-1].number + 1, "newer", "CREATE TABLE t_newer (f_a INTEGER)")

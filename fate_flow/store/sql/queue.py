@@ -126,9 +126,12 @@ class Queue(Unit):
             "f_approval": consent.approval.value, "f_approval_by": consent.by, "f_approval_message": consent.message,
             "f_approval_time": consent.time, "f_approval_digest": consent.digest,
         }  # fmt: skip
-        is_asked = job_is(key) & (JobRow.f_approval != "") & (JobRow.f_claim == "")
+        is_asked = job_is(key) & (JobRow.f_approval != "")
         runs = JobRow.f_status.in_([JobStatus.RUNNING.value, JobStatus.STOPPING.value])
-        return hit(JobRow.update(**values).where(is_asked & ~runs))
+        is_time = (JobRow.f_claim == "") & ~runs
+        if consent.is_given:
+            is_time |= (JobRow.f_approval == Approval.PENDING.value) & (JobRow.f_status != JobStatus.STOPPING.value)
+        return hit(JobRow.update(**values).where(is_asked & is_time))
 
     def unapproved_jobs(self, limit: int) -> tuple[Job, ...]:
         return tuple(job_of(row) for row in _UNAPPROVED.rows(self._database)[:limit])

@@ -16,6 +16,7 @@ import pytest
 from client_world import GUEST, HOST, LOCAL, START, TOY, TOY_CONF, TOY_DSL, World, make_world
 from werkzeug.test import TestResponse
 
+from fate_flow.core.authority import document_digest
 from fate_flow.core.history import Entry, Level
 from fate_flow.core.job import UNREACHABLE, Answer, JobKey, TaskKey, Worker, WorkerEnd
 from fate_flow.core.peer import PeerTrouble
@@ -949,7 +950,14 @@ def test_a_job_of_another_that_has_to_be_approved_says_so(world: World) -> None:
     told = world.ask("job/explain", {"job_id": job_id})["data"]
     assert (told["wait_reason"], told["approval"]["status"]) == (why, "pending")
     assert told["waits_for"] == "awaiting_approval"
-    assert world.ask("job/query", {"job_id": job_id})["data"][0]["f_wait_reason"] == why
+    [row] = world.ask("job/query", {"job_id": job_id})["data"]
+    document = world.ask("job/config", {"job_id": job_id, "role": "guest", "party_id": 9999})["data"]
+    digest = document_digest(document["dsl"], document["runtime_conf"])
+    assert (row["f_wait_reason"], row["f_document_digest"]) == (why, digest)
+    [queued] = world.ask("queue/list")["data"]["unapproved"]
+    [listed] = world.ask("job/list/job", {"job_id": job_id})["data"]["jobs"]
+    shown = (told["approval"]["digest"], document["digest"], queued["digest"], listed["document_digest"])
+    assert shown == (digest,) * 4
     assert world.ask("job/reject", {"job_id": job_id})["retcode"] == 101
     assert world.ask("job/reject", {"job_id": job_id, "reason": "no", "author": "ann"})["retcode"] == 0
     told = world.ask("job/explain", {"job_id": job_id})["data"]["approval"]
@@ -959,6 +967,12 @@ def test_a_job_of_another_that_has_to_be_approved_says_so(world: World) -> None:
         told = world.ask("job/explain", {"job_id": job_id})["data"]["approval"]
         assert (told["status"], told["message"]) == ("approved", message)
     assert world.ask("job/approve", {"job_id": job_id, "reason": "a\nb"})["retcode"] == 101
+    digest, short = told["digest"], told["digest"][:32]
+    approved = world.ask("job/approve", {"job_id": job_id, "digest": short})
+    assert approved["data"] == {"digest": digest, "revision": 0}
+    wrong = [digest.upper(), short[:31], f"{short}0", "0" * 32, "0" * 64, 7]
+    assert [world.ask("job/approve", {"job_id": job_id, "digest": one})["retcode"] for one in wrong] == [
+        101, 101, 101, 100, 100, 101]  # fmt: skip
     revisions = (told["revision"], "0", 1, -1, "x")
     assert [world.ask("job/approve", {"job_id": job_id, "revision": one})["retcode"] for one in revisions] == [
         0, 0, 100, 101, 101]  # fmt: skip

@@ -189,7 +189,7 @@ def test_the_queue_is_a_table(flow, stub):
              "parties": [party, {**party, "party_id": "9998"}],
              "estimate_seconds": None, "wait_reason": "no room; 2nd in the queue"},
         ],
-        "unapproved": [{"job_id": "44", "role": "guest", "party_id": "9999", "asked_cores": 2,
+        "unapproved": [{"job_id": "44", "role": "guest", "party_id": "9999", "asked_cores": 2, "digest": "0a" * 32,
                         "initiator": {"role": "host", "party_id": "10000"}}],
     }))
     assert flow("queue", "list", "--table").stdout == """\
@@ -199,8 +199,8 @@ this party is on hold by ann: mainte nance
   42    1       totals   4        now         waits for its turn; priority 3; passed by 2 jobs
   43    2                4 each               no room
 jobs of others that await an approval here (flow job approve, flow job reject):
-  job   name   initiator    as           cores
-  44           host-10000   guest-9999   2
+  job   name   initiator    as           cores   document
+  44           host-10000   guest-9999   2       0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a
 """
     assert (stub.last.path, stub.last.json) == ("/v1/queue/list", {"limit": 50, "page": 1})
 

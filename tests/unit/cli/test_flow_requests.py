@@ -37,6 +37,8 @@ COMMANDS = [
     ),
     (("job", "approve", *J, "--by", "ann", "--revision", "2"), "job/approve",
      {"job_id": "42", "author": "ann", "revision": 2}),
+    (("job", "approve", *J, "--by", "ann", "--digest", "0a" * 32), "job/approve",
+     {"job_id": "42", "author": "ann", "digest": "0a" * 32}),
     (("job", "reject", *J, "--reason", "no contract", "--by", "ann"), "job/reject",
      {"job_id": "42", "reason": "no contract", "author": "ann"}),
     (("queue", "list", "-l", "5", "--page", "2", "--json"), "queue/list", {"limit": 5, "page": 2}),
@@ -103,6 +105,19 @@ def test_a_refusal_is_printed_and_fails(flow, stub, arguments, reply):
     stub.answers(reply)
     result = flow(*arguments)
     assert (result.exit_code, json.loads(result.stdout)) == (1, reply.body)
+
+
+def test_an_approval_is_of_the_document_that_the_job_had_when_it_was_printed(flow, stub):
+    stub.answers({"retcode": 0, "retmsg": "success", "data": {
+        "approval": {"status": "pending", "digest": "0a" * 32, "revision": 2},
+    }})
+    result = flow("job", "approve", *J, "--by", "ann")
+    assert result.stderr == f"this approves the document {'0a' * 16} (revision 2)\n"
+    assert [one.path for one in stub.asked] == ["/v1/job/explain", "/v1/job/approve"]
+    assert stub.last.json == {"job_id": "42", "author": "ann", "digest": "0a" * 32}
+    flow("job", "approve", *J, "--by", "ann", "--digest", "0b" * 16)
+    assert [one.path for one in stub.asked[2:]] == ["/v1/job/approve"]
+    assert stub.last.json["digest"] == "0b" * 16
 
 
 def test_cleaning_the_queue_sends_no_body_at_all(flow, stub):

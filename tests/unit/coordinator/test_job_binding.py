@@ -378,7 +378,7 @@ def test_ceilings_are_those_of_the_moment() -> None:
         TaskStatus.FAILED, Reason.NOT_ALLOWED, True), message
 
 
-@pytest.mark.parametrize(("digest", "is_started"), [("", True), (None, True), ("e" * 64, False)])
+@pytest.mark.parametrize(("digest", "is_started"), [("", False), (None, True), ("e" * 64, False)])
 def test_an_approval_is_of_one_document(digest: str | None, is_started: bool) -> None:
     host = HandServer("10000", approval=ApprovalRule(required=True))
     taken(host, create(document=job(ROLES, A)), command(K.STATUS, argument="waiting"))
@@ -403,6 +403,45 @@ def test_an_approval_of_what_was_looked_at_is_of_nothing_else() -> None:
     Front(host).desk.approve(JOB_ID, "", "ada", revision=1)
     assert [host.job(seat).consent is not None and host.job(seat).consent.is_given for seat in (HOST, ARBITER)] == [
         True, True]  # fmt: skip
+
+
+@pytest.mark.parametrize("digits", [32, 64])
+def test_an_approval_by_digest_is_not_of_a_job_that_was_swapped_since(digits: int) -> None:
+    """Its initiator withdraws it while not everybody has accepted it, and creates the id again."""
+    host = HandServer("10000", approval=ApprovalRule(required=True))
+    desk, harmless, other = Front(host).desk, job(ROLES, A), job(ROLES, A, cores=2)
+    taken(host, create(document=harmless))
+    seen = document_digest(harmless.dsl, harmless.runtime_conf)
+    taken(host, command(K.STATUS, argument="failed", tag="submit_failed"), create(document=other))
+    now = document_digest(other.dsl, other.runtime_conf)
+    with pytest.raises(Conflict, match=f"job {JOB_ID} has another document by now \\({now[:32]}\\): look at it again"):
+        desk.approve(JOB_ID, "", "ada", revision=0, digest=seen[:digits])
+    assert host.job().consent == Consent(Approval.PENDING)
+    with pytest.raises(Conflict, match="another document"):
+        desk.approve(JOB_ID, "", "ada", digest=now[:31])
+    assert desk.approve(JOB_ID, "", "ada", digest=now[:digits]).digest == now
+    assert host.job().consent is not None
+    assert host.job().consent.is_of(now)
+
+
+def test_a_job_that_runs_since_an_older_release_can_be_approved_anew() -> None:
+    """Until then none of its workers starts."""
+    host = HandServer("10000", approval=ApprovalRule(required=True))
+    taken(host, create(document=job(ROLES, {"a": [], "b": []})), command(K.STATUS, argument="waiting"))
+    desk = Front(host).desk
+    desk.approve(JOB_ID, "", "ada")
+    taken(host, command(K.APPLY, turn=1), command(K.START))
+    with host.store.transaction() as tx:      # as migration 3 leaves it
+        tx._change(tx._jobs.rows[host.job().key], consent=Consent(Approval.PENDING))
+    taken(host, task_command(K.TASK_START, "a"))
+    assert host.engine.launched == []
+    with pytest.raises(Conflict, match="flow job stop ends it"):
+        desk.reject(JOB_ID, "no", "ada")
+    desk.approve(JOB_ID, "", "ada")
+    taken(host, task_command(K.TASK_START, "b"))
+    assert [order.worker.task.name for order in host.engine.launched] == ["b"]
+    with pytest.raises(Conflict, match="has been approved and is under way"):
+        desk.approve(JOB_ID, "", "ada")
 
 
 def test_rows_with_another_document_than_the_bound_one_run_nothing() -> None:

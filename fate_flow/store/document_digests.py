@@ -1,0 +1,30 @@
+"""Which documents jobs are bound to here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from fate_flow.core.authority import document_digest
+from fate_flow.store.contract import Document
+from fate_flow.store.models import BindingRow
+
+_AT_ONCE = 500
+
+
+class _Documents(Protocol):
+    def document(self, job_id: str) -> Document | None: ...
+
+
+def digests_of(tx: _Documents, job_ids: Iterable[str]) -> dict[str, str]:
+    """By job: SHA-256 of the document that is in force. A job from before bindings were written down has that of its
+    rows."""
+    ids = sorted(set(job_ids))
+    found: dict[str, str] = {}
+    for first in range(0, len(ids), _AT_ONCE):
+        some = BindingRow.f_job_id.in_(ids[first : first + _AT_ONCE])
+        found |= dict(BindingRow.select(BindingRow.f_job_id, BindingRow.f_digest).where(some).tuples())
+    for job_id in ids:
+        if job_id not in found and (document := tx.document(job_id)) is not None:
+            found[job_id] = document_digest(document.dsl, document.runtime_conf)
+    return found
