@@ -22,7 +22,6 @@ from requests.auth import AuthBase
 from fate_flow.adapters import JobFiles, LocalWorkers, SpoolExchange
 from fate_flow.api.exchange import ForwardAnswer
 from fate_flow.audit.events import Event
-from fate_flow.audit.files import LogBounds
 from fate_flow.audit.operator_log import OperatorLog
 from fate_flow.audit.server_handler import ServerLogHandler
 from fate_flow.client_keys import make_client_keys
@@ -44,6 +43,7 @@ from fate_flow.federation.site_key import load_private_key
 from fate_flow.federation.spool import Session, Spool, SpoolLimits
 from fate_flow.federation.wake import Bell
 from fate_flow.federation.wire import headers, read_answer
+from fate_flow.log_keeper import bounds_of
 from fate_flow.settings import Settings
 from fate_flow.store.database import open_database
 from fate_flow.store.sql.store import SqlStore
@@ -104,8 +104,9 @@ def keep_of(settings: Settings) -> Keep:
 
 def open_log(settings: Settings) -> OperatorLog:
     """The operators' log; the records of our own modules go to its stat log."""
-    bounds = LogBounds(settings.log_limits.file_max_bytes, settings.log_limits.folder_max_bytes)
-    record = OperatorLog(settings.log_dir, level=settings.log_level, log_sql=settings.log_sql, bounds=bounds)
+    record = OperatorLog(
+        settings.log_dir, level=settings.log_level, log_sql=settings.log_sql, bounds=bounds_of(settings)
+    )
     root = logging.getLogger()
     root.handlers[:] = [ServerLogHandler(record)]
     root.setLevel(settings.log_level)

@@ -41,11 +41,12 @@ from fate_flow.coordinator.scheduler import (
 from fate_flow.coordinator.stopwatch import AwakeClock
 from fate_flow.coordinator.unit import RoomTold
 from fate_flow.core.errors import StorageUnavailable
-from fate_flow.core.job import Answer, Command
+from fate_flow.core.job import Answer, Command, TaskKey
 from fate_flow.core.peer import HeartbeatReply
 from fate_flow.crash_points import crash_points_of
 from fate_flow.federation.lanes import Ears, Lane, Lanes, PartyState
 from fate_flow.federation.wake import Bell
+from fate_flow.log_keeper import LogKeeper
 from fate_flow.runtime import Bells, Hands, LaneLog, build_context, keep_of, open_log, open_store, write_json
 from fate_flow.settings import Settings
 
@@ -92,6 +93,7 @@ class SchedulerLoop:
         # With parsed documents of its own, which another thread must not change under the scheduler.
         retention = Retention(replace(context, specs={}), keep_of(settings))
         self._tidier = Tidier(retention, lambda: self._scheduler.is_in_charge, store.close)
+        self._log_keeper = LogKeeper(settings, self._at_work, store.close)
 
     # ------------------------------------------------------------------ what wakes it
 
@@ -140,12 +142,14 @@ class SchedulerLoop:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._ticks.start()
         self._tidier.start()
+        self._log_keeper.start()
         try:
             while not self._is_stopping:
                 self._round()
         finally:
             self._ticks.stop()
             self._tidier.stop()
+            self._log_keeper.stop()
             self._lanes.close()
             self._scheduler.resign()
             self._hands.finish()
@@ -208,6 +212,9 @@ class SchedulerLoop:
             for one in _read(payload):
                 fresh[one] = None
         self._news.extend(fresh)
+
+    def _at_work(self) -> set[TaskKey]:
+        return {worker.task for worker in self._context.read(lambda tx: tx.unfinished_workers())}
 
     # ------------------------------------------------------------------ what it shows
 

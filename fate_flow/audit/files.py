@@ -12,6 +12,8 @@ processes share nothing else:
 - what goes? At each rotation what is older than so many days, and of the rotated files of the folder, of whatever
   name, the oldest until the folder is within its bound.
 
+Files that others write are kept to the same bounds (`bound_followed`, `bound_in_place`).
+
 Logging never fails for the caller. What cannot be written is counted, stderr hears of it once per outage, and the
 first record that gets through again is preceded by `N log lines were dropped`.
 """
@@ -36,6 +38,7 @@ from fate_flow.audit.format import Level, origin_here, record
 
 LOCK_FILE = ".rotate.lock"
 LOOK_AGAIN_SECONDS = 1.0
+_PIECE = 1 << 20
 HELD_LINES = 50
 """So many records wait at most for the next flush."""
 
@@ -109,6 +112,39 @@ class LogFiles:
         self.flush()
         with self._lock:
             self._close_all()
+
+    def bound_followed(self, path: str, at: float) -> bool:
+        """Rename a file that has grown too large and whose writers open it anew when it is gone; whether that was done.
+
+        Nothing of it is lost: a record that is being written goes to the renamed file."""
+        full = self._root / path
+        found = _look_at(full)
+        if found is None or found[1] < self._bounds.file_bytes:
+            return False
+        try:
+            return self._renamed(full, found[0], self._calendar.day(at))
+        except OSError:
+            return False
+
+    def bound_in_place(self, path: str, at: float) -> bool:
+        """Copy a file that has grown too large, and empty it; whether that was done.
+
+        For a file whose writers keep it open, with O_APPEND: their next record is at its beginning. What they write
+        between the end of the copy and the emptying is lost."""
+        full = self._root / path
+        found = _look_at(full)
+        if found is None or found[1] < self._bounds.file_bytes:
+            return False
+        try:
+            with self._rotation_lock() as is_ours:
+                if not is_ours or _look_at(full) is None:
+                    return False
+                _move_content(full, _free_name(full, self._calendar.day(at)))
+                self._remove_oldest(full)
+                self._bound_folder(full.parent)
+        except OSError:                          # a disk without room for the copy: the file stays as it is
+            return False
+        return True
 
     def _start_empty(self) -> None:
         # Reentrant: a signal handler that logs interrupts its own thread, perhaps within `append`.
@@ -228,19 +264,21 @@ class LogFiles:
         """Whether the file is no longer under its name, renamed by this call or by somebody else's."""
         if file.day >= self._calendar.day(at) and file.size < self._bounds.file_bytes:
             return False
-        full = self._root / path
         try:
-            with self._rotation_lock() as is_ours:
-                if not is_ours:
-                    return False
-                found = _look_at(full)
-                if found is None or found[0] != file.inode:
-                    return True
-                full.rename(_free_name(full, file.day))
-                self._remove_oldest(full)
-                self._bound_folder(full.parent)
+            return self._renamed(self._root / path, file.inode, file.day)
         except OSError:                          # a folder that cannot be written: the old file goes on growing
             return False
+
+    def _renamed(self, full: Path, inode: tuple[int, int], day: str) -> bool:
+        """Whether this file is no longer under its name. Raises OSError."""
+        with self._rotation_lock() as is_ours:
+            if not is_ours:
+                return False
+            found = _look_at(full)
+            if found is not None and found[0] == inode:
+                full.rename(_free_name(full, day))
+                self._remove_oldest(full)
+                self._bound_folder(full.parent)
         return True
 
     @contextmanager
@@ -321,6 +359,24 @@ def _look_at(full: Path) -> tuple[tuple[int, int], int] | None:
     except OSError:
         return None
     return (found.st_dev, found.st_ino), found.st_size
+
+
+def _move_content(full: Path, copy: Path) -> None:
+    """Raises OSError; then the file has what it had, and there is no copy."""
+    with open(full, "r+b", buffering=0) as file, open(copy, "xb", opener=_for_us_alone, buffering=0) as to:
+        most = 2 * os.fstat(file.fileno()).st_size       # a writer that is faster than the copy does not keep us here
+        try:
+            while file.tell() < most and (data := file.read(_PIECE)):
+                while data:
+                    data = data[to.write(data):]
+        except OSError:
+            copy.unlink(missing_ok=True)
+            raise
+        file.truncate(0)
+
+
+def _for_us_alone(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 def _free_name(full: Path, day: str) -> Path:

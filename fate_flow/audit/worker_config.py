@@ -1,10 +1,11 @@
 """Logging of a worker: standard library only, since a worker need not import us (logs-v1, "Party and component dirs").
 
 INFO.log, WARNING.log and ERROR.log (and DEBUG.log at DEBUG) hold their level and all above; stat.log holds everything.
-The party's folder repeats the level files for all components. Several workers write there at once, which is why nothing
-here rotates: two processes that rename the same file lose a day. `WatchedFileHandler` follows a file that somebody
-else renamed or removed, but raises where it cannot be opened anew: built-in components put one of their own in its
-place (`components/log_file.py`). A worker's logs live as long as its job's folder.
+The party's folder repeats the level files for all components. Several workers write there at once, which is why
+nothing here rotates: two processes that rename the same file lose a day. The server renames what has grown too large
+(`log_keeper.py`): `WatchedFileHandler` follows a file that somebody else renamed or removed, but raises where it
+cannot be opened anew: built-in components put one of their own in its place (`components/log_file.py`). A worker's
+logs live as long as its job's folder.
 """
 
 from __future__ import annotations

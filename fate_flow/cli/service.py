@@ -351,7 +351,8 @@ def _tail(path: Path, begin: int, lines: int = 20) -> str:
     """The last lines of what a log got since it was so long."""
     try:
         with path.open("rb") as file:
-            file.seek(max(begin, _size(path) - 16384))
+            size = _size(path)
+            file.seek(max(begin if begin <= size else 0, size - 16384))      # the server empties it when it has grown
             text = file.read().decode("utf-8", "replace")
     except OSError as error:
         return f"    {error}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,18 @@ def test_a_job_whose_log_folder_is_removed_while_it_runs_succeeds(
     on_sqlite.wait(job_id, "success")
     assert _says(info, "finish toy_0")
     assert not _says(info, "component parameters on party")
+
+
+def test_a_log_of_a_component_that_has_grown_while_it_runs_is_rotated(on_sqlite: Cluster) -> None:
+    guest = on_sqlite.guest
+    with on_sqlite.held(HOST):
+        job_id = on_sqlite.submit(toy())
+        info = guest.home / "logs" / job_id / "guest" / GUEST / "toy_0" / "INFO.log"
+        eventually(lambda: _says(info, "component parameters on party"), "the component's own log")
+        os.truncate(info, 64 << 20)        # log.file_max_bytes; there is nothing in it, and it takes no space
+        eventually(lambda: list(info.parent.glob("INFO.log.*")) != [], "the rotated log")
+    on_sqlite.wait(job_id, "success")
+    assert _says(info, "finish toy_0")
 
 
 def _says(path: Path, words: str) -> bool:

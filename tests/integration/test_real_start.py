@@ -70,6 +70,22 @@ fate_flow(sys.argv[1:])
     assert service.answers(service.start(conf, home).url)
 
 
+def test_a_console_that_has_grown_is_emptied_and_the_server_is_found_by_it_as_before(home: Path, conf: Path) -> None:
+    settings = yaml.safe_load(conf.read_text())
+    conf.write_text(yaml.safe_dump({**settings, "log": {"file_max_bytes": 5_000}}))
+    console = service.console_log(home)
+    console.parent.mkdir(parents=True)
+    console.write_bytes(b"x" * 6_000)
+    running = service.start(conf, home)
+    eventually(lambda: list(console.parent.glob("console.log.*")) != [])
+    assert console.stat().st_size < 5_000
+    running.supervisor.send(signal.SIGKILL)
+    eventually(lambda: not running.supervisor.is_alive())
+    assert all(service._has_console_of(one.pid, home) for one in service.server_processes(home))
+    service.kill(home)
+    assert holders(home) == []
+
+
 def test_a_start_that_cannot_say_its_number_ends_what_it_started(
     home: Path, conf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,9 +25,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "adapters": {"core", "store", "federation", "engine", "audit", "components", "coordinator", "settings"},
     "api": {"core", "store", "federation", "engine", "audit", "components", "coordinator", "settings", "client_keys"},
     "crash_points": {"core", "store", "federation", "coordinator", "settings"},
+    "log_keeper": {"core", "audit", "settings"},
     "runtime": {
         "core", "store", "federation", "engine", "audit", "components", "coordinator", "settings", "adapters", "api",
-        "client_keys", "crash_points",
+        "client_keys", "crash_points", "log_keeper",
     },
 }  # fmt: skip
 NOT_IN_CORE = {
