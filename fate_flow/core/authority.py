@@ -141,11 +141,14 @@ def _founder_objection(said: Said, bound: JobBinding | None) -> str:
 
 
 def difference(bound: JobBinding, offered: JobBinding) -> str:
-    """What speaks against it that both are the same job, without a word of what is bound; empty: nothing.
+    """What speaks against it that both are the same job; empty: nothing. Of what is bound it says only who holds the
+    id, and that only when the holder is a party of the offered job: whoever offers it knows this party.
 
     A later revision of the same initiator is the same job."""
     if offered.initiator != bound.initiator:
-        return f"job {bound.job_id} has another initiator here: it was created first by another one"
+        is_known = bound.initiator.party_id in {party.party_id for party in offered.parties}
+        holder = bound.initiator if is_known else "another initiator"
+        return f"job {bound.job_id} is here already, created first by {holder}; submit it again: that takes a new id"
     if offered.parties != bound.parties:
         return f"job {bound.job_id} has other parties here: all its seats are created with the same ones"
     if offered.revision == bound.revision and offered.digest != bound.digest:

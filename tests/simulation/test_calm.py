@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 
 from fate_flow.core.ceilings import Ceilings
+from fate_flow.core.job import Command, CommandKind
+from fate_flow.core.spec import Party
 from tests.simulation.faults import Faults
 from tests.simulation.world import RULES, World, job
 
@@ -256,3 +258,25 @@ def test_two_servers_of_one_party_schedule_one_at_a_time(store: str) -> None:
     world.run_for(60)
     assert everywhere(world, job_id, "success"), world.status(job_id)
     world.stabilize(10)
+
+
+def test_a_job_id_that_a_member_has_taken_elsewhere_costs_one_submit(store: str) -> None:
+    """It saw the id, and was first at a third party: the refusal names it, and the next submit has its way."""
+    world = World(4, parties=3, cores=8, store=store)
+    document = job({"guest": ["9999"], "host": ["10000", "10001"]})
+    taken = world.submit("9999", document)
+    other = {**document.runtime_conf, "initiator": {"role": "host", "party_id": "10000"}}
+    third = world.parties["10001"].any_server()
+    assert third is not None
+    body = {"dsl": document.dsl, "runtime_conf": other}
+    squat = Command(CommandKind.CREATE, taken, Party("host", "10001"), body=body)
+    assert [one.retcode for one in third.desk.carry_out([squat], "10000")] == [0]
+    world.run_for(5)
+    assert set(world.status(taken)) <= {"host 10001"}, "what the member has put there itself"
+    with world.parties["9999"].store.transaction() as tx:
+        decided = tx.submission_of(taken)
+    assert decided is not None
+    assert decided.retmsg.startswith(f"host 10001: job {taken} is here already, created first by host 10000")
+    again = world.submit("9999", document)
+    world.run_for(20)
+    assert everywhere(world, again, "success"), world.status(again)

@@ -336,8 +336,13 @@ def test_a_job_id_that_another_initiator_uses_already_is_refused() -> None:
     host = a_host(create())
     other = job({"guest": ["10001"], "host": ["10000"]})
     answer = host.handle(create(document=other), caller="10001")
-    words = f"job {JOB_ID} has another initiator here: it was created first by another one"
+    words = f"job {JOB_ID} is here already, created first by another initiator; submit it again: that takes a new id"
     assert (answer.retcode, answer.retmsg) == (108, words)
+    known = {**DOCUMENT.runtime_conf, "initiator": {"role": "host", "party_id": "10001"}}
+    known["role"] = {"guest": ["9999"], "host": ["10000", "10001"]}
+    answer = host.handle(create(document=replace(DOCUMENT, runtime_conf=known)), caller="10001")
+    words = f"job {JOB_ID} is here already, created first by guest 9999; submit it again: that takes a new id"
+    assert (answer.retcode, answer.retmsg) == (108, words), "one of its own parties"
     assert host.job().initiator == GUEST
 
 
