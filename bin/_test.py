@@ -30,8 +30,8 @@ CACHE = CHECKOUT / ".cache"
 URL_VARIABLE = "FATE_FLOW_TEST_MYSQL_URL"
 CLIENT_VARIABLE = "FATE_FLOW_TEST_FATE_CLIENT"
 NOTES_VARIABLE = "FATE_FLOW_TEST_NOTES"
-SIDE_BY_SIDE = ("-n", "2")
-"""How the tests are divided over them: tests/division.py."""
+SIDE_BY_SIDE = ("-n", "4")
+"""Two processes mostly wait for servers, two work: tests/division.py."""
 SCRIPTS = sorted(f"bin/{path.name}" for path in CHECKOUT.glob("bin/*.py"))
 CHECKS = (
     ("ruff", ["ruff", "check", "--quiet", "fate_flow", "tests", "bin"]),

@@ -1,8 +1,8 @@
 """How the tests are divided over the processes of `bin/test`.
 
-Tests with real servers mostly wait, and all others work. So the first process takes its work from one end of the list,
-where those with servers are, and the others from the other end: a processor always has something to do, and they meet
-somewhere in the middle. What is handed out is a *group*: the tests that borrow the same servers, or else a file.
+Tests with real servers mostly wait, and all others work. So half of the processes take their work from one end of the
+list, where those with servers are, and the others from the other end: a processor always has something to do, and they
+meet somewhere in the middle. What is handed out is a *group*: the tests that borrow the same servers, or else a file.
 
 A process has servers of its own, on ports of its own (tests/integration/party_servers.py), so every division is right;
 a bad one only starts more of them.
@@ -36,8 +36,10 @@ def group_of(nodeid: str) -> str:
 def place(group: str, tests: int) -> tuple[int, int, str]:
     """Where it stands: first those with servers, last the simulation, the longer ones towards the ends."""
     folder = _folder(group)
+    if "." not in group:    # no file: the tests of all files that borrow the same servers
+        return (-1, -tests, group)
     if folder in WITH_SERVERS:
-        return (WITH_SERVERS.index(folder) if " on " not in group else -1, -tests, group)
+        return (WITH_SERVERS.index(folder), -tests, group)
     return (len(WITH_SERVERS) + (folder == "simulation"), tests, group)
 
 
@@ -52,14 +54,14 @@ def _folder(name: str) -> str:
 
 
 class FromBothEnds(LoadScopeScheduling):
-    """Whichever process is free takes the next group: the first process from the beginning, others from the end."""
+    """Whichever process is free takes the next group: half of them from the beginning, the others from the end."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        first = node is self.nodes[0]
-        take = min if first else max
+        takes_servers = self.nodes.index(node) < (len(self.nodes) + 1) // 2
+        take = min if takes_servers else max
         wanted = take(self.workqueue, key=lambda group: place(group, len(self.workqueue[group])))
         self.workqueue.move_to_end(wanted, last=False)
         super()._assign_work_unit(node)

@@ -38,7 +38,7 @@ from tests.signing import signature_of_clients
 GUEST, HOST, OTHER = "9999", "10000", "10001"
 CORES = 20
 _RUN, _PROCESS = os.getppid(), int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-BASE_PORT = 11_000 + (_RUN % 20 * 2 + _PROCESS % 2) * 200     # away from a cluster that somebody works with
+BASE_PORT = 11_000 + (_RUN % 20 * 4 + _PROCESS % 4) * 200     # away from a cluster that somebody works with
 SECONDS = 90.0
 OVER = ("success", "failed", "canceled", "timeout")
 ROWS = ("t_job", "t_seat", "t_task", "t_worker", "t_outbox", "t_submission")

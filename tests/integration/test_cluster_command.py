@@ -22,7 +22,7 @@ from fate_flow.cli.cluster import Ports
 from fate_flow.engine.worker import LAUNCH, RUNNER, Started, WorkerSpec
 
 COMMAND = Path(__file__).parents[2] / "bin" / "cluster"
-BASE_PORT = 20000 + os.getpid() % 400 * 20    # away from a cluster that somebody works with
+BASE_PORT = 27_000 + os.getpid() % 280 * 20    # away from a cluster that somebody works with
 MYSQL_URL = os.environ.get("FATE_FLOW_TEST_MYSQL_URL", "")
 SECONDS = 120
 

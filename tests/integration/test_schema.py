@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -36,20 +37,38 @@ class Column:
     is_null: bool
 
 
-@pytest.fixture(params=["sqlite", pytest.param("mysql", marks=pytest.mark.mariadb)])
+KINDS = ["sqlite", pytest.param("mysql", marks=pytest.mark.mariadb)]
+
+
+@pytest.fixture(params=KINDS)
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     """An empty one."""
-    if request.param == "sqlite":
-        found = open_database("", tmp_path)
+    with opened(request.param, tmp_path, "schema") as found:
+        yield found
+
+
+@pytest.fixture(params=KINDS, scope="module")
+def upgraded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One with all migrations, for tests that leave it as it is."""
+    with opened(request.param, tmp_path_factory.mktemp("upgraded"), "upgraded") as found:
+        upgrade(found)
+        yield found
+
+
+@contextmanager
+def opened(kind: str, home: Path, name: str) -> Iterator[Any]:
+    """A database that is dropped in the end."""
+    if kind == "sqlite":
+        found = open_database("", home)
         yield found
         found.close()
         return
     server = os.environ.get(MYSQL)
     if not server:
         pytest.skip(f"{MYSQL} names no MySQL or MariaDB server (bin/test starts one)")
-    url = f"{server.rstrip('/')}/fate_flow_schema_{os.getpid()}"
+    url = f"{server.rstrip('/')}/fate_flow_{name}_{os.getpid()}"
     create_if_missing(url)
-    found = open_database(url, tmp_path)
+    found = open_database(url, home)
     yield found
     found.execute_sql(f"DROP DATABASE `{found.database}`")
     found.close()
@@ -65,34 +84,30 @@ def test_there_is_a_model_for_every_table(database: Any) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.table_name)
-def test_columns_are_those_of_the_model(database: Any, model: Any) -> None:
-    upgrade(database)
-    found = {one.name: _column(one, database) for one in database.get_columns(_name(model))}
-    expected = {field.column_name: _of_field(field, database) for field in model._meta.sorted_fields}
+def test_columns_are_those_of_the_model(upgraded: Any, model: Any) -> None:
+    found = {one.name: _column(one, upgraded) for one in upgraded.get_columns(_name(model))}
+    expected = {field.column_name: _of_field(field, upgraded) for field in model._meta.sorted_fields}
     assert found == expected
     assert list(found) == list(expected), "in the same order"
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.table_name)
-def test_keys_are_those_of_the_model(database: Any, model: Any) -> None:
-    upgrade(database)
-    assert _key_in_order(database, _name(model)) == [field.column_name for field in model._meta.get_primary_keys()]
+def test_keys_are_those_of_the_model(upgraded: Any, model: Any) -> None:
+    assert _key_in_order(upgraded, _name(model)) == [field.column_name for field in model._meta.get_primary_keys()]
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.table_name)
-def test_defaults_are_those_of_the_model(database: Any, model: Any) -> None:
+def test_defaults_are_those_of_the_model(upgraded: Any, model: Any) -> None:
     """A row that an older release or an operator wrote with fewer columns reads the same."""
-    upgrade(database)
-    found = {one.name: _default(one.default) for one in database.get_columns(_name(model))}
+    found = {one.name: _default(one.default) for one in upgraded.get_columns(_name(model))}
     expected = {field.column_name: _default(field.default) for field in model._meta.sorted_fields}
     assert found == expected
 
 
-def test_tables_are_innodb_and_compare_bytes(database: Any) -> None:
-    if database.is_sqlite:
+def test_tables_are_innodb_and_compare_bytes(upgraded: Any) -> None:
+    if upgraded.is_sqlite:
         pytest.skip("SQLite has neither engines nor character sets")
-    upgrade(database)
-    rows = database.execute_sql(
+    rows = upgraded.execute_sql(
         "SELECT table_name, engine, table_collation FROM information_schema.tables WHERE table_schema = DATABASE()"
     ).fetchall()
     modelled = {_name(model) for model in MODELS}
@@ -114,10 +129,9 @@ STATUS_COLUMNS = [
 
 @pytest.mark.parametrize(("model", "column", "statuses"), STATUS_COLUMNS)
 def test_the_check_has_every_status_and_no_other(
-    database: Any, model: Any, column: str, statuses: type[Enum]
+    upgraded: Any, model: Any, column: str, statuses: type[Enum]
 ) -> None:
-    upgrade(database)
-    allowed = {word for word in _candidates() if _takes(database, model, column, word)}
+    allowed = {word for word in _candidates() if _takes(upgraded, model, column, word)}
     assert allowed == {status.value for status in statuses}
 
 

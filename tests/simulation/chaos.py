@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import sys
 import time
 from collections import Counter
@@ -420,6 +421,11 @@ def no_gc() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+def processes() -> int:
+    """How many a test takes: one where other processes of tests have the other processors."""
+    return 1 if "PYTEST_XDIST_WORKER" in os.environ else min(4, os.cpu_count() or 1)
 
 
 def run_seeds(seeds: Iterable[int], store: str, jobs: int) -> Totals:

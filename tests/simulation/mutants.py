@@ -575,7 +575,7 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("no fence, in SQL", lambda: _no_fence(SqlTransaction), _STALLS, store="sqlite"),
         Mutant("a return ignores the turn", lambda: _return_ignores_the_turn(MemoryTransaction), _LATE_RETURNS),
         Mutant("a return ignores the turn, in SQL", lambda: _return_ignores_the_turn(SqlTransaction),
-               _LATE_RETURNS, store="sqlite"),
+               _LATE_RETURNS, first=30, store="sqlite"),
         Mutant("cores come back twice", _cores_come_back_twice),
         Mutant("a repeated apply takes cores again", _apply_takes_again, _REPEATS),
         Mutant("the UPDATE reserves what is not there", _sql_reserves_what_is_not_there, _CROWD, store="sqlite"),
@@ -623,7 +623,7 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("elastic workers run beside the books", _elastic_workers_take_nothing, _ELASTIC, store="sqlite"),
         Mutant("durations by the wall clock", _durations_by_the_wall_clock, _CLOCKS),
         Mutant("the last in the queue goes first", _youngest_first, _CROWD),
-        Mutant("a held job goes on in its turn", _a_held_job_goes_on, _LONG_TURNS, within=300),
+        Mutant("a held job goes on in its turn", _a_held_job_goes_on, _LONG_TURNS, first=100),
         Mutant("a held job has turns", _a_held_job_has_turns, _HOLDS),
         Mutant("reserves without approval", _reserves_without_approval, _APPROVALS),
         Mutant("nobody looks whether it is approved", _nobody_looks_again, _APPROVALS),
@@ -633,6 +633,9 @@ MUTANTS: dict[str, Mutant] = {
 
 
 def hunt_all(names: Iterable[str], jobs: int) -> Iterator[Caught]:
+    if jobs == 1:
+        yield from map(hunt, names)
+        return
     with ProcessPoolExecutor(jobs) as pool:
         yield from pool.map(hunt, names)
 

@@ -3,19 +3,15 @@ transcript."""
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
-from tests.simulation.chaos import Totals, run_seed, run_seeds
-
-JOBS = min(4, os.cpu_count() or 1)
+from tests.simulation.chaos import Totals, processes, run_seed, run_seeds
 
 
 def test_two_thousand_seeds_break_no_rule() -> None:
     totals = Totals()
-    totals.add(run_seeds(range(1_980), "memory", JOBS))
-    totals.add(run_seeds(range(100_000, 100_020), "sqlite", JOBS))
+    totals.add(run_seeds(range(1_980), "memory", processes()))
+    totals.add(run_seeds(range(100_000, 100_020), "sqlite", processes()))
     print(totals.words())
     assert not totals.violations, totals.words()
     assert totals.seeds >= 2_000

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
+from tests.simulation.chaos import processes
 from tests.simulation.mutants import MUTANTS, hunt_all
 
 
 def test_every_mutant_is_caught() -> None:
-    found = list(hunt_all(MUTANTS, min(4, os.cpu_count() or 1)))
+    found = list(hunt_all(MUTANTS, processes()))
     print("\n".join(one.words for one in found))
     assert len(found) >= 12
     assert all(one.is_caught for one in found), [one.words for one in found if not one.is_caught]
