@@ -80,9 +80,8 @@ from fate_flow.core.errors import BadRequest, FlowError, JobNotFound, NotFound
 from fate_flow.core.fate_v1 import problems
 from fate_flow.core.fate_v1_model import model_id_of
 from fate_flow.core.grammar import ROLES, check_digest
-from fate_flow.core.queue import MOST_PRIORITY
 from fate_flow.core.sources import Sources
-from fate_flow.core.spec import JobSpec, Party
+from fate_flow.core.spec import MOST_PRIORITY, JobSpec, Party
 from fate_flow.core.status import JobStatus
 from fate_flow.store.models import JobRow, OutputRow, TaskRow
 from fate_flow.store.views import MOST_ROWS, JobWish, Page, Row

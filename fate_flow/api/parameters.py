@@ -33,9 +33,9 @@ from fate_flow.api.shapes import PROBLEMS, WARNINGS
 from fate_flow.api.submission import ask_parties
 from fate_flow.core.errors import OperationFailed
 from fate_flow.core.job import Answer
-from fate_flow.core.parameters import CHANGEABLE, COMPONENTS, KINDS, parts_of, read_change
+from fate_flow.core.parameters import CHANGEABLE, COMPONENTS, read_change
 from fate_flow.core.parameters import JOB as OF_JOB
-from fate_flow.core.spec import Party
+from fate_flow.core.spec import CONF_PARTS, Party
 from fate_flow.core.verdict import STILL_ENDS
 
 _SAID = an_object({}, {"common": or_null(FREE), "role": or_null(by_name(or_null(by_name(or_null(FREE)))))})
@@ -43,9 +43,9 @@ _CHANGE: Arguments = {
     OF_JOB: described(_SAID, f"What is to be otherwise, of: {', '.join(CHANGEABLE)}. Null takes back what was said."),
     COMPONENTS: described(_SAID, "What is to be otherwise, by the name of the component."),
 }
-_NEEDED: tuple[Schema, ...] = tuple({"required": [kind], "properties": {kind: FREE}} for kind in KINDS)
+_NEEDED: tuple[Schema, ...] = tuple({"required": [kind], "properties": {kind: FREE}} for kind in CONF_PARTS)
 _CHANGED = an_object({
-    **dict.fromkeys(KINDS, FREE),
+    **dict.fromkeys(CONF_PARTS, FREE),
     "components": a_list(TEXT, description="Those whose own parameters are others now."),
     "warnings": WARNINGS,
 }, title="ChangedParameters")  # fmt: skip
@@ -82,7 +82,7 @@ class _ParameterRoutes:
             _check_answers(ask_parties(self._services, previewed.document, previewed.spec, previewed.plain))
         revised = self._desk.change_parameters(job_id, change, previewed.base)
         return ok({
-            **parts_of(revised.spec.conf), "components": list(revised.components),
+            **revised.spec.changeable_conf, "components": list(revised.components),
             "warnings": list(revised.warnings),
         })
 

@@ -21,10 +21,10 @@ from fate_flow.core.fate_v1 import effective_document
 from fate_flow.core.grammar import check_version, shown
 from fate_flow.core.history import Level
 from fate_flow.core.job import Answer, Claim, Command, CommandKind, Job
-from fate_flow.core.parameters import KINDS, Change, changed_components, changed_conf, parts_of
+from fate_flow.core.parameters import Change, changed_components, changed_conf
 from fate_flow.core.rerun import KEPT
 from fate_flow.core.resources import request_of
-from fate_flow.core.spec import JobSpec, Party
+from fate_flow.core.spec import CONF_PARTS, JobSpec, Party
 from fate_flow.core.status import JobStatus, SeatStatus
 from fate_flow.core.verdict import STILL_ENDS
 from fate_flow.store.contract import Document
@@ -55,7 +55,7 @@ def preview_change(unit: Unit, job: Job, change: Change) -> Revised:
     revised = replace(document, runtime_conf=changed_conf(spec, change))
     new = read_spec(unit.context, revised)
     components = changed_components(spec, new)
-    is_news = parts_of(new.conf) != parts_of(spec.conf)
+    is_news = new.changeable_conf != spec.changeable_conf
     plain = tuple(seat.party for seat in unit.tx.seats(job.job_id) if seat.legacy)
     if job.status is JobStatus.WAITING:
         _check_not_done(unit, job, components)
@@ -84,7 +84,7 @@ def change_parameters(unit: Unit, job: Job, change: Change, base: int, dispatch:
     accept(unit, revised.spec)
     _revise(unit, bound, terms)
     nodes = unit.context.engine_size.nodes
-    body = {**parts_of(revised.spec.conf), "components": list(revised.components), "revision": revision}
+    body = {**revised.spec.changeable_conf, "components": list(revised.components), "revision": revision}
     for seat in unit.tx.seats(job.job_id):
         unit.tx.ask_for(seat, request_of(seat.party, revised.spec.parameters[seat.party], nodes).cores)
         if seat.party != job.party:
@@ -103,7 +103,7 @@ def take_parameters(unit: Unit, job: Job, body: Mapping[str, Any]) -> Answer:
     revision = bound.revision + 1 if given is None else check_version(given, "revision")
     if revision < bound.revision:
         return Answer()
-    parts = {kind: body.get(kind) for kind in KINDS}
+    parts = {kind: body.get(kind) for kind in CONF_PARTS}
     for kind, value in parts.items():
         if not isinstance(value, Mapping):
             raise BadRequest(f"{kind}: {shown(value)} is not an object")

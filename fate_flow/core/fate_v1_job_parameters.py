@@ -12,11 +12,10 @@ from fate_flow.core.document import MAX_WHOLE, Node
 from fate_flow.core.grammar import shown, shown_key
 from fate_flow.core.minimum_document import read_minimum
 from fate_flow.core.policy_document import read_policies
-from fate_flow.core.queue import MOST_PRIORITY
 from fate_flow.core.resources import CORES_PER_NODE
 from fate_flow.core.retry import UNSAID, RetryEvent
 from fate_flow.core.retry_document import read_retry
-from fate_flow.core.spec import JobParameters
+from fate_flow.core.spec import MOST_PRIORITY, JobParameters
 
 _OURS = ("retry", "policies", "min_available", "stop_duration", "priority")      # of the job and of a component
 

@@ -16,8 +16,8 @@ from fate_flow.core.document import MAX_WHOLE
 from fate_flow.core.fate_v1 import MAX_PARTIES
 from fate_flow.core.grammar import ROLES
 from fate_flow.core.policy import PolicyAction, PolicyEvent
-from fate_flow.core.queue import MOST_PRIORITY
 from fate_flow.core.retry import Backoff, RetryEvent, RetryRule
+from fate_flow.core.spec import MOST_PRIORITY
 
 VERSION = 1
 Schema = Mapping[str, Any]

@@ -14,10 +14,9 @@ from typing import Any
 from fate_flow.core.errors import BadRequest
 from fate_flow.core.fate_v1_job_parameters import AUTOMATIC, is_known
 from fate_flow.core.grammar import shown, shown_key
-from fate_flow.core.spec import JobSpec
+from fate_flow.core.spec import CONF_PARTS, JobSpec
 
-JOB, COMPONENTS = "job_parameters", "component_parameters"
-KINDS = (JOB, COMPONENTS)
+JOB, COMPONENTS = CONF_PARTS
 
 CHANGEABLE = (
     "task_cores", "task_memory", "task_parallelism", "computing_partitions", "timeout", "task_timeout", "auto_retries",
@@ -42,12 +41,12 @@ class Change:
 
 def read_change(body: Mapping[str, Any]) -> Change:
     """Raises BadRequest for one that says nothing, or something that is no object."""
-    said = {kind: body.get(kind) for kind in KINDS}
+    said = {kind: body.get(kind) for kind in CONF_PARTS}
     for kind, value in said.items():
         if value is not None and not isinstance(value, Mapping):
             raise BadRequest(f"{kind}: {shown(value)} is not an object")
     if all(value is None for value in said.values()):
-        raise BadRequest(f"required argument are missing: {' or '.join(KINDS)}; nothing would be changed")
+        raise BadRequest(f"required argument are missing: {' or '.join(CONF_PARTS)}; nothing would be changed")
     return Change(said[JOB] or {}, said[COMPONENTS] or {})
 
 
@@ -59,7 +58,7 @@ def changed_conf(spec: JobSpec, change: Change) -> dict[str, Any]:
         _check_keys(path, block, known)
     for path, block, _ in _blocks(spec.conf, change, COMPONENTS):
         _check_components(path, block, spec)
-    merged = {kind: _merged(spec.conf.get(kind) or {}, _one_way_to_retry(change.of(kind))) for kind in KINDS}
+    merged = {kind: _merged(spec.conf.get(kind) or {}, _one_way_to_retry(change.of(kind))) for kind in CONF_PARTS}
     return {**spec.conf, **merged}
 
 
@@ -70,11 +69,6 @@ def changed_components(old: JobSpec, new: JobSpec) -> tuple[str, ...]:
         return task.parameters, task.passed_at
 
     return tuple(name for name in new.tasks if told(old, name) != told(new, name))
-
-
-def parts_of(conf: Mapping[str, Any]) -> dict[str, Any]:
-    """What other parties are told of a conf that was changed."""
-    return {kind: conf.get(kind) or {} for kind in KINDS}
 
 
 # ------------------------------------------------------------------ what may be said

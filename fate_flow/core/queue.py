@@ -121,10 +121,6 @@ class Passing:
         return [(head, party_id) for head, party_id in found if party_id]
 
 
-MOST_PRIORITY = 1_000
-"""And `-MOST_PRIORITY` is the least."""
-
-
 def queue_key(enqueued: int, priority: int, ageing: int) -> int:
     """Where a job stands. `enqueued`: steady time; `ageing`: the milliseconds of waiting that outweigh a level."""
     return enqueued - priority * ageing

@@ -16,7 +16,6 @@ from fate_flow.core.dag import downstream_of
 from fate_flow.core.errors import BadRequest, Conflict
 from fate_flow.core.grammar import shown
 from fate_flow.core.job import Command, CommandKind, Job, Seat, Task
-from fate_flow.core.parameters import parts_of
 from fate_flow.core.plain_v1 import task_row
 from fate_flow.core.policy import may_complete_job
 from fate_flow.core.reasons import Reason, job_status_for
@@ -169,7 +168,7 @@ def _tell(view: JobView, seat: Seat, versions: list[NewVersion]) -> Iterator[Sen
 
 def _parameters(view: JobView) -> dict[str, Any]:
     """Those of a job that were changed: a party may have missed the news."""
-    return {**parts_of(view.spec.conf), "components": list(view.job.changed), "revision": view.job.revision}
+    return {**view.spec.changeable_conf, "components": list(view.job.changed), "revision": view.job.revision}
 
 
 def _tell_plain(view: JobView, seat: Seat, versions: list[NewVersion]) -> Iterator[Send]:

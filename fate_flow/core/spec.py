@@ -139,6 +139,13 @@ class JobParameters:
     extra: Mapping[str, Any] = field(default_factory=dict)   # everything else, as submitted
 
 
+MOST_PRIORITY = 1_000
+"""And `-MOST_PRIORITY` is the least."""
+
+CONF_PARTS = ("job_parameters", "component_parameters")
+"""What of a runtime conf can be changed after the submit."""
+
+
 @dataclass(frozen=True)
 class JobSpec:
     initiator: Party
@@ -160,6 +167,11 @@ class JobSpec:
     def common(self) -> JobParameters:
         """What the initiator itself goes by."""
         return self.parameters[self.initiator]
+
+    @property
+    def changeable_conf(self) -> dict[str, Any]:
+        """What other parties are told of a conf that was changed."""
+        return {part: self.conf.get(part) or {} for part in CONF_PARTS}
 
     def tasks_of(self, party: Party) -> tuple[TaskSpec, ...]:
         return tuple(task for task in self.tasks.values() if party in task.parties)

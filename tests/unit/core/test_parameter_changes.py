@@ -8,7 +8,7 @@ import pytest
 
 from fate_flow.core.errors import BadRequest
 from fate_flow.core.fate_v1 import parse
-from fate_flow.core.parameters import Change, changed_components, changed_conf, parts_of, read_change
+from fate_flow.core.parameters import Change, changed_components, changed_conf, read_change
 from fate_flow.core.spec import JobParameters, JobSpec
 from tests.simulation.documents import job
 from tests.simulation.world import Module
@@ -42,7 +42,7 @@ def test_what_is_said_is_merged_and_the_rest_stays() -> None:
     again = spec_of(changed_conf(new, Change({}, {"common": {"a": {"x": {"w": 2}}}})))
     assert again.tasks["a"].parameters[again.initiator] == {"x": {"y": 1, "w": 2}}
     assert changed_components(new, again) == ("a",)
-    assert parts_of(again.conf)["component_parameters"]["role"] == {"host": {"0": {"b": {"z": [1]}}}}
+    assert again.changeable_conf["component_parameters"]["role"] == {"host": {"0": {"b": {"z": [1]}}}}
 
 
 def test_null_takes_back_what_was_said() -> None:
@@ -69,8 +69,8 @@ def test_retry_and_the_words_of_fate_for_it_replace_each_other() -> None:
 
 
 def test_what_a_client_sends_back_as_it_was_is_no_change() -> None:
-    new = changed(**parts_of(SPEC.conf))
-    assert parts_of(new.conf) == parts_of(SPEC.conf)
+    new = changed(**SPEC.changeable_conf)
+    assert new.changeable_conf == SPEC.changeable_conf
 
 
 @pytest.mark.parametrize(
