@@ -109,7 +109,7 @@ class Site:
         return not living
 
 
-def eventually(condition: Callable[[], T], seconds: float = 60.0) -> T:
+def eventually(condition: Callable[[], T], seconds: float = 90.0) -> T:
     """What the condition says once it says something; a failure when that takes too long."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
@@ -131,4 +131,7 @@ def line_in(path: Path) -> str:
 
 
 def is_running(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -31,7 +31,7 @@ from fate_flow.engine.worker import (
 )
 from tests.integration.engine_site import SPAWNER, Site, eventually, is_running, line_in, started
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 # Python and not a shell: one that forks loses a SIGTERM now and then between the fork and the exec.
 POLITE = """
@@ -107,7 +107,7 @@ def test_what_is_printed_beyond_the_bound_is_dropped_and_counted_and_nobody_wait
 def test_what_is_kept_is_there_while_the_worker_runs_and_its_last_words_too(site):
     folder = site.python(POLITE, output_max_bytes=1000)
     line_in(site.home / "logs" / "w" / "std.log")
-    site.engine.stop(folder, 20)
+    site.engine.stop(folder, 90)
     assert site.end_of(folder) == Exit(5, None, "stopped")
     assert site.output_of(folder) == "ready\ndone\n"
 
@@ -180,7 +180,7 @@ def test_launched_many_times_it_runs_once(site):
 
 def test_the_bell_rings_at_start_and_end(site):
     folder = site.shell("true")
-    site.bell.settimeout(20)
+    site.bell.settimeout(90)
     rings = [json.loads(site.bell.recv(1000)) for _ in range(2)]
     assert rings == [{"worker": str(folder), "event": event} for event in ("started", "exited")]
     assert site.engine.observe(folder).state == "exited"
@@ -258,7 +258,7 @@ def test_a_stopped_worker_gets_sigterm(site):
     folder = site.python(POLITE)
     line_in(site.home / "logs/w/std.log")
     assert site.engine.observe(folder).state == "running"
-    assert site.engine.stop(folder, 20) is False                                  # its runner will tell
+    assert site.engine.stop(folder, 90) is False                                  # its runner will tell
     assert site.end_of(folder) == Exit(5, None, "stopped")
 
 
@@ -267,7 +267,7 @@ def test_the_rest_of_a_stopped_group_has_the_same_grace(site):
     go = site.home / "go"
     folder = site.python(leader, POLITE, str(go))
     line_in(site.home / "logs/w/std.log")
-    site.engine.stop(folder, 20)
+    site.engine.stop(folder, 90)
     eventually(lambda: not started(folder).worker.is_alive())
     go.touch()
     assert site.end_of(folder) == Exit(None, signal.SIGTERM, "stopped")
@@ -309,7 +309,7 @@ def test_a_stop_file_alone_is_obeyed(site):
 def test_a_builtin_is_stopped_like_any_other(site):
     folder = site.builtin("sleep")
     started(folder)
-    site.engine.stop(folder, 20)
+    site.engine.stop(folder, 90)
     assert site.end_of(folder) == Exit(None, signal.SIGTERM, "stopped")
 
 
@@ -319,7 +319,8 @@ def test_a_worker_runs_no_longer_than_it_may(site):
 
 
 def test_a_late_worker_that_ignores_sigterm_is_killed(site):
-    folder = site.shell("trap '' TERM; while :; do sleep 600; done", timeout_seconds=0.3, grace_seconds=0.1)
+    """It has three seconds to come to its trap."""
+    folder = site.shell("trap '' TERM; while :; do sleep 600; done", timeout_seconds=3.0, grace_seconds=0.1)
     assert site.end_of(folder) == Exit(None, signal.SIGKILL, "timeout")
 
 
@@ -327,7 +328,7 @@ def test_a_worker_that_never_began_is_stopped_at_once_and_never_begins(site):
     site.spawner.send_signal(signal.SIGSTOP)
     folder = site.shell("echo ran")
     assert site.engine.observe(folder).state == "created"
-    assert [site.engine.stop(folder, 20) for _ in range(2)] == [True, False]      # nobody else would tell of it
+    assert [site.engine.stop(folder, 90) for _ in range(2)] == [True, False]      # nobody else would tell of it
     assert site.engine.observe(folder).exit == Exit(None, None, "stopped")
     site.spawner.send_signal(signal.SIGCONT)
     site.end_of(site.shell("true", name="after"))
@@ -354,7 +355,7 @@ def test_a_stop_at_any_moment_of_the_start_is_heard(site):
     """The stop comes at once after the order; whoever is first, the worker ends."""
     for number in range(20):
         folder = site.shell("sleep 600", name=f"w{number}")
-        site.engine.stop(folder, 20)
+        site.engine.stop(folder, 90)
         assert site.end_of(folder).cause == "stopped"
 
 
@@ -466,9 +467,10 @@ def test_a_worker_ends_when_the_server_stops_renewing_its_lease(site):
 
 def test_a_renewed_lease_lets_a_worker_run_on(site):
     lease = site.home / "lease"
-    folder = site.shell("sleep 600", lease_file=lease, lease_seconds=2.0)
+    lease.write_text("0")
+    folder = site.shell("sleep 600", lease_file=lease, lease_seconds=4.0)
     started(folder)
-    renewed_until = time.monotonic() + 3.0
+    renewed_until = time.monotonic() + 6.0      # longer than a lease; a busy machine delays a renewal by less than one
 
     def renew() -> bool:
         lease.write_text(str(time.monotonic()))
@@ -486,7 +488,7 @@ def test_a_runner_has_a_session_of_its_own_and_leaves_no_zombie(site):
     runner = psutil.Process(started(folder).runner.pid)
     assert os.getsid(runner.pid) == runner.pid != os.getsid(site.spawner.pid)
     assert runner.cwd() == "/"
-    site.engine.stop(folder, 20)
+    site.engine.stop(folder, 90)
     site.end_of(folder)
     eventually(lambda: psutil.Process(site.spawner.pid).children() == [])
 
@@ -496,9 +498,10 @@ def test_a_runner_sleeps_while_its_worker_runs(site):
     line_in(site.home / "logs/w/std.log")
     runner = psutil.Process(started(folder).runner.pid)
     eventually(lambda: runner.status() == psutil.STATUS_SLEEPING)
-    before = runner.num_ctx_switches().voluntary
+    before, begun = runner.num_ctx_switches().voluntary, time.monotonic()
     site.end_of(site.shell("sleep 1", name="second"))
-    assert runner.num_ctx_switches().voluntary - before <= 2
+    looks = (time.monotonic() - begun) // 5      # it looks at its files every five seconds
+    assert runner.num_ctx_switches().voluntary - before <= 2 + looks
 
 
 def test_the_end_is_on_record_soon_after_it_happened(site):
@@ -507,7 +510,8 @@ def test_the_end_is_on_record_soon_after_it_happened(site):
         folder = site.python("import time; print(time.time(), flush=True)", name=f"w{number}")
         site.end_of(folder)
         delays.append((folder / EXIT).stat().st_mtime - float(site.output_of(folder)))
-    assert min(delays) < 0.1    # most of it is Python on its way out
+    # Most of it is Python on its way out. A runner that missed the end would see it within five seconds.
+    assert sorted(delays)[2] < 1.0
 
 
 def test_living_workers_are_those_that_run(site):
@@ -521,7 +525,7 @@ def test_a_spawner_ends_at_sigterm_and_workers_stay(site):
     folder = site.shell("sleep 600")
     started(folder)
     site.spawner.terminate()
-    assert site.spawner.wait(20) == 0
+    assert site.spawner.wait(90) == 0
     assert site.engine.observe(folder).state == "running"
 
 
@@ -532,6 +536,7 @@ def test_a_spawner_ends_with_its_parent(site):
     argv = ["/bin/sh", "-c", '"$@" & echo $!; read word', "sh",
             sys.executable, "-c", SPAWNER, str(end), str(end), str(log), str(site.home / "jobs")]
     site.spawner.kill()
+    site.spawner.wait()    # or it might still take what is meant for the second one
     parent = subprocess.Popen(argv, pass_fds=[end], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     pid = int(parent.stdout.readline())
     site.to_spawner.send(b"nonsense")

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -16,9 +16,9 @@ import pytest
 import yaml
 from party_servers import BASE_PORT, eventually
 
+from fate_flow.cli.cluster import Ports
 from tests.wheel import built_wheel
 
-PORT = BASE_PORT + 170
 pytestmark = pytest.mark.timeout(300)
 
 
@@ -62,16 +62,23 @@ def _served(commands: Path, conf: Path, log: Path) -> Iterator[subprocess.Popen[
     finally:
         children = psutil.Process(server.pid).children(recursive=True) if server.poll() is None else []
         for process in (server, *children):
-            process.kill()
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         server.wait()
+
+
+def _written(conf: Path, ports: Ports) -> Path:
+    """A configuration with a port that nobody else has on this machine."""
+    port = next(filter(ports.is_free, range(BASE_PORT + 170, 65536)))
+    conf.write_text(yaml.safe_dump({"party_id": "9999", "home": "..", "fateflow": {"http_port": port}}))
+    return conf
 
 
 def test_the_installed_server_starts_and_runs_a_job(installed: Path, tmp_path: Path) -> None:
     home, log = tmp_path / "home", tmp_path / "server.log"
     conf, settings = home / "conf" / "service_conf.yaml", tmp_path / "settings.yaml"
     conf.parent.mkdir(parents=True)
-    conf.write_text(yaml.safe_dump({"party_id": "9999", "home": "..", "fateflow": {"http_port": PORT}}))
-    with _served(installed, conf, log) as server:
+    with closing(Ports()) as ports, _served(installed, _written(conf, ports), log) as server:
         def answers() -> bool:
             assert server.poll() is None, log.read_text()
             return (home / "run" / "server.json").exists()

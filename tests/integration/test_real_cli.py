@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -101,10 +100,11 @@ def test_a_refused_submit_exits_with_1(on_sqlite: Cluster, files: tuple[Path, Pa
     ("job", "query"), ("job", "stop", "-j", "202601011200000000000"), ("queue", "clean"), ("server", "versions"),
 ])
 def test_where_no_server_answers_the_exit_code_is_3(tmp_path: Path, command: tuple[str, ...]) -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        port = taken.getsockname()[1]
-    nobody = PartyServer("1", f"http://127.0.0.1:{port}", tmp_path)
-    printed = nobody.flow(*command, code=NO_SERVER)
+    with socket.socket() as holder:       # holds the port, and does not listen
+        holder.bind(("127.0.0.1", 0))
+        port = holder.getsockname()[1]
+        nobody = PartyServer("1", f"http://127.0.0.1:{port}", tmp_path)
+        printed = nobody.flow(*command, code=NO_SERVER)
     assert printed.document["retcode"] == 100
     assert f"no server answers at http://127.0.0.1:{port}" in printed.err
 
@@ -256,6 +256,7 @@ def test_all_that_is_to_be_had_of_a_finished_job(on_sqlite: Cluster, tmp_path: P
     conf = json.loads((folder / "runtime_conf.json").read_text())
     assert conf["component_parameters"] == document["job_runtime_conf"]["component_parameters"]
 
+    on_sqlite.check_idle()       # nobody writes a line of the job any more
     guest.flow("job", "log", "-j", job_id, "-o", tmp_path)
     fetched = tmp_path / f"job_{job_id}_log"
     own = guest.home / "logs" / job_id
@@ -291,7 +292,7 @@ def test_init_remembers_the_server(on_sqlite: Cluster, tmp_path: Path) -> None:
     def call(*arguments: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [flow, *map(str, arguments)], env=environment, cwd=tmp_path, text=True, capture_output=True,
-            stdin=subprocess.DEVNULL, timeout=60, check=False,
+            stdin=subprocess.DEVNULL, timeout=120, check=False,
         )
 
     done = call("init", "-c", on_sqlite.host.home / "conf" / "service_conf.yaml")
@@ -312,5 +313,5 @@ def test_a_new_home_has_keys_and_flow_finds_them_on_the_same_machine(on_sqlite: 
         environment.pop("FATE_FLOW_SERVER", None)
         for words in (("init", *where), ("job", "list")):
             argv = [Path(sys.executable).with_name("flow"), *words]
-            done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60, check=False)
+            done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)
             assert done.returncode == 0, done.stdout

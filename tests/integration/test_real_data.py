@@ -271,11 +271,13 @@ def test_a_large_file_takes_little_memory_at_all_three(on_sqlite: Cluster, large
     guest = on_sqlite.guest
     small = tmp_path / "small.csv"
     small.write_text("id,x0\n1,2\n")
-    usual, _ = upload_by_flow(guest, small)
+    usual, job_id = upload_by_flow(guest, small)
+    guest.wait(job_id, "success")
     running = service.find(guest.home)
     assert running is not None
     server = psutil.Process(running.pid)
     [spawner] = [one for one in server.children() if one.name() == SPAWNER]
+    eventually(lambda: not spawner.children(), "the end of the last runner")
     processes = [one for one in server.children(recursive=True) if one.pid != spawner.pid]
     before = {one.pid: one.memory_info().rss for one in processes}
     for one in processes:
@@ -309,7 +311,7 @@ def upload_by_flow(guest: PartyServer, path: Path) -> tuple[int, str]:
     argv = [str(Path(sys.executable).with_name("flow")), "--server", guest.url, "data", "upload", "-c", str(conf)]
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen([*argv, "--drop"], **pipes) as process, PeakMeter(process.pid) as meter:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (0, b""), "and no progress bar, since nobody looks"
     return meter.bytes, str(json.loads(out)["jobId"])
 
@@ -318,7 +320,7 @@ def worker_peak(guest: PartyServer, job_id: str, component: str, spawner: psutil
     """How much larger the worker became than the process that it was forked from."""
     begun = spawner.memory_info().rss
     with PeakMeter(guest.worker_of(job_id, component).worker.pid) as meter:
-        guest.wait(job_id, "success", seconds=100)
+        guest.wait(job_id, "success", seconds=200)
     assert meter.bytes, "the worker was seen"
     return meter.bytes - begun
 

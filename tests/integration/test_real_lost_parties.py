@@ -23,7 +23,7 @@ from fate_flow.settings import Limits
 pytestmark = pytest.mark.timeout(300)
 
 LIMITS = {
-    "poll_interval": 0.3, "heartbeat_interval": 0.3, "party_silence": 2, "initiator_silence": 5, "drain_timeout": 1,
+    "poll_interval": 0.3, "heartbeat_interval": 0.3, "party_silence": 4, "initiator_silence": 12, "drain_timeout": 1,
     "retry_wait": 0.3,
 }  # fmt: skip
 NOT_HERE = f"this server is party 7777, not {HOST}"

@@ -39,5 +39,4 @@ def test_the_head_of_another_initiator_starts_when_cores_come_back(tmp_path_fact
             cluster.parties[party_id].wait(job_id, "success")
         said = [line for line in host.log(head, "fate_flow_audit.log") if "/room" in line]
         assert f"/v1/initiator/{head}/host/{HOST}/room" in said[0]
-        assert host.rows("SELECT * FROM t_outbox") == []
         cluster.check_idle()

@@ -40,6 +40,7 @@ def test_a_job_awaits_an_approval_that_survives_a_restart_and_then_runs(careful:
     careful.start(HOST)
     assert careful.host.ask("job/explain", {"job_id": job_id})["approval"]["status"] == "pending"
     assert [one["job_id"] for one in careful.host.ask("queue/list")["unapproved"]] == [job_id]
+    waits(careful, job_id, "host 10000 has not approved it yet; 1st in the queue")    # and not that it does not answer
     assert "has not approved it yet; 1st in the queue" in careful.guest.flow("queue", "list", "--table").out
     careful.host.flow("job", "approve", "-j", job_id, "--by", "ann", "--reason", "contract 7")
     careful.wait(job_id, "success")

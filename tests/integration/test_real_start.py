@@ -19,7 +19,7 @@ from fate_flow.cli import service
 from fate_flow.cli.cluster import Ports
 from fate_flow.engine.worker import ProcessId
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def conf(home: Path, tmp_path: Path) -> Iterator[Path]:
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -103,13 +103,13 @@ def test_a_start_that_cannot_say_its_number_ends_what_it_started(
     monkeypatch.setattr(service, "write_atomically", full)
     with pytest.raises(service.ServiceFailed, match=r"cannot write .*launch.json: the disk is full; make room there"):
         service.launch(conf, home, command=("sh", "-c", "sleep 600"))
-    assert [process.wait(timeout=30) for process in spawned] == [-signal.SIGKILL]
+    assert [process.wait(timeout=90) for process in spawned] == [-signal.SIGKILL]
 
 
 def test_no_process_outlives_the_supervisor(home: Path, conf: Path) -> None:
     running = service.start(conf, home)
+    eventually(lambda: len(service.server_processes(home)) > 5)
     everybody = service.server_processes(home)
-    assert len(everybody) > 5
     assert running.supervisor.send(signal.SIGKILL)
     eventually(lambda: not any(one.is_alive() for one in everybody))
 
@@ -134,7 +134,7 @@ pathlib.Path.chmod = refuse
 from fate_flow.cli.server import fate_flow
 fate_flow(["serve", "-c", {str(conf)!r}])
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
     assert "the file system is mounted read-only; mount it writable, or configure another folder" in done.stderr
     assert "Errno" not in done.stderr

@@ -86,7 +86,8 @@ def test_a_job_without_cores_says_where_what_and_its_place_and_starts_when_they_
         holders = cluster.host.ask("resource/query", {})["use_resource_job"]
         assert holders == [{"job_id": first, "role": "host", "party_id": HOST, "core": 12, "memory": 0}]
         assert cluster.host.free_cores == 8
-        assert cluster.guest.free_cores == 18, "what a refused turn had reserved went back"
+        # A turn that is under way, and will be refused, may have reserved something.
+        eventually(lambda: cluster.guest.free_cores == 18, "what a refused turn had reserved went back")
 
     ended = cluster.wait(first, "success")[GUEST]["f_end_time"]
     begun = cluster.wait(second, "success")[GUEST]["f_start_time"]
@@ -279,15 +280,15 @@ def test_a_task_that_fails_is_tried_again_after_its_delay_as_often_as_it_may(wit
 
 def test_while_the_next_attempt_is_far_off_others_have_the_cores(with_numbers: Cluster) -> None:
     cluster = with_numbers
-    job_id = cluster.submit(reading_and_summing("few", "y", auto_retries=1, auto_retry_delay=3))
+    job_id = cluster.submit(reading_and_summing("few", "y", auto_retries=1, auto_retry_delay=8))
     parties = (cluster.guest, cluster.host)
     eventually(lambda: len(cluster.guest.tasks(job_id, "sum_0")) > 1, "a second attempt")
     eventually(
         lambda: all(party.job(job_id)["f_status"] == "waiting" and party.free_cores == CORES for party in parties),
         "the cores to come back",
     )
-    why = cluster.guest.flow("job", "explain", "-j", job_id, "--json").document["data"]["wait_reason"]
-    assert re.fullmatch(r"retry_backoff: sum_0 begins again in [0-3] s", why)
+    why = cluster.guest.ask("job/explain", {"job_id": job_id})["wait_reason"]
+    assert re.fullmatch(r"retry_backoff: sum_0 begins again in [0-8] s", why)
     assert set(cluster.wait(cluster.submit(toy()), "success")) == {GUEST, HOST}
     rows = cluster.wait(job_id, "failed")
     assert {row["f_run"] for row in rows.values()} == {0}

@@ -28,7 +28,7 @@ from tests.factories import HOST, JOB_ID, OTHER
 from tests.site_keys import write_private_key
 
 K = CommandKind
-WAIT = 30.0        # seconds; what is waited for comes at once
+WAIT = 120.0       # seconds; what is waited for comes at once
 BATCH = {"extensions": {"batch": 1}}
 
 Reply = tuple[int, bytes] | Callable[[BaseHTTPRequestHandler], None]
@@ -56,14 +56,15 @@ class Peer:
                 peer.connections.add(self.client_address)
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 peer.asked.append((self.path, body, self.headers))
+                who = peer.says_who       # first: a test that changes both changes this one last
                 reply = peer.usual(self.path, body) if peer.replies.empty() else peer.replies.get()
                 if callable(reply):
                     reply(self)
                     return
                 self.send_response(reply[0])
                 self.send_header("Content-Length", str(len(reply[1])))
-                if peer.says_who:
-                    self.send_header("SRC-PARTY-ID", peer.says_who)
+                if who:
+                    self.send_header("SRC-PARTY-ID", who)
                 self.end_headers()
                 self.wfile.write(reply[1])
 
@@ -161,10 +162,13 @@ def commands(count: int, kind: CommandKind = K.STATUS, to: Party = HOST) -> list
     return [Command(kind, JOB_ID, to, argument=str(number), body={"n": number}, id=number) for number in range(count)]
 
 
-def closed_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """Nobody listens there. It is held: no other process gets it meanwhile, only a `Peer` of the test may listen."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield int(holder.getsockname()[1])
 
 
 # ---------------------------------------------------------------------- the usual way
@@ -246,11 +250,14 @@ def test_a_peer_without_heartbeats_is_not_silent(reply: Reply, peer: Peer, heard
     assert "/party/batch" not in peer.paths
 
 
-def test_an_answer_to_a_heartbeat_that_is_no_envelope_is_none(peer: Peer, heard: Heard, lane: Lane) -> None:
+def test_an_answer_to_a_heartbeat_that_is_no_envelope_is_none(peer: Peer, heard: Heard) -> None:
     peer.replies.put((200, b'{"message": "welcome to the portal"}'))
+    lane = make_lane(peer.port, heard, first_pause=WAIT)      # the next request is not sent before it is over
     lane.beat(())
     lane.post(commands(1, K.CHECK))
     assert heard.retcodes(1) == [UNREACHABLE]
+    assert peer.paths == ["/party/heartbeat"]
+    lane.close()
 
 
 def test_a_newer_heartbeat_replaces_one_that_has_not_left(peer: Peer, heard: Heard, lane: Lane) -> None:
@@ -321,7 +328,8 @@ def test_a_heartbeat_that_another_server_answers_is_not_heard(
     assert heard.silence.get(timeout=WAIT)[0] == "10000"
     assert heard.ended.empty()
     assert not lane.state().is_answering
-    peer.says_who, peer.usual = "10000", peer._obliging
+    peer.usual = peer._obliging
+    peer.says_who = "10000"
     assert heard.retcodes(1) == [0]
     assert lane.state().is_answering
     lane.close()
@@ -463,7 +471,7 @@ def test_what_a_server_refuses_by_its_http_status_is_told_in_its_words(
 
 def test_an_answer_without_end_is_left(peer: Peer, heard: Heard) -> None:
     peer.replies.put(drip)
-    lane = make_lane(peer.port, heard, timeout=0.1)
+    lane = make_lane(peer.port, heard, timeout=0.3)
     lane.post(commands(1, K.APPLY))
     [(_, said)] = heard.take()
     assert said.retmsg == "Federated schedule error, party 10000: no answer in time"
@@ -473,7 +481,7 @@ def test_an_answer_without_end_is_left(peer: Peer, heard: Heard) -> None:
 @pytest.mark.parametrize("what", ["a head", "a body", "the size of a chunk"])
 def test_a_party_that_sends_a_byte_now_and_then_is_silent(what: str, heard: Heard) -> None:
     server = HostileServer(DRIPPING[what], drips=True)
-    lane = make_lane(server.port, heard, timeout=0.1, silence=0.0)
+    lane = make_lane(server.port, heard, timeout=0.3, silence=0.0)
     lane.beat(((JOB_ID, 0),))
     assert heard.silence.get(timeout=WAIT)[0] == "10000"
     assert not lane.state().is_answering
@@ -485,6 +493,7 @@ def test_a_party_that_sends_a_byte_now_and_then_is_silent(what: str, heard: Hear
 def a_clock_that_jumps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What the lanes read; its one number is for how many seconds this process stood still."""
     steady, stood_still = time.monotonic, [0.0]
+    monkeypatch.setattr("fate_flow.federation.peer_http._LATE_SECONDS", WAIT)     # the peer may be slow to write it
     for module in ("lanes", "peer_http"):
         clock = SimpleNamespace(monotonic=lambda: steady() + stood_still[0])
         monkeypatch.setattr(f"fate_flow.federation.{module}.time", clock)
@@ -524,8 +533,8 @@ def test_an_answer_that_came_while_this_process_stood_still_counts(
     lane.close()
 
 
-def test_nobody_there(heard: Heard) -> None:
-    lane = make_lane(closed_port(), heard)
+def test_nobody_there(closed_port: int, heard: Heard) -> None:
+    lane = make_lane(closed_port, heard)
     lane.post(commands(1, K.CREATE))
     [(_, said)] = heard.take()
     assert said.retmsg == "Federated schedule error, party 10000: connection refused"
@@ -535,7 +544,7 @@ def test_nobody_there(heard: Heard) -> None:
 def test_a_peer_that_hangs_costs_the_time_of_one_request(peer: Peer, heard: Heard) -> None:
     leave = threading.Event()
     peer.replies.put(lambda _: leave.wait(WAIT) and None)
-    lane = make_lane(peer.port, heard, timeout=0.05)
+    lane = make_lane(peer.port, heard, timeout=0.3)
     lane.post(commands(1, K.APPLY))
     [(_, said)] = heard.take()
     assert said.retmsg == "Federated schedule error, party 10000: no answer in time"
@@ -543,8 +552,10 @@ def test_a_peer_that_hangs_costs_the_time_of_one_request(peer: Peer, heard: Hear
     lane.close()
 
 
-def test_while_it_is_known_not_to_answer_what_may_fail_is_not_even_sent(heard: Heard) -> None:
-    lane = make_lane(closed_port(), heard, first_pause=60.0, probe_pause=60.0)
+def test_while_it_is_known_not_to_answer_what_may_fail_is_not_even_sent(
+    closed_port: int, heard: Heard
+) -> None:
+    lane = make_lane(closed_port, heard, first_pause=WAIT, probe_pause=WAIT)
     lane.post(commands(1, K.APPLY))
     heard.take()
     kept, lost = commands(1), [Command(K.CHECK, JOB_ID, HOST, id=7), Command(K.CREATE, JOB_ID, HOST, id=8)]
@@ -581,12 +592,11 @@ def test_a_party_that_is_asked_whether_it_is_back_is_probed_and_the_log_tells_ea
     assert "and 1 tries; circuit closed" in caplog.text
 
 
-def test_a_job_that_somebody_waits_for_finds_a_party_that_is_back(heard: Heard) -> None:
-    port = closed_port()
-    lane = make_lane(port, heard, first_pause=60.0, probe_pause=0.0)
+def test_a_job_that_somebody_waits_for_finds_a_party_that_is_back(closed_port: int, heard: Heard) -> None:
+    lane = make_lane(closed_port, heard, first_pause=WAIT, probe_pause=0.0)
     lane.post(commands(1, K.APPLY))
     assert heard.retcodes(1) == [UNREACHABLE]
-    peer = Peer(port)
+    peer = Peer(closed_port)
     lane.post(commands(1, K.CREATE))
     assert heard.retcodes(1) == [0]
     assert lane.state().is_answering
@@ -641,8 +651,8 @@ def test_of_a_batch_that_nobody_answered_what_may_fail_fails_and_the_rest_is_sen
     assert second.argument == "1"
 
 
-def test_silence_is_told_when_it_has_lasted_too_long(heard: Heard) -> None:
-    lane = make_lane(closed_port(), heard, silence=0.05)
+def test_silence_is_told_when_it_has_lasted_too_long(closed_port: int, heard: Heard) -> None:
+    lane = make_lane(closed_port, heard, silence=0.05)
     lane.post(commands(1))
     party_id, seconds = heard.silence.get(timeout=WAIT)
     assert (party_id, seconds > 0.05) == ("10000", True)
@@ -667,15 +677,14 @@ def test_a_party_that_answers_is_not_silent(lane: Lane, heard: Heard) -> None:
     assert heard.silence.empty()
 
 
-def test_what_is_forgotten_is_not_sent(heard: Heard) -> None:
-    port = closed_port()
+def test_what_is_forgotten_is_not_sent(closed_port: int, heard: Heard) -> None:
     # Nothing is under way when it is told to forget.
-    lane = make_lane(port, heard, silence=0.0, first_pause=WAIT, probe_pause=0.0)
+    lane = make_lane(closed_port, heard, silence=0.0, first_pause=WAIT, probe_pause=0.0)
     lane.post(commands(3))
     heard.silence.get(timeout=WAIT)
     lane.beat((("x", 0),))
     lane.forget()
-    peer = Peer(port)
+    peer = Peer(closed_port)
     lane.post(commands(5, K.CREATE)[4:])
     assert heard.retcodes(1) == [0]
     assert peer.paths == ["/party/4"]
@@ -683,13 +692,12 @@ def test_what_is_forgotten_is_not_sent(heard: Heard) -> None:
     peer.close()
 
 
-def test_a_server_that_comes_back_gets_what_was_kept_for_it(heard: Heard) -> None:
-    port = closed_port()
-    lane = make_lane(port, heard, silence=0.0)
+def test_a_server_that_comes_back_gets_what_was_kept_for_it(closed_port: int, heard: Heard) -> None:
+    lane = make_lane(closed_port, heard, silence=0.0)
     lane.post(commands(2))
     heard.silence.get(timeout=WAIT)
     assert not lane.state().is_answering
-    peer = Peer(port)
+    peer = Peer(closed_port)
     assert heard.retcodes(2) == [0, 0]
     assert lane.state() == PartyState("10000", lane.url)
     lane.close()
