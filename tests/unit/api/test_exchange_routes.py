@@ -179,7 +179,7 @@ class Waiting:
     def get(self, session: Session, topic: str, sender: tuple[str, str], seq: int, wait_seconds: float) -> object:
         if wait_seconds:
             self.inside.release()
-            assert self.ended.wait(20)
+            assert self.ended.wait(120)
         return self._get(session, topic, sender, seq, 0.0)
 
 
@@ -193,7 +193,7 @@ def waiting(spool: Spool, client: FlaskClient, monkeypatch: pytest.MonkeyPatch) 
     for thread in pops:
         thread.start()
     for _ in pops:
-        assert waiting.inside.acquire(timeout=20)
+        assert waiting.inside.acquire(timeout=120)
     yield waiting
     waiting.ended.set()
     for thread in pops:
@@ -212,7 +212,7 @@ def test_a_pop_without_a_slot_is_answered_at_once(client: FlaskClient, spool: Sp
 def test_a_slot_comes_back_when_a_wait_ends(client: FlaskClient, waiting: Waiting) -> None:
     waiting.ended.set()
     deadline = threading.Event()
-    for _ in range(1000):
+    for _ in range(6000):
         response = ask(client, "pop", FROM_HOST | {"wait_ms": 1})
         if "Retry-After-Ms" not in response.headers:
             return

@@ -13,6 +13,8 @@ from fate_flow.core.job import UNREACHABLE, Answer
 from fate_flow.federation.inquiry import Inquirer
 from tests.factories import HOST
 
+WAIT = 60.0       # seconds; the answer comes at once
+
 
 class Peer(HTTPServer):
     """Answers every request with `text`, and notes who asked for what."""
@@ -59,7 +61,7 @@ def peer() -> Iterator[Peer]:
 
 
 def test_the_party_answers_and_knows_who_asked(peer: Peer) -> None:
-    found = Inquirer("9999", {"10000": peer.url}).ask(HOST, "/tracker/x", {"a": 1})
+    found = Inquirer("9999", {"10000": peer.url}, WAIT).ask(HOST, "/tracker/x", {"a": 1})
     assert found == Answer(0, "success", [1])
     assert peer.asked == [("/v1/tracker/x", "9999", {"a": 1})]
 
@@ -67,7 +69,7 @@ def test_the_party_answers_and_knows_who_asked(peer: Peer) -> None:
 @pytest.mark.parametrize(("says_who", "is_taken"), [("10000", True), ("", True), ("7777", False)])
 def test_what_another_party_says_is_no_answer(peer: Peer, says_who: str, is_taken: bool) -> None:
     peer.says_who = says_who
-    found = Inquirer("9999", {"10000": peer.url}).ask(HOST, "/tracker/x", {})
+    found = Inquirer("9999", {"10000": peer.url}, WAIT).ask(HOST, "/tracker/x", {})
     words = f"party 10000 does not answer: another server, that of party 7777, answers at {peer.url}"
     assert found == (Answer(0, "success", [1]) if is_taken else Answer(UNREACHABLE, words))
 
@@ -75,7 +77,7 @@ def test_what_another_party_says_is_no_answer(peer: Peer, says_who: str, is_take
 @pytest.mark.parametrize("text", ["", "<html>", "[]", '{"data": 1}'])
 def test_what_is_no_envelope_is_no_answer(peer: Peer, text: str) -> None:
     peer.text = text
-    found = Inquirer("9999", {"10000": peer.url}).ask(HOST, "/tracker/x", {})
+    found = Inquirer("9999", {"10000": peer.url}, WAIT).ask(HOST, "/tracker/x", {})
     assert (found.retcode, "party 10000 does not answer" in found.retmsg) == (UNREACHABLE, True)
 
 
@@ -83,7 +85,7 @@ def test_what_is_no_envelope_is_no_answer(peer: Peer, text: str) -> None:
 def test_a_plain_v1_server_answers_what_it_does_not_know(peer: Peer, status: int) -> None:
     """It is reached, and that is all that there is to know."""
     peer.status, peer.text = status, "<html>"
-    asked = Inquirer("9999", {"10000": peer.url})
+    asked = Inquirer("9999", {"10000": peer.url}, WAIT)
     assert asked.ask(HOST, "/party/intake", {}) == Answer(404, "it has no such route: it speaks plain v1")
     assert asked.why_unreached("10000") == ""
     peer.says_who = "10000"
@@ -104,14 +106,14 @@ def test_a_plain_v1_server_answers_what_it_does_not_know(peer: Peer, status: int
 )  # fmt: skip
 def test_why_a_party_takes_nothing_of_ours(peer: Peer, text: str, why: str) -> None:
     peer.text = text
-    assert Inquirer("9999", {"10000": peer.url}).why_unreached("10000") == why
+    assert Inquirer("9999", {"10000": peer.url}, WAIT).why_unreached("10000") == why
     assert peer.asked == [("/v1/party/intake", "9999", {})], "a call back asks for none itself"
 
 
 def test_a_party_that_is_down_and_one_without_a_route_are_named(peer: Peer) -> None:
     peer.shutdown()          # else its listener lives until the thread of the server wakes up
     peer.server_close()
-    down = Inquirer("9999", {"10000": peer.url}).ask(HOST, "/tracker/x", {})
+    down = Inquirer("9999", {"10000": peer.url}, WAIT).ask(HOST, "/tracker/x", {})
     assert (down.retcode, down.retmsg) == (UNREACHABLE, "party 10000 does not answer: connection refused")
     unknown = Inquirer("9999", {}).ask(HOST, "/tracker/x", {})
     assert (unknown.retcode, unknown.retmsg[:31]) == (UNREACHABLE, "party 10000 has no route here (")
@@ -120,5 +122,5 @@ def test_a_party_that_is_down_and_one_without_a_route_are_named(peer: Peer) -> N
 def test_a_request_with_our_signature_goes_nowhere_else(peer: Peer) -> None:
     """Neither does the question: a party's server could have us ask any address that it likes."""
     peer.elsewhere, peer.text = f"{peer.url}/v1/other", ""
-    assert Inquirer("9999", {"10000": peer.url}).ask(HOST, "/tracker/x", {}).retcode == UNREACHABLE
+    assert Inquirer("9999", {"10000": peer.url}, WAIT).ask(HOST, "/tracker/x", {}).retcode == UNREACHABLE
     assert [path for path, _, _ in peer.asked] == ["/v1/tracker/x"]

@@ -502,10 +502,10 @@ def a_clock_that_jumps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.mark.parametrize("longest_gap", [50.0, inf])
 def test_a_party_that_was_silent_before_this_process_stood_still_is_asked_before_it_is_lost(
-    heard: Heard, monkeypatch: pytest.MonkeyPatch, longest_gap: float
+    closed_port: int, heard: Heard, monkeypatch: pytest.MonkeyPatch, longest_gap: float
 ) -> None:
     stood_still = a_clock_that_jumps(monkeypatch)
-    lane = make_lane(closed_port(), heard, silence=60.0, longest_gap=longest_gap)
+    lane = make_lane(closed_port, heard, silence=60.0, longest_gap=longest_gap)
     lane.post(commands(1, K.CHECK))
     assert heard.retcodes(1) == [UNREACHABLE]
     stood_still[0] = 100.0
@@ -525,7 +525,7 @@ def test_an_answer_that_came_while_this_process_stood_still_counts(
         answer(handler, b'{"retcode": 0, "retmsg": "success"}')
 
     peer.replies.put(while_stopped)
-    lane = make_lane(peer.port, heard, silence=60.0)
+    lane = make_lane(peer.port, heard, timeout=50.0, silence=60.0)
     lane.post(commands(1))
     assert heard.retcodes(1) == [0]
     assert lane.state().is_answering

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,8 +24,8 @@ from fate_flow.settings import Route, Settings
 from tests.factories import HOST, JOB_ID
 from tests.tls import Authority
 
-ENOUGH = 60.0        # seconds in which what ends at all has ended, on a busy machine too
-SECONDS = 0.2
+ENOUGH = 120.0       # seconds in which what ends at all has ended, on a busy machine too
+SECONDS = 0.5
 MOST = 100_000
 SESSION = Session(JOB_ID, f"{JOB_ID}_a", 0, "a1" * 16, "guest", "9999")
 
@@ -85,7 +86,7 @@ def test_an_answer_that_never_ends_is_left_at_the_deadline(what: str, start: Sta
 def test_so_it_is_with_tls(what: str, start: Start, tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     server, http = start(DRIPPING[what], drips=True, context=authority.server_context()), PeerHttp()
-    error = post(server, http, seconds=2.0, ca_file=str(authority.file))      # a handshake takes its time
+    error = post(server, http, seconds=3.0, ca_file=str(authority.file))      # a handshake takes its time
     assert isinstance(error, requests.exceptions.Timeout), repr(error)
     assert server.await_no_connection(ENOUGH)
 
@@ -162,10 +163,12 @@ def test_neither_threads_nor_sockets_stay(start: Start) -> None:
     servers, http = [start(script, drips=True) for script in DRIPPING.values()], PeerHttp()
     threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
     for server in servers:
-        post(server, http, seconds=0.05)
+        post(server, http, seconds=0.3)
     assert all(server.await_no_connection(ENOUGH) for server in servers)
-    assert threading.active_count() <= threads
-    assert len(os.listdir("/proc/self/fd")) <= files
+    deadline = time.monotonic() + ENOUGH         # a thread that has closed its connection still has to end
+    while threading.active_count() > threads or len(os.listdir("/proc/self/fd")) > files:
+        assert time.monotonic() < deadline, (threading.enumerate(), threads, files)
+        time.sleep(0.01)
 
 
 # ---------------------------------------------------------------------- what is to be read all the same

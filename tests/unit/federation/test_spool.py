@@ -31,6 +31,7 @@ from fate_flow.federation.spool import (
 )
 
 BLOCK = 4096
+WAIT = 90.0        # seconds; what is waited for comes at once
 GUEST, HOST, ARBITER = ("guest", "9999"), ("host", "10000"), ("arbiter", "9999")
 PEERS = (GUEST, HOST)
 NEW, AGAIN = Stored(new=True), Stored(new=False)
@@ -89,7 +90,7 @@ def chunks(spool: Spool) -> list[str]:
 
 
 def until(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + WAIT
     while not happened():
         assert time.monotonic() < deadline
 
@@ -570,26 +571,26 @@ def waits_for(spool: Spool, seconds: float) -> tuple[threading.Thread, list[obje
 
 
 def test_a_wake_up_from_another_process_ends_a_wait(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_RECHECK_SECONDS", 60.0)
+    monkeypatch.setattr(module, "_RECHECK_SECONDS", 2 * WAIT)
     other = a_spool(Path(spool._root), wake=spool.notify)
-    thread, found = waits_for(spool, 60.0)
+    thread, found = waits_for(spool, 2 * WAIT)
     push(other, 0)
-    thread.join(10)
+    thread.join(WAIT)
     assert found == [b"chunk 0"]
 
 
 def test_a_lost_wake_up_costs_a_quarter_of_a_second(spool: Spool) -> None:
-    thread, found = waits_for(spool, 60.0)
+    thread, found = waits_for(spool, 2 * WAIT)
     push(a_spool(Path(spool._root)), 0)
-    thread.join(10)
+    thread.join(WAIT)
     assert found == [b"chunk 0"]
 
 
 def test_closing_ends_a_wait(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_RECHECK_SECONDS", 60.0)
-    thread, found = waits_for(spool, 60.0)
+    monkeypatch.setattr(module, "_RECHECK_SECONDS", 2 * WAIT)
+    thread, found = waits_for(spool, 2 * WAIT)
     spool.close(HERE)
-    thread.join(10)
+    thread.join(WAIT)
     assert found == [Problem.GONE]
 
 
