@@ -278,6 +278,24 @@ def test_a_task_that_fails_is_tried_again_after_its_delay_as_often_as_it_may(wit
     assert [task["f_task_version"] for task in cluster.guest.tasks(job_id, "reader_0")] == [0]
 
 
+def test_each_party_says_in_its_lists_that_a_task_begins_again_as_far_as_it_knows(with_numbers: Cluster) -> None:
+    cluster = with_numbers
+    job_id = cluster.submit(reading_and_summing("few", "y", auto_retries=50, auto_retry_delay=0.9))
+
+    def says(party: PartyServer, words: str) -> bool:
+        [listed] = party.ask("job/list/job", {"job_id": job_id})["jobs"]
+        shares = party.ask("job/task/query", {"job_id": job_id, "component_name": "sum_0"})
+        share = {(one["f_status_detail"], one["f_wait_reason"]) for one in shares}
+        job = re.fullmatch(rf"sum_0 ({words})", listed["wait_reason"])
+        return bool(job) and any(how == "restarting" and re.fullmatch(words, why) for how, why in share)
+
+    eventually(lambda: says(cluster.guest, r"begins again as version \d+ in 1 s"), "the pause, at the guest")
+    starts = rf"begins again as version \d+ when guest {GUEST} starts it"
+    eventually(lambda: says(cluster.host, starts), "the next version, at the host")
+    assert cluster.guest.post("job/stop", {"job_id": job_id})["retcode"] == 0
+    cluster.wait(job_id, "canceled")
+
+
 def test_while_the_next_attempt_is_far_off_others_have_the_cores(with_numbers: Cluster) -> None:
     cluster = with_numbers
     job_id = cluster.submit(reading_and_summing("few", "y", auto_retries=1, auto_retry_delay=8))
