@@ -39,6 +39,7 @@ from fate_flow.audit.format import Level, origin_here, record
 LOCK_FILE = ".rotate.lock"
 LOOK_AGAIN_SECONDS = 1.0
 _PIECE = 1 << 20
+_LOOKS_FOR_A_LINE, _LOOK_FOR_A_LINE_SECONDS = 20, 0.0005
 HELD_LINES = 50
 """So many records wait at most for the next flush."""
 
@@ -362,11 +363,22 @@ def _look_at(full: Path) -> tuple[tuple[int, int], int] | None:
 
 
 def _move_content(full: Path, copy: Path) -> None:
-    """Raises OSError; then the file has what it had, and there is no copy."""
+    """Raises OSError; then the file has what it had, and there is no copy.
+
+    A reader may see the first part of a record that is being appended, up to the end of a page. So where the copy does
+    not end with a line, the rest is waited for, but only a moment: the writer may have written no more than that."""
     with open(full, "r+b", buffering=0) as file, open(copy, "xb", opener=_for_us_alone, buffering=0) as to:
         most = 2 * os.fstat(file.fileno()).st_size       # a writer that is faster than the copy does not keep us here
         try:
-            while file.tell() < most and (data := file.read(_PIECE)):
+            end, looks = b"\n", _LOOKS_FOR_A_LINE
+            while file.tell() < most or end != b"\n":
+                data = file.read(_PIECE)
+                if not data and (end == b"\n" or not looks):
+                    break
+                if not data:
+                    looks -= 1
+                    time.sleep(_LOOK_FOR_A_LINE_SECONDS)
+                end = data[-1:] or end
                 while data:
                     data = data[to.write(data):]
         except OSError:

@@ -109,6 +109,14 @@ def test_a_console_of_another_process_is_left_alone(settings: Settings, console:
     assert console.read_bytes() == data
 
 
+def test_a_console_that_does_not_end_with_a_line_is_copied_as_far_as_it_goes(settings: Settings, console: Path) -> None:
+    data = fill(console) + b"half a line"
+    console.write_bytes(data)
+    lead_stdout_to(console)
+    assert bound_console(settings)
+    assert (console.read_bytes(), [copy.read_bytes() for copy in rotated(console)]) == (b"", [data])
+
+
 def test_a_disk_without_room_for_the_copy_costs_nothing_of_the_console(
     settings: Settings, console: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
