@@ -39,10 +39,18 @@ def test_a_job_awaits_an_approval_that_survives_a_restart_and_then_runs(careful:
     careful.kill(HOST)
     careful.start(HOST)
     assert careful.host.ask("job/explain", {"job_id": job_id})["approval"]["status"] == "pending"
-    assert [one["job_id"] for one in careful.host.ask("queue/list")["unapproved"]] == [job_id]
+    [asked] = careful.host.ask("queue/list")["unapproved"]
+    digest = careful.host.ask("job/config", {"job_id": job_id, "role": "host", "party_id": HOST})["digest"]
+    assert (asked["job_id"], asked["digest"]) == (job_id, digest)
+    assert digest[:32] in careful.host.flow("queue", "list", "--table").out
+    explained = careful.host.flow("job", "explain", "--table", "-j", job_id).out
+    assert f"document: {digest[:32]} (flow job approve" in explained
     waits(careful, job_id, "host 10000 has not approved it yet; 1st in the queue")    # and not that it does not answer
-    assert "has not approved it yet; 1st in the queue" in careful.guest.flow("queue", "list", "--table").out
-    careful.host.flow("job", "approve", "-j", job_id, "--by", "ann", "--reason", "contract 7")
+    assert "host 10000 has not approved it yet" in careful.guest.flow("queue", "list", "--table").out
+    late = careful.host.flow("job", "approve", "-j", job_id, "--digest", "0" * 32, code=1)
+    assert f"has another document by now ({digest[:32]})" in late.out
+    approved = careful.host.flow("job", "approve", "-j", job_id, "--by", "ann", "--reason", "contract 7")
+    assert (digest in approved.out, digest[:32] in approved.err) == (True, True)
     careful.wait(job_id, "success")
     own = careful.host.ask("job/explain", {"job_id": job_id})["approval"]
     assert (own["by"], own["message"]) == ("ann", "contract 7")
