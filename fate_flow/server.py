@@ -63,7 +63,8 @@ from fate_flow.runtime import (
     write_json,
 )
 from fate_flow.scheduling import ALIVE_SECONDS, SchedulerLoop
-from fate_flow.settings import ENGINE_NAME, Settings, load_settings
+from fate_flow.settings import ENGINE_NAME, Settings
+from fate_flow.settings_reader import load_settings
 from fate_flow.start_warnings import start_warnings
 from fate_flow.store.database import create_if_missing
 from fate_flow.store.migrations import bind_party, upgrade

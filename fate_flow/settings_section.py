@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from math import isfinite
+from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+from urllib.parse import SplitResult, urlsplit
 
 from fate_flow.core.document import nearest
 from fate_flow.core.errors import BadSettings
@@ -44,8 +46,9 @@ def collected(read: Callable[Concatenate[R, P], T]) -> Callable[Concatenate[R, P
 class Section:
     """One mapping of the file: reads keys with their types and remembers which were read."""
 
-    def __init__(self, values: Any, path: str, problems: list[str]) -> None:
+    def __init__(self, values: Any, path: str, problems: list[str], folder: Path) -> None:
         self.problems = problems
+        self._folder = folder      # of the file: what its relative paths begin at
         self._path = path
         self._seen: set[str] = set()
         is_mapping = isinstance(values, dict)
@@ -65,11 +68,16 @@ class Section:
         return list(self._values)
 
     def section(self, key: str) -> Section:
-        return Section(self.get(key, {}), self.name(key), self.problems)
+        return Section(self.get(key, {}), self.name(key), self.problems, self._folder)
 
     def text(self, key: str, default: str = "") -> str:
         value = self.get(key, default)
         return self._wrong(key, "is not text", default) if isinstance(value, (dict, list)) else str(value)
+
+    def full_path(self, key: str) -> str:
+        """A path, relative to the folder of the file; empty when it is not given."""
+        text = self.text(key)
+        return str(resolved(self._folder, text)) if text else ""
 
     def number(self, key: str, default: float, minimum: float = 0) -> float:
         value = self.get(key, default)
@@ -104,3 +112,18 @@ class Section:
     def _wrong(self, key: str, why: str, default: T) -> T:
         self.problems.append(f"{self.name(key)}: {self._values.get(key)!r} {why}")
         return default
+
+
+def resolved(folder: Path, text: str) -> Path:
+    """What a path of the configuration means when its file is in this folder."""
+    return (folder / Path(text).expanduser()).resolve()
+
+
+def split_url(url: str, name: str) -> SplitResult:
+    """The parts of a URL, with a port that is one. Raises BadSettings."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise BadSettings(f"{name}: {url!r}: {error}") from error
+    return parts

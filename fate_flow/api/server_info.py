@@ -49,7 +49,8 @@ from fate_flow.core.grammar import shown
 from fate_flow.core.modules import OWN_PROVIDER
 from fate_flow.core.native_schema import schema_text
 from fate_flow.federation.wire import FATE_VERSION
-from fate_flow.settings import Settings, load_settings
+from fate_flow.settings import Settings
+from fate_flow.settings_reader import load_settings
 
 API_VERSION = "v1"
 _UNUSED = ("FATEBoard", "EGGROLL", "CENTOS", "UBUNTU", "MAVEN", "JDK", "SPARK")

@@ -22,7 +22,8 @@ from fate_flow.core.spec import Party
 from fate_flow.core.text import counted
 from fate_flow.federation.wake import Bell
 from fate_flow.runtime import Bells, Hands, build_context, keep_of, open_log, open_store, prepare_home
-from fate_flow.settings import Settings, load_settings
+from fate_flow.settings import Settings
+from fate_flow.settings_reader import load_settings
 from fate_flow.store import migrations
 
 conf_option = click.option(

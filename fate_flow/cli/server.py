@@ -15,7 +15,8 @@ from fate_flow import __version__
 from fate_flow.cli.group import HELP, EdgeGroup, verbose_option
 from fate_flow.client_keys import make_client_keys
 from fate_flow.core.errors import BadSettings, StorageFailed
-from fate_flow.settings import Settings, load_settings
+from fate_flow.settings import Settings
+from fate_flow.settings_reader import load_settings
 from fate_flow.start_warnings import readable_secrets
 from fate_flow.store import migrations
 from fate_flow.store.database import create_if_missing, open_database

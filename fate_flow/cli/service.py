@@ -374,7 +374,7 @@ def main(action: str, conf: Path) -> None:
     Example: bin/service.sh start -c conf/service_conf.yaml
     """
     # Only here: bin/cluster knows the homes by itself and need not wait for all that settings import.
-    from fate_flow.settings import load_settings
+    from fate_flow.settings_reader import load_settings
 
     conf = conf.resolve()
     try:

@@ -8,7 +8,7 @@ import click
 
 from fate_flow.cli.display import tell
 from fate_flow.federation.site_key import ED25519, KINDS, PublicKey, load_private_key, make_private_key
-from fate_flow.settings import load_settings
+from fate_flow.settings_reader import load_settings
 
 conf_option = click.option(
     "-c", "--conf", "conf", required=True, type=click.Path(path_type=Path), help="The server's service_conf.yaml."

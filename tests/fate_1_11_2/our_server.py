@@ -21,7 +21,8 @@ from fate_flow.coordinator.ports import Rules, Sight
 from fate_flow.coordinator.scheduler import JobChanged, News, OutboxFilled, QueueChanged, Scheduler, WorkerChanged
 from fate_flow.core.job import Answer, Command, Job, JobKey, Task, TaskKey
 from fate_flow.core.spec import Party
-from fate_flow.settings import Route, Settings
+from fate_flow.settings import Settings
+from fate_flow.settings_parties import Route
 from fate_flow.store.contract import TableMeta
 from tests.hand_server import RUNS, HandServer, HandTransport, made
 

@@ -18,7 +18,7 @@ from lending import Servers
 from party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, PartyServer, eventually, job_of, running_cluster
 
 from fate_flow.cli import service
-from fate_flow.settings import Limits
+from fate_flow.settings_limits import Limits
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -23,7 +23,8 @@ from fate_flow.core.fate_v1 import MAX_PARTIES
 from fate_flow.core.fate_v1_dsl import MAX_COMPONENTS
 from fate_flow.core.fate_v1_tasks import MAX_PARTY_TASKS
 from fate_flow.core.native_schema import JOB
-from fate_flow.settings import Limits, load_settings
+from fate_flow.settings_limits import Limits
+from fate_flow.settings_reader import load_settings
 
 CHECKOUT = Path(__file__).parents[2]
 README = CHECKOUT / "README.md"

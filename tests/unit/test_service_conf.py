@@ -11,12 +11,16 @@ from typing import Any
 import pytest
 import yaml
 
+from fate_flow.client_keys import ClientKeys
 from fate_flow.core.ceilings import Ceilings
 from fate_flow.core.command import CommandPolicy, Secret
 from fate_flow.core.errors import BadSettings
 from fate_flow.core.permission import PermissionRule
 from fate_flow.core.site import SiteRule
-from fate_flow.settings import ClientKeys, MysqlServer, Route, Settings, load_settings
+from fate_flow.settings import Settings
+from fate_flow.settings_connectors import MysqlServer
+from fate_flow.settings_parties import Route
+from fate_flow.settings_reader import load_settings
 from fate_flow.settings_section import Section
 from tests.tls import Authority
 

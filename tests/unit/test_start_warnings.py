@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from fate_flow.cli.server import fate_flow
-from fate_flow.settings import Settings, load_settings
+from fate_flow.settings import Settings
+from fate_flow.settings_reader import load_settings
 from fate_flow.start_warnings import start_warnings
 
 SECRETS = {

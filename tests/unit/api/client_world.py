@@ -21,6 +21,7 @@ from werkzeug.test import TestResponse
 
 from fate_flow.api.app import create_public_app
 from fate_flow.api.services import Services
+from fate_flow.client_keys import ClientKeys
 from fate_flow.components.catalogue import CATALOGUE
 from fate_flow.components.table import Schema, TableWriter
 from fate_flow.components.table_uri import format_uri, parse_uri
@@ -33,7 +34,9 @@ from fate_flow.core.resources import EngineSize
 from fate_flow.core.site import SiteRule
 from fate_flow.core.spec import JobParameters, Party
 from fate_flow.core.status import TASK_END, JobStatus, SeatStatus, TaskStatus
-from fate_flow.settings import ClientKeys, Limits, Route, Settings
+from fate_flow.settings import Settings
+from fate_flow.settings_limits import Limits
+from fate_flow.settings_parties import Route
 from fate_flow.store.contract import Document, Output, TableMeta
 from fate_flow.store.database import open_database
 from fate_flow.store.migrations import upgrade

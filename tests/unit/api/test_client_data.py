@@ -19,7 +19,7 @@ from client_world import FORM_TYPE, GUEST, START, World, form, make_world
 from fate_flow.api.uploads import ReceivingRequest
 from fate_flow.components.table import table_exists
 from fate_flow.core.job import TaskKey
-from fate_flow.settings import Limits
+from fate_flow.settings_limits import Limits
 from fate_flow.store.contract import Metric
 
 CONF = {

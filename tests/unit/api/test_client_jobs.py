@@ -23,7 +23,7 @@ from fate_flow.core.peer import PeerTrouble
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, WorkerStatus
-from fate_flow.settings import Limits
+from fate_flow.settings_limits import Limits
 from fate_flow.store.contract import Document
 
 UPLOAD_DSL = {"components": {"upload_0": {"module": "Upload"}}}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from client_world import World, make_world
 
-from fate_flow.settings import Limits
+from fate_flow.settings_limits import Limits
 from fate_flow.store.contract import TableMeta
 
 SOURCE = {"namespace": "demo", "table_name": "site_a"}

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from fate_flow.api.declared import NOTHING, TEXT, declared, or_null
 from fate_flow.api.envelope import ok
 from fate_flow.api.openapi import Undeclared, document
-from fate_flow.settings import ClientKeys
+from fate_flow.client_keys import ClientKeys
 
 UPLOAD = "/v1/data/upload"
 

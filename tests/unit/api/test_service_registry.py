@@ -8,8 +8,13 @@ from pathlib import Path
 from client_world import make_world
 
 from fate_flow.api.service_registry import sections
+from fate_flow.client_keys import ClientKeys
 from fate_flow.core.command import CommandPolicy, Secret
-from fate_flow.settings import ClientKeys, Limits, MysqlServer, Route, Settings, load_settings
+from fate_flow.settings import Settings
+from fate_flow.settings_connectors import MysqlServer
+from fate_flow.settings_limits import Limits
+from fate_flow.settings_parties import Route
+from fate_flow.settings_reader import load_settings
 
 CONF = Path(__file__).parents[3] / "conf" / "service_conf.yaml"
 

@@ -17,12 +17,12 @@ from fate_flow.api import app as public
 from fate_flow.api.app import create_public_app
 from fate_flow.api.client_auth import WINDOW_MS, is_for_clients
 from fate_flow.cli.signature import sign as sign_as_client
+from fate_flow.client_keys import ClientKeys
 from fate_flow.core.site import SiteKey, SiteRule
 from fate_flow.federation.signature import DIGEST, INPUT, NAMES, SIGNATURE, SiteSignature, digest_of
 from fate_flow.federation.site_key import PrivateKey, make_private_key
 from fate_flow.federation.spool import Spool, SpoolLimits
 from fate_flow.federation.wire import headers
-from fate_flow.settings import ClientKeys
 from tests.site_keys import private_pem, site_key, write_private_key
 from tests.unit.api.client_world import World, make_world
 

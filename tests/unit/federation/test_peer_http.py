@@ -20,7 +20,8 @@ from fate_flow.federation.network_errors import describe_network_error
 from fate_flow.federation.peer_http import PeerHttp
 from fate_flow.federation.spool import Session
 from fate_flow.runtime import Forwarder
-from fate_flow.settings import Route, Settings
+from fate_flow.settings import Settings
+from fate_flow.settings_parties import Route
 from tests.factories import HOST, JOB_ID
 from tests.tls import Authority
 
