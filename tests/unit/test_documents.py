@@ -74,6 +74,11 @@ def test_the_readme_names_the_two_commands_before_anything_else() -> None:
     assert [line.split()[0] for line in first.splitlines()] == ["bin/demo", "bin/test"]
 
 
+def test_the_readme_leads_on_after_three_screens() -> None:
+    lines = README.read_text(encoding="utf-8").splitlines()
+    assert lines.index("## Where to read on") <= 120
+
+
 def shell_lines() -> Iterator[list[str]]:
     """The words of each line of shell in the README and the guides."""
     for path in (README, *GUIDES):
