@@ -239,6 +239,22 @@ def test_the_files_to_edit_are_named() -> None:
     assert len(set(FILE.findall(CONTRIBUTING.read_text(encoding="utf-8")))) > 30
 
 
+# ---------------------------------------------------------------------- words
+
+FORMER = re.compile(
+    r"\b(wish(es)?|crews?|happenings?|(front )?desk|verdicts?|chores?|bells?|lanes?|culprits?|turnstile|tally|hurry|"
+    r"deposed?|news of room|doors?)\b",
+    re.IGNORECASE,
+)
+"""Terms that the glossary has better ones for."""
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=named)
+def test_documents_use_the_terms_of_the_glossary(path: Path) -> None:
+    text = re.sub(r"`[^`]*`", "", prose_of(path))
+    assert [found[0] for found in FORMER.finditer(text)] == []
+
+
 # ---------------------------------------------------------------------- tests that are named
 
 LIFECYCLE = CHECKOUT / "docs" / "explanation" / "lifecycle.md"
