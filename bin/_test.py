@@ -32,6 +32,8 @@ CLIENT_VARIABLE = "FATE_FLOW_TEST_FATE_CLIENT"
 NOTES_VARIABLE = "FATE_FLOW_TEST_NOTES"
 SIDE_BY_SIDE = ("-n", "4")
 """Two processes mostly wait for servers, two work: tests/division.py."""
+FAST = ("-n", "2", "-m", "not long", "tests/unit", "tests/simulation")
+"""What a developer runs again and again: nothing of it needs a database server or another environment."""
 SCRIPTS = sorted(f"bin/{path.name}" for path in CHECKOUT.glob("bin/*.py"))
 CHECKS = (
     ("ruff", ["ruff", "check", "--quiet", "fate_flow", "tests", "bin"]),
@@ -55,18 +57,20 @@ class Outcome:
         self.failed = self.failed or fails
 
 
+def run_fast(arguments: Sequence[str]) -> int:
+    """The exit code of all checks, and of those tests that take less than a minute together."""
+    with _own_folder() as folder:
+        environment = _environment(folder)
+        outcome = _checked(environment)
+        return _run_tests(folder, environment, outcome, [*FAST, *arguments])
+
+
 def run_all(arguments: Sequence[str]) -> int:
     """The exit code of the whole run."""
     is_ci = os.environ.get("CI", "").lower() in ("1", "true", "yes")
     with _own_folder() as folder, _mariadb(folder) as server, _Helper("_fate_client.py") as client:
-        environment = {
-            **os.environ, "TMPDIR": str(folder / "tmp"), "HYPOTHESIS_STORAGE_DIRECTORY": str(CACHE / "hypothesis"),
-            "RUFF_CACHE_DIR": str(CACHE / "ruff"), "MYPY_CACHE_DIR": str(CACHE / "mypy"),
-        }
-        outcome = Outcome()
-        for name, argv in () if arguments else CHECKS:
-            if _run([sys.executable, "-P", "-m", *argv], environment):
-                outcome.add(f"{name} FAILED, see above", fails=True)
+        environment = _environment(folder)
+        outcome = Outcome() if arguments else _checked(environment)
         url, problem = server.wait()
         if url:
             environment[URL_VARIABLE] = url
@@ -76,12 +80,34 @@ def run_all(arguments: Sequence[str]) -> int:
         environment[CLIENT_VARIABLE] = found.get("python", "")
         if problem:
             outcome.add(f"GENUINE CLIENT PART SKIPPED: {problem}", fails=is_ci or not client.cannot_be_had)
-        environment[NOTES_VARIABLE] = json.dumps(outcome.notes)
-        code = _run([
-            sys.executable, "-P", str(Path(__file__)), "--pytest", f"--basetemp={folder / 'pytest'}",
-            "-o", f"cache_dir={CACHE / 'pytest'}", *(arguments or SIDE_BY_SIDE),
-        ], environment)
-        return code or int(outcome.failed)
+        return _run_tests(folder, environment, outcome, arguments or SIDE_BY_SIDE)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """Nothing that a check or a test writes leaves the checkout."""
+    return {
+        **os.environ, "TMPDIR": str(folder / "tmp"), "HYPOTHESIS_STORAGE_DIRECTORY": str(CACHE / "hypothesis"),
+        "RUFF_CACHE_DIR": str(CACHE / "ruff"), "MYPY_CACHE_DIR": str(CACHE / "mypy"),
+    }
+
+
+def _checked(environment: dict[str, str]) -> Outcome:
+    """What the checks before the tests find wrong."""
+    outcome = Outcome()
+    for name, argv in CHECKS:
+        if _run([sys.executable, "-P", "-m", *argv], environment):
+            outcome.add(f"{name} FAILED, see above", fails=True)
+    return outcome
+
+
+def _run_tests(folder: Path, environment: dict[str, str], outcome: Outcome, arguments: Sequence[str]) -> int:
+    """The exit code of pytest, which prints the notes of the outcome above its closing line."""
+    environment[NOTES_VARIABLE] = json.dumps(outcome.notes)
+    code = _run([
+        sys.executable, "-P", str(Path(__file__)), "--pytest", f"--basetemp={folder / 'pytest'}",
+        "-o", f"cache_dir={CACHE / 'pytest'}", *arguments,
+    ], environment)
+    return code or int(outcome.failed)
 
 
 class _Helper:
@@ -265,7 +291,7 @@ def main(arguments: Sequence[str]) -> int:
     if arguments[:1] == ["--pytest"]:
         return _run_pytest(arguments[1:])
     try:
-        return run_all(arguments)
+        return run_fast(arguments[1:]) if arguments[:1] == ["--fast"] else run_all(arguments)
     except KeyboardInterrupt:
         return 130
 

@@ -8,6 +8,7 @@ import pytest
 from tests.simulation.chaos import Totals, processes, run_seed, run_seeds
 
 
+@pytest.mark.long
 def test_two_thousand_seeds_break_no_rule() -> None:
     totals = Totals()
     totals.add(run_seeds(range(1_980), "memory", processes()))

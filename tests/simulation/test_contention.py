@@ -16,6 +16,8 @@ from tests.simulation.faults import rough
 from tests.simulation.parsing import parsed_once
 from tests.simulation.world import RULES, START, World, job
 
+pytestmark = pytest.mark.long
+
 SECONDS_A_JOB = 12.0
 """Virtual seconds that a job may take on average while every party has room for one or two at a time."""
 

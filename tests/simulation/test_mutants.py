@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.simulation.chaos import processes
 from tests.simulation.mutants import MUTANTS, hunt_all
 
 
+@pytest.mark.long
 def test_every_mutant_is_caught() -> None:
     found = list(hunt_all(MUTANTS, processes()))
     print("\n".join(one.words for one in found))

@@ -23,6 +23,8 @@ from watched import Watched, schema_of
 
 from fate_flow.settings_limits import Limits
 
+pytestmark = pytest.mark.long
+
 SEED = 20260101
 WITHOUT_CHECKS = {
     "negative_data_rejection": "FATE's clients look for the retcode, not the HTTP status; so does `watched.py`",

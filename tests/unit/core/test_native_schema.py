@@ -162,6 +162,7 @@ def test_our_reader_and_any_other_agree_on_what_is_right(document):
     assert (shape_problems(document) == []) == VALIDATOR.is_valid(document)
 
 
+@pytest.mark.long
 @given(spoiled().filter(VALIDATOR.is_valid))
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.filter_too_much])     # most are wrong
 def test_no_key_that_the_schema_allows_is_unknown_to_the_readers_of_the_documents(document):
