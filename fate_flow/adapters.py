@@ -33,7 +33,8 @@ from fate_flow.core.yaml_text import yaml_text
 from fate_flow.engine.command import OUTPUTS, PEERS, WORK, Order, is_command
 from fate_flow.engine.local import LocalEngine, living_workers
 from fate_flow.engine.worker import Exit, WorkerSpec, write_atomically
-from fate_flow.federation.spool import Session, Spool
+from fate_flow.federation.spool import Spool
+from fate_flow.federation.spool_session import Session
 from fate_flow.settings import PART, Settings
 from fate_flow.store.contract import Document, TableMeta
 

@@ -40,7 +40,8 @@ from fate_flow.federation.network_errors import describe_network_error
 from fate_flow.federation.peer_http import PeerHttp, PeerResponse
 from fate_flow.federation.signature import SiteSignature
 from fate_flow.federation.site_key import load_private_key
-from fate_flow.federation.spool import Session, Spool, SpoolLimits
+from fate_flow.federation.spool import Spool, SpoolLimits
+from fate_flow.federation.spool_session import Session
 from fate_flow.federation.wake import Bell
 from fate_flow.federation.wire import headers, read_answer
 from fate_flow.log_keeper import bounds_of

@@ -33,16 +33,9 @@ from fate_flow.core.errors import (
 from fate_flow.core.grammar import check_party_id, check_role, check_version, shown
 from fate_flow.core.spec import Party
 from fate_flow.federation.channel_files import Message
-from fate_flow.federation.spool import (
-    GetResult,
-    PartyKey,
-    Problem,
-    PutResult,
-    Refusal,
-    Session,
-    Spool,
-    check_topic,
-)
+from fate_flow.federation.spool import Spool, check_topic
+from fate_flow.federation.spool_result import GetResult, Problem, PutResult, Refusal
+from fate_flow.federation.spool_session import PartyKey, Session
 
 LOG = logging.getLogger(__name__)
 

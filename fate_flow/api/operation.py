@@ -13,7 +13,8 @@ from fate_flow.api.arguments import read_job_id, read_party, read_whole
 from fate_flow.api.envelope import Told, arguments, ok
 from fate_flow.api.tracker import session_of_worker
 from fate_flow.core.errors import BadRequest, PermissionDenied
-from fate_flow.federation.spool import Session, Spool
+from fate_flow.federation.spool import Spool
+from fate_flow.federation.spool_session import Session
 from fate_flow.store.contract import Document, Store
 from fate_flow.store.retry import Retry
 

@@ -23,7 +23,9 @@ from fate_flow.core.errors import BadRequest, NotFound, PermissionDenied
 from fate_flow.core.grammar import shown
 from fate_flow.core.job import TaskKey
 from fate_flow.core.spec import Party
-from fate_flow.federation.spool import Refusal, Session, Spool
+from fate_flow.federation.spool import Spool
+from fate_flow.federation.spool_result import Refusal
+from fate_flow.federation.spool_session import Session
 from fate_flow.store.contract import Metric, Output, Store, TableMeta, Transaction
 from fate_flow.store.retry import Retry
 

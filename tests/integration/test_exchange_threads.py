@@ -20,7 +20,8 @@ from flask import Flask
 
 from fate_flow.api import exchange
 from fate_flow.api.exchange import ForwardAnswer, worker_blueprint
-from fate_flow.federation.spool import Session, Spool, SpoolLimits
+from fate_flow.federation.spool import Spool, SpoolLimits
+from fate_flow.federation.spool_session import Session
 
 THREADS = 4
 POPS = 4 * THREADS

@@ -18,7 +18,9 @@ from fate_flow.api.exchange import STATUS_OF, ForwardAnswer, deliver_blueprint, 
 from fate_flow.api.request_origin import OriginCheck
 from fate_flow.core.errors import PeerUnreachable, StorageFailed
 from fate_flow.federation.channel_files import Message
-from fate_flow.federation.spool import Problem, Refusal, Session, Spool, SpoolLimits
+from fate_flow.federation.spool import Spool, SpoolLimits
+from fate_flow.federation.spool_result import Problem, Refusal
+from fate_flow.federation.spool_session import Session
 
 GUEST, HOST, ARBITER = ("guest", "9999"), ("host", "10000"), ("arbiter", "9999")
 AT_GUEST = Session("20260101120000", "20260101120000_psi_0", 2, "a1b2c3d4", *GUEST)

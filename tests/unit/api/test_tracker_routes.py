@@ -17,7 +17,8 @@ from fate_flow.components.table_uri import format_uri
 from fate_flow.core.job import JobKey, TaskKey
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus
-from fate_flow.federation.spool import Session, Spool, SpoolLimits
+from fate_flow.federation.spool import Spool, SpoolLimits
+from fate_flow.federation.spool_session import Session
 from fate_flow.store.contract import Document, Metric, Output, TableMeta
 from fate_flow.store.memory import MemoryStore
 from tests.factories import a_job

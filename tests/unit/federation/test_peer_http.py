@@ -18,7 +18,7 @@ from fate_flow.core.job import UNREACHABLE, Answer
 from fate_flow.federation.inquiry import Inquirer
 from fate_flow.federation.network_errors import describe_network_error
 from fate_flow.federation.peer_http import PeerHttp
-from fate_flow.federation.spool import Session
+from fate_flow.federation.spool_session import Session
 from fate_flow.runtime import Forwarder
 from fate_flow.settings import Settings
 from fate_flow.settings_parties import Route

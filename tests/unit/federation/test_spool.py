@@ -20,15 +20,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from fate_flow.core.errors import BadRequest, BadSettings, StorageFailed
 from fate_flow.federation import spool as module
+from fate_flow.federation import spool_registry
 from fate_flow.federation.channel_files import Message
-from fate_flow.federation.spool import (
-    Problem,
-    Refusal,
-    Session,
-    Spool,
-    SpoolLimits,
-    Stored,
-)
+from fate_flow.federation.spool import Spool, SpoolLimits
+from fate_flow.federation.spool_result import Problem, Refusal, Stored
+from fate_flow.federation.spool_session import Session
 
 BLOCK = 4096
 WAIT = 90.0        # seconds; what is waited for comes at once
@@ -331,7 +327,7 @@ def test_an_open_that_was_killed_is_finished_by_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
     """The token is stored first: an open that finds its session stored has nothing left to do."""
-    left, replace_file = [None] * writes, module._replace
+    left, replace_file = [None] * writes, spool_registry.write_json
 
     def until_killed(path: str, document: dict[str, Any]) -> None:
         if not left:
@@ -340,7 +336,7 @@ def test_an_open_that_was_killed_is_finished_by_the_next_one(
         replace_file(path, document)
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_replace", until_killed)
+        patch.setattr(spool_registry, "write_json", until_killed)
         with pytest.raises(KeyboardInterrupt):
             a_spool(tmp_path).open(HERE, PEERS, "its token")
     again = a_spool(tmp_path)
@@ -373,13 +369,13 @@ def test_a_token_that_nobody_knows(spool: Spool, token: str) -> None:
 
 
 def test_the_caches_are_bounded(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_CACHED", 3)
+    monkeypatch.setattr(spool_registry, "_CACHED", 3)
     for version in range(1, 10):
         spool.open(a_session(version=version), PEERS, f"token {version}")
     for version in range(1, 10):
         assert spool.session_of(f"token {version}") == a_session(version=version)
-    assert len(spool._tokens) <= 3
-    assert len(spool._entries) <= 3
+    assert len(spool._sessions._tokens) <= 3
+    assert len(spool._sessions._entries) <= 3
 
 
 def test_files_that_a_power_failure_emptied_count_as_not_there(spool: Spool) -> None:

@@ -18,7 +18,9 @@ from typing import Any
 import pytest
 
 from fate_flow.federation.channel_files import make_channel_file
-from fate_flow.federation.spool import Refusal, Session, Spool, SpoolLimits
+from fate_flow.federation.spool import Spool, SpoolLimits
+from fate_flow.federation.spool_result import Refusal
+from fate_flow.federation.spool_session import Session
 
 HERE = Session("20260101120000", "20260101120000_psi_0", 0, "a1b2c3d4", "host", "10000")
 GUEST = ("guest", "9999")
