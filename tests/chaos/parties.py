@@ -21,7 +21,7 @@ import requests
 import yaml
 
 from fate_flow.cli import service
-from fate_flow.cli.cluster import bring_up
+from fate_flow.cli.cluster_processes import bring_up
 from fate_flow.core.errors import FlowError
 from tests.signing import signature_of_clients
 

@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from fate_flow.cli import service
-from fate_flow.cli.cluster import Ports
+from fate_flow.cli.cluster_plan import Ports
 from fate_flow.engine.worker import LAUNCH, RUNNER, Started, WorkerSpec
 
 COMMAND = Path(__file__).parents[2] / "bin" / "cluster"

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from fate_flow.cli import service
-from fate_flow.cli.cluster import Ports
+from fate_flow.cli.cluster_plan import Ports
 from fate_flow.engine.worker import ProcessId
 
 pytestmark = pytest.mark.timeout(300)

@@ -12,7 +12,7 @@ import yaml
 from click.testing import CliRunner
 
 from fate_flow.cli import cluster as cluster_command
-from fate_flow.cli.cluster import Cluster, ClusterError, Member, Options, choose_ports, plan
+from fate_flow.cli.cluster_plan import Cluster, ClusterError, Member, Options, choose_ports, plan
 from fate_flow.settings_reader import load_settings
 
 ROOT = Path("/somewhere/a cluster")
