@@ -21,20 +21,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from threading import Thread
 from types import FrameType
-from typing import Any
 
-from flask import Flask
-from gunicorn.app.base import BaseApplication
-
-from fate_flow.api.app import create_public_app
-from fate_flow.api.services import Services
-from fate_flow.api.unread import EnvelopeWorker
-from fate_flow.api.worker import create_worker_app
 from fate_flow.audit.events import Event
 from fate_flow.components.table import sweep
-from fate_flow.coordinator.desk import Desk
 from fate_flow.core.errors import FlowError
 from fate_flow.core.job import EngineState
 from fate_flow.core.os_errors import os_error_text
@@ -43,22 +33,16 @@ from fate_flow.engine import proc
 from fate_flow.engine.spawner import become_spawner
 from fate_flow.federation.signature import SiteSignature
 from fate_flow.federation.wake import Bell
+from fate_flow.http_processes import HttpProcesses
 from fate_flow.runtime import (
     Bells,
-    Forwarder,
     Hands,
-    JobIds,
-    build_context,
-    inquirers,
     lineage_of,
     open_log,
-    open_spool,
     open_store,
     prepare_home,
-    ring_scheduler,
     secret_of,
     signature_of,
-    waiting_at_once,
     with_client_keys,
     write_json,
 )
@@ -70,10 +54,8 @@ from fate_flow.store.database import create_if_missing
 from fate_flow.store.migrations import bind_party, upgrade
 from fate_flow.store.retry import Retry
 from fate_flow.store.sql.store import SqlStore
-from fate_flow.store.views import Views
+from fate_flow.watchdog import Watchdog
 
-_KEEP_ALIVE_SECONDS = 75
-_MOST_MISSED_SIGNS = 4
 _GC_THRESHOLD = (20_000, 20, 20)    # requests and rounds leave few cycles; Python's 700 looks for them all the time
 _RESTART_PAUSES = (0.1, 0.5, 1.0, 2.0, 5.0)
 _CALM_SECONDS = 30.0
@@ -160,34 +142,6 @@ class _Child:
     next_start: float = 0.0
 
 
-class Watchdog:
-    """Notices a scheduler that stands still, stopped or hanging: in its own home nobody else takes over from it.
-
-    It counts looks, not seconds: when the whole server was stopped, the scheduler gets its chance afterwards."""
-
-    def __init__(self, alive_file: Path) -> None:
-        self._file = alive_file
-        self._seen: tuple[int, bytes] = (0, b"")
-        self._missed = 0
-        self._next_look = 0.0
-
-    def stands_still(self, pid: int, now: float) -> bool:
-        """Whether this process has given no sign of life at so many looks; `now` on a monotonic clock."""
-        if now < self._next_look:
-            return False
-        self._next_look = now + ALIVE_SECONDS
-        seen = (pid, self._sign())
-        self._missed = self._missed + 1 if seen == self._seen else 0
-        self._seen = seen
-        return self._missed >= _MOST_MISSED_SIGNS
-
-    def _sign(self) -> bytes:
-        try:
-            return self._file.read_bytes()
-        except OSError:
-            return b""
-
-
 @dataclass
 class Supervisor:
     settings: Settings
@@ -200,10 +154,14 @@ class Supervisor:
         self._pid = os.getpid()
         self._watchdog = Watchdog(self.settings.alive_file)
         self._bells = Bells(Bell(), Bell(), Bell())
-        self._hands = Hands()        # each process that decides gets its own by the fork
         self._http = _listen(self.settings.host, self.settings.http_port, "fateflow.http_port")
         self._workers = _listen("127.0.0.1", self.settings.worker_port, "fateflow.worker_port")
         self._worker_url = f"http://127.0.0.1:{self._workers.getsockname()[1]}"
+        self._http_processes = HttpProcesses(
+            self.settings, self._bells, self._worker_url,
+            Hands(),        # each process that decides gets its own by the fork
+            self.signature,
+        )  # fmt: skip
         self._children = [
             _Child("spawner", self._run_spawner),
             _Child("scheduler", self._run_scheduler),
@@ -374,89 +332,11 @@ class Supervisor:
 
     def _run_http(self) -> None:
         self._workers.close()
-        limits = self.settings
-        try:
-            gunicorn = _Gunicorn(self._http, limits.http_workers, limits.http_threads, limits.run_dir, self._public_app)
-            if limits.client_keys is not None:
-                gunicorn.cfg.set("header_map", "dangerous")      # clients of FATE write APP_KEY with an underscore
-            gunicorn.run()
-        finally:
-            self._hands.finish()
+        self._http_processes.run_public(self._http)
 
     def _run_workers(self) -> None:
         self._http.close()
-        _Gunicorn(self._workers, 1, self.settings.worker_threads, self.settings.run_dir, self._worker_app).run()
-
-    def _public_app(self) -> Flask:
-        settings = self.settings
-        record = open_log(settings)
-        store = open_store(settings, record)
-        context = build_context(settings, self._bells, self._worker_url, record, store, self._hands)
-        inquirer, call_back = inquirers(settings, self.signature)
-        desk = Desk(
-            context,
-            ring_scheduler(self._bells.scheduler),
-            waiting_submits=waiting_at_once(settings.http_threads),
-            submit_timeout=settings.limits.submit_timeout, reach=call_back,
-        )
-        services = Services(settings, context, desk, Views(store.database), JobIds(), inquirer.ask)
-        app = create_public_app(services, open_spool(settings, self._bells.exchange))
-        points = crash_points_of(settings)
-        if points:
-            app.wsgi_app = points.around_replies(app.wsgi_app)  # type: ignore[assignment,method-assign]  # Flask's own hook
-        return app
-
-    def _worker_app(self) -> Flask:
-        settings = self.settings
-        store = open_store(settings, open_log(settings))
-        spool = open_spool(settings, self._bells.exchange)
-        Thread(target=_listen_for_messages, args=(self._bells.exchange, spool), daemon=True).start()
-        ring = ring_scheduler(self._bells.scheduler)
-        return create_worker_app(
-            spool, Forwarder(settings, self.signature), settings.worker_threads // 2,
-            lambda job_id: ring((job_id,), False, False, "", ()),
-            settings.limits.max_request_bytes, store, lambda: time.time_ns() // 1_000_000,
-            settings.data_dir,
-        )  # fmt: skip
-
-
-def _listen_for_messages(bell: Bell, spool: Any) -> None:
-    while True:
-        if bell.wait(3600.0):
-            spool.notify()
-
-
-class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn is not typed
-    """gunicorn on a socket that is bound already, with an application that each of its workers builds."""
-
-    def __init__(
-        self, listener: socket.socket, workers: int, threads: int, run_dir: Path, make_app: Callable[[], Flask]
-    ) -> None:
-        self._options = {
-            "bind": f"fd://{listener.fileno()}",
-            "workers": workers,
-            "worker_class": EnvelopeWorker,
-            "threads": threads,
-            "keepalive": _KEEP_ALIVE_SECONDS,
-            "worker_connections": 1000,
-            "graceful_timeout": 5,
-            "timeout": 120,
-            "worker_tmp_dir": str(run_dir),
-            "control_socket_disable": True,
-            "limit_request_line": 8190,      # an upload has its whole configuration in the query
-            "loglevel": "warning",
-            "post_fork": lambda arbiter, _worker: proc.die_with_parent(arbiter.pid),
-        }
-        self._make_app = make_app
-        super().__init__()
-
-    def load_config(self) -> None:
-        for key, value in self._options.items():
-            if key in self.cfg.settings:
-                self.cfg.set(key, value)
-
-    def load(self) -> Flask:
-        return self._make_app()
+        self._http_processes.run_for_workers(self._workers)
 
 
 def _say(text: str) -> None:

@@ -1,4 +1,4 @@
-"""What the HTTP doors are given: built once in `fate_flow/server.py`, handed to `create_*_app`."""
+"""What the HTTP doors are given: built once in `fate_flow/http_processes.py`, handed to `create_*_app`."""
 
 from __future__ import annotations
 

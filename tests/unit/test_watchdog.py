@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fate_flow.scheduling import ALIVE_SECONDS
-from fate_flow.server import Watchdog
+from fate_flow.watchdog import Watchdog
 
 PID = 4711
 
