@@ -18,6 +18,7 @@ from fate_flow.coordinator.ports import LaunchOrder
 from fate_flow.core.job import TaskKey, Worker
 from fate_flow.core.spec import Party
 from fate_flow.core.status import WorkerStatus
+from fate_flow.engine.command import ORDER
 from fate_flow.engine.local import LocalEngine
 from fate_flow.engine.worker import CLAIMED, EXIT, RESULT
 from fate_flow.settings import Settings
@@ -94,6 +95,18 @@ def test_a_worker_that_could_not_write_its_result_file_says_so(tmp_path: Path) -
     seen = workers.look(Worker("w", KEY, WorkerStatus.CREATED, str(folder)))
     words = "the worker could not write its result file: look whether the disk of this party is full"
     assert (seen.succeeded, seen.message) == (False, words)
+
+
+def test_an_exit_code_that_a_shell_makes_of_a_signal_is_told_with_the_signal(tmp_path: Path) -> None:
+    """Of a program `sh -c ...` whose child was killed: 137 alone says nothing to most people."""
+    folder, bell = tmp_path / "w", cast(Any, SimpleNamespace(send=lambda *_: None))
+    folder.mkdir()
+    (folder / ORDER).write_text("{}")
+    (folder / EXIT).write_text(json.dumps({"exit_code": 137, "signal": None, "cause": "exited"}))
+    workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(bell), "http://x", b"secret", lambda _: None)
+    seen = workers.look(Worker("w", KEY, WorkerStatus.CREATED, str(folder)))
+    assert (seen.succeeded, seen.exit_code) == (False, 137)
+    assert seen.message.startswith("the program ended with exit code 137 (128 + 9: SIGKILL")
 
 
 def test_a_worker_reads_every_parameter_as_the_job_has_it(tmp_path: Path) -> None:

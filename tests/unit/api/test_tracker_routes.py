@@ -82,6 +82,26 @@ def ask(store: MemoryStore, spool: Spool, looked_at: list[str]) -> Ask:
     return post
 
 
+# ---------------------------------------------------------------------- who asks
+
+
+@pytest.mark.parametrize("headers", [
+    {"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"},
+], ids=str)  # fmt: skip
+def test_every_route_refuses_what_a_web_page_sends(store: MemoryStore, spool: Spool, headers: dict[str, str]) -> None:
+    """Also with a valid token: before anything is read of it."""
+    app = create_worker_app(spool, lambda *_: ForwardAnswer(200), 2, lambda _: None, 1 << 20, store, lambda: NOW, DATA)
+    paths = {rule.rule.replace("<", "").replace(">", "") for rule in app.url_map.iter_rules()}
+    assert len(paths) >= len(PATHS)
+    for path in sorted({*paths, f"/v1/tracker/{OWN}/table_meta/create", "/v1/nowhere"}):
+        for method in ("GET", "POST"):
+            told = {**headers, "Authorization": "Bearer own-token"}
+            response = app.test_client().open(path, method=method, json=TABLE, headers=told)
+            assert response.status_code == 403, (method, path, response.data)
+    with store.reading() as tx:
+        assert tx.table("out", "made") is None
+
+
 # ---------------------------------------------------------------------- what is recorded
 
 

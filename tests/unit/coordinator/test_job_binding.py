@@ -130,6 +130,28 @@ def test_another_party_does_not_make_a_running_job_its_own() -> None:
     assert host.snapshot() == seen
 
 
+def test_another_party_takes_no_free_seat_of_a_job() -> None:
+    """The seat is here, the job runs at another one of this party, and nothing that it asks for has to be granted."""
+    host = taken(
+        strict_host(), create(HOST, reading("granted")), command(K.STATUS, argument="waiting"),
+        command(K.APPLY, turn=1), command(K.START),
+    )  # fmt: skip
+    Front(host).desk.grant("10001", [WORK])
+    seen = host.snapshot()
+    own = job({"guest": ["10001"], "arbiter": ["10000"]}, A)
+    for asked in (
+        create(ARBITER, own, revision=9), create(ARBITER, own), command(K.STATUS, ARBITER, argument="waiting"),
+        command(K.PARAMETERS, ARBITER, revision=9, job_parameters={}, component_parameters={}),
+        task_command(K.TASK_STATUS, to=ARBITER, argument="failed"),
+        task_command(K.TASK_STOP, to=ARBITER, argument="canceled"),
+    ):  # fmt: skip
+        answer = host.handle(asked, caller="10001")
+        assert not answer.is_ok, (asked, answer)
+    assert host.snapshot() == seen
+    taken(host, task_command(K.TASK_START))
+    assert tables_read(host) == ["granted"]
+
+
 def test_a_seat_begins_no_component_that_has_no_share_there() -> None:
     """Of such a one nothing was looked at, neither for the create nor when its worker would start."""
     host = strict_host()
