@@ -2283,7 +2283,7 @@ class StoreRaces(Cases):
             tx.hear("10000")
             thread = threading.Thread(target=read)
             thread.start()
-            thread.join(20)
+            thread.join(90)
             assert seen == [{"10000": 1}], "what is committed, while somebody writes"
         read()
         assert seen[1] == {"10000": 2}

@@ -37,7 +37,7 @@ from fate_flow.engine.worker import ProcessId, read_json, write_atomically
 
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
-KILL_SECONDS = 10.0
+KILL_SECONDS = 60.0
 POLL_SECONDS = 0.02
 NOT_RUNNING, NOT_ANSWERING = 3, 4  # exit codes of `status`, as the Linux Standard Base has them
 

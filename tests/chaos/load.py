@@ -18,7 +18,7 @@ USERS = 6
 MOST_OPEN = 5                    # jobs of one initiator that are not over: the queue has to be empty soon after the end
 ASK_AGAIN = 8
 ASK_AGAIN_SECONDS = 0.5
-SETUP_SECONDS = 60.0
+SETUP_SECONDS = 180.0
 TABLE = "people"
 ROWS = 200
 

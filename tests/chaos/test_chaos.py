@@ -15,7 +15,7 @@ import pytest
 from tests.chaos.faults import draw
 from tests.chaos.run import run
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(900)
 
 MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
 SEED, SECONDS, PARTIES = 4, 8.0, 3

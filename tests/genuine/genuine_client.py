@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
-SECONDS = 60.0
+SECONDS = 240.0
 _PACKAGES = ("flow_client", "flow_sdk", "pipeline")
 _WITHOUT_TORCH = "Import torch failed"          # its first line, where torch is missing
 _folders = count()

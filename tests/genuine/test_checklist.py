@@ -20,7 +20,7 @@ from tests.genuine.genuine_client import Flow, GenuineClient
 from tests.genuine.world import World
 from tests.integration.party_servers import Cluster
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 CHECKOUT = Path(__file__).parents[2]
 TABLE = CHECKOUT / "docs" / "reference" / "compatibility.md"

@@ -14,7 +14,7 @@ from tests.genuine.world import World
 from tests.integration.party_servers import GUEST, HOST, Cluster, PartyServer, csv_text
 from tests.site_keys import write_private_key
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 ROWS = csv_text(["id", "x"], {f"id{number}": [number] for number in range(3)})
 

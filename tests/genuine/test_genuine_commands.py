@@ -23,7 +23,7 @@ from tests.genuine.genuine_client import Flow, GenuineClient, Printed
 from tests.genuine.shapes import misfits
 from tests.genuine.world import Facts, World
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 SIDE_BY_SIDE = 4
 USAGE = 2

@@ -11,7 +11,7 @@ from tests.genuine.genuine_client import GenuineClient
 from tests.genuine.world import World, failing
 from tests.integration.party_servers import HOST, OVER, eventually, table_named
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 def test_a_rerun_takes_up_the_parameters_at_all_parties(genuine: GenuineClient, world: World, tmp_path: Path) -> None:

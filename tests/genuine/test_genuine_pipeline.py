@@ -12,7 +12,7 @@ from tests.genuine.genuine_client import GenuineClient
 from tests.genuine.world import World
 from tests.integration.party_servers import GUEST, HOST, csv_text
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 SCRIPT = Path(__file__).with_name("pipeline_script.py")
 OF_GUEST = {f"id{number:02}": [number, 2 * number] for number in range(10)}

@@ -23,7 +23,7 @@ from tests.genuine.test_genuine_sdk import CALLS, filled
 from tests.genuine.world import World
 from tests.integration.party_servers import PartyServer
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 NOBODY = "http://127.0.0.1:1"
 SEAT = "-j {job} -r guest -p {guest} -cpn sum_0"

@@ -29,7 +29,7 @@ from tests.genuine.world import (
 )
 from tests.integration.party_servers import GUEST, HOST
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 RAISED = -1
 """Instead of a retcode: the SDK itself refuses."""

@@ -13,7 +13,7 @@ from tests.genuine.shapes import Each, Some, misfits
 from tests.genuine.world import UNKNOWN, World
 from tests.integration.party_servers import GUEST, HOST, PartyServer, toy
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 PATHS = {line["command"]: line["path"].removeprefix("/v1/") for line in LINES if line["command"].startswith("server:")}
 SEAT = {"job_id": "{job}", "role": "guest", "party_id": GUEST}

@@ -14,8 +14,8 @@ from party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, dropped_databa
 
 MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
 PARTIES = (GUEST, HOST, OTHER)
-SOON_AT_REST = {party_id: {"limits": {"long_backoff": 1}} for party_id in PARTIES}
-"""A retry that is due in more than a second gives the cores back."""
+LIMITS = {party_id: {"limits": {"long_backoff": 1, "poll_interval": 10, "retry_wait": 10}} for party_id in PARTIES}
+"""A retry that is due in more than a second gives the cores back. What is late by seconds was not woken, but polled."""
 
 
 def a_root(factory: pytest.TempPathFactory) -> Path:
@@ -24,7 +24,7 @@ def a_root(factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def sqlite_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    with Servers(lambda: running_cluster(a_root(tmp_path_factory), PARTIES, overlays=SOON_AT_REST)) as servers:
+    with Servers(lambda: running_cluster(a_root(tmp_path_factory), PARTIES, overlays=LIMITS)) as servers:
         yield servers
 
 
@@ -40,7 +40,7 @@ def mariadb_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server
         root = a_root(tmp_path_factory)
         with (
             dropped_databases(template, PARTIES),
-            running_cluster(root, PARTIES, template, base_port=BASE_PORT + 10, overlays=SOON_AT_REST) as cluster,
+            running_cluster(root, PARTIES, template, base_port=BASE_PORT + 10, overlays=LIMITS) as cluster,
         ):
             yield cluster
 

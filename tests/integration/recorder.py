@@ -40,7 +40,11 @@ class Recorder:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                server = socket.create_connection(self._target)
+                try:
+                    server = socket.create_connection(self._target)
+                except OSError:              # it is not up yet, or no more
+                    client.close()
+                    continue
                 self._sockets |= {client, server}
                 for source, sink in ((client, server), (server, client)):
                     threading.Thread(target=self._copy, args=(source, sink), daemon=True).start()

@@ -117,7 +117,7 @@ def test_up_starts_servers_that_answer_and_down_leaves_no_process(cluster: Clust
     for party_id, party in parties.items():
         assert set(party) == {"party_id", "url", "home", "pid"}
         assert party["home"] == str(cluster.root / party_id)
-        assert service.answers(party["url"])
+        assert service.answers(party["url"], SECONDS)
         assert f"party {party_id}: {party['url']}" in errors
     shown, _ = cluster.call("status")
     assert shown == {party_id: {**party, "running": True} for party_id, party in parties.items()}
@@ -285,5 +285,5 @@ def test_a_port_is_claimed_once_on_the_whole_machine() -> None:
 def test_each_party_gets_a_database_of_its_own(cluster: ClusterUnderTest) -> None:
     template = f"{MYSQL_URL}/cluster_{os.getpid()}_{{party_id}}"
     parties, _ = cluster.up("9999", "10000", options=("--database", template))
-    assert all(service.answers(party["url"]) for party in parties.values())
+    assert all(service.answers(party["url"], SECONDS) for party in parties.values())
     assert not (cluster.root / "9999" / "fate_flow.sqlite").exists()

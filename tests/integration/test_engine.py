@@ -31,7 +31,7 @@ from fate_flow.engine.worker import (
 )
 from tests.integration.engine_site import SPAWNER, Site, eventually, is_running, line_in, started
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 # Python and not a shell: one that forks loses a SIGTERM now and then between the fork and the exec.
 POLITE = """

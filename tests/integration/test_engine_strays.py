@@ -13,7 +13,7 @@ import pytest
 from fate_flow.engine.worker import EXIT, ProcessId
 from tests.integration.engine_site import Site, eventually, is_running, line_in, started
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 # Leaves a process in a session of its own that says its number in a file, kills its runner, and does what it is told:
 # "told" waits for a file before that.

@@ -19,7 +19,7 @@ from party_servers import BASE_PORT, eventually
 from fate_flow.cli.cluster_plan import Ports
 from tests.wheel import built_wheel
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from party_servers import CORES, GUEST, HOST, Cluster, PartyServer, Printed, eventually, toy
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 def admin(party: PartyServer, *arguments: str, code: int = 0) -> Printed:

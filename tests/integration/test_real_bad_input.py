@@ -27,7 +27,7 @@ from party_servers import (
     toy,
 )
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 Document = dict[str, Any]
 REFUSED = 103

@@ -15,7 +15,7 @@ import pytest
 import requests
 from party_servers import GUEST, HOST, OTHER, READER, Cluster, PartyServer, csv_text, job_of, summing, table_named, toy
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 REFUSED, WRONG_USAGE, NO_SERVER = 1, 2, 3
 NUMBERS = {f"id{number}": [number, number * 2] for number in range(20)}

@@ -20,7 +20,7 @@ from party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, PartyServer, R
 
 from fate_flow.engine.worker import RUNNER, Started
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 PYTHON = sys.executable
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"

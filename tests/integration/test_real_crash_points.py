@@ -13,7 +13,7 @@ import pytest
 
 from tests.chaos.crash_points import SIDES, run
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 STEP, SEED = 4, 1
 

@@ -22,7 +22,7 @@ from fate_flow.engine.spawner import SPAWNER
 from tests.peak import PeakMeter, begin_anew, peak
 from tests.signing import signed_lines
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 MB = 1024 * 1024
 LONG = "ä" * MB
@@ -266,7 +266,7 @@ def large_file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_large_file_takes_little_memory_at_all_three(on_sqlite: Cluster, large_file: Path, tmp_path: Path) -> None:
     guest = on_sqlite.guest
     small = tmp_path / "small.csv"

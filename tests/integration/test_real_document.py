@@ -10,7 +10,7 @@ from party_servers import GUEST, HOST, Cluster, PartyServer, csv_text, toy
 
 from tests.documented import Documented
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 UNLIKE_OTHERS = {
     "/v1/job/submit", "/v1/job/rerun", "/v1/job/clean/queue", "/v1/data/upload", "/v1/data/download",

@@ -33,7 +33,7 @@ from party_servers import (
 )
 from recorder import Recorder
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 PARTIES = (GUEST, HOST, OTHER)
 ID = re.compile(rb"person-[0-9a-f]{16}")

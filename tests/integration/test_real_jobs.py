@@ -21,7 +21,7 @@ from party_servers import (
     toy,
 )
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 EVERYBODY = {"guest": [GUEST], "host": [HOST, OTHER]}
 

@@ -31,7 +31,7 @@ from party_servers import (
 from fate_flow.cli import service
 from fate_flow.engine.worker import ProcessId
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 ROWS = 2_000
 PEOPLE = {GUEST: range(ROWS), HOST: range(ROWS // 2, ROWS // 2 + ROWS)}

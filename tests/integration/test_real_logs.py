@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from party_servers import GUEST, HOST, Cluster, eventually, toy
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.mark.parametrize("removed", ["", f"guest/{GUEST}/toy_0"], ids=["of the job", "of the component"])

@@ -20,7 +20,7 @@ from party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, PartyServer, e
 from fate_flow.cli import service
 from fate_flow.settings_limits import Limits
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 LIMITS = {
     "poll_interval": 0.3, "heartbeat_interval": 0.3, "party_silence": 4, "initiator_silence": 12, "drain_timeout": 1,

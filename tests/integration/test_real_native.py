@@ -9,7 +9,7 @@ import pytest
 from conftest import PARTIES
 from party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, csv_text, eventually, running_cluster
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 OVERLAYS = {HOST: {"ceilings": {"max_attempts": 2, "task_timeout": 60}, "limits": {"longest_stop": 20.0}}}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from party_servers import BASE_PORT, GUEST, HOST, OTHER, PartyServer, eventually, running_cluster, toy
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 def all_of(host: str, guest: str) -> dict[str, Any]:

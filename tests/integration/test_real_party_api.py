@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from party_servers import CORES, GUEST, HOST, OTHER, Answer, Cluster, PartyServer, eventually, toy
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 NUMBERS = count(time.time_ns() // 1000)
 INCARNATION = "ab" * 16

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from party_servers import BASE_PORT, CORES, GUEST, HOST, Cluster, eventually, running_cluster, toy
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")

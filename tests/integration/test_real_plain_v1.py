@@ -27,7 +27,7 @@ from party_servers import (
 )
 from plain_v1_peer import KNOWN, PlainV1Peer
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 LIMITS = {
     "poll_interval": 0.2, "heartbeat_interval": 0.3, "party_silence": 4, "initiator_silence": 5, "drain_timeout": 6,

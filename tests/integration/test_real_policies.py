@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from party_servers import GUEST, HOST, OTHER, READER, Cluster, csv_text, job_of, summing, table_named
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 def reading_and_summing(table: str, *policies: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from party_servers import GUEST, HOST, Cluster, toy
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 def jobs_at(cluster: Cluster, party_id: str) -> int:

@@ -12,7 +12,7 @@ from party_servers import Cluster, PartyServer
 from tests.documented import Documented
 from tests.signing import signed_lines
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 PATH = "/v1/job/query"
 HEAD = f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\n".encode()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from party_servers import GUEST, HOST, READER, Cluster, csv_text, eventually, job_of, summing, table_named, toy
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 def reading_and_summing() -> dict[str, Any]:

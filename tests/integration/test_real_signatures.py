@@ -34,7 +34,7 @@ from fate_flow.federation.signature import SiteSignature
 from fate_flow.federation.wire import headers
 from tests.site_keys import write_private_key
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 PARTIES = {GUEST: 1, HOST: 2, OTHER: 3}
 SIGNED: dict[str, Any] = {

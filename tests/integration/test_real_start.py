@@ -19,7 +19,7 @@ from fate_flow.cli import service
 from fate_flow.cli.cluster_plan import Ports
 from fate_flow.engine.worker import ProcessId
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 from party_servers import Cluster, PartyServer, csv_text
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 LINE = re.compile(
     r"\[(?P<level>[A-Z]+)\] \[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] \[(?P<origin>\d+:\d+)\]"

@@ -22,7 +22,7 @@ from fate_flow.components.table_uri import format_uri
 from fate_flow.components.task import Task
 from fate_flow.core.spec import Party
 
-pytestmark = [pytest.mark.mariadb, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.mariadb, pytest.mark.timeout(900)]
 
 MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
 PASSWORD = "hidden:w@rd/1"

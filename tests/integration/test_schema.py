@@ -27,7 +27,7 @@ MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
 OWN_TABLES = {"t_migration", "t_owner"}
 """Tables of the migrations themselves, which no model reads."""
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @dataclass(frozen=True)

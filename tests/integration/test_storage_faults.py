@@ -40,7 +40,7 @@ ENDED = replace(JOB, key=JobKey("ended", JOB.party))
 MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
 MARIADB = Path(__file__).parents[2] / "bin" / "_mariadb.py"
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture

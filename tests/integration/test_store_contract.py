@@ -49,7 +49,7 @@ from store_contract_bindings import BindingContract  # noqa: E402
 
 MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @contextmanager

@@ -46,7 +46,7 @@ def state(path: Path) -> dict[str, Any]:
 def passing(path: Path, *kinds: str) -> int:
     """How a process group of its own ended that passed these points."""
     argv = [sys.executable, "-c", PASSING, str(path), *kinds]
-    return subprocess.run(argv, start_new_session=True, check=False, timeout=60).returncode
+    return subprocess.run(argv, start_new_session=True, check=False, timeout=180).returncode
 
 
 def test_there_are_none_without_the_switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -212,7 +212,7 @@ def test_it_looks_until_it_is_stopped_whatever_goes_wrong(
 
     one = LogKeeper(settings, at_work, closed.set)
     one.start()
-    assert all(looks.acquire(timeout=30) for _ in range(3))
+    assert all(looks.acquire(timeout=90) for _ in range(3))
     one.stop()
-    assert closed.wait(30)
+    assert closed.wait(90)
     assert "the sizes of log files could not be looked at" in caplog.text

@@ -76,12 +76,12 @@ def test_reading_does_not_wait_for_a_writer(world: World) -> None:
         with world.store.transaction() as tx:
             tx.set_progress(tx.jobs_here(job_id)[0].key, 50)
             is_writing.set()
-            may_end.wait(10)
+            may_end.wait(90)
         world.store.close()
 
     writer = threading.Thread(target=write)
     writer.start()
-    assert is_writing.wait(10)
+    assert is_writing.wait(90)
     try:
         assert world.ask("job/query", {"job_id": job_id})["data"][0]["f_progress"] == 0
     finally:

@@ -125,13 +125,13 @@ def test_pushes_that_hang_at_a_peer_leave_threads_for_the_rest(client: FlaskClie
 
     def hang() -> ForwardAnswer:
         hangs.set()
-        assert goes_on.wait(20)
+        assert goes_on.wait(90)
         return ForwardAnswer(200)
 
     peer.answer = hang
     first = threading.Thread(target=ask, args=(client.application.test_client(), "push", TO_HOST))
     first.start()
-    assert hangs.wait(20)
+    assert hangs.wait(90)
     refused = ask(client, "push", TO_HOST)
     assert "no free slot" in said(refused, 503)
     assert refused.headers["Retry-After-Ms"] == "50"

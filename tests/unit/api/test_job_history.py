@@ -92,7 +92,7 @@ def test_of_what_another_party_tells_only_what_makes_sense_is_shown(world: World
 
 def test_all_are_asked_side_by_side(world: World) -> None:
     """A silent party costs its own time and nobody else's: both are being asked before either answers."""
-    job_id, meet = with_history(world, seats=(GUEST, HOST, OTHER)), Barrier(2, timeout=20)
+    job_id, meet = with_history(world, seats=(GUEST, HOST, OTHER)), Barrier(2, timeout=90)
 
     def ask(to: Party, _: str, __: Mapping[str, Any]) -> Answer:
         meet.wait()

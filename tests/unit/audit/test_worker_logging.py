@@ -28,7 +28,7 @@ def run(root: Path, level: str) -> Path:
     for folder in worker_log_folders(*WHO, root):
         folder.mkdir(parents=True, exist_ok=True)
     config = json.dumps(worker_logging_config(*WHO, root, level))
-    subprocess.run([sys.executable, "-c", SCRIPT, config], check=True, timeout=60, cwd=root)
+    subprocess.run([sys.executable, "-c", SCRIPT, config], check=True, timeout=180, cwd=root)
     return root / "/".join(WHO[:3])
 
 

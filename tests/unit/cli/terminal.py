@@ -19,7 +19,7 @@ def on_a_terminal(stub, *arguments, stream="stdout", cwd=None, columns=80, term=
     with subprocess.Popen(flow, stdin=subprocess.DEVNULL, cwd=cwd, env=environment, **streams) as process:
         os.close(its)
         shown = b"".join(_until_the_end(ours)).decode()
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=180)
     os.close(ours)
     assert process.returncode == 0, (shown, out, err)
     return shown, (err if stream == "stdout" else out).decode()

@@ -135,7 +135,7 @@ def test_a_bar_shows_the_way_of_a_file_on_a_terminal(stub, upload, tmp_path):
     assert "11/11 bytes" in shown
     assert shown.endswith(GONE)
     flow = [str(Path(sys.executable).with_name("flow")), "--server", stub.url, *upload]
-    piped = subprocess.run(flow, stdin=subprocess.DEVNULL, capture_output=True, cwd=tmp_path, timeout=60, check=True)
+    piped = subprocess.run(flow, stdin=subprocess.DEVNULL, capture_output=True, cwd=tmp_path, timeout=180, check=True)
     assert (json.loads(piped.stdout), piped.stderr) == (STARTED, b"")
 
 

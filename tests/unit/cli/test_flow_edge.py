@@ -130,7 +130,7 @@ def test_a_completion_script_is_printed(shell):
 def test_a_shell_completes_commands_options_and_values(words, completed):
     program = [sys.executable, "-m", "fate_flow.cli.flow"]
     env = {"_FLOW_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
-    done = subprocess.run(program, env=env, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(program, env=env, capture_output=True, text=True, check=False, timeout=180)
     assert done.stdout.splitlines() == completed
 
 
@@ -140,7 +140,7 @@ def test_bash_completes_with_the_script_that_is_printed(tmp_path):
     typed = 'source flow.bash; COMP_WORDS=(flow job que); COMP_CWORD=2; _flow_completion flow; echo "${COMPREPLY[@]}"'
     done = subprocess.run(
         ["bash", "--norc", "-c", typed], cwd=tmp_path, env={"PATH": f"{flow.parent}:{os.environ['PATH']}"},
-        capture_output=True, text=True, check=True, timeout=60,
+        capture_output=True, text=True, check=True, timeout=180,
     )  # fmt: skip
     assert done.stdout == "query\n"
 

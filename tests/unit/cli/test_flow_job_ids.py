@@ -18,6 +18,12 @@ JOBS = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def with_time(monkeypatch):
+    """What a user would not wait for, a busy machine may need."""
+    monkeypatch.setattr(job_ids, "_SECONDS", 60.0)
+
+
 def completed(words, url):
     """As bash asks for it."""
     env = {"_FLOW_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1),

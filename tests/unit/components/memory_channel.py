@@ -17,7 +17,7 @@ from fate_flow.core.spec import Party
 
 GUEST = Party("guest", "9999")
 HOSTS = tuple(Party("host", str(10000 + index)) for index in range(3))
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 120
 
 T = TypeVar("T")
 

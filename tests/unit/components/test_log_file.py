@@ -114,7 +114,7 @@ log.error("after")
 def test_all_files_of_a_worker_are_such(tmp_path: Path) -> None:
     config = json.dumps(worker_logging_config(*WHO, tmp_path))
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, config, str(tmp_path / WHO[0])], check=True, timeout=60, capture_output=True
+        [sys.executable, "-c", SCRIPT, config, str(tmp_path / WHO[0])], check=True, timeout=180, capture_output=True
     )
     assert done.stderr == b""
     party, own = worker_log_folders(*WHO, tmp_path)

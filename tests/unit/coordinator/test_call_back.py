@@ -92,13 +92,13 @@ def test_only_so_many_wait_for_it_at_once_and_the_others_are_not_refused() -> No
 
     def ask(_: str) -> str:
         is_asked.set()
-        assert may_answer.wait(10)
+        assert may_answer.wait(90)
         return REFUSED
 
     call_back, found = CallBack(ask, most=1), list[str]()
     waiting = threading.Thread(target=lambda: found.append(call_back("9999")))
     waiting.start()
-    assert is_asked.wait(10)
+    assert is_asked.wait(90)
     assert call_back("10001") == "", "nobody knows"
     may_answer.set()
     waiting.join(10)
