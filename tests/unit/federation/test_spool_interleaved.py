@@ -73,7 +73,7 @@ class Interleaver:
             self._call -= 1
             if self._call == 0:
                 self._second.start()
-                assert self._paused.wait(20)
+                assert self._paused.wait(90)
         return self._trace
 
 
