@@ -18,6 +18,18 @@ from fate_flow.engine.worker import Exit, Started, WorkerSpec
 
 T = TypeVar("T")
 
+# Python and not a shell: one that forks loses a SIGTERM now and then between the fork and the exec.
+POLITE = """
+import os, signal, subprocess, sys, time
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+print("ready", flush=True)
+signal.sigwait({signal.SIGTERM})
+while len(sys.argv) > 1 and not os.path.exists(sys.argv[1]):
+    time.sleep(0.005)
+print("done", flush=True)
+sys.exit(5)
+"""
+
 SPAWNER = """
 import gc, json, logging, os, pathlib, signal, socket, sys, types
 

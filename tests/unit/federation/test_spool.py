@@ -2,55 +2,35 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import shutil
-import signal
-import tempfile
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from spool_calls import (
+    AGAIN,
+    ARBITER,
+    BLOCK,
+    GUEST,
+    HERE,
+    HOST,
+    NEW,
+    PEERS,
+    a_session,
+    a_spool,
+    chunks,
+    peek,
+    pop,
+    push,
+    total,
+)
 
 from fate_flow.core.errors import BadRequest, BadSettings, StorageFailed
-from fate_flow.federation import spool as module
 from fate_flow.federation import spool_registry
 from fate_flow.federation.channel_files import Message
 from fate_flow.federation.spool import Spool, SpoolLimits
-from fate_flow.federation.spool_result import Problem, Refusal, Stored
-from fate_flow.federation.spool_session import Session
-
-BLOCK = 4096
-WAIT = 90.0        # seconds; what is waited for comes at once
-GUEST, HOST, ARBITER = ("guest", "9999"), ("host", "10000"), ("arbiter", "9999")
-PEERS = (GUEST, HOST)
-NEW, AGAIN = Stored(new=True), Stored(new=False)
-
-
-def a_session(**fields: object) -> Session:
-    known = {"job_id": "20260101120000", "task_id": "20260101120000_psi_0", "version": 0, "incarnation": "a1b2c3d4",
-             "role": "host", "party_id": "10000"}
-    return Session(**(known | fields))  # type: ignore[arg-type]
-
-
-HERE = a_session()
-
-
-def a_spool(root: Path, wake: Callable[[], None] = lambda: None, **limits: int) -> Spool:
-    return Spool(root, SpoolLimits(**limits), wake)
-
-
-@pytest.fixture
-def spool(tmp_path: Path) -> Spool:
-    spool = a_spool(tmp_path / "spool")
-    spool.open(HERE, PEERS, "token")
-    return spool
+from fate_flow.federation.spool_result import Problem, Refusal
 
 
 @pytest.fixture
@@ -59,40 +39,6 @@ def small(tmp_path: Path) -> Spool:
     spool = a_spool(tmp_path / "spool", chunk_bytes=BLOCK, unread_bytes=3 * BLOCK, total_bytes=8 * BLOCK)
     spool.open(HERE, PEERS, "token")
     return spool
-
-
-def push(spool: Spool, seq: int, data: bytes = b"", topic: str = "t", last: bool = True) -> object:
-    result = spool.put(HERE, topic, GUEST, seq, last, data or b"chunk %d" % seq)
-    return result.problem if isinstance(result, Refusal) else result
-
-
-def pop(spool: Spool, seq: int, topic: str = "t", wait_seconds: float = 0.0) -> object:
-    found = spool.get(HERE, topic, GUEST, seq, wait_seconds)
-    if isinstance(found, Refusal):
-        return found.problem
-    return found.data if found else None
-
-
-def peek(spool: Spool, seq: int) -> object:
-    found = spool.peek(HERE, "t", GUEST, seq)
-    if isinstance(found, Refusal):
-        return found.problem
-    return found.data if found else None
-
-
-def chunks(spool: Spool) -> list[str]:
-    """The files of chunks on disk."""
-    return sorted(path.name.split(".")[1] for path in Path(spool._root, "sessions").glob("*/*/*.*"))
-
-
-def until(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT
-    while not happened():
-        assert time.monotonic() < deadline
-
-
-def total(spool: Spool) -> int:
-    return int.from_bytes(Path(spool._root, "total").read_bytes(), "little")
 
 
 # order, repeats, confirming
@@ -453,332 +399,3 @@ def test_a_start_counts_what_is_there(small: Spool) -> None:
         Path(small._root, "total").write_bytes(drifted)
         a_spool(Path(small._root))
         assert total(small) == 3 * BLOCK
-
-
-# a disk that is full
-
-
-def fails(code: int) -> Callable[..., int]:
-    def fail(*_: object, **__: object) -> int:
-        raise OSError(code, os.strerror(code))
-
-    return fail
-
-
-def fills_up(real: Callable[[int, bytes], int]) -> Callable[[int, bytes], int]:
-    """A write that takes half of the bytes, then none."""
-    left = [3]
-
-    def write(fd: int, data: bytes) -> int:
-        if not left[0]:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        taken, left[0] = real(fd, data[:left[0]]), 0
-        return taken
-
-    return write
-
-
-def opens_no_new(real: Callable[..., int], code: int) -> Callable[..., int]:
-    def opens(path: str, flags: int, *args: object, **kwargs: object) -> int:
-        if flags & os.O_CREAT and not path.endswith("total"):
-            raise OSError(code, os.strerror(code))
-        return real(path, flags, *args, **kwargs)
-
-    return opens
-
-
-FULL_DISKS = [
-    ("write", lambda real: fails(errno.ENOSPC)),
-    ("write", lambda real: fails(errno.EDQUOT)),
-    ("write", fills_up),
-    ("pwrite", lambda real: lambda fd, data, at: real(fd, data, at) if len(data) == 8 else fails(errno.ENOSPC)()),
-    ("open", lambda real: opens_no_new(real, errno.ENOSPC)),
-    ("open", lambda real: opens_no_new(real, errno.EDQUOT)),
-]
-
-
-@pytest.mark.parametrize("before", [0, 2])
-@pytest.mark.parametrize(("call", "broken"), FULL_DISKS)
-def test_a_full_disk_leaves_nothing_half_written(
-    spool: Spool, monkeypatch: pytest.MonkeyPatch, call: str, broken: Callable[..., Callable[..., int]], before: int
-) -> None:
-    for seq in range(before):
-        push(spool, seq)
-    files, used = chunks(spool), total(spool)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, call, broken(getattr(os, call)))
-        answer = push(spool, before, b"0123456789")
-    assert answer == Problem.FULL
-    assert chunks(spool) == files
-    assert total(spool) - used in (0, BLOCK if before == 0 else 0)  # the empty channel may stay
-    assert peek(spool, before) is None
-    assert push(spool, before, b"0123456789") == NEW
-    assert pop(spool, before) == b"0123456789"
-
-
-def test_a_session_can_be_closed_on_a_full_disk(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
-    push(spool, 0)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", fails(errno.ENOSPC))
-        patch.setattr(os, "open", opens_no_new(os.open, errno.ENOSPC))
-        spool.close(HERE)
-    assert [push(spool, 1), chunks(spool)] == [Problem.GONE, []]
-
-
-def test_another_error_of_the_disk_is_not_taken_for_a_full_one(
-    spool: Spool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", fails(errno.EIO))
-        with pytest.raises(StorageFailed, match=os.strerror(errno.EIO)):
-            push(spool, 0)
-    assert [chunks(spool), push(spool, 0)] == [[], NEW]
-
-
-# several processes
-
-
-def test_two_processes_see_the_same(spool: Spool) -> None:
-    other = a_spool(Path(spool._root))
-    assert other.session_of("token") == HERE
-    assert [push(spool, 0), push(other, 0), push(other, 1), push(spool, 1)] == [NEW, AGAIN, NEW, AGAIN]
-    assert [pop(other, 0), pop(spool, 1), pop(other, 0)] == [b"chunk 0", b"chunk 1", Problem.SKIPPED]
-    other.close(HERE)
-    assert [push(spool, 2), pop(spool, 1)] == [Problem.GONE, Problem.GONE]
-    assert isinstance(spool.session_of("token"), Refusal)
-    spool.purge(HERE.job_id)
-    assert [push(other, 2), other.session_of("token")] == [Problem.NOT_STARTED, None]
-
-
-def test_a_push_rings_and_only_a_new_one(tmp_path: Path) -> None:
-    rings: list[int] = []
-    spool = a_spool(tmp_path, lambda: rings.append(1))
-    spool.open(HERE, PEERS, "token")
-    push(spool, 0)
-    push(spool, 0)
-    assert len(rings) == 1
-
-
-def waits_for(spool: Spool, seconds: float) -> tuple[threading.Thread, list[object]]:
-    found: list[object] = []
-    thread = threading.Thread(target=lambda: found.append(pop(spool, 0, wait_seconds=seconds)))
-    thread.start()
-    return thread, found
-
-
-def test_a_wake_up_from_another_process_ends_a_wait(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_RECHECK_SECONDS", 2 * WAIT)
-    other = a_spool(Path(spool._root), wake=spool.notify)
-    thread, found = waits_for(spool, 2 * WAIT)
-    push(other, 0)
-    thread.join(WAIT)
-    assert found == [b"chunk 0"]
-
-
-def test_a_lost_wake_up_costs_a_quarter_of_a_second(spool: Spool) -> None:
-    thread, found = waits_for(spool, 2 * WAIT)
-    push(a_spool(Path(spool._root)), 0)
-    thread.join(WAIT)
-    assert found == [b"chunk 0"]
-
-
-def test_closing_ends_a_wait(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_RECHECK_SECONDS", 2 * WAIT)
-    thread, found = waits_for(spool, 2 * WAIT)
-    spool.close(HERE)
-    thread.join(WAIT)
-    assert found == [Problem.GONE]
-
-
-def test_a_wait_ends_with_nothing_after_its_time(spool: Spool) -> None:
-    began = time.monotonic()
-    assert pop(spool, 0, wait_seconds=0.03) is None
-    assert time.monotonic() - began >= 0.03
-
-
-def test_many_writers_of_the_same_numbers_store_each_once(spool: Spool) -> None:
-    spools = [spool, a_spool(Path(spool._root))]
-    answers: list[object] = []
-
-    def write(mine: Spool) -> None:
-        answers.extend(push(mine, seq) for seq in range(40))
-
-    threads = [threading.Thread(target=write, args=(spools[n % 2],)) for n in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert answers.count(NEW) == 40
-    assert answers.count(AGAIN) == 200
-    assert [pop(spool, seq) for seq in range(40)] == [b"chunk %d" % seq for seq in range(40)]
-
-
-def test_pushes_that_race_with_a_close_leave_no_message(spool: Spool) -> None:
-    def write(mine: Spool, topic: str) -> None:
-        seq = 0
-        while push(mine, seq, topic=topic) == NEW:
-            seq += 1
-
-    spools = [spool, a_spool(Path(spool._root))]
-    threads = [threading.Thread(target=write, args=(spools[n % 2], f"topic {n}")) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    until(lambda: len(chunks(spool)) >= 20)
-    a_spool(Path(spool._root)).close(HERE)
-    for thread in threads:
-        thread.join()
-    assert chunks(spool) == []
-    assert total(spool) == 0
-
-
-@pytest.mark.parametrize("size", [10, 80_000])      # 240 chunks of three times that fit the backlog
-def test_what_was_acknowledged_survives_kill_9(spool: Spool, size: int) -> None:
-    acknowledged = 0
-    for _ in range(6):
-        acknowledged += pushes_until_killed(spool, acknowledged, size)
-        fresh = a_spool(Path(spool._root))
-        # The number that was being written may have been stored, or has to be pushed again.
-        assert push(fresh, acknowledged, b"%d" % acknowledged * size) in (NEW, AGAIN)
-        acknowledged += 1
-    for seq in range(acknowledged):
-        assert pop(fresh, seq) == b"%d" % seq * size
-    assert push(fresh, acknowledged) in (NEW, Problem.DIFFERENT)
-    fresh.close(HERE)
-    assert chunks(fresh) == []
-
-
-def pushes_until_killed(spool: Spool, first: int, size: int) -> int:
-    """Let a process push and confirm nothing until it is killed; says how many pushes it knew of."""
-    heard, told = os.pipe()
-    child = os.fork()
-    if child == 0:
-        for seq in range(first, first + 40):
-            push(spool, seq, b"%d" % seq * size)
-            os.write(told, b".")
-        os._exit(0)
-    os.close(told)
-    known = len(os.read(heard, 1)) + len(os.read(heard, 2))
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    while more := os.read(heard, 100):
-        known += len(more)
-    os.close(heard)
-    return known
-
-
-def test_a_reader_killed_while_it_confirms_loses_nothing(spool: Spool) -> None:
-    for seq in range(60):
-        push(spool, seq)
-    child = os.fork()
-    if child == 0:
-        for seq in range(60):
-            pop(spool, seq)
-        os._exit(0)
-    until(lambda: len(chunks(spool)) <= 50)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    first = next(seq for seq in range(61) if peek(spool, seq) != Problem.SKIPPED)
-    assert [pop(spool, seq) for seq in range(first, 60)] == [b"chunk %d" % seq for seq in range(first, 60)]
-    assert push(spool, 60) == NEW
-
-
-# against a simple model
-
-
-class Model(RuleBasedStateMachine):
-    """Two processes, two topics, any order of calls: the spool says what lists in memory would say."""
-
-    @initialize()
-    def start(self) -> None:
-        self.root = Path(tempfile.mkdtemp(prefix="spool"))
-        self.spools = [self.process(), self.process()]
-        self.spools[0].open(HERE, PEERS, "token")
-        self.held: dict[str, list[Message]] = {"a": [], "b": []}
-        self.confirmed = {"a": 0, "b": 0}
-        self.made: set[str] = set()
-        self.is_open = True
-
-    def process(self) -> Spool:
-        return a_spool(self.root, chunk_bytes=2 * BLOCK, unread_bytes=3 * BLOCK, total_bytes=6 * BLOCK)
-
-    def teardown(self) -> None:
-        shutil.rmtree(getattr(self, "root", ""), ignore_errors=True)
-
-    def blocks(self, topic: str) -> int:
-        return sum(1 if len(m.data) <= BLOCK else 2 for m in self.held[topic][self.confirmed[topic]:])
-
-    def total_blocks(self) -> int:
-        return len(self.made) + sum(map(self.blocks, self.held)) if self.is_open else 0
-
-    def expected_put(self, topic: str, seq: int, message: Message) -> object:
-        held = self.held[topic]
-        if len(message.data) > 2 * BLOCK:
-            return Problem.TOO_LARGE
-        if not self.is_open:
-            return AGAIN if seq < len(held) else Problem.GONE
-        if seq > len(held):
-            return Problem.SKIPPED
-        if seq < len(held):
-            same = seq < self.confirmed[topic] or held[seq] == message
-            return AGAIN if same else Problem.DIFFERENT
-        cost = 1 if len(message.data) <= BLOCK else 2
-        if topic in self.made and self.blocks(topic) + cost > 3:
-            return Problem.BACKLOG
-        if self.total_blocks() + cost + (topic not in self.made) > 6:
-            return Problem.FULL
-        self.made.add(topic)
-        held.append(message)
-        return NEW
-
-    @rule(who=st.integers(0, 1), topic=st.sampled_from("ab"), ahead=st.integers(-2, 1), last=st.booleans(),
-          size=st.sampled_from([0, 1, BLOCK, BLOCK + 1, 2 * BLOCK, 2 * BLOCK + 1]), fill=st.sampled_from("xy"))
-    def put(self, who: int, topic: str, ahead: int, last: bool, size: int, fill: str) -> None:
-        seq = max(0, len(self.held[topic]) + ahead)
-        message = Message(fill.encode() * size, last)
-        answer = self.spools[who].put(HERE, topic, GUEST, seq, last, message.data)
-        said = answer.problem if isinstance(answer, Refusal) else answer
-        assert said == self.expected_put(topic, seq, message)
-
-    def expected_look(self, topic: str, seq: int, confirm: bool) -> object:
-        if not self.is_open:
-            return Problem.GONE
-        if seq < self.confirmed[topic] or (confirm and seq > len(self.held[topic])):
-            return Problem.SKIPPED
-        if confirm:
-            self.confirmed[topic] = seq
-        return self.held[topic][seq] if seq < len(self.held[topic]) else None
-
-    @rule(who=st.integers(0, 1), topic=st.sampled_from("ab"), ahead=st.integers(-1, 3), confirm=st.booleans())
-    def look(self, who: int, topic: str, ahead: int, confirm: bool) -> None:
-        seq = max(0, self.confirmed[topic] + ahead)
-        ask = self.spools[who].get if confirm else self.spools[who].peek
-        answer = ask(HERE, topic, GUEST, seq)
-        said = answer.problem if isinstance(answer, Refusal) else answer
-        assert said == self.expected_look(topic, seq, confirm)
-
-    @rule(who=st.integers(0, 1), topic=st.sampled_from("ab"))
-    def release(self, who: int, topic: str) -> None:
-        assert (self.spools[who].release(HERE, topic, GUEST) is None) == self.is_open
-        if self.is_open:
-            self.confirmed[topic] = len(self.held[topic])
-
-    @rule(who=st.integers(0, 1))
-    def restart(self, who: int) -> None:
-        self.spools[who] = self.process()
-
-    @precondition(lambda self: sum(map(len, self.held.values())) > 6)
-    @rule(who=st.integers(0, 1))
-    def close(self, who: int) -> None:
-        self.spools[who].close(HERE)
-        self.is_open = False
-
-    @invariant()
-    def counts_what_it_holds(self) -> None:
-        if hasattr(self, "root"):
-            assert total(self.spools[0]) == self.total_blocks() * BLOCK
-            expected = sum(len(self.held[t]) - self.confirmed[t] for t in "ab") if self.is_open else 0
-            assert len(chunks(self.spools[0])) == expected
-
-
-Model.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
-TestModel = Model.TestCase
