@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
+from policy_views import (
+    KEY,
+    LATER,
+    STOPPING,
+    WRONG,
+    A,
+    C,
+    E,
+    F,
+    R,
+    S,
+    W,
+    broken,
+    of_job,
+    only,
+    plan,
+    rows,
+    rule,
+    silent,
+)
 
 from fate_flow.core.actions import (
     Action,
     Arm,
-    Disarm,
     MoveJob,
     MoveTask,
     NewVersion,
@@ -20,62 +38,16 @@ from fate_flow.core.actions import (
     Why,
 )
 from fate_flow.core.errors import Conflict
-from fate_flow.core.job import CommandKind, Task
-from fate_flow.core.plan import plan_job
+from fate_flow.core.job import CommandKind
 from fate_flow.core.policy import Policy, PolicyAction, PolicyEvent
 from fate_flow.core.reasons import Reason
 from fate_flow.core.rerun import Wish, plan_rerun
 from fate_flow.core.retry import RetryRule, Tries
-from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.status import JobStatus, SeatStatus
 from fate_flow.core.view import JobView
-from tests.factories import FRESH_ID, GUEST, HOST, NOW, OTHER, a_job, a_seat, a_spec, a_task, a_view, seats
+from tests.factories import FRESH_ID, GUEST, HOST, NOW, a_job, a_task, a_view, seats
 
-E, A = PolicyEvent, PolicyAction
-S, R, F, T, C, W = (
-    TaskStatus.SUCCESS, TaskStatus.RUNNING, TaskStatus.FAILED, TaskStatus.TIMEOUT, TaskStatus.CANCELED,
-    TaskStatus.WAITING,
-)  # fmt: skip
-STOPPING = TaskStatus.STOPPING
-WRONG = "it went wrong"
 NO_RETRY = RetryRule(max_attempts=1, max_interruptions=0)      # in words, as a user may well say it
-
-
-def rule(action: PolicyAction, *events: PolicyEvent, delay: float = 0, **fields: Any) -> Policy:
-    return Policy(action, frozenset(events), delay=delay, **fields)
-
-
-def of_job(*rules: Policy, tasks: tuple[Task, ...], own: tuple[Policy, ...] = (), graph: Any = None,
-           retry: RetryRule | None = None, job: Any = None, **view: Any) -> JobView:  # fmt: skip
-    """A running job with these rules; `own` are those of its task `a`."""
-    spec = a_spec(graph, (GUEST, HOST, OTHER))
-    first = replace(spec.tasks["a"], policies=own, retry=retry or spec.tasks["a"].retry)
-    spec = replace(spec, policies=rules, tasks={**spec.tasks, "a": first}, retry=retry or spec.retry)
-    known = {"seats": seats(SeatStatus.STARTED, GUEST, HOST, OTHER), **view}
-    return a_view(a_job(**(job or {})), spec=spec, tasks=tasks, **known)
-
-
-def rows(*party_statuses: TaskStatus, status: TaskStatus = R, name: str = "a", **fields: Any) -> tuple[Task, ...]:
-    return tuple(
-        a_task(name, party, one, status, **fields)
-        for party, one in zip((GUEST, HOST, OTHER), party_statuses, strict=False)
-    )
-
-
-def broken(reason: Reason = Reason.WORKER_ERROR, **fields: Any) -> tuple[Task, ...]:
-    """`a` runs at the guest, its share at the host has ended badly."""
-    status = T if reason is Reason.TASK_TIMEOUT else F
-    return (a_task("a", GUEST, R), a_task("a", HOST, status, R, reason=reason, message=WRONG, **fields))
-
-
-def plan(view: JobView) -> list[Action]:
-    found = plan_job(view)
-    assert plan_job(view) == found
-    return list(found)
-
-
-def only(found: list[Action], kind: type[Action]) -> Any:
-    [one] = [action for action in found if isinstance(action, kind)]
-    return one
 
 
 def stopped(found: list[Action]) -> list[str]:
@@ -160,12 +132,6 @@ def test_a_task_that_does_not_begin_everywhere_in_time() -> None:
     words = "restart_task after start_timeout of a: has not begun at host 10000"
     assert found[0] == MoveTask("a", 0, R, STOPPING, None, words, "restart_task", "host 10000")
     assert stopped(found) == ["guest", "host"]
-
-
-def silent(**fields: Any) -> tuple[Any, ...]:
-    words = "party 10000 has not answered for 90 s"
-    lost = a_seat(HOST, SeatStatus.STARTED, words, silent_since=NOW - 5_000)
-    return (a_seat(GUEST, SeatStatus.STARTED), replace(lost, **fields))
 
 
 def test_a_party_that_does_not_answer() -> None:
@@ -419,93 +385,6 @@ def test_an_exit_code_meets_its_rule() -> None:
 def test_a_job_that_ends_for_a_broken_gang_has_the_exit_code_of_the_culprit(action: A, code: int | None) -> None:
     ends = only(plan(of_job(rule(action, E.GANG_BROKEN), tasks=broken(exit_code=3))), MoveJob)
     assert ends.exit_code == code
-
-
-# ---------------------------------------------------------------------- a delay
-
-
-LATER = rule(A.CANCEL_JOB, E.WORKER_FAILED, delay=10)
-KEY = "worker_failed a 0 host 10000"
-
-
-def test_a_rule_that_acts_later_leaves_everything_as_it_is_until_then() -> None:
-    """Volcano 43."""
-    assert plan(of_job(LATER, tasks=broken())) == [Arm(KEY, NOW + 10_000)]
-    waits = of_job(LATER, tasks=broken(), job={"timers": {KEY: NOW + 1}})
-    assert plan(waits) == []
-    assert only(plan(replace(waits, now=NOW + 1)), MoveJob).reason is Reason.STOPPED_BY_POLICY
-
-
-def test_other_tasks_go_on_meanwhile() -> None:
-    view = of_job(LATER, tasks=broken() + rows(S, S, name="b"), graph={"a": (), "b": ()},
-                  job={"timers": {KEY: NOW + 1}})  # fmt: skip
-    assert plan(view)[0] == MoveTask("b", 0, R, S, Reason.DONE, caused_by="guest 9999")
-
-
-@pytest.mark.parametrize(
-    "overtaken",
-    [
-        rows(R, R, version=1),                                  # a new version
-        rows(S, S, status=S),                                   # ended otherwise
-        (a_task("a", GUEST, R, STOPPING), a_task("a", HOST, F, STOPPING, reason=Reason.WORKER_ERROR)),
-    ],
-)
-def test_a_rule_that_has_been_overtaken_is_dropped(overtaken: tuple[Task, ...]) -> None:
-    found = plan(of_job(LATER, tasks=overtaken, job={"timers": {KEY: NOW}}))
-    assert Disarm(KEY) in found
-    assert not any(isinstance(one, MoveJob) and one.reason is Reason.STOPPED_BY_POLICY for one in found)
-
-
-def test_a_share_that_begins_after_all_is_no_start_timeout_any_more() -> None:
-    """Volcano 34, 43."""
-    late = rule(A.CANCEL_JOB, E.START_TIMEOUT, delay=30)
-    assert plan(of_job(late, tasks=rows(R, R), job={"timers": {"start_timeout a 0": NOW}})) == [
-        Disarm("start_timeout a 0")
-    ]  # fmt: skip
-
-
-def test_a_party_that_answers_again_is_no_cause_any_more() -> None:
-    later, key = rule(A.CANCEL_JOB, E.PARTY_UNREACHABLE, delay=60), "party_unreachable a 0 host 10000"
-    assert plan(of_job(later, tasks=rows(R, R), seats=silent())) == [Arm(key, NOW + 60_000)]
-    back = of_job(later, tasks=rows(R, R), seats=silent(silent_since=0, message=""), job={"timers": {key: NOW}})
-    assert plan(back) == [Disarm(key)]
-
-
-def test_a_second_share_that_breaks_and_meets_no_rule_breaks_the_gang_at_once() -> None:
-    tasks = (*broken(), a_task("a", OTHER, F, R, reason=Reason.WORKER_KILLED))
-    found = plan(of_job(LATER, tasks=tasks, job={"timers": {KEY: NOW + 1}}))
-    assert found[0].new is STOPPING
-    assert found[0].policy == ""
-
-
-@pytest.mark.parametrize(
-    ("rules", "is_stopped"),
-    [
-        ([], True), ([rule(A.COMPLETE_JOB, E.TASK_COMPLETED)], True), ([rule(A.IGNORE, E.WORKER_FAILED)], True),
-        ([rule(A.RESTART_TASK, E.WORKER_FAILED)], False), ([rule(A.CANCEL_JOB, E.GANG_BROKEN)], False),
-        ([rule(A.FAIL_JOB, exit_code=3)], False), ([rule(A.FAIL_JOB, exit_code=4)], True),
-    ],
-)  # fmt: skip
-def test_the_others_wait_for_workers_that_drain_only_where_a_rule_has_a_say(rules: Any, is_stopped: bool) -> None:
-    breaks = a_task("a", HOST, STOPPING, R, reason=Reason.WORKER_ERROR, message=WRONG, exit_code=3)
-    found = plan(of_job(*rules, tasks=(a_task("a", GUEST, R), breaks)))
-    assert [one.new for one in found if isinstance(one, MoveTask)] == [STOPPING] * is_stopped
-
-
-def test_of_two_rules_that_are_due_the_one_that_was_due_first_acts() -> None:
-    rules = (rule(A.CANCEL_JOB, E.WORKER_FAILED, delay=10), rule(A.FAIL_JOB, E.WORKER_INTERRUPTED, delay=10))
-    tasks = (*broken(), a_task("a", OTHER, F, R, reason=Reason.WORKER_KILLED))
-    due = {KEY: NOW, "worker_interrupted a 0 host 10001": NOW - 1}
-    assert only(plan(of_job(*rules, tasks=tasks, job={"timers": due})), MoveJob).reason is Reason.FAILED_BY_POLICY
-
-
-def test_a_failed_task_waits_for_its_rule_and_the_job_does_not_end_before() -> None:
-    later = rule(A.RESTART_JOB, E.TASK_FAILED, delay=10)
-    ended = (a_task("a", GUEST, C, F, reason=Reason.STOPPED), a_task("a", HOST, F, reason=Reason.WORKER_ERROR))
-    known = {"timers": {"task_failed a 0": NOW + 1}, "progress": 100}
-    assert plan(of_job(later, tasks=ended, job=known)) == []
-    late = replace(of_job(later, tasks=ended, job=known), now=NOW + 1)
-    assert isinstance(plan(late)[0], RestartJob)
 
 
 # ---------------------------------------------------------------------- what comes before any rule

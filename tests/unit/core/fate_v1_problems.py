@@ -1,0 +1,22 @@
+"""What the v1 adapter says of a document that is wrong."""
+
+from __future__ import annotations
+
+import pytest
+from fate_v1_documents import (
+    read,
+)
+
+from fate_flow.core.errors import BadDocument
+from fate_flow.core.spec import Party
+
+GUEST, HOST, SECOND_HOST, ARBITER = (
+    Party("guest", "9001"), Party("host", "9002"), Party("host", "9004"), Party("arbiter", "9003"))
+COMMON = "job_runtime_conf.job_parameters.common"
+READER = {"module": "Reader", "output": {"data": ["raw"], "model": ["m"], "cache": ["c"]}}
+
+
+def message_of(dsl=None, conf=None, *, strict=False):
+    with pytest.raises(BadDocument) as caught:
+        read(dsl, conf, strict=strict)
+    return caught.value.message
