@@ -1,0 +1,47 @@
+"""A process that does not schedule, with all that it consists of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fate_flow.federation.spool_session import Session
+from fate_flow.federation.wake import Bell
+from fate_flow.runtime import Bells, open_spool, prepare_home
+from fate_flow.scheduling import SchedulerLoop
+from fate_flow.settings import Settings
+from fate_flow.store.database import open_database
+from fate_flow.store.migrations import upgrade
+from fate_flow.store.sql.store import SqlStore
+
+JOB_ID = "20200101000000000000"
+OVER = Session(JOB_ID, f"{JOB_ID}_a", 0, "a1b2c3d4", "host", "10000")
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Of a home whose database says that a process of another home schedules."""
+    found = Settings("9999", tmp_path / "home", log_dir=tmp_path / "home" / "logs")
+    prepare_home(found)
+    store = SqlStore(open_database(found.database_url, found.home))
+    upgrade(store.database)
+    with store.transaction() as tx:
+        assert tx.scheduler() == ("", 0)
+        assert tx.depose("", 0, "another-home-1")
+    store.close()
+    return found
+
+
+def test_a_process_that_stands_by_drops_what_is_left_in_the_spool_of_its_own_home(settings: Settings) -> None:
+    """Who schedules has another home, and does not see it."""
+    bells = Bells(Bell(), Bell(), Bell())
+    spool = open_spool(settings, bells.exchange)
+    assert spool.open(OVER, (("guest", "9999"),), "its token")
+    loop = SchedulerLoop(settings, bells, "http://127.0.0.1:1", "home-1")
+    loop._round()
+    assert not loop._scheduler.is_in_charge
+    assert spool.session_of("its token") is None
+    loop._lanes.close()
+    loop._hands.finish()
+    loop._record.close()
