@@ -88,6 +88,26 @@ def test_a_job_that_can_do_without_a_host_goes_on_however_long_that_stays_dead(s
     cluster.check_idle()
 
 
+def test_a_party_that_cannot_reach_who_asks_says_so_and_takes_no_job_of_it(servers: Cluster) -> None:
+    """Asked in the name of a party whose server is dead: as when a firewall lets requests through one way alone."""
+    document, host = waiting_for(servers.root / "never", HOST), servers.host
+    document["job_runtime_conf"] |= {
+        "initiator": {"role": "guest", "party_id": int(OTHER)}, "role": {"guest": [int(OTHER)], "host": [int(HOST)]},
+    }
+    body = {"dsl": document["job_dsl"], "runtime_conf": document["job_runtime_conf"], "call_back": True}
+    servers.kill(OTHER)
+
+    def error() -> str | None:
+        way_back = host.from_party(OTHER, "party/intake", {"call_back": True})["data"]["way_back"]
+        return None if way_back is None else str(way_back["error"])
+
+    eventually(lambda: error() == "connection refused", "that it is noticed: a good answer holds for a while")
+    said = host.from_party(OTHER, f"party/2026112212000000000000001/host/{HOST}/create", body)
+    assert (said["retcode"], said["retmsg"]) == (103, f"cannot reach party {OTHER}: connection refused")
+    servers.start(OTHER)
+    assert error() is None
+
+
 @contextmanager
 def somebody_else_at(party: PartyServer, says_who: str = "") -> Iterator[None]:
     """Another party's server answers at the address of one that is dead."""
