@@ -140,7 +140,7 @@ def test_when_one_party_refuses_none_keeps_anything_and_the_error_names_it(clust
     document[CONF]["job_parameters"]["role"] = {"host": {"1": {"task_cores": 50}}}
     with cluster.unchanged():
         answer = cluster.guest.submit(document)
-        assert_refused(answer, REFUSED, "host 10001", "50 cores", "at most 20")
+        assert_refused(answer, REFUSED, "host 10001", "50 cores, more than a job may have at host 10001")
         assert "host 10000:" not in answer["retmsg"]
 
 
