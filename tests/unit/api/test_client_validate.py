@@ -125,3 +125,18 @@ def test_validate_checks_what_only_this_server_knows(world: World, change: dict[
     assert said["retcode"] == 103
     assert culprit in said["retmsg"]
     assert said["data"]["problems"] == [said["retmsg"]]
+
+
+def test_tasks_stand_in_the_order_of_the_dag_at_every_party(world: World) -> None:
+    """Each after those that it needs, whatever its name and wherever the document has it."""
+    reads = {"component_parameters": {"common": {"c_first": {"table": {"name": "t", "namespace": "n"}}}}}
+    world.add_table("n", "t", [("1", "2", "3")])
+    match = {"module": "Intersection", "output": {"data": ["data"]}}
+    dsl = {"components": {
+        "a_second": {**match, "input": {"data": {"data": ["c_first.data"]}}},
+        "b_third": {**match, "input": {"data": {"data": ["a_second.data"]}}},
+        "c_first": {"module": "Reader", "output": {"data": ["data"]}},
+    }}  # fmt: skip
+    said = world.ask("job/validate", {"job_dsl": dsl, "job_runtime_conf": {**TOY_CONF, **reads}})
+    guest = said["data"]["parties"][0]
+    assert [one["component_name"] for one in guest["tasks"]] == ["c_first", "a_second", "b_third"]
