@@ -17,6 +17,7 @@ from fate_flow.cli import service
 from fate_flow.core.job import TaskKey
 from fate_flow.core.spec import Party
 from fate_flow.log_keeper import LogKeeper, bound_console
+from fate_flow.runtime import open_log
 from fate_flow.settings import Settings
 from fate_flow.settings_logs import LogLimits
 
@@ -216,3 +217,23 @@ def test_it_looks_until_it_is_stopped_whatever_goes_wrong(
     one.stop()
     assert closed.wait(90)
     assert "the sizes of log files could not be looked at" in caplog.text
+
+
+def test_the_log_of_a_server_stays_within_the_bounds_of_its_configuration(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that the operators read, statements of SQL too, and of each job as of the server."""
+    monkeypatch.setattr("fate_flow.audit.files.LOOK_AGAIN_SECONDS", 0.0)
+    for name, value in {"handlers": [], "level": logging.getLogger().level}.items():
+        monkeypatch.setattr(logging.getLogger(), name, value)
+    record = open_log(settings)
+    for number in range(1_000):
+        record.access("127.0.0.1", "POST", f"/v1/job/query?{number:0100}", 200)
+        record.sql(KEY.job_id, f"UPDATE t_job SET f_progress = {number:0100}")
+    record.close()
+    for folder in (settings.log_dir / "fate_flow", settings.log_dir / KEY.job_id):
+        sizes = {path.name: path.stat().st_size for path in folder.iterdir() if path.is_file()}
+        names = {name.partition(".log")[0] for name in sizes}
+        assert any(".log." in name for name in sizes), (folder, sizes)
+        assert max(sizes.values()) <= BOUND + 1_000
+        assert sum(sizes.values()) <= (5 + len(names)) * (BOUND + 1_000)
