@@ -122,12 +122,12 @@ def make_tables(folder: Path) -> dict[str, dict[str, list[str]]]:
 
 
 def _row(draw: random.Random, kind: str) -> list[str]:
-    words = {
+    parts = {
         "age_band": ["18-29", "30-44", "45-59", "60+"],
         "segment": ["private", "premium", "business"],
         "tariff": ["prepaid", "S", "M", "L"],
     }
-    return [draw.choice(words[kind]), f"{draw.lognormvariate(4, 0.8):.2f}"]
+    return [draw.choice(parts[kind]), f"{draw.lognormvariate(4, 0.8):.2f}"]
 
 
 def upload(servers: dict[str, dict[str, Any]], tables: dict[str, dict[str, list[str]]]) -> None:
@@ -212,7 +212,7 @@ def report(servers: dict[str, dict[str, Any]], job_id: str, tables: dict[str, di
     for party_id, (role, name, _, _) in PARTIES.items():
         found = _numbers(servers[party_id], job_id, role, party_id)
         print(
-            f"  {role:<5} {party_id:>5} {name:<9} {tables_words(tables[party_id])}"
+            f"  {role:<5} {party_id:>5} {name:<9} {tables_text(tables[party_id])}"
             f" -> {found['intersect_count']} in common -> total {found['total']}"
         )
         is_right = is_right and int(found["intersect_count"]) == len(common) and Decimal(found["total"]) == total
@@ -223,7 +223,7 @@ def report(servers: dict[str, dict[str, Any]], job_id: str, tables: dict[str, di
     return is_right
 
 
-def tables_words(table: dict[str, list[str]]) -> str:
+def tables_text(table: dict[str, list[str]]) -> str:
     return f"{len(table)} rows"
 
 

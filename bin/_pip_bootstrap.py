@@ -63,7 +63,7 @@ class Options:
             value = value or self._files.get(section, name, fallback="")
         return value.strip() or default
 
-    def words(self, name: str) -> list[str]:
+    def parts(self, name: str) -> list[str]:
         return self.get(name).split()
 
 
@@ -72,7 +72,7 @@ class Fetcher:
 
     def __init__(self, options: Options) -> None:
         self._timeout = float(options.get("timeout", options.get("default-timeout", "30")))
-        self._trusted = {host.partition(":")[0] for host in options.words("trusted-host")}
+        self._trusted = {host.partition(":")[0] for host in options.parts("trusted-host")}
         self._proxy = options.get("proxy")
         cafile = options.get("cert") or os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
         self._verified = ssl.create_default_context(cafile=cafile if cafile and Path(cafile).is_file() else None)
@@ -121,10 +121,10 @@ def _name(url: str) -> str:
 def _pages(options: Options) -> Iterator[str]:
     """Every page that may list pip wheels, the preferred first."""
     if options.get("no-index", "0").lower() not in ("1", "true", "yes", "on"):
-        for index in [options.get("index-url", "https://pypi.org/simple"), *options.words("extra-index-url")]:
+        for index in [options.get("index-url", "https://pypi.org/simple"), *options.parts("extra-index-url")]:
             page = index.rstrip("/") + "/pip/"
             yield page + "index.html" if page.startswith("file:") else page
-    yield from options.words("find-links")
+    yield from options.parts("find-links")
 
 
 def _listed(page: str, fetcher: Fetcher, wanted: Locked) -> list[str]:

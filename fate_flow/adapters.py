@@ -22,16 +22,16 @@ from fate_flow.components.catalogue import find_component
 from fate_flow.components.errors import ComponentError
 from fate_flow.components.table import Table, drop
 from fate_flow.components.table_uri import BadTableUri, format_uri, table_in
-from fate_flow.coordinator.ports import LaunchOrder, Made, Program, Sight
-from fate_flow.core.command import WORK_FOLDERS, read_command
+from fate_flow.coordinator.ports import LaunchOrder, Observation, Program, TaskOutputs
 from fate_flow.core.errors import BadRequest
 from fate_flow.core.exit_codes import NO_RESULT, describe_exit_code
 from fate_flow.core.grammar import check_job_id, check_table_piece, shown
 from fate_flow.core.job import JobKey, TaskKey, Worker
-from fate_flow.core.text import plain
+from fate_flow.core.program import WORK_FOLDERS, read_program
+from fate_flow.core.text import sanitized
 from fate_flow.core.yaml_text import yaml_text
-from fate_flow.engine.command import OUTPUTS, PEERS, WORK, Order, is_command
 from fate_flow.engine.local import LocalEngine, living_workers
+from fate_flow.engine.program_order import OUTPUTS, PEERS, WORK, Order, is_program
 from fate_flow.engine.worker import Exit, WorkerSpec, write_atomically
 from fate_flow.federation.spool import Spool
 from fate_flow.federation.spool_session import Session
@@ -59,7 +59,7 @@ class LocalWorkers:
     engine: LocalEngine
     exchange_url: str
     secret: bytes
-    ring_scheduler: Callable[[bytes], None]
+    wake_scheduler: Callable[[bytes], None]
 
     def folder_for(self, key: TaskKey, worker_id: str) -> str:
         place = self.settings.jobs_dir / key.job_id / key.party.role / key.party.party_id / key.name
@@ -151,7 +151,7 @@ class LocalWorkers:
         found: dict[str, Any] = {
             "metric": {"uri": f"file://{folder}/metric.json", "type_name": "json_metric"},
         }
-        collected = read_command(order.parameters).outputs if order.work_folders else ()
+        collected = read_program(order.parameters).outputs if order.work_folders else ()
         for one in collected:
             if not one.is_table:
                 found[one.name] = {"uri": f"file://{folder}/{OUTPUTS}/{one.name}", "type_name": "file"}
@@ -187,27 +187,27 @@ class LocalWorkers:
             "task_final_meta_path": str(folder / "result.json"),
         }
 
-    def look(self, worker: Worker) -> Sight:
+    def observe(self, worker: Worker) -> Observation:
         seen = self.engine.observe(Path(worker.folder))
         pid = seen.process.pid if seen.process else 0
         started = seen.process.started if seen.process else 0
         if seen.exit is None:
-            return Sight(seen.state, pid, started)
-        if is_command(Path(worker.folder)):
-            succeeded, message, made = _verdict_on_program(seen.exit)
+            return Observation(seen.state, pid, started)
+        if is_program(Path(worker.folder)):
+            succeeded, message, made = _decision_on_program(seen.exit)
         else:
             places = _Places(self.settings.data_dir, Path(worker.folder))
-            succeeded, message, made = _verdict(worker.task, seen.result or {}, places)
+            succeeded, message, made = _decision(worker.task, seen.result or {}, places)
             if seen.exit.exit_code == NO_RESULT and not seen.result:
                 message = "the worker could not write its result file: look whether the disk of this party is full"
-        return Sight(
+        return Observation(
             seen.state, pid, started, seen.exit.cause, seen.exit.exit_code, seen.exit.signal, succeeded,
             message or seen.exit.message, made,
         )  # fmt: skip
 
     def stop(self, worker: Worker, grace_seconds: float) -> None:
         if self.engine.stop(Path(worker.folder), grace_seconds):
-            self.ring_scheduler(json.dumps({"worker": worker.folder, "event": "exited"}).encode())
+            self.wake_scheduler(json.dumps({"worker": worker.folder, "event": "exited"}).encode())
 
 
 def _inputs(order: LaunchOrder) -> dict[str, Any]:
@@ -222,10 +222,10 @@ def _inputs(order: LaunchOrder) -> dict[str, Any]:
     return {key: tables[0] if len(tables) == 1 else tables for key, tables in found.items()}
 
 
-def _verdict_on_program(end: Exit) -> tuple[bool, str, Made]:
+def _decision_on_program(end: Exit) -> tuple[bool, str, TaskOutputs]:
     """A program of the user's own says with its exit code how it ended, and leaves no result file."""
     said = f"the program ended with {describe_exit_code(end.exit_code)}" if end.exit_code else ""
-    return end.exit_code == 0, said, Made()
+    return end.exit_code == 0, said, TaskOutputs()
 
 
 @dataclass(frozen=True)
@@ -253,21 +253,21 @@ class _Places:
         return uri
 
 
-def _verdict(key: TaskKey, result: Mapping[str, Any], places: _Places) -> tuple[bool, str, Made]:
+def _decision(key: TaskKey, result: Mapping[str, Any], places: _Places) -> tuple[bool, str, TaskOutputs]:
     """Whether the result file says success, the one line with which it says otherwise, and what was made."""
     status = result.get("status")
     if not isinstance(status, dict):
-        return False, "", Made()
+        return False, "", TaskOutputs()
     if status.get("code") != 0:
-        return False, plain(str(status.get("exceptions") or ""), _LONGEST_MESSAGE), Made()
+        return False, sanitized(str(status.get("exceptions") or ""), _LONGEST_MESSAGE), TaskOutputs()
     try:
         return True, "", _made(key, result, places)
     except (BadRequest, AttributeError, LookupError, TypeError, ValueError) as error:
         # Written by a component that may be anybody's: what cannot be read is a failure of it, not of ours.
-        return False, f"what result.json says was made is not well formed: {plain(str(error), 200)}", Made()
+        return False, f"what result.json says was made is not well formed: {sanitized(str(error), 200)}", TaskOutputs()
 
 
-def _made(key: TaskKey, result: Mapping[str, Any], places: _Places) -> Made:
+def _made(key: TaskKey, result: Mapping[str, Any], places: _Places) -> TaskOutputs:
     """What a result file says was made; the aliases of the DSL are given by the caller in the order of the keys."""
     outputs = result.get("io_meta", {}).get("outputs", {})
     tables = tuple(
@@ -277,14 +277,14 @@ def _made(key: TaskKey, result: Mapping[str, Any], places: _Places) -> Made:
         metric for made in outputs.get("metric", {}).values() for one in made for metric in _metrics(one, places)
     )
     summary = result.get("summary")
-    return Made(tables, metrics, summary if isinstance(summary, dict) else {})
+    return TaskOutputs(tables, metrics, summary if isinstance(summary, dict) else {})
 
 
 def _table(key: TaskKey, made: Mapping[str, Any], places: _Places) -> TableMeta:
     meta = made["metadata"]
     namespace = check_table_piece(meta.get("namespace"), "namespace")
     name = check_table_piece(meta.get("name"), "name")
-    told = TableMeta(
+    stated = TableMeta(
         namespace=namespace,
         name=name,
         uri=places.table(str(made["uri"]), namespace, name),
@@ -294,20 +294,20 @@ def _table(key: TaskKey, made: Mapping[str, Any], places: _Places) -> TableMeta:
         origin="output",
         job_id=key.job_id,
     )
-    return _as_it_is(told, key.task_id)
+    return _as_it_is(stated, key.task_id)
 
 
-def _as_it_is(told: TableMeta, task_id: str) -> TableMeta:
+def _as_it_is(stated: TableMeta, task_id: str) -> TableMeta:
     """What is on disk: of two uploads of one table, the file is of the one and the last word of the other."""
     try:
-        with Table(told.uri) as table:
+        with Table(stated.uri) as table:
             if table.made_by in ("", task_id):
-                return told
+                return stated
             job_id = table.made_by.partition("_")[0]
             schema = table.schema.as_json()
-            return replace(told, count=table.count, replaced=table.replaced, schema=schema, job_id=job_id)
+            return replace(stated, count=table.count, replaced=table.replaced, schema=schema, job_id=job_id)
     except (ComponentError, sqlite3.Error):       # gone already, or none of ours
-        return told
+        return stated
 
 
 def _count(value: object) -> int:
@@ -326,7 +326,7 @@ def _metrics(
         return []
     return [
         (
-            plain(one["namespace"], _LONGEST_NAME), plain(one["name"], _LONGEST_NAME),
+            sanitized(one["namespace"], _LONGEST_NAME), sanitized(one["name"], _LONGEST_NAME),
             tuple((pair[0], pair[1]) for pair in one["data"]), dict(one.get("meta", {})),
         )
         for one in listed

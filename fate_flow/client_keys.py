@@ -20,7 +20,7 @@ import yaml
 from fate_flow.core.errors import BadSettings
 
 _KEY = re.compile(r"[A-Za-z0-9._-]{8,100}")
-_KEY_WORDS = "8 to 100 letters, digits and - . _"
+_KEY_PARTS = "8 to 100 letters, digits and - . _"
 _MADE_BY_A_START = ("run/secret", "run/lineage", "fate_flow.sqlite")
 _HEAD = """\
 # Made at the first start of the server. Clients of this party sign their requests with these keys. `flow` on this
@@ -62,7 +62,7 @@ def check_client_keys(keys: ClientKeys) -> None:
     for name, value in (("http_app_key", keys.app_key), ("http_secret_key", keys.secret_key)):
         if not _KEY.fullmatch(value):
             raise BadSettings(
-                f"authentication.client.{name}: is not {_KEY_WORDS}; without both, the server makes keys of its own"
+                f"authentication.client.{name}: is not {_KEY_PARTS}; without both, the server makes keys of its own"
             )
 
 
@@ -92,7 +92,7 @@ def read_client_keys(home: Path) -> ClientKeys | None:
     found = document if isinstance(document, dict) else {}
     app_key, secret_key = (str(found.get(name)) for name in ("http_app_key", "http_secret_key"))
     if not (_KEY.fullmatch(app_key) and _KEY.fullmatch(secret_key)):
-        raise BadSettings(f"{path}: http_app_key and http_secret_key are not {_KEY_WORDS} each")
+        raise BadSettings(f"{path}: http_app_key and http_secret_key are not {_KEY_PARTS} each")
     return ClientKeys(app_key, secret_key)
 
 

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fate_flow.coordinator.ports import Effect
 from fate_flow.core.errors import BadSettings
-from fate_flow.federation.lanes import ExchangeLog
+from fate_flow.federation.peer_senders import RequestLog
 from fate_flow.settings import Settings
 from fate_flow.store.contract import Store, Transaction
 
@@ -97,8 +97,8 @@ class CrashPoints:
 
         return lambda effects: carry_out([counted(effect) for effect in effects])
 
-    def around_lane_log(self, record: ExchangeLog) -> ExchangeLog:
-        return _LaneLog(record, self)
+    def around_sender_log(self, record: RequestLog) -> RequestLog:
+        return _SenderLog(record, self)
 
     def around_replies(self, app: WSGIApplication) -> WSGIApplication:
         def served(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -126,10 +126,10 @@ class _Store:
         self._points.reached("commit")
 
 
-class _LaneLog:
-    """A lane says here what it is about to send, and what it was answered."""
+class _SenderLog:
+    """A sender says here what it is about to send, and what it was answered."""
 
-    def __init__(self, record: ExchangeLog, points: CrashPoints) -> None:
+    def __init__(self, record: RequestLog, points: CrashPoints) -> None:
         self._record, self._points = record, points
 
     def requested(self, job_id: str, url: str) -> None:

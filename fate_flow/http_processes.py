@@ -17,23 +17,23 @@ from fate_flow.api.app import create_public_app
 from fate_flow.api.services import Services
 from fate_flow.api.unread import EnvelopeWorker
 from fate_flow.api.worker import create_worker_app
-from fate_flow.coordinator.desk import Desk
+from fate_flow.coordinator.use_cases import UseCases
 from fate_flow.crash_points import crash_points_of
 from fate_flow.engine import proc
 from fate_flow.federation.signature import SiteSignature
-from fate_flow.federation.wake import Bell
+from fate_flow.federation.wakeup import Wakeup
 from fate_flow.runtime import (
-    Bells,
+    EffectRunner,
     Forwarder,
-    Hands,
     JobIds,
+    Wakeups,
     build_context,
     inquirers,
     open_log,
     open_spool,
     open_store,
-    ring_scheduler,
     waiting_at_once,
+    wake_scheduler,
 )
 from fate_flow.settings import Settings
 from fate_flow.store.views import Views
@@ -46,9 +46,9 @@ class HttpProcesses:
     """What both are built from; each is forked by the supervisor and builds its application by itself."""
 
     settings: Settings
-    bells: Bells
+    wakeups: Wakeups
     worker_url: str
-    hands: Hands
+    effect_runner: EffectRunner
     signature: SiteSignature | None
 
     def run_public(self, listener: socket.socket) -> None:
@@ -60,7 +60,7 @@ class HttpProcesses:
                 gunicorn.cfg.set("header_map", "dangerous")      # clients of FATE write APP_KEY with an underscore
             gunicorn.run()
         finally:
-            self.hands.finish()
+            self.effect_runner.finish()
 
     def run_for_workers(self, listener: socket.socket) -> None:
         """Serve this party's own workers until SIGTERM."""
@@ -70,16 +70,16 @@ class HttpProcesses:
         settings = self.settings
         record = open_log(settings)
         store = open_store(settings, record)
-        context = build_context(settings, self.bells, self.worker_url, record, store, self.hands)
+        context = build_context(settings, self.wakeups, self.worker_url, record, store, self.effect_runner)
         inquirer, call_back = inquirers(settings, self.signature)
-        desk = Desk(
+        use_cases = UseCases(
             context,
-            ring_scheduler(self.bells.scheduler),
+            wake_scheduler(self.wakeups.scheduler),
             waiting_submits=waiting_at_once(settings.http_threads),
             submit_timeout=settings.limits.submit_timeout, reach=call_back,
         )
-        services = Services(settings, context, desk, Views(store.database), JobIds(), inquirer.ask)
-        app = create_public_app(services, open_spool(settings, self.bells.exchange))
+        services = Services(settings, context, use_cases, Views(store.database), JobIds(), inquirer.ask)
+        app = create_public_app(services, open_spool(settings, self.wakeups.exchange))
         points = crash_points_of(settings)
         if points:
             app.wsgi_app = points.around_replies(app.wsgi_app)  # type: ignore[assignment,method-assign]  # Flask's own hook
@@ -88,20 +88,20 @@ class HttpProcesses:
     def _worker_app(self) -> Flask:
         settings = self.settings
         store = open_store(settings, open_log(settings))
-        spool = open_spool(settings, self.bells.exchange)
-        Thread(target=_listen_for_messages, args=(self.bells.exchange, spool), daemon=True).start()
-        ring = ring_scheduler(self.bells.scheduler)
+        spool = open_spool(settings, self.wakeups.exchange)
+        Thread(target=_listen_for_messages, args=(self.wakeups.exchange, spool), daemon=True).start()
+        wake = wake_scheduler(self.wakeups.scheduler)
         return create_worker_app(
             spool, Forwarder(settings, self.signature), settings.worker_threads // 2,
-            lambda job_id: ring((job_id,), False, False, "", ()),
+            lambda job_id: wake((job_id,), False, False, "", ()),
             settings.limits.max_request_bytes, store, lambda: time.time_ns() // 1_000_000,
             settings.data_dir,
         )  # fmt: skip
 
 
-def _listen_for_messages(bell: Bell, spool: Any) -> None:
+def _listen_for_messages(wakeup: Wakeup, spool: Any) -> None:
     while True:
-        if bell.wait(3600.0):
+        if wakeup.wait(3600.0):
             spool.notify()
 
 

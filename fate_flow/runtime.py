@@ -20,21 +20,21 @@ import requests
 from requests.auth import AuthBase
 
 from fate_flow.adapters import JobFiles, LocalWorkers, SpoolExchange
-from fate_flow.api.exchange import ForwardAnswer
+from fate_flow.api.exchange import ForwardReply
 from fate_flow.audit.events import Event
 from fate_flow.audit.operator_log import OperatorLog
 from fate_flow.audit.server_handler import ServerLogHandler
 from fate_flow.client_keys import make_client_keys
 from fate_flow.components.catalogue import CATALOGUE
 from fate_flow.coordinator.call_back import CallBack
-from fate_flow.coordinator.desk import Ring
 from fate_flow.coordinator.ports import Context, Effect, Keep, Rules
-from fate_flow.coordinator.unit import RoomTold
+from fate_flow.coordinator.unit_of_work import CapacityNotice
+from fate_flow.coordinator.use_cases import Wake
 from fate_flow.core.errors import BadSettings
 from fate_flow.core.os_errors import os_error_text
 from fate_flow.crash_points import crash_points_of
 from fate_flow.engine.local import LocalEngine
-from fate_flow.engine.programs import ProgramGate
+from fate_flow.engine.programs import ConfiguredProgramPolicy
 from fate_flow.federation.inquiry import Inquirer
 from fate_flow.federation.network_errors import describe_network_error
 from fate_flow.federation.peer_http import PeerHttp, PeerResponse
@@ -42,7 +42,7 @@ from fate_flow.federation.signature import SiteSignature
 from fate_flow.federation.site_key import load_private_key
 from fate_flow.federation.spool import Spool, SpoolLimits
 from fate_flow.federation.spool_session import Session
-from fate_flow.federation.wake import Bell
+from fate_flow.federation.wakeup import Wakeup
 from fate_flow.federation.wire import headers, read_answer
 from fate_flow.log_keeper import bounds_of
 from fate_flow.settings import Settings
@@ -56,12 +56,12 @@ _LONGEST_REFUSAL = 64 * 1024
 
 
 @dataclass(frozen=True)
-class Bells:
+class Wakeups:
     """Who wakes whom; made before the fork."""
 
-    scheduler: Bell
-    spawner: Bell
-    exchange: Bell
+    scheduler: Wakeup
+    spawner: Wakeup
+    exchange: Wakeup
 
 
 def rules_of(settings: Settings) -> Rules:
@@ -147,7 +147,7 @@ def secret_of(settings: Settings) -> bytes:
     return _made_once(settings.run_dir / "secret", 32)
 
 
-def lineage_of(settings: Settings) -> str:
+def home_id_of(settings: Settings) -> str:
     """The name that all schedulers of one home share. The home is locked, so an older one of the same name is dead."""
     return _made_once(settings.run_dir / "lineage", 8).hex()
 
@@ -183,26 +183,27 @@ def _made_once(path: Path, size: int) -> bytes:
     return path.read_bytes()
 
 
-def open_spool(settings: Settings, bell: Bell) -> Spool:
+def open_spool(settings: Settings, wakeup: Wakeup) -> Spool:
     limits = SpoolLimits(total_bytes=settings.limits.spool_max_bytes)
-    return Spool(settings.spool_dir, limits, bell.ring)
+    return Spool(settings.spool_dir, limits, wakeup.wake)
 
 
 def build_context(
-    settings: Settings, bells: Bells, worker_url: str, record: OperatorLog, store: SqlStore, hands: Hands
+    settings: Settings, wakeups: Wakeups, worker_url: str, record: OperatorLog, store: SqlStore,
+    effect_runner: EffectRunner
 ) -> Context:
     """Everything the use cases of one process share."""
     secret = secret_of(settings)
-    engine = LocalEngine(bells.spawner.ringer)
+    engine = LocalEngine(wakeups.spawner.sending_end)
     points = crash_points_of(settings)
     return Context(
         party_id=settings.party_id,
         url=settings.url,
         store=points.around_store(store) if points else store,
         engine=LocalWorkers(
-            settings, engine, f"{worker_url}/v1/exchange", secret, bells.scheduler.ring
+            settings, engine, f"{worker_url}/v1/exchange", secret, wakeups.scheduler.wake
         ),
-        exchange=SpoolExchange(open_spool(settings, bells.exchange), secret),
+        exchange=SpoolExchange(open_spool(settings, wakeups.exchange), secret),
         files=JobFiles(settings),
         record=record,
         modules=CATALOGUE,
@@ -214,15 +215,15 @@ def build_context(
         routes=frozenset(settings.routes),
         clock=_wall_clock,
         fresh_id=lambda: secrets.token_hex(16),
-        gate=ProgramGate(settings.commands, settings.party_id),
-        carry_out=points.around_effects(hands.take) if points else hands.take,
+        program_policy=ConfiguredProgramPolicy(settings.commands, settings.party_id),
+        carry_out=points.around_effects(effect_runner.take) if points else effect_runner.take,
         approval=settings.approval,
         permission=settings.permission,
         site=settings.site,
     )
 
 
-class Hands:
+class EffectRunner:
     """Carries effects out in their order in a thread of its own: folders and files must not keep decisions waiting."""
 
     def __init__(self) -> None:
@@ -235,7 +236,7 @@ class Hands:
             self._effects.put(effect)
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="hands", daemon=True)
+                self._thread = threading.Thread(target=self._work, name="effects", daemon=True)
                 self._thread.start()
 
     def finish(self, seconds: float = 5.0) -> None:
@@ -274,23 +275,25 @@ class JobIds:
             return f"{self._last:%Y%m%d%H%M%S%f}0{secrets.randbelow(10_000):04d}"
 
 
-def ring_scheduler(bell: Bell) -> Ring:
+def wake_scheduler(wakeup: Wakeup) -> Wake:
     """How other processes of the server tell the scheduler what they have written, and what was said to them."""
 
-    def ring(job_ids: Sequence[str], outbox: bool, queue: bool, knower: str, told: Sequence[RoomTold]) -> None:
+    def wake(
+        job_ids: Sequence[str], outbox: bool, queue: bool, informed_party: str, notices: Sequence[CapacityNotice]
+    ) -> None:
         if outbox:
-            bell.ring(b'{"outbox":1}')
+            wakeup.wake(b'{"outbox":1}')
         for start in range(0, len(job_ids), 64):
-            bell.ring(json.dumps({"jobs": list(job_ids[start : start + 64])}).encode())
+            wakeup.wake(json.dumps({"jobs": list(job_ids[start : start + 64])}).encode())
         if queue:
-            bell.ring(json.dumps({"queue": knower}).encode())
-        for start in range(0, len(told), 32):
-            bell.ring(json.dumps({"room": [astuple(one) for one in told[start : start + 32]]}).encode())
+            wakeup.wake(json.dumps({"queue": informed_party}).encode())
+        for start in range(0, len(notices), 32):
+            wakeup.wake(json.dumps({"room": [astuple(one) for one in notices[start : start + 32]]}).encode())
 
-    return ring
+    return wake
 
 
-class LaneLog:
+class SenderLog:
     """Requests between parties in the operators' audit log."""
 
     def __init__(self, record: OperatorLog) -> None:
@@ -312,10 +315,10 @@ class Forwarder:
 
     def __call__(
         self, session: Session, role: str, party_id: str, topic: str, seq: int, last: bool, data: bytes
-    ) -> ForwardAnswer:
+    ) -> ForwardReply:
         route = self._settings.routes.get(party_id)
         if route is None:
-            return ForwardAnswer(404, f"party {party_id} has no route here")
+            return ForwardReply(404, f"party {party_id} has no route here")
         path = f"{session.job_id}/{session.task_id}/{session.version}/{session.incarnation}"
         url = f"{route.url}/v1/exchange/deliver/{path}/{session.role}/{session.party_id}/{role}/{party_id}"
         query: dict[str, str | int] = {"topic": topic, "seq": seq, "last": int(last)}
@@ -326,7 +329,7 @@ class Forwarder:
                 query=query,
             )
         except (requests.RequestException, ValueError) as error:
-            return ForwardAnswer(502, f"party {party_id} does not answer: {describe_network_error(error)}")
+            return ForwardReply(502, f"party {party_id} does not answer: {describe_network_error(error)}")
         return _forward_answer(response, party_id)
 
 
@@ -353,18 +356,18 @@ def inquirers(settings: Settings, signature: AuthBase | None) -> tuple[Inquirer,
 _CALL_BACK_SECONDS = 3.0         # a party waits with its answer to `create` for so long at most
 
 
-def _forward_answer(response: PeerResponse, party_id: str) -> ForwardAnswer:
+def _forward_answer(response: PeerResponse, party_id: str) -> ForwardReply:
     """What became of a chunk. A server of FATE has no such path, and says so with HTTP status 200 and a retcode."""
     if response.status != HTTPStatus.OK:
         is_redirect = response.status < HTTPStatus.BAD_REQUEST
-        return ForwardAnswer(response.status, "" if is_redirect else response.body.decode("utf-8", "replace")[:300])
+        return ForwardReply(response.status, "" if is_redirect else response.body.decode("utf-8", "replace")[:300])
     try:
         answer = read_answer(response.document())
     except ValueError as error:
-        return ForwardAnswer(HTTPStatus.BAD_GATEWAY, f"party {party_id} does not say that it has it: {error}")
+        return ForwardReply(HTTPStatus.BAD_GATEWAY, f"party {party_id} does not say that it has it: {error}")
     if answer.is_ok:
-        return ForwardAnswer(HTTPStatus.OK)
-    return ForwardAnswer(HTTPStatus.NOT_IMPLEMENTED, f"party {party_id} takes no messages: {answer.retmsg[:200]}")
+        return ForwardReply(HTTPStatus.OK)
+    return ForwardReply(HTTPStatus.NOT_IMPLEMENTED, f"party {party_id} takes no messages: {answer.retmsg[:200]}")
 
 
 def prepare_home(settings: Settings) -> None:

@@ -1,7 +1,7 @@
-"""The scheduler process: a loop over news, with APScheduler's polls as the net below.
+"""The scheduler process: a loop over events, with APScheduler's polls as the net below.
 
-News come from the bell (other processes of this server, runners), from the lanes (answers of other parties) and from
-the poll; the loop takes all that is there at once, so that a burst costs one transaction.
+Events come from wake-ups (other processes of this server, runners), from the peer senders (answers of other parties)
+and from the poll; the loop takes all that is there at once, so that a burst costs one transaction.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from typing import Any
 from apscheduler.schedulers.background import BackgroundScheduler
 from requests.auth import AuthBase
 
-from fate_flow.coordinator.chores import sweep_exchange
 from fate_flow.coordinator.initiator import endpoint_of
-from fate_flow.coordinator.retention import Retention
+from fate_flow.coordinator.maintenance import sweep_exchange
+from fate_flow.coordinator.retention import RetentionSweeper
 from fate_flow.coordinator.scheduler import (
     Answered,
     HeartbeatAnswered,
     JobChanged,
-    News,
     OutboxFilled,
     PartyFails,
     PartySilent,
     QueueChanged,
     Scheduler,
+    SchedulerEvent,
     WorkerChanged,
 )
 from fate_flow.coordinator.stopwatch import AwakeClock
-from fate_flow.coordinator.unit import RoomTold
+from fate_flow.coordinator.unit_of_work import CapacityNotice
 from fate_flow.core.errors import StorageUnavailable
 from fate_flow.core.job import Answer, Command, TaskKey
 from fate_flow.core.peer import HeartbeatReply
 from fate_flow.crash_points import crash_points_of
-from fate_flow.federation.lanes import Ears, Lane, Lanes, PartyState
-from fate_flow.federation.wake import Bell
+from fate_flow.federation.peer_senders import PartyState, PeerListener, PeerSender, PeerSenders
+from fate_flow.federation.wakeup import Wakeup
 from fate_flow.log_keeper import LogKeeper
-from fate_flow.runtime import Bells, Hands, LaneLog, build_context, keep_of, open_log, open_store, write_json
+from fate_flow.runtime import EffectRunner, SenderLog, Wakeups, build_context, keep_of, open_log, open_store, write_json
 from fate_flow.settings import Settings
 
 log = logging.getLogger(__name__)
 
-_MOST_NEWS = 24
+_MOST_EVENTS = 24
 _MOST_PATIENCE = 5.0
 _LONGEST_WORK = 10.0      # what a round does between two readings of the clock, on a slow disk
 _CLOCK_STEP = 1.0
@@ -64,23 +64,23 @@ class SchedulerLoop:
     """Owns the scheduler of a server and feeds it."""
 
     def __init__(
-        self, settings: Settings, bells: Bells, worker_url: str, lineage: str, auth: AuthBase | None = None
+        self, settings: Settings, wakeups: Wakeups, worker_url: str, home_id: str, auth: AuthBase | None = None
     ) -> None:
         self._settings = settings
-        self._bell: Bell = bells.scheduler
-        self._news: deque[News] = deque()
+        self._wakeup: Wakeup = wakeups.scheduler
+        self._events: deque[SchedulerEvent] = deque()
         self._record = open_log(settings)
         store = open_store(settings, self._record)
-        self._hands = Hands()
-        context = build_context(settings, bells, worker_url, self._record, store, self._hands)
+        self._effect_runner = EffectRunner()
+        context = build_context(settings, wakeups, worker_url, self._record, store, self._effect_runner)
         self._context = context
-        ears = Ears(self._heard_answers, self._heard_heartbeat, self._heard_silence, self._heard_failure)
-        self._lanes = Lanes(self._lane, ears)
-        self._ears = ears
+        listener = PeerListener(self._on_answers, self._on_heartbeat, self._on_silence, self._on_failure)
+        self._senders = PeerSenders(self._sender, listener)
+        self._listener = listener
         self._auth = auth
-        owner = f"{lineage}-{secrets.token_hex(8)}"
+        owner = f"{home_id}-{secrets.token_hex(8)}"
         self._clock = AwakeClock(time.monotonic)
-        self._scheduler = Scheduler(context, self._lanes, owner, lineage, self._clock)
+        self._scheduler = Scheduler(context, self._senders, owner, home_id, self._clock)
         self._is_poll_due = True
         self._is_beat_due = False
         self._is_stopping = False
@@ -91,49 +91,49 @@ class SchedulerLoop:
         self._ticks.every(limits.heartbeat_interval, self._beat_due)
         self._ticks.every(ALIVE_SECONDS, self._show_alive)
         # With parsed documents of its own, which another thread must not change under the scheduler.
-        retention = Retention(replace(context, specs={}), keep_of(settings))
+        retention = RetentionSweeper(replace(context, specs={}), keep_of(settings))
         self._tidier = Tidier(retention, lambda: self._scheduler.is_in_charge, store.close)
         self._log_keeper = LogKeeper(settings, self._at_work, store.close)
 
     # ------------------------------------------------------------------ what wakes it
 
-    def _lane(self, party_id: str) -> Lane | None:
+    def _sender(self, party_id: str) -> PeerSender | None:
         route = self._settings.routes.get(party_id)
         if route is None:
             return None
-        limits, points, record = self._settings.limits, crash_points_of(self._settings), LaneLog(self._record)
-        return Lane(
-            party_id, route.url, self._settings.party_id, endpoint_of, self._ears,
-            points.around_lane_log(record) if points else record,
+        limits, points, record = self._settings.limits, crash_points_of(self._settings), SenderLog(self._record)
+        return PeerSender(
+            party_id, route.url, self._settings.party_id, endpoint_of, self._listener,
+            points.around_sender_log(record) if points else record,
             limits.longest_answer, limits.party_silence, auth=self._auth,
             says_who=self._scheduler.context.read(lambda tx: tx.says_who(party_id)),
             longest_gap=limits.heartbeat_interval + min(_LONGEST_WORK, limits.party_silence / 2), ca_file=route.ca_file,
         )  # fmt: skip
 
-    def _heard_answers(self, answers: list[tuple[Command, Answer]]) -> None:
-        self._news.extend(Answered(command, answer) for command, answer in answers)
-        self._bell.ring()
+    def _on_answers(self, answers: list[tuple[Command, Answer]]) -> None:
+        self._events.extend(Answered(command, answer) for command, answer in answers)
+        self._wakeup.wake()
 
-    def _heard_heartbeat(self, party_id: str, reply: HeartbeatReply, runs: Mapping[str, int]) -> None:
-        if reply.is_news or self._scheduler.is_unsure_of(party_id):
-            self._news.append(HeartbeatAnswered(party_id, reply.ended, runs, reply.way_back, reply.reports))
-            self._bell.ring()
+    def _on_heartbeat(self, party_id: str, reply: HeartbeatReply, runs: Mapping[str, int]) -> None:
+        if reply.is_new or self._scheduler.is_unsure_of(party_id):
+            self._events.append(HeartbeatAnswered(party_id, reply.ended, runs, reply.way_back, reply.reports))
+            self._wakeup.wake()
 
-    def _heard_silence(self, party_id: str, seconds: float) -> None:
-        self._news.append(PartySilent(party_id, seconds))
-        self._bell.ring()
+    def _on_silence(self, party_id: str, seconds: float) -> None:
+        self._events.append(PartySilent(party_id, seconds))
+        self._wakeup.wake()
 
-    def _heard_failure(self, party_id: str, seconds: float, error: str) -> None:
-        self._news.append(PartyFails(party_id, seconds, error))
-        self._bell.ring()
+    def _on_failure(self, party_id: str, seconds: float, error: str) -> None:
+        self._events.append(PartyFails(party_id, seconds, error))
+        self._wakeup.wake()
 
     def _poll_due(self) -> None:
         self._is_poll_due = True
-        self._bell.ring()
+        self._wakeup.wake()
 
     def _beat_due(self) -> None:
         self._is_beat_due = True
-        self._bell.ring()
+        self._wakeup.wake()
 
     # ------------------------------------------------------------------ the loop
 
@@ -150,23 +150,23 @@ class SchedulerLoop:
             self._ticks.stop()
             self._tidier.stop()
             self._log_keeper.stop()
-            self._lanes.close()
-            self._scheduler.resign()
-            self._hands.finish()
+            self._senders.close()
+            self._scheduler.release_scheduler_lease()
+            self._effect_runner.finish()
             self._record.close()
 
     def _stop(self, _number: int, _frame: object) -> None:
         self._is_stopping = True
-        self._bell.ring()
+        self._wakeup.wake()
 
     def _round(self) -> None:
         try:
             self._ticks.keep_going()
             patience = self._patience()
             self._clock.expect(patience)
-            payloads = self._bell.wait(patience)
+            payloads = self._wakeup.wait(patience)
             self._clock.expect(_LONGEST_WORK)
-            self._take_news(payloads)
+            self._take_events(payloads)
             if self._scheduler.is_chosen():
                 self._work()
             else:
@@ -178,40 +178,40 @@ class SchedulerLoop:
             time.sleep(0.2)
 
     def _patience(self) -> float:
-        if self._news or self._is_poll_due:
+        if self._events or self._is_poll_due:
             return 0.0
         alarm = self._scheduler.seconds_to_alarm()
         return _MOST_PATIENCE if alarm is None else min(_MOST_PATIENCE, alarm)
 
     def _stand_by(self) -> None:
         """Another process schedules: nothing to do until the next poll looks whether it still does."""
-        self._news.clear()
-        self._lanes.forget()
+        self._events.clear()
+        self._senders.forget()
         if self._is_poll_due:
             # The spool of this home: who schedules, in another home, does not see it.
             self._context.read(lambda tx: sweep_exchange(self._context, tx))
         self._is_poll_due = self._is_beat_due = False
 
     def _work(self) -> None:
-        while self._news:
-            some = [self._news.popleft() for _ in range(min(len(self._news), _MOST_NEWS))]
+        while self._events:
+            some = [self._events.popleft() for _ in range(min(len(self._events), _MOST_EVENTS))]
             self._scheduler.step(some)
-        is_alarm = self._scheduler.ring_alarms()
+        is_alarm = self._scheduler.fire_alarms()
         if self._is_poll_due or is_alarm:
             self._is_poll_due = False
             self._scheduler.poll()
         if self._is_beat_due:
             self._is_beat_due = False
             self._scheduler.beat()
-            self._lanes.tell_silence()
+            self._senders.report_silence()
             self._show_peers()
 
-    def _take_news(self, payloads: list[bytes]) -> None:
-        fresh: dict[News, None] = {}
+    def _take_events(self, payloads: list[bytes]) -> None:
+        fresh: dict[SchedulerEvent, None] = {}
         for payload in payloads:
             for one in _read(payload):
                 fresh[one] = None
-        self._news.extend(fresh)
+        self._events.extend(fresh)
 
     def _at_work(self) -> set[TaskKey]:
         return {worker.task for worker in self._context.read(lambda tx: tx.unfinished_workers())}
@@ -230,7 +230,7 @@ class SchedulerLoop:
 
     def _show_peers(self) -> None:
         """The state of the ways to other parties, for `flow party list`."""
-        states = {state.party_id: _shown(state) for state in self._lanes.states()}
+        states = {state.party_id: _shown(state) for state in self._senders.states()}
         try:
             write_json(self._settings.run_dir / "peers.json", states)
         except OSError as error:
@@ -270,7 +270,7 @@ class Ticks:
 class Tidier:
     """Removes what need not be kept any longer, in a thread of its own, so that no tick waits for it."""
 
-    def __init__(self, retention: Retention, may_work: Callable[[], bool], close: Callable[[], None]) -> None:
+    def __init__(self, retention: RetentionSweeper, may_work: Callable[[], bool], close: Callable[[], None]) -> None:
         self._retention, self._may_work, self._close = retention, may_work, close
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._work, name="tidier", daemon=True)
@@ -310,7 +310,7 @@ def _shown(state: PartyState) -> dict[str, Any]:
     }
 
 
-def _read(payload: bytes) -> list[News]:
+def _read(payload: bytes) -> list[SchedulerEvent]:
     try:
         message = json.loads(payload)
     except ValueError:
@@ -319,11 +319,11 @@ def _read(payload: bytes) -> list[News]:
         return []
     if "worker" in message:
         return [WorkerChanged(Path(str(message["worker"])).name)]
-    news: list[News] = [JobChanged(str(job_id)) for job_id in message.get("jobs", ())]
+    events: list[SchedulerEvent] = [JobChanged(str(job_id)) for job_id in message.get("jobs", ())]
     if "outbox" in message:
-        news.append(OutboxFilled())
+        events.append(OutboxFilled())
     if "queue" in message:
-        news.append(QueueChanged(str(message["queue"])))
-    news.extend(RoomTold(*told) for told in message.get("room", ()))
-    return news
+        events.append(QueueChanged(str(message["queue"])))
+    events.extend(CapacityNotice(*fields) for fields in message.get("room", ()))
+    return events
 

@@ -32,12 +32,12 @@ from fate_flow.crash_points import crash_points_of
 from fate_flow.engine import proc
 from fate_flow.engine.spawner import become_spawner
 from fate_flow.federation.signature import SiteSignature
-from fate_flow.federation.wake import Bell
+from fate_flow.federation.wakeup import Wakeup
 from fate_flow.http_processes import HttpProcesses
 from fate_flow.runtime import (
-    Bells,
-    Hands,
-    lineage_of,
+    EffectRunner,
+    Wakeups,
+    home_id_of,
     open_log,
     open_store,
     prepare_home,
@@ -71,8 +71,8 @@ def serve(conf_path: Path) -> int:
         settings = with_client_keys(settings)
         _prepare_store(settings)
         signature = signature_of(settings)
-        for words in start_warnings(settings):
-            _say(f"WARNING: {words}")
+        for text in start_warnings(settings):
+            _say(f"WARNING: {text}")
         if crash_points_of(settings):
             _say("WARNING: crash points are on: a test may kill this server")
         return Supervisor(settings, signature).run()
@@ -153,13 +153,13 @@ class Supervisor:
     def __post_init__(self) -> None:
         self._pid = os.getpid()
         self._watchdog = Watchdog(self.settings.alive_file)
-        self._bells = Bells(Bell(), Bell(), Bell())
+        self._wakeups = Wakeups(Wakeup(), Wakeup(), Wakeup())
         self._http = _listen(self.settings.host, self.settings.http_port, "fateflow.http_port")
         self._workers = _listen("127.0.0.1", self.settings.worker_port, "fateflow.worker_port")
         self._worker_url = f"http://127.0.0.1:{self._workers.getsockname()[1]}"
         self._http_processes = HttpProcesses(
-            self.settings, self._bells, self._worker_url,
-            Hands(),        # each process that decides gets its own by the fork
+            self.settings, self._wakeups, self._worker_url,
+            EffectRunner(),  # each process that decides gets its own by the fork
             self.signature,
         )  # fmt: skip
         self._children = [
@@ -295,7 +295,7 @@ class Supervisor:
         return True
 
     def _shut_down(self) -> None:
-        """The doors first, both at once, since each waits a second for its kept-alive connections; then who works
+        """The listeners first, both at once, since each waits a second for its kept-alive connections; then who works
         behind them."""
         for names in (("http", "workers"), ("scheduler",), ("spawner",)):
             ending = [child for child in self._children if child.name in names and child.pid]
@@ -321,13 +321,15 @@ class Supervisor:
     # ------------------------------------------------------------------ the children
 
     def _run_spawner(self) -> None:
-        become_spawner(self._bells.spawner.listener, self._bells.scheduler.ringer, self._pid, self.settings.home)
+        become_spawner(
+            self._wakeups.spawner.receiving_end, self._wakeups.scheduler.sending_end, self._pid, self.settings.home
+        )
 
     def _run_scheduler(self) -> None:
         self._http.close()
         self._workers.close()
         SchedulerLoop(
-            self.settings, self._bells, self._worker_url, lineage_of(self.settings), self.signature
+            self.settings, self._wakeups, self._worker_url, home_id_of(self.settings), self.signature
         ).run()
 
     def _run_http(self) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 from fate_flow.client_keys import ClientKeys
 from fate_flow.core.approval import ApprovalRule
 from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
-from fate_flow.core.command import CommandPolicy
 from fate_flow.core.grammar import LAST
 from fate_flow.core.permission import PermissionRule
+from fate_flow.core.program import ProgramRules
 from fate_flow.core.resources import EngineSize
 from fate_flow.core.site import SiteRule
 from fate_flow.core.spec import JobParameters
@@ -58,7 +58,7 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     retention: Retention = field(default_factory=Retention)
     ceilings: Ceilings = NO_CEILINGS
-    commands: CommandPolicy = field(default_factory=CommandPolicy)
+    commands: ProgramRules = field(default_factory=ProgramRules)
     approval: ApprovalRule = field(default_factory=ApprovalRule)
     permission: PermissionRule = field(default_factory=PermissionRule)
     connectors: Mapping[str, MysqlServer] = field(default_factory=dict)    # by the names that clients use

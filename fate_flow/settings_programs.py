@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from fate_flow.core.command import SECRET_NAME, CommandPolicy, Secret
 from fate_flow.core.errors import BadSettings
+from fate_flow.core.program import SECRET_NAME, ProgramRules, Secret
 from fate_flow.settings_parties import read_party_id
 from fate_flow.settings_section import Section, collected
 
@@ -15,14 +15,14 @@ _ALLOWED = re.compile(r"/.*[^/]|sha256:[0-9a-f]{64}", re.DOTALL)
 
 
 @collected
-def read_commands(section: Section) -> CommandPolicy:
-    found = CommandPolicy(
+def read_commands(section: Section) -> ProgramRules:
+    found = ProgramRules(
         enabled=section.flag("enabled", False),
         allow=_allowed_programs(section),
         share_logs=section.flag("share_logs", False),
         files_root=section.full_path("files_root"),
         volumes=_volumes(section),
-        output_max_bytes=section.whole("output_max_bytes", CommandPolicy.output_max_bytes),
+        output_max_bytes=section.whole("output_max_bytes", ProgramRules.output_max_bytes),
         secrets=_secrets(section.section("secrets")),
     )
     section.refuse_others()

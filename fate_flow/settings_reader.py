@@ -147,11 +147,11 @@ class _Reader:
         return tuple(self._path(str(value)) for value in values)
 
     @collected
-    def _one_of(self, section: Section, key: str, words: tuple[str, ...]) -> str:
+    def _one_of(self, section: Section, key: str, text: tuple[str, ...]) -> str:
         """The first of the words unless the file says another."""
-        word = section.text(key, words[0])
-        if word not in words:
-            raise BadSettings(f"{section.name(key)}: {word!r} is not one of {', '.join(words)}")
+        word = section.text(key, text[0])
+        if word not in text:
+            raise BadSettings(f"{section.name(key)}: {word!r} is not one of {', '.join(text)}")
         return word
 
     @collected

@@ -84,12 +84,12 @@ class DocumentedClient(FlaskClient):
         if is_signed not in _made:
             _made[is_signed] = Documented(document(self.application, is_signed=is_signed))
         body = response.data if response.mimetype == "application/json" else b""
-        told = response.status_code, response.mimetype, body
+        described = response.status_code, response.mimetype, body
         path = _path(self.application, request.path, request.method)
         if path.startswith("/"):
-            problem = _made[is_signed].misfit(request.method.lower(), path, *told)
+            problem = _made[is_signed].misfit(request.method.lower(), path, *described)
         else:
-            problem = _made[is_signed].shared_misfit(path, *told) if path and request.method != "HEAD" else ""
+            problem = _made[is_signed].shared_misfit(path, *described) if path and request.method != "HEAD" else ""
         assert not problem, f"{request.method} {request.path}: {problem}"
         return response
 

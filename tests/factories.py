@@ -7,7 +7,7 @@ from typing import Any
 
 from fate_flow.core.job import Claim, Job, JobKey, Seat, Task, TaskKey
 from fate_flow.core.retry_document import rule_for
-from fate_flow.core.spec import Input, JobParameters, JobSpec, Output, Party, Source, TaskSpec
+from fate_flow.core.spec import DeclaredOutput, Input, JobParameters, JobSpec, Party, Source, TaskSpec
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.core.view import JobView
 
@@ -28,7 +28,7 @@ def a_spec(
     common = JobParameters(**{"task_cores": 1, **parameters})
     specs = {
         name: TaskSpec(
-            name, "Work", parties, inputs=_inputs(needs), outputs=(Output("data", "data"),),
+            name, "Work", parties, inputs=_inputs(needs), outputs=(DeclaredOutput("data", "data"),),
             passed_at=(passed_at or {}).get(name, frozenset()), retry=rule_for(common, name),
         )
         for name, needs in graph.items()
@@ -46,7 +46,7 @@ def a_job(status: JobStatus = JobStatus.RUNNING, party: Party = GUEST, **fields:
     has_begun = status not in (JobStatus.READY, JobStatus.WAITING)
     known = {
         "initiator": GUEST, "is_initiator": party == GUEST, "parties": (GUEST, HOST), "asked": Claim(2, 0),
-        "create_time": NOW - 60_000, "turn": int(has_begun), "start_time": NOW - 30_000 if has_begun else 0,
+        "create_time": NOW - 60_000, "round_number": int(has_begun), "start_time": NOW - 30_000 if has_begun else 0,
     }  # fmt: skip
     return Job(key=JobKey(JOB_ID, party), status=status, **{**known, **fields})
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fate_flow.audit.events import Event
-from fate_flow.coordinator.initiator import InitiatorSide
-from fate_flow.coordinator.party.side import PartySide
-from fate_flow.coordinator.ports import Context, LaunchOrder, Made, Rules, Sight
-from fate_flow.coordinator.unit import Unit, unit_of_work
+from fate_flow.coordinator.initiator import Coordinator
+from fate_flow.coordinator.party.participant import Participant
+from fate_flow.coordinator.ports import Context, LaunchOrder, Observation, Rules, TaskOutputs
+from fate_flow.coordinator.unit_of_work import UnitOfWork, unit_of_work
 from fate_flow.coordinator.workers import WorkerWatch
 from fate_flow.core.approval import ApprovalRule
 from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
@@ -32,7 +32,7 @@ INCARNATIONS = {"a": "a1" * 16, "b": "b1" * 16}
 class HandEngine:
     """Workers are seen as the test says: `sights[worker id]`, else as ordered and not begun."""
 
-    sights: dict[str, Sight] = field(default_factory=dict)
+    sights: dict[str, Observation] = field(default_factory=dict)
     launched: list[LaunchOrder] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
     graces: list[float] = field(default_factory=list)
@@ -44,8 +44,8 @@ class HandEngine:
     def launch(self, order: LaunchOrder) -> None:
         self.launched.append(order)
 
-    def look(self, worker: Worker) -> Sight:
-        return self.sights.get(worker.worker_id, Sight("created"))
+    def observe(self, worker: Worker) -> Observation:
+        return self.sights.get(worker.worker_id, Observation("created"))
 
     def stop(self, worker: Worker, grace_seconds: float) -> None:
         self.stopped.append(worker.worker_id)
@@ -137,14 +137,14 @@ class HandServer:
         return f"{self._ids:032x}"
 
     @contextmanager
-    def unit(self) -> Iterator[Unit]:
+    def unit(self) -> Iterator[UnitOfWork]:
         with unit_of_work(self.context, steady=self.steady) as unit:
             yield unit
 
     def handle(self, command: Command, caller: str = "9999") -> Answer:
         """Carry out a command of another party."""
         with self.unit() as unit:
-            return PartySide().handle(unit, command, caller)
+            return Participant().handle(unit, command, caller)
 
     # ------------------------------------------------------------------ what is there
 
@@ -173,15 +173,15 @@ class HandServer:
             return list(tx.commands_after(0))
 
     def watch(self, name: str = "a", party: Party = HOST) -> None:
-        """Look at the worker of a task, as the scheduler does when it has news."""
+        """Look at the worker of a task, as the scheduler does when it has events."""
         with self.unit() as unit:
-            WorkerWatch().look_at(unit, worker_of(self, name, party))
+            WorkerWatch().observe(unit, worker_of(self, name, party))
             self.settle(unit)
 
-    def settle(self, unit: Unit) -> None:
+    def settle(self, unit: UnitOfWork) -> None:
         """Carry what changed as far as it goes, as the scheduler does."""
         for job_id in tuple(unit.dirty):
-            InitiatorSide(PartySide(), "owner").advance(unit, job_id)
+            Coordinator(Participant(), "owner").advance(unit, job_id)
 
     def snapshot(self) -> dict[str, Any]:
         """All that a command may change, to be compared."""
@@ -226,16 +226,18 @@ def a_host(*commands: Command, **server: Any) -> HandServer:
     return host
 
 
-def made(name: str, namespace: str = "out") -> Sight:
+def made(name: str, namespace: str = "out") -> Observation:
     """A worker that succeeded and made one table under each key."""
     table = TableMeta(namespace, name, f"standalone:///{namespace}/{name}", 3, {}, origin="output")
     metrics = (("train", "work", (("loss", 1),), {}),)
-    return Sight("exited", 7, 70, "exited", 0, None, True, "", Made((("data", table),), metrics, {"rows": 3}))
+    return Observation(
+        "exited", 7, 70, "exited", 0, None, True, "", TaskOutputs((("data", table),), metrics, {"rows": 3})
+    )
 
 
-RUNS = Sight("running", 7, 70)
-FAILED = Sight("exited", 7, 70, "exited", 1, None, False, "it went wrong")
-STOPPED = Sight("exited", 7, 70, "stopped", None, 15)
+RUNS = Observation("running", 7, 70)
+FAILED = Observation("exited", 7, 70, "exited", 1, None, False, "it went wrong")
+STOPPED = Observation("exited", 7, 70, "stopped", None, 15)
 
 
 def worker_of(server: HandServer, name: str = "a", party: Party = HOST, version: int = 0) -> str:

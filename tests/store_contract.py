@@ -17,8 +17,9 @@ import pytest
 from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.errors import StorageFailed
-from fate_flow.core.history import Entry, Level
+from fate_flow.core.history import HistoryEntry, HistoryLevel
 from fate_flow.core.job import (
+    Blocker,
     Claim,
     Command,
     CommandKind,
@@ -26,12 +27,11 @@ from fate_flow.core.job import (
     Hold,
     Job,
     JobKey,
-    Lack,
+    PendingRequest,
     Report,
     Seat,
     Task,
     TaskKey,
-    Wish,
     Worker,
     WorkerEnd,
 )
@@ -52,8 +52,8 @@ from fate_flow.core.status import (
     WorkerStatus,
     may_move,
 )
-from fate_flow.store.changes import MOST_WISHES
-from fate_flow.store.contract import READ, Connector, Document, Metric, Output, Scope, Store, Submission, TableMeta
+from fate_flow.store.changes import MOST_PENDING
+from fate_flow.store.contract import READ, Connector, Document, Metric, OutputTable, Scope, Store, Submission, TableMeta
 
 GUEST = Party("guest", "9999")
 HOST = Party("host", "10000")
@@ -183,13 +183,13 @@ class TransactionCases(Cases):
             tx.reserve(a_job("old").key, 4, 4, "t", 1, 2)
             tx.forget_job("old")
             tx.put_command(Command(CommandKind.CREATE, "new", HOST), 1)
-            tx.hear("10000")
+            tx.record_heartbeat("10000")
             raise ZeroDivisionError
         assert each.job(a_job("old").key) == a_job("old")
         assert each.job(a_job("new").key) is None
         assert each.jobs_here("old") == (a_job("old"),)
         assert each.engine().remaining_cores == 8
-        assert (each.seats("new"), each.commands_after(0), each.heard()) == ((), (), {})
+        assert (each.seats("new"), each.commands_after(0), each.heartbeats()) == ((), (), {})
 
     def test_a_savepoint_takes_back_its_own_part(self, store: Store, each: Each) -> None:
         with store.transaction() as tx:
@@ -204,39 +204,39 @@ class TransactionCases(Cases):
 
     def test_savepoints_nest(self, store: Store, each: Each) -> None:
         with store.transaction() as tx, tx.savepoint():
-            tx.hear("outer")
+            tx.record_heartbeat("outer")
             with pytest.raises(ZeroDivisionError), tx.savepoint():
-                tx.hear("inner")
+                tx.record_heartbeat("inner")
                 with tx.savepoint():
-                    tx.hear("innermost")
+                    tx.record_heartbeat("innermost")
                 raise ZeroDivisionError
             with tx.savepoint():
-                tx.hear("outer")
-        assert each.heard() == {"outer": 2}
+                tx.record_heartbeat("outer")
+        assert each.heartbeats() == {"outer": 2}
 
     def test_what_a_savepoint_kept_goes_with_its_transaction(self, store: Store, each: Each) -> None:
         with pytest.raises(ZeroDivisionError), store.transaction() as tx:
             with tx.savepoint():
-                tx.hear("10000")
+                tx.record_heartbeat("10000")
             raise ZeroDivisionError
-        assert each.heard() == {}
+        assert each.heartbeats() == {}
 
     def test_a_refused_write_is_storage_failed_and_leaves_nothing(self, store: Store, each: Each) -> None:
         each.add_worker(a_worker())
         with pytest.raises(StorageFailed), store.transaction() as tx:
-            tx.hear("10000")
+            tx.record_heartbeat("10000")
             tx.add_worker(a_worker())
-        assert each.heard() == {}
+        assert each.heartbeats() == {}
 
     def test_a_refused_write_in_a_savepoint_costs_the_savepoint_only(self, store: Store, each: Each) -> None:
         each.add_worker(a_worker())
         with store.transaction() as tx:
-            tx.hear("10000")
+            tx.record_heartbeat("10000")
             with pytest.raises(StorageFailed), tx.savepoint():
-                tx.hear("10001")
+                tx.record_heartbeat("10001")
                 tx.add_worker(a_worker())
-            tx.hear("10000")
-        assert each.heard() == {"10000": 2}
+            tx.record_heartbeat("10000")
+        assert each.heartbeats() == {"10000": 2}
 
 
 class ReadingCases(Cases):
@@ -257,18 +257,18 @@ class ReadingCases(Cases):
 
     def test_a_transaction_may_follow_and_be_taken_back(self, store: Store, each: Each) -> None:
         with store.reading() as tx:
-            assert tx.heard() == {}
+            assert tx.heartbeats() == {}
         with pytest.raises(ZeroDivisionError), store.transaction() as tx:
-            tx.hear("10000")
+            tx.record_heartbeat("10000")
             raise ZeroDivisionError
         with store.reading() as tx:
-            assert tx.heard() == {}
+            assert tx.heartbeats() == {}
 
 
 class JobCases(Cases):
     def test_a_job_comes_back_as_it_was_added(self, each: Each) -> None:
         job = a_job(
-            "202611210211000000000", HOST, run=3, legacy=True, asked=Claim(7, 9), status=JobStatus.READY,
+            "202611210211000000000", HOST, run=3, is_plain_v1=True, asked=Claim(7, 9), status=JobStatus.READY,
             parties=(GUEST, HOST, OTHER_HOST, ARBITER), timeout_seconds=1 << 33, create_time=1_763_691_000_123,
         )  # fmt: skip
         with_jobs(each, job)
@@ -279,7 +279,9 @@ class JobCases(Cases):
         assert each.job_here("j1").parties == (HOST, OTHER_HOST, GUEST)
 
     def test_a_new_job_has_no_history(self, each: Each) -> None:
-        used = a_job(progress=50, claim=Claim(1, 1, "t", 2), turn=5, reason=Reason.STOPPED, ready_owner="me", passes=2)
+        used = a_job(
+            progress=50, claim=Claim(1, 1, "t", 2), round_number=5, reason=Reason.STOPPED, ready_owner="me", passes=2
+        )
         with_jobs(each, used)
         assert each.job(used.key) == a_job()
 
@@ -363,10 +365,10 @@ class JobCases(Cases):
 
     def test_running_stamps_the_start_and_forgets_the_wait(self, each: Each) -> None:
         with_jobs(each, a_job())
-        each.begin_turn(a_job().key, "me", 5)
-        each.end_turn(a_job().key, "me", "host 10000 has no room", "10000", 4, 77, 3, Lack.ROOM)
+        each.begin_round(a_job().key, "me", 5)
+        each.end_round(a_job().key, "me", "host 10000 has no capacity", "10000", 4, 77, 3, Blocker.CAPACITY)
         each.move_job(a_job(), MoveJob(JobStatus.RUNNING), 5_000)
-        assert each.job_here("j1") == a_job(status=JobStatus.RUNNING, start_time=5_000, retry_at=77, turn=1)
+        assert each.job_here("j1") == a_job(status=JobStatus.RUNNING, start_time=5_000, retry_at=77, round_number=1)
 
     def test_stopping_says_why_whereto_and_until_when(self, each: Each) -> None:
         with_jobs(each, a_job())
@@ -381,7 +383,7 @@ class JobCases(Cases):
 
     def test_the_end_is_stamped_and_keeps_the_target(self, each: Each) -> None:
         with_jobs(each, a_job())
-        each.postpone(a_job().key, "host 10000 has no room", "10000", 4, 77)
+        each.postpone(a_job().key, "host 10000 has no capacity", "10000", 4, 77)
         stop = MoveJob(JobStatus.STOPPING, Reason.TASK_FAILED, "a broke", target=JobStatus.FAILED, stop_by=99)
         each.move_job(a_job(), stop, 5)
         move = MoveJob(JobStatus.FAILED, Reason.JOB_TIMEOUT, "late", unconfirmed=("host 10000", "host 10001"))
@@ -501,7 +503,7 @@ class JobCases(Cases):
         with_jobs(each, a_job(revision=4))
         assert each.job_here("j1").revision == 4
 
-    def test_a_rerun_has_no_turn_before_all_parties_know(self, each: Each) -> None:
+    def test_a_rerun_has_no_reservation_round_before_all_parties_know(self, each: Each) -> None:
         elsewhere = a_job("j2", HOST)
         with_jobs(each, a_job(), elsewhere)
         for job in (a_job(), elsewhere):
@@ -533,9 +535,9 @@ class JobCases(Cases):
         here = a_job(status=JobStatus.RUNNING, since=50, timeout_seconds=60)
         elsewhere = a_job("j2", HOST, status=JobStatus.RUNNING)
         with_jobs(each, here, elsewhere)
-        assert each.put_off(here, "retry_backoff: a begins again in 60 s", 70_000)
-        assert each.put_off(elsewhere, "", 0)
-        assert each.put_off(here, "again", 1) is False
+        assert each.requeue_job(here, "retry_backoff: a begins again in 60 s", 70_000)
+        assert each.requeue_job(elsewhere, "", 0)
+        assert each.requeue_job(here, "again", 1) is False
         row = each.job_here("j1")
         assert (row.status, row.run, row.wait_reason) == (JobStatus.WAITING, 0, "retry_backoff: a begins again in 60 s")
         assert (row.retry_at, row.since, row.queued, row.rerun_signal) == (70_000, 50, 70_000, True)
@@ -583,7 +585,7 @@ class JobCases(Cases):
                 ("j3", running, 0, GUEST),
             )
         ]  # fmt: skip
-        plain = a_job("j4", HOST, legacy=True, initiator=theirs)
+        plain = a_job("j4", HOST, is_plain_v1=True, initiator=theirs)
         with_jobs(each, mine, *copies, plain, a_job("j5", HOST, initiator=theirs), a_job("j6"))
         assert each.copies_that_wait("", 9) == ("j2", "j5")
         assert (each.copies_that_wait("", 1), each.copies_that_wait("j2", 9)) == (("j2",), ("j5",))
@@ -593,8 +595,8 @@ class JobCases(Cases):
     def test_only_what_runs_rests(self, each: Each) -> None:
         with_jobs(each, a_job())
         with pytest.raises(IllegalMove):
-            each.put_off(a_job(), "", 1)
-        assert each.put_off(a_job(status=JobStatus.RUNNING), "", 1) is False
+            each.requeue_job(a_job(), "", 1)
+        assert each.requeue_job(a_job(status=JobStatus.RUNNING), "", 1) is False
 
     def test_no_job_begins_ended(self, each: Each) -> None:
         for status in JOB_END:
@@ -602,7 +604,7 @@ class JobCases(Cases):
                 each.add_job(a_job(status=status), DOCUMENT)
         assert each.job_here("j1") is None
 
-    def test_the_first_wish_to_stop_stays(self, each: Each) -> None:
+    def test_the_first_request_to_stop_stays(self, each: Each) -> None:
         with_jobs(each, a_job(status=JobStatus.RUNNING), a_job("j2", status=JobStatus.RUNNING))
         key = a_job().key
         assert each.request_stop(key, Reason.JOB_TIMEOUT, "too long", 3, False, "guest 9999")
@@ -612,21 +614,21 @@ class JobCases(Cases):
         )
         assert each.job_here("j2").reason is None
 
-    def test_a_users_wish_is_marked_as_his(self, each: Each) -> None:
+    def test_a_users_request_is_marked_as_his(self, each: Each) -> None:
         with_jobs(each, a_job())
         assert each.request_stop(a_job().key, Reason.STOPPED_BY_USER, "", 4, True, "guest 9999")
         assert each.job_here("j1").cancel_requested
 
-    def test_the_wish_to_hurry_is_passed_on_once(self, each: Each) -> None:
+    def test_the_request_to_force_the_stop_is_passed_on_once(self, each: Each) -> None:
         with_jobs(each, a_job(status=JobStatus.RUNNING), a_job("j2", status=JobStatus.RUNNING))
         key = a_job().key
-        assert each.hurried(key, 50) is False
-        assert each.hurry(key)
-        assert each.job_here("j1").is_urgent
-        assert each.hurried(key, 50)
-        assert each.hurried(key, 60) is False
+        assert each.force_stop_sent(key, 50) is False
+        assert each.request_force_stop(key)
+        assert each.job_here("j1").is_force_stop
+        assert each.force_stop_sent(key, 50)
+        assert each.force_stop_sent(key, 60) is False
         assert each.job(key) == a_job(status=JobStatus.RUNNING, stop_by=50)
-        assert each.job_here("j2").is_urgent is False
+        assert each.job_here("j2").is_force_stop is False
 
     def test_a_partial_success_names_who_is_missing_until_the_job_begins_again(self, each: Each) -> None:
         running = a_job(status=JobStatus.RUNNING)
@@ -661,20 +663,21 @@ class JobCases(Cases):
         missing = a_job("unknown").key
         assert [each.set_timers(missing, {}), each.restart_job(missing), each.restarted(missing)] == [False] * 3
 
-    def test_nobody_hurries_what_has_ended(self, each: Each) -> None:
+    def test_nobody_force_stops_what_has_ended(self, each: Each) -> None:
         with_jobs(each, a_job())
-        each.hurry(a_job().key)
+        each.request_force_stop(a_job().key)
         each.move_job(a_job(), MoveJob(JobStatus.SUCCESS, Reason.DONE), 5)
-        assert each.job_here("j1").is_urgent is False
-        assert each.hurry(a_job().key) is False
+        assert each.job_here("j1").is_force_stop is False
+        assert each.request_force_stop(a_job().key) is False
 
     def test_a_history_is_kept_in_its_order_and_goes_with_its_job(self, each: Each) -> None:
         with_jobs(each, a_job(), a_job("j2"))
-        began = Entry("j1", Level.JOB, "", "waiting", 5, GUEST, caused_by="guest 9999")
-        ended = Entry(
-            "j1", Level.WORKER, "running", "exited", 4, HOST, "a", 3, "worker_error", "why", "host 10000", "exit code 1"
+        began = HistoryEntry("j1", HistoryLevel.JOB, "", "waiting", 5, GUEST, caused_by="guest 9999")
+        ended = HistoryEntry(
+            "j1", HistoryLevel.WORKER, "running", "exited", 4, HOST, "a", 3, "worker_error", "why", "host 10000",
+            "exit code 1"
         )
-        other = Entry("j2", Level.TASK, "waiting", "running", 6, None, "a")
+        other = HistoryEntry("j2", HistoryLevel.TASK, "waiting", "running", 6, None, "a")
         each.add_entries([began, other])
         each.add_entries([ended])
         assert each.history("j1") == (began, ended)
@@ -690,8 +693,13 @@ class JobCases(Cases):
 
     def test_what_a_forgotten_seat_went_through_is_forgotten(self, each: Each) -> None:
         with_jobs(each, a_job(status=JobStatus.READY))
-        each.add_entries([Entry("j1", Level.JOB, "", "ready", 5, GUEST), Entry("j1", Level.JOB, "", "ready", 5, HOST)])
-        each.add_entries([Entry("j1", Level.TASK, "", "waiting", 5, task="a")])
+        each.add_entries(
+            [
+                HistoryEntry("j1", HistoryLevel.JOB, "", "ready", 5, GUEST),
+                HistoryEntry("j1", HistoryLevel.JOB, "", "ready", 5, HOST),
+            ]
+        )
+        each.add_entries([HistoryEntry("j1", HistoryLevel.TASK, "", "waiting", 5, task="a")])
         each.forget_seat(a_job().key)
         assert [entry.party for entry in each.history("j1")] == [HOST]
 
@@ -744,7 +752,7 @@ class JobCases(Cases):
             with_jobs(each, a_job(status.value, status=status, create_time=100 - number))
         with_jobs(each, a_job("holds"), a_job("signalled", create_time=2), a_job("ended"), a_job("host", HOST))
         each.reserve(a_job("holds").key, 1, 0, "t", 1, 2)
-        each.begin_turn(a_job("signalled").key, "me", 3)
+        each.begin_round(a_job("signalled").key, "me", 3)
         each.move_job(a_job("ended"), MoveJob(JobStatus.SUCCESS, Reason.DONE), 4)
         each.reserve(a_job("host", HOST).key, 0, 0, "t", 1, 2)
         found = [job.job_id for job in each.unfinished_jobs()]
@@ -756,51 +764,53 @@ class JobCases(Cases):
         assert each.last_create_time() == 9
 
 
-class TurnCases(Cases):
-    def test_a_turn_begins_once(self, each: Each) -> None:
+class RoundCases(Cases):
+    def test_a_reservation_round_begins_once(self, each: Each) -> None:
         with_jobs(each, a_job())
-        assert each.begin_turn(a_job().key, "me", 5)
-        assert each.begin_turn(a_job().key, "me", 6) is False
-        assert each.begin_turn(a_job().key, "you", 6) is False
-        assert each.job_here("j1") == a_job(ready_owner="me", turn=1)
+        assert each.begin_round(a_job().key, "me", 5)
+        assert each.begin_round(a_job().key, "me", 6) is False
+        assert each.begin_round(a_job().key, "you", 6) is False
+        assert each.job_here("j1") == a_job(ready_owner="me", round_number=1)
 
-    def test_only_a_waiting_job_has_turns(self, each: Each) -> None:
+    def test_only_a_waiting_job_has_reservation_rounds(self, each: Each) -> None:
         for status in JOB_UNFINISHED - {JobStatus.WAITING}:
             with_jobs(each, a_job(status.value, status=status))
-            assert each.begin_turn(a_job(status.value).key, "me", 5) is False
+            assert each.begin_round(a_job(status.value).key, "me", 5) is False
 
-    def test_a_turn_forgets_what_the_last_one_was_refused(self, each: Each) -> None:
+    def test_a_reservation_round_forgets_what_the_last_one_was_refused(self, each: Each) -> None:
         with_jobs(each, a_job(), a_job("j2"))
-        each.add_seats([a_seat(message="has no room", free_cores=2, asked_cores=4), a_seat("j2", message="kept")])
-        each.begin_turn(a_job().key, "me", 5)
+        each.add_seats([a_seat(message="has no capacity", free_cores=2, asked_cores=4), a_seat("j2", message="kept")])
+        each.begin_round(a_job().key, "me", 5)
         assert each.seats("j1") == (a_seat(asked_cores=4),)
         assert each.seats("j2") == (a_seat("j2", message="kept"),)
 
-    def test_a_turn_that_does_not_begin_forgets_nothing(self, each: Each) -> None:
+    def test_a_reservation_round_that_does_not_begin_forgets_nothing(self, each: Each) -> None:
         with_jobs(each, a_job(status=JobStatus.RUNNING))
         each.add_seats([a_seat(message="kept")])
-        assert each.begin_turn(a_job().key, "me", 5) is False
+        assert each.begin_round(a_job().key, "me", 5) is False
         assert each.seats("j1") == (a_seat(message="kept"),)
 
-    def test_only_its_owner_ends_a_turn(self, each: Each) -> None:
+    def test_only_its_owner_ends_a_reservation_round(self, each: Each) -> None:
         with_jobs(each, a_job())
         key = a_job().key
-        assert each.end_turn(key, "me", "why", "10000", 4, 99, 1, Lack.SIZE) is False
-        each.begin_turn(key, "me", 5)
-        assert each.end_turn(key, "you", "why", "10000", 4, 99, 1, None) is False
-        assert each.end_turn(key, "me", "why", "10000", 4, 99, 1, Lack.SIZE)
-        waits = a_job(turn=1, wait_reason="why", blocked_on="10000", retry_at=99, conflicts=1, lacks=Lack.SIZE)
+        assert each.end_round(key, "me", "why", "10000", 4, 99, 1, Blocker.SIZE) is False
+        each.begin_round(key, "me", 5)
+        assert each.end_round(key, "you", "why", "10000", 4, 99, 1, None) is False
+        assert each.end_round(key, "me", "why", "10000", 4, 99, 1, Blocker.SIZE)
+        waits = a_job(
+            round_number=1, wait_reason="why", blocked_on="10000", retry_at=99, conflicts=1, blocked_by=Blocker.SIZE
+        )
         assert each.job(key) == waits
-        assert each.end_turn(key, "me", "", "", 0, 0, 0, None) is False
-        assert each.begin_turn(key, "you", 6)
-        assert each.job(key).turn == 2
+        assert each.end_round(key, "me", "", "", 0, 0, 0, None) is False
+        assert each.begin_round(key, "you", 6)
+        assert each.job(key).round_number == 2
 
-    def test_a_job_in_its_turn_is_not_postponed(self, each: Each) -> None:
+    def test_a_job_in_its_reservation_round_is_not_postponed(self, each: Each) -> None:
         with_jobs(each, a_job(), a_job("run", status=JobStatus.RUNNING))
         key = a_job().key
         assert each.postpone(key, "why", "10000", 4, 99)
         assert each.job(key) == a_job(wait_reason="why", blocked_on="10000", retry_at=99)
-        each.begin_turn(key, "me", 5)
+        each.begin_round(key, "me", 5)
         assert each.postpone(key, "other", "10001", 1, 100) is False
         assert each.postpone(a_job("run").key, "other", "10001", 1, 100) is False
         assert each.job(key).blocked_on == "10000"
@@ -808,20 +818,20 @@ class TurnCases(Cases):
     def test_another_scheduler_takes_over(self, each: Each) -> None:
         with_jobs(each, *(a_job(name, create_time=time) for name, time in (("a", 3), ("b", 2), ("c", 1), ("d", 0))))
         for name, owner in (("a", "old"), ("b", "older"), ("c", "me")):
-            each.begin_turn(a_job(name).key, owner, 5)
+            each.begin_round(a_job(name).key, owner, 5)
         assert each.take_over("me") == ("b", "a")
         assert each.take_over("me") == ()
         assert [each.job_here(name).ready_owner for name in "abcd"] == ["me", "me", "me", ""]
-        assert each.end_turn(a_job("a").key, "old", "", "", 0, 0, 0, None) is False, "fenced"
-        assert each.end_turn(a_job("a").key, "me", "", "", 0, 0, 0, None)
+        assert each.end_round(a_job("a").key, "old", "", "", 0, 0, 0, None) is False, "fenced"
+        assert each.end_round(a_job("a").key, "me", "", "", 0, 0, 0, None)
 
-    def test_jobs_in_their_turn_wait(self, each: Each) -> None:
+    def test_jobs_in_their_reservation_round_wait(self, each: Each) -> None:
         with_jobs(each, a_job("a"), a_job("b", create_time=1), a_job("c"))
         for name in "ab":
-            each.begin_turn(a_job(name).key, "me", 5)
-        assert [job.job_id for job in each.jobs_in_turn()] == ["b", "a"]
+            each.begin_round(a_job(name).key, "me", 5)
+        assert [job.job_id for job in each.jobs_in_round()] == ["b", "a"]
         each.move_job(a_job("a"), MoveJob(JobStatus.RUNNING), 6)
-        assert [job.job_id for job in each.jobs_in_turn()] == ["b"]
+        assert [job.job_id for job in each.jobs_in_round()] == ["b"]
 
 
 class QueueCases(Cases):
@@ -831,7 +841,7 @@ class QueueCases(Cases):
         with_jobs(each, *(a_job(name, create_time=age) for name, age in ages.items()))
         with_jobs(each, a_job("hosted", HOST, create_time=1), a_job("running", status=JobStatus.RUNNING, create_time=1))
         for name, party_id, cores in (("b", "10000", 6), ("d", "10000", 2), ("e", "10001", 4)):
-            each.postpone(a_job(name).key, "no room", party_id, cores, 77)
+            each.postpone(a_job(name).key, "no capacity", party_id, cores, 77)
 
     def test_first_in_first_out(self, each: Each) -> None:
         self.queue(each)
@@ -846,8 +856,10 @@ class QueueCases(Cases):
         assert [each.place_in_queue(each.job_here(name)) for name in "bcda"] == [1, 2, 3, 4]
         assert [job.order for job in each.unblocked_waiting(2)] == [(-7, 3, "b"), (5, 8, "c")]
         for name in "acd":
-            each.begin_turn(a_job(name).key, "me", 5)
-            each.end_turn(a_job(name).key, "me", "no room", "10000", 4, 0, 0, Lack.SIZE if name == "c" else None)
+            each.begin_round(a_job(name).key, "me", 5)
+            each.end_round(
+                a_job(name).key, "me", "no capacity", "10000", 4, 0, 0, Blocker.SIZE if name == "c" else None
+            )
         assert [job.job_id for job in each.queue_heads()] == ["d"]
         assert [job.job_id for job in each.blocked_waiting("10000", 9, 9)] == ["d", "a"]
 
@@ -861,7 +873,7 @@ class QueueCases(Cases):
         assert each.set_priority(a_job("unknown").key, 4, 10) is False
         assert each.job_here("run").priority == 0
 
-    def test_a_job_on_hold_has_no_turn_and_is_no_head(self, each: Each) -> None:
+    def test_a_job_on_hold_has_no_reservation_round_and_is_no_head(self, each: Each) -> None:
         self.queue(each)
         hold = Hold("until monday", "ann", 5, 70)
         for name in "abe":
@@ -901,43 +913,51 @@ class QueueCases(Cases):
 
     def test_a_held_job_that_asks_for_too_much_is_not_asked_for(self, each: Each) -> None:
         with_jobs(each, a_job())
-        each.begin_turn(a_job().key, "me", 5)
-        each.end_turn(a_job().key, "me", "why", "10000", 4, 7, 0, Lack.SIZE)
+        each.begin_round(a_job().key, "me", 5)
+        each.end_round(a_job().key, "me", "why", "10000", 4, 7, 0, Blocker.SIZE)
         each.hold_job(a_job().key, Hold("why", "ann"))
-        assert each.waiting_apart(9, 9) == ()
+        assert each.waiting_unschedulable(9, 9) == ()
 
-    def test_who_lacks_what_is_not_room_is_apart(self, each: Each) -> None:
-        lacks = {"a": Lack.SIZE, "b": Lack.APPROVAL, "c": Lack.ROOM, "d": Lack.ANSWER, "e": Lack.APPROVAL}
-        with_jobs(each, *(a_job(name) for name in lacks))
+    def test_who_lacks_what_is_not_capacity_is_apart(self, each: Each) -> None:
+        blocked_by = {
+            "a": Blocker.SIZE,
+            "b": Blocker.APPROVAL,
+            "c": Blocker.CAPACITY,
+            "d": Blocker.ANSWER,
+            "e": Blocker.APPROVAL,
+        }
+        with_jobs(each, *(a_job(name) for name in blocked_by))
         for name, retry_at in zip("abcde", (7, 9, 1, 1, 8), strict=True):
-            each.begin_turn(a_job(name).key, "me", 5)
-            each.end_turn(a_job(name).key, "me", "why", "10000", 4, retry_at, 0, lacks[name])
-        assert [job.job_id for job in each.waiting_apart(9, 9)] == ["a", "e", "b"], "the longest due first"
-        assert [job.job_id for job in each.waiting_apart(8, 9)] == ["a", "e"]
+            each.begin_round(a_job(name).key, "me", 5)
+            each.end_round(a_job(name).key, "me", "why", "10000", 4, retry_at, 0, blocked_by[name])
+        assert [job.job_id for job in each.waiting_unschedulable(9, 9)] == ["a", "e", "b"], "the longest due first"
+        assert [job.job_id for job in each.waiting_unschedulable(8, 9)] == ["a", "e"]
         assert [job.job_id for job in each.queue_heads()] == ["c"]
         assert [job.job_id for job in each.blocked_waiting("10000", 9, 9)] == ["c", "d"]
         for name in "abc":
             each.hold_job(a_job(name).key, Hold("why", "ann"))
-        assert [job.job_id for job in each.waiting_apart(9, 9)] == ["e"]
+        assert [job.job_id for job in each.waiting_unschedulable(9, 9)] == ["e"]
         for name in "abc":
             each.release_job(a_job(name).key, 0)
-        assert [job.job_id for job in each.waiting_apart(9, 9)] == ["a", "e", "b"]
+        assert [job.job_id for job in each.waiting_unschedulable(9, 9)] == ["a", "e", "b"]
         assert [job.job_id for job in each.queue_heads()] == ["c"]
-        each.begin_turn(a_job("b").key, "me", 5)
+        each.begin_round(a_job("b").key, "me", 5)
         each.hold_job(a_job("b").key, Hold("why", "ann"))
-        each.end_turn(a_job("b").key, "me", "no room", "10000", 4, 0, 0, Lack.ROOM)
-        assert [job.job_id for job in each.blocked_waiting("10000", 9, 9)] == ["c", "d"], "held in its turn"
+        each.end_round(a_job("b").key, "me", "no capacity", "10000", 4, 0, 0, Blocker.CAPACITY)
+        assert [job.job_id for job in each.blocked_waiting("10000", 9, 9)] == ["c", "d"], (
+            "held in its reservation round"
+        )
         each.release_job(a_job("b").key, 0)
         assert [job.job_id for job in each.blocked_waiting("10000", 9, 9)] == ["b", "c", "d"]
 
-    def test_a_turn_does_not_forget_whose_approval_is_awaited(self, each: Each) -> None:
+    def test_a_reservation_round_does_not_forget_whose_approval_is_awaited(self, each: Each) -> None:
         with_jobs(each, a_job())
         each.add_seats([a_seat(status=SeatStatus.JOINING), a_seat(party=OTHER_HOST)])
-        each.move_seat(a_seat(status=SeatStatus.JOINING), SeatStatus.JOINED, "", lacks=Lack.APPROVAL)
-        each.begin_turn(a_job().key, "me", 5)
-        assert [seat.lacks for seat in each.seats("j1")] == [Lack.APPROVAL, None]
+        each.move_seat(a_seat(status=SeatStatus.JOINING), SeatStatus.JOINED, "", blocked_by=Blocker.APPROVAL)
+        each.begin_round(a_job().key, "me", 5)
+        assert [seat.blocked_by for seat in each.seats("j1")] == [Blocker.APPROVAL, None]
         each.move_seat(each.seats("j1")[0], SeatStatus.CHECKING, "")
-        assert [seat.lacks for seat in each.seats("j1")] == [None, None]
+        assert [seat.blocked_by for seat in each.seats("j1")] == [None, None]
 
     def test_a_party_decides_about_a_job_until_it_is_under_way(self, each: Each) -> None:
         pending = Consent(Approval.PENDING)
@@ -967,13 +987,13 @@ class QueueCases(Cases):
         self.queue(each)
         assert each.ask_again("b")
         assert [(head.job_id, head.retry_at) for head in each.queue_heads()] == [("b", 0), ("e", 77)]
-        each.begin_turn(a_job("d").key, "me", 5)
+        each.begin_round(a_job("d").key, "me", 5)
         assert [each.ask_again(name) for name in ("d", "running", "hosted", "unknown")] == [False] * 4
 
     def test_a_job_at_rest_is_not_asked_again_before_its_time(self, each: Each) -> None:
         resting = a_job(status=JobStatus.RUNNING)
         with_jobs(each, resting)
-        assert each.put_off(resting, "retry_backoff", 70_000)
+        assert each.requeue_job(resting, "retry_backoff", 70_000)
         assert each.ask_again("j1") is False
         assert each.job_here("j1").retry_at == 70_000
 
@@ -1003,7 +1023,7 @@ class QueueCases(Cases):
         assert (first.blocked_on, first.blocked_cores, first.retry_at, first.passes) == ("", 0, 0, 0)
         assert second.job_id == "c"
         assert each.unblocked_waiting(1) == (first,)
-        each.begin_turn(a_job("a").key, "me", 5)
+        each.begin_round(a_job("a").key, "me", 5)
         assert each.unblocked_waiting(10) == (second,)
 
     def test_a_party_with_two_seats_is_named_twice(self, each: Each) -> None:
@@ -1017,19 +1037,19 @@ class QueueCases(Cases):
             ("10000", "b", 6, 77),
             ("10001", "e", 4, 77),
         ]
-        each.begin_turn(a_job("b").key, "me", 5)
-        assert [head.job_id for head in each.queue_heads()] == ["b", "e"], "a head in its turn stays one"
+        each.begin_round(a_job("b").key, "me", 5)
+        assert [head.job_id for head in each.queue_heads()] == ["b", "e"], "a head in its reservation round stays one"
         each.move_job(each.job_here("b"), MoveJob(JobStatus.RUNNING), 6)
         assert [head.job_id for head in each.queue_heads()] == ["d", "e"]
 
-    def test_blocked_ones_that_a_party_has_room_for(self, each: Each) -> None:
+    def test_blocked_ones_that_a_party_has_capacity_for(self, each: Each) -> None:
         self.queue(each)
         assert [one.job_id for one in each.blocked_waiting("10000", 6, 10)] == ["b", "d"]
         assert [one.job_id for one in each.blocked_waiting("10000", 6, 1)] == ["b"]
         assert [one.job_id for one in each.blocked_waiting("10000", 5, 10)] == ["d"]
         assert each.blocked_waiting("10000", 1, 10) == ()
         assert each.blocked_waiting("10002", 9, 10) == ()
-        each.begin_turn(a_job("b").key, "me", 5)
+        each.begin_round(a_job("b").key, "me", 5)
         assert [one.job_id for one in each.blocked_waiting("10000", 6, 10)] == ["d"]
 
     def test_one_that_nobody_works_on(self, each: Each) -> None:
@@ -1039,8 +1059,8 @@ class QueueCases(Cases):
         found = [each.waiting(name) for name in names[:2]]
         assert [(one.job_id, one.blocked_on, one.blocked_cores) for one in found] == [("a", "", 0), ("b", "10000", 6)]
         assert found[1] in each.queue_heads()
-        each.begin_turn(a_job("b").key, "me", 5)
-        assert each.waiting("b") is None, "it is in its turn"
+        each.begin_round(a_job("b").key, "me", 5)
+        assert each.waiting("b") is None, "it is in its reservation round"
         each.move_job(each.job_here("a"), MoveJob(JobStatus.CANCELED, Reason.STOPPED), 6)
         each.begin_again(each.job_here("a"), 1, 7, "")
         assert each.waiting("a") is None, "not every party knows that it begins again"
@@ -1058,22 +1078,26 @@ class QueueCases(Cases):
 
     def test_a_job_that_asks_for_more_than_there_is_in_all_is_no_head(self, each: Each) -> None:
         self.queue(each)
-        for name, lacks, retry_at in (("b", Lack.SIZE, 77), ("d", Lack.ROOM, 77), ("e", Lack.SIZE, 78)):
-            each.begin_turn(a_job(name).key, "me", 5)
+        for name, blocked_by, retry_at in (
+            ("b", Blocker.SIZE, 77),
+            ("d", Blocker.CAPACITY, 77),
+            ("e", Blocker.SIZE, 78),
+        ):
+            each.begin_round(a_job(name).key, "me", 5)
             blocked_on = each.job_here(name).blocked_on
-            each.end_turn(a_job(name).key, "me", "why", blocked_on, 4, retry_at, 0, lacks)
-        assert [(head.job_id, head.lacks) for head in each.queue_heads()] == [("d", Lack.ROOM)]
-        assert [job.job_id for job in each.waiting_apart(76, 9)] == []
-        assert [job.job_id for job in each.waiting_apart(77, 9)] == ["b"]
-        assert [job.job_id for job in each.waiting_apart(78, 9)] == ["b", "e"]
-        assert {job.lacks for job in each.waiting_apart(78, 9)} == {Lack.SIZE}
-        assert [job.job_id for job in each.waiting_apart(78, 1)] == ["b"]
+            each.end_round(a_job(name).key, "me", "why", blocked_on, 4, retry_at, 0, blocked_by)
+        assert [(head.job_id, head.blocked_by) for head in each.queue_heads()] == [("d", Blocker.CAPACITY)]
+        assert [job.job_id for job in each.waiting_unschedulable(76, 9)] == []
+        assert [job.job_id for job in each.waiting_unschedulable(77, 9)] == ["b"]
+        assert [job.job_id for job in each.waiting_unschedulable(78, 9)] == ["b", "e"]
+        assert {job.blocked_by for job in each.waiting_unschedulable(78, 9)} == {Blocker.SIZE}
+        assert [job.job_id for job in each.waiting_unschedulable(78, 1)] == ["b"]
         each.postpone(a_job("b").key, "behind", "10001", 4, 76)
-        assert each.job_here("b").lacks is Lack.SIZE
-        each.begin_turn(a_job("b").key, "me", 5)
-        assert [job.job_id for job in each.waiting_apart(99, 9)] == ["e"], "it is being asked for"
+        assert each.job_here("b").blocked_by is Blocker.SIZE
+        each.begin_round(a_job("b").key, "me", 5)
+        assert [job.job_id for job in each.waiting_unschedulable(99, 9)] == ["e"], "it is being asked for"
         each.move_job(each.job_here("b"), MoveJob(JobStatus.RUNNING), 6)
-        assert each.job_here("b").lacks is None
+        assert each.job_here("b").blocked_by is None
 
     def test_waiting_jobs_that_are_to_stop(self, each: Each) -> None:
         self.queue(each)
@@ -1085,69 +1109,69 @@ class QueueCases(Cases):
         assert (each.waiting_jobs(), each.count_waiting(), each.cancelled_waiting()) == ((), 0, ())
         assert (each.unblocked_waiting(9), each.queue_heads(), each.blocked_waiting("1", 9, 9)) == ((), (), ())
         assert each.place_in_queue(a_job()) == 1
-        assert each.waiting_apart(9, 9) == ()
+        assert each.waiting_unschedulable(9, 9) == ()
         each.count_pass("1")
 
 
-class WishCases(Cases):
-    def test_a_wish_begins_with_the_first_refusal_and_is_repeated(self, each: Each) -> None:
+class PendingCases(Cases):
+    def test_a_request_begins_with_the_first_refusal_and_is_repeated(self, each: Each) -> None:
         with_jobs(each, a_job(party=HOST))
         key = a_job(party=HOST).key
-        assert each.job(key).wish == Wish()
-        each.wish(key, 5)
-        each.wish(key, 9)
-        each.pass_wish(key)
-        each.pass_wish(key)
-        assert each.job(key).wish == Wish(5, 9, 2)
-        each.forget_wish(key)
+        assert each.job(key).pending == PendingRequest()
+        each.pending(key, 5)
+        each.pending(key, 9)
+        each.count_bypass(key)
+        each.count_bypass(key)
+        assert each.job(key).pending == PendingRequest(5, 9, 2)
+        each.forget_pending(key)
         assert each.job(key) == a_job(party=HOST)
-        each.wish(key, 9, -5)
-        each.wish(key, 10)
+        each.pending(key, 9, -5)
+        each.pending(key, 10)
         assert each.job(key).queue_key == -5, "what its initiator told stays"
 
     def test_the_first_is_the_one_that_was_refused_first_of_those_that_still_ask(self, each: Each) -> None:
         with_jobs(each, *(a_job(name, create_time=9 - number) for number, name in enumerate("abcd")))
         each.register_engine(an_engine(), {}, 1)
-        assert each.first_wish(0) is None
+        assert each.first_pending(0) is None
         for name, at in (("b", 3), ("a", 4), ("c", 4), ("b", 5), ("c", 6)):
-            each.wish(a_job(name).key, at)
-        firsts = [each.first_wish(after) for after in range(7)]
+            each.pending(a_job(name).key, at)
+        firsts = [each.first_pending(after) for after in range(7)]
         assert [job.job_id if job else "" for job in firsts] == ["b", "b", "b", "b", "b", "c", ""]
         each.reserve(a_job("b").key, 1, 0, "t", 1, 2)
-        assert each.first_wish(0).job_id == "a", "what is held is not lacking"
+        assert each.first_pending(0).job_id == "a", "what is held is not lacking"
         each.give_back(a_job("b").key, None, 3)
-        assert each.first_wish(0) == each.job(a_job("b").key)
+        assert each.first_pending(0) == each.job(a_job("b").key)
         each.move_job(each.job_here("b"), MoveJob(JobStatus.RUNNING), 6)
-        assert each.first_wish(0).job_id == "a", "and what runs does not wait"
+        assert each.first_pending(0).job_id == "a", "and what runs does not wait"
 
-    def test_wishes_stand_in_the_order_of_their_first_refusals(self, each: Each) -> None:
+    def test_requests_stand_in_the_order_of_their_first_refusals(self, each: Each) -> None:
         with_jobs(each, *(a_job(name, create_time=9 - number) for number, name in enumerate("abcd")))
         with_jobs(each, a_job("b", party=HOST, is_initiator=False))
         each.register_engine(an_engine(), {}, 1)
-        assert each.wishes(0) == ()
+        assert each.pending_requests(0) == ()
         for name, at in (("b", 3), ("a", 4), ("c", 4), ("b", 5), ("c", 6)):
-            each.wish(a_job(name).key, at)
-        each.wish(a_job("b", party=HOST).key, 3)
-        found = [[(one.job_id, one.party.role) for one in each.wishes(after)] for after in range(7)]
+            each.pending(a_job(name).key, at)
+        each.pending(a_job("b", party=HOST).key, 3)
+        found = [[(one.job_id, one.party.role) for one in each.pending_requests(after)] for after in range(7)]
         every = [("b", "guest"), ("b", "host"), ("a", "guest"), ("c", "guest")]
         assert found[:3] == [every] * 3
         assert found[3:] == [[every[0], *every[2:]], [every[0], every[3]], [every[3]], []]
         each.reserve(a_job("b").key, 1, 0, "t", 1, 2)
-        assert [one.key for one in each.wishes(4)] == [a_job("c").key], "what is held is not lacking"
-        assert each.wishes(4) == (each.job(a_job("c").key),)
+        assert [one.key for one in each.pending_requests(4)] == [a_job("c").key], "what is held is not lacking"
+        assert each.pending_requests(4) == (each.job(a_job("c").key),)
 
-    def test_of_very_many_wishes_the_first_are_looked_at(self, each: Each) -> None:
-        names = [f"j{number:03}" for number in range(MOST_WISHES + 1)]
+    def test_of_very_many_requests_the_first_are_looked_at(self, each: Each) -> None:
+        names = [f"j{number:03}" for number in range(MOST_PENDING + 1)]
         with_jobs(each, *(a_job(name, create_time=5) for name in names))
         for name in names:
-            each.wish(a_job(name).key, 4)
-        assert [one.job_id for one in each.wishes(0)] == names[:MOST_WISHES]
+            each.pending(a_job(name).key, 4)
+        assert [one.job_id for one in each.pending_requests(0)] == names[:MOST_PENDING]
 
-    def test_wishes_of_no_job(self, each: Each) -> None:
-        each.wish(a_job().key, 5)
-        each.pass_wish(a_job().key)
-        each.forget_wish(a_job().key)
-        assert each.first_wish(0) is None
+    def test_requests_of_no_job(self, each: Each) -> None:
+        each.pending(a_job().key, 5)
+        each.count_bypass(a_job().key)
+        each.forget_pending(a_job().key)
+        assert each.first_pending(0) is None
 
 
 class ResourceCases(Cases):
@@ -1240,15 +1264,15 @@ class ResourceCases(Cases):
         assert each.job(self.KEY).claim == Claim(2, 10, "u", 2)
         assert each.engine() == EngineState("LOCAL", 8, 1024, 6, 1014)
 
-    def test_a_return_of_an_earlier_turn_is_fenced(self, each: Each) -> None:
+    def test_a_return_of_an_earlier_reservation_round_is_fenced(self, each: Each) -> None:
         with_jobs(each, a_job())
         each.register_engine(an_engine(), {}, 1)
         each.reserve(self.KEY, 5, 0, "t", 3, 2)
-        assert [each.give_back(self.KEY, turn, 3) for turn in (1, 2)] == [False, False]
+        assert [each.give_back(self.KEY, round_number, 3) for round_number in (1, 2)] == [False, False]
         assert each.engine().remaining_cores == 3
         assert each.give_back(self.KEY, 3, 3)
 
-    def test_a_renewed_claim_is_of_the_later_turn(self, each: Each) -> None:
+    def test_a_renewed_claim_is_of_the_later_reservation_round(self, each: Each) -> None:
         with_jobs(each, a_job())
         each.register_engine(an_engine(), {}, 1)
         each.reserve(self.KEY, 5, 0, "t", 3, 2)
@@ -1260,7 +1284,7 @@ class ResourceCases(Cases):
         assert each.give_back(self.KEY, 4, 3) is False
         assert each.give_back(self.KEY, 6, 3)
         each.renew_claim(self.KEY, 9)
-        assert each.job(self.KEY).claim.turn == 5, "nothing is held, nothing is renewed"
+        assert each.job(self.KEY).claim.round_number == 5, "nothing is held, nothing is renewed"
 
     def test_what_is_in_use_stays_in_use_when_the_totals_change(self, each: Each) -> None:
         with_jobs(each, a_job())
@@ -1357,18 +1381,18 @@ class SeatCases(Cases):
         assert [seat.status for seat in each.seats("j1")] == [SeatStatus.CHECKING, SeatStatus.JOINED]
 
     def test_a_move_says_anew_what_is_free(self, each: Each) -> None:
-        seat = a_seat(message="no room", free_cores=2)
+        seat = a_seat(message="no capacity", free_cores=2)
         each.add_seats([seat])
         each.move_seat(seat, SeatStatus.CHECKING, "")
         assert each.seats("j1") == (a_seat(status=SeatStatus.CHECKING, message="", free_cores=-1),)
 
     def test_a_seat_rejoins_in_the_next_run_whatever_it_has_become(self, each: Each) -> None:
-        leaving = a_seat(status=SeatStatus.LEAVING, message="why", free_cores=3, asked_cores=4, legacy=True)
+        leaving = a_seat(status=SeatStatus.LEAVING, message="why", free_cores=3, asked_cores=4, is_plain_v1=True)
         each.add_seats([leaving])
         each.lease_seat(leaving, 60_000, 77)
         each.move_seat(leaving, SeatStatus.LEFT, "")
         assert each.rejoin(leaving)
-        assert each.seats("j1") == (a_seat(status=SeatStatus.JOINING, run=1, asked_cores=4, legacy=True),)
+        assert each.seats("j1") == (a_seat(status=SeatStatus.JOINING, run=1, asked_cores=4, is_plain_v1=True),)
         assert each.rejoin(leaving) is False
         with pytest.raises(IllegalMove):
             each.rejoin(a_seat(status=SeatStatus.HELD, run=1))
@@ -1386,14 +1410,14 @@ class SeatCases(Cases):
         assert [(seat.lease, seat.renew_at) for seat in each.seats("j1")] == [(60_000, 77), (0, 0)]
 
     def test_a_party_that_speaks_plain_v1_is_remembered(self, each: Each) -> None:
-        each.add_seats([a_seat(), a_seat(party=OTHER_HOST, legacy=True)])
-        assert [seat.legacy for seat in each.seats("j1")] == [False, True]
-        assert each.mark_legacy(a_seat())
-        for words in ("approved by ann: contract 7", ""):
-            assert each.note_approval(a_seat(), words)
-            assert each.seats("j1")[0].approval == words
+        each.add_seats([a_seat(), a_seat(party=OTHER_HOST, is_plain_v1=True)])
+        assert [seat.is_plain_v1 for seat in each.seats("j1")] == [False, True]
+        assert each.mark_plain_v1(a_seat())
+        for text in ("approved by ann: contract 7", ""):
+            assert each.note_approval(a_seat(), text)
+            assert each.seats("j1")[0].approval == text
         assert each.note_approval(a_seat(run=7), "words") is False
-        assert [seat.legacy for seat in each.seats("j1")] == [True, True]
+        assert [seat.is_plain_v1 for seat in each.seats("j1")] == [True, True]
 
     def test_a_party_counts_as_silent_from_the_first_time_until_it_answers(self, each: Each) -> None:
         started = a_seat(status=SeatStatus.STARTED)
@@ -1415,10 +1439,10 @@ class SeatCases(Cases):
 
     def test_plain_v1_parties_that_run_or_drain_something(self, each: Each) -> None:
         for status in SeatStatus:
-            each.add_seats([a_seat(status.value, status=status, legacy=True), a_seat(status.value, OTHER_HOST)])
+            each.add_seats([a_seat(status.value, status=status, is_plain_v1=True), a_seat(status.value, OTHER_HOST)])
         live = {"held", "starting", "started", "stopping", "draining"}
-        assert {seat.job_id for seat in each.plain_seats()} == live
-        assert {str(seat.party) for seat in each.plain_seats()} == {"host 10000"}
+        assert {seat.job_id for seat in each.plain_v1_seats()} == live
+        assert {str(seat.party) for seat in each.plain_v1_seats()} == {"host 10000"}
 
     def test_who_says_who_it_is(self, each: Each) -> None:
         """It has accepted a job that is not over, and not as a plain v1 one."""
@@ -1427,7 +1451,7 @@ class SeatCases(Cases):
             party = replace(HOST, party_id=str(20_000 + number))
             each.add_seats([a_seat(status.value, party, status=status)])
             assert each.says_who(party.party_id) is (status.value in seated), status
-        each.add_seats([a_seat("plain", party=OTHER_HOST, status=SeatStatus.STARTED, legacy=True)])
+        each.add_seats([a_seat("plain", party=OTHER_HOST, status=SeatStatus.STARTED, is_plain_v1=True)])
         assert each.says_who("10001") is False
         assert each.says_who("77") is False
 
@@ -1516,10 +1540,10 @@ class TaskCases(Cases):
 
     def test_a_task_ends_over_all_its_parties_for_a_reason(self, each: Each) -> None:
         with_tasks(each, a_task())
-        words = {"message": "restart_task after start_timeout", "caused_by": "host 10000"}
-        stop = MoveTask("reader_0", 0, TaskStatus.WAITING, TaskStatus.STOPPING, **words)
+        text = {"message": "restart_task after start_timeout", "caused_by": "host 10000"}
+        stop = MoveTask("reader_0", 0, TaskStatus.WAITING, TaskStatus.STOPPING, **text)
         assert each.move_task("j1", stop, 5)
-        assert each.task(a_task().key) == a_task(status=TaskStatus.STOPPING, **over_all(words, 0))
+        assert each.task(a_task().key) == a_task(status=TaskStatus.STOPPING, **over_all(text, 0))
         for end in TASK_END - {TaskStatus.PASS}:
             with pytest.raises(StorageFailed):
                 each.move_task("j1", MoveTask("reader_0", 0, TaskStatus.STOPPING, end), 6)
@@ -1741,7 +1765,7 @@ class WorkerCases(Cases):
         assert each.move_worker(running, WorkerStatus.EXITED, 6, end=DONE) is False
         assert (left(each), each.elastic_workers()) == ((4, 10), ())
 
-    def test_one_that_needs_nothing_finds_room_in_a_full_engine(self, each: Each) -> None:
+    def test_one_that_needs_nothing_finds_capacity_in_a_full_engine(self, each: Each) -> None:
         elastic = a_worker("e", is_elastic=True)
         assert each.add_elastic_worker(elastic) is False         # there is no engine
         each.register_engine(an_engine(cores=0, memory=0), {}, 1)
@@ -1802,10 +1826,10 @@ class OutboxCases(Cases):
 
 class SchedulerCases(Cases):
     def test_signs_of_life_are_counted(self, each: Each) -> None:
-        assert each.heard() == {}
+        assert each.heartbeats() == {}
         for party_id in ("10000", "9999", "10000"):
-            each.hear(party_id)
-        assert each.heard() == {"10000": 2, "9999": 1}
+            each.record_heartbeat(party_id)
+        assert each.heartbeats() == {"10000": 2, "9999": 1}
 
     def test_what_is_wrong_with_the_way_to_a_party_is_kept_until_it_is_over(self, each: Each) -> None:
         silent = PeerTrouble("10000", 5, "connection refused")
@@ -1813,49 +1837,49 @@ class SchedulerCases(Cases):
         for trouble in (silent, cut_off, PeerTrouble("10002")):
             each.note_trouble(trouble)
         assert each.peer_troubles() == {"10000": silent, "10001": cut_off}
-        each.hear("10000")
-        assert each.heard() == {"10000": 1}
+        each.record_heartbeat("10000")
+        assert each.heartbeats() == {"10000": 1}
         both = PeerTrouble("10000", 5, "no answer in time", 9, "refuses our signature")
         each.note_trouble(both)
         each.note_trouble(PeerTrouble("10001"))
         assert each.peer_troubles() == {"10000": both}
         each.forget_troubles()
-        assert (each.peer_troubles(), each.heard()) == ({}, {"10000": 1})
+        assert (each.peer_troubles(), each.heartbeats()) == ({}, {"10000": 1})
 
     def test_nobody_schedules_at_first(self, each: Each) -> None:
         assert each.scheduler() == ("", 0)
-        assert each.still_schedules("me", 1) is False
-        assert each.depose("", 0, "me")
+        assert each.renew_scheduler_lease("me", 1) is False
+        assert each.take_scheduler_lease("", 0, "me")
         owner, counter = each.scheduler()
         assert (owner, counter > 0) == ("me", True)
 
     def test_every_look_of_the_owner_counts(self, each: Each) -> None:
         each.scheduler()
-        each.depose("", 0, "me")
+        each.take_scheduler_lease("", 0, "me")
         before = each.scheduler()[1]
-        assert [each.still_schedules(owner, 5) for owner in ("me", "you", "me")] == [True, False, True]
+        assert [each.renew_scheduler_lease(owner, 5) for owner in ("me", "you", "me")] == [True, False, True]
         assert each.scheduler() == ("me", before + 2)
 
     def test_steady_time_is_what_the_owner_wrote_down_and_goes_on_from_there(self, each: Each) -> None:
         assert each.steady() == 0
         each.scheduler()
-        each.depose("", 0, "me")
-        assert each.still_schedules("me", 70)
-        assert each.still_schedules("you", 99) is False
+        each.take_scheduler_lease("", 0, "me")
+        assert each.renew_scheduler_lease("me", 70)
+        assert each.renew_scheduler_lease("you", 99) is False
         assert each.steady() == 70
-        each.depose(*each.scheduler(), "you")
+        each.take_scheduler_lease(*each.scheduler(), "you")
         assert each.steady() == 70
 
-    def test_only_one_that_stands_still_is_deposed(self, each: Each) -> None:
+    def test_only_one_that_stands_still_is_replaced(self, each: Each) -> None:
         each.scheduler()
-        each.depose("", 0, "me")
+        each.take_scheduler_lease("", 0, "me")
         _, seen = each.scheduler()
-        each.still_schedules("me", 1)
-        assert each.depose("me", seen, "you") is False
-        assert each.depose("you", seen + 1, "you") is False
-        assert each.depose("me", seen + 1, "you")
-        assert each.still_schedules("me", 2) is False, "fenced"
-        assert each.still_schedules("you", 2)
+        each.renew_scheduler_lease("me", 1)
+        assert each.take_scheduler_lease("me", seen, "you") is False
+        assert each.take_scheduler_lease("you", seen + 1, "you") is False
+        assert each.take_scheduler_lease("me", seen + 1, "you")
+        assert each.renew_scheduler_lease("me", 2) is False, "fenced"
+        assert each.renew_scheduler_lease("you", 2)
 
 
 class PermissionCases(Cases):
@@ -1897,7 +1921,7 @@ class SiteKeyCases(Cases):
 
 
 class MessageCases(Cases):
-    def test_words_for_people_are_added_once(self, each: Each) -> None:
+    def test_text_for_people_are_added_once(self, each: Each) -> None:
         with_jobs(each, a_job())
         assert each.add_message(a_job().key, "released: why")
         assert each.add_message(a_job().key, "released: why") is False
@@ -1983,7 +2007,7 @@ class RetentionCases(Cases):
         ended.add_tasks([task], a_job("j1"), DOCUMENT)
         ended.add_seats([a_seat(job_id="j1")])
         ended.begin_submission(Submission("r1", "j1", "d"), 1)
-        ended.save_outputs([Output(task.key, "data", "output_j1", "t")], 1)
+        ended.save_outputs([OutputTable(task.key, "data", "output_j1", "t")], 1)
         ended.save_table(TableMeta("output_j1", "t", "uri", 3, {}, origin="output", job_id="j1"), 1)
         ended.save_metrics([Metric(task.key, "train", "loss", (), {})], 1)
         ended.save_summary(task.key, {"rows": 3}, 1)
@@ -2033,7 +2057,7 @@ class LeftCases(Cases):
         with_tasks(each, *self.OURS)
         for task in self.OURS:
             key = task.key
-            each.save_outputs([Output(key, "data", "n", f"{key.job_id}_{key.name}_{key.version}")], 5)
+            each.save_outputs([OutputTable(key, "data", "n", f"{key.job_id}_{key.name}_{key.version}")], 5)
             each.save_metrics([Metric(key, "train", "loss", ((1, 2),), {})], 5)
             each.save_summary(key, {"rows": 3}, 5)
 
@@ -2062,7 +2086,7 @@ class LeftCases(Cases):
     def test_the_jobs_that_handed_a_table_on(self, each: Each) -> None:
         self.filled(each)
         keys = [task.key for task in self.OURS]
-        each.save_outputs([Output(key, "raw", "it", "numbers") for key in keys], 6)
+        each.save_outputs([OutputTable(key, "raw", "it", "numbers") for key in keys], 6)
         assert each.jobs_with("it", "numbers", 9) == ("j2", "j1")
         assert each.jobs_with("it", "numbers", 1) == ("j2",)
         assert each.jobs_with("it", "j1_a_0", 9) == ()
@@ -2070,8 +2094,8 @@ class LeftCases(Cases):
     def test_what_was_read_is_told_of_the_table_and_not_as_made(self, each: Each) -> None:
         with_tasks(each, *self.OURS)
         reads, writes = self.OURS[2].key, self.OURS[3].key
-        each.save_outputs([Output(reads, READ, "it", "numbers"), Output(writes, READ, "it", "numbers")], 6)
-        each.save_outputs([Output(writes, "data", "it", "made")], 6)
+        each.save_outputs([OutputTable(reads, READ, "it", "numbers"), OutputTable(writes, READ, "it", "numbers")], 6)
+        each.save_outputs([OutputTable(writes, "data", "it", "made")], 6)
         assert each.jobs_with("it", "numbers", 9) == ("j2", "j1")
         assert [one.data_name for one in each.results_of("j2")] == [READ, "data"]
         assert each.outputs("j1", "b", reads.party) == ()
@@ -2179,16 +2203,16 @@ class ResultCases(Cases):
         assert (found.partitions, found.id_delimiter) == (1, ",")
 
     def test_outputs_of_the_newest_version_that_has_any(self, each: Each) -> None:
-        old = [Output(a_task(version=0).key, name, "ns", f"old_{name}") for name in ("b", "a")]
-        new = Output(a_task(version=2).key, "a", "ns", "new", written_by="j0")
+        old = [OutputTable(a_task(version=0).key, name, "ns", f"old_{name}") for name in ("b", "a")]
+        new = OutputTable(a_task(version=2).key, "a", "ns", "new", written_by="j0")
         each.save_outputs(old, 1)
         assert each.outputs("j1", "reader_0", GUEST) == (old[1], old[0])
-        each.save_outputs([new, Output(a_task(party=HOST, version=3).key, "a", "ns", "theirs")], 2)
+        each.save_outputs([new, OutputTable(a_task(party=HOST, version=3).key, "a", "ns", "theirs")], 2)
         assert each.outputs("j1", "reader_0", GUEST) == (new,)
         assert each.outputs("j1", "other", GUEST) == ()
 
     def test_an_output_saved_again_is_the_later_one(self, each: Each) -> None:
-        output = Output(a_task().key, "data", "ns", "first")
+        output = OutputTable(a_task().key, "data", "ns", "first")
         each.save_outputs([output], 1)
         each.save_outputs([replace(output, name="second")], 2)
         assert each.outputs("j1", "reader_0", GUEST) == (replace(output, name="second"),)
@@ -2217,9 +2241,9 @@ class StoreContract(
     TransactionCases,
     ReadingCases,
     JobCases,
-    TurnCases,
+    RoundCases,
     QueueCases,
-    WishCases,
+    PendingCases,
     ResourceCases,
     SeatCases,
     TaskCases,
@@ -2271,16 +2295,16 @@ class StoreRaces(Cases):
     THREADS = 6
 
     def test_a_reader_waits_for_nobody(self, store: Any, each: Each) -> None:
-        each.hear("10000")
+        each.record_heartbeat("10000")
         seen: list[Any] = []
 
         def read() -> None:
             with store.reading() as tx:
-                seen.append(tx.heard())
+                seen.append(tx.heartbeats())
             store.close()
 
         with store.transaction() as tx:
-            tx.hear("10000")
+            tx.record_heartbeat("10000")
             thread = threading.Thread(target=read)
             thread.start()
             thread.join(90)
@@ -2321,10 +2345,10 @@ class StoreRaces(Cases):
         self.once(store, lambda tx, number, who: tx.give_back(a_job(f"j{number}").key, None, 3))
         assert each.engine().remaining_cores == 100
 
-    def test_a_turn_begins_once(self, store: Any, each: Each) -> None:
+    def test_a_reservation_round_begins_once(self, store: Any, each: Each) -> None:
         with_jobs(each, *(a_job(f"j{number}") for number in range(self.ROUNDS)))
-        self.once(store, lambda tx, number, who: tx.begin_turn(a_job(f"j{number}").key, f"s{who}", 5))
-        assert {job.turn for job in each.waiting_jobs()} == {1}
+        self.once(store, lambda tx, number, who: tx.begin_round(a_job(f"j{number}").key, f"s{who}", 5))
+        assert {job.round_number for job in each.waiting_jobs()} == {1}
 
     def test_a_job_moves_once(self, store: Any, each: Each) -> None:
         with_jobs(each, *(a_job(f"j{number}") for number in range(self.ROUNDS)))
@@ -2352,11 +2376,14 @@ class StoreRaces(Cases):
 
         self.once(store, begin)
 
-    def test_a_scheduler_is_deposed_once(self, store: Any, each: Each) -> None:
+    def test_a_scheduler_is_replaced_once(self, store: Any, each: Each) -> None:
         each.scheduler()
         for _ in range(self.ROUNDS):
             owner, counter = each.scheduler()
-            calls = [lambda tx, o=owner, c=counter, who=who: tx.depose(o, c, f"s{who}") for who in range(self.THREADS)]
+            calls = [
+                lambda tx, o=owner, c=counter, who=who: tx.take_scheduler_lease(o, c, f"s{who}")
+                for who in range(self.THREADS)
+            ]
             assert sorted(at_once(store, *calls)) == [False] * (self.THREADS - 1) + [True]
 
     def test_a_command_is_taken_once(self, store: Any, each: Each) -> None:
@@ -2364,14 +2391,14 @@ class StoreRaces(Cases):
         self.once(store, lambda tx, number, who: tx.take_command(numbers[number]))
 
     def test_no_sign_of_life_is_lost(self, store: Any, each: Each) -> None:
-        each.hear("10000")
+        each.record_heartbeat("10000")
         for _ in range(self.ROUNDS):
-            at_once(store, *[lambda tx: tx.hear("10000")] * self.THREADS)
-        assert each.heard() == {"10000": 1 + self.ROUNDS * self.THREADS}
+            at_once(store, *[lambda tx: tx.record_heartbeat("10000")] * self.THREADS)
+        assert each.heartbeats() == {"10000": 1 + self.ROUNDS * self.THREADS}
 
     def test_the_first_sign_of_life_may_come_twice(self, store: Any, each: Each) -> None:
-        at_once(store, *[lambda tx: tx.hear("10000")] * self.THREADS)
-        assert 1 <= each.heard()["10000"] <= self.THREADS
+        at_once(store, *[lambda tx: tx.record_heartbeat("10000")] * self.THREADS)
+        assert 1 <= each.heartbeats()["10000"] <= self.THREADS
 
     def test_servers_that_start_together_register_one_engine(self, store: Any, each: Each) -> None:
         at_once(store, *[lambda tx: tx.register_engine(an_engine(8), {}, 1)] * self.THREADS)

@@ -16,7 +16,7 @@ from fate_flow.core.errors import NotFound
 from fate_flow.core.grammar import ROLES
 from fate_flow.core.job import JobKey
 from fate_flow.core.spec import Input, JobSpec, Party, TaskSpec
-from fate_flow.store.contract import Document, Output, TableMeta, Transaction
+from fate_flow.store.contract import Document, OutputTable, TableMeta, Transaction
 
 MOST_SHOWN = 100      # rows of a table, as FATE has it
 _SEAT = ("job_id", "role", "party_id")
@@ -61,7 +61,7 @@ def blueprint(services: Services) -> Blueprint:
 
 class _BoardRoutes:
     def __init__(self, services: Services) -> None:
-        self._desk = services.desk
+        self._use_cases = services.use_cases
         self._context = services.context
         self._views = services.views
 
@@ -148,7 +148,7 @@ class _BoardRoutes:
         document = self._context.read(find)
         if document is None:
             raise NotFound(f"find job failed: job {job_id} on {party}")
-        return party, self._desk.validate(document)
+        return party, self._use_cases.validate(document)
 
 
 def columns_of(table: TableMeta) -> list[str]:
@@ -181,5 +181,5 @@ def _needs(spec: JobSpec, task: TaskSpec) -> list[dict[str, Any]]:
     return found
 
 
-def _named(output: Output) -> dict[str, str]:
+def _named(output: OutputTable) -> dict[str, str]:
     return {"name": output.name, "namespace": output.namespace}

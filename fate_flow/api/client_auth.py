@@ -110,9 +110,9 @@ def _signed_paths() -> Iterator[str]:
     query once more (`data.py`)."""
     path = str(request.environ.get("RAW_URI", ""))
     yield path
-    plain, _, query = path.partition("?")
+    bare_path, _, query = path.partition("?")
     if query.startswith("%257B"):
-        yield f"{plain}?{unquote(query)}"
+        yield f"{bare_path}?{unquote(query)}"
 
 
 def _signed_parts() -> Iterator[_Signed]:
@@ -132,8 +132,8 @@ def _signed_parts() -> Iterator[_Signed]:
 def _takes_a_form() -> bool:
     """Whether the route reads a form, or reads nothing because it is not offered. All others read any body as JSON,
     whatever its content type says."""
-    told = declaration_of(current_app.view_functions[request.endpoint or ""])
-    return told is not None and bool(told.form or told.never)
+    declaration = declaration_of(current_app.view_functions[request.endpoint or ""])
+    return declaration is not None and bool(declaration.form or declaration.never)
 
 
 def check_fields_are_signed(fields: Collection[str]) -> None:

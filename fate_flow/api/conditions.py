@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from fate_flow.coordinator.ports import Context
-from fate_flow.coordinator.unit import Unit
+from fate_flow.coordinator.unit_of_work import UnitOfWork
 from fate_flow.core.condition import RESTARTING, Condition, Restart, condition_of, condition_of_copy
 from fate_flow.core.job import Job, TaskKey
 from fate_flow.core.peer import PeerTrouble
@@ -29,7 +29,7 @@ def with_conditions_of_jobs(context: Context, rows: list[Row]) -> list[Row]:
         condition = known.get(row["f_job_id"])
         if condition is None:
             continue
-        row["f_wait_reason"] = condition.words or row["f_wait_reason"]
+        row["f_wait_reason"] = condition.text or row["f_wait_reason"]
         if condition.is_restarting and row["f_is_initiator"]:
             row["f_status_detail"] = RESTARTING
     return rows
@@ -54,7 +54,7 @@ def _add(row: Row, condition: Condition) -> None:
     trouble = condition.troubles.get(party, "") if row["f_status"] == TaskStatus.RUNNING.value else ""
     if restart is not None and _is_its_next(row, restart):
         row["f_status_detail"] = RESTARTING
-        follows = restart.words
+        follows = restart.text
     else:
         key = TaskKey(row["f_job_id"], row["f_component_name"], row["f_task_version"], party)
         follows = condition.broken.get(key, "")
@@ -69,10 +69,12 @@ def _is_its_next(row: Row, restart: Restart) -> bool:
 
 def _conditions(context: Context, job_ids: set[str], ending: Collection[str] = ()) -> dict[str, Condition]:
     """Of those of these jobs that wait for something: mostly two looks show that none does. `ending`: those that do."""
-    return context.read(lambda tx: _look(context, tx, job_ids, ending)) if job_ids else {}
+    return context.read(lambda tx: _conditions_of(context, tx, job_ids, ending)) if job_ids else {}
 
 
-def _look(context: Context, tx: Transaction, job_ids: set[str], ending: Collection[str]) -> dict[str, Condition]:
+def _conditions_of(
+    context: Context, tx: Transaction, job_ids: set[str], ending: Collection[str]
+) -> dict[str, Condition]:
     troubles, found = tx.peer_troubles(), {}
     for job_id in job_ids if troubles else tx.jobs_with_moving_tasks(job_ids) | set(ending):
         rows = tx.jobs_here(job_id)
@@ -86,7 +88,7 @@ def _condition(context: Context, tx: Transaction, job: Job, troubles: Mapping[st
     now = tx.steady()
     if not job.is_initiator:
         return condition_of_copy(job, tx.tasks(job.job_id), troubles, now)
-    spec = Unit(context, tx, context.clock()).spec(job.job_id)
+    spec = UnitOfWork(context, tx, context.clock()).spec(job.job_id)
     assert spec is not None, "a job row has its document"
     view = JobView(job, spec, tx.seats(job.job_id), tx.tasks(job.job_id), now, fresh_id="0" * 32)
     return condition_of(view, troubles, context.rules.party_silence)

@@ -54,7 +54,7 @@ def blueprint(services: Services) -> Blueprint:
 
 class _ConnectorRoutes:
     def __init__(self, services: Services) -> None:
-        self._desk = services.desk
+        self._use_cases = services.use_cases
         self._context = services.context
         self._settings = services.settings
 
@@ -69,7 +69,7 @@ class _ConnectorRoutes:
         if name in self._settings.connectors:
             raise Conflict(f"connector_name: {shown(name)} is one of connectors in service_conf.yaml")
         check_opened(self._settings, path, "connector_info.path")
-        self._desk.save_connector(Connector(name, engine, {"path": path}))
+        self._use_cases.save_connector(Connector(name, engine, {"path": path}))
         return ok()
 
     @declared(
@@ -102,13 +102,13 @@ def read_engine(body: Mapping[str, Any], key: str, default: str = "") -> str:
 
 def file_of(context: Context, engine: str, address: object) -> str:
     """The path that an address means, as it is written. Raises BadRequest; Conflict where a connector is not right."""
-    told = address if isinstance(address, dict) else {}
-    path, name = told.get("path"), told.get("connector_name")
+    given = address if isinstance(address, dict) else {}
+    path, name = given.get("path"), given.get("connector_name")
     if name is None:
         if not isinstance(path, str) or not path:
             raise BadRequest(f"address.path: {shown(path)} is not the path of a file of this machine")
         return path
-    found = _connector(context, read_table_piece(told, "connector_name"), "address.connector_name")
+    found = _connector(context, read_table_piece(given, "connector_name"), "address.connector_name")
     if found.engine != engine:
         raise Conflict(f"address.connector_name: {shown(name)} is a connector of {found.engine}, not of {engine}")
     if path is None or path == "":
@@ -126,14 +126,14 @@ def _connector(context: Context, name: str, key: str) -> Connector:
 
 
 def _path_of(info: object, engine: str) -> str:
-    told = info if isinstance(info, dict) else {}
-    for key in told:
+    given = info if isinstance(info, dict) else {}
+    for key in given:
         if _SECRET.search(key):
             raise BadRequest(
                 f"connector_info.{shown_key(key)}: is not a key of {engine}, which has path alone; no password or "
                 "other secret is taken from a client: those of servers are in connectors of service_conf.yaml"
             )
-    path = told.get("path")
+    path = given.get("path")
     if not isinstance(path, str) or not path:
         raise BadRequest(f"connector_info.path: {shown(path)} is not the path of a file or folder of this machine")
     return path

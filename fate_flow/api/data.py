@@ -146,7 +146,7 @@ def blueprint(services: Services) -> Blueprint:
 class _DataRoutes:
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._desk = services.desk
+        self._use_cases = services.use_cases
         self._views = services.views
         self._settings = services.settings
 
@@ -170,10 +170,10 @@ class _DataRoutes:
         with received(self._settings.limits.upload_max_bytes) as (path, fields):
             check_fields_are_signed(fields)
             # A failure has to leave this block as an exception: that is what removes the file.
-            told = conf if conf is not None else {"file": path.name, **request.args.to_dict(), **fields}
-            note_sent(told)
-            parameters = self._upload_parameters(told)
-            return self._submit_upload(told, {**parameters, "file": str(path), "remove_source": True})
+            given = conf if conf is not None else {"file": path.name, **request.args.to_dict(), **fields}
+            note_sent(given)
+            parameters = self._upload_parameters(given)
+            return self._submit_upload(given, {**parameters, "file": str(path), "remove_source": True})
 
     def _upload_from_here(self, conf: Body, *, is_bound: bool = False) -> Response:
         """The file is on this machine already; the table is one that was uploaded, or bound to that file."""
@@ -238,11 +238,11 @@ class _DataRoutes:
 
     def _check_readable(self, namespace: str, name: str) -> None:
         """Raises NotFound; Conflict for a table that is disabled."""
-        table, words = self._views.table(namespace, name), f"{shown(name)} in namespace {shown(namespace)}"
+        table, text = self._views.table(namespace, name), f"{shown(name)} in namespace {shown(namespace)}"
         if table is None:
-            raise NotFound(f"table_name: there is no table {words}")
+            raise NotFound(f"table_name: there is no table {text}")
         if table.is_disabled:
-            raise Conflict(f"table_name: table {words} is disabled; flow table enable lets jobs read it again")
+            raise Conflict(f"table_name: table {text} is disabled; flow table enable lets jobs read it again")
 
     def _written_outside(self, body: Body) -> dict[str, Any]:
         """The file, or the table of a server that the operator named."""
@@ -261,8 +261,8 @@ class _DataRoutes:
 
     def _named_by_operator(self, address: object) -> tuple[str, str]:
         """Connector and table. Raises BadRequest; NotFound for a connector that is not in the configuration."""
-        told = address if isinstance(address, dict) else {}
-        name, target = told.get("connector_name"), told.get("name")
+        given = address if isinstance(address, dict) else {}
+        name, target = given.get("connector_name"), given.get("name")
         if not isinstance(name, str):
             raise BadRequest(
                 f"address.connector_name: {shown(name)} is not the name of one of connectors in service_conf.yaml: "
@@ -283,12 +283,12 @@ class _DataRoutes:
             return {}
         asked = {one: read_table_piece(body, key) for one, key in keys.items() if body.get(key) is not None}
         target = {**source, **asked}
-        words = f"(output_namespace {shown(target['namespace'])}, output_name {shown(target['name'])})"
+        text = f"(output_namespace {shown(target['namespace'])}, output_name {shown(target['name'])})"
         if target == source:
-            raise Conflict(f"output_name: is the table that is to be written itself {words}")
+            raise Conflict(f"output_name: is the table that is to be written itself {text}")
         destroy = read_flag(body, "drop")
         if not destroy and self._views.table(target["namespace"], target["name"]) is not None:
-            raise Conflict(f'output_name: The data table already exists; "drop": 1 in the conf replaces it {words}')
+            raise Conflict(f'output_name: The data table already exists; "drop": 1 in the conf replaces it {text}')
         return {**{key: target[one] for one, key in keys.items()}, "destroy": destroy}
 
     @declared(
@@ -316,7 +316,7 @@ class _DataRoutes:
     @declared("The table goes.", needs=TABLE, data=_TABLE_ONLY, idle=("job_id", "role", "party_id", "component_name"))
     def delete_table(self) -> Response:
         namespace, name = read_table(arguments("namespace", "table_name"))
-        self._desk.drop_table(namespace, name)
+        self._use_cases.drop_table(namespace, name)
         return ok({"namespace": namespace, "table_name": name})
 
     @declared("No job may read the table any more.", needs=TABLE, data=a_list(_TABLE_ONLY))
@@ -352,15 +352,15 @@ class _DataRoutes:
         kept = {key: parameters[key] for key in of_both if key in parameters}
         if conf.get("duplicate_ids") is not None:       # the setting is for files, whose rows have an order
             kept["duplicate_ids"] = parameters["duplicate_ids"]
-        told = {"connector": name, "source": source, **kept}
-        submitted = submit(self._services, _local_job("fetch_0", "Fetch", told, _task_cores(conf)))
+        given = {"connector": name, "source": source, **kept}
+        submitted = submit(self._services, _local_job("fetch_0", "Fetch", given, _task_cores(conf)))
         data = submit_data(self._services, submitted)
         data["warnings"] += [f"{key}: has no effect with {SERVERS}" for key in _OF_FILES if body.get(key)]
         return ok({**data, "table_name": kept["name"], "namespace": kept["namespace"]}, jobId=submitted.job_id)
 
     def _allow_table(self, is_allowed: bool) -> Response:
         namespace, name = read_table(arguments("namespace", "table_name"))
-        self._desk.allow_table(namespace, name, is_allowed)
+        self._use_cases.allow_table(namespace, name, is_allowed)
         return ok([{"namespace": namespace, "table_name": name}])
 
 

@@ -67,20 +67,25 @@ _OF_EVERY_COMMAND = ("conf_path", "dsl_path", "output_path", "local")
 """FATE's clients send these with any command that has such an option."""
 
 
-def unknown_keys(told: Declaration, body: Mapping[str, Any]) -> Iterator[str]:
-    """What of a body no route reads, in words; where a schema has the keys of an object, in that object too."""
-    known = {**dict.fromkeys((*_OF_EVERY_COMMAND, *told.idle), ANYTHING), **told.form, **told.takes, **told.needs}
-    return _unknown([{"properties": known}, *told.either], body, "")
+def unknown_keys(declaration: Declaration, body: Mapping[str, Any]) -> Iterator[str]:
+    """What of a body no route reads, as text; where a schema has the keys of an object, in that object too."""
+    known = {
+        **dict.fromkeys((*_OF_EVERY_COMMAND, *declaration.idle), ANYTHING),
+        **declaration.form,
+        **declaration.takes,
+        **declaration.needs,
+    }
+    return _unknown([{"properties": known}, *declaration.either], body, "")
 
 
-def reads_a_body(told: Declaration) -> bool:
+def reads_a_body(declaration: Declaration) -> bool:
     """Whether its handler looks at what is sent."""
-    return bool(told.needs or told.takes)
+    return bool(declaration.needs or declaration.takes)
 
 
-def warns_in_data(told: Declaration) -> bool:
+def warns_in_data(declaration: Declaration) -> bool:
     """Whether `warnings` stands in `data`: there is none, or it is an object whose keys are all declared."""
-    return told.data is None or _has_its_keys(told.data)
+    return declaration.data is None or _has_its_keys(declaration.data)
 
 
 def with_warnings(schema: Schema | None) -> Schema:
@@ -165,16 +170,16 @@ def by_name(values: Schema, **more: Any) -> Schema:
     return {"type": "object", "additionalProperties": values, **more}
 
 
-def one_of(words: Collection[str], **more: Any) -> Schema:
-    return {"type": "string", "enum": sorted(words), **more}
+def one_of(text: Collection[str], **more: Any) -> Schema:
+    return {"type": "string", "enum": sorted(text), **more}
 
 
 def one_or_several(one: Schema, **more: Any) -> Schema:
     return {"anyOf": [one, a_list(one)], **more}
 
 
-def described(schema: Schema, words: str) -> Schema:
-    return {**schema, "description": words}
+def described(schema: Schema, text: str) -> Schema:
+    return {**schema, "description": text}
 
 
 def or_null(schema: Schema) -> Schema:

@@ -43,7 +43,7 @@ UNCAUGHT = 100
 _RETRY_AFTER = {"Retry-After": "1"}
 
 
-class Told(FlowError):
+class HttpError(FlowError):
     """Ends the request with this HTTP status, which is the retcode as well."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -87,8 +87,13 @@ def install_unread_bodies(app: Flask) -> None:
 
     @app.before_request
     def read() -> None:
-        told = _declaration()
-        if request.method == "POST" and told is not None and not told.never and not reads_a_body(told):
+        declaration = _declaration()
+        if (
+            request.method == "POST"
+            and declaration is not None
+            and not declaration.never
+            and not reads_a_body(declaration)
+        ):
             silent_json()
 
 
@@ -137,11 +142,11 @@ def _warned(data: Any) -> dict[str, Any]:
     """Where the answer names keys that are not known, if there are some."""
     if "sent" not in g:
         return {}
-    told = _declaration()
-    unknown = list(unknown_keys(told, g.sent)) if told is not None else []
-    if told is None or not unknown:
+    declaration = _declaration()
+    unknown = list(unknown_keys(declaration, g.sent)) if declaration is not None else []
+    if declaration is None or not unknown:
         return {}
-    if not warns_in_data(told):
+    if not warns_in_data(declaration):
         return {WARNINGS: unknown}
     return {"data": {**(data or {}), WARNINGS: [*(data or {}).get(WARNINGS, ()), *unknown]}}
 
@@ -172,13 +177,13 @@ def to_json(value: Any) -> str:
     texts: list[str] = []
     mark = secrets.token_hex(16)        # that nobody can have written into a row
 
-    def plain(value: object) -> Any:
+    def json_value(value: object) -> Any:
         if isinstance(value, JsonText):
             texts.append(value.text)
             return mark
-        return _plain(value)
+        return _json_value(value)
 
-    pieces = json.dumps(value, separators=(",", ":"), sort_keys=True, default=plain).split(f'"{mark}"')
+    pieces = json.dumps(value, separators=(",", ":"), sort_keys=True, default=json_value).split(f'"{mark}"')
     return "".join(chain.from_iterable(zip(pieces, [*texts, "\n"], strict=True)))
 
 
@@ -187,7 +192,7 @@ def _envelope(status: int, content: Mapping[str, Any]) -> Response:
     return Response(body, status, mimetype="application/json")
 
 
-def _plain(value: object) -> Any:
+def _json_value(value: object) -> Any:
     """What JSON has no word for."""
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S")
@@ -249,7 +254,7 @@ def _traceback_of(error: FlowError) -> FlowError | None:
 
 
 def _status_of(error: FlowError) -> int:
-    if isinstance(error, Told):
+    if isinstance(error, HttpError):
         return error.retcode
     status = _first(STATUS_OF, error)
     if status is None and "file_follows" in g:

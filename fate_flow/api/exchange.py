@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl
 from flask import Blueprint, Response, jsonify, request
 from werkzeug.exceptions import HTTPException
 
-from fate_flow.api.envelope import Told, unexpected
+from fate_flow.api.envelope import HttpError, unexpected
 from fate_flow.core.authority import Query, Said, objection
 from fate_flow.core.errors import (
     BadRequest,
@@ -64,7 +64,7 @@ _STATUS_OF_ERROR: Mapping[type[FlowError], int] = {
 
 
 @dataclass(frozen=True)
-class ForwardAnswer:
+class ForwardReply:
     """What the peer's server said to a chunk: the status and, unless it is 200, the reason."""
 
     status: int
@@ -72,7 +72,7 @@ class ForwardAnswer:
 
 
 # from, to role, to party id, topic, seq, last, data
-Forward = Callable[[Session, str, str, str, int, bool, bytes], ForwardAnswer]
+Forward = Callable[[Session, str, str, str, int, bool, bytes], ForwardReply]
 
 
 def worker_blueprint(spool: Spool, forward: Forward, slots: int) -> Blueprint:
@@ -293,7 +293,7 @@ def _blueprint(name: str) -> Blueprint:
 
 def _on_flow_error(error: FlowError) -> Response:
     of_kind = (status for kind, status in _STATUS_OF_ERROR.items() if isinstance(error, kind))
-    status = error.retcode if isinstance(error, Told) else next(of_kind, 500)
+    status = error.retcode if isinstance(error, HttpError) else next(of_kind, 500)
     if status == 500:
         LOG.error("%s %s: %s", request.method, request.path, error.message, exc_info=error)
     response = _error(status, error.message)

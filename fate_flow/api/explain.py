@@ -8,49 +8,49 @@ from itertools import groupby
 from typing import Any
 
 from fate_flow.core.approval import Approval
-from fate_flow.core.command import MODULE as COMMAND
-from fate_flow.core.command import command_at
 from fate_flow.core.condition import RESTARTING, Condition, Restart, condition_of, condition_of_copy, troubles_of
-from fate_flow.core.crew import COLLECTOR
 from fate_flow.core.elastic import count_elastic
 from fate_flow.core.fate_v1_job_parameters import flat_parameters
-from fate_flow.core.gang import culprit
-from fate_flow.core.happenings import Ruled, put_off
-from fate_flow.core.history import Entry
-from fate_flow.core.job import UNREACHABLE, Answer, Hold, Job, Lack, Seat, Task, TaskKey, Worker
+from fate_flow.core.gang import failed_row
+from fate_flow.core.history import HistoryEntry
+from fate_flow.core.job import UNREACHABLE, Answer, Blocker, Hold, Job, Seat, Task, TaskKey, Worker
+from fate_flow.core.policy_events import PolicyMatch, pending_matches
+from fate_flow.core.program import MODULE as COMMAND
+from fate_flow.core.program import program_at
 from fate_flow.core.queue import pausing, why_a_copy_waits, why_it_waits
+from fate_flow.core.replicas import COLLECTOR
 from fate_flow.core.resources import request_of
-from fate_flow.core.sources import Sourced, Sources, Told
+from fate_flow.core.sources import PartyValues, Sourced, Sources
 from fate_flow.core.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.status import TASK_BROKEN, JobStatus, TaskStatus
 from fate_flow.core.view import JobView
-from fate_flow.store.views import JobPicture, QueuePage
+from fate_flow.store.views import JobSnapshot, QueuePage
 
 # ---------------------------------------------------------------------- a job that is there
 
 
-def needs_spec(picture: JobPicture) -> bool:
+def needs_spec(snapshot: JobSnapshot) -> bool:
     """Whether policies are to act, something ends or begins again, or workers may be elastic that run here."""
-    job, running = picture.jobs[0], [task for task in picture.tasks if task.party_status is TaskStatus.RUNNING]
-    is_ending = job.status is JobStatus.STOPPING or any(task.status is TaskStatus.STOPPING for task in picture.tasks)
-    is_put_off = any(task.key.version and task.status is TaskStatus.WAITING for task in picture.tasks)
+    job, running = snapshot.jobs[0], [task for task in snapshot.tasks if task.party_status is TaskStatus.RUNNING]
+    is_ending = job.status is JobStatus.STOPPING or any(task.status is TaskStatus.STOPPING for task in snapshot.tasks)
+    is_retrying = any(task.key.version and task.status is TaskStatus.WAITING for task in snapshot.tasks)
     may_be_elastic = any(task.module == COMMAND for task in running if task.runs_here)
-    return bool(job.timers) or is_ending or is_put_off or may_be_elastic
+    return bool(job.timers) or is_ending or is_retrying or may_be_elastic
 
 
 def explained(
-    picture: JobPicture, spec: JobSpec | None = None, *, now: int, order: Sequence[str] = (), limit: int = 0,
+    snapshot: JobSnapshot, spec: JobSpec | None = None, *, now: int, order: Sequence[str] = (), limit: int = 0,
     least_ttl: int = 0,
 ) -> dict[str, Any]:
     """How the job stands, why, and what each of its parties has to do with it; `spec`: where `needs_spec` says so.
 
     `now`: by the clock of this server. `order`: in which the tasks are shown. `limit`: milliseconds after which a
     party that does not answer is given up. `least_ttl`: seconds that this party keeps an ended job anyway."""
-    job, condition = picture.jobs[0], _condition(picture, spec, limit)
-    place = 0 if job.rerun_signal else picture.place       # what begins again later is not in the queue yet
+    job, condition = snapshot.jobs[0], _condition(snapshot, spec, limit)
+    place = 0 if job.rerun_signal else snapshot.place      # what begins again later is not in the queue yet
     return {
         "job_id": job.job_id,
-        "name": picture.name,
+        "name": snapshot.name,
         **_party(job.party),
         "is_initiator": job.is_initiator,
         "initiator": _party(job.initiator),
@@ -69,22 +69,22 @@ def explained(
         "end_time": job.end_time or None,
         "ttl": job.ttl_seconds,
         "removed_after": _removed_after(job, least_ttl),
-        "waiting_seconds": _waiting_seconds(job, picture.steady),
-        "wait_reason": _wait_reason(job, place, picture.steady) or condition.words,
+        "waiting_seconds": _waiting_seconds(job, snapshot.steady),
+        "wait_reason": _wait_reason(job, place, snapshot.steady) or condition.text,
         "place_in_queue": place or None,
         "passed_by": job.passes,
         "priority": job.priority,
         "hold": hold_of(job.hold),
-        "lacks": job.lacks.value if job.lacks else None,
+        "lacks": job.blocked_by.value if job.blocked_by else None,
         "waits_for": waits_for(job),
-        "awaiting_approval": [str(seat.party) for seat in picture.seats if seat.lacks is Lack.APPROVAL],
-        "approval": _consent(job, picture.digest),
-        "parties": [_seat(seat, condition) for seat in picture.seats] or [_own_seat(own) for own in picture.jobs],
-        "tasks": _tasks(picture, spec, order, condition),
+        "awaiting_approval": [str(seat.party) for seat in snapshot.seats if seat.blocked_by is Blocker.APPROVAL],
+        "approval": _consent(job, snapshot.digest),
+        "parties": [_seat(seat, condition) for seat in snapshot.seats] or [_own_seat(own) for own in snapshot.jobs],
+        "tasks": _tasks(snapshot, spec, order, condition),
         "partial": bool(job.missing),
         "missing_parties": list(job.missing),
         "restarts": job.restarts,
-        "pending_policies": _pending_policies(picture, spec),
+        "pending_policies": _pending_policies(snapshot, spec),
         "unconfirmed_parties": list(job.unconfirmed),
     }
 
@@ -96,16 +96,16 @@ def _removed_after(job: Job, least: int) -> int | None:
     return job.end_time + max(job.ttl_seconds, least) * 1_000
 
 
-def _condition(picture: JobPicture, spec: JobSpec | None, limit: int) -> Condition:
-    job, now = picture.jobs[0], picture.steady
+def _condition(snapshot: JobSnapshot, spec: JobSpec | None, limit: int) -> Condition:
+    job, now = snapshot.jobs[0], snapshot.steady
     if job.status not in (JobStatus.RUNNING, JobStatus.STOPPING):
         return Condition({}, {})
     if not job.is_initiator:
-        return condition_of_copy(job, picture.tasks, picture.troubles, now)
+        return condition_of_copy(job, snapshot.tasks, snapshot.troubles, now)
     if spec is None:
-        return Condition(troubles_of(job, picture.seats, picture.troubles, now, limit), {})
-    view = JobView(job, spec, picture.seats, picture.tasks, now, fresh_id="0" * 32)
-    return condition_of(view, picture.troubles, limit)
+        return Condition(troubles_of(job, snapshot.seats, snapshot.troubles, now, limit), {})
+    view = JobView(job, spec, snapshot.seats, snapshot.tasks, now, fresh_id="0" * 32)
+    return condition_of(view, snapshot.troubles, limit)
 
 
 def _waiting_seconds(job: Job, steady: int) -> float | None:
@@ -117,14 +117,14 @@ def _wait_reason(job: Job, place: int, steady: int) -> str:
     if place:
         return why_it_waits(job.wait_reason, place, job.hold)
     if job.rerun_signal:
-        return "; ".join(filter(None, [job.hold.words if job.hold else "", _lacking(job, steady)]))
+        return "; ".join(filter(None, [job.hold.text if job.hold else "", _blocked_text(job, steady)]))
     if job.status is JobStatus.READY:
         return "the parties are being asked to accept it"
     is_copy = job.status is JobStatus.WAITING and not job.is_initiator
     return why_a_copy_waits(str(job.initiator), str(job.party), job.consent) if is_copy else ""
 
 
-def _lacking(job: Job, steady: int) -> str:
+def _blocked_text(job: Job, steady: int) -> str:
     return pausing(job.wait_reason, job.retry_at - steady) if job.pauses else job.wait_reason
 
 
@@ -143,11 +143,11 @@ def waits_for(job: Job) -> str | None:
         return "release"
     if job.rerun_signal:
         return "retry_backoff" if job.pauses else "parties"
-    return _WAITS_FOR[job.lacks] if job.lacks is not None else "turn"
+    return _WAITS_FOR[job.blocked_by] if job.blocked_by is not None else "turn"
 
 
 _WAITS_FOR = {
-    Lack.ROOM: "room", Lack.SIZE: "size", Lack.ANSWER: "answer", Lack.APPROVAL: "awaiting_approval",
+    Blocker.CAPACITY: "room", Blocker.SIZE: "size", Blocker.ANSWER: "answer", Blocker.APPROVAL: "awaiting_approval",
 }  # fmt: skip
 
 
@@ -156,8 +156,8 @@ def _consent(job: Job, digest: str) -> dict[str, Any] | None:
     consent = job.consent
     if consent is None:
         return None
-    told = {"by": consent.by, "message": consent.message, "time": consent.time or None}
-    return {"status": consent.approval.value, **told, "revision": job.revision, "digest": digest}
+    rendered = {"by": consent.by, "message": consent.message, "time": consent.time or None}
+    return {"status": consent.approval.value, **rendered, "revision": job.revision, "digest": digest}
 
 
 def _seat(seat: Seat, condition: Condition) -> dict[str, Any]:
@@ -180,40 +180,40 @@ def _own_seat(job: Job) -> dict[str, Any]:
         "message": job.message,
         "asked_cores": job.asked.cores,
         "free_cores": None,
-        "approval": job.consent.words if job.consent is not None and job.consent.is_given else None,
+        "approval": job.consent.text if job.consent is not None and job.consent.is_given else None,
         "trouble": None,
     }
 
 
 def _tasks(
-    picture: JobPicture, spec: JobSpec | None, order: Sequence[str], condition: Condition
+    snapshot: JobSnapshot, spec: JobSpec | None, order: Sequence[str], condition: Condition
 ) -> list[dict[str, Any]]:
     """One entry a task, in this order, with all its parties."""
     first = {name: place for place, name in enumerate(order)}
-    for place, task in enumerate(picture.tasks, len(order)):
+    for place, task in enumerate(snapshot.tasks, len(order)):
         first.setdefault(task.key.name, place)
-    ordered = sorted(picture.tasks, key=lambda task: (first[task.key.name], task.key.party))
-    crews = {key: list(workers) for key, workers in groupby(picture.workers, key=lambda worker: worker.task)}
+    ordered = sorted(snapshot.tasks, key=lambda task: (first[task.key.name], task.key.party))
+    programs = {key: list(workers) for key, workers in groupby(snapshot.workers, key=lambda worker: worker.task)}
     return [
         {
-            **_task(list(rows), crews, spec, condition.restarts.get(name)),
-            "last_version": _last_version([one for one in picture.earlier if one.key.name == name]),
+            **_task(list(rows), programs, spec, condition.restarts.get(name)),
+            "last_version": _last_version([one for one in snapshot.earlier if one.key.name == name]),
         }
         for name, rows in groupby(ordered, key=lambda task: task.key.name)
     ]
 
 
 def _last_version(rows: list[Task]) -> dict[str, Any] | None:
-    """Whose share ended badly, so that the task is to begin again, and how; None: nobody's, or it is no news."""
+    """Whose share ended badly, so that the task is to begin again, and how; None: nobody's, or it is nothing new."""
     broken = tuple(row for row in rows if row.party_status in TASK_BROKEN)
     if not broken:
         return None
-    first = culprit(broken)
+    first = failed_row(broken)
     return {"task_version": first.key.version, **_party_task(first)}
 
 
 def _task(
-    rows: list[Task], crews: Mapping[TaskKey, list[Worker]], spec: JobSpec | None, restart: Restart | None
+    rows: list[Task], programs: Mapping[TaskKey, list[Worker]], spec: JobSpec | None, restart: Restart | None
 ) -> dict[str, Any]:
     newest = rows[0]
     return {
@@ -228,8 +228,8 @@ def _task(
         "caused_by": newest.federated_caused_by or None,
         "end_time": newest.federated_end_time or None,
         "retries_left": newest.auto_retries,
-        "begins_again": restart.words if restart is not None else None,
-        "parties": [_share(row, crews.get(row.key, []), spec) for row in rows],
+        "begins_again": restart.text if restart is not None else None,
+        "parties": [_share(row, programs.get(row.key, []), spec) for row in rows],
     }
 
 
@@ -273,21 +273,21 @@ def _worker(worker: Worker) -> dict[str, Any]:
 def _elastic(task: Task, workers: list[Worker], spec: JobSpec | None) -> dict[str, int] | None:
     """Of a share that runs here and may have elastic workers."""
     is_running = spec is not None and task.runs_here and task.party_status is TaskStatus.RUNNING
-    command = command_at(spec.tasks[task.key.name], task.key.party) if spec is not None and is_running else None
+    command = program_at(spec.tasks[task.key.name], task.key.party) if spec is not None and is_running else None
     if command is None or not command.elastic:
         return None
     return asdict(count_elastic(command, workers))
 
 
-def _pending_policies(picture: JobPicture, spec: JobSpec | None) -> list[dict[str, Any]]:
-    if spec is None or not picture.jobs[0].timers:
+def _pending_policies(snapshot: JobSnapshot, spec: JobSpec | None) -> list[dict[str, Any]]:
+    if spec is None or not snapshot.jobs[0].timers:
         return []
-    view = JobView(picture.jobs[0], spec, picture.seats, picture.tasks, picture.steady, fresh_id="")
-    return [_pending_policy(one, picture.steady) for one in sorted(put_off(view), key=lambda one: one.due)]
+    view = JobView(snapshot.jobs[0], spec, snapshot.seats, snapshot.tasks, snapshot.steady, fresh_id="")
+    return [_pending_policy(one, snapshot.steady) for one in sorted(pending_matches(view), key=lambda one: one.due)]
 
 
-def _pending_policy(one: Ruled, steady: int) -> dict[str, Any]:
-    what = one.happening
+def _pending_policy(one: PolicyMatch, steady: int) -> dict[str, Any]:
+    what = one.occurrence
     return {
         "action": one.policy.action.value,
         "seconds": max(0, one.due - steady) / 1000,
@@ -308,7 +308,7 @@ def _party(party: Party) -> dict[str, str]:
     return {"role": party.role, "party_id": party.party_id}
 
 
-def recounted(entry: Entry) -> dict[str, Any]:
+def recounted(entry: HistoryEntry) -> dict[str, Any]:
     """One move of its history."""
     return {
         "time": entry.at,
@@ -352,11 +352,11 @@ def _queued(job: Job, seats: Sequence[Seat], place: int, steady: int) -> dict[st
         "parties": [{**_party(seat.party), "asked_cores": seat.asked_cores} for seat in seats],
         "passed_by": job.passes,
         "is_in_turn": bool(job.ready_owner),
-        "wait_reason": why_it_waits(_lacking(job, steady), place, job.hold),
+        "wait_reason": why_it_waits(_blocked_text(job, steady), place, job.hold),
         "waits_for": waits_for(job),
-        "lacks": job.lacks.value if job.lacks else None,
+        "lacks": job.blocked_by.value if job.blocked_by else None,
         "blocked_on": job.blocked_on or None,
-        "awaiting_approval": [str(seat.party) for seat in seats if seat.lacks is Lack.APPROVAL],
+        "awaiting_approval": [str(seat.party) for seat in seats if seat.blocked_by is Blocker.APPROVAL],
         "hold": hold_of(job.hold),
         "asked_again_seconds": max(0, job.retry_at - steady) / 1000 if is_asked_again else None,
         "estimate_seconds": seconds,
@@ -400,36 +400,36 @@ def _unapproved(job: Job, page: QueuePage) -> dict[str, Any]:
 
 
 def previewed(
-    spec: JobSpec, nodes: int, sources: Sources, answers: Mapping[Party, Answer], told: Callable[[str], str]
+    spec: JobSpec, nodes: int, sources: Sources, answers: Mapping[Party, Answer], rendered: Callable[[str], str]
 ) -> dict[str, Any]:
     """What each party would run, with which parameters and cores, and what it says to that.
 
     `nodes` are those of this party's engine; `told` says paths of the documents in the words of who sent them."""
     return {
         "initiator": _party(spec.initiator),
-        "values": _sourced(sources.of_job(), told),
-        "parties": [_preview_of(spec, party, nodes, sources, answers[party], told) for party in spec.parties],
-        "warnings": list(map(told, spec.warnings)),
+        "values": _sourced(sources.of_job(), rendered),
+        "parties": [_preview_of(spec, party, nodes, sources, answers[party], rendered) for party in spec.parties],
+        "warnings": list(map(rendered, spec.warnings)),
     }
 
 
 def _preview_of(
-    spec: JobSpec, party: Party, nodes: int, sources: Sources, answer: Answer, told: Callable[[str], str]
+    spec: JobSpec, party: Party, nodes: int, sources: Sources, answer: Answer, rendered: Callable[[str], str]
 ) -> dict[str, Any]:
     parameters = spec.parameters[party]
     request = request_of(party, parameters, nodes)
     asked, message = stance_of(answer)
-    tasks = sources.of_tasks(party, _told_by(answer) if asked != NOT_ASKED else None)
+    tasks = sources.of_tasks(party, _values_from(answer) if asked != NOT_ASKED else None)
     return {
         **_party(party),
         "asked": asked,
-        "message": told(message),
-        "values": _sourced(sources.of_party(party), told),
+        "message": rendered(message),
+        "values": _sourced(sources.of_party(party), rendered),
         "cores": request.cores,
         "memory": request.memory,
         "task_cores": request.task_cores,
         "job_parameters": flat_parameters(parameters),
-        "tasks": [{**_preview_task(task, party), "values": _sourced(values, told)} for task, values in tasks],
+        "tasks": [{**_preview_task(task, party), "values": _sourced(values, rendered)} for task, values in tasks],
     }
 
 
@@ -445,15 +445,15 @@ def stance_of(answer: Answer) -> tuple[str, str]:
     return (ACCEPTS, "") if answer.is_ok else (REFUSES, answer.retmsg)
 
 
-def _told_by(answer: Answer) -> Told:
+def _values_from(answer: Answer) -> PartyValues:
     """What a party says of its own workers; another party's words, so only what makes sense."""
     effective = answer.data.get("effective") if isinstance(answer.data, Mapping) else None
     entries = effective if isinstance(effective, list) else []
     return {(str(one.get("component_name")), str(one.get("key"))): one for one in entries if isinstance(one, Mapping)}
 
 
-def _sourced(values: Mapping[str, Sourced], told: Callable[[str], str]) -> dict[str, Any]:
-    return {key: {**value.as_dict(), "where": told(value.where)} for key, value in values.items()}
+def _sourced(values: Mapping[str, Sourced], rendered: Callable[[str], str]) -> dict[str, Any]:
+    return {key: {**value.as_dict(), "where": rendered(value.where)} for key, value in values.items()}
 
 
 def _preview_task(task: TaskSpec, party: Party) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from typing import Any
 from fate_flow.api.explain import NOT_ASKED, recounted
 from fate_flow.api.services import Services
 from fate_flow.core.errors import JobNotFound
-from fate_flow.core.history import Level
+from fate_flow.core.history import HistoryLevel
 from fate_flow.core.job import UNREACHABLE, Answer, Seat
-from fate_flow.core.text import counted, plain
+from fate_flow.core.text import counted, sanitized
 
 ANSWERED = "answered"
 _AT_ONCE = 16
@@ -20,7 +20,7 @@ _MOST_MOVES = 20_000        # of one other party
 _LONGEST = 4_000
 _ALWAYS = ("level", "new", "message")
 _IF_ANY = ("role", "party_id", "component_name", "old", "reason", "caused_by", "exit_status")
-_LEVELS = frozenset(level.value for level in Level)
+_LEVELS = frozenset(level.value for level in HistoryLevel)
 
 
 def federated_history(services: Services, job_id: str) -> dict[str, Any]:
@@ -28,15 +28,15 @@ def federated_history(services: Services, job_id: str) -> dict[str, Any]:
 
     Raises JobNotFound, Busy."""
     own = services.settings.party_id
-    entries, picture = services.views.history(job_id), services.views.picture(job_id)
-    if entries is None or picture is None:
+    entries, snapshot = services.views.history(job_id), services.views.snapshot(job_id)
+    if entries is None or snapshot is None:
         raise JobNotFound(f"can not found job {job_id} on party {own}")
-    told = _ask_others(services, job_id, picture.seats)
+    answers = _ask_others(services, job_id, snapshot.seats)
     seen = [[{**recounted(one), "seen_by": own} for one in entries]]
-    seen.extend(_moves_in(party_id, answer) for party_id, answer in told.items())
+    seen.extend(_moves_in(party_id, answer) for party_id, answer in answers.items())
     return {
         "moves": list(heapq.merge(*seen, key=lambda move: move["time"])),
-        "parties": [_stance(party_id, answer) for party_id, answer in told.items()],
+        "parties": [_stance(party_id, answer) for party_id, answer in answers.items()],
     }
 
 
@@ -46,44 +46,44 @@ def _ask_others(services: Services, job_id: str, seats: Sequence[Seat]) -> dict[
     others = {seat.party.party_id: seat for seat in seats if seat.party.party_id not in own}
 
     def ask(seat: Seat) -> Answer:
-        if seat.legacy:
+        if seat.is_plain_v1:
             return Answer(UNREACHABLE, "it speaks plain v1")
         return services.ask_party(seat.party, "/party/history", {"job_id": job_id})
 
     if not others:
         return {}
-    with services.desk.waiting(), ThreadPoolExecutor(_AT_ONCE) as pool:
+    with services.use_cases.waiting(), ThreadPoolExecutor(_AT_ONCE) as pool:
         return dict(zip(others, pool.map(ask, others.values()), strict=True))
 
 
-def _told(answer: Answer) -> list[Any] | None:
+def moves_in(answer: Answer) -> list[Any] | None:
     moves = answer.data.get("moves") if answer.is_ok and isinstance(answer.data, Mapping) else None
     return moves if isinstance(moves, list) else None
 
 
 def _stance(party_id: str, answer: Answer) -> dict[str, str]:
-    moves = _told(answer)
+    moves = moves_in(answer)
     if moves is None:
-        words = "it does not offer to be asked" if answer.is_ok else answer.retmsg
-        return {"party_id": party_id, "asked": NOT_ASKED, "message": words}
+        text = "it does not offer to be asked" if answer.is_ok else answer.retmsg
+        return {"party_id": party_id, "asked": NOT_ASKED, "message": text}
     left = max(0, len(moves) - _MOST_MOVES)
-    words = f"its last {counted(left, 'move is', 'moves are')} left out" if left else ""
-    return {"party_id": party_id, "asked": ANSWERED, "message": words}
+    text = f"its last {counted(left, 'move is', 'moves are')} left out" if left else ""
+    return {"party_id": party_id, "asked": ANSWERED, "message": text}
 
 
 def _moves_in(party_id: str, answer: Answer) -> list[dict[str, Any]]:
     """Another party's words: of each move what makes sense, and nothing that it does not have here."""
-    moves = (_told(answer) or [])[:_MOST_MOVES]
+    moves = (moves_in(answer) or [])[:_MOST_MOVES]
     return [_move(party_id, one) for one in moves if isinstance(one, Mapping) and one.get("level") in _LEVELS]
 
 
-def _move(party_id: str, told: Mapping[str, Any]) -> dict[str, Any]:
-    texts = {key: plain(told.get(key), _LONGEST) for key in (*_ALWAYS, *_IF_ANY)}
+def _move(party_id: str, answers: Mapping[str, Any]) -> dict[str, Any]:
+    texts = {key: sanitized(answers.get(key), _LONGEST) for key in (*_ALWAYS, *_IF_ANY)}
     return {
-        "time": _whole(told.get("time")),
+        "time": _whole(answers.get("time")),
         **{key: texts[key] for key in _ALWAYS},
         **{key: texts[key] or None for key in _IF_ANY},
-        "task_version": _whole(told.get("task_version")) if texts["component_name"] else None,
+        "task_version": _whole(answers.get("task_version")) if texts["component_name"] else None,
         "seen_by": party_id,
     }
 

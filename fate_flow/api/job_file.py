@@ -20,7 +20,7 @@ MAX_CHARACTERS = MAX_TEXT
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)      # a tenth of the time; not in every build
 _LONGEST_NUMBER = 40
 
-_WORDS: dict[str, bool | None] = {
+_TEXT: dict[str, bool | None] = {
     "": None, "~": None, "null": None, "Null": None, "NULL": None,
     "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
 }  # fmt: skip
@@ -123,8 +123,8 @@ class _Builder:
 def _plain(event: Any) -> Any:
     """What a scalar without quotes means."""
     text = event.value
-    if text in _WORDS:
-        return _WORDS[text]
+    if text in _TEXT:
+        return _TEXT[text]
     if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
         return text
     return int(text) if _WHOLE.fullmatch(text) else float(text)

@@ -8,32 +8,32 @@ from pathlib import Path
 from fate_flow.api.archive import Member, files_below, text_member
 from fate_flow.core.job import Job
 from fate_flow.core.status import JOB_END, TASK_BROKEN, JobStatus
-from fate_flow.store.views import JobPicture
+from fate_flow.store.views import JobSnapshot
 
 
-def logs_of(folder: Path, picture: JobPicture | None) -> Iterator[Member]:
+def logs_of(folder: Path, snapshot: JobSnapshot | None) -> Iterator[Member]:
     """`flow test toy` opens INFO.log of the guest, and ERROR.log when the job failed (client-api-v1, section 3.6).
 
     A worker that was killed, or never began, has written neither: then the reasons stand there in its place."""
     members = list(files_below(folder))
     yield from members
-    if picture is not None:
+    if snapshot is not None:
         names = {member.name for member in members}
-        for job in picture.jobs:
+        for job in snapshot.jobs:
             if job.status in JOB_END:
-                yield from _missing(job, picture, names)
+                yield from _missing(job, snapshot, names)
 
 
-def _missing(job: Job, picture: JobPicture, names: Collection[str]) -> Iterator[Member]:
+def _missing(job: Job, snapshot: JobSnapshot, names: Collection[str]) -> Iterator[Member]:
     place = f"{job.party.role}/{job.party.party_id}"
     if f"{place}/INFO.log" not in names:
         yield text_member(f"{place}/INFO.log", "")
     if f"{place}/ERROR.log" not in names and job.status is not JobStatus.SUCCESS:
-        yield text_member(f"{place}/ERROR.log", "".join(f"[ERROR] {line}\n" for line in _reasons(job, picture)))
+        yield text_member(f"{place}/ERROR.log", "".join(f"[ERROR] {line}\n" for line in _reasons(job, snapshot)))
 
 
-def _reasons(job: Job, picture: JobPicture) -> Iterator[str]:
-    for task in picture.tasks:
+def _reasons(job: Job, snapshot: JobSnapshot) -> Iterator[str]:
+    for task in snapshot.tasks:
         if task.key.party == job.party and task.party_status in TASK_BROKEN and task.reason is not None:
             yield f"{task.key.name} (version {task.key.version}): {task.reason.value}: {task.message}"
     if job.reason is not None:

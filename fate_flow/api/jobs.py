@@ -39,7 +39,17 @@ from fate_flow.api.declared import (
     one_of,
     one_or_several,
 )
-from fate_flow.api.envelope import SUCCESS, Told, arguments, documents, failed, file_follows, ok, reply, silent_json
+from fate_flow.api.envelope import (
+    SUCCESS,
+    HttpError,
+    arguments,
+    documents,
+    failed,
+    file_follows,
+    ok,
+    reply,
+    silent_json,
+)
 from fate_flow.api.explain import REFUSES, explained, needs_spec, previewed
 from fate_flow.api.history import federated_history
 from fate_flow.api.job_log import logs_of
@@ -73,8 +83,8 @@ from fate_flow.api.submission import (
     submit_data,
 )
 from fate_flow.api.task_order import TaskOrder
-from fate_flow.coordinator.desk import STOPS
-from fate_flow.coordinator.unit import read_spec
+from fate_flow.coordinator.unit_of_work import read_spec
+from fate_flow.coordinator.use_cases import STOPS
 from fate_flow.core.authority import document_digest
 from fate_flow.core.errors import BadRequest, FlowError, JobNotFound, NotFound
 from fate_flow.core.fate_v1 import problems
@@ -84,7 +94,7 @@ from fate_flow.core.sources import Sources
 from fate_flow.core.spec import MOST_PRIORITY, JobSpec, Party
 from fate_flow.core.status import JobStatus
 from fate_flow.store.models import JobRow, OutputRow, TaskRow
-from fate_flow.store.views import MOST_ROWS, JobWish, Page, Row
+from fate_flow.store.views import MOST_ROWS, JobQuery, Page, Row
 
 T = TypeVar("T")
 
@@ -150,7 +160,7 @@ def blueprint(services: Services) -> Blueprint:
 class _JobRoutes:
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._desk = services.desk
+        self._use_cases = services.use_cases
         self._views = services.views
         self._settings = services.settings
         self._context = services.context
@@ -169,9 +179,9 @@ class _JobRoutes:
         try:
             submitted = submit(self._services, sent.document, request_id, self._check_paths)
         except SubmitFailed as error:
-            raise SubmitFailed(sent.told(error.message)) from error
+            raise SubmitFailed(sent.rendered(error.message)) from error
         data = submit_data(self._services, submitted)
-        data["warnings"] = list(map(sent.told, data["warnings"]))
+        data["warnings"] = list(map(sent.rendered, data["warnings"]))
         return ok(data, submitted.retmsg, jobId=submitted.job_id)
 
     @declared(
@@ -184,7 +194,7 @@ class _JobRoutes:
     def stop(self) -> Response:
         body = arguments("job_id")
         status, now = read_text(body, "stop_status", "canceled"), read_flag(body, "now")
-        return ok(retmsg=self._desk.stop(read_job_id(body), status, now=now))
+        return ok(retmsg=self._use_cases.stop(read_job_id(body), status, now=now))
 
     @declared(
         "An ended job begins again; at another party than its initiator that one is asked.", needs=JOB, relays=True,
@@ -198,11 +208,11 @@ class _JobRoutes:
         job_id = read_job_id(body)
         initiator = self._initiator_elsewhere(job_id)
         if initiator is None:
-            self._desk.rerun(job_id, body)
+            self._use_cases.rerun(job_id, body)
             return ok(retmsg="rerun job success")
-        wish = {key: body[key] for key in ("component_name", "force") if body.get(key) is not None}
+        query = {key: body[key] for key in ("component_name", "force") if body.get(key) is not None}
         endpoint = f"/initiator/{job_id}/{initiator.role}/{initiator.party_id}/rerun"
-        answer = self._services.ask_party(initiator, endpoint, {"job_id": job_id, **wish})
+        answer = self._services.ask_party(initiator, endpoint, {"job_id": job_id, **query})
         return ok(retmsg="rerun job success") if answer.is_ok else reply(answer)
 
     def _initiator_elsewhere(self, job_id: str) -> Party | None:
@@ -213,27 +223,27 @@ class _JobRoutes:
     @declared("A canceled job goes on where it was.", needs=JOB)
     def resume(self) -> Response:
         """Ours; v1 knows no other way back for a canceled job than the rerun."""
-        self._desk.resume(read_job_id(arguments("job_id")))
+        self._use_cases.resume(read_job_id(arguments("job_id")))
         return ok(retmsg="resume job success")
 
     @declared("A waiting job takes another place in the queue.", needs=JOB | _PRIORITY)
     def set_priority(self) -> Response:
         """Ours: another place in the queue for a job that waits."""
         body = arguments("job_id", "priority")
-        self._desk.set_priority(read_job_id(body), read_whole(body, "priority", 0, -MOST_PRIORITY, MOST_PRIORITY))
+        self._use_cases.set_priority(read_job_id(body), read_whole(body, "priority", 0, -MOST_PRIORITY, MOST_PRIORITY))
         return ok(retmsg="set job priority success")
 
-    @declared("A waiting job has no turn until it is released.", needs=JOB | MESSAGE, takes=AUTHOR)
+    @declared("A waiting job has no reservation round until it is released.", needs=JOB | MESSAGE, takes=AUTHOR)
     def hold(self) -> Response:
-        """Ours: a waiting job has no turn until it is released."""
+        """Ours: a waiting job has no reservation round until it is released."""
         body = arguments("job_id", "message")
-        self._desk.hold(read_job_id(body), read_message(body), read_author(body, self._settings.party_id))
+        self._use_cases.hold(read_job_id(body), read_message(body), read_author(body, self._settings.party_id))
         return ok(retmsg="hold job success")
 
-    @declared("A held job may have its turn.", needs=JOB, takes=AUTHOR)
+    @declared("A held job may have its reservation round.", needs=JOB, takes=AUTHOR)
     def release(self) -> Response:
         body = arguments("job_id")
-        self._desk.release(read_job_id(body), read_author(body, self._settings.party_id))
+        self._use_cases.release(read_job_id(body), read_author(body, self._settings.party_id))
         return ok(retmsg="release job success")
 
     @declared(
@@ -255,18 +265,20 @@ class _JobRoutes:
         revision = None if body.get("revision") is None else read_whole(body, "revision", 0, 0, MOST_WHOLE)
         digest = "" if body.get("digest") is None else check_digest(body["digest"])
         author = read_author(body, self._settings.party_id)
-        found = self._desk.approve(read_job_id(body), reason, author, revision, digest)
+        found = self._use_cases.approve(read_job_id(body), reason, author, revision, digest)
         return ok({"digest": found.digest, "revision": found.revision}, "approve job success")
 
     @declared("This party takes no part in it: the job ends.", needs=JOB | {"reason": MESSAGE["message"]}, takes=AUTHOR)
     def reject(self) -> Response:
         body = arguments("job_id", "reason")
-        self._desk.reject(read_job_id(body), read_message(body, "reason"), read_author(body, self._settings.party_id))
+        self._use_cases.reject(
+            read_job_id(body), read_message(body, "reason"), read_author(body, self._settings.party_id)
+        )
         return ok(retmsg="reject job success")
 
     @declared("Every waiting job of this initiator is canceled.", data=by_name({"const": 0}, description="By job id."))
     def clean_queue(self) -> Response:
-        return ok(self._desk.clean_queue())
+        return ok(self._use_cases.clean_queue())
 
     # ------------------------------------------------------------------ what a submit would do
 
@@ -280,15 +292,15 @@ class _JobRoutes:
         sent = read_job(documents(), context)
         document = sent.document
         try:
-            spec = self._desk.examine(document)
+            spec = self._use_cases.examine(document)
             self._check_paths(spec)
         except FlowError as error:
             every = problems(document.dsl, document.runtime_conf, modules=context.modules, defaults=context.defaults)
-            said = list(map(sent.told, every or [error.message]))
-            return failed(SUBMIT_FAILED, sent.told(error.message), {"problems": said})
+            said = list(map(sent.rendered, every or [error.message]))
+            return failed(SUBMIT_FAILED, sent.rendered(error.message), {"problems": said})
         answers = ask_parties(self._services, document, spec)
         sources = Sources(document.runtime_conf, spec, context.defaults)
-        plan = previewed(spec, context.engine_size.nodes, sources, answers, sent.told)
+        plan = previewed(spec, context.engine_size.nodes, sources, answers, sent.rendered)
         refused = [one for one in plan["parties"] if one["asked"] == REFUSES]
         if refused:
             said = [f"{one['role']} {one['party_id']}: {one['message']}" for one in refused]
@@ -319,7 +331,7 @@ class _JobRoutes:
     )
     def list_jobs(self) -> Response:
         body = arguments()
-        wish = JobWish(
+        query = JobQuery(
             job_id=_part(body, "job_id"),
             description=_part(body, "description"),
             party_id=_part(body, "party_id"),
@@ -327,22 +339,22 @@ class _JobRoutes:
             roles=_choices(body, "role", frozenset(ROLES)),
             statuses=_choices(body, "status", _STATUSES),
         )
-        rows, count = self._views.job_list(wish, _page(body, newest_first=True))
+        rows, count = self._views.job_list(query, _page(body, newest_first=True))
         listed = with_conditions_of_jobs(self._context, rows)
         return ok({"jobs": [_listed_job(row) for row in listed], "count": count})
 
-    @declared("Why a job stands where it stands, in words and numbers.", needs=JOB, data=EXPLAINED)
+    @declared("Why a job stands where it stands, as text and numbers.", needs=JOB, data=EXPLAINED)
     def explain(self) -> Response:
-        """Why a job stands where it stands, in words and numbers."""
+        """Why a job stands where it stands, as text and numbers."""
         job_id = read_job_id(arguments("job_id"))
-        picture = self._views.picture(job_id)
-        if picture is None:
+        snapshot = self._views.snapshot(job_id)
+        if snapshot is None:
             raise JobNotFound(f"can not found job {job_id} on party {self._settings.party_id}")
         context = self._services.context
-        document = self._views.document(job_id) if needs_spec(picture) else None
+        document = self._views.document(job_id) if needs_spec(snapshot) else None
         spec = read_spec(context, document) if document is not None else None
         return ok(explained(
-            picture, spec, now=context.clock(), order=self._order.of(job_id), limit=context.rules.party_silence,
+            snapshot, spec, now=context.clock(), order=self._order.of(job_id), limit=context.rules.party_silence,
             least_ttl=context.ceilings.ttl_of(0),
         ))  # fmt: skip
 
@@ -383,7 +395,7 @@ class _JobRoutes:
         folder = self._settings.log_dir / job_id
         if not folder.is_dir():
             raise NotFound(f"Log of job {job_id} not found on party {self._settings.party_id}")
-        return tar_response(f"job_{job_id}_log.tar.gz", logs_of(folder, self._views.picture(job_id)))
+        return tar_response(f"job_{job_id}_log.tar.gz", logs_of(folder, self._views.snapshot(job_id)))
 
     @declared("Where the logs of a job are on the server.", needs=JOB, data=an_object({"logs_directory": TEXT}))
     def log_path(self) -> Response:
@@ -440,11 +452,11 @@ def _page(body: Body, *, newest_first: bool) -> Page:
     order_by = "create_time" if order_by is None else order_by
     order = ("desc" if newest_first else "asc") if order is None else order
     if order_by not in _ORDERS:
-        raise Told(400, f"The parameter 'order_by' is invalid: it is not one of {', '.join(_ORDERS)}.")
+        raise HttpError(400, f"The parameter 'order_by' is invalid: it is not one of {', '.join(_ORDERS)}.")
     if order not in ("asc", "desc"):
-        raise Told(400, "The parameter 'order' is invalid: it is neither asc nor desc.")
-    limit = _told_400("limit", lambda: read_whole(body, "limit", 0))
-    page = _told_400("page", lambda: read_whole(body, "page", 1))
+        raise HttpError(400, "The parameter 'order' is invalid: it is neither asc nor desc.")
+    limit = _or_bad_request("limit", lambda: read_whole(body, "limit", 0))
+    page = _or_bad_request("page", lambda: read_whole(body, "page", 1))
     return Page(order_by, order == "desc", limit or MOST_ROWS, max(0, page - 1) * limit)
 
 
@@ -453,10 +465,10 @@ def _choices(body: Body, key: str, known: frozenset[str]) -> tuple[str, ...]:
     value = body.get(key)
     if value is None:
         return ()
-    words = value if isinstance(value, list) else [value]
-    if not all(isinstance(word, str) and word in known for word in words):
-        raise Told(400, f"The parameter '{key}' is invalid: it is not one of {', '.join(sorted(known))}.")
-    return tuple(words)
+    values = value if isinstance(value, list) else [value]
+    if not all(isinstance(word, str) and word in known for word in values):
+        raise HttpError(400, f"The parameter '{key}' is invalid: it is not one of {', '.join(sorted(known))}.")
+    return tuple(values)
 
 
 def _part(body: Body, key: str) -> str:
@@ -464,14 +476,14 @@ def _part(body: Body, key: str) -> str:
     value = body.get(key)
     if type(value) is int and abs(value) <= MOST_WHOLE:
         return str(value)
-    return _told_400(key, lambda: read_text(body, key))
+    return _or_bad_request(key, lambda: read_text(body, key))
 
 
-def _told_400(key: str, read: Callable[[], T]) -> T:
+def _or_bad_request(key: str, read: Callable[[], T]) -> T:
     try:
         return read()
     except BadRequest as error:
-        raise Told(400, f"The parameter '{key}' is invalid: {error.message}.") from error
+        raise HttpError(400, f"The parameter '{key}' is invalid: {error.message}.") from error
 
 
 # ---------------------------------------------------------------------- what is shown of a row

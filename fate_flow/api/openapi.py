@@ -34,7 +34,7 @@ from fate_flow.api.declared import (
     with_warnings,
 )
 from fate_flow.api.envelope import STATUS_OF, STATUS_OF_NO_FILE, UNCAUGHT, leads_to_a_file, to_json
-from fate_flow.api.request_origin import FORBIDDEN, WORDS
+from fate_flow.api.request_origin import FORBIDDEN, MESSAGE
 from fate_flow.api.unread import UNREADABLE
 from fate_flow.api.v2 import RESTRICTED
 from fate_flow.core import errors
@@ -128,22 +128,22 @@ def path_of(rule: Rule) -> str:
 
 
 def _operation(rule: Rule, method: str, view: Callable[..., Any], is_signed: bool) -> dict[str, Any]:
-    told = declaration_of(view)
-    assert told is not None, rule
+    declaration = declaration_of(view)
+    assert declaration is not None, rule
     path = path_of(rule)
     name = re.sub(r"\W+", "_", path.removeprefix("/v1")).strip("_")
     found: dict[str, Any] = {
         "operationId": f"{name}_{method}",
         "tags": [name.partition("_")[0]],
-        "summary": told.what,
-        "parameters": [*_in_path(rule), *_in_headers(told)],
-        "responses": dict(_responses(told, leads_to_a_file(view), is_signed and rule.rule not in OPEN)),
+        "summary": declaration.what,
+        "parameters": [*_in_path(rule), *_in_headers(declaration)],
+        "responses": dict(_responses(declaration, leads_to_a_file(view), is_signed and rule.rule not in OPEN)),
     }
     for status in (FORBIDDEN, *UNREADABLE):
         found["responses"].setdefault(str(status), {"$ref": f"#/components/responses/{_shared_name(status)}"})
     if method == "head":
         found["responses"] = {status: {"description": "As to GET, without its body."} for status in found["responses"]}
-    if (body := _body(told)) and (method not in ("get", "head") or told.needs):
+    if (body := _body(declaration)) and (method not in ("get", "head") or declaration.needs):
         found["requestBody"] = body
     return found
 
@@ -151,33 +151,33 @@ def _operation(rule: Rule, method: str, view: Callable[..., Any], is_signed: boo
 def _in_path(rule: Rule) -> Iterator[dict[str, Any]]:
     for converter, name in _VARIABLE.findall(rule.rule):
         schema: Schema = {"type": "string", "minLength": 1}
-        words = "The rest of the path." if converter == "path" else f"The {name}."
-        yield {"name": name, "in": "path", "required": True, "schema": schema, "description": words}
+        text = "The rest of the path." if converter == "path" else f"The {name}."
+        yield {"name": name, "in": "path", "required": True, "schema": schema, "description": text}
 
 
-def _in_headers(told: Declaration) -> Iterator[dict[str, Any]]:
-    for name, schema in told.headers.items():
+def _in_headers(declaration: Declaration) -> Iterator[dict[str, Any]]:
+    for name, schema in declaration.headers.items():
         yield {"name": name, "in": "header", "required": False, "schema": schema}
 
 
-def _body(told: Declaration) -> dict[str, Any] | None:
+def _body(declaration: Declaration) -> dict[str, Any] | None:
     """What is sent; more keys are always allowed."""
-    if told.never:
+    if declaration.never:
         return None
-    is_needed = bool(told.needs or told.either)
+    is_needed = bool(declaration.needs or declaration.either)
     schema: dict[str, Any] = {
         "type": "object" if is_needed else ["object", "null"],
-        "properties": {**{key: or_null(one) for key, one in told.takes.items()}, **told.needs},
+        "properties": {**{key: or_null(one) for key, one in declaration.takes.items()}, **declaration.needs},
         "additionalProperties": {"description": "Ignored, and named in warnings."},
     }
-    if told.needs:
-        schema["required"] = list(told.needs)
-    if told.either:
-        schema["anyOf"] = list(told.either)
+    if declaration.needs:
+        schema["required"] = list(declaration.needs)
+    if declaration.either:
+        schema["anyOf"] = list(declaration.either)
     content = {_JSON: {"schema": schema}}
-    if told.form:
-        needed = [*told.form, *(key for key in told.needs if key not in told.form)]
-        fields = {**schema["properties"], **told.form}
+    if declaration.form:
+        needed = [*declaration.form, *(key for key in declaration.needs if key not in declaration.form)]
+        fields = {**schema["properties"], **declaration.form}
         content[_FORM] = {"schema": {"type": "object", "properties": fields, "required": needed}}
     return {"required": is_needed, "content": content}
 
@@ -185,23 +185,25 @@ def _body(told: Declaration) -> dict[str, Any] | None:
 # ---------------------------------------------------------------------- its answers
 
 
-def _responses(told: Declaration, is_file: bool, is_signed: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    if told.never:
+def _responses(declaration: Declaration, is_file: bool, is_signed: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    if declaration.never:
         statuses = {403: _meaning(PermissionDenied)} if is_file and is_signed else {}
         if is_file:
-            statuses[told.never] = "Not offered, whatever is asked."
+            statuses[declaration.never] = "Not offered, whatever is asked."
         else:
-            retcodes = [told.never, NotAuthenticated.retcode] if is_signed else [told.never]
-            yield "200", _envelope("Not offered, whatever is asked.", _failure(told, retcodes))
+            retcodes = [declaration.never, NotAuthenticated.retcode] if is_signed else [declaration.never]
+            yield "200", _envelope("Not offered, whatever is asked.", _failure(declaration, retcodes))
     else:
-        yield "200", _success(told, is_file)
-        statuses = {status: _meaning(kind) for kind, status in STATUS_OF.items()} if is_file or not told.file else {}
+        yield "200", _success(declaration, is_file)
+        statuses = (
+            {status: _meaning(kind) for kind, status in STATUS_OF.items()} if is_file or not declaration.file else {}
+        )
         if is_file:
             statuses.update({status: _meaning(kind) for kind, status in STATUS_OF_NO_FILE.items()})
-    if is_signed or not told.never:
+    if is_signed or not declaration.never:
         statuses[413] = "The body is larger than what is taken here."
-    for status, words in sorted({**statuses, **told.also}.items()):
-        yield str(status), _envelope(words, _error(status))
+    for status, text in sorted({**statuses, **declaration.also}.items()):
+        yield str(status), _envelope(text, _error(status))
 
 
 def _shared_responses() -> dict[str, Any]:
@@ -219,8 +221,8 @@ def _shared_responses() -> dict[str, Any]:
             "headers": {"Allow": allow},
         },
         **{
-            _shared_name(status): _envelope(words, _error(status))
-            for status, words in {FORBIDDEN: WORDS, **UNREADABLE}.items()
+            _shared_name(status): _envelope(text, _error(status))
+            for status, text in {FORBIDDEN: MESSAGE, **UNREADABLE}.items()
         },
     }  # fmt: skip
 
@@ -233,34 +235,36 @@ def _meaning(kind: type[FlowError]) -> str:
     return (kind.__doc__ or "").partition("\n")[0].strip()
 
 
-def _success(told: Declaration, is_file: bool) -> dict[str, Any]:
-    if not told.file:
-        return _envelope("It worked, or it says why not.", {"anyOf": [_ok(told), _failure(told, _retcodes())]})
-    content = {told.file: {"schema": dict(told.content)} if told.content else {}}
-    if is_file and told.data is not None:
-        shapes = [one for one in (_ok(told), told.content) if one]
+def _success(declaration: Declaration, is_file: bool) -> dict[str, Any]:
+    if not declaration.file:
+        return _envelope(
+            "It worked, or it says why not.", {"anyOf": [_ok(declaration), _failure(declaration, _retcodes())]}
+        )
+    content = {declaration.file: {"schema": dict(declaration.content)} if declaration.content else {}}
+    if is_file and declaration.data is not None:
+        shapes = [one for one in (_ok(declaration), declaration.content) if one]
         content[_JSON] = {"schema": {"anyOf": shapes}}
     return {"description": "The file.", "content": content}
 
 
-def _ok(told: Declaration) -> Schema:
-    data, aside = {} if told.data is None else {"data": told.data}, told.aside
-    if not warns_in_data(told):
+def _ok(declaration: Declaration) -> Schema:
+    data, aside = {} if declaration.data is None else {"data": declaration.data}, declaration.aside
+    if not warns_in_data(declaration):
         aside = {**aside, WARNINGS: a_list(TEXT, description=IGNORED)}
-    elif told.data is not None:
-        data = {"data": with_warnings(told.data)}
+    elif declaration.data is not None:
+        data = {"data": with_warnings(declaration.data)}
     elif "data" not in aside:
         aside = {**aside, "data": with_warnings(None)}
-    properties = {"retcode": {"const": 0}, "retmsg": TEXT, **data, **told.beside}
+    properties = {"retcode": {"const": 0}, "retmsg": TEXT, **data, **declaration.beside}
     return an_object(properties, aside)
 
 
-def _failure(told: Declaration, retcodes: list[int]) -> Schema:
-    if told.relays:
-        words = "It did not work; what another party said to it comes as it was said."
+def _failure(declaration: Declaration, retcodes: list[int]) -> Schema:
+    if declaration.relays:
+        text = "It did not work; what another party said to it comes as it was said."
         retcode: Schema = {"type": "integer", "not": {"const": 0}}
-        return an_object({"retcode": retcode, "retmsg": TEXT}, {"data": {}}, title="RelayedFailure", description=words)
-    optional = {**told.aside, **({} if told.refused is None else {"data": told.refused})}
+        return an_object({"retcode": retcode, "retmsg": TEXT}, {"data": {}}, title="RelayedFailure", description=text)
+    optional = {**declaration.aside, **({} if declaration.refused is None else {"data": declaration.refused})}
     known = retcodes == _retcodes() and not optional
     return an_object(
         {"retcode": {"enum": retcodes}, "retmsg": described({**TEXT, "minLength": 1}, "Why, and what would be right.")},
@@ -272,8 +276,8 @@ def _error(status: int) -> Schema:
     return an_object({"retcode": {"const": status}, "retmsg": {**TEXT, "minLength": 1}}, title=f"Error{status}")
 
 
-def _envelope(words: str, schema: Schema) -> dict[str, Any]:
-    return {"description": words, "content": {_JSON: {"schema": schema}}}
+def _envelope(text: str, schema: Schema) -> dict[str, Any]:
+    return {"description": text, "content": {_JSON: {"schema": schema}}}
 
 
 @cache
@@ -284,7 +288,7 @@ def _kinds() -> dict[int, str]:
     for kind in kinds:
         if not issubclass(kind, tuple(STATUS_OF)):
             found.setdefault(kind.retcode, set()).add(_meaning(kind))
-    return {retcode: " ".join(sorted(words)) for retcode, words in sorted(found.items())}
+    return {retcode: " ".join(sorted(text)) for retcode, text in sorted(found.items())}
 
 
 def _errors() -> Iterator[type[FlowError]]:
@@ -298,7 +302,7 @@ def _retcodes() -> list[int]:
 
 
 def _meanings() -> str:
-    return "\n".join(f"{retcode}: {words}" for retcode, words in _kinds().items())
+    return "\n".join(f"{retcode}: {text}" for retcode, text in _kinds().items())
 
 
 # ---------------------------------------------------------------------- components

@@ -10,7 +10,7 @@ from typing import Any
 from flask import Blueprint, Response
 
 from fate_flow.api.arguments import read_job_id, read_party, read_whole
-from fate_flow.api.envelope import Told, arguments, ok
+from fate_flow.api.envelope import HttpError, arguments, ok
 from fate_flow.api.tracker import session_of_worker
 from fate_flow.core.errors import BadRequest, PermissionDenied
 from fate_flow.federation.spool import Spool
@@ -37,7 +37,7 @@ def blueprint(spool: Spool, store: Store) -> Blueprint:
             raise PermissionDenied(f"the token is not that of job {job_id} on {party}, or not of this task")
         found = retry(read)
         if found is None:
-            raise Told(404, f"job {job_id} on {party} is not known here")
+            raise HttpError(404, f"job {job_id} on {party} is not known here")
         return ok({
             "dsl": found.dsl, "runtime_conf": found.runtime_conf, "runtime_conf_on_party": found.on_party,
             "train_runtime_conf": {},           # of jobs that predict
@@ -55,7 +55,7 @@ def _asked() -> dict[str, Any]:
             "job_id": read_job_id(body), "party": read_party(body), "task_id": body.get("task_id"), "version": version,
         }  # fmt: skip
     except BadRequest as error:
-        raise Told(400, error.message) from error
+        raise HttpError(400, error.message) from error
 
 
 def _is_own(session: Session, asked: dict[str, Any]) -> bool:

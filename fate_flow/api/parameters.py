@@ -35,8 +35,8 @@ from fate_flow.core.errors import OperationFailed
 from fate_flow.core.job import Answer
 from fate_flow.core.parameters import CHANGEABLE, COMPONENTS, read_change
 from fate_flow.core.parameters import JOB as OF_JOB
+from fate_flow.core.replies import STILL_ENDS
 from fate_flow.core.spec import CONF_PARTS, Party
-from fate_flow.core.verdict import STILL_ENDS
 
 _SAID = an_object({}, {"common": or_null(FREE), "role": or_null(by_name(or_null(by_name(or_null(FREE)))))})
 _CHANGE: Arguments = {
@@ -66,7 +66,7 @@ def blueprint(services: Services) -> Blueprint:
 class _ParameterRoutes:
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._desk = services.desk
+        self._use_cases = services.use_cases
 
     @declared(
         "A job that waits or is over has other parameters, once every party agrees to them.", needs=JOB, takes=_CHANGE,
@@ -75,12 +75,12 @@ class _ParameterRoutes:
     def update(self) -> Response:
         body = arguments("job_id")
         job_id, change = read_job_id(body), read_change(body)
-        previewed = self._desk.preview_change(job_id, change)
-        if previewed.is_news:
-            self._desk.examine(previewed.document)
+        previewed = self._use_cases.preview_change(job_id, change)
+        if previewed.is_change:
+            self._use_cases.examine(previewed.document)
             check_paths(self._services.settings, previewed.spec)
-            _check_answers(ask_parties(self._services, previewed.document, previewed.spec, previewed.plain))
-        revised = self._desk.change_parameters(job_id, change, previewed.base)
+            _check_answers(ask_parties(self._services, previewed.document, previewed.spec, previewed.plain_v1))
+        revised = self._use_cases.change_parameters(job_id, change, previewed.base)
         return ok({
             **revised.spec.changeable_conf, "components": list(revised.components),
             "warnings": list(revised.warnings),
@@ -94,8 +94,8 @@ def _check_answers(answers: Mapping[Party, Answer]) -> None:
     }
     if not against:
         return
-    words = "; ".join(f"{party}: {answer.retmsg}" for party, answer in against.items())
-    told: dict[str, dict[str, dict[str, object]]] = {}
+    text = "; ".join(f"{party}: {answer.retmsg}" for party, answer in against.items())
+    refusals: dict[str, dict[str, dict[str, object]]] = {}
     for party, answer in answers.items():
-        told.setdefault(party.role, {})[party.party_id] = {"retcode": answer.retcode, "retmsg": answer.retmsg}
-    raise OperationFailed(f"nothing was changed: {words}", data=told)
+        refusals.setdefault(party.role, {})[party.party_id] = {"retcode": answer.retcode, "retmsg": answer.retmsg}
+    raise OperationFailed(f"nothing was changed: {text}", data=refusals)

@@ -15,14 +15,14 @@ from fate_flow.core.errors import Busy
 from fate_flow.core.job import UNREACHABLE, Answer
 from fate_flow.core.peer import read_way_back
 from fate_flow.core.spec import Party
-from fate_flow.core.text import counted, plain
+from fate_flow.core.text import counted, sanitized
 from fate_flow.federation.inquiry import has_no_such_route, why_unreached
 
 ANSWERS, SILENT, CUT_OFF, NOT_ASKED = "answers", "does not answer", "cannot reach this party", "not asked"
 
 _MOST_AT_ONCE = 64
 _SECONDS = 6.0               # for all of them together
-_LONGEST_WORDS = 500
+_LONGEST_TEXT = 500
 _END_OF_TIME = 1 << 53       # milliseconds; JSON's numbers are exact up to there
 
 
@@ -50,7 +50,7 @@ def _ask(services: Services, party_ids: Sequence[str]) -> dict[str, Answer]:
 
     pool = ThreadPoolExecutor(min(len(party_ids), _MOST_AT_ONCE))
     try:
-        with services.desk.waiting():
+        with services.use_cases.waiting():
             asked: dict[str, Future[Answer]] = {party_id: pool.submit(ask, party_id) for party_id in party_ids}
             done, _ = wait(asked.values(), _SECONDS)
             return {party_id: one.result() if one in done else _LATE for party_id, one in asked.items()}
@@ -72,7 +72,7 @@ def _shown(
     if waiting := _waiting(seen or {}, status, message):
         message = "; ".join(filter(None, [message, waiting]))
     found = {"party_id": party_id, "url": url, "status": status, "message": message}
-    return {**circuit, **found, "hold": _told_hold(answer)}
+    return {**circuit, **found, "hold": _hold_in(answer)}
 
 
 def _judged(party_id: str, answer: Answer | None, own: str) -> tuple[str, str]:
@@ -82,7 +82,7 @@ def _judged(party_id: str, answer: Answer | None, own: str) -> tuple[str, str]:
         return SILENT, why
     if not answer.is_ok and not has_no_such_route(answer):
         # A server of the party answers this with 0, a plain v1 one does not know the route: this is neither.
-        return SILENT, plain(answer.retmsg, _LONGEST_WORDS)
+        return SILENT, sanitized(answer.retmsg, _LONGEST_TEXT)
     way_back = read_way_back(answer.data.get("way_back")) if isinstance(answer.data, Mapping) else None
     return (ANSWERS, "") if way_back is None else (CUT_OFF, cannot_reach(own, way_back.error))
 
@@ -99,15 +99,15 @@ def _waiting(seen: Mapping[str, Any], status: str, message: str) -> str:
     return f"{since}, asked again in {seen.get('next_try_seconds')} s{kept_back}"
 
 
-def _told_hold(answer: Answer | None) -> dict[str, Any] | None:
+def _hold_in(answer: Answer | None) -> dict[str, Any] | None:
     """Another party's words: only what makes sense. A plain v1 one says nothing of a hold."""
     data = answer.data if answer is not None and answer.is_ok else None
     hold = data.get("hold") if isinstance(data, Mapping) else None
     if not isinstance(hold, Mapping):
         return None
     at = hold.get("time")
-    words = {key: plain(hold.get(key), _LONGEST_WORDS) for key in ("message", "by")}
-    return {**words, "time": at if isinstance(at, int) and 0 <= at < _END_OF_TIME else 0}
+    text = {key: sanitized(hold.get(key), _LONGEST_TEXT) for key in ("message", "by")}
+    return {**text, "time": at if isinstance(at, int) and 0 <= at < _END_OF_TIME else 0}
 
 
 def _peers(path: Path) -> dict[str, Any]:

@@ -19,16 +19,16 @@ from fate_flow.api.shapes import PARTIES
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.call_back import CALL_BACK
 from fate_flow.coordinator.party.admission import EXTENSIONS
-from fate_flow.coordinator.unit import binding_of
+from fate_flow.coordinator.unit_of_work import binding_of
 from fate_flow.core.authority import TO_INITIATORS, JobBinding, Query, Said, is_local, objection
 from fate_flow.core.errors import BadRequest, FlowError, JobNotFound, PermissionDenied
 from fate_flow.core.grammar import check_component_name, check_job_id, check_party_id, check_role
-from fate_flow.core.history import Entry
+from fate_flow.core.history import HistoryEntry
 from fate_flow.core.job import Answer, Command, CommandKind, JobKey
 from fate_flow.core.peer import WayBack
 from fate_flow.core.spec import Party
-from fate_flow.federation.wire import FATE_VERSION, SRC_PARTY_ID, read_command
-from fate_flow.store.contract import Output, Transaction, published
+from fate_flow.federation.wire import FATE_VERSION, SRC_PARTY_ID, read_program
+from fate_flow.store.contract import OutputTable, Transaction, published
 
 _OLDEST = (1, 7, 0)
 _MOST_IN_A_BATCH = 1_000
@@ -53,7 +53,7 @@ def blueprint(services: Services) -> Blueprint:
 
 class _PartyRoutes:
     def __init__(self, services: Services) -> None:
-        self._desk = services.desk
+        self._use_cases = services.use_cases
         self._record = services.context.record
         self._settings = services.settings
         self._context = services.context
@@ -72,7 +72,7 @@ class _PartyRoutes:
         return self._one(f"/initiator/{rest}")
 
     def _one(self, endpoint: str) -> Response:
-        command = read_command(endpoint, silent_json())
+        command = read_program(endpoint, silent_json())
         return reply(self._carry_out([(endpoint, command)])[0])
 
     def batch(self) -> Response:
@@ -86,7 +86,7 @@ class _PartyRoutes:
         for place, one in enumerate(listed):
             try:
                 endpoint = _endpoint(one)
-                good.append((place, endpoint, read_command(endpoint, one.get("body"))))
+                good.append((place, endpoint, read_program(endpoint, one.get("body"))))
             except FlowError as error:
                 answers[place] = Answer(error.retcode, error.message)
         done = self._carry_out([(endpoint, command) for _, endpoint, command in good])
@@ -102,7 +102,7 @@ class _PartyRoutes:
         jobs = [(check_job_id(one[0]), int(one[1])) for one in listed if isinstance(one, list) and len(one) == 2]
         caller = self._caller()
         self._check(Query.HEARTBEAT, caller)
-        return ok({**self._desk.heartbeat(caller, jobs).as_body(), "extensions": EXTENSIONS})
+        return ok({**self._use_cases.heartbeat(caller, jobs).as_body(), "extensions": EXTENSIONS})
 
     def validate(self) -> Response:
         """What a `create` with this body would be answered here; nothing is kept of it."""
@@ -111,7 +111,7 @@ class _PartyRoutes:
         command = Command(CommandKind.CREATE, check_job_id(body.get("job_id")), party, body=body)
         caller = self._caller()
         self._check_whom([command])
-        answer = self._desk.preview(command, caller)
+        answer = self._use_cases.preview(command, caller)
         text = f"answered party {caller}: would {party} take part: {answer.retcode} {answer.retmsg}"
         self._record.emit(Event.SERVED, job_id=command.job_id, text=text)
         return reply(answer)
@@ -120,7 +120,7 @@ class _PartyRoutes:
         """What this party has seen of a job, for its initiator, which shows it with what others have seen."""
         job_id, caller = check_job_id(silent_json().get("job_id")), self._caller()
 
-        def entries(tx: Transaction) -> tuple[Entry, ...]:
+        def entries(tx: Transaction) -> tuple[HistoryEntry, ...]:
             jobs = tx.jobs_here(job_id)
             if not jobs:
                 raise JobNotFound(f"can not found job {job_id} on party {self._own}")
@@ -143,7 +143,7 @@ class _PartyRoutes:
         self._check(Query.INTAKE, caller)
         if caller not in self._settings.routes:
             raise PermissionDenied(f"party {caller} has no route here (routes in service_conf.yaml)")
-        problem = self._desk.reach(caller) if silent_json().get(CALL_BACK) is True else ""
+        problem = self._use_cases.reach(caller) if silent_json().get(CALL_BACK) is True else ""
         way_back = WayBack(0.0, problem).as_body() if problem else None
         return ok({"hold": hold_of(self._context.read(lambda tx: tx.intake_hold())), "way_back": way_back})
 
@@ -152,7 +152,7 @@ class _PartyRoutes:
         key = JobKey(check_job_id(job_id), Party(check_role(role), check_party_id(party_id)))
         caller = self._caller()
 
-        def outputs(tx: Transaction) -> tuple[Output, ...]:
+        def outputs(tx: Transaction) -> tuple[OutputTable, ...]:
             job = tx.job(key)
             if job is None:
                 raise PermissionDenied(f"party {caller} has no seat in job {job_id}")
@@ -168,7 +168,7 @@ class _PartyRoutes:
         caller = self._caller()
         _check_version(request.headers.get("SRC-FATE-VER", ""))
         self._check_whom([command for _, command in asked])
-        answers = self._desk.carry_out([command for _, command in asked], caller)
+        answers = self._use_cases.carry_out([command for _, command in asked], caller)
         for (endpoint, command), answer in zip(asked, answers, strict=True):
             text = f"answered party {caller}: /v1{endpoint} {answer.retcode} {answer.retmsg}"
             self._record.emit(Event.SERVED, job_id=command.job_id, text=text)

@@ -9,7 +9,7 @@ from flask import Blueprint, Response
 
 from fate_flow.api.arguments import FILE_NAME, Body, read_file_name
 from fate_flow.api.declared import FREE, NOTHING, TEXT, a_list, an_object, by_name, declared, described
-from fate_flow.api.envelope import Told, arguments, attached, file_follows, ok
+from fate_flow.api.envelope import HttpError, arguments, attached, file_follows, ok
 from fate_flow.core.errors import BadRequest
 from fate_flow.core.grammar import shown
 from fate_flow.core.json_text import read_json_text
@@ -48,29 +48,29 @@ def _generate() -> Response:
         body = arguments("train_dsl")
         made, file_name = predict_dsl(_train_dsl(body), _names(body)), read_file_name(body, "filename")
     except BadRequest as error:
-        raise Told(NOT_MADE, error.message) from error
+        raise HttpError(NOT_MADE, error.message) from error
     return attached(made, file_name) if file_name else ok(made)
 
 
 def _train_dsl(body: Body) -> Any:
-    version, told = body.get("version"), body["train_dsl"]
+    version, given = body.get("version"), body["train_dsl"]
     if version not in _VERSIONS or isinstance(version, bool):
         raise BadRequest(f"version: {shown(version)} is not 2, the only one of DSLs here")
-    if not isinstance(told, str):
-        return told
+    if not isinstance(given, str):
+        return given
     try:
-        return read_json_text(told)
+        return read_json_text(given)
     except (ValueError, RecursionError) as error:
         raise BadRequest(f"train_dsl: is not JSON: {error}") from error
 
 
 def _names(body: Body) -> list[str]:
     """As users write them: `a_0, b_0`, `[a_0,b_0]`, one in a line of a file, or a list."""
-    told = body.get("cpn_str")
-    if told is None:
+    given = body.get("cpn_str")
+    if given is None:
         return []
-    if isinstance(told, str):
-        return [one for one in _BETWEEN.split(told) if one]
-    if not isinstance(told, list) or not all(isinstance(one, str) for one in told):
-        raise BadRequest(f"cpn_str: {shown(told)} is not the names of components, such as 'reader_0, lr_0'")
-    return told
+    if isinstance(given, str):
+        return [one for one in _BETWEEN.split(given) if one]
+    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+        raise BadRequest(f"cpn_str: {shown(given)} is not the names of components, such as 'reader_0, lr_0'")
+    return given

@@ -23,7 +23,7 @@ _PAGE: Arguments = {
 
 
 def blueprint(services: Services) -> Blueprint:
-    desk, views, own = services.desk, services.views, services.settings.party_id
+    use_cases, views, own = services.use_cases, services.views, services.settings.party_id
     queue = Blueprint("queue", __name__, url_prefix="/v1/queue")
 
     @queue.post("/list")
@@ -40,13 +40,13 @@ def blueprint(services: Services) -> Blueprint:
     def hold() -> Response:
         """This party reserves nothing for new jobs, until it is released."""
         body = arguments("message")
-        desk.hold_intake(read_message(body), read_author(body, own))
+        use_cases.hold_intake(read_message(body), read_author(body, own))
         return ok(retmsg="hold queue success")
 
     @queue.post("/release")
     @declared("This party reserves again.", takes=AUTHOR)
     def release() -> Response:
-        desk.release_intake(read_author(silent_json(), own))
+        use_cases.release_intake(read_author(silent_json(), own))
         return ok(retmsg="release queue success")
 
     return queue

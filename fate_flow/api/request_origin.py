@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 
 from flask import request
 
-from fate_flow.api.envelope import Told
+from fate_flow.api.envelope import HttpError
 from fate_flow.core.grammar import shown
 
 FORBIDDEN = 403
-WORDS = "A web page of another site sent the request, or it names a host that is not this server."
+MESSAGE = "A web page of another site sent the request, or it names a host that is not this server."
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[^\s:\[\]/@,]{1,253})(?::[0-9]{1,5})?")
 _OWN_PAGE = ("same-origin", "none")          # none: somebody typed the address
 
@@ -29,28 +29,28 @@ class OriginCheck:
     """The check of one server. `names`: under which it is reached, besides IP addresses and those of this machine."""
 
     def __init__(self, names: Collection[str] = ()) -> None:
-        self._names = frozenset(map(_plain, names))
-        self._own = self._names | {"localhost", _plain(socket.gethostname())}
+        self._names = frozenset(map(_without_case, names))
+        self._own = self._names | {"localhost", _without_case(socket.gethostname())}
 
     def check(self) -> None:
         """Raises Told, with HTTP status 403."""
         host, origin = request.headers.get("Host"), request.headers.get("Origin")
         if host is not None and not self._is_own(host):
-            raise Told(
+            raise HttpError(
                 FORBIDDEN, f"Host: {shown(host)} is no name of this server: use its IP address, or have its operator "
                 "add the name to fateflow.allowed_hosts",
             )  # fmt: skip
         if origin is not None and not self._is_own_page(origin, host or ""):
-            raise Told(FORBIDDEN, f"Origin: {shown(origin)} is another site: its pages may ask nothing here")
+            raise HttpError(FORBIDDEN, f"Origin: {shown(origin)} is another site: its pages may ask nothing here")
         site = request.headers.get("Sec-Fetch-Site", "none")
         if site not in _OWN_PAGE:
-            raise Told(FORBIDDEN, f"Sec-Fetch-Site: {shown(site)}: pages of other sites may ask nothing here")
+            raise HttpError(FORBIDDEN, f"Sec-Fetch-Site: {shown(site)}: pages of other sites may ask nothing here")
 
     def _is_own(self, host: str) -> bool:
         found = _HOST.fullmatch(host)
         if found is None:
             return False
-        name = _plain(found[1])
+        name = _without_case(found[1])
         return name in self._own or _is_address(name)
 
     def _is_own_page(self, origin: str, host: str) -> bool:
@@ -60,11 +60,11 @@ class OriginCheck:
             name = parts.hostname or ""
         except ValueError:
             return False
-        is_own = parts.netloc.lower() == host.lower() or _plain(name) in self._names
+        is_own = parts.netloc.lower() == host.lower() or _without_case(name) in self._names
         return parts.scheme in ("http", "https") and is_own
 
 
-def _plain(name: str) -> str:
+def _without_case(name: str) -> str:
     return name.strip("[]").rstrip(".").lower()
 
 

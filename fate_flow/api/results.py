@@ -61,7 +61,7 @@ def blueprint(services: Services) -> Blueprint:
 
 class _ResultRoutes:
     def __init__(self, services: Services) -> None:
-        self._desk = services.desk
+        self._use_cases = services.use_cases
         self._context = services.context
 
     @declared(
@@ -70,7 +70,7 @@ class _ResultRoutes:
     )
     def clean_job(self) -> Response:
         """Of the whole job, or of the seat and the component that the body names."""
-        cleaned = self._desk.clean_job(_read_scope(arguments("job_id")))
+        cleaned = self._use_cases.clean_job(_read_scope(arguments("job_id")))
         return ok({"tables": list(map(_named, cleaned.tables)), "metrics": cleaned.metrics})
 
     @declared("Notes on a job, which are its description.", needs=JOB | SEAT | _NOTES)
@@ -79,7 +79,7 @@ class _ResultRoutes:
         notes = read_text(body, "notes")
         if len(notes) > _LONGEST_NOTES:
             raise BadRequest(f"notes: has {len(notes)} characters; {_LONGEST_NOTES} is the most")
-        self._desk.describe(JobKey(read_job_id(body), read_party(body)), notes)
+        self._use_cases.describe(JobKey(read_job_id(body), read_party(body)), notes)
         return ok(retmsg="update job success")
 
     @declared(
@@ -91,12 +91,12 @@ class _ResultRoutes:
         body = arguments()
         day, job_id = body.get("model"), read_job_id(body) if body.get("job_id") is not None else ""
         if day is None and job_id:
-            return _told(self._desk.drop_metrics(Scope(job_id)) > 0)
+            return _done_or_nothing(self._use_cases.drop_metrics(Scope(job_id)) > 0)
         if day is None:
             raise BadRequest("required argument are missing: job_id or model, a day such as 20260131")
         if not _DAY.fullmatch(str(day)):
             raise BadRequest(f"model: {shown(day)} is not a day such as 20260131")
-        return _told(sum(self._drops_metrics(job_id) for job_id in self._jobs_of(str(day))) > 0)
+        return _done_or_nothing(sum(self._drops_metrics(job_id) for job_id in self._jobs_of(str(day))) > 0)
 
     def _jobs_of(self, day: str) -> tuple[str, ...]:
         return self._context.read(lambda tx: tx.job_ids(day, f"{day}:", MOST_ROWS))      # a colon is after every digit
@@ -104,16 +104,16 @@ class _ResultRoutes:
     def _drops_metrics(self, job_id: str) -> bool:
         """Whether it had any; those of a job that is not over stay."""
         try:
-            return self._desk.drop_metrics(Scope(job_id)) > 0
+            return self._use_cases.drop_metrics(Scope(job_id)) > 0
         except (JobNotFound, OperationFailed):
             return False
 
     @declared("All tables that jobs may not read go.", data=_TABLES)
     def delete_disabled_tables(self) -> Response:
-        return ok(list(map(_named, self._desk.drop_disabled_tables())))
+        return ok(list(map(_named, self._use_cases.drop_disabled_tables())))
 
 
-def _told(is_done: bool) -> Response:
+def _done_or_nothing(is_done: bool) -> Response:
     return ok(f"delete status: {is_done}")
 
 

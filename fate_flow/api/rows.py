@@ -24,7 +24,7 @@ _SEEN: Mapping[type, Schema] = {
 }
 
 
-_WORDS: Arguments = {
+_TEXT: Arguments = {
     "f_status": one_of({status.value for status in (*JobStatus, *TaskStatus)} - {JobStatus.STOPPING.value}),
     "f_status_detail": one_of({status.value for status in (*JobStatus, *TaskStatus)} | {RESTARTING}),
     "f_party_status": one_of({status.value for status in TaskStatus} - {TaskStatus.STOPPING.value}),
@@ -37,7 +37,7 @@ def seen(columns: Mapping[str, Column]) -> Arguments:
     """What each column holds."""
     found = {name: (_SEEN[one.kind], one.may_be_null) for name, one in columns.items()}
     by_kind = {name: or_null(schema) if may_be_null else schema for name, (schema, may_be_null) in found.items()}
-    return {**by_kind, **{name: words for name, words in _WORDS.items() if name in columns}}
+    return {**by_kind, **{name: text for name, text in _TEXT.items() if name in columns}}
 
 
 def unprefixed(schemas: Arguments) -> Arguments:
@@ -83,9 +83,9 @@ def _filter(name: str, kind: type) -> Schema:
     if kind not in (int, datetime):
         return {"anyOf": [one, several], "title": title, "description": "One value, or a list of choices."}
     span = a_list(or_null(one), minItems=2, maxItems=2)
-    words = "One value, two for a range (null: no bound), or a list of choices."
+    text = "One value, two for a range (null: no bound), or a list of choices."
     dates = " A date is written 2026-01-31 or 2026-01-31 12:00:00." if one is not _NUMBER else ""
-    return {"anyOf": [one, several, span], "title": title, "description": words + dates}
+    return {"anyOf": [one, several, span], "title": title, "description": text + dates}
 
 
 _KINDS: Mapping[type, str] = {str: "Text", int: "Number", bool: "Flag", datetime: "Date"}

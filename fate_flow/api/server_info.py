@@ -40,7 +40,7 @@ from fate_flow.api.declared import (
     described,
     one_of,
 )
-from fate_flow.api.envelope import Told, arguments, ok, silent_json
+from fate_flow.api.envelope import HttpError, arguments, ok, silent_json
 from fate_flow.api.services import Services
 from fate_flow.components import catalogue
 from fate_flow.core.errors import BadRequest, OperationFailed
@@ -121,7 +121,7 @@ class _ServerRoutes:
         known = _versions()
         module = read_text(silent_json(), "module")
         if module and module not in known:
-            raise Told(404, f"module: {shown(module)} is not one of {', '.join(known)}")
+            raise HttpError(404, f"module: {shown(module)} is not one of {', '.join(known)}")
         return ok({module: known[module], "API": API_VERSION} if module else known)
 
     @declared(
@@ -144,8 +144,8 @@ class _ServerRoutes:
 
         Raises BadSettings, as a start would."""
         settings = self._settings
-        told = load_settings(settings.conf_path)
-        changed = [one.name for one in fields(Settings) if getattr(told, one.name) != getattr(settings, one.name)]
+        reloaded = load_settings(settings.conf_path)
+        changed = [one.name for one in fields(Settings) if getattr(reloaded, one.name) != getattr(settings, one.name)]
         if changed:
             raise OperationFailed(
                 f"{', '.join(changed)}: not as in {settings.conf_path} any more. That takes effect when the server "
@@ -189,7 +189,7 @@ class _ServerRoutes:
         if not name:
             return ok(known)
         if name not in known:
-            raise Told(404, f"provider_name: {shown(name)} is not one of {', '.join(known)}")
+            raise HttpError(404, f"provider_name: {shown(name)} is not one of {', '.join(known)}")
         return ok({name: known[name]})
 
     # ------------------------------------------------------------------ logs

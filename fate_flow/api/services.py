@@ -1,4 +1,4 @@
-"""What the HTTP doors are given: built once in `fate_flow/http_processes.py`, handed to `create_*_app`."""
+"""What the HTTP routes are given: built once in `fate_flow/http_processes.py`, handed to `create_*_app`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fate_flow.coordinator.desk import Desk
 from fate_flow.coordinator.ports import Context
+from fate_flow.coordinator.use_cases import UseCases
 from fate_flow.core.job import Answer
 from fate_flow.core.spec import Party
 from fate_flow.settings import Settings
@@ -21,7 +21,7 @@ Ask = Callable[[Party, str, Mapping[str, Any]], Answer]
 class Services:
     settings: Settings
     context: Context
-    desk: Desk
+    use_cases: UseCases
     views: Views                         # the read side: rows as clients see them
     new_job_id: Callable[[], str]
     ask_party: Ask

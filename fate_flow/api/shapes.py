@@ -25,8 +25,8 @@ from fate_flow.api.declared import (
 from fate_flow.core.approval import Approval
 from fate_flow.core.condition import RESTARTING
 from fate_flow.core.grammar import ROLES
-from fate_flow.core.history import Level
-from fate_flow.core.job import Lack
+from fate_flow.core.history import HistoryLevel
+from fate_flow.core.job import Blocker
 from fate_flow.core.reasons import Reason
 from fate_flow.core.sources import BUILT_IN, DOCUMENT, PARTY, SERVER
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus, WorkerStatus
@@ -36,7 +36,7 @@ _PARTY: Arguments = {"role": one_of(ROLES), "party_id": TEXT}
 _PARTY_ONLY = an_object(_PARTY, title="Party")
 _REASON = or_null(one_of({reason.value for reason in Reason}))
 _HOLD = or_null(an_object({"message": TEXT, "by": TEXT, "time": TIME}, title="Hold", description="Nothing begins."))
-_LACKS = or_null(one_of({lack.value for lack in Lack}))
+_BLOCKED_BY = or_null(one_of({blocker.value for blocker in Blocker}))
 _WAITS_FOR = or_null(one_of({
     "awaiting_approval", "initiator", "release", "retry_backoff", "parties", "room", "size", "answer", "turn",
 }))  # fmt: skip
@@ -152,7 +152,7 @@ EXPLAINED = an_object({
     "passed_by": COUNT,
     "priority": WHOLE,
     "hold": _HOLD,
-    "lacks": _LACKS,
+    "lacks": _BLOCKED_BY,
     "waits_for": _WAITS_FOR,
     "awaiting_approval": _NAMES,
     "approval": or_null(an_object({
@@ -171,7 +171,7 @@ EXPLAINED = an_object({
 
 MOVE = an_object({
     "time": TIME,
-    "level": one_of({level.value for level in Level}),
+    "level": one_of({level.value for level in HistoryLevel}),
     "role": or_null(one_of(ROLES)),
     "party_id": or_null(TEXT),
     "component_name": or_null(TEXT),
@@ -200,7 +200,7 @@ _QUEUED = an_object({
     "is_in_turn": YES_NO,
     "wait_reason": TEXT,
     "waits_for": _WAITS_FOR,
-    "lacks": _LACKS,
+    "lacks": _BLOCKED_BY,
     "blocked_on": or_null(TEXT),
     "awaiting_approval": _NAMES,
     "hold": _HOLD,

@@ -16,7 +16,15 @@ from fate_flow.api.nonces import Nonces
 from fate_flow.core.errors import BadRequest
 from fate_flow.core.grammar import check_party_id, shown
 from fate_flow.core.site import SiteKey, SiteRule
-from fate_flow.federation.signature import DIGEST, INPUT, SIGNATURE, Claim, Covered, digest_of, read_claim
+from fate_flow.federation.signature import (
+    DIGEST,
+    INPUT,
+    SIGNATURE,
+    Covered,
+    SignatureInput,
+    digest_of,
+    read_signature_input,
+)
 from fate_flow.federation.site_key import read_public_key
 from fate_flow.federation.wire import DEST_PARTY_ID, SRC_PARTY_ID
 
@@ -61,8 +69,8 @@ class SiteAuth:
         return source
 
     def _check(self, source: str) -> None:
-        claim = read_claim(request.headers.get(INPUT, ""), request.headers.get(SIGNATURE, ""))
-        if claim is None:
+        signature_input = read_signature_input(request.headers.get(INPUT, ""), request.headers.get(SIGNATURE, ""))
+        if signature_input is None:
             raise NotAuthenticated(
                 f"party {self._own} wants the requests of party {source} signed as docs/reference/signatures.md says: "
                 "authentication.site there, or authentication.site.unsigned_from here"
@@ -70,37 +78,38 @@ class SiteAuth:
         destination = request.headers.get(DEST_PARTY_ID, "")
         if destination != self._own:
             raise NotAuthenticated(f"{DEST_PARTY_ID}: this is party {self._own}, not {shown(destination)}")
-        now = self._check_time(claim)
-        self._check_signature(source, claim)
+        now = self._check_time(signature_input)
+        self._check_signature(source, signature_input)
         if digest_of(request.get_data()) != request.headers.get(DIGEST, ""):
             raise NotAuthenticated(f"{DIGEST}: is not that of the body")
-        if not self._nonces.is_new(f"{source} {claim.nonce}", claim.created * 1000, now):
+        if not self._nonces.is_new(f"{source} {signature_input.nonce}", signature_input.created * 1000, now):
             raise NotAuthenticated("nonce: a request with this nonce was taken already")
 
-    def _check_time(self, claim: Claim) -> int:
+    def _check_time(self, signature_input: SignatureInput) -> int:
         now = self._clock()
-        away = (claim.created * 1000 - now) // 1000
-        if abs(claim.created * 1000 - now) > WINDOW_MS:
+        away = (signature_input.created * 1000 - now) // 1000
+        if abs(signature_input.created * 1000 - now) > WINDOW_MS:
             raise NotAuthenticated(
                 f"created: is {abs(away)} s {'after' if away > 0 else 'before'} the time of party {self._own}, at most "
                 f"{WINDOW_MS // 1000} s are allowed: set the clocks right"
             )
         return now
 
-    def _check_signature(self, source: str, claim: Claim) -> None:
+    def _check_signature(self, source: str, signature_input: SignatureInput) -> None:
         known = self._key_of(source)
         if known is None:
             raise NotAuthenticated(f"party {self._own} has no public key of party {source}: flow key save, there")
-        if known.key_id != claim.key_id:
+        if known.key_id != signature_input.key_id:
             raise NotAuthenticated(
-                f"keyid: the request was signed with key {claim.key_id[:_SHOWN]}..., and party {self._own} has the key "
+                f"keyid: the request was signed with key {signature_input.key_id[:_SHOWN]}..., and party {self._own} "
+                f"has the key "
                 f"{known.key_id[:_SHOWN]}... of party {source}: flow key save, there, if the new one is right"
             )
         covered = Covered(
             request.method, str(request.environ.get("RAW_URI", "")), request.headers.get(DIGEST, ""),
             request.headers.get(SRC_PARTY_ID, ""), self._own,
         )
-        if not claim.holds(read_public_key(known.pem), covered):
+        if not signature_input.holds(read_public_key(known.pem), covered):
             raise NotAuthenticated(
                 f"signature: does not belong to this request; has a proxy on the way to party {self._own} changed it?"
             )

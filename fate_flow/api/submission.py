@@ -1,4 +1,4 @@
-"""Handing a job to the desk, and what a client is told about it (client-api-v1, sections 3.1 and 3.3)."""
+"""Handing a job to the use cases, and what a client is told about it (client-api-v1, sections 3.1 and 3.3)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fate_flow.core.fate_v1 import problems
 from fate_flow.core.fate_v1_job_parameters import REMOVED_KEYS_WARNING
 from fate_flow.core.fate_v1_model import model_id_of
 from fate_flow.core.grammar import shown
-from fate_flow.core.history import Entry, Level
+from fate_flow.core.history import HistoryEntry, HistoryLevel
 from fate_flow.core.job import Answer
 from fate_flow.core.native import NativeJob, read_native
 from fate_flow.core.plain_v1 import objection
@@ -97,7 +97,7 @@ class Sent:
     """The job that a client sent, and how what is said of its documents is told in the words of what was sent."""
 
     document: Document
-    told: Callable[[str], str] = str
+    rendered: Callable[[str], str] = str
 
 
 def read_job(body: Mapping[str, Any], context: Context) -> Sent:
@@ -111,7 +111,7 @@ def read_job(body: Mapping[str, Any], context: Context) -> Sent:
         raise BadRequest(f"job_file: says all there is; {' and '.join(_DOCUMENTS[:2])} cannot be sent beside it")
     native = _read_native(text, context)
     document = Document(native.dsl, native.runtime_conf, {}, native.name, native.description)
-    return Sent(document, native.paths.told)
+    return Sent(document, native.paths.rendered)
 
 
 _DOCUMENTS = ("job_dsl", "job_runtime_conf", "dsl", "runtime_conf")
@@ -125,7 +125,7 @@ def _read_native(text: str, context: Context) -> NativeJob:
         found = problems(
             native.dsl, native.runtime_conf, modules=context.modules, defaults=context.defaults, strict=True
         )
-        wrong = native.told(found)
+        wrong = native.rendered(found)
     if native is None or wrong:
         raise BadRequest(wrong[0], data={"problems": wrong})
     return native
@@ -156,10 +156,10 @@ def submit(
     """Raises SubmitFailed; Busy and StorageFailed as they are, since trying again may help there."""
     job_id = services.new_job_id()
     try:
-        spec = services.desk.validate(document)
+        spec = services.use_cases.validate(document)
         if check is not None:
             check(spec)
-        return Submitted(services.desk.submit(job_id, document, request_id), spec)
+        return Submitted(services.use_cases.submit(job_id, document, request_id), spec)
     except (Busy, StorageFailed):
         raise
     except FlowError as error:
@@ -167,7 +167,7 @@ def submit(
 
 
 def ask_parties(
-    services: Services, document: Document, spec: JobSpec, plain: Collection[Party] = ()
+    services: Services, document: Document, spec: JobSpec, plain_v1: Collection[Party] = ()
 ) -> dict[Party, Answer]:
     """What each party would say to this job; the own server has looked at its seats already. Nothing is stored.
 
@@ -179,15 +179,15 @@ def ask_parties(
         if party.party_id in (context.party_id, "0"):
             effective = [one.as_dict() for one in effective_here(context, spec, party)]
             return Answer(data={"previewed": True, "effective": effective})
-        if party in plain:
+        if party in plain_v1:
             return Answer(UNCAUGHT, "it speaks plain v1, and cannot be asked")
         answer = services.ask_party(
             party, "/party/validate", {**body, "role": party.role, "party_id": party.party_id}
         )
-        words = objection(spec, party, context.modules) if has_no_such_route(answer) else ""
-        return Answer(SUBMIT_FAILED, words, {"previewed": True}) if words else answer
+        text = objection(spec, party, context.modules) if has_no_such_route(answer) else ""
+        return Answer(SUBMIT_FAILED, text, {"previewed": True}) if text else answer
 
-    with services.desk.waiting(), ThreadPoolExecutor(_AT_ONCE) as pool:
+    with services.use_cases.waiting(), ThreadPoolExecutor(_AT_ONCE) as pool:
         return dict(zip(spec.parties, pool.map(ask, spec.parties), strict=True))
 
 
@@ -224,11 +224,11 @@ def _effective(services: Services, job_id: str) -> list[dict[str, Any]]:
         return []
 
 
-def _capped(history: Sequence[Entry]) -> Iterator[dict[str, Any]]:
+def _capped(history: Sequence[HistoryEntry]) -> Iterator[dict[str, Any]]:
     """What parties give less of than was asked for, as they said when they accepted the job."""
     joins = ("", SeatStatus.JOINING.value), SeatStatus.JOINED.value
     for one in history:
-        if one.level is Level.SEAT and one.old in joins[0] and one.new == joins[1] and one.party and one.message:
+        if one.level is HistoryLevel.SEAT and one.old in joins[0] and one.new == joins[1] and one.party and one.message:
             yield {"role": one.party.role, "party_id": one.party.party_id, "message": one.message}
 
 

@@ -16,7 +16,7 @@ from fate_flow.coordinator.workers import WRITTEN
 from fate_flow.core.errors import Conflict, NotFound
 from fate_flow.core.grammar import shown
 from fate_flow.core.spec import JobSpec
-from fate_flow.store.contract import READ, Output, TableMeta, Transaction
+from fate_flow.store.contract import READ, OutputTable, TableMeta, Transaction
 from fate_flow.store.views import MOST_ROWS
 
 Name = tuple[str, str]
@@ -42,7 +42,7 @@ def blueprint(services: Services) -> Blueprint:
 
 class _TableRoutes:
     def __init__(self, services: Services) -> None:
-        self._desk = services.desk
+        self._use_cases = services.use_cases
         self._context = services.context
 
     @declared(f"The first {MOST_SHOWN} rows of a table.", needs=TABLE, data=_PREVIEW)
@@ -51,7 +51,7 @@ class _TableRoutes:
         name = read_table(arguments("namespace", "table_name"))
         table = self._context.read(lambda tx: _table(tx, name))
         if table is None:
-            raise NotFound(f"no find table: {_words(name)}")
+            raise NotFound(f"no find table: {_text(name)}")
         return ok({
             "namespace": table.namespace, "table_name": table.name, "count": table.count, "header": columns_of(table),
             "data": first_rows(table),
@@ -94,7 +94,7 @@ class _TableRoutes:
         if maker is None or document is None:
             return []
         found = [(one.namespace, one.name) for one in results if one.data_name == READ and one.task == maker.task]
-        return list(dict.fromkeys([*found, *_read_by(self._desk.validate(document), maker, tx)]))
+        return list(dict.fromkeys([*found, *_read_by(self._use_cases.validate(document), maker, tx)]))
 
     def _first(self, tx: Transaction, name: Name) -> list[Name]:
         """The tables at the beginning of the way to this one, itself if nothing was before."""
@@ -111,7 +111,7 @@ class _TableRoutes:
         return first
 
 
-def _read_by(spec: JobSpec, maker: Output, tx: Transaction) -> Iterator[Name]:
+def _read_by(spec: JobSpec, maker: OutputTable, tx: Transaction) -> Iterator[Name]:
     job_id, party = maker.task.job_id, maker.task.party
     for one in spec.tasks[maker.task.name].inputs:
         for source in one.sources if one.kind == "data" else ():
@@ -124,7 +124,7 @@ def _known(tx: Transaction, name: Name) -> TableMeta:
     """Raises Conflict, whose retcode is FATE's here, for a table that is not there."""
     table = _table(tx, name)
     if table is None:
-        raise Conflict(f"no find table: {_words(name)}")
+        raise Conflict(f"no find table: {_text(name)}")
     return table
 
 
@@ -132,5 +132,5 @@ def _table(tx: Transaction, name: Name) -> TableMeta | None:
     return tx.table(*name)
 
 
-def _words(name: Name) -> str:
+def _text(name: Name) -> str:
     return f"namespace {shown(name[0])}, table_name {shown(name[1])}"

@@ -39,16 +39,16 @@ from fate_flow.api.declared import (
 )
 from fate_flow.api.envelope import arguments, file_follows, ok, reply, silent_json
 from fate_flow.api.services import Services
-from fate_flow.coordinator.unit import binding_of
+from fate_flow.coordinator.unit_of_work import binding_of
 from fate_flow.core.authority import Query, Said, objection
-from fate_flow.core.crew import COLLECTOR, KEPT_ATTEMPTS
 from fate_flow.core.errors import BadRequest, JobNotFound, NotFound, PermissionDenied
 from fate_flow.core.grammar import ROLES, check_output_name, check_party_id, shown
 from fate_flow.core.job import JobKey, Worker
 from fate_flow.core.reasons import Reason
+from fate_flow.core.replicas import COLLECTOR, KEPT_ATTEMPTS
 from fate_flow.core.spec import Party
 from fate_flow.core.status import WorkerStatus
-from fate_flow.engine.command import OUTPUTS
+from fate_flow.engine.program_order import OUTPUTS
 from fate_flow.engine.worker import LAUNCH, read_json
 from fate_flow.federation.wire import SRC_PARTY_ID
 from fate_flow.store.contract import Transaction
@@ -109,8 +109,12 @@ class _LogRoutes:
         _check(body)
         if party.party_id in (self._own, "0"):
             return ok(self._read(job_id, name, party, body))
-        wish = {**{key: body[key] for key in _WISH if key in body}, "role": party.role, "party_id": party.party_id}
-        return reply(self._ask_party(party, "/party/task/log", wish))
+        pending = {
+            **{key: body[key] for key in _STOPPED_BY_REQUEST if key in body},
+            "role": party.role,
+            "party_id": party.party_id,
+        }
+        return reply(self._ask_party(party, "/party/task/log", pending))
 
     def of_party(self) -> Response:
         """For the initiator of a job, where this party shares what its workers print."""
@@ -186,7 +190,7 @@ class _LogRoutes:
 
 
 def _check(body: Body) -> tuple[str, int]:
-    """Which stream and how many bytes of it are wanted. Raises BadRequest for all that is no wish."""
+    """Which stream and how many bytes of it are wanted. Raises BadRequest for all that is no request."""
     stream = _STREAMS[0] if body.get("stream") is None else body["stream"]
     if stream not in _STREAMS:
         raise BadRequest(f"stream: {shown(stream)} is neither {' nor '.join(_STREAMS)}")
@@ -195,7 +199,7 @@ def _check(body: Body) -> tuple[str, int]:
     return stream, read_whole(body, "bytes", _USUAL_BYTES, 1, _MOST_BYTES)
 
 
-_WISH = ("job_id", "component_name", "stream", "worker", "attempt", "task_version", "bytes", "offset")
+_STOPPED_BY_REQUEST = ("job_id", "component_name", "stream", "worker", "attempt", "task_version", "bytes", "offset")
 
 
 def _workers(tx: Transaction, job_id: str, name: str, party: Party) -> list[Worker]:
@@ -235,7 +239,7 @@ def _attempts(workers: list[Worker], name: str, party: Party, body: Body) -> lis
 
 
 def _chosen(attempts: list[Worker], name: str, party: Party, body: Body) -> Worker:
-    """The one that is meant; without a wish, the newest. Raises NotFound."""
+    """The one that is meant; without a request, the newest. Raises NotFound."""
     newest = attempts[-1]
     wanted = read_whole(body, "attempt", newest.attempt)
     found = next((one for one in attempts if one.attempt == wanted), None)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from fate_flow.coordinator.ports import Context
-from fate_flow.coordinator.unit import read_spec
+from fate_flow.coordinator.unit_of_work import read_spec
 from fate_flow.core.errors import FlowError
 from fate_flow.store.views import Views
 

@@ -43,22 +43,22 @@ def _members(guest: int, host: int) -> Iterator[Member]:
             "file": f"template/data/{role}.csv", "head": 1, "partition": 1, "id_delimiter": ",",
             "namespace": "template", "table_name": role,
         })
-    for name, (components, told) in _JOBS.items():
+    for name, (components, given) in _JOBS.items():
         yield _json(f"{name}/{name}_dsl", {"components": components})
-        yield _json(f"{name}/{name}_conf", _conf(guest, host, told))
+        yield _json(f"{name}/{name}_conf", _conf(guest, host, given))
 
 
 def _json(path: str, content: Mapping[str, Any]) -> Member:
     return text_member(f"template/{path}.json", json.dumps(content, indent=2) + "\n")
 
 
-def _conf(guest: int, host: int, told: Mapping[str, Any]) -> dict[str, Any]:
+def _conf(guest: int, host: int, given: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "dsl_version": 2,
         "initiator": {"role": "guest", "party_id": guest},
         "role": {"guest": [guest], "host": [host]},
         "job_parameters": {"common": {"job_type": "train", "task_cores": 1}},
-        "component_parameters": told,
+        "component_parameters": given,
     }
 
 

@@ -26,7 +26,7 @@ from fate_flow.core.spec import Party
 from fate_flow.federation.spool import Spool
 from fate_flow.federation.spool_result import Refusal
 from fate_flow.federation.spool_session import Session
-from fate_flow.store.contract import Metric, Output, Store, TableMeta, Transaction
+from fate_flow.store.contract import Metric, OutputTable, Store, TableMeta, Transaction
 from fate_flow.store.retry import Retry
 
 Record = Callable[[Transaction, TaskKey, Mapping[str, Any]], Any]
@@ -157,7 +157,7 @@ class _Records:
 
     def _output_save(self, tx: Transaction, key: TaskKey, body: Mapping[str, Any]) -> None:
         require(body, "data_name", "table_namespace", "table_name")
-        output = Output(key, _text(body, "data_name"), _text(body, "table_namespace"), _text(body, "table_name"))
+        output = OutputTable(key, _text(body, "data_name"), _text(body, "table_namespace"), _text(body, "table_name"))
         tx.save_outputs([output], self._clock())
 
     def _output_read(self, tx: Transaction, key: TaskKey, body: Mapping[str, Any]) -> list[dict[str, Any]]:

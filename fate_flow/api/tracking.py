@@ -24,7 +24,7 @@ from fate_flow.api.arguments import (
     whole,
 )
 from fate_flow.api.declared import ANYTHING, FREE, TEXT, a_list, an_object, by_name, declared, described
-from fate_flow.api.envelope import Told, arguments, attached, failed, file_follows, ok, reply, to_json
+from fate_flow.api.envelope import HttpError, arguments, attached, failed, file_follows, ok, reply, to_json
 from fate_flow.api.services import Services
 from fate_flow.api.shapes import OUTPUT_TABLES
 from fate_flow.components.table import NoSuchTable
@@ -61,7 +61,7 @@ def blueprint(services: Services) -> Blueprint:
 
 class _TrackingRoutes:
     def __init__(self, services: Services) -> None:
-        self._desk = services.desk
+        self._use_cases = services.use_cases
         self._views = services.views
         self._own = services.settings.party_id
         self._ask_party = services.ask_party
@@ -82,12 +82,12 @@ class _TrackingRoutes:
         """The module, and what stands under the keys that end in `Param`."""
         job_id, party, name, _ = _component()
         document = self._views.document(job_id)
-        spec = self._desk.validate(document) if document is not None else None
+        spec = self._use_cases.validate(document) if document is not None else None
         task = spec.tasks.get(name) if spec is not None else None
         if spec is None or task is None or party not in task.parties:
             raise NotFound(f"can not found this task: {name} of job {job_id} on {party}")
-        told = component_parameters_on(spec, task, party)
-        return ok({key: value for key, value in told.items() if key == "module" or key.endswith("Param")})
+        read = component_parameters_on(spec, task, party)
+        return ok({key: value for key, value in read.items() if key == "module" or key.endswith("Param")})
 
     # ------------------------------------------------------------------ metrics
 
@@ -134,16 +134,16 @@ class _TrackingRoutes:
         job_id, party, name, body = _component()
         limit = read_whole(body, "limit", -1, minimum=-1)
         if limit == 0:
-            raise Told(NO_DATA, "limit is 0")
+            raise HttpError(NO_DATA, "limit is 0")
         made = self._views.outputs(job_id, name, party)
         tables = [(one.data_name, table) for one, table in made if table is not None]
         if not tables:
             gone = [f"{one.namespace}.{one.name} was deleted or written anew since" for one, _ in made]
-            raise Told(NO_DATA, ": ".join(["no data", *gone[:1]]))
+            raise HttpError(NO_DATA, ": ".join(["no data", *gone[:1]]))
         try:
             members = list(_members(tables, limit, read_flag(body, "head", True)))
         except NoSuchTable as error:
-            raise Told(NO_DATA, f"no data: {error.message}") from error
+            raise HttpError(NO_DATA, f"no data: {error.message}") from error
         return tar_response(f"job_{job_id}_{name}_{party.role}_{party.party_id}_output_data.tar.gz", members)
 
     @declared("The tables that a component made.", needs=COMPONENT, data=OUTPUT_TABLES, relays=True)
@@ -189,7 +189,7 @@ class _TrackingRoutes:
         job_id, party, name, body = _component()
         found = self._views.summary(job_id, name, party)
         if found is None:
-            raise Told(NO_DATA, "no data")
+            raise HttpError(NO_DATA, "no data")
         file_name = read_file_name(body, "filename")
         return attached(found, file_name) if file_name else ok(dict(found))
 

@@ -17,7 +17,7 @@ from gunicorn.http import errors
 from gunicorn.workers.gthread import ThreadWorker
 
 from fate_flow.api.envelope import error_response, to_json
-from fate_flow.core.text import plain
+from fate_flow.core.text import sanitized
 
 UNREADABLE: Mapping[int, str] = {
     400: "What was sent is not a request of HTTP/1.1.",
@@ -59,7 +59,7 @@ class EnvelopeWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn is not typ
 def install_broken_bodies(app: Flask) -> None:
     """Who sends a body that ends in the middle is told so; it is no failure of the server."""
     for kind in (errors.ParseException, errors.NoMoreData):      # they come up while the application reads it
-        app.register_error_handler(kind, lambda error: error_response(400, _words(400, error)))
+        app.register_error_handler(kind, lambda error: error_response(400, _text(400, error)))
 
 
 def status_of(error: Exception) -> int:
@@ -68,7 +68,7 @@ def status_of(error: Exception) -> int:
 
 def answer(status: int, error: Exception) -> bytes:
     """The whole message, after which the connection is closed. What was sent is quoted in short."""
-    body = to_json({"retcode": status, "retmsg": _words(status, error)}).encode()
+    body = to_json({"retcode": status, "retmsg": _text(status, error)}).encode()
     head = (
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nConnection: close\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
@@ -76,6 +76,6 @@ def answer(status: int, error: Exception) -> bytes:
     return head.encode("ascii") + body
 
 
-def _words(status: int, error: Exception) -> str:
+def _text(status: int, error: Exception) -> str:
     meaning = UNREADABLE[status].removesuffix(".")
-    return meaning if status == 500 else f"{meaning}: {plain(str(error), 200)}"
+    return meaning if status == 500 else f"{meaning}: {sanitized(str(error), 200)}"

@@ -1,4 +1,4 @@
-"""The door of this party's own workers: the exchange, the tracker, the report route and the documents of a job; on
+"""The listener of this party's own workers: the exchange, the tracker, the report route and the documents of a job; on
 loopback, a token each."""
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from fate_flow.api.request_origin import OriginCheck
 from fate_flow.federation.spool import Spool
 from fate_flow.store.contract import Store
 
-LookAt = Callable[[str], None]
+WakeJob = Callable[[str], None]
 """Asks the scheduler to look at a job."""
 
 
 def create_worker_app(
-    spool: Spool, forward: Forward, slots: int, look_at: LookAt, max_bytes: int, store: Store,
+    spool: Spool, forward: Forward, slots: int, wake_job: WakeJob, max_bytes: int, store: Store,
     clock: Callable[[], int], data_dir: Path,
 ) -> Flask:  # fmt: skip
     """The application that the workers' listener serves."""
@@ -31,11 +31,11 @@ def create_worker_app(
     app.register_blueprint(worker_blueprint(spool, forward, slots))
     app.register_blueprint(tracker.blueprint(spool, store, clock, data_dir))
     app.register_blueprint(operation.blueprint(spool, store))
-    app.register_blueprint(_report_blueprint(spool, look_at))
+    app.register_blueprint(_report_blueprint(spool, wake_job))
     return app
 
 
-def _report_blueprint(spool: Spool, look_at: LookAt) -> Blueprint:
+def _report_blueprint(spool: Spool, wake_job: WakeJob) -> Blueprint:
     """`/v1/party/.../report` (party-api-v1, section 3).
 
     A worker that reports is looked at: how it stands is read from its process and files, not from its words."""
@@ -44,7 +44,7 @@ def _report_blueprint(spool: Spool, look_at: LookAt) -> Blueprint:
     @blueprint.post("/party/<job_id>/<component>/<task_id>/<version>/<role>/<party_id>/report")
     def report(job_id: str, component: str, task_id: str, version: str, role: str, party_id: str) -> Response:  # noqa: ARG001  # the task id holds it
         tracker.worker_of(spool, (job_id, task_id, version, role, party_id))
-        look_at(job_id)
+        wake_job(job_id)
         return ok()
 
     return blueprint

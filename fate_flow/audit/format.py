@@ -113,20 +113,20 @@ def _container_text(value: object) -> str:
     """As Python prints it; a peer's body may be nested deeper than Python can print."""
     try:
         text = str(value)
-        return str(_plain(value)) if "<" in text else text       # only then can there be an enum member in it
+        return str(_unwrapped(value)) if "<" in text else text   # only then can there be an enum member in it
     except RecursionError:
         return "(nested too deeply to be printed)"
 
 
-def _plain(value: object) -> object:
+def _unwrapped(value: object) -> object:
     """The same containers with enum members replaced by their values."""
     if isinstance(value, Enum):
         return value.value
     if type(value) is dict:
-        return {_plain(key): _plain(item) for key, item in value.items()}
+        return {_unwrapped(key): _unwrapped(item) for key, item in value.items()}
     for kind in (list, tuple, set, frozenset):
         if type(value) is kind:
-            return kind(_plain(item) for item in value)
+            return kind(_unwrapped(item) for item in value)
     return value
 
 

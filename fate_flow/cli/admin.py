@@ -14,14 +14,14 @@ import click
 from fate_flow.cli.display import print_json, print_table, tell
 from fate_flow.coordinator.admin import Held, Operator
 from fate_flow.coordinator.ports import Context, in_place
-from fate_flow.coordinator.retention import Piece, Retention
+from fate_flow.coordinator.retention import Piece, RetentionSweeper
 from fate_flow.core.errors import FlowError, StorageFailed
 from fate_flow.core.grammar import check_job_id, check_party_id, check_role
 from fate_flow.core.job import Job, JobKey
 from fate_flow.core.spec import Party
 from fate_flow.core.text import counted
-from fate_flow.federation.wake import Bell
-from fate_flow.runtime import Bells, Hands, build_context, keep_of, open_log, open_store, prepare_home
+from fate_flow.federation.wakeup import Wakeup
+from fate_flow.runtime import EffectRunner, Wakeups, build_context, keep_of, open_log, open_store, prepare_home
 from fate_flow.settings import Settings
 from fate_flow.settings_reader import load_settings
 from fate_flow.store import migrations
@@ -103,7 +103,7 @@ def clean(conf: Path, job_id: str | None, dry_run: bool) -> None:
     """
     settings = load_settings(conf)
     with _context(settings) as context:
-        retention = Retention(context, keep_of(settings))
+        retention = RetentionSweeper(context, keep_of(settings))
         if job_id is not None:
             pieces: Iterator[Piece] = iter(retention.whole_job(check_job_id(job_id, "--job")))
         else:
@@ -113,12 +113,12 @@ def clean(conf: Path, job_id: str | None, dry_run: bool) -> None:
         raise FlowError(f"could not be removed: {', '.join(left)}; see fate_flow_stat.log")
 
 
-def _all_due(retention: Retention) -> Iterator[list[Piece]]:
+def _all_due(retention: RetentionSweeper) -> Iterator[list[Piece]]:
     for pieces in (retention.old_logs(), retention.old_tables(), retention.jobs_past_ttl(), retention.old_jobs()):
         yield from pieces
 
 
-def _cleaned(retention: Retention, piece: Piece, dry_run: bool) -> bool:
+def _cleaned(retention: RetentionSweeper, piece: Piece, dry_run: bool) -> bool:
     """Whether it went, or would be tried; what something still goes on of stays."""
     if dry_run:
         click.echo(f"would remove {piece}")
@@ -144,9 +144,9 @@ def _context(settings: Settings) -> Iterator[Context]:
     store = open_store(settings, record)
     try:
         _check_schema(store.database, settings)
-        # Bells that nobody hears: the server finds what is written here with its next poll.
-        bells, hands = Bells(Bell(), Bell(), Bell()), Hands()
-        context = build_context(settings, bells, settings.url, record, store, hands)
+        # Wake-ups that nobody hears: the server finds what is written here with its next poll.
+        wakeups, effect_runner = Wakeups(Wakeup(), Wakeup(), Wakeup()), EffectRunner()
+        context = build_context(settings, wakeups, settings.url, record, store, effect_runner)
         yield replace(context, carry_out=in_place)
     finally:
         store.close()

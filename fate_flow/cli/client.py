@@ -1,4 +1,4 @@
-"""The HTTP client of `flow`: a request in, an `Answer` out, and one kind of error for all that keeps it away.
+"""The HTTP client of `flow`: a request in, an `ServerReply` out, and one kind of error for all that keeps it away.
 
 `flow` tells two cases apart. A server that answers has decided: its envelope is printed, and the exit code follows
 from the retcode. Where none answers, or something that is no FATE Flow server, the call raises `CallFailed`, which
@@ -20,8 +20,8 @@ import requests
 from requests.auth import AuthBase
 from urllib3.exceptions import NewConnectionError
 
-from fate_flow.cli.answer import Answer
 from fate_flow.cli.display import tell
+from fate_flow.cli.reply import ServerReply
 from fate_flow.cli.settings_file import Address
 from fate_flow.cli.signature import Signature
 from fate_flow.core.errors import FlowError
@@ -75,11 +75,11 @@ class Client:
         self.pause = pause
         self._seconds = seconds          # until there is a connection, and until there is an answer
 
-    def post(self, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
+    def post(self, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> ServerReply:
         """The answer to this JSON; no body at all when it is None. Raises CallFailed when there is no answer."""
         return self._answer(self._send("POST", path, json=body, headers=headers))
 
-    def submit(self, path: str, body: Any, headers: Mapping[str, str] | None = None) -> Answer:
+    def submit(self, path: str, body: Any, headers: Mapping[str, str] | None = None) -> ServerReply:
         """As `post`, but asks again, a few times, while the server is too busy to take it."""
         for _ in range(BUSY_RETRIES):
             answer = self.post(path, body, headers)
@@ -89,16 +89,16 @@ class Client:
             self.pause(min(answer.retry_after_seconds, MOST_BUSY_SECONDS))
         return self.post(path, body, headers)
 
-    def upload(self, path: str, conf: Mapping[str, Any], body: Body) -> Answer:
+    def upload(self, path: str, conf: Mapping[str, Any], body: Body) -> ServerReply:
         """The answer to a file; the configuration rides in the query, as JSON with everything quoted."""
         query = quote(json.dumps(conf, separators=(",", ":"), ensure_ascii=False), safe="")
         headers = {"Content-Type": body.content_type}
         return self._answer(self._send("POST", f"{path}?{query}", data=body, headers=headers))
 
-    def download(self, method: str, path: str, body: Any, target: Target) -> Answer | None:
+    def download(self, method: str, path: str, body: Any, target: Target) -> ServerReply | None:
         """None when what came is the file and has been written; the answer when the server said something else."""
         response = self._send(method, path, json=body, stream=True)
-        with closing(response), self._told():
+        with closing(response), self._errors_as_text():
             if response.status_code != 200:
                 return self._answer(response)
             if "json" in response.headers.get("Content-Type", "") and "retcode" in _json_object(response):
@@ -125,7 +125,7 @@ class Client:
     def _send(
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None, stream: bool = False, **content: Any
     ) -> requests.Response:
-        with self._told():
+        with self._errors_as_text():
             return self._session.request(
                 method, f"{self.url}/v1/{path}", headers=headers, stream=stream, auth=self._signature(),
                 timeout=self._seconds, **content,
@@ -136,7 +136,7 @@ class Client:
         return Signature(key, secret) if key and secret else None
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _errors_as_text(self) -> Iterator[None]:
         """Makes NoAnswer of all that can go wrong on the way."""
         try:
             yield
@@ -150,15 +150,15 @@ class Client:
             what = f"did not answer within {self._seconds[1]:g} s" if _is_timeout(error) else "broke the connection"
             raise NoAnswer(f"{self.url} {what}; whether it did what was asked is not known") from error
 
-    def _answer(self, response: requests.Response) -> Answer:
+    def _answer(self, response: requests.Response) -> ServerReply:
         envelope = _json_object(response)
         if not envelope:
             start = " ".join(response.text[:200].split())
             raise CallFailed(f"{self.url} is no FATE Flow server: it answered HTTP {response.status_code} {start}")
-        return Answer(response.status_code, envelope, _retry_after(response))
+        return ServerReply(response.status_code, envelope, _retry_after(response))
 
 
-def data_of(answer: Answer) -> Mapping[str, Any]:
+def data_of(answer: ServerReply) -> Mapping[str, Any]:
     """The data of an answer that is not to be printed as it came. Raises CallFailed when the server refused."""
     if not answer.is_success:
         raise CallFailed(answer.message, answer.envelope)

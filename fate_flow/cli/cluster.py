@@ -126,14 +126,14 @@ def main() -> None:
 @click.option("--memory", type=click.IntRange(0), metavar="MB", help="Memory of each party.")
 @click.option("--database", metavar="URL", help="Such as mysql://root@127.0.0.1:3306/flow_{party_id}; or SQLite.")
 @click.option("--base-port", type=click.IntRange(1, 65535), help=f"{DEFAULT_BASE_PORT} unless given.")
-def up(root: Path, party_ids: tuple[str, ...], **wishes: Any) -> None:
+def up(root: Path, party_ids: tuple[str, ...], **requested: Any) -> None:
     """Starts a server per party; returns when all answer.
 
     Parties that run are left alone. Without --party: the parties that DIR has.
 
     Example: bin/cluster up --dir /tmp/c --party 9999 --party 10000
     """
-    _show(bring_up(root, party_ids, wishes), with_running=False)
+    _show(bring_up(root, party_ids, requested), with_running=False)
 
 
 @main.command()

@@ -122,7 +122,7 @@ def plan(
     root: Path,
     before: Cluster | None,
     party_ids: Sequence[str],
-    wishes: dict[str, Any],
+    pending_requests: dict[str, Any],
     running: Sequence[str],
     is_free: Callable[[int], bool],
 ) -> Cluster:
@@ -138,7 +138,7 @@ def plan(
             " take down and remove that one, or name another --dir"
         )
     known = before.options if before else Options()
-    options = replace(known, **{name: value for name, value in wishes.items() if value is not None})
+    options = replace(known, **{name: value for name, value in pending_requests.items() if value is not None})
     if before and running and options != before.options:
         changed = next(name for name, value in asdict(options).items() if value != getattr(known, name))
         raise ClusterError(

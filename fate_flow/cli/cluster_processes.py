@@ -22,13 +22,13 @@ from fate_flow.engine.worker import ProcessId, Started
 WORKER_SECONDS = 10.0       # for runners to end their workers, before both are killed
 
 
-def bring_up(root: Path, party_ids: Sequence[str], wishes: dict[str, Any]) -> Cluster:
+def bring_up(root: Path, party_ids: Sequence[str], pending_requests: dict[str, Any]) -> Cluster:
     """Every party of the cluster runs and answers, or what was started here is ended again."""
     root.mkdir(parents=True, exist_ok=True)
     with locked(root), closing(Ports()) as ports:
         before = Cluster.read(root)
         running = [name for name in before.party_ids if service.find(before.home(name))] if before else []
-        cluster = plan(root, before, party_ids, wishes, running, ports.is_free)
+        cluster = plan(root, before, party_ids, pending_requests, running, ports.is_free)
         if cluster != before:
             cluster.write()
         try:

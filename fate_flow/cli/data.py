@@ -9,12 +9,12 @@ from typing import Any
 import click
 
 from fate_flow.cli import options
-from fate_flow.cli.answer import Answer
 from fate_flow.cli.bar import bar
 from fate_flow.cli.client import Client
 from fate_flow.cli.display import print_json, tell
 from fate_flow.cli.lists import print_uploads, show_as
 from fate_flow.cli.options import given, with_client
+from fate_flow.cli.reply import ServerReply
 from fate_flow.cli.submit_files import BadFile, overlaid
 from fate_flow.cli.upload_body import MultipartFile
 from fate_flow.core.text import counted
@@ -103,7 +103,7 @@ def upload_history(client: Client, as_json: bool | None, **body: Any) -> None:
     show_as(client.post("data/upload/history", given(body)), as_json, print_uploads)
 
 
-def _show_started(client: Client, answer: Answer, is_watched: bool) -> None:
+def _show_started(client: Client, answer: ServerReply, is_watched: bool) -> None:
     """As `show`, for an answer whose retcode is 0 even when the job it stands for was refused."""
     from fate_flow.cli.watch import follow_submitted, show_submitted
 
@@ -117,7 +117,7 @@ def _show_started(client: Client, answer: Answer, is_watched: bool) -> None:
         follow_submitted(client, answer, open_screen())
 
 
-def _tell_table(client: Client, uploaded: Answer) -> None:
+def _tell_table(client: Client, uploaded: ServerReply) -> None:
     """What has become of an upload: how many rows, and which columns."""
     body = {key: uploaded.data.get(key) for key in ("namespace", "table_name")}
     answer = client.post("table/table_info", body)
@@ -136,7 +136,7 @@ def _tell_table(client: Client, uploaded: Answer) -> None:
         tell(f"{counted(replaced, 'row')} of the file gave way to a later one with the same id")
 
 
-def _send_file(client: Client, conf: Mapping[str, Any], path: Path) -> Answer:
+def _send_file(client: Client, conf: Mapping[str, Any], path: Path) -> ServerReply:
     try:
         body = MultipartFile(path)
     except OSError as error:

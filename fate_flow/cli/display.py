@@ -10,19 +10,19 @@ from typing import Any, NoReturn
 
 import click
 
-from fate_flow.cli.answer import Answer
+from fate_flow.cli.reply import ServerReply
 
 _INDENT = "  "
 
 
-def show(answer: Answer) -> None:
+def show(answer: ServerReply) -> None:
     """Prints what the server said; ends the command with exit code 1 when it refused."""
     if not answer.is_success:
         refuse(answer)
     print_json(answer.envelope)
 
 
-def refuse(answer: Answer) -> NoReturn:
+def refuse(answer: ServerReply) -> NoReturn:
     """Prints what the server said instead of what was asked for, and ends the command with exit code 1."""
     print_json(answer.envelope)
     raise SystemExit(1)

@@ -35,10 +35,10 @@ class EdgeGroup(click.Group):
                 raise               # `flow ... | head`; click knows what to do
             if ctx.params.get("verbose"):
                 traceback.print_exception(error)
-            raise SystemExit(_told(error)) from error
+            raise SystemExit(_report(error)) from error
 
 
-def _told(error: Exception) -> int:
+def _report(error: Exception) -> int:
     """Says what went wrong, and the exit code for it."""
     if isinstance(error, CallFailed):
         print_json(error.envelope)

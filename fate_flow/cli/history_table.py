@@ -15,7 +15,7 @@ import click
 
 from fate_flow.cli.display import one_line, print_table
 from fate_flow.cli.wording import party_name, reason_text
-from fate_flow.core.history import Level
+from fate_flow.core.history import HistoryLevel
 from fate_flow.core.reasons import Reason
 
 _SAME = ("level", "role", "party_id", "component_name", "task_version", "old", "new", "reason", "message")
@@ -81,7 +81,8 @@ def _cells(move: Move) -> tuple[object, ...]:
     where = party_name(move) if move.get("role") else ""
     at = _time_of(move)
     time = f"{at:%H:%M:%S}.{at.microsecond // 1000:03}"
-    level = "task" if move.get("level") == Level.PARTY_TASK.value else str(move.get("level"))     # its party is named
+    # its party is named
+    level = "task" if move.get("level") == HistoryLevel.PARTY_TASK.value else str(move.get("level"))
     what = " ".join(filter(None, (level, task, version, where)))
     return time, what, move.get("old"), move.get("new")
 

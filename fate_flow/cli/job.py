@@ -13,11 +13,11 @@ from typing import Any
 import click
 
 from fate_flow.cli import options
-from fate_flow.cli.answer import Answer
 from fate_flow.cli.client import CallFailed, Client, data_of
 from fate_flow.cli.display import print_json, refuse, show, tell
 from fate_flow.cli.lists import is_for_people, print_jobs, print_outputs, show_as
 from fate_flow.cli.options import given, with_client
+from fate_flow.cli.reply import ServerReply
 from fate_flow.cli.submit_files import overlaid, read_text, submission
 from fate_flow.cli.unpacked import downloaded, fetch_file, fetch_folder, folder_in
 from fate_flow.cli.watch import follow, follow_submitted, show_submitted
@@ -86,7 +86,7 @@ def validate(client: Client, as_json: bool | None, **files: str | None) -> None:
     Example: flow job validate -f job.yaml
              flow job validate -c conf.json -d dsl.json
     """
-    from fate_flow.cli.told import print_plan
+    from fate_flow.cli.render import print_plan
 
     answer = client.submit("job/validate", submission(**files))
     if is_for_people(as_json) and (problems := problems_of(answer)):
@@ -372,7 +372,7 @@ def explain(client: Client, job_id: str, as_json: bool | None) -> None:
 
     Example: flow job explain -j 202601011200000000000
     """
-    from fate_flow.cli.told import print_explanation
+    from fate_flow.cli.render import print_explanation
 
     show_as(client.post("job/explain", {"job_id": job_id}), as_json, partial(print_explanation, job_id))
 
@@ -393,7 +393,7 @@ def history(client: Client, job_id: str, as_json: bool | None) -> None:
     show_as(client.post("job/history", {"job_id": job_id}), as_json, print_history)
 
 
-def problems_of(answer: Answer) -> list[str]:
+def problems_of(answer: ServerReply) -> list[str]:
     """All that is wrong with a job, as far as the server lists it."""
     found = answer.data.get("problems") if isinstance(answer.data, Mapping) else None
     return [str(one) for one in found] if isinstance(found, list) else []

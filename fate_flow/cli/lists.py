@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from fate_flow.cli.answer import Answer
 from fate_flow.cli.client import CallFailed
 from fate_flow.cli.display import one_line, print_table, printable, show
+from fate_flow.cli.reply import ServerReply
 from fate_flow.cli.wording import duration, party_name, reason_of, short_moment
 from fate_flow.core.text import counted
 
@@ -27,7 +27,7 @@ def is_for_people(as_json: bool | None) -> bool:
     return sys.stdout.isatty() if as_json is None else not as_json
 
 
-def show_as(answer: Answer, as_json: bool | None, tell: Callable[[Any], None]) -> None:
+def show_as(answer: ServerReply, as_json: bool | None, tell: Callable[[Any], None]) -> None:
     """The answer as JSON, or its data in the words of `tell` (`is_for_people`).
 
     Raises CallFailed when the server refused and people are told."""
@@ -187,15 +187,15 @@ def print_metric_values(data: Mapping[str, Mapping[str, Row]]) -> None:
 def _points(metric: Row) -> Iterator[tuple[object, object]]:
     for point in metric.get("data") or ():
         key, *values = point if isinstance(point, list) else [point]
-        yield key, ", ".join(map(_plain, values))
+        yield key, ", ".join(map(_displayed, values))
 
 
 def print_facts(data: Row) -> None:
     """A line for each key: summaries, parameters, versions."""
-    print_table(("what", "value"), ((name, _plain(value)) for name, value in data.items()))
+    print_table(("what", "value"), ((name, _displayed(value)) for name, value in data.items()))
 
 
-def _plain(value: object) -> str:
+def _displayed(value: object) -> str:
     if isinstance(value, (dict, list, bool)):
         return json.dumps(value, ensure_ascii=False)
     return "" if value is None else str(value)
@@ -207,7 +207,7 @@ def _plain(value: object) -> str:
 def print_sections(data: Mapping[str, Row]) -> None:
     """Of `service registry`."""
     print_table(("section", "what", "value"), (
-        (section, name, _plain(value)) for section, values in data.items() for name, value in values.items()
+        (section, name, _displayed(value)) for section, values in data.items() for name, value in values.items()
     ))  # fmt: skip
 
 

@@ -89,10 +89,10 @@ class LiveScreen:
         if self._view is None:
             return Text("")
         seconds = int(self._clock() - self._begun)
-        return picture(self._view, seconds, max(3, self._console.height - _FRAME_LINES))
+        return render(self._view, seconds, max(3, self._console.height - _FRAME_LINES))
 
 
-def picture(view: JobView, seconds: int, room: int) -> RenderableType:
+def render(view: JobView, seconds: int, height: int) -> RenderableType:
     """The job as a table of at most so many rows."""
     head = Table.grid(padding=(0, 2))
     done = sum(task.is_final for task in view.tasks)
@@ -104,27 +104,27 @@ def picture(view: JobView, seconds: int, room: int) -> RenderableType:
     if view.waits_for:
         parts.append(Text(one_line(view.waits_for), style="yellow"))
     if view.tasks:
-        parts.append(_table(view.tasks, room))
+        parts.append(_table(view.tasks, height))
     troubled = [task for task in view.tasks if task.status in ("failed", "timeout") and task.message]
-    told = (one_line(f"{task.component} {task.party}: {task.message}") for task in troubled[:_TROUBLES])
-    return Group(*parts, *(Text(line, style="red") for line in told))
+    lines = (one_line(f"{task.component} {task.party}: {task.message}") for task in troubled[:_TROUBLES])
+    return Group(*parts, *(Text(line, style="red") for line in lines))
 
 
-def chosen(tasks: Sequence[PartyTask], room: int) -> list[str]:
+def chosen(tasks: Sequence[PartyTask], height: int) -> list[str]:
     """The components to show: all when there is room, else first those that move, then those to come."""
     names = list(dict.fromkeys(task.component for task in tasks))
-    if len(names) <= room:
+    if len(names) <= height:
         return names
     urgency = Counter[str]()
     for task in tasks:
         urgency[task.component] = max(urgency[task.component], _urgency(task.status))
-    first = sorted(names, key=lambda name: -urgency[name])[:room]
+    first = sorted(names, key=lambda name: -urgency[name])[:height]
     return [name for name in names if name in first]
 
 
-def _table(tasks: Sequence[PartyTask], room: int) -> Table:
+def _table(tasks: Sequence[PartyTask], height: int) -> Table:
     parties = list(dict.fromkeys(task.party for task in tasks))
-    names = chosen(tasks, room)
+    names = chosen(tasks, height)
     left_out = len({task.component for task in tasks}) - len(names)
     cells = {(task.component, task.party): task for task in tasks}
     table = Table("task", caption=f"and {left_out} more" if left_out else None)

@@ -38,8 +38,8 @@ def _count(shown: int, count: object) -> str:
 
 
 def _waiting(job: Job) -> tuple[object, ...]:
-    cores, apart = _cores(job)
-    text = [_reason(job), _also(job), apart]
+    cores, isolated = _cores(job)
+    text = [_reason(job), _also(job), isolated]
     return (
         job.get("job_id"), job.get("place_in_queue"), job.get("name"), cores, _starts(job.get("estimate_seconds")),
         "; ".join(filter(None, text)),

@@ -129,8 +129,8 @@ def check(conf: Path) -> None:
     except BadSettings as error:
         click.echo(error.message, err=True)
         raise SystemExit(2) from error
-    for words in readable_secrets(settings.conf_path):
-        click.echo(f"WARNING: {words}", err=True)
+    for text in readable_secrets(settings.conf_path):
+        click.echo(f"WARNING: {text}", err=True)
     click.echo("ok")
 
 

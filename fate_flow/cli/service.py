@@ -108,7 +108,7 @@ def launch(conf: Path, home: Path, *, command: Sequence[str] = ()) -> Launch:
         lock.close()
         raise
     try:
-        with _signals_put_off():
+        with _signals_deferred():
             process = _spawn(argv, home)
         return Launch(home, lock, process, begin)
     except BaseException:
@@ -270,7 +270,7 @@ def _server_command() -> list[str]:
 
 
 @contextmanager
-def _signals_put_off() -> Iterator[None]:
+def _signals_deferred() -> Iterator[None]:
     """What would interrupt us does so at the end of the block: a process and the file that names it belong together."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
     came: list[int] = []

@@ -45,10 +45,10 @@ def lay_out(headers: Cells, rows: Sequence[Cells], width: int | None = None) -> 
     upper = [row[:-1] for row in table]
     longest = max(cell_len(word) for row in table for word in row[-1].split(" "))
     needed = min(text, max(_LEAST_TEXT, min(longest, width - len(_BELOW))))
-    beside = _narrowed(fixed, width - needed - _NARROW_GAP, _longest_words(upper))
+    beside = _narrowed(fixed, width - needed - _NARROW_GAP, _longest_parts(upper))
     left = width - _total(beside, _NARROW_GAP) - _NARROW_GAP
-    by_words = _narrowed(fixed, width, _longest_words(upper))
-    widths = _narrowed(by_words, width, [_LEAST] * len(by_words))
+    by_parts = _narrowed(fixed, width, _longest_parts(upper))
+    widths = _narrowed(by_parts, width, [_LEAST] * len(by_parts))
     below = _joined(upper, widths, _NARROW_GAP, [row[-1] for row in table[1:]], width)
     if needed > left:
         return below
@@ -99,7 +99,7 @@ def _narrowed(widths: Sequence[int], width: int, least: Sequence[int]) -> list[i
     return found
 
 
-def _longest_words(table: Sequence[Cells]) -> list[int]:
+def _longest_parts(table: Sequence[Cells]) -> list[int]:
     """Of each column."""
     return [max(cell_len(word) for cell in column for word in cell.split(" ")) for column in zip(*table, strict=True)]
 

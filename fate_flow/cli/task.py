@@ -79,13 +79,13 @@ def log(client: Client, *, as_json: bool, is_followed: bool, size: int | None, *
     Example: flow task log -j 202601011200000000000 -cpn train_0 --stream stderr
              flow task log -j 202601011200000000000 -cpn train_0 -f
     """
-    wish = given({**body, "bytes": size})
+    pending = given({**body, "bytes": size})
     if is_followed:
         if as_json:
             raise click.UsageError("--json shows one answer: without -f.")
-        follow_log(client, wish)
+        follow_log(client, pending)
         return
-    answer = client.post("task/log", wish)
+    answer = client.post("task/log", pending)
     if as_json or not answer.is_success:
         show(answer)
     else:

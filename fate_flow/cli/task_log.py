@@ -69,9 +69,9 @@ def _print_rest(client: Client, body: Mapping[str, Any], offset: int | None) -> 
 
 def _ask(client: Client, body: Mapping[str, Any], offset: int | None, *, is_first: bool) -> Printed:
     """Raises CallFailed when the server refuses, and cannot be waited for."""
-    wish = {**body, "offset": offset} if offset is not None else dict(body)
+    pending = {**body, "offset": offset} if offset is not None else dict(body)
     for _ in range(1 if is_first else _MOST_LOOKS_WITHOUT_ANSWER):
-        answer = client.post("task/log", wish)
+        answer = client.post("task/log", pending)
         if answer.is_success:
             break
         client.pause(LOOK_SECONDS)
@@ -84,12 +84,12 @@ def _ask(client: Client, body: Mapping[str, Any], offset: int | None, *, is_firs
 def _other_attempts(said: Printed) -> str:
     """Which process this was of its slot, and how the others ended whose output is still there."""
     others = [one for one in said["attempts"] if one["is_kept"] and one["attempt"] != said["attempt"]]
-    words = (f"{one['attempt']} ({one['reason'] or one['status']})" for one in others)
-    return f"worker {said['worker']}, attempt {said['attempt']}; --attempt shows {', '.join(words) or 'no other'}"
+    text = (f"{one['attempt']} ({one['reason'] or one['status']})" for one in others)
+    return f"worker {said['worker']}, attempt {said['attempt']}; --attempt shows {', '.join(text) or 'no other'}"
 
 
 def _earlier_versions(said: Printed) -> str:
     """Which versions of the task have printed something before this one, and how they ended; empty: none has."""
     earlier = [one for one in said.get("versions") or () if one["task_version"] < said["task_version"]]
-    words = (f"-v {one['task_version']}" + (f" ({one['reason']})" if one["reason"] else "") for one in earlier)
-    return f"version {said['task_version']} of the task; earlier: {', '.join(words)}" if earlier else ""
+    text = (f"-v {one['task_version']}" + (f" ({one['reason']})" if one["reason"] else "") for one in earlier)
+    return f"version {said['task_version']} of the task; earlier: {', '.join(text)}" if earlier else ""

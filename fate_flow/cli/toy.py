@@ -68,7 +68,7 @@ def toy_job(guest: str, host: str, task_cores: int) -> dict[str, Any]:
 
 
 def _await_end(client: Client, job_id: str, guest: str, timeout_seconds: int) -> str:
-    """The status in which the job ended, or the last that was seen in that time. What is news is a line."""
+    """The status in which the job ended, or the last that was seen in that time. What is new is a line."""
     status = said = ""
     for _ in range(timeout_seconds):
         answer = client.post("job/query", {"job_id": job_id, "role": "guest", "party_id": guest})

@@ -10,13 +10,13 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from fate_flow.cli.answer import Answer
 from fate_flow.cli.bar import Counted, bar
 from fate_flow.cli.client import CallFailed, Client
 from fate_flow.cli.display import refuse
+from fate_flow.cli.reply import ServerReply
 
 
-def fetch_folder(client: Client, method: str, path: str, body: Any, folder: Path) -> Answer | None:
+def fetch_folder(client: Client, method: str, path: str, body: Any, folder: Path) -> ServerReply | None:
     """None when the archive has come and lies unpacked in this folder; else what the server said.
 
     Raises CallFailed when what came is no archive, or one that reaches out of the folder."""

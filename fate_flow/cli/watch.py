@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
-from fate_flow.cli.answer import Answer
 from fate_flow.cli.client import CallFailed, Client, NoAnswer
 from fate_flow.cli.display import one_line, show, tell
+from fate_flow.cli.reply import ServerReply
 from fate_flow.cli.wording import duration, job_title, party_name, reason_of, without_seconds
 from fate_flow.core.status import JOB_END, TASK_END, JobStatus, TaskStatus
 from fate_flow.core.text import ordinal
@@ -93,7 +93,7 @@ def follow(client: Client, job_id: str, screen: Screen) -> None:
         raise SystemExit(1)
 
 
-def show_submitted(answer: Answer, is_watched: bool) -> None:
+def show_submitted(answer: ServerReply, is_watched: bool) -> None:
     """As `show`; where a person watches, of an accepted job only what the screen that follows does not show."""
     if not (is_watched and answer.is_success and sys.stdout.isatty()):
         show(answer)
@@ -103,7 +103,7 @@ def show_submitted(answer: Answer, is_watched: bool) -> None:
         tell(f"warning: {warning}")
 
 
-def follow_submitted(client: Client, answer: Answer, screen: Screen) -> None:
+def follow_submitted(client: Client, answer: ServerReply, screen: Screen) -> None:
     """As `follow`, for a job whose submit has been answered on stdout, where nothing may follow."""
     try:
         follow(client, str(answer.envelope.get("jobId")), screen)
@@ -116,7 +116,7 @@ def watch(client: Client, job_id: str, screen: Screen) -> JobView:
     """Shows the job until it has ended; its last state. Raises CallFailed when the server cannot say how it is."""
     with screen:
         while True:
-            view = _look(client, job_id, screen)
+            view = _fetch(client, job_id, screen)
             screen.show(view)
             if view.is_final:
                 return view
@@ -162,10 +162,10 @@ def why_it_waits(data: Mapping[str, Any]) -> str:
     return one_line(data.get("wait_reason") or fallback)
 
 
-def _look(client: Client, job_id: str, screen: Screen) -> JobView:
+def _fetch(client: Client, job_id: str, screen: Screen) -> JobView:
     """How the job is now; waits for a server that does not answer, as long as that may take."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    is_told = False
+    is_reported = False
     while True:
         try:
             answer = client.post("job/explain", {"job_id": job_id})
@@ -177,9 +177,9 @@ def _look(client: Client, job_id: str, screen: Screen) -> JobView:
             trouble, may_pass = error, True
         if not may_pass or time.monotonic() > deadline:
             raise trouble
-        if not is_told:
+        if not is_reported:
             screen.tell(f"{trouble.message}; trying again for a minute")
-        is_told = True
+        is_reported = True
         client.pause(LOOK_SECONDS)
 
 

@@ -54,7 +54,7 @@ def status_of(row: Mapping[str, Any]) -> object:
 
 
 def without_seconds(text: str) -> str:
-    """To compare two texts by: seconds that pass are no news."""
+    """To compare two texts by: seconds that pass are nothing new."""
     return _SECONDS.sub("", text)
 
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from fate_flow.components import intersection_parameters as intersection
 from fate_flow.components.errors import shown
-from fate_flow.core import command
+from fate_flow.core import program
 from fate_flow.core.document import nearest
 from fate_flow.core.errors import BadRequest
 from fate_flow.core.grammar import (
@@ -143,10 +143,10 @@ def own_parameters(parameters: Mapping[str, object]) -> dict[str, object]:
 
 def find_component(name: str) -> ComponentInfo | None:
     """The component of this name, written as `SecureSum`, `secure_sum` or `securesum`; None when there is none."""
-    return _BY_PLAIN_NAME.get(_plain(name))
+    return _BY_PLAIN_NAME.get(_without_case(name))
 
 
-def _plain(name: str) -> str:
+def _without_case(name: str) -> str:
     return name.replace("_", "").lower()
 
 
@@ -216,7 +216,7 @@ _PRECISION = Parameter(f"a whole number of decimals from 0 to {MAX_PRECISION}", 
 
 def _command_parameters() -> Iterator[tuple[str, Parameter]]:
     """Looked at all together, by `command.problems`."""
-    for key, expected in command.PARAMETERS.items():
+    for key, expected in program.PARAMETERS.items():
         yield key, Parameter(expected, lambda _: True, required=key == "command")
 
 
@@ -385,14 +385,14 @@ _COMPONENTS = (
         exchanges_messages=True,
     ),
     ComponentInfo(
-        module=command.MODULE,
+        module=program.MODULE,
         name="command",
         description="runs a program of the user's own at each party that allows it",
         roles=_EVERYWHERE,
         parameter_group="CommandParam",
         parameters=dict(_command_parameters()),
         inputs=("data",),
-        examine=command.problems,
+        examine=program.problems,
         is_program=True,
         tolerates_missing_roles=_EVERYWHERE,     # whether the others can go on, whoever wrote the program knows
         starts_without_roles=_EVERYWHERE,
@@ -401,4 +401,4 @@ _COMPONENTS = (
 
 CATALOGUE: Mapping[str, ComponentInfo] = MappingProxyType({one.module: one for one in _COMPONENTS})
 
-_BY_PLAIN_NAME = {_plain(one.module): one for one in _COMPONENTS}
+_BY_PLAIN_NAME = {_without_case(one.module): one for one in _COMPONENTS}

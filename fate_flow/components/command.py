@@ -13,15 +13,15 @@ from fate_flow.components.csv_source import BadCsv, CsvFormat, CsvSource, lines_
 from fate_flow.components.errors import ComponentError, shown
 from fate_flow.components.file_copy import copy_whole
 from fate_flow.components.table import DuplicateId, TableWriter
-from fate_flow.components.task import FILE_SCHEME, Outcome, Task
-from fate_flow.core.command import WORK_FOLDERS, OutputFile, read_command
+from fate_flow.components.task import FILE_SCHEME, Outcome, TaskContext
+from fate_flow.core.program import WORK_FOLDERS, OutputFile, read_program
 
 
-def run(task: Task) -> Outcome:
+def run(task: TaskContext) -> Outcome:
     folders = [Path(uri.removeprefix(FILE_SCHEME)) for uri in task.inputs[WORK_FOLDERS]]
     tables: dict[str, str] = {}
     kept: dict[str, object] = {}
-    for one in read_command(task.parameters).outputs:
+    for one in read_program(task.parameters).outputs:
         source, target = _found(folders[one.rank], one), task.outputs[one.name]
         if one.is_table:
             _make_table(task, one, source, target)
@@ -42,7 +42,7 @@ def _found(folder: Path, one: OutputFile) -> Path:
     return Path(real)
 
 
-def _make_table(task: Task, one: OutputFile, source: Path, uri: str) -> None:
+def _make_table(task: TaskContext, one: OutputFile, source: Path, uri: str) -> None:
     """The first line are names, the first column ids."""
     layout = CsvFormat(delimiter=",", has_header=True, generates_sid=False, counts_sid=False)
     with CsvSource(source, layout) as csv, TableWriter(uri, csv.schema, made_by=task.task_id) as writer:

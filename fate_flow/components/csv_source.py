@@ -143,7 +143,7 @@ class CsvSource:
                 if record is None or record:
                     return record
         except csv.Error as error:
-            raise BadCsv(f"line {self.line}: {_in_words(error)}") from error
+            raise BadCsv(f"line {self.line}: {_as_text(error)}") from error
 
 
 def lines_of(path: Path, layout: CsvFormat, sid: str) -> Iterator[int]:
@@ -152,7 +152,7 @@ def lines_of(path: Path, layout: CsvFormat, sid: str) -> Iterator[int]:
         yield from (source.line for row in source.rows() if row[0] == sid)
 
 
-def _in_words(error: csv.Error) -> str:
+def _as_text(error: csv.Error) -> str:
     text = str(error)
     if "unexpected end of data" in text:
         return "a field begins with a quote that is not closed"

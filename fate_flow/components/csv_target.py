@@ -21,14 +21,14 @@ def write_csv(table: Table, path: Path, delimiter: str, *, replaces: bool) -> No
     unfinished = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         with unfinished.open("x", encoding="utf-8", newline="") as file:
-            plain, quoting = (
+            unquoted, quoting = (
                 csv.writer(file, delimiter=delimiter, lineterminator="\n", quoting=how)
                 for how in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL)
             )
-            plain.writerow((table.schema.sid, *table.schema.header))
+            unquoted.writerow((table.schema.sid, *table.schema.header))
             for row in table:
                 # A carriage return is not quoted for its own sake, and without quotes it ends a line.
-                (quoting if any("\r" in value for value in row) else plain).writerow(row)
+                (quoting if any("\r" in value for value in row) else unquoted).writerow(row)
             file.flush()
             os.fsync(file.fileno())
         _publish(unfinished, path, replaces=replaces)

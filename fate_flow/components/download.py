@@ -7,12 +7,12 @@ from pathlib import Path
 
 from fate_flow.components.csv_target import write_csv
 from fate_flow.components.table import Table
-from fate_flow.components.task import Metric, Outcome, Task
+from fate_flow.components.task import Metric, Outcome, TaskContext
 
 log = logging.getLogger(__name__)
 
 
-def run(task: Task) -> Outcome:
+def run(task: TaskContext) -> Outcome:
     """The file holds a header and every row, or is not touched at all. One that is there is replaced, as by FATE."""
     path = Path(task.parameters["output_path"])
     with Table(task.table_uri(task.parameters["namespace"], task.parameters["name"])) as table:

@@ -58,7 +58,7 @@ class Channel(Protocol):
 
 
 @dataclass(frozen=True)
-class Answer:
+class ExchangeReply:
     """What came back from the own server."""
 
     status: int
@@ -68,7 +68,7 @@ class Answer:
 
 
 class Transport(Protocol):
-    def __call__(self, operation: str, query: Mapping[str, str | int], body: bytes) -> Answer:
+    def __call__(self, operation: str, query: Mapping[str, str | int], body: bytes) -> ExchangeReply:
         """One request; raises OSError or HTTPException when no answer came."""
 
 
@@ -85,7 +85,7 @@ class HttpTransport:
         self._timeout_seconds = timeout_seconds
         self._of_thread = threading.local()
 
-    def __call__(self, operation: str, query: Mapping[str, str | int], body: bytes) -> Answer:
+    def __call__(self, operation: str, query: Mapping[str, str | int], body: bytes) -> ExchangeReply:
         """One request; raises OSError or HTTPException when no answer came."""
         connection = self._connection()
         try:
@@ -171,7 +171,7 @@ class HttpChannel:
         """Forgets what the own server still holds of this topic."""
         self._ask("release", _peer(topic, frm), f"release of {topic} from {frm}")
 
-    def _ask(self, operation: str, query: Mapping[str, str | int], what: str, body: bytes = b"") -> Answer:
+    def _ask(self, operation: str, query: Mapping[str, str | int], what: str, body: bytes = b"") -> ExchangeReply:
         """The answer 200 or 204, whatever it takes within the time; raises ExchangeError for all that is final."""
         patience = _Patience(self, what, self.now())
         while True:
@@ -199,9 +199,9 @@ def open_http_channel(url: str, token: str) -> HttpChannel:
     return HttpChannel(HttpTransport(url, token))
 
 
-def _answer(response: HTTPResponse) -> Answer:
+def _answer(response: HTTPResponse) -> ExchangeReply:
     pause_ms = response.getheader("Retry-After-Ms", "0")
-    return Answer(
+    return ExchangeReply(
         response.status,
         response.read(),
         is_last=response.getheader("X-Last", "1") == "1",
@@ -219,14 +219,14 @@ def _peer(topic: str, party: Party) -> dict[str, str | int]:
     return {"topic": topic, "role": party.role, "party_id": party.party_id}
 
 
-def _reason(answer: Answer) -> str:
+def _reason(answer: ExchangeReply) -> str:
     meaning = FATAL.get(answer.status, "")
     said = _retmsg(answer.body)
     return " ".join(part for part in (str(answer.status), meaning, said and f"({said})") if part)
 
 
 def _retmsg(body: bytes) -> str:
-    """What the server said in words, on one line; nothing for a body of another shape."""
+    """What the server said as text, on one line; nothing for a body of another shape."""
     try:
         said = json.loads(body)["retmsg"]
     except (ValueError, KeyError, TypeError):

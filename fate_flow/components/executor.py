@@ -1,6 +1,6 @@
 """Runs one component inside its worker process, under the contract of docs/reference/contracts.md.
 
-Whatever happens, short of a kill, ends in a result file: code 0, or code -1 with one line that names the culprit.
+Whatever happens, short of a kill, ends in a result file: code 0, or code -1 with one line that names what is at fault.
 That line crosses to the initiator, so it says only what a `ComponentError` was written to say; of any other
 exception it names the kind and the place, because its text may quote a value. The traceback stays in the log.
 """
@@ -26,7 +26,7 @@ from fate_flow.components.catalogue import ComponentInfo, find_component
 from fate_flow.components.errors import BadConfig, ComponentError, shown
 from fate_flow.components.log_file import with_lasting_files
 from fate_flow.components.table import Table
-from fate_flow.components.task import Outcome, Task, read_task
+from fate_flow.components.task import Outcome, TaskContext, read_task
 from fate_flow.core.errors import FlowError
 from fate_flow.core.exit_codes import NO_RESULT
 from fate_flow.core.os_errors import os_error_text
@@ -42,7 +42,7 @@ MAX_LINE = 500
 class Component(Protocol):
     """What a component's module offers."""
 
-    def run(self, task: Task) -> Outcome: ...
+    def run(self, task: TaskContext) -> Outcome: ...
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _result_of(config_path: Path) -> Result:
     return _run(task)
 
 
-def _run(task: Task) -> Result:
+def _run(task: TaskContext) -> Result:
     log.info("run %s task", task)
     try:
         info = _component_info(task)
@@ -102,7 +102,7 @@ def _run(task: Task) -> Result:
     return result
 
 
-def _component_info(task: Task) -> ComponentInfo:
+def _component_info(task: TaskContext) -> ComponentInfo:
     """What is known of the task's component; raises when it may not run like this."""
     info = find_component(task.component)
     if info is None:
@@ -115,7 +115,7 @@ def _component_info(task: Task) -> ComponentInfo:
     return info
 
 
-def _success(task: Task, outcome: Outcome) -> Result:
+def _success(task: TaskContext, outcome: Outcome) -> Result:
     outputs = {"data": {key: [_table_meta(uri)] for key, uri in outcome.tables.items()}}
     if task.metric_path is not None:
         _write_whole(task.metric_path, json.dumps([metric.as_json() for metric in outcome.metrics]))
@@ -131,10 +131,10 @@ def _table_meta(uri: str) -> dict[str, object]:
 def _failure(what: str, error: Exception, prefix: str = "") -> Result:
     """Who reads the message knows the task and the party already."""
     log.error("%s failed\n%s", what, "".join(traceback.format_exception(error)))
-    return Result(FAILED, one_line(f"{prefix}{_told(error)}"))
+    return Result(FAILED, one_line(f"{prefix}{_error_text(error)}"))
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, FlowError):
         return error.message
     said = error.strerror if isinstance(error, OSError) else ""

@@ -12,13 +12,13 @@ from fate_flow.components.columns import chosen_columns
 from fate_flow.components.errors import ComponentError, shown
 from fate_flow.components.mysql_server import open_server, quoted
 from fate_flow.components.table import DuplicateId, Row, Schema, Table, TableExists, TableWriter, table_exists
-from fate_flow.components.task import Metric, Outcome, Task
+from fate_flow.components.task import Metric, Outcome, TaskContext
 from fate_flow.core.grammar import LAST
 
 log = logging.getLogger(__name__)
 
 
-def run(task: Task) -> Outcome:
+def run(task: TaskContext) -> Outcome:
     """The table holds every row as the server had it at one moment, as text, or is not there at all."""
     given = task.parameters
     uri = task.table_uri(given["namespace"], given["name"])
@@ -80,7 +80,7 @@ def _text(value: Any, column: str, number: int) -> str:
     return "" if value is None else str(value)
 
 
-def _outcome(task: Task, uri: str, schema: Schema) -> Outcome:
+def _outcome(task: TaskContext, uri: str, schema: Schema) -> Outcome:
     with Table(uri) as table:
         count = table.count
     log.info("fetch done: %s rows", count)

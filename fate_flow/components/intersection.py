@@ -42,7 +42,7 @@ from fate_flow.components.errors import ComponentError, ExchangeError
 from fate_flow.components.exchange import Channel
 from fate_flow.components.intersection_parameters import Disclosure, disclosure_of
 from fate_flow.components.table import Row, Schema, Table, TableWriter
-from fate_flow.components.task import Metric, Outcome, Task
+from fate_flow.components.task import Metric, Outcome, TaskContext
 from fate_flow.core.spec import Party
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ FINAL_SETUP, FINAL_REQUEST, FINAL_ANSWER = "final.setup", "final.request", "fina
 COUNT = "count"
 
 
-def run(task: Task) -> Outcome:
+def run(task: TaskContext) -> Outcome:
     """The output holds this party's rows of the ids that all parties hold, in ascending order of the ids.
 
     No output, and no number, where this party is not to learn it."""
@@ -220,14 +220,14 @@ def _blaming(sender: Party) -> Iterator[None]:
         raise ExchangeError(f"{sender} sent a message that does not belong to this protocol") from error
 
 
-def _meet(task: Task, ids: Collection[str], disclosure: Disclosure) -> set[str] | None:
+def _meet(task: TaskContext, ids: Collection[str], disclosure: Disclosure) -> set[str] | None:
     guest, hosts = _seats(task)
     if task.me == guest:
         return meet_as_guest(ids, hosts, task.open_channel(), task.cores, disclosure.ids_are_shared)
     return meet_as_host(ids, guest, task.open_channel(), disclosure.ids_are_shared)
 
 
-def _count(task: Task, ids: Collection[str], disclosure: Disclosure) -> int | None:
+def _count(task: TaskContext, ids: Collection[str], disclosure: Disclosure) -> int | None:
     guest, hosts = _seats(task)
     if len(hosts) > 1:
         raise ComponentError(f"cardinality_only works with one host, not with {len(hosts)}")
@@ -236,14 +236,14 @@ def _count(task: Task, ids: Collection[str], disclosure: Disclosure) -> int | No
     return count_as_host(ids, guest, task.open_channel(), disclosure.count_is_shared)
 
 
-def _seats(task: Task) -> tuple[Party, Sequence[Party]]:
+def _seats(task: TaskContext) -> tuple[Party, Sequence[Party]]:
     guests, hosts = task.parties_of("guest"), task.parties_of("host")
     if len(guests) != 1 or not hosts:
         raise ComponentError(f"Intersection needs one guest and a host, not {len(guests)} and {len(hosts)}")
     return guests[0], hosts
 
 
-def _write(task: Task, table: Table, common: Sequence[str]) -> dict[str, str]:
+def _write(task: TaskContext, table: Table, common: Sequence[str]) -> dict[str, str]:
     """Writes the output, if anybody wants it; the ids alone where `only_output_key` says so."""
     uri = task.outputs.get("data")
     if uri is None:

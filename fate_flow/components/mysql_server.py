@@ -34,8 +34,8 @@ def open_server(server: Mapping[str, Any], **more: Any) -> Iterator[pymysql.Conn
         with closing(connection):
             yield connection
     except pymysql.MySQLError as error:
-        words = error.args[1] if len(error.args) > 1 else "connection failed"
-        raise ComponentError(f"MYSQL at {place_of(server)}: {shown(str(words), 200)}") from error
+        text = error.args[1] if len(error.args) > 1 else "connection failed"
+        raise ComponentError(f"MYSQL at {place_of(server)}: {shown(str(text), 200)}") from error
 
 
 def quoted(name: str) -> str:

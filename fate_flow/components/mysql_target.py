@@ -62,16 +62,16 @@ def write_mysql(table: Table, server: Mapping[str, Any], name: str, task_id: str
         raise
 
 
-def _check_free(connection: pymysql.Connection[Any], words: str, name: str, comment: str, replaces: bool) -> bool:
+def _check_free(connection: pymysql.Connection[Any], text: str, name: str, comment: str, replaces: bool) -> bool:
     """Whether there is a table of this name, which may be replaced then. Raises ComponentError."""
     known = _comment_of(connection, name)
     if known is None:
         return False
     hindrance = _hindrance(connection, name)
     if hindrance is not None:
-        raise ComponentError(f"{words} exists already and is not replaced, drop or not: {hindrance}")
+        raise ComponentError(f"{text} exists already and is not replaced, drop or not: {hindrance}")
     if known != comment and not replaces:
-        raise ComponentError(f"{words} exists already; {TO_REPLACE}")
+        raise ComponentError(f"{text} exists already; {TO_REPLACE}")
     return True
 
 

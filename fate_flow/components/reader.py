@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 
 from fate_flow.components.table import Table
-from fate_flow.components.task import Metric, Outcome, Task
+from fate_flow.components.task import Metric, Outcome, TaskContext
 
 log = logging.getLogger(__name__)
 
 
-def run(task: Task) -> Outcome:
+def run(task: TaskContext) -> Outcome:
     """The output is the named table itself."""
     wanted = task.parameters["table"]
     with Table(task.table_uri(wanted["namespace"], wanted["name"])) as table:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from fate_flow.components.errors import ComponentError, ExchangeError
 from fate_flow.components.exchange import Channel
 from fate_flow.components.shares import joined, pack, signed, split_in_two, unpack
-from fate_flow.components.task import Metric, Outcome, Task
+from fate_flow.components.task import Metric, Outcome, TaskContext
 from fate_flow.core.spec import Party
 
 log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ DEFAULT_DATA_NUM = 1000
 SHARE, HOST_SUM = "add.share", "add.host_sum"
 
 
-def run(task: Task) -> Outcome:
+def run(task: TaskContext) -> Outcome:
     """The guest has the sum and has checked it; the host has helped."""
     guests, hosts = task.parties_of("guest"), task.parties_of("host")
     if len(guests) != 1 or len(hosts) != 1:

@@ -17,7 +17,7 @@ from fate_flow.components.errors import ComponentError, ExchangeError, shown
 from fate_flow.components.exchange import Channel
 from fate_flow.components.shares import MODULUS, SHARE_BYTES, joined, pack, signed, split, unpack
 from fate_flow.components.table import Schema, TableWriter
-from fate_flow.components.task import Metric, Outcome, Task
+from fate_flow.components.task import Metric, Outcome, TaskContext
 from fate_flow.core.spec import Party
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ EXACT = Context(prec=200, traps=[Inexact, InvalidOperation])
 """Refuses to round: 200 digits hold every sum that fits into the modulus with room for many decimals."""
 
 
-def run(task: Task) -> Outcome:
+def run(task: TaskContext) -> Outcome:
     """Every party has the same total, and learns nothing else."""
     precision = task.parameters.get("precision")
     precision = DEFAULT_PRECISION if precision is None else precision
@@ -91,7 +91,7 @@ def _check_range(own: int, parties: int) -> None:
         raise ComponentError("the sum of the column is too large, or precision is: 37 digits in all are possible")
 
 
-def _write(task: Task, total: str) -> dict[str, str]:
+def _write(task: TaskContext, total: str) -> dict[str, str]:
     """Writes the output, if anybody wants it."""
     uri = task.outputs.get("data")
     if uri is None:

@@ -46,7 +46,7 @@ def _no_channel() -> Channel:
 
 
 @dataclass(frozen=True)
-class Task:
+class TaskContext:
     """One party's share of a task, as its worker sees it."""
 
     task_id: str
@@ -97,14 +97,14 @@ class Task:
         return Path(uri.removeprefix(FILE_SCHEME)) if uri else None
 
 
-def read_task(config: object) -> Task:
+def read_task(config: object) -> TaskContext:
     """The task that a parsed config.yaml describes; BadConfig names the key that is wrong."""
     document = _Section(config, "")
     conf = document.section("conf")
     options = conf.section("computing").section("metadata").section("options")
     federation = conf.section("federation").section("metadata")
     task_id = document.text("task_id")
-    return Task(
+    return TaskContext(
         task_id=task_id,
         version=_version(task_id, document.text("party_task_id")),
         name=document.text("task_name"),

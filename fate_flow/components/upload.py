@@ -10,7 +10,7 @@ from pathlib import Path
 from fate_flow.components.csv_source import BadCsv, CsvFormat, CsvSource, lines_of
 from fate_flow.components.errors import shown
 from fate_flow.components.table import DuplicateId, Row, Table, TableExists, TableWriter, table_exists
-from fate_flow.components.task import Metric, Outcome, Task
+from fate_flow.components.task import Metric, Outcome, TaskContext
 from fate_flow.core.grammar import LAST
 
 log = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 ROWS_PER_LOG_LINE = 100_000
 
 
-def run(task: Task) -> Outcome:
+def run(task: TaskContext) -> Outcome:
     """The table holds every row of the file, or is not there at all."""
     uri = task.table_uri(task.parameters["namespace"], task.parameters["name"])
     source = Path(task.parameters["file"])
@@ -40,7 +40,7 @@ def run(task: Task) -> Outcome:
     return _outcome(task, uri)
 
 
-def _make_table(task: Task, source: Path, uri: str, *, overwrite: bool) -> None:
+def _make_table(task: TaskContext, source: Path, uri: str, *, overwrite: bool) -> None:
     with (
         CsvSource(source, _layout(task)) as csv,
         TableWriter(
@@ -58,11 +58,11 @@ def _make_table(task: Task, source: Path, uri: str, *, overwrite: bool) -> None:
             ) from error
 
 
-def _keeps_last(task: Task) -> bool:
+def _keeps_last(task: TaskContext) -> bool:
     return (task.parameters.get("duplicate_ids") or LAST) == LAST
 
 
-def _layout(task: Task) -> CsvFormat:
+def _layout(task: TaskContext) -> CsvFormat:
     given = task.parameters
     return CsvFormat(
         delimiter=given.get("id_delimiter") or ",",
@@ -81,7 +81,7 @@ def _logged(rows: Iterator[Row]) -> Iterator[Row]:
             log.info("uploaded %s rows", number)
 
 
-def _outcome(task: Task, uri: str) -> Outcome:
+def _outcome(task: TaskContext, uri: str) -> Outcome:
     with Table(uri) as table:
         count, replaced, schema = table.count, table.replaced, table.schema
     info = {

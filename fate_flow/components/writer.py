@@ -9,12 +9,12 @@ from fate_flow.components.csv_target import write_csv
 from fate_flow.components.errors import TO_REPLACE, shown
 from fate_flow.components.mysql_target import write_mysql
 from fate_flow.components.table import Table, TableExists, TableWriter, table_exists
-from fate_flow.components.task import Metric, Outcome, Task
+from fate_flow.components.task import Metric, Outcome, TaskContext
 
 log = logging.getLogger(__name__)
 
 
-def run(task: Task) -> Outcome:
+def run(task: TaskContext) -> Outcome:
     """Each of them is there with every row, or as it was before."""
     given = task.parameters
     replaces = bool(given.get("destroy"))
@@ -30,7 +30,7 @@ def run(task: Task) -> Outcome:
     return Outcome(made, [Metric("writer", "data_access", [("count", count)], info)], {"count": count})
 
 
-def _copy(task: Task, table: Table) -> dict[str, str]:
+def _copy(task: TaskContext, table: Table) -> dict[str, str]:
     namespace, name = task.parameters["output_namespace"], task.parameters["output_name"]
     uri = task.table_uri(namespace, name)
     may_replace = task.parameters.get("destroy") or task.has_made(uri)

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fate_flow.audit.events import Event
-from fate_flow.coordinator.initiator import InitiatorSide
+from fate_flow.coordinator.initiator import Coordinator
 from fate_flow.coordinator.party.ends import end_job_here, release
-from fate_flow.coordinator.party.side import PartySide
+from fate_flow.coordinator.party.participant import Participant
 from fate_flow.coordinator.ports import Context
-from fate_flow.coordinator.unit import Unit, unit_of_work
+from fate_flow.coordinator.unit_of_work import UnitOfWork, unit_of_work
 from fate_flow.coordinator.workers import WorkerWatch
 from fate_flow.core.errors import Conflict, JobNotFound, OperationFailed
 from fate_flow.core.job import Claim, EngineState, Job, JobKey, Worker
@@ -45,7 +45,7 @@ class Operator:
     ) -> None:  # fmt: skip
         self._context = context
         self._monotonic, self._sleep = monotonic, sleep
-        self._initiator = InitiatorSide(PartySide())
+        self._initiator = Coordinator(Participant())
         self._watch = WorkerWatch()
 
     def held(self) -> Held:
@@ -75,7 +75,7 @@ class Operator:
             self._end(unit, job, f"released by an operator: {why}")
             return job.claim, not living and self._release(unit, key, why)
 
-    def _end(self, unit: Unit, job: Job, message: str) -> None:
+    def _end(self, unit: UnitOfWork, job: Job, message: str) -> None:
         """A job that has started is to end here, through the normal way; one that waits keeps its place."""
         if job.status not in (JobStatus.RUNNING, JobStatus.STOPPING):
             return
@@ -88,20 +88,20 @@ class Operator:
     def _await_release(self, key: JobKey, why: str) -> None:
         patience = self._context.rules.stop_grace_seconds + _AFTER_GRACE_SECONDS
         deadline = self._monotonic() + patience
-        while not self._context.retry(lambda: self._look(key, why)):
+        while not self._context.retry(lambda: self._remaining(key, why)):
             if self._monotonic() > deadline:
                 raise OperationFailed(f"{key}: its workers have not ended within {patience:g} s; nothing was released")
             self._sleep(_LOOK_SECONDS)
 
-    def _look(self, key: JobKey, why: str) -> bool:
+    def _remaining(self, key: JobKey, why: str) -> bool:
         """Whether the workers have gone, and what was held with them."""
         with unit_of_work(self._context) as unit:
             for worker in _unfinished(unit.tx, key):
-                self._watch.look_at(unit, worker.worker_id)
+                self._watch.observe(unit, worker.worker_id)
             self._initiator.advance(unit, key.job_id)
             return not self._living(unit, key) and self._release(unit, key, why)
 
-    def _release(self, unit: Unit, key: JobKey, why: str) -> bool:
+    def _release(self, unit: UnitOfWork, key: JobKey, why: str) -> bool:
         job = unit.tx.job(key)
         assert job is not None, "a row never goes while it holds something"
         unit.tx.add_message(key, f"released by an operator: {why}")
@@ -112,9 +112,9 @@ class Operator:
         unit.note(Event.SERVER_NOTE, text=text)
         return True
 
-    def _living(self, unit: Unit, key: JobKey) -> tuple[Worker, ...]:
-        look = self._context.engine.look
-        return tuple(one for one in _unfinished(unit.tx, key) if look(one).state not in ("exited", "lost"))
+    def _living(self, unit: UnitOfWork, key: JobKey) -> tuple[Worker, ...]:
+        observe = self._context.engine.observe
+        return tuple(one for one in _unfinished(unit.tx, key) if observe(one).state not in ("exited", "lost"))
 
 
 def _held(tx: Transaction) -> Held:
@@ -127,5 +127,5 @@ def _unfinished(tx: Transaction, key: JobKey) -> list[Worker]:
 
 
 def _named(workers: tuple[Worker, ...]) -> str:
-    words = (f"worker {one.worker_id} of {one.task.name} (pid {one.pid or 'not known yet'})" for one in workers)
-    return ", ".join(words)
+    text = (f"worker {one.worker_id} of {one.task.name} (pid {one.pid or 'not known yet'})" for one in workers)
+    return ", ".join(text)

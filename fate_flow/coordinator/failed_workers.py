@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fate_flow.coordinator.unit import Unit
-from fate_flow.core.crew import failed_of
+from fate_flow.coordinator.unit_of_work import UnitOfWork
 from fate_flow.core.job import Report, Task
 from fate_flow.core.reasons import RULES, Reason
+from fate_flow.core.replicas import failed_of
 from fate_flow.core.retry import RetryEvent
 from fate_flow.core.spec import JobSpec
 from fate_flow.core.status import TASK_BROKEN
@@ -22,7 +22,7 @@ MOST_COUNTED = 1_000_000
 _KEY = "failed_workers"
 
 
-def count_here(unit: Unit, spec: JobSpec, task: Task) -> int:
+def count_here(unit: UnitOfWork, spec: JobSpec, task: Task) -> int:
     """How many have failed of this share, which runs here; kept where this party is the initiator."""
     if spec.max_failed_workers is None:
         return 0
@@ -33,7 +33,7 @@ def count_here(unit: Unit, spec: JobSpec, task: Task) -> int:
     return count
 
 
-def said_in_report(unit: Unit, task: Task) -> dict[str, Any]:
+def said_in_report(unit: UnitOfWork, task: Task) -> dict[str, Any]:
     """What a report on this share says of it; nothing where the job does not bound it."""
     spec = unit.spec(task.key.job_id)
     count = count_here(unit, spec, task) if spec is not None else 0
@@ -46,7 +46,7 @@ def count_in(body: Mapping[str, Any]) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_COUNTED else 0
 
 
-def take_count(unit: Unit, report: Report) -> None:
+def take_count(unit: UnitOfWork, report: Report) -> None:
     """Keep what the report of another party says of its workers, or what follows from how its share has ended."""
     spec = unit.spec(report.task.job_id)
     if spec is None or spec.max_failed_workers is None:

@@ -34,7 +34,7 @@ class Heartbeats:
 
     def answer(self, caller: str, jobs: Sequence[tuple[str, int]]) -> HeartbeatReply:
         """`jobs`: what the caller believes to run here, each in one of its runs."""
-        self._context.write(lambda tx: tx.hear(caller), is_repeatable=True)
+        self._context.write(lambda tx: tx.record_heartbeat(caller), is_repeatable=True)
         # However many jobs: nobody waits for the lock meanwhile.
         return self._context.read(lambda tx: _reply(tx, caller, jobs))
 

@@ -19,12 +19,12 @@ from fate_flow.coordinator.call_back import CALL_BACK
 from fate_flow.coordinator.failed_workers import take_count
 from fate_flow.coordinator.parameters import Revised, change_parameters, preview_change
 from fate_flow.coordinator.party.admission import EXTENSIONS
+from fate_flow.coordinator.party.body_fields import move_job
 from fate_flow.coordinator.party.ends import clean_up, cut_off, end_job_here, has_workers, reason_for_shares, release
-from fate_flow.coordinator.party.next_run import begin_again, put_off, rerun_as_asked
-from fate_flow.coordinator.party.side import PartySide
-from fate_flow.coordinator.party.words import move_job
-from fate_flow.coordinator.plain_hosts import failed_report, is_before_rerun, judge_joining, refusal_of
-from fate_flow.coordinator.unit import RoomTold, Unit, binding_of, digest_of, read_spec
+from fate_flow.coordinator.party.next_run import begin_again, requeue_job, rerun_as_asked
+from fate_flow.coordinator.party.participant import Participant
+from fate_flow.coordinator.plain_v1_hosts import failed_report, handle_join_reply, is_before_rerun, refusal_of
+from fate_flow.coordinator.unit_of_work import CapacityNotice, UnitOfWork, binding_of, digest_of, read_spec
 from fate_flow.coordinator.workers import (
     finish_party_task,
     move_federated,
@@ -40,11 +40,11 @@ from fate_flow.core.actions import (
     AllRejoined,
     Arm,
     BeginAgain,
-    BeginTurn,
+    BeginRound,
     Disarm,
-    EndTurn,
+    EndRound,
+    ForceStop,
     Forget,
-    Hurry,
     InviteAgain,
     LoseShares,
     MakeAnew,
@@ -56,30 +56,30 @@ from fate_flow.core.actions import (
     NoteApproval,
     Plan,
     Progress,
-    PutOff,
     Rejoin,
-    RenewHold,
+    RenewReservation,
+    RequeueJob,
     Restarted,
     RestartJob,
     Send,
 )
 from fate_flow.core.authority import Said, objection
-from fate_flow.core.effective import capped_in_words
+from fate_flow.core.effective import capped_text
 from fate_flow.core.errors import BadDocument, Conflict, JobNotFound, OperationFailed, Refused
 from fate_flow.core.fate_v1_model import with_model
 from fate_flow.core.grammar import MAX_VERSION
-from fate_flow.core.history import Level
+from fate_flow.core.history import HistoryLevel
 from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Hold, Job, Report, Seat, Task, TaskKey
 from fate_flow.core.parameters import Change
-from fate_flow.core.party_return import LOSSES, plan_lacking
+from fate_flow.core.party_return import LOSSES, plan_missing_shares
 from fate_flow.core.plan import plan_job
 from fate_flow.core.queue import Asked, Waiting, pausing, queue_key, where_it_takes
 from fate_flow.core.reasons import Reason, job_status_for
-from fate_flow.core.rerun import Wish, plan_rerun, why_nothing
+from fate_flow.core.replies import handle_reply, must_ask_later
+from fate_flow.core.rerun import RerunRequest, plan_rerun, why_nothing
 from fate_flow.core.resources import request_of
 from fate_flow.core.spec import JobSpec, Party
 from fate_flow.core.status import JOB_END, TASK_END, JobStatus, SeatStatus, TaskStatus
-from fate_flow.core.verdict import is_put_off, judge_answer
 from fate_flow.core.view import JobView
 from fate_flow.store.changes import SUBMIT_FAILED
 from fate_flow.store.contract import Document, Submission
@@ -89,18 +89,19 @@ _MOST_STEPS = 64
 """Of one job in one transaction; a job of many passed tasks takes more, and goes on in the next one."""
 
 
-class InitiatorSide:
+class Coordinator:
     """The use cases of the party that decides for a job."""
 
-    def __init__(self, party: PartySide, owner: str = "") -> None:
+    def __init__(self, party: Participant, owner: str = "") -> None:
         self._party = party
         self._owner = owner
         self.free: dict[str, int] = {}          # by other party: the cores that its last answer said are free
-        self._overtaken: dict[str, tuple[int, str]] = {}     # by job: the turn, and who has room though it refuses
+        # by job: the reservation round, and who has capacity though it refuses
+        self._overtaken: dict[str, tuple[int, str]] = {}
 
     # ------------------------------------------------------------------ submit
 
-    def submit(self, unit: Unit, job_id: str, document: Document, request_id: str) -> str:
+    def submit(self, unit: UnitOfWork, job_id: str, document: Document, request_id: str) -> str:
         """Take a job: its id, or the one that this request id got before.
 
         Raises BadDocument for a document that is wrong, Refused when this party itself cannot take part, Conflict when
@@ -119,7 +120,7 @@ class InitiatorSide:
         unit.touch(job_id)
         return job_id
 
-    def check_own(self, unit: Unit, spec: JobSpec) -> None:
+    def check_own(self, unit: UnitOfWork, spec: JobSpec) -> None:
         """Raises BadDocument for a job that this party may not initiate, or with a party it knows no way to."""
         own = unit.context.party_id
         initiator = spec.initiator
@@ -134,7 +135,7 @@ class InitiatorSide:
                 "job_runtime_conf.role", f"party {missing[0]} has no route here (routes in service_conf.yaml)"
             )
 
-    def _take_seat(self, unit: Unit, job_id: str, document: Document, spec: JobSpec) -> None:
+    def _take_seat(self, unit: UnitOfWork, job_id: str, document: Document, spec: JobSpec) -> None:
         incarnations = {name: unit.context.fresh_id() for name in spec.tasks}
         body = create_body(document, spec, job_id, incarnations)
         own = Command(CommandKind.CREATE, job_id, spec.initiator, body=body)
@@ -144,9 +145,9 @@ class InitiatorSide:
             error.retcode = 103
             raise error
         unit.tx.add_seats(_seats(unit, job_id, spec))
-        words = _capped(answer.data)
-        if words:
-            unit.moves(Level.SEAT, job_id, None, SeatStatus.JOINED, party=spec.initiator, message=words)
+        why = _capped(answer.data)
+        if why:
+            unit.moves(HistoryLevel.SEAT, job_id, None, SeatStatus.JOINED, party=spec.initiator, message=why)
         for name in spec.tasks:
             note_version(unit, TaskKey(job_id, name, 0, spec.initiator), str(spec.initiator))
         for party in spec.parties:
@@ -155,7 +156,7 @@ class InitiatorSide:
                 self._dispatch(unit, Command(CommandKind.CREATE, job_id, party, body=body))
 
     def _hold_rows(
-        self, unit: Unit, job_id: str, party: Party, spec: JobSpec, incarnations: Mapping[str, str]
+        self, unit: UnitOfWork, job_id: str, party: Party, spec: JobSpec, incarnations: Mapping[str, str]
     ) -> None:
         """Rows for what runs at another party; a party with the same id keeps its own rows in this database."""
         job, document = unit.tx.job_here(job_id), unit.tx.document(job_id)
@@ -171,7 +172,7 @@ class InitiatorSide:
 
     # ------------------------------------------------------------------ rerun
 
-    def rerun(self, unit: Unit, job_id: str, wish: Wish, only: JobStatus | None = None) -> None:
+    def rerun(self, unit: UnitOfWork, job_id: str, request: RerunRequest, only: JobStatus | None = None) -> None:
         """Have an ended job begin again; `only`: when it has ended so.
 
         Raises JobNotFound, BadRequest for a component that it has not, Conflict for a job that may not or need not."""
@@ -180,7 +181,7 @@ class InitiatorSide:
         assert spec is not None, "it was parsed when it was taken"
         unit.note(Event.RERUN_ASKED, job_id=job_id, **_place(job.party))
         view = self._view(unit, job, spec, unit.tx.tasks(job_id))
-        plan = plan_rerun(view, wish, {name: unit.context.fresh_id() for name in spec.tasks})
+        plan = plan_rerun(view, request, {name: unit.context.fresh_id() for name in spec.tasks})
         if not plan:
             unit.note(Event.RERUN_NOTHING, job_id=job_id)
             raise Conflict(f"job {job_id}: no task to rerun, {why_nothing(job, spec)}")
@@ -189,27 +190,27 @@ class InitiatorSide:
             self._apply(unit, job, action)
         self.advance(unit, job_id)
 
-    def preview_change(self, unit: Unit, job_id: str, change: Change) -> Revised:
+    def preview_change(self, unit: UnitOfWork, job_id: str, change: Change) -> Revised:
         """What a job would be with other parameters; nothing is written.
 
         Raises JobNotFound; Conflict, OperationFailed for a job whose parameters cannot be changed now or here;
         BadRequest for what cannot be changed, or not so."""
         return preview_change(unit, self._that_may_begin_again(unit, job_id, "change"), change)
 
-    def change_parameters(self, unit: Unit, job_id: str, change: Change, base: int) -> Revised:
+    def change_parameters(self, unit: UnitOfWork, job_id: str, change: Change, base: int) -> Revised:
         """The job has them from now on; `base` is that of the preview. Raises as that, and Refused."""
         job = self._that_may_begin_again(unit, job_id, "change")
         unit.touch(job_id)
         return change_parameters(unit, job, change, base, lambda command: self._dispatch(unit, command))
 
-    def _to_rerun(self, unit: Unit, job_id: str, only: JobStatus | None) -> Job:
+    def _to_rerun(self, unit: UnitOfWork, job_id: str, only: JobStatus | None) -> Job:
         """The job, when nothing here speaks against it. Raises JobNotFound, Conflict."""
         job = self._that_may_begin_again(unit, job_id, "rerun")
         if only is not None and job.status is not only:
             raise Conflict(f"job {job_id} is {job.status.value}: only a job that is {only.value} can be resumed")
         return job
 
-    def _that_may_begin_again(self, unit: Unit, job_id: str, what: str) -> Job:
+    def _that_may_begin_again(self, unit: UnitOfWork, job_id: str, what: str) -> Job:
         """The job, when it is this initiator's and nothing of its last run is left. Raises JobNotFound, Conflict."""
         rows, job = unit.tx.jobs_here(job_id), unit.tx.job_here(job_id)
         if not rows:
@@ -224,7 +225,7 @@ class InitiatorSide:
             raise Conflict(f"job {job_id} is {job.status.value}, and its last workers still end; {what} it in a moment")
         return job
 
-    def _note_kept(self, unit: Unit, view: JobView, plan: Plan) -> None:
+    def _note_kept(self, unit: UnitOfWork, view: JobView, plan: Plan) -> None:
         anew = {action.name for action in plan if isinstance(action, NewVersion)}
         for task in view.tasks:
             key = task.key
@@ -236,7 +237,7 @@ class InitiatorSide:
 
     # ------------------------------------------------------------------ plan and apply
 
-    def advance(self, unit: Unit, job_id: str, has_turn: bool = False) -> None:
+    def advance(self, unit: UnitOfWork, job_id: str, may_begin_round: bool = False) -> None:
         """Carry out what is to happen next about this job until nothing is left to do at once.
 
         Raises OperationFailed for a plan that changes nothing and would be made again for ever."""
@@ -246,7 +247,7 @@ class InitiatorSide:
             if job is None:
                 self._settle_seats(unit, job_id)
                 return
-            plan = self._plan(unit, job, has_turn)
+            plan = self._plan(unit, job, may_begin_round)
             if not plan:
                 return
             if plan == last:
@@ -254,19 +255,19 @@ class InitiatorSide:
             for action in plan:
                 self._apply(unit, job, action)
             last = plan
-            has_turn = False     # one turn; when it ends at once, the next one is the queue's to give
+            may_begin_round = False  # one reservation round; when it ends at once, the next one is the queue's to give
         unit.alarms.append(unit.steady)
 
-    def _plan(self, unit: Unit, job: Job, has_turn: bool) -> Plan:
+    def _plan(self, unit: UnitOfWork, job: Job, may_begin_round: bool) -> Plan:
         spec = unit.spec(job.job_id)
         if spec is None:
             return ()
         # Tasks are not read while the job only queues: nothing about them is to be decided.
         queues = job.status in (JobStatus.READY, JobStatus.WAITING)
-        return plan_job(self._view(unit, job, spec, () if queues else unit.tx.tasks(job.job_id), has_turn))
+        return plan_job(self._view(unit, job, spec, () if queues else unit.tx.tasks(job.job_id), may_begin_round))
 
     def _view(
-        self, unit: Unit, job: Job, spec: JobSpec, tasks: tuple[Task, ...], has_turn: bool = False
+        self, unit: UnitOfWork, job: Job, spec: JobSpec, tasks: tuple[Task, ...], may_begin_round: bool = False
     ) -> JobView:
         rules = unit.context.rules
         return JobView(
@@ -277,29 +278,29 @@ class InitiatorSide:
             now=unit.steady,
             fresh_id=unit.context.fresh_id(),
             failed_workers=unit.tx.failed_workers(job.job_id) if spec.max_failed_workers is not None else 0,
-            has_turn=has_turn,
+            may_begin_round=may_begin_round,
             drain_milliseconds=rules.drain,
             retry_milliseconds=rules.retry_wait,
             long_backoff_milliseconds=rules.long_backoff,
             has_workers=self._still_works(unit, job),
         )
 
-    def _still_works(self, unit: Unit, job: Job) -> bool:
+    def _still_works(self, unit: UnitOfWork, job: Job) -> bool:
         is_ending = job.status is JobStatus.STOPPING and job.reason in LOSSES
         return is_ending and any(has_workers(unit, row) for row in unit.tx.jobs_here(job.job_id))
 
-    def _settle_seats(self, unit: Unit, job_id: str) -> None:
+    def _settle_seats(self, unit: UnitOfWork, job_id: str) -> None:
         """Rows of a job that somebody else decides: one that was told its end takes it when it has drained."""
         for job in unit.tx.jobs_here(job_id):
             if job.status is JobStatus.STOPPING and job.stop_by and job.reason is not None:
                 end_job_here(unit, job, job.reason, job.message)
                 rerun_as_asked(unit, job)
 
-    def _apply(self, unit: Unit, job: Job, action: Action) -> None:
+    def _apply(self, unit: UnitOfWork, job: Job, action: Action) -> None:
         match action:
             case Send(command):
                 self._dispatch(unit, command)
-            case MoveSeat() | RenewHold():
+            case MoveSeat() | RenewReservation():
                 self._change_seat(unit, job, action)
             case MoveJob():
                 self._move(unit, job, action)
@@ -307,16 +308,16 @@ class InitiatorSide:
                 self._move_task(unit, job, action)
             case NewVersion():
                 self._new_version(unit, job, action)
-            case BeginTurn() | EndTurn():
-                self._change_turn(unit, job, action)
-            case Hurry() | Progress() | LoseShares() | Arm() | Disarm() | RestartJob() | Restarted():
+            case BeginRound() | EndRound():
+                self._change_round(unit, job, action)
+            case ForceStop() | Progress() | LoseShares() | Arm() | Disarm() | RestartJob() | Restarted():
                 self._write(unit, job, action)
             case Forget():
                 self._forget(unit, job)
-            case BeginAgain() | Rejoin() | AllRejoined() | PutOff():
+            case BeginAgain() | Rejoin() | AllRejoined() | RequeueJob():
                 self._wait_again(unit, job, action)
 
-    def _wait_again(self, unit: Unit, job: Job, action: BeginAgain | Rejoin | AllRejoined | PutOff) -> None:
+    def _wait_again(self, unit: UnitOfWork, job: Job, action: BeginAgain | Rejoin | AllRejoined | RequeueJob) -> None:
         job_id = job.job_id
         match action:
             case BeginAgain(wait_reason, is_loss):
@@ -327,18 +328,18 @@ class InitiatorSide:
             case Rejoin(seat):
                 if not unit.tx.rejoin(seat):
                     raise OperationFailed(f"job {job_id}: the seat of {seat.party} is no longer of run {seat.run}")
-                unit.moves(Level.SEAT, job_id, seat.status, SeatStatus.JOINING, party=seat.party)
+                unit.moves(HistoryLevel.SEAT, job_id, seat.status, SeatStatus.JOINING, party=seat.party)
             case AllRejoined():
                 unit.tx.all_rejoined(job.key, unit.steady if job.lost_since else 0)
                 unit.is_queue_longer = True
                 unit.note(Event.RERUN_WAITING_SET, job_id=job_id, outcome="successfully")
-            case PutOff(wait_reason, retry_at):
-                put_off(unit, job, wait_reason, retry_at)
+            case RequeueJob(wait_reason, retry_at):
+                requeue_job(unit, job, wait_reason, retry_at)
                 unit.alarms.append(retry_at)
-                words = pausing(wait_reason, retry_at - unit.steady)
-                unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} waits: {words}")
+                why = pausing(wait_reason, retry_at - unit.steady)
+                unit.note(Event.JOB_NOTE, job_id=job_id, text=f"job {job_id} waits: {why}")
 
-    def _lose_shares(self, unit: Unit, job: Job, action: LoseShares) -> None:
+    def _lose_shares(self, unit: UnitOfWork, job: Job, action: LoseShares) -> None:
         text = f"job {job.job_id} goes on without {action.party}: {action.message}"
         unit.note(Event.JOB_WARNING, job_id=job.job_id, text=text)
         for task in unit.tx.tasks(job.job_id):
@@ -346,19 +347,20 @@ class InitiatorSide:
                 finish_party_task(unit, task, Reason.PARTY_UNREACHABLE, action.message)
 
     def _write(
-        self, unit: Unit, job: Job, action: Hurry | Progress | LoseShares | Arm | Disarm | RestartJob | Restarted
+        self, unit: UnitOfWork, job: Job,
+        action: ForceStop | Progress | LoseShares | Arm | Disarm | RestartJob | Restarted
     ) -> None:
         if isinstance(action, Progress):
             unit.tx.set_progress(job.key, action.percent)
-        elif isinstance(action, Hurry):
-            unit.tx.hurried(job.key, action.stop_by)
+        elif isinstance(action, ForceStop):
+            unit.tx.force_stop_sent(job.key, action.stop_by)
             unit.alarms.append(action.stop_by)
         elif isinstance(action, LoseShares):
             self._lose_shares(unit, job, action)
         else:
             self._apply_policy(unit, job, action)
 
-    def _apply_policy(self, unit: Unit, job: Job, action: Arm | Disarm | RestartJob | Restarted) -> None:
+    def _apply_policy(self, unit: UnitOfWork, job: Job, action: Arm | Disarm | RestartJob | Restarted) -> None:
         now = unit.tx.job(job.key) or job
         timers = dict(now.timers)
         match action:
@@ -371,7 +373,7 @@ class InitiatorSide:
             case RestartJob(message, caused_by):
                 unit.tx.restart_job(job.key)
                 unit.moves(
-                    Level.JOB, job.job_id, job.status, job.status, party=job.party, message=message,
+                    HistoryLevel.JOB, job.job_id, job.status, job.status, party=job.party, message=message,
                     caused_by=caused_by or str(job.party),
                 )  # fmt: skip
                 unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"job {job.job_id} begins again: {message}")
@@ -379,7 +381,7 @@ class InitiatorSide:
                 unit.tx.restarted(job.key)
 
 
-    def _dispatch(self, unit: Unit, command: Command) -> None:
+    def _dispatch(self, unit: UnitOfWork, command: Command) -> None:
         """To the own party at once, to another through the outbox."""
         own = unit.context.party_id
         if command.to.party_id not in (own, "0"):
@@ -392,13 +394,13 @@ class InitiatorSide:
         unit.context.record.http_response(command.job_id, endpoint, to_json(body), body)
         self.on_answer(unit, command, answer)
 
-    def _change_seat(self, unit: Unit, job: Job, action: MoveSeat | RenewHold) -> None:
-        if isinstance(action, RenewHold):
+    def _change_seat(self, unit: UnitOfWork, job: Job, action: MoveSeat | RenewReservation) -> None:
+        if isinstance(action, RenewReservation):
             lease_seat(unit, action.seat, action.seat.lease)
         else:
             self._move_seat(unit, job, action.seat, action.new, action.message)
 
-    def _move_seat(self, unit: Unit, job: Job, seat: Seat, new: SeatStatus, message: str) -> None:
+    def _move_seat(self, unit: UnitOfWork, job: Job, seat: Seat, new: SeatStatus, message: str) -> None:
         begins = (SeatStatus.STARTING, SeatStatus.STARTED)
         if new is SeatStatus.STARTING and not any(one.status in begins for one in unit.tx.seats(job.job_id)):
             unit.note(Event.RESOURCE_ANSWERED, job_id=job.job_id, operation="apply", outcome="successfully")
@@ -406,7 +408,7 @@ class InitiatorSide:
         if unit.tx.move_seat(seat, new, message):
             _note_seat(unit, seat, new, message)
 
-    def _move(self, unit: Unit, job: Job, move: MoveJob) -> None:
+    def _move(self, unit: UnitOfWork, job: Job, move: MoveJob) -> None:
         if move.new in JOB_END:
             self._end(unit, job, move)
         else:
@@ -415,7 +417,7 @@ class InitiatorSide:
             unit.is_queue_longer = True
             unit.tx.decide_submission(job.job_id, 0, "success")
 
-    def _end(self, unit: Unit, job: Job, move: MoveJob) -> None:
+    def _end(self, unit: UnitOfWork, job: Job, move: MoveJob) -> None:
         assert move.reason is not None, "nothing ends without a reason"
         unit.note(Event.JOB_FINISHING, job_id=job.job_id, status=move.new)
         self._close_tasks(unit, job, move)
@@ -429,7 +431,7 @@ class InitiatorSide:
             unit.tx.decide_submission(job.job_id, 103, move.message or move.reason.value)
         clean_up(unit, job.job_id)
 
-    def _close_tasks(self, unit: Unit, job: Job, move: MoveJob) -> None:
+    def _close_tasks(self, unit: UnitOfWork, job: Job, move: MoveJob) -> None:
         """Rows that never came to anything end with the job, here and in what is held for others."""
         if move.reason is Reason.DONE and not move.missing:
             return
@@ -440,7 +442,7 @@ class InitiatorSide:
             if not task.is_final:
                 move_federated(unit, job.job_id, cut_off(task, move.reason, move.message, _caused_by(job, move)))
 
-    def _move_task(self, unit: Unit, job: Job, move: MoveTask) -> None:
+    def _move_task(self, unit: UnitOfWork, job: Job, move: MoveTask) -> None:
         task_id = f"{job.job_id}_{move.name}"
         unit.note(
             Event.TASK_STATUS_SYNC, job_id=job.job_id, task_id=task_id, task_version=move.version, status=move.new
@@ -449,7 +451,7 @@ class InitiatorSide:
             note_task(unit, job.job_id, move)
             settle_outputs(unit, job.job_id, move)
 
-    def _new_version(self, unit: Unit, job: Job, action: NewVersion) -> None:
+    def _new_version(self, unit: UnitOfWork, job: Job, action: NewVersion) -> None:
         document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
         assert document is not None, "a running job has its document"
         assert spec is not None, "and it could be read"
@@ -476,56 +478,56 @@ class InitiatorSide:
         task_id = rows[0].key.task_id
         unit.note(Event.TASK_VERSION_CREATED, job_id=job.job_id, task_id=task_id, task_version=action.version)
 
-    def _change_turn(self, unit: Unit, job: Job, action: BeginTurn | EndTurn) -> None:
-        if isinstance(action, EndTurn):
-            self._end_turn(unit, job, action)
+    def _change_round(self, unit: UnitOfWork, job: Job, action: BeginRound | EndRound) -> None:
+        if isinstance(action, EndRound):
+            self._end_round(unit, job, action)
         else:
-            self._begin_turn(unit, job)
+            self._begin_round(unit, job)
 
-    def _begin_turn(self, unit: Unit, job: Job) -> None:
-        if not unit.tx.begin_turn(job.key, self._owner, unit.now):
-            raise Conflict(f"job {job.job_id}: somebody else has begun its turn, or it waits no more")
+    def _begin_round(self, unit: UnitOfWork, job: Job) -> None:
+        if not unit.tx.begin_round(job.key, self._owner, unit.now):
+            raise Conflict(f"job {job.job_id}: somebody else has begun its reservation round, or it waits no more")
         unit.note(Event.RESOURCE_ASKED, job_id=job.job_id, operation="apply")
 
-    def _end_turn(self, unit: Unit, job: Job, action: EndTurn) -> None:
+    def _end_round(self, unit: UnitOfWork, job: Job, action: EndRound) -> None:
         conflicts = job.conflicts + 1 if action.was_conflict else job.conflicts
         retry_at = action.retry_at + _jitter(unit, conflicts)
         if not action.wait_reason and job.status is JobStatus.RUNNING:
             unit.note(Event.STARTED, job_id=job.job_id, **_place(job.party))     # as in 1.6, before the unlock
-        if not unit.tx.end_turn(
+        if not unit.tx.end_round(
             job.key, self._owner, action.wait_reason, action.blocked_on, action.blocked_cores, retry_at, conflicts,
-            action.lacks, action.rejoins,
+            action.blocked_by, action.rejoins,
         ):
             raise Conflict(f"job {job.job_id}: its turn is {job.ready_owner or 'nobody'}'s, not {self._owner}'s")
         overtaken = self._overtaken.pop(job.job_id, None)
         if action.wait_reason:
-            # A party with two seats that had room for one: it has no more room now than before.
-            unit.unfree(action.blocked_on, job.job_id)
+            # A party with two seats that had capacity for one: it has no more capacity now than before.
+            unit.undo_free(action.blocked_on, job.job_id)
             unit.alarms.append(retry_at)
             unit.note(Event.RESOURCE_ANSWERED, job_id=job.job_id, operation="apply", outcome="failed")
             unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"job {job.job_id} waits: {action.wait_reason}")
-            if overtaken == (job.turn, action.blocked_on):
-                unit.woken[job.job_id] = None
+            if overtaken == (job.round_number, action.blocked_on):
+                unit.to_reconsider[job.job_id] = None
         elif job.status is JobStatus.RUNNING:
             self._count_passes(unit, job)
         unit.note(Event.READY_SIGNAL_RESET, job_id=job.job_id, done=True)
 
-    def hear_of_room(self, unit: Unit, told: RoomTold) -> None:
-        """A party has room for a job that waits for it: the queue looks at it at once.
+    def take_capacity_notice(self, unit: UnitOfWork, notice: CapacityNotice) -> None:
+        """A party has capacity for a job that waits for it: the queue looks at it at once.
 
-        The news may overtake the refusal that it follows: then the turn has to end first."""
-        job = unit.tx.job_here(told.job_id)
-        if job is None or not awaits_room(unit, job, told.party_id):
+        The notice may overtake the refusal that it follows: then the reservation round has to end first."""
+        job = unit.tx.job_here(notice.job_id)
+        if job is None or not awaits_capacity(unit, job, notice.party_id):
             return
-        self.free[told.party_id] = told.cores
+        self.free[notice.party_id] = notice.cores
         if not job.ready_owner:
-            unit.woken[job.job_id] = None
-        elif any(_is_refused(seat) or seat.status is SeatStatus.APPLYING for seat in _seats_at(unit, job, told)):
-            self._overtaken[job.job_id] = (job.turn, told.party_id)
-        text = f"job {job.job_id}: party {told.party_id} has room again, {told.cores} cores are free"
+            unit.to_reconsider[job.job_id] = None
+        elif any(_is_refused(seat) or seat.status is SeatStatus.APPLYING for seat in _seats_at(unit, job, notice)):
+            self._overtaken[job.job_id] = (job.round_number, notice.party_id)
+        text = f"job {job.job_id}: party {notice.party_id} has capacity again, {notice.cores} cores are free"
         unit.note(Event.JOB_NOTE, job_id=job.job_id, text=text)
 
-    def _count_passes(self, unit: Unit, job: Job) -> None:
+    def _count_passes(self, unit: UnitOfWork, job: Job) -> None:
         """The job has started: earlier ones that lack what it took have been passed."""
         heads = [head for head in unit.tx.queue_heads() if head.order < job.order]
         if not heads:
@@ -538,19 +540,19 @@ class InitiatorSide:
             if where_it_takes(started, head, before, asked):
                 unit.tx.count_pass(head.job_id)
 
-    def known_free(self, unit: Unit) -> dict[str, int]:
+    def known_free(self, unit: UnitOfWork) -> dict[str, int]:
         """By party: the cores that are free there, as far as they are known."""
         engine = unit.tx.engine()
         return {**self.free, unit.context.party_id: engine.free_cores if engine is not None else 0}
 
-    def _forget(self, unit: Unit, job: Job) -> None:
+    def _forget(self, unit: UnitOfWork, job: Job) -> None:
         job_id, context = job.job_id, unit.context
         unit.tx.forget_job(job_id)
         unit.after_commit(lambda: context.files.remove_job(job_id))
 
     # ------------------------------------------------------------------ answers and reports
 
-    def on_answer(self, unit: Unit, command: Command, answer: Answer) -> None:
+    def on_answer(self, unit: UnitOfWork, command: Command, answer: Answer) -> None:
         """What another party, or the own one, said to a command of ours."""
         job_id = command.job_id
         unit.touch(job_id)
@@ -561,25 +563,25 @@ class InitiatorSide:
         if seat is None:
             return
         data = answer.data if isinstance(answer.data, Mapping) else {}
-        verdict = judge_answer(seat, command, answer.retcode, answer.retmsg, data)
+        outcome = handle_reply(seat, command, answer.retcode, answer.retmsg, data)
         job = unit.tx.job_here(job_id)
         if job is None:
             return
-        has_joined = command.kind is CommandKind.CREATE and answer.is_ok and bool(verdict.actions)
+        has_joined = command.kind is CommandKind.CREATE and answer.is_ok and bool(outcome.actions)
         if has_joined and not isinstance(data.get("extensions"), Mapping):
-            verdict = judge_joining(unit, seat, command, verdict)
-        for action in verdict.actions:
+            outcome = handle_join_reply(unit, seat, command, outcome)
+        for action in outcome.actions:
             self._apply_answer(unit, job, action, data)
-        for body in verdict.reports:
+        for body in outcome.reports:
             self._take_body(unit, body, command.to)
-        if verdict.stop is not None:
-            unit.tx.request_stop(job.key, verdict.stop, verdict.message, unit.now, False, str(command.to))
+        if outcome.stop is not None:
+            unit.tx.request_stop(job.key, outcome.stop, outcome.message, unit.now, False, str(command.to))
 
-    def _apply_answer(self, unit: Unit, job: Job, action: Action, data: Mapping[str, Any]) -> None:
+    def _apply_answer(self, unit: UnitOfWork, job: Job, action: Action, data: Mapping[str, Any]) -> None:
         if isinstance(action, MoveSeat):
             free = count_in(data, "free_cores")
             cores = -1 if free is None else free
-            if unit.tx.move_seat(action.seat, action.new, action.message, cores, action.lacks):
+            if unit.tx.move_seat(action.seat, action.new, action.message, cores, action.blocked_by):
                 _note_seat(unit, action.seat, action.new, action.message or _capped(data))
             if action.new is SeatStatus.HELD:
                 lease_seat(unit, action.seat, _lease_in(data))
@@ -594,16 +596,16 @@ class InitiatorSide:
         else:
             self._apply(unit, job, action)
 
-    def _make_anew(self, unit: Unit, job: Job, action: MakeAnew) -> None:
+    def _make_anew(self, unit: UnitOfWork, job: Job, action: MakeAnew) -> None:
         """What the run that begins was to read, and a party has not kept."""
         spec = unit.spec(job.job_id)
         assert spec is not None, "it was parsed when it was taken"
         text = f"job {job.job_id}: {action.seat.party} has not kept {', '.join(action.names)}: made again"
         unit.note(Event.JOB_WARNING, job_id=job.job_id, text=text)
-        for one in plan_lacking(self._view(unit, job, spec, unit.tx.tasks(job.job_id)), action.names):
+        for one in plan_missing_shares(self._view(unit, job, spec, unit.tx.tasks(job.job_id)), action.names):
             self._apply(unit, job, one)
 
-    def _invite_again(self, unit: Unit, job: Job, party: Party) -> None:
+    def _invite_again(self, unit: UnitOfWork, job: Job, party: Party) -> None:
         document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
         if document is None or spec is None:
             return
@@ -615,19 +617,19 @@ class InitiatorSide:
         waiting = JobStatus.WAITING.value
         self._dispatch(unit, Command(CommandKind.STATUS, job.job_id, party, job.run, argument=waiting))
 
-    def _name_unconfirmed(self, unit: Unit, job: Job, action: NameUnconfirmed) -> None:
+    def _name_unconfirmed(self, unit: UnitOfWork, job: Job, action: NameUnconfirmed) -> None:
         unit.tx.name_unconfirmed(job.key, action.party)
         text = f"job {job.job_id} is {job.status.value}; {action.party} had ended it by itself as {action.ended_as}"
         unit.note(Event.JOB_WARNING, job_id=job.job_id, text=text)
 
-    def is_put_off(self, unit: Unit, command: Command, answer: Answer) -> bool:
+    def must_ask_later(self, unit: UnitOfWork, command: Command, answer: Answer) -> bool:
         """Whether the party cannot take the command yet, and is to be asked the same again."""
         if answer.retcode != NOT_EFFECTIVE:
             return False
         seat = next((seat for seat in unit.tx.seats(command.job_id) if seat.party == command.to), None)
-        return seat is not None and is_put_off(seat, command, answer.retcode, answer.data)
+        return seat is not None and must_ask_later(seat, command, answer.retcode, answer.data)
 
-    def _on_task_answer(self, unit: Unit, command: Command, answer: Answer) -> None:
+    def _on_task_answer(self, unit: UnitOfWork, command: Command, answer: Answer) -> None:
         if answer.is_ok:
             if isinstance(answer.data, Mapping):
                 self._take_body(unit, answer.data, command.to)
@@ -641,7 +643,7 @@ class InitiatorSide:
         else:
             self.take_report(unit, failed_report(command, message, unit.now))
 
-    def take_report_of(self, unit: Unit, body: Mapping[str, Any], caller: str) -> None:
+    def take_report_of(self, unit: UnitOfWork, body: Mapping[str, Any], caller: str) -> None:
         """A report that came with the answer to a heartbeat: taken as one that this party sends itself."""
         report = read_report(body)
         job = unit.tx.job_here(report.task.job_id) if report is not None else None
@@ -651,13 +653,13 @@ class InitiatorSide:
         if not objection(said, binding_of(job)):
             self.take_report(unit, report)
 
-    def _take_body(self, unit: Unit, body: Mapping[str, Any], party: Party) -> None:
+    def _take_body(self, unit: UnitOfWork, body: Mapping[str, Any], party: Party) -> None:
         report = read_report(body)
         if report is not None and report.task.party == party:
             self.take_report(unit, report)
 
-    def take_report(self, unit: Unit, report: Report) -> bool:
-        """A party says how its share stands. False when that is old news: another version, incarnation or order."""
+    def take_report(self, unit: UnitOfWork, report: Report) -> bool:
+        """A party says how its share stands. False when that is out of date: another version, incarnation or order."""
         task = unit.tx.task(report.task)
         if task is None or task.runs_here:
             return False
@@ -682,7 +684,7 @@ class InitiatorSide:
             return False
         return self.take_report(unit, report)      # another process of this server moved it meanwhile: decide anew
 
-    def _within_its_say(self, unit: Unit, said: Report) -> Report:
+    def _within_its_say(self, unit: UnitOfWork, said: Report) -> Report:
         """What is taken of it; what is not is on record."""
         job = unit.tx.job_here(said.task.job_id)
         taken = within_its_say(said, job.parties if job is not None else ())
@@ -695,25 +697,25 @@ class InitiatorSide:
                 unit.note(Event.JOB_WARNING, job_id=said.task.job_id, text=text)
         return taken
 
-    def uncollected(self, unit: Unit) -> set[TaskKey]:
+    def uncollected(self, unit: UnitOfWork) -> set[TaskKey]:
         """What parties that speak plain v1 were told to run and have not ended."""
         found = set()
-        for seat in unit.tx.plain_seats():
+        for seat in unit.tx.plain_v1_seats():
             for task in unit.tx.tasks(seat.job_id):
-                is_told = task.status in (TaskStatus.RUNNING, TaskStatus.STOPPING)
-                if task.key.party == seat.party and is_told and not task.is_over_here:
+                is_running = task.status in (TaskStatus.RUNNING, TaskStatus.STOPPING)
+                if task.key.party == seat.party and is_running and not task.is_over_here:
                     found.add(task.key)
         return found
 
     # ------------------------------------------------------------------ parties that are gone for long
 
-    def give_up(self, unit: Unit, command: Command) -> bool:
+    def give_up(self, unit: UnitOfWork, command: Command) -> bool:
         """Drop a command that nobody has answered for very long; False while the job it is about is not over here.
 
         A seat that was to learn the end of its job stays unconfirmed, and is told when its party answers again."""
-        # A wish may come to nothing. A report may not: without it the job would wait for this party for ever.
-        is_wish = command.kind is CommandKind.ASK_STOP
-        if not is_wish and not all(row.is_final for row in unit.tx.jobs_here(command.job_id)):
+        # A request may come to nothing. A report may not: without it the job would wait for this party for ever.
+        is_stop_request = command.kind is CommandKind.ASK_STOP
+        if not is_stop_request and not all(row.is_final for row in unit.tx.jobs_here(command.job_id)):
             return False
         unit.tx.take_command(command.id)
         text = f"job {command.job_id}: '{command.kind.value}' was dropped, {command.to} has not answered for very long"
@@ -722,25 +724,25 @@ class InitiatorSide:
         for seat in unit.tx.seats(command.job_id):
             leaving = (command.to, SeatStatus.LEAVING, command.run)
             if is_end and (seat.party, seat.status, seat.run) == leaving:
-                words = "never confirmed the end of the job"
-                if unit.tx.move_seat(seat, SeatStatus.UNCONFIRMED, words):
-                    _note_seat(unit, seat, SeatStatus.UNCONFIRMED, words)
+                why = "never confirmed the end of the job"
+                if unit.tx.move_seat(seat, SeatStatus.UNCONFIRMED, why):
+                    _note_seat(unit, seat, SeatStatus.UNCONFIRMED, why)
                 self._never_confirmed(unit, command)
                 unit.touch(command.job_id)
         return True
 
-    def _never_confirmed(self, unit: Unit, command: Command) -> None:
+    def _never_confirmed(self, unit: UnitOfWork, command: Command) -> None:
         job = unit.tx.job_here(command.job_id)
         if job is not None:
             unit.tx.name_unconfirmed(job.key, command.to)
 
-    def tell_again(self, unit: Unit, party_id: str) -> None:
+    def tell_again(self, unit: UnitOfWork, party_id: str) -> None:
         """A party answers that has never said that it knows how these jobs ended."""
         seats = [seat for seat in unit.tx.unconfirmed_seats() if seat.party.party_id == party_id]
-        told = {(one.job_id, one.to) for one in unit.tx.commands_after(0)} if seats else set()
+        notice = {(one.job_id, one.to) for one in unit.tx.commands_after(0)} if seats else set()
         for seat in seats:
             job = unit.tx.job_here(seat.job_id)
-            if job is not None and job.is_final and (seat.job_id, seat.party) not in told:
+            if job is not None and job.is_final and (seat.job_id, seat.party) not in notice:
                 reason = job.reason.value if job.reason else None
                 body: dict[str, Any] = {"reason": reason, "message": job.message, "caused_by": job.caused_by}
                 if job.exit_code is not None:
@@ -748,10 +750,10 @@ class InitiatorSide:
                 how = job.status.value
                 unit.send(Command(CommandKind.STATUS, job.job_id, seat.party, seat.run, argument=how, body=body))
 
-    # ------------------------------------------------------------------ wishes
+    # ------------------------------------------------------------------ requests
 
     def request_stop(
-        self, unit: Unit, job_id: str, reason: Reason, message: str, by_user: bool, caused_by: str
+        self, unit: UnitOfWork, job_id: str, reason: Reason, message: str, by_user: bool, caused_by: str
     ) -> bool:
         """Ask that the job ends; False when it has ended already. Raises JobNotFound."""
         job = unit.tx.job_here(job_id)
@@ -765,7 +767,7 @@ class InitiatorSide:
             unit.tx.forgo_return(job.key)
         return False
 
-    def set_priority(self, unit: Unit, job_id: str, priority: int) -> None:
+    def set_priority(self, unit: UnitOfWork, job_id: str, priority: int) -> None:
         """Where a waiting job stands from now on. Raises JobNotFound, Conflict for one that does not wait."""
         job = self._queued(unit, job_id)
         place = queue_key(job.enqueued, priority, unit.context.rules.queue_ageing)
@@ -774,8 +776,9 @@ class InitiatorSide:
         _note_word(unit, job, f"its priority is {priority}, was {job.priority}")
         unit.is_queue_longer = True
 
-    def hold(self, unit: Unit, job_id: str, hold: Hold) -> None:
-        """No turn for a waiting job until it is released. Raises JobNotFound, Conflict for one that does not wait."""
+    def hold(self, unit: UnitOfWork, job_id: str, hold: Hold) -> None:
+        """No reservation round for a waiting job until it is released. Raises JobNotFound, Conflict for one that does
+        not wait."""
         job = self._queued(unit, job_id)
         if job.hold is not None:
             hold = replace(hold, since=job.hold.since)      # other words for the same hold
@@ -783,11 +786,11 @@ class InitiatorSide:
         if any(seat.status in begins for seat in unit.tx.seats(job_id)) or not unit.tx.hold_job(job.key, hold):
             status = "being started" if job.status is JobStatus.WAITING else job.status.value
             raise Conflict(f"job {job_id} is {status}: only a job that waits can be held; flow job stop ends it")
-        _note_word(unit, job, hold.words)
+        _note_word(unit, job, hold.text)
         unit.touch(job_id)
         unit.is_queue_longer = True
 
-    def let_go(self, unit: Unit, job_id: str, by: str) -> None:
+    def let_go(self, unit: UnitOfWork, job_id: str, by: str) -> None:
         """Raises JobNotFound, Conflict for a job that nobody holds."""
         job = self._queued(unit, job_id)
         if not unit.tx.release_job(job.key, unit.steady):
@@ -795,14 +798,14 @@ class InitiatorSide:
         _note_word(unit, job, f"released by {by}")
         unit.is_queue_longer = True
 
-    def _queued(self, unit: Unit, job_id: str) -> Job:
+    def _queued(self, unit: UnitOfWork, job_id: str) -> Job:
         """Raises JobNotFound."""
         job = unit.tx.job_here(job_id)
         if job is None:
             raise JobNotFound(f"can not found job {job_id} as its initiator, whose queue it stands in")
         return job
 
-    def ask_again(self, unit: Unit, party_id: str, job_id: str = "") -> None:
+    def ask_again(self, unit: UnitOfWork, party_id: str, job_id: str = "") -> None:
         """A party may be ready now for what it was not ready for: the first that waits for it, and this job."""
         job = unit.tx.job_here(job_id)
         due = {job_id} if job is not None and job.blocked_on == party_id else set()
@@ -810,11 +813,11 @@ class InitiatorSide:
             unit.tx.ask_again(one)
         unit.is_queue_longer = True
 
-    def hurry(self, unit: Unit, job_id: str) -> None:
+    def request_force_stop(self, unit: UnitOfWork, job_id: str) -> None:
         """What drains for the end of this job is to be killed now. To be called once its stop is asked for."""
         job = unit.tx.job_here(job_id)
         if job is not None and not job.is_final:
-            unit.tx.hurry(job.key)
+            unit.tx.request_force_stop(job.key)
             unit.touch(job_id)
 
 
@@ -836,36 +839,37 @@ def _ended(report: Report, now: int) -> Report:
     return replace(report, end_time=now)
 
 
-def _note_word(unit: Unit, job: Job, words: str) -> None:
+def _note_word(unit: UnitOfWork, job: Job, why: str) -> None:
     """What somebody has done about a job that goes on waiting: in its log and its history."""
-    unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"job {job.job_id}: {words}")
+    unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"job {job.job_id}: {why}")
     party = job.party
-    unit.moves(Level.JOB, job.job_id, job.status, job.status, party=party, message=words, caused_by=str(party))
+    unit.moves(HistoryLevel.JOB, job.job_id, job.status, job.status, party=party, message=why, caused_by=str(party))
 
 
-def _note_seat(unit: Unit, seat: Seat, new: SeatStatus, message: str) -> None:
-    unit.moves(Level.SEAT, seat.job_id, seat.status, new, party=seat.party, message=message)
+def _note_seat(unit: UnitOfWork, seat: Seat, new: SeatStatus, message: str) -> None:
+    unit.moves(HistoryLevel.SEAT, seat.job_id, seat.status, new, party=seat.party, message=message)
 
 
-def _note_approval(unit: Unit, action: NoteApproval) -> None:
+def _note_approval(unit: UnitOfWork, action: NoteApproval) -> None:
     seat = action.seat
-    if unit.tx.note_approval(seat, action.words) and action.words:
+    if unit.tx.note_approval(seat, action.text) and action.text:
         party = seat.party
         unit.moves(
-            Level.SEAT, seat.job_id, seat.status, seat.status, party=party, message=action.words, caused_by=str(party)
+            HistoryLevel.SEAT, seat.job_id, seat.status, seat.status, party=party, message=action.text,
+            caused_by=str(party)
         )
 
 
 def _capped(data: object) -> str:
     """What a party that accepts a job allows less of than was asked, for the history and for who submitted it."""
-    return capped_in_words(data.get("effective") if isinstance(data, Mapping) else None)
+    return capped_text(data.get("effective") if isinstance(data, Mapping) else None)
 
 
 def _caused_by(job: Job, move: MoveJob) -> str:
     return job.caused_by or move.caused_by or str(job.party)
 
 
-def lease_seat(unit: Unit, seat: Seat, lease: int) -> None:
+def lease_seat(unit: UnitOfWork, seat: Seat, lease: int) -> None:
     """The party keeps what it holds for so many milliseconds; it is asked again after a third of them."""
     renew_at = unit.steady + lease // 3 if lease else 0
     unit.tx.lease_seat(seat, lease, renew_at)
@@ -881,8 +885,8 @@ def _lease_in(data: Mapping[str, Any]) -> int:
     return max(3, int(seconds * 1000))
 
 
-def awaits_room(unit: Unit, job: Job, party_id: str) -> bool:
-    """Whether room at this party is what a job waits for, or what it is asking for in its turn."""
+def awaits_capacity(unit: UnitOfWork, job: Job, party_id: str) -> bool:
+    """Whether capacity at this party is what a job waits for, or what it is asking for in its reservation round."""
     if job.status is not JobStatus.WAITING or job.reason is not None or job.rerun_signal or job.hold is not None:
         return False
     if not job.ready_owner:
@@ -893,15 +897,15 @@ def awaits_room(unit: Unit, job: Job, party_id: str) -> bool:
 
 
 def _is_refused(seat: Seat) -> bool:
-    """In the present turn."""
+    """In the present reservation round."""
     return seat.status is SeatStatus.JOINED and seat.message != ""
 
 
-def _seats_at(unit: Unit, job: Job, told: RoomTold) -> list[Seat]:
-    return [seat for seat in unit.tx.seats(job.job_id) if seat.party.party_id == told.party_id]
+def _seats_at(unit: UnitOfWork, job: Job, notice: CapacityNotice) -> list[Seat]:
+    return [seat for seat in unit.tx.seats(job.job_id) if seat.party.party_id == notice.party_id]
 
 
-def asked_by(unit: Unit) -> Asked:
+def asked_by(unit: UnitOfWork) -> Asked:
     """The cores that the jobs of this initiator ask for, by party; each is read once."""
 
     @cache
@@ -921,7 +925,7 @@ def count_in(data: object, key: str) -> int | None:
     return value if is_count else None
 
 
-def _jitter(unit: Unit, conflicts: int) -> int:
+def _jitter(unit: UnitOfWork, conflicts: int) -> int:
     """After a conflict two initiators must not meet again in step: up to a second more each time, capped."""
     if not conflicts:
         return 0
@@ -948,7 +952,7 @@ def create_body(
     }
 
 
-def _seats(unit: Unit, job_id: str, spec: JobSpec) -> list[Seat]:
+def _seats(unit: UnitOfWork, job_id: str, spec: JobSpec) -> list[Seat]:
     nodes = unit.context.engine_size.nodes
     return [
         Seat(
@@ -979,7 +983,7 @@ def endpoint_of(command: Command) -> str:
         return f"/initiator/{command.job_id}/{role}/{party_id}/stop/{command.argument}"
     if command.kind is CommandKind.ASK_RERUN:
         return f"/initiator/{command.job_id}/{role}/{party_id}/rerun"
-    if command.kind is CommandKind.ROOM:
+    if command.kind is CommandKind.CAPACITY:
         return f"/initiator/{command.job_id}/{command.body['role']}/{command.body['party_id']}/room"
     if command.kind is CommandKind.STANDING:
         return f"/initiator/{command.job_id}/{role}/{party_id}/standing"

@@ -1,8 +1,9 @@
 """Other parameters for a job that has not begun, or is over: at its initiator, and at each of its parties.
 
 The initiator counts its changes (`f_revision`). It tells every party at once, and once more with the rerun itself, so
-that a party which has missed the news takes parameters and run together or not at all; a waiting job has no turn at a
-party that lacks a revision. A plain v1 party is told before the rerun, in the order in which it is sent.
+that a party which has missed the message takes parameters and run together or not at all; a waiting job has no
+reservation round at a party that lacks a revision. A plain v1 party is told before the rerun, in the order in which it
+is sent.
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ from typing import Any
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.party.admission import Admitted, accept, request
-from fate_flow.coordinator.unit import Unit, digest_of, read_spec
+from fate_flow.coordinator.unit_of_work import UnitOfWork, digest_of, read_spec
 from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.authority import JobBinding, Said, difference, document_digest, objection, party_id_of
 from fate_flow.core.errors import BadRequest, NotEffective, OperationFailed, PermissionDenied
 from fate_flow.core.fate_v1 import effective_document
 from fate_flow.core.grammar import check_version, shown
-from fate_flow.core.history import Level
+from fate_flow.core.history import HistoryLevel
 from fate_flow.core.job import Answer, Claim, Command, CommandKind, Job
 from fate_flow.core.parameters import Change, changed_components, changed_conf
+from fate_flow.core.replies import STILL_ENDS
 from fate_flow.core.rerun import KEPT
 from fate_flow.core.resources import request_of
 from fate_flow.core.spec import CONF_PARTS, JobSpec, Party
 from fate_flow.core.status import JobStatus, SeatStatus
-from fate_flow.core.verdict import STILL_ENDS
 from fate_flow.store.contract import Document
 
 
@@ -38,12 +39,12 @@ class Revised:
     spec: JobSpec
     components: tuple[str, ...]          # whose own parameters are others now
     base: int                            # the revision that the change is made to
-    is_news: bool                        # anything is otherwise
-    plain: tuple[Party, ...]             # parties that speak plain v1
+    is_change: bool                      # anything is otherwise
+    plain_v1: tuple[Party, ...]          # parties that speak plain v1
     warnings: tuple[str, ...]            # of the change; those of the job itself were told when it was submitted
 
 
-def preview_change(unit: Unit, job: Job, change: Change) -> Revised:
+def preview_change(unit: UnitOfWork, job: Job, change: Change) -> Revised:
     """What the job would be; nothing is written.
 
     Raises OperationFailed for a job whose parameters cannot be changed now, BadRequest for what cannot be changed, or
@@ -55,16 +56,20 @@ def preview_change(unit: Unit, job: Job, change: Change) -> Revised:
     revised = replace(document, runtime_conf=changed_conf(spec, change))
     new = read_spec(unit.context, revised)
     components = changed_components(spec, new)
-    is_news = new.changeable_conf != spec.changeable_conf
-    plain = tuple(seat.party for seat in unit.tx.seats(job.job_id) if seat.legacy)
+    is_change = new.changeable_conf != spec.changeable_conf
+    plain_v1 = tuple(seat.party for seat in unit.tx.seats(job.job_id) if seat.is_plain_v1)
     if job.status is JobStatus.WAITING:
         _check_not_done(unit, job, components)
-        _check_all_know_revisions(job, plain)
+        _check_all_know_revisions(job, plain_v1)
     warnings = tuple(one for one in new.warnings if one not in spec.warnings)
-    return Revised(replace(revised, runtime_conf=new.conf), new, components, job.revision, is_news, plain, warnings)
+    return Revised(
+        replace(revised, runtime_conf=new.conf), new, components, job.revision, is_change, plain_v1, warnings
+    )
 
 
-def change_parameters(unit: Unit, job: Job, change: Change, base: int, dispatch: Callable[[Command], None]) -> Revised:
+def change_parameters(
+    unit: UnitOfWork, job: Job, change: Change, base: int, dispatch: Callable[[Command], None]
+) -> Revised:
     """The job is so from now on, at this party and, as soon as they hear of it, at all others.
 
     `base`: the revision that the client has seen previewed. Raises as `preview_change`; Refused when this party does
@@ -72,7 +77,7 @@ def change_parameters(unit: Unit, job: Job, change: Change, base: int, dispatch:
     revised = preview_change(unit, job, change)
     if revised.base != base:
         raise OperationFailed(f"job {job.job_id}: somebody else has changed its parameters meanwhile; try again")
-    if not revised.is_news:
+    if not revised.is_change:
         return revised
     revision = job.revision + 1
     # What waits has all of them before it; what is over has to make them again.
@@ -92,7 +97,7 @@ def change_parameters(unit: Unit, job: Job, change: Change, base: int, dispatch:
     return revised
 
 
-def take_parameters(unit: Unit, job: Job, body: Mapping[str, Any]) -> Answer:
+def take_parameters(unit: UnitOfWork, job: Job, body: Mapping[str, Any]) -> Answer:
     """What a party does with the parameters that its initiator sends: `parameter/update`, or a part of a rerun.
 
     A revision that it has already changes nothing. Raises FlowError for parameters that it does not agree to."""
@@ -120,7 +125,7 @@ def take_parameters(unit: Unit, job: Job, body: Mapping[str, Any]) -> Answer:
     return Answer()
 
 
-def take_document(unit: Unit, admitted: Admitted, caller: str) -> None:
+def take_document(unit: UnitOfWork, admitted: Admitted, caller: str) -> None:
     """What a `create` for a seat that is not here yet makes of the binding: the first one binds the job, a later
     revision is taken by all seats that are here. Raises NotEffective, OperationFailed, PermissionDenied."""
     offered, bound = admitted.offered, unit.binding(admitted.offered.job_id)
@@ -140,7 +145,7 @@ def take_document(unit: Unit, admitted: Admitted, caller: str) -> None:
         _revise(unit, bound, _Terms(offered.revision, admitted.document, admitted.spec, ()))
 
 
-def _check_dsl(unit: Unit, job_id: str, document: Document) -> None:
+def _check_dsl(unit: UnitOfWork, job_id: str, document: Document) -> None:
     """The seats here keep the DSL that they have, which is what people see who approve. Raises OperationFailed."""
     here = unit.tx.document(job_id)
     if here is not None and document_digest(here.dsl, {}) != document_digest(document.dsl, {}):
@@ -158,7 +163,7 @@ class _Terms:
     changed: tuple[str, ...] = ()        # that the next run has to make again
 
 
-def _revise(unit: Unit, bound: JobBinding, terms: _Terms) -> None:
+def _revise(unit: UnitOfWork, bound: JobBinding, terms: _Terms) -> None:
     """All seats here take them in one transaction, or none does. Raises NotEffective."""
     rows = unit.tx.jobs_here(bound.job_id)
     for row in rows:
@@ -170,7 +175,7 @@ def _revise(unit: Unit, bound: JobBinding, terms: _Terms) -> None:
         _revise_row(unit, row, terms)
 
 
-def _revise_row(unit: Unit, job: Job, terms: _Terms) -> None:
+def _revise_row(unit: UnitOfWork, job: Job, terms: _Terms) -> None:
     """On record. Whoever has to approve the job here has to approve it anew."""
     spec, revision = terms.spec, terms.revision
     asked = request(unit, spec, job.party)
@@ -186,24 +191,25 @@ def _revise_row(unit: Unit, job: Job, terms: _Terms) -> None:
     if job.consent is not None:
         unit.tx.decide_consent(job.key, Consent(Approval.PENDING))
     named = f": {', '.join(terms.components)}" if terms.components else ""
-    words = f"its parameters were changed (revision {revision}{named})"
+    text = f"its parameters were changed (revision {revision}{named})"
     unit.moves(
-        Level.JOB, job.job_id, job.status, job.status, party=job.party, message=words, caused_by=str(job.initiator)
+        HistoryLevel.JOB, job.job_id, job.status, job.status, party=job.party, message=text,
+        caused_by=str(job.initiator)
     )
-    unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"{job.key}: {words}")
+    unit.note(Event.JOB_NOTE, job_id=job.job_id, text=f"{job.key}: {text}")
     context, key = unit.context, job.key
     unit.after_commit(lambda: context.files.write_confs(key, document))
 
 
-def _consent_to(unit: Unit, job: Job) -> Consent | None:
+def _consent_to(unit: UnitOfWork, job: Job) -> Consent | None:
     """Of a row that is revised: one that came before this party wanted to approve such jobs has to be approved now."""
     own = unit.context.party_id
     asks = unit.context.approval.asks(party_id_of(job.initiator, own), own)
     return Consent(Approval.PENDING) if job.consent is None and asks else job.consent
 
 
-def _check_changeable(unit: Unit, job: Job) -> None:
-    """Raises OperationFailed unless the job waits for its turn, or is over."""
+def _check_changeable(unit: UnitOfWork, job: Job) -> None:
+    """Raises OperationFailed unless the job waits for its reservation round, or is over."""
     if job.is_final:
         return
     if job.status is not JobStatus.WAITING:
@@ -216,20 +222,20 @@ def _check_changeable(unit: Unit, job: Job) -> None:
         raise OperationFailed(f"job {job.job_id} {why}")
 
 
-def _why_not_now(unit: Unit, job: Job) -> str:
+def _why_not_now(unit: UnitOfWork, job: Job) -> str:
     """What a waiting job is in the middle of, and what can be done; empty: nothing. Between two attempts it is in the
     middle of nothing once all parties know that it waits."""
     if job.reason is not None:
         return "is being stopped: flow job rerun begins it again with the new parameters when it is over"
-    is_told = all(seat.status is SeatStatus.JOINED for seat in unit.tx.seats(job.job_id))
-    if job.rerun_signal and not (job.pauses and is_told):
+    all_joined = all(seat.status is SeatStatus.JOINED for seat in unit.tx.seats(job.job_id))
+    if job.rerun_signal and not (job.pauses and all_joined):
         return "waits again, and not all of its parties have confirmed that yet: try again in a moment"
     if job.ready_owner or any(row.holds for row in unit.tx.jobs_here(job.job_id)):
         return "asks for its cores just now: try again in a moment; flow job hold keeps it waiting"
     return ""
 
 
-def _check_not_done(unit: Unit, job: Job, components: tuple[str, ...]) -> None:
+def _check_not_done(unit: UnitOfWork, job: Job, components: tuple[str, ...]) -> None:
     """Raises OperationFailed for a component that this run does not begin any more."""
     done = [task.key.name for task in unit.tx.tasks(job.job_id) if task.status in KEPT]
     late = [name for name in components if name in done]
@@ -240,10 +246,10 @@ def _check_not_done(unit: Unit, job: Job, components: tuple[str, ...]) -> None:
         )
 
 
-def _check_all_know_revisions(job: Job, plain: tuple[Party, ...]) -> None:
+def _check_all_know_revisions(job: Job, plain_v1: tuple[Party, ...]) -> None:
     """Raises OperationFailed for a party that may be asked for its cores before it has heard of the change."""
-    if plain:
+    if plain_v1:
         raise OperationFailed(
-            f"job {job.job_id} waits, and {plain[0]} speaks plain FATE v1, to which it cannot be changed meanwhile: "
+            f"job {job.job_id} waits, and {plain_v1[0]} speaks plain FATE v1, to which it cannot be changed meanwhile: "
             "flow job stop ends it, and flow job rerun begins it again with the new parameters"
         )

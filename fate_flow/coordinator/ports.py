@@ -9,10 +9,10 @@ from typing import Any, Protocol, TypeVar
 from fate_flow.audit.events import Event
 from fate_flow.core.approval import ApprovalRule
 from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
-from fate_flow.core.command import CommandSpec
 from fate_flow.core.job import Command, JobKey, TaskKey, Worker
 from fate_flow.core.modules import ModuleInfo
 from fate_flow.core.permission import PermissionRule
+from fate_flow.core.program import ProgramSpec
 from fate_flow.core.resources import EngineSize
 from fate_flow.core.site import SiteRule
 from fate_flow.core.spec import JobParameters, JobSpec
@@ -47,7 +47,7 @@ class InputTable:
 class Program:
     """The user's own program, and what its worker is told of its place."""
 
-    command: CommandSpec
+    command: ProgramSpec
     env: Mapping[str, str]
     peers: tuple[Mapping[str, Any], ...]
     initiator: str                       # the id of the party whose job it is
@@ -74,7 +74,7 @@ class LaunchOrder:
 
 
 @dataclass(frozen=True)
-class Made:
+class TaskOutputs:
     """What a finished worker says it made."""
 
     tables: tuple[tuple[str, TableMeta], ...] = ()        # (data name, table)
@@ -83,7 +83,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Sight:
+class Observation:
     """What is to be seen of a worker from outside."""
 
     state: str                       # created, running, exited or lost
@@ -94,7 +94,7 @@ class Sight:
     signal: int | None = None
     succeeded: bool = False          # the result file says so
     message: str = ""                # what went wrong, one line
-    made: Made = Made()
+    made: TaskOutputs = TaskOutputs()
 
 
 class Engine(Protocol):
@@ -104,7 +104,7 @@ class Engine(Protocol):
 
     def launch(self, order: LaunchOrder) -> None: ...
 
-    def look(self, worker: Worker) -> Sight: ...
+    def observe(self, worker: Worker) -> Observation: ...
 
     def stop(self, worker: Worker, grace_seconds: float) -> None: ...
 
@@ -112,23 +112,23 @@ class Engine(Protocol):
         """Remove what one that has exited has left: what it printed, and its working folder."""
 
 
-class Gate(Protocol):
+class ProgramPolicy(Protocol):
     """What this party lets the jobs of others, and its own, run here."""
 
     @property
     def reads_programs(self) -> bool:
         """Whether `objection` may take long for a program or file that it has not seen before."""
 
-    def objection(self, command: CommandSpec, initiator: str) -> str:
+    def objection(self, command: ProgramSpec, initiator: str) -> str:
         """Why this party does not run it for that one, naming the key of its configuration; empty when it does."""
 
 
-class Shut:
+class DenyAll:
     """Lets nothing run."""
 
     reads_programs = False
 
-    def objection(self, command: CommandSpec, initiator: str) -> str:  # noqa: ARG002  # whatever it is
+    def objection(self, command: ProgramSpec, initiator: str) -> str:  # noqa: ARG002  # whatever it is
         return "this server runs no commands"
 
 
@@ -260,17 +260,17 @@ class Context:
     carry_out: Callable[[list[Effect]], None] = in_place
     retry: Retry = field(default_factory=Retry)
     ceilings: Ceilings = NO_CEILINGS
-    gate: Gate = field(default_factory=Shut)
+    program_policy: ProgramPolicy = field(default_factory=DenyAll)
     approval: ApprovalRule = field(default_factory=ApprovalRule)
     permission: PermissionRule = field(default_factory=PermissionRule)
     site: SiteRule = field(default_factory=SiteRule)
 
-    def read(self, look: Callable[[Transaction], T]) -> T:
+    def read(self, observe: Callable[[Transaction], T]) -> T:
         """What is found, without a lock. Raises StorageFailed."""
 
         def once() -> T:
             with self.store.reading() as tx:
-                return look(tx)
+                return observe(tx)
 
         return self.retry(once, is_repeatable=True)
 

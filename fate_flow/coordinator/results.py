@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.party.ends import has_workers
-from fate_flow.coordinator.unit import Unit
+from fate_flow.coordinator.unit_of_work import UnitOfWork
 from fate_flow.core.errors import JobNotFound, NotFound, OperationFailed
 from fate_flow.store.contract import Scope, TableMeta, Transaction
 
@@ -22,7 +22,7 @@ class Cleaned:
     metrics: int
 
 
-def clean_job(unit: Unit, scope: Scope) -> Cleaned:
+def clean_job(unit: UnitOfWork, scope: Scope) -> Cleaned:
     """Tables that the job did not make, which its readers hand on, are their owner's and stay."""
     check_over(unit, scope.job_id)
     made = tables_made(unit.tx, scope)
@@ -41,7 +41,7 @@ def tables_made(tx: Transaction, scope: Scope) -> tuple[TableMeta, ...]:
     return tuple(one for one in found if one is not None and (one.origin, one.job_id) == (MADE, scope.job_id))
 
 
-def check_over(unit: Unit, job_id: str) -> None:
+def check_over(unit: UnitOfWork, job_id: str) -> None:
     """Raises JobNotFound; OperationFailed while a seat of it here is not over, or a worker of it lives."""
     rows = unit.tx.jobs_here(job_id)
     if not rows:
@@ -54,7 +54,7 @@ def check_over(unit: Unit, job_id: str) -> None:
             raise OperationFailed(f"{stands}, and its last workers still end: try again in a moment")
 
 
-def drop_disabled_tables(unit: Unit) -> tuple[TableMeta, ...]:
+def drop_disabled_tables(unit: UnitOfWork) -> tuple[TableMeta, ...]:
     found = unit.tx.disabled_tables(_MOST_TABLES)
     if not found:
         raise NotFound("no find table: none is disabled")
@@ -62,7 +62,7 @@ def drop_disabled_tables(unit: Unit) -> tuple[TableMeta, ...]:
     return found
 
 
-def _drop(unit: Unit, tables: tuple[TableMeta, ...]) -> None:
+def _drop(unit: UnitOfWork, tables: tuple[TableMeta, ...]) -> None:
     context = unit.context
     for table in tables:
         unit.tx.drop_table(table.namespace, table.name)

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.ports import Context, Keep
 from fate_flow.coordinator.results import tables_made
-from fate_flow.coordinator.unit import read_spec
+from fate_flow.coordinator.unit_of_work import read_spec
 from fate_flow.core.errors import Conflict, JobNotFound, StorageUnavailable
 from fate_flow.core.fate_v1 import effective_document
 from fate_flow.core.job import JobKey
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _AT_ONCE = 20
-_LEFT_OVER_SECONDS = 3_600.0      # what a crash leaves needs no hurry, and looking for it reads folders
+_LEFT_OVER_SECONDS = 3_600.0      # what a crash leaves is not urgent, and looking for it reads folders
 _UPLOAD_GRACE = 3_600_000         # a file that was sent may still be waiting for the row of its job
 
 
@@ -51,7 +51,7 @@ class Piece:
 Pieces = Iterator[list[Piece]]
 
 
-class Retention:
+class RetentionSweeper:
     """Passes over all that is over, a few pieces at a time."""
 
     def __init__(self, context: Context, keep: Keep, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -223,7 +223,7 @@ class Retention:
     def left_over(self) -> Pieces:
         """Effects that a crash cut off: folders and uploads of nobody, missing files of unfinished jobs.
 
-        Messages are looked after by every poll (`Chores`)."""
+        Messages are looked after by every poll (`Maintenance`)."""
         files = self._context.files
         for some in _few(files.jobs_on_disk()):
             yield [Piece("folder of no job", job_id, _bound(self._remove_folder, job_id)) for job_id in some]

@@ -49,9 +49,9 @@ def table_of_output(tx: Transaction, task: TaskSpec, party: Party) -> TableMeta 
 
 def parameters_with_table(tx: Transaction, task: TaskSpec, party: Party) -> Mapping[str, Any]:
     """What a worker of this task is told: a table that was named as an output of another job has its own name."""
-    told = task.parameters.get(party, {})
+    given = task.parameters.get(party, {})
     table = table_of_output(tx, task, party) if task.output_at(party) else ""
-    return told if isinstance(table, str) else {**told, "table": {"namespace": table.namespace, "name": table.name}}
+    return given if isinstance(table, str) else {**given, "table": {"namespace": table.namespace, "name": table.name}}
 
 
 @dataclass(frozen=True)

@@ -15,28 +15,12 @@ from typing import Any
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.allowed import why_not_now
 from fate_flow.coordinator.failed_workers import count_here, count_in, said_in_report
-from fate_flow.coordinator.ports import InputTable, LaunchOrder, Made, Program, Sight
+from fate_flow.coordinator.ports import InputTable, LaunchOrder, Observation, Program, TaskOutputs
 from fate_flow.coordinator.tables import parameters_with_table, problem_with_table
-from fate_flow.coordinator.unit import Unit
+from fate_flow.coordinator.unit_of_work import UnitOfWork
 from fate_flow.core.actions import MoveTask
 from fate_flow.core.authority import party_id_of
 from fate_flow.core.ceilings import stop_allowed
-from fate_flow.core.command import MODULE as COMMAND
-from fate_flow.core.command import CommandSpec, command_at
-from fate_flow.core.command_scope import Place, environment, peers
-from fate_flow.core.crew import (
-    COLLECTOR,
-    Broken,
-    Collect,
-    Dismiss,
-    Done,
-    Replace,
-    beyond_keeping,
-    describe,
-    newest,
-    next_step,
-    ranks,
-)
 from fate_flow.core.elastic import elastic_slots
 from fate_flow.core.errors import BadRequest, StorageFailed
 from fate_flow.core.exit_codes import describe_exit_code, describe_signal
@@ -49,19 +33,35 @@ from fate_flow.core.grammar import (
     check_task_id,
     check_version,
 )
-from fate_flow.core.history import Level
+from fate_flow.core.history import HistoryLevel
 from fate_flow.core.job import Answer, Command, CommandKind, Job, Report, Task, TaskKey, Worker, WorkerEnd
 from fate_flow.core.os_errors import os_error_text
+from fate_flow.core.program import MODULE as COMMAND
+from fate_flow.core.program import ProgramSpec, program_at
+from fate_flow.core.program_scope import Place, environment, peers
 from fate_flow.core.reasons import RULES, Author, Reason, may_say, task_status_for
+from fate_flow.core.replicas import (
+    COLLECTOR,
+    Collect,
+    Dismiss,
+    Done,
+    Replace,
+    ShareFailed,
+    beyond_keeping,
+    describe,
+    newest,
+    next_step,
+    ranks,
+)
 from fate_flow.core.spec import READS_BY_NAME, JobSpec, Party, TaskSpec
 from fate_flow.core.status import TASK_BROKEN, TASK_END, TaskStatus, WorkerStatus
-from fate_flow.core.text import plain
-from fate_flow.store.contract import READ, Metric, Output, TableMeta, Transaction
+from fate_flow.core.text import sanitized
+from fate_flow.store.contract import READ, Metric, OutputTable, TableMeta, Transaction
 
 # ---------------------------------------------------------------------- starting
 
 
-def start_worker(unit: Unit, job: Job, task: Task, without: tuple[str, ...] = ()) -> Answer:
+def start_worker(unit: UnitOfWork, job: Job, task: Task, without: tuple[str, ...] = ()) -> Answer:
     """Order the workers of this party task, or pass it over where the job says so; `without`: who is missing."""
     spec = unit.spec(job.job_id)
     if spec is None:
@@ -84,9 +84,9 @@ def start_worker(unit: Unit, job: Job, task: Task, without: tuple[str, ...] = ()
     return Answer(data=report_of(_again(unit, task)))
 
 
-def _fixed(unit: Unit, spec: JobSpec, key: TaskKey) -> list[tuple[int, int | None]]:
+def _fixed(unit: UnitOfWork, spec: JobSpec, key: TaskKey) -> list[tuple[int, int | None]]:
     """Slot and rank of each worker that a party task begins with: those that its reservation is for."""
-    command = command_at(spec.tasks[key.name], key.party)
+    command = program_at(spec.tasks[key.name], key.party)
     if command is None:
         return [(0, 0)]
     before = unit.tx.workers_of_task(replace(key, version=key.version - 1)) if key.version else ()
@@ -95,13 +95,13 @@ def _fixed(unit: Unit, spec: JobSpec, key: TaskKey) -> list[tuple[int, int | Non
     return [(slot, rank) for slot, rank in enumerate(found) if slot not in elastic]
 
 
-def _order(unit: Unit, key: TaskKey, slot: int, rank: int | None, attempt: int = 0) -> Worker:
+def _order(unit: UnitOfWork, key: TaskKey, slot: int, rank: int | None, attempt: int = 0) -> Worker:
     worker = new_worker(unit, key, slot, rank, attempt)
     unit.tx.add_worker(worker)
     return worker
 
 
-def new_worker(unit: Unit, key: TaskKey, slot: int, rank: int | None, attempt: int) -> Worker:
+def new_worker(unit: UnitOfWork, key: TaskKey, slot: int, rank: int | None, attempt: int) -> Worker:
     """One that is to be stored and launched."""
     worker_id = unit.context.fresh_id()
     return Worker(
@@ -110,7 +110,7 @@ def new_worker(unit: Unit, key: TaskKey, slot: int, rank: int | None, attempt: i
     )  # fmt: skip
 
 
-def launch_later(unit: Unit, worker: Worker, task: Task, spec: JobSpec) -> None:
+def launch_later(unit: UnitOfWork, worker: Worker, task: Task, spec: JobSpec) -> None:
     """One more worker of a share that has begun, which ends when it may not go on here any more."""
     if why := why_not_now(unit, spec, task.key):
         _exit(unit, worker, task, Reason.NOT_ALLOWED, why)
@@ -119,8 +119,8 @@ def launch_later(unit: Unit, worker: Worker, task: Task, spec: JobSpec) -> None:
         _launch(unit, worker, task, spec)
 
 
-def _launch(unit: Unit, worker: Worker, task: Task, spec: JobSpec) -> None:
-    """After the commit: open the exchange, write the worker's folder, ring the spawner."""
+def _launch(unit: UnitOfWork, worker: Worker, task: Task, spec: JobSpec) -> None:
+    """After the commit: open the exchange, write the worker's folder, wake the spawner."""
     order = launch_order(unit, spec, worker, task)
     if isinstance(order, str):
         _fail_launch(unit, worker, task, order)
@@ -133,15 +133,15 @@ def _launch(unit: Unit, worker: Worker, task: Task, spec: JobSpec) -> None:
             context.exchange.open(task.key, task.incarnation, parties, order.speaks_as)
             context.engine.launch(order)
         except (OSError, StorageFailed) as error:
-            words = os_error_text(error) if isinstance(error, OSError) else str(error)
-            context.launch_problems[worker.worker_id] = plain(words, _LONGEST_MESSAGE)
+            text = os_error_text(error) if isinstance(error, OSError) else str(error)
+            context.launch_problems[worker.worker_id] = sanitized(text, _LONGEST_MESSAGE)
             raise
         context.launch_problems.pop(worker.worker_id, None)
 
     unit.after_commit(launch)
 
 
-def launch_order(unit: Unit, spec: JobSpec, worker: Worker, task: Task) -> LaunchOrder | str:
+def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) -> LaunchOrder | str:
     """All that the worker needs, or what is missing for it."""
     key = task.key
     task_spec = spec.tasks[key.name]
@@ -180,7 +180,7 @@ def _work_folders(tx: Transaction, worker: Worker) -> tuple[str, ...]:
 def _program(spec: JobSpec, worker: Worker, task: Task, cores: int) -> Program | None:
     """The user's own program with what it is told of its place; None for a built-in component."""
     of_task = spec.tasks[worker.task.name]
-    command = command_at(of_task, worker.task.party)
+    command = program_at(of_task, worker.task.party)
     if command is None or worker.slot == COLLECTOR:
         return None
     own_cores = worker.cores if worker.is_elastic else None
@@ -208,7 +208,7 @@ def _inputs(tx: Transaction, key: TaskKey, task: TaskSpec) -> tuple[InputTable, 
     return tuple(found)
 
 
-def _fail_launch(unit: Unit, worker: Worker, task: Task, message: str) -> None:
+def _fail_launch(unit: UnitOfWork, worker: Worker, task: Task, message: str) -> None:
     _exit(unit, worker, task, Reason.LAUNCH_FAILED, message)
     _go_on(unit, task, Reason.LAUNCH_FAILED, message)
 
@@ -219,55 +219,55 @@ def _fail_launch(unit: Unit, worker: Worker, task: Task, message: str) -> None:
 class WorkerWatch:
     """Looks at workers and moves their party tasks accordingly."""
 
-    def look_at(self, unit: Unit, worker_id: str) -> None:
-        """Look at one worker that has news, or that it is time to look at."""
+    def observe(self, unit: UnitOfWork, worker_id: str) -> None:
+        """Look at one worker that has events, or that it is time to look at."""
         worker = unit.tx.worker(worker_id)
         if worker is not None and worker.status is not WorkerStatus.EXITED:
             self._follow(unit, worker)
 
-    def look_at_all(self, unit: Unit) -> None:
+    def observe_all(self, unit: UnitOfWork) -> None:
         """The safety net: every worker that has not exited."""
         for worker in unit.tx.unfinished_workers():
-            with unit.apart(f"worker {worker.worker_id} of {worker.task}"):
+            with unit.isolated(f"worker {worker.worker_id} of {worker.task}"):
                 self._follow(unit, worker)
 
-    def _follow(self, unit: Unit, worker: Worker) -> None:
+    def _follow(self, unit: UnitOfWork, worker: Worker) -> None:
         task = unit.tx.task(worker.task)
         if task is None:
             return
-        sight = unit.context.engine.look(worker)
-        if sight.state == "created":
+        observation = unit.context.engine.observe(worker)
+        if observation.state == "created":
             self._await_launch(unit, worker, task)
             return
-        if worker.status is WorkerStatus.CREATED and sight.pid:
-            worker, task = self._started(unit, worker, task, sight)
-        if sight.state in ("exited", "lost"):
-            self._ended(unit, worker, task, sight)
+        if worker.status is WorkerStatus.CREATED and observation.pid:
+            worker, task = self._started(unit, worker, task, observation)
+        if observation.state in ("exited", "lost"):
+            self._ended(unit, worker, task, observation)
         elif _is_to_end(worker, task):
             self._remind(unit, worker)
 
-    def _await_launch(self, unit: Unit, worker: Worker, task: Task) -> None:
+    def _await_launch(self, unit: UnitOfWork, worker: Worker, task: Task) -> None:
         if _is_to_end(worker, task):
             self._remind(unit, worker)
         if unit.steady - worker.since <= unit.context.rules.launch:
             self._launch_again(unit, worker, task)
             return
         problem = unit.context.launch_problems.pop(worker.worker_id, "")
-        words = f"no process came up within {unit.context.rules.launch // 1000} s"
-        message = f"{words}: {problem}" if problem else words
+        text = f"no process came up within {unit.context.rules.launch // 1000} s"
+        message = f"{text}: {problem}" if problem else text
         _exit(unit, worker, task, Reason.LAUNCH_FAILED, message)
         self._remind(unit, worker)      # a process that comes up after all must not run beside the next attempt's
         _go_on(unit, task, Reason.LAUNCH_FAILED, message)
 
-    def _launch_again(self, unit: Unit, worker: Worker, task: Task) -> None:
+    def _launch_again(self, unit: UnitOfWork, worker: Worker, task: Task) -> None:
         """The server may have died between the row and the folder; launching is idempotent by worker id."""
         spec = unit.spec(worker.task.job_id)
         is_overdue = unit.steady - worker.since >= unit.context.rules.poll_interval
         if spec is not None and is_overdue and task.party_status in _BEGINNING and not worker.is_stopping:
             launch_later(unit, worker, task, spec)
 
-    def _started(self, unit: Unit, worker: Worker, task: Task, sight: Sight) -> tuple[Worker, Task]:
-        _move_worker(unit, worker, WorkerStatus.RUNNING, (sight.pid, sight.pid_started))
+    def _started(self, unit: UnitOfWork, worker: Worker, task: Task, observation: Observation) -> tuple[Worker, Task]:
+        _move_worker(unit, worker, WorkerStatus.RUNNING, (observation.pid, observation.pid_started))
         unit.note(Event.EXECUTOR_STARTED, outcome="success", **_place(task.key))
         if task.party_status is TaskStatus.WAITING:
             move_party_task(unit, task, TaskStatus.RUNNING)
@@ -275,17 +275,17 @@ class WorkerWatch:
             tell_initiator(unit, task)
         return unit.tx.worker(worker.worker_id) or worker, task
 
-    def _ended(self, unit: Unit, worker: Worker, task: Task, sight: Sight) -> None:
-        reason, message = how_it_ended(task, sight)
-        _exit(unit, worker, task, reason, message, _exit_words(sight))
+    def _ended(self, unit: UnitOfWork, worker: Worker, task: Task, observation: Observation) -> None:
+        reason, message = how_it_ended(task, observation)
+        _exit(unit, worker, task, reason, message, _exit_text(observation))
         unit.context.launch_problems.pop(worker.worker_id, None)
         if task.is_over_here:
             return          # the job did not wait for it: what it made counts no more
         if reason is not Reason.DONE and not _is_to_end(worker, task):
             _note_error(unit, task, f"{reason.value}: {message}")
-        _go_on(unit, task, reason, message, None if sight.cause in _CAUSES else sight.exit_code)
+        _go_on(unit, task, reason, message, None if observation.cause in _CAUSES else observation.exit_code)
 
-    def _remind(self, unit: Unit, worker: Worker) -> None:
+    def _remind(self, unit: UnitOfWork, worker: Worker) -> None:
         context, grace = unit.context, stop_seconds(unit, worker.task)
         unit.after_commit(lambda: context.engine.stop(worker, grace))
 
@@ -294,11 +294,11 @@ def _is_to_end(worker: Worker, task: Task) -> bool:
     return worker.is_stopping or task.party_status is TaskStatus.STOPPING
 
 
-def _go_on(unit: Unit, task: Task, reason: Reason, message: str, exit_code: int | None = None) -> None:
+def _go_on(unit: UnitOfWork, task: Task, reason: Reason, message: str, exit_code: int | None = None) -> None:
     """A worker of this party task has ended so: what follows for the share of this party."""
     task = _again(unit, task)
     spec = unit.spec(task.key.job_id)
-    command = command_at(spec.tasks[task.key.name], task.key.party) if spec is not None else None
+    command = program_at(spec.tasks[task.key.name], task.key.party) if spec is not None else None
     if spec is not None:
         count_here(unit, spec, task)
     if command is None or spec is None:
@@ -311,14 +311,14 @@ def _go_on(unit: Unit, task: Task, reason: Reason, message: str, exit_code: int 
 
 
 def _next_step(
-    unit: Unit, task: Task, spec: JobSpec, command: CommandSpec, message: str, exit_code: int | None
+    unit: UnitOfWork, task: Task, spec: JobSpec, command: ProgramSpec, message: str, exit_code: int | None
 ) -> None:
     match next_step(command, unit.tx.workers_of_task(task.key)):
-        case Broken(culprit, why):
-            words = f"{describe(culprit, command)}{message}" + (f" ({why})" if why else "")
-            stop_party_task(unit, task, culprit.reason or Reason.WORKER_KILLED, words, exit_code=exit_code)
-        case Replace(fallen):
-            for worker in fallen:
+        case ShareFailed(failed_worker, why):
+            text = f"{describe(failed_worker, command)}{message}" + (f" ({why})" if why else "")
+            stop_party_task(unit, task, failed_worker.reason or Reason.WORKER_KILLED, text, exit_code=exit_code)
+        case Replace(failed):
+            for worker in failed:
                 _replace(unit, task, spec, worker)
             if spec.max_failed_workers is not None:
                 tell_initiator(unit, task)
@@ -331,7 +331,7 @@ def _next_step(
             finish_party_task(unit, task, Reason.DONE, "")
 
 
-def _replace(unit: Unit, task: Task, spec: JobSpec, old: Worker) -> None:
+def _replace(unit: UnitOfWork, task: Task, spec: JobSpec, old: Worker) -> None:
     """The slot goes on in another process: at once, or with the next poll when the last one lived for a moment only, so
     that what cannot run does not keep the server busy."""
     new = _order(unit, task.key, old.slot, old.rank, old.attempt + 1)
@@ -340,7 +340,7 @@ def _replace(unit: Unit, task: Task, spec: JobSpec, old: Worker) -> None:
         launch_later(unit, new, task, spec)
 
 
-def forget_old(unit: Unit, new: Worker) -> None:
+def forget_old(unit: UnitOfWork, new: Worker) -> None:
     """A slot that goes on in one process after the other fills no disk: what the oldest of them have left goes."""
     engine = unit.context.engine
     for worker in beyond_keeping(unit.tx.workers_of_task(new.task), new):
@@ -351,7 +351,7 @@ A_MOMENT = 1_000       # milliseconds
 _BEGINNING = (TaskStatus.WAITING, TaskStatus.RUNNING)
 
 
-def _living(unit: Unit, task: Task) -> list[Worker]:
+def _living(unit: UnitOfWork, task: Task) -> list[Worker]:
     """The workers of this party task that have been ordered and have not exited."""
     if not task.worker_id:
         return []
@@ -362,27 +362,27 @@ def _living(unit: Unit, task: Task) -> list[Worker]:
     return [one for one in workers if one is not None and one.status is not WorkerStatus.EXITED]
 
 
-def how_it_ended(task: Task, sight: Sight) -> tuple[Reason, str]:
+def how_it_ended(task: Task, observation: Observation) -> tuple[Reason, str]:
     """The reason that follows from what is to be seen. A stop that was ordered beats what came of it."""
     if task.party_status is TaskStatus.STOPPING:
         return task.reason or Reason.STOPPED, task.message
-    if sight.state == "lost":
+    if observation.state == "lost":
         return Reason.WORKER_KILLED, "the process and its runner are gone and left no exit status"
-    if sight.cause in _CAUSES:
-        reason, words = _CAUSES[sight.cause]
+    if observation.cause in _CAUSES:
+        reason, text = _CAUSES[observation.cause]
         # what a process says that we have ended, it says of our signal
-        return reason, (sight.message if reason is Reason.LAUNCH_FAILED else "") or words
-    if sight.succeeded and sight.exit_code == 0:
+        return reason, (observation.message if reason is Reason.LAUNCH_FAILED else "") or text
+    if observation.succeeded and observation.exit_code == 0:
         return Reason.DONE, ""
-    if sight.message:
-        return Reason.WORKER_ERROR, sight.message
-    left = "although its result says success" if sight.succeeded else "and left no result"
-    if not sight.signal:
-        code = describe_exit_code(sight.exit_code) if sight.exit_code is not None else "no exit code"
+    if observation.message:
+        return Reason.WORKER_ERROR, observation.message
+    left = "although its result says success" if observation.succeeded else "and left no result"
+    if not observation.signal:
+        code = describe_exit_code(observation.exit_code) if observation.exit_code is not None else "no exit code"
         return Reason.WORKER_CRASHED, f"the process ended with {code} {left}"
-    if sight.signal in _OWN_FAULTS:
-        return Reason.WORKER_CRASHED, f"the process crashed with {describe_signal(sight.signal)} {left}"
-    return Reason.WORKER_KILLED, f"the process ended with {describe_signal(sight.signal)} {left}"
+    if observation.signal in _OWN_FAULTS:
+        return Reason.WORKER_CRASHED, f"the process crashed with {describe_signal(observation.signal)} {left}"
+    return Reason.WORKER_KILLED, f"the process ended with {describe_signal(observation.signal)} {left}"
 
 
 _OWN_FAULTS = frozenset({
@@ -399,7 +399,7 @@ _CAUSES: Mapping[str, tuple[Reason, str]] = {
 }
 
 
-def settle_outputs(unit: Unit, job_id: str, move: MoveTask) -> None:
+def settle_outputs(unit: UnitOfWork, job_id: str, move: MoveTask) -> None:
     """What this party's shares of a task have made, now that the initiator has said how it ended over all parties:
     published when it succeeded, else dropped. Follows the move of the federated status, so it is done once.
 
@@ -412,7 +412,7 @@ def settle_outputs(unit: Unit, job_id: str, move: MoveTask) -> None:
             _drop(unit, task)
 
 
-def _finished_here(unit: Unit, job_id: str, move: MoveTask) -> list[Task]:
+def _finished_here(unit: UnitOfWork, job_id: str, move: MoveTask) -> list[Task]:
     """This party's shares that succeeded, of a task that ends with this move."""
     if move.new not in TASK_END:
         return []
@@ -421,16 +421,16 @@ def _finished_here(unit: Unit, job_id: str, move: MoveTask) -> list[Task]:
     return [task for task in found if task.party_status is TaskStatus.SUCCESS]
 
 
-def _made_by(unit: Unit, task: Task) -> Made:
+def _made_by(unit: UnitOfWork, task: Task) -> TaskOutputs:
     if task.module == COMMAND:
         every = unit.tx.workers_of_task(task.key)
         worker = next((one for one in every if one.slot == COLLECTOR), None)
     else:
         worker = unit.tx.worker(task.worker_id) if task.worker_id else None
-    return unit.context.engine.look(worker).made if worker is not None else Made()
+    return unit.context.engine.observe(worker).made if worker is not None else TaskOutputs()
 
 
-def _drop(unit: Unit, task: Task) -> None:
+def _drop(unit: UnitOfWork, task: Task) -> None:
     """Tables of this attempt; one that was only handed on is somebody else's."""
     context = unit.context
     for _, table in _made_by(unit, task).tables:
@@ -438,7 +438,7 @@ def _drop(unit: Unit, task: Task) -> None:
             unit.after_commit(partial(context.files.drop_table, table))
 
 
-def _publish_upstream(unit: Unit, spec: JobSpec, key: TaskKey) -> None:
+def _publish_upstream(unit: UnitOfWork, spec: JobSpec, key: TaskKey) -> None:
     """What this task reads has been made at all parties, else it would not begin: the word of that may come later."""
     upstream = spec.tasks[key.name].producers
     for task in unit.tx.tasks(key.job_id) if upstream else ():
@@ -456,35 +456,35 @@ def _publish_upstream(unit: Unit, spec: JobSpec, key: TaskKey) -> None:
             _publish(unit, task)        # of an earlier run, which ended before it was told
 
 
-def _publish(unit: Unit, task: Task) -> None:
+def _publish(unit: UnitOfWork, task: Task) -> None:
     """Make what the worker wrote known: tables, metrics, summary."""
     made, names = _made_by(unit, task), _aliases(unit, task)
     outputs = []
     for key, table in made.tables:
         saved = _save_table(unit, task, table)
-        outputs.append(Output(task.key, names.get(key, key), table.namespace, table.name, saved.job_id))
+        outputs.append(OutputTable(task.key, names.get(key, key), table.namespace, table.name, saved.job_id))
     unit.tx.save_outputs([*outputs, *_read_by(unit, task)], unit.now)
     unit.tx.save_metrics((Metric(task.key, *metric) for metric in made.metrics), unit.now)
     if made.summary:
         unit.tx.save_summary(task.key, made.summary, unit.now)
 
 
-def _read_by(unit: Unit, task: Task) -> list[Output]:
+def _read_by(unit: UnitOfWork, task: Task) -> list[OutputTable]:
     """What it found by its parameters, for the way of that table; a Reader hands it on, which tells of it."""
     spec = unit.spec(task.key.job_id)
     if spec is None or task.module not in READS_BY_NAME:
         return []
     table = spec.tasks[task.key.name].table_at(task.key.party)
-    return [Output(task.key, READ, *table)] if table else []
+    return [OutputTable(task.key, READ, *table)] if table else []
 
 
-def _told(unit: Unit, task: Task) -> Mapping[str, Any]:
+def _upload_settings(unit: UnitOfWork, task: Task) -> Mapping[str, Any]:
     """Its parameters here."""
     spec = unit.spec(task.key.job_id)
     return spec.tasks[task.key.name].parameters.get(task.key.party, {}) if spec is not None else {}
 
 
-def _aliases(unit: Unit, task: Task) -> dict[str, str]:
+def _aliases(unit: UnitOfWork, task: Task) -> dict[str, str]:
     """The names that the DSL gives to what a component makes, by the component's own names, in their order."""
     spec = unit.spec(task.key.job_id)
     if spec is None:
@@ -498,25 +498,25 @@ _ORIGIN_OF = {"Upload": "upload", "Writer": WRITTEN, "Fetch": _BOUND}
 """Of tables that users name: they are nobody's to clean up."""
 
 
-def _save_table(unit: Unit, task: Task, table: TableMeta) -> TableMeta:
+def _save_table(unit: UnitOfWork, task: Task, table: TableMeta) -> TableMeta:
     """What is known of it from now on. Who hands on a table that somebody else wrote leaves its record alone."""
     is_named = task.module in _ORIGIN_OF
     known = unit.tx.table(table.namespace, table.name)
     if known is not None and known.uri == table.uri and not is_named:
         return known
-    saved = _as_told(unit, task, table) if is_named else table
+    saved = _as_uploaded(unit, task, table) if is_named else table
     unit.tx.save_table(saved, unit.now)
     return saved
 
 
-def _as_told(unit: Unit, task: Task, table: TableMeta) -> TableMeta:
+def _as_uploaded(unit: UnitOfWork, task: Task, table: TableMeta) -> TableMeta:
     """The table as who asked for it described it."""
-    told = _told(unit, task)
-    origin = _BOUND if told.get("is_bound") else _ORIGIN_OF[task.module]
+    given = _upload_settings(unit, task)
+    origin = _BOUND if given.get("is_bound") else _ORIGIN_OF[task.module]
     return replace(
-        table, origin=origin, partitions=told.get("partition") or 1,
-        id_delimiter=told.get("id_delimiter") or ",",
-        have_head=bool(told.get("head", 1)), extend_sid=bool(told.get("extend_sid")),
+        table, origin=origin, partitions=given.get("partition") or 1,
+        id_delimiter=given.get("id_delimiter") or ",",
+        have_head=bool(given.get("head", 1)), extend_sid=bool(given.get("extend_sid")),
     )
 
 
@@ -524,7 +524,7 @@ def _as_told(unit: Unit, task: Task, table: TableMeta) -> TableMeta:
 
 
 def stop_party_task(
-    unit: Unit, task: Task, reason: Reason, message: str = "", deadline_seconds: float | None = None,
+    unit: UnitOfWork, task: Task, reason: Reason, message: str = "", deadline_seconds: float | None = None,
     exit_code: int | None = None, caused_by: str = "",
 ) -> None:  # fmt: skip
     """A party task that has not ended is to end: at once when no worker was ordered, else when it has gone.
@@ -543,28 +543,28 @@ def stop_party_task(
         return
     unit.note(Event.TASK_STOP_ASKED, **_version(task.key))
     move_party_task(unit, task, TaskStatus.STOPPING, reason, message, task_status_for(reason), exit_code, caused_by)
-    words = message or ("" if reason is Reason.STOPPED else reason.value)
-    why = WorkerEnd(Reason.STOPPED, words, caused_by or str(task.key.party))
+    text = message or ("" if reason is Reason.STOPPED else reason.value)
+    why = WorkerEnd(Reason.STOPPED, text, caused_by or str(task.key.party))
     for worker in workers:
         unit.tx.mark_stopping(worker.worker_id, why)
         _stop_worker(unit, worker, deadline_seconds)
     tell_initiator(unit, _again(unit, task))
 
 
-def dismiss(unit: Unit, worker: Worker, reason: Reason, message: str) -> None:
+def dismiss(unit: UnitOfWork, worker: Worker, reason: Reason, message: str) -> None:
     """A worker is not needed any more while others of its share go on."""
     unit.tx.mark_stopping(worker.worker_id, WorkerEnd(reason, message, str(worker.task.party)))
     _stop_worker(unit, worker)
 
 
-def _stop_worker(unit: Unit, worker: Worker, deadline_seconds: float | None = None) -> None:
+def _stop_worker(unit: UnitOfWork, worker: Worker, deadline_seconds: float | None = None) -> None:
     context, grace = unit.context, stop_seconds(unit, worker.task)
     if deadline_seconds is not None:
         grace = min(grace, deadline_seconds)
     unit.after_commit(lambda: context.engine.stop(worker, grace))
 
 
-def stop_seconds(unit: Unit, key: TaskKey) -> float:
+def stop_seconds(unit: UnitOfWork, key: TaskKey) -> float:
     """From SIGTERM to SIGKILL: what the job asks for, as far as this party allows, else what this party has."""
     rules, spec = unit.context.rules, unit.spec(key.job_id)
     asked = spec.tasks[key.name].stop_seconds if spec is not None and key.name in spec.tasks else None
@@ -572,7 +572,7 @@ def stop_seconds(unit: Unit, key: TaskKey) -> float:
 
 
 def finish_party_task(
-    unit: Unit, task: Task, reason: Reason, message: str, exit_code: int | None = None, caused_by: str = ""
+    unit: UnitOfWork, task: Task, reason: Reason, message: str, exit_code: int | None = None, caused_by: str = ""
 ) -> None:
     """The final word of this party on its share; told to the initiator."""
     if task.is_over_here:
@@ -592,7 +592,7 @@ def finish_party_task(
 
 
 def move_party_task(
-    unit: Unit, task: Task, new: TaskStatus, reason: Reason | None = None, message: str = "",
+    unit: UnitOfWork, task: Task, new: TaskStatus, reason: Reason | None = None, message: str = "",
     target: TaskStatus | None = None, exit_code: int | None = None, caused_by: str = "",
 ) -> bool:  # fmt: skip
     """Write the party status, with the lines that operators follow it by."""
@@ -606,48 +606,49 @@ def move_party_task(
     return done
 
 
-def move_federated(unit: Unit, job_id: str, move: MoveTask, is_told: bool = True) -> None:
+def move_federated(unit: UnitOfWork, job_id: str, move: MoveTask, is_decided: bool = True) -> None:
     """Write the federated status where it is not this party's to decide, or ends with the job, on record.
 
-    `is_told`: the initiator says so. What only ends here with the job may have succeeded everywhere, and be kept by a
-    rerun: nothing of it is dropped."""
+    `is_decided`: the initiator says so. What only ends here with the job may have succeeded everywhere, and be kept by
+    a rerun: nothing of it is dropped."""
     version = {"job_id": job_id, "task_id": f"{job_id}_{move.name}", "task_version": move.version}
     unit.note(Event.TASK_STATUS_ASKED, **version)
     done = unit.tx.move_task(job_id, move, unit.now)
     if done:
         note_task(unit, job_id, move)
-        if is_told or move.new is TaskStatus.SUCCESS:
+        if is_decided or move.new is TaskStatus.SUCCESS:
             settle_outputs(unit, job_id, move)
     event = Event.TASK_STATUS_WRITTEN if done else Event.TASK_STATUS_UNCHANGED
     unit.note(event, info={"status": move.new.value}, **version)
 
 
 def note_share(
-    unit: Unit, task: Task, new: TaskStatus, reason: Reason | None, message: str, caused_by: str = ""
+    unit: UnitOfWork, task: Task, new: TaskStatus, reason: Reason | None, message: str, caused_by: str = ""
 ) -> None:
     """The share of one party in a task has moved."""
     key = task.key
     unit.moves(
-        Level.PARTY_TASK, key.job_id, task.party_status, new, party=key.party, task=key.name, version=key.version,
+        HistoryLevel.PARTY_TASK, key.job_id, task.party_status, new, party=key.party, task=key.name,
+        version=key.version,
         reason=reason, message=message, caused_by=caused_by,
     )  # fmt: skip
 
 
-def note_task(unit: Unit, job_id: str, move: MoveTask) -> None:
+def note_task(unit: UnitOfWork, job_id: str, move: MoveTask) -> None:
     """The federated status of a task has moved."""
     unit.moves(
-        Level.TASK, job_id, move.old, move.new, task=move.name, version=move.version, reason=move.reason,
+        HistoryLevel.TASK, job_id, move.old, move.new, task=move.name, version=move.version, reason=move.reason,
         message=move.message, caused_by=move.caused_by,
-        exit_status=exit_words(move.exit_code),
+        exit_status=exit_text(move.exit_code),
     )  # fmt: skip
 
 
 def note_version(
-    unit: Unit, key: TaskKey, caused_by: str, reason: Reason | None = None, message: str = ""
+    unit: UnitOfWork, key: TaskKey, caused_by: str, reason: Reason | None = None, message: str = ""
 ) -> None:
     """A version of a task has come to be at all its parties: why, and whose doing it is."""
     unit.moves(
-        Level.TASK, key.job_id, None, TaskStatus.WAITING, task=key.name, version=key.version, reason=reason,
+        HistoryLevel.TASK, key.job_id, None, TaskStatus.WAITING, task=key.name, version=key.version, reason=reason,
         message=message, caused_by=caused_by,
     )  # fmt: skip
 
@@ -663,22 +664,22 @@ def _which(worker: Worker) -> str:
     return f"worker {worker.slot} ({rank}), process {worker.attempt}"
 
 
-def exit_words(code: int | None) -> str:
+def exit_text(code: int | None) -> str:
     """An exit code as a history has it; empty where there is none."""
     return "" if code is None else f"exit code {code}"
 
 
-def _exit_words(sight: Sight) -> str:
-    if sight.exit_code is not None:
-        return exit_words(sight.exit_code)
-    return f"signal {sight.signal}" if sight.signal is not None else sight.cause or sight.state
+def _exit_text(observation: Observation) -> str:
+    if observation.exit_code is not None:
+        return exit_text(observation.exit_code)
+    return f"signal {observation.signal}" if observation.signal is not None else observation.cause or observation.state
 
 
-def _exit(unit: Unit, worker: Worker, task: Task, reason: Reason, message: str, exit_status: str = "") -> None:
+def _exit(unit: UnitOfWork, worker: Worker, task: Task, reason: Reason, message: str, exit_status: str = "") -> None:
     """A worker has exited, by this reason where nobody had told it to stop."""
-    told = (worker.reason, worker.message, worker.caused_by) if worker.is_stopping else (None, "", "")
-    if told[0] is not None:
-        end = WorkerEnd(told[0], told[1], told[2], exit_status)
+    given = (worker.reason, worker.message, worker.caused_by) if worker.is_stopping else (None, "", "")
+    if given[0] is not None:
+        end = WorkerEnd(given[0], given[1], given[2], exit_status)
     else:
         cause = task.caused_by if task.party_status is TaskStatus.STOPPING else ""
         end = WorkerEnd(reason, message, cause or str(task.key.party), exit_status)
@@ -686,21 +687,21 @@ def _exit(unit: Unit, worker: Worker, task: Task, reason: Reason, message: str, 
 
 
 def _move_worker(
-    unit: Unit, worker: Worker, new: WorkerStatus, process: tuple[int, int] = (0, 0), end: WorkerEnd | None = None
+    unit: UnitOfWork, worker: Worker, new: WorkerStatus, process: tuple[int, int] = (0, 0), end: WorkerEnd | None = None
 ) -> None:
     """`process`: its pid, and when that began."""
     if unit.tx.move_worker(worker, new, unit.now, *process, end):
-        key, told = worker.task, end.message if end else ""
+        key, given = worker.task, end.message if end else ""
         unit.moves(
-            Level.WORKER, key.job_id, worker.status, new, party=key.party, task=key.name, version=key.version,
-            reason=end.reason if end else None, message=": ".join(filter(None, (_which(worker), told))),
+            HistoryLevel.WORKER, key.job_id, worker.status, new, party=key.party, task=key.name, version=key.version,
+            reason=end.reason if end else None, message=": ".join(filter(None, (_which(worker), given))),
             caused_by=end.caused_by if end else "", exit_status=end.exit_status if end else "",
         )  # fmt: skip
         if new is WorkerStatus.EXITED and (worker.cores or worker.memory):
             unit.free(unit.context.party_id, key.job_id)
 
 
-def _note_error(unit: Unit, task: Task, report: str) -> None:
+def _note_error(unit: UnitOfWork, task: Task, report: str) -> None:
     key = task.key
     unit.note(
         Event.TASK_ERROR_REPORT, job_id=key.job_id, role=key.party.role, party_id=key.party.party_id,
@@ -711,7 +712,7 @@ def _note_error(unit: Unit, task: Task, report: str) -> None:
 # ---------------------------------------------------------------------- reports
 
 
-def tell_initiator(unit: Unit, task: Task) -> None:
+def tell_initiator(unit: UnitOfWork, task: Task) -> None:
     """Report this party's share to whoever decides; the own server is told by looking at the job."""
     job_id = task.key.job_id
     if unit.tx.job_here(job_id) is not None:
@@ -721,7 +722,7 @@ def tell_initiator(unit: Unit, task: Task) -> None:
     if own is None:
         return
     unit.touch(job_id)      # a row that ends when it has drained may end now
-    key, body = task.key, {**report_of(task, own.legacy), **said_in_report(unit, task)}
+    key, body = task.key, {**report_of(task, own.is_plain_v1), **said_in_report(unit, task)}
     unit.send(
         Command(
             CommandKind.REPORT, job_id, own.initiator, own.run, key.name, key.version, body["party_status"], body
@@ -729,13 +730,13 @@ def tell_initiator(unit: Unit, task: Task) -> None:
     )
 
 
-def report_of(task: Task, is_plain: bool = False) -> dict[str, Any]:
+def report_of(task: Task, is_plain_v1: bool = False) -> dict[str, Any]:
     """The wire form of a report (party-api-v1, section 4); `reason`, `message` and `incarnation` are ours.
 
-    `is_plain`: for an initiator that speaks plain v1, in which what is stopping still runs."""
+    `is_plain_v1`: for an initiator that speaks plain v1, in which what is stopping still runs."""
     key = task.key
-    words = {TaskStatus.STOPPING: TaskStatus.RUNNING} if is_plain else {}
-    status, party_status = words.get(task.status, task.status), words.get(task.party_status, task.party_status)
+    text = {TaskStatus.STOPPING: TaskStatus.RUNNING} if is_plain_v1 else {}
+    status, party_status = text.get(task.status, task.status), text.get(task.party_status, task.party_status)
     return {
         "job_id": key.job_id,
         "component_name": key.name,
@@ -765,7 +766,7 @@ def read_report(body: Mapping[str, Any]) -> Report | None:
         incarnation = check_incarnation(body["incarnation"]) if body.get("incarnation") else ""
     except (BadRequest, ValueError):
         return None
-    message = plain(body.get("message"), _LONGEST_MESSAGE) or plain(body.get("error_report"), _LONGEST_MESSAGE)
+    message = sanitized(body.get("message"), _LONGEST_MESSAGE) or sanitized(body.get("error_report"), _LONGEST_MESSAGE)
     start, end = _moment(body.get("start_time")), _moment(body.get("end_time"))
     reason = _reason_in(body, status)
     cause = cause_in(body) or (str(key.party) if reason else "")
@@ -778,13 +779,13 @@ def within_its_say(report: Report, parties: Collection[Party]) -> Report:
     Another party of the job can be the cause only where the initiator may have said so: where a share was stopped."""
     reason = report.reason
     if reason is not None and not may_say(Author.PARTY, reason):
-        reason = PLAIN_REASONS.get(report.status)
+        reason = PLAIN_V1_REASONS.get(report.status)
     own, named = report.task.party, {str(party): party for party in parties}.get(report.caused_by)
-    cause = named if named is not None and reason is not None and _is_told(reason) else own
+    cause = named if named is not None and reason is not None and _may_name_cause(reason) else own
     return replace(report, reason=reason, caused_by=str(cause) if reason else "")
 
 
-def _is_told(reason: Reason) -> bool:
+def _may_name_cause(reason: Reason) -> bool:
     """Whether a share ends by it at somebody else's word, and not by what became of its workers."""
     rule = RULES[reason]
     return may_say(Author.INITIATOR, reason) and rule.retry_event is None and TaskStatus(rule.status) in TASK_BROKEN
@@ -813,9 +814,9 @@ def _reason_in(body: Mapping[str, Any], status: TaskStatus) -> Reason | None:
     try:
         reason = Reason(body.get("reason"))
     except ValueError:
-        return PLAIN_REASONS.get(status)
+        return PLAIN_V1_REASONS.get(status)
     fits = task_status_for(reason) is status or status is TaskStatus.STOPPING
-    return reason if fits else PLAIN_REASONS.get(status)
+    return reason if fits else PLAIN_V1_REASONS.get(status)
 
 
 def exit_code_in(body: Mapping[str, Any]) -> int | None:
@@ -833,7 +834,7 @@ def _moment(value: object) -> int:
 
 _LONGEST_MESSAGE = 4_000
 _HIGHEST_EXIT_CODE = 255
-PLAIN_REASONS = {
+PLAIN_V1_REASONS = {
     TaskStatus.SUCCESS: Reason.DONE,
     TaskStatus.PASS: Reason.NOT_NEEDED,
     TaskStatus.FAILED: Reason.WORKER_ERROR,
@@ -851,7 +852,7 @@ def _place(key: TaskKey) -> dict[str, object]:
     return {**_version(key), "role": key.party.role, "party_id": key.party.party_id}
 
 
-def _again(unit: Unit, task: Task) -> Task:
+def _again(unit: UnitOfWork, task: Task) -> Task:
     found = unit.tx.task(task.key)
     assert found is not None, "a task row never goes while its job runs"
     return found

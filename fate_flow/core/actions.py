@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fate_flow.core.job import Command, Lack, Seat
+from fate_flow.core.job import Blocker, Command, Seat
 from fate_flow.core.reasons import Reason
 from fate_flow.core.retry import UNTRIED, Tries
 from fate_flow.core.spec import Party
@@ -31,11 +31,11 @@ class MoveSeat:
     seat: Seat
     new: SeatStatus
     message: str = ""
-    lacks: Lack | None = None        # of a refusal
+    blocked_by: Blocker | None = None  # of a refusal
 
 
 @dataclass(frozen=True)
-class RenewHold:
+class RenewReservation:
     """What a seat holds is asked for again, so that its lease does not run out while others are still asked."""
 
     seat: Seat
@@ -46,7 +46,7 @@ class NoteApproval:
     """The party of the seat has approved the job with these words; none: it has to approve it once more."""
 
     seat: Seat
-    words: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -111,11 +111,11 @@ class Rejoin:
 
 @dataclass(frozen=True)
 class AllRejoined:
-    """Every party knows that the job waits again, and it is time: the queue may give it a turn."""
+    """Every party knows that the job waits again, and it is time: the queue may give it a reservation round."""
 
 
 @dataclass(frozen=True)
-class PutOff:
+class RequeueJob:
     """The running job gives its cores back and waits, for what `wait_reason` says, until `retry_at` (steady time)."""
 
     wait_reason: str
@@ -128,12 +128,12 @@ class Send:
 
 
 @dataclass(frozen=True)
-class BeginTurn:
-    """Set the ready signal, count up the turn and forget what the last one was refused."""
+class BeginRound:
+    """Set the ready signal, count up the reservation rounds and forget what the last one was refused."""
 
 
 @dataclass(frozen=True)
-class EndTurn:
+class EndRound:
     """Reset the ready signal; the job goes on waiting for what `wait_reason` says, or runs when it is empty."""
 
     wait_reason: str = ""
@@ -141,13 +141,13 @@ class EndTurn:
     blocked_cores: int = 0
     retry_at: int = 0
     was_conflict: bool = False       # another party had already reserved
-    lacks: Lack | None = None        # what `blocked_on` lacks
-    rejoins: bool = False            # some parties had started: no turn until they too say that they wait again
+    blocked_by: Blocker | None = None  # what `blocked_on` lacks
+    rejoins: bool = False  # some parties had started: no reservation round until they too say that they wait again
 
 
 @dataclass(frozen=True)
-class Hurry:
-    """The wish to kill what drains is being carried out: nobody is waited for beyond `stop_by` (steady time)."""
+class ForceStop:
+    """The request to kill what drains is being carried out: nobody is waited for beyond `stop_by` (steady time)."""
 
     stop_by: int
 
@@ -222,9 +222,9 @@ class NameUnconfirmed:
 
 
 Action = (
-    MoveJob | MoveSeat | RenewHold | NoteApproval | MoveTask | NewVersion | BeginAgain | Rejoin | AllRejoined | PutOff
-    | Send | BeginTurn | EndTurn | Hurry | Progress | Forget | NameUnconfirmed | InviteAgain | MakeAnew
-    | Arm | Disarm | LoseShares | RestartJob | Restarted
+    MoveJob | MoveSeat | RenewReservation | NoteApproval | MoveTask | NewVersion | BeginAgain | Rejoin | AllRejoined
+    | RequeueJob | Send | BeginRound | EndRound | ForceStop | Progress | Forget | NameUnconfirmed | InviteAgain
+    | MakeAnew | Arm | Disarm | LoseShares | RestartJob | Restarted
 )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ class Consent:
         return self.is_given and self.digest == digest
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         return f"{self.approval.value} by {self.by}" + (f": {self.message}" if self.message else "")
 
 

@@ -78,7 +78,7 @@ STATEMENTS: Mapping[Statement, Speaker] = {
     CommandKind.REPORT: Speaker.SEAT,
     CommandKind.ASK_STOP: Speaker.MEMBER,
     CommandKind.ASK_RERUN: Speaker.MEMBER,
-    CommandKind.ROOM: Speaker.SEAT,
+    CommandKind.CAPACITY: Speaker.SEAT,
     CommandKind.LOOK_AGAIN: Speaker.MEMBER,
     CommandKind.STANDING: Speaker.MEMBER,
     Query.VALIDATE: Speaker.FOUNDER,
@@ -91,7 +91,7 @@ STATEMENTS: Mapping[Statement, Speaker] = {
 }
 
 TO_INITIATORS = frozenset({
-    CommandKind.REPORT, CommandKind.ASK_STOP, CommandKind.ASK_RERUN, CommandKind.ROOM, CommandKind.LOOK_AGAIN,
+    CommandKind.REPORT, CommandKind.ASK_STOP, CommandKind.ASK_RERUN, CommandKind.CAPACITY, CommandKind.LOOK_AGAIN,
     CommandKind.STANDING,
 })  # fmt: skip
 """What a party says to the initiator of a job; all other commands go to a seat of the party that gets them."""

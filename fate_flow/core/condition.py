@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from fate_flow.core.gang import culprit, is_breaking
+from fate_flow.core.gang import failed_row, is_breaking
 from fate_flow.core.job import Job, Seat, Task, TaskKey
 from fate_flow.core.partial import taking_part
 from fate_flow.core.party_return import will_come_back
@@ -39,7 +39,7 @@ class Restart:
     starter: Party | None = None       # who starts it, where another party decides when
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         begins = f"begins again as version {self.version}"
         if self.starter is not None:
             return f"{begins} when {self.starter} starts it"
@@ -63,9 +63,9 @@ class Condition:
     broken: Mapping[TaskKey, str] = field(default_factory=dict)
 
     @property
-    def words(self) -> str:
-        broken = (f"{key.name}: {words}" for key, words in self.broken.items())
-        restarts = [f"{one.name} {one.words}" for one in self.restarts.values()]
+    def text(self) -> str:
+        broken = (f"{key.name}: {text}" for key, text in self.broken.items())
+        restarts = [f"{one.name} {one.text}" for one in self.restarts.values()]
         more = len(restarts) - _MOST_NAMED
         if more > 0:
             restarts[_MOST_NAMED:] = [f"{counted(more, 'other task begins', 'other tasks begin')} again"]
@@ -94,8 +94,8 @@ def condition_of_copy(job: Job, tasks: Iterable[Task], troubles: Mapping[str, Pe
         for one in shares if _is_made_to_begin_again(job, one)
     }  # fmt: skip
     broken = {
-        one.key: f"the share of {one.key.party} {words}; {job.initiator} decides what follows"
-        for one in shares if (words := _how_it_breaks(one))
+        one.key: f"the share of {one.key.party} {text}; {job.initiator} decides what follows"
+        for one in shares if (text := _how_it_breaks(one))
     }  # fmt: skip
     return Condition(said, restarts, broken=broken)
 
@@ -149,7 +149,7 @@ def _begins_again(view: JobView, rows: tuple[Task, ...]) -> bool:
         return lead.policy in _RESTARTS
     if not any(row.party_status in TASK_BROKEN or is_breaking(row) for row in rows):
         return False
-    found = retry_of(view, lead, culprit(rows).reason or Reason.WORKER_ERROR)
+    found = retry_of(view, lead, failed_row(rows).reason or Reason.WORKER_ERROR)
     return found is not None and not found.refused
 
 

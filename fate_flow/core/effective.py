@@ -8,10 +8,10 @@ from typing import Any
 
 from fate_flow.core.ceilings import Ceilings, stop_allowed
 from fate_flow.core.spec import JobSpec, Party
-from fate_flow.core.text import plain
+from fate_flow.core.text import sanitized
 
-_MOST_TOLD = 2_000        # of what another party says; a job has no more tasks
-_LONGEST_WORDS = 1_000
+_MOST_SHOWN = 2_000       # of what another party says; a job has no more tasks
+_LONGEST_TEXT = 1_000
 _MOST = 1e15              # nothing longer is a time, or can be written as one
 
 
@@ -48,17 +48,17 @@ def effective_at(
     return tuple(found)
 
 
-def capped_in_words(told: object) -> str:
+def capped_text(given: object) -> str:
     """What a party has capped, as it says in `effective` of an answer; empty when nothing, or nothing sensible."""
     names: dict[str, list[str]] = {}
-    for one in told[:_MOST_TOLD] if isinstance(told, list) else ():
+    for one in given[:_MOST_SHOWN] if isinstance(given, list) else ():
         if isinstance(one, Mapping) and one.get("asked") is not None:
             asked = "no limit" if one["asked"] == 0 else f"{_short(one['asked'])} s"
-            words = f"{_short(one.get('key'))} {asked} is {_short(one.get('value'))} s ({_short(one.get('source'))})"
-            names.setdefault(words, []).append(_short(one.get("component_name")))
-    return plain("; ".join(f"{', '.join(tasks)}: {words}" for words, tasks in names.items()), _LONGEST_WORDS)
+            text = f"{_short(one.get('key'))} {asked} is {_short(one.get('value'))} s ({_short(one.get('source'))})"
+            names.setdefault(text, []).append(_short(one.get("component_name")))
+    return sanitized("; ".join(f"{', '.join(tasks)}: {text}" for text, tasks in names.items()), _LONGEST_TEXT)
 
 
 def _short(value: object) -> str:
     is_number = isinstance(value, (int, float)) and -_MOST <= value <= _MOST
-    return f"{value:g}" if is_number else plain(value, 60)
+    return f"{value:g}" if is_number else sanitized(value, 60)

@@ -121,7 +121,7 @@ class _Reading:
         layers = read_layers(
             self.conf.at("job_parameters"), parties, lambda block: job_block(block, names))
         components = read_components(self.dsl, self.modules)
-        told = self._component_parameters(parties, names)
+        given = self._component_parameters(parties, names)
         _note_providers(self.conf.at("provider"), parties)
         if initiator not in parties or initiator is None:
             return None
@@ -130,7 +130,7 @@ class _Reading:
         base = self._base(layers, initiator, components)
         parameters = {party: job_parameters(base, layers.at(party)) for party in parties}
         components = in_order(components, parameters[initiator], self.conf.at("job_parameters").at("common"))
-        tasks = Tasks(self.conf, self.modules, parties, initiator, parameters, told).all(components)
+        tasks = Tasks(self.conf, self.modules, parties, initiator, parameters, given).all(components)
         if self.findings.problems:
             return None
         return JobSpec(

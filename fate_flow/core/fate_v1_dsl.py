@@ -10,7 +10,7 @@ from fate_flow.core.document import Findings, Node
 from fate_flow.core.errors import BadDocument
 from fate_flow.core.grammar import check_component_name, check_output_name, shown
 from fate_flow.core.modules import OWN_PROVIDER, STANDARD_PROVIDERS
-from fate_flow.core.spec import Input, Output, Source
+from fate_flow.core.spec import DeclaredOutput, Input, Source
 
 MAX_COMPONENTS = 1000
 
@@ -22,7 +22,7 @@ class Component:
     node: Node
     name: str
     module: str
-    outputs: tuple[Output, ...]
+    outputs: tuple[DeclaredOutput, ...]
     inputs: tuple[Input, ...] = ()
 
 
@@ -91,16 +91,16 @@ def _read_module(node: Node, modules: Collection[str]) -> str:
     return ""
 
 
-def _read_outputs(node: Node) -> tuple[Output, ...]:
+def _read_outputs(node: Node) -> tuple[DeclaredOutput, ...]:
     node.only(_OUTPUT_KINDS)
-    found: list[Output] = []
+    found: list[DeclaredOutput] = []
     for kind in _OUTPUT_KINDS:
         for one in node.at(kind).elements():
             alias = one.checked(check_output_name)
-            if alias is not None and Output(kind, alias) in found:
+            if alias is not None and DeclaredOutput(kind, alias) in found:
                 one.wrong(f"{shown(alias)} is there twice")
             elif alias is not None:
-                found.append(Output(kind, alias))
+                found.append(DeclaredOutput(kind, alias))
     return tuple(found)
 
 

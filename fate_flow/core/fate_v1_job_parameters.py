@@ -56,7 +56,7 @@ def job_block(node: Node, names: Collection[str]) -> dict[str, Any]:
     return block
 
 
-_OF_THE_JOB_ALONE = {RetryEvent.NO_CAPACITY: "room", RetryEvent.PARTY_LOST: "a party"}
+_OF_THE_JOB_ALONE = {RetryEvent.NO_CAPACITY: "capacity", RetryEvent.PARTY_LOST: "a party"}
 
 
 def _check_of_the_job(node: Node, event: RetryEvent, what: str) -> None:
@@ -67,8 +67,8 @@ def _check_of_the_job(node: Node, event: RetryEvent, what: str) -> None:
     for conf in node.at("task_conf").members().values():
         own = conf.at("retry").at("on_events")
         if _names(own, event):
-            words = f"{event.value} is for the job alone, which waits for {what} as a whole: name it in {of_job.path}"
-            own.wrong(words)
+            text = f"{event.value} is for the job alone, which waits for {what} as a whole: name it in {of_job.path}"
+            own.wrong(text)
 
 
 def _names(node: Node, event: RetryEvent) -> bool:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.after_document import after_of
-from fate_flow.core.command import MODULE, fails_on_restart, read_command
 from fate_flow.core.document import Node
 from fate_flow.core.fate_v1_dsl import Component
 from fate_flow.core.grammar import shown
@@ -16,6 +15,7 @@ from fate_flow.core.minimum_document import Minimums, goes_on_without
 from fate_flow.core.modules import ChecksAllParties, ModuleInfo, WarnsOfParameters
 from fate_flow.core.policy import Policy, PolicyAction, may_restart_task
 from fate_flow.core.policy_document import policies_for
+from fate_flow.core.program import MODULE, fails_on_restart, read_program
 from fate_flow.core.retry_document import rule_for
 from fate_flow.core.spec import JobParameters, Party, TaskSpec
 
@@ -35,7 +35,7 @@ class Tasks:
     parties: tuple[Party, ...]
     initiator: Party
     parameters: Mapping[Party, JobParameters]
-    told: Mapping[Party, Mapping[str, Any]]
+    given: Mapping[Party, Mapping[str, Any]]
 
     def all(self, components: tuple[Component, ...]) -> dict[str, TaskSpec]:
         """The tasks in the order of their components."""
@@ -66,9 +66,9 @@ class Tasks:
         return found
 
     def _task(self, component: Component, parties: tuple[Party, ...]) -> TaskSpec:
-        told = {party: self.told[party].get(component.name, {}) for party in parties}
-        passed = frozenset(party for party in parties if told[party].get("need_run") is False)
-        parameters = {party: _own_parameters(told[party]) for party in parties}
+        given = {party: self.given[party].get(component.name, {}) for party in parties}
+        passed = frozenset(party for party in parties if given[party].get("need_run") is False)
+        parameters = {party: _own_parameters(given[party]) for party in parties}
         for party in parties:
             if party not in passed:
                 self._check_parameters(component, party, parameters[party])
@@ -123,7 +123,7 @@ class Tasks:
             )
         if fails_on_restart(parameters):
             yield from self._restarts_by_policy(component.name)
-        tables = [one.name for one in read_command(parameters).outputs if one.is_table]
+        tables = [one.name for one in read_program(parameters).outputs if one.is_table]
         for one in component.outputs:
             if one.kind == "data" and one.alias not in tables:
                 known = ", ".join(tables) or "none"
@@ -163,9 +163,9 @@ class Tasks:
                 "needs it to be a host as well, or another arbiter")
 
 
-def _own_parameters(told: Mapping[str, Any]) -> dict[str, Any]:
+def _own_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
     """What the component itself is told; `need_run` is for the coordinator."""
-    return {key: value for key, value in told.items() if key != "need_run"}
+    return {key: value for key, value in given.items() if key != "need_run"}
 
 
 def _task_timeout(parameters: JobParameters, name: str) -> int:

@@ -11,13 +11,13 @@ from fate_flow.core.job import CommandKind, Task
 from fate_flow.core.outcome import federated_task_status
 from fate_flow.core.reasons import RULES, Reason, task_status_for
 from fate_flow.core.status import TASK_BROKEN, TaskStatus
-from fate_flow.core.view import JobView, plain_parties, task_command
+from fate_flow.core.view import JobView, plain_v1_parties, task_command
 
 _NO_FAULT = (Reason.STOPPED, Reason.PARTY_MISSING, Reason.PARTY_UNREACHABLE)
 GOOD = {TaskStatus.SUCCESS: Reason.DONE, TaskStatus.PASS: Reason.NOT_NEEDED}
 
 
-def culprit(rows: tuple[Task, ...]) -> Task:
+def failed_row(rows: tuple[Task, ...]) -> Task:
     """The row that says how the task ends and why: one that broke by itself, not one that was stopped for it.
 
     Among those the worst status decides, and a reason that is final before one after which it may be tried again. That
@@ -59,10 +59,10 @@ def settle(
     why: dict[str, Any] = {"reason": reason.value, "message": message, "caused_by": caused_by}
     if exit_code is not None:
         why["exit_code"] = exit_code
-    plain = plain_parties(view)
+    plain_v1 = plain_v1_parties(view)
     for row in rows:
         if row.key.party != view.job.party:
-            more = {} if row.key.party in plain else why
+            more = {} if row.key.party in plain_v1 else why
             yield Send(task_command(view, row, CommandKind.TASK_STATUS, outcome.value, more))
 
 

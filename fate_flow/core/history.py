@@ -8,7 +8,7 @@ from enum import Enum
 from fate_flow.core.spec import Party
 
 
-class Level(Enum):
+class HistoryLevel(Enum):
     """What it was that moved."""
 
     JOB = "job"                    # the row of one seat; at the initiator's own, the job itself
@@ -19,11 +19,11 @@ class Level(Enum):
 
 
 @dataclass(frozen=True)
-class Entry:
+class HistoryEntry:
     """One move: from one status to the next, why, by whom and when. `old` is empty where something began."""
 
     job_id: str
-    level: Level
+    level: HistoryLevel
     old: str
     new: str
     at: int                        # milliseconds since the epoch, of the party that wrote it down

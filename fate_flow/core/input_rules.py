@@ -52,5 +52,5 @@ class InputRules:
         if party not in producer.parties or party in producer.passed_at:
             return False
         module = self.modules[producer.module]
-        told = producer.parameters.get(party, {})
-        return not isinstance(module, ReadsAndMakesTables) or module.makes_table(told, party.role)
+        given = producer.parameters.get(party, {})
+        return not isinstance(module, ReadsAndMakesTables) or module.makes_table(given, party.role)

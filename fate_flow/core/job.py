@@ -45,27 +45,27 @@ class Claim:
     cores: int = 0
     memory: int = 0
     token: str = ""          # empty: nothing is held
-    turn: int = 0            # of the job, when it was last asked for
+    round_number: int = 0    # of the job, when it was last asked for
     renewals: int = 0        # how often it was asked for again
     taken_time: int = field(default=0, compare=False)     # when it was set aside the last time, for people
 
 
-class Lack(Enum):
+class Blocker(Enum):
     """Why a party did not reserve."""
 
-    ROOM = "room"        # others hold it
+    CAPACITY = "room"    # others hold it
     SIZE = "size"        # more was asked than it has in all
-    ANSWER = "answer"    # it is silent or not ready: room there would change nothing
+    ANSWER = "answer"    # it is silent or not ready: capacity there would change nothing
     APPROVAL = "approval"  # nobody there has approved the job yet
 
 
-APART = frozenset({Lack.SIZE, Lack.APPROVAL})
-"""Room would not help: nobody waits behind a job that lacks one of these."""
+UNSCHEDULABLE = frozenset({Blocker.SIZE, Blocker.APPROVAL})
+"""Capacity would not help: nobody waits behind a job that lacks one of these."""
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What a party that had no room remembers of a seat. Times are steady time of that party."""
+class PendingRequest:
+    """What a party that had no capacity remembers of a seat. Times are steady time of that party."""
 
     since: int = 0           # of the first refusal; 0: it has refused nothing
     asked: int = 0           # when it was asked for last
@@ -74,7 +74,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Hold:
-    """Somebody wants a job to have no turn, or a party to take in nothing, until it is released."""
+    """Somebody wants a job to have no reservation round, or a party to take in nothing, until it is released."""
 
     message: str
     by: str                  # as whoever asked for it called himself
@@ -82,7 +82,7 @@ class Hold:
     since: int = 0           # steady time
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         return f"on hold by {self.by}: {self.message}"
 
 
@@ -101,18 +101,18 @@ class Job:
     message: str = ""
     caused_by: str = ""                  # the party that gave the reason
     exit_code: int | None = None         # of the worker that is the cause, where one is
-    cancel_requested: bool = False       # a wish: f_cancel_signal
+    cancel_requested: bool = False       # a request: f_cancel_signal
     ready_owner: str = ""                # whose schedule this is at the moment: f_ready_signal, f_ready_owner
     progress: int = 0
     claim: Claim = Claim()
     asked: Claim = Claim()               # cores and memory this seat needs
     wait_reason: str = ""                # why it waits, for people
     blocked_on: str = ""                 # the party id whose cores it lacks
-    lacks: Lack | None = None            # what it lacks there
+    blocked_by: Blocker | None = None    # what it lacks there
     retry_at: int = 0                    # steady time: not asked for again before
     passes: int = 0                      # later jobs that took what it lacks
-    conflicts: int = 0                   # turns that were rolled back since it last started
-    turn: int = 0                        # counts the turns; fences returns that arrive late
+    conflicts: int = 0                   # reservation rounds that were rolled back since it last started
+    round_number: int = 0                # counts the reservation rounds; fences returns that arrive late
     timeout_seconds: int = 0
     ttl_seconds: int | None = None       # what it left goes so long after its end; None: as retention has it
     create_time: int = 0
@@ -121,13 +121,13 @@ class Job:
     start_time: int = 0
     end_time: int = 0
     stop_by: int = 0                     # steady time: the drain ends here at the latest
-    is_urgent: bool = False              # a wish: what drains is to be killed now: f_stop_now
+    is_force_stop: bool = False          # a request: what drains is to be killed now: f_stop_now
     unconfirmed: tuple[str, ...] = ()    # parties that never confirmed the end
     missing: tuple[str, ...] = ()        # parties that it succeeded without: it is partial
-    legacy: bool = False                 # the initiator speaks plain v1 only
+    is_plain_v1: bool = False            # the initiator speaks plain v1 only
     rerun_signal: bool = False           # it waits again, and not every party knows yet, or `retry_at` has not come
-    wish: Wish = Wish()                  # of this seat, for room at this party
-    hold: Hold | None = None             # no turn while it waits
+    pending: PendingRequest = PendingRequest()  # of this seat, for capacity at this party
+    hold: Hold | None = None             # no reservation round while it waits
     consent: Consent | None = None       # what this party has said to a job of another; None: nobody has to
     priority: int = 0                    # higher first
     enqueued: int = 0                    # steady time at which it was created
@@ -154,9 +154,10 @@ class Job:
         return (self.queue_key, self.create_time, self.job_id)
 
     @property
-    def is_apart(self) -> bool:
-        """It waits for something that room would not give it: it has no turn when cores come free, and is no head."""
-        return self.hold is not None or self.lacks in APART
+    def is_unschedulable(self) -> bool:
+        """It waits for something that capacity would not give it: it has no reservation round when cores come free, and
+        is no head."""
+        return self.hold is not None or self.blocked_by in UNSCHEDULABLE
 
     @property
     def holds(self) -> bool:
@@ -183,10 +184,10 @@ class Seat:
     message: str = ""
     free_cores: int = -1                 # what a refusal said is free; -1: unknown
     asked_cores: int = 0
-    lacks: Lack | None = None            # what the party that refused it lacks, as far as it said
+    blocked_by: Blocker | None = None    # what the party that refused it lacks, as far as it said
     lease: int = 0                       # milliseconds the party keeps what it holds; 0: it did not say
     renew_at: int = 0                    # steady time: asked for again then
-    legacy: bool = False                 # the party speaks plain v1 only
+    is_plain_v1: bool = False            # the party speaks plain v1 only
     silent_since: int = 0                # steady time since which it counts as silent; 0: it answers
     approval: str = ""                   # with which words it has approved the job, where it had to
 
@@ -267,7 +268,7 @@ class Worker:
     message: str = ""                    # the same in words
     caused_by: str = ""                  # the party that is the cause of it
     exit_status: str = ""                # how it ended, as the machine has it
-    is_elastic: bool = False             # it came when there was room, and goes when somebody needs it
+    is_elastic: bool = False             # it came when there was capacity, and goes when somebody needs it
     cores: int = 0                       # of an elastic one: held beside the claim of its job until it has exited
     memory: int = 0
 
@@ -306,7 +307,7 @@ class CommandKind(Enum):
     REPORT = "report"               # to the initiator: a party task has moved
     ASK_STOP = "ask stop"           # to the initiator: end the job
     ASK_RERUN = "ask rerun"         # to the initiator: begin the ended job again
-    ROOM = "room"                   # to the initiator: there is room for a job that had none here
+    CAPACITY = "room"               # to the initiator: there is capacity for a job that had none here
     STANDING = "standing"           # to the initiator: does the job still run, and if not how has it ended?
     LOOK_AGAIN = "look again"       # to the initiator: what this party was not ready for, it may be ready for now
 
@@ -350,7 +351,7 @@ class Answer:
         return self.retcode == UNREACHABLE
 
 
-NO_ROOM = 103
+NO_CAPACITY = 103
 
 ANY_RUN = 1 << 30
 """In a command of a plain v1 peer, which knows no runs: the present one."""

@@ -29,7 +29,7 @@ class Paths:
     lines: Mapping[str, int] = field(default_factory=dict)
     known: dict[str, str] = field(default_factory=dict)
 
-    def told(self, text: str) -> str:
+    def rendered(self, text: str) -> str:
         """A message or a warning about the documents, in the paths of the file and with its line."""
         named: list[str] = []
 
@@ -63,9 +63,9 @@ class NativeJob:
     description: str
     paths: Paths
 
-    def told(self, problems: Sequence[str]) -> list[str]:
+    def rendered(self, problems: Sequence[str]) -> list[str]:
         """What is wrong with the documents, in the words of the file; of very many the first."""
-        return [*map(self.paths.told, problems[:MOST_PROBLEMS]), *_and_more(len(problems))]
+        return [*map(self.paths.rendered, problems[:MOST_PROBLEMS]), *_and_more(len(problems))]
 
 
 def read_native(document: object, lines: Mapping[str, int]) -> tuple[NativeJob | None, list[str]]:
@@ -131,7 +131,7 @@ _LAST_PIECE = re.compile(rf"(?:^[^.\[]+|{_PIECE}|.)\Z", re.DOTALL)
 # ---------------------------------------------------------------------- what stands where
 
 _RESOURCES = {"cores": "task_cores", "memory": "task_memory", "parallelism": "task_parallelism"}
-_CONF, _JOB_PARAMETERS, _TOLD = "job_runtime_conf", "job_parameters", "component_parameters"
+_CONF, _JOB_PARAMETERS, _COPIED = "job_runtime_conf", "job_parameters", "component_parameters"
 
 
 class _Translation:
@@ -144,7 +144,7 @@ class _Translation:
         for node, *place in (
             (file, _CONF), (file, _CONF, _JOB_PARAMETERS), (file, _CONF, _JOB_PARAMETERS, "common"),
             (file.at("parties"), _CONF, "role"), (file.at("tasks"), "dsl"), (file.at("tasks"), "dsl", "components"),
-            (file.at("tasks"), _CONF, _TOLD),
+            (file.at("tasks"), _CONF, _COPIED),
         ):  # fmt: skip
             self._came(node, *place)
 
@@ -187,12 +187,12 @@ class _Translation:
         for key in ("timeout", "after", *LIFECYCLE):
             self._put(task.at(key), *limits, key)
         self._came(task, *limits)
-        self._told(task, _CONF, _TOLD, "common", name)
+        self._copy(task, _CONF, _COPIED, "common", name)
         for at, block in self._at(task):
             self._put(block.at("timeout"), _CONF, _JOB_PARAMETERS, "role", *at, "task_conf", name, "timeout")
-            self._told(block, _CONF, _TOLD, "role", *at, name)
+            self._copy(block, _CONF, _COPIED, "role", *at, name)
 
-    def _told(self, block: Node, *place: str) -> None:
+    def _copy(self, block: Node, *place: str) -> None:
         """What the component is told, and whether it runs, which FATE has among it."""
         parameters = block.at("parameters")
         if parameters.at("need_run").is_given:

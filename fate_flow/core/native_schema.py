@@ -11,11 +11,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from fate_flow.core.command import PARAMETERS as COMMAND_PARAMETERS
 from fate_flow.core.document import MAX_WHOLE
 from fate_flow.core.fate_v1 import MAX_PARTIES
 from fate_flow.core.grammar import ROLES
 from fate_flow.core.policy import PolicyAction, PolicyEvent
+from fate_flow.core.program import PARAMETERS as COMMAND_PARAMETERS
 from fate_flow.core.retry import Backoff, RetryEvent, RetryRule
 from fate_flow.core.spec import MOST_PRIORITY
 
@@ -76,7 +76,7 @@ _NAMED = "of 1 to 30 letters, digits, _ and -, no - first; FATE's own tables hav
 _PARAMETERS = {
     "type": "object",
     # any component may have a parameter of such a name: what is wrong with a command is for its own reader to say
-    "properties": {name: {"description": f"Command: {words}."} for name, words in COMMAND_PARAMETERS.items()},
+    "properties": {name: {"description": f"Command: {text}."} for name, text in COMMAND_PARAMETERS.items()},
 }
 _RULE, _BACKOFF = RetryRule(), Backoff()
 
@@ -100,13 +100,14 @@ _RETRY = _object(
     on_events=_list(
         {"enum": [event.value for event in RetryEvent]},
         "What is followed by another attempt; all but party_lost when left out. no_capacity and party_lost are for the "
-        "job alone: it waits for room, and for the return of a party that was lost.",
+        "job alone: it waits for capacity, and for the return of a party that was lost.",
         minItems=1, uniqueItems=True,
     ),
     max_attempts=_whole("Attempts that may end by an error or a timeout; 1: no retry.", 1, _RULE.max_attempts),
     max_interruptions=_whole("Interruptions, which use up no attempt.", 0, _RULE.max_interruptions),
     duration=_number(
-        "Seconds from the first bad end after which no attempt begins; that of the job also of its waiting for room; "
+        "Seconds from the first bad end after which no attempt begins; that of the job also of its waiting for "
+        "capacity; "
         "0: no limit.", default=0,
     ),
     backoff=_object(

@@ -36,7 +36,7 @@ def _check_value(value: object, schema: Mapping[str, Any]) -> str:
     kinds = schema.get("type", ())
     kinds = (kinds,) if isinstance(kinds, str) else kinds
     if kinds and not any(_IS[kind](value) for kind in kinds):
-        return f"{shown(value)} is not {' or '.join(_WORDS[kind] for kind in kinds)}"
+        return f"{shown(value)} is not {' or '.join(_TEXT[kind] for kind in kinds)}"
     return ""
 
 
@@ -113,7 +113,7 @@ _IS: Mapping[str, Callable[[object], bool]] = {
     "number": _is_number,
     "integer": lambda value: _is_number(value) and value == int(value),  # type: ignore[call-overload]  # a number
 }
-_WORDS = {
+_TEXT = {
     "object": "an object", "array": "a list", "string": "text", "boolean": "true or false", "number": "a number",
     "integer": "a whole number",
 }  # fmt: skip

@@ -64,11 +64,11 @@ def changed_conf(spec: JobSpec, change: Change) -> dict[str, Any]:
 
 def changed_components(old: JobSpec, new: JobSpec) -> tuple[str, ...]:
     """Those whose own parameters are others at some party."""
-    def told(spec: JobSpec, name: str) -> tuple[Any, ...]:
+    def parameters_of(spec: JobSpec, name: str) -> tuple[Any, ...]:
         task = spec.tasks[name]
         return task.parameters, task.passed_at
 
-    return tuple(name for name in new.tasks if told(old, name) != told(new, name))
+    return tuple(name for name in new.tasks if parameters_of(old, name) != parameters_of(new, name))
 
 
 # ------------------------------------------------------------------ what may be said

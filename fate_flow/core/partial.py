@@ -82,7 +82,7 @@ def goes_on(view: JobView, rows: Rows) -> bool:
 
 
 def shortage(view: JobView, name: str, missing: Collection[Party]) -> str:
-    """Why a task cannot do without these parties, in words; empty: it can."""
+    """Why a task cannot do without these parties, as text; empty: it can."""
     return too_few(view.spec.tasks[name], missing)
 
 
@@ -118,7 +118,7 @@ def _can_lose(view: JobView, rows: Rows, party: Party) -> bool:
 def missing_parties(view: JobView) -> tuple[str, ...]:
     """Those that a job succeeded without: given up, or without a good share in a task that succeeded.
 
-    Nobody is missing from a task that a rule has completed: that was the wish of whoever submitted the job."""
+    Nobody is missing from a task that a rule has completed: that was the request of whoever submitted the job."""
     if not _may_miss(view.spec):
         return ()
     gone = {seat.party for seat in given_up(view)}

@@ -15,7 +15,7 @@ from fate_flow.core.reasons import Reason
 from fate_flow.core.rerun import KEPT, plan_again, tell_tasks
 from fate_flow.core.retry import RetryEvent
 from fate_flow.core.status import JobStatus
-from fate_flow.core.view import JobView, leads, plain_parties
+from fate_flow.core.view import JobView, leads, plain_v1_parties
 
 LOSSES = frozenset({Reason.PARTY_UNREACHABLE, Reason.INITIATOR_LOST})
 
@@ -32,7 +32,7 @@ def will_come_back(view: JobView) -> bool:
     job, rule = view.job, view.spec.retry
     is_wanted = RetryEvent.PARTY_LOST in rule.on_events and job.losses < rule.max_interruptions
     is_ended = bool(job.lost_since or job.cancel_requested)
-    return job.reason in LOSSES and job.turn > 0 and is_wanted and not (is_ended or plain_parties(view))
+    return job.reason in LOSSES and job.round_number > 0 and is_wanted and not (is_ended or plain_v1_parties(view))
 
 
 def plan_return(view: JobView) -> Iterator[Action]:
@@ -62,7 +62,7 @@ def _versions(view: JobView, names: Collection[str]) -> list[NewVersion]:
     ]
 
 
-def plan_lacking(view: JobView, names: Collection[str]) -> Iterator[Action]:
+def plan_missing_shares(view: JobView, names: Collection[str]) -> Iterator[Action]:
     """A party has not kept its share of these tasks, of which the run that begins would read: they are made again."""
     if view.job.status is not JobStatus.WAITING or not view.job.rerun_signal:
         return

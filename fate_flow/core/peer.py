@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.core.spec import Party
-from fate_flow.core.text import plain
+from fate_flow.core.text import sanitized
 
-LONGEST_WORDS = 400
+LONGEST_ERROR = 400
 _MOST_SECONDS = 1e9
 
 
@@ -58,7 +58,7 @@ def read_way_back(value: object) -> WayBack | None:
         return None
     given = value.get("seconds")
     seconds = given if isinstance(given, (int, float)) and 0 <= given < _MOST_SECONDS else 0
-    return WayBack(float(seconds), plain(value.get("error"), LONGEST_WORDS))
+    return WayBack(float(seconds), sanitized(value.get("error"), LONGEST_ERROR))
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class HeartbeatReply:
         return body
 
     @property
-    def is_news(self) -> bool:
+    def is_new(self) -> bool:
         return bool(self.ended or self.way_back is not None or self.reports)
 
 

@@ -60,8 +60,8 @@ def missing(
     """What the job, or one of its tasks, needs at this seat and its initiator was not granted, each once, in the order
     of the job."""
     needed = [thing for thing in _needed(spec, party, of_task) if rule.concerns(thing)]
-    lacking = (thing for thing in needed if thing not in granted and EVERYTHING[thing.kind] not in granted)
-    return list(dict.fromkeys(lacking))
+    missing_things = (thing for thing in needed if thing not in granted and EVERYTHING[thing.kind] not in granted)
+    return list(dict.fromkeys(missing_things))
 
 
 def _needed(spec: JobSpec, party: Party, of_task: str) -> Iterator[Thing]:
@@ -88,10 +88,10 @@ def read_things(
     component, dataset = f"{prefix}component", f"{prefix}dataset"
     names = _names_of_components(component, body.get(component))
     known = {ALL: EVERYTHING[Kind.COMPONENT]}
-    known |= {_plain(module): Thing(Kind.COMPONENT, module) for module in modules}
-    found = [known[_plain(name)] for name in names if _plain(name) in known]
+    known |= {_without_case(module): Thing(Kind.COMPONENT, module) for module in modules}
+    found = [known[_without_case(name)] for name in names if _without_case(name) in known]
     found += _datasets(dataset, body.get(dataset))
-    unknown = list(dict.fromkeys(name for name in names if _plain(name) not in known))
+    unknown = list(dict.fromkeys(name for name in names if _without_case(name) not in known))
     if unknown and not found:
         raise BadRequest(f"{component}: {shown(unknown[0])} is not one of {ALL}, {', '.join(sorted(modules))}")
     if not found:
@@ -113,7 +113,7 @@ def _names_of_components(key: str, value: object) -> list[str]:
     return [name.strip() for name in names]
 
 
-def _plain(name: str) -> str:
+def _without_case(name: str) -> str:
     """A component has two spellings: SecureSum in a DSL, secure_sum in FATE's registry."""
     return name.replace("_", "").lower()
 

@@ -12,7 +12,7 @@ from fate_flow.core.modules import ExchangesMessages, ModuleInfo
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import JobSpec, Party, TaskSpec
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
-from fate_flow.core.view import JobView, plain_parties, send
+from fate_flow.core.view import JobView, plain_v1_parties, send
 
 
 def objection(spec: JobSpec, party: Party, modules: Mapping[str, ModuleInfo]) -> str:
@@ -52,12 +52,12 @@ def task_row(view: JobView, key: TaskKey, version: int) -> dict[str, Any]:
     }
 
 
-def canceled_words(view: JobView, lead: Task, first: Task) -> str:
+def canceled_text(view: JobView, lead: Task, first: Task) -> str:
     """Of a task that a plain v1 party has canceled by itself, which it does at the word of a user only; else empty.
 
     That it was canceled is all that such a party says: the stop of the job that its user wants may come later.
     `first`: the row that says how the task has ended."""
-    theirs = [str(party) for party in plain_parties(view) if str(party) == cause_of(first)]
+    theirs = [str(party) for party in plain_v1_parties(view) if str(party) == cause_of(first)]
     if lead.status is not TaskStatus.CANCELED or first.reason is not Reason.STOPPED or lead.policy or not theirs:
         return ""
     return f"{lead.key.name} was canceled on {theirs[0]}, where a user has stopped it"
@@ -68,10 +68,10 @@ _HAS_BEGUN = frozenset({SeatStatus.STARTED, SeatStatus.STOPPING, SeatStatus.DRAI
 
 def before_end(view: JobView, seat: Seat, final: JobStatus) -> Iterator[Send]:
     """FATE's initiators have the model of a job kept before they say how it has ended; not of one that was canceled."""
-    if seat.legacy and seat.status in _HAS_BEGUN and final is not JobStatus.CANCELED:
+    if seat.is_plain_v1 and seat.status in _HAS_BEGUN and final is not JobStatus.CANCELED:
         yield send(view, seat, CommandKind.MODEL)
 
 
 def after_end(view: JobView, seat: Seat) -> Iterator[Send]:
-    if seat.legacy and seat.status in _HAS_BEGUN:
+    if seat.is_plain_v1 and seat.status in _HAS_BEGUN:
         yield send(view, seat, CommandKind.CLEAN, body=view.spec.roles)

@@ -4,11 +4,11 @@ The plan is made from the state alone, so asking twice gives the same answer twi
 again. A plan is a tuple of actions; the shell carries them out in one transaction and sends the commands after its
 commit. Rolling back a reservation is one more plan, not an exception.
 
-The way of a job: `ready` while parties accept; `waiting` in the queue; when its turn comes (`BeginTurn`, the ready
-signal) every seat is checked and asked to reserve; refused anywhere, the others give back and the turn ends with a
-reason to wait; held everywhere, every seat is started; started everywhere, the job is running. A job that is to end
-early goes through `stopping`: every seat is told, drains, and only then the job ends. A rerun (rerun.py) has it wait
-again; it has no turn before every party has taken its seat in the next run.
+The way of a job: `ready` while parties accept; `waiting` in the queue; when the queue lets it (`BeginRound`, the ready
+signal) every seat is checked and asked to reserve; refused anywhere, the others give back and the reservation round
+ends with a reason to wait; held everywhere, every seat is started; started everywhere, the job is running. A job that
+is to end early goes through `stopping`: every seat is told, drains, and only then the job ends. A rerun (rerun.py) has
+it wait again; it has no reservation round before every party has taken its seat in the next run.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from fate_flow.core.actions import Action, Forget, MoveJob, Plan
 from fate_flow.core.job import CommandKind
 from fate_flow.core.party_return import comes_back, plan_return
-from fate_flow.core.plan_policy import plan_ruled
+from fate_flow.core.plan_policy import plan_matches
+from fate_flow.core.plan_round import plan_waiting
 from fate_flow.core.plan_stop import end, plan_stopping
-from fate_flow.core.plan_turn import plan_waiting
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import JobStatus, SeatStatus
 from fate_flow.core.view import JobView, others, send
@@ -52,7 +52,7 @@ def _plan_ended(view: JobView) -> Iterator[Action]:
     if comes_back(view):
         yield from plan_return(view)
         return
-    is_first = view.job.run == 0 and view.job.turn == 0
+    is_first = view.job.run == 0 and view.job.round_number == 0
     never_accepted = is_first and view.job.reason is Reason.PARTY_REFUSED
     if never_accepted and all(seat.status in _GONE for seat in view.seats):
         yield Forget()
@@ -61,7 +61,7 @@ def _plan_ended(view: JobView) -> Iterator[Action]:
 _PLANNERS = {
     JobStatus.READY: _plan_ready,
     JobStatus.WAITING: plan_waiting,
-    JobStatus.RUNNING: plan_ruled,
+    JobStatus.RUNNING: plan_matches,
     JobStatus.STOPPING: plan_stopping,
     JobStatus.SUCCESS: _plan_ended,
     JobStatus.FAILED: _plan_ended,

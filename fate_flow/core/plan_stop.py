@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from fate_flow.core.actions import Action, EndTurn, Hurry, MoveJob, MoveSeat, Send
-from fate_flow.core.gang import GOOD, cause_of, culprit, settle
+from fate_flow.core.actions import Action, EndRound, ForceStop, MoveJob, MoveSeat, Send
+from fate_flow.core.gang import GOOD, cause_of, failed_row, settle
 from fate_flow.core.job import CommandKind, Job, Seat, Task
 from fate_flow.core.outcome import federated_task_status
 from fate_flow.core.partial import missing_parties
@@ -68,8 +68,8 @@ def _cause(view: JobView, caused_by: str, exit_code: int | None = None) -> dict[
 
 def plan_stopping(view: JobView) -> Iterator[Action]:
     job = view.job
-    if job.is_urgent:
-        yield from _hurry(view)
+    if job.is_force_stop:
+        yield from _force_stop(view)
     elif view.has_workers and will_come_back(view):
         return          # the next run begins with the end of this one, and not beside a worker of it
     elif job.stop_by <= view.now:
@@ -82,10 +82,10 @@ def plan_stopping(view: JobView) -> Iterator[Action]:
         yield from _finish(view, ())
 
 
-def _hurry(view: JobView) -> Iterator[Action]:
+def _force_stop(view: JobView) -> Iterator[Action]:
     job = view.job
     assert job.reason is not None, "stopping always says why"
-    yield Hurry(min(job.stop_by, view.now + view.drain_milliseconds))
+    yield ForceStop(min(job.stop_by, view.now + view.drain_milliseconds))
     for seat in view.seats:
         if not _has_drained(view, seat):
             yield stop_command(view, seat, job.reason, job.message, 0)
@@ -115,7 +115,7 @@ def last_word(rows: tuple[Task, ...], job: Job) -> tuple[TaskStatus, Reason, str
     if all(status in TASK_END for status in statuses):
         outcome = federated_task_status(statuses)
         if outcome in TASK_BROKEN:
-            first = culprit(rows)
+            first = failed_row(rows)
             reason = first.reason or Reason.STOPPED
             is_own = RULES[reason].retry_event is not None
             message = first.message if is_own else first.message or job.message
@@ -131,7 +131,7 @@ def end(
     """The job is over; every other party is told, those that never answered too, should they come back."""
     final = job_status_for(reason)
     if view.job.ready_owner:
-        yield EndTurn()
+        yield EndRound()
     body: dict[str, Any] = {"reason": reason.value, "message": message, **_cause(view, caused_by)}
     if view.job.status is JobStatus.READY:
         body["tag"] = "submit_failed"

@@ -6,23 +6,34 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fate_flow.core.actions import Action, Arm, EndTurn, LoseShares, MoveSeat, NewVersion, Progress, PutOff, Send, Why
+from fate_flow.core.actions import (
+    Action,
+    Arm,
+    EndRound,
+    LoseShares,
+    MoveSeat,
+    NewVersion,
+    Progress,
+    RequeueJob,
+    Send,
+    Why,
+)
 from fate_flow.core.dag import may_start
-from fate_flow.core.gang import GOOD, cause_of, culprit, is_breaking, move_task, settle
-from fate_flow.core.happenings import again as policy_allows
-from fate_flow.core.happenings import completed, has_a_rule, is_put_off, refusals
+from fate_flow.core.gang import GOOD, cause_of, failed_row, is_breaking, move_task, settle
 from fate_flow.core.job import Command, CommandKind, Task
 from fate_flow.core.outcome import federated_task_status
 from fate_flow.core.partial import absent, given_up, outcome_of, shortage, taking_part
-from fate_flow.core.plain_v1 import canceled_words, task_row
+from fate_flow.core.plain_v1 import canceled_text, task_row
+from fate_flow.core.plan_round import wait_again
 from fate_flow.core.plan_stop import end, stop
-from fate_flow.core.plan_turn import wait_again
 from fate_flow.core.policy import PolicyAction
+from fate_flow.core.policy_events import again as policy_allows
+from fate_flow.core.policy_events import awaits_policy, completed, has_a_rule, refusals
 from fate_flow.core.reasons import RULES, Reason, task_status_for
 from fate_flow.core.retry import Again, RetryEvent, decide
 from fate_flow.core.spec import Party
 from fate_flow.core.status import TASK_BROKEN, SeatStatus, TaskStatus
-from fate_flow.core.view import JobView, leads, others, plain_parties, rows_by_name, send, task_command
+from fate_flow.core.view import JobView, leads, others, plain_v1_parties, rows_by_name, send, task_command
 
 
 def plan_running(view: JobView) -> Iterator[Action]:
@@ -31,14 +42,14 @@ def plan_running(view: JobView) -> Iterator[Action]:
         yield from stop(view, job.reason, job.message)
         return
     if job.ready_owner:
-        yield EndTurn()
+        yield EndRound()
         view = replace(view, job=replace(job, ready_owner=""))      # it may end at once: all has been kept
-    moved = tuple(_judge_tasks(view))
+    moved = tuple(_plan_outcomes(view))
     yield from moved
     if moved:
         return          # one step at a time: the next view shows what follows
     broken = (rows for rows in rows_by_name(view).values() if rows[0].status in TASK_BROKEN)
-    hopeless = next((rows for rows in broken if not is_put_off(view, rows)), None)
+    hopeless = next((rows for rows in broken if not awaits_policy(view, rows)), None)
     if hopeless:
         yield from _break(view, hopeless)
         return
@@ -50,7 +61,7 @@ def plan_running(view: JobView) -> Iterator[Action]:
     ready = may_start(view.spec, statuses)
     due = _next_due(view, statuses, ready)
     if due > view.now + view.long_backoff_milliseconds and _may_rest(view):
-        yield from _put_off(view, due)
+        yield from _requeue(view, due)
     else:
         yield from _start_tasks(view, statuses, ready)
 
@@ -62,11 +73,13 @@ def _end_well(view: JobView) -> Iterator[Action]:
     silent = [seat for seat in given_up(view) if seat.status is SeatStatus.STOPPING]
     for seat in silent:
         yield MoveSeat(seat, SeatStatus.UNCONFIRMED, seat.message)
-    ruled = [lead.federated_message for lead in leads(view) if lead.federated_reason is Reason.COMPLETED_BY_POLICY]
-    yield from end(view, Reason.DONE, "; ".join(ruled), tuple(sorted(str(seat.party) for seat in silent)))
+    policy_matches = [
+        lead.federated_message for lead in leads(view) if lead.federated_reason is Reason.COMPLETED_BY_POLICY
+    ]
+    yield from end(view, Reason.DONE, "; ".join(policy_matches), tuple(sorted(str(seat.party) for seat in silent)))
 
 
-def _judge_tasks(view: JobView) -> Iterator[Action]:
+def _plan_outcomes(view: JobView) -> Iterator[Action]:
     for rows in rows_by_name(view).values():
         lead = rows[0]
         if lead.is_final:
@@ -74,7 +87,7 @@ def _judge_tasks(view: JobView) -> Iterator[Action]:
         outcome = outcome_of(view, rows)
         if lead.status is TaskStatus.STOPPING:
             yield from _drain_task(view, rows)
-        elif (outcome in TASK_BROKEN and not is_put_off(view, rows)) or _breaks_at_once(view, rows):
+        elif (outcome in TASK_BROKEN and not awaits_policy(view, rows)) or _breaks_at_once(view, rows):
             yield from _break_task(view, rows)
         elif outcome in GOOD:
             yield from _succeed(view, rows, outcome)
@@ -92,12 +105,12 @@ def _succeed(view: JobView, rows: tuple[Task, ...], outcome: TaskStatus) -> Iter
     yield from settle(view, rows, outcome, GOOD[outcome], "")
     follows = completed(view, rows) if outcome is TaskStatus.SUCCESS else None
     if follows is not None:
-        yield Arm(follows.happening.key, follows.due)
+        yield Arm(follows.occurrence.key, follows.due)
 
 
 def _break_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
     """One party's share broke: the others are stopped, since a task is a gang."""
-    first = culprit(rows)
+    first = failed_row(rows)
     yield from stop_gang(view, rows, first.reason, first.message, caused_by=cause_of(first))
 
 
@@ -122,10 +135,10 @@ def _drain_task(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
         yield from _succeed(view, rows, outcome)
         return
     if lead.policy == PolicyAction.COMPLETE_TASK.value:
-        words, cause = lead.federated_message, lead.federated_caused_by       # of the rule that stopped it
-        yield from settle(view, rows, TaskStatus.SUCCESS, Reason.COMPLETED_BY_POLICY, words, cause)
+        text, cause = lead.federated_message, lead.federated_caused_by        # of the rule that stopped it
+        yield from settle(view, rows, TaskStatus.SUCCESS, Reason.COMPLETED_BY_POLICY, text, cause)
         return
-    first = culprit(rows)
+    first = failed_row(rows)
     reason = first.reason or Reason.WORKER_ERROR
     yield from settle(view, rows, task_status_for(reason), reason, first.message, cause_of(first), first.exit_code)
     found = retry_of(view, lead, reason)
@@ -152,12 +165,12 @@ def again(view: JobView, rows: tuple[Task, ...], again: Again, why: Why) -> Iter
     yield NewVersion(lead.key.name, version, view.fresh_id, left, retry_at, again.tries, why)
     for seat in given_up(view):
         yield LoseShares(seat.party, seat.message)      # what the job goes on without takes no part in this one either
-    plain = plain_parties(view)
+    plain_v1 = plain_v1_parties(view)
     for row in rows:
         if row.key.party != view.job.party:
             key = row.key
             body: dict[str, Any] = {"incarnation": view.fresh_id, "auto_retries": left}
-            body.update(task_row(view, key, version) if key.party in plain else why.as_body())
+            body.update(task_row(view, key, version) if key.party in plain_v1 else why.as_body())
             yield Send(
                 Command(CommandKind.TASK_CREATE, key.job_id, key.party, view.job.run, key.name, version, body=body)
             )
@@ -165,22 +178,22 @@ def again(view: JobView, rows: tuple[Task, ...], again: Again, why: Why) -> Iter
 
 def _break(view: JobView, rows: tuple[Task, ...]) -> Iterator[Action]:
     """A task ended badly and is not tried again: so does the job, and it says whose share it was."""
-    first, status = culprit(rows), rows[0].status
+    first, status = failed_row(rows), rows[0].status
     reason = Reason.TASK_TIMEOUT if status is TaskStatus.TIMEOUT else Reason.TASK_FAILED
     if first.reason in _ALSO_OF_THE_JOB:
         reason = first.reason
     party = str(first.key.party)
-    canceled = canceled_words(view, rows[0], first)
+    canceled = canceled_text(view, rows[0], first)
     if canceled:
         yield from stop(view, Reason.STOPPED_BY_USER, canceled, cause_of(first))
         return
     why = first.message or (first.reason.value if first.reason else first.party_status.value)
     found = retry_of(view, rows[0], first.reason)
     refused = [found.refused] if found is not None and found.refused else []
-    for words in dict.fromkeys([*refused, *refusals(view, rows)]):
-        why = f"{why} ({words})"
-    words = f"{first.key.name} {_VERBS[status]} on {party}: {why}"
-    yield from stop(view, reason, words, cause_of(first), first.exit_code)
+    for text in dict.fromkeys([*refused, *refusals(view, rows)]):
+        why = f"{why} ({text})"
+    text = f"{first.key.name} {_VERBS[status]} on {party}: {why}"
+    yield from stop(view, reason, text, cause_of(first), first.exit_code)
 
 
 _ALSO_OF_THE_JOB = (Reason.STOPPED_BY_USER, Reason.INITIATOR_LOST)
@@ -200,18 +213,18 @@ def _progress(view: JobView) -> Iterator[Action]:
 
 
 def _start_tasks(view: JobView, statuses: Mapping[str, TaskStatus], ready: Sequence[str]) -> Iterator[Action]:
-    """As many as the reservation has room for: `task_parallelism` tasks at a time."""
-    room = view.spec.common.task_parallelism - sum(
+    """As many as the reservation has capacity for: `task_parallelism` tasks at a time."""
+    capacity = view.spec.common.task_parallelism - sum(
         status in (TaskStatus.RUNNING, TaskStatus.STOPPING) for status in statuses.values()
     )
     by_name = rows_by_name(view)
     for name in ready:
         rows = by_name[name]
-        if room <= 0:
+        if capacity <= 0:
             return
         if rows[0].retry_at > view.now:
             continue
-        room -= 1
+        capacity -= 1
         missing = absent(view, name)
         too_few = shortage(view, name, missing)
         if too_few:
@@ -223,12 +236,15 @@ def _start_tasks(view: JobView, statuses: Mapping[str, TaskStatus], ready: Seque
 
 def _start_shares(view: JobView, rows: tuple[Task, ...], missing: frozenset[Party]) -> Iterator[Action]:
     """Who runs is told who is missing, so that nobody waits for a message of it."""
-    plain, without = plain_parties(view), {"without": [str(party) for party in sorted(missing)]} if missing else {}
+    plain_v1, without = (
+        plain_v1_parties(view),
+        {"without": [str(party) for party in sorted(missing)]} if missing else {},
+    )
     for row in rows:
         if row.key.party in missing:
             yield from _pass_over(view, row)
             continue
-        if row.key.party in plain:
+        if row.key.party in plain_v1:
             yield Send(task_command(view, row, CommandKind.TASK_STATUS, argument=TaskStatus.RUNNING.value))
         yield Send(task_command(view, row, CommandKind.TASK_START, more=without))
 
@@ -252,11 +268,11 @@ def _may_rest(view: JobView) -> bool:
 
     A policy that is to act in a while looks at a job that runs."""
     is_whole = all(seat.status is SeatStatus.STARTED for seat in view.seats)
-    return is_whole and not plain_parties(view) and not view.job.timers
+    return is_whole and not plain_v1_parties(view) and not view.job.timers
 
 
-def _put_off(view: JobView, due: int) -> Iterator[Action]:
+def _requeue(view: JobView, due: int) -> Iterator[Action]:
     """All parties take back what they gave; the job applies anew when its next attempt is due."""
     names = ", ".join(task.key.name for task in leads(view) if task.retry_at == due)
-    yield PutOff(f"retry_backoff: {names} begins again", due)
+    yield RequeueJob(f"retry_backoff: {names} begins again", due)
     yield from wait_again(view, view.seats)

@@ -44,7 +44,7 @@ class Policy:
     delay: float = 0
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """For people: `worker_failed, gang_broken: restart_task after 5 s`."""
         events = ", ".join(event.value for event in PolicyEvent if event in self.events)
         later = f" after {self.delay:g} s" if self.delay else ""

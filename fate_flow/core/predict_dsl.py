@@ -106,9 +106,9 @@ def _upstream(train: Mapping[str, Component], put: Input, names: frozenset[str])
 
 def _data_inputs(one: Component) -> dict[str, Input]:
     """What it has in a prediction, by the name that it has there."""
-    told = {put.key: put for put in one.inputs if put.kind == "data"}
-    found = {key: put for key, put in told.items() if key not in _OF_TRAINING}
-    first = next((told[key] for key in _OF_TRAINING if key in told), None)
+    given = {put.key: put for put in one.inputs if put.kind == "data"}
+    found = {key: put for key, put in given.items() if key not in _OF_TRAINING}
+    first = next((given[key] for key in _OF_TRAINING if key in given), None)
     return found if first is None or _AS_IT_IS in found else {**found, _TO_PREDICT: first}
 
 

@@ -1,4 +1,4 @@
-"""Whose turn it is: an order that never changes by itself, and a bound on how often the head is passed.
+"""Which job may reserve: an order that never changes by itself, and a bound on how often the head is passed.
 
 A job stands where its `queue_key` puts it: the steady time at which it was created, less one span (`queue_ageing`) for
 each level of its priority. So a higher priority goes first, jobs of one priority go first in first out, and a job that
@@ -9,9 +9,9 @@ a job stands behind it, whatever its priority, so only so many can ever come to 
 A job that was refused is blocked on the party that refused it. The first of those is that party's *head*. Jobs that
 do not need that party pass it freely. A job that does need it may take what the head lacks, but each time counts; when
 the head has been passed as often as the configuration allows, later jobs that need the party wait behind it until it
-has started. A job that is in its turn may pass any moment, so it counts as if it had.
+has started. A job that is in its reservation round may pass any moment, so it counts as if it had.
 
-A head may lack room at several parties and know of one at a time. So a job also counts, and waits behind the head,
+A head may lack capacity at several parties and know of one at a time. So a job also counts, and waits behind the head,
 where it would take so much that what is known to be free at a party that both need is less than the head asks there.
 
 A job that asks a party for more than it has in all is no head: nobody waits behind it.
@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from fate_flow.core.approval import Approval, Consent
-from fate_flow.core.job import Claim, Hold, Lack
+from fate_flow.core.job import Blocker, Claim, Hold
 from fate_flow.core.text import ordinal
 
 
@@ -38,7 +38,7 @@ class Waiting:
     blocked_cores: int = 0
     retry_at: int = 0                # steady time
     passes: int = 0
-    lacks: Lack | None = None
+    blocked_by: Blocker | None = None
     queue_key: int = 0
 
     @property
@@ -49,15 +49,15 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Behind:
-    """Not this job's turn: an earlier one that needs the same party has been passed often enough."""
+    """This job may not reserve now: an earlier one that needs the same party has been passed often enough."""
 
     job_id: str
     head: str
     party_id: str
 
     @property
-    def words(self) -> str:
-        return f"waits behind job {self.head}, which party {self.party_id} has had no room for"
+    def text(self) -> str:
+        return f"waits behind job {self.head}, which party {self.party_id} has had no capacity for"
 
 
 Asked = Callable[[str], Mapping[str, int]]
@@ -70,7 +70,7 @@ def where_it_takes(job: Waiting, head: Waiting, free: Mapping[str, int], asked: 
     `free`: the cores that each party has, as far as it is known."""
     if head.blocked_on in job.parties:
         return head.blocked_on
-    if head.lacks is not Lack.ROOM:
+    if head.blocked_by is not Blocker.CAPACITY:
         return ""
     for party_id in dict.fromkeys(job.parties):
         if party_id in head.parties and party_id in free:
@@ -84,17 +84,17 @@ class Passing:
     """How often the heads may still be passed; `free` and `asked` as in `where_it_takes`."""
 
     def __init__(
-        self, heads: Collection[Waiting], passes: int, in_turn: Collection[Waiting], free: Mapping[str, int],
+        self, heads: Collection[Waiting], passes: int, in_round: Collection[Waiting], free: Mapping[str, int],
         asked: Asked,
     ) -> None:  # fmt: skip
         self._heads = sorted(heads, key=lambda head: head.order)
         self._left = {head.job_id: passes - head.passes for head in heads}
         self._free = dict(free)
         self._asked = asked
-        for job in in_turn:
+        for job in in_round:
             self._count(job)
 
-    def turn_of(self, job: Waiting) -> Behind | None:
+    def admit(self, job: Waiting) -> Behind | None:
         """None when the job may ask for resources now; then it counts as one that passes."""
         for head, party_id in self._passed_by(job):
             if self._left[head.job_id] <= 0:
@@ -134,24 +134,24 @@ def takes_from(job: Claim, head: Claim, free: Claim) -> bool:
     )
 
 
-def fits(asked: Claim, room: Claim) -> bool:
+def fits(asked: Claim, capacity: Claim) -> bool:
     """Whether there is as much as is asked for."""
-    return not takes_from(asked, Claim(), room)
+    return not takes_from(asked, Claim(), capacity)
 
 
 def why_a_copy_waits(initiator: str, party: str, consent: Consent | None) -> str:
-    """In words: why a job waits at a party that does not decide for it."""
+    """As text: why a job waits at a party that does not decide for it."""
     if consent is not None and consent.approval is Approval.PENDING:
         return f"nobody at {party} has approved it yet: flow job approve, or flow job reject"
     return f"waits for its initiator, {initiator}, which knows its place in the queue"
 
 
 def pausing(wait_reason: str, milliseconds: int) -> str:
-    """In words: so long it pauses still. They are counted when somebody asks, so that they are true then."""
+    """As text: so long it pauses still. They are counted when somebody asks, so that they are true then."""
     return f"{wait_reason} in {max(0, milliseconds) / 1000:.0f} s"
 
 
 def why_it_waits(wait_reason: str, place: int, hold: Hold | None = None) -> str:
-    """In words: who holds it, or what is lacking where, and the place in the queue (1 is the first)."""
-    words = hold.words if hold is not None else wait_reason or "waits for its turn"
-    return f"{words}; {ordinal(place)} in the queue"
+    """As text: who holds it, or what is lacking where, and the place in the queue (1 is the first)."""
+    text = hold.text if hold is not None else wait_reason or "waits for its turn"
+    return f"{text}; {ordinal(place)} in the queue"

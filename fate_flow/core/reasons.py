@@ -40,7 +40,7 @@ class Reason(Enum):
     DEPENDENCE_FAILED = "dependence_failed"    # a party's dependence check failed for good
     NO_CAPACITY = "no_capacity"                # waited for resources longer than it may
     QUEUE_CLEANED = "queue_cleaned"            # an operator emptied the queue
-    CORES_LENT = "cores_lent"                  # an elastic worker made room for a job that waited
+    CORES_LENT = "cores_lent"                  # an elastic worker freed capacity for a job that waited
     RELEASED = "released"                      # an operator took back by force what it held
     PARTY_MISSING = "party_missing"            # passed over: what it needs of an earlier task is not there
     FAILED_BY_POLICY = "failed_by_policy"      # a policy said fail_job: for good

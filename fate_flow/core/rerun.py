@@ -28,14 +28,14 @@ KEPT = frozenset({TaskStatus.SUCCESS, TaskStatus.PASS})
 
 
 @dataclass(frozen=True)
-class Wish:
+class RerunRequest:
     """What a user asks for: from which component on (empty: no certain one), and whether successes count."""
 
     component: str = ""
     force: bool = False
 
 
-def plan_rerun(view: JobView, wish: Wish, incarnations: Mapping[str, str]) -> Plan:
+def plan_rerun(view: JobView, request: RerunRequest, incarnations: Mapping[str, str]) -> Plan:
     """How the job begins again; `incarnations` are fresh ids, one for each of its tasks.
 
     No plan at all when there is nothing left to do. Raises Conflict for a job that is not over, or that would never be
@@ -47,12 +47,12 @@ def plan_rerun(view: JobView, wish: Wish, incarnations: Mapping[str, str]) -> Pl
         )
     if job.reason is Reason.FAILED_BY_POLICY:
         raise Conflict(f"job {job.job_id} was ended for good by a policy ({job.message}): submit it again")
-    anew = tasks_anew(view.spec, _statuses(view), wish, job.changed, is_complete=job.status is JobStatus.SUCCESS)
+    anew = tasks_anew(view.spec, _statuses(view), request, job.changed, is_complete=job.status is JobStatus.SUCCESS)
     return tuple(_plan(view, [task for task in _versions(view, incarnations) if task.name in anew])) if anew else ()
 
 
 def tasks_anew(
-    spec: JobSpec, statuses: Mapping[str, TaskStatus], wish: Wish, changed: Collection[str] = (),
+    spec: JobSpec, statuses: Mapping[str, TaskStatus], request: RerunRequest, changed: Collection[str] = (),
     *, is_complete: bool = False,
 ) -> frozenset[str]:
     """Names of the tasks that run anew. Nothing keeps its success whose parameters are others, or which follows a task
@@ -62,12 +62,12 @@ def tasks_anew(
     again only beside a task that may complete the job once more.
 
     Raises BadRequest for a component that the job has not; Conflict where what was cut off would have no end."""
-    if wish.component and wish.component not in spec.tasks:
+    if request.component and request.component not in spec.tasks:
         known = ", ".join(spec.tasks)
-        raise BadRequest(f"component_name: {shown(wish.component)} is not one of this job's components: {known}")
-    if wish.force and not wish.component:
+        raise BadRequest(f"component_name: {shown(request.component)} is not one of this job's components: {known}")
+    if request.force and not request.component:
         return frozenset(spec.tasks)
-    named = frozenset({*changed, wish.component} if wish.component else changed)
+    named = frozenset({*changed, request.component} if request.component else changed)
     broken = frozenset(name for name, one in statuses.items() if one not in KEPT)
     if not is_complete:
         return downstream_of(spec, named | broken)
@@ -114,7 +114,7 @@ def plan_again(view: JobView, begin: BeginAgain, versions: list[NewVersion]) -> 
     for seat in view.seats:
         yield Rejoin(seat)
     for seat in view.seats:
-        yield from _tell_plain(view, seat, versions) if seat.legacy else _tell(view, seat, versions)
+        yield from _tell_plain_v1(view, seat, versions) if seat.is_plain_v1 else _tell(view, seat, versions)
 
 
 def tell_tasks(view: JobView, versions: list[NewVersion]) -> Iterator[Send]:
@@ -131,7 +131,7 @@ def tell_tasks(view: JobView, versions: list[NewVersion]) -> Iterator[Send]:
 
 
 KEPT_THERE = "kept"
-"""In the body of the news that a run begins: the tasks that the party is to have kept, each with its version."""
+"""In the body of the message that a run begins: the tasks that the party is to have kept, each with its version."""
 
 
 def _tasks_of(view: JobView, seat: Seat, versions: Sequence[NewVersion]) -> dict[str, Any]:
@@ -167,11 +167,11 @@ def _tell(view: JobView, seat: Seat, versions: list[NewVersion]) -> Iterator[Sen
 
 
 def _parameters(view: JobView) -> dict[str, Any]:
-    """Those of a job that were changed: a party may have missed the news."""
+    """Those of a job that were changed: a party may have missed the message."""
     return {**view.spec.changeable_conf, "components": list(view.job.changed), "revision": view.job.revision}
 
 
-def _tell_plain(view: JobView, seat: Seat, versions: list[NewVersion]) -> Iterator[Send]:
+def _tell_plain_v1(view: JobView, seat: Seat, versions: list[NewVersion]) -> Iterator[Send]:
     """As FATE does: the row of each new version, then the status."""
     if view.job.revision:
         yield Send(

@@ -17,7 +17,7 @@ from fate_flow.core.text import counted
 class RetryEvent(Enum):
     """What a retry can be asked for; the values are those of a job document."""
 
-    NO_CAPACITY = "no_capacity"      # a party has no room for the job: it waits in the queue
+    NO_CAPACITY = "no_capacity"      # a party has no capacity for the job: it waits in the queue
     INTERRUPTION = "interruption"    # the worker, its server or the way to it was lost
     ERROR = "error"                  # the component failed
     TIMEOUT = "timeout"              # it ran longer than it may
@@ -120,7 +120,7 @@ def decide(rule: RetryRule, tries: Tries, event: RetryEvent, now: int, chance: f
     """Whether a task is tried again that has just ended by this event; `now` is steady time in milliseconds."""
     used = tries.after(event, now)
     if event not in rule.on_events:
-        return Again(used, refused=f"no retry was asked for after {_IN_WORDS[event]}")
+        return Again(used, refused=f"no retry was asked for after {_AS_TEXT[event]}")
     if used.errors >= rule.max_attempts:
         return Again(used, refused=f"attempt {used.errors} of {rule.max_attempts} was the last")
     if used.interruptions > rule.max_interruptions:
@@ -133,7 +133,7 @@ def decide(rule: RetryRule, tries: Tries, event: RetryEvent, now: int, chance: f
     return Again(used, seconds)
 
 
-_IN_WORDS: Mapping[RetryEvent, str] = {
+_AS_TEXT: Mapping[RetryEvent, str] = {
     RetryEvent.NO_CAPACITY: "a lack of capacity",
     RetryEvent.INTERRUPTION: "an interruption",
     RetryEvent.ERROR: "an error",

@@ -25,7 +25,7 @@ class Sourced:
         return {"value": self.value, "from": self.source, "where": self.where}
 
 
-Told = Mapping[tuple[str, str], Mapping[str, Any]]
+PartyValues = Mapping[tuple[str, str], Mapping[str, Any]]
 """What a party says of its own workers, by task and key: an entry of `effective`."""
 
 _SETTINGS = {
@@ -55,14 +55,14 @@ class Sources:
         }
 
     def _waits_for(self, event: RetryEvent) -> Sourced:
-        """What the whole job does where a party has no room for it, or is lost; its tasks have no say in that."""
-        rule, words, key = self._spec.retry, "waits", "on_events"
+        """What the whole job does where a party has no capacity for it, or is lost; its tasks have no say in that."""
+        rule, text, key = self._spec.retry, "waits", "on_events"
         if event not in rule.on_events:
-            words = "ends the job"
+            text = "ends the job"
         elif rule.duration:
-            words, key = f"waits {rule.duration:g} s", "duration"
+            text, key = f"waits {rule.duration:g} s", "duration"
         place = place_in(self._initiators, ("retry", key))
-        return Sourced(words, DOCUMENT if place else BUILT_IN, place)
+        return Sourced(text, DOCUMENT if place else BUILT_IN, place)
 
     def of_party(self, party: Party) -> dict[str, Sourced]:
         """What each task takes there."""
@@ -76,7 +76,7 @@ class Sources:
             found["task_cores"] = Sourced(cores.value, BUILT_IN, "the component's own")
         return found
 
-    def of_tasks(self, party: Party, told: Told | None) -> Iterator[tuple[TaskSpec, dict[str, Sourced]]]:
+    def of_tasks(self, party: Party, stated: PartyValues | None) -> Iterator[tuple[TaskSpec, dict[str, Sourced]]]:
         """Each task of the party with what holds for it; `told` None: the party was not asked."""
         blocks = blocks_for(self._conf, self._spec.parties, party)
         for task in self._spec.tasks_of(party):
@@ -85,7 +85,7 @@ class Sources:
                 **self._min_available(task), **self._policies(task),
             }  # fmt: skip
             for key in ("timeout", "stop_duration"):
-                own = (told or {}).get((task.name, key))
+                own = (stated or {}).get((task.name, key))
                 if own is not None:
                     values[key] = Sourced(own.get("value"), PARTY, f"{own.get('source')} of {party}")
             yield task, values
@@ -132,7 +132,7 @@ class Sources:
         rules = [(rule, own, number) for number, rule in enumerate(task.policies)]
         rules += [(rule, jobs, number) for number, rule in enumerate(self._spec.policies)]
         return {
-            f"policies[{place}]": Sourced(rule.words, DOCUMENT, f"{path}[{number}]")
+            f"policies[{place}]": Sourced(rule.text, DOCUMENT, f"{path}[{number}]")
             for place, (rule, path, number) in enumerate(rules)
         }
 

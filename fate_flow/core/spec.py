@@ -48,7 +48,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Output:
+class DeclaredOutput:
     kind: str
     alias: str
 
@@ -73,7 +73,7 @@ class TaskSpec:
     module: str
     parties: tuple[Party, ...]
     inputs: tuple[Input, ...] = ()
-    outputs: tuple[Output, ...] = ()
+    outputs: tuple[DeclaredOutput, ...] = ()
     parameters: Mapping[Party, Mapping[str, Any]] = field(default_factory=dict)
     passed_at: frozenset[Party] = frozenset()   # parties where `need_run` is false
     after: frozenset[str] = frozenset()         # tasks that come first although it takes nothing from them

@@ -42,7 +42,7 @@ class TaskStatus(Enum):
 
 
 class SeatStatus(Enum):
-    JOINING = "joining"      # `create`, or the news that it waits again, is on its way
+    JOINING = "joining"      # `create`, or the message that it waits again, is on its way
     JOINED = "joined"        # accepted; holds nothing
     REFUSED = "refused"      # will not take part
     CHECKING = "checking"    # `dependence/check` is on its way

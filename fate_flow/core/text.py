@@ -15,7 +15,7 @@ def counted(count: int, one: str, several: str = "") -> str:
     return f"{count} {one if count == 1 else several or f'{one}s'}"
 
 
-def plain(value: object, most: int) -> str:
+def sanitized(value: object, most: int) -> str:
     """What somebody else sent as text, such as every database takes it: at most so many characters.
 
     Empty when it is no text. JSON can name halves of characters, which no encoding can write."""

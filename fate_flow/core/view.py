@@ -23,7 +23,7 @@ class JobView:
     now: int                         # steady time in milliseconds, handed in, never asked for
     fresh_id: str                    # a random id that a new incarnation may take
     failed_workers: int = 0          # in this run, over all tasks and parties, where the job bounds them
-    has_turn: bool = False           # the queue lets it ask for cores
+    may_begin_round: bool = False    # the queue lets it ask for cores
     drain_milliseconds: int = 60_000
     retry_milliseconds: int = 2_000
     long_backoff_milliseconds: int = 30_000      # a job that runs nothing for longer gives its cores back
@@ -68,6 +68,6 @@ def task_command(
     return Command(kind, key.job_id, key.party, view.job.run, key.name, key.version, argument, body)
 
 
-def plain_parties(view: JobView) -> frozenset[Party]:
+def plain_v1_parties(view: JobView) -> frozenset[Party]:
     """Those that speak plain v1 only."""
-    return frozenset(seat.party for seat in view.seats if seat.legacy)
+    return frozenset(seat.party for seat in view.seats if seat.is_plain_v1)

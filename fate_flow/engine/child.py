@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from fate_flow.engine import proc
-from fate_flow.engine.command import Order, prepare
+from fate_flow.engine.program_order import Order, prepare
 from fate_flow.engine.worker import WORKER_VARIABLE, WorkerSpec
 
 COMPONENTS_MAIN = "fate_flow.components.__main__"

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from fate_flow.engine.bell import ring
+from fate_flow.engine.wakeup import wake
 from fate_flow.engine.worker import (
     CLAIMED,
     EXIT,
@@ -39,8 +39,8 @@ _PATIENCE_SECONDS = 0.02
 class LocalEngine:
     """Workers as processes of this machine."""
 
-    def __init__(self, spawner_bell: socket.socket | None = None) -> None:
-        self._spawner_bell = spawner_bell
+    def __init__(self, spawner_wakeup: socket.socket | None = None) -> None:
+        self._spawner_wakeup = spawner_wakeup
 
     def launch(self, spec: WorkerSpec) -> bool:
         """False when the order did not reach the spawner: repeat it. A folder is launched once."""
@@ -50,9 +50,9 @@ class LocalEngine:
         folder.mkdir(parents=True, exist_ok=True)
         # The environment may hold tokens. Not flushed to disk: after a power cut nothing of it has begun.
         write_atomically(folder / LAUNCH, spec.to_json(), mode=0o600, is_durable=False)
-        if self._spawner_bell is None:
+        if self._spawner_wakeup is None:
             return False
-        return ring(self._spawner_bell, {"launch": str(folder)}, patience_seconds=_PATIENCE_SECONDS)
+        return wake(self._spawner_wakeup, {"launch": str(folder)}, patience_seconds=_PATIENCE_SECONDS)
 
     def observe(self, folder: Path) -> Observation:
         """How the worker of a folder is doing; `lost` when nothing is left that could still tell."""
@@ -65,14 +65,14 @@ class LocalEngine:
         if (folder / EXIT).exists():
             return False
         folder.mkdir(parents=True, exist_ok=True)
-        wish = _wish_to_stop(folder, grace_seconds)
+        pending = _stop_request(folder, grace_seconds)
         if claim(folder):
             write_atomically(folder / EXIT, Exit(None, None, "stopped").to_json())
             return True
         # Without runner.json there is nobody to signal: the runner writes it first and reads stop.json then.
         started = Started.read(folder)
         if started and not started.runner.send(signal.SIGTERM):
-            _end_survivors(started, wish)
+            _end_survivors(started, pending)
         return False
 
 
@@ -111,19 +111,19 @@ def _gone(folder: Path) -> Observation:
     return Observation("lost", started.worker, None, read_json(folder / RESULT))
 
 
-def _wish_to_stop(folder: Path, grace_seconds: float) -> Stop:
-    """The wish as it stands now; a repeated one keeps its beginning and the shorter grace."""
+def _stop_request(folder: Path, grace_seconds: float) -> Stop:
+    """The request as it stands now; a repeated one keeps its beginning and the shorter grace."""
     earlier = Stop.read(folder)
     if earlier and earlier.grace_seconds <= grace_seconds:
         return earlier
-    wish = Stop(grace_seconds, earlier.asked_at if earlier else time.monotonic())
-    write_atomically(folder / STOP, wish.to_json())
-    return wish
+    pending = Stop(grace_seconds, earlier.asked_at if earlier else time.monotonic())
+    write_atomically(folder / STOP, pending.to_json())
+    return pending
 
 
-def _end_survivors(started: Started, wish: Stop) -> None:
+def _end_survivors(started: Started, pending: Stop) -> None:
     """What a runner would have done: SIGTERM, and SIGKILL once the grace is over."""
-    is_over = time.monotonic() >= wish.asked_at + wish.grace_seconds
+    is_over = time.monotonic() >= pending.asked_at + pending.grace_seconds
     for member in started.survivors():
         ProcessId(member.pid, member.started).send(signal.SIGKILL if is_over else signal.SIGTERM)
 

@@ -13,10 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 
 _PIECE = 64 * 1024
-_LAST_WORDS_SECONDS = 5.0
+_LAST_OUTPUT_SECONDS = 5.0
 
 
-class Output:
+class CapturedOutput:
     """The two streams of one worker, whose runner reads them in a thread of its own."""
 
     def __init__(self, stdout: Path, stderr: Path, max_bytes: int) -> None:
@@ -40,7 +40,7 @@ class Output:
 
     def finish(self) -> None:
         """Nothing of the worker is left: take what it has printed last."""
-        self._thread.join(_LAST_WORDS_SECONDS)
+        self._thread.join(_LAST_OUTPUT_SECONDS)
 
     def _take_all(self) -> None:
         poll = select.poll()
@@ -75,8 +75,8 @@ class _Stream:
             self._say(f"[fate_flow] {self._dropped} bytes were dropped\n")
         os.close(self._file)
 
-    def _say(self, words: str) -> None:
-        self._write(words.encode())
+    def _say(self, text: str) -> None:
+        self._write(text.encode())
 
     def _write(self, data: bytes) -> int:
         """How much of it the disk has taken."""

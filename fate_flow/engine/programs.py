@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fate_flow.core.command import CommandPolicy, CommandSpec, InputFile
 from fate_flow.core.grammar import shown
+from fate_flow.core.program import InputFile, ProgramRules, ProgramSpec
 
 log = logging.getLogger(__name__)
 
@@ -31,20 +31,20 @@ class NotAllowed(Exception):
 
     `detail` is for the party itself: paths behind links, digests, and what else it allows."""
 
-    def __init__(self, words: str, detail: str = "") -> None:
-        super().__init__(words + detail)
-        self._words = words
+    def __init__(self, text: str, detail: str = "") -> None:
+        super().__init__(text + detail)
+        self._text = text
 
-    def told_to(self, initiator: str, own: str) -> str:
+    def orders(self, initiator: str, own: str) -> str:
         """What the initiator of the job hears: of another party no more than it has written itself."""
-        return str(self) if initiator in (own, "0") else self._words
+        return str(self) if initiator in (own, "0") else self._text
 
 
 @dataclass(frozen=True)
-class ProgramGate:
+class ConfiguredProgramPolicy:
     """The policy of this party, applied to the files of this machine."""
 
-    policy: CommandPolicy
+    policy: ProgramRules
     own: str = ""                        # the id of this party
     _digests: Digests = field(default_factory=lambda: Digests(), compare=False)
 
@@ -54,7 +54,7 @@ class ProgramGate:
         by_content = any(one.startswith(DIGEST) for one in self.policy.allow)
         return self.policy.enabled and (by_content or bool(self.policy.files_root))
 
-    def objection(self, command: CommandSpec, initiator: str) -> str:
+    def objection(self, command: ProgramSpec, initiator: str) -> str:
         """Why this party does not run it for that one, naming the key of its configuration; empty when it does."""
         if not self.policy.enabled:
             return "commands.enabled is false in its service_conf.yaml: this party runs no programs of others"
@@ -67,10 +67,10 @@ class ProgramGate:
             self._check_program(command)
         except NotAllowed as refusal:
             log.info("a program of party %s is not run: %s", initiator, refusal)
-            return refusal.told_to(initiator, self.own)
+            return refusal.orders(initiator, self.own)
         return ""
 
-    def _check_program(self, command: CommandSpec) -> None:
+    def _check_program(self, command: ProgramSpec) -> None:
         file = command.program_file
         if file is None:
             program = find_program(command.argv[0])
@@ -148,7 +148,7 @@ def check_runnable(program: Path, name: str) -> None:
         raise NotAllowed(f"command: {name} {problem} at this party, which allows it: an executable file is needed")
 
 
-def unusable(policy: CommandPolicy) -> list[str]:
+def unusable(policy: ProgramRules) -> list[str]:
     """What is wrong with the programs that jobs may begin by their paths, one sentence each.
 
     A file below `files_root` is copied for its worker, and need not be executable itself."""
@@ -212,7 +212,7 @@ def check_file(file: InputFile, source: Path, digest: Callable[[str], str]) -> N
             )
 
 
-def read_secret(name: str, policy: CommandPolicy, initiator: str, own: str) -> str:
+def read_secret(name: str, policy: ProgramRules, initiator: str, own: str) -> str:
     """The text of a secret. Raises NotAllowed, also for one that others can read or that is no text of a variable."""
     secret, key = policy.secrets.get(name), f"commands.secrets.{name}"
     if secret is None or initiator not in (*secret.initiators, own, "0"):

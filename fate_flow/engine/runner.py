@@ -2,7 +2,7 @@
 
 It is a copy of the spawner that sleeps nearly all the time, so it allocates little and collects no garbage: pages
 that nobody writes stay shared. It handles no signal, it waits for them (`sigtimedwait`): the end of the worker
-and the wish to stop it are seen at once, while `stop.json`, deadline and lease are looked at when the sleep is
+and the request to stop it are seen at once, while `stop.json`, deadline and lease are looked at when the sleep is
 over.
 
 Numbers of processes are used again, so a signal goes only to what cannot have been replaced: to the worker's
@@ -23,10 +23,10 @@ from pathlib import Path
 
 from fate_flow.core.os_errors import os_error_text
 from fate_flow.engine import proc
-from fate_flow.engine.bell import ring
 from fate_flow.engine.child import NICENESS, become_worker, let_go_of_descriptors, reset_signals
-from fate_flow.engine.command import clear_scratch
-from fate_flow.engine.output import Output
+from fate_flow.engine.output import CapturedOutput
+from fate_flow.engine.program_order import clear_scratch
+from fate_flow.engine.wakeup import wake
 from fate_flow.engine.worker import (
     EXIT,
     LAUNCH,
@@ -48,35 +48,35 @@ _LONGEST_SLEEP_SECONDS = 5.0
 _WRITE_ATTEMPTS = 600
 
 
-def run_worker(folder: Path, bell_fd: int | None = None) -> None:
+def run_worker(folder: Path, wakeup_fd: int | None = None) -> None:
     """Runs the worker of a folder to its recorded end, unless somebody else has claimed it."""
-    bell = _Bell(folder, bell_fd)
-    _leave_the_server(bell_fd)
+    wakeup = _RunnerWakeup(folder, wakeup_fd)
+    _leave_the_server(wakeup_fd)
     if not claim(folder):
         return
     try:
-        end = _run_to_the_end(folder, bell)
+        end = _run_to_the_end(folder, wakeup)
     except Exception as error:  # noqa: BLE001  # a folder without an end would look like a lost worker
         _kill_descendants()
         what = os_error_text(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
         end = Exit(None, None, "not_started", " ".join(f"runner: {what}".split()))
     _record(folder, end)
-    bell.ring("exited")
+    wakeup.wake("exited")
 
 
-class _Bell:
-    """Tells the server that there is news of this worker; it need not listen."""
+class _RunnerWakeup:
+    """Tells the server that there is an event of this worker; it need not listen."""
 
     def __init__(self, folder: Path, descriptor: int | None) -> None:
         self._folder = folder
         self._socket = socket.socket(fileno=descriptor) if descriptor is not None else None
 
-    def ring(self, event: str) -> None:
+    def wake(self, event: str) -> None:
         if self._socket:
-            ring(self._socket, {"worker": str(self._folder), "event": event})
+            wake(self._socket, {"worker": str(self._folder), "event": event})
 
 
-def _leave_the_server(bell_fd: int | None) -> None:
+def _leave_the_server(wakeup_fd: int | None) -> None:
     """No session, descriptor, folder or signal of the server reaches this process any more."""
     gc.disable()
     os.setsid()
@@ -84,19 +84,19 @@ def _leave_the_server(bell_fd: int | None) -> None:
     os.chdir("/")
     signal.pthread_sigmask(signal.SIG_BLOCK, WAITED_SIGNALS)
     reset_signals()
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)    # a bell nobody holds is no reason to die
-    let_go_of_descriptors(keep=() if bell_fd is None else (bell_fd,))
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)    # a wake-up socket that nobody holds is no reason to die
+    let_go_of_descriptors(keep=() if wakeup_fd is None else (wakeup_fd,))
     proc.adopt_orphans()
     proc.set_name("fate-runner")
 
 
-def _run_to_the_end(folder: Path, bell: _Bell) -> Exit:
+def _run_to_the_end(folder: Path, wakeup: _RunnerWakeup) -> Exit:
     spec = WorkerSpec.from_json(folder, (folder / LAUNCH).read_text())
     if Stop.read(folder):
         return Exit(None, None, "stopped")
-    output = Output(spec.stdout, spec.stderr, spec.output_max_bytes) if spec.output_max_bytes else None
+    output = CapturedOutput(spec.stdout, spec.stderr, spec.output_max_bytes) if spec.output_max_bytes else None
     pid, report = _start(spec, output)
-    bell.ring("started")
+    wakeup.wake("started")
     cause = _Watch(spec, pid).wait()
     status = _clear_away(pid)
     if output:
@@ -110,7 +110,7 @@ def _run_to_the_end(folder: Path, bell: _Bell) -> Exit:
     return Exit(None, status.si_status, cause)
 
 
-def _start(spec: WorkerSpec, output: Output | None) -> tuple[int, int]:
+def _start(spec: WorkerSpec, output: CapturedOutput | None) -> tuple[int, int]:
     """The worker's pid, and a descriptor to read in the end why it did not start."""
     barrier, go = os.pipe()
     report, reporter = os.pipe()
@@ -149,7 +149,7 @@ class _Watch:
         """Why the worker ended; its leader is dead and not yet reaped, the group may have others."""
         asked = False
         while not self._is_over():
-            self._look(asked, time.monotonic())
+            self._check(asked, time.monotonic())
             got = signal.sigtimedwait(WAITED_SIGNALS, self._sleep_seconds(time.monotonic()))
             asked = got is not None and got.si_signo in _STOP_SIGNALS
         return self._ending.cause if self._ending else "exited"
@@ -161,12 +161,12 @@ class _Watch:
         has_grace = self._ending is not None and time.monotonic() < self._ending.kill_at
         return not (has_grace and _has_others(self._pid))
 
-    def _look(self, asked: bool, now: float) -> None:
+    def _check(self, asked: bool, now: float) -> None:
         stop = Stop.read(self._spec.folder)
         if self._ending is None:
             self._end_if_due(asked, stop, now)
         elif stop:
-            self._ending.hurry(stop.grace_seconds)
+            self._ending.shorten(stop.grace_seconds)
         if self._ending and now >= self._ending.kill_at:
             os.killpg(self._pid, signal.SIGKILL)
 
@@ -203,8 +203,8 @@ class _Ending:
     def __post_init__(self) -> None:
         self.kill_at = self.began + self.grace_seconds
 
-    def hurry(self, grace_seconds: float) -> None:
-        """A second wish to stop may shorten the grace, never prolong it."""
+    def shorten(self, grace_seconds: float) -> None:
+        """A second request to stop may shorten the grace, never prolong it."""
         self.kill_at = min(self.kill_at, self.began + grace_seconds)
 
 

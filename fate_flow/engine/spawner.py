@@ -31,9 +31,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from fate_flow.engine import proc
-from fate_flow.engine.bell import ring
 from fate_flow.engine.runner import WAITED_SIGNALS, run_worker
 from fate_flow.engine.strays import Strays
+from fate_flow.engine.wakeup import wake
 from fate_flow.engine.worker import CLAIMED, EXIT, JOBS, LAUNCH
 
 log = logging.getLogger(__name__)
@@ -46,25 +46,25 @@ _LONGEST_DATAGRAM = 65536
 _SWEEP_SECONDS = 10.0
 
 
-def become_spawner(bell: socket.socket, reply: socket.socket, parent: int, home: Path) -> NoReturn:
+def become_spawner(wakeup: socket.socket, reply: socket.socket, parent: int, home: Path) -> NoReturn:
     """Replace this process by a spawner that serves until this parent ends.
 
     The command line ends with its name and the home, by which it and what it forked can be found."""
-    for end in (bell, reply):
+    for end in (wakeup, reply):
         os.set_inheritable(end.fileno(), True)
-    numbers = [str(number) for number in (bell.fileno(), reply.fileno(), parent)]
+    numbers = [str(number) for number in (wakeup.fileno(), reply.fileno(), parent)]
     argv = [sys.executable, "-P", "-m", __name__, *numbers, SPAWNER, str(home)]
     os.execv(sys.executable, argv)  # noqa: S606  # no shell is the point
 
 
 class Spawner:
-    """Serves `{"launch": "<folder>"}` from `bell`; runners ring `reply`."""
+    """Serves `{"launch": "<folder>"}` from `wake-up`; runners wake `reply`."""
 
     def __init__(
-        self, bell: socket.socket, reply: socket.socket | None, *, parent: int | None = None,
+        self, wakeup: socket.socket, reply: socket.socket | None, *, parent: int | None = None,
         jobs_dir: Path | None = None,
     ) -> None:  # fmt: skip
-        self._bell = bell
+        self._wakeup = wakeup
         self._reply = reply
         # A parent that took its own number before the fork is missed even if it dies before we look.
         self._parent = os.getppid() if parent is None else parent
@@ -82,7 +82,7 @@ class Spawner:
             gc.collect()
             gc.freeze()
             poller = select.poll()
-            poller.register(self._bell, select.POLLIN)
+            poller.register(self._wakeup, select.POLLIN)
             poller.register(wake, select.POLLIN)
             while not self._is_stopping and os.getppid() == self._parent:
                 # Emptied between two launches: what the socket cannot hold would have to be ordered again.
@@ -113,7 +113,7 @@ class Spawner:
     def _end_strays(self) -> None:
         for folder in self._strays.reap():
             if self._reply and not (folder / EXIT).exists():      # its runner cannot tell any more
-                ring(self._reply, {"worker": str(folder), "event": "exited"})
+                wake(self._reply, {"worker": str(folder), "event": "exited"})
         if time.monotonic() >= self._next_sweep:
             self._next_sweep = time.monotonic() + _SWEEP_SECONDS
             self._strays.sweep()
@@ -121,7 +121,7 @@ class Spawner:
     def _collect_orders(self) -> None:
         while True:
             try:
-                datagram = self._bell.recv(_LONGEST_DATAGRAM, socket.MSG_DONTWAIT)
+                datagram = self._wakeup.recv(_LONGEST_DATAGRAM, socket.MSG_DONTWAIT)
             except OSError:    # nothing more; or the other end is gone, which the parent's end will tell
                 return
             if not datagram:   # a packet socket whose other end is gone says so for ever
@@ -191,14 +191,14 @@ def read_order(datagram: bytes) -> Path | None:
 
 
 def main(argv: Sequence[str]) -> None:
-    """`python -m fate_flow.engine.spawner BELL REPLY PARENT NAME HOME`: descriptors of two sockets, the number of the
+    """`python -m fate_flow.engine.spawner WAKEUP REPLY PARENT NAME HOME`: descriptors of two sockets, the number of the
     parent; the rest is for who looks at the list of processes."""
     logging.basicConfig(format="[%(levelname)s] [%(asctime)s] [%(process)d:%(thread)d] - %(message)s")
-    bell, reply, parent = (int(number) for number in argv[:3])
+    wakeup, reply, parent = (int(number) for number in argv[:3])
     jobs_dir = Path(argv[4]) / JOBS
-    for number in (bell, reply):
+    for number in (wakeup, reply):
         os.set_inheritable(number, False)
-    Spawner(socket.socket(fileno=bell), socket.socket(fileno=reply), parent=parent, jobs_dir=jobs_dir).serve()
+    Spawner(socket.socket(fileno=wakeup), socket.socket(fileno=reply), parent=parent, jobs_dir=jobs_dir).serve()
 
 
 @contextmanager

@@ -167,7 +167,7 @@ class Exit:
 
 @dataclass(frozen=True)
 class Stop:
-    """`stop.json`: the wish that a worker ends."""
+    """`stop.json`: the request that a worker ends."""
 
     grace_seconds: float
     asked_at: float = 0.0    # on the machine's monotonic clock, which all processes share until the next boot

@@ -55,12 +55,12 @@ class Total:
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def has_room(self, cost: int, limit: int) -> bool:
+    def has_space(self, cost: int, limit: int) -> bool:
         """Whether so many bytes would fit now; only a commit can tell for sure."""
         with self.held() as fd:
             return _count(fd) + cost <= limit
 
-    def commit(self, channel: Channel, marks: Marks, limit: int | None = None) -> bool:
+    def commit(self, channel: ChannelFile, marks: Marks, limit: int | None = None) -> bool:
         """Write the marks and count the difference; False, and nothing is written, when that would pass the limit."""
         with self.held() as fd:
             before = _count(fd)
@@ -87,7 +87,7 @@ class Total:
             yield fd
 
 
-class Channel:
+class ChannelFile:
     """One topic from one sender, while its lock is held."""
 
     def __init__(self, fd: int, path: str) -> None:
@@ -163,12 +163,12 @@ def locked(path: str, flags: int = os.O_RDONLY) -> Iterator[int]:
 
 
 @contextmanager
-def locked_channel(path: str) -> Iterator[Channel]:
+def locked_channel(path: str) -> Iterator[ChannelFile]:
     """The channel under its lock; FileNotFoundError when it was removed before the lock was ours."""
     with locked(path, os.O_RDWR) as fd:
         if os.fstat(fd).st_nlink == 0:
             raise FileNotFoundError(path)
-        yield Channel(fd, path)
+        yield ChannelFile(fd, path)
 
 
 def make_channel_file(path: str) -> None:

@@ -14,13 +14,13 @@ from requests.auth import AuthBase
 
 from fate_flow.core.job import NOT_AUTHENTICATED, UNREACHABLE, Answer
 from fate_flow.core.spec import Party
-from fate_flow.core.text import plain
+from fate_flow.core.text import sanitized
 from fate_flow.federation.network_errors import describe_network_error
 from fate_flow.federation.peer_http import PeerHttp
 from fate_flow.federation.wire import headers, read_answer, stranger
 
 _SECONDS = 5.0               # so long a thread may wait for another party
-_LONGEST_WORDS = 250         # of another server, in what is told of it
+_LONGEST_TEXT = 250          # of another server, in what is told of it
 NO_SUCH_ROUTE = 404
 _UNCAUGHT = 100              # FATE's word for whatever went wrong, a path that it does not know among it
 _FORBIDDEN = 403             # by HTTP: what comes under this name, or from here, is answered nothing at all
@@ -69,9 +69,9 @@ class Inquirer:
 def why_unreached(party_id: str, answer: Answer) -> str:
     """Why the server of the party that gave this answer takes nothing of ours; empty when it does."""
     if answer.retcode == NOT_AUTHENTICATED:
-        return f"refuses our signature: {plain(answer.retmsg, _LONGEST_WORDS)}"
+        return f"refuses our signature: {sanitized(answer.retmsg, _LONGEST_TEXT)}"
     if answer.retcode == _FORBIDDEN:
-        return f"refuses our requests: {plain(answer.retmsg, _LONGEST_WORDS)}"
+        return f"refuses our requests: {sanitized(answer.retmsg, _LONGEST_TEXT)}"
     return answer.retmsg.removeprefix(f"party {party_id} does not answer: ") if answer.is_silence else ""
 
 

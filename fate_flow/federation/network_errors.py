@@ -1,4 +1,4 @@
-"""What went wrong on the way to another party, in words for people: no class of a library, no address of an object."""
+"""What went wrong on the way to another party, in text for people: no class of a library, no address of an object."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""What is sent to one party next, and when: the decisions of a lane, without a thread, a clock or a network.
+"""What is sent to one party next, and when: the decisions of a sender, without a thread, a clock or a network.
 
 Commands leave in order, several at once when the peer understands that, and a heartbeat before them, the newest alone.
 What must arrive goes back to the front when it had no answer and is tried again after pauses that double. What may fail
 fails at once, and while the party does not answer, without being sent. Only `create`, for which a user waits, is sent
 all the same once `probe_pause` has passed: the party may be back since it was asked last.
 
-`now` is a number of seconds on a clock that only goes forward. The lane of a server (lanes.py) and the one of the
-simulation drive the same queue; whoever calls it from several threads holds a lock.
+`now` is a number of seconds on a clock that only goes forward. The sender of a server (peer_senders.py) and the one of
+the simulation drive the same queue; whoever calls it from several threads holds a lock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fate_flow.core.job import Command, CommandKind
 MAY_FAIL = frozenset(
     {
         CommandKind.CREATE, CommandKind.CHECK, CommandKind.APPLY, CommandKind.TASK_COLLECT, CommandKind.LOOK_AGAIN,
-        CommandKind.ROOM, CommandKind.ALIGN, CommandKind.STANDING,
+        CommandKind.CAPACITY, CommandKind.ALIGN, CommandKind.STANDING,
     }
 )
 MOST_AT_ONCE = 64
@@ -36,7 +36,7 @@ Jobs = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True)
 class Work:
-    """What a lane does next: `hopeless` is answered without being sent; the heartbeat goes before the batch."""
+    """What a sender does next: `hopeless` is answered without being sent; the heartbeat goes before the batch."""
 
     hopeless: tuple[Command, ...] = ()
     batch: tuple[Command, ...] = ()
@@ -50,7 +50,7 @@ class Failure:
     lost: tuple[Command, ...]        # of the batch: not tried again
     silent_seconds: float
     pause: float                     # until the next try
-    is_news: bool                    # the first one, or another error, or the pauses still grow
+    is_new: bool                     # the first one, or another error, or the pauses still grow
 
 
 @dataclass
@@ -116,7 +116,7 @@ class SendQueue:
 
     def take(self, now: float) -> Work:
         """What is done next. Of what is to be sent, `answered` or `failed` has to be called."""
-        self._look(now)
+        self._find(now)
         if self._is_pausing(now):
             hopeless = tuple(command for command in self._commands if command.kind in MAY_FAIL)
             self._commands = deque(command for command in self._commands if command.kind not in MAY_FAIL)
@@ -143,9 +143,9 @@ class SendQueue:
 
     def failed(self, batch: Iterable[Command], error: str, now: float) -> Failure:
         """It did not answer, and this had been sent, or was to follow what was."""
-        self._look(now)
+        self._find(now)
         health = self.health
-        is_news = health.silent_since is None or health.pause < LONGEST_PAUSE or error != health.error
+        is_new = health.silent_since is None or health.pause < LONGEST_PAUSE or error != health.error
         if health.silent_since is None:
             # Since it was asked, not since that was given up: the party counts from when it heard from us. A request
             # that took longer was cut off by our own sleep, for which the party is not to blame.
@@ -157,7 +157,7 @@ class SendQueue:
         kept = [command for command in batch if command.kind not in MAY_FAIL]
         self.put_back(kept)
         lost = tuple(command for command in batch if command.kind in MAY_FAIL)
-        return Failure(lost, now - health.silent_since, health.pause, is_news)
+        return Failure(lost, now - health.silent_since, health.pause, is_new)
 
     def put_back(self, batch: Iterable[Command]) -> None:
         """It is the next to be sent, unless everything was forgotten meanwhile."""
@@ -172,12 +172,12 @@ class SendQueue:
 
     def silence(self, now: float) -> float | None:
         """The seconds for which it has not answered, once that is too long; asked for at least every `longest_gap`."""
-        self._look(now)
+        self._find(now)
         since = self.health.silent_since
         seconds = now - since if since is not None else 0.0
         return seconds if seconds > self.party_silence else None
 
-    def _look(self, now: float) -> None:
+    def _find(self, now: float) -> None:
         """The time for which this process stood still is no silence of the party: it may have come back meanwhile, and
         nobody has asked it."""
         gap, self._looked_at = now - self._looked_at, now

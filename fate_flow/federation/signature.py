@@ -54,7 +54,7 @@ class Covered:
 
 
 @dataclass(frozen=True)
-class Claim:
+class SignatureInput:
     """What the headers of a request say of its signature, before anything of it is believed."""
 
     parameters: str
@@ -76,13 +76,15 @@ def digest_of(body: bytes) -> str:
     return f"sha-256=:{b64encode(sha256(body).digest()).decode()}:"
 
 
-def read_claim(signature_input: str, signature: str) -> Claim | None:
+def read_signature_input(signature_input: str, signature: str) -> SignatureInput | None:
     """None for headers that are of another form."""
-    told, signed = _INPUT.fullmatch(signature_input), _SIGNATURE.fullmatch(signature)
-    if told is None or signed is None:
+    input_match, signed = _INPUT.fullmatch(signature_input), _SIGNATURE.fullmatch(signature)
+    if input_match is None or signed is None:
         return None
     try:
-        return Claim(told[1], int(told[2]), told[3], told[4], b64decode(signed[1], validate=True))
+        return SignatureInput(
+            input_match[1], int(input_match[2]), input_match[3], input_match[4], b64decode(signed[1], validate=True)
+        )
     except ValueError:
         return None
 

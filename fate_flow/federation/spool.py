@@ -45,7 +45,7 @@ from fate_flow.core.errors import BadRequest, BadSettings, StorageFailed
 from fate_flow.core.grammar import check_job_id
 from fate_flow.federation.channel_files import (
     BLOCK,
-    Channel,
+    ChannelFile,
     Message,
     Total,
     charge,
@@ -130,7 +130,7 @@ class Spool:
         with _disk_errors(), suppress(FileNotFoundError), session_folder(folder):
             entomb(folder)
             drop_channels(folder, self._total)
-        self._ring()
+        self._send_wakeup()
 
     def purge(self, job_id: str) -> None:
         """Remove every trace of the job, tombstones too."""
@@ -141,7 +141,7 @@ class Spool:
             with self._total.held():     # a count sees the job here or there, and once
                 os.rename(os.path.join(self._root, "sessions", job_id), trash)
             self._delete(trash)
-        self._ring()
+        self._send_wakeup()
 
     def jobs(self) -> tuple[str, ...]:
         """The ids of the jobs that have left a trace here."""
@@ -178,7 +178,7 @@ class Spool:
             if isinstance(result, Refusal) and result.problem is Problem.GONE and self._had(session, path, seq):
                 result = Stored(new=False)
         if result == Stored(new=True):
-            self._ring()
+            self._send_wakeup()
         return result
 
     def get(
@@ -188,7 +188,7 @@ class Spool:
         deadline = time.monotonic() + wait_seconds
         while True:
             changes = self._changes  # before the look: what is stored after it ends the sleep
-            found = self._look(session, topic, sender, seq, confirm=True)
+            found = self._find(session, topic, sender, seq, confirm=True)
             left = deadline - time.monotonic()
             if found is not None or left <= 0:
                 return found
@@ -196,7 +196,7 @@ class Spool:
 
     def peek(self, session: Session, topic: str, sender: PartyKey, seq: int) -> GetResult:
         """The chunk with this number when it is there; nothing waits, nothing is confirmed."""
-        return self._look(session, topic, sender, seq, confirm=False)
+        return self._find(session, topic, sender, seq, confirm=False)
 
     def release(self, session: Session, topic: str, sender: PartyKey) -> Refusal | None:
         """Forget what the channel holds; its numbers go on from there."""
@@ -223,7 +223,7 @@ class Spool:
             return refusal
         try:
             if seq == 0 and not os.path.exists(path):
-                if not self._has_room(BLOCK + cost):     # topics are free to invent, their files are not
+                if not self._has_space(BLOCK + cost):    # topics are free to invent, their files are not
                     return self._full()
                 make_channel_file(path)
             with locked_channel(path) as channel:
@@ -241,7 +241,7 @@ class Spool:
         except FileNotFoundError:
             return False
 
-    def _settle(self, channel: Channel, seq: int, chunk: Message) -> PutResult:
+    def _settle(self, channel: ChannelFile, seq: int, chunk: Message) -> PutResult:
         marks = channel.marks
         if seq > marks.stored:
             return skipped(seq, marks.stored)
@@ -251,29 +251,29 @@ class Spool:
             return Refusal(Problem.DIFFERENT, f"seq: {seq} holds other bytes already")
         return self._append(channel, chunk)
 
-    def _append(self, channel: Channel, chunk: Message) -> PutResult:
+    def _append(self, channel: ChannelFile, chunk: Message) -> PutResult:
         cost = charge(len(chunk.data))
         if channel.marks.unread + cost > self.limits.unread_bytes:
             return Refusal(Problem.BACKLOG, f"unread: {self.limits.unread_bytes} bytes wait in this topic")
-        if self._has_room(cost) and channel.append(chunk, self._total, self.limits.total_bytes):
+        if self._has_space(cost) and channel.append(chunk, self._total, self.limits.total_bytes):
             return Stored(new=True)
         return self._full()
 
     def _full(self) -> Refusal:
         return Refusal(Problem.FULL, f"the spool is full: {self.limits.total_bytes} bytes")
 
-    def _has_room(self, cost: int) -> bool:
+    def _has_space(self, cost: int) -> bool:
         """Whether the spool has room; one that reads full is counted anew first."""
-        if self._total.has_room(cost, self.limits.total_bytes):
+        if self._total.has_space(cost, self.limits.total_bytes):
             return True
         if time.monotonic() < self._recount_at:
             return False
         self._recount()
-        return self._total.has_room(cost, self.limits.total_bytes)
+        return self._total.has_space(cost, self.limits.total_bytes)
 
     # a pop
 
-    def _look(self, session: Session, topic: str, sender: PartyKey, seq: int, *, confirm: bool) -> GetResult:
+    def _find(self, session: Session, topic: str, sender: PartyKey, seq: int, *, confirm: bool) -> GetResult:
         _check_seq(seq)
         path = self._channel_path(session, topic, sender)
         with _disk_errors():
@@ -283,7 +283,7 @@ class Spool:
             except FileNotFoundError:  # nothing was pushed yet, or the session is not there
                 return self.objection(session, sender) or (skipped(seq, 0) if seq and confirm else None)
 
-    def _take(self, channel: Channel, seq: int, confirm: bool) -> GetResult:
+    def _take(self, channel: ChannelFile, seq: int, confirm: bool) -> GetResult:
         marks = channel.marks
         if seq < marks.confirmed:
             return Refusal(Problem.SKIPPED, f"seq: {seq} is confirmed and forgotten, next is {marks.confirmed}")
@@ -293,7 +293,7 @@ class Spool:
             channel.confirm(seq, self._total)
         return channel.read(seq) if seq < marks.stored else None
 
-    def _ring(self) -> None:
+    def _send_wakeup(self) -> None:
         self.notify()
         self._wake()
 

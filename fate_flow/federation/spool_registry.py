@@ -26,7 +26,7 @@ class SessionRegistry:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._entries: dict[Session, tuple[Stamp, _Entry]] = {}
+        self._entries: dict[Session, tuple[Stamp, _SpoolEntry]] = {}
         self._tokens: dict[str, Session] = {}
 
     def folder(self, session: Session) -> str:
@@ -36,7 +36,7 @@ class SessionRegistry:
 
     def open(self, session: Session, peers: tuple[PartyKey, ...], token: str) -> bool:
         """Write it down, while the caller holds the lock of its folder; False when it has been closed already."""
-        wanted = _Entry(frozenset(peers), _digest(token))
+        wanted = _SpoolEntry(frozenset(peers), _digest(token))
         known = self._entry(session)
         if known is not None and (known.closed or known == wanted):
             return not known.closed
@@ -53,7 +53,7 @@ class SessionRegistry:
         for name in (SESSION, CLOSED):
             with suppress(FileNotFoundError):
                 document = read_json(os.path.join(folder, name))[1]
-                os.unlink(self._token_path(_Entry.from_json(document).token))
+                os.unlink(self._token_path(_SpoolEntry.from_json(document).token))
 
     def session_of(self, token: str) -> Session | Refusal | None:
         """The session a worker may speak for; GONE when it has ended, None when nobody knows the token."""
@@ -77,7 +77,7 @@ class SessionRegistry:
             return Refusal(Problem.STRANGER, f"{peer[0]} {peer[1]}: no such party in session {session}")
         return None
 
-    def _entry(self, session: Session) -> _Entry | None:
+    def _entry(self, session: Session) -> _SpoolEntry | None:
         """What the session's file says; read again only when the file has changed."""
         path = os.path.join(self.folder(session), SESSION)
         cached = self._entries.get(session)
@@ -88,14 +88,14 @@ class SessionRegistry:
             stamp, document = read_json(path)
         except FileNotFoundError:
             return self._ended(session)
-        entry = _Entry.from_json(document)
+        entry = _SpoolEntry.from_json(document)
         _remember(self._entries, session, (stamp, entry))
         return entry
 
-    def _ended(self, session: Session) -> _Entry | None:
+    def _ended(self, session: Session) -> _SpoolEntry | None:
         self._entries.pop(session, None)
         is_closed = os.path.exists(os.path.join(self.folder(session), CLOSED))
-        return _Entry(frozenset(), "", closed=True) if is_closed else None
+        return _SpoolEntry(frozenset(), "", closed=True) if is_closed else None
 
     def _read_token(self, digest: str) -> Session | None:
         try:
@@ -110,7 +110,7 @@ class SessionRegistry:
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _SpoolEntry:
     """What the file of a session says."""
 
     peers: frozenset[PartyKey]
@@ -121,7 +121,7 @@ class _Entry:
         return {"peers": sorted(self.peers), "token": self.token}
 
     @classmethod
-    def from_json(cls, document: dict[str, Any]) -> _Entry:
+    def from_json(cls, document: dict[str, Any]) -> _SpoolEntry:
         return cls(frozenset((role, party_id) for role, party_id in document["peers"]), document["token"])
 
 

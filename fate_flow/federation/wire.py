@@ -22,7 +22,7 @@ from fate_flow.core.grammar import (
 )
 from fate_flow.core.job import ANY_RUN, Answer, Command, CommandKind, TaskKey
 from fate_flow.core.spec import Party
-from fate_flow.core.text import plain
+from fate_flow.core.text import sanitized
 
 SRC_PARTY_ID = "SRC-PARTY-ID"
 """Of a request: who asks. Of an answer: who answers, which plain v1 servers do not say."""
@@ -81,13 +81,13 @@ def headers(own_party_id: str, to: str, role: str = "") -> dict[str, str]:
 
 
 def stranger(said_by: str, party_id: str, url: str) -> str:
-    """Whose server it is that answers there, in words, when it says that it is not that of this party."""
+    """Whose server it is that answers there, as text, when it says that it is not that of this party."""
     if said_by in ("", party_id):
         return ""
-    return f"another server, that of party {plain(said_by, _LONGEST_PARTY_ID)}, answers at {url}"
+    return f"another server, that of party {sanitized(said_by, _LONGEST_PARTY_ID)}, answers at {url}"
 
 
-def read_command(endpoint: str, body: object) -> Command:
+def read_program(endpoint: str, body: object) -> Command:
     """The command that this path (without `/v1`) and body stand for.
 
     Raises NotFound for a path that is none, NotOffered for one that other servers have, BadRequest for a piece that
@@ -148,7 +148,7 @@ def _initiator_command(parts: list[str], body: Mapping[str, Any]) -> Command:
     if len(parts) == 5 and parts[4] == "room":
         party = _party(parts[2], parts[3])
         known = {**body, "role": party.role, "party_id": party.party_id}
-        return Command(CommandKind.ROOM, check_job_id(parts[1]), party, _run(body), body=known)
+        return Command(CommandKind.CAPACITY, check_job_id(parts[1]), party, _run(body), body=known)
     if len(parts) == 5 and parts[4] == "standing":
         return Command(CommandKind.STANDING, check_job_id(parts[1]), _party(parts[2], parts[3]), _run(body))
     if len(parts) == 5 and parts[4] == "ready":
@@ -204,4 +204,4 @@ def read_answer(document: object) -> Answer:
     retcode = document.get("retcode") if isinstance(document, dict) else None
     if not isinstance(document, dict) or not isinstance(retcode, int) or isinstance(retcode, bool):
         raise ValueError(f"the answer is not an envelope: {str(document)[:200]!r}")
-    return Answer(retcode, plain(document.get("retmsg"), _LONGEST_MESSAGE), document.get("data"))
+    return Answer(retcode, sanitized(document.get("retmsg"), _LONGEST_MESSAGE), document.get("data"))

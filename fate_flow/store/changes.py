@@ -44,8 +44,8 @@ SEATED = (SeatStatus.JOINED, SeatStatus.CHECKING, SeatStatus.APPLYING, *LIVE_SEA
 
 UNFINISHED_WORKERS = (WorkerStatus.CREATED, WorkerStatus.RUNNING)
 
-MOST_WISHES = 32
-"""Of the seats that a party has refused, so many are looked at when it has room again."""
+MOST_PENDING = 32
+"""Of the seats that a party has refused, so many are looked at when it has capacity again."""
 
 SUBMIT_FAILED = "submit_failed"
 JOB_END_TAG = "job_end"
@@ -69,7 +69,7 @@ def new_job(job: Job) -> Job:
         create_time=job.create_time,
         since=job.since,
         queued=job.since,
-        legacy=job.legacy,
+        is_plain_v1=job.is_plain_v1,
         priority=job.priority,
         enqueued=job.enqueued,
         queue_key=job.queue_key,
@@ -87,7 +87,7 @@ def by_role(job: Job) -> tuple[Any, ...]:
 def new_seat(seat: Seat) -> Seat:
     return Seat(
         seat.job_id, seat.party, seat.status, seat.run, seat.message, seat.free_cores, seat.asked_cores,
-        legacy=seat.legacy,
+        is_plain_v1=seat.is_plain_v1,
     )  # fmt: skip
 
 
@@ -130,10 +130,11 @@ def job_moved(move: MoveJob, at: int, caused_by: str) -> Change:
     if move.unconfirmed:
         change["unconfirmed"] = move.unconfirmed
     if move.new is JobStatus.RUNNING:
-        change.update(start_time=at, wait_reason="", blocked_on="", lacks=None, conflicts=0, hold=None)
+        change.update(start_time=at, wait_reason="", blocked_on="", blocked_by=None, conflicts=0, hold=None)
     if move.new in JOB_END:
         change.update(
-            end_time=at, wait_reason="", blocked_on="", lacks=None, stop_by=0, is_urgent=False, rerun_signal=False,
+            end_time=at, wait_reason="", blocked_on="", blocked_by=None, stop_by=0, is_force_stop=False,
+            rerun_signal=False,
             hold=None,
         )  # fmt: skip
     if move.new is JobStatus.SUCCESS:
@@ -142,7 +143,8 @@ def job_moved(move: MoveJob, at: int, caused_by: str) -> Change:
 
 
 def begun_again(job: Job, run: int, since: int, wait_reason: str, *, is_loss: bool = False) -> Change:
-    """An ended job waits in a later run as if it were new, but for its place in the queue and its count of turns.
+    """An ended job waits in a later run as if it were new, but for its place in the queue and its count of reservation
+    rounds.
 
     At its initiator until all parties know; anywhere else its initiator says when it goes on. `is_loss`: it has lost a
     party and waits for its return, while its time goes on. Raises IllegalMove."""
@@ -160,7 +162,7 @@ def begun_again(job: Job, run: int, since: int, wait_reason: str, *, is_loss: bo
         "progress": 0,
         "wait_reason": wait_reason,
         "blocked_on": "",
-        "lacks": None,
+        "blocked_by": None,
         "retry_at": 0,
         "passes": 0,
         "conflicts": 0,
@@ -187,7 +189,7 @@ def rejoined(queued: int) -> Change:
     return {**change, "queued": queued} if queued else change
 
 
-def put_off(job: Job, wait_reason: str, retry_at: int) -> Change:
+def requeue_job(job: Job, wait_reason: str, retry_at: int) -> Change:
     """A running job waits in the same run until its next attempt is due; its cores are given back beside this.
 
     Raises IllegalMove."""
@@ -206,7 +208,8 @@ def put_off(job: Job, wait_reason: str, retry_at: int) -> Change:
 def seat_rejoins(seat: Seat) -> Change:
     """What the last run left in the seat goes."""
     return {
-        "status": SeatStatus.JOINING, "run": seat.run + 1, "message": "", "free_cores": -1, "lacks": None, "lease": 0,
+        "status": SeatStatus.JOINING, "run": seat.run + 1, "message": "", "free_cores": -1, "blocked_by": None,
+        "lease": 0,
         "renew_at": 0, "silent_since": 0,
     }  # fmt: skip
 
@@ -287,7 +290,7 @@ def worker_moved(new: WorkerStatus, at: int, pid: int, pid_started: int, end: Wo
     }  # fmt: skip
 
 
-def told_to_stop(why: WorkerEnd) -> Change:
+def ordered_to_stop(why: WorkerEnd) -> Change:
     """A worker is to end; its exit status is for the machine to say."""
     return {"is_stopping": True, "reason": why.reason, "message": why.message, "caused_by": why.caused_by}
 

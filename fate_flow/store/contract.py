@@ -14,14 +14,14 @@ from typing import Any, Protocol
 
 from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.approval import Consent
-from fate_flow.core.history import Entry
+from fate_flow.core.history import HistoryEntry
 from fate_flow.core.job import (
+    Blocker,
     Command,
     EngineState,
     Hold,
     Job,
     JobKey,
-    Lack,
     Report,
     Seat,
     Task,
@@ -94,7 +94,7 @@ READ = "(read)"
 
 
 @dataclass(frozen=True)
-class Output:
+class OutputTable:
     """A table that a party task made; with the data name READ, one that it read."""
 
     task: TaskKey
@@ -157,7 +157,7 @@ class Transaction(Bindings, Protocol):
 
         In the row of its initiator the rerun signal is set. `since` is the steady time."""
 
-    def put_off(self, job: Job, wait_reason: str, retry_at: int) -> bool:
+    def requeue_job(self, job: Job, wait_reason: str, retry_at: int) -> bool:
         """A running job waits in the same run, at its initiator until `retry_at` (steady time): compare-and-set.
 
         In the row of its initiator the rerun signal is set. What it holds is not touched."""
@@ -177,14 +177,14 @@ class Transaction(Bindings, Protocol):
     def rerun_after_end(self, job: Job) -> bool:
         """A job of another initiator, which still ends here, is to wait again once it has: set the signal."""
 
-    def hurry(self, key: JobKey) -> bool:
-        """Note the wish that what drains for the end of this job is killed now."""
+    def request_force_stop(self, key: JobKey) -> bool:
+        """Note the request that what drains for the end of this job is killed now."""
 
-    def hurried(self, key: JobKey, stop_by: int) -> bool:
-        """The wish has been passed on; nobody is waited for beyond `stop_by` (steady time)."""
+    def force_stop_sent(self, key: JobKey, stop_by: int) -> bool:
+        """The request has been passed on; nobody is waited for beyond `stop_by` (steady time)."""
 
     def request_stop(self, key: JobKey, reason: Reason, message: str, at: int, by_user: bool, caused_by: str) -> bool:
-        """Record the wish that an unfinished job ends; the first reason stays."""
+        """Record the request that an unfinished job ends; the first reason stays."""
 
     def describe(self, key: JobKey, text: str) -> bool:
         """Notes on a job, in place of those that its row has."""
@@ -193,7 +193,7 @@ class Transaction(Bindings, Protocol):
         """Ids of jobs here from one to the other, each once, in their order."""
 
     def add_message(self, key: JobKey, text: str) -> bool:
-        """Words for people behind those that the row has; False when it has them already."""
+        """Text for people behind those that the row has; False when it has them already."""
 
     def set_progress(self, key: JobKey, percent: int) -> bool:
         """Only forward."""
@@ -213,16 +213,16 @@ class Transaction(Bindings, Protocol):
     def restarted(self, key: JobKey) -> bool:
         """They begin again."""
 
-    def begin_turn(self, key: JobKey, owner: str, at: int) -> bool:
-        """Set the ready signal of a waiting job nobody works on, count up its turn, forget refusals.
+    def begin_round(self, key: JobKey, owner: str, at: int) -> bool:
+        """Set the ready signal of a waiting job nobody works on, count up its reservation rounds, forget refusals.
 
         Not whose approval it awaits: only who is asked says whether that has changed."""
 
-    def end_turn(
+    def end_round(
         self, key: JobKey, owner: str, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int,
-        conflicts: int, lacks: Lack | None, rejoins: bool = False,
+        conflicts: int, blocked_by: Blocker | None, rejoins: bool = False,
     ) -> bool:
-        """Reset the ready signal that `owner` set; with `rejoins`, no turn before `all_rejoined`."""
+        """Reset the ready signal that `owner` set; with `rejoins`, no reservation round before `all_rejoined`."""
 
     def postpone(self, key: JobKey, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int) -> bool:
         """Why a waiting job is not even asked for."""
@@ -230,13 +230,13 @@ class Transaction(Bindings, Protocol):
     def take_over(self, owner: str) -> tuple[str, ...]:
         """Hand over the ready signals of all other owners to this one; the job ids."""
 
-    def jobs_in_turn(self) -> tuple[Waiting, ...]:
+    def jobs_in_round(self) -> tuple[Waiting, ...]:
         """Waiting jobs of this initiator whose ready signal is set, in the order of the queue."""
 
-    def add_entries(self, entries: Sequence[Entry]) -> None:
+    def add_entries(self, entries: Sequence[HistoryEntry]) -> None:
         """Write down what has moved, in this order."""
 
-    def history(self, job_id: str) -> tuple[Entry, ...]:
+    def history(self, job_id: str) -> tuple[HistoryEntry, ...]:
         """What has been written down of a job, in that order; it goes with the job."""
 
     def forget_job(self, job_id: str) -> None:
@@ -289,12 +289,15 @@ class Transaction(Bindings, Protocol):
         Not those of which some party does not know yet that they begin again."""
 
     def queue_heads(self) -> tuple[Waiting, ...]:
-        """The first waiting job for every party that some job is blocked on, but for those apart (`Job.is_apart`)."""
+        """The first waiting job for every party that some job is blocked on, but for those apart
+        (`Job.is_unschedulable`)."""
 
-    def waiting_apart(self, until: int, limit: int) -> tuple[Waiting, ...]:
-        """Waiting jobs that nobody holds, that lack what is not room (`APART`), and are due by this steady time.
+    def waiting_unschedulable(self, until: int, limit: int) -> tuple[Waiting, ...]:
+        """Waiting jobs that nobody holds, that lack what is not capacity (`UNSCHEDULABLE`), and are due by this steady
+        time.
 
-        Those that have been due for longest come first, so that each has its turn however many there are."""
+        Those that have been due for longest come first, so that each has its reservation round however many there
+        are."""
 
     def blocked_waiting(self, party_id: str, at_most_cores: int, limit: int) -> tuple[Waiting, ...]:
         """Jobs blocked on this party that ask it for no more than so many cores, in order."""
@@ -329,7 +332,7 @@ class Transaction(Bindings, Protocol):
         """Seats here that wait for this party's approval, by age; at most 1,000."""
 
     def ask_again(self, job_id: str) -> bool:
-        """A waiting job of this initiator that is in the queue, and not in its turn, is due at once."""
+        """A waiting job of this initiator that is in the queue, and not in its reservation round, is due at once."""
 
     def others_waiting(self) -> tuple[Job, ...]:
         """Of each other initiator that has jobs waiting here one of them, in all its seats."""
@@ -370,7 +373,7 @@ class Transaction(Bindings, Protocol):
     def count_waiting(self) -> int: ...
 
     def cancelled_waiting(self) -> tuple[str, ...]:
-        """Waiting jobs with a wish to stop, and those that waited too long are the caller's to find."""
+        """Waiting jobs with a request to stop, and those that waited too long are the caller's to find."""
 
     # ---- resources
 
@@ -379,32 +382,32 @@ class Transaction(Bindings, Protocol):
     def register_engine(self, state: EngineState, config: Mapping[str, Any], at: int) -> EngineState:
         """Set the totals; what is in use stays in use."""
 
-    def reserve(self, key: JobKey, cores: int, memory: int, token: str, turn: int, at: int) -> bool:
+    def reserve(self, key: JobKey, cores: int, memory: int, token: str, round_number: int, at: int) -> bool:
         """Both rows or none: the job holds nothing yet, and the engine has enough."""
 
-    def renew_claim(self, key: JobKey, turn: int) -> None:
-        """The same claim, asked for again in this turn or a later one: its lease begins anew."""
+    def renew_claim(self, key: JobKey, round_number: int) -> None:
+        """The same claim, asked for again in this reservation round or a later one: its lease begins anew."""
 
-    def give_back(self, key: JobKey, at_most_turn: int | None, at: int) -> bool:
-        """Return what the reservation recorded; False when nothing was held, or a later turn holds it."""
+    def give_back(self, key: JobKey, at_most_round: int | None, at: int) -> bool:
+        """Return what the reservation recorded; False when nothing was held, or a later reservation round holds it."""
 
-    # ---- wishes: seats that this party had no room for
+    # ---- pending requests: seats that this party had no capacity for
 
-    def wish(self, key: JobKey, asked: int, order: int | None = None) -> None:
+    def pending(self, key: JobKey, asked: int, order: int | None = None) -> None:
         """The seat was asked for, at this steady time; `since` is that of the first such call.
 
         `order`: the `queue_key` that its initiator told along."""
 
-    def first_wish(self, asked_after: int) -> Job | None:
+    def first_pending(self, asked_after: int) -> Job | None:
         """Of the waiting seats that hold nothing and were asked for after this steady time: the one refused first."""
 
-    def wishes(self, asked_after: int) -> tuple[Job, ...]:
-        """Those seats in the order of their first refusals, `MOST_WISHES` (changes.py) of them at most."""
+    def pending_requests(self, asked_after: int) -> tuple[Job, ...]:
+        """Those seats in the order of their first refusals, `MOST_PENDING` (changes.py) of them at most."""
 
-    def pass_wish(self, key: JobKey) -> None:
+    def count_bypass(self, key: JobKey) -> None:
         """Another job takes what this seat lacks."""
 
-    def forget_wish(self, key: JobKey) -> None: ...
+    def forget_pending(self, key: JobKey) -> None: ...
 
     # ---- seats
 
@@ -413,7 +416,7 @@ class Transaction(Bindings, Protocol):
     def seats(self, job_id: str) -> tuple[Seat, ...]: ...
 
     def move_seat(
-        self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1, lacks: Lack | None = None
+        self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1, blocked_by: Blocker | None = None
     ) -> bool: ...
 
     def ask_for(self, seat: Seat, cores: int) -> bool:
@@ -434,10 +437,10 @@ class Transaction(Bindings, Protocol):
     def silent_seats(self) -> tuple[Seat, ...]:
         """Of jobs that run: those whose party counts as silent."""
 
-    def note_approval(self, seat: Seat, words: str) -> bool:
+    def note_approval(self, seat: Seat, text: str) -> bool:
         """The party has approved the job with these words; none: it has to approve it, maybe once more."""
 
-    def mark_legacy(self, seat: Seat) -> bool:
+    def mark_plain_v1(self, seat: Seat) -> bool:
         """The party speaks plain v1 only."""
 
     def seats_at(self, party_id: str) -> tuple[Seat, ...]:
@@ -446,7 +449,7 @@ class Transaction(Bindings, Protocol):
     def says_who(self, party_id: str) -> bool:
         """Whether this party has taken part in an unfinished job as a server of ours, which says so in each answer."""
 
-    def plain_seats(self) -> tuple[Seat, ...]:
+    def plain_v1_seats(self) -> tuple[Seat, ...]:
         """At parties that speak plain v1: those that run or drain something for us."""
 
     def unconfirmed_seats(self) -> tuple[Seat, ...]:
@@ -540,10 +543,10 @@ class Transaction(Bindings, Protocol):
 
     # ---- peers and schedulers
 
-    def hear(self, party_id: str) -> None:
+    def record_heartbeat(self, party_id: str) -> None:
         """Count one sign of life."""
 
-    def heard(self) -> Mapping[str, int]: ...
+    def heartbeats(self) -> Mapping[str, int]: ...
 
     def note_trouble(self, trouble: PeerTrouble) -> None:
         """What is wrong with the ways to and from a party now; it may be nothing."""
@@ -557,10 +560,10 @@ class Transaction(Bindings, Protocol):
     def scheduler(self) -> tuple[str, int]:
         """Who schedules, and the counter of its signs of life."""
 
-    def depose(self, owner: str, counter: int, new_owner: str) -> bool:
+    def take_scheduler_lease(self, owner: str, counter: int, new_owner: str) -> bool:
         """Take the schedule from whoever has stood still at this counter."""
 
-    def still_schedules(self, owner: str, steady: int) -> bool:
+    def renew_scheduler_lease(self, owner: str, steady: int) -> bool:
         """The fence: counts up while `owner` schedules; every transaction of a scheduler begins with it.
 
         It writes down the steady time that its owner has come to."""
@@ -602,9 +605,9 @@ class Transaction(Bindings, Protocol):
     def output_tables(self, before: int, after: tuple[int, str, str], limit: int) -> tuple[TableMeta, ...]:
         """Tables that tasks made before a time, oldest first, those behind (create time, namespace, name)."""
 
-    def save_outputs(self, outputs: Iterable[Output], at: int) -> None: ...
+    def save_outputs(self, outputs: Iterable[OutputTable], at: int) -> None: ...
 
-    def outputs(self, job_id: str, task: str, party: Party) -> tuple[Output, ...]:
+    def outputs(self, job_id: str, task: str, party: Party) -> tuple[OutputTable, ...]:
         """Of the newest version that has any; without what was read."""
 
     def save_metrics(self, metrics: Iterable[Metric], at: int) -> None: ...
@@ -615,7 +618,7 @@ class Transaction(Bindings, Protocol):
 
     def summary(self, job_id: str, task: str, party: Party) -> Mapping[str, Any] | None: ...
 
-    def results_of(self, job_id: str) -> tuple[Output, ...]:
+    def results_of(self, job_id: str) -> tuple[OutputTable, ...]:
         """What all tasks of a job handed on or read here, in every version, by component and data name."""
 
     def jobs_with(self, namespace: str, name: str, limit: int) -> tuple[str, ...]:
@@ -629,14 +632,14 @@ class Transaction(Bindings, Protocol):
     def disabled_tables(self, limit: int) -> tuple[TableMeta, ...]: ...
 
 
-def published(tx: Transaction, job_id: str, task: str, party: Party) -> tuple[Output, ...]:
+def published(tx: Transaction, job_id: str, task: str, party: Party) -> tuple[OutputTable, ...]:
     """What a party task has made, once the task has succeeded at all parties; its worker may have named it before."""
     found = tx.outputs(job_id, task, party)
     row = tx.task(found[0].task) if found else None
     return found if row is None or row.status is TaskStatus.SUCCESS else ()
 
 
-def handed_on(tx: Transaction, output: Output) -> TableMeta | None:
+def handed_on(tx: Transaction, output: OutputTable) -> TableMeta | None:
     """The table as the task handed it on; None when it was deleted since, or another job wrote it anew."""
     table = tx.table(output.namespace, output.name)
     is_another = table is not None and output.written_by not in ("", table.job_id)

@@ -18,7 +18,7 @@ from peewee import Database, MySQLDatabase, OperationalError, SqliteDatabase
 from pymysql.constants import CLIENT
 
 from fate_flow.core.errors import BadSettings, StorageFailed
-from fate_flow.store.turnstile import Turnstile
+from fate_flow.store.fair_file_lock import FairFileLock
 
 LogSql = Callable[[str, Sequence[Any]], None]
 
@@ -42,15 +42,15 @@ class _Sqlite(_Logged, SqliteDatabase):
 
     def __init__(self, file: str, **options: Any) -> None:
         super().__init__(file, **options)
-        self._turnstile = Turnstile(file) if file != ":memory:" else None
+        self._write_lock = FairFileLock(file) if file != ":memory:" else None
 
     def begin(self, lock_type: str | None = None) -> None:
         """Waits for its turn when it is to write (`IMMEDIATE`)."""
-        if lock_type is None or self._turnstile is None:
+        if lock_type is None or self._write_lock is None:
             super().begin(lock_type)
             return
         try:
-            self._turnstile.enter(LOCK_SECONDS)
+            self._write_lock.enter(LOCK_SECONDS)
         except TimeoutError as error:
             raise OperationalError(f"database is locked: no turn to write within {LOCK_SECONDS} s") from error
         except OSError as error:
@@ -58,7 +58,7 @@ class _Sqlite(_Logged, SqliteDatabase):
         try:
             super().begin(lock_type)
         except BaseException:
-            self._turnstile.leave()
+            self._write_lock.leave()
             raise
 
     def commit(self) -> Any:
@@ -73,8 +73,8 @@ class _Sqlite(_Logged, SqliteDatabase):
             self._leave()
 
     def _leave(self) -> None:
-        if self._turnstile is not None:
-            self._turnstile.leave()
+        if self._write_lock is not None:
+            self._write_lock.leave()
 
 
 class _MySql(_Logged, MySQLDatabase):
@@ -198,7 +198,7 @@ def _says_full(error: BaseException) -> bool:
         return "full" in str(error)
     if isinstance(error, OSError):
         return error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return _code(error) in _FULL or any(words in str(error) for words in ("Errcode: 28", "error 28 from"))
+    return _code(error) in _FULL or any(text in str(error) for text in ("Errcode: 28", "error 28 from"))
 
 
 def _code(error: BaseException) -> int | None:

@@ -19,9 +19,10 @@ from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.authority import JobBinding
 from fate_flow.core.errors import StorageFailed
-from fate_flow.core.history import Entry
+from fate_flow.core.history import HistoryEntry
 from fate_flow.core.job import (
-    APART,
+    UNSCHEDULABLE,
+    Blocker,
     Claim,
     Command,
     CommandKind,
@@ -29,12 +30,11 @@ from fate_flow.core.job import (
     Hold,
     Job,
     JobKey,
-    Lack,
+    PendingRequest,
     Report,
     Seat,
     Task,
     TaskKey,
-    Wish,
     Worker,
     WorkerEnd,
 )
@@ -57,7 +57,7 @@ from fate_flow.core.status import (
 from fate_flow.store.changes import (
     BUSY_JOBS,
     LIVE_SEATS,
-    MOST_WISHES,
+    MOST_PENDING,
     OPEN_JOBS,
     SEATED,
     SUBMIT_FAILED,
@@ -74,17 +74,17 @@ from fate_flow.store.changes import (
     new_worker,
     newest_tasks,
     newest_version,
-    put_off,
+    ordered_to_stop,
     rejoined,
+    requeue_job,
     seat_rejoins,
     stop_requested,
     tag_of_end,
     task_moved,
     task_reported,
-    told_to_stop,
     worker_moved,
 )
-from fate_flow.store.contract import READ, Connector, Document, Metric, Output, Scope, Submission, TableMeta
+from fate_flow.store.contract import READ, Connector, Document, Metric, OutputTable, Scope, Submission, TableMeta
 from fate_flow.store.memory_bindings import MemoryBindings
 from fate_flow.store.rows import from_json, to_json
 
@@ -194,8 +194,8 @@ class MemoryTransaction(MemoryBindings):
             self._rows.failed_workers.drop_group(_BY_JOB, job.job_id)
         return True
 
-    def put_off(self, job: Job, wait_reason: str, retry_at: int) -> bool:
-        change = put_off(job, wait_reason, retry_at)
+    def requeue_job(self, job: Job, wait_reason: str, retry_at: int) -> bool:
+        change = requeue_job(job, wait_reason, retry_at)
         row = self._as_seen(job)
         if row is None:
             return False
@@ -230,18 +230,18 @@ class MemoryTransaction(MemoryBindings):
         self._change(row, **stop_requested(reason, message, by_user, caused_by))
         return True
 
-    def hurry(self, key: JobKey) -> bool:
+    def request_force_stop(self, key: JobKey) -> bool:
         row = self._jobs.rows.get(key)
         if row is None or row.job.status in JOB_END:
             return False
-        self._change(row, is_urgent=True)
+        self._change(row, is_force_stop=True)
         return True
 
-    def hurried(self, key: JobKey, stop_by: int) -> bool:
+    def force_stop_sent(self, key: JobKey, stop_by: int) -> bool:
         row = self._jobs.rows.get(key)
-        if row is None or not row.job.is_urgent:
+        if row is None or not row.job.is_force_stop:
             return False
-        self._change(row, is_urgent=False, stop_by=stop_by)
+        self._change(row, is_force_stop=False, stop_by=stop_by)
         return True
 
     def name_missing(self, key: JobKey, parties: tuple[str, ...]) -> bool:
@@ -287,27 +287,27 @@ class MemoryTransaction(MemoryBindings):
         self._change(row, unconfirmed=tuple(sorted((*row.job.unconfirmed, str(party)))))
         return True
 
-    def begin_turn(self, key: JobKey, owner: str, at: int) -> bool:  # noqa: ARG002
+    def begin_round(self, key: JobKey, owner: str, at: int) -> bool:  # noqa: ARG002
         row = self._jobs.rows.get(key)
         if row is None or row.has_signal or row.job.status is not JobStatus.WAITING:
             return False
-        turn = _changed(row.job, ready_owner=owner, turn=row.job.turn + 1)
-        self._put(_changed(row, job=turn, has_signal=True))
+        begun = _changed(row.job, ready_owner=owner, round_number=row.job.round_number + 1)
+        self._put(_changed(row, job=begun, has_signal=True))
         for seat in self._rows.seats.of(_BY_JOB, key.job_id):
-            lacks = Lack.APPROVAL if seat.lacks is Lack.APPROVAL else None
-            self._rows.seats.put(_seat_key(seat), _changed(seat, message="", free_cores=-1, lacks=lacks))
+            blocked_by = Blocker.APPROVAL if seat.blocked_by is Blocker.APPROVAL else None
+            self._rows.seats.put(_seat_key(seat), _changed(seat, message="", free_cores=-1, blocked_by=blocked_by))
         return True
 
-    def end_turn(
+    def end_round(
         self, key: JobKey, owner: str, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int,
-        conflicts: int, lacks: Lack | None, rejoins: bool = False,
+        conflicts: int, blocked_by: Blocker | None, rejoins: bool = False,
     ) -> bool:  # fmt: skip
         row = self._jobs.rows.get(key)
         if row is None or not row.has_signal or row.job.ready_owner != owner:
             return False
         ended = _changed(
             row.job, ready_owner="", wait_reason=wait_reason, blocked_on=blocked_on, retry_at=retry_at,
-            conflicts=conflicts, lacks=lacks, rerun_signal=rejoins,
+            conflicts=conflicts, blocked_by=blocked_by, rerun_signal=rejoins,
         )  # fmt: skip
         self._put(_changed(row, job=ended, has_signal=False, blocked_cores=blocked_cores))
         return True
@@ -327,16 +327,16 @@ class MemoryTransaction(MemoryBindings):
             self._change(row, ready_owner=owner)
         return _ids(signalled)
 
-    def jobs_in_turn(self) -> tuple[Waiting, ...]:
+    def jobs_in_round(self) -> tuple[Waiting, ...]:
         waiting = self._waiting()
         return _queued((row for row in waiting if row.has_signal), len(waiting))
 
-    def add_entries(self, entries: Sequence[Entry]) -> None:
+    def add_entries(self, entries: Sequence[HistoryEntry]) -> None:
         for one in entries:
             number = next(self._rows.entry_numbers)
             self._rows.history.put(number, _changed(one, number=number))
 
-    def history(self, job_id: str) -> tuple[Entry, ...]:
+    def history(self, job_id: str) -> tuple[HistoryEntry, ...]:
         return tuple(sorted(self._rows.history.of(_BY_JOB, job_id), key=lambda one: one.number))
 
     def forget_job(self, job_id: str) -> None:
@@ -409,7 +409,7 @@ class MemoryTransaction(MemoryBindings):
 
     def copies_that_wait(self, after: str, limit: int) -> tuple[str, ...]:
         waiting = (row.job for row in self._jobs.of(_BY_STATUS, JobStatus.WAITING))
-        copies = {job.job_id for job in waiting if not (job.is_initiator or job.legacy) and job.job_id > after}
+        copies = {job.job_id for job in waiting if not (job.is_initiator or job.is_plain_v1) and job.job_id > after}
         return tuple(sorted(copies)[:limit])
 
     def jobs_to_forget(self) -> tuple[str, ...]:
@@ -422,25 +422,29 @@ class MemoryTransaction(MemoryBindings):
     # ------------------------------------------------------------------ the queue
 
     def unblocked_waiting(self, limit: int) -> tuple[Waiting, ...]:
-        rows = (row for row in self._with_turns() if not row.job.blocked_on and not row.job.rerun_signal)
+        rows = (row for row in self._with_rounds() if not row.job.blocked_on and not row.job.rerun_signal)
         return _queued((row for row in rows if not row.has_signal), limit)
 
     def queue_heads(self) -> tuple[Waiting, ...]:
-        parties = sorted({row.job.blocked_on for row in self._with_turns()} - {""})
+        parties = sorted({row.job.blocked_on for row in self._with_rounds()} - {""})
         return tuple(head for party_id in parties for head in self._head(party_id))
 
-    def waiting_apart(self, until: int, limit: int) -> tuple[Waiting, ...]:
-        apart = (row for row in self._waiting() if row.job.lacks in APART and not (row.has_signal or row.job.hold))
-        due = (row for row in apart if row.job.retry_at <= until)
+    def waiting_unschedulable(self, until: int, limit: int) -> tuple[Waiting, ...]:
+        unschedulable = (
+            row
+            for row in self._waiting()
+            if row.job.blocked_by in UNSCHEDULABLE and not (row.has_signal or row.job.hold)
+        )
+        due = (row for row in unschedulable if row.job.retry_at <= until)
         first = sorted(due, key=lambda row: (row.job.retry_at, row.job.order))[:limit]
         return tuple(_waiting_of(row) for row in first)
 
     def blocked_waiting(self, party_id: str, at_most_cores: int, limit: int) -> tuple[Waiting, ...]:
-        blocked = (row for row in self._with_turns() if row.job.blocked_on == party_id and not row.has_signal)
+        blocked = (row for row in self._with_rounds() if row.job.blocked_on == party_id and not row.has_signal)
         return _queued((row for row in blocked if row.blocked_cores <= at_most_cores), limit)
 
     def waiting(self, job_id: str) -> Waiting | None:
-        rows = (row for row in self._with_turns() if row.job.job_id == job_id and not row.job.rerun_signal)
+        rows = (row for row in self._with_rounds() if row.job.job_id == job_id and not row.job.rerun_signal)
         return next(iter(_queued((row for row in rows if not row.has_signal), 1)), None)
 
     def count_pass(self, job_id: str) -> None:
@@ -572,31 +576,33 @@ class MemoryTransaction(MemoryBindings):
         self._rows.engines.put(new.name, new)
         return new
 
-    def reserve(self, key: JobKey, cores: int, memory: int, token: str, turn: int, at: int) -> bool:
+    def reserve(self, key: JobKey, cores: int, memory: int, token: str, round_number: int, at: int) -> bool:
         engine, row = self.engine(), self._jobs.rows.get(key)
         if engine is None or row is None or row.job.holds:
             return False
         _refuse("ck_job_holds", not token)
         _refuse("ck_job_final", row.job.status in JOB_END)
-        if not _has_room(engine, cores, memory):
+        if not _has_capacity(engine, cores, memory):
             return False
-        claim = _changed(row.job.claim, cores=cores, memory=memory, token=token, turn=turn, taken_time=at)
+        claim = _changed(
+            row.job.claim, cores=cores, memory=memory, token=token, round_number=round_number, taken_time=at
+        )
         self._change(row, claim=claim)
         self._take(engine, cores, memory)
         return True
 
-    def renew_claim(self, key: JobKey, turn: int) -> None:
+    def renew_claim(self, key: JobKey, round_number: int) -> None:
         row = self._jobs.rows.get(key)
-        if row is not None and row.job.holds and row.job.claim.turn <= turn:
-            renewed = _changed(row.job.claim, turn=turn, renewals=row.job.claim.renewals + 1)
+        if row is not None and row.job.holds and row.job.claim.round_number <= round_number:
+            renewed = _changed(row.job.claim, round_number=round_number, renewals=row.job.claim.renewals + 1)
             self._change(row, claim=renewed)
 
-    def give_back(self, key: JobKey, at_most_turn: int | None, at: int) -> bool:  # noqa: ARG002
+    def give_back(self, key: JobKey, at_most_round: int | None, at: int) -> bool:  # noqa: ARG002
         row = self._jobs.rows.get(key)
         if row is None or not row.job.holds:
             return False
         claim = row.job.claim
-        if at_most_turn is not None and claim.turn > at_most_turn:
+        if at_most_round is not None and claim.round_number > at_most_round:
             return False
         self._change(row, claim=_changed(claim, token=""))
         engine = self.engine()
@@ -610,31 +616,31 @@ class MemoryTransaction(MemoryBindings):
         left = _changed(engine, remaining_cores=left_cores, remaining_memory=left_memory)
         self._rows.engines.put(engine.name, left)
 
-    # ------------------------------------------------------------------ wishes
+    # ------------------------------------------------------------------ requests
 
-    def wish(self, key: JobKey, asked: int, order: int | None = None) -> None:
+    def pending(self, key: JobKey, asked: int, order: int | None = None) -> None:
         row = self._jobs.rows.get(key)
         if row is not None:
-            wish, queue_key = row.job.wish, row.job.queue_key if order is None else order
-            self._change(row, wish=_changed(wish, since=wish.since or asked, asked=asked), queue_key=queue_key)
+            pending, queue_key = row.job.pending, row.job.queue_key if order is None else order
+            self._change(row, pending=_changed(pending, since=pending.since or asked, asked=asked), queue_key=queue_key)
 
-    def first_wish(self, asked_after: int) -> Job | None:
-        return next(iter(self.wishes(asked_after)), None)
+    def first_pending(self, asked_after: int) -> Job | None:
+        return next(iter(self.pending_requests(asked_after)), None)
 
-    def wishes(self, asked_after: int) -> tuple[Job, ...]:
+    def pending_requests(self, asked_after: int) -> tuple[Job, ...]:
         waiting = (row.job for row in self._jobs.of(_BY_STATUS, JobStatus.WAITING))
-        found = (job for job in waiting if job.wish.asked > asked_after and not job.holds)
-        return tuple(sorted(found, key=lambda job: (job.wish.since, job.job_id, job.party.role))[:MOST_WISHES])
+        found = (job for job in waiting if job.pending.asked > asked_after and not job.holds)
+        return tuple(sorted(found, key=lambda job: (job.pending.since, job.job_id, job.party.role))[:MOST_PENDING])
 
-    def pass_wish(self, key: JobKey) -> None:
+    def count_bypass(self, key: JobKey) -> None:
         row = self._jobs.rows.get(key)
         if row is not None:
-            self._change(row, wish=_changed(row.job.wish, passes=row.job.wish.passes + 1))
+            self._change(row, pending=_changed(row.job.pending, passes=row.job.pending.passes + 1))
 
-    def forget_wish(self, key: JobKey) -> None:
+    def forget_pending(self, key: JobKey) -> None:
         row = self._jobs.rows.get(key)
         if row is not None:
-            self._change(row, wish=Wish())
+            self._change(row, pending=PendingRequest())
 
     # ------------------------------------------------------------------ seats
 
@@ -649,14 +655,16 @@ class MemoryTransaction(MemoryBindings):
         return tuple(sorted(self._rows.seats.of(_BY_JOB, job_id), key=_seat_key))
 
     def move_seat(
-        self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1, lacks: Lack | None = None
+        self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1, blocked_by: Blocker | None = None
     ) -> bool:
         check_move(seat.status, new)
         key = _seat_key(seat)
         row = self._rows.seats.rows.get(key)
         if row is None or row.status is not seat.status or row.run != seat.run:
             return False
-        self._rows.seats.put(key, _changed(row, status=new, message=message, free_cores=free_cores, lacks=lacks))
+        self._rows.seats.put(
+            key, _changed(row, status=new, message=message, free_cores=free_cores, blocked_by=blocked_by)
+        )
         return True
 
     def ask_for(self, seat: Seat, cores: int) -> bool:
@@ -671,8 +679,8 @@ class MemoryTransaction(MemoryBindings):
 
     def fall_silent(self, seat: Seat, since: int, message: str) -> bool:
         row = self._rows.seats.rows.get(_seat_key(seat))
-        is_news = row is not None and not row.silent_since
-        return is_news and self._change_seat(seat, silent_since=since, message=message)
+        is_new = row is not None and not row.silent_since
+        return is_new and self._change_seat(seat, silent_since=since, message=message)
 
     def answers_again(self, seat: Seat) -> bool:
         return self._change_seat(seat, silent_since=0, message="")
@@ -681,11 +689,11 @@ class MemoryTransaction(MemoryBindings):
         started = self._rows.seats.of(_BY_STATUS, SeatStatus.STARTED)
         return tuple(sorted((seat for seat in started if seat.silent_since), key=_seat_key))
 
-    def note_approval(self, seat: Seat, words: str) -> bool:
-        return self._change_seat(seat, approval=words)
+    def note_approval(self, seat: Seat, text: str) -> bool:
+        return self._change_seat(seat, approval=text)
 
-    def mark_legacy(self, seat: Seat) -> bool:
-        return self._change_seat(seat, legacy=True)
+    def mark_plain_v1(self, seat: Seat) -> bool:
+        return self._change_seat(seat, is_plain_v1=True)
 
     def _change_seat(self, seat: Seat, **values: Any) -> bool:
         row = self._rows.seats.rows.get(_seat_key(seat))
@@ -699,10 +707,10 @@ class MemoryTransaction(MemoryBindings):
 
     def says_who(self, party_id: str) -> bool:
         seats = (seat for status in SEATED for seat in self._rows.seats.of(_BY_STATUS, status))
-        return any(seat.party.party_id == party_id and not seat.legacy for seat in seats)
+        return any(seat.party.party_id == party_id and not seat.is_plain_v1 for seat in seats)
 
-    def plain_seats(self) -> tuple[Seat, ...]:
-        return tuple(sorted((seat for seat in self._live_seats() if seat.legacy), key=_seat_key))
+    def plain_v1_seats(self) -> tuple[Seat, ...]:
+        return tuple(sorted((seat for seat in self._live_seats() if seat.is_plain_v1), key=_seat_key))
 
     def unconfirmed_seats(self) -> tuple[Seat, ...]:
         return tuple(sorted(self._rows.seats.of(_BY_STATUS, SeatStatus.UNCONFIRMED), key=_seat_key))
@@ -792,7 +800,7 @@ class MemoryTransaction(MemoryBindings):
 
     def add_elastic_worker(self, worker: Worker) -> bool:
         engine = self.engine()
-        if engine is None or not _has_room(engine, worker.cores, worker.memory):
+        if engine is None or not _has_capacity(engine, worker.cores, worker.memory):
             return False
         self._take(engine, worker.cores, worker.memory)
         self.add_worker(worker)
@@ -834,7 +842,7 @@ class MemoryTransaction(MemoryBindings):
     def mark_stopping(self, worker_id: str, why: WorkerEnd) -> None:
         row = self._rows.workers.rows.get(worker_id)
         if row is not None and row.status in UNFINISHED_WORKERS and not row.is_stopping:
-            self._rows.workers.put(worker_id, _changed(row, **told_to_stop(why)))
+            self._rows.workers.put(worker_id, _changed(row, **ordered_to_stop(why)))
 
     # ------------------------------------------------------------------ outbox
 
@@ -859,10 +867,10 @@ class MemoryTransaction(MemoryBindings):
 
     # ------------------------------------------------------------------ peers and schedulers
 
-    def hear(self, party_id: str) -> None:
+    def record_heartbeat(self, party_id: str) -> None:
         self._rows.peers.put(party_id, self._rows.peers.rows.get(party_id, 0) + 1)
 
-    def heard(self) -> Mapping[str, int]:
+    def heartbeats(self) -> Mapping[str, int]:
         return dict(self._rows.peers.rows)
 
     def note_trouble(self, trouble: PeerTrouble) -> None:
@@ -884,14 +892,14 @@ class MemoryTransaction(MemoryBindings):
         owner, counter, _ = self._rows.schedulers.rows[SCHEDULER]
         return owner, counter
 
-    def depose(self, owner: str, counter: int, new_owner: str) -> bool:
+    def take_scheduler_lease(self, owner: str, counter: int, new_owner: str) -> bool:
         found = self._rows.schedulers.rows.get(SCHEDULER)
         if found is None or found[:2] != (owner, counter):
             return False
         self._rows.schedulers.put(SCHEDULER, (new_owner, counter + 1, found[2]))
         return True
 
-    def still_schedules(self, owner: str, steady: int) -> bool:
+    def renew_scheduler_lease(self, owner: str, steady: int) -> bool:
         found = self._rows.schedulers.rows.get(SCHEDULER)
         if found is None or found[0] != owner:
             return False
@@ -959,11 +967,11 @@ class MemoryTransaction(MemoryBindings):
         aged = sorted((one for one in made if after < _table_age(one) and one.create_time < before), key=_table_age)
         return tuple(aged)[:limit]
 
-    def save_outputs(self, outputs: Iterable[Output], at: int) -> None:  # noqa: ARG002
+    def save_outputs(self, outputs: Iterable[OutputTable], at: int) -> None:  # noqa: ARG002
         for one in outputs:
             self._rows.outputs.put((one.task, one.data_name), one)
 
-    def outputs(self, job_id: str, task: str, party: Party) -> tuple[Output, ...]:
+    def outputs(self, job_id: str, task: str, party: Party) -> tuple[OutputTable, ...]:
         rows = [row for row in self._rows.outputs.of(_BY_MAKER, (job_id, task, party)) if row.data_name != READ]
         newest = newest_version(row.task for row in rows)
         return tuple(sorted((row for row in rows if row.task.version == newest), key=lambda row: row.data_name))
@@ -980,7 +988,7 @@ class MemoryTransaction(MemoryBindings):
         newest = newest_version(row.task for row in rows)
         return tuple(row for row in rows if row.task.version == newest)
 
-    def results_of(self, job_id: str) -> tuple[Output, ...]:
+    def results_of(self, job_id: str) -> tuple[OutputTable, ...]:
         made = self._rows.outputs.of(_BY_JOB, job_id)
         return tuple(sorted(made, key=lambda one: (one.task.name, one.data_name, one.task.version, one.task.party)))
 
@@ -1037,11 +1045,11 @@ class MemoryTransaction(MemoryBindings):
     def _waiting(self) -> list[_JobRow]:
         return [row for row in self._jobs.of(_BY_STATUS, JobStatus.WAITING) if row.job.is_initiator]
 
-    def _with_turns(self) -> list[_JobRow]:
-        return [row for row in self._waiting() if not row.job.is_apart]
+    def _with_rounds(self) -> list[_JobRow]:
+        return [row for row in self._waiting() if not row.job.is_unschedulable]
 
     def _head(self, party_id: str) -> tuple[Waiting, ...]:
-        return _queued((row for row in self._with_turns() if row.job.blocked_on == party_id), 1)
+        return _queued((row for row in self._with_rounds() if row.job.blocked_on == party_id), 1)
 
 
 @dataclass(frozen=True)
@@ -1158,7 +1166,7 @@ class _Rows:
         )
         self.engines: _Table[str, EngineState] = _Table(journal)
         self.outbox: _Table[int, Command] = _Table(journal)
-        self.history: _Table[int, Entry] = _Table(journal, job=lambda entry: entry.job_id)
+        self.history: _Table[int, HistoryEntry] = _Table(journal, job=lambda entry: entry.job_id)
         self.peers: _Table[str, int] = _Table(journal)
         self.troubles: _Table[str, PeerTrouble] = _Table(journal)
         self.intake: _Table[str, Hold] = _Table(journal)
@@ -1169,7 +1177,7 @@ class _Rows:
         self.submissions: _Table[str, Submission] = _Table(journal, job=lambda one: one.job_id)
         self.tables: _Table[tuple[str, str], TableMeta] = _Table(journal)
         self.connectors: _Table[str, Connector] = _Table(journal)
-        self.outputs: _Table[tuple[TaskKey, str], Output] = _Table(
+        self.outputs: _Table[tuple[TaskKey, str], OutputTable] = _Table(
             journal, maker=lambda one: _maker(one.task), job=lambda one: one.task.job_id
         )
         self.metrics: _Table[int, tuple[int, Metric]] = _Table(
@@ -1193,7 +1201,7 @@ def _changed(row: V, **change: Any) -> V:
     return new
 
 
-def _has_room(engine: EngineState, cores: int, memory: int) -> bool:
+def _has_capacity(engine: EngineState, cores: int, memory: int) -> bool:
     """Where the configuration has shrunk what is in use, less than nothing remains: of that, nothing may be asked."""
     return fits(Claim(cores, memory), Claim(engine.remaining_cores, engine.remaining_memory))
 
@@ -1251,5 +1259,5 @@ def _queued(rows: Iterable[_JobRow], limit: int) -> tuple[Waiting, ...]:
 def _waiting_of(row: _JobRow) -> Waiting:
     return Waiting(
         row.job.job_id, row.job.create_time, tuple(party.party_id for party in row.job.parties),
-        row.job.blocked_on, row.blocked_cores, row.job.retry_at, row.job.passes, row.job.lacks, row.job.queue_key,
+        row.job.blocked_on, row.blocked_cores, row.job.retry_at, row.job.passes, row.job.blocked_by, row.job.queue_key,
     )  # fmt: skip

@@ -21,7 +21,7 @@ class Prepared:
     def __init__(self, build: Callable[..., Any], values: int) -> None:
         self._build = build
         self._values = values
-        self._words: dict[bool, tuple[str, tuple[Any, ...]]] = {}
+        self._text: dict[bool, tuple[str, tuple[Any, ...]]] = {}
 
     def rows(self, database: Database, *values: str | int) -> list[tuple[Any, ...]]:
         """The rows it selects with these values."""
@@ -39,20 +39,20 @@ class Prepared:
 
     def insert_all(self, database: Database, rows: Sequence[tuple[str | int, ...]]) -> None:
         """Carry out the insert that it is for all of these, in one statement."""
-        words, params = self._known(database)
-        head, _, marks = words.rpartition(" VALUES ")
+        text, params = self._known(database)
+        head, _, marks = text.rpartition(" VALUES ")
         given = [one for values in rows for one in _given(params, values)]
         database.execute_sql(f"{head} VALUES {', '.join([marks] * len(rows))}", given)
 
     def _run(self, database: Database, values: tuple[str | int, ...]) -> Any:
-        words, params = self._known(database)
-        return database.execute_sql(words, _given(params, values))
+        text, params = self._known(database)
+        return database.execute_sql(text, _given(params, values))
 
     def _known(self, database: Database) -> tuple[str, tuple[Any, ...]]:
-        known = self._words.get(database.is_sqlite)
+        known = self._text.get(database.is_sqlite)
         if known is None:
             sql, params = self._build(*_MARKS[: self._values]).sql()
-            known = self._words[database.is_sqlite] = (sql, tuple(params))
+            known = self._text[database.is_sqlite] = (sql, tuple(params))
         return known
 
 
@@ -68,11 +68,11 @@ def insert(database: Database, model: type[Model], values: Mapping[str, Any]) ->
     shape = (database.is_sqlite, model, tuple(values))
     if shape not in _inserts:
         marked = {name: Value(f"\0{name}", converter=False) for name in values}
-        words, params = model.insert(**marked).sql()
-        _inserts[shape] = (words, tuple(params))
-    words, params = _inserts[shape]
+        text, params = model.insert(**marked).sql()
+        _inserts[shape] = (text, tuple(params))
+    text, params = _inserts[shape]
     marks = {f"\0{name}": getattr(model, name).db_value(value) for name, value in values.items()}
-    database.execute_sql(words, [marks.get(one, one) if isinstance(one, str) else one for one in params])
+    database.execute_sql(text, [marks.get(one, one) if isinstance(one, str) else one for one in params])
 
 
 class _Unfamiliar(Exception):
@@ -83,7 +83,7 @@ _ONE_VALUE = (str, int, float, bool, datetime)
 _shapes: dict[tuple[Any, ...], str | None] = {}
 
 
-def words_of(query: Any, is_sqlite: bool) -> tuple[str, list[Any]]:
+def sql_text(query: Any, is_sqlite: bool) -> tuple[str, list[Any]]:
     """Words and values of an update or delete; peewee builds the words the first time it sees one of its shape.
 
     Whether our reading of the values is peewee's is checked at that first time, and a shape where it is not is built
@@ -94,15 +94,15 @@ def words_of(query: Any, is_sqlite: bool) -> tuple[str, list[Any]]:
     except _Unfamiliar:
         return _built(query)
     if shape not in _shapes:
-        words, built = _built(query)
-        _shapes[shape] = words if built == values else None
+        text, built = _built(query)
+        _shapes[shape] = text if built == values else None
     known = _shapes[shape]
     return (known, values) if known is not None else _built(query)
 
 
 def _built(query: Any) -> tuple[str, list[Any]]:
-    words, values = query.sql()
-    return words, list(values)
+    text, values = query.sql()
+    return text, list(values)
 
 
 def _changes(query: Any, values: list[Any]) -> Iterator[Any]:

@@ -9,19 +9,19 @@ from enum import Enum
 from typing import Any
 
 from fate_flow.core.approval import Approval, Consent
-from fate_flow.core.history import Entry, Level
+from fate_flow.core.history import HistoryEntry, HistoryLevel
 from fate_flow.core.job import (
+    Blocker,
     Claim,
     Command,
     CommandKind,
     Hold,
     Job,
     JobKey,
-    Lack,
+    PendingRequest,
     Seat,
     Task,
     TaskKey,
-    Wish,
     Worker,
 )
 from fate_flow.core.reasons import Reason
@@ -52,10 +52,11 @@ def job_of(row: Row) -> Job:
     (
         job_id, role, party_id, initiator_role, initiator_id, is_initiator, status, run, roles, target, reason, message,
         caused_by, cancel, owner, progress, cores, memory, claim, asked_cores, asked_memory, wait_reason, blocked_on,
-        retry_at, passes, conflicts, turn, timeout, created, started, ended, stop_by, unconfirmed, legacy, claim_turn,
-        since, renewals, taken, rerun_signal, stop_now, lacks, approval, approver, approval_message, approval_time,
+        retry_at, passes, conflicts, round_number, timeout, created, started, ended, stop_by, unconfirmed, is_plain_v1,
+        claim_round,
+        since, renewals, taken, rerun_signal, stop_now, blocked_by, approval, approver, approval_message, approval_time,
         approval_digest, held, hold_message, hold_by, hold_time, hold_since, queued, priority, enqueued, queue_key,
-        missing, timers, restarting, restarts, revision, changed, exit_code, ttl, lost_since, losses, *wish,
+        missing, timers, restarting, restarts, revision, changed, exit_code, ttl, lost_since, losses, *pending,
     ) = row  # fmt: skip
     return Job(
         key=JobKey(job_id, Party(role, party_id)),
@@ -72,15 +73,15 @@ def job_of(row: Row) -> Job:
         cancel_requested=bool(cancel),
         ready_owner=owner,
         progress=progress,
-        claim=Claim(cores, memory, claim, claim_turn, renewals, taken or 0),
+        claim=Claim(cores, memory, claim, claim_round, renewals, taken or 0),
         asked=Claim(asked_cores, asked_memory),
         wait_reason=wait_reason or "",
         blocked_on=blocked_on,
-        lacks=lack_of(lacks),
+        blocked_by=blocker_of(blocked_by),
         retry_at=retry_at,
         passes=passes,
         conflicts=conflicts,
-        turn=turn,
+        round_number=round_number,
         timeout_seconds=timeout,
         ttl_seconds=ttl,
         create_time=created or 0,
@@ -89,9 +90,9 @@ def job_of(row: Row) -> Job:
         start_time=started or 0,
         end_time=ended or 0,
         stop_by=stop_by,
-        is_urgent=bool(stop_now),
+        is_force_stop=bool(stop_now),
         unconfirmed=_texts(unconfirmed),
-        legacy=bool(legacy),
+        is_plain_v1=bool(is_plain_v1),
         rerun_signal=bool(rerun_signal),
         hold=Hold(hold_message or "", hold_by, hold_time, hold_since) if held else None,
         consent=consent_of(approval, approver, approval_message, approval_time, approval_digest),
@@ -106,7 +107,7 @@ def job_of(row: Row) -> Job:
         changed=_texts(changed),
         lost_since=lost_since,
         losses=losses,
-        wish=Wish(*wish),
+        pending=PendingRequest(*pending),
     )
 
 
@@ -118,8 +119,8 @@ def _texts(text: str | None) -> tuple[str, ...]:
     return tuple(json.loads(text)) if text else ()
 
 
-def lack_of(text: str) -> Lack | None:
-    return Lack(text) if text else None
+def blocker_of(text: str) -> Blocker | None:
+    return Blocker(text) if text else None
 
 
 def parties_of(roles: str) -> tuple[Party, ...]:
@@ -141,10 +142,26 @@ SEAT_COLUMNS = (
 
 
 def seat_of(row: Row) -> Seat:
-    job_id, role, party_id, status, run, message, free, asked, lacks, lease, renew_at, legacy, silent, approval = row
+    (
+        job_id,
+        role,
+        party_id,
+        status,
+        run,
+        message,
+        free,
+        asked,
+        blocked_by,
+        lease,
+        renew_at,
+        is_plain_v1,
+        silent,
+        approval,
+    ) = row
     return Seat(
-        job_id, Party(role, party_id), SeatStatus(status), run, message or "", free, asked, lack_of(lacks), lease,
-        renew_at, bool(legacy), silent, approval or "",
+        job_id, Party(role, party_id), SeatStatus(status), run, message or "", free, asked, blocker_of(blocked_by),
+        lease,
+        renew_at, bool(is_plain_v1), silent, approval or "",
     )  # fmt: skip
 
 
@@ -224,10 +241,10 @@ ENTRY_COLUMNS = (
 )  # fmt: skip
 
 
-def entry_of(row: Row) -> Entry:
+def entry_of(row: Row) -> HistoryEntry:
     job_id, level, old, new, at, role, party_id, task, version, reason, message, caused_by, exit_status, number = row
-    return Entry(
-        job_id, Level(level), old, new, at, Party(role, party_id) if role else None, task, version, reason,
+    return HistoryEntry(
+        job_id, HistoryLevel(level), old, new, at, Party(role, party_id) if role else None, task, version, reason,
         message or "", caused_by, exit_status, number,
     )  # fmt: skip
 
@@ -251,7 +268,8 @@ _COLUMNS = {
     "cancel_requested": "f_cancel_signal",
     "changed": "f_changed_components",
     "is_restarting": "f_restarting",
-    "is_urgent": "f_stop_now",
+    "is_force_stop": "f_stop_now",
+    "blocked_by": "f_lacks",
     "is_stopping": "f_stopping",
     "pid": "f_run_pid",
     "pid_started": "f_run_pid_started",
@@ -282,7 +300,7 @@ def hold_columns(hold: Hold | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-_NEVER_NULL = frozenset({"lacks"})
+_NEVER_NULL = frozenset({"blocked_by"})
 """Words that are not there, and are an empty text in the database."""
 
 

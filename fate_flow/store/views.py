@@ -22,7 +22,7 @@ from peewee import BooleanField, Database, DateTimeField, IntegerField, fn
 from fate_flow.core.approval import Approval
 from fate_flow.core.errors import BadRequest
 from fate_flow.core.grammar import check_text, shown
-from fate_flow.core.history import Entry
+from fate_flow.core.history import HistoryEntry
 from fate_flow.core.job import Hold, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.json_text import JsonText
 from fate_flow.core.peer import PeerTrouble
@@ -30,7 +30,8 @@ from fate_flow.core.queue import pausing, why_a_copy_waits, why_it_waits
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JOB_END, JOB_UNFINISHED, JobStatus, TaskStatus
 from fate_flow.store.changes import SUBMIT_FAILED
-from fate_flow.store.contract import READ, Document, Metric, Output, TableMeta, handed_on, published
+from fate_flow.store.contract import READ, Document, Metric, OutputTable, TableMeta, handed_on, published
+from fate_flow.store.count_cache import CountCache
 from fate_flow.store.document_digests import digests_of
 from fate_flow.store.job_names import names_of
 from fate_flow.store.models import EngineRow, JobRow, MetricRow, OutputRow, SeatRow, StorageTableRow, TaskRow
@@ -40,7 +41,6 @@ from fate_flow.store.sql.queries import IN_QUEUE, waiting_here
 from fate_flow.store.sql.refusals import reading_refused
 from fate_flow.store.sql.resources import COMPUTING
 from fate_flow.store.sql.store import SqlTransaction
-from fate_flow.store.tally import Tally
 
 Row = dict[str, Any]
 
@@ -95,7 +95,7 @@ NEWEST, OLDEST = Page(BY_TIME, True), Page(BY_TIME, False)
 
 
 @dataclass(frozen=True)
-class JobWish:
+class JobQuery:
     """Which jobs a list shows; what is empty does not matter."""
 
     job_id: str = ""                 # a part of it
@@ -107,7 +107,7 @@ class JobWish:
 
 
 @dataclass(frozen=True)
-class JobPicture:
+class JobSnapshot:
     """All that is known here of one job: what explains where it stands."""
 
     jobs: tuple[Job, ...]            # its rows here, the initiator's first
@@ -143,7 +143,7 @@ class Views:
     def __init__(self, database: Database, retry: Retry | None = None) -> None:
         self._database = database
         self._retry = retry or Retry()
-        self._jobs, self._tasks = Tally(JobRow), Tally(TaskRow, changes=TaskRow.f_end_time.is_null())
+        self._jobs, self._tasks = CountCache(JobRow), CountCache(TaskRow, changes=TaskRow.f_end_time.is_null())
 
     # ------------------------------------------------------------------ jobs
 
@@ -161,10 +161,10 @@ class Views:
             return _initiator_first(_as_seen(_with_wait_reasons(tx, rows)))
 
     @_read_again
-    def job_list(self, wish: JobWish, page: Page) -> tuple[list[Row], int]:
+    def job_list(self, query: JobQuery, page: Page) -> tuple[list[Row], int]:
         """One page of jobs without their documents, and how many there are in all."""
-        fixed, shape = _fixed({"role": list(wish.roles)}), wish if _is_counted(wish.statuses) else None
-        listed = _Listed(JobRow, _wished(wish), shape, fixed, _DOCUMENTS, asks_for_status=bool(wish.statuses))
+        fixed, shape = _fixed({"role": list(query.roles)}), query if _is_counted(query.statuses) else None
+        listed = _Listed(JobRow, _matching(query), shape, fixed, _DOCUMENTS, asks_for_status=bool(query.statuses))
         with self._reading() as tx:
             rows, count = self._page(tx, self._jobs, listed, page)
             return _as_seen(_with_wait_reasons(tx, rows)), count()
@@ -176,13 +176,13 @@ class Views:
             return tx.document(job_id)
 
     @_read_again
-    def history(self, job_id: str) -> tuple[Entry, ...] | None:
+    def history(self, job_id: str) -> tuple[HistoryEntry, ...] | None:
         """What was written down of a job, in order; None when it is not known here."""
         with self._reading() as tx:
             return tx.history(job_id) if tx.jobs_here(job_id) else None
 
     @_read_again
-    def picture(self, job_id: str) -> JobPicture | None:
+    def snapshot(self, job_id: str) -> JobSnapshot | None:
         """What is known here of a job, for whoever wants to know how it stands."""
         with self._reading() as tx:
             jobs = sorted(tx.jobs_here(job_id), key=lambda job: not job.is_initiator)
@@ -199,7 +199,7 @@ class Views:
             name = names_of([job_id]).get(job_id, "")
             seats, steady, troubles = tx.seats(job_id), tx.steady(), tx.peer_troubles()
             digest = digests_of(tx, [job_id]).get(job_id, "") if own.consent is not None else ""
-            return JobPicture(tuple(jobs), seats, tasks, place, steady, known, workers, name, troubles, digest)
+            return JobSnapshot(tuple(jobs), seats, tasks, place, steady, known, workers, name, troubles, digest)
 
     @_read_again
     def queue(self, limit: int, offset: int) -> QueuePage:
@@ -239,19 +239,19 @@ class Views:
             return _as_seen(rows), count()
 
     def _page(
-        self, tx: SqlTransaction, tally: Tally, listed: _Listed, page: Page
+        self, tx: SqlTransaction, count_cache: CountCache, listed: _Listed, page: Page
     ) -> tuple[list[Row], Callable[[], int]]:
         """The rows of a page, and how to learn how many the list has."""
         if listed.shape is None:
             return listed.rows(page), listed.count
         by = f"f_{page.order_by}"
-        counted = tally.count(listed.where, listed.shape, tx.forgotten(), by=by, age=listed.age(by))
+        counted = count_cache.count(listed.where, listed.shape, tx.forgotten(), by=by, age=listed.age(by))
         if counted.by != by:
             return listed.rows(page), lambda: counted.total
         rows: list[Row] = []
         for span in counted.spans(page.offset, page.rows, is_descending=page.is_descending):
             part = replace(page, offset=span.offset, limit=page.rows - len(rows))
-            rows += listed.rows(part, tally.within(by, span.stretch))
+            rows += listed.rows(part, count_cache.within(by, span.bucket))
         return rows, lambda: counted.total
 
     # ------------------------------------------------------------------ resources
@@ -285,7 +285,7 @@ class Views:
             return tx.table(namespace, name)
 
     @_read_again
-    def outputs(self, job_id: str, task: str, party: Party) -> list[tuple[Output, TableMeta | None]]:
+    def outputs(self, job_id: str, task: str, party: Party) -> list[tuple[OutputTable, TableMeta | None]]:
         """The tables that the newest version of a party task has published; None for one that was deleted or written
         anew since."""
         with self._reading() as tx:
@@ -452,21 +452,21 @@ def _flag(key: str, value: Any) -> bool:
     raise BadRequest(f"{key}: {shown(value)} is not true or false")
 
 
-def _wished(wish: JobWish) -> Any:
+def _matching(query: JobQuery) -> Any:
     where = JobRow.f_tag != SUBMIT_FAILED
     for column, part in (
-        (JobRow.f_job_id, wish.job_id),
-        (JobRow.f_description, wish.description),
-        (JobRow.f_party_id, wish.party_id),
-        (JobRow.f_roles, wish.partner),
+        (JobRow.f_job_id, query.job_id),
+        (JobRow.f_description, query.description),
+        (JobRow.f_party_id, query.party_id),
+        (JobRow.f_roles, query.partner),
     ):
         if part:
             where &= column.contains(part)
-    if wish.roles:
-        where &= JobRow.f_role.in_(wish.roles)
-    if wish.statuses:
-        status = _not_by_index(JobRow.f_status) if _is_counted(wish.statuses) else JobRow.f_status
-        where &= status.in_(_with_stopping("status", list(wish.statuses)))
+    if query.roles:
+        where &= JobRow.f_role.in_(query.roles)
+    if query.statuses:
+        status = _not_by_index(JobRow.f_status) if _is_counted(query.statuses) else JobRow.f_status
+        where &= status.in_(_with_stopping("status", list(query.statuses)))
     return where
 
 
@@ -482,7 +482,7 @@ class _Listed:
     asks_for_status: bool = False
 
     def age(self, by: str) -> str:
-        """The column that says which rows are settled, in this order (store/tally.py)."""
+        """The column that says which rows are settled, in this order (store/count_cache.py)."""
         is_by_end = self.asks_for_status or by != _CREATED
         return _ENDED if is_by_end and self.model is JobRow else _CREATED
 
@@ -664,10 +664,10 @@ def _with_wait_reasons(tx: SqlTransaction, rows: list[Row]) -> list[Row]:
             row["f_wait_reason"] = why_a_copy_waits(initiator, f"{row['f_role']} {row['f_party_id']}", consent)
         elif row["f_job_id"] in places:
             hold = Hold(row["f_hold_message"] or "", row["f_hold_by"]) if row["f_held"] else None
-            words = row["f_wait_reason"] or ""
+            text = row["f_wait_reason"] or ""
             if row["f_rerun_signal"] and row["f_retry_at"]:
-                words = pausing(words, row["f_retry_at"] - tx.steady())
-            row["f_wait_reason"] = why_it_waits(words, places[row["f_job_id"]], hold)
+                text = pausing(text, row["f_retry_at"] - tx.steady())
+            row["f_wait_reason"] = why_it_waits(text, places[row["f_job_id"]], hold)
     return rows
 
 

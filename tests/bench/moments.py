@@ -59,8 +59,8 @@ def _row(server: Server, job_id: str) -> Mapping[str, float]:
 def _logged(servers: Servers, job_id: str) -> dict[str, float]:
     logs = servers[GUEST].home / "logs" / job_id
     found = first_lines(logs / "fate_flow_schedule.log", {
-        name: (f"apply job {job_id} {words}" if "resource" in words else f"job {job_id} {words}")
-        for name, words in _SCHEDULE_LINES.items()
+        name: (f"apply job {job_id} {text}" if "resource" in text else f"job {job_id} {text}")
+        for name, text in _SCHEDULE_LINES.items()
     })  # fmt: skip
     workers = [
         first_lines(servers[party_id].home / "logs" / job_id / role / party_id / TASK / "DEBUG.log", _WORKER_LINES)
@@ -75,12 +75,12 @@ def _logged(servers: Servers, job_id: str) -> dict[str, float]:
 def first_lines(path: Path, wanted: Mapping[str, str]) -> dict[str, float]:
     """The time, in ms since the epoch, of the first line that holds the words, by name; what is missing is left out."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    times = {name: _time_of_first(lines, words) for name, words in wanted.items()}
+    times = {name: _time_of_first(lines, text) for name, text in wanted.items()}
     return {name: at for name, at in times.items() if at is not None}
 
 
-def _time_of_first(lines: Iterable[str], words: str) -> float | None:
+def _time_of_first(lines: Iterable[str], text: str) -> float | None:
     for line in lines:
-        if words in line and (match := _TIME.match(line)):
+        if text in line and (match := _TIME.match(line)):
             return datetime.strptime(match[1], "%Y-%m-%d %H:%M:%S").timestamp() * 1000 + int(match[2])
     return None

@@ -88,14 +88,14 @@ def _compared(two: Sequence[_Full], requests_each: int) -> dict[str, Any]:
     meter = CpuMeter([server for one in two for server in one.servers.values()])
     answers: dict[str, Any] = {}
     for questions_of_one in zip(*(questions(one.job_id, one.jobs) for one in two), strict=True):
-        took = _ask_in_turns([one.servers[GUEST] for one in two], questions_of_one, requests_each)
+        took = _ask_alternately([one.servers[GUEST] for one in two], questions_of_one, requests_each)
         small, large = map(spread, took)
         ratio = round(statistics.median(took[1]) / statistics.median(took[0]), 2)
         answers[questions_of_one[0].name] = {"small": small, "large": large, "ratio": ratio}
     return {"answers": answers, "others_percent": round(meter.read().others_percent, 1)}
 
 
-def _ask_in_turns(
+def _ask_alternately(
     servers: Sequence[Server], asked: Sequence[Question], requests_each: int
 ) -> tuple[list[float], list[float]]:
     """Milliseconds of each request, at the one and at the other server, on a connection for each."""
@@ -153,21 +153,21 @@ def _orders(jobs: int) -> Iterator[Question]:
 
 
 def _filters(jobs: int) -> Iterator[Question]:
-    for name, wish in {
+    for name, pending in {
         "status": {"status": "failed"}, "common status": {"status": "success"}, "role": {"role": "local"},
         "party": {"role": "guest", "party_id": GUEST}, "part of an id": {"job_id": f"{jobs - 5:06d}"},
         "partner": {"partner": HOST}, "part of a description": {"description": "nobody wrote this"},
     }.items():  # fmt: skip
-        yield Question(f"job list, {name}", JOBS, {**wish, "limit": LIMIT})
+        yield Question(f"job list, {name}", JOBS, {**pending, "limit": LIMIT})
     late = {"limit": LIMIT, "page": jobs * 3 // 8 // LIMIT}
-    for name, wish in {
+    for name, pending in {
         "common status": {"status": "success"},
         "common status, by elapsed": {"status": "success", "order_by": "elapsed"},
         "party, by elapsed": {"role": "guest", "order_by": "elapsed"},
     }.items():  # fmt: skip
-        yield Question(f"job list, {name}: middle page", JOBS, {**wish, **late})
-    for name, wish in {"role": {"role": "local"}, "party": {"role": "host", "party_id": HOST}}.items():
-        yield Question(f"task list, {name}", TASKS, {**wish, "limit": LIMIT})
+        yield Question(f"job list, {name}: middle page", JOBS, {**pending, **late})
+    for name, pending in {"role": {"role": "local"}, "party": {"role": "host", "party_id": HOST}}.items():
+        yield Question(f"task list, {name}", TASKS, {**pending, "limit": LIMIT})
     yield Question("task list, party: middle page", TASKS, {"role": "host", "limit": LIMIT, "page": jobs // 2 // LIMIT})
 
 
@@ -179,8 +179,8 @@ def _queries(job_id: str, jobs: int) -> Iterator[Question]:
         for status in ("failed", "success"):
             yield Question(f"{what} -s {status}: first page", path, {"status": status, "limit": LIMIT})
         yield Question(f"{what} -r -p -s: first page", path, {**everybody, "limit": LIMIT})
-    for name, wish in {"-s success": {"status": "success"}, "-r -p -s": everybody}.items():
-        yield Question(f"job query {name}: middle page", "job/query", {**wish, **middle})
+    for name, pending in {"-s success": {"status": "success"}, "-r -p -s": everybody}.items():
+        yield Question(f"job query {name}: middle page", "job/query", {**pending, **middle})
     yield Question("job query -p: without a page, 1,000 jobs in full", "job/query", {"party_id": GUEST})
 
 

@@ -21,7 +21,7 @@ import psutil
 from fate_flow.engine import proc
 from tests.bench.cluster import BenchFailed, Server
 
-KINDS = ("supervisor", "spawner", "scheduler", "http", "worker door")
+KINDS = ("supervisor", "spawner", "scheduler", "http", "worker listener")
 _SMAPS = re.compile(r"^(Rss|Pss): +(\d+) kB$", re.MULTILINE)
 
 
@@ -43,8 +43,8 @@ class ServerProcess:
 def server_processes(server: Server) -> list[ServerProcess]:
     """All processes of this server; they share the group of the supervisor, which its workers have left."""
     found = [process for process in psutil.process_iter() if _group(process.pid) == server.pid]
-    http, door = server.ports
-    return [ServerProcess(_kind(process, server.pid, http, door), process) for process in found]
+    http, port = server.ports
+    return [ServerProcess(_kind(process, server.pid, http, port), process) for process in found]
 
 
 def _group(pid: int) -> int:
@@ -52,13 +52,13 @@ def _group(pid: int) -> int:
     return stat.group if stat and stat.is_running else 0
 
 
-def _kind(process: psutil.Process, supervisor: int, http: int, door: int) -> str:
+def _kind(process: psutil.Process, supervisor: int, http: int, port: int) -> str:
     if process.pid == supervisor:
         return "supervisor"
     if process.name() == "fate-spawner":
         return "spawner"
     listening = {one.laddr.port for one in process.net_connections("tcp") if one.status == psutil.CONN_LISTEN}
-    kind = "http" if http in listening else "worker door" if door in listening else "scheduler"
+    kind = "http" if http in listening else "worker listener" if port in listening else "scheduler"
     is_master = kind != "scheduler" and process.ppid() == supervisor
     return f"{kind} (master)" if is_master else kind
 

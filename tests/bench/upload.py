@@ -40,8 +40,8 @@ def measure(megabytes: int) -> dict[str, Any]:
         grown = max(peak(pid) - rss for pid, rss in before.items())
         inside = _watched(server, sent.pop("job_id"), "upload_0")
         back = server.home / "downloads" / "large.csv"
-        told = {"namespace": "bench", "table_name": "large", "output_path": str(back)}
-        outside = _watched(server, _ask(server, "data/download", told)["jobId"], "download_0")
+        described = {"namespace": "bench", "table_name": "large", "output_path": str(back)}
+        outside = _watched(server, _ask(server, "data/download", described)["jobId"], "download_0")
         if back.read_bytes() != file.read_bytes():
             raise BenchFailed("the download differs from the upload")
         others = round(meter.read().others_percent, 1)

@@ -54,10 +54,10 @@ def _open_rows(party: Party) -> list[str]:
     jobs = "SELECT f_job_id, f_role, f_status, f_resource_in_use, f_ready_signal, f_wait_reason FROM t_job"
     for row in party.rows(jobs):
         if row["f_status"] not in OVER or row["f_resource_in_use"] or row["f_ready_signal"]:
-            found.append(f"job {_words(row)}")
+            found.append(f"job {_text(row)}")
     for row in party.rows("SELECT f_task_id, f_task_version, f_party_status FROM t_task WHERE f_run_on_this_party = 1"):
         if row["f_party_status"] not in (*OVER, "pass"):
-            found.append(f"task {_words(row)}")
+            found.append(f"task {_text(row)}")
     for statement, name in (
         ("SELECT f_worker_id, f_status FROM t_worker WHERE f_status <> 'exited'", "worker"),
         ("SELECT f_kind, f_job_id, f_party_id FROM t_outbox", "command not answered"),
@@ -66,7 +66,7 @@ def _open_rows(party: Party) -> list[str]:
         ("SELECT f_task_id, f_task_version, f_role, f_party_id, count(*) AS n FROM t_worker"
          " GROUP BY f_task_id, f_task_version, f_role, f_party_id HAVING count(*) > 1", "two workers of one attempt"),
     ):
-        found += [f"{name} {_words(row)}" for row in party.rows(statement)]
+        found += [f"{name} {_text(row)}" for row in party.rows(statement)]
     return [one if one.startswith("party") else f"party {party.party_id}: {one}" for one in found]
 
 
@@ -131,10 +131,10 @@ def failures(parties: Mapping[str, Party]) -> list[str]:
     ]
 
 
-def unexplained(told: list[str], may_outlive_leases: bool = False) -> list[str]:
+def unexplained(described: list[str], may_outlive_leases: bool = False) -> list[str]:
     """The failures that none of the faults is the reason of, where one of these may have lasted longer than a lease."""
     explained = EXPLAINED + BY_A_LEASE if may_outlive_leases else EXPLAINED
-    return [f"failed without a true reason: {one}" for one in told if not any(words in one for words in explained)]
+    return [f"failed without a true reason: {one}" for one in described if not any(text in one for text in explained)]
 
 
 def unconfirmed(parties: Mapping[str, Party]) -> int:
@@ -176,5 +176,5 @@ def shown(violations: list[str]) -> str:
     return "\n".join([*violations[:MOST_SHOWN], *([f"... and {more} more"] if more > 0 else [])])
 
 
-def _words(row: Row) -> str:
+def _text(row: Row) -> str:
     return " ".join(str(value) for value in row.values() if value not in (None, ""))

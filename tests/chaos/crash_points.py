@@ -142,7 +142,7 @@ def _side(
             if is_ending.is_set():
                 break
             found.append(pair.pass_point(point))
-            tell(f"{side} {point}: {_told(found[-1])}")
+            tell(f"{side} {point}: {_described(found[-1])}")
         return found
 
 
@@ -241,7 +241,7 @@ class _Pair:
         return "success", [f"job {job_id}: its sum stands {len(sums)} times, wrong: {wrong}"]
 
 
-def _told(passage: Passage) -> str:
+def _described(passage: Passage) -> str:
     how = f"{passage.end} after {passage.seconds:.1f} s"
     return "; ".join([how if passage.has_died else f"not reached, {how}", *passage.problems])
 

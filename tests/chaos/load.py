@@ -96,7 +96,7 @@ class Load:
             document = self._draw(guest, others)
             stop_after = self._rng.uniform(0.0, 2.0) if self._rng.random() < 0.2 else None
             stopper = self._rng.choice([guest, others[0]])
-            if self._has_room(guest):
+            if self._has_capacity(guest):
                 number += 1
                 self._pool.submit(self._one, guest, document, f"chaos-{number}", stop_after, stopper)
 
@@ -107,7 +107,7 @@ class Load:
         # The large ones take a while, so that something happens to them.
         return pair_job(guest, others[0], cores, self._rng.choice([10, 1_000, 20_000]))
 
-    def _has_room(self, party_id: str) -> bool:
+    def _has_capacity(self, party_id: str) -> bool:
         statement = (
             "SELECT count(*) AS n FROM t_job WHERE f_is_initiator = 1"
             " AND f_status IN ('ready', 'waiting', 'running', 'stopping')"

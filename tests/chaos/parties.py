@@ -123,12 +123,12 @@ def running_parties(
         path = root / party_id / "conf" / "local.service_conf.yaml"
         path.parent.mkdir(parents=True)
         path.write_text(yaml.safe_dump(over), encoding="utf-8")
-    wishes = {
+    requested = {
         "cores": CORES, "memory": MEMORY, "database": database or None,
         "base_port": 20_000 + secrets.randbelow(400) * 25,       # below the ports that Linux hands out
     }
     try:
-        cluster = bring_up(root, party_ids, wishes)
+        cluster = bring_up(root, party_ids, requested)
         yield {
             member.party_id: Party(
                 member.party_id, member.url, cluster.home(member.party_id), cluster.conf_path(member.party_id),

@@ -128,7 +128,7 @@ def _settle(
     outcome: Outcome, servers: Mapping[str, Party], load: Load, calm_since: float, tell: Callable[[str], None]
 ) -> None:
     """The books balance from some moment on, which comes within the time."""
-    told = 0.0
+    described = 0.0
     while True:
         try:
             left = books.unsettled(servers, load.accepted)
@@ -141,8 +141,8 @@ def _settle(
         if seconds > SETTLE_SECONDS:
             outcome.violations += left
             return
-        if seconds > told + TELL_SECONDS:
-            told = seconds
+        if seconds > described + TELL_SECONDS:
+            described = seconds
             tell(f"not settled after {seconds:.0f} s:\n{books.shown(left)}")
         time.sleep(LOOK_SECONDS)
 

@@ -73,7 +73,7 @@ def test_nothing_is_wrong_with_parties_that_are_idle(parties: dict[str, Party]) 
 
 
 @pytest.mark.parametrize(
-    ("statement", "words"),
+    ("statement", "text"),
     [
         ("UPDATE t_engine_registry SET f_remaining_cores = 6", "6 of 8 cores are free"),
         ("UPDATE t_engine_registry SET f_remaining_memory = 32", "memory: 0 in use and 32 remaining are not 64"),
@@ -86,9 +86,9 @@ def test_nothing_is_wrong_with_parties_that_are_idle(parties: dict[str, Party]) 
          f"seat {JOB} 2 held"),
     ],
 )  # fmt: skip
-def test_a_row_that_is_still_open_is_named(parties: dict[str, Party], statement: str, words: str) -> None:
+def test_a_row_that_is_still_open_is_named(parties: dict[str, Party], statement: str, text: str) -> None:
     write(parties["1"], statement)
-    assert words in wrong(parties)
+    assert text in wrong(parties)
 
 
 def test_the_balance_counts_what_jobs_hold(parties: dict[str, Party]) -> None:
@@ -102,10 +102,10 @@ def test_the_balance_counts_what_jobs_hold(parties: dict[str, Party]) -> None:
 def test_parties_that_disagree_are_named_unless_the_initiator_does(parties: dict[str, Party]) -> None:
     write(parties["1"], a_job("failed"))
     write(parties["2"], a_job("success", is_initiator=0))
-    words = f"job {JOB}: success (done) at host 2, failed (done) at its initiator"
-    assert words in wrong(parties)
+    text = f"job {JOB}: success (done) at host 2, failed (done) at its initiator"
+    assert text in wrong(parties)
     write(parties["1"], """UPDATE t_job SET f_unconfirmed_parties = '["arbiter 2"]'""")
-    assert words in wrong(parties), "that is another seat"
+    assert text in wrong(parties), "that is another seat"
     write(parties["1"], """UPDATE t_job SET f_unconfirmed_parties = '["host 2"]'""")
     assert unsettled(parties, {}) == []
 

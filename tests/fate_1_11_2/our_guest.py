@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fate_flow.coordinator.desk import Desk
 from fate_flow.coordinator.initiator import endpoint_of
 from fate_flow.coordinator.scheduler import Answered
+from fate_flow.coordinator.use_cases import UseCases
 from fate_flow.core.job import UNREACHABLE, Answer, Command, Job, TaskKey
 from fate_flow.core.spec import Party
 from fate_flow.federation.plain_v1 import body_for_unknown
@@ -45,8 +45,8 @@ class OurGuest:
 
     def __init__(self, peer: FatePeer | None = None, job_id: str = JOB_ID) -> None:
         self.ours, self.peer, self.job_id = OurServer(), peer or FatePeer(FATE), job_id
-        self.desk = Desk(
-            self.ours.hand.context, self.ours._ring, 4, 60.0, monotonic=lambda: self.ours.seconds, sleep=self._wait
+        self.use_cases = UseCases(
+            self.ours.hand.context, self.ours._wake, 4, 60.0, monotonic=lambda: self.ours.seconds, sleep=self._wait
         )
         self.is_away = False
         self.alters: Callable[[Command], Mapping[str, Any] | None] = lambda _: None     # an answer in place of its own
@@ -57,8 +57,8 @@ class OurGuest:
         self.pump()
 
     def submit(self, document: Document | None = None) -> str:
-        """Raises as the desk does."""
-        job_id = self.desk.submit(self.job_id, document or readers())
+        """Raises as the use cases do."""
+        job_id = self.use_cases.submit(self.job_id, document or readers())
         self.pump()
         return job_id
 

@@ -16,9 +16,16 @@ from werkzeug.routing import Rule
 from fate_flow.api.app import create_public_app
 from fate_flow.api.services import Services
 from fate_flow.components.catalogue import CATALOGUE
-from fate_flow.coordinator.desk import Desk
-from fate_flow.coordinator.ports import Rules, Sight
-from fate_flow.coordinator.scheduler import JobChanged, News, OutboxFilled, QueueChanged, Scheduler, WorkerChanged
+from fate_flow.coordinator.ports import Observation, Rules
+from fate_flow.coordinator.scheduler import (
+    JobChanged,
+    OutboxFilled,
+    QueueChanged,
+    Scheduler,
+    SchedulerEvent,
+    WorkerChanged,
+)
+from fate_flow.coordinator.use_cases import UseCases
 from fate_flow.core.job import Answer, Command, Job, JobKey, Task, TaskKey
 from fate_flow.core.spec import Party
 from fate_flow.settings import Settings
@@ -48,24 +55,24 @@ class OurServer:
         with self.hand.store.transaction() as tx:
             for name in _TABLES:
                 tx.save_table(TableMeta("peer", name, f"standalone:///peer/{name}", 3, {"header": "x", "sid": "id"}), 1)
-        self._news: list[News] = []
-        self.desk = Desk(self.hand.context, self._ring, 4, 0.0)
+        self._events: list[SchedulerEvent] = []
+        self.use_cases = UseCases(self.hand.context, self._wake, 4, 0.0)
         settings = Settings(party_id=OURS, home=Path("/nowhere"), log_dir=Path("/nowhere"), routes={FATE: Route("http://fate")})
-        services = Services(settings, self.hand.context, self.desk, cast("Any", None), lambda: "", ask or _nobody)
+        services = Services(settings, self.hand.context, self.use_cases, cast("Any", None), lambda: "", ask or _nobody)
         # What would build the URL of a route takes nine tenths of the time that an app takes, and nobody builds one.
         with patch.object(Rule, "_compile_builder", lambda *_: _no_url):
             self._client = create_public_app(services).test_client()
 
-    def _ring(self, jobs: Sequence[str], outbox: bool, queue: bool, *_: object) -> None:
-        self._news += [JobChanged(job_id) for job_id in jobs]
-        self._news += [OutboxFilled()] if outbox else []
-        self._news += [QueueChanged()] if queue else []
+    def _wake(self, jobs: Sequence[str], outbox: bool, queue: bool, *_: object) -> None:
+        self._events += [JobChanged(job_id) for job_id in jobs]
+        self._events += [OutboxFilled()] if outbox else []
+        self._events += [QueueChanged()] if queue else []
 
     def settle(self) -> None:
         """The scheduler takes in what it was told."""
-        while self._news:
-            news, self._news = self._news, []
-            self.scheduler.step(news)
+        while self._events:
+            events, self._events = self._events, []
+            self.scheduler.step(events)
 
     def hears(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
         """What it answers to a request of another party, below `/v1`."""
@@ -91,10 +98,10 @@ class OurServer:
         assert worker_id, f"{key} has no worker"
         return worker_id
 
-    def sees(self, key: TaskKey, sight: Sight) -> None:
+    def sees(self, key: TaskKey, observation: Observation) -> None:
         """The worker of a task is seen so."""
         worker_id = self.worker_of(key)
-        self.hand.engine.sights[worker_id] = sight
+        self.hand.engine.sights[worker_id] = observation
         self.scheduler.step([WorkerChanged(worker_id)])
 
     def runs(self, key: TaskKey) -> None:

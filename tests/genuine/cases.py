@@ -47,7 +47,7 @@ class Case:
     """One call. With `given` it changes something, and runs while nothing else does."""
 
     line: str                         # of the checklist
-    words: str                        # after `flow`
+    text: str                         # after `flow`
     retcode: int = 0
     data: Any = None                  # the shape of `data`
     says: str = ""                    # is in `retmsg`, or in the usage
@@ -57,15 +57,15 @@ class Case:
     @property
     def name(self) -> str:
         state = f" ({self.given.__name__.replace('_', ' ')})" if self.given else ""
-        return f"{self.line}: {self.words}{state}"
+        return f"{self.line}: {self.text}{state}"
 
     @property
     def is_success(self) -> bool:
         return self.retcode == 0 and self.says not in NOTHING
 
 
-def usage(line: str, words: str, says: str) -> Case:
-    return Case(line, words, NO_ENVELOPE, says=says)
+def usage(line: str, text: str, says: str) -> Case:
+    return Case(line, text, NO_ENVELOPE, says=says)
 
 
 SEAT = "-j {job} -r guest -p {guest}"

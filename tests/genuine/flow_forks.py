@@ -12,13 +12,13 @@ import tempfile
 from flow_client.flow import flow_cli
 
 
-def run(words):
+def run(text):
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         child = os.fork()
         if child == 0:
             os.dup2(out.fileno(), 1)
             os.dup2(err.fileno(), 2)
-            flow_cli(words, prog_name="flow")      # ends the process
+            flow_cli(text, prog_name="flow")       # ends the process
         _, status = os.waitpid(child, 0)
         texts = []
         for file in (out, err):

@@ -68,12 +68,12 @@ class GenuineClient:
         assert "succeeded" in done.out, done
         return self.flow("init", *where)
 
-    def flow(self, *words: str) -> Printed:
-        return self._call([self._script("flow"), *words])
+    def flow(self, *text: str) -> Printed:
+        return self._call([self._script("flow"), *text])
 
-    def script(self, path: Path, *words: str) -> Printed:
+    def script(self, path: Path, *text: str) -> Printed:
         """Runs a Python script that uses the client."""
-        return self._call([str(self._python), str(path), *words])
+        return self._call([str(self._python), str(path), *text])
 
     @contextmanager
     def sdk(self, url: str, *keys: str) -> Iterator[Sdk]:
@@ -86,12 +86,12 @@ class GenuineClient:
     def forked_flow(self) -> Iterator[Flow]:
         """`flow`, one command after another, without the time that its import takes."""
         with self._served_by("flow_forks.py") as ask:
-            yield lambda *words: Printed(*ask(list(words)))
+            yield lambda *text: Printed(*ask(list(text)))
 
     @contextmanager
-    def _served_by(self, script: str, *words: str) -> Iterator[Callable[[object], list[Any]]]:
+    def _served_by(self, script: str, *text: str) -> Iterator[Callable[[object], list[Any]]]:
         """A process in the client's environment that answers a line of JSON with another."""
-        argv = [str(self._python), str(Path(__file__).with_name(script)), *words]
+        argv = [str(self._python), str(Path(__file__).with_name(script)), *text]
         with subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self._environment(),
             cwd=self._a_folder(),

@@ -71,10 +71,10 @@ def test_the_genuine_flow_is_told_what_to_use_instead(forked: Flow, world: World
 
 @pytest.mark.parametrize("line", NOT_OFFERED)
 def test_our_flow_is_told_the_same(forked: Flow, world: World, line: str) -> None:
-    words = [word.format_map(world.facts) for word in shlex.split(NOT_OFFERED[line])]
-    own = CliRunner().invoke(own_flow, words, obj=Client(lambda: Address(world.guest.url)), catch_exceptions=False)
+    text = [word.format_map(world.facts) for word in shlex.split(NOT_OFFERED[line])]
+    own = CliRunner().invoke(own_flow, text, obj=Client(lambda: Address(world.guest.url)), catch_exceptions=False)
     assert own.exit_code == 1
-    assert json.loads(own.stdout) == forked(*words).document
+    assert json.loads(own.stdout) == forked(*text).document
 
 
 @pytest.mark.parametrize("group", ["component", "tracking"])
@@ -84,8 +84,8 @@ def test_no_component_has_a_model(forked: Flow, world: World, group: str) -> Non
     assert document == {"retcode": 0, "retmsg": "no data", "data": {}}
     assert forked(group, "output-model", "-j", "x", *seat).document["retcode"] == 101
     assert forked(group, "output-model", *seat).code == 2
-    words = [group, "output-model", "-j", world.facts["job"], *seat]
-    own = CliRunner().invoke(own_flow, words, obj=Client(lambda: Address(world.guest.url)), catch_exceptions=False)
+    text = [group, "output-model", "-j", world.facts["job"], *seat]
+    own = CliRunner().invoke(own_flow, text, obj=Client(lambda: Address(world.guest.url)), catch_exceptions=False)
     assert json.loads(own.stdout) == document
 
 
@@ -120,5 +120,5 @@ def test_each_row_says_how_it_is_and_names_a_test_that_exists(line: str) -> None
 
 
 def test_the_table_and_the_tests_agree_on_what_is_not_offered() -> None:
-    told = {line for line, row in rows().items() if row[1] == "not offered" and line.startswith("flow ")}
-    assert told == {*NOT_OFFERED, "flow test min"}
+    described = {line for line, row in rows().items() if row[1] == "not offered" and line.startswith("flow ")}
+    assert described == {*NOT_OFFERED, "flow test min"}

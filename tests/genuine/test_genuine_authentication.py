@@ -39,8 +39,8 @@ def test_the_genuine_flow_signs(locked: PartyServer, client: GenuineClient, tmp_
         f'{{"file": "{tmp_path}/n.csv", "head": 1, "partition": 1, "namespace": "a & 9%", "table_name": "n+1 = 2"}}'
     )
     client.init(locked.url, *KEYS)
-    for words in ("job list", "queue clean", "server versions", "table info -n it -t x"):
-        assert client.flow(*words.split()).document["retcode"] == 0, words
+    for text in ("job list", "queue clean", "server versions", "table info -n it -t x"):
+        assert client.flow(*text.split()).document["retcode"] == 0, text
     uploaded = client.flow("data", "upload", "-c", str(tmp_path / "upload.json")).document
     assert uploaded["retcode"] == 0
     locked.wait(uploaded["jobId"], "success")

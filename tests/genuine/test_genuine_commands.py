@@ -52,33 +52,33 @@ class Answers:
         return self._known[case.name]
 
     def _calm(self) -> dict[str, tuple[Printed, Printed]]:
-        calm = {case.name: (case, words_of(case, self._world.facts)) for case in CASES if not case.given}
+        calm = {case.name: (case, text_of(case, self._world.facts)) for case in CASES if not case.given}
         with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
             begun = {
-                name: pool.submit(self._run_genuine, case, words) for name, (case, words) in calm.items()
+                name: pool.submit(self._run_genuine, case, text) for name, (case, text) in calm.items()
                 if case.is_success
             }
-            own = {name: self._run_own(case, words) for name, (case, words) in calm.items()}
+            own = {name: self._run_own(case, text) for name, (case, text) in calm.items()}
             refused = {
-                name: self._run_genuine(case, words) for name, (case, words) in calm.items() if not case.is_success
+                name: self._run_genuine(case, text) for name, (case, text) in calm.items() if not case.is_success
             }
             return {name: (refused.get(name) or begun[name].result(), own[name]) for name in calm}
 
     def _in_its_state(self, case: Case, run: Run) -> Printed:
         with case.given(self._world) if case.given else nullcontext({}) as facts:
-            return run(case, words_of(case, {**self._world.facts, **facts}))
+            return run(case, text_of(case, {**self._world.facts, **facts}))
 
-    def _run_genuine(self, case: Case, words: list[str]) -> Printed:
-        return self._genuine.flow(*words) if case.is_success else self._forked(*words)
+    def _run_genuine(self, case: Case, text: list[str]) -> Printed:
+        return self._genuine.flow(*text) if case.is_success else self._forked(*text)
 
-    def _run_own(self, _: Case, words: list[str]) -> Printed:
+    def _run_own(self, _: Case, text: list[str]) -> Printed:
         client = Client(lambda: Address(self._world.guest.url))
-        done = CliRunner().invoke(own_flow, words, obj=client, catch_exceptions=False)
+        done = CliRunner().invoke(own_flow, text, obj=client, catch_exceptions=False)
         return Printed(done.exit_code, done.stdout, done.stderr)
 
 
-def words_of(case: Case, facts: Facts) -> list[str]:
-    return [word.format_map(facts) for word in shlex.split(case.words)]
+def text_of(case: Case, facts: Facts) -> list[str]:
+    return [word.format_map(facts) for word in shlex.split(case.text)]
 
 
 @pytest.fixture(scope="module")

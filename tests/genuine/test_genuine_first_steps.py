@@ -118,9 +118,9 @@ def test_the_toy_that_is_canceled_before_it_begins(genuine: GenuineClient, world
         printed = pool.submit(genuine.flow, "test", "toy", "-gid", GUEST, "-hid", HOST)
         [row] = eventually(lambda: world.guest.rows(waiting), "the toy to wait")
         world.guest.ask("job/stop", {"job_id": row["f_job_id"]})
-        told = printed.result()
-    assert f"toy test job {row['f_job_id']} is canceled" in told.out
-    assert ("auto check log failed" in told.out, told.code, told.err) == (False, 0, ""), told
+        described = printed.result()
+    assert f"toy test job {row['f_job_id']} is canceled" in described.out
+    assert ("auto check log failed" in described.out, described.code, described.err) == (False, 0, ""), described
 
 
 def test_what_the_client_sends_besides_is_ignored_and_told(genuine: GenuineClient, world: World) -> None:
@@ -130,17 +130,17 @@ def test_what_the_client_sends_besides_is_ignored_and_told(genuine: GenuineClien
     world.parties.wait(data["job_id"], "success")
 
 
-@pytest.mark.parametrize(("words", "file"), [
+@pytest.mark.parametrize(("text", "file"), [
     ("data upload --drop", "upload"), ("data upload --drop", "upload_here"), ("data download", "download"),
     ("table bind --drop", "bind"), ("privilege grant", "privilege"),
 ])
 def test_so_it_is_with_every_command_that_takes_a_file(
-    genuine: GenuineClient, world: World, tmp_path: Path, words: str, file: str
+    genuine: GenuineClient, world: World, tmp_path: Path, text: str, file: str
 ) -> None:
     conf = tmp_path / "conf.json"
     conf.write_text(json.dumps({**json.loads((world.files / f"{file}.json").read_text()), "magic": 1}))
     with afterwards_at_rest(world):
-        said = genuine.flow(*words.split(), "-c", str(conf)).document
+        said = genuine.flow(*text.split(), "-c", str(conf)).document
         assert (said["retcode"], said["data"]["warnings"]) == (0, ["magic: is not known; it is ignored"])
 
 

@@ -20,8 +20,8 @@ def test_a_rerun_takes_up_the_parameters_at_all_parties(genuine: GenuineClient, 
     parties.wait(job_id, "failed")
     said = genuine.flow("job", "parameter-update", "-j", job_id, "-c", str(world.files / "update.json"))
     assert said.document["data"]["components"] == ["reader_0"]
-    told = "SELECT f_job_id FROM t_job WHERE f_job_id = ? AND f_revision = 1"
-    eventually(lambda: parties.host.rows(told, job_id), "the host to hear of it")
+    described = "SELECT f_job_id FROM t_job WHERE f_job_id = ? AND f_revision = 1"
+    eventually(lambda: parties.host.rows(described, job_id), "the host to hear of it")
     assert genuine.flow("job", "rerun", "-j", job_id).document["retcode"] == 0
     parties.wait(job_id, "success")
     for party in (parties.guest, parties.host):
@@ -40,10 +40,10 @@ def test_a_party_that_is_down_is_named_and_nothing_is_changed(genuine: GenuineCl
     parties = world.parties
     job_id = parties.submit(failing())
     parties.wait(job_id, "failed")
-    words = ("job", "parameter-update", "-j", job_id, "-c", str(world.files / "update.json"))
+    text = ("job", "parameter-update", "-j", job_id, "-c", str(world.files / "update.json"))
     parties.kill(HOST)
     try:
-        refused = genuine.flow(*words).document
+        refused = genuine.flow(*text).document
     finally:
         parties.start(HOST)
     assert refused["retcode"] == 103
@@ -51,4 +51,4 @@ def test_a_party_that_is_down_is_named_and_nothing_is_changed(genuine: GenuineCl
     assert refused["data"]["host"][HOST]["retcode"] == 104
     [row] = world.guest.rows("SELECT f_revision, f_status FROM t_job WHERE f_job_id = ?", job_id)
     assert (row["f_revision"], row["f_status"] in OVER) == (0, True)
-    assert genuine.flow(*words).document["retcode"] == 0
+    assert genuine.flow(*text).document["retcode"] == 0

@@ -20,9 +20,9 @@ OF_HOST = {f"id{number:02}": [3 * number] for number in range(5, 15)}
 COMMON = [f"id{number:02}" for number in range(5, 10)]
 
 
-def run(genuine: GenuineClient, *words: object) -> dict[str, Any]:
+def run(genuine: GenuineClient, *text: object) -> dict[str, Any]:
     """What the script has printed at its end."""
-    done = genuine.script(SCRIPT, *map(str, words))
+    done = genuine.script(SCRIPT, *map(str, text))
     assert done.code == 0, done
     found = json.loads(done.out.splitlines()[-1])
     assert isinstance(found, dict)
@@ -60,9 +60,9 @@ def test_a_pipeline_is_fitted_and_read_back(genuine: GenuineClient, world: World
 
 
 def test_a_pipeline_binds_a_file_of_the_server(genuine: GenuineClient, world: World) -> None:
-    told = run(genuine, "bind", world.facts["here"], "bound")
-    assert (told["table_name"], told["namespace"], told["warnings"]) == ("bound", "it", [])
-    world.guest.wait(told["job_id"], "success")
+    described = run(genuine, "bind", world.facts["here"], "bound")
+    assert (described["table_name"], described["namespace"], described["warnings"]) == ("bound", "it", [])
+    world.guest.wait(described["job_id"], "success")
     assert world.guest.ask("table/table_info", {"namespace": "it", "table_name": "bound"})["count"] == 20
 
 

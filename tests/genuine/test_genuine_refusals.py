@@ -29,7 +29,7 @@ NOBODY = "http://127.0.0.1:1"
 SEAT = "-j {job} -r guest -p {guest} -cpn sum_0"
 COMMANDS = {
     **NOT_OFFERED,
-    **{case.line: case.words for case in reversed(CASES) if case.is_success},
+    **{case.line: case.text for case in reversed(CASES) if case.is_success},
     **{f"flow {group} output-model": f"{group} output-model {SEAT}" for group in ("component", "tracking")},
     "flow test toy": "test toy -gid {guest} -hid {host}",
 }
@@ -59,10 +59,10 @@ def said_by_both(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the genuine client printed, and what ours did."""
     flow, address = strangers[which]
-    words = [word.format_map(world.facts) for word in shlex.split(COMMANDS[line])]
-    printed = flow(*words)
+    text = [word.format_map(world.facts) for word in shlex.split(COMMANDS[line])]
+    printed = flow(*text)
     assert (printed.code, "Traceback" in printed.err) == (0, False), printed
-    done = CliRunner().invoke(own_flow, words, obj=Client(lambda: address), catch_exceptions=False)
+    done = CliRunner().invoke(own_flow, text, obj=Client(lambda: address), catch_exceptions=False)
     assert done.exit_code > 0
     return printed.document, Printed(done.exit_code, done.stdout, done.stderr).document
 

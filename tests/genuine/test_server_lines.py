@@ -126,9 +126,9 @@ def test_what_a_job_left_goes(world: World) -> None:
 def test_without_a_signature_and_with_an_old_one(locked: PartyServer, line: str) -> None:
     path = PATHS[line].replace("<party_id>", HOST)
     old = {"TIMESTAMP": "1000", "NONCE": "n", "APP-KEY": "our-clients", "SIGNATURE": "s"}
-    for headers, words in ((None, "have to be signed"), (old, "TIMESTAMP: 1000 is not within 60 s")):
+    for headers, text in ((None, "have to be signed"), (old, "TIMESTAMP: 1000 is not within 60 s")):
         said = locked.post(path, {}, headers=headers)
-        assert (said["retcode"], words in said["retmsg"], "data" in said) == (109, True, False)
+        assert (said["retcode"], text in said["retmsg"], "data" in said) == (109, True, False)
 
 
 def test_each_of_them_is_asked_for_what_it_has() -> None:

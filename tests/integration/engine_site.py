@@ -69,11 +69,11 @@ class Site:
 
     def __post_init__(self) -> None:
         self.to_spawner, self.at_spawner = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.bell, self.bell_of_runners = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.wakeup, self.wakeup_of_runners = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.engine = LocalEngine(self.to_spawner)
 
     def start_spawner(self) -> None:
-        ends = (self.at_spawner.fileno(), self.bell_of_runners.fileno())
+        ends = (self.at_spawner.fileno(), self.wakeup_of_runners.fileno())
         argv = [sys.executable, "-c", SPAWNER, *map(str, ends), str(self.home / "spawner.log"), str(self.home / "jobs")]
         self.spawner = subprocess.Popen(argv, pass_fds=ends)
 
@@ -111,7 +111,7 @@ class Site:
             self.spawner.kill()
             self.spawner.wait()
         eventually(self.is_quiet)
-        for end in (self.to_spawner, self.at_spawner, self.bell, self.bell_of_runners):
+        for end in (self.to_spawner, self.at_spawner, self.wakeup, self.wakeup_of_runners):
             end.close()
 
     def is_quiet(self) -> bool:

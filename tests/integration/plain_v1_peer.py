@@ -75,8 +75,8 @@ class PlainV1Peer(FatePeer):
             if self.ends_as and (self.reports or path.endswith("/collect")):
                 self._end_what_runs()
             said, self.said = self.said, []
-        for endpoint, told in said:
-            self.post(endpoint.strip("/"), told)
+        for endpoint, described in said:
+            self.post(endpoint.strip("/"), described)
         return answer
 
     def _to_initiator(self, parts: list[str], body: dict[str, Any]) -> Envelope | None:

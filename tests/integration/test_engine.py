@@ -159,17 +159,17 @@ def test_launched_many_times_it_runs_once(site):
     assert site.output_of(spec.folder) == "ran\n"
 
 
-def test_the_bell_rings_at_start_and_end(site):
+def test_the_wakeup_comes_at_start_and_end(site):
     folder = site.shell("true")
-    site.bell.settimeout(90)
-    rings = [json.loads(site.bell.recv(1000)) for _ in range(2)]
+    site.wakeup.settimeout(90)
+    rings = [json.loads(site.wakeup.recv(1000)) for _ in range(2)]
     assert rings == [{"worker": str(folder), "event": event} for event in ("started", "exited")]
     assert site.engine.observe(folder).state == "exited"
 
 
-def test_a_bell_that_nobody_hears_is_no_trouble(site):
-    site.bell.close()
-    site.bell_of_runners.close()
+def test_a_wakeup_that_nobody_hears_is_no_trouble(site):
+    site.wakeup.close()
+    site.wakeup_of_runners.close()
     assert site.end_of(site.shell("true")).exit_code == 0
 
 

@@ -19,7 +19,7 @@ import requests
 from flask import Flask
 
 from fate_flow.api import exchange
-from fate_flow.api.exchange import ForwardAnswer, worker_blueprint
+from fate_flow.api.exchange import ForwardReply, worker_blueprint
 from fate_flow.federation.spool import Spool, SpoolLimits
 from fate_flow.federation.spool_session import Session
 
@@ -43,7 +43,7 @@ def make_app() -> Flask:
     exchange._WAIT_MS = WAIT_MS
     app = Flask("exchange")
     spool = Spool(Path(os.environ["SPOOL_ROOT"]), SpoolLimits(), lambda: None)
-    app.register_blueprint(worker_blueprint(spool, lambda *_: ForwardAnswer(502), THREADS // 2))
+    app.register_blueprint(worker_blueprint(spool, lambda *_: ForwardReply(502), THREADS // 2))
     return app
 
 

@@ -1,4 +1,5 @@
-"""What cannot be done is refused with a retcode and a message that names the culprit, and leaves nothing behind."""
+"""What cannot be done is refused with a retcode and a message that names what is at fault, and leaves nothing
+behind."""
 
 from __future__ import annotations
 

@@ -84,8 +84,8 @@ def test_a_watched_job_that_fails_exits_with_1_and_says_why(on_sqlite: Cluster, 
     assert f"job {printed.job_id}: failed: reader_0 failed on " in printed.err
     assert "'lost'" in printed.err
     on_sqlite.guest.flow("job", "watch", "-j", printed.job_id, code=REFUSED)
-    told = on_sqlite.guest.flow("job", "explain", "--table", "-j", printed.job_id).out
-    assert told.startswith(f"job {printed.job_id}: failed: reader_0 failed on ")
+    described = on_sqlite.guest.flow("job", "explain", "--table", "-j", printed.job_id).out
+    assert described.startswith(f"job {printed.job_id}: failed: reader_0 failed on ")
 
 
 def test_a_refused_submit_exits_with_1(on_sqlite: Cluster, files: tuple[Path, Path]) -> None:
@@ -230,8 +230,8 @@ def test_all_that_is_to_be_had_of_a_finished_job(on_sqlite: Cluster, tmp_path: P
     tasks = guest.flow("task", "query", "-j", job_id, "-s", "success").document["data"]
     assert {(one["f_component_name"], one["f_party_id"]) for one in tasks} >= {("reader_0", GUEST), ("sum_0", GUEST)}
     assert guest.flow("component", "list", "-j", job_id).document["data"] == {"components": ["reader_0", "sum_0"]}
-    told = guest.flow("component", "parameters", *seat, "-cpn", "sum_0").document["data"]
-    assert told["ComponentParam"]["column"] == "y"
+    described = guest.flow("component", "parameters", *seat, "-cpn", "sum_0").document["data"]
+    assert described["ComponentParam"]["column"] == "y"
     names = guest.flow("tracking", "metrics", *seat, "-cpn", "sum_0").document["data"]
     assert names == {"train": ["secure_sum"]}
     summary = guest.flow("component", "get-summary", *seat, "-cpn", "sum_0").document["data"]
@@ -311,7 +311,7 @@ def test_a_new_home_has_keys_and_flow_finds_them_on_the_same_machine(on_sqlite: 
     for where in (("-c", str(guest.home / "conf" / "service_conf.yaml")), ("--ip", host, "--port", port)):
         environment = {**os.environ, "FATE_FLOW_SETTINGS": str(tmp_path / "settings.yaml")}
         environment.pop("FATE_FLOW_SERVER", None)
-        for words in (("init", *where), ("job", "list")):
-            argv = [Path(sys.executable).with_name("flow"), *words]
+        for text in (("init", *where), ("job", "list")):
+            argv = [Path(sys.executable).with_name("flow"), *text]
             done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)
             assert done.returncode == 0, done.stdout

@@ -82,8 +82,8 @@ def python(code: str) -> list[str]:
     return [PYTHON, "-c", code]
 
 
-def printed(party: PartyServer, job_id: str, stream: str = "stdout", **wish: Any) -> str:
-    found = party.ask("task/log", {"job_id": job_id, "component_name": "train", "stream": stream, **wish})
+def printed(party: PartyServer, job_id: str, stream: str = "stdout", **pending: Any) -> str:
+    found = party.ask("task/log", {"job_id": job_id, "component_name": "train", "stream": stream, **pending})
     return str(found["text"])
 
 
@@ -130,14 +130,14 @@ def test_exit_0_is_success_and_what_is_printed_is_read_at_its_own_party_alone(se
     denied = servers.guest.post("task/log", of_host)
     assert (denied["retcode"], "commands.share_logs is false" in denied["retmsg"]) == (108, True)
     assert printed(servers.guest, job_id, role="host", party_id=OTHER) == "I am host\n"
-    for wish, words in (
+    for pending, text in (
         ({"stream": "log"}, "stream: 'log' is neither stdout nor stderr"),
         ({"worker": 1}, "worker: 1 is none of train on guest 9999; it has 0 to 0"),
         ({"task_version": 1}, "task_version: train of job"),
         ({"component_name": "other"}, f"other of job {job_id} has no worker on guest 9999"),
     ):
-        said = servers.guest.post("task/log", {"job_id": job_id, "component_name": "train", **wish})
-        assert (said["retcode"] != 0, words in said["retmsg"]) == (True, True), said
+        said = servers.guest.post("task/log", {"job_id": job_id, "component_name": "train", **pending})
+        assert (said["retcode"] != 0, text in said["retmsg"]) == (True, True), said
     asked = servers.parties[OTHER].from_party(HOST, "party/task/log", {**of_host, "party_id": OTHER})
     assert "is not the initiator" in asked["retmsg"]
 
@@ -172,7 +172,7 @@ def test_what_a_replaced_worker_printed_is_read_by_its_attempt(servers: Cluster)
 
 
 @pytest.mark.parametrize(
-    ("argv", "reason", "words", "exit_status"),
+    ("argv", "reason", "text", "exit_status"),
     [
         (python("raise SystemExit(3)"), "worker_error", "the program ended with exit code 3", "exit code 3"),
         (python("import os; os.kill(os.getpid(), 9)"), "worker_killed", "signal 9", "signal 9"),
@@ -180,7 +180,7 @@ def test_what_a_replaced_worker_printed_is_read_by_its_attempt(servers: Cluster)
     ],
 )
 def test_another_end_has_its_reason(
-    servers: Cluster, argv: list[str], reason: str, words: str, exit_status: str
+    servers: Cluster, argv: list[str], reason: str, text: str, exit_status: str
 ) -> None:
     job_id = servers.submit(command({"guest": [GUEST]}, command=argv))
     servers.wait(job_id, "failed")
@@ -191,7 +191,7 @@ def test_another_end_has_its_reason(
         (task["f_federated_reason"], task["f_federated_message"], task["f_federated_caused_by"]),
         (worker["f_reason"], worker["f_message"], worker["f_caused_by"]),
     ):
-        assert (said[0], words in said[1], said[2]) == (reason, True, f"guest {GUEST}")
+        assert (said[0], text in said[1], said[2]) == (reason, True, f"guest {GUEST}")
     code = 3 if reason == "worker_error" else None
     assert [task["f_exit_code"], task["f_federated_exit_code"], servers.guest.job(job_id)["f_exit_code"]] == [code] * 3
 
@@ -221,7 +221,7 @@ def is_deaf(party: PartyServer, job_id: str) -> bool:
     return bool(begun) and printed(party, job_id) == "deaf\n"
 
 
-def test_one_that_ignores_the_wish_to_stop_is_killed_at_its_deadline_at_every_party(servers: Cluster) -> None:
+def test_one_that_ignores_the_request_to_stop_is_killed_at_its_deadline_at_every_party(servers: Cluster) -> None:
     code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
     job_id = servers.submit(command(EVERYBODY, command=python(code), job={"stop_duration": 0.3}))
     for party in servers.parties.values():
@@ -357,7 +357,9 @@ def holds(party: PartyServer) -> tuple[int, int]:
     return int(engine["held"]), int(jobs["held"]) + int(single["held"])
 
 
-def test_a_job_grows_where_there_is_room_and_shrinks_when_another_one_comes(servers: Cluster, scratch: Path) -> None:
+def test_a_job_grows_where_there_is_capacity_and_shrinks_when_another_one_comes(
+    servers: Cluster, scratch: Path
+) -> None:
     """Of 20 cores at each party it has 4 for sure, and up to 16 more in parts of 4."""
     both = {"guest": [GUEST], "host": [HOST]}
     parties = (servers.guest, servers.host)
@@ -430,7 +432,7 @@ def test_what_comes_with_a_job_lies_in_its_working_folder_and_may_be_the_program
 
 
 @pytest.mark.parametrize(
-    ("parameters", "words"),
+    ("parameters", "text"),
     [
         ({"command": ["./x"], "files": [{"name": "x", "content": "#!/bin/sh"}]}, "commands.allow does not name"),
         ({"command": ["python3"], "files": [{"name": "x", "path": "../README.md"}]}, "files: x: path: '../README.md'"),
@@ -440,8 +442,8 @@ def test_what_comes_with_a_job_lies_in_its_working_folder_and_may_be_the_program
         ),
     ],
 )
-def test_what_no_party_gives_or_runs_is_refused(servers: Cluster, parameters: dict[str, Any], words: str) -> None:
-    assert words in refusal(servers, command({"guest": [GUEST]}, **parameters))
+def test_what_no_party_gives_or_runs_is_refused(servers: Cluster, parameters: dict[str, Any], text: str) -> None:
+    assert text in refusal(servers, command({"guest": [GUEST]}, **parameters))
 
 
 def test_an_allowed_program_that_is_not_there_is_refused_and_one_that_goes_later_is_a_launch_that_failed(

@@ -37,8 +37,8 @@ def upload(guest: PartyServer, name: str, content: bytes, **conf: object) -> Ans
 def download(guest: PartyServer, name: str, **conf: object) -> bytes:
     """The file that a download of this table writes."""
     path = guest.home / "downloads" / f"{name}.csv"
-    told = {"namespace": "it", "table_name": name, "output_path": str(path), **conf}
-    guest.wait(guest.post("data/download", told)["jobId"], "success")
+    described = {"namespace": "it", "table_name": name, "output_path": str(path), **conf}
+    guest.wait(guest.post("data/download", described)["jobId"], "success")
     return path.read_bytes()
 
 
@@ -144,11 +144,11 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_file_that_is_refused_leaves_nothing(on_sqlite: Cluster, case: str) -> None:
-    content, words = REFUSED[case]
+    content, text = REFUSED[case]
     guest = on_sqlite.guest
     row = guest.wait(upload(guest, case, content)["jobId"], "failed")
     assert f"the file for table {case!r}" in row["f_message"]
-    assert words in row["f_message"]
+    assert text in row["f_message"]
     assert info(guest, case)["exist"] == 0
     assert not [path for path in guest.files() if path.startswith("data") and quote(case) in path]
 
@@ -167,8 +167,8 @@ def test_rows_that_gave_way_are_counted_wherever_the_upload_is_told_of(on_sqlite
     guest.wait(job_id, "success")
     place = {"job_id": job_id, "role": "local", "party_id": "0", "component_name": "upload_0"}
     summary = guest.ask("tracking/component/summary/download", place)
-    [told] = guest.ask("data/upload/history", {"job_id": job_id})
-    for said in (summary, told[job_id]["upload_info"]):
+    [described] = guest.ask("data/upload/history", {"job_id": job_id})
+    for said in (summary, described[job_id]["upload_info"]):
         assert (said["upload_count"], said["replaced_rows"]) == (2, 2)
     found = info(guest, "gave way")
     assert (found["count"], found["replaced_rows"]) == (2, 2)

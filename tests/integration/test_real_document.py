@@ -35,13 +35,13 @@ def test_what_is_said_of_a_job_is_in_the_document(cluster: Cluster) -> None:
     succeeded, stopped = cluster.run(toy()), cluster.submit(toy(data_num=100_000))
     cluster.guest.post("job/stop", {"job_id": stopped})
     cluster.wait(stopped, "canceled", "success")
-    told = [
+    described = [
         one
         for server, role in ((cluster.guest, "guest"), (cluster.host, "host"))
         for names in known(role, succeeded, stopped, upload["jobId"]) for one in asked(server, names)
     ]
-    assert [problem for _, problem, _ in told if problem] == []
-    assert {path for path, _, has_worked in told if has_worked} >= LOOKED_AT
+    assert [problem for _, problem, _ in described if problem] == []
+    assert {path for path, _, has_worked in described if has_worked} >= LOOKED_AT
 
 
 LOOKED_AT = {

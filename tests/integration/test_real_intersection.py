@@ -170,7 +170,7 @@ def test_a_host_is_told_of_the_final_intersection_alone(run: Run) -> None:
     """Its log, which it can read at leisure, counts that one and its own ids."""
     guest_and_host = len(set(run.tables[GUEST]) & set(run.tables[HOST]))
     lines = run.cluster.host.log(run.job_id, "host", HOST, "intersection_0", "INFO.log")
-    told = [line.rsplit("]: ", 1)[1] for line in lines if "intersect" in line]
-    assert f"intersect_count: {len(run.common)} of {len(run.tables[HOST])}" in told
+    described = [line.rsplit("]: ", 1)[1] for line in lines if "intersect" in line]
+    assert f"intersect_count: {len(run.common)} of {len(run.tables[HOST])}" in described
     assert guest_and_host != len(run.common)
-    assert not [text for text in told if str(guest_and_host) in re.findall(r"\d+", text)]
+    assert not [text for text in described if str(guest_and_host) in re.findall(r"\d+", text)]

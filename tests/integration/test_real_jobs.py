@@ -181,9 +181,9 @@ def test_each_party_gets_its_own_parameters(with_tables: Cluster) -> None:
         party = cluster.parties[party_id]
         assert party.metrics(job_id, "sum_0")["total"] == str(5 * (1 + 10 + 100_000))
         place = {"job_id": job_id, "role": role, "party_id": party_id, "component_name": "sum_0"}
-        told = party.ask("tracking/component/parameters", place)
-        assert told["module"] == "SecureSum"
-        assert told["ComponentParam"]["column"] == column
+        described = party.ask("tracking/component/parameters", place)
+        assert described["module"] == "SecureSum"
+        assert described["ComponentParam"]["column"] == column
 
 
 def test_what_need_not_run_passes_and_the_others_go_on_without_it(with_tables: Cluster) -> None:

@@ -39,5 +39,5 @@ def test_a_log_of_a_component_that_has_grown_while_it_runs_is_rotated(on_sqlite:
     assert _says(info, "finish toy_0")
 
 
-def _says(path: Path, words: str) -> bool:
-    return path.exists() and words in path.read_text(encoding="utf-8")
+def _says(path: Path, text: str) -> bool:
+    return path.exists() and text in path.read_text(encoding="utf-8")

@@ -210,7 +210,7 @@ def test_an_initiator_that_stood_still_for_too_long_is_the_cause_at_all_parties(
 
 
 def test_an_initiator_gives_a_host_up_that_stands_still_before_its_request_would_fail(servers: Cluster) -> None:
-    """And not the other host first, which hears of nobody while the lane waits."""
+    """And not the other host first, which hears of nobody while the sender waits."""
     job_id = servers.submit(waiting_for(servers.root / "never", HOST, OTHER))
     for party_id in PARTIES:
         servers.parties[party_id].worker_of(job_id, "wait")

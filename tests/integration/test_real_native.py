@@ -68,9 +68,9 @@ def test_the_example_of_three_parties_runs_and_what_a_party_gives_less_of_is_tol
     assert note in cluster.guest.flow("job", "history", "--table", "-j", job_id).out
 
 
-@pytest.mark.parametrize("name", ["toy.yaml", "when_there_is_room.yaml"])
+@pytest.mark.parametrize("name", ["toy.yaml", "when_there_is_capacity.yaml"])
 def test_an_example_of_two_parties_runs(cluster: Cluster, tmp_path: Path, name: str) -> None:
-    changes = [("max_interruptions: 20", "max_interruptions: 20\n  max_attempts: 1")] if "room" in name else []
+    changes = [("max_interruptions: 20", "max_interruptions: 20\n  max_attempts: 1")] if "capacity" in name else []
     cluster.guest.flow("job", "submit", "-f", changed(tmp_path, name, *changes), "--watch")
 
 
@@ -102,13 +102,13 @@ def test_validate_asks_every_party_and_leaves_nothing(cluster: Cluster) -> None:
 def test_what_a_party_does_not_agree_to_is_refused_by_validate_and_by_submit(cluster: Cluster, tmp_path: Path) -> None:
     path = changed(tmp_path, "common_customers.yaml", ("max_attempts: 2", "max_attempts: 3"))
     most = f"the most that host {HOST} allows (ceilings.max_attempts)"
-    words = f"host {HOST}: retry.max_attempts: 3 is more than 2, {most} (line 14)"
+    text = f"host {HOST}: retry.max_attempts: 3 is more than 2, {most} (line 14)"
     with cluster.unchanged():
         validated = cluster.guest.flow("job", "validate", "--table", "-f", path, code=REFUSED)
         submitted = cluster.guest.flow("job", "submit", "-f", path, code=REFUSED)
-    assert validated.document["data"]["problems"] == [words]
-    assert validated.err.splitlines() == [f"Error: {words}"]
-    assert (submitted.document["retcode"], submitted.document["retmsg"]) == (103, words)
+    assert validated.document["data"]["problems"] == [text]
+    assert validated.err.splitlines() == [f"Error: {text}"]
+    assert (submitted.document["retcode"], submitted.document["retmsg"]) == (103, text)
 
 
 def test_a_party_that_is_down_is_named_as_not_asked(cluster: Cluster) -> None:

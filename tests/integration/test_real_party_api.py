@@ -156,7 +156,7 @@ def test_apply_reserves_once_and_return_gives_back_once(job: HandMade) -> None:
     assert job.host.free_cores == CORES - 2
 
 
-def test_a_return_of_an_earlier_turn_gives_nothing_back(job: HandMade) -> None:
+def test_a_return_of_an_earlier_reservation_round_gives_nothing_back(job: HandMade) -> None:
     job.begun("status/waiting")
     assert codes(job.ask("resource/apply", {"turn": 2}), job.ask("resource/return", {"turn": 1})) == [0, 0]
     assert job.host.free_cores == CORES - 2
@@ -178,11 +178,11 @@ def test_start_needs_a_reservation_and_may_come_twice(job: HandMade) -> None:
 def test_update_and_align_write_the_progress_and_nothing_else(job: HandMade) -> None:
     job.begun("start")
     before = job.host.job(job.job_id)
-    told = {
+    described = {
         "progress": 40, "status": "success", "is_initiator": True, "resource_in_use": False, "cores": 0,
         "runtime_conf": {}, "initiator_party_id": OTHER,
     }
-    assert codes(job.ask("update", told), job.ask("align", {**told, "progress": 30})) == [0, 0]
+    assert codes(job.ask("update", described), job.ask("align", {**described, "progress": 30})) == [0, 0]
     after = job.host.job(job.job_id)
     changed = {key for key in before if before[key] != after[key]}
     assert changed <= {"f_progress", "f_update_time", "f_update_date"}
@@ -370,7 +370,7 @@ def test_a_heartbeat_is_answered_with_the_jobs_that_are_over(job: HandMade) -> N
 # ---------------------------------------------------------------------- what the initiator is told
 
 
-Told = Callable[..., Answer]
+HttpError = Callable[..., Answer]
 
 
 @pytest.fixture

@@ -20,15 +20,17 @@ def careful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
-def told(cluster: Cluster, job_id: str) -> dict[str, Any]:
+def described(cluster: Cluster, job_id: str) -> dict[str, Any]:
     found: dict[str, Any] = cluster.guest.ask("job/explain", {"job_id": job_id})
     return found
 
 
-def waits(cluster: Cluster, job_id: str, words: str) -> dict[str, Any]:
+def waits(cluster: Cluster, job_id: str, text: str) -> dict[str, Any]:
     """What the initiator tells of the job, once it waits for this."""
-    eventually(lambda: words in told(cluster, job_id)["wait_reason"], lambda: told(cluster, job_id)["wait_reason"])
-    return told(cluster, job_id)
+    eventually(
+        lambda: text in described(cluster, job_id)["wait_reason"], lambda: described(cluster, job_id)["wait_reason"]
+    )
+    return described(cluster, job_id)
 
 
 def test_a_job_awaits_an_approval_that_survives_a_restart_and_then_runs(careful: Cluster) -> None:
@@ -58,8 +60,8 @@ def test_a_job_awaits_an_approval_that_survives_a_restart_and_then_runs(careful:
     assert [seat["approval"] for seat in seats] == [None, "approved by ann: contract 7"]
     assert "approved by ann: contract 7" in careful.guest.flow("job", "explain", "--table", "-j", job_id).out
     moves = careful.guest.ask("job/history", {"job_id": job_id})["moves"]
-    words = [(one["level"], one["seen_by"], one["caused_by"]) for one in moves if "contract 7" in one["message"]]
-    assert sorted(words) == [("job", "10000", "host 10000"), ("seat", "9999", "host 10000")]
+    text = [(one["level"], one["seen_by"], one["caused_by"]) for one in moves if "contract 7" in one["message"]]
+    assert sorted(text) == [("job", "10000", "host 10000"), ("seat", "9999", "host 10000")]
 
 
 def test_a_rejected_job_ends_and_says_why(careful: Cluster) -> None:

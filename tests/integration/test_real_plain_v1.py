@@ -109,7 +109,7 @@ def test_a_plain_host_that_refuses_the_job_refuses_the_submit(server: PartyServe
     assert "host 10000: create refused" in answer["retmsg"]
 
 
-def test_a_plain_host_without_room_is_asked_again(server: PartyServer, peer: PlainV1Peer) -> None:
+def test_a_plain_host_without_capacity_is_asked_again(server: PartyServer, peer: PlainV1Peer) -> None:
     peer.refuses = {"resource/apply": 2}
     job_id = submitted(server)
     server.wait(job_id, "success")
@@ -168,10 +168,12 @@ def test_other_parameters_reach_a_plain_host_before_the_rerun(server: PartyServe
     assert server.post("job/rerun", {"job_id": job_id})["retcode"] == 0
     server.wait(job_id, "success")
     order = ["parameter/update", "task create", "status/waiting", "dependence/check", "resource/apply", "start"]
-    assert [one for one in peer.asked if one in order] in (order, [order[0], *order]), "the news may be answered late"
-    told = peer.jobs[job_id].conf
-    assert told["job_parameters"]["common"]["task_cores"] == 1
-    assert told["component_parameters"]["common"]["reader_0"] == PEOPLE
+    assert [one for one in peer.asked if one in order] in (order, [order[0], *order]), (
+        "the message may be answered late"
+    )
+    described = peer.jobs[job_id].conf
+    assert described["job_parameters"]["common"]["task_cores"] == 1
+    assert described["component_parameters"]["common"]["reader_0"] == PEOPLE
 
 
 def test_a_plain_host_that_falls_silent_is_given_up_and_told_when_it_is_back(
@@ -184,12 +186,12 @@ def test_a_plain_host_that_falls_silent_is_given_up_and_told_when_it_is_back(
     row = server.wait(job_id, "failed")
     assert (row["f_reason"], row["f_unconfirmed_parties"]) == ("party_unreachable", '["host 10000"]')
 
-    def told() -> tuple[str, str]:
+    def described() -> tuple[str, str]:
         [party] = server.ask("party/list")["parties"]
         return party["status"], party["circuit"]
 
     silent = [("does not answer", circuit) for circuit in ("open", "probing")]
-    eventually(lambda: told() in silent, told)      # the scheduler writes down the circuit now and then
+    eventually(lambda: described() in silent, described)  # the scheduler writes down the circuit now and then
     peer.is_silent = False
     eventually(lambda: peer.jobs[job_id].status == "failed", "the end at the peer")
 
@@ -208,7 +210,7 @@ def test_a_plain_host_may_ask_whether_the_job_is_there_and_may_stop_it(
 # ---------------------------------------------------------------------- as the initiator of its own
 
 
-class PlainJobOfTheirs:
+class PlainV1JobOfTheirs:
     """What a v1 scheduler commands; our server is the host."""
 
     def __init__(
@@ -238,7 +240,7 @@ class PlainJobOfTheirs:
     def say_task(self, verb: str, body: object = None) -> dict[str, Any]:
         return self.peer.post(f"{self.task}/{verb}", body)
 
-    def begun(self) -> PlainJobOfTheirs:
+    def begun(self) -> PlainV1JobOfTheirs:
         for verb in ("create", "status/waiting", "dependence/check", "resource/apply", "resource/apply", "start"):
             answer = self.say(verb, self.body if verb == "create" else None)
             assert answer["retcode"] == 0, (verb, answer)
@@ -254,7 +256,7 @@ class PlainJobOfTheirs:
 
 
 def test_a_job_of_a_plain_initiator_succeeds(server: PartyServer, peer: PlainV1Peer) -> None:
-    job = PlainJobOfTheirs(peer)
+    job = PlainV1JobOfTheirs(peer)
     with peer.aligning(job.align):
         job.begun()
         eventually(lambda: job.collected() == "success", "the end of its task")
@@ -268,7 +270,7 @@ def test_a_job_of_a_plain_initiator_succeeds(server: PartyServer, peer: PlainV1P
 
 
 def test_a_plain_initiator_changes_the_parameters_of_its_job(server: PartyServer, peer: PlainV1Peer) -> None:
-    job = PlainJobOfTheirs(peer)
+    job = PlainV1JobOfTheirs(peer)
     for verb in ("create", "status/waiting"):
         assert job.say(verb, job.body if verb == "create" else None)["retcode"] == 0
     conf = job.body["runtime_conf"]
@@ -285,7 +287,7 @@ def test_a_plain_initiator_changes_the_parameters_of_its_job(server: PartyServer
 
 
 def test_a_job_that_is_too_big_is_refused_to_a_plain_initiator(server: PartyServer, peer: PlainV1Peer) -> None:
-    job = PlainJobOfTheirs(peer)
+    job = PlainV1JobOfTheirs(peer)
     job.body["runtime_conf"]["job_parameters"]["common"]["task_cores"] = CORES + 1
     assert job.say("create", job.body)["retcode"] == 103
 
@@ -293,7 +295,7 @@ def test_a_job_that_is_too_big_is_refused_to_a_plain_initiator(server: PartyServ
 def test_a_plain_initiator_stops_its_job_and_hears_of_nothing_that_it_does_not_know(
     server: PartyServer, peer: PlainV1Peer
 ) -> None:
-    job = PlainJobOfTheirs(peer, "wait", {"module": "Command"}, {"command": "sleep 600"})
+    job = PlainV1JobOfTheirs(peer, "wait", {"module": "Command"}, {"command": "sleep 600"})
     with peer.aligning(job.align):
         job.begun()
         worker = server.worker_of(job.job_id, "wait").worker
@@ -308,7 +310,7 @@ def test_a_plain_initiator_stops_its_job_and_hears_of_nothing_that_it_does_not_k
 def test_a_task_that_succeeded_before_a_plain_initiator_stopped_its_job_stays_so(
     server: PartyServer, peer: PlainV1Peer
 ) -> None:
-    job = PlainJobOfTheirs(peer)
+    job = PlainV1JobOfTheirs(peer)
     with peer.aligning(job.align):
         job.begun()
         eventually(lambda: job.collected() == "success", "the end of its task")
@@ -322,7 +324,7 @@ def test_a_task_that_succeeded_before_a_plain_initiator_stopped_its_job_stays_so
 def test_align_keeps_the_job_of_a_plain_initiator_alive_and_its_silence_ends_it(
     server: PartyServer, peer: PlainV1Peer
 ) -> None:
-    job = PlainJobOfTheirs(peer)
+    job = PlainV1JobOfTheirs(peer)
     with peer.aligning(job.align):
         job.begun()
         eventually(lambda: job.collected() == "success", "the end of its task")
@@ -337,7 +339,7 @@ def test_align_keeps_the_job_of_a_plain_initiator_alive_and_its_silence_ends_it(
 
 
 def test_what_a_plain_initiator_holds_and_never_starts_falls_back(server: PartyServer, peer: PlainV1Peer) -> None:
-    job = PlainJobOfTheirs(peer)
+    job = PlainV1JobOfTheirs(peer)
     for verb in ("create", "status/waiting", "resource/apply"):
         assert job.say(verb, job.body if verb == "create" else None)["retcode"] == 0
     assert server.free_cores == CORES - 2

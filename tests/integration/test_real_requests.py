@@ -55,17 +55,17 @@ def test_what_is_no_request_gets_an_answer_that_every_operation_has(
 ) -> None:
     message, status = NO_REQUESTS[name]
     signed = f"Host: localhost\r\n{signed_lines(on_sqlite.guest.home, PATH)}"
-    told = said(on_sqlite.guest, message.replace(b"Host: localhost\r\n", signed.encode()))
-    assert told[0] == status, told
-    assert document.misfit("post", PATH, *told) == ""
+    described = said(on_sqlite.guest, message.replace(b"Host: localhost\r\n", signed.encode()))
+    assert described[0] == status, described
+    assert document.misfit("post", PATH, *described) == ""
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "WORD"])
 def test_a_method_that_the_path_does_not_have(on_sqlite: Cluster, document: Documented, method: str) -> None:
     response = on_sqlite.guest.raw(method, "job/query")
-    told = response.status_code, response.headers["Content-Type"], response.content
+    described = response.status_code, response.headers["Content-Type"], response.content
     assert (response.status_code, response.headers["Allow"]) == (405, "POST")
-    assert document.shared_misfit("MethodNotAllowed", *told) == ""
+    assert document.shared_misfit("MethodNotAllowed", *described) == ""
 
 
 @pytest.mark.parametrize("path", [
@@ -73,9 +73,9 @@ def test_a_method_that_the_path_does_not_have(on_sqlite: Cluster, document: Docu
 ])
 def test_a_path_that_is_none(on_sqlite: Cluster, document: Documented, path: str) -> None:
     response = on_sqlite.guest.raw("POST", path)
-    told = response.status_code, response.headers["Content-Type"], response.content
+    described = response.status_code, response.headers["Content-Type"], response.content
     assert response.status_code == 200
-    assert document.shared_misfit("UnknownPath", *told) == ""
+    assert document.shared_misfit("UnknownPath", *described) == ""
 
 
 def test_a_slash_at_the_end_changes_nothing(on_sqlite: Cluster, document: Documented) -> None:
@@ -86,6 +86,6 @@ def test_a_slash_at_the_end_changes_nothing(on_sqlite: Cluster, document: Docume
 
 def test_a_head_brings_no_body(on_sqlite: Cluster, document: Documented) -> None:
     response = on_sqlite.guest.raw("HEAD", "schema/job.json")
-    told = response.status_code, response.headers["Content-Type"], response.content
+    described = response.status_code, response.headers["Content-Type"], response.content
     assert (response.status_code, response.content) == (200, b"")
-    assert document.misfit("head", "/v1/schema/job.json", *told) == ""
+    assert document.misfit("head", "/v1/schema/job.json", *described) == ""

@@ -101,9 +101,9 @@ def test_an_upload_can_be_followed_from_the_queue_to_its_start(upload: tuple[Par
 
 def test_the_waiting_round_is_told_from_its_start_to_its_end(upload: tuple[PartyServer, str]) -> None:
     server, job = upload
-    told = [found for line in server.log("fate_flow", "fate_flow_schedule.log") if (found := LINE.fullmatch(line))]
-    [scheduler] = {one["origin"] for one in told if one["message"] == f"schedule waiting job {job}"}
-    lines = [one["message"] for one in told if one["origin"] == scheduler]      # others write between them
+    described = [found for line in server.log("fate_flow", "fate_flow_schedule.log") if (found := LINE.fullmatch(line))]
+    [scheduler] = {one["origin"] for one in described if one["message"] == f"schedule waiting job {job}"}
+    lines = [one["message"] for one in described if one["origin"] == scheduler]  # others write between them
     place = lines.index(f"schedule waiting job {job}")
     assert lines[place - 2:place + 2] == [
         "start schedule waiting jobs", "have 1 waiting jobs", f"schedule waiting job {job}",

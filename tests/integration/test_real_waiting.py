@@ -83,13 +83,13 @@ def test_a_job_without_cores_says_where_what_and_its_place_and_starts_when_they_
         assert (explained["wait_reason"], explained["place_in_queue"]) == (why.format(10, "2nd"), 2)
         [host] = [seat for seat in explained["parties"] if seat["party_id"] == HOST]
         assert (host["asked_cores"], host["free_cores"]) == (10, 8)
-        told = cluster.guest.flow("job", "explain", "--table", "-j", second).out
-        assert f"why it waits: {why.format(12, '1st')}" in told
+        described = cluster.guest.flow("job", "explain", "--table", "-j", second).out
+        assert f"why it waits: {why.format(12, '1st')}" in described
         holders = cluster.host.ask("resource/query", {})["use_resource_job"]
         assert holders == [{"job_id": first, "role": "host", "party_id": HOST, "core": 12, "memory": 0}]
         assert cluster.host.free_cores == 8
-        # A turn that is under way, and will be refused, may have reserved something.
-        eventually(lambda: cluster.guest.free_cores == 18, "what a refused turn had reserved went back")
+        # A reservation round that is under way, and will be refused, may have reserved something.
+        eventually(lambda: cluster.guest.free_cores == 18, "what a refused reservation round had reserved went back")
 
     ended = cluster.wait(first, "success")[GUEST]["f_end_time"]
     begun = cluster.wait(second, "success")[GUEST]["f_start_time"]
@@ -119,7 +119,7 @@ def test_a_job_starts_when_another_initiator_s_job_frees_this_party_s_cores(on_s
         answer = other.submit(document)
         assert answer["retcode"] == 0, answer
         second = answer["jobId"]
-        eventually(lambda: "guest 10001 has 8 of 20 cores free" in wait_reason(other, second), "its turn")
+        eventually(lambda: "guest 10001 has 8 of 20 cores free" in wait_reason(other, second), "its reservation round")
     freed = cluster.wait(first, "success")[OTHER]["f_end_time"]
     begun = other.wait(second, "success")["f_start_time"]
     cluster.host.wait(second, "success")
@@ -284,12 +284,12 @@ def test_each_party_says_in_its_lists_that_a_task_begins_again_as_far_as_it_know
     cluster = with_numbers
     job_id = cluster.submit(reading_and_summing("few", "y", auto_retries=50, auto_retry_delay=0.9))
 
-    def says(party: PartyServer, words: str) -> bool:
+    def says(party: PartyServer, text: str) -> bool:
         [listed] = party.ask("job/list/job", {"job_id": job_id})["jobs"]
         shares = party.ask("job/task/query", {"job_id": job_id, "component_name": "sum_0"})
         share = {(one["f_status_detail"], one["f_wait_reason"]) for one in shares}
-        job = re.fullmatch(rf"sum_0 ({words})", listed["wait_reason"])
-        return bool(job) and any(how == "restarting" and re.fullmatch(words, why) for how, why in share)
+        job = re.fullmatch(rf"sum_0 ({text})", listed["wait_reason"])
+        return bool(job) and any(how == "restarting" and re.fullmatch(text, why) for how, why in share)
 
     eventually(lambda: says(cluster.guest, r"begins again as version \d+ in 1 s"), "the pause, at the guest")
     starts = rf"begins again as version \d+ when guest {GUEST} starts it"
@@ -312,11 +312,11 @@ def test_while_the_next_attempt_is_far_off_others_have_the_cores(with_numbers: C
     assert set(cluster.wait(cluster.submit(toy()), "success")) == {GUEST, HOST}
     rows = cluster.wait(job_id, "failed")
     assert {row["f_run"] for row in rows.values()} == {0}
-    told = cluster.guest.flow("job", "history", "-j", job_id, "--json").document["data"]
-    assert told["parties"] == [{"party_id": HOST, "asked": "answered", "message": ""}]
+    described = cluster.guest.flow("job", "history", "-j", job_id, "--json").document["data"]
+    assert described["parties"] == [{"party_id": HOST, "asked": "answered", "message": ""}]
     drained = {GUEST: [("running", "stopping"), ("stopping", "failed")], HOST: [("running", "failed")]}
     for party_id, ends in drained.items():
-        seen = [one for one in told["moves"] if one["seen_by"] == party_id]
+        seen = [one for one in described["moves"] if one["seen_by"] == party_id]
         assert [(one["old"], one["new"]) for one in seen if one["level"] == "job"][1:] == [
             ("ready", "waiting"), ("waiting", "running"), ("running", "waiting"), ("waiting", "running"),
             *ends,

@@ -19,7 +19,7 @@ from fate_flow.components import fetch, writer
 from fate_flow.components.errors import ComponentError
 from fate_flow.components.table import Schema, Table, TableExists, TableWriter
 from fate_flow.components.table_uri import format_uri
-from fate_flow.components.task import Task
+from fate_flow.components.task import TaskContext
 from fate_flow.core.spec import Party
 
 pytestmark = [pytest.mark.mariadb, pytest.mark.timeout(900)]
@@ -66,17 +66,19 @@ def look(server: str, database: str) -> Any:
 
 def address_of(database: str, **changes: Any) -> dict[str, Any]:
     parts = urlsplit(database)
-    told = {"host": parts.hostname, "port": parts.port, "user": parts.username, "password": PASSWORD}
-    return {**told, "db": parts.path[1:], **changes}
+    described = {"host": parts.hostname, "port": parts.port, "user": parts.username, "password": PASSWORD}
+    return {**described, "db": parts.path[1:], **changes}
 
 
-def a_writer(folder: Path, storage: dict[str, Any], target: str, task_id: str = "job_writer_0", **more: Any) -> Task:
+def a_writer(
+    folder: Path, storage: dict[str, Any], target: str, task_id: str = "job_writer_0", **more: Any
+) -> TaskContext:
     uri = format_uri(folder, "demo", "a")
     if not (folder / "demo").exists():
         with TableWriter(uri, Schema(("x", "a `%s` column"), "id")) as made:
             made.add(ROWS)
     parameters = {"namespace": "demo", "name": "a", "connector": "warehouse", "target": target, **more}
-    return Task(task_id, "0", "writer_0", "writer", Party("local", "0"), parameters=parameters, storage=storage,
+    return TaskContext(task_id, "0", "writer_0", "writer", Party("local", "0"), parameters=parameters, storage=storage,
                 data_dir=folder)  # fmt: skip
 
 
@@ -219,9 +221,11 @@ def test_a_connector_that_is_gone(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------- the way back
 
 
-def a_fetch(folder: Path, storage: dict[str, Any], source: str, task_id: str = "job_fetch_0", **more: Any) -> Task:
+def a_fetch(
+    folder: Path, storage: dict[str, Any], source: str, task_id: str = "job_fetch_0", **more: Any
+) -> TaskContext:
     parameters = {"namespace": "demo", "name": "b", "connector": "warehouse", "source": source, **more}
-    return Task(task_id, "0", "fetch_0", "fetch", Party("local", "0"), parameters=parameters, storage=storage,
+    return TaskContext(task_id, "0", "fetch_0", "fetch", Party("local", "0"), parameters=parameters, storage=storage,
                 data_dir=folder)  # fmt: skip
 
 
@@ -318,9 +322,9 @@ def test_a_table_is_written_and_the_password_told_to_the_worker_alone(party: Clu
     connector = guest.ask("table/connector/query", {"connector_name": "warehouse"})
     assert connector.keys() == {"connector_name", "engine", "host", "port", "db"}
     assert "hidden" not in str([connector, guest.ask("server/service/get"), guest.job(answer["jobId"])])
-    told = [path for path in guest.home.rglob("*") if path.is_file() and b"hidden" in path.read_bytes()]
-    assert {path.name for path in told} == {"config.yaml", "local.service_conf.yaml"}
-    assert {stat.S_IMODE(path.stat().st_mode) for path in told if path.name == "config.yaml"} == {0o600}
+    described = [path for path in guest.home.rglob("*") if path.is_file() and b"hidden" in path.read_bytes()]
+    assert {path.name for path in described} == {"config.yaml", "local.service_conf.yaml"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in described if path.name == "config.yaml"} == {0o600}
 
 
 def test_a_job_that_would_take_a_foreign_key_along_fails_and_changes_nothing(

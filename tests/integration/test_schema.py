@@ -137,10 +137,10 @@ def test_the_check_has_every_status_and_no_other(
 
 @pytest.mark.parametrize(("model", "column", "statuses"), STATUS_COLUMNS)
 def test_the_checks_name_only_statuses(model: Any, column: str, statuses: type[Enum]) -> None:
-    words = {status.value for status in statuses}
-    ends = {status.value for status in (*JOB_END, *TASK_END)} & words
+    text = {status.value for status in statuses}
+    ends = {status.value for status in (*JOB_END, *TASK_END)} & text
     for listed in _lists_in_checks(_name(model), column):
-        assert listed in (words, ends), "all of them, or exactly the terminal ones"
+        assert listed in (text, ends), "all of them, or exactly the terminal ones"
 
 
 # ------------------------------------------------------------------ upgrading

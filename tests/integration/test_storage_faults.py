@@ -82,20 +82,20 @@ class World:
         self.store, self.meanwhile = store, meanwhile
         self.attempts = 0
 
-    def hear(self, before_commit: Callable[[], object] = lambda: None, is_repeatable: bool = False) -> None:
+    def record_heartbeat(self, before_commit: Callable[[], object] = lambda: None, is_repeatable: bool = False) -> None:
         """Count one sign of life of party 10000."""
 
         def once() -> None:
             self.attempts += 1
             with self.store.transaction() as tx:
-                tx.hear("10000")
+                tx.record_heartbeat("10000")
                 before_commit()
 
         Retry(lambda: 0.0, lambda _: self.meanwhile())(once, is_repeatable)
 
-    def heard(self) -> int:
+    def heartbeats(self) -> int:
         with self.store.reading() as tx:
-            return tx.heard().get("10000", 0)
+            return tx.heartbeats().get("10000", 0)
 
 
 def only_once(act: Callable[[], object]) -> Callable[[], None]:
@@ -132,34 +132,34 @@ class TestMariaDb:
             kill(mysql)
             mysql.database.execute_sql("SELECT 1")
 
-        world.hear(before_commit=only_once(lose))
-        assert (world.attempts, world.heard()) == (2, 1)
+        world.record_heartbeat(before_commit=only_once(lose))
+        assert (world.attempts, world.heartbeats()) == (2, 1)
 
     def test_a_commit_whose_answer_is_lost_is_not_repeated(self, mysql: SqlStore) -> None:
         world = World(mysql)
         with pytest.raises(CommitUnknown, match="gone while it committed"):
-            world.hear(before_commit=only_once(lambda: kill(mysql)))
-        assert (world.attempts, world.heard()) == (1, 0)
+            world.record_heartbeat(before_commit=only_once(lambda: kill(mysql)))
+        assert (world.attempts, world.heartbeats()) == (1, 0)
 
     def test_unless_twice_is_once(self, mysql: SqlStore) -> None:
         world = World(mysql)
-        world.hear(before_commit=only_once(lambda: kill(mysql)), is_repeatable=True)
-        assert (world.attempts, world.heard()) == (2, 1)
+        world.record_heartbeat(before_commit=only_once(lambda: kill(mysql)), is_repeatable=True)
+        assert (world.attempts, world.heartbeats()) == (2, 1)
 
     def test_an_error_of_ours_is_not_hidden_by_the_lost_connection(self, mysql: SqlStore) -> None:
         with pytest.raises(ZeroDivisionError), mysql.transaction() as tx:
-            tx.hear("10000")
+            tx.record_heartbeat("10000")
             kill(mysql)
             raise ZeroDivisionError
 
     def test_who_waits_too_long_for_a_row_is_refused_and_gets_it_later(self, mysql: SqlStore) -> None:
         with beside(mysql) as other:
-            World(mysql).hear()
+            World(mysql).record_heartbeat()
             mysql.database.execute_sql("SET SESSION innodb_lock_wait_timeout = 1")
             other.execute("UPDATE t_peer SET f_heard = 5")
             world = World(mysql, meanwhile=lambda: other.execute("ROLLBACK"))
-            world.hear()
-        assert (world.attempts, world.heard()) == (2, 2)
+            world.record_heartbeat()
+        assert (world.attempts, world.heartbeats()) == (2, 2)
 
     def test_nobody_waits_longer_for_a_row_than_another_party_for_us(self, mysql: SqlStore) -> None:
         [[seconds]] = mysql.database.execute_sql("SELECT @@innodb_lock_wait_timeout").fetchall()
@@ -168,7 +168,7 @@ class TestMariaDb:
     def test_both_of_a_deadlock_get_through(self, mysql: SqlStore) -> None:
         for party_id in ("1", "2"):
             with mysql.transaction() as tx:
-                tx.hear(party_id)
+                tx.record_heartbeat(party_id)
         meet = threading.Barrier(2)
 
         def cross(first: str, second: str) -> None:
@@ -176,9 +176,9 @@ class TestMariaDb:
 
             def once() -> None:
                 with mysql.transaction() as tx:
-                    tx.hear(first)
+                    tx.record_heartbeat(first)
                     waits()
-                    tx.hear(second)
+                    tx.record_heartbeat(second)
 
             Retry()(once)
             mysql.close()
@@ -189,7 +189,7 @@ class TestMariaDb:
         for thread in threads:
             thread.join()
         with mysql.reading() as tx:
-            assert tx.heard() == {"1": 3, "2": 3}
+            assert tx.heartbeats() == {"1": 3, "2": 3}
 
     @pytest.mark.parametrize(("act", "locked"), [
         (lambda tx: tx.reserve(JOB.key, 1, 0, "token", 1, 2), "UPDATE t_engine_registry SET f_nodes = 7"),
@@ -206,7 +206,7 @@ class TestMariaDb:
             tx.move_job(ENDED, MoveJob(JobStatus.SUCCESS, Reason.DONE), 5)
             tx.add_seats((replace(a_seat(), job_id="ended"),))
             for number in range(50):
-                tx.hear(str(number))
+                tx.record_heartbeat(str(number))
         attempts = []
 
         def once() -> bool:
@@ -230,10 +230,10 @@ class TestMariaDb:
         try:
             with opened(f"{mariadb('start', tmp_path)}/faults") as store:
                 world = World(store, meanwhile=lambda: mariadb("start", tmp_path))
-                world.hear()
+                world.record_heartbeat()
                 mariadb("stop", tmp_path)
-                world.hear()
-                assert (world.attempts, world.heard()) == (3, 2)
+                world.record_heartbeat()
+                assert (world.attempts, world.heartbeats()) == (3, 2)
         finally:
             mariadb("stop", tmp_path)
 
@@ -266,7 +266,7 @@ connection.execute("BEGIN IMMEDIATE")
 print("held", flush=True)
 sys.stdin.read()
 """
-HOLDS_THE_TURN = """
+HOLDS_THE_LOCK = """
 import fcntl, sys
 file = open(sys.argv[1] + "-turn", "a")
 fcntl.flock(file, fcntl.LOCK_EX)
@@ -300,7 +300,7 @@ def no_more_pages(store: SqlStore) -> Iterator[None]:
 
 def grow(tx: SqlTransaction) -> None:
     for number in range(10_000):
-        tx.hear(f"{number:030}")
+        tx.record_heartbeat(f"{number:030}")
 
 
 def grow_in_savepoint(tx: SqlTransaction) -> None:
@@ -329,46 +329,46 @@ def raising(text: str) -> Callable[..., None]:
 
 
 class TestSqlite:
-    @pytest.mark.parametrize(("code", "words"), [(HOLDS_IT, "locked"), (HOLDS_THE_TURN, "no turn to write")])
-    def test_a_database_that_stays_locked_is_told_in_a_sentence(self, sqlite: SqlStore, code: str, words: str) -> None:
+    @pytest.mark.parametrize(("code", "text"), [(HOLDS_IT, "locked"), (HOLDS_THE_LOCK, "no turn to write")])
+    def test_a_database_that_stays_locked_is_told_in_a_sentence(self, sqlite: SqlStore, code: str, text: str) -> None:
         world = World(sqlite)
-        world.hear()
-        with held_elsewhere(code, sqlite), pytest.raises(StorageUnavailable, match=words), sqlite.transaction() as tx:
-            tx.hear("10000")
-        world.hear()
-        assert world.heard() == 2
+        world.record_heartbeat()
+        with held_elsewhere(code, sqlite), pytest.raises(StorageUnavailable, match=text), sqlite.transaction() as tx:
+            tx.record_heartbeat("10000")
+        world.record_heartbeat()
+        assert world.heartbeats() == 2
 
-    @pytest.mark.parametrize("code", [HOLDS_IT, HOLDS_THE_TURN])
+    @pytest.mark.parametrize("code", [HOLDS_IT, HOLDS_THE_LOCK])
     def test_and_is_written_once_it_is_free(self, sqlite: SqlStore, code: str) -> None:
-        World(sqlite).hear()
+        World(sqlite).record_heartbeat()
         with held_elsewhere(code, sqlite) as let_go:
             world = World(sqlite, meanwhile=only_once(let_go))
-            world.hear()
-        assert (world.attempts, world.heard()) == (2, 2)
+            world.record_heartbeat()
+        assert (world.attempts, world.heartbeats()) == (2, 2)
 
     def test_reading_waits_for_nobody(self, sqlite: SqlStore) -> None:
-        World(sqlite).hear()
+        World(sqlite).record_heartbeat()
         with held_elsewhere(HOLDS_IT, sqlite):
-            assert World(sqlite).heard() == 1
+            assert World(sqlite).heartbeats() == 1
 
     @pytest.mark.parametrize("act", [grow, grow_in_savepoint])
-    def test_a_full_database_is_told_as_such_and_goes_on_when_there_is_room(
+    def test_a_full_database_is_told_as_such_and_goes_on_when_there_is_capacity(
         self, sqlite: SqlStore, act: Callable[[SqlTransaction], None]
     ) -> None:
-        words = "the disk of the database is full: database or disk is full"
-        with no_more_pages(sqlite), pytest.raises(StorageFailed, match=words), sqlite.transaction() as tx:
+        text = "the disk of the database is full: database or disk is full"
+        with no_more_pages(sqlite), pytest.raises(StorageFailed, match=text), sqlite.transaction() as tx:
             act(tx)
-        World(sqlite).hear()
-        assert World(sqlite).heard() == 1
+        World(sqlite).record_heartbeat()
+        assert World(sqlite).heartbeats() == 1
 
     def test_a_commit_that_fails_is_told_and_not_the_rollback_that_fails_after_it(self, sqlite: SqlStore) -> None:
-        World(sqlite).hear()
-        words = "the database refused: disk I/O error"
-        with no_file_grows() as begin, pytest.raises(StorageFailed, match=words), sqlite.transaction() as tx:
-            tx.hear("10000")
+        World(sqlite).record_heartbeat()
+        text = "the database refused: disk I/O error"
+        with no_file_grows() as begin, pytest.raises(StorageFailed, match=text), sqlite.transaction() as tx:
+            tx.record_heartbeat("10000")
             begin()
-        World(sqlite).hear()
-        assert World(sqlite).heard() == 2
+        World(sqlite).record_heartbeat()
+        assert World(sqlite).heartbeats() == 2
 
     def test_a_commit_that_was_locked_is_begun_anew_though_its_rollback_failed(
         self, sqlite: SqlStore, monkeypatch: pytest.MonkeyPatch
@@ -382,8 +382,8 @@ class TestSqlite:
             rollback()
 
         world = World(sqlite, meanwhile=only_once(recover))
-        world.hear()
-        assert (world.attempts, world.heard()) == (2, 1)
+        world.record_heartbeat()
+        assert (world.attempts, world.heartbeats()) == (2, 1)
 
     def test_an_older_error_that_is_being_handled_is_not_taken_for_it(
         self, sqlite: SqlStore, monkeypatch: pytest.MonkeyPatch
@@ -393,4 +393,4 @@ class TestSqlite:
             try:
                 raising("database is locked")()
             except peewee.OperationalError:
-                World(sqlite).hear()
+                World(sqlite).record_heartbeat()

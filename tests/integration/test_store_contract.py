@@ -22,13 +22,13 @@ import pytest
 
 from fate_flow.core.errors import StorageFailed, StorageUnavailable
 from fate_flow.core.job import Command, CommandKind
-from fate_flow.store import tally
+from fate_flow.store import count_cache
 from fate_flow.store.database import create_if_missing, is_disk_full, open_database
 from fate_flow.store.migrations import upgrade
 from fate_flow.store.models import MODELS, JobRow, TaskRow
 from fate_flow.store.retry import Retry
 from fate_flow.store.sql.store import SqlStore
-from fate_flow.store.views import JobWish, Page, Views
+from fate_flow.store.views import JobQuery, Page, Views
 from tests.bench.paging import fill
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -137,15 +137,15 @@ class TestATick(Cases):
             ("unblocked_waiting", (64,)),
             ("queue_heads", ()),
             ("blocked_waiting", ("10000", 4, 16)),
-            ("waiting_apart", (9, 16)),
-            ("first_wish", (9,)),
+            ("waiting_unschedulable", (9, 16)),
+            ("first_pending", (9,)),
             ("others_waiting", ()),
             ("unapproved_jobs", (9,)),
             ("intake_hold", ()),
             ("place_in_queue", (a_job(),)),
             ("count_waiting", ()),
             ("cancelled_waiting", ()),
-            ("jobs_in_turn", ()),
+            ("jobs_in_round", ()),
             ("job_here", ("j1",)),
             ("jobs_here", ("j1",)),
             ("seats", ("j1",)),
@@ -183,7 +183,11 @@ class TestATick(Cases):
         [
             ("unblocked_waiting", (64,), "ix_job_queue (f_is_initiator=? AND f_status=? AND f_apart=? AND f_b"),
             ("blocked_waiting", ("1", 4, 16), "ix_job_queue (f_is_initiator=? AND f_status=? AND f_apart=? AND f_b"),
-            ("waiting_apart", (9, 16), "ix_job_lacks (f_is_initiator=? AND f_status=? AND f_lacks=? AND f_retry_at<?)"),
+            (
+                "waiting_unschedulable",
+                (9, 16),
+                "ix_job_lacks (f_is_initiator=? AND f_status=? AND f_lacks=? AND f_retry_at<?)",
+            ),
             ("place_in_queue", (a_job(),), "ix_job_order (f_is_initiator=? AND f_status=? AND f_queue_key<?)"),
             ("unapproved_jobs", (9,), "ix_job_approval (f_approval=? AND f_status=?)"),
         ],
@@ -210,23 +214,23 @@ class TestAFullDisk(Cases):
         pages = store.database.execute_sql("PRAGMA page_count").fetchone()[0]
         store.database.execute_sql(f"PRAGMA max_page_count = {pages}")
         large = Command(CommandKind.CREATE, "j1", HOST, body={"text": "x" * 1_000_000})
-        words = "disk of the database is full: database or disk is full"
-        with pytest.raises(StorageFailed, match=words) as failed, store.transaction() as tx:
-            tx.hear("10000")
+        text = "disk of the database is full: database or disk is full"
+        with pytest.raises(StorageFailed, match=text) as failed, store.transaction() as tx:
+            tx.record_heartbeat("10000")
             tx.put_command(large, 1)
         assert is_disk_full(failed.value)
         assert not isinstance(failed.value, StorageUnavailable), "it is not begun anew"
-        assert each.heard() == {}
+        assert each.heartbeats() == {}
 
     def test_what_was_lost_with_the_transaction_is_not_committed_without_it(self, store: SqlStore, each: Each) -> None:
         """SQLite may drop the whole transaction: whoever stops the error at a savepoint must not commit the rest."""
         with pytest.raises(StorageFailed, match="dropped"), store.transaction() as tx:
-            tx.hear("before")
+            tx.record_heartbeat("before")
             with pytest.raises(ZeroDivisionError), tx.savepoint():
                 store.database.execute_sql("ROLLBACK")
                 raise ZeroDivisionError
-            tx.hear("after")
-        assert each.heard() == {}
+            tx.record_heartbeat("after")
+        assert each.heartbeats() == {}
 
 
 @pytest.mark.mariadb
@@ -236,34 +240,34 @@ class TestMySql(Cases):
         return mysql_store
 
     def test_a_connection_that_the_server_dropped_is_replaced(self, store: SqlStore, each: Each) -> None:
-        each.hear("10000")
+        each.record_heartbeat("10000")
         _kill(store)
-        Retry()(lambda: each.hear("10000"))
-        assert each.heard() == {"10000": 2}
+        Retry()(lambda: each.record_heartbeat("10000"))
+        assert each.heartbeats() == {"10000": 2}
 
     def test_a_reader_that_lost_its_connection_reads_again(self, store: SqlStore, each: Each) -> None:
-        each.hear("10000")
+        each.record_heartbeat("10000")
         _kill(store)
         with pytest.raises(StorageFailed), store.reading() as tx:
-            tx.heard()
+            tx.heartbeats()
         with store.reading() as tx:
-            assert tx.heard() == {"10000": 1}
+            assert tx.heartbeats() == {"10000": 1}
 
     def test_a_connection_lost_in_the_middle_loses_the_transaction(self, store: SqlStore, each: Each) -> None:
         with pytest.raises(StorageFailed), store.transaction() as tx:
-            tx.hear("10000")
+            tx.record_heartbeat("10000")
             _kill(store)
-            tx.hear("10000")
-        assert each.heard() == {}
+            tx.record_heartbeat("10000")
+        assert each.heartbeats() == {}
 
     def test_nor_is_its_second_half_committed(self, store: SqlStore, each: Each) -> None:
         with pytest.raises(StorageFailed), store.transaction() as tx:
-            tx.hear("10000")
+            tx.record_heartbeat("10000")
             with pytest.raises(StorageFailed), tx.savepoint():
                 _kill(store)
-                tx.hear("10001")
-            tx.hear("10002")
-        assert each.heard() == {}
+                tx.record_heartbeat("10001")
+            tx.record_heartbeat("10002")
+        assert each.heartbeats() == {}
 
     def test_a_deadlock_behind_a_savepoint_loses_the_transaction(self, store: SqlStore, each: Each) -> None:
         """InnoDB rolls back all of a victim's transaction; what it wrote before must not be missing from a commit."""
@@ -364,14 +368,15 @@ class TestPagesOnMariaDb:
 
     @pytest.mark.mariadb
     @pytest.mark.parametrize("ask", [
-        lambda views, page: views.job_list(JobWish(), replace(FIRST, offset=page)),
-        lambda views, page: views.job_list(JobWish(roles=("local",)), FIRST),
-        lambda views, page: views.job_list(JobWish(statuses=("success",)), replace(FIRST, offset=page)),
-        lambda views, page: views.job_list(JobWish(), replace(FIRST, order_by="elapsed", offset=page)),
+        lambda views, page: views.job_list(JobQuery(), replace(FIRST, offset=page)),
+        lambda views, page: views.job_list(JobQuery(roles=("local",)), FIRST),
+        lambda views, page: views.job_list(JobQuery(statuses=("success",)), replace(FIRST, offset=page)),
+        lambda views, page: views.job_list(JobQuery(), replace(FIRST, order_by="elapsed", offset=page)),
         lambda views, page: views.job_list(
-            JobWish(statuses=("success",)), replace(FIRST, order_by="elapsed", offset=page)
+            JobQuery(statuses=("success",)), replace(FIRST, order_by="elapsed", offset=page)
         ),
-        lambda views, page: views.job_list(JobWish(roles=("guest",)), replace(FIRST, order_by="end_time", offset=page)),
+        lambda views,
+        page: views.job_list(JobQuery(roles=("guest",)), replace(FIRST, order_by="end_time", offset=page)),
         lambda views, page: views.jobs({"role": "guest"}, replace(FIRST, offset=page // 2)),
         lambda views, page: views.jobs({"status": "success"}, replace(FIRST, offset=page)),
         lambda views, page: views.jobs({"role": "guest", "party_id": "9999", "status": "success"}, FIRST),
@@ -384,8 +389,8 @@ class TestPagesOnMariaDb:
     def test_few_rows_are_read(
         self, mysql: Any, full_views: Views, ask: Callable[[Views, int], Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(tally, "STRETCH", 100)
-        monkeypatch.setattr(tally, "SETTLED", 60_000)          # a minute: 60 copies
+        monkeypatch.setattr(count_cache, "BUCKET_ROWS", 100)
+        monkeypatch.setattr(count_cache, "SETTLED", 60_000)    # a minute: 60 copies
         middle = MANY // 2
         assert ask(full_views, middle)          # counts
         before = rows_read(mysql)

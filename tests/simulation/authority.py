@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from fate_flow.coordinator.desk import Desk
-from fate_flow.coordinator.initiator import InitiatorSide
-from fate_flow.coordinator.party.side import PartySide
+from fate_flow.coordinator.initiator import Coordinator
+from fate_flow.coordinator.party.participant import Participant
 from fate_flow.coordinator.ports import LaunchOrder
+from fate_flow.coordinator.use_cases import UseCases
 from fate_flow.coordinator.workers import WorkerWatch
 from fate_flow.core.approval import ApprovalRule
 from fate_flow.core.authority import TO_INITIATORS, JobBinding, Query, Said, Statement, objection
@@ -44,12 +44,12 @@ TO_PARTY = tuple(kind for kind in K if kind not in TO_INITIATORS)
 TO_INITIATOR = tuple(kind for kind in K if kind in TO_INITIATORS)
 FOR_INITIATORS = (*TO_PARTY, Query.HISTORY, Query.TASK_LOG)
 FOR_MEMBERS = (K.ALIGN, K.ASK_STOP, K.ASK_RERUN, K.LOOK_AGAIN, K.STANDING, Query.OUTPUT_TABLE)
-OF_A_SEAT = (K.REPORT, K.ROOM, Query.DELIVER)
+OF_A_SEAT = (K.REPORT, K.CAPACITY, Query.DELIVER)
 NO_SEATS = (("host", "9999"), ("guest", "10001"), ("local", "0"))
 INCARNATION = "ab" * 16
 
 
-class Broken(AssertionError):
+class ShareFailed(AssertionError):
     """A rule does not hold."""
 
 
@@ -79,7 +79,7 @@ class Story:
             for name in TABLES:
                 tx.save_table(TableMeta("demo", name, f"standalone:///demo/{name}", 3, {}), 1)
         for party_id in INITIATORS:
-            self._desk().grant(party_id, THINGS)
+            self._use_cases().grant(party_id, THINGS)
         self._submit_own()
 
     def run(self, steps: int = 60) -> int:
@@ -211,20 +211,20 @@ class Story:
 
     def _decide(self) -> None:
         """The people of this party approve or reject a job, as it is now."""
-        job_id, desk = self.random.choice(JOBS), self._desk()
+        job_id, use_cases = self.random.choice(JOBS), self._use_cases()
         if self.random.random() < 0.8:
             with suppress(FlowError):
-                desk.approve(job_id, "", "ada")
+                use_cases.approve(job_id, "", "ada")
                 self.approved[job_id] = self.known[job_id].document
         else:
             with suppress(FlowError):
-                desk.reject(job_id, "no", "ada")
+                use_cases.reject(job_id, "no", "ada")
                 self.approved.pop(job_id, None)
 
     def _grant(self) -> None:
         party_id, thing = self.random.choice(INITIATORS), self.random.choice(THINGS)
         with suppress(FlowError):
-            (self._desk().revoke if self.random.random() < 0.4 else self._desk().grant)(party_id, [thing])
+            (self._use_cases().revoke if self.random.random() < 0.4 else self._use_cases().grant)(party_id, [thing])
 
     def _set_ceilings(self) -> None:
         self._with(ceilings=Ceilings(task_cores=self.random.choice((None, None, 1, 2))))
@@ -234,11 +234,11 @@ class Story:
         with self.server.store.reading() as tx:
             workers = tx.unfinished_workers()
         for worker in workers:
-            sight = self.random.choice((None, RUNS, FAILED, made("t")))
-            if sight is not None:
-                self.server.engine.sights[worker.worker_id] = sight
+            observation = self.random.choice((None, RUNS, FAILED, made("t")))
+            if observation is not None:
+                self.server.engine.sights[worker.worker_id] = observation
             with self.server.unit() as unit:
-                WorkerWatch().look_at(unit, worker.worker_id)
+                WorkerWatch().observe(unit, worker.worker_id)
                 self.server.settle(unit)
 
     # ------------------------------------------------------------------ to the initiator of a job
@@ -247,7 +247,7 @@ class Story:
         document = job({"guest": [OWN], "host": ["10001"]}, {"a": []})
         self.own = JobBinding(OWN_JOB, GUEST, frozenset({GUEST, ELSEWHERE}), "")
         with self.server.unit() as unit:
-            InitiatorSide(PartySide()).submit(unit, OWN_JOB, document, OWN_JOB)
+            Coordinator(Participant()).submit(unit, OWN_JOB, document, OWN_JOB)
 
     def _say_to_initiator(self) -> None:
         caller = self.random.choice((*INITIATORS, STRANGER))
@@ -259,7 +259,7 @@ class Story:
         to = seat if kind in OF_A_SEAT else GUEST
         command = Command(kind, OWN_JOB, to, 0, "a", 0, "canceled" if kind is K.ASK_STOP else "", body)
         seen = self._seen(OWN_JOB)
-        [answer] = self._desk().carry_out([command], caller)
+        [answer] = self._use_cases().carry_out([command], caller)
         self._note(caller, command, answer)
         if not self._may(kind, caller, seat if kind in OF_A_SEAT else None, self.own):
             self._expect(answer.retcode == 108, f"{caller} is refused {kind}")
@@ -282,7 +282,7 @@ class Story:
         row = self.server.job_or_none(command.to, job_id)
         seen = self._seen(job_id)
         with self.server.unit() as unit:
-            answer = PartySide().handle(unit, command, caller)
+            answer = Participant().handle(unit, command, caller)
             self.server.settle(unit)
         self._note(caller, command, answer)
         if known is not None and caller != known.founder:
@@ -370,8 +370,8 @@ class Story:
             return
         known = self.known[key.job_id]
         name = table_at(known.document, key.party) if key.name == "a" else None
-        told = order.parameters.get("table", {}).get("name")
-        self._expect(told == name, f"{key} reads {told}, the job of {known.founder} says {name}")
+        described = order.parameters.get("table", {}).get("name")
+        self._expect(described == name, f"{key} reads {described}, the job of {known.founder} says {name}")
         lacking = needed_at(known.document, key.party, key.name) - self._granted(known.founder)
         self._expect(not lacking, f"{key} starts without a grant of {lacking}")
         most = self.server.context.ceilings.task_cores
@@ -385,8 +385,8 @@ class Story:
     def _with(self, **change: Any) -> None:
         self.server.context = replace(self.server.context, **change)
 
-    def _desk(self) -> Desk:
-        return Desk(self.server.context, lambda *_: None, 2, 30.0, lambda: 0.0, lambda _: None)
+    def _use_cases(self) -> UseCases:
+        return UseCases(self.server.context, lambda *_: None, 2, 30.0, lambda: 0.0, lambda _: None)
 
     def _tasks(self, job_id: str) -> tuple[Any, ...]:
         with self.server.store.reading() as tx:
@@ -409,7 +409,7 @@ class Story:
 
     def _expect(self, holds: bool, rule: str) -> None:
         if not holds:
-            raise Broken("\n".join((*self.transcript[-20:], rule)))
+            raise ShareFailed("\n".join((*self.transcript[-20:], rule)))
 
 
 _PARTS = ("job_parameters", "component_parameters")
@@ -443,6 +443,6 @@ def hunt(patched: Callable[[], Any], seeds: int) -> str:
         for seed in range(seeds):
             try:
                 Story(seed).run()
-            except Broken as error:
+            except ShareFailed as error:
                 return str(error).splitlines()[-1]
     return ""

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from fate_flow.coordinator import allowed, parameters, unit, workers
-from fate_flow.coordinator.party import admission, side
+from fate_flow.coordinator import allowed, parameters, unit_of_work, workers
+from fate_flow.coordinator.party import admission, participant
 from fate_flow.core import authority, permission
 from fate_flow.core.approval import Approval, Consent
 from fate_flow.core.authority import STATEMENTS, Query, Speaker
@@ -87,7 +87,7 @@ def _a_running_seat_takes_a_revision() -> AbstractContextManager[Any]:
     def patched() -> Iterator[None]:
         def revise(one: Any, bound: Any, terms: Any) -> None:
             rows = keep(one.tx, bound.job_id)
-            if one.rebind(bound, unit.digest_of(terms.document), terms.revision):
+            if one.rebind(bound, unit_of_work.digest_of(terms.document), terms.revision):
                 for row in rows:
                     parameters._revise_row(one, row, terms)
 
@@ -116,7 +116,7 @@ def _nothing_is_looked_at_again() -> AbstractContextManager[Any]:
 
 def _documents_are_known_by_their_job() -> AbstractContextManager[Any]:
     """What was parsed once for a job id is what it runs, whatever the job is bound to since."""
-    keep = unit.Unit.spec
+    keep = unit_of_work.UnitOfWork.spec
 
     def spec(self: Any, job_id: str) -> Any:
         specs = self.context.specs
@@ -124,12 +124,12 @@ def _documents_are_known_by_their_job() -> AbstractContextManager[Any]:
             specs[job_id] = found
         return specs.get(job_id)
 
-    return patch.object(unit.Unit, "spec", spec)
+    return patch.object(unit_of_work.UnitOfWork, "spec", spec)
 
 
 def _a_create_moves_any_document() -> AbstractContextManager[Any]:
     """A seat that is not here yet brings its own document with it, and the binding stays."""
-    return patch.object(side, "take_document", lambda *_: None)
+    return patch.object(participant, "take_document", lambda *_: None)
 
 
 def _in_all(name: str, new: Any, *modules: Any) -> AbstractContextManager[Any]:
@@ -140,7 +140,7 @@ def _in_all(name: str, new: Any, *modules: Any) -> AbstractContextManager[Any]:
 
 
 MUTANTS: dict[str, Patched] = {
-    "nobody objects": lambda: _in_all("objection", lambda *_: "", authority, admission, side, parameters),
+    "nobody objects": lambda: _in_all("objection", lambda *_: "", authority, admission, participant, parameters),
     **{
         f"anybody says {kind.value}": _table_says(kind, Speaker.ANYONE)
         for kind, speaker in STATEMENTS.items() if speaker is Speaker.MEMBER and isinstance(kind, CommandKind)
@@ -158,7 +158,7 @@ MUTANTS: dict[str, Patched] = {
     "a seat with another document": _difference_ignores(digest=""),
     **{
         f"members say it of any seat: {statement.value}": _table_says(statement, Speaker.MEMBER)
-        for statement in (CommandKind.REPORT, CommandKind.ROOM, Query.DELIVER)
+        for statement in (CommandKind.REPORT, CommandKind.CAPACITY, Query.DELIVER)
     },
     "seats of others": _seats_of_others,
     "only the first table counts": _only_the_first_table_counts,

@@ -55,7 +55,7 @@ _FREQUENT = (*GRAPHS, *GRAPHS[:2])
 
 
 def run_seed(seed: int, store: str = "memory") -> World:
-    """Parties, jobs, faults and wishes drawn from the seed. Raises Violation when a rule is broken."""
+    """Parties, jobs, faults and requests drawn from the seed. Raises Violation when a rule is broken."""
     return Story(seed, store).run()
 
 
@@ -67,11 +67,11 @@ class Style:
     cores: int
     servers: int                 # of each party, on one database
     has_memory: bool
-    is_crowded: bool             # more jobs than there is room for, all at once
+    is_crowded: bool             # more jobs than there is capacity for, all at once
     is_gentle: bool              # the network is good while jobs are submitted: few get in while it is at its worst
     rate: float                  # of what goes wrong with a request or a reply
     delay: int
-    has_echoes: bool             # requests and replies that come again in every turn
+    has_echoes: bool             # requests and replies that come again in every reservation round
     crash: float
     broken: float                # of the workers
     trouble: float               # how often one of `troubles` comes after a submit
@@ -86,7 +86,7 @@ class Style:
     elastic: float = 0.4         # how many of those have workers that come and go
 
 
-CREWS: tuple[Mapping[str, Any], ...] = (
+REPLICAS: tuple[Mapping[str, Any], ...] = (
     {}, {"replicas": 2}, {"replicas": 3, "size": 2}, {"replicas": 2, "max_failed_workers": 2},
 )  # fmt: skip
 
@@ -153,7 +153,7 @@ class Story:
 
     def __init__(self, seed: int, store: str, **fixed: Any) -> None:
         self._draw = Random(f"story {seed}")
-        self._rerun_draw = Random(f"rerun {seed}")      # what users wish later moves nothing of the story itself
+        self._rerun_draw = Random(f"rerun {seed}")      # what users ask for later moves nothing of the story itself
         self._delay_draw = Random(f"delay {seed}")
         self._change_draw = Random(f"change {seed}")
         self._changes = fixed.pop("changes", self._change_draw.choice([0.0, 0.5]))
@@ -201,7 +201,7 @@ class Story:
             world.run_for(0.2 if style.is_gentle else 0.0)
             world.faults = self._faults
             world.run_for(0.0 if style.is_crowded else draw.choice([0.0, 0.1, 1.0, 2.5]))
-            self._wish()
+            self._request()
             if draw.random() < style.trouble:
                 draw.choice(style.troubles)(world, draw)
         if draw.random() < style.reruns:
@@ -247,9 +247,9 @@ class Story:
         if draw.random() >= self._style.programs:
             return {}
         once = {"replicas": 2, "fail_on_worker_restart": True}      # excludes whatever begins a task again
-        crews = [*CREWS, *([] if retries else [{"replicas": 2} if restart(rules) else once])]
+        replicas = [*REPLICAS, *([] if retries else [{"replicas": 2} if restart(rules) else once])]
         outputs = [{"name": "data", "path": "data.csv", "kind": "table"}]
-        found = {name: {**draw.choice(crews), "outputs": outputs} for name in graph if draw.random() < 0.6}
+        found = {name: {**draw.choice(replicas), "outputs": outputs} for name in graph if draw.random() < 0.6}
         for name in found:
             if self._elastic_draw.random() < self._style.elastic:
                 found[name] = {**self._elastic_draw.choice(ELASTIC), "outputs": outputs}
@@ -269,7 +269,7 @@ class Story:
         draw = self._policy_draw
         return draw.randint(1, len(hosts)) if hosts and draw.random() < self._style.partial else 0
 
-    def _wish(self) -> None:
+    def _request(self) -> None:
         world, draw, style = self.world, self._draw, self._style
         if draw.random() < 0.2:
             at, job_id = draw.choice(world.party_ids), draw.choice(list(world.graphs))
@@ -358,9 +358,9 @@ class Totals:
     ends: Counter[str] = field(default_factory=Counter)
     reruns: int = 0
     not_allowed: int = 0                                     # jobs that asked a party for more than it allows
-    wishes: Counter[str] = field(default_factory=Counter)
+    requests: Counter[str] = field(default_factory=Counter)
     acted: Counter[str] = field(default_factory=Counter)     # what rules of jobs did
-    hints: Counter[str] = field(default_factory=Counter)     # that a party has room
+    hints: Counter[str] = field(default_factory=Counter)     # that a party has capacity
     violations: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, other: Totals) -> None:
@@ -371,22 +371,22 @@ class Totals:
         self.ends += other.ends
         self.reruns += other.reruns
         self.not_allowed += other.not_allowed
-        self.wishes += other.wishes
+        self.requests += other.requests
         self.acted += other.acted
         self.hints += other.hints
         self.violations += other.violations
 
-    def words(self) -> str:
+    def text(self) -> str:
         lines = [
             f"{self.seeds} seeds, {self.steps} steps, {sum(self.faults.values())} faults, "
             f"{sum(self.ends.values())} jobs, {self.reruns} reruns, {self.not_allowed} not allowed, "
             f"{len(self.violations)} violations; "
             f"settled within {self.slowest:.0f} virtual seconds",
             "faults: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items())),
-            "wishes: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.wishes.items())),
+            "requests: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.requests.items())),
             "rules: " + ", ".join(f"{what} {count}" for what, count in sorted(self.acted.items())),
             "jobs: " + ", ".join(f"{end} {count}" for end, count in sorted(self.ends.items())),
-            "news of room: " + ", ".join(f"{what} {count}" for what, count in sorted(self.hints.items())),
+            "capacity notices: " + ", ".join(f"{what} {count}" for what, count in sorted(self.hints.items())),
         ]
         return "\n".join(lines + [f"VIOLATION, seed {seed}: {what}" for seed, what in self.violations])
 
@@ -394,10 +394,10 @@ class Totals:
 def tell(seed: int, store: str) -> Totals:
     """The totals of one seed."""
     with no_gc():
-        return _told(seed, store)
+        return _formatted(seed, store)
 
 
-def _told(seed: int, store: str) -> Totals:
+def _formatted(seed: int, store: str) -> Totals:
     story = Story(seed, store)
     violations = []
     try:
@@ -406,7 +406,8 @@ def _told(seed: int, store: str) -> Totals:
         violations.append((seed, error.message))
     world = story.world
     return Totals(
-        1, world.steps, story.settled, world.injected, world.ends(), world.reruns, len(world.not_allowed), world.wishes,
+        1, world.steps, story.settled, world.injected, world.ends(), world.reruns, len(world.not_allowed),
+        world.requests,
         world.acted, world.hints, violations,
     )  # fmt: skip
 
@@ -460,7 +461,7 @@ def main() -> int:
         return _replay(options.seed, options.kind)
     began = time.monotonic()
     totals = run_seeds(range(options.first, options.first + options.seeds), options.store, options.jobs)
-    print(totals.words())
+    print(totals.text())
     print(f"{time.monotonic() - began:.1f} s on {options.jobs} processes, store {options.store}")
     return 1 if totals.violations else 0
 

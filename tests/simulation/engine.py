@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fate_flow.coordinator.ports import LaunchOrder, Made, Sight
+from fate_flow.coordinator.ports import LaunchOrder, Observation, TaskOutputs
 from fate_flow.core.job import TaskKey, Worker
 from fate_flow.store.contract import TableMeta
 
@@ -80,27 +80,27 @@ class FakeEngine:
             world.inject("task fails" if not worker.succeeds else "worker killed", str(worker.task))
         self.workers[folder] = worker
         world.at(begin, lambda: self._begun(worker))
-        world.at(worker.ends_at, lambda: self._ring(worker))
+        world.at(worker.ends_at, lambda: self._wake(worker))
 
     def _begun(self, worker: FakeWorker) -> None:
         if worker.is_lost or worker.ends_at <= self._world.now:
             return
         self._world.invariants.worker_begins(self._party, worker, self.living())
-        self._ring(worker)
+        self._wake(worker)
 
-    def _ring(self, worker: FakeWorker) -> None:
+    def _wake(self, worker: FakeWorker) -> None:
         self._party.worker_changed(worker.order.worker.worker_id)
 
-    def look(self, worker: Worker) -> Sight:
+    def observe(self, worker: Worker) -> Observation:
         found = self.workers.get(worker.folder)
         now = self._world.now
         if worker.folder in self._never:
-            return Sight("exited", cause="stopped")
+            return Observation("exited", cause="stopped")
         if found is not None and found.is_lost:
-            return Sight("lost", 1, 1)
+            return Observation("lost", 1, 1)
         if found is None or now < found.started_at:
-            return Sight("created")
-        return Sight("running", 1, 1) if now < found.ends_at else _how_it_ended(found)
+            return Observation("created")
+        return Observation("running", 1, 1) if now < found.ends_at else _how_it_ended(found)
 
     def stop(self, worker: Worker, grace_seconds: float) -> None:
         found = self.workers.get(worker.folder)
@@ -115,7 +115,7 @@ class FakeEngine:
             if takes > _SLOW_STOP:
                 self._world.inject("slow to stop", str(found.task))
             found.ends_at = max(now, found.started_at) + takes
-            self._world.at(found.ends_at, lambda: self._ring(found))
+            self._world.at(found.ends_at, lambda: self._wake(found))
 
     def forget(self, worker: Worker) -> None:
         found = self.workers.get(worker.folder)
@@ -127,28 +127,28 @@ class FakeEngine:
             if self._world.now < worker.ends_at:
                 worker.is_lost, worker.ends_at = True, self._world.now
 
-    def hurry(self) -> None:
+    def request_force_stop(self) -> None:
         """What runs has little left to do."""
         soon = self._world.now + self._world.longest_task
         for worker in self.workers.values():
             if worker.ends_at > soon:
                 worker.ends_at = max(soon, worker.started_at + 1)
-                self._world.at(worker.ends_at, partial(self._ring, worker))
+                self._world.at(worker.ends_at, partial(self._wake, worker))
 
     def living(self) -> list[FakeWorker]:
         now = self._world.now
         return [one for one in self.workers.values() if one.started_at <= now < one.ends_at]
 
 
-def _how_it_ended(found: FakeWorker) -> Sight:
+def _how_it_ended(found: FakeWorker) -> Observation:
     if found.is_stopped:
-        return Sight("exited", 1, 1, "stopped", None, 15)
+        return Observation("exited", 1, 1, "stopped", None, 15)
     if found.is_killed:
-        return Sight("exited", 1, 1, "exited", None, 9)
+        return Observation("exited", 1, 1, "exited", None, 9)
     if not found.succeeds and found.started_at % 3 == 0:
-        return Sight("exited", 1, 1, "exited", None, 11)
+        return Observation("exited", 1, 1, "exited", None, 11)
     if not found.succeeds:
-        return Sight("exited", 1, 1, "exited", 1, None, False, "it went wrong")
+        return Observation("exited", 1, 1, "exited", 1, None, False, "it went wrong")
     key = found.task
     table = TableMeta("out", f"{key.task_id}_{key.version}", "standalone:///x", 1, {}, origin="output")
-    return Sight("exited", 1, 1, "exited", 0, None, True, "", Made((("data", table),)))
+    return Observation("exited", 1, 1, "exited", 0, None, True, "", TaskOutputs((("data", table),)))

@@ -7,12 +7,12 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from fate_flow.core.crew import COLLECTOR
-from fate_flow.core.happenings import own_faults
-from fate_flow.core.history import Entry, Level
+from fate_flow.core.history import HistoryEntry, HistoryLevel
 from fate_flow.core.job import Command, CommandKind, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
 from fate_flow.core.policy import PolicyEvent
+from fate_flow.core.policy_events import own_faults
 from fate_flow.core.reasons import Author, Reason, may_say
+from fate_flow.core.replicas import COLLECTOR
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JOB_END, TASK_END, JobStatus, SeatStatus, TaskStatus, WorkerStatus, may_move
 from tests.simulation.engine import FakeWorker
@@ -88,7 +88,7 @@ class Invariants:
     def __init__(self, world: World) -> None:
         self._world = world
         self._seen: dict[str, Seen] = {}
-        self._told: Counter[tuple[str, JobKey, int]] = Counter()
+        self._checked: Counter[tuple[str, JobKey, int]] = Counter()
 
     def seen(self, party: SimParty) -> Seen:
         """All rows of this party, as they were at its last commit."""
@@ -138,7 +138,7 @@ class Invariants:
     def _check_elastic(
         self, party: SimParty, seen: Seen, changes: Changes, refused: set[JobKey], has_released: bool
     ) -> None:
-        """They begin while nobody waits for room, and a job that waits for no more than they hold has them go."""
+        """They begin while nobody waits for capacity, and a job that waits for no more than they hold has them go."""
         written = [one for one in changes.workers.values() if one is not None and one.is_elastic]
         begun = [one for one in written if one.worker_id in seen.begun]
         self._world.acted["elastic workers begun"] += len(begun)
@@ -156,9 +156,13 @@ class Invariants:
         with party.store.reading() as tx:
             newest = tx.steady() - 4 * self._world.rules.retry_wait
         for job in seen.jobs.values():
-            waits = job.status is JobStatus.WAITING and not job.holds and job.wish.since and job.wish.asked > newest
+            waits = (
+                job.status is JobStatus.WAITING and not job.holds and job.pending.since and job.pending.asked > newest
+            )
             if waits and job.key not in refused:
-                self._fail(f"an elastic worker begins at party {party.party_id}, and {job.key} waits for room there")
+                self._fail(
+                    f"an elastic worker begins at party {party.party_id}, and {job.key} waits for capacity there"
+                )
 
     def _check_made_way(self, party: SimParty, seen: Seen, job: Job, elastic: Iterable[Worker]) -> None:
         engine, held = seen.engine, list(elastic)
@@ -196,7 +200,11 @@ class Invariants:
 
     def _check_waited_for_return(self, old: Job | None, new: Job) -> None:
         """A job that asks for it does not end for a party that it has lost, but when that has not returned in time."""
-        if new.reason is not Reason.PARTY_UNREACHABLE or new.job_id not in self._world.returning or not new.turn:
+        if (
+            new.reason is not Reason.PARTY_UNREACHABLE
+            or new.job_id not in self._world.returning
+            or not new.round_number
+        ):
             return
         has_waited = old is not None and old.lost_since > 0 and self._world.returning[new.job_id] > 0
         if not has_waited and new.losses < 3 and new.job_id not in self._world.stopped:
@@ -216,18 +224,27 @@ class Invariants:
             self._fail(f"{new.key} has reserved at a party that is on hold")
         if new.holds and new.consent is not None and not new.consent.is_given:
             self._fail(f"{new.key} has reserved and is {new.consent.approval.value}")
-        if old is not None and old.hold is not None and (new.turn != old.turn or new.status is JobStatus.RUNNING):
-            self._fail(f"{new.key} was on hold and is {new.status.value} in turn {new.turn}")
+        if (
+            old is not None
+            and old.hold is not None
+            and (new.round_number != old.round_number or new.status is JobStatus.RUNNING)
+        ):
+            self._fail(f"{new.key} was on hold and is {new.status.value} in reservation round {new.round_number}")
 
     def _check_order(self, seen: Seen, changes: Changes, old: Job | None, new: Job | None) -> None:
-        """Nobody who needs the same parties is left standing before a job that is given its turn."""
-        if old is None or new is None or new.turn == old.turn:
+        """Nobody who needs the same parties is left standing before a job that is given its reservation round."""
+        if old is None or new is None or new.round_number == old.round_number:
             return
         for before in seen.jobs.values():
             now = changes.jobs.get(before.key, before)
-            stood = _stands_in_line(before) and now is not None and _stands_in_line(now) and now.turn == before.turn
+            stood = (
+                _stands_in_line(before)
+                and now is not None
+                and _stands_in_line(now)
+                and now.round_number == before.round_number
+            )
             if stood and now.order < new.order and set(now.parties) == set(new.parties):
-                self._fail(f"{new.key} had its turn before {now.key}, which stands before it")
+                self._fail(f"{new.key} had its reservation round before {now.key}, which stands before it")
     def _count_policies(self, old: Job, new: Job) -> None:
         acted = self._world.acted
         acted["restart_job"] += old.run == new.run and old.restarts < new.restarts
@@ -272,47 +289,60 @@ class Invariants:
             self._fail(f"{old.key} is {old.status.value} and went from revision {old.revision} to {new.revision}")
 
     def _job_forgotten(self, old: Job) -> None:
-        if old.holds or old.turn or old.status in (JobStatus.RUNNING, JobStatus.STOPPING, JobStatus.SUCCESS):
+        if old.holds or old.round_number or old.status in (JobStatus.RUNNING, JobStatus.STOPPING, JobStatus.SUCCESS):
             self._fail(f"{old.key} was forgotten while it was {old.status.value}")
 
     @contextmanager
     def touches_only_what_it_means(self, party: SimParty, batch: Sequence[Command]) -> Iterator[None]:
-        """A return or a start that comes late gives nothing back and starts nothing that a later turn has reserved."""
+        """A return or a start that comes late gives nothing back and starts nothing that a later reservation round has
+        reserved."""
         rows = self.seen(party).jobs
-        starts, turns = _turns(batch, CommandKind.START), _turns(batch, CommandKind.RETURN)
+        starts, rounds = _rounds(batch, CommandKind.START), _rounds(batch, CommandKind.RETURN)
         waited = {key for key in starts if key in rows and rows[key].status is JobStatus.WAITING}
-        later = {key: rows[key].claim for key, turn in turns.items() if key in rows and rows[key].claim.turn > turn}
+        later = {
+            key: rows[key].claim
+            for key, round_number in rounds.items()
+            if key in rows and rows[key].claim.round_number > round_number
+        }
         yield
         for key in waited:
             now = rows.get(key)
-            if now is not None and now.status is JobStatus.RUNNING and now.claim.turn != starts[key]:
-                self._fail(f"a start of turn {starts[key]} started what turn {now.claim.turn} of {key} reserved")
+            if now is not None and now.status is JobStatus.RUNNING and now.claim.round_number != starts[key]:
+                self._fail(
+                    f"a start of reservation round {starts[key]} started what turn {now.claim.round_number} of {key} "
+                    f"reserved"
+                )
         for key, claim in later.items():
             now = rows.get(key)
             if claim.token and now is not None and not now.is_final and now.claim.token != claim.token:
-                self._fail(f"a return of turn {turns[key]} gave back what turn {claim.turn} of {key} reserved")
+                self._fail(
+                    f"a return of reservation round {rounds[key]} gave back what turn {claim.round_number} of {key} "
+                    f"reserved"
+                )
 
-    def tells_of_room(self, party: SimParty, teller: str, hints: Sequence[Command]) -> None:
-        """Only jobs of others that wait for room here are told of it, no more than fit, each once until it asks again.
+    def sends_capacity_notices(self, party: SimParty, notifier: str, hints: Sequence[Command]) -> None:
+        """Only jobs of others that wait for capacity here are told of it, no more than fit, each once until it asks
+        again.
 
         `teller`: the life of the process that tells; the next one does not know whom it told."""
         engine, promised = self.seen(party).engine, [0, 0]
         for hint in hints:
             if hint.id:
-                self._fail(f"that there is room for {hint.job_id} was stored in the outbox")
+                self._fail(f"that there is capacity for {hint.job_id} was stored in the outbox")
             for row in (one for one in self.seen(party).jobs.values() if one.job_id == hint.job_id):
-                self._check_told(teller, row, hint)
+                self._check_notices(notifier, row, hint)
                 promised = [promised[0] + row.asked.cores, promised[1] + row.asked.memory]
         assert engine is not None, "it has free cores"
         if promised[0] > engine.remaining_cores or promised[1] > engine.remaining_memory > 0:
-            self._fail(f"party {party.party_id} told of more room than it has: {promised}, {engine}")
+            self._fail(f"party {party.party_id} told of more capacity than it has: {promised}, {engine}")
 
-    def _check_told(self, teller: str, row: Job, hint: Command) -> None:
+    def _check_notices(self, notifier: str, row: Job, hint: Command) -> None:
         if row.holds or row.status is not JobStatus.WAITING or row.is_initiator or row.initiator != hint.to:
-            self._fail(f"{row.key} was told of room: {row.status.value}, held {row.claim.cores}, told {hint.to}")
-        self._told[teller, row.key, row.wish.asked] += 1
-        if self._told[teller, row.key, row.wish.asked] > 2:      # twice in a moment that the clock does not tell apart
-            self._fail(f"{row.key} was told of room again and again, and has not asked since")
+            self._fail(f"{row.key} was told of capacity: {row.status.value}, held {row.claim.cores}, told {hint.to}")
+        self._checked[notifier, row.key, row.pending.asked] += 1
+        # twice in a moment that the clock does not tell apart
+        if self._checked[notifier, row.key, row.pending.asked] > 2:
+            self._fail(f"{row.key} was told of capacity again and again, and has not asked since")
 
     # ------------------------------------------------------------------ tasks
 
@@ -423,22 +453,22 @@ class Invariants:
         with party.store.reading() as tx:
             conf = tx.document(row.job_id).runtime_conf
         common = (conf.get("component_parameters") or {}).get("common") or {}
-        told, has = common.get(worker.task.name, {}).get("x"), worker.order.parameters.get("x")
-        self._world.acted["ran changed"] += told is not None
-        if row.revision != deciding.revision or has != told:
-            has_told = f"x={has} of revision {row.revision}, not {told} of {deciding.revision}"
-            self._fail(f"{worker.task} begins with {has_told}")
+        described, has = common.get(worker.task.name, {}).get("x"), worker.order.parameters.get("x")
+        self._world.acted["ran changed"] += described is not None
+        if row.revision != deciding.revision or has != described:
+            has_notified = f"x={has} of revision {row.revision}, not {described} of {deciding.revision}"
+            self._fail(f"{worker.task} begins with {has_notified}")
 
     def _share_succeeded(self, party: SimParty, task: Task) -> None:
         """Of a command: each rank was brought to a good end, and nothing of it runs any more."""
-        crew = [one for one in party.engine.workers.values() if one.task == task.key]
-        program = next((one.order.program for one in crew if one.order.program), None)
+        replicas = [one for one in party.engine.workers.values() if one.task == task.key]
+        program = next((one.order.program for one in replicas if one.order.program), None)
         if program is None:
             return
         command = program.command
-        if not any(one.slot == COLLECTOR and one.is_good for one in crew):
+        if not any(one.slot == COLLECTOR and one.is_good for one in replicas):
             self._fail(f"{task.key} succeeded, and nobody has collected what it made")
-        done = {one.order.worker.rank for one in crew if one.is_good}
+        done = {one.order.worker.rank for one in replicas if one.is_good}
         if not set(range(command.size)) <= done:
             self._fail(f"{task.key} succeeded, and of its {command.size} ranks only {done} ended well")
         if any(one.task == task.key for one in party.engine.living()):
@@ -486,7 +516,8 @@ class Invariants:
     def _may_fail(self, job: Job) -> bool:
         """What was lost, late or doubled, a clock that was set and a process that died are no reason for a job, unless
         so much was lost that a party was not heard for as long as that takes."""
-        if job.turn == 0 or job.job_id in self._world.stopped | self._world.restless:      # nobody took it, or a wish
+        # nobody took it, or a request
+        if job.round_number == 0 or job.job_id in self._world.stopped | self._world.restless:
             return True
         if job.reason is Reason.PARTY_REFUSED and job.job_id in self._world.rejected:
             return True
@@ -509,7 +540,7 @@ class Invariants:
     # ------------------------------------------------------------------ once the faults have stopped
 
     def unsettled(self) -> str:
-        """What is still open somewhere, in words; empty when nothing is."""
+        """What is still open somewhere, as text; empty when nothing is."""
         if self._world.under_way:
             return f"{self._world.under_way} requests are under way"
         for party in self._world.parties.values():
@@ -523,7 +554,7 @@ class Invariants:
         return ""
 
     def unsettled_while_shrunk(self) -> str:
-        """What is open but for jobs that a party is too small for, which wait and say so; in words, empty: nothing."""
+        """What is open but for jobs that a party is too small for, which wait and say so; as text, empty: nothing."""
         for party in self._world.parties.values():
             for job in self.seen(party).jobs.values():
                 is_said = not job.is_initiator or "more than it has in all" in job.wait_reason
@@ -556,7 +587,7 @@ class Invariants:
         for party in self._world.parties.values():
             for job in self.seen(party).jobs.values():
                 # a user may have canceled it before the refusal came
-                if job.job_id in self._world.not_allowed and (job.turn or job.status is not JobStatus.CANCELED):
+                if job.job_id in self._world.not_allowed and (job.round_number or job.status is not JobStatus.CANCELED):
                     self._fail(f"{job.key} is {job.status.value}, and asks some party for more than that one allows")
 
     def _check_outputs(self, party: SimParty) -> None:
@@ -578,52 +609,54 @@ class Invariants:
             entries = [entry for job_id in {key.job_id for key in seen.jobs} for entry in tx.history(job_id)]
         for one in entries:
             key: tuple[object, ...] = (one.level, one.job_id, one.party, one.task, one.version)
-            key += (_which_worker(one),) if one.level is Level.WORKER else ()
-            is_end = one.level is Level.WORKER and one.new == WorkerStatus.EXITED.value
+            key += (_which_worker(one),) if one.level is HistoryLevel.WORKER else ()
+            is_end = one.level is HistoryLevel.WORKER and one.new == WorkerStatus.EXITED.value
             if is_end and not (one.reason and one.caused_by):
                 self._fail(f"history of party {party.party_id}: {one} ended for no reason, or by nobody's doing")
-            began = one.level in (Level.JOB, Level.TASK) and one.old == ""
+            began = one.level in (HistoryLevel.JOB, HistoryLevel.TASK) and one.old == ""
             if not began and stands.get(key, one.old) != one.old:
                 self._fail(f"history of party {party.party_id}: {key} went from {one.old}, but was {stands[key]}")
             stands[key] = one.new
         self._check_versions(party, entries)
         for job in seen.jobs.values():
-            if stands.get((Level.JOB, job.job_id, job.party, "", 0)) != job.status.value:
+            if stands.get((HistoryLevel.JOB, job.job_id, job.party, "", 0)) != job.status.value:
                 self._fail(f"history of party {party.party_id}: {job.key} is {job.status.value}, which it does not say")
         for task in seen.tasks.values():
-            key = (Level.PARTY_TASK, task.key.job_id, task.key.party, task.key.name, task.key.version)
+            key = (HistoryLevel.PARTY_TASK, task.key.job_id, task.key.party, task.key.name, task.key.version)
             if stands.get(key, "waiting") != task.party_status.value:
                 status = task.party_status.value
                 self._fail(f"history of party {party.party_id}: {task.key} is {status}, not {stands.get(key)}")
-            over_all = stands.get((Level.TASK, task.key.job_id, None, task.key.name, task.key.version))
+            over_all = stands.get((HistoryLevel.TASK, task.key.job_id, None, task.key.name, task.key.version))
             if over_all != task.status.value:
                 self._fail(f"history of party {party.party_id}: {task.key} is {task.status.value}, not {over_all}")
         self._check_ends(party, entries)
 
-    def _check_ends(self, party: SimParty, entries: list[Entry]) -> None:
+    def _check_ends(self, party: SimParty, entries: list[HistoryEntry]) -> None:
         """How a task ended over all its parties stands in its rows as it does in the history."""
-        ends = {(one.job_id, one.task, one.version): one for one in entries if one.level is Level.TASK}
+        ends = {(one.job_id, one.task, one.version): one for one in entries if one.level is HistoryLevel.TASK}
         for task in self.seen(party).tasks.values():
-            told = ends[task.key.job_id, task.key.name, task.key.version]
+            described = ends[task.key.job_id, task.key.name, task.key.version]
             if not task.is_final:
                 continue
             code = task.federated_exit_code
             why = (task.federated_reason.value if task.federated_reason else "", task.federated_message)
             whose = (task.federated_caused_by, "" if code is None else f"exit code {code}")
-            if (*why, *whose) != (told.reason, told.message, told.caused_by, told.exit_status):
-                self._fail(f"{task.key} at party {party.party_id} ended by {why}, {whose}, and its history says {told}")
+            if (*why, *whose) != (described.reason, described.message, described.caused_by, described.exit_status):
+                self._fail(
+                    f"{task.key} at party {party.party_id} ended by {why}, {whose}, and its history says {described}"
+                )
 
-    def _check_versions(self, party: SimParty, entries: list[Entry]) -> None:
+    def _check_versions(self, party: SimParty, entries: list[HistoryEntry]) -> None:
         """Every version of a task begins once, and both that and its end say whose doing it is."""
-        of_tasks = [one for one in entries if one.level is Level.TASK]
+        of_tasks = [one for one in entries if one.level is HistoryLevel.TASK]
         begun = Counter((one.job_id, one.task, one.version) for one in of_tasks if one.old == "")
         for key in self.seen(party).tasks:
             count = begun[key.job_id, key.name, key.version]
             if count != 1:
                 self._fail(f"history of party {party.party_id}: {key} begins {count} times")
         for one in of_tasks:
-            is_told = one.old == "" or one.new in _TASK_ENDS
-            if is_told and not one.caused_by:
+            is_announced = one.old == "" or one.new in _TASK_ENDS
+            if is_announced and not one.caused_by:
                 self._fail(f"history of party {party.party_id}: {one} is nobody's doing")
 
     def _check_agreement(self, job_id: str, seats: tuple[Party, ...]) -> None:
@@ -661,11 +694,11 @@ class Invariants:
         if deciding.status is not JobStatus.SUCCESS or job.consent is None or not job.consent.is_given:
             return
         seats = self.seen(self._world.parties[deciding.party.party_id]).seats
-        if seats[job.job_id, job.party].approval != job.consent.words:
-            self._fail(f"{job.key} was {job.consent.words}, and its initiator knows nothing of that")
+        if seats[job.job_id, job.party].approval != job.consent.text:
+            self._fail(f"{job.key} was {job.consent.text}, and its initiator knows nothing of that")
 
     def _check_same_causes(self, deciding: Job, job: Job) -> None:
-        """Of a job that ended in the same way everywhere, so has each task the same culprit."""
+        """Of a job that ended in the same way everywhere, so has each task the same cause."""
         was_given_up = job.reason is Reason.PARTY_UNREACHABLE and job.caused_by == str(job.party)      # before the job
         same = (job.caused_by, job.exit_code) == (deciding.caused_by, deciding.exit_code)
         if not same and not was_given_up:
@@ -713,10 +746,10 @@ class Invariants:
                 self._fail(f"job {job_id} is without {missing} at its initiator, without {job.missing} on {job.party}")
 
 
-def _which_worker(entry: Entry) -> str:
+def _which_worker(entry: HistoryEntry) -> str:
     """Which of the workers of its party task moved; what is said of its end follows that."""
-    words = entry.message.partition(": ")[0]
-    return words if words.startswith(("worker ", "collects ")) else ""
+    text = entry.message.partition(": ")[0]
+    return text if text.startswith(("worker ", "collects ")) else ""
 
 
 def _federated_end(task: Task) -> tuple[object, ...]:
@@ -734,12 +767,12 @@ def _is_enough(engine: EngineState, needed: tuple[int, int], more: Sequence[tupl
 
 
 def _refused(seen: Seen, changes: Changes) -> set[JobKey]:
-    """The seats that this party has just had no room for."""
+    """The seats that this party has just had no capacity for."""
     found = set()
     for key, job in changes.jobs.items():
         before = seen.jobs.get(key)
-        is_asked = job is not None and before is not None and job.wish.asked != before.wish.asked
-        if job is not None and is_asked and job.wish.since and job.status is JobStatus.WAITING and not job.holds:
+        is_asked = job is not None and before is not None and job.pending.asked != before.pending.asked
+        if job is not None and is_asked and job.pending.since and job.status is JobStatus.WAITING and not job.holds:
             found.add(key)
     return found
 
@@ -751,7 +784,7 @@ def _has_released(seen: Seen, changes: Changes) -> bool:
 
 
 def _stands_in_line(job: Job) -> bool:
-    """Nothing is known against its turn."""
+    """Nothing is known against its reservation round."""
     is_free = not (job.blocked_on or job.ready_owner or job.rerun_signal or job.reason or job.hold)
     return job.is_initiator and job.status is JobStatus.WAITING and is_free
 
@@ -775,8 +808,9 @@ def _stands(timer: str, rows: Sequence[Task]) -> bool:
     return bool(own_faults(rows))
 
 
-def _turns(batch: Sequence[Command], kind: CommandKind) -> dict[JobKey, int]:
-    """The turn that each command of this kind belongs to; the last of a batch that has several for one row."""
+def _rounds(batch: Sequence[Command], kind: CommandKind) -> dict[JobKey, int]:
+    """The reservation round that each command of this kind belongs to; the last of a batch that has several for one
+    row."""
     return {
         JobKey(one.job_id, one.to): int(one.body["turn"]) for one in batch if one.kind is kind and "turn" in one.body
     }
@@ -787,7 +821,7 @@ def _unsettled_rows(party_id: str, seen: Seen) -> str:
         if not job.is_final:
             return f"{job.key} is {job.status.value}, waits for {job.wait_reason!r}"
         if job.ready_owner:
-            return f"{job.key} is in the middle of a turn of {job.ready_owner}"
+            return f"{job.key} is in the middle of a reservation round of {job.ready_owner}"
     for task in seen.tasks.values():
         if task.party_status not in TASK_END or task.status not in TASK_END:
             return f"{task.key} is {task.status.value}, {task.party_status.value} there"

@@ -13,22 +13,22 @@ from typing import Any
 from unittest.mock import patch
 
 import fate_flow.core.actions as actions
-import fate_flow.core.crew as crews
-import fate_flow.core.happenings as happenings
 import fate_flow.core.partial as partial
 import fate_flow.core.plan as plan
 import fate_flow.core.plan_policy as plan_policy
+import fate_flow.core.plan_round as plan_round
 import fate_flow.core.plan_stop as plan_stop
 import fate_flow.core.plan_tasks as plan_tasks
-import fate_flow.core.plan_turn as plan_turn
-import fate_flow.core.verdict as verdict
-from fate_flow.coordinator import chores, elastic, scheduler, workers
-from fate_flow.coordinator.chores import Chores
-from fate_flow.coordinator.initiator import InitiatorSide
-from fate_flow.coordinator.party import ends, job_commands, next_run, reserving, side, task_commands
-from fate_flow.coordinator.room import RoomTeller, _Room
+import fate_flow.core.policy_events as policy_events
+import fate_flow.core.replicas as replicas
+import fate_flow.core.replies as replies
+from fate_flow.coordinator import elastic, maintenance, scheduler, workers
+from fate_flow.coordinator.capacity import CapacityNotifier, _Capacity
+from fate_flow.coordinator.initiator import Coordinator
+from fate_flow.coordinator.maintenance import Maintenance
+from fate_flow.coordinator.party import ends, job_commands, next_run, participant, reserving, task_commands
 from fate_flow.coordinator.scheduler import Scheduler
-from fate_flow.coordinator.unit import Unit
+from fate_flow.coordinator.unit_of_work import UnitOfWork
 from fate_flow.core.job import CommandKind, Task
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
@@ -81,7 +81,7 @@ class Caught:
         return self.seed >= 0 and not any(mistake in self.rule for mistake in _MISTAKES)
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         missed = f"NOT CAUGHT by {MUTANTS[self.name].within} seeds"
         caught = ("" if self.is_caught else "A MISTAKE OF ITS OWN: ") + f"seed {self.seed}: {self.rule}"
         return f"{self.name}: " + (caught if self.seed >= 0 else missed)
@@ -104,17 +104,17 @@ def hunt(name: str) -> Caught:
 
 
 def _no_fence(transaction: type) -> AbstractContextManager[Any]:
-    """A scheduler that has been deposed goes on writing."""
-    keep = transaction.still_schedules  # type: ignore[attr-defined]
+    """A scheduler that has lost its lease goes on writing."""
+    keep = transaction.renew_scheduler_lease  # type: ignore[attr-defined]
 
-    def still_schedules(self: Any, owner: str, steady: int) -> bool:
+    def renew_scheduler_lease(self: Any, owner: str, steady: int) -> bool:
         keep(self, owner, steady)
         return True
 
-    return patch.object(transaction, "still_schedules", still_schedules)
+    return patch.object(transaction, "renew_scheduler_lease", renew_scheduler_lease)
 
 
-def _return_ignores_the_turn(transaction: type) -> AbstractContextManager[Any]:
+def _return_ignores_the_round(transaction: type) -> AbstractContextManager[Any]:
     keep = transaction.give_back  # type: ignore[attr-defined]
     return patch.object(transaction, "give_back", lambda self, key, _, at: keep(self, key, None, at))
 
@@ -122,9 +122,9 @@ def _return_ignores_the_turn(transaction: type) -> AbstractContextManager[Any]:
 def _cores_come_back_twice() -> AbstractContextManager[Any]:
     keep = MemoryTransaction.give_back
 
-    def give_back(self: Any, key: Any, at_most_turn: int | None, at: int) -> bool:
+    def give_back(self: Any, key: Any, at_most_round: int | None, at: int) -> bool:
         claim = self.job(key).claim
-        done = keep(self, key, at_most_turn, at)
+        done = keep(self, key, at_most_round, at)
         engine = self.engine()
         if done and engine.remaining_cores + claim.cores <= engine.cores:
             self._take(engine, -claim.cores, 0)
@@ -137,8 +137,8 @@ def _apply_takes_again() -> AbstractContextManager[Any]:
     """A repeated apply reserves a second time."""
     keep = MemoryTransaction.renew_claim
 
-    def renew_claim(self: Any, key: Any, turn: int) -> None:
-        keep(self, key, turn)
+    def renew_claim(self: Any, key: Any, round_number: int) -> None:
+        keep(self, key, round_number)
         self._take(self.engine(), self.job(key).claim.cores, 0)
 
     return patch.object(MemoryTransaction, "renew_claim", renew_claim)
@@ -156,7 +156,7 @@ def _sql_reserves_what_is_not_there() -> AbstractContextManager[Any]:
     return patch.object(resources, "hit", hit)
 
 
-def _turns_are_not_taken_over() -> AbstractContextManager[Any]:
+def _reservation_rounds_are_not_taken_over() -> AbstractContextManager[Any]:
     return patch.object(MemoryTransaction, "take_over", lambda self, owner: ())
 
 
@@ -167,31 +167,31 @@ def _turns_are_not_taken_over() -> AbstractContextManager[Any]:
 def _starts_without_a_hold() -> Iterator[None]:
     """Nobody asks for a hold, and the party does not demand one."""
 
-    def start(unit: Unit, command: Any, job: Any) -> Any:
+    def start(unit: UnitOfWork, command: Any, job: Any) -> Any:
         if job.status is JobStatus.WAITING and not job.holds:
             job_commands.move_job(unit, job, actions.MoveJob(JobStatus.RUNNING))
             return job_commands.OK
         return keep(unit, command, job)
 
-    keep = side._HANDLERS[CommandKind.START]
-    with patch.dict(side._HANDLERS, {CommandKind.START: start}), _takes_a_check_for_a_hold():  # type: ignore[arg-type]
+    keep = participant._HANDLERS[CommandKind.START]
+    with patch.dict(participant._HANDLERS, {CommandKind.START: start}), _takes_a_check_for_a_hold():  # type: ignore[arg-type]
         yield
 
 
 def _starts_a_worker_for_each_request() -> AbstractContextManager[Any]:
-    keep = side._HANDLERS[CommandKind.TASK_START]
+    keep = participant._HANDLERS[CommandKind.TASK_START]
 
-    def start(unit: Unit, command: Any, job: Any) -> Any:
+    def start(unit: UnitOfWork, command: Any, job: Any) -> Any:
         task = unit.tx.task(command.task_key)
         if task is not None and task.worker_id and not task.is_over_here and job.status is JobStatus.RUNNING:
             return workers.start_worker(unit, job, task)
         return keep(unit, command, job)
 
-    return patch.dict(side._HANDLERS, {CommandKind.TASK_START: start})  # type: ignore[arg-type]
+    return patch.dict(participant._HANDLERS, {CommandKind.TASK_START: start})  # type: ignore[arg-type]
 
 
 def _no_record_of_a_move() -> AbstractContextManager[Any]:
-    def finalise(unit: Unit, job: Any, reason: Reason, message: str, caused_by: str) -> None:
+    def finalise(unit: UnitOfWork, job: Any, reason: Reason, message: str, caused_by: str) -> None:
         ends.release(unit, job)
         now = unit.tx.job(job.key) or job
         unit.tx.move_job(now, actions.MoveJob(ends.job_status_for(reason), reason, message), unit.now, caused_by)
@@ -205,7 +205,7 @@ def _no_record_of_a_version() -> AbstractContextManager[Any]:
 
 
 def _nothing_expires() -> AbstractContextManager[Any]:
-    return patch.object(Chores, "_stands_still", lambda *_: False)
+    return patch.object(Maintenance, "_stands_still", lambda *_: False)
 
 
 def _ended_workers_are_not_told() -> AbstractContextManager[Any]:
@@ -213,39 +213,39 @@ def _ended_workers_are_not_told() -> AbstractContextManager[Any]:
     return patch.object(workers, "tell_initiator", lambda unit, task: None)
 
 
-def _tells_everybody_of_room() -> AbstractContextManager[Any]:
+def _notifies_everybody_of_capacity() -> AbstractContextManager[Any]:
     """However little there is."""
-    return patch.object(_Room, "takes", lambda *_: True)
+    return patch.object(_Capacity, "takes", lambda *_: True)
 
 
-def _tells_of_room_again_and_again() -> AbstractContextManager[Any]:
-    return patch.object(RoomTeller, "_is_told", lambda *_: False)
+def _repeats_capacity_notices() -> AbstractContextManager[Any]:
+    return patch.object(CapacityNotifier, "_is_notified", lambda *_: False)
 
 
-def _room_goes_through_the_outbox() -> AbstractContextManager[Any]:
-    keep = RoomTeller.tell
+def _capacity_notices_go_through_the_outbox() -> AbstractContextManager[Any]:
+    keep = CapacityNotifier.notify
 
-    def tell(self: Any, unit: Unit, knower: str) -> None:
-        keep(self, unit, knower)
+    def notify(self: Any, unit: UnitOfWork, informed_party: str) -> None:
+        keep(self, unit, informed_party)
         unit.hints[:] = [replace(one, id=unit.tx.put_command(one, unit.now, unit.steady)) for one in unit.hints]
 
-    return patch.object(RoomTeller, "tell", tell)
+    return patch.object(CapacityNotifier, "notify", notify)
 
 
 # ------------------------------------------------------------------ the initiator
 
 
 def _does_not_roll_back() -> AbstractContextManager[Any]:
-    keep = plan_turn._give_back
+    keep = plan_round._give_back
 
     def give_back(view: Any, refused: Any) -> Iterator[Any]:
         return (action for action in keep(view, refused) if isinstance(action, actions.MoveSeat))
 
-    return patch.object(plan_turn, "_give_back", give_back)
+    return patch.object(plan_round, "_give_back", give_back)
 
 
 def _forgets_to_tell_a_seat_to_stop() -> AbstractContextManager[Any]:
-    return _loses_its_last_word("stop", plan_policy, plan_tasks, plan_turn)
+    return _loses_its_last_word("stop", plan_policy, plan_tasks, plan_round)
 
 
 def _forgets_to_tell_a_seat_the_end() -> AbstractContextManager[Any]:
@@ -268,14 +268,14 @@ def _loses_its_last_word(name: str, *planners: Any) -> Iterator[None]:
 
 
 def _takes_reports_of_older_versions() -> AbstractContextManager[Any]:
-    keep = InitiatorSide.take_report
+    keep = Coordinator.take_report
 
-    def take_report(self: Any, unit: Unit, report: Any) -> bool:
+    def take_report(self: Any, unit: UnitOfWork, report: Any) -> bool:
         newest = [one for one in unit.tx.tasks(report.task.job_id) if one.key.name == report.task.name]
         key = replace(report.task, version=newest[0].key.version) if newest else report.task
         return keep(self, unit, replace(report, task=key, incarnation=""))
 
-    return patch.object(InitiatorSide, "take_report", take_report)
+    return patch.object(Coordinator, "take_report", take_report)
 
 
 def _starts_before_the_inputs() -> AbstractContextManager[Any]:
@@ -296,44 +296,46 @@ def _retries_while_the_gang_still_runs() -> AbstractContextManager[Any]:
 
 def _takes_a_check_for_a_hold() -> AbstractContextManager[Any]:
     """A party that has answered the check counts as one that has reserved."""
-    keep = verdict.judge_answer
+    keep = replies.handle_reply
 
-    def judge_answer(seat: Any, command: Any, retcode: int, message: str, data: Any) -> Any:
+    def handle_reply(seat: Any, command: Any, retcode: int, message: str, data: Any) -> Any:
         if command.kind is CommandKind.CHECK and seat.status is SeatStatus.CHECKING and retcode == 0:
             applying = replace(seat, status=SeatStatus.APPLYING)
             moves = (actions.MoveSeat(seat, applying.status), actions.MoveSeat(applying, SeatStatus.HELD))
-            return verdict.Verdict(moves)
+            return replies.ReplyOutcome(moves)
         return keep(seat, command, retcode, message, data)
 
-    return patch("fate_flow.coordinator.initiator.judge_answer", judge_answer)
+    return patch("fate_flow.coordinator.initiator.handle_reply", handle_reply)
 
 
 # ------------------------------------------------------------------ rules for what may happen
 
 
 def _rules_do_not_wait() -> AbstractContextManager[Any]:
-    keep = happenings._meets
+    keep = policy_events._meets
 
-    def meets(view: Any, happening: Any) -> Any:
-        found = keep(view, happening)
+    def meets(view: Any, occurrence: Any) -> Any:
+        found = keep(view, occurrence)
         return replace(found, due=view.now) if found is not None else None
 
-    return patch.object(happenings, "_meets", meets)
+    return patch.object(policy_events, "_meets", meets)
 
 
 def _restarts_are_not_counted() -> AbstractContextManager[Any]:
-    return patch.object(happenings, "refusal", lambda *_: "")
+    return patch.object(policy_events, "refusal", lambda *_: "")
 
 
 def _what_is_overtaken_stands() -> AbstractContextManager[Any]:
     """A share that has begun after all is still taken for one that has not."""
 
     def of_start(view: Any, rows: Any) -> Any:
-        happening = happenings.Happening(happenings.PolicyEvent.START_TIMEOUT, rows[0].key.name, rows[0].key.version)
+        occurrence = policy_events.Occurrence(
+            policy_events.PolicyEvent.START_TIMEOUT, rows[0].key.name, rows[0].key.version
+        )
         has_begun = rows[0].status is TaskStatus.RUNNING
-        return happenings._asked(view, [happening]) if has_begun else []
+        return policy_events._asked(view, [occurrence]) if has_begun else []
 
-    return patch.object(happenings, "_of_start", of_start)
+    return patch.object(policy_events, "_of_start", of_start)
 
 
 def _goes_on_with_too_few() -> AbstractContextManager[Any]:
@@ -341,22 +343,22 @@ def _goes_on_with_too_few() -> AbstractContextManager[Any]:
 
 
 def _who_was_given_up_is_lost_again() -> AbstractContextManager[Any]:
-    return patch.object(chores, "is_given_up", lambda *_: False)
+    return patch.object(maintenance, "is_given_up", lambda *_: False)
 
 
 def _who_found_it_out_is_blamed() -> AbstractContextManager[Any]:
     """Of an end that a party took for the initiator's silence."""
-    keep = Chores._stop
+    keep = Maintenance._stop
 
     def stop(self: Any, unit: Any, job: Any, reason: Reason, message: str, caused_by: str = "") -> None:
-        teller = message.partition(" has ended it")[0]
-        keep(self, unit, job, reason, message, teller if reason is Reason.INITIATOR_LOST else caused_by)
+        notifier = message.partition(" has ended it")[0]
+        keep(self, unit, job, reason, message, notifier if reason is Reason.INITIATOR_LOST else caused_by)
 
-    return patch.object(Chores, "_stop", stop)
+    return patch.object(Maintenance, "_stop", stop)
 
 
 def _who_is_cut_off_is_waited_for() -> AbstractContextManager[Any]:
-    return patch.object(Chores, "party_cut_off", lambda *_: None)
+    return patch.object(Maintenance, "party_cut_off", lambda *_: None)
 
 
 def _initiators_get_no_heartbeat() -> AbstractContextManager[Any]:
@@ -369,7 +371,7 @@ def _does_not_wait_for_who_comes_back() -> AbstractContextManager[Any]:
 
 
 def _nobody_asks_what_was_kept() -> AbstractContextManager[Any]:
-    return patch.object(job_commands, "lacking", lambda *_: [])
+    return patch.object(job_commands, "missing_shares", lambda *_: [])
 
 
 @contextmanager
@@ -377,8 +379,8 @@ def _nobody_is_told_who_is_missing() -> Iterator[None]:
     keep = plan_stop.send
 
     def send(view: Any, seat: Any, kind: Any, argument: str = "", body: Any = None) -> Any:
-        told = {key: value for key, value in (body or {}).items() if key != "missing"}
-        return keep(view, seat, kind, argument, told)
+        described = {key: value for key, value in (body or {}).items() if key != "missing"}
+        return keep(view, seat, kind, argument, described)
 
     with patch.object(plan_stop, "send", send):
         yield
@@ -393,7 +395,7 @@ def _a_rerun_keeps_the_run() -> AbstractContextManager[Any]:
 
 
 def _a_rerun_forgets_the_parameters() -> AbstractContextManager[Any]:
-    """Of whoever has missed the news."""
+    """Of whoever has missed the message."""
     return patch.object(job_commands, "with_parameters", lambda _, __, job: job)
 
 
@@ -401,7 +403,7 @@ def _a_rerun_forgets_the_parameters() -> AbstractContextManager[Any]:
 def _takes_a_rerun_while_it_drains() -> Iterator[None]:
     """The share of the last run is written off, its workers are left to themselves."""
 
-    def end_last_run(unit: Unit, command: Any, job: Any) -> Any:
+    def end_last_run(unit: UnitOfWork, command: Any, job: Any) -> Any:
         ends.finalise(unit, keep(unit, command, job), Reason.STOPPED, "", "")
         for task in unit.tx.tasks(job.job_id):
             if task.key.party == job.party:
@@ -416,37 +418,37 @@ def _takes_a_rerun_while_it_drains() -> Iterator[None]:
         yield
 
 
-def _has_a_turn_before_all_know() -> AbstractContextManager[Any]:
-    return patch.object(plan_turn, "_plan_rejoin", lambda view: iter([actions.AllRejoined()]))
+def _has_a_reservation_round_before_all_know() -> AbstractContextManager[Any]:
+    return patch.object(plan_round, "_plan_rejoin", lambda view: iter([actions.AllRejoined()]))
 
 
 def _a_long_wait_keeps_the_cores() -> AbstractContextManager[Any]:
-    keep = job_commands.put_off
+    keep = job_commands.requeue_job
 
-    def put_off(unit: Unit, job: Any, *rest: Any) -> None:
+    def requeue_job(unit: UnitOfWork, job: Any, *rest: Any) -> None:
         with patch.object(next_run, "release"):
             keep(unit, job, *rest)
 
-    return patch.object(job_commands, "put_off", put_off)
+    return patch.object(job_commands, "requeue_job", requeue_job)
 
 
 def _commands_of_the_last_run_count() -> AbstractContextManager[Any]:
-    keep = side.PartySide._command
+    keep = participant.Participant._command
 
-    def command_of_any_run(self: Any, unit: Unit, command: Any, caller: str) -> Any:
-        job = unit.tx.job(side.JobKey(command.job_id, command.to))
+    def command_of_any_run(self: Any, unit: UnitOfWork, command: Any, caller: str) -> Any:
+        job = unit.tx.job(participant.JobKey(command.job_id, command.to))
         newest = command.run if job is None else max(command.run, job.run)
         return keep(self, unit, replace(command, run=newest), caller)
 
-    return patch.object(side.PartySide, "_command", command_of_any_run)
+    return patch.object(participant.Participant, "_command", command_of_any_run)
 
 
 # ------------------------------------------------------------------ programs of several workers
 
 
 def _a_share_succeeds_with_its_first_worker() -> AbstractContextManager[Any]:
-    def next_step(command: Any, crew: Any) -> Any:
-        return crews.Done() if any(one.reason is Reason.DONE for one in crew) else keep(command, crew)
+    def next_step(command: Any, present: Any) -> Any:
+        return replicas.Done() if any(one.reason is Reason.DONE for one in present) else keep(command, present)
 
     keep = workers.next_step
     return patch.object(workers, "next_step", next_step)
@@ -458,11 +460,11 @@ def _who_has_started_is_not_told_to_wait() -> AbstractContextManager[Any]:
         for seat in seats:
             yield actions.MoveSeat(seat, SeatStatus.JOINING)
 
-    return patch.object(plan_turn, "wait_again", wait_again)
+    return patch.object(plan_round, "wait_again", wait_again)
 
 
 def _what_one_party_made_is_published_at_once() -> AbstractContextManager[Any]:
-    def finish(unit: Unit, task: Any, *why: Any, **more: Any) -> None:
+    def finish(unit: UnitOfWork, task: Any, *why: Any, **more: Any) -> None:
         keep(unit, task, *why, **more)
         now = unit.tx.task(task.key)
         if now is not None and now.party_status is TaskStatus.SUCCESS:
@@ -474,11 +476,11 @@ def _what_one_party_made_is_published_at_once() -> AbstractContextManager[Any]:
 
 def _elastic_workers_stay() -> AbstractContextManager[Any]:
     """Whoever waits for what they hold."""
-    return patch.object(reserving, "make_room", lambda *_: False)
+    return patch.object(reserving, "reclaim_capacity", lambda *_: False)
 
 
 def _elastic_workers_begin_while_others_wait() -> AbstractContextManager[Any]:
-    return patch.object(elastic, "_is_room_to_spare", lambda _: True)
+    return patch.object(elastic, "_has_spare_capacity", lambda _: True)
 
 
 def _elastic_workers_keep_their_cores() -> AbstractContextManager[Any]:
@@ -499,25 +501,25 @@ def _outbox_is_forgotten_at_a_restart() -> AbstractContextManager[Any]:
 
 @contextmanager
 def _durations_by_the_wall_clock() -> Iterator[None]:
-    with patch.object(Unit, "steady", property(lambda unit: unit.now)):
+    with patch.object(UnitOfWork, "steady", property(lambda unit: unit.now)):
         yield
 
 
 def _youngest_first() -> AbstractContextManager[Any]:
     keep = Scheduler._candidates
 
-    def candidates(self: Any, unit: Unit, heads: Any) -> Any:
+    def candidates(self: Any, unit: UnitOfWork, heads: Any) -> Any:
         return keep(self, unit, heads)[::-1][:1]
 
     return patch.object(Scheduler, "_candidates", candidates)
 
 
 def _a_held_job_goes_on() -> AbstractContextManager[Any]:
-    return patch.object(plan_turn, "_has_begun", lambda _: True)
+    return patch.object(plan_round, "_has_begun", lambda _: True)
 
 
-def _a_held_job_has_turns() -> AbstractContextManager[Any]:
-    return patch.object(MemoryTransaction, "_with_turns", lambda self: self._waiting())
+def _a_held_job_has_reservation_rounds() -> AbstractContextManager[Any]:
+    return patch.object(MemoryTransaction, "_with_rounds", lambda self: self._waiting())
 
 
 def _a_held_party_reserves() -> AbstractContextManager[Any]:
@@ -530,11 +532,11 @@ def _reserves_without_approval() -> AbstractContextManager[Any]:
 
 def _nobody_looks_again() -> AbstractContextManager[Any]:
     """A job that awaits an approval is asked about once."""
-    return patch.object(MemoryTransaction, "waiting_apart", lambda *_: ())
+    return patch.object(MemoryTransaction, "waiting_unschedulable", lambda *_: ())
 
 
 _HOLDS = {"holds": 1.0, "approvals": 0.0, "is_crowded": True, "parties": 3, "cores": 2, "longest_task": 400}
-_LONG_TURNS = _HOLDS | {"delay": 200, "is_gentle": False, "trouble": 0.0, "crash": 0.0}
+_LONG_ROUNDS = _HOLDS | {"delay": 200, "is_gentle": False, "trouble": 0.0, "crash": 0.0}
 _APPROVALS = _HOLDS | {"holds": 0.0, "approvals": 1.0}
 _STALLS = {"servers": 2, "trouble": 0.8, "troubles": (stall,), "longest_task": 8_000}
 _CROWD = {"is_crowded": True, "has_echoes": True, "parties": 4, "cores": 2, "longest_task": 400}
@@ -544,15 +546,15 @@ _REPEATS = {"rate": 0.07, "delay": 200, "has_echoes": True}
 _DEATHS = {"trouble": 0.8, "troubles": (death,), "crash": 0.04, "command_keep": RULES.command_keep}
 _UNHEARD = {"parties": 3, "trouble": 1.0, "troubles": (unheard_start,), "delay": 50}
 _RERUNS = {"reruns": 1.0, "rate": 0.07, "delay": 200}
-_PLAIN = {
+_PLAIN_V1 = {
     "crash": 0.0, "trouble": 0.0, "programs": 0.0, "policies": 0.0, "partial": 0.0, "holds": 0.0, "approvals": 0.0,
 }
-_LATE_RERUNS = _RERUNS | _PLAIN | {"has_echoes": True, "parties": 2, "longest_task": 2_000}
-_LATE_RETURNS = _CROWD | _PLAIN | {"parties": 3, "rate": 0.07, "reruns": 0.0, "broken": 0.0}
+_LATE_RERUNS = _RERUNS | _PLAIN_V1 | {"has_echoes": True, "parties": 2, "longest_task": 2_000}
+_LATE_RETURNS = _CROWD | _PLAIN_V1 | {"parties": 3, "rate": 0.07, "reruns": 0.0, "broken": 0.0}
 _CHANGES = _RERUNS | {"changes": 1.0, "command_keep": 45_000}
 _SLOW = {"returns": 0.0, "longest_task": 90_000, "longest_stop": 20_000}
-_SLOW_RERUNS = _RERUNS | _PLAIN | _SLOW | {"trouble": 0.8, "troubles": (isolation, death), "parties": 2}
-_RULED = {"policies": 1.0, "broken": 0.3}
+_SLOW_RERUNS = _RERUNS | _PLAIN_V1 | _SLOW | {"trouble": 0.8, "troubles": (isolation, death), "parties": 2}
+_MATCH = {"policies": 1.0, "broken": 0.3}
 _LATE_STARTS = {"policies": 1.0, "delay": 200, "rate": 0.07, "longest_task": 8_000}
 _QUIET = {"rate": 0.0, "trouble": 0.0, "crash": 0.0}
 _PARTIAL = {"partial": 1.0, "broken": 0.3, "parties": 4, "programs": 0.0}
@@ -566,20 +568,20 @@ _RETURNS = {
 _CUT_OFF = _QUIET | _LONG | {"trouble": 1.0, "troubles": (dead_route,), "policies": 0.0}
 _PROGRAMS = {"programs": 1.0, "parties": 3}
 _ELASTIC = _PROGRAMS | {"elastic": 1.0, "cores": 3, "parties": 2, "longest_task": 8_000, "is_gentle": True}
-_CLOCKS = _RULED | {"trouble": 1.0, "troubles": (clock_step,), "longest_task": 8_000}
+_CLOCKS = _MATCH | {"trouble": 1.0, "troubles": (clock_step,), "longest_task": 8_000}
 
 MUTANTS: dict[str, Mutant] = {
     mutant.name: mutant
     for mutant in (
         Mutant("no fence, in memory", lambda: _no_fence(MemoryTransaction), _STALLS),
         Mutant("no fence, in SQL", lambda: _no_fence(SqlTransaction), _STALLS, store="sqlite"),
-        Mutant("a return ignores the turn", lambda: _return_ignores_the_turn(MemoryTransaction), _LATE_RETURNS),
-        Mutant("a return ignores the turn, in SQL", lambda: _return_ignores_the_turn(SqlTransaction),
+        Mutant("a return ignores the round", lambda: _return_ignores_the_round(MemoryTransaction), _LATE_RETURNS),
+        Mutant("a return ignores the round, in SQL", lambda: _return_ignores_the_round(SqlTransaction),
                _LATE_RETURNS, first=30, store="sqlite"),
         Mutant("cores come back twice", _cores_come_back_twice),
         Mutant("a repeated apply takes cores again", _apply_takes_again, _REPEATS),
         Mutant("the UPDATE reserves what is not there", _sql_reserves_what_is_not_there, _CROWD, store="sqlite"),
-        Mutant("turns are not taken over", _turns_are_not_taken_over, _DEATHS),
+        Mutant("reservation rounds are not taken over", _reservation_rounds_are_not_taken_over, _DEATHS),
         Mutant("held without a reservation", _takes_a_check_for_a_hold),
         Mutant("starts without a hold", _starts_without_a_hold),
         Mutant("a worker for each request to start", _starts_a_worker_for_each_request, _REPEATS),
@@ -587,9 +589,9 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("no record of a version", _no_record_of_a_version),
         Mutant("nothing expires", _nothing_expires, _DEATHS, within=50, first=100),
         Mutant("the initiator is not told", _ended_workers_are_not_told),
-        Mutant("everybody is told of room", _tells_everybody_of_room, _CROWD),
-        Mutant("room is told again and again", _tells_of_room_again_and_again, _CROWD),
-        Mutant("news of room pile up in the outbox", _room_goes_through_the_outbox, _CROWD),
+        Mutant("everybody is told of capacity", _notifies_everybody_of_capacity, _CROWD),
+        Mutant("capacity notices are repeated", _repeats_capacity_notices, _CROWD),
+        Mutant("capacity notices pile up in the outbox", _capacity_notices_go_through_the_outbox, _CROWD),
         Mutant("no roll back", _does_not_roll_back, _CROWD),
         Mutant("one seat is not told to stop", _forgets_to_tell_a_seat_to_stop, _BROKEN),
         Mutant("one seat is not told the end", _forgets_to_tell_a_seat_the_end),
@@ -600,12 +602,12 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("a rerun keeps the run", _a_rerun_keeps_the_run, _RERUNS),
         Mutant("a party takes a rerun while it drains", _takes_a_rerun_while_it_drains, _SLOW_RERUNS, first=50),
         Mutant("a rerun forgets the parameters", _a_rerun_forgets_the_parameters, _CHANGES, first=150),
-        Mutant("a turn before all know of the rerun", _has_a_turn_before_all_know, _RERUNS),
+        Mutant("a reservation round before all know of the rerun", _has_a_reservation_round_before_all_know, _RERUNS),
         Mutant("commands of the last run count", _commands_of_the_last_run_count, _LATE_RERUNS, within=50, first=200),
         Mutant("who has started is not told to wait", _who_has_started_is_not_told_to_wait, _UNHEARD),
         Mutant("a long wait keeps the cores", _a_long_wait_keeps_the_cores, _BROKEN),
-        Mutant("rules do not wait", _rules_do_not_wait, _RULED, within=200),
-        Mutant("restarts are not counted", _restarts_are_not_counted, _RULED, first=50),
+        Mutant("rules do not wait", _rules_do_not_wait, _MATCH, within=200),
+        Mutant("restarts are not counted", _restarts_are_not_counted, _MATCH, first=50),
         Mutant("what is overtaken still stands", _what_is_overtaken_stands, _LATE_STARTS, within=200),
         Mutant("a task goes on with too few parties", _goes_on_with_too_few, _PARTIAL, within=300),
         Mutant("who was given up is lost again", _who_was_given_up_is_lost_again, _GIVEN_UP),
@@ -623,8 +625,8 @@ MUTANTS: dict[str, Mutant] = {
         Mutant("elastic workers run beside the books", _elastic_workers_take_nothing, _ELASTIC, store="sqlite"),
         Mutant("durations by the wall clock", _durations_by_the_wall_clock, _CLOCKS),
         Mutant("the last in the queue goes first", _youngest_first, _CROWD),
-        Mutant("a held job goes on in its turn", _a_held_job_goes_on, _LONG_TURNS, first=100),
-        Mutant("a held job has turns", _a_held_job_has_turns, _HOLDS),
+        Mutant("a held job goes on in its reservation round", _a_held_job_goes_on, _LONG_ROUNDS, first=100),
+        Mutant("a held job has reservation rounds", _a_held_job_has_reservation_rounds, _HOLDS),
         Mutant("reserves without approval", _reserves_without_approval, _APPROVALS),
         Mutant("nobody looks whether it is approved", _nobody_looks_again, _APPROVALS),
         Mutant("a held party reserves", _a_held_party_reserves, _HOLDS),
@@ -644,7 +646,7 @@ def main() -> int:
     missed = 0
     for caught in hunt_all(sys.argv[1:] or MUTANTS, 2):
         missed += not caught.is_caught
-        print(caught.words, flush=True)
+        print(caught.text, flush=True)
     return 1 if missed else 0
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from fate_flow.coordinator.desk import Desk
+from fate_flow.coordinator.use_cases import UseCases
 from tests.simulation.faults import Crash
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ class Call(Generic[T]):
     sender: Process
     source: str
     to: str
-    words: str
-    serve: Callable[[Desk], T]
+    text: str
+    serve: Callable[[UseCases], T]
     answered: Callable[[T], None]
     failed: Callable[[str], None]
     stray: Callable[[T], None]
@@ -44,7 +44,7 @@ class Call(Generic[T]):
         world.asked(self.source, self.to)
         self.sender.at(world.now + TIMEOUT, lambda: self._fail("no answer in time"))
         if (self.source, self.to) in world.dead_routes:
-            world.inject("no connection", f"{self.source}->{self.to} {self.words}")
+            world.inject("no connection", f"{self.source}->{self.to} {self.text}")
             self.sender.at(world.later(), lambda: self._fail("connection refused"))
             return
         if self._happens(faults.repeat_request, "request repeated"):
@@ -69,7 +69,7 @@ class Call(Generic[T]):
             server.http.at(self.world.now, lambda: self._serve(server))
 
     def _serve(self, server: Server) -> None:
-        reply = self.serve(server.desk)
+        reply = self.serve(server.use_cases)
         if self._happens(self.world.faults.crash, "crash before the reply"):
             raise Crash
         self._send_back(reply)
@@ -90,7 +90,7 @@ class Call(Generic[T]):
             self.stray(reply)
         else:
             self.is_over = True
-            self.world.heard(self.source, self.to)
+            self.world.heartbeats(self.source, self.to)
             self.answered(reply)
 
     def _fail(self, why: str) -> None:
@@ -102,11 +102,11 @@ class Call(Generic[T]):
     def _happens(self, probability: float, kind: str) -> bool:
         if not self.world.chance(probability):
             return False
-        self.world.inject(kind, f"{self.source}->{self.to} {self.words}")
+        self.world.inject(kind, f"{self.source}->{self.to} {self.text}")
         return True
 
     def _is_cut(self, one: str, other: str) -> bool:
         if (one, other) not in self.world.cuts:
             return False
-        self.world.inject("cut off", f"{one}->{other} {self.words}")
+        self.world.inject("cut off", f"{one}->{other} {self.text}")
         return True

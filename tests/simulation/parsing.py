@@ -23,5 +23,5 @@ def parsed_once() -> Iterator[None]:
             known[key] = parse(dsl, conf, **others)
         return known[key]
 
-    with patch("fate_flow.coordinator.unit.parse", remembered):
+    with patch("fate_flow.coordinator.unit_of_work.parse", remembered):
         yield

@@ -8,27 +8,34 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fate_flow.coordinator.desk import Desk
 from fate_flow.coordinator.ports import Context, Effect
-from fate_flow.coordinator.scheduler import JobChanged, News, OutboxFilled, QueueChanged, Scheduler, WorkerChanged
-from fate_flow.coordinator.unit import RoomTold
+from fate_flow.coordinator.scheduler import (
+    JobChanged,
+    OutboxFilled,
+    QueueChanged,
+    Scheduler,
+    SchedulerEvent,
+    WorkerChanged,
+)
+from fate_flow.coordinator.unit_of_work import CapacityNotice
+from fate_flow.coordinator.use_cases import UseCases
 from fate_flow.core.ceilings import NO_CEILINGS
-from fate_flow.core.command import CommandSpec
 from fate_flow.core.job import Command, CommandKind, EngineState
+from fate_flow.core.program import ProgramSpec
 from fate_flow.core.resources import EngineSize
 from fate_flow.core.spec import JobParameters
 from fate_flow.federation.send_queue import Jobs
 from tests.simulation.engine import FakeEngine, Module
 from tests.simulation.faults import Crash
-from tests.simulation.lane import SimLane
 from tests.simulation.process import Process
 from tests.simulation.record import SimRecord
+from tests.simulation.sender import SimSender
 from tests.simulation.stores import open_books
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-_MOST_NEWS = 24
+_MOST_EVENTS = 24
 _WRITES_OF_A_TRANSACTION = 12
 _MOST_PATIENCE = 5.0
 _LONGEST_UPTIME = 1_000_000_000
@@ -74,8 +81,8 @@ class SimParty:
         return self.world.random.choice(up) if len(up) > 1 else next(iter(up), None)
 
     def worker_changed(self, worker_id: str) -> None:
-        """The bell of the server whose spawner runs it."""
-        self.world.random.choice(self.servers).ring(WorkerChanged(worker_id))
+        """The wake-up of the server whose spawner runs it."""
+        self.world.random.choice(self.servers).wake(WorkerChanged(worker_id))
 
     def power_cut(self) -> None:
         """All servers and all workers of this party are gone at once."""
@@ -116,8 +123,8 @@ class SimParty:
             exchange=silent, files=silent, record=self.record, modules=_MODULES, outputs_of=lambda _: ("data",),
             engine_size=self.size, defaults=JobParameters(task_cores=1), rules=world.rules,
             routes=frozenset(world.party_ids), clock=self.clock,
-            fresh_id=lambda: f"{world.random.getrandbits(128):032x}", carry_out=_Hands(world, process).take,
-            ceilings=world.ceilings_at.get(self.party_id, NO_CEILINGS), gate=_Open(), approval=world.approval,
+            fresh_id=lambda: f"{world.random.getrandbits(128):032x}", carry_out=_EffectRunner(world, process).take,
+            ceilings=world.ceilings_at.get(self.party_id, NO_CEILINGS), program_policy=_Open(), approval=world.approval,
         )  # fmt: skip
 
     @contextmanager
@@ -158,7 +165,7 @@ class _Watched:
         return self._party.transaction(self._owner)
 
 
-class _Hands:
+class _EffectRunner:
     """What follows a commit, a little later and one after the other; a process that dies takes the rest with it."""
 
     def __init__(self, world: World, process: Process) -> None:
@@ -180,7 +187,7 @@ class _Hands:
 
 
 class Server:
-    """The front desk and the scheduler of one server, each in a process of its own."""
+    """The use cases and the scheduler of one server, each in a process of its own."""
 
     def __init__(self, party: SimParty, number: int) -> None:
         self.party = party
@@ -212,30 +219,30 @@ class Server:
             return
         self.http.begin()
         context = self.party.context(self.http, "")
-        self.desk = Desk(context, self._ring, 8, 5.0, reach=self._why_unreached)
+        self.use_cases = UseCases(context, self._wake, 8, 5.0, reach=self._why_unreached)
 
     def _why_unreached(self, party_id: str) -> str:
         """A short question, which has an answer at once."""
         way = (self.party.party_id, party_id)
         return "connection refused" if way in self.party.world.dead_routes else ""
 
-    def _ring(
-        self, jobs: Sequence[str], outbox: bool, queue: bool, knower: str, told: Sequence[RoomTold]
+    def _wake(
+        self, jobs: Sequence[str], outbox: bool, queue: bool, informed_party: str, described: Sequence[CapacityNotice]
     ) -> None:  # fmt: skip
-        news: list[News] = [JobChanged(job_id) for job_id in jobs]
+        events: list[SchedulerEvent] = [JobChanged(job_id) for job_id in jobs]
         if outbox:
-            news.append(OutboxFilled())
+            events.append(OutboxFilled())
         if queue:
-            news.append(QueueChanged(knower))
-        self.ring(*news, *told)
+            events.append(QueueChanged(informed_party))
+        self.wake(*events, *described)
 
-    def ring(self, *news: News) -> None:
+    def wake(self, *events: SchedulerEvent) -> None:
         """From another process of this server: may get lost."""
         world = self.party.world
-        if world.chance(world.faults.lose_ring):
+        if world.chance(world.faults.lose_wakeup):
             world.inject("ring lost", self.name)
         else:
-            self.scheduling.at(world.now + 1, lambda: self.hear(*news))
+            self.scheduling.at(world.now + 1, lambda: self.record_heartbeat(*events))
 
     # ------------------------------------------------------------------ the scheduler process, as scheduling.py runs it
 
@@ -248,8 +255,8 @@ class Server:
         context = self.party.context(self.scheduling, owner)
         booted = world.now - world.random.randint(0, _LONGEST_UPTIME)
         self.scheduler = Scheduler(context, self, owner, f"{self.name}-", lambda: (world.now - booted) / 1000)
-        self._lanes: dict[str, SimLane] = {}
-        self._news: deque[News] = deque()
+        self._senders: dict[str, SimSender] = {}
+        self._events: deque[SchedulerEvent] = deque()
         self._is_poll_due = self._is_beat_due = False
         self._round_at: int | None = None
         self.scheduling.at(world.now + 1, self._poll_due)
@@ -267,8 +274,8 @@ class Server:
         self.scheduling.at(world.now + world.rules.heartbeat_interval, self._beat_due)
         self._round_soon(world.now)
 
-    def hear(self, *news: News) -> None:
-        self._news.extend(news)
+    def record_heartbeat(self, *events: SchedulerEvent) -> None:
+        self._events.extend(events)
         self._round_soon(self.party.world.now + self.party.world.random.randint(0, 3))
 
     def _round_soon(self, when: int) -> None:
@@ -283,9 +290,9 @@ class Server:
         if self.scheduler.is_chosen():
             self._work()
         else:
-            self._news.clear()
-            for lane in self._lanes.values():
-                lane.forget()
+            self._events.clear()
+            for sender in self._senders.values():
+                sender.forget()
             self._is_poll_due = self._is_beat_due = False
         alarm = self.scheduler.seconds_to_alarm()
         if alarm is not None:
@@ -293,38 +300,38 @@ class Server:
             self._round_soon(self.party.world.now + patience)
 
     def _work(self) -> None:
-        while self._news:
-            self.scheduler.step([self._news.popleft() for _ in range(min(len(self._news), _MOST_NEWS))])
-        is_alarm = self.scheduler.ring_alarms()
+        while self._events:
+            self.scheduler.step([self._events.popleft() for _ in range(min(len(self._events), _MOST_EVENTS))])
+        is_alarm = self.scheduler.fire_alarms()
         if self._is_poll_due or is_alarm:
             self._is_poll_due = False
             self.scheduler.poll()
         if self._is_beat_due:
             self._is_beat_due = False
             self.scheduler.beat()
-            for lane in self._lanes.values():
-                lane.tell_silence()
+            for sender in self._senders.values():
+                sender.report_silence()
 
     # ------------------------------------------------------------------ the transport of its scheduler
 
     def post(self, commands: tuple[Command, ...]) -> None:
         if self.party.world.chance(self.party.world.faults.crash):
             raise Crash      # between the commit and what was to be sent
-        hints = [command for command in commands if command.kind is CommandKind.ROOM]
+        hints = [command for command in commands if command.kind is CommandKind.CAPACITY]
         if hints:
             self.party.world.hints["sent"] += len(hints)
             life = f"{self.scheduling.name} {self.scheduling.life}"
-            self.party.world.invariants.tells_of_room(self.party, life, hints)
+            self.party.world.invariants.sends_capacity_notices(self.party, life, hints)
         for command in commands:
-            self._lane(command.to.party_id).post(command)
+            self._sender(command.to.party_id).post(command)
 
     def heartbeat(self, party_id: str, jobs: Jobs) -> None:
-        self._lane(party_id).beat(jobs)
+        self._sender(party_id).beat(jobs)
 
-    def _lane(self, party_id: str) -> SimLane:
-        if party_id not in self._lanes:
-            self._lanes[party_id] = SimLane(self, party_id)
-        return self._lanes[party_id]
+    def _sender(self, party_id: str) -> SimSender:
+        if party_id not in self._senders:
+            self._senders[party_id] = SimSender(self, party_id)
+        return self._senders[party_id]
 
 
 class _Silent:
@@ -342,5 +349,5 @@ class _Open:
 
     reads_programs = False
 
-    def objection(self, command: CommandSpec, initiator: str) -> str:
+    def objection(self, command: ProgramSpec, initiator: str) -> str:
         return ""

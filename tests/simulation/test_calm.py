@@ -210,7 +210,9 @@ def test_a_host_that_gave_a_job_up_before_it_heard_that_all_had_accepted_gets_it
     world.stabilize(10)
 
 
-def test_a_hold_that_runs_out_while_another_party_has_started_costs_a_turn_and_not_the_job(store: str) -> None:
+def test_a_hold_that_runs_out_while_another_party_has_started_costs_a_reservation_round_and_not_the_job(
+    store: str,
+) -> None:
     world = World(8, parties=3, store=store)
     job_id = world.submit("9999", job({"guest": ["9999"], "host": ["10000", "10001"]}))
     slow = world.parties["10001"]
@@ -225,7 +227,7 @@ def test_a_hold_that_runs_out_while_another_party_has_started_costs_a_turn_and_n
     assert everywhere(world, job_id, "success"), world.status(job_id)
     ended = world.job("9999", job_id)
     assert ended is not None
-    assert (ended.run, ended.turn) == (0, 2)
+    assert (ended.run, ended.round_number) == (0, 2)
     world.stabilize(10)
 
 
@@ -270,7 +272,7 @@ def test_a_job_id_that_a_member_has_taken_elsewhere_costs_one_submit(store: str)
     assert third is not None
     body = {"dsl": document.dsl, "runtime_conf": other}
     squat = Command(CommandKind.CREATE, taken, Party("host", "10001"), body=body)
-    assert [one.retcode for one in third.desk.carry_out([squat], "10000")] == [0]
+    assert [one.retcode for one in third.use_cases.carry_out([squat], "10000")] == [0]
     world.run_for(5)
     assert set(world.status(taken)) <= {"host 10001"}, "what the member has put there itself"
     with world.parties["9999"].store.transaction() as tx:

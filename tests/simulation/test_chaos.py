@@ -13,14 +13,14 @@ def test_two_thousand_seeds_break_no_rule() -> None:
     totals = Totals()
     totals.add(run_seeds(range(1_980), "memory", processes()))
     totals.add(run_seeds(range(100_000, 100_020), "sqlite", processes()))
-    print(totals.words())
-    assert not totals.violations, totals.words()
+    print(totals.text())
+    assert not totals.violations, totals.text()
     assert totals.seeds >= 2_000
     assert totals.steps >= 200_000
     assert sum(totals.faults.values()) >= 10_000
-    assert min(totals.faults[kind] for kind in KINDS) > 0, totals.words()
+    assert min(totals.faults[kind] for kind in KINDS) > 0, totals.text()
     assert totals.not_allowed > 100
-    assert min(totals.hints[what] for what in ("sent", "heeded", "declined")) > 100, totals.words()
+    assert min(totals.hints[what] for what in ("sent", "heeded", "declined")) > 100, totals.text()
 
 
 KINDS = (

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from fate_flow.core.approval import ApprovalRule
-from fate_flow.core.job import JobKey, Lack
+from fate_flow.core.job import Blocker, JobKey
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from tests.simulation.faults import rough
@@ -19,7 +19,7 @@ from tests.simulation.world import RULES, START, World, job
 pytestmark = pytest.mark.long
 
 SECONDS_A_JOB = 12.0
-"""Virtual seconds that a job may take on average while every party has room for one or two at a time."""
+"""Virtual seconds that a job may take on average while every party has capacity for one or two at a time."""
 
 
 @pytest.fixture(autouse=True)
@@ -130,7 +130,7 @@ def test_what_waits_for_people_keeps_nobody_else_waiting() -> None:
     assert [set(world.status(one).values()) for one in (pending, held)] == [{"waiting"}] * 2
     row = world.job("9999", pending)
     assert row is not None
-    assert (row.lacks, row.wait_reason) == (Lack.APPROVAL, "host 10000 has not approved it yet")
+    assert (row.blocked_by, row.wait_reason) == (Blocker.APPROVAL, "host 10000 has not approved it yet")
     at = world.now
     world.approve("10000", pending)
     world.release("9999", held)
@@ -200,7 +200,7 @@ def test_one_who_waits_behind_the_job_of_another_initiator_is_told_so() -> None:
         assert world.now < START + 120_000
         flood(world, [("10001", "10000")], 0.5)
         reasons.update(row.wait_reason for row in world.invariants.seen(world.parties["10001"]).jobs.values())
-    assert "host 10000 keeps its room for an older job, which has been passed there 16 times" in reasons
+    assert "host 10000 keeps its capacity for an older job, which has been passed there 16 times" in reasons
 
 
 def test_an_initiator_that_is_gone_keeps_nobody_waiting() -> None:
@@ -209,7 +209,7 @@ def test_an_initiator_that_is_gone_keeps_nobody_waiting() -> None:
     flood(world, [("10001", "10000")], 4)
     big = world.submit("9999", job({"guest": ["9999"], "host": ["10000"]}, cores=4))
     while (row := world.invariants.seen(world.parties["10000"]).jobs.get(_host_of(big))) is None or (
-        row.wish.passes < world.rules.queue_passes
+        row.pending.passes < world.rules.queue_passes
     ):
         assert world.now < START + 120_000
         flood(world, [("10001", "10000")], 0.5)
@@ -259,7 +259,7 @@ def test_big_jobs_that_cross_at_two_parties_all_end_while_others_stream_at_each(
 
 
 def test_a_silent_party_of_a_big_job_does_not_keep_the_cores_of_the_others_idle() -> None:
-    """It has no room at one party for long, and at another nobody answers: room alone would not help it."""
+    """It has no capacity at one party for long, and at another nobody answers: capacity alone would not help it."""
     world = World(5, parties=4, cores=4, cores_at={"9999": 200, "10002": 200})
     world.longest_task = 1_000
     flood(world, [("10002", "10000")], 4)
@@ -282,23 +282,24 @@ def started_after(world: World, job_id: str, at: str) -> int:
     return sum(world.submitted[row.job_id] > world.submitted[job_id] and row.start_time > 0 for row in rows)
 
 
-# ---------------------------------------------------------------------- a head of another initiator, when there is room
+# ---------------------------------------------------------------------- a head of another initiator, when there is
+# capacity
 
 PATIENT = replace(RULES, retry_wait=20_000, poll_interval=20_000)
-"""Whoever has to find room by asking again needs far longer than anybody who is told."""
+"""Whoever has to find capacity by asking again needs far longer than anybody who is told."""
 
-ONE_TURN = 7 * 5 * 2
-"""Milliseconds: the news, and question and answer of check, apply and start; each takes 5 at most, and as long again
+ONE_ROUND = 7 * 5 * 2
+"""Milliseconds: the message, and question and answer of check, apply and start; each takes 5 at most, and as long again
 until it is taken up."""
 
 
 def waits_at(world: World, initiator: str, host: str, cores: int) -> str:
-    """A job that the host had no room for."""
+    """A job that the host had no capacity for."""
     job_id = world.submit(initiator, job({"guest": [initiator], "host": [host]}, cores=cores))
     world.run_for(1)
     found = world.job(initiator, job_id)
     assert found is not None
-    assert (found.status.value, found.blocked_on, found.lacks) == ("waiting", host, Lack.ROOM)
+    assert (found.status.value, found.blocked_on, found.blocked_by) == ("waiting", host, Blocker.CAPACITY)
     return job_id
 
 
@@ -323,11 +324,11 @@ def test_the_head_of_another_initiator_starts_as_soon_as_its_cores_are_free(seed
     head = waits_at(world, "9999", "10000", 4)
     world.run_for(10)
     assert set(world.status(head).values()) == {"success"}, world.job("9999", head)
-    assert 0 < start_at(world, "9999", head) - end_at(world, "10000", first) <= ONE_TURN
+    assert 0 < start_at(world, "9999", head) - end_at(world, "10000", first) <= ONE_ROUND
     world.stabilize(60)
 
 
-def test_as_many_are_told_as_there_is_room_for_in_their_order() -> None:
+def test_as_many_are_told_as_there_is_capacity_for_in_their_order() -> None:
     world = World(1, parties=4, cores=200, rules=PATIENT, cores_at={"10000": 4})
     world.longest_task = 600_000
     first = world.submit("10001", job({"guest": ["10001"], "host": ["10000"]}, cores=4))
@@ -339,11 +340,11 @@ def test_as_many_are_told_as_there_is_room_for_in_their_order() -> None:
     assert world.hints == {"sent": 2, "heeded": 2}
     third = world.job("9999", waiting[2])
     assert third is not None
-    assert third.turn == 1, "it was not even asked for"
+    assert third.round_number == 1, "it was not even asked for"
     world.stabilize(200)
 
 
-def test_the_room_of_an_initiator_that_does_not_answer_is_left_to_the_next() -> None:
+def test_the_capacity_of_an_initiator_that_does_not_answer_is_left_to_the_next() -> None:
     world = World(1, parties=4, cores=200, rules=PATIENT, cores_at={"10000": 4})
     world.longest_task = 600_000
     first = world.submit("10001", job({"guest": ["10001"], "host": ["10000"]}, cores=4))
@@ -383,7 +384,7 @@ def test_nobody_waits_behind_a_job_that_a_party_has_become_too_small_for(store: 
     world.longest_task = 2_000
     flood(world, [("9999", "10000")], 2)
     big = world.submit("9999", job({"guest": ["9999"], "host": ["10000"]}, cores=4))
-    flood(world, [("9999", "10000")], 0.5)      # it waits: whenever its turn came, others had cores
+    flood(world, [("9999", "10000")], 0.5)      # it waits: at each reservation round, others had cores
     host = world.parties["10000"]
     host.shrink(2)
     host.stays_shrunk = True
@@ -398,6 +399,6 @@ def test_nobody_waits_behind_a_job_that_a_party_has_become_too_small_for(store: 
     assert waits.wait_reason == (
         "host 10000 has 2 of 2 cores free, 4 asked: the job asks for more than it has in all"
     )
-    assert (waits.blocked_on, waits.lacks) == ("10000", Lack.SIZE)
+    assert (waits.blocked_on, waits.blocked_by) == ("10000", Blocker.SIZE)
     world.stabilize(120)
     assert set(world.status(big).values()) == {"success"}, "the operator gave the cores back"

@@ -1,4 +1,4 @@
-"""Workers that come when there is room and go when another job needs it, at both stores, nothing going wrong."""
+"""Workers that come when there is capacity and go when another job needs it, at both stores, nothing going wrong."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from functools import partial
 import pytest
 
 from fate_flow.coordinator.ports import LaunchOrder
-from fate_flow.core.crew import COLLECTOR
 from fate_flow.core.job import Worker
 from fate_flow.core.reasons import Reason
+from fate_flow.core.replicas import COLLECTOR
 from fate_flow.core.status import TaskStatus
 from tests.simulation.engine import FakeEngine
 from tests.simulation.world import World, job
@@ -58,7 +58,7 @@ def _launch_for_long(
 
 
 def test_they_take_what_is_free_and_give_it_to_each_job_that_comes(store: str) -> None:
-    """However often: what is killed to make room counts for nothing."""
+    """However often: what is killed to free capacity counts for nothing."""
     world = World(1, cores=4, store=store)
     job_id = a_long_one(world)
     assert [free(world, at) for at in world.party_ids] == [0, 0]
@@ -134,8 +134,8 @@ def test_spare_workers_of_a_gang_may_be_elastic_and_the_next_version_begins_with
     host.worker_changed(ranked.order.worker.worker_id)
     world.run_for(1)
     with host.store.reading() as tx:
-        crew = [(one.task.version, one.slot, one.rank, one.is_elastic) for one in tx.workers_of(job_id)]
-    assert sorted(crew, key=str) == [(0, 0, 0, False), (0, 1, None, True), (0, 2, None, True)]
+        replicas = [(one.task.version, one.slot, one.rank, one.is_elastic) for one in tx.workers_of(job_id)]
+    assert sorted(replicas, key=str) == [(0, 0, 0, False), (0, 1, None, True), (0, 2, None, True)]
     world.run_for(5)
     assert [slots(world, at) for at in world.party_ids] == [[1, 2], [0, 2]]
     world.stabilize(100)

@@ -11,6 +11,6 @@ from tests.simulation.mutants import MUTANTS, hunt_all
 @pytest.mark.long
 def test_every_mutant_is_caught() -> None:
     found = list(hunt_all(MUTANTS, processes()))
-    print("\n".join(one.words for one in found))
+    print("\n".join(one.text for one in found))
     assert len(found) >= 12
-    assert all(one.is_caught for one in found), [one.words for one in found if not one.is_caught]
+    assert all(one.is_caught for one in found), [one.text for one in found if not one.is_caught]

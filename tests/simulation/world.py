@@ -16,8 +16,8 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
-from fate_flow.coordinator.desk import Desk
 from fate_flow.coordinator.ports import Rules
+from fate_flow.coordinator.use_cases import UseCases
 from fate_flow.core.approval import Approval, ApprovalRule
 from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.core.errors import FlowError
@@ -77,9 +77,9 @@ class World:
         self.fewest: dict[str, int] = {}                          # by job: how many hosts are enough
         self.returning: dict[str, float] = {}                     # by job: seconds that it waits for a party it lost
         self.restless: set[str] = set()                           # jobs that a rule may end while nothing goes wrong
-        self.reruns = 0                                           # wishes that were taken
-        self.hints: Counter[str] = Counter()                      # that a party has room: sent, heeded, declined
-        self.wishes: Counter[str] = Counter()                     # others that were
+        self.reruns = 0                                           # requests that were taken
+        self.hints: Counter[str] = Counter()                      # that a party has capacity: sent, heeded, declined
+        self.requests: Counter[str] = Counter()                   # others that were
         self.acted: Counter[str] = Counter()                      # what rules of jobs did
         self.rejected: set[str] = set()                           # jobs that some party did not want
         self.approval = approval
@@ -106,15 +106,15 @@ class World:
     def chance(self, probability: float) -> bool:
         return probability > 0 and self.random.random() < probability
 
-    def inject(self, kind: str, words: str) -> None:
+    def inject(self, kind: str, text: str) -> None:
         """Count a fault, and tell of it."""
         self.injected[kind] += 1
-        self.note(f"{kind}: {words}")
+        self.note(f"{kind}: {text}")
 
     def asked(self, one: str, other: str) -> None:
         self._unheard_since.setdefault((one, other), self.now)
 
-    def heard(self, one: str, other: str) -> None:
+    def heartbeats(self, one: str, other: str) -> None:
         """`one` has an answer of `other`."""
         self._unheard_since.pop((one, other), None)
 
@@ -180,12 +180,12 @@ class World:
         server = self.parties[at].any_server()
         if server is None:
             return
-        desk, now = server.desk, self.now
+        use_cases, now = server.use_cases, self.now
 
         def take() -> None:
             with suppress(FlowError):
-                known = desk._carry_out(lambda unit: desk._take(unit, job_id, document, request_id))
-                server.http.at(now + _SUBMIT_TIMEOUT, lambda: desk._give_up(known))
+                known = use_cases._carry_out(lambda unit: use_cases._take(unit, job_id, document, request_id))
+                server.http.at(now + _SUBMIT_TIMEOUT, lambda: use_cases._give_up(known))
 
         server.http.at(now, take)
 
@@ -197,54 +197,54 @@ class World:
         def act() -> None:
             assert server is not None
             with suppress(FlowError):
-                server.desk.stop(job_id)
+                server.use_cases.stop(job_id)
 
         if server is not None:
             server.http.at(self.now, act)
 
-    def ask(self, at: str, words: str, wish: Callable[[Desk], object]) -> None:
-        """Of the desk of a party, which may refuse it; where no server is up, nothing happens."""
+    def ask(self, at: str, text: str, request: Callable[[UseCases], object]) -> None:
+        """Of the use cases of a party, which may refuse it; where no server is up, nothing happens."""
         server = self.parties[at].any_server()
 
         def act() -> None:
             assert server is not None
             with suppress(FlowError):
-                wish(server.desk)
-                self.note(f"{words} at {at}")
-                self.wishes[words.split()[0]] += 1
+                request(server.use_cases)
+                self.note(f"{text} at {at}")
+                self.requests[text.split()[0]] += 1
 
         if server is not None:
             server.http.at(self.now, act)
 
     def change(self, at: str, job_id: str, change: Change) -> None:
-        """Other parameters for a job: a wish that is mostly refused. Nobody is asked beforehand."""
+        """Other parameters for a job: a request that is mostly refused. Nobody is asked beforehand."""
 
-        def wish(desk: Desk) -> None:
-            desk.change_parameters(job_id, change, desk.preview_change(job_id, change).base)
+        def request(use_cases: UseCases) -> None:
+            use_cases.change_parameters(job_id, change, use_cases.preview_change(job_id, change).base)
 
-        self.ask(at, f"change {job_id} {change}", wish)
+        self.ask(at, f"change {job_id} {change}", request)
 
     def set_priority(self, at: str, job_id: str, priority: int) -> None:
-        self.ask(at, f"priority {priority} for {job_id}", lambda desk: desk.set_priority(job_id, priority))
+        self.ask(at, f"priority {priority} for {job_id}", lambda use_cases: use_cases.set_priority(job_id, priority))
 
     def hold(self, at: str, job_id: str) -> None:
-        self.ask(at, f"hold {job_id}", lambda desk: desk.hold(job_id, "not now", "somebody"))
+        self.ask(at, f"hold {job_id}", lambda use_cases: use_cases.hold(job_id, "not now", "somebody"))
 
     def release(self, at: str, job_id: str) -> None:
-        self.ask(at, f"release {job_id}", lambda desk: desk.release(job_id, "somebody"))
+        self.ask(at, f"release {job_id}", lambda use_cases: use_cases.release(job_id, "somebody"))
 
     def hold_intake(self, at: str) -> None:
-        self.ask(at, "intake-held", lambda desk: desk.hold_intake("maintenance", "somebody"))
+        self.ask(at, "intake-held", lambda use_cases: use_cases.hold_intake("maintenance", "somebody"))
 
     def release_intake(self, at: str) -> None:
-        self.ask(at, "intake-released", lambda desk: desk.release_intake("somebody"))
+        self.ask(at, "intake-released", lambda use_cases: use_cases.release_intake("somebody"))
 
     def approve(self, at: str, job_id: str) -> None:
-        self.ask(at, f"approve {job_id}", lambda desk: desk.approve(job_id, "a contract", "somebody"))
+        self.ask(at, f"approve {job_id}", lambda use_cases: use_cases.approve(job_id, "a contract", "somebody"))
 
     def reject(self, at: str, job_id: str) -> None:
         self.rejected.add(job_id)
-        self.ask(at, f"reject {job_id}", lambda desk: desk.reject(job_id, "not with us", "somebody"))
+        self.ask(at, f"reject {job_id}", lambda use_cases: use_cases.reject(job_id, "not with us", "somebody"))
 
     def attend(self) -> None:
         """People come back and let go what waits for them."""
@@ -258,16 +258,16 @@ class World:
                     self.approve(party_id, row.job_id)
 
     def rerun(self, at: str, job_id: str, component: str = "", force: bool = False, resumes: bool = False) -> None:
-        """A wish that is mostly refused: the job is not over, or has nothing left to do."""
+        """A request that is mostly refused: the job is not over, or has nothing left to do."""
         server = self.parties[at].any_server()
 
         def act() -> None:
             assert server is not None
             with suppress(FlowError):
                 if resumes:
-                    server.desk.resume(job_id)
+                    server.use_cases.resume(job_id)
                 else:
-                    server.desk.rerun(job_id, {"component_name": component, "force": force})
+                    server.use_cases.rerun(job_id, {"component_name": component, "force": force})
                 self.note(f"rerun {job_id} at {at}, {component or 'all'}, force {force}, resumed {resumes}")
                 self.reruns += 1
 
@@ -299,7 +299,7 @@ class World:
         self.longest_stop = 50
         for party in self.parties.values():
             party.recover()
-            party.engine.hurry()
+            party.engine.request_force_stop()
 
     def stabilize(self, seconds: float = 300) -> float:
         """The faults stop; the seconds that everything takes to settle, which has a bound."""

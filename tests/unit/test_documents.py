@@ -174,9 +174,9 @@ def test_the_page_of_configuration_keys_has_every_section() -> None:
 
 
 def test_every_key_of_a_job_file_is_in_its_document() -> None:
-    told = (CHECKOUT / "docs" / "reference" / "job-file.md").read_text(encoding="utf-8")
+    described = (CHECKOUT / "docs" / "reference" / "job-file.md").read_text(encoding="utf-8")
     known = {key for one in (JOB, *JOB["$defs"].values()) for key in one.get("items", one)["properties"]}
-    assert sorted(key for key in known if not re.search(rf"`(?:[\w*.]*\.)?{key}[`:]", told)) == []
+    assert sorted(key for key in known if not re.search(rf"`(?:[\w*.]*\.)?{key}[`:]", described)) == []
 
 
 # ---------------------------------------------------------------------- links
@@ -237,22 +237,6 @@ def test_files_that_are_named_are_there(path: Path) -> None:
 
 def test_the_files_to_edit_are_named() -> None:
     assert len(set(FILE.findall(CONTRIBUTING.read_text(encoding="utf-8")))) > 30
-
-
-# ---------------------------------------------------------------------- words
-
-FORMER = re.compile(
-    r"\b(wish(es)?|crews?|happenings?|(front )?desk|verdicts?|chores?|bells?|lanes?|culprits?|turnstile|tally|hurry|"
-    r"deposed?|news of room|doors?)\b",
-    re.IGNORECASE,
-)
-"""Terms that the glossary has better ones for."""
-
-
-@pytest.mark.parametrize("path", DOCUMENTS, ids=named)
-def test_documents_use_the_terms_of_the_glossary(path: Path) -> None:
-    text = re.sub(r"`[^`]*`", "", prose_of(path))
-    assert [found[0] for found in FORMER.finditer(text)] == []
 
 
 # ---------------------------------------------------------------------- tests that are named

@@ -96,19 +96,19 @@ def test_a_database_that_is_made_before_the_first_start(conf: Path) -> None:
     assert started(conf).client_keys is not None
 
 
-@pytest.mark.parametrize(("text", "mode", "words"), [
+@pytest.mark.parametrize(("text", "mode", "message"), [
     ("http_app_key: our-clients\nhttp_secret_key: secret-key\n", 0o640, "is of mode 0640, so that others may use"),
     ("http_app_key: our-clients\n", 0o600, "http_app_key and http_secret_key are not 8 to 100"),
     ("[", 0o600, "is not YAML"), ("- a\n", 0o600, "are not 8 to 100"), ("", 0o600, "are not 8 to 100"),
 ])  # fmt: skip
 def test_a_file_that_cannot_be_used_keeps_the_server_from_starting(
-    conf: Path, text: str, mode: int, words: str
+    conf: Path, text: str, mode: int, message: str
 ) -> None:
     file = keys_file(conf.parents[1])
     file.parent.mkdir()
     file.write_text(text)
     file.chmod(mode)
-    with pytest.raises(BadSettings, match=words) as caught:
+    with pytest.raises(BadSettings, match=message) as caught:
         load_settings(conf)
     assert "secret-key" not in caught.value.message
 

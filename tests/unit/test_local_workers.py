@@ -18,8 +18,8 @@ from fate_flow.coordinator.ports import LaunchOrder
 from fate_flow.core.job import TaskKey, Worker
 from fate_flow.core.spec import Party
 from fate_flow.core.status import WorkerStatus
-from fate_flow.engine.command import ORDER
 from fate_flow.engine.local import LocalEngine
+from fate_flow.engine.program_order import ORDER
 from fate_flow.engine.worker import CLAIMED, EXIT, RESULT
 from fate_flow.settings import Settings
 
@@ -28,9 +28,10 @@ KEY = TaskKey("2026010112000000000001234", "a", 0, Party("guest", "9999"))
 
 def test_the_scheduler_hears_of_a_worker_that_never_begins_and_of_no_other(tmp_path: Path) -> None:
     rung: list[Any] = []
-    bell: Any = SimpleNamespace(send=lambda *_: None)
+    wakeup: Any = SimpleNamespace(send=lambda *_: None)
     workers = LocalWorkers(
-        Settings("9999", tmp_path), LocalEngine(bell), "http://x", b"secret", lambda text: rung.append(json.loads(text))
+        Settings("9999", tmp_path), LocalEngine(wakeup), "http://x", b"secret",
+        lambda text: rung.append(json.loads(text))
     )
     never, running = (Worker(name, KEY, WorkerStatus.CREATED, str(tmp_path / name)) for name in ("never", "running"))
     Path(running.folder).mkdir()
@@ -38,7 +39,7 @@ def test_the_scheduler_hears_of_a_worker_that_never_begins_and_of_no_other(tmp_p
     for worker in (never, running):
         workers.stop(worker, 10.0)
     assert rung == [{"worker": never.folder, "event": "exited"}]
-    assert workers.look(never).state == "exited"
+    assert workers.observe(never).state == "exited"
 
 
 def test_of_two_uploads_of_one_table_the_file_says_what_it_holds(tmp_path: Path) -> None:
@@ -50,11 +51,11 @@ def test_of_two_uploads_of_one_table_the_file_says_what_it_holds(tmp_path: Path)
     Path(worker.folder).mkdir()
     (Path(worker.folder) / EXIT).write_text(json.dumps({"exit_code": 0, "signal": None, "cause": "exited"}))
     (Path(worker.folder) / RESULT).write_text(json.dumps({"status": {"code": 0}, "io_meta": {"outputs": made}}))
-    bell: Any = SimpleNamespace(send=lambda *_: None)
-    workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(bell), "http://x", b"secret", lambda _: None)
+    wakeup: Any = SimpleNamespace(send=lambda *_: None)
+    workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(wakeup), "http://x", b"secret", lambda _: None)
 
     def found() -> tuple[int, Any, str]:
-        [(_, table)] = workers.look(worker).made.tables
+        [(_, table)] = workers.observe(worker).made.tables
         return table.count, table.schema["header"], table.job_id
 
     assert found() == (1, [], KEY.job_id), "a file that is gone is what was said of it"
@@ -65,8 +66,8 @@ def test_of_two_uploads_of_one_table_the_file_says_what_it_holds(tmp_path: Path)
 
 
 def test_what_a_result_file_names_lies_where_the_worker_may_leave_it(tmp_path: Path) -> None:
-    folder, bell = tmp_path / "w", cast(Any, SimpleNamespace(send=lambda *_: None))
-    workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(bell), "http://x", b"secret", lambda _: None)
+    folder, wakeup = tmp_path / "w", cast(Any, SimpleNamespace(send=lambda *_: None))
+    workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(wakeup), "http://x", b"secret", lambda _: None)
     folder.mkdir()
     (folder / EXIT).write_text(json.dumps({"exit_code": 0, "signal": None, "cause": "exited"}))
     (tmp_path / "secret.json").write_text(json.dumps([{"namespace": "n", "name": "m", "data": [[1, 2]]}]))
@@ -77,7 +78,7 @@ def test_what_a_result_file_names_lies_where_the_worker_may_leave_it(tmp_path: P
         made = {"uri": uri, "type_name": kind, "metadata": {"namespace": "demo", "name": "a", "count": 1}}
         outputs = {"data": {"data": [made]}} if kind == "table" else {"metric": {"metric": [made]}}
         (folder / RESULT).write_text(json.dumps({"status": {"code": 0}, "io_meta": {"outputs": outputs}}))
-        seen = workers.look(Worker("w", KEY, WorkerStatus.CREATED, str(folder)))
+        seen = workers.observe(Worker("w", KEY, WorkerStatus.CREATED, str(folder)))
         assert (seen.made.tables, seen.made.metrics) == ((), ())
         return seen.message
 
@@ -88,23 +89,23 @@ def test_what_a_result_file_names_lies_where_the_worker_may_leave_it(tmp_path: P
 
 
 def test_a_worker_that_could_not_write_its_result_file_says_so(tmp_path: Path) -> None:
-    folder, bell = tmp_path / "w", cast(Any, SimpleNamespace(send=lambda *_: None))
+    folder, wakeup = tmp_path / "w", cast(Any, SimpleNamespace(send=lambda *_: None))
     folder.mkdir()
     (folder / EXIT).write_text(json.dumps({"exit_code": 74, "signal": None, "cause": "exited"}))
-    workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(bell), "http://x", b"secret", lambda _: None)
-    seen = workers.look(Worker("w", KEY, WorkerStatus.CREATED, str(folder)))
-    words = "the worker could not write its result file: look whether the disk of this party is full"
-    assert (seen.succeeded, seen.message) == (False, words)
+    workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(wakeup), "http://x", b"secret", lambda _: None)
+    seen = workers.observe(Worker("w", KEY, WorkerStatus.CREATED, str(folder)))
+    text = "the worker could not write its result file: look whether the disk of this party is full"
+    assert (seen.succeeded, seen.message) == (False, text)
 
 
 def test_an_exit_code_that_a_shell_makes_of_a_signal_is_told_with_the_signal(tmp_path: Path) -> None:
     """Of a program `sh -c ...` whose child was killed: 137 alone says nothing to most people."""
-    folder, bell = tmp_path / "w", cast(Any, SimpleNamespace(send=lambda *_: None))
+    folder, wakeup = tmp_path / "w", cast(Any, SimpleNamespace(send=lambda *_: None))
     folder.mkdir()
     (folder / ORDER).write_text("{}")
     (folder / EXIT).write_text(json.dumps({"exit_code": 137, "signal": None, "cause": "exited"}))
-    workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(bell), "http://x", b"secret", lambda _: None)
-    seen = workers.look(Worker("w", KEY, WorkerStatus.CREATED, str(folder)))
+    workers = LocalWorkers(Settings("9999", tmp_path), LocalEngine(wakeup), "http://x", b"secret", lambda _: None)
+    seen = workers.observe(Worker("w", KEY, WorkerStatus.CREATED, str(folder)))
     assert (seen.succeeded, seen.exit_code) == (False, 137)
     assert seen.message.startswith("the program ended with exit code 137 (128 + 9: SIGKILL")
 

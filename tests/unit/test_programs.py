@@ -18,12 +18,12 @@ from fate_flow.components import command as collector
 from fate_flow.components.errors import ComponentError
 from fate_flow.components.table import Table
 from fate_flow.components.table_uri import format_uri
-from fate_flow.components.task import Task
-from fate_flow.core.command import CommandPolicy, InputFile, Secret, read_command
+from fate_flow.components.task import TaskContext
+from fate_flow.core.program import InputFile, ProgramRules, Secret, read_program
 from fate_flow.core.spec import Party
 from fate_flow.engine import programs
-from fate_flow.engine.command import Order, Ready, clear_scratch, prepare
-from fate_flow.engine.programs import NotAllowed, ProgramGate, read_secret
+from fate_flow.engine.program_order import Order, Ready, clear_scratch, prepare
+from fate_flow.engine.programs import ConfiguredProgramPolicy, NotAllowed, read_secret
 
 CONTENT = "#!/bin/sh\n"
 SHA256 = hashlib.sha256(CONTENT.encode()).hexdigest()
@@ -42,8 +42,8 @@ def objection(
     allow: list[str], argv: list[str] | str, policy: dict[str, Any] | None = None, of: str = "10000", **said: Any
 ) -> str:
     """What party 10000 says to a job of its own, or of the party `of`."""
-    rules = CommandPolicy(**{"enabled": True, "allow": tuple(allow), **(policy or {})})
-    return ProgramGate(rules, "10000").objection(read_command({"command": argv, **said}), of)
+    rules = ProgramRules(**{"enabled": True, "allow": tuple(allow), **(policy or {})})
+    return ConfiguredProgramPolicy(rules, "10000").objection(read_program({"command": argv, **said}), of)
 
 
 # ---------------------------------------------------------------------- what may begin
@@ -66,8 +66,10 @@ def test_a_link_counts_as_what_it_leads_to(program: Path, tmp_path: Path) -> Non
     link.symlink_to(program)
     other.symlink_to("/bin/false")
     assert objection([str(link)], [str(program)]) == objection([str(program)], [str(link)]) == ""
-    told = objection([str(link)], [str(other)])
-    assert f"names neither {other} nor its sha256; it is {os.path.realpath('/bin/false')}; allowed is {link}" in told
+    described = objection([str(link)], [str(other)])
+    assert (
+        f"names neither {other} nor its sha256; it is {os.path.realpath('/bin/false')}; allowed is {link}" in described
+    )
 
 
 @pytest.mark.parametrize("initiator", ["9999", "10000", "0"])
@@ -91,8 +93,8 @@ def test_another_party_hears_only_what_it_has_written(
         (objection(allow, [str(program)], rules, of=initiator, files=known),
          f"files: x: sha256 of data is not {wrong} at this party", f"; it is {script.removeprefix('sha256:')}"),
     ]  # fmt: skip
-    for told, words, detail in refused:
-        assert told == (words + detail if is_own else words)
+    for described, text, detail in refused:
+        assert described == (text + detail if is_own else text)
     with pytest.raises(NotAllowed) as caught:
         ready(folder, program, rules, argv=("false",), initiator=initiator, own="10000")
     assert str(caught.value) == refused[1][1] + (refused[1][2] if is_own else "")
@@ -111,15 +113,15 @@ def test_an_allowed_program_has_to_be_there_and_to_be_executable(program: Path, 
 
 def test_what_cannot_be_run_of_the_list_is_known_when_the_server_starts(program: Path, tmp_path: Path) -> None:
     allow = (str(program), "/gone", str(tmp_path), f"sha256:{SHA256}")
-    assert programs.unusable(CommandPolicy(enabled=True, allow=allow)) == [
+    assert programs.unusable(ProgramRules(enabled=True, allow=allow)) == [
         "commands.allow: /gone cannot be found (No such file or directory): a job that names it is refused",
         f"commands.allow: {tmp_path} is not a file: a job that names it is refused",
     ]
-    assert programs.unusable(CommandPolicy(enabled=False, allow=allow)) == []
+    assert programs.unusable(ProgramRules(enabled=False, allow=allow)) == []
     program.chmod(0o644)
-    [said] = programs.unusable(CommandPolicy(enabled=True, allow=(str(program),)))
+    [said] = programs.unusable(ProgramRules(enabled=True, allow=(str(program),)))
     assert "is not executable" in said
-    copied = CommandPolicy(enabled=True, allow=(str(program),), files_root=str(tmp_path))
+    copied = ProgramRules(enabled=True, allow=(str(program),), files_root=str(tmp_path))
     assert programs.unusable(copied) == [], "what is copied for a worker is made executable there"
 
 
@@ -128,8 +130,8 @@ def test_with_a_digest_it_is_the_content_that_counts(program: Path) -> None:
     assert objection(allow, [str(program)]) == ""
     program.write_text("#!/bin/sh\necho\n")
     for name in (str(program), f"{program}.gone"):
-        words = f"commands.allow names neither {name} nor its sha256; allowed is sha256:{SHA256}"
-        assert objection(allow, [name]) == words, "neither what is in it nor whether it is there"
+        text = f"commands.allow names neither {name} nor its sha256; allowed is sha256:{SHA256}"
+        assert objection(allow, [name]) == text, "neither what is in it nor whether it is there"
 
 
 def test_what_may_never_end_is_not_read_to_know_what_is_in_it(tmp_path: Path) -> None:
@@ -146,19 +148,19 @@ def test_what_may_never_end_is_not_read_to_know_what_is_in_it(tmp_path: Path) ->
 def test_a_program_that_stays_what_it_was_is_read_once(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     monkeypatch.setattr(programs, "digest_of", lambda path: read.append(path) or SHA256)
-    gate = ProgramGate(CommandPolicy(enabled=True, allow=(f"sha256:{SHA256}",)))
-    wanted = read_command({"command": [str(program)]})
-    assert gate.reads_programs
-    assert [gate.objection(wanted, "9999") for _ in range(3)] == [""] * 3
+    program_policy = ConfiguredProgramPolicy(ProgramRules(enabled=True, allow=(f"sha256:{SHA256}",)))
+    wanted = read_program({"command": [str(program)]})
+    assert program_policy.reads_programs
+    assert [program_policy.objection(wanted, "9999") for _ in range(3)] == [""] * 3
     assert len(read) == 1
     program.write_text("#!/bin/sh\necho\n")
-    gate.objection(wanted, "9999")
+    program_policy.objection(wanted, "9999")
     other = program.with_name("other")
     other.write_text(CONTENT)
     other.replace(program)
-    gate.objection(wanted, "9999")
+    program_policy.objection(wanted, "9999")
     assert len(read) == 3
-    gate.objection(read_command({"command": [f"{program}.gone"]}), "9999")
+    program_policy.objection(read_program({"command": [f"{program}.gone"]}), "9999")
     assert len(read) == 4
 
 
@@ -169,8 +171,13 @@ def test_a_program_that_stays_what_it_was_is_read_once(program: Path, monkeypatc
         (True, [f"sha256:{SHA256}"], "", True), (True, [], "/srv", True),
     ],
 )  # fmt: skip
-def test_a_gate_that_needs_no_content_says_so(enabled: bool, allow: list[str], root: str, reads: bool) -> None:
-    assert ProgramGate(CommandPolicy(enabled=enabled, allow=tuple(allow), files_root=root)).reads_programs is reads
+def test_a_program_policy_that_needs_no_content_says_so(
+    enabled: bool, allow: list[str], root: str, reads: bool
+) -> None:
+    assert (
+        ConfiguredProgramPolicy(ProgramRules(enabled=enabled, allow=tuple(allow), files_root=root)).reads_programs
+        is reads
+    )
 
 
 def test_a_name_is_looked_for_in_the_path(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,10 +234,12 @@ def test_a_file_of_the_party_is_there_when_the_job_is_submitted_and_what_the_job
 def test_a_file_that_stays_what_it_was_is_read_once(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     monkeypatch.setattr(programs, "digest_of", lambda path: read.append(path) or SHA256)
-    gate = ProgramGate(CommandPolicy(enabled=True, allow=(str(program),), files_root=str(program.parent)))
+    program_policy = ConfiguredProgramPolicy(
+        ProgramRules(enabled=True, allow=(str(program),), files_root=str(program.parent))
+    )
     files = [{"name": "x", "path": "tool", "sha256": SHA256}]
-    wanted = read_command({"command": [str(program)], "files": files})
-    assert [gate.objection(wanted, "9999") for _ in range(3)] == [""] * 3
+    wanted = read_program({"command": [str(program)], "files": files})
+    assert [program_policy.objection(wanted, "9999") for _ in range(3)] == [""] * 3
     assert read == [str(program)]
 
 
@@ -258,7 +267,7 @@ def test_a_secret_is_offered_to_some_initiators_and_to_the_party_itself(program:
     said = "secrets: commands.secrets.{} is not there for jobs of party 9999"
     assert objection_to_secret(program, secret, ()) == said.format("KEY")
     assert objection_to_secret(program, secret, name="OTHER") == said.format("OTHER")
-    policy = CommandPolicy(secrets={"KEY": Secret(str(secret))})
+    policy = ProgramRules(secrets={"KEY": Secret(str(secret))})
     assert [read_secret("KEY", policy, initiator, "10000") for initiator in ("10000", "0")] == [TEXT, TEXT]
 
 
@@ -302,7 +311,7 @@ def same_core_limit() -> Iterator[None]:
 
 
 def ready(folder: Path, program: Path, policy: dict[str, Any] | None = None, **fields: Any) -> Ready:
-    rules = CommandPolicy(**{"enabled": True, "allow": (str(program),), **(policy or {})})
+    rules = ProgramRules(**{"enabled": True, "allow": (str(program),), **(policy or {})})
     order = Order(**{"argv": (str(program),), "env": {"A": "b"}, "policy": rules, **fields})
     order.write(folder)
     assert Order.read(folder) == order
@@ -395,7 +404,7 @@ def test_core_dumps_are_kept_when_asked(folder: Path, program: Path, is_wanted: 
 def collected(folder: Path, **output: Any) -> Any:
     target = folder / "outputs" / "x"
     uri = format_uri(folder, "ns", "x") if output.get("kind") == "table" else f"file://{target}"
-    task = Task(
+    task = TaskContext(
         "1_a", "0", "a", "command", Party("guest", "1"), inputs={"work": (f"file://{folder}/work",)},
         outputs={"x": uri}, parameters={"command": ["x"], "outputs": [{"name": "x", **output}]},
     )  # fmt: skip
@@ -417,10 +426,10 @@ def test_a_csv_becomes_a_table(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "words"),
+    ("path", "text"),
     [("missing", "outputs: x: rank 0 has left no file 'missing'"), ("out", "outputs: x: 'out' leads out of")],
 )
-def test_what_is_not_there_or_not_the_programs_own_is_named(folder: Path, path: str, words: str) -> None:
+def test_what_is_not_there_or_not_the_programs_own_is_named(folder: Path, path: str, text: str) -> None:
     (folder / "work" / "out").symlink_to("/etc/passwd")
-    with pytest.raises(ComponentError, match=words):
+    with pytest.raises(ComponentError, match=text):
         collected(folder, path=path)

@@ -13,9 +13,9 @@ import yaml
 
 from fate_flow.client_keys import ClientKeys
 from fate_flow.core.ceilings import Ceilings
-from fate_flow.core.command import CommandPolicy, Secret
 from fate_flow.core.errors import BadSettings
 from fate_flow.core.permission import PermissionRule
+from fate_flow.core.program import ProgramRules, Secret
 from fate_flow.core.site import SiteRule
 from fate_flow.settings import Settings
 from fate_flow.settings_connectors import MysqlServer
@@ -60,7 +60,7 @@ def test_the_keys_are_those_that_the_server_reads(bare: Path, monkeypatch: pytes
     assert set(keys_in(yaml.safe_load(CONF.read_text(encoding="utf-8")))) == read
 
 
-@pytest.mark.parametrize(("text", "words"), [
+@pytest.mark.parametrize(("text", "message"), [
     ("authentication: {client: {switch: true, http_secret_key: secret-key}}", "client.http_app_key: is not 8 to 100"),
     ("authentication: {client: {switch: true, http_app_key: our-clients}}", "client.http_secret_key: is not 8 to 100"),
     ("authentication: {client: {switch: 1}}", "authentication.client.switch: 1 is neither true nor false"),
@@ -74,13 +74,13 @@ def test_the_keys_are_those_that_the_server_reads(bare: Path, monkeypatch: pytes
     ("fateflow: {host: 10.0.0.1, insecure_listen: true}\nauthentication: {client: {switch: false}}",
      "authentication.client.switch: is not true, and fateflow.host"),
 ])
-def test_keys_of_clients(bare: Path, text: str, words: str) -> None:
+def test_keys_of_clients(bare: Path, text: str, message: str) -> None:
     bare.write_text(f'party_id: "9999"\n{text}\n', encoding="utf-8")
-    with pytest.raises(BadSettings, match=words):
+    with pytest.raises(BadSettings, match=message):
         load_settings(bare)
 
 
-@pytest.mark.parametrize(("text", "words"), [
+@pytest.mark.parametrize(("text", "message"), [
     ("a b: {}", "connectors.a b: is not a name of 1 to 50"),
     ("warehouse: {engine: HIVE}", "connectors.warehouse.engine: 'HIVE' is not MYSQL"),
     ("warehouse: {engine: MYSQL}", "connectors.warehouse.url: is not of the form mysql://user:password@host:3306/name"),
@@ -88,9 +88,9 @@ def test_keys_of_clients(bare: Path, text: str, words: str) -> None:
     ("warehouse: {engine: MYSQL, url: 'mysql://u:hidden@h:x/db'}", "host:3306/name; other characters"),
     ("warehouse: {engine: MYSQL, path: x}", "connectors.warehouse.path: no such key"),
 ])
-def test_connectors_that_are_none_are_told_without_their_password(bare: Path, text: str, words: str) -> None:
+def test_connectors_that_are_none_are_told_without_their_password(bare: Path, text: str, message: str) -> None:
     bare.write_text(f'party_id: "9999"\nconnectors: {{{text}}}\n', encoding="utf-8")
-    with pytest.raises(BadSettings, match=words) as caught:
+    with pytest.raises(BadSettings, match=message) as caught:
         load_settings(bare)
     assert "hidden" not in caught.value.message
 
@@ -147,12 +147,12 @@ def test_a_route_may_have_an_authority_of_its_own(bare: Path, tmp_path: Path) ->
     (bare.parent / "empty.pem").write_text("no certificate")
     assert route("{url: 'https://ten'}") == Route("https://ten")
     assert route("{url: 'https://ten', ca: authority.pem}") == Route("https://ten", str(authority.file))
-    for text, words in (
+    for text, message in (
         ("{url: 'http://ten', ca: authority.pem}", r"routes\.10000\.ca: the url of this route is not https"),
         ("{url: 'https://ten', ca: none.pem}", r"routes\.10000\.ca: .*none\.pem: cannot be read: No such file"),
         ("{url: 'https://ten', ca: empty.pem}", r"routes\.10000\.ca: .*empty\.pem: has no certificate of an auth"),
     ):
-        with pytest.raises(BadSettings, match=words):
+        with pytest.raises(BadSettings, match=message):
             route(text)
 
 
@@ -186,12 +186,12 @@ def test_a_number_in_a_comment_is_the_default_below_it() -> None:
         if line.lstrip().startswith("#"):
             above.append(line.strip(" #"))
             continue
-        told = _DEFAULT.search(" ".join(above))
+        described = _DEFAULT.search(" ".join(above))
         value = _NUMBER.fullmatch(line)
-        if told and value:
+        if described and value:
             compared += 1
-            if float(told[1]) != float(value[1]):
-                wrong.append(f"{line.strip()}, told as {told[1]}")
+            if float(described[1]) != float(value[1]):
+                wrong.append(f"{line.strip()}, told as {described[1]}")
         above = []
     assert (wrong, compared > 30) == ([], True)
 
@@ -233,16 +233,16 @@ def test_ceilings_that_make_no_sense_are_refused(bare: Path, text: str, problem:
 # ---------------------------------------------------------------------- commands
 
 
-def with_commands(bare: Path, text: str) -> CommandPolicy:
+def with_commands(bare: Path, text: str) -> ProgramRules:
     bare.write_text(f'party_id: "9999"\ncommands: {text}\n', encoding="utf-8")
     return load_settings(bare).commands
 
 
 def test_what_a_party_has_for_programs_is_read(bare: Path) -> None:
-    assert with_commands(bare, "{}") == CommandPolicy()
+    assert with_commands(bare, "{}") == ProgramRules()
     text = "{output_max_bytes: 0, secrets: {KEY: {file: key, initiators: [10000]}, B: {file: /b}}}"
     found = with_commands(bare, text)
-    assert found == CommandPolicy(
+    assert found == ProgramRules(
         output_max_bytes=0, secrets={"KEY": Secret(str(bare.parent / "key"), ("10000",)), "B": Secret("/b")}
     )
 
@@ -274,16 +274,16 @@ def test_permissions_are_looked_at_where_the_switch_is_on(bare: Path, text: str,
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("permission: {switch: true}", "permission.switch: is true, and so is neither permission.component nor"),
         ("permission: {switch: 1}", "permission.switch: 1 is neither true nor false"),
         ("permission: {switch: true, role: true}", "permission.role: no such key"),
     ],
 )
-def test_what_is_wrong_with_permissions_is_said(bare: Path, text: str, words: str) -> None:
+def test_what_is_wrong_with_permissions_is_said(bare: Path, text: str, message: str) -> None:
     bare.write_text(f'party_id: "9999"\n{text}\n', encoding="utf-8")
-    with pytest.raises(BadSettings, match=re.escape(words)):
+    with pytest.raises(BadSettings, match=re.escape(message)):
         load_settings(bare)
 
 

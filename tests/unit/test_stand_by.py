@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fate_flow.federation.spool_session import Session
-from fate_flow.federation.wake import Bell
-from fate_flow.runtime import Bells, open_spool, prepare_home
+from fate_flow.federation.wakeup import Wakeup
+from fate_flow.runtime import Wakeups, open_spool, prepare_home
 from fate_flow.scheduling import SchedulerLoop
 from fate_flow.settings import Settings
 from fate_flow.store.database import open_database
@@ -28,20 +28,20 @@ def settings(tmp_path: Path) -> Settings:
     upgrade(store.database)
     with store.transaction() as tx:
         assert tx.scheduler() == ("", 0)
-        assert tx.depose("", 0, "another-home-1")
+        assert tx.take_scheduler_lease("", 0, "another-home-1")
     store.close()
     return found
 
 
 def test_a_process_that_stands_by_drops_what_is_left_in_the_spool_of_its_own_home(settings: Settings) -> None:
     """Who schedules has another home, and does not see it."""
-    bells = Bells(Bell(), Bell(), Bell())
-    spool = open_spool(settings, bells.exchange)
+    wakeups = Wakeups(Wakeup(), Wakeup(), Wakeup())
+    spool = open_spool(settings, wakeups.exchange)
     assert spool.open(OVER, (("guest", "9999"),), "its token")
-    loop = SchedulerLoop(settings, bells, "http://127.0.0.1:1", "home-1")
+    loop = SchedulerLoop(settings, wakeups, "http://127.0.0.1:1", "home-1")
     loop._round()
     assert not loop._scheduler.is_in_charge
     assert spool.session_of("its token") is None
-    loop._lanes.close()
-    loop._hands.finish()
+    loop._senders.close()
+    loop._effect_runner.finish()
     loop._record.close()

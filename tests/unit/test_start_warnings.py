@@ -37,9 +37,9 @@ def check(conf: Path) -> str:
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])
 def test_secrets_that_others_may_read(tmp_path: Path, text: str, mode: int) -> None:
     conf = write(tmp_path / "conf" / "c.yaml", f'party_id: "9999"\n{text}\n', mode)
-    words = f"{conf} has secrets ({SECRETS[text]}) and mode {mode:04o}: others may read them; chmod 600"
-    assert check(conf) == f"WARNING: {words}\n"
-    assert words in start_warnings(load_settings(conf))
+    message = f"{conf} has secrets ({SECRETS[text]}) and mode {mode:04o}: others may read them; chmod 600"
+    assert check(conf) == f"WARNING: {message}\n"
+    assert message in start_warnings(load_settings(conf))
     conf.chmod(0o600)
     assert check(conf) == ""
 
@@ -53,5 +53,5 @@ def test_secrets_of_an_overlay_are_those_of_its_file(tmp_path: Path) -> None:
 
 
 def test_a_home_without_keys_says_so(tmp_path: Path) -> None:
-    [words] = start_warnings(Settings("9999", tmp_path))
-    assert words.startswith("clients need not sign their requests")
+    [message] = start_warnings(Settings("9999", tmp_path))
+    assert message.startswith("clients need not sign their requests")

@@ -28,7 +28,7 @@ def gradient(weights, rows):
 def main():
     gang = join()
     rows, weights = rows_of(gang.rank), [0.0, 0.0]
-    for turn in range(ROUNDS):
+    for round_number in range(ROUNDS):
         mine = gradient(weights, rows)
         if gang.rank == 0:
             parts = [mine] + [json.loads(gang.receive(rank)) for rank in range(1, gang.size)]
@@ -39,7 +39,7 @@ def main():
         else:
             gang.send(0, json.dumps(mine).encode())
             weights = json.loads(gang.receive(0))
-        print(f"round {turn}: {weights[0]:.4f} {weights[1]:.4f}", flush=True)
+        print(f"round {round_number}: {weights[0]:.4f} {weights[1]:.4f}", flush=True)
     print(f"rank {gang.rank} of {gang.size} has learned {weights[0]:.2f} {weights[1]:.2f}")
 
 

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from fate_flow.coordinator.allowed import above_ceilings, not_granted
-from fate_flow.coordinator.party.words import LONGEST_TEXT, plain_incarnation, whole_in
+from fate_flow.coordinator.party.body_fields import LONGEST_TEXT, plain_v1_incarnation, whole_in
 from fate_flow.coordinator.ports import Context
 from fate_flow.coordinator.tables import TablesAtSubmit
-from fate_flow.coordinator.unit import Unit, digest_of, read_spec
+from fate_flow.coordinator.unit_of_work import UnitOfWork, digest_of, read_spec
 from fate_flow.core.authority import PARTY_0, JobBinding, Said, Statement, objection, party_id_of
-from fate_flow.core.command import CommandSpec, command_at
 from fate_flow.core.effective import Effective, effective_at
 from fate_flow.core.errors import BadRequest, FlowError, OperationFailed, PermissionDenied, Refused
 from fate_flow.core.grammar import check_incarnation
 from fate_flow.core.job import Command, Task, TaskKey
+from fate_flow.core.program import ProgramSpec, program_at
 from fate_flow.core.resources import Request, request_of
 from fate_flow.core.spec import JobSpec, Party
 from fate_flow.core.status import TaskStatus
-from fate_flow.core.text import counted, plain
+from fate_flow.core.text import counted, sanitized
 from fate_flow.store.contract import Document
 
 EXTENSIONS = {"batch": 1, "lease": 1, "incarnation": 1, "exchange": 1, "stopping": 1, "room": 1}
@@ -38,7 +38,7 @@ class Admitted:
     offered: JobBinding
 
 
-def accept(unit: Unit, spec: JobSpec) -> None:
+def accept(unit: UnitOfWork, spec: JobSpec) -> None:
     """Whether all seats of this party take part in the job: what one may not do, none does.
 
     Raises Refused naming all that this party allows less of than the job asks for; PermissionDenied naming what
@@ -55,7 +55,7 @@ def own_seats(context: Context, spec: JobSpec) -> tuple[Party, ...]:
     return tuple(seat for seat in spec.parties if seat.party_id in here)
 
 
-def _accept(unit: Unit, spec: JobSpec, party: Party) -> None:
+def _accept(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:
     # First: who was granted nothing here learns nothing else of this party.
     if why := not_granted(unit, spec, party):
         raise PermissionDenied(why)
@@ -66,14 +66,14 @@ def _accept(unit: Unit, spec: JobSpec, party: Party) -> None:
     request(unit, spec, party)
 
 
-def _check_programs(unit: Unit, spec: JobSpec, party: Party) -> None:
+def _check_programs(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:
     for name, program in _programs_of(spec, party):
-        objection = unit.context.gate.objection(program, spec.initiator.party_id)
+        objection = unit.context.program_policy.objection(program, spec.initiator.party_id)
         if objection:
             raise OperationFailed(f"{name} (Command) is not run at {party}: {objection}")
 
 
-def request(unit: Unit, spec: JobSpec, party: Party) -> Request:
+def request(unit: UnitOfWork, spec: JobSpec, party: Party) -> Request:
     """What the job sets aside for this seat.
 
     Raises FlowError (103) when this party can never give what all its seats of the job need; how much it has is for
@@ -92,28 +92,28 @@ def request(unit: Unit, spec: JobSpec, party: Party) -> Request:
     return request_of(party, spec.parameters[party], size.nodes)
 
 
-def look_ahead(context: Context, document: Document) -> None:
+def check_early(context: Context, document: Document) -> None:
     """Before a transaction begins in which the job is accepted: read the programs that are known by their content.
 
     What is wrong with the document, whatever it is, the use case itself runs into."""
-    if not context.gate.reads_programs:
+    if not context.program_policy.reads_programs:
         return
     with suppress(Exception):
         spec = read_spec(context, document)
         for party in own_seats(context, spec):
             for _, program in _programs_of(spec, party):
-                context.gate.objection(program, spec.initiator.party_id)
+                context.program_policy.objection(program, spec.initiator.party_id)
 
 
-def _programs_of(spec: JobSpec, party: Party) -> Iterator[tuple[str, CommandSpec]]:
+def _programs_of(spec: JobSpec, party: Party) -> Iterator[tuple[str, ProgramSpec]]:
     """By task: what the user's own programs at this seat are."""
     for task in spec.tasks_of(party):
-        program = None if party in task.passed_at else command_at(task, party)
+        program = None if party in task.passed_at else program_at(task, party)
         if program is not None:
             yield task.name, program
 
 
-def _check_tables(unit: Unit, spec: JobSpec, party: Party) -> None:
+def _check_tables(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:
     context = unit.context
     tables = TablesAtSubmit(unit.tx, context.modules, spec, party, own_seats(context, spec))
     problem = next(tables.problems(), "")
@@ -139,11 +139,11 @@ def document_in(body: Mapping[str, Any]) -> Document:
     for key in ("dsl", "runtime_conf"):
         if not isinstance(body.get(key), Mapping):
             raise BadRequest(f"{key}: is missing or is not an object")
-    name, description = plain(body.get("name"), _LONGEST_NAME), plain(body.get("description"), LONGEST_TEXT)
+    name, description = sanitized(body.get("name"), _LONGEST_NAME), sanitized(body.get("description"), LONGEST_TEXT)
     return Document(body["dsl"], body["runtime_conf"], {}, name, description)
 
 
-def admit(unit: Unit, statement: Statement, command: Command, caller: str) -> Admitted:
+def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str) -> Admitted:
     """The job that a `create` brings, when this party takes part in it with all its seats.
 
     Raises BadDocument, BadRequest for what is wrong with it; PermissionDenied where it is not this caller's to create
@@ -162,7 +162,7 @@ def admit(unit: Unit, statement: Statement, command: Command, caller: str) -> Ad
     return Admitted(document, spec, offered)
 
 
-def _check_keys(unit: Unit, party: Party, spec: JobSpec) -> None:
+def _check_keys(unit: UnitOfWork, party: Party, spec: JobSpec) -> None:
     """Raises PermissionDenied for a job with a party whose requests could not be believed here: workers send theirs to
     each other without the initiator, too."""
     others = sorted({one.party_id for one in spec.parties} - {unit.context.party_id, "0"})
@@ -171,7 +171,7 @@ def _check_keys(unit: Unit, party: Party, spec: JobSpec) -> None:
         raise PermissionDenied(f"{party} has no public key of party {', '.join(lacking)} (flow key save, there)")
 
 
-def first_tasks(spec: JobSpec, command: Command, unit: Unit) -> list[Task]:
+def first_tasks(spec: JobSpec, command: Command, unit: UnitOfWork) -> list[Task]:
     given = command.body.get("incarnations")
     known = {
         name: check_incarnation(given[name], f"incarnations.{name}")
@@ -184,7 +184,7 @@ def first_tasks(spec: JobSpec, command: Command, unit: Unit) -> list[Task]:
             status=TaskStatus.WAITING,
             party_status=TaskStatus.WAITING,
             runs_here=True,
-            incarnation=known.get(task.name) or plain_incarnation(command.job_id, task.name, 0),
+            incarnation=known.get(task.name) or plain_v1_incarnation(command.job_id, task.name, 0),
             module=task.module,
             auto_retries=task.retry.retries,
             create_time=unit.now,

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from fate_flow.audit.events import Event
+from fate_flow.coordinator.party.body_fields import OK, move_job, place_of
 from fate_flow.coordinator.party.plain_v1 import stays_waiting
-from fate_flow.coordinator.party.words import OK, move_job, place_of
-from fate_flow.coordinator.unit import Unit
+from fate_flow.coordinator.unit_of_work import UnitOfWork
 from fate_flow.coordinator.workers import exit_code_in, move_federated, stop_party_task
 from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.job import Answer, Claim, EngineState, Job, Task
@@ -19,13 +19,13 @@ from fate_flow.core.status import TASK_BROKEN, JobStatus, TaskStatus, WorkerStat
 _IN_PROCESS = (TaskStatus.RUNNING, TaskStatus.STOPPING)
 
 
-def has_workers(unit: Unit, job: Job) -> bool:
+def has_workers(unit: UnitOfWork, job: Job) -> bool:
     """Whether a worker of this seat still lives, as far as is known: also one that the end did not wait for."""
     workers = unit.tx.workers_of(job.job_id)
     return any(one.task.party == job.party and one.status is not WorkerStatus.EXITED for one in workers)
 
 
-def forget_seat(unit: Unit, job: Job) -> Answer:
+def forget_seat(unit: UnitOfWork, job: Job) -> Answer:
     """Nothing of a job that was refused elsewhere stays here."""
     unit.tx.forget_seat(job.key)
     unit.bindings.pop(job.job_id, None)     # with the last seat it has gone
@@ -36,7 +36,7 @@ def forget_seat(unit: Unit, job: Job) -> Answer:
 
 
 def end_job_here(
-    unit: Unit, job: Job, reason: Reason, message: str, deadline_seconds: float | None = None, caused_by: str = ""
+    unit: UnitOfWork, job: Job, reason: Reason, message: str, deadline_seconds: float | None = None, caused_by: str = ""
 ) -> None:
     """The job is over for this party: at once when nothing runs any more, else when its workers have gone.
 
@@ -44,7 +44,7 @@ def end_job_here(
     initiator's doing. `job.exit_code` is taken over: that of the worker that is the cause."""
     caused_by = caused_by or job.caused_by or str(job.initiator)
     busy = stop_tasks_here(unit, job, reason, deadline_seconds, caused_by)
-    if job.legacy and job.status is JobStatus.STOPPING:
+    if job.is_plain_v1 and job.status is JobStatus.STOPPING:
         busy = has_workers(unit, job)      # also of a version that has been followed by the one of the next run
     if not busy:
         finalise(unit, job, reason, message, caused_by)
@@ -66,7 +66,7 @@ ENDS_WHEN_DRAINED = 1
 """In `stop_by` of a row that is not the initiator's: it ends by itself when its last worker has gone."""
 
 
-def finalise(unit: Unit, job: Job, reason: Reason, message: str, caused_by: str) -> None:
+def finalise(unit: UnitOfWork, job: Job, reason: Reason, message: str, caused_by: str) -> None:
     """This party's row takes its final status and holds nothing any more."""
     release(unit, job)
     now = unit.tx.job(job.key) or job
@@ -77,7 +77,7 @@ def finalise(unit: Unit, job: Job, reason: Reason, message: str, caused_by: str)
     clean_up(unit, job.job_id)
 
 
-def close_tasks(unit: Unit, job: Job, end: JobStatus) -> None:
+def close_tasks(unit: UnitOfWork, job: Job, end: JobStatus) -> None:
     """The federated status of what the initiator has not told the end of: the job is over, and so is every task."""
     now = unit.tx.job(job.key) or job
     for task in unit.tx.tasks(job.job_id):
@@ -93,7 +93,7 @@ def close_tasks(unit: Unit, job: Job, end: JobStatus) -> None:
             )  # fmt: skip
         else:
             move = cut_off(task, now.reason, now.message, now.caused_by or str(job.initiator))
-        move_federated(unit, job.job_id, move, is_told=False)
+        move_federated(unit, job.job_id, move, is_decided=False)
 
 
 def cut_off(task: Task, reason: Reason | None, message: str, caused_by: str) -> MoveTask:
@@ -103,7 +103,7 @@ def cut_off(task: Task, reason: Reason | None, message: str, caused_by: str) -> 
     return MoveTask(key.name, key.version, task.status, TaskStatus.CANCELED, known, message, caused_by=caused_by)
 
 
-def clean_up(unit: Unit, job_id: str) -> None:
+def clean_up(unit: UnitOfWork, job_id: str) -> None:
     """Once no seat of the job is open here: its messages go, and the files that were sent to be uploaded."""
     if not all(row.is_final for row in unit.tx.jobs_here(job_id)):
         return
@@ -124,9 +124,9 @@ def clean_up(unit: Unit, job_id: str) -> None:
     unit.after_commit(clean)
 
 
-def release(unit: Unit, job: Job, at_most_turn: int | None = None) -> bool:
+def release(unit: UnitOfWork, job: Job, at_most_round: int | None = None) -> bool:
     """Give back what the reservation recorded; False when nothing was held."""
-    if not unit.tx.give_back(job.key, at_most_turn, unit.now):
+    if not unit.tx.give_back(job.key, at_most_round, unit.now):
         return False
     engine = unit.tx.engine()
     assert engine is not None, "something was held, so there is an engine"
@@ -136,7 +136,7 @@ def release(unit: Unit, job: Job, at_most_turn: int | None = None) -> bool:
 
 
 def stop_tasks_here(
-    unit: Unit, job: Job, reason: Reason, deadline_seconds: float | None = None, caused_by: str = ""
+    unit: UnitOfWork, job: Job, reason: Reason, deadline_seconds: float | None = None, caused_by: str = ""
 ) -> bool:
     """End every task of this seat; True while workers are still going. Without a cause it is its initiator's doing."""
     busy = False
@@ -155,7 +155,7 @@ def reason_for_shares(reason: Reason) -> Reason:
     return reason if reason in (Reason.STOPPED_BY_USER, Reason.INITIATOR_LOST) else Reason.STOPPED
 
 
-def note_resource(unit: Unit, job: Job, operation: str, claim: Claim, engine: EngineState) -> None:
+def note_resource(unit: UnitOfWork, job: Job, operation: str, claim: Claim, engine: EngineState) -> None:
     unit.note(
         Event.RESOURCE_RESULT, job_id=job.job_id, operation=operation, cores=claim.cores, memory=claim.memory,
         outcome="successfully", remaining_cores=engine.remaining_cores, remaining_memory=engine.remaining_memory,

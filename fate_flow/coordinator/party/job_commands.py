@@ -6,26 +6,7 @@ from dataclasses import replace
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.parameters import take_parameters
-from fate_flow.coordinator.party.ends import (
-    close_tasks,
-    end_job_here,
-    forget_seat,
-    has_workers,
-    stop_tasks_here,
-    with_code,
-)
-from fate_flow.coordinator.party.next_run import (
-    begin_again,
-    end_last_run,
-    lacking,
-    put_off,
-    rerun_of_plain,
-    tasks_anew,
-    with_parameters,
-)
-from fate_flow.coordinator.party.plain_v1 import OTHER_STATUSES, answer_align, unchanged
-from fate_flow.coordinator.party.reserving import not_approved, what_is_left
-from fate_flow.coordinator.party.words import (
+from fate_flow.coordinator.party.body_fields import (
     LONGEST_TEXT,
     OK,
     job_end_in,
@@ -37,20 +18,39 @@ from fate_flow.coordinator.party.words import (
     seconds_in,
     whole_in,
 )
-from fate_flow.coordinator.unit import Unit
+from fate_flow.coordinator.party.ends import (
+    close_tasks,
+    end_job_here,
+    forget_seat,
+    has_workers,
+    stop_tasks_here,
+    with_code,
+)
+from fate_flow.coordinator.party.next_run import (
+    begin_again,
+    end_last_run,
+    missing_shares,
+    requeue_job,
+    rerun_of_plain_v1,
+    tasks_anew,
+    with_parameters,
+)
+from fate_flow.coordinator.party.plain_v1 import OTHER_STATUSES, answer_align, unchanged
+from fate_flow.coordinator.party.reserving import not_approved, what_is_left
+from fate_flow.coordinator.unit_of_work import UnitOfWork
 from fate_flow.coordinator.workers import cause_in, report_of
 from fate_flow.core.actions import MoveJob
 from fate_flow.core.errors import OperationFailed
 from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job, Task
 from fate_flow.core.reasons import Reason
+from fate_flow.core.replies import MISSING_SHARES, STILL_ENDS
 from fate_flow.core.spec import JobSpec
 from fate_flow.core.status import JobStatus, may_move
-from fate_flow.core.text import plain
-from fate_flow.core.verdict import LACKS, STILL_ENDS
+from fate_flow.core.text import sanitized
 from fate_flow.store.contract import Document
 
 
-def in_later_run(unit: Unit, command: Command, job: Job) -> Answer:
+def in_later_run(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     """The initiator has begun the job again: that it waits, or already how it ended, is the first that says so."""
     if command.kind is not CommandKind.STATUS:
         return Answer(NOT_EFFECTIVE, f"job {job.job_id} is in run {job.run}, not {command.run}")
@@ -61,8 +61,8 @@ def in_later_run(unit: Unit, command: Command, job: Job) -> Answer:
     rows = _in_earlier_run(unit, command)
     if any(not row.is_final or has_workers(unit, row) for row in rows):
         return Answer(NOT_EFFECTIVE, f"{job.key} still ends its run {job.run}", {STILL_ENDS: True})
-    if lacks := lacking(unit, command, job):
-        return Answer(103, f"{job.key} has not kept its share of {', '.join(lacks)}", {LACKS: lacks})
+    if missing := missing_shares(unit, command, job):
+        return Answer(103, f"{job.key} has not kept its share of {', '.join(missing)}", {MISSING_SHARES: missing})
     job = with_parameters(unit, command, unit.tx.job(job.key) or job)
     document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
     assert document is not None, "a job row has its document"
@@ -74,14 +74,14 @@ def in_later_run(unit: Unit, command: Command, job: Job) -> Answer:
 
 
 def _add_tasks(
-    unit: Unit, job: Job, run: int, document: Document, spec: JobSpec, tasks: list[Task]
+    unit: UnitOfWork, job: Job, run: int, document: Document, spec: JobSpec, tasks: list[Task]
 ) -> None:
     unit.tx.add_tasks(tasks, job, document)
     for task in tasks:
         note_beginning(unit, spec, task.key, {"message": f"run {run} begins"})
 
 
-def _add_missing_tasks(unit: Unit, command: Command, job: Job) -> None:
+def _add_missing_tasks(unit: UnitOfWork, command: Command, job: Job) -> None:
     """The run that begins makes more anew than was said at first: another party has not kept its share of it."""
     document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
     if document is not None and spec is not None:
@@ -89,14 +89,14 @@ def _add_missing_tasks(unit: Unit, command: Command, job: Job) -> None:
         _add_tasks(unit, job, command.run, document, spec, new)
 
 
-def _in_earlier_run(unit: Unit, command: Command) -> list[Job]:
+def _in_earlier_run(unit: UnitOfWork, command: Command) -> list[Job]:
     return [row for row in unit.tx.jobs_here(command.job_id) if row.run < command.run]
 
 
-def take_status(unit: Unit, command: Command, job: Job) -> Answer:
+def take_status(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     if command.argument == JobStatus.WAITING.value:
-        is_rerun = job.legacy and (job.is_final or job.status is JobStatus.STOPPING)
-        return rerun_of_plain(unit, job) if is_rerun else _accept(unit, command, job)
+        is_rerun = job.is_plain_v1 and (job.is_final or job.status is JobStatus.STOPPING)
+        return rerun_of_plain_v1(unit, job) if is_rerun else _accept(unit, command, job)
     if command.argument in OTHER_STATUSES:
         return unchanged(job)
     new = job_end_in(command.argument, "status")
@@ -113,7 +113,7 @@ def take_status(unit: Unit, command: Command, job: Job) -> Answer:
     return _how_it_ended(unit, job, what_is_left(unit, job))
 
 
-def _how_it_ended(unit: Unit, job: Job, answer: Answer) -> Answer:
+def _how_it_ended(unit: UnitOfWork, job: Job, answer: Answer) -> Answer:
     """Where the row has come to, or goes: it may have ended before, since its initiator was silent for too long."""
     now = unit.tx.job(job.key) or job
     end = now.status if now.is_final else now.target
@@ -122,38 +122,41 @@ def _how_it_ended(unit: Unit, job: Job, answer: Answer) -> Answer:
 
 def _why(command: Command, new: JobStatus) -> tuple[Reason, str]:
     """The reason and the message that a command to end carries."""
-    return reason_in(command.body.get("reason"), new), plain(command.body.get("message"), LONGEST_TEXT)
+    return reason_in(command.body.get("reason"), new), sanitized(command.body.get("message"), LONGEST_TEXT)
 
 
-def _accept(unit: Unit, command: Command, job: Job) -> Answer:
-    """It waits: every party has accepted it, or it gives back what the turn that is named has reserved."""
+def _accept(unit: UnitOfWork, command: Command, job: Job) -> Answer:
+    """It waits: every party has accepted it, or it gives back what the reservation round that is named has reserved."""
     if job.status is JobStatus.READY:
         move_job(unit, job, MoveJob(JobStatus.WAITING))
     elif command.body.get("turn") is not None:
-        return _put_off_here(unit, job, whole_in(command, "turn", 0))
+        return _requeue_here(unit, job, whole_in(command, "turn", 0))
     elif job.status is JobStatus.WAITING and command.body.get("tasks"):
         _add_missing_tasks(unit, command, job)
     return OK
 
 
-def _put_off_here(unit: Unit, job: Job, turn: int) -> Answer:
-    """Also when it comes late: what a later turn has reserved or started stays."""
+def _requeue_here(unit: UnitOfWork, job: Job, round_number: int) -> Answer:
+    """Also when it comes late: what a later reservation round has reserved or started stays."""
     if job.is_final or job.status is JobStatus.STOPPING:
         return Answer(103, f"{job.key} is {job.status.value} ({job.reason.value if job.reason else 'no reason'})")
-    if job.status is not JobStatus.RUNNING or job.claim.turn != turn:
+    if job.status is not JobStatus.RUNNING or job.claim.round_number != round_number:
         return OK
     if has_workers(unit, job):
         return Answer(NOT_EFFECTIVE, f"{job.key} still has workers", {STILL_ENDS: True})
-    put_off(unit, job)
+    requeue_job(unit, job)
     return what_is_left(unit, job)
 
 
-def start(unit: Unit, command: Command, job: Job) -> Answer:
-    """A hold becomes a running claim; a late one, of a turn that was given up, starts nothing of a later turn."""
+def start(unit: UnitOfWork, command: Command, job: Job) -> Answer:
+    """A hold becomes a running claim; a late one, of a reservation round that was given up, starts nothing of a later
+    reservation round."""
     if job.status is JobStatus.RUNNING:
         return OK
-    if whole_in(command, "turn", job.claim.turn) != job.claim.turn:
-        return Answer(103, f"{job.key} was reserved in turn {job.claim.turn}, not {command.body['turn']}")
+    if whole_in(command, "turn", job.claim.round_number) != job.claim.round_number:
+        return Answer(
+            103, f"{job.key} was reserved in reservation round {job.claim.round_number}, not {command.body['turn']}"
+        )
     if job.status is not JobStatus.WAITING or not job.holds:
         return Answer(103, f"{job.key} is {job.status.value} and holds {'something' if job.holds else 'nothing'}")
     if job.consent is not None and not job.consent.is_given:
@@ -168,16 +171,16 @@ def start(unit: Unit, command: Command, job: Job) -> Answer:
     return OK
 
 
-def align(unit: Unit, job: Job, caller: str) -> Answer:
+def align(unit: UnitOfWork, job: Job, caller: str) -> Answer:
     """The heartbeat of plain v1 servers, each to all others of a job. Only the initiator's life is anything to us.
 
     What else FATE puts into it, tables that are taken over from another job, does not exist here."""
-    if job.legacy and caller == job.initiator.party_id:
-        unit.tx.hear(caller)
+    if job.is_plain_v1 and caller == job.initiator.party_id:
+        unit.tx.record_heartbeat(caller)
     return answer_align(job)
 
 
-def update(unit: Unit, command: Command, job: Job) -> Answer:
+def update(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     """The named list of columns that an initiator may write: progress."""
     progress = command.body.get("progress")
     if isinstance(progress, int) and not job.is_final:
@@ -185,7 +188,7 @@ def update(unit: Unit, command: Command, job: Job) -> Answer:
     return OK
 
 
-def stop(unit: Unit, command: Command, job: Job) -> Answer:
+def stop(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     """Ends the tasks here, and the row with the last of them; the initiator's own row is for it to end."""
     reason, message = _why(command, job_end_in(command.argument, "stop_status"))
     deadline = seconds_in(command.body.get("deadline_seconds"), "deadline_seconds")
@@ -199,5 +202,5 @@ def stop(unit: Unit, command: Command, job: Job) -> Answer:
     return Answer(data={"tasks": [report_of(task) for task in mine]})
 
 
-def change_parameters(unit: Unit, command: Command, job: Job) -> Answer:
+def change_parameters(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     return take_parameters(unit, job, command.body)

@@ -6,23 +6,23 @@ from collections.abc import Mapping
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.parameters import take_parameters
+from fate_flow.coordinator.party.body_fields import LONGEST_TEXT, OK, job_end_in, new_task, reason_in
 from fate_flow.coordinator.party.ends import close_tasks, end_job_here, has_workers, release, with_code
-from fate_flow.coordinator.party.words import LONGEST_TEXT, OK, job_end_in, new_task, reason_in
-from fate_flow.coordinator.unit import Unit
+from fate_flow.coordinator.unit_of_work import UnitOfWork
 from fate_flow.coordinator.workers import cause_in
 from fate_flow.core.errors import BadRequest, NotEffective
 from fate_flow.core.grammar import check_incarnation, check_version, shown_key
-from fate_flow.core.history import Level
+from fate_flow.core.history import HistoryLevel
 from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, Job, Task, TaskKey
 from fate_flow.core.queue import pausing
+from fate_flow.core.replies import STILL_ENDS
 from fate_flow.core.rerun import KEPT, KEPT_THERE
 from fate_flow.core.status import JobStatus, may_move
-from fate_flow.core.text import plain
-from fate_flow.core.verdict import STILL_ENDS
+from fate_flow.core.text import sanitized
 
 
-def with_parameters(unit: Unit, command: Command, job: Job) -> Job:
-    """The row with the parameters that come with the news of a rerun. Raises FlowError where it cannot take them."""
+def with_parameters(unit: UnitOfWork, command: Command, job: Job) -> Job:
+    """The row with the parameters that come with the message of a rerun. Raises FlowError where it cannot take them."""
     given = command.body.get("parameters")
     if not isinstance(given, Mapping):
         return job
@@ -30,20 +30,20 @@ def with_parameters(unit: Unit, command: Command, job: Job) -> Job:
     return unit.tx.job(job.key) or job
 
 
-def end_last_run(unit: Unit, command: Command, job: Job) -> Job:
+def end_last_run(unit: UnitOfWork, command: Command, job: Job) -> Job:
     """The initiator knows that it is over, and this party has never heard of it."""
     last = command.body.get("last")
-    told = last if isinstance(last, Mapping) else {"status": JobStatus.CANCELED.value}
-    new = job_end_in(str(told.get("status")), "last.status")
+    given = last if isinstance(last, Mapping) else {"status": JobStatus.CANCELED.value}
+    new = job_end_in(str(given.get("status")), "last.status")
     if not may_move(job.status, new):
         new = JobStatus.CANCELED
-    message = plain(told.get("message"), LONGEST_TEXT)
-    end_job_here(unit, with_code(job, told), reason_in(told.get("reason"), new), message, caused_by=cause_in(told))
+    message = sanitized(given.get("message"), LONGEST_TEXT)
+    end_job_here(unit, with_code(job, given), reason_in(given.get("reason"), new), message, caused_by=cause_in(given))
     close_tasks(unit, job, new)
     return unit.tx.job(job.key) or job
 
 
-def lacking(unit: Unit, command: Command, job: Job) -> list[str]:
+def missing_shares(unit: UnitOfWork, command: Command, job: Job) -> list[str]:
     """Of the tasks that the initiator keeps: those of which this party has not kept its share.
 
     It has dropped what it made when it ended the job by itself and had not heard that the task had succeeded. Raises
@@ -60,22 +60,22 @@ def _keeps(row: Task | None) -> bool:
     return row is not None and row.party_status in KEPT and (row.status in KEPT or not row.is_final)
 
 
-def begin_again(unit: Unit, job: Job, run: int, wait_reason: str = "", *, is_loss: bool = False) -> None:
+def begin_again(unit: UnitOfWork, job: Job, run: int, wait_reason: str = "", *, is_loss: bool = False) -> None:
     """The ended row waits in a later run, on record. Raises NotEffective when another process has moved it."""
     unit.note(Event.JOB_STATUS_ASKED, job_id=job.job_id, status=JobStatus.WAITING)
     if not unit.tx.begin_again(job, run, unit.steady, wait_reason, is_loss=is_loss):
         # To be asked again: then the row shows what the other process has made of it.
         raise NotEffective(f"{job.key} is no longer {job.status.value} in run {job.run}", data={STILL_ENDS: True})
     unit.moves(
-        Level.JOB, job.job_id, job.status, JobStatus.WAITING, party=job.party,
+        HistoryLevel.JOB, job.job_id, job.status, JobStatus.WAITING, party=job.party,
         message=wait_reason if is_loss else f"run {run} begins",
         caused_by=str(job.initiator),
     )  # fmt: skip
     unit.note(Event.JOB_STATUS_WRITTEN, job_id=job.job_id)
 
 
-def tasks_anew(unit: Unit, command: Command, job: Job) -> list[Task]:
-    """The new versions that come with the news of a rerun. Raises BadRequest."""
+def tasks_anew(unit: UnitOfWork, command: Command, job: Job) -> list[Task]:
+    """The new versions that come with the message of a rerun. Raises BadRequest."""
     spec, given = unit.spec(job.job_id), command.body.get("tasks")
     assert spec is not None, "a job row has its document"
     found = []
@@ -90,21 +90,21 @@ def tasks_anew(unit: Unit, command: Command, job: Job) -> list[Task]:
     return found
 
 
-def put_off(unit: Unit, job: Job, wait_reason: str = "", retry_at: int = 0) -> None:
+def requeue_job(unit: UnitOfWork, job: Job, wait_reason: str = "", retry_at: int = 0) -> None:
     """The running row waits, on record, and holds nothing. Raises NotEffective when another process has moved it."""
     unit.note(Event.JOB_STATUS_ASKED, job_id=job.job_id, status=JobStatus.WAITING)
-    if not unit.tx.put_off(job, wait_reason, retry_at):
+    if not unit.tx.requeue_job(job, wait_reason, retry_at):
         raise NotEffective(f"{job.key} is no longer {job.status.value}", data={STILL_ENDS: True})
     release(unit, job)
-    words = pausing(wait_reason, retry_at - unit.steady) if wait_reason else ""
+    text = pausing(wait_reason, retry_at - unit.steady) if wait_reason else ""
     unit.moves(
-        Level.JOB, job.job_id, job.status, JobStatus.WAITING, party=job.party, message=words,
+        HistoryLevel.JOB, job.job_id, job.status, JobStatus.WAITING, party=job.party, message=text,
         caused_by=str(job.initiator),
     )  # fmt: skip
     unit.note(Event.JOB_STATUS_WRITTEN, job_id=job.job_id)
 
 
-def rerun_of_plain(unit: Unit, job: Job) -> Answer:
+def rerun_of_plain_v1(unit: UnitOfWork, job: Job) -> Answer:
     """An initiator that speaks plain v1 knows no runs: each time that an ended job is to wait is the next one.
 
     It says so once, also while workers of the last run still end here."""
@@ -116,7 +116,7 @@ def rerun_of_plain(unit: Unit, job: Job) -> Answer:
     return OK
 
 
-def rerun_as_asked(unit: Unit, before: Job) -> None:
+def rerun_as_asked(unit: UnitOfWork, before: Job) -> None:
     """The row has ended, if its last worker has; `before`: as it was. What was said meanwhile holds from now on."""
     now = unit.tx.job(before.key)
     if before.rerun_signal and now is not None and now.is_final:

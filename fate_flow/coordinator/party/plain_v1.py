@@ -6,7 +6,7 @@ tasks that it left.
 
 from __future__ import annotations
 
-from fate_flow.coordinator.unit import Unit
+from fate_flow.coordinator.unit_of_work import UnitOfWork
 from fate_flow.core.errors import Refused
 from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job, Task
 from fate_flow.core.plain_v1 import objection
@@ -23,16 +23,16 @@ OTHER_STATUSES = frozenset({"ready", "running"})
 _ENDED_BY_ITSELF = frozenset({Reason.INITIATOR_LOST, Reason.RELEASED})
 
 
-def speaks_plain(create: Command) -> bool:
+def speaks_plain_v1(create: Command) -> bool:
     """Whether the initiator that sends this offers none of our extensions."""
     return "extensions" not in create.body
 
 
-def check_messages(unit: Unit, spec: JobSpec) -> None:
+def check_messages(unit: UnitOfWork, spec: JobSpec) -> None:
     """Raises Refused for a job that waits for messages which the servers of such an initiator do not carry."""
-    words = objection(spec, spec.initiator, unit.context.modules)
-    if words:
-        raise Refused(f"{spec.initiator} {words}")
+    text = objection(spec, spec.initiator, unit.context.modules)
+    if text:
+        raise Refused(f"{spec.initiator} {text}")
 
 
 def unchanged(job: Job) -> Answer:
@@ -42,7 +42,7 @@ def unchanged(job: Job) -> Answer:
 
 def stays_waiting(job: Job, task: Task) -> bool:
     """Whether the end of a job leaves this share as it is: it never began, and a rerun starts it in this version."""
-    return job.legacy and task.party_status is TaskStatus.WAITING and not task.worker_id
+    return job.is_plain_v1 and task.party_status is TaskStatus.WAITING and not task.worker_id
 
 
 def refuses_status(job: Job, task: Task, new: TaskStatus) -> bool:
@@ -57,7 +57,7 @@ def answer_align(job: Job) -> Answer:
     return Answer()
 
 
-def tell_given_up(unit: Unit, job: Job) -> None:
+def tell_given_up(unit: UnitOfWork, job: Job) -> None:
     """The initiator has been silent for too long, and may come back: it asks nobody whether its job still runs."""
-    if job.legacy:
+    if job.is_plain_v1:
         unit.send(Command(CommandKind.ASK_STOP, job.job_id, job.initiator, job.run, argument=GAVE_UP))

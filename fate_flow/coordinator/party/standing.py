@@ -11,7 +11,7 @@ from typing import Any
 
 from fate_flow.coordinator.party.ends import close_tasks, end_job_here, forget_seat
 from fate_flow.coordinator.party.job_commands import take_status
-from fate_flow.coordinator.unit import Unit
+from fate_flow.coordinator.unit_of_work import UnitOfWork
 from fate_flow.core.job import Answer, Command, CommandKind, Job
 from fate_flow.core.reasons import Reason, job_status_for
 from fate_flow.core.status import JOB_END, JobStatus
@@ -19,7 +19,7 @@ from fate_flow.core.status import JOB_END, JobStatus
 _ENDS = frozenset(status.value for status in JOB_END)
 
 
-def ask_standing(unit: Unit, job_ids: Iterable[str]) -> None:
+def ask_standing(unit: UnitOfWork, job_ids: Iterable[str]) -> None:
     """Of jobs of others that are not over here."""
     for job_id in job_ids:
         row = next((one for one in unit.tx.jobs_here(job_id) if _is_open_copy(one)), None)
@@ -38,7 +38,7 @@ def standing_of(job: Job | None) -> Answer:
     return Answer(data=said)
 
 
-def take_standing(unit: Unit, command: Command, answer: Answer) -> None:
+def take_standing(unit: UnitOfWork, command: Command, answer: Answer) -> None:
     """A copy that is over at its initiator, or that this one does not know, ends as that says."""
     data = answer.data
     if not answer.is_ok or not isinstance(data, Mapping):
@@ -50,10 +50,10 @@ def take_standing(unit: Unit, command: Command, answer: Answer) -> None:
 
 
 def _is_open_copy(row: Job) -> bool:
-    return not (row.is_initiator or row.is_final or row.legacy)
+    return not (row.is_initiator or row.is_final or row.is_plain_v1)
 
 
-def _take(unit: Unit, row: Job, data: Mapping[str, Any]) -> None:
+def _take(unit: UnitOfWork, row: Job, data: Mapping[str, Any]) -> None:
     run, status = data.get("run"), data.get("status")
     if row.status is JobStatus.READY:
         if data.get("is_unknown") is True or status in _ENDS:
@@ -63,10 +63,10 @@ def _take(unit: Unit, row: Job, data: Mapping[str, Any]) -> None:
     elif isinstance(run, int) and run > row.run:
         _end(unit, row, Reason.STOPPED, f"run {row.run} is over: {row.initiator} is in run {run}")
     elif run == row.run and status in _ENDS:
-        told = Command(CommandKind.STATUS, row.job_id, row.party, row.run, argument=str(status), body=data)
-        take_status(unit, told, row)
+        command = Command(CommandKind.STATUS, row.job_id, row.party, row.run, argument=str(status), body=data)
+        take_status(unit, command, row)
 
 
-def _end(unit: Unit, row: Job, reason: Reason, message: str) -> None:
+def _end(unit: UnitOfWork, row: Job, reason: Reason, message: str) -> None:
     end_job_here(unit, row, reason, message, caused_by=str(row.initiator))
     close_tasks(unit, row, job_status_for(reason))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from fate_flow.coordinator.elastic import begin_elastic
-from fate_flow.coordinator.party.plain_v1 import refuses_status, stays_waiting
-from fate_flow.coordinator.party.words import (
+from fate_flow.coordinator.party.body_fields import (
     OK,
+    federated_move,
     new_task,
     note_beginning,
     parties_in,
-    plain_incarnation,
-    told_move,
+    plain_v1_incarnation,
     whole_in,
 )
-from fate_flow.coordinator.unit import Unit
+from fate_flow.coordinator.party.plain_v1 import refuses_status, stays_waiting
+from fate_flow.coordinator.unit_of_work import UnitOfWork
 from fate_flow.coordinator.workers import cause_in, move_federated, report_of, start_worker, stop_party_task
 from fate_flow.core.actions import MoveTask
 from fate_flow.core.errors import BadRequest, OperationFailed
@@ -24,7 +24,7 @@ from fate_flow.core.reasons import Reason
 from fate_flow.core.status import JobStatus, TaskStatus, may_move
 
 
-def _task_of(unit: Unit, command: Command) -> Task | Answer:
+def _task_of(unit: UnitOfWork, command: Command) -> Task | Answer:
     task = unit.tx.task(command.task_key)
     if task is None:
         return Answer(102, f"no found {command.task_key}")
@@ -33,7 +33,7 @@ def _task_of(unit: Unit, command: Command) -> Task | Answer:
     return task
 
 
-def task_create(unit: Unit, command: Command, job: Job) -> Answer:
+def task_create(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
     of_job = spec.tasks.get(command.task) if spec is not None else None
     if document is None or spec is None or of_job is None:
@@ -41,10 +41,10 @@ def task_create(unit: Unit, command: Command, job: Job) -> Answer:
     if job.party not in of_job.parties:      # nothing of it was looked at for this seat
         return Answer(100, f"component {command.task} of job {job.job_id} does not run at {job.party}")
     is_ending = job.is_final or job.status is JobStatus.STOPPING
-    if is_ending and not job.legacy:                # a rerun of plain v1 begins with the tasks
+    if is_ending and not job.is_plain_v1:           # a rerun of plain v1 begins with the tasks
         return Answer(NOT_EFFECTIVE, f"{job.key} is {job.status.value}: no task begins there")
     given = command.body.get("incarnation")
-    incarnation = check_incarnation(given) if given else plain_incarnation(job.job_id, command.task, command.version)
+    incarnation = check_incarnation(given) if given else plain_v1_incarnation(job.job_id, command.task, command.version)
     left = whole_in(command, "auto_retries", 0)
     is_new = unit.tx.task(command.task_key) is None
     unit.tx.add_tasks([new_task(unit, spec, command.task_key, incarnation, left)], job, document)
@@ -53,7 +53,7 @@ def task_create(unit: Unit, command: Command, job: Job) -> Answer:
     return OK
 
 
-def task_start(unit: Unit, command: Command, job: Job) -> Answer:
+def task_start(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     task = _task_of(unit, command)
     if isinstance(task, Answer):
         return task
@@ -71,7 +71,7 @@ def task_start(unit: Unit, command: Command, job: Job) -> Answer:
     return answer
 
 
-def _needs_them(unit: Unit, task: Task, without: tuple[str, ...]) -> str:
+def _needs_them(unit: UnitOfWork, task: Task, without: tuple[str, ...]) -> str:
     """Why this party does not begin without these, in words: only the document says how few are enough, since with
     fewer of them each learns more of the others. Empty: it does."""
     spec = unit.spec(task.key.job_id) if without else None
@@ -81,7 +81,7 @@ def _needs_them(unit: Unit, task: Task, without: tuple[str, ...]) -> str:
     return too_few(of_task, [party for party in of_task.parties if str(party) in without])
 
 
-def task_status(unit: Unit, command: Command, job: Job) -> Answer:
+def task_status(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     task = _task_of(unit, command)
     if isinstance(task, Answer):
         return task
@@ -94,11 +94,11 @@ def task_status(unit: Unit, command: Command, job: Job) -> Answer:
     if refuses_status(job, task, new):
         return Answer(NOT_EFFECTIVE, f"{task.key} is waiting and stays so")
     if task.status is not new and may_move(task.status, new):
-        move_federated(unit, job.job_id, told_move(command, job, task, new))
+        move_federated(unit, job.job_id, federated_move(command, job, task, new))
     return OK
 
 
-def task_stop(unit: Unit, command: Command, job: Job) -> Answer:
+def task_stop(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     task = _task_of(unit, command)
     if isinstance(task, Answer):
         return task
@@ -110,6 +110,6 @@ def task_stop(unit: Unit, command: Command, job: Job) -> Answer:
     return Answer(data=report_of(found) if found is not None else None)
 
 
-def task_collect(unit: Unit, command: Command, job: Job) -> Answer:
+def task_collect(unit: UnitOfWork, command: Command, job: Job) -> Answer:
     task = unit.tx.task(command.task_key)
-    return Answer(data=report_of(task, job.legacy)) if task is not None else Answer(103, "query task failed")
+    return Answer(data=report_of(task, job.is_plain_v1)) if task is not None else Answer(103, "query task failed")

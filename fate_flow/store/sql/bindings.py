@@ -11,10 +11,10 @@ from fate_flow.store.models import BindingRow, JobRow, StorageTableRow
 from fate_flow.store.prepared import Prepared
 from fate_flow.store.rows import to_json
 from fate_flow.store.sql.queries import hit, insert_new
-from fate_flow.store.sql.unit import Unit
+from fate_flow.store.sql.unit import SqlUnitOfWork
 
 
-class Bindings(Unit):
+class Bindings(SqlUnitOfWork):
     """Part of the transaction: what each method promises stands in `contract_bindings.Bindings`."""
 
     def binding(self, job_id: str) -> JobBinding | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fate_flow.store.contract import Connector
 from fate_flow.store.models import ConnectorRow
 from fate_flow.store.rows import from_json, to_json
-from fate_flow.store.sql.unit import Unit
+from fate_flow.store.sql.unit import SqlUnitOfWork
 
 
-class Connectors(Unit):
+class Connectors(SqlUnitOfWork):
     """Part of the transaction: what each method promises stands in `contract.Transaction`."""
 
     def save_connector(self, connector: Connector, at: int) -> None:

@@ -6,29 +6,29 @@ from collections.abc import Sequence
 
 from peewee import Value
 
-from fate_flow.core.history import Entry
+from fate_flow.core.history import HistoryEntry
 from fate_flow.store.models import HistoryRow
 from fate_flow.store.prepared import Prepared
 from fate_flow.store.rows import ENTRY_COLUMNS, entry_of
-from fate_flow.store.sql.unit import Unit
+from fate_flow.store.sql.unit import SqlUnitOfWork
 
 
-class History(Unit):
+class History(SqlUnitOfWork):
     """Part of the transaction: what each method promises stands in `contract.Transaction`."""
 
-    def add_entries(self, entries: Sequence[Entry]) -> None:
+    def add_entries(self, entries: Sequence[HistoryEntry]) -> None:
         for first in range(0, len(entries), _ENTRIES_AT_ONCE):
             some = entries[first : first + _ENTRIES_AT_ONCE]
             _PUT_ENTRY.insert_all(self._database, [_entry_values(one) for one in some])
 
-    def history(self, job_id: str) -> tuple[Entry, ...]:
+    def history(self, job_id: str) -> tuple[HistoryEntry, ...]:
         return tuple(entry_of(row) for row in _HISTORY.rows(self._database, job_id))
 
 
 _ENTRIES_AT_ONCE = 64       # SQLite takes 32,766 values in a statement
 
 
-def _entry_values(one: Entry) -> tuple[str | int, ...]:
+def _entry_values(one: HistoryEntry) -> tuple[str | int, ...]:
     role, party_id = (one.party.role, one.party.party_id) if one.party else ("", "")
     return (
         one.job_id, one.level.value, role, party_id, one.task, one.version, one.old, one.new, one.reason, one.message,

@@ -17,8 +17,8 @@ from fate_flow.store.changes import (
     begun_again,
     job_moved,
     message_with,
-    put_off,
     rejoined,
+    requeue_job,
     stop_requested,
     tag_of_end,
 )
@@ -27,10 +27,10 @@ from fate_flow.store.models import JobRow, OutboxRow, TaskRow, WorkerRow
 from fate_flow.store.prepared import Prepared
 from fate_flow.store.rows import JOB_COLUMNS, columns_of, date, from_json, job_of, roles_of, to_json, with_dates
 from fate_flow.store.sql.queries import BY_AGE, count_anew, insert_new, is_going_on, is_unfinished, job_is
-from fate_flow.store.sql.unit import Unit
+from fate_flow.store.sql.unit import SqlUnitOfWork
 
 
-class Jobs(Unit):
+class Jobs(SqlUnitOfWork):
     """Part of the transaction: what each method promises stands in `contract.Transaction`."""
 
     def add_job(self, job: Job, document: Document) -> bool:
@@ -80,8 +80,8 @@ class Jobs(Unit):
             TaskRow.update(f_failed_workers=0).where(counted).execute()
         return has_begun
 
-    def put_off(self, job: Job, wait_reason: str, retry_at: int) -> bool:
-        values = columns_of(put_off(job, wait_reason, retry_at))
+    def requeue_job(self, job: Job, wait_reason: str, retry_at: int) -> bool:
+        values = columns_of(requeue_job(job, wait_reason, retry_at))
         return self._write(job.job_id, JobRow.update(**values).where(_as_seen(job)))
 
     def revise(self, job: Job, new: Job, document: Document) -> bool:
@@ -118,11 +118,11 @@ class Jobs(Unit):
         open_ = JobRow.f_status.not_in([status.value for status in JOB_END]) & JobRow.f_reason.is_null()
         return self._write(key.job_id, JobRow.update(**values).where(job_is(key) & open_))
 
-    def hurry(self, key: JobKey) -> bool:
+    def request_force_stop(self, key: JobKey) -> bool:
         open_ = JobRow.f_status.not_in([status.value for status in JOB_END])
         return self._write(key.job_id, JobRow.update({JobRow.f_stop_now: True}).where(job_is(key) & open_))
 
-    def hurried(self, key: JobKey, stop_by: int) -> bool:
+    def force_stop_sent(self, key: JobKey, stop_by: int) -> bool:
         values = {JobRow.f_stop_now: False, JobRow.f_stop_by: stop_by}
         return self._write(key.job_id, JobRow.update(values).where(job_is(key) & (JobRow.f_stop_now == True)))  # noqa: E712
 
@@ -281,7 +281,7 @@ def _job_values(job: Job, document: Document) -> dict[str, Any]:
         "f_asked_memory": job.asked.memory,
         "f_timeout_seconds": job.timeout_seconds,
         "f_ttl": job.ttl_seconds,
-        "f_legacy": job.legacy,
+        "f_legacy": job.is_plain_v1,
         "f_since": job.since,
         "f_queued": job.since,
         "f_priority": job.priority,

@@ -9,10 +9,10 @@ from fate_flow.store.models import OutboxRow
 from fate_flow.store.prepared import Prepared
 from fate_flow.store.rows import COMMAND_COLUMNS, command_of, to_json
 from fate_flow.store.sql.queries import hit
-from fate_flow.store.sql.unit import Unit
+from fate_flow.store.sql.unit import SqlUnitOfWork
 
 
-class Outbox(Unit):
+class Outbox(SqlUnitOfWork):
     """Part of the transaction: what each method promises stands in `contract.Transaction`."""
 
     def put_command(self, command: Command, at: int, since: int = 0) -> int:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fate_flow.core.peer import LONGEST_WORDS, PeerTrouble
+from fate_flow.core.peer import LONGEST_ERROR, PeerTrouble
 from fate_flow.store.changes import SEATED
 from fate_flow.store.models import PeerRow, SchedulerRow, SeatRow
 from fate_flow.store.prepared import Prepared
 from fate_flow.store.sql.queries import SCHEDULER, hit
-from fate_flow.store.sql.unit import Unit
+from fate_flow.store.sql.unit import SqlUnitOfWork
 
 
-class Peers(Unit):
+class Peers(SqlUnitOfWork):
     """Part of the transaction: what each method promises stands in `contract.Transaction`."""
 
     def says_who(self, party_id: str) -> bool:
@@ -20,17 +20,17 @@ class Peers(Unit):
         of_ours = (SeatRow.f_party_id == party_id) & is_seated & (SeatRow.f_legacy == False)  # noqa: E712
         return SeatRow.select(SeatRow.f_job_id).where(of_ours).limit(1).tuples().first() is not None
 
-    def hear(self, party_id: str) -> None:
+    def record_heartbeat(self, party_id: str) -> None:
         if not hit(PeerRow.update(f_heard=PeerRow.f_heard + 1).where(PeerRow.f_party_id == party_id)):
             PeerRow.insert(f_party_id=party_id, f_heard=1).on_conflict_ignore().execute()
 
-    def heard(self) -> Mapping[str, int]:
-        return dict(_HEARD.rows(self._database))
+    def heartbeats(self) -> Mapping[str, int]:
+        return dict(_HEARTBEATS.rows(self._database))
 
     def note_trouble(self, trouble: PeerTrouble) -> None:
         values = {
-            "f_silent_since": trouble.silent_since, "f_silence": trouble.silence[:LONGEST_WORDS],
-            "f_cut_off_since": trouble.cut_off_since, "f_cut_off": trouble.cut_off[:LONGEST_WORDS],
+            "f_silent_since": trouble.silent_since, "f_silence": trouble.silence[:LONGEST_ERROR],
+            "f_cut_off_since": trouble.cut_off_since, "f_cut_off": trouble.cut_off[:LONGEST_ERROR],
         }  # fmt: skip
         PeerRow.insert(f_party_id=trouble.party_id, f_heard=0).on_conflict_ignore().execute()
         PeerRow.update(**values).where(PeerRow.f_party_id == trouble.party_id).execute()
@@ -49,7 +49,7 @@ class Peers(Unit):
             return "", 0
         return row[0], row[1]
 
-    def depose(self, owner: str, counter: int, new_owner: str) -> bool:
+    def take_scheduler_lease(self, owner: str, counter: int, new_owner: str) -> bool:
         where = (
             (SchedulerRow.f_name == SCHEDULER)
             & (SchedulerRow.f_owner == owner)
@@ -57,7 +57,7 @@ class Peers(Unit):
         )
         return hit(SchedulerRow.update(f_owner=new_owner, f_counter=counter + 1).where(where))
 
-    def still_schedules(self, owner: str, steady: int) -> bool:
+    def renew_scheduler_lease(self, owner: str, steady: int) -> bool:
         where = (SchedulerRow.f_name == SCHEDULER) & (SchedulerRow.f_owner == owner)
         return hit(SchedulerRow.update(f_counter=SchedulerRow.f_counter + 1, f_steady=steady).where(where))
 
@@ -79,4 +79,4 @@ _TROUBLES = Prepared(
     0,
 )  # fmt: skip
 _STEADY = Prepared(lambda name: SchedulerRow.select(SchedulerRow.f_steady).where(SchedulerRow.f_name == name), 1)
-_HEARD = Prepared(lambda: PeerRow.select(PeerRow.f_party_id, PeerRow.f_heard).where(PeerRow.f_heard > 0), 0)
+_HEARTBEATS = Prepared(lambda: PeerRow.select(PeerRow.f_party_id, PeerRow.f_heard).where(PeerRow.f_heard > 0), 0)

@@ -8,10 +8,10 @@ from typing import Any
 from fate_flow.core.permission import Kind, Thing
 from fate_flow.store.models import PermissionRow
 from fate_flow.store.sql.queries import hit, insert_new
-from fate_flow.store.sql.unit import Unit
+from fate_flow.store.sql.unit import SqlUnitOfWork
 
 
-class Permissions(Unit):
+class Permissions(SqlUnitOfWork):
     """Part of the transaction: what each method promises stands in `contract.Transaction`."""
 
     def grant(self, party_id: str, things: Iterable[Thing]) -> None:

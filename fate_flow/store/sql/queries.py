@@ -12,14 +12,14 @@ from fate_flow.core.job import JobKey, TaskKey
 from fate_flow.core.status import JobStatus
 from fate_flow.store.changes import OPEN_JOBS, UNFINISHED_WORKERS
 from fate_flow.store.models import JobRow, SchedulerRow, TaskRow, WorkerRow
-from fate_flow.store.prepared import insert, words_of
+from fate_flow.store.prepared import insert, sql_text
 
 SCHEDULER = "dag"
 
 
 def hit(query: Any) -> bool:
     database = query._database or query.model._meta.database
-    statement, params = words_of(query, database.is_sqlite)
+    statement, params = sql_text(query, database.is_sqlite)
     return bool(database.execute_sql(statement, params).rowcount)
 
 
@@ -60,7 +60,7 @@ def is_going_on() -> Any:
 
 
 def count_anew() -> None:
-    """Lists of old jobs are others now (store/tally.py)."""
+    """Lists of old jobs are others now (store/count_cache.py)."""
     SchedulerRow.update(f_forgotten=SchedulerRow.f_forgotten + 1).where(SchedulerRow.f_name == SCHEDULER).execute()
 
 

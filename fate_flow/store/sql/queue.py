@@ -1,4 +1,4 @@
-"""Who waits, in which order, and for what; whose turn it is."""
+"""Who waits, in which order, and for what; which job may reserve."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any
 from peewee import Case, fn
 
 from fate_flow.core.approval import Approval, Consent
-from fate_flow.core.job import APART, Hold, Job, JobKey, Lack
+from fate_flow.core.job import UNSCHEDULABLE, Blocker, Hold, Job, JobKey
 from fate_flow.core.queue import Waiting
 from fate_flow.core.status import JobStatus
 from fate_flow.store.models import IntakeRow, JobRow, SeatRow
 from fate_flow.store.prepared import Prepared
-from fate_flow.store.rows import JOB_COLUMNS, from_json, hold_columns, job_of, lack_of
+from fate_flow.store.rows import JOB_COLUMNS, blocker_of, from_json, hold_columns, job_of
 from fate_flow.store.sql.queries import BY_AGE, IN_QUEUE, hit, is_unfinished, job_ids_where, job_is, waiting_here
-from fate_flow.store.sql.unit import Unit
+from fate_flow.store.sql.unit import SqlUnitOfWork
 
 INTAKE = "intake"
 
 
-class Queue(Unit):
+class Queue(SqlUnitOfWork):
     """Part of the transaction: what each method promises stands in `contract.Transaction`."""
 
-    def begin_turn(self, key: JobKey, owner: str, at: int) -> bool:
+    def begin_round(self, key: JobKey, owner: str, at: int) -> bool:
         values = {
             JobRow.f_ready_signal: True, JobRow.f_ready_time: at, JobRow.f_ready_owner: owner,
             JobRow.f_turn: JobRow.f_turn + 1,
@@ -32,19 +32,20 @@ class Queue(Unit):
         )
         if not hit(JobRow.update(values).where(where)):
             return False
-        lacks = Case(SeatRow.f_lacks, [(Lack.APPROVAL.value, Lack.APPROVAL.value)], "")
-        hit(SeatRow.update(f_message="", f_free_cores=-1, f_lacks=lacks).where(SeatRow.f_job_id == key.job_id))
+        blocked_by = Case(SeatRow.f_lacks, [(Blocker.APPROVAL.value, Blocker.APPROVAL.value)], "")
+        hit(SeatRow.update(f_message="", f_free_cores=-1, f_lacks=blocked_by).where(SeatRow.f_job_id == key.job_id))
         return True
 
-    def end_turn(
+    def end_round(
         self, key: JobKey, owner: str, wait_reason: str, blocked_on: str, blocked_cores: int, retry_at: int,
-        conflicts: int, lacks: Lack | None, rejoins: bool = False,
+        conflicts: int, blocked_by: Blocker | None, rejoins: bool = False,
     ) -> bool:  # fmt: skip
         values = {
             JobRow.f_ready_signal: False, JobRow.f_ready_time: None, JobRow.f_ready_owner: "",
             JobRow.f_wait_reason: wait_reason, JobRow.f_blocked_on: blocked_on, JobRow.f_blocked_cores: blocked_cores,
-            JobRow.f_retry_at: retry_at, JobRow.f_conflicts: conflicts, JobRow.f_lacks: lacks.value if lacks else "",
-            JobRow.f_apart: True if lacks in APART else JobRow.f_held, JobRow.f_rerun_signal: rejoins,
+            JobRow.f_retry_at: retry_at, JobRow.f_conflicts: conflicts,
+            JobRow.f_lacks: blocked_by.value if blocked_by else "",
+            JobRow.f_apart: True if blocked_by in UNSCHEDULABLE else JobRow.f_held, JobRow.f_rerun_signal: rejoins,
         }  # fmt: skip
         where = job_is(key) & (JobRow.f_ready_signal == True) & (JobRow.f_ready_owner == owner)  # noqa: E712
         return hit(JobRow.update(values).where(where))
@@ -64,8 +65,8 @@ class Queue(Unit):
             JobRow.update(f_ready_owner=owner).where(signalled).execute()
         return ids
 
-    def jobs_in_turn(self) -> tuple[Waiting, ...]:
-        return tuple(_queued_of(row) for row in _IN_TURN.rows(self._database))
+    def jobs_in_round(self) -> tuple[Waiting, ...]:
+        return tuple(_queued_of(row) for row in _IN_ROUND.rows(self._database))
 
     def unblocked_waiting(self, limit: int) -> tuple[Waiting, ...]:
         return tuple(_queued_of(row) for row in _UNBLOCKED.rows(self._database)[:limit])
@@ -74,9 +75,9 @@ class Queue(Unit):
         heads = (_HEAD.row(self._database, row[0]) for row in _BLOCKING_PARTIES.rows(self._database))
         return tuple(_queued_of(row) for row in heads if row)
 
-    def waiting_apart(self, until: int, limit: int) -> tuple[Waiting, ...]:
+    def waiting_unschedulable(self, until: int, limit: int) -> tuple[Waiting, ...]:
         waits = (JobRow.f_held == False) & (JobRow.f_ready_signal == False)  # noqa: E712
-        is_due = JobRow.f_lacks.in_([lack.value for lack in APART]) & (JobRow.f_retry_at <= until)
+        is_due = JobRow.f_lacks.in_([blocker.value for blocker in UNSCHEDULABLE]) & (JobRow.f_retry_at <= until)
         query = _queued_rows().where(waiting_here() & waits & is_due).order_by(JobRow.f_retry_at, *IN_QUEUE)
         return tuple(_queued_of(row) for row in query.limit(limit).tuples())
 
@@ -117,7 +118,7 @@ class Queue(Unit):
         lasted = steady - JobRow.f_hold_since
         values = {
             **hold_columns(None), "f_since": JobRow.f_since + lasted, "f_queued": JobRow.f_queued + lasted,
-            "f_apart": Case(None, [(JobRow.f_lacks.in_([lack.value for lack in APART]), True)], False),
+            "f_apart": Case(None, [(JobRow.f_lacks.in_([blocker.value for blocker in UNSCHEDULABLE]), True)], False),
         }  # fmt: skip
         return hit(JobRow.update(**values).where(held))
 
@@ -181,13 +182,13 @@ def _queued(where: Any, limit: int) -> tuple[Waiting, ...]:
     return tuple(_queued_of(row) for row in query.tuples())
 
 
-def _has_turns() -> Any:
-    """Of those that wait: as `Job.is_apart` tells the others."""
+def _has_rounds() -> Any:
+    """Of those that wait: as `Job.is_unschedulable` tells the others."""
     return waiting_here() & (JobRow.f_apart == False)  # noqa: E712
 
 
 def _queue_query(where: Any) -> Any:
-    return _queued_rows().where(_has_turns() & where).order_by(*IN_QUEUE)
+    return _queued_rows().where(_has_rounds() & where).order_by(*IN_QUEUE)
 
 
 def _queued_rows() -> Any:
@@ -199,8 +200,8 @@ def _queued_rows() -> Any:
 
 def _queued_of(row: Any) -> Waiting:
     parties = tuple(str(one) for ids in from_json(row[2]).values() for one in ids)
-    job_id, created, _, blocked_on, cores, retry_at, passes, lacks, queue_key = row
-    return Waiting(job_id, created, parties, blocked_on, cores, retry_at, passes, lack_of(lacks), queue_key)
+    job_id, created, _, blocked_on, cores, retry_at, passes, blocked_by, queue_key = row
+    return Waiting(job_id, created, parties, blocked_on, cores, retry_at, passes, blocker_of(blocked_by), queue_key)
 
 
 _MOST_UNBLOCKED = 256
@@ -227,13 +228,13 @@ _INTAKE = Prepared(
     ),
     1,
 )
-_IN_TURN = Prepared(
+_IN_ROUND = Prepared(
     lambda: _queued_rows().where(waiting_here() & (JobRow.f_ready_signal == True)).order_by(*IN_QUEUE), 0  # noqa: E712
 )
 _BLOCKING_PARTIES = Prepared(
     lambda: (
         JobRow.select(JobRow.f_blocked_on)
-        .where(_has_turns() & (JobRow.f_blocked_on != ""))
+        .where(_has_rounds() & (JobRow.f_blocked_on != ""))
         .distinct()
         .order_by(JobRow.f_blocked_on)
     ),

@@ -9,7 +9,7 @@ from peewee import Case, Value
 
 from fate_flow.core.job import EngineState, Job, JobKey
 from fate_flow.core.status import JobStatus
-from fate_flow.store.changes import MOST_WISHES
+from fate_flow.store.changes import MOST_PENDING
 from fate_flow.store.models import EngineRow, JobRow
 from fate_flow.store.prepared import Prepared
 from fate_flow.store.rows import JOB_COLUMNS, date, job_of, to_json
@@ -57,7 +57,7 @@ class Resources(Jobs):
             ).where(_engine_is(old.name) & as_read)
         )
 
-    def reserve(self, key: JobKey, cores: int, memory: int, token: str, turn: int, at: int) -> bool:
+    def reserve(self, key: JobKey, cores: int, memory: int, token: str, round_number: int, at: int) -> bool:
         engine = self.engine()
         if engine is None:
             return False
@@ -65,7 +65,7 @@ class Resources(Jobs):
             JobRow.f_engine_name: engine.name, JobRow.f_engine_type: COMPUTING, JobRow.f_cores: cores,
             JobRow.f_memory: memory, JobRow.f_remaining_cores: cores, JobRow.f_remaining_memory: memory,
             JobRow.f_resource_in_use: True, JobRow.f_apply_resource_time: at, JobRow.f_claim: token,
-            JobRow.f_claim_turn: turn,
+            JobRow.f_claim_turn: round_number,
         }  # fmt: skip
         free = job_is(key) & (JobRow.f_resource_in_use == False)  # noqa: E712
         taken = taking(engine.name, cores, memory)
@@ -80,40 +80,40 @@ class Resources(Jobs):
             return False
         return True
 
-    def renew_claim(self, key: JobKey, turn: int) -> None:
+    def renew_claim(self, key: JobKey, round_number: int) -> None:
         held = job_is(key) & (JobRow.f_resource_in_use == True)  # noqa: E712
-        renewed = JobRow.update(f_claim_turn=turn, f_claim_renewals=JobRow.f_claim_renewals + 1)
-        hit(renewed.where(held & (JobRow.f_claim_turn <= turn)))
+        renewed = JobRow.update(f_claim_turn=round_number, f_claim_renewals=JobRow.f_claim_renewals + 1)
+        hit(renewed.where(held & (JobRow.f_claim_turn <= round_number)))
 
-    def give_back(self, key: JobKey, at_most_turn: int | None, at: int) -> bool:
+    def give_back(self, key: JobKey, at_most_round: int | None, at: int) -> bool:
         job = self.job(key)
         if job is None or not job.holds:
             return False
         where = job_is(key) & (JobRow.f_claim == job.claim.token) & (JobRow.f_resource_in_use == True)  # noqa: E712
-        if at_most_turn is not None:
-            where &= JobRow.f_claim_turn <= at_most_turn
+        if at_most_round is not None:
+            where &= JobRow.f_claim_turn <= at_most_round
         if not hit(JobRow.update({**_NO_CLAIM, JobRow.f_return_resource_time: at}).where(where)):
             return False
         come_back(job.claim.cores, job.claim.memory)
         return True
 
-    def wish(self, key: JobKey, asked: int, order: int | None = None) -> None:
+    def pending(self, key: JobKey, asked: int, order: int | None = None) -> None:
         values = {"f_wish_since": Case(JobRow.f_wish_since, [(0, asked)], JobRow.f_wish_since), "f_wish_asked": asked}
         if order is not None:
             values["f_queue_key"] = order
         hit(JobRow.update(**values).where(job_is(key)))
 
-    def first_wish(self, asked_after: int) -> Job | None:
-        row = _FIRST_WISH.row(self._database, asked_after)
+    def first_pending(self, asked_after: int) -> Job | None:
+        row = _FIRST_PENDING.row(self._database, asked_after)
         return job_of(row) if row else None
 
-    def wishes(self, asked_after: int) -> tuple[Job, ...]:
-        return tuple(job_of(row) for row in _WISHES.rows(self._database, asked_after))
+    def pending_requests(self, asked_after: int) -> tuple[Job, ...]:
+        return tuple(job_of(row) for row in _PENDING.rows(self._database, asked_after))
 
-    def pass_wish(self, key: JobKey) -> None:
+    def count_bypass(self, key: JobKey) -> None:
         hit(JobRow.update(f_wish_passes=JobRow.f_wish_passes + 1).where(job_is(key)))
 
-    def forget_wish(self, key: JobKey) -> None:
+    def forget_pending(self, key: JobKey) -> None:
         hit(JobRow.update(f_wish_since=0, f_wish_asked=0, f_wish_passes=0).where(job_is(key)))
 
 
@@ -132,7 +132,7 @@ _ENGINE = Prepared(
 )  # fmt: skip
 
 
-def _wish_query(asked_after: str | int, limit: int) -> Any:
+def _pending_query(asked_after: str | int, limit: int) -> Any:
     return (
         JobRow.select(*JOB_COLUMNS)
         .where(
@@ -145,15 +145,15 @@ def _wish_query(asked_after: str | int, limit: int) -> Any:
     )
 
 
-_FIRST_WISH = Prepared(lambda asked_after: _wish_query(asked_after, 1), 1)
-_WISHES = Prepared(lambda asked_after: _wish_query(asked_after, MOST_WISHES), 1)
+_FIRST_PENDING = Prepared(lambda asked_after: _pending_query(asked_after, 1), 1)
+_PENDING = Prepared(lambda asked_after: _pending_query(asked_after, MOST_PENDING), 1)
 
 
 def _engine_is(name: str) -> Any:
     return (EngineRow.f_engine_type == COMPUTING) & (EngineRow.f_engine_name == name)
 
 
-def _has_room(name: str, cores: int, memory: int) -> Any:
+def _has_capacity(name: str, cores: int, memory: int) -> Any:
     """Only what is asked for counts: where the configuration has shrunk what is in use, less than nothing remains."""
     where = _engine_is(name)
     if cores:
@@ -168,7 +168,7 @@ def taking(name: str, cores: int, memory: int) -> Any:
     return EngineRow.update(
         f_remaining_cores=EngineRow.f_remaining_cores - cores,
         f_remaining_memory=EngineRow.f_remaining_memory - memory,
-    ).where(_has_room(name, cores, memory))
+    ).where(_has_capacity(name, cores, memory))
 
 
 def come_back(cores: int, memory: int) -> None:

@@ -8,15 +8,15 @@ from typing import Any
 
 from fate_flow.core.job import TaskKey
 from fate_flow.core.spec import Party
-from fate_flow.store.contract import READ, Metric, Output, Scope, TableMeta
+from fate_flow.store.contract import READ, Metric, OutputTable, Scope, TableMeta
 from fate_flow.store.models import MetricRow, OutputRow, StorageTableRow, SummaryRow
 from fate_flow.store.prepared import insert
 from fate_flow.store.rows import from_json, to_json
 from fate_flow.store.sql.queries import hit
-from fate_flow.store.sql.unit import Unit
+from fate_flow.store.sql.unit import SqlUnitOfWork
 
 
-class Results(Unit):
+class Results(SqlUnitOfWork):
     """Part of the transaction: what each method promises stands in `contract.Transaction`."""
 
     def save_table(self, table: TableMeta, at: int) -> None:
@@ -49,7 +49,7 @@ class Results(Unit):
         by_age = query.order_by(row.f_create_time, row.f_namespace, row.f_name)
         return tuple(_table_of(one) for one in by_age.limit(limit))
 
-    def save_outputs(self, outputs: Iterable[Output], at: int) -> None:
+    def save_outputs(self, outputs: Iterable[OutputTable], at: int) -> None:
         for one in outputs:
             key = one.task
             OutputRow.replace(
@@ -58,7 +58,7 @@ class Results(Unit):
                 f_table_name=one.name, f_table_namespace=one.namespace, f_written_by=one.written_by, f_create_time=at,
             ).execute()  # fmt: skip
 
-    def outputs(self, job_id: str, task: str, party: Party) -> tuple[Output, ...]:
+    def outputs(self, job_id: str, task: str, party: Party) -> tuple[OutputTable, ...]:
         made = OutputRow.select().where(_made_by(OutputRow, job_id, task, party) & (OutputRow.f_data_name != READ))
         rows = list(made.order_by(OutputRow.f_data_name))
         newest = max((row.f_task_version for row in rows), default=0)
@@ -92,7 +92,7 @@ class Results(Unit):
             if row.f_task_version == newest
         )  # fmt: skip
 
-    def results_of(self, job_id: str) -> tuple[Output, ...]:
+    def results_of(self, job_id: str) -> tuple[OutputTable, ...]:
         row = OutputRow
         query = row.select().where(row.f_job_id == job_id)
         by_name = query.order_by(row.f_component_name, row.f_data_name, row.f_task_version, row.f_role, row.f_party_id)
@@ -139,9 +139,9 @@ def _table_of(row: StorageTableRow) -> TableMeta:
     )  # fmt: skip
 
 
-def _output_of(row: OutputRow) -> Output:
+def _output_of(row: OutputRow) -> OutputTable:
     key = TaskKey(row.f_job_id, row.f_component_name, row.f_task_version, Party(row.f_role, row.f_party_id))
-    return Output(key, row.f_data_name, row.f_table_namespace, row.f_table_name, row.f_written_by)
+    return OutputTable(key, row.f_data_name, row.f_table_namespace, row.f_table_name, row.f_written_by)
 
 
 def _made_by(model: Any, job_id: str, task: str, party: Party) -> Any:

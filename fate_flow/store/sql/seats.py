@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fate_flow.core.job import Lack, Seat
+from fate_flow.core.job import Blocker, Seat
 from fate_flow.core.status import SeatStatus, check_move
 from fate_flow.store.changes import LIVE_SEATS, seat_rejoins
 from fate_flow.store.models import SeatRow
 from fate_flow.store.prepared import Prepared
 from fate_flow.store.rows import SEAT_COLUMNS, columns_of, seat_of
 from fate_flow.store.sql.queries import hit
-from fate_flow.store.sql.unit import Unit
+from fate_flow.store.sql.unit import SqlUnitOfWork
 
 
-class Seats(Unit):
+class Seats(SqlUnitOfWork):
     """Part of the transaction: what each method promises stands in `contract.Transaction`."""
 
     def add_seats(self, seats: Iterable[Seat]) -> None:
@@ -23,7 +23,7 @@ class Seats(Unit):
             {
                 "f_job_id": seat.job_id, "f_role": seat.party.role, "f_party_id": seat.party.party_id,
                 "f_run": seat.run, "f_status": seat.status.value, "f_message": seat.message,
-                "f_asked_cores": seat.asked_cores, "f_free_cores": seat.free_cores, "f_legacy": seat.legacy,
+                "f_asked_cores": seat.asked_cores, "f_free_cores": seat.free_cores, "f_legacy": seat.is_plain_v1,
             }
             for seat in seats
         ]  # fmt: skip
@@ -34,13 +34,13 @@ class Seats(Unit):
         return tuple(seat_of(row) for row in _SEATS.rows(self._database, job_id))
 
     def move_seat(
-        self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1, lacks: Lack | None = None
+        self, seat: Seat, new: SeatStatus, message: str, free_cores: int = -1, blocked_by: Blocker | None = None
     ) -> bool:
         check_move(seat.status, new)
         where = _seat_is(seat) & (SeatRow.f_status == seat.status.value)
         values = {
             SeatRow.f_status: new.value, SeatRow.f_message: message, SeatRow.f_free_cores: free_cores,
-            SeatRow.f_lacks: lacks.value if lacks else "",
+            SeatRow.f_lacks: blocked_by.value if blocked_by else "",
         }  # fmt: skip
         return hit(SeatRow.update(values).where(where))
 
@@ -64,17 +64,17 @@ class Seats(Unit):
     def silent_seats(self) -> tuple[Seat, ...]:
         return _seats((SeatRow.f_status == SeatStatus.STARTED.value) & (SeatRow.f_silent_since > 0))
 
-    def note_approval(self, seat: Seat, words: str) -> bool:
-        return hit(SeatRow.update(f_approval=words).where(_seat_is(seat)))
+    def note_approval(self, seat: Seat, text: str) -> bool:
+        return hit(SeatRow.update(f_approval=text).where(_seat_is(seat)))
 
-    def mark_legacy(self, seat: Seat) -> bool:
+    def mark_plain_v1(self, seat: Seat) -> bool:
         return hit(SeatRow.update(f_legacy=True).where(_seat_is(seat)))
 
     def seats_at(self, party_id: str) -> tuple[Seat, ...]:
         return _seats((SeatRow.f_party_id == party_id) & _is_live())
 
-    def plain_seats(self) -> tuple[Seat, ...]:
-        return tuple(seat_of(row) for row in _PLAIN_SEATS.rows(self._database))
+    def plain_v1_seats(self) -> tuple[Seat, ...]:
+        return tuple(seat_of(row) for row in _PLAIN_V1_SEATS.rows(self._database))
 
     def unconfirmed_seats(self) -> tuple[Seat, ...]:
         return tuple(seat_of(row) for row in _UNCONFIRMED.rows(self._database))
@@ -112,7 +112,7 @@ def _seat_is(seat: Seat) -> Any:
 _PARTIES_WITH_SEATS = Prepared(
     lambda: SeatRow.select(SeatRow.f_party_id).where(_is_live()).distinct().order_by(SeatRow.f_party_id), 0
 )
-_PLAIN_SEATS = Prepared(
+_PLAIN_V1_SEATS = Prepared(
     lambda: (
         SeatRow.select(*SEAT_COLUMNS)
         .where(_is_live() & (SeatRow.f_legacy == True))  # noqa: E712

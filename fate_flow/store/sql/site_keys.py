@@ -7,10 +7,10 @@ from typing import Any
 from fate_flow.core.site import SiteKey
 from fate_flow.store.models import SiteKeyRow
 from fate_flow.store.sql.queries import hit, insert_new
-from fate_flow.store.sql.unit import Unit
+from fate_flow.store.sql.unit import SqlUnitOfWork
 
 
-class SiteKeys(Unit):
+class SiteKeys(SqlUnitOfWork):
     """Part of the transaction: what each method promises stands in `contract.Transaction`."""
 
     def site_key(self, party_id: str) -> SiteKey | None:

@@ -8,10 +8,10 @@ from fate_flow.store.contract import Submission
 from fate_flow.store.models import SubmissionRow
 from fate_flow.store.prepared import Prepared
 from fate_flow.store.sql.queries import hit, insert_new
-from fate_flow.store.sql.unit import Unit
+from fate_flow.store.sql.unit import SqlUnitOfWork
 
 
-class Submissions(Unit):
+class Submissions(SqlUnitOfWork):
     """Part of the transaction: what each method promises stands in `contract.Transaction`."""
 
     def begin_submission(self, submission: Submission, at: int) -> Submission | None:

@@ -25,10 +25,10 @@ from fate_flow.store.models import TaskRow
 from fate_flow.store.prepared import Prepared
 from fate_flow.store.rows import TASK_COLUMNS, columns_of, date, task_of, to_json, with_dates
 from fate_flow.store.sql.queries import hit, insert_new, task_is
-from fate_flow.store.sql.unit import Unit
+from fate_flow.store.sql.unit import SqlUnitOfWork
 
 
-class Tasks(Unit):
+class Tasks(SqlUnitOfWork):
     """Part of the transaction: what each method promises stands in `contract.Transaction`."""
 
     def add_tasks(self, tasks: Iterable[Task], job: Job, document: Document) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from peewee import Database
 
 from fate_flow.core.errors import StorageUnavailable
-from fate_flow.store.prepared import words_of
+from fate_flow.store.prepared import sql_text
 from fate_flow.store.sql.refusals import REFUSALS, refusal_of
 
 LogStatusWrite = Callable[[str, str, Sequence[Any]], None]
@@ -20,7 +20,7 @@ class TakenBack(Exception):
     """Raised within a savepoint, it undoes the writes there; whoever opened the savepoint catches it."""
 
 
-class Unit:
+class SqlUnitOfWork:
     """One unit of work."""
 
     def __init__(self, database: Database, log_write: LogStatusWrite | None) -> None:
@@ -59,7 +59,7 @@ class Unit:
             raise StorageUnavailable("the database dropped the transaction")
 
     def _write(self, job_id: str, query: Any) -> bool:
-        statement, params = words_of(query, self._database.is_sqlite)
+        statement, params = sql_text(query, self._database.is_sqlite)
         if self._log_write is not None:
             self._log_write(job_id, statement, params)
         return bool(self._database.execute_sql(statement, params).rowcount)

@@ -6,7 +6,7 @@ from typing import Any
 
 from fate_flow.core.job import TaskKey, Worker, WorkerEnd
 from fate_flow.core.status import WorkerStatus, check_move
-from fate_flow.store.changes import told_to_stop, worker_moved
+from fate_flow.store.changes import ordered_to_stop, worker_moved
 from fate_flow.store.models import TaskRow, WorkerRow
 from fate_flow.store.prepared import Prepared, insert
 from fate_flow.store.rows import WORKER_COLUMNS, columns_of, worker_of
@@ -77,7 +77,7 @@ class Workers(Resources):
 
     def mark_stopping(self, worker_id: str, why: WorkerEnd) -> None:
         where = (WorkerRow.f_worker_id == worker_id) & is_going_on() & (WorkerRow.f_stopping == False)  # noqa: E712
-        WorkerRow.update(**columns_of(told_to_stop(why))).where(where).execute()
+        WorkerRow.update(**columns_of(ordered_to_stop(why))).where(where).execute()
 
 
 _WORKER = Prepared(

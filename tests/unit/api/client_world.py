@@ -25,8 +25,8 @@ from fate_flow.client_keys import ClientKeys
 from fate_flow.components.catalogue import CATALOGUE
 from fate_flow.components.table import Schema, TableWriter
 from fate_flow.components.table_uri import format_uri, parse_uri
-from fate_flow.coordinator.desk import Desk
-from fate_flow.coordinator.ports import Context, LaunchOrder, Rules, Sight
+from fate_flow.coordinator.ports import Context, LaunchOrder, Observation, Rules
+from fate_flow.coordinator.use_cases import UseCases
 from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.core.grammar import LAST
 from fate_flow.core.job import Answer, Claim, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
@@ -37,7 +37,7 @@ from fate_flow.core.status import TASK_END, JobStatus, SeatStatus, TaskStatus
 from fate_flow.settings import Settings
 from fate_flow.settings_limits import Limits
 from fate_flow.settings_parties import Route
-from fate_flow.store.contract import Document, Output, TableMeta
+from fate_flow.store.contract import Document, OutputTable, TableMeta
 from fate_flow.store.database import open_database
 from fate_flow.store.migrations import upgrade
 from fate_flow.store.sql.store import SqlStore
@@ -65,8 +65,8 @@ class FakeEngine:
     def launch(self, order: LaunchOrder) -> None:
         raise AssertionError("no scheduler runs here")
 
-    def look(self, worker: Worker) -> Sight:
-        return Sight("created")
+    def look(self, worker: Worker) -> Observation:
+        return Observation("created")
 
     def stop(self, worker: Worker, grace_seconds: float) -> None: ...
 
@@ -224,7 +224,9 @@ class World:
 
     def add_output(self, job_id: str, table: TableMeta, name: str = "toy_0", data_name: str = "made") -> None:
         with self.store.transaction() as tx:
-            tx.save_outputs([Output(TaskKey(job_id, name, 0, GUEST), data_name, table.namespace, table.name)], START)
+            tx.save_outputs(
+                [OutputTable(TaskKey(job_id, name, 0, GUEST), data_name, table.namespace, table.name)], START
+            )
 
     def add_log(self, job_id: str, path: str, text: str) -> Path:
         file = self.services.settings.log_dir / job_id / path
@@ -279,10 +281,10 @@ def make_world(
         engine_size=EngineSize(1, 20), defaults=JobParameters(), rules=Rules(), routes=frozenset({"10000"}),
         clock=lambda: next(clock), fresh_id=lambda: f"{next(fresh):032x}", ceilings=ceilings, site=site,
     )  # fmt: skip
-    desk = Desk(context, lambda jobs, *_: rung.append(jobs), 4, settings.limits.submit_timeout)
+    use_cases = UseCases(context, lambda jobs, *_: rung.append(jobs), 4, settings.limits.submit_timeout)
     peers = FakePeers()
     services = Services(
-        settings, context, desk, Views(database), lambda: f"2026010112000000000{next(ids):02d}", peers.ask
+        settings, context, use_cases, Views(database), lambda: f"2026010112000000000{next(ids):02d}", peers.ask
     )
     # What would build the URL of a route takes nine tenths of the time that an app takes, and nobody builds one.
     with patch.object(Rule, "_compile_builder", lambda *_: _no_url):

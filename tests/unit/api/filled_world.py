@@ -12,9 +12,9 @@ from client_world import GUEST, HOST, LOCAL, START, World
 
 from fate_flow.components.table import Schema, TableWriter, table_exists
 from fate_flow.components.table_uri import format_uri
-from fate_flow.core.crew import COLLECTOR
 from fate_flow.core.job import Answer, Hold, TaskKey, Worker
 from fate_flow.core.permission import Kind, Thing
+from fate_flow.core.replicas import COLLECTOR
 from fate_flow.core.site import SiteKey
 from fate_flow.core.status import JobStatus, WorkerStatus
 from fate_flow.federation.site_key import read_public_key
@@ -68,13 +68,13 @@ def known(world: World) -> Iterator[dict[str, Any]]:
 
 def upload_conf(file: str) -> dict[str, Any]:
     """Of a local job that this server accepts at once."""
-    told = {"file": file, "head": 1, "partition": 2, "namespace": "demo", "name": "site_c", "destroy": True}
+    described = {"file": file, "head": 1, "partition": 2, "namespace": "demo", "name": "site_c", "destroy": True}
     return {
         "dsl_version": 2,
         "initiator": {"role": "local", "party_id": 0},
         "role": {"local": [0]},
         "job_parameters": {"common": {"federated_mode": "SINGLE"}},
-        "component_parameters": {"role": {"local": {"0": {"upload_0": told}}}},
+        "component_parameters": {"role": {"local": {"0": {"upload_0": described}}}},
     }
 
 

@@ -16,7 +16,7 @@ from fate_flow.core.job import CommandKind
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus
 from fate_flow.federation.spool import Spool, SpoolLimits
-from fate_flow.federation.wire import read_command
+from fate_flow.federation.wire import read_program
 from tests.factories import GUEST, HOST
 
 K = CommandKind
@@ -61,7 +61,7 @@ PATHS = {
     K.REPORT: f"initiator/{TASK}/host/10000/report",
     K.ASK_STOP: f"initiator/{JOB}/guest/9999/stop/canceled",
     K.ASK_RERUN: f"initiator/{JOB}/guest/9999/rerun",
-    K.ROOM: f"initiator/{JOB}/host/10000/room",
+    K.CAPACITY: f"initiator/{JOB}/host/10000/room",
     K.STANDING: f"initiator/{JOB}/guest/9999/standing",
     K.LOOK_AGAIN: f"initiator/{JOB}/guest/9999/ready",
 }
@@ -87,7 +87,7 @@ def test_every_route_of_other_parties_is_known(world: World, tmp_path: Path) -> 
 def test_every_statement_has_its_rule_and_its_route() -> None:
     assert set(STATEMENTS) == {*CommandKind, *Query}
     assert frozenset().union(*ROUTES.values()) == set(STATEMENTS)
-    assert {kind: read_command(path, {}).kind for kind, path in PATHS.items()} == {kind: kind for kind in CommandKind}
+    assert {kind: read_program(path, {}).kind for kind, path in PATHS.items()} == {kind: kind for kind in CommandKind}
 
 
 def rows(world: World) -> list[Any]:
@@ -158,16 +158,16 @@ def test_no_request_comes_from_the_own_server(world: World, tmp_path: Path, rout
     assert "is this server itself" in response.json["retmsg"]
 
 
-@pytest.mark.parametrize(("sender", "source", "words"), [
+@pytest.mark.parametrize(("sender", "source", "text"), [
     ("guest/9999", "10000", "party 10000 may not speak for guest 9999"),
     ("host/10001", "10000", "party 10000 may not speak for host 10001"),
     ("local/10000", "10000", "role local and party 0 are taken from the own server only"),
     ("guest/0", "10000", "role local and party 0 are taken from the own server only"),
 ])  # fmt: skip
 def test_a_party_delivers_for_its_own_workers_alone(
-    world: World, tmp_path: Path, sender: str, source: str, words: str
+    world: World, tmp_path: Path, sender: str, source: str, text: str
 ) -> None:
     path = f"/v1/exchange/deliver/{JOB}/{JOB}_a/0/{'ab' * 16}/{sender}/host/9999?topic=a&seq=0&last=1"
     client = with_spool(world, tmp_path).test_client()
     response = client.post(path, data=b"x", headers={"SRC-PARTY-ID": source})
-    assert (response.status_code, words in response.json["retmsg"]) == (403, True), response.json
+    assert (response.status_code, text in response.json["retmsg"]) == (403, True), response.json

@@ -75,16 +75,16 @@ def test_a_nonce_is_known_after_a_restart(world: World, tmp_path: Path) -> None:
     assert retcode(post(make_world(tmp_path, client_keys=KEYS), "/v1/version/get", b"{}", headers)) == 109
 
 
-@pytest.mark.parametrize(("change", "words"), [
+@pytest.mark.parametrize(("change", "text"), [
     ({"at": NOW - WINDOW_MS - 1}, "TIMESTAMP"), ({"at": NOW + WINDOW_MS + 1}, "TIMESTAMP"),
     ({"key": "others"}, "is not the app key of this server"),
     ({"secret": "another-secret"}, "the secret key is probably a wrong one"), ({"body": b'{"a": 1}'}, "SIGNATURE"),
     ({"path": "/v1/job/stop"}, "SIGNATURE"), ({"path": "/v1/job/query?a=1"}, "SIGNATURE"),
 ])  # fmt: skip
-def test_what_is_not_right_is_refused(world: World, change: dict[str, Any], words: str) -> None:
-    told = {"path": "/v1/job/query", "body": b"{}", **change}
-    response = post(world, "/v1/job/query", b"{}", signed(**told))
-    assert (retcode(response), words in response.json["retmsg"]) == (109, True)
+def test_what_is_not_right_is_refused(world: World, change: dict[str, Any], text: str) -> None:
+    described = {"path": "/v1/job/query", "body": b"{}", **change}
+    response = post(world, "/v1/job/query", b"{}", signed(**described))
+    assert (retcode(response), text in response.json["retmsg"]) == (109, True)
 
 
 @pytest.mark.parametrize("missing", ["TIMESTAMP", "NONCE", "APP_KEY", "SIGNATURE"])
@@ -127,12 +127,12 @@ SIGNED_FIELDS = b"model_id=a%20b%26c%3Dd&party_id=9999&role=guest"
 
 def test_of_a_form_the_fields_are_signed_and_not_the_file(world: World) -> None:
     path = "/v1/model/import"
-    for nonce, fields, told in (("n1", SIGNED_FIELDS, 100), ("n2", b"", 100), ("n3", b"role=host", 109)):
+    for nonce, fields, described in (("n1", SIGNED_FIELDS, 100), ("n2", b"", 100), ("n3", b"role=host", 109)):
         signature = sign(KEYS.secret_key, str(NOW), nonce, KEYS.app_key, path, b"", fields)
         headers = {**signed(path, nonce=nonce), "SIGNATURE": signature, "Content-Type": FORM_TYPE}
         response = world.client.post(path, data=a_form(**FIELDS), headers=headers)
-        assert retcode(response) == told
-        assert ("does not offer" in response.json["retmsg"]) is (told == 100)
+        assert retcode(response) == described
+        assert ("does not offer" in response.json["retmsg"]) is (described == 100)
         assert world.uploads == [], "what nobody takes does not stay"
 
 
@@ -144,9 +144,11 @@ URLENCODED = "application/x-www-form-urlencoded"
 ])  # fmt: skip
 def test_a_body_is_signed_whatever_its_content_type_says(world: World, kind: str) -> None:
     path, body = "/v1/job/query", b'{"job_id": "20260101120000"}'
-    for nonce, told, wanted in (("n1", body, 0), ("n2", b"", 109), ("n3", b"{}", 109)):
-        response = world.client.post(path, data=body, headers={**signed(path, told, nonce=nonce), "Content-Type": kind})
-        assert retcode(response) == wanted, told
+    for nonce, described, wanted in (("n1", body, 0), ("n2", b"", 109), ("n3", b"{}", 109)):
+        response = world.client.post(
+            path, data=body, headers={**signed(path, described, nonce=nonce), "Content-Type": kind}
+        )
+        assert retcode(response) == wanted, described
 
 
 @pytest.mark.parametrize("kind", [FORM_TYPE, URLENCODED])
@@ -165,8 +167,12 @@ def test_a_body_of_unknown_or_excessive_length_is_signed_whatever_its_content_ty
 
 def test_the_fields_of_an_upload_are_signed(world: World) -> None:
     path, fields = "/v1/data/upload", {"namespace": "a", "table_name": "b", "head": "1", "partition": "1"}
-    told = b"head=1&namespace=a&partition=1&table_name=b"
-    for nonce, of_form, wanted in (("n1", b"", 109), ("n2", told.replace(b"=b", b"=c"), 109), ("n3", told, 0)):
+    described = b"head=1&namespace=a&partition=1&table_name=b"
+    for nonce, of_form, wanted in (
+        ("n1", b"", 109),
+        ("n2", described.replace(b"=b", b"=c"), 109),
+        ("n3", described, 0),
+    ):
         signature = sign(KEYS.secret_key, str(NOW), nonce, KEYS.app_key, path, b"", of_form)
         headers = {**signed(path, nonce=nonce), "SIGNATURE": signature, "Content-Type": FORM_TYPE}
         response = world.client.post(path, data=a_form(**fields), headers=headers)

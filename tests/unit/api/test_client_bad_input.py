@@ -1,4 +1,4 @@
-"""Bad input at every client route: a retcode, a message that names the culprit, and nothing of our insides."""
+"""Bad input at every client route: a retcode, a message that names what is at fault, and nothing of our insides."""
 
 from __future__ import annotations
 
@@ -188,31 +188,31 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     world.store.close()
 
 
-@pytest.mark.parametrize(("body", "retcode", "culprit"), SUBMITS)
-def test_a_submit_that_is_refused(world: World, body: Any, retcode: int, culprit: str) -> None:
-    said = told(world.ask("job/submit", body), retcode, culprit)
+@pytest.mark.parametrize(("body", "retcode", "offender"), SUBMITS)
+def test_a_submit_that_is_refused(world: World, body: Any, retcode: int, offender: str) -> None:
+    said = described(world.ask("job/submit", body), retcode, offender)
     assert set(said) == {"retcode", "retmsg"}, "no id of a job that does not exist"
     if retcode == 103:
-        told(world.ask("job/validate", body), 103, culprit)
+        described(world.ask("job/validate", body), 103, offender)
 
 
-@pytest.mark.parametrize(("path", "body", "retcode", "culprit"), OTHERS)
-def test_a_request_that_is_refused(world: World, path: str, body: Any, retcode: int, culprit: str) -> None:
-    told(world.ask(path, body), retcode, culprit)
+@pytest.mark.parametrize(("path", "body", "retcode", "offender"), OTHERS)
+def test_a_request_that_is_refused(world: World, path: str, body: Any, retcode: int, offender: str) -> None:
+    described(world.ask(path, body), retcode, offender)
 
 
-@pytest.mark.parametrize(("path", "body", "status", "culprit"), WITH_STATUS)
+@pytest.mark.parametrize(("path", "body", "status", "offender"), WITH_STATUS)
 def test_a_request_that_is_refused_with_a_status(
-    world: World, path: str, body: Any, status: int, culprit: str
+    world: World, path: str, body: Any, status: int, offender: str
 ) -> None:
     response = world.post(path, body)
     assert response.status_code == status
-    assert set(told(response.json, status, culprit)) == {"retcode", "retmsg"}
+    assert set(described(response.json, status, offender)) == {"retcode", "retmsg"}
 
 
-def told(said: Any, retcode: int, culprit: str) -> Any:
+def described(said: Any, retcode: int, offender: str) -> Any:
     """The envelope, once it tells what is wrong and no more."""
-    assert (said["retcode"], culprit in said["retmsg"]) == (retcode, True), said
+    assert (said["retcode"], offender in said["retmsg"]) == (retcode, True), said
     for inside in ("Traceback", "Error(", "peewee", ".py", "SELECT"):
         assert inside not in said["retmsg"]
     return said
@@ -220,7 +220,7 @@ def told(said: Any, retcode: int, culprit: str) -> Any:
 
 def test_a_header_may_be_wrong_too(world: World) -> None:
     said = world.ask("job/submit", LONG, headers={"Idempotency-Key": "a b"})
-    told(said, 101, "request_id: 'a b'")
+    described(said, 101, "request_id: 'a b'")
 
 
 def test_no_folder_was_made_for_any_of_this(world: World) -> None:

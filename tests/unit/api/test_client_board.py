@@ -16,7 +16,7 @@ from fate_flow.core.fate_v1 import problems
 from fate_flow.core.job import UNREACHABLE, Answer, TaskKey
 from fate_flow.core.spec import JobParameters
 from fate_flow.core.status import JobStatus
-from fate_flow.store.contract import Document, Output
+from fate_flow.store.contract import Document, OutputTable
 from tests.unit.api.client_world import GUEST, START, World, make_world
 
 UNKNOWN = "202601010000000000000"
@@ -114,16 +114,16 @@ def test_the_first_rows_of_a_table(world: World) -> None:
 
 @pytest.mark.parametrize("path", ["pipeline/dag/dependency", "tracking/job/data_view", "table/list"])
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "text"),
     [
         ({}, "missing: job_id,role,party_id"), ({"job_id": UNKNOWN, **SEAT}, "find job failed"),
         ({"job_id": "../x", **SEAT}, "job_id"), ({"job_id": "known", **SEAT, "role": "host"}, "find job failed"),
         ({"job_id": "known", "role": "boss", "party_id": 1}, "role"),
     ],
 )  # fmt: skip
-def test_a_seat_that_is_not_here(world: World, job_id: str, path: str, body: dict[str, Any], words: str) -> None:
+def test_a_seat_that_is_not_here(world: World, job_id: str, path: str, body: dict[str, Any], text: str) -> None:
     said = world.ask(path, {**body, "job_id": job_id} if body.get("job_id") == "known" else body)
-    assert (said["retcode"], words in said["retmsg"]) == (101, True), said
+    assert (said["retcode"], text in said["retmsg"]) == (101, True), said
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ def test_the_way_of_a_table_leads_to_what_was_uploaded(world: World, job_id: str
     world.write("t_storage_table_meta", {"f_name": again.name}, f_origin="output")
     with world.store.transaction() as tx:
         tx.save_outputs([
-            Output(TaskKey(later, "reader_0", 0, GUEST), "raw", "out", "joined_1"),
-            Output(TaskKey(later, "match_0", 0, GUEST), "joined", "out", "joined_2"),
+            OutputTable(TaskKey(later, "reader_0", 0, GUEST), "raw", "out", "joined_1"),
+            OutputTable(TaskKey(later, "match_0", 0, GUEST), "joined", "out", "joined_2"),
         ], START)
     assert source_of(world, "joined_2") == [("joined_1", "numbers")]
 

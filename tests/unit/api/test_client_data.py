@@ -47,7 +47,7 @@ def home(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
 
 
-def told(world: World) -> dict[str, Any]:
+def described(world: World) -> dict[str, Any]:
     """What the component of the only job is told."""
     (row,) = world.ask("job/query", {"role": "local"})["data"]
     (parameters,) = row["f_runtime_conf"]["component_parameters"]["role"]["local"]["0"].values()
@@ -64,7 +64,7 @@ def test_an_uploaded_file_is_handed_to_a_local_job(world: World) -> None:
     (file,) = world.uploads
     assert file.read_bytes() == b"id,x\n1,2\n"
     assert file.parent.stat().st_mode & 0o077 == 0
-    assert told(world) == {
+    assert described(world) == {
         "file": str(file), "namespace": "demo", "name": "site_a", "head": True, "partition": 2, "id_delimiter": ",",
         "destroy": False, "extend_sid": False, "auto_increasing_sid": False, "duplicate_ids": "last",
         "remove_source": True,
@@ -76,7 +76,7 @@ def test_an_uploaded_file_is_handed_to_a_local_job(world: World) -> None:
 @pytest.mark.parametrize("value", ["a&b=c.csv", "a+b.csv", "ü ?.csv", "100%.csv", 'say "it".csv'])
 def test_the_query_string_of_the_genuine_client_may_hold_anything(world: World, value: str) -> None:
     assert world.upload({**CONF, "file": value, "table_name": value}).json["retcode"] == 0
-    assert told(world)["name"] == value
+    assert described(world)["name"] == value
 
 
 @pytest.mark.parametrize("value", ["%", "100%", "100% x", "50%+50%", 'a%"b', "%&=%", "ü%"])
@@ -84,7 +84,7 @@ def test_a_percent_sign_as_the_genuine_client_sends_it(world: World, value: str)
     conf = {**CONF, "id_delimiter": "%", "namespace": value}
     query = quoted_by_requests(json.dumps(conf, ensure_ascii=False))
     assert world.upload_by(query).json["retcode"] == 0
-    assert (told(world)["namespace"], told(world)["id_delimiter"]) == (value, "%")
+    assert (described(world)["namespace"], described(world)["id_delimiter"]) == (value, "%")
 
 
 def test_a_percent_sign_that_the_genuine_client_makes_an_escape_is_refused_where_it_is_no_text(world: World) -> None:
@@ -102,7 +102,7 @@ def quoted_by_requests(text: str) -> str:
 def test_flags_may_come_as_text(world: World) -> None:
     conf = {**CONF, "head": "false", "drop": "true", "extend_sid": "1", "partition": "3", "task_cores": 2}
     assert world.upload(conf).json["retcode"] == 0
-    parameters = told(world)
+    parameters = described(world)
     assert [parameters[key] for key in ("head", "destroy", "extend_sid", "partition")] == [False, True, True, 3]
     assert world.ask("job/query", {"role": "local"})["data"][0]["f_asked_cores"] == 2
 
@@ -111,17 +111,17 @@ def test_flags_may_come_as_text(world: World) -> None:
 def test_the_no_of_an_old_client_replaces_nothing(world: World, drop: object) -> None:
     """fate_client 1.6 sends 2 where later ones send 0."""
     assert world.upload({**CONF, "drop": drop}).json["retcode"] == 0
-    assert told(world)["destroy"] is False
+    assert described(world)["destroy"] is False
     assert world.upload({**CONF, "drop": 3}).json["retcode"] == 101
 
 
 def test_what_becomes_of_duplicate_ids_may_be_said_by_the_client_and_the_server(tmp_path: Path, world: World) -> None:
     assert world.upload({**CONF, "duplicate_ids": "refuse"}).json["retcode"] == 0
-    assert told(world)["duplicate_ids"] == "refuse"
+    assert described(world)["duplicate_ids"] == "refuse"
     (tmp_path / "strict").mkdir()
     strict = make_world(tmp_path / "strict", duplicate_ids="refuse")
     assert strict.upload(CONF).json["retcode"] == 0
-    assert told(strict)["duplicate_ids"] == "refuse"
+    assert described(strict)["duplicate_ids"] == "refuse"
     strict.store.close()
 
 
@@ -134,10 +134,10 @@ def test_plain_keys_are_taken_too(world: World) -> None:
     query = urlencode({"namespace": "demo", "table_name": "plain", "head": 1, "partition": 4})
     response = world.client.post(f"/v1/data/upload?{query}", data=form(b"id\n1\n"), content_type=FORM_TYPE)
     assert response.json["retcode"] == 0
-    assert told(world)["name"] == "plain"
+    assert described(world)["name"] == "plain"
 
 
-@pytest.mark.parametrize(("change", "retcode", "culprit"), [
+@pytest.mark.parametrize(("change", "retcode", "offender"), [
     ({"namespace": None}, 100, "required argument are missing: namespace; "),
     ({"namespace": None, "partition": None}, 100, "required argument are missing: namespace,partition; "),
     ({"partition": "many"}, 101, "partition: 'many'"), ({"partition": 0}, 101, "partition: 0"),
@@ -150,10 +150,10 @@ def test_plain_keys_are_taken_too(world: World) -> None:
     ({"task_cores": 21}, 103, "asks for 21 cores"),
 ])
 def test_an_upload_that_is_refused_leaves_no_file(
-    world: World, change: dict[str, Any], retcode: int, culprit: str
+    world: World, change: dict[str, Any], retcode: int, offender: str
 ) -> None:
     said = world.upload({**CONF, **change}).json
-    assert (said["retcode"], culprit in said["retmsg"]) == (retcode, True), said
+    assert (said["retcode"], offender in said["retmsg"]) == (retcode, True), said
     assert "Traceback" not in said["retmsg"]
     assert (world.uploads, world.count("t_job")) == ([], 0)
 
@@ -169,7 +169,7 @@ def test_a_table_that_exists_is_overwritten_only_when_told_to(world: World) -> N
     assert world.upload({**CONF, "drop": 1}).json["retcode"] == 0
 
 
-@pytest.mark.parametrize(("body", "culprit"), [
+@pytest.mark.parametrize(("body", "offender"), [
     (form(b""), "file: '../x.csv' is empty"),
     (form(b"x", name="other"), "required argument are missing: file"),
     (form(b"x" * 100_001), "file: is larger than 100000 bytes"),
@@ -181,11 +181,11 @@ def test_a_table_that_exists_is_overwritten_only_when_told_to(world: World) -> N
     (b"x" * 600_000, "file: there is none among the first fields"),
     (form(b"id\n1\n").replace(b"; filename=", b"; x="), "required argument are missing: file"),
 ])
-def test_a_file_that_is_not_right_leaves_nothing(world: World, body: bytes, culprit: str) -> None:
+def test_a_file_that_is_not_right_leaves_nothing(world: World, body: bytes, offender: str) -> None:
     conf = urlencode({"namespace": "demo", "table_name": "t", "head": 1, "partition": 1})
     response = world.client.post(f"/v1/data/upload?{conf}", data=body, content_type=FORM_TYPE)
     assert response.status_code == 200
-    assert (response.json["retcode"], culprit in response.json["retmsg"]) == (101, True), response.json
+    assert (response.json["retcode"], offender in response.json["retmsg"]) == (101, True), response.json
     assert (world.uploads, world.count("t_job")) == ([], 0)
 
 
@@ -272,7 +272,7 @@ def test_a_file_below_a_data_root_is_read_where_it_is(world: World, roots: Path)
     (roots / "a.csv").write_text("id\n1\n")
     said = here(world, str(roots / "a.csv"))
     assert said["retcode"] == 0
-    parameters = told(world)
+    parameters = described(world)
     assert parameters["file"] == str(roots / "a.csv")
     assert "remove_source" not in parameters
 
@@ -281,20 +281,20 @@ def test_the_examples_of_the_home_are_open(world: World) -> None:
     (world.home / "examples").mkdir()
     (world.home / "examples" / "a.csv").write_text("id\n1\n")
     assert here(world, "examples/a.csv")["retcode"] == 0
-    assert told(world)["file"] == str(world.home / "examples" / "a.csv")
+    assert described(world)["file"] == str(world.home / "examples" / "a.csv")
 
 
-@pytest.mark.parametrize(("file", "culprit"), [
+@pytest.mark.parametrize(("file", "offender"), [
     ("/etc/passwd", "fateflow.data_roots"), ("{roots}/../../x", "fateflow.data_roots"),
     ("{roots}/link/passwd", "fateflow.data_roots"), ("fate_flow.sqlite", "fateflow.data_roots"),
     ("", "fateflow.data_roots"), ("a\0b", "is not a path"), ("{roots}/none.csv", "does not exist"),
     ("{roots}", "is not a file"), ("{roots}/empty.csv", "is empty"), (7, "file: 7 is not text"),
 ])
-def test_other_files_of_the_server_are_not(world: World, roots: Path, file: Any, culprit: str) -> None:
+def test_other_files_of_the_server_are_not(world: World, roots: Path, file: Any, offender: str) -> None:
     (roots / "link").symlink_to("/etc")
     (roots / "empty.csv").touch()
     said = here(world, file.format(roots=roots) if isinstance(file, str) else file)
-    assert (said["retcode"], "file: " in said["retmsg"], culprit in said["retmsg"]) == (101, True, True), said
+    assert (said["retcode"], "file: " in said["retmsg"], offender in said["retmsg"]) == (101, True, True), said
     assert world.count("t_job") == 0
 
 
@@ -313,22 +313,22 @@ def test_a_download_is_a_local_job_too(world: World, roots: Path) -> None:
     body = {"namespace": "demo", "table_name": "site_a", "output_path": str(roots / "out.csv"), "delimiter": ";"}
     said = world.ask("data/download", body)
     assert (said["retcode"], said["data"]["table_name"]) == (0, "site_a")
-    assert told(world) == {
+    assert described(world) == {
         "namespace": "demo", "name": "site_a", "output_path": str(roots / "out.csv"), "delimiter": ";"}  # fmt: skip
 
 
-@pytest.mark.parametrize(("change", "culprit"), [
+@pytest.mark.parametrize(("change", "offender"), [
     ({"output_path": "/tmp/out.csv"}, "output_path: '/tmp/out.csv' is not below"),
     ({"output_path": "fate_flow.sqlite"}, "output_path: 'fate_flow.sqlite' is not below"),
     ({"output_path": "downloads"}, "is a folder"), ({"output_path": None}, "missing: output_path"),
     ({"table_name": "none"}, "there is no table 'none'"), ({"delimiter": 1}, "delimiter: 1"),
 ])
-def test_a_download_that_is_refused(world: World, change: dict[str, Any], culprit: str) -> None:
+def test_a_download_that_is_refused(world: World, change: dict[str, Any], offender: str) -> None:
     (world.home / "downloads").mkdir()
     world.add_table("demo", "site_a", [("1", "2", "3")])
     body = {"namespace": "demo", "table_name": "site_a", "output_path": "downloads/out.csv"}
     said = world.ask("data/download", {**body, **change})
-    assert (said["retcode"], culprit in said["retmsg"]) == (101, True), said
+    assert (said["retcode"], offender in said["retmsg"]) == (101, True), said
     assert world.count("t_job") == 0
 
 

@@ -12,7 +12,7 @@ import pytest
 from client_world import GUEST, HOST, START, TOY, TOY_CONF, World, make_world
 
 from fate_flow.core.ceilings import Ceilings
-from fate_flow.core.history import Entry, Level
+from fate_flow.core.history import HistoryEntry, HistoryLevel
 from fate_flow.core.job import TaskKey, Worker, WorkerEnd
 from fate_flow.core.peer import PeerTrouble
 from fate_flow.core.reasons import Reason
@@ -88,8 +88,8 @@ def test_a_stop_of_a_job_that_is_over_says_so_and_changes_nothing(world: World, 
     more = {} if initiator == "own" else {"initiator": HOST}
     job_id = world.add_job(status=JobStatus.FAILED, **more)
     said = world.ask("job/stop", {"job_id": job_id, "now": True})
-    words = f"job {job_id} is over already: it ended as failed; nothing was stopped"
-    assert said == {"retcode": 0, "retmsg": words}
+    text = f"job {job_id} is over already: it ended as failed; nothing was stopped"
+    assert said == {"retcode": 0, "retmsg": text}
     (row,) = world.ask("job/query", {"job_id": job_id})["data"]
     assert (row["f_cancel_signal"], row["f_stop_now"]) == (False, False)
 
@@ -157,8 +157,8 @@ def running_job(world: World, retries: int = 0) -> str:
 def trouble(world: World, **fields: Any) -> None:
     with world.store.transaction() as tx:
         tx.scheduler()
-        assert tx.depose("", 0, "me")
-        assert tx.still_schedules("me", 8_000)
+        assert tx.take_scheduler_lease("", 0, "me")
+        assert tx.renew_scheduler_lease("me", 8_000)
         tx.note_trouble(PeerTrouble("10000", **fields))
 
 
@@ -171,11 +171,11 @@ def waits(world: World, job_id: str, role: str = "host") -> list[str]:
     share = world.ask("job/task/query", {"job_id": job_id, "role": role})["data"][0]
     found = [explained["wait_reason"], listed["wait_reason"], queried["f_wait_reason"], tasks[0]["wait_reason"],
              share["f_wait_reason"]]  # fmt: skip
-    return [words or "" for words in found]
+    return [text or "" for text in found]
 
 
 @pytest.mark.parametrize(
-    ("fields", "words"),
+    ("fields", "text"),
     [
         ({"silent_since": 1_000, "silence": "connection refused"},
          "host 10000 has not answered for 7 s (connection refused); given up in 83 s"),
@@ -184,14 +184,14 @@ def waits(world: World, job_id: str, role: str = "host") -> list[str]:
     ],
 )  # fmt: skip
 def test_a_running_job_says_everywhere_which_party_is_silent_or_cut_off_since_when_and_until_when(
-    world: World, fields: Any, words: str
+    world: World, fields: Any, text: str
 ) -> None:
     job_id = running_job(world)
     assert waits(world, job_id) == [""] * 5
     trouble(world, **fields)
-    assert waits(world, job_id) == [words] * 5
+    assert waits(world, job_id) == [text] * 5
     said = world.ask("job/explain", {"job_id": job_id})["data"]
-    assert [one["trouble"] for one in said["parties"]] == [None, words]
+    assert [one["trouble"] for one in said["parties"]] == [None, text]
     assert world.ask("job/list/task", {"job_id": job_id, "role": "guest"})["data"]["tasks"][0]["wait_reason"] == ""
 
 
@@ -232,8 +232,8 @@ def test_a_party_says_that_its_own_share_stops_and_who_decides_what_follows(worl
     job_id = copy_of_a_job(world)
     assert waits(world, job_id, "guest") == [""] * 5
     world.write("t_task", {"f_job_id": job_id}, f_party_status="stopping", f_reason="stopped", f_target="canceled")
-    words = "the share of guest 9999 is being stopped; host 10000 decides what follows"
-    assert waits(world, job_id, "guest") == [f"toy_0: {words}"] * 3 + [words] * 2
+    text = "the share of guest 9999 is being stopped; host 10000 decides what follows"
+    assert waits(world, job_id, "guest") == [f"toy_0: {text}"] * 3 + [text] * 2
 
 
 def test_a_party_says_that_a_task_begins_again_once_its_initiator_has_announced_it(world: World) -> None:
@@ -269,10 +269,10 @@ def test_a_job_that_pauses_and_is_held_says_first_who_holds_it(world: World) -> 
 
 def test_explain_says_how_the_version_before_ended_of_what_is_to_begin_again(world: World) -> None:
     job_id = world.add_job()
-    for party, reason, words in ((GUEST, "stopped", ""), (HOST, "worker_error", "no data")):
+    for party, reason, text in ((GUEST, "stopped", ""), (HOST, "worker_error", "no data")):
         status = "failed" if party == HOST else "canceled"
         world.add_task(job_id, party=party, f_status="failed", f_party_status=status, f_reason=reason,
-                       f_message=words, f_end_time=START)  # fmt: skip
+                       f_message=text, f_end_time=START)   # fmt: skip
         world.add_task(job_id, party=party, version=1)
     (task,) = world.ask("job/explain", {"job_id": job_id})["data"]["tasks"]
     last = task["last_version"]
@@ -336,8 +336,8 @@ def test_the_history_of_a_job_in_its_order(world: World) -> None:
     job_id = world.add_job()
     with world.store.transaction() as tx:
         tx.add_entries([
-            Entry(job_id, Level.JOB, "", "ready", 5, GUEST, caused_by="guest 9999"),
-            Entry(job_id, Level.WORKER, "running", "exited", 7, HOST, "a_0", 1, exit_status="signal 9"),
+            HistoryEntry(job_id, HistoryLevel.JOB, "", "ready", 5, GUEST, caused_by="guest 9999"),
+            HistoryEntry(job_id, HistoryLevel.WORKER, "running", "exited", 7, HOST, "a_0", 1, exit_status="signal 9"),
         ])  # fmt: skip
     job, worker = world.ask("job/history", {"job_id": job_id})["data"]["moves"]
     assert job == {

@@ -30,13 +30,13 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def local_conf(file: str, **job_parameters: Any) -> dict[str, Any]:
-    told = {"file": file, "head": 1, "partition": 2, "namespace": "demo", "name": "site_a"}
+    described = {"file": file, "head": 1, "partition": 2, "namespace": "demo", "name": "site_a"}
     return {
         "dsl_version": 2,
         "initiator": {"role": "local", "party_id": 0},
         "role": {"local": [0]},
         "job_parameters": {"common": {"federated_mode": "SINGLE", **job_parameters}},
-        "component_parameters": {"role": {"local": {"0": {"upload_0": told}}}},
+        "component_parameters": {"role": {"local": {"0": {"upload_0": described}}}},
     }
 
 
@@ -115,8 +115,8 @@ def test_a_refused_submit_leaves_nothing(world: World) -> None:
 def test_a_key_that_a_document_has_twice_is_refused(world: World, route: str) -> None:
     text = json.dumps(a_job(world)).replace('"upload_0":', '"upload_0": {}, "upload_0":', 1)
     said = world.ask(f"job/{route}", text.encode())
-    words = "job_dsl.components.upload_0 is there twice: an object has each of its keys once"
-    assert (said["retcode"], said["retmsg"]) == (101, words)
+    message = "job_dsl.components.upload_0 is there twice: an object has each of its keys once"
+    assert (said["retcode"], said["retmsg"]) == (101, message)
     assert world.count("t_job") == 0
 
 
@@ -128,7 +128,7 @@ def test_a_party_that_does_not_answer_fails_the_submit(world: World) -> None:
 
 def test_too_many_waiting_submits_are_sent_away_for_a_moment(world: World) -> None:
     for _ in range(4):
-        assert world.services.desk._slots.acquire(blocking=False)
+        assert world.services.use_cases._slots.acquire(blocking=False)
     response = world.post("job/submit", a_job(world))
     assert (response.status_code, response.json["retcode"]) == (503, 503)
     assert response.headers["Retry-After"] == "1"
@@ -138,8 +138,8 @@ def test_too_many_waiting_submits_are_sent_away_for_a_moment(world: World) -> No
 @pytest.mark.parametrize("path", ["/etc/passwd", "relative.csv", "/nowhere/../etc/passwd"])
 def test_a_submitted_job_touches_no_other_files_of_the_server(world: World, module: str, path: str) -> None:
     body = a_job(world)
-    told = body["job_runtime_conf"]["component_parameters"]["role"]["local"]["0"]["upload_0"]
-    told.update(file=path, output_path=path)
+    described = body["job_runtime_conf"]["component_parameters"]["role"]["local"]["0"]["upload_0"]
+    described.update(file=path, output_path=path)
     said = world.ask("job/submit", {**body, "job_dsl": {"components": {"upload_0": {"module": module}}}})
     assert said["retcode"] == 103
     assert path in said["retmsg"]
@@ -263,7 +263,7 @@ def test_a_job_is_told_to_stop_now(world: World, now: object, urgent: bool) -> N
     job_id = world.add_job()
     assert world.ask("job/stop", {"job_id": job_id, "now": now})["retcode"] == 0
     with world.store.reading() as tx:
-        assert tx.job_here(job_id).is_urgent is urgent
+        assert tx.job_here(job_id).is_force_stop is urgent
 
 
 def test_an_unknown_job_cannot_be_stopped(world: World) -> None:

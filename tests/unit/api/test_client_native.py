@@ -85,17 +85,17 @@ def test_all_that_is_wrong_is_told_in_the_paths_of_the_file(
 
 
 @pytest.mark.parametrize("path", ["job/submit", "job/validate"])
-@pytest.mark.parametrize(("change", "culprit"), [
+@pytest.mark.parametrize(("change", "offender"), [
     (("cores: 2", "cores: 21"), "at guest 9999 (resources.cores, task_parallelism) (line 4)"),
     (("10000", "555"), "parties: party 555 has no route here"),
     (("guest 9999", "host 10000"), "initiator: this server is party 9999; submit the job at party 10000"),
 ])  # fmt: skip
 def test_what_only_the_server_knows_is_told_so_too(
-    world: World, path: str, change: tuple[str, str], culprit: str
+    world: World, path: str, change: tuple[str, str], offender: str
 ) -> None:
     said = world.ask(path, {"job_file": TOY.replace(*change)})
     assert said["retcode"] == 103
-    assert culprit in said["retmsg"]
+    assert offender in said["retmsg"]
     assert "job_runtime_conf" not in json.dumps(said)
 
 

@@ -53,12 +53,12 @@ def test_what_is_not_known_is_named_wherever_it_stands(world: World) -> None:
     }
     said = world.ask("job/parameter/update", {"job_id": job_id, "magic": {"x": 1}, **parts})
     assert said["retcode"] == 0, said
-    for words in (
+    for text in (
         "component_parameters.role.arbiter: ", "data_nums: SecureAddExample has no such parameter",
         "job_parameters.common.cores: is not known", "job_parameters.commons: is not known",
         "job_parameters.role.host.0.cores: is not known", "magic: is not known; it is ignored",
     ):
-        assert any(words in warning for warning in said["data"]["warnings"]), words
+        assert any(text in warning for warning in said["data"]["warnings"]), text
 
 
 def test_what_was_told_of_the_job_at_its_submit_is_not_told_again(world: World) -> None:
@@ -76,19 +76,19 @@ def test_what_changes_nothing_asks_nobody(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("answer", "text"),
     [
         (Answer(UNREACHABLE, "party 10000 does not answer"), "nothing was changed: host 10000: party 10000 does not"),
         (Answer(103, "too much", {"previewed": True}), "nothing was changed: host 10000: too much"),
     ],
 )
 def test_a_party_that_says_no_or_nothing_is_named_and_nothing_is_changed(
-    world: World, answer: Answer, words: str
+    world: World, answer: Answer, text: str
 ) -> None:
     job_id = add_ended(world)
     world.peers.answer = answer
     said = world.ask("job/parameter/update", {"job_id": job_id, **CHANGE})
-    assert (said["retcode"], said["retmsg"][: len(words)]) == (103, words)
+    assert (said["retcode"], said["retmsg"][: len(text)]) == (103, text)
     assert said["data"]["host"] == {"10000": {"retcode": answer.retcode, "retmsg": answer.retmsg}}
     assert said["data"]["guest"]["9999"]["retcode"] == 0
     [row] = world.ask("job/query", {"job_id": job_id})["data"]
@@ -109,7 +109,7 @@ def test_a_party_that_cannot_be_asked_is_told(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "retcode", "words"),
+    ("body", "retcode", "text"),
     [
         ({}, 101, "required argument are missing: job_id"),
         ({"job_id": "../x", **CHANGE}, 101, "job_id"),
@@ -122,21 +122,27 @@ def test_a_party_that_cannot_be_asked_is_told(world: World) -> None:
         ({"job_id": "running", **CHANGE}, 103, "is running: the parameters of a job that waits or is over"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said(world: World, body: dict[str, Any], retcode: int, words: str) -> None:
+def test_what_is_wrong_is_said(world: World, body: dict[str, Any], retcode: int, text: str) -> None:
     known = {"known": JobStatus.SUCCESS, "running": JobStatus.RUNNING}
     if body.get("job_id") in known:
         body = {**body, "job_id": world.add_job(status=known[body["job_id"]])}
     world.peers.answer = WILLING
     said = world.ask("job/parameter/update", body)
-    assert (said["retcode"], words in said["retmsg"]) == (retcode, True), said
+    assert (said["retcode"], text in said["retmsg"]) == (retcode, True), said
 
 
 def test_files_of_this_machine_are_looked_at_as_by_a_submit(world: World) -> None:
     dsl = {"components": {"upload_0": {"module": "Upload"}}}
-    told = {"file": str(world.home / "examples" / "a.csv"), "namespace": "n", "name": "t", "head": 1, "partition": 1}
+    described = {
+        "file": str(world.home / "examples" / "a.csv"),
+        "namespace": "n",
+        "name": "t",
+        "head": 1,
+        "partition": 1,
+    }
     conf = {
         "dsl_version": 2, "initiator": {"role": "guest", "party_id": 9999}, "role": {"guest": [9999]},
-        "component_parameters": {"common": {"upload_0": told}},
+        "component_parameters": {"common": {"upload_0": described}},
     }
     local = {**conf, "initiator": {"role": "local", "party_id": 0}, "role": {"local": [0]}}
     job_id = add_ended(world, Document(dsl, local, {}))

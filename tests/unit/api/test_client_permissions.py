@@ -64,7 +64,7 @@ def test_the_paths_from_before_1_9_name_the_party_as_the_source(world: World) ->
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
+    ("more", "text"),
     [
         ({"src_party_id": "nobody"}, "src_party_id: 'nobody' is not a party id"),
         ({"src_role": "boss"}, "src_role: 'boss' is not one of guest"),
@@ -77,6 +77,6 @@ def test_the_paths_from_before_1_9_name_the_party_as_the_source(world: World) ->
         ({"privilege_role": "guest"}, "privilege_role: 'guest' cannot be granted"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_in_the_words_of_that_path(world: World, more: dict[str, object], words: str) -> None:
+def test_what_is_wrong_is_said_in_the_terms_of_that_path(world: World, more: dict[str, object], text: str) -> None:
     said = world.ask("permission/grant/privilege", {"src_party_id": 10000, "src_role": "guest", **more})
-    assert (said["retcode"], said["retmsg"].startswith(words)) == (101, True), said
+    assert (said["retcode"], said["retmsg"].startswith(text)) == (101, True), said

@@ -40,19 +40,19 @@ def test_a_job_on_hold_says_so_and_keeps_its_place(world: World) -> None:
     world.add_job()
     job_id = world.add_job()
     assert world.ask("job/hold", {"job_id": job_id, "message": "until monday", "author": "ann"})["retcode"] == 0
-    told = world.ask("job/explain", {"job_id": job_id})["data"]
-    assert told["wait_reason"] == "on hold by ann: until monday; 2nd in the queue"
-    assert {key: told["hold"][key] for key in ("message", "by")} == {"message": "until monday", "by": "ann"}
-    assert told["hold"]["time"] > 0
+    described = world.ask("job/explain", {"job_id": job_id})["data"]
+    assert described["wait_reason"] == "on hold by ann: until monday; 2nd in the queue"
+    assert {key: described["hold"][key] for key in ("message", "by")} == {"message": "until monday", "by": "ann"}
+    assert described["hold"]["time"] > 0
     listed = world.ask("job/query", {"job_id": job_id})["data"][0]
-    assert listed["f_wait_reason"] == told["wait_reason"]
+    assert listed["f_wait_reason"] == described["wait_reason"]
     assert world.ask("job/release", {"job_id": job_id})["retcode"] == 0
     assert world.ask("job/explain", {"job_id": job_id})["data"]["hold"] is None
     assert "not on hold" in world.ask("job/release", {"job_id": job_id})["retmsg"]
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "text"),
     [
         ({"message": ""}, "message: is missing or empty"),
         ({"message": "a\nb"}, "message: 'a\\nb' is not one line of up"),
@@ -60,11 +60,11 @@ def test_a_job_on_hold_says_so_and_keeps_its_place(world: World) -> None:
         ({"message": "why", "author": "x" * 101}, "author: "),
     ],
 )  # fmt: skip
-def test_a_hold_without_words_for_people_is_refused(world: World, body: dict[str, object], words: str) -> None:
+def test_a_hold_without_text_for_people_is_refused(world: World, body: dict[str, object], text: str) -> None:
     for path, more in (("job/hold", {"job_id": world.add_job()}), ("queue/hold", {})):
         answer = world.ask(path, {**more, **body})
         assert answer["retcode"] == 101
-        assert words in answer["retmsg"]
+        assert text in answer["retmsg"]
 
 
 def test_a_party_on_hold_shows_it(world: World) -> None:
@@ -80,15 +80,15 @@ HELD = {"message": "maintenance", "by": "ann", "time": 5}
 
 
 @pytest.mark.parametrize(
-    ("told", "hold"),
+    ("described", "hold"),
     [
         ({"hold": HELD}, HELD), ({"hold": None}, None), (None, None), ("text", None), ({"hold": "x"}, None),
         ({"hold": {"message": "a\nb" + "x" * 600, "by": 7, "time": "now"}},
          {"message": "a\nb" + "x" * 497, "by": "", "time": 0}),
     ],
 )  # fmt: skip
-def test_the_holds_of_other_parties_are_shown_as_they_tell_them(world: World, told: object, hold: object) -> None:
-    world.peers.answers["/party/intake"] = Answer(data=told)
+def test_the_holds_of_other_parties_are_shown_as_they_tell_them(world: World, described: object, hold: object) -> None:
+    world.peers.answers["/party/intake"] = Answer(data=described)
     assert {one["party_id"]: one["hold"] for one in world.ask("party/list")["data"]["parties"]} == {"10000": hold}
     assert world.peers.asked == [(Party("host", "10000"), "/party/intake")]
 
@@ -138,7 +138,7 @@ def test_why_a_party_is_silent_is_said_once(world: World) -> None:
 def test_nobody_is_asked_where_too_many_handlers_wait_already(world: World) -> None:
     with ExitStack() as stack:
         for _ in range(4):
-            stack.enter_context(world.services.desk.waiting())
+            stack.enter_context(world.services.use_cases.waiting())
         [found] = world.ask("party/list")["data"]["parties"]
     assert (found["status"], world.peers.asked) == ("not asked", [])
 
@@ -154,33 +154,33 @@ def test_another_party_is_told_of_a_hold_where_there_is_a_route_to_it(world: Wor
 def test_a_job_of_another_that_has_to_be_approved_says_so(world: World) -> None:
     job_id = world.add_job(party=GUEST, initiator=HOST, f_approval="pending")
     why = "nobody at guest 9999 has approved it yet: flow job approve, or flow job reject"
-    told = world.ask("job/explain", {"job_id": job_id})["data"]
-    assert (told["wait_reason"], told["approval"]["status"]) == (why, "pending")
-    assert told["waits_for"] == "awaiting_approval"
+    described = world.ask("job/explain", {"job_id": job_id})["data"]
+    assert (described["wait_reason"], described["approval"]["status"]) == (why, "pending")
+    assert described["waits_for"] == "awaiting_approval"
     [row] = world.ask("job/query", {"job_id": job_id})["data"]
     document = world.ask("job/config", {"job_id": job_id, "role": "guest", "party_id": 9999})["data"]
     digest = document_digest(document["dsl"], document["runtime_conf"])
     assert (row["f_wait_reason"], row["f_document_digest"]) == (why, digest)
     [queued] = world.ask("queue/list")["data"]["unapproved"]
     [listed] = world.ask("job/list/job", {"job_id": job_id})["data"]["jobs"]
-    shown = (told["approval"]["digest"], document["digest"], queued["digest"], listed["document_digest"])
+    shown = (described["approval"]["digest"], document["digest"], queued["digest"], listed["document_digest"])
     assert shown == (digest,) * 4
     assert world.ask("job/reject", {"job_id": job_id})["retcode"] == 101
     assert world.ask("job/reject", {"job_id": job_id, "reason": "no", "author": "ann"})["retcode"] == 0
-    told = world.ask("job/explain", {"job_id": job_id})["data"]["approval"]
-    assert (told["status"], told["by"], told["message"]) == ("rejected", "ann", "no")
+    described = world.ask("job/explain", {"job_id": job_id})["data"]["approval"]
+    assert (described["status"], described["by"], described["message"]) == ("rejected", "ann", "no")
     for said, message in (({}, ""), ({"reason": "contract 7"}, "contract 7")):
         assert world.ask("job/approve", {"job_id": job_id, **said})["retcode"] == 0
-        told = world.ask("job/explain", {"job_id": job_id})["data"]["approval"]
-        assert (told["status"], told["message"]) == ("approved", message)
+        described = world.ask("job/explain", {"job_id": job_id})["data"]["approval"]
+        assert (described["status"], described["message"]) == ("approved", message)
     assert world.ask("job/approve", {"job_id": job_id, "reason": "a\nb"})["retcode"] == 101
-    digest, short = told["digest"], told["digest"][:32]
+    digest, short = described["digest"], described["digest"][:32]
     approved = world.ask("job/approve", {"job_id": job_id, "digest": short})
     assert approved["data"] == {"digest": digest, "revision": 0}
     wrong = [digest.upper(), short[:31], f"{short}0", "0" * 32, "0" * 64, 7]
     assert [world.ask("job/approve", {"job_id": job_id, "digest": one})["retcode"] for one in wrong] == [
         101, 101, 101, 100, 100, 101]  # fmt: skip
-    revisions = (told["revision"], "0", 1, -1, "x")
+    revisions = (described["revision"], "0", 1, -1, "x")
     assert [world.ask("job/approve", {"job_id": job_id, "revision": one})["retcode"] for one in revisions] == [
         0, 0, 100, 101, 101]  # fmt: skip
 
@@ -189,15 +189,15 @@ def test_what_a_job_waits_for_is_one_word_too(world: World) -> None:
     job_id = world.add_job(f_blocked_on="10000", f_lacks="approval", f_apart=True, f_wait_reason="host 10000 has not")
     world.add_seats(job_id)
     world.write("t_seat", {"f_job_id": job_id, "f_role": "host"}, f_lacks="approval")
-    told = world.ask("job/explain", {"job_id": job_id})["data"]
-    assert (told["waits_for"], told["lacks"]) == ("awaiting_approval", "approval")
-    assert told["awaiting_approval"] == ["host 10000"]
+    described = world.ask("job/explain", {"job_id": job_id})["data"]
+    assert (described["waits_for"], described["lacks"]) == ("awaiting_approval", "approval")
+    assert described["awaiting_approval"] == ["host 10000"]
 
 
 def test_the_queue_is_listed_in_its_order_with_what_each_job_waits_for(world: World) -> None:
     free, held, short, pending = (world.add_job(f_queue_key=key) for key in (5, 7, 3, 9))
     world.add_seats(short)
-    world.write("t_job", {"f_job_id": short}, f_blocked_on="10000", f_lacks="room", f_wait_reason="has no room",
+    world.write("t_job", {"f_job_id": short}, f_blocked_on="10000", f_lacks="room", f_wait_reason="has no capacity",
                 f_passes=2, f_priority=4, f_retry_at=2_500)
     world.write("t_job", {"f_job_id": pending}, f_blocked_on="10000", f_lacks="approval", f_apart=True)
     world.ask("job/hold", {"job_id": held, "message": "later", "author": "ann"})
@@ -213,8 +213,10 @@ def test_the_queue_is_listed_in_its_order_with_what_each_job_waits_for(world: Wo
     assert (first["priority"], first["passed_by"], first["asked_again_seconds"]) == (4, 2, 2.5)
     assert first["parties"][1] == {"role": "host", "party_id": "10000", "asked_cores": 2}
     for one in found["jobs"]:
-        told = world.ask("job/explain", {"job_id": one["job_id"]})["data"]
-        assert all(told[key] == one[key] for key in ("wait_reason", "waits_for", "lacks", "place_in_queue", "hold"))
+        described = world.ask("job/explain", {"job_id": one["job_id"]})["data"]
+        assert all(
+            described[key] == one[key] for key in ("wait_reason", "waits_for", "lacks", "place_in_queue", "hold")
+        )
 
 
 def test_a_page_of_the_queue_knows_its_places(world: World) -> None:
@@ -239,8 +241,8 @@ def test_the_queue_lists_what_awaits_the_approval_of_this_party(world: World) ->
 def at_steady_time(world: World, milliseconds: int) -> None:
     with world.store.transaction() as tx:
         owner, counter = tx.scheduler()
-        assert tx.depose(owner, counter, "me")
-        assert tx.still_schedules("me", milliseconds)
+        assert tx.take_scheduler_lease(owner, counter, "me")
+        assert tx.renew_scheduler_lease("me", milliseconds)
 
 
 def test_a_job_that_pauses_before_its_next_attempt_says_when_it_is_over(world: World) -> None:
@@ -248,10 +250,10 @@ def test_a_job_that_pauses_before_its_next_attempt_says_when_it_is_over(world: W
     world.add_job(f_rerun_signal=True)
     for after, seconds in ((0, 40), (12_000, 28), (50_000, 0)):
         at_steady_time(world, after)
-        words = f"retry_backoff: toy_0 begins again in {seconds} s"
-        assert world.ask("job/explain", {"job_id": resting})["data"]["wait_reason"] == words
-        assert world.ask("queue/list")["data"]["jobs"][0]["wait_reason"] == f"{words}; 1st in the queue"
-        assert world.ask("job/query", {"job_id": resting})["data"][0]["f_wait_reason"].startswith(words)
+        text = f"retry_backoff: toy_0 begins again in {seconds} s"
+        assert world.ask("job/explain", {"job_id": resting})["data"]["wait_reason"] == text
+        assert world.ask("queue/list")["data"]["jobs"][0]["wait_reason"] == f"{text}; 1st in the queue"
+        assert world.ask("job/query", {"job_id": resting})["data"][0]["f_wait_reason"].startswith(text)
     at_steady_time(world, 0)
     found = world.ask("queue/list")["data"]["jobs"]
     assert [one["waits_for"] for one in found] == ["retry_backoff", "parties"]

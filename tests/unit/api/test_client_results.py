@@ -76,8 +76,8 @@ def test_a_job_that_is_not_over_is_left_alone(world: World, status: JobStatus) -
     before = left(world)
     for route in ("job/clean", "tracking/component/metric/delete"):
         said = world.ask(route, {"job_id": job_id})
-        words = f"job {job_id} is {status.value}: only what is over is removed; flow job stop ends it"
-        assert (said["retcode"], words in said["retmsg"]) == (103, True)
+        text = f"job {job_id} is {status.value}: only what is over is removed; flow job stop ends it"
+        assert (said["retcode"], text in said["retmsg"]) == (103, True)
     assert (left(world), path.exists()) == (before, True)
 
 
@@ -90,7 +90,7 @@ def test_a_job_whose_last_worker_still_ends_is_left_alone(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "retcode", "words"),
+    ("body", "retcode", "text"),
     [
         ({}, 101, "missing: job_id"), ({"job_id": "../x"}, 101, "job_id"),
         ({"job_id": UNKNOWN}, 102, f"can not found job {UNKNOWN}"),
@@ -99,9 +99,9 @@ def test_a_job_whose_last_worker_still_ends_is_left_alone(world: World) -> None:
         ({"job_id": UNKNOWN, "component_name": "a/b"}, 101, "component_name"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_cleaned(world: World, body: dict[str, Any], retcode: int, words: str) -> None:
+def test_what_cannot_be_cleaned(world: World, body: dict[str, Any], retcode: int, text: str) -> None:
     said = world.ask("job/clean", body)
-    assert (said["retcode"], words in said["retmsg"]) == (retcode, True), said
+    assert (said["retcode"], text in said["retmsg"]) == (retcode, True), said
 
 
 # ---------------------------------------------------------------------- job/update
@@ -117,7 +117,7 @@ def test_notes_on_a_job_are_its_description(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "retcode", "words"),
+    ("more", "retcode", "text"),
     [
         ({}, 101, "missing: notes"), ({"notes": 7}, 101, "notes: 7 is not text"),
         ({"notes": "x" * 4_001}, 101, "notes: has 4001 characters"),
@@ -125,10 +125,10 @@ def test_notes_on_a_job_are_its_description(world: World) -> None:
         ({"notes": "x", "job_id": UNKNOWN}, 102, "can not found job"),
     ],
 )  # fmt: skip
-def test_notes_that_cannot_be_written(world: World, more: dict[str, Any], retcode: int, words: str) -> None:
+def test_notes_that_cannot_be_written(world: World, more: dict[str, Any], retcode: int, text: str) -> None:
     job_id = world.add_job()
     said = world.ask("job/update", {"job_id": job_id, "role": "guest", "party_id": 9999, **more})
-    assert (said["retcode"], words in said["retmsg"]) == (retcode, True), said
+    assert (said["retcode"], text in said["retmsg"]) == (retcode, True), said
 
 
 # ---------------------------------------------------------------------- metrics, disabled tables
@@ -152,7 +152,7 @@ def test_the_metrics_of_a_day_go_but_of_what_is_not_over(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "text"),
     [
         ({}, "missing: job_id or model"), ({"job_id": "x"}, "job_id: 'x' is not a job id"),
         ({"model": "yesterday"}, "model: 'yesterday' is not a day"), ({"model": True}, "model: true is not a day"),
@@ -160,9 +160,9 @@ def test_the_metrics_of_a_day_go_but_of_what_is_not_over(world: World) -> None:
         ({"model": 20260101, "job_id": "x"}, "job_id: 'x' is not a job id"),
     ],
 )  # fmt: skip
-def test_no_day_and_no_job_is_no_wish(world: World, body: dict[str, Any], words: str) -> None:
+def test_no_day_and_no_job_is_no_request(world: World, body: dict[str, Any], text: str) -> None:
     said = world.ask("tracking/component/metric/delete", body)
-    assert (said["retcode"], words in said["retmsg"]) == (101, True), said
+    assert (said["retcode"], text in said["retmsg"]) == (101, True), said
 
 
 def test_all_disabled_tables_go_at_once(world: World) -> None:

@@ -104,7 +104,7 @@ def test_output_data_is_limited_and_bare_when_asked_for(world: World, job_id: st
     assert files["made.csv"].splitlines() == [f"{n},1,2" for n in range(1001)]
 
 
-@pytest.mark.parametrize(("change", "status", "culprit"), [
+@pytest.mark.parametrize(("change", "status", "offender"), [
     ({"limit": 0}, 210, "limit is 0"), ({"component_name": "other"}, 210, "no data"),
     ({"job_id": "20260101120000"}, 210, "no data"), ({"role": "host", "party_id": 10000}, 210, "no data"),
     ({"limit": "x"}, 400, "limit: 'x'"), ({"job_id": "../x"}, 400, "job_id: '../x'"),
@@ -112,12 +112,12 @@ def test_output_data_is_limited_and_bare_when_asked_for(world: World, job_id: st
     ({"head": "x"}, 400, "head: 'x'"),
 ])
 def test_without_output_data_the_status_is_not_200(
-    world: World, job_id: str, change: dict[str, Any], status: int, culprit: str
+    world: World, job_id: str, change: dict[str, Any], status: int, offender: str
 ) -> None:
     world.add_output(job_id, world.add_table("out", "made", [("a", "1", "2")]))
     response = world.get("tracking/component/output/data/download", of(job_id, **change))
     assert (response.status_code, response.json["retcode"]) == (status, status)
-    assert culprit in response.json["retmsg"]
+    assert offender in response.json["retmsg"]
     assert set(response.json) == {"retcode", "retmsg"}
 
 

@@ -83,23 +83,23 @@ def test_a_server_of_fate_is_not_asked_whether_it_carries_messages(world: World,
     dsl = {"components": {"toy_0": {"module": module}}}
     said = world.ask("job/validate", {"job_dsl": dsl, "job_runtime_conf": conf})
     host = said["data"]["parties"][1]
-    words = "speaks plain FATE v1, whose servers carry no messages of toy_0 (SecureAddExample): "
-    assert (host["asked"], host["message"].startswith(words)) == (stance, stance == "refuses")
+    text = "speaks plain FATE v1, whose servers carry no messages of toy_0 (SecureAddExample): "
+    assert (host["asked"], host["message"].startswith(text)) == (stance, stance == "refuses")
 
 
 def test_only_so_many_may_wait_for_other_parties_at_once(world: World) -> None:
-    desk = world.services.desk
-    with desk.waiting(), desk.waiting(), desk.waiting(), desk.waiting():
+    use_cases = world.services.use_cases
+    with use_cases.waiting(), use_cases.waiting(), use_cases.waiting(), use_cases.waiting():
         response = world.post("job/validate", {"job_dsl": TOY_DSL, "job_runtime_conf": TOY_CONF})
     assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
     assert len(validated(world)) == 2
 
 
 def test_a_party_that_would_refuse_the_submit_refuses_now(world: World) -> None:
-    words = "job_runtime_conf.job_parameters.common.task_cores: 2 is more than 1, the most that host 10000 allows"
-    world.peers.answer = Answer(103, words, {"previewed": True})
+    text = "job_runtime_conf.job_parameters.common.task_cores: 2 is more than 1, the most that host 10000 allows"
+    world.peers.answer = Answer(103, text, {"previewed": True})
     said = world.ask("job/validate", {"job_dsl": TOY_DSL, "job_runtime_conf": TOY_CONF})
-    assert (said["retcode"], said["retmsg"]) == (103, f"host 10000: {words}")
+    assert (said["retcode"], said["retmsg"]) == (103, f"host 10000: {text}")
     assert said["data"]["problems"] == [said["retmsg"]]
     assert [one["asked"] for one in said["data"]["parties"]] == ["accepts", "refuses"]
     assert (world.count("t_job"), world.count("t_outbox")) == (0, 0)
@@ -115,15 +115,15 @@ def test_validate_lists_all_that_is_wrong(world: World) -> None:
     assert any("data_num" in one for one in problems)
 
 
-@pytest.mark.parametrize(("change", "culprit"), [
+@pytest.mark.parametrize(("change", "offender"), [
     ({"initiator": {"role": "host", "party_id": 10000}}, "submit the job at party 10000"),
     ({"role": {"guest": [9999], "host": [10001]}}, "party 10001 has no route"),
     ({"job_parameters": {"common": {"task_cores": 21}}}, "asks for 21 cores"),
 ])
-def test_validate_checks_what_only_this_server_knows(world: World, change: dict[str, Any], culprit: str) -> None:
+def test_validate_checks_what_only_this_server_knows(world: World, change: dict[str, Any], offender: str) -> None:
     said = world.ask("job/validate", {"job_dsl": TOY_DSL, "job_runtime_conf": {**TOY_CONF, **change}})
     assert said["retcode"] == 103
-    assert culprit in said["retmsg"]
+    assert offender in said["retmsg"]
     assert said["data"]["problems"] == [said["retmsg"]]
 
 

@@ -16,9 +16,9 @@ import fate_flow.store.views as views_module
 from fate_flow.core.errors import StorageFailed
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus
-from fate_flow.store import tally
+from fate_flow.store import count_cache
 from fate_flow.store.models import JobRow
-from fate_flow.store.views import JobWish, Page, Views
+from fate_flow.store.views import JobQuery, Page, Views
 
 NEWEST = Page("create_time", True, 10)
 
@@ -47,9 +47,9 @@ def steps(world: World, ask: Callable[[Views], Any]) -> list[str]:
     lambda views: views.jobs({"job_id": "20260101120000"}),
     lambda views: views.jobs({"job_id": "20260101120000", "role": "guest", "party_id": "9999"}),
     lambda views: views.jobs({"status": "running"}),
-    lambda views: views.job_list(JobWish(), NEWEST),
-    lambda views: views.job_list(JobWish(statuses=("waiting",)), NEWEST),
-    lambda views: views.picture("20260101120000"),
+    lambda views: views.job_list(JobQuery(), NEWEST),
+    lambda views: views.job_list(JobQuery(statuses=("waiting",)), NEWEST),
+    lambda views: views.snapshot("20260101120000"),
     lambda views: views.tasks({"job_id": "20260101120000"}),
     lambda views: views.tasks({"job_id": "20260101120000", "status": "running"}),
     lambda views: views.tasks({"status": "running"}),
@@ -106,7 +106,7 @@ def test_a_list_reads_no_documents(world: World) -> None:
     world.add_job(status=JobStatus.SUCCESS)
     asked: list[str] = []
     world.store.database.log_sql = lambda sql, _: asked.append(sql)
-    world.services.views.job_list(JobWish(), NEWEST)
+    world.services.views.job_list(JobQuery(), NEWEST)
     assert asked
     assert not [sql for sql in asked if "f_dsl" in sql or "f_runtime_conf" in sql]
 
@@ -124,8 +124,8 @@ def test_a_database_that_does_not_answer_is_a_storage_error(world: World) -> Non
 
 @pytest.fixture
 def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tally, "STRETCH", 4)
-    monkeypatch.setattr(tally, "SETTLED", 3)
+    monkeypatch.setattr(count_cache, "BUCKET_ROWS", 4)
+    monkeypatch.setattr(count_cache, "SETTLED", 3)
 
 
 def jobs_of_many_kinds(world: World, status: JobStatus = JobStatus.WAITING) -> None:
@@ -152,12 +152,12 @@ def paged(world: World, path: str, kind: str, **body: Any) -> list[Any]:
 
 
 @pytest.mark.usefixtures("short_stretches")
-@pytest.mark.parametrize("wish", [
+@pytest.mark.parametrize("wanted", [
     {}, {"role": "local"}, {"role": ["local", "guest"]}, {"status": "waiting"}, {"description": "odd"},
     {"partner": "10000"}, {"job_id": "202601011"}, {"role": "host"}, {"status": "success"},
     {"status": ["success", "waiting"]}, {"status": ["success", "failed"], "role": "guest"},
 ])  # fmt: skip
-def test_the_pages_of_jobs_are_the_list(world: World, wish: dict[str, Any]) -> None:
+def test_the_pages_of_jobs_are_the_list(world: World, wanted: dict[str, Any]) -> None:
     jobs_of_many_kinds(world)
     for number, job_id in enumerate(ids_of(world)):
         if number % 5:
@@ -165,7 +165,7 @@ def test_the_pages_of_jobs_are_the_list(world: World, wish: dict[str, Any]) -> N
             end = {"f_status": status, "f_end_time": START + number * 7 % 31, "f_reason": "done"}
             world.write("t_job", {"f_job_id": job_id}, **end)
     for by, order in itertools.product(("create_time", "start_time", "end_time", "elapsed"), ("asc", "desc")):
-        body = {**wish, "order_by": by, "order": order}
+        body = {**wanted, "order_by": by, "order": order}
         whole = world.ask("job/list/job", {"limit": 0, **body})["data"]["jobs"]
         assert paged(world, "job/list/job", "jobs", **body) == whole
         keys = [(job[by] or 0, job["job_id"]) for job in whole]
@@ -173,17 +173,17 @@ def test_the_pages_of_jobs_are_the_list(world: World, wish: dict[str, Any]) -> N
 
 
 @pytest.mark.usefixtures("short_stretches")
-@pytest.mark.parametrize("wish", [{}, {"role": "host"}, {"role": "guest", "party_id": "9999"}, {"role": "arbiter"}])
-def test_the_pages_of_tasks_are_the_list(world: World, wish: dict[str, Any]) -> None:
+@pytest.mark.parametrize("wanted", [{}, {"role": "host"}, {"role": "guest", "party_id": "9999"}, {"role": "arbiter"}])
+def test_the_pages_of_tasks_are_the_list(world: World, wanted: dict[str, Any]) -> None:
     jobs_of_many_kinds(world)
     for number, job_id in enumerate(ids_of(world)):
         if number % 6:
             world.write("t_task", {"f_job_id": job_id}, **ended_task(number * 11 % 17))
     for by, order in itertools.product(("create_time", "start_time", "end_time", "elapsed"), ("asc", "desc")):
-        body = {**wish, "order_by": by, "order": order}
+        body = {**wanted, "order_by": by, "order": order}
         pages = paged(world, "job/list/task", "tasks", **body)
         assert pages == world.ask("job/list/task", {"limit": 0, **body})["data"]["tasks"]
-        assert len(pages) == {"host": 30, "guest": 30, "arbiter": 0}.get(wish.get("role", ""), 60)
+        assert len(pages) == {"host": 30, "guest": 30, "arbiter": 0}.get(wanted.get("role", ""), 60)
         assert [task[by] or 0 for task in pages] == sorted((task[by] or 0 for task in pages), reverse=order == "desc")
 
 
@@ -200,7 +200,7 @@ def ended_task(elapsed: int, end: int = START) -> dict[str, Any]:
 def test_a_list_of_tasks_that_was_counted_knows_of_ends_by_any_clock(
     world: World, by: str, most_late: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tally, "MOST_LATE", most_late)
+    monkeypatch.setattr(count_cache, "MOST_LATE", most_late)
     ids = [world.add_job() for _ in range(16)]
     for number, job_id in enumerate(ids):
         world.add_task(job_id, f_create_time=START + number)
@@ -216,17 +216,17 @@ def test_a_list_of_tasks_that_was_counted_knows_of_ends_by_any_clock(
 
 
 @pytest.mark.usefixtures("short_stretches")
-@pytest.mark.parametrize(("path", "wish"), [
+@pytest.mark.parametrize(("path", "wanted"), [
     ("job/query", {"role": "guest"}), ("job/query", {"status": "waiting"}),
     ("job/query", {"status": ["waiting", "success"], "role": ["guest", "local"]}), ("job/task/query", {"role": "host"}),
 ])  # fmt: skip
-def test_what_is_queried_comes_in_pages_too(world: World, path: str, wish: dict[str, Any]) -> None:
+def test_what_is_queried_comes_in_pages_too(world: World, path: str, wanted: dict[str, Any]) -> None:
     jobs_of_many_kinds(world)
-    whole = world.ask(path, wish)["data"]
-    pages = [world.post(path, {**wish, "limit": 7, "page": page}).json.get("data", []) for page in range(1, 9)]
+    whole = world.ask(path, wanted)["data"]
+    pages = [world.post(path, {**wanted, "limit": 7, "page": page}).json.get("data", []) for page in range(1, 9)]
     assert [row for page in pages for row in page] == whole
     assert [len(page) for page in pages[:2]] == [7, 7]
-    refused = world.post(path, {**wish, "limit": -1})
+    refused = world.post(path, {**wanted, "limit": -1})
     assert (refused.status_code, "'limit'" in refused.json["retmsg"]) == (400, True)
 
 
@@ -250,11 +250,11 @@ def test_a_list_by_notes_that_was_counted_knows_of_other_notes(world: World) -> 
     ids = [world.add_job(status=JobStatus.SUCCESS) for _ in range(12)]
     with world.store.transaction() as tx:
         tx.scheduler()
-    told = {"description": "told"}
-    assert world.ask("job/list/job", told)["data"]["count"] == 0
+    described = {"description": "told"}
+    assert world.ask("job/list/job", described)["data"]["count"] == 0
     seat = {"role": "guest", "party_id": 9999}
     assert world.ask("job/update", {"job_id": ids[2], **seat, "notes": "I was told"})["retcode"] == 0
-    data = world.ask("job/list/job", told)["data"]
+    data = world.ask("job/list/job", described)["data"]
     assert (data["count"], [one["job_id"] for one in data["jobs"]]) == (1, [ids[2]])
 
 
@@ -290,11 +290,11 @@ def test_what_was_counted_is_not_counted_again(world: World) -> None:
     views = world.services.views
 
     def counts() -> int:
-        return sum(step.count("ix_job_created") for step in steps(world, lambda _: views.job_list(JobWish(), NEWEST)))
+        return sum(step.count("ix_job_created") for step in steps(world, lambda _: views.job_list(JobQuery(), NEWEST)))
 
     first, second = counts(), counts()
-    assert second == 4, "rows without a time, the unsettled ones of two stretches, the page"
-    assert first - second == 1 + 8 + 9, "the newest row, the 8 stretches of 4, their rows and those without a time"
+    assert second == 4, "rows without a time, the unsettled ones of two buckets, the page"
+    assert first - second == 1 + 8 + 9, "the newest row, the 8 buckets of 4, their rows and those without a time"
 
 
 @pytest.mark.usefixtures("short_stretches")
@@ -302,7 +302,7 @@ def test_what_was_counted_is_not_believed_for_ever(world: World) -> None:
     for _ in range(12):
         world.add_job()
     now, by = [0.0], "f_create_time"
-    counted = tally.Tally(JobRow, lambda: now[0])
+    counted = count_cache.CountCache(JobRow, lambda: now[0])
 
     def total() -> int:
         with world.services.views._reading():
@@ -310,21 +310,21 @@ def test_what_was_counted_is_not_believed_for_ever(world: World) -> None:
 
     assert total() == 12
     world.store.database.execute_sql("DELETE FROM t_job")
-    now[0] = tally.MOST_AGE
-    assert total() == 8, "two stretches are remembered"
+    now[0] = count_cache.MOST_AGE
+    assert total() == 8, "two buckets are remembered"
     now[0] += 1
     assert total() == 0
 
 
 @pytest.mark.parametrize("ask", [
-    lambda views: views.job_list(JobWish(), NEWEST),
-    lambda views: views.job_list(JobWish(roles=("guest",)), NEWEST),
-    lambda views: views.job_list(JobWish(statuses=("success",)), NEWEST),
-    lambda views: views.job_list(JobWish(statuses=("success",)), Page("elapsed", True, 10, 20)),
-    lambda views: views.job_list(JobWish(statuses=("failed", "waiting")), Page("end_time", True, 10)),
-    lambda views: views.job_list(JobWish(), Page("start_time", False, 10)),
-    lambda views: views.job_list(JobWish(), Page("end_time", True, 10)),
-    lambda views: views.job_list(JobWish(), Page("elapsed", True, 10, 500)),
+    lambda views: views.job_list(JobQuery(), NEWEST),
+    lambda views: views.job_list(JobQuery(roles=("guest",)), NEWEST),
+    lambda views: views.job_list(JobQuery(statuses=("success",)), NEWEST),
+    lambda views: views.job_list(JobQuery(statuses=("success",)), Page("elapsed", True, 10, 20)),
+    lambda views: views.job_list(JobQuery(statuses=("failed", "waiting")), Page("end_time", True, 10)),
+    lambda views: views.job_list(JobQuery(), Page("start_time", False, 10)),
+    lambda views: views.job_list(JobQuery(), Page("end_time", True, 10)),
+    lambda views: views.job_list(JobQuery(), Page("elapsed", True, 10, 500)),
     lambda views: views.jobs({"status": "success"}, NEWEST),
     lambda views: views.jobs({"role": "guest", "party_id": "9999", "status": "success"}, NEWEST),
     lambda views: views.task_list({}, NEWEST),

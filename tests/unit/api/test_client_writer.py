@@ -199,10 +199,10 @@ def test_a_table_that_is_disabled_is_not_read(world: World, path: str) -> None:
 
 
 def test_a_submitted_fetch_needs_a_connector_of_the_operator(world: World) -> None:
-    told = {"namespace": "demo", "name": "new", "connector": "warehouse", "source": "t"}
+    described = {"namespace": "demo", "name": "new", "connector": "warehouse", "source": "t"}
     conf = {
         "dsl_version": 2, "initiator": {"role": "local", "party_id": 0}, "role": {"local": [0]},
-        "component_parameters": {"role": {"local": {"0": {"fetch_0": told}}}},
+        "component_parameters": {"role": {"local": {"0": {"fetch_0": described}}}},
     }  # fmt: skip
     dsl = {"components": {"fetch_0": {"module": "Fetch"}}}
     answer = world.ask("job/submit", {"job_dsl": dsl, "job_runtime_conf": conf})
@@ -211,10 +211,10 @@ def test_a_submitted_fetch_needs_a_connector_of_the_operator(world: World) -> No
 
 def test_a_submitted_writer_is_held_to_the_folders_that_are_open(world: World) -> None:
     def conf(**target: Any) -> dict[str, Any]:
-        told = {"namespace": "demo", "name": "site_a", **target}
+        described = {"namespace": "demo", "name": "site_a", **target}
         return {
             "dsl_version": 2, "initiator": {"role": "local", "party_id": 0}, "role": {"local": [0]},
-            "component_parameters": {"role": {"local": {"0": {"writer_0": told}}}},
+            "component_parameters": {"role": {"local": {"0": {"writer_0": described}}}},
         }  # fmt: skip
 
     dsl = {"components": {"writer_0": {"module": "Writer"}}}

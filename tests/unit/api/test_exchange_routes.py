@@ -14,7 +14,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from fate_flow.api.exchange import STATUS_OF, ForwardAnswer, deliver_blueprint, worker_blueprint
+from fate_flow.api.exchange import STATUS_OF, ForwardReply, deliver_blueprint, worker_blueprint
 from fate_flow.api.request_origin import OriginCheck
 from fate_flow.core.errors import PeerUnreachable, StorageFailed
 from fate_flow.federation.channel_files import Message
@@ -38,9 +38,9 @@ class Peer:
 
     def __init__(self) -> None:
         self.got: list[tuple[Any, ...]] = []
-        self.answer: Callable[[], ForwardAnswer] = lambda: ForwardAnswer(200)
+        self.answer: Callable[[], ForwardReply] = lambda: ForwardReply(200)
 
-    def __call__(self, *chunk: Any) -> ForwardAnswer:
+    def __call__(self, *chunk: Any) -> ForwardReply:
         self.got.append(chunk)
         return self.answer()
 
@@ -105,15 +105,15 @@ def test_a_push_for_another_seat_of_this_party_stays_here(client: FlaskClient, p
 
 
 @pytest.mark.parametrize(("answer", "status"), [
-    (ForwardAnswer(425, "not yet"), 425), (ForwardAnswer(429, "slowly"), 429), (ForwardAnswer(410, "gone"), 410),
+    (ForwardReply(425, "not yet"), 425), (ForwardReply(429, "slowly"), 429), (ForwardReply(410, "gone"), 410),
 ])
-def test_what_the_peer_says_is_handed_back(client: FlaskClient, peer: Peer, answer: ForwardAnswer, status: int) -> None:
+def test_what_the_peer_says_is_handed_back(client: FlaskClient, peer: Peer, answer: ForwardReply, status: int) -> None:
     peer.answer = lambda: answer
     assert said(ask(client, "push", TO_HOST), status) == answer.message
 
 
 def test_a_peer_that_does_not_answer_is_a_502(client: FlaskClient, peer: Peer) -> None:
-    def silent() -> ForwardAnswer:
+    def silent() -> ForwardReply:
         raise PeerUnreachable("host 10000: no answer in 3 s")
 
     peer.answer = silent
@@ -123,10 +123,10 @@ def test_a_peer_that_does_not_answer_is_a_502(client: FlaskClient, peer: Peer) -
 def test_pushes_that_hang_at_a_peer_leave_threads_for_the_rest(client: FlaskClient, peer: Peer, spool: Spool) -> None:
     hangs, goes_on = threading.Event(), threading.Event()
 
-    def hang() -> ForwardAnswer:
+    def hang() -> ForwardReply:
         hangs.set()
         assert goes_on.wait(90)
-        return ForwardAnswer(200)
+        return ForwardReply(200)
 
     peer.answer = hang
     first = threading.Thread(target=ask, args=(client.application.test_client(), "push", TO_HOST))
@@ -423,8 +423,8 @@ def test_a_defect_is_a_500_and_its_words_stay_here(
 
     monkeypatch.setattr(spool, "put", stumble)
     response = deliver(client) if is_delivered else ask(client, "push", TO_ARBITER, b"x")
-    words, _, incident = said(response, 500).rpartition(" ")
-    assert words == "unexpected error; the log of this server has the reason: error"
+    text, _, incident = said(response, 500).rpartition(" ")
+    assert text == "unexpected error; the log of this server has the reason: error"
     assert f"failed: error {incident}\n" in caplog.text
     assert "secret-of-9999" in caplog.text
 

@@ -68,9 +68,9 @@ def test_each_path_has_its_line() -> None:
 def test_what_is_wrong_is_told_with_its_line(text: str, problem: str) -> None:
     with pytest.raises(BadRequest) as refused:
         read_yaml(text)
-    words = refused.value.message
-    assert words.startswith(f"job_file: {problem}") or problem in words
-    assert "\n" not in words
+    message = refused.value.message
+    assert message.startswith(f"job_file: {problem}") or problem in message
+    assert "\n" not in message
 
 
 def test_what_aliases_repeat_is_shared_and_costs_nothing() -> None:

@@ -12,7 +12,7 @@ import pytest
 from client_world import GUEST, HOST, World, make_world
 
 from fate_flow.api.history import federated_history
-from fate_flow.core.history import Entry, Level
+from fate_flow.core.history import HistoryEntry, HistoryLevel
 from fate_flow.core.job import Answer, Seat
 from fate_flow.core.spec import Party
 from fate_flow.core.status import SeatStatus
@@ -33,7 +33,8 @@ def with_history(world: World, initiator: Party = GUEST, seats: tuple[Party, ...
     with world.store.transaction() as tx:
         tx.add_seats([Seat(job_id, party, SeatStatus.JOINED, **seat) for party in seats])
         tx.add_entries([
-            Entry(job_id, Level.JOB, "", "ready", 5, GUEST), Entry(job_id, Level.JOB, "ready", "waiting", 9, GUEST),
+            HistoryEntry(job_id, HistoryLevel.JOB, "", "ready", 5, GUEST),
+            HistoryEntry(job_id, HistoryLevel.JOB, "ready", "waiting", 9, GUEST),
         ])  # fmt: skip
     return job_id
 
@@ -62,7 +63,7 @@ def test_the_moves_of_all_parties_are_merged_and_those_of_each_stay_in_their_ord
 
 
 @pytest.mark.parametrize(
-    ("answer", "legacy", "words"),
+    ("answer", "is_plain_v1", "text"),
     [
         (Answer(104, "party 10000 does not answer: ConnectionError"), False, "party 10000 does not answer"),
         (Answer(100, "can not found job"), False, "can not found job"),
@@ -72,14 +73,14 @@ def test_the_moves_of_all_parties_are_merged_and_those_of_each_stay_in_their_ord
     ],
 )
 def test_who_does_not_answer_is_named_and_the_rest_is_shown(
-    world: World, answer: Answer, legacy: bool, words: str
+    world: World, answer: Answer, is_plain_v1: bool, text: str
 ) -> None:
     world.peers.answer = answer
-    found = asked_of(world, with_history(world, seats=(GUEST, HOST), legacy=legacy))
+    found = asked_of(world, with_history(world, seats=(GUEST, HOST), is_plain_v1=is_plain_v1))
     [party] = found["parties"]
     assert (party["party_id"], party["asked"], len(found["moves"])) == ("10000", "not asked", 2)
-    assert words in party["message"]
-    assert world.peers.asked == ([] if legacy else [(HOST, "/party/history")])
+    assert text in party["message"]
+    assert world.peers.asked == ([] if is_plain_v1 else [(HOST, "/party/history")])
 
 
 def test_of_what_another_party_tells_only_what_makes_sense_is_shown(world: World) -> None:
@@ -111,7 +112,7 @@ def test_who_does_not_decide_for_a_job_asks_nobody(world: World) -> None:
 # ---------------------------------------------------------------------- the other side
 
 
-def told(world: World, job_id: object, caller: str = "10000") -> dict[str, Any]:
+def described(world: World, job_id: object, caller: str = "10000") -> dict[str, Any]:
     said = world.ask("party/history", {"job_id": job_id}, headers={"SRC-PARTY-ID": caller} if caller else {})
     assert isinstance(said, dict)
     return said
@@ -119,19 +120,19 @@ def told(world: World, job_id: object, caller: str = "10000") -> dict[str, Any]:
 
 def test_a_party_tells_the_initiator_what_it_has_seen(world: World) -> None:
     job_id = with_history(world, initiator=HOST)
-    moves = told(world, job_id)["data"]["moves"]
+    moves = described(world, job_id)["data"]["moves"]
     assert [(one["time"], one["old"], one["new"]) for one in moves] == [(5, None, "ready"), (9, "ready", "waiting")]
 
 
 @pytest.mark.parametrize(
-    ("caller", "words"), [("10001", "party 10001 is not the initiator of job"), ("", "SRC-PARTY-ID")]
+    ("caller", "text"), [("10001", "party 10001 is not the initiator of job"), ("", "SRC-PARTY-ID")]
 )
-def test_and_nobody_else(world: World, caller: str, words: str) -> None:
-    said = told(world, with_history(world, initiator=HOST), caller)
+def test_and_nobody_else(world: World, caller: str, text: str) -> None:
+    said = described(world, with_history(world, initiator=HOST), caller)
     assert (said["retcode"], "data" in said) == (108, False)
-    assert words in said["retmsg"]
+    assert text in said["retmsg"]
 
 
 def test_an_unknown_job_has_no_history(world: World) -> None:
-    assert told(world, "2026010112000000000099")["retcode"] == 102
-    assert told(world, "../x")["retcode"] == 101
+    assert described(world, "2026010112000000000099")["retcode"] == 102
+    assert described(world, "../x")["retcode"] == 101

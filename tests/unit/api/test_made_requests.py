@@ -116,7 +116,7 @@ def test_what_schemathesis_makes_of_the_document(world: World, watched: Watched)
     for event in from_schema(schema).execute():
         if isinstance(event, events.ScenarioFinished):
             count += len(event.recorder.cases)
-            failures += list(told(event.recorder))
+            failures += list(described(event.recorder))
             answers = [one.response for one in event.recorder.interactions.values() if one.response]
             other_methods += sum(one.status_code == 405 for one in answers)
         elif isinstance(event, events.NonFatalError | events.FatalError):
@@ -147,7 +147,7 @@ def config(watched: Watched) -> schemathesis.Config:
     })  # fmt: skip
 
 
-def told(recorder: Any) -> Iterator[str]:
+def described(recorder: Any) -> Iterator[str]:
     """What it found wrong in one operation."""
     for case_id, checks in recorder.checks.items():
         for check in checks:

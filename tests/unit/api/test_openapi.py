@@ -142,6 +142,6 @@ def test_every_operation_has_the_answers_to_what_is_no_request(served: dict[str,
 
 
 def test_it_says_who_else_asks_and_that_this_is_not_in_it(served: dict[str, Any]) -> None:
-    words = " ".join(served["info"]["description"].split())
+    text = " ".join(served["info"]["description"].split())
     for said in ("`/v1/party`, `/v1/initiator`, `/v1/tracker` and `/v1/exchange`", "not for clients"):
-        assert said in words
+        assert said in text

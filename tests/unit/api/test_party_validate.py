@@ -11,7 +11,7 @@ import pytest
 from client_world import TOY, TOY_CONF, TOY_DSL, World, make_world
 
 from fate_flow.api.submission import ask_parties
-from fate_flow.coordinator.unit import read_spec
+from fate_flow.coordinator.unit_of_work import read_spec
 from fate_flow.core.ceilings import Ceilings
 from fate_flow.core.job import Answer, Command, CommandKind
 from fate_flow.core.spec import Party
@@ -53,29 +53,29 @@ def test_a_party_says_what_holds_for_its_workers(world: World) -> None:
     ]})  # fmt: skip
 
 
-@pytest.mark.parametrize(("body", "words"), [
+@pytest.mark.parametrize(("body", "text"), [
     (with_parameters(auto_retries=5), "auto_retries: 5 is more than 1, the most that host 9999 allows"),
     (with_parameters(task_cores=21), "asks for 21 cores"),
     (asking(dsl={"components": {"toy_0": {"module": "Magic"}}}), "dsl.components.toy_0.module: 'Magic' is not known"),
     (asking(dsl=3), "dsl: is missing or is not an object"),
     (asking(role="guest"), "guest 9999 has no seat in job"),
 ])  # fmt: skip
-def test_what_a_create_would_be_refused_for_is_refused(world: World, body: dict[str, Any], words: str) -> None:
+def test_what_a_create_would_be_refused_for_is_refused(world: World, body: dict[str, Any], text: str) -> None:
     said = ask(world, body)
-    assert words in said["retmsg"]
+    assert text in said["retmsg"]
     assert (said["retcode"] != 0, said["data"]) == (True, {"previewed": True})
 
 
-@pytest.mark.parametrize(("body", "caller", "words"), [
+@pytest.mark.parametrize(("body", "caller", "text"), [
     (asking(), "555", "initiator: guest 10000 is not party 555"), (asking(), "", "SRC-PARTY-ID"),
     (asking(party_id="10000"), "10000", "this server is party 9999, not 10000"),
     (asking(role="local"), "10000", "role local and party 0 are taken from the own server only"),
     (asking(role="hosts"), "10000", "role: 'hosts' is not one of"), (asking(job_id="../x"), "10000", "job_id: '../x'"),
 ])  # fmt: skip
-def test_only_the_initiator_of_a_job_may_ask(world: World, body: dict[str, Any], caller: str, words: str) -> None:
+def test_only_the_initiator_of_a_job_may_ask(world: World, body: dict[str, Any], caller: str, text: str) -> None:
     said = ask(world, body, caller)
     assert said["retcode"] != 0
-    assert words in said["retmsg"]
+    assert text in said["retmsg"]
 
 
 @pytest.mark.parametrize(("path", "retcode"), [
@@ -96,6 +96,8 @@ def test_the_question_is_what_create_would_be(world: World) -> None:
     answers = ask_parties(services, TOY, read_spec(services.context, TOY))
     assert [str(party) for party in answers] == ["guest 9999", "host 10000"]
     (body,) = asked
-    assert body["runtime_conf"]["job_parameters"]["common"]["timeout"] == 259200      # with every default filled in
-    said = services.desk.preview(Command(CommandKind.CREATE, body["job_id"], Party("guest", "9999"), body=body), "9999")
+    assert body["runtime_conf"]["job_parameters"]["common"]["timeout"] == 259200  # with every default filled in
+    said = services.use_cases.preview(
+        Command(CommandKind.CREATE, body["job_id"], Party("guest", "9999"), body=body), "9999"
+    )
     assert (said.retcode, said.data["previewed"]) == (0, True)

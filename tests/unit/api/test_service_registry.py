@@ -9,7 +9,7 @@ from client_world import make_world
 
 from fate_flow.api.service_registry import sections
 from fate_flow.client_keys import ClientKeys
-from fate_flow.core.command import CommandPolicy, Secret
+from fate_flow.core.program import ProgramRules, Secret
 from fate_flow.settings import Settings
 from fate_flow.settings_connectors import MysqlServer
 from fate_flow.settings_limits import Limits
@@ -21,10 +21,10 @@ CONF = Path(__file__).parents[3] / "conf" / "service_conf.yaml"
 
 def test_it_has_every_section_of_the_configuration_file(tmp_path: Path) -> None:
     world = make_world(tmp_path, Limits())
-    told = world.ask("server/service/get", {})["data"]
-    assert told["FATEFLOW"]["host"] == "127.0.0.1"
-    assert told["LIMITS"].keys() == {one.name for one in fields(Limits)}
-    assert told == {**told, "AUTHENTICATION": {"client": {"switch": False}}, "DATABASE": {"engine": "sqlite"}}
+    described = world.ask("server/service/get", {})["data"]
+    assert described["FATEFLOW"]["host"] == "127.0.0.1"
+    assert described["LIMITS"].keys() == {one.name for one in fields(Limits)}
+    assert described == {**described, "AUTHENTICATION": {"client": {"switch": False}}, "DATABASE": {"engine": "sqlite"}}
 
 
 def test_the_file_of_a_release_has_no_other_section() -> None:
@@ -41,7 +41,7 @@ def test_nothing_secret_gets_out(tmp_path: Path) -> None:
         connectors={"warehouse": MysqlServer("10.0.0.3", 3306, "someone", "hidden-word", "name")},
         data_roots=(tmp_path / "hidden-root",), log_dir=tmp_path / "hidden-logs",
         commands=replace(
-            CommandPolicy(), allow=("/hidden/program",), secrets={"hidden": Secret("/hidden/file", ("9999",))}
+            ProgramRules(), allow=("/hidden/program",), secrets={"hidden": Secret("/hidden/file", ("9999",))}
         ),
     )  # fmt: skip
     found = sections(settings)

@@ -38,8 +38,8 @@ def add_worker(world: World, job_id: str, version: int, printed: bytes, end: Rea
     return folder / "stdout"
 
 
-def ask(world: World, job_id: str, **wish: Any) -> dict[str, Any]:
-    said: dict[str, Any] = world.ask("task/log", {"job_id": job_id, "component_name": "toy_0", **wish})
+def ask(world: World, job_id: str, **pending: Any) -> dict[str, Any]:
+    said: dict[str, Any] = world.ask("task/log", {"job_id": job_id, "component_name": "toy_0", **pending})
     return said["data"] if said["retcode"] == 0 else said
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from fate_flow.api.exchange import ForwardAnswer
+from fate_flow.api.exchange import ForwardReply
 from fate_flow.api.worker import create_worker_app
 from fate_flow.components.table import Schema, TableWriter
 from fate_flow.components.table_uri import format_uri
@@ -19,7 +19,7 @@ from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus
 from fate_flow.federation.spool import Spool, SpoolLimits
 from fate_flow.federation.spool_session import Session
-from fate_flow.store.contract import Document, Metric, Output, TableMeta
+from fate_flow.store.contract import Document, Metric, OutputTable, TableMeta
 from fate_flow.store.memory import MemoryStore
 from tests.factories import a_job
 
@@ -66,7 +66,7 @@ def looked_at() -> list[str]:
 @pytest.fixture
 def ask(store: MemoryStore, spool: Spool, looked_at: list[str]) -> Ask:
     app = create_worker_app(
-        spool, lambda *_: ForwardAnswer(200), 2, looked_at.append, 1 << 20, store, lambda: NOW, DATA
+        spool, lambda *_: ForwardReply(200), 2, looked_at.append, 1 << 20, store, lambda: NOW, DATA
     )
     client: FlaskClient = app.test_client()
 
@@ -90,13 +90,13 @@ def ask(store: MemoryStore, spool: Spool, looked_at: list[str]) -> Ask:
 ], ids=str)  # fmt: skip
 def test_every_route_refuses_what_a_web_page_sends(store: MemoryStore, spool: Spool, headers: dict[str, str]) -> None:
     """Also with a valid token: before anything is read of it."""
-    app = create_worker_app(spool, lambda *_: ForwardAnswer(200), 2, lambda _: None, 1 << 20, store, lambda: NOW, DATA)
+    app = create_worker_app(spool, lambda *_: ForwardReply(200), 2, lambda _: None, 1 << 20, store, lambda: NOW, DATA)
     paths = {rule.rule.replace("<", "").replace(">", "") for rule in app.url_map.iter_rules()}
     assert len(paths) >= len(PATHS)
     for path in sorted({*paths, f"/v1/tracker/{OWN}/table_meta/create", "/v1/nowhere"}):
         for method in ("GET", "POST"):
-            told = {**headers, "Authorization": "Bearer own-token"}
-            response = app.test_client().open(path, method=method, json=TABLE, headers=told)
+            described = {**headers, "Authorization": "Bearer own-token"}
+            response = app.test_client().open(path, method=method, json=TABLE, headers=described)
             assert response.status_code == 403, (method, path, response.data)
     with store.reading() as tx:
         assert tx.table("out", "made") is None
@@ -109,7 +109,7 @@ def test_a_table_that_another_job_wrote_is_not_recorded_as_its_own(
     store: MemoryStore, spool: Spool, tmp_path: Path
 ) -> None:
     app = create_worker_app(
-        spool, lambda *_: ForwardAnswer(200), 2, lambda _: None, 1 << 20, store, lambda: NOW, tmp_path
+        spool, lambda *_: ForwardReply(200), 2, lambda _: None, 1 << 20, store, lambda: NOW, tmp_path
     )
     uri = format_uri(tmp_path, "out", "made")
     headers = {"Authorization": "Bearer own-token"}
@@ -144,7 +144,7 @@ def test_a_table_and_that_the_task_put_it_out(ask: Ask, store: MemoryStore) -> N
     with store.reading() as tx:
         assert tx.table("out", "made") == TableMeta(
             "out", "made", URI, 3, {"header": ["x"]}, origin="output", job_id=JOB, create_time=NOW)
-        assert tx.outputs(JOB, "work_0", KEY.party) == (Output(KEY, "data", "out", "made"),)
+        assert tx.outputs(JOB, "work_0", KEY.party) == (OutputTable(KEY, "data", "out", "made"),)
     found = ask("table_meta/get", {"namespace": "out", "table_name": "made"})["data"]
     assert (found["count"], found["address"], found["schema"], found["disable"]) == (
         3, {"uri": URI}, {"header": ["x"]}, False)
@@ -178,7 +178,7 @@ def test_a_worker_that_reports_is_looked_at(ask: Ask, looked_at: list[str]) -> N
 
 @pytest.mark.parametrize("what", PATHS)
 @pytest.mark.parametrize(
-    ("path", "token", "words"),
+    ("path", "token", "text"),
     [
         (OWN, "", "this is not the token of a running worker"),
         (OWN, "guessed", "this is not the token of a running worker"),
@@ -190,9 +190,9 @@ def test_a_worker_that_reports_is_looked_at(ask: Ask, looked_at: list[str]) -> N
         (OWN.replace(JOB, "20260101120000000001"), "own-token", "the token is not that of task"),
     ],
 )
-def test_a_worker_speaks_for_its_own_task_alone(ask: Ask, what: str, path: str, token: str, words: str) -> None:
+def test_a_worker_speaks_for_its_own_task_alone(ask: Ask, what: str, path: str, token: str, text: str) -> None:
     said = ask(what, {}, path, token)
-    assert (said["retcode"], words in said["retmsg"]) == (108, True), said
+    assert (said["retcode"], text in said["retmsg"]) == (108, True), said
 
 
 def test_a_session_that_has_ended_records_nothing(ask: Ask, spool: Spool) -> None:
@@ -201,7 +201,7 @@ def test_a_session_that_has_ended_records_nothing(ask: Ask, spool: Spool) -> Non
 
 
 @pytest.mark.parametrize(
-    ("what", "body", "words"),
+    ("what", "body", "text"),
     [
         ("metric_data/save", {}, "missing: metric_namespace,metric_name,metrics"),
         ("metric_data/save", {**METRIC, "metrics": "gAR9lC4="}, "metrics: a list of [key, value] is needed (pickles"),
@@ -231,10 +231,10 @@ def test_a_session_that_has_ended_records_nothing(ask: Ask, spool: Spool) -> Non
     ],
 )
 def test_what_is_not_well_formed_records_nothing(
-    ask: Ask, store: MemoryStore, what: str, body: dict[str, Any], words: str
+    ask: Ask, store: MemoryStore, what: str, body: dict[str, Any], text: str
 ) -> None:
     said = ask(what, body)
-    assert (said["retcode"], words in said["retmsg"]) == (101, True), said
+    assert (said["retcode"], text in said["retmsg"]) == (101, True), said
     with store.reading() as tx:
         found = tx.metrics(JOB, "work_0", KEY.party), tx.outputs(JOB, "work_0", KEY.party), tx.table("out", "made")
         assert (found, tx.summary(JOB, "work_0", KEY.party)) == (((), (), None), None)
@@ -263,7 +263,7 @@ SEAT = {"job_id": JOB, "role": "guest", "party_id": "9999"}
 
 @pytest.fixture
 def asked(store: MemoryStore, spool: Spool) -> Ask:
-    app = create_worker_app(spool, lambda *_: ForwardAnswer(200), 2, lambda _: None, 1 << 20, store, lambda: NOW, DATA)
+    app = create_worker_app(spool, lambda *_: ForwardReply(200), 2, lambda _: None, 1 << 20, store, lambda: NOW, DATA)
 
     def post(body: object, token: str = "own-token") -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {token}"}

@@ -14,7 +14,7 @@ from fate_flow.api.declared import Declaration, an_object, by_name, described, u
 
 UPLOAD = {"file": "a.csv", "head": 1, "partition": 2, "namespace": "demo", "table_name": "fresh"}
 MAGIC = ["magic: is not known; it is ignored"]
-TOLD = {"namespace": "demo", "table_name": "known"}
+REPORTED = {"namespace": "demo", "table_name": "known"}
 TABLE = {"namespace": "demo", "name": "known"}
 
 
@@ -29,9 +29,9 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 @pytest.mark.parametrize(("path", "body"), [
-    ("data/download", TOLD | {"output_path": "n.csv"}),
-    ("table/table_info", TOLD),
-    ("table/delete", TOLD),
+    ("data/download", REPORTED | {"output_path": "n.csv"}),
+    ("table/table_info", REPORTED),
+    ("table/delete", REPORTED),
     ("permission/grant", {"party_id": 10000, "component": "*"}),
     ("permission/query", {"party_id": 10000}),
     ("queue/hold", {"message": "m"}),
@@ -47,7 +47,7 @@ def test_they_are_named_in_data(world: World, path: str, body: dict[str, Any]) -
 
 
 @pytest.mark.parametrize(("path", "body"), [
-    ("table/disable", TOLD), ("data/upload/history", {"limit": 1}), ("job/query", {}), ("version/get", {}),
+    ("table/disable", REPORTED), ("data/upload/history", {"limit": 1}), ("job/query", {}), ("version/get", {}),
     ("tracking/component/metrics", {"job_id": "20260101120000", "role": "guest", "party_id": 1, "component_name": "a"}),
     ("provider/get", {}),
 ])  # fmt: skip
@@ -67,17 +67,29 @@ def test_of_an_upload_wherever_it_has_them(world: World) -> None:
         assert (said["retcode"], said["data"]["warnings"]) == (0, MAGIC), said
 
 
-@pytest.mark.parametrize(("path", "body", "names"), [
-    ("table/connector/create",
-     {"connector_name": "c", "engine": "PATH", "connector_info": {"path": "downloads", "foo": 1}, "zork": 2},
-     ["connector_info.foo", "zork"]),
-    ("data/writer", TOLD | {"address": {"path": "downloads/n.csv", "foo": 1}}, ["address.foo"]),
-    ("data/writer", TOLD | {"output_name": "other", "address": {"path": "downloads/n.csv", "foo": 1}}, ["address.foo"]),
-    ("permission/grant", {"party_id": 1, "dataset": TABLE | {"foo": 1}}, ["dataset.foo"]),
-    ("permission/grant", {"party_id": 1, "dataset": ["*", TABLE | {"foo": 1}]}, ["dataset[1].foo"]),
-    ("permission/grant/privilege", {"src_party_id": 1, "src_role": "guest", "privilege_dataset": TABLE | {"foo": 1}},
-     ["privilege_dataset.foo"]),
-])
+@pytest.mark.parametrize(
+    ("path", "body", "names"),
+    [
+        (
+            "table/connector/create",
+            {"connector_name": "c", "engine": "PATH", "connector_info": {"path": "downloads", "foo": 1}, "zork": 2},
+            ["connector_info.foo", "zork"],
+        ),
+        ("data/writer", REPORTED | {"address": {"path": "downloads/n.csv", "foo": 1}}, ["address.foo"]),
+        (
+            "data/writer",
+            REPORTED | {"output_name": "other", "address": {"path": "downloads/n.csv", "foo": 1}},
+            ["address.foo"],
+        ),
+        ("permission/grant", {"party_id": 1, "dataset": TABLE | {"foo": 1}}, ["dataset.foo"]),
+        ("permission/grant", {"party_id": 1, "dataset": ["*", TABLE | {"foo": 1}]}, ["dataset[1].foo"]),
+        (
+            "permission/grant/privilege",
+            {"src_party_id": 1, "src_role": "guest", "privilege_dataset": TABLE | {"foo": 1}},
+            ["privilege_dataset.foo"],
+        ),
+    ],
+)
 def test_also_within_objects(world: World, path: str, body: dict[str, Any], names: list[str]) -> None:
     (world.home / "downloads").mkdir()
     said = world.ask(path, body)
@@ -113,10 +125,16 @@ def test_of_a_file_that_becomes_a_table_also_within_its_address(world: World, pa
     ]
 
 
-@pytest.mark.parametrize(("path", "body"), [
-    ("data/upload", UPLOAD | {"verbose": 1, "drop": 1, "use_local_data": 1, "conf_path": "c.json"}),
-    ("table/delete", TOLD | {"job_id": "1", "role": "guest", "party_id": 1, "component_name": "a", "local": {"a": 1}}),
-])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("data/upload", UPLOAD | {"verbose": 1, "drop": 1, "use_local_data": 1, "conf_path": "c.json"}),
+        (
+            "table/delete",
+            REPORTED | {"job_id": "1", "role": "guest", "party_id": 1, "component_name": "a", "local": {"a": 1}},
+        ),
+    ],
+)
 def test_what_the_client_sends_is_known(world: World, path: str, body: dict[str, Any]) -> None:
     said = world.upload(body).json if path == "data/upload" else world.ask(path, body)
     assert (said["retcode"], said["data"].get("warnings", [])) == (0, [])
@@ -130,12 +148,12 @@ def test_who_is_refused_hears_of_that_alone(world: World) -> None:
 def test_they_are_found_at_any_depth_that_is_declared() -> None:
     one = described(an_object({"a": {}}), "One.")
     several = {"anyOf": [{"const": "*"}, one, {"type": "array", "items": one}]}
-    told = Declaration("Something.", takes={
+    shape = Declaration("Something.", takes={
         "several": several, "of_names": by_name(one), "free": {"type": "object"}, "one": one,
     })  # fmt: skip
     body = {"of_names": {"x": {"a": 1, "b c": 2}, "y": 7}, "free": {"b": 1}, "one": {"a": {"z": 1}, "b": None}}
     body |= {"several": [{"a": 1, "c": 1}, "*"]}
-    assert list(unknown_keys(told, body)) == [
+    assert list(unknown_keys(shape, body)) == [
         "of_names.x.'b c': is not known; it is ignored", "one.b: is not known; it is ignored",
         "several[0].c: is not known; it is ignored",
     ]

@@ -58,8 +58,8 @@ def test_an_answer_is_compact_sorted_and_without_nulls() -> None:
     assert bare.data == b'{"retcode":0,"retmsg":"success"}\n'
     assert failed(103, "no", jobId="1").data == b'{"jobId":"1","retcode":103,"retmsg":"no"}\n'
     assert reply(Answer(10, "late")).data == b'{"retcode":10,"retmsg":"late"}\n'
-    told = error_response(404, "none")
-    assert (told.status_code, told.data) == (404, b'{"retcode":404,"retmsg":"none"}\n')
+    described = error_response(404, "none")
+    assert (described.status_code, described.data) == (404, b'{"retcode":404,"retmsg":"none"}\n')
 
 
 def test_what_is_json_already_stands_in_an_answer_as_it_is() -> None:
@@ -103,12 +103,12 @@ def test_each_error_has_one_retcode_and_status(error: Exception, status: int, re
     response = client.post("/plain")
     assert (response.status_code, response.json["retcode"]) == (status, retcode)
     expected = error.message if isinstance(error, FlowError) else UNEXPECTED
-    told = re.sub("[0-9a-f]{12}$", "ID", response.json["retmsg"])
-    assert told == expected
+    described = re.sub("[0-9a-f]{12}$", "ID", response.json["retmsg"])
+    assert described == expected
     assert (response.headers.get("Retry-After") is not None) == (status == 503)
     response = client.post("/file")
-    told = re.sub("[0-9a-f]{12}$", "ID", response.json["retmsg"])
-    assert (response.status_code, response.json["retcode"], told) == (as_file, as_file, expected)
+    described = re.sub("[0-9a-f]{12}$", "ID", response.json["retmsg"])
+    assert (response.status_code, response.json["retcode"], described) == (as_file, as_file, expected)
 
 
 def test_what_a_defect_raises_goes_to_the_log_only(caplog: pytest.LogCaptureFixture) -> None:

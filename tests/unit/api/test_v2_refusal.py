@@ -38,8 +38,8 @@ def refused(response: TestResponse, path: str) -> None:
     assert response.json is not None
     assert response.json.keys() == {"code", "message"}
     assert response.json["code"] == 6001
-    words = "this server speaks the API of FATE Flow 1.x, below /v1"
-    assert words in response.json["message"]
+    text = "this server speaks the API of FATE Flow 1.x, below /v1"
+    assert text in response.json["message"]
     assert f"/v2{path}".partition("?")[0] in response.json["message"]
 
 

@@ -17,7 +17,7 @@ from flask import Response, g, request
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.validators import extend
 
-from fate_flow.api.envelope import Told
+from fate_flow.api.envelope import HttpError
 from fate_flow.api.openapi import document, path_of
 from fate_flow.api.uploads import ReceivingRequest
 from fate_flow.components.catalogue import CATALOGUE
@@ -87,7 +87,7 @@ class Watched:
         world.app.register_error_handler(FlowError, self._note)
         world.app.register_error_handler(Exception, self._fail)
         world.app.before_request(self._begin)
-        world.app.after_request(self._judge)
+        world.app.after_request(self._check)
 
     def operations(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """By `POST /v1/...`, those that are offered."""
@@ -111,7 +111,7 @@ class Watched:
         self.problems.append(f"{request.method} {request.path} {_sent()!r}: {error!r}")
         return Response(repr(error), 500)
 
-    def _judge(self, response: Response) -> Response:
+    def _check(self, response: Response) -> Response:
         operation = self._operation()
         if operation is not None:
             label = f"{request.method} {_path()}"
@@ -154,7 +154,7 @@ def _problems(
     refusal = g.get("refusal")
     if wrong and _has_worked(response):
         yield f"took {_sent()!r}, which is not as its document says: {wrong[0]}"
-    if not wrong and isinstance(refusal, BadRequest | Told) and not _is_beyond_schemas(refusal):
+    if not wrong and isinstance(refusal, BadRequest | HttpError) and not _is_beyond_schemas(refusal):
         yield f"refused {_sent()!r}, which is as its document says: {refusal.message}"
 
 
@@ -165,7 +165,7 @@ def schema_of(operation: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_beyond_schemas(refusal: FlowError) -> bool:
-    is_about_things = isinstance(refusal, Told) and refusal.retcode != 400
+    is_about_things = isinstance(refusal, HttpError) and refusal.retcode != 400
     is_about_documents = request.path in _WITH_DOCUMENTS or "this job's components" in refusal.message
     return is_about_things or is_about_documents or refusal.message.startswith(_BEYOND_SCHEMAS)
 

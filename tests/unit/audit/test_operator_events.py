@@ -125,11 +125,11 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize(("log", "name", "words"), SHAPES, ids=[name for _, name, _ in SHAPES])
-def test_the_words_are_those_of_1_6(log: Log, name: str, words: str) -> None:
+@pytest.mark.parametrize(("log", "name", "text"), SHAPES, ids=[name for _, name, _ in SHAPES])
+def test_the_words_are_those_of_1_6(log: Log, name: str, text: str) -> None:
     event = Event[name]
     assert event.log is log
-    assert event.message({field: VALUES[field] for field in event.fields}) == words
+    assert event.message({field: VALUES[field] for field in event.fields}) == text
 
 
 def test_no_two_events_share_a_row() -> None:

@@ -32,7 +32,7 @@ def run(root: Path, level: str) -> Path:
     return root / "/".join(WHO[:3])
 
 
-def words(path: Path) -> list[str]:
+def text(path: Path) -> list[str]:
     return [line.split("]: ", 1)[1] for line in path.read_text(encoding="utf-8").splitlines()]
 
 
@@ -40,11 +40,11 @@ def test_component_and_party_get_every_level_and_all_above(tmp_path: Path) -> No
     party = run(tmp_path, "DEBUG")
     everything = ["fine grain", "caf\u00e9 \\ud800", "broken"]
     for folder in (party, party / WHO[3]):
-        assert words(folder / "DEBUG.log") == everything
-        assert words(folder / "INFO.log") == everything[1:]
-        assert words(folder / "WARNING.log") == everything[2:]
-        assert words(folder / "ERROR.log") == everything[2:]
-    assert words(party / WHO[3] / "stat.log") == everything
+        assert text(folder / "DEBUG.log") == everything
+        assert text(folder / "INFO.log") == everything[1:]
+        assert text(folder / "WARNING.log") == everything[2:]
+        assert text(folder / "ERROR.log") == everything[2:]
+    assert text(party / WHO[3] / "stat.log") == everything
     assert not (party / "stat.log").exists()
 
 
@@ -57,13 +57,13 @@ def test_the_lines_are_those_of_1_6(tmp_path: Path) -> None:
 def test_without_debug_there_is_no_debug_file(tmp_path: Path) -> None:
     party = run(tmp_path, "INFO")
     assert not list(party.rglob("DEBUG.log"))
-    assert words(party / WHO[3] / "stat.log") == ["caf\u00e9 \\ud800", "broken"]
+    assert text(party / WHO[3] / "stat.log") == ["caf\u00e9 \\ud800", "broken"]
 
 
 def test_components_of_a_party_share_its_files(tmp_path: Path) -> None:
     run(tmp_path, "INFO")
     party = run(tmp_path, "INFO")
-    assert words(party / "ERROR.log") == ["broken", "broken"]
+    assert text(party / "ERROR.log") == ["broken", "broken"]
 
 
 @pytest.mark.parametrize("component", ["", "..", "a/b"])

@@ -67,7 +67,7 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_: object) -> None:
-        """A client that hangs up is no news."""
+        """A client that hangs up is nothing new."""
 
 
 @contextmanager

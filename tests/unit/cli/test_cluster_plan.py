@@ -24,9 +24,9 @@ def every_port_but(*taken: int) -> Callable[[int], bool]:
 
 def a_plan(
     *party_ids: str, before: Cluster | None = None, running: tuple[str, ...] = (), taken: tuple[int, ...] = (),
-    root: Path = ROOT, **wishes: Any,
+    root: Path = ROOT, **pending_requests: Any,
 ) -> Cluster:
-    return plan(root, before, party_ids, wishes, running, every_port_but(*taken))
+    return plan(root, before, party_ids, pending_requests, running, every_port_but(*taken))
 
 
 def ports_of(cluster: Cluster) -> list[tuple[int, int]]:
@@ -71,7 +71,7 @@ def test_a_configuration_names_the_real_ports_of_all_others(tmp_path: Path) -> N
     }
 
 
-def test_without_wishes_the_database_and_the_memory_are_left_to_the_server() -> None:
+def test_without_requests_the_database_and_the_memory_are_left_to_the_server() -> None:
     cluster = a_plan("9999")
     conf = cluster.conf(cluster.members[0])
     assert "database" not in conf
@@ -124,18 +124,18 @@ def test_other_parties_are_refused_by_naming_those_that_are_there() -> None:
             a_plan(*asked, before=before)
 
 
-@pytest.mark.parametrize(("wish", "message"), [
+@pytest.mark.parametrize(("wanted", "message"), [
     ({"cores": 4}, r"--cores: the running cluster in .* has 20; take it down first"),
     ({"base_port": 9000}, r"--base-port: the running cluster in .* has 9380"),
     ({"database": "mysql://x/{party_id}"}, r"--database: the running cluster in .* has None"),
 ])
 def test_other_options_are_refused_while_a_party_runs_and_taken_when_none_does(
-    wish: dict[str, Any], message: str
+    wanted: dict[str, Any], message: str
 ) -> None:
     before = a_plan("9999", "10000")
     with pytest.raises(ClusterError, match=message):
-        a_plan(before=before, running=("10000",), **wish)
-    after = a_plan(before=before, **wish)
+        a_plan(before=before, running=("10000",), **wanted)
+    after = a_plan(before=before, **wanted)
     assert after.options != before.options
     assert after.party_ids == before.party_ids
 

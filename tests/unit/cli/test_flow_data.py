@@ -121,9 +121,9 @@ def test_a_watched_upload_tells_what_the_table_holds(flow, stub, upload):
     result = flow(*upload, "--watch")
     assert (result.exit_code, stub.last.path) == (0, "/v1/table/table_info")
     assert stub.last.json == {"namespace": "demo", "table_name": "site_a"}
-    told = result.stderr.splitlines()[-1]
-    assert told.startswith("table site_a in namespace demo: 7 rows; id id; columns (25): x0, x1, ")
-    assert told.endswith("x19, ...")
+    described = result.stderr.splitlines()[-1]
+    assert described.startswith("table site_a in namespace demo: 7 rows; id id; columns (25): x0, x1, ")
+    assert described.endswith("x19, ...")
 
 
 def test_a_bar_shows_the_way_of_a_file_on_a_terminal(stub, upload, tmp_path):

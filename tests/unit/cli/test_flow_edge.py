@@ -55,8 +55,8 @@ def test_every_help_has_an_example_and_needs_no_server(program, path):
 def test_the_options_of_an_example_exist(program, path):
     command = dict(every_command({"flow": flow_command, "fate_flow": server_command}[program]))[path]
     known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
-    words = [word for line in command.help.splitlines() if line.strip().startswith("Example:") for word in line.split()]
-    used = {word for word in words if word.startswith("-")}
+    text = [word for line in command.help.splitlines() if line.strip().startswith("Example:") for word in line.split()]
+    used = {word for word in text if word.startswith("-")}
     if not isinstance(command, click.Group):
         assert used <= known
 
@@ -123,13 +123,13 @@ def test_a_completion_script_is_printed(shell):
     assert f"_FLOW_COMPLETE={shell}_complete" in result.stdout
 
 
-@pytest.mark.parametrize(("words", "completed"), [
+@pytest.mark.parametrize(("text", "completed"), [
     ("flow job su", ["plain,submit"]), ("flow job list --t", ["plain,--table"]),
     ("flow job query -s st", ["plain,stopping"]), ("flow data upload -c upl", ["file,upl"]),
 ])  # fmt: skip
-def test_a_shell_completes_commands_options_and_values(words, completed):
+def test_a_shell_completes_commands_options_and_values(text, completed):
     program = [sys.executable, "-m", "fate_flow.cli.flow"]
-    env = {"_FLOW_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    env = {"_FLOW_COMPLETE": "bash_complete", "COMP_WORDS": text, "COMP_CWORD": str(len(text.split()) - 1)}
     done = subprocess.run(program, env=env, capture_output=True, text=True, check=False, timeout=180)
     assert done.stdout.splitlines() == completed
 

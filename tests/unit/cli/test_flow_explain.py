@@ -187,7 +187,7 @@ def test_the_queue_is_a_table(flow, stub):
              "estimate_seconds": 0, "wait_reason": "waits for its turn; 1st in the queue"},
             {"place_in_queue": 2, "job_id": "43", "priority": 0, "passed_by": 0,
              "parties": [party, {**party, "party_id": "9998"}],
-             "estimate_seconds": None, "wait_reason": "no room; 2nd in the queue"},
+             "estimate_seconds": None, "wait_reason": "no capacity; 2nd in the queue"},
         ],
         "unapproved": [{"job_id": "44", "role": "guest", "party_id": "9999", "asked_cores": 2, "digest": "0a" * 32,
                         "initiator": {"role": "host", "party_id": "10000"}}],
@@ -197,7 +197,7 @@ this party is on hold by ann: mainte nance
 7 jobs wait, 2 of them shown
   job   place   name     cores    starts in   waits for
   42    1       totals   4        now         waits for its turn; priority 3; passed by 2 jobs
-  43    2                4 each               no room
+  43    2                4 each               no capacity
 jobs of others that await an approval here (flow job approve, flow job reject):
   job   name   initiator    as           cores   document
   44           host-10000   guest-9999   2       0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a

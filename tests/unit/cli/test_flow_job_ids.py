@@ -24,9 +24,9 @@ def with_time(monkeypatch):
     monkeypatch.setattr(job_ids, "_SECONDS", 60.0)
 
 
-def completed(words, url):
+def completed(text, url):
     """As bash asks for it."""
-    env = {"_FLOW_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1),
+    env = {"_FLOW_COMPLETE": "bash_complete", "COMP_WORDS": text, "COMP_CWORD": str(len(text.split(" ")) - 1),
            "FATE_FLOW_SERVER": url}
     done = CliRunner().invoke(flow_command, [], prog_name="flow", env=env)
     assert done.stderr == ""

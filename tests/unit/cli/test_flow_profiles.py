@@ -31,8 +31,8 @@ def init(server, *arguments):
 
 def test_two_parties_on_one_machine_do_not_overwrite_each_other(stub, bank):
     init(stub)
-    told = init(bank, "--profile", "bank").stderr
-    assert told == (
+    described = init(bank, "--profile", "bank").stderr
+    assert described == (
         f"flow --profile bank talks to {bank.url} from now on; that is remembered in {settings_path('bank')}\n")
     assert settings_path("bank").name == "settings.bank.yaml"
     assert settings_path("bank").stat().st_mode & 0o777 == 0o600
@@ -65,8 +65,8 @@ def test_a_profile_that_is_not_there_is_named_with_those_that_are(stub, bank):
     assert known_profiles() == ["bank"]
     result = run("--profile", "shop", "job", "list")
     assert result.exit_code == 2
-    words = "there is no profile shop: make it with flow --profile shop init ...; there are: bank"
-    assert words in result.stderr
+    text = "there is no profile shop: make it with flow --profile shop init ...; there are: bank"
+    assert text in result.stderr
 
 
 @pytest.mark.parametrize("name", ["../x", "a b", "x" * 51, "a.b"])
@@ -79,8 +79,8 @@ def test_the_tab_key_asks_the_server_of_the_profile(stub, bank):
     init(stub)
     init(bank, "--profile", "bank")
     bank.answers({"retcode": 0, "retmsg": "success", "data": {"jobs": [{"job_id": "42"}], "count": 1}})
-    words = "flow --profile bank job stop -j "
-    env = {"_FLOW_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": "6"}
+    text = "flow --profile bank job stop -j "
+    env = {"_FLOW_COMPLETE": "bash_complete", "COMP_WORDS": text, "COMP_CWORD": "6"}
     assert CliRunner().invoke(flow_command, [], prog_name="flow", env=env).stdout.split() == ["plain,42"]
 
 

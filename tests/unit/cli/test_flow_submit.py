@@ -49,8 +49,8 @@ def test_a_job_file_is_sent_as_it_is(flow, stub, command, path):
 
 def test_what_parties_give_less_of_is_told_beside_the_answer(flow, stub):
     Path("job.yaml").write_text(FILE, encoding="utf-8")
-    told = {"role": "host", "party_id": "10000", "message": "a: timeout 9 s is 5 s \x1b(ceilings.task_timeout)"}
-    answer = {**ACCEPTED, "data": {**ACCEPTED["data"], "effective": [told]}}
+    described = {"role": "host", "party_id": "10000", "message": "a: timeout 9 s is 5 s \x1b(ceilings.task_timeout)"}
+    answer = {**ACCEPTED, "data": {**ACCEPTED["data"], "effective": [described]}}
     stub.answers(answer)
     result = flow("job", "submit", "-f", "job.yaml")
     assert json.loads(result.stdout) == answer
@@ -60,10 +60,10 @@ def test_what_parties_give_less_of_is_told_beside_the_answer(flow, stub):
 @pytest.mark.parametrize("command", ["submit", "validate"])
 def test_a_job_is_one_file_or_two_and_not_both(flow, stub, files, command):
     Path("job.yaml").write_text(FILE, encoding="utf-8")
-    for arguments, words in ((("-f", "job.yaml", *files), "without -c and -d"), ((), "Missing option '-f'")):
+    for arguments, text in ((("-f", "job.yaml", *files), "without -c and -d"), ((), "Missing option '-f'")):
         result = flow("job", command, *arguments)
         assert (result.exit_code, result.stdout, stub.asked) == (2, "", [])
-        assert words in result.stderr
+        assert text in result.stderr
 
 
 def test_a_job_file_that_is_no_text_is_named(flow, stub):

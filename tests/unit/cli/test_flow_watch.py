@@ -166,9 +166,9 @@ def test_while_nothing_is_new_a_pipe_is_told_so_at_growing_intervals(capsys):
         now[0] = seconds
         screen.show(view)
     screen.show(JobView.of("42", SCRIPT[4]["data"]))
-    told = capsys.readouterr().err.splitlines()
+    described = capsys.readouterr().err.splitlines()
     still = "job 42: still running after {} s: psi_0 runs at guest-9999, host-10000"
-    assert told[3:-3] == [still.format(seconds) for seconds in (5, 10, 20)]
+    assert described[3:-3] == [still.format(seconds) for seconds in (5, 10, 20)]
 
 
 def test_nothing_new_is_no_line():

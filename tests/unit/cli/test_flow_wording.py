@@ -211,9 +211,9 @@ def test_a_person_who_watches_reads_no_json(stub, tmp_path):
     end = {"status": "success", "reason": None, "message": "", "parties": [], "tasks": [], "name": "monthly totals"}
     accepted = {**answer({"code": 0, "warnings": ["x: is ignored"]}), "jobId": "42"}
     stub.answers(accepted, answer(end))
-    shown, told = on_a_terminal(stub, "job", "submit", "-c", "conf.json", "--watch", cwd=tmp_path)
+    shown, described = on_a_terminal(stub, "job", "submit", "-c", "conf.json", "--watch", cwd=tmp_path)
     assert shown == ""
-    assert told.splitlines() == [
+    assert described.splitlines() == [
         "job 42 is submitted", "warning: x: is ignored", "job 42 (monthly totals): success",
         "job 42 (monthly totals): success",
     ]

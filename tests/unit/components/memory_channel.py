@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from fate_flow.components.table import Schema, TableWriter
 from fate_flow.components.table_uri import format_uri
-from fate_flow.components.task import Outcome, Task
+from fate_flow.components.task import Outcome, TaskContext
 from fate_flow.core.spec import Party
 
 GUEST = Party("guest", "9999")
@@ -79,13 +79,13 @@ def a_table(
     return uri
 
 
-def a_task(component: str, me: Party, parties: Sequence[Party] = (), **other: object) -> Task:
+def a_task(component: str, me: Party, parties: Sequence[Party] = (), **other: object) -> TaskContext:
     values = {"task_id": f"job_{component}_0", "version": "0", "name": f"{component}_0", **other}
-    return Task(component=component, me=me, parties=tuple(parties), **values)
+    return TaskContext(component=component, me=me, parties=tuple(parties), **values)
 
 
 def run_everywhere(
-    run: Callable[[Task], Outcome], component: str, inputs: Mapping[Party, str], data_dir: Path,
+    run: Callable[[TaskContext], Outcome], component: str, inputs: Mapping[Party, str], data_dir: Path,
     parameters: Mapping[Party, Mapping[str, object]] | None = None,
 ) -> tuple[dict[Party, Outcome], MemoryExchange]:
     """The outcome at each party that has an input (empty: none needed), and what crossed between them."""

@@ -12,7 +12,7 @@ from memory_channel import GUEST, HOSTS
 
 from fate_flow.components import exchange
 from fate_flow.components.errors import ExchangeError
-from fate_flow.components.exchange import Answer, HttpChannel, HttpTransport
+from fate_flow.components.exchange import ExchangeReply, HttpChannel, HttpTransport
 
 HOST = HOSTS[0]
 
@@ -21,7 +21,7 @@ HOST = HOSTS[0]
 class OwnServer:
     """Both ends of one channel: what is pushed can be popped; answers in `first` come before all that."""
 
-    first: list[Answer | Exception] = field(default_factory=list)
+    first: list[ExchangeReply | Exception] = field(default_factory=list)
     chunks: dict[tuple[str, int], tuple[bytes, bool]] = field(default_factory=dict)
     asked: list[tuple[str, dict]] = field(default_factory=list)
     clock: float = 0.0
@@ -35,11 +35,11 @@ class OwnServer:
             return answer
         if operation == "push":
             self.chunks[query["topic"], query["seq"]] = (body, query["last"] == 1)
-            return Answer(200)
+            return ExchangeReply(200)
         if operation == "release":
-            return Answer(200)
+            return ExchangeReply(200)
         found = self.chunks.get((query["topic"], query["seq"]))
-        return Answer(200, *found) if found else Answer(204)
+        return ExchangeReply(200, *found) if found else ExchangeReply(204)
 
     def channel(self) -> HttpChannel:
         def sleep(seconds: float) -> None:
@@ -74,7 +74,7 @@ def test_chunks_are_numbered_from_message_to_message():
 
 
 def test_pop_asks_again_at_once_while_nothing_has_come():
-    server = OwnServer(first=[Answer(204)] * 5)
+    server = OwnServer(first=[ExchangeReply(204)] * 5)
     server.chunks["t", 0] = (b"x", True)
     assert server.channel().pop("t", GUEST) == b"x"
     assert len(server.asked) == 6
@@ -83,14 +83,15 @@ def test_pop_asks_again_at_once_while_nothing_has_come():
 
 
 def test_pop_leaves_a_server_alone_that_had_no_thread_to_wait_with():
-    server = OwnServer(first=[Answer(204, pause_seconds=0.05)] * 4)
+    server = OwnServer(first=[ExchangeReply(204, pause_seconds=0.05)] * 4)
     server.chunks["t", 0] = (b"x", True)
     assert server.channel().pop("t", GUEST) == b"x"
     assert server.clock == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize("hiccup", [
-    Answer(425), Answer(429), Answer(502), Answer(503), Answer(507), ConnectionResetError(), TimeoutError(),
+    ExchangeReply(425), ExchangeReply(429), ExchangeReply(502), ExchangeReply(503), ExchangeReply(507),
+    ConnectionResetError(), TimeoutError(),
 ])
 def test_what_may_pass_is_asked_again(hiccup):
     server = OwnServer(first=[hiccup] * 3)
@@ -111,7 +112,7 @@ def test_a_connection_that_was_closed_costs_no_time():
 ])
 def test_what_never_passes_is_an_error_at_once(status, meaning):
     body = json.dumps({"retcode": 100, "retmsg": "so it is\n"}).encode()
-    server = OwnServer(first=[Answer(status, body)])
+    server = OwnServer(first=[ExchangeReply(status, body)])
     with pytest.raises(ExchangeError) as error:
         server.channel().push("t", HOST, b"x")
     assert f"push of t to host 10000: {status}" in error.value.message
@@ -130,13 +131,13 @@ def test_a_server_that_stays_away_ends_in_an_error_after_ten_minutes(caplog):
 
 
 def test_a_receiver_that_is_full_is_waited_for_without_end():
-    server = OwnServer(first=[Answer(429)] * 10_000)
+    server = OwnServer(first=[ExchangeReply(429)] * 10_000)
     server.channel().push("t", HOST, b"x")
     assert server.clock > 1000
 
 
 def test_a_pop_without_a_free_slot_is_waited_for_without_end():
-    server = OwnServer(first=[Answer(503)] * 10_000)
+    server = OwnServer(first=[ExchangeReply(503)] * 10_000)
     server.chunks["t", 0] = (b"x", True)
     assert server.channel().pop("t", HOST) == b"x"
     assert server.clock > 1000
@@ -185,7 +186,7 @@ def test_requests_go_over_http(address):
     transport = HttpTransport(address, "secret")
     answer = transport("push", {"topic": "a b", "seq": 0}, b"\0data")
     asked = b"/v1/exchange/push?topic=a+b&seq=0 Bearer secret \0data"
-    assert answer == Answer(200, asked, is_last=False, pause_seconds=0.05)
+    assert answer == ExchangeReply(200, asked, is_last=False, pause_seconds=0.05)
 
 
 def test_a_connection_that_the_server_closed_is_opened_anew(address):

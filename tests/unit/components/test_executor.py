@@ -141,7 +141,7 @@ def test_loggers_that_were_there_before_go_on(worker):
     assert not logging.getLogger("fate_flow.components.upload").disabled
 
 
-def test_a_failure_names_the_culprit_in_one_line(worker, capsys):
+def test_a_failure_names_what_is_at_fault_in_one_line(worker, capsys):
     worker.source.write_text("id,x\na,1\nb\n")
     assert worker.run() == 1
     assert worker.result["status"] == {

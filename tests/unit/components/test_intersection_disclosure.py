@@ -92,9 +92,9 @@ def test_the_output_has_ids_alone_where_that_is_asked_for(tmp_path):
 
 def test_more_than_one_host_is_not_counted_with(tmp_path):
     inputs = {party: a_table(tmp_path, party.party_id, [("a",)]) for party in (GUEST, *HOSTS[:2])}
-    told = {party: {"cardinality_only": True} for party in inputs}
+    described = {party: {"cardinality_only": True} for party in inputs}
     with pytest.raises(ComponentError, match="works with one host, not with 2"):
-        run_everywhere(intersection.run, "intersection", inputs, tmp_path, told)
+        run_everywhere(intersection.run, "intersection", inputs, tmp_path, described)
 
 
 @pytest.mark.parametrize("parameters", [
@@ -108,14 +108,14 @@ def test_what_is_not_followed_is_refused(parameters):
 
 
 def test_the_defaults_of_fate_are_taken():
-    told = {
+    described = {
         "cardinality_only": False, "sync_cardinality": False, "sync_intersect_ids": True, "only_output_key": False,
         "join_method": "inner_join", "new_sample_id": False, "sample_id_generator": "guest",
         "repeated_id_process": False, "repeated_id_owner": "guest", "with_sample_id": False,
         "cardinality_method": "ecdh", "allow_info_share": False,
     }  # fmt: skip
-    assert not INFO.check(told, "guest")
-    assert not INFO.warnings(told)
+    assert not INFO.check(described, "guest")
+    assert not INFO.warnings(described)
 
 
 def test_all_parties_follow_the_same_protocol():

@@ -153,7 +153,7 @@ def test_reader_names_a_table_that_is_not_there(tmp_path):
         reader.run(a_task("reader", GUEST, data_dir=tmp_path, parameters=parameters))
 
 
-def test_a_disk_that_is_full_is_said_in_words(tmp_path, an_upload, monkeypatch):
+def test_a_disk_that_is_full_is_said_as_text(tmp_path, an_upload, monkeypatch):
     task = an_upload()
 
     def tiny(self):

@@ -50,9 +50,9 @@ def running(one: Process, **conf: Any) -> None:
     assert job_of(one).status is JobStatus.RUNNING
 
 
-def see(one: Process, sight: Any) -> None:
+def see(one: Process, observation: Any) -> None:
     worker = worker_of(one.server, "work_0", GUEST)
-    one.server.engine.sights[worker] = sight
+    one.server.engine.sights[worker] = observation
     one.scheduler.step([WorkerChanged(worker)])
 
 

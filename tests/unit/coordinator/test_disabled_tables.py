@@ -10,10 +10,10 @@ from fate_flow.core.job import CommandKind as K
 from fate_flow.core.status import TaskStatus
 from fate_flow.store.contract import TableMeta
 from tests.hand_server import DOCUMENT, HOST, RUN, HandServer, create, task_command
-from tests.unit.coordinator.test_front_desk import Front
+from tests.unit.coordinator.test_use_cases import Harness
 
 NUMBERS = TableMeta("demo", "numbers", "standalone:///demo/numbers", 3, {})
-WORDS = "table demo.numbers is disabled at host 10000 (flow table enable, there)"
+TEXT = "table demo.numbers is disabled at host 10000 (flow table enable, there)"
 READS = replace(DOCUMENT, runtime_conf={
     **DOCUMENT.runtime_conf,
     "component_parameters": {"common": {"a": {"table": {"namespace": "demo", "name": "numbers"}}}},
@@ -29,27 +29,27 @@ def host() -> HandServer:
 
 
 def test_a_job_that_reads_it_is_refused_when_it_is_submitted(host: HandServer) -> None:
-    desk = Front(host).desk
-    desk.allow_table("demo", "numbers", False)
+    use_cases = Harness(host).use_cases
+    use_cases.allow_table("demo", "numbers", False)
     answer = host.handle(create(document=READS))
-    assert (answer.retcode, answer.retmsg) == (103, f"a (Work): {WORDS}")
-    assert desk.preview(create(document=READS), "9999").retmsg == answer.retmsg
+    assert (answer.retcode, answer.retmsg) == (103, f"a (Work): {TEXT}")
+    assert use_cases.preview(create(document=READS), "9999").retmsg == answer.retmsg
     assert host.handle(create()).is_ok                      # which reads another one
-    desk.allow_table("demo", "numbers", True)
+    use_cases.allow_table("demo", "numbers", True)
     assert host.handle(replace(create(document=READS), job_id="2026010112000000000099")).is_ok
 
 
 def test_a_job_that_was_taken_before_fails_where_it_would_read_it(host: HandServer) -> None:
     for one in (create(document=READS), *RUN[1:]):
         assert host.handle(one).is_ok
-    Front(host).desk.allow_table("demo", "numbers", False)
+    Harness(host).use_cases.allow_table("demo", "numbers", False)
     assert host.handle(task_command(K.TASK_START)).is_ok
     task = host.task("a", HOST)
-    assert (task.party_status, task.message) == (TaskStatus.FAILED, WORDS)
+    assert (task.party_status, task.message) == (TaskStatus.FAILED, TEXT)
 
 
 def test_one_that_has_begun_reads_on(host: HandServer) -> None:
     for one in (create(document=READS), *RUN[1:], task_command(K.TASK_START)):
         assert host.handle(one).is_ok
-    Front(host).desk.allow_table("demo", "numbers", False)
+    Harness(host).use_cases.allow_table("demo", "numbers", False)
     assert host.task("a", HOST).party_status is TaskStatus.WAITING      # for its worker to say that it is up

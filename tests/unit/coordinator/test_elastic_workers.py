@@ -1,4 +1,5 @@
-"""Workers that come when a party has room and go when somebody waits for it: what the party orders, stops and says."""
+"""Workers that come when a party has capacity and go when somebody waits for it: what the party orders, stops and
+says."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import pytest
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.admin import Operator
 from fate_flow.coordinator.elastic import tend_elastic
-from fate_flow.coordinator.ports import Rules, Sight
+from fate_flow.coordinator.ports import Observation, Rules
 from fate_flow.coordinator.workers import WorkerWatch
 from fate_flow.core.job import Answer, Claim, CommandKind, EngineState, Hold, JobKey, Worker
 from fate_flow.core.reasons import Reason
@@ -22,7 +23,7 @@ from tests.simulation.engine import Module
 from tests.simulation.world import job
 
 OTHER_JOB = "202601010000000000077"
-ENDED = Sight("exited", 7, 70, "exited", 0, None, True)
+ENDED = Observation("exited", 7, 70, "exited", 0, None, True)
 
 
 class Open:
@@ -35,14 +36,14 @@ def a_host(cores: int = 8, most: float = 1.0, **parameters: Any) -> HandServer:
     host = HandServer("10000", cores=cores, rules=Rules())
     host.steady = 100_000
     engine_size = EngineSize(1, 8, 0, most)
-    for name, value in (("modules", {"Command": Module()}), ("gate", Open()), ("engine_size", engine_size)):
+    for name, value in (("modules", {"Command": Module()}), ("program_policy", Open()), ("engine_size", engine_size)):
         object.__setattr__(host.context, name, value)
     said = {"replicas": 5, "min_replicas": 2, "max_failed_workers": 1} | parameters
     document = job({"guest": ["9999"], "host": ["10000"]}, {"a": []}, cores=2, commands={"a": said})
-    told = {"turn": 1}
+    described = {"turn": 1}
     for one in (
         create(document=document), command(CommandKind.STATUS, argument="waiting"),
-        command(CommandKind.CHECK, **told), command(CommandKind.APPLY, **told), command(CommandKind.START),
+        command(CommandKind.CHECK, **described), command(CommandKind.APPLY, **described), command(CommandKind.START),
         task_command(CommandKind.TASK_START),
     ):  # fmt: skip
         answer = host.handle(one)
@@ -50,22 +51,22 @@ def a_host(cores: int = 8, most: float = 1.0, **parameters: Any) -> HandServer:
     return host
 
 
-def crew(host: HandServer) -> list[Worker]:
+def replicas(host: HandServer) -> list[Worker]:
     with host.store.reading() as tx:
         return sorted(tx.workers_of(JOB_ID), key=lambda one: (one.slot, one.attempt))
 
 
 def elastic(host: HandServer) -> list[int]:
     """The slots of those that have not exited."""
-    return [one.slot for one in crew(host) if one.is_elastic and one.status is not WorkerStatus.EXITED]
+    return [one.slot for one in replicas(host) if one.is_elastic and one.status is not WorkerStatus.EXITED]
 
 
-def see(host: HandServer, slot: int, *sights: Sight) -> None:
-    for sight in sights:
-        worker = [one for one in crew(host) if one.slot == slot][-1]
-        host.engine.sights[worker.worker_id] = sight
+def see(host: HandServer, slot: int, *sights: Observation) -> None:
+    for observation in sights:
+        worker = [one for one in replicas(host) if one.slot == slot][-1]
+        host.engine.sights[worker.worker_id] = observation
         with host.unit() as unit:
-            WorkerWatch().look_at(unit, worker.worker_id)
+            WorkerWatch().observe(unit, worker.worker_id)
 
 
 def tend(host: HandServer) -> None:
@@ -83,13 +84,13 @@ def ask(host: HandServer, cores: int, memory: int = 0) -> Answer:
 
 
 def stopped(host: HandServer) -> list[int]:
-    by_id = {one.worker_id: one.slot for one in crew(host)}
+    by_id = {one.worker_id: one.slot for one in replicas(host)}
     return [by_id[one] for one in host.engine.stopped]
 
 
-def test_they_begin_with_the_share_as_far_as_there_is_room() -> None:
+def test_they_begin_with_the_share_as_far_as_there_is_capacity() -> None:
     host = a_host(cores=4)
-    assert [(one.slot, one.rank, one.is_elastic, one.cores) for one in crew(host)] == [
+    assert [(one.slot, one.rank, one.is_elastic, one.cores) for one in replicas(host)] == [
         (0, 0, False, 0), (1, 1, False, 0), (2, None, True, 1), (3, None, True, 1),
     ]  # fmt: skip
     assert host.free_cores() == 0
@@ -104,15 +105,15 @@ def test_they_begin_with_the_share_as_far_as_there_is_room() -> None:
     assert (elastic(host), host.free_cores()) == ([2, 3, 4], 3)
 
 
-def test_a_job_that_lacks_room_has_as_many_go_as_it_needs_and_starts_when_they_have_gone() -> None:
+def test_a_job_that_lacks_capacity_has_as_many_go_as_it_needs_and_starts_when_they_have_gone() -> None:
     host = a_host(cores=5)
     answer = ask(host, 2)
     assert answer.data["why"] == "has 0 of 5 cores free, 2 asked; elastic workers are giving theirs back"
     assert stopped(host) == [4, 3]
-    told = [(one.reason, one.message, one.caused_by) for one in crew(host) if one.is_stopping]
-    assert told == [(Reason.CORES_LENT, "its 1 core is needed", "host 10000")] * 2
-    words = f"elastic worker 4 of task {JOB_ID}_a 0 on host 10000 goes: its 1 core is needed"
-    assert host.record.seen(Event.JOB_NOTE)[0]["text"] == words
+    described = [(one.reason, one.message, one.caused_by) for one in replicas(host) if one.is_stopping]
+    assert described == [(Reason.CORES_LENT, "its 1 core is needed", "host 10000")] * 2
+    text = f"elastic worker 4 of task {JOB_ID}_a 0 on host 10000 goes: its 1 core is needed"
+    assert host.record.seen(Event.JOB_NOTE)[0]["text"] == text
     assert "giving theirs back" in ask(host, 2).data["why"]
     assert stopped(host) == [4, 3], "asked again, nobody else goes"
     for slot, free in ((3, 1), (4, 2)):
@@ -121,14 +122,14 @@ def test_a_job_that_lacks_room_has_as_many_go_as_it_needs_and_starts_when_they_h
     tend(host)
     assert elastic(host) == [2], "somebody waits"
     assert ask(host, 2).is_ok
-    ended = [(one.status, one.reason, one.exit_status) for one in crew(host) if one.slot in (3, 4)]
+    ended = [(one.status, one.reason, one.exit_status) for one in replicas(host) if one.slot in (3, 4)]
     assert ended == [(WorkerStatus.EXITED, Reason.CORES_LENT, "signal 15")] * 2
     assert (host.task().party_status, host.task().reason) == (TaskStatus.RUNNING, None)
     tend(host)
-    assert elastic(host) == [2], "there is no room"
+    assert elastic(host) == [2], "there is no capacity"
 
 
-def test_they_come_again_in_their_slots_when_there_is_room_once_more() -> None:
+def test_they_come_again_in_their_slots_when_there_is_capacity_once_more() -> None:
     host = a_host(cores=5)
     ask(host, 3)
     for slot in (2, 3, 4):
@@ -136,10 +137,10 @@ def test_they_come_again_in_their_slots_when_there_is_room_once_more() -> None:
     assert ask(host, 3).is_ok
     with host.store.transaction() as tx:
         tx.give_back(JobKey(OTHER_JOB, HOST), None, NOW)
-        tx.forget_wish(JobKey(OTHER_JOB, HOST))
+        tx.forget_pending(JobKey(OTHER_JOB, HOST))
     launched = len(host.engine.launched)
     tend(host)
-    assert [(one.slot, one.attempt) for one in crew(host)[2:]] == [(2, 0), (2, 1), (3, 0), (3, 1), (4, 0), (4, 1)]
+    assert [(one.slot, one.attempt) for one in replicas(host)[2:]] == [(2, 0), (2, 1), (3, 0), (3, 1), (4, 0), (4, 1)]
     assert (elastic(host), host.free_cores()) == ([2, 3, 4], 0)
     assert len(host.engine.launched) == launched, "who lived for a moment only is begun again by the next poll"
 
@@ -188,13 +189,13 @@ def test_nothing_new_begins_at_a_party_that_is_on_hold() -> None:
         ({"max_failed_workers": 0, "size": 1}, ENDED, []),
     ],
 )
-def test_one_that_ends_by_itself(parameters: dict[str, Any], end: Sight, again: list[int]) -> None:
+def test_one_that_ends_by_itself(parameters: dict[str, Any], end: Observation, again: list[int]) -> None:
     host = a_host(cores=3, **parameters)
     assert elastic(host) == [2]
     see(host, 2, RUNS, end)
     assert (host.free_cores(), host.task().party_status) == (1, TaskStatus.RUNNING)
     tend(host)
-    assert elastic(host) == again or elastic(host) == [3], "else another slot has the room"
+    assert elastic(host) == again or elastic(host) == [3], "else another slot has the capacity"
     assert [one for one in elastic(host) if one == 2] == again
 
 
@@ -238,7 +239,7 @@ def test_a_task_that_begins_again_begins_without_them() -> None:
     assert ask(host, 3).is_ok
     host.handle(task_command(CommandKind.TASK_CREATE, version=1, incarnation="c1" * 16, auto_retries=0))
     host.handle(task_command(CommandKind.TASK_START, version=1, incarnation="c1" * 16))
-    assert [(one.slot, one.rank) for one in crew(host) if one.task.version == 1] == [(1, 1), (2, 0)]
+    assert [(one.slot, one.rank) for one in replicas(host) if one.task.version == 1] == [(1, 1), (2, 0)]
 
 
 def test_the_operator_sees_what_they_hold() -> None:

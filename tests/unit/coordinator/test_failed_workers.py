@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fate_flow.coordinator.failed_workers import count_in
-from fate_flow.coordinator.initiator import InitiatorSide
-from fate_flow.coordinator.party.side import PartySide
+from fate_flow.coordinator.initiator import Coordinator
+from fate_flow.coordinator.party.participant import Participant
 from fate_flow.coordinator.scheduler import WorkerChanged
 from fate_flow.coordinator.workers import read_report, report_of
 from fate_flow.core.actions import MoveJob
@@ -22,8 +22,8 @@ from tests.factories import GUEST, HOST, JOB_ID, a_job, a_seat, a_spec, a_view
 from tests.hand_server import FAILED, RUNS, HandServer, command, create, worker_of
 from tests.simulation.world import job
 from tests.unit.coordinator.test_clock_steps import RULES
-from tests.unit.coordinator.test_crews import START, a_server, see
 from tests.unit.coordinator.test_one_scheduler import Process, chosen, job_of, submit
+from tests.unit.coordinator.test_replicas import START, a_server, see
 
 PARTIES = {"guest": ["9999"], "host": ["10000"]}
 REPLACED = {"replicas": 2, "max_failed_workers": 5}
@@ -32,10 +32,10 @@ REPLACED = {"replicas": 2, "max_failed_workers": 5}
 def a_host(most: int | None) -> HandServer:
     """A host where the two workers of task a run; the party replaces those that fail."""
     document = job(PARTIES, {"a": []}, cores=2, commands={"a": REPLACED}, max_failed_workers=most)
-    host, told = a_server(), {"turn": 1}
+    host, described = a_server(), {"turn": 1}
     for one in (
-        create(document=document), command(K.STATUS, argument="waiting"), command(K.CHECK, **told),
-        command(K.APPLY, **told), command(K.START), START,
+        create(document=document), command(K.STATUS, argument="waiting"), command(K.CHECK, **described),
+        command(K.APPLY, **described), command(K.START), START,
     ):  # fmt: skip
         assert host.handle(one).is_ok
     see(host, RUNS, RUNS)
@@ -75,7 +75,7 @@ def of_two(most: int, retries: int = 0) -> Process:
     return one
 
 
-def hear(one: Process, failed: object, status: str = "running", **more: Any) -> None:
+def record_heartbeat(one: Process, failed: object, status: str = "running", **more: Any) -> None:
     """The host reports that so many of its workers have failed."""
     with one.server.store.reading() as tx:
         row = tx.task(TaskKey(JOB_ID, "work_0", 0, HOST))
@@ -83,44 +83,44 @@ def hear(one: Process, failed: object, status: str = "running", **more: Any) -> 
     report = read_report({**report_of(row), "party_status": status, "failed_workers": failed, **more})
     assert report is not None
     with one.server.unit() as unit:
-        InitiatorSide(PartySide()).take_report(unit, report)
+        Coordinator(Participant()).take_report(unit, report)
     one.scheduler.poll()
 
 
 @pytest.mark.parametrize(("failed", "status"), [(2, JobStatus.RUNNING), (3, JobStatus.STOPPING)])
 def test_the_job_ends_when_more_have_failed_than_may(failed: int, status: JobStatus) -> None:
     one = of_two(most=2)
-    hear(one, failed)
+    record_heartbeat(one, failed)
     found = job_of(one)
     assert found.status is status
     if status is JobStatus.STOPPING:
-        words = "3 workers of its tasks failed, max_failed_workers of the job is 2"
-        assert (found.reason, found.message) == (Reason.TASK_FAILED, words)
+        text = "3 workers of its tasks failed, max_failed_workers of the job is 2"
+        assert (found.reason, found.message) == (Reason.TASK_FAILED, text)
 
 
 def test_those_of_all_parties_are_added_up_and_a_report_that_comes_late_changes_nothing() -> None:
     one = of_two(most=2, retries=5)
-    hear(one, 2)
-    hear(one, 1)
+    record_heartbeat(one, 2)
+    record_heartbeat(one, 1)
     assert job_of(one).status is JobStatus.RUNNING
     worker = worker_of(one.server, "work_0", GUEST)
-    for sight in (RUNS, FAILED):
-        one.server.engine.sights[worker] = sight
+    for observation in (RUNS, FAILED):
+        one.server.engine.sights[worker] = observation
         one.scheduler.step([WorkerChanged(worker)])
     assert job_of(one).message == "3 workers of its tasks failed, max_failed_workers of the job is 2"
 
 
 def test_a_share_that_failed_at_a_party_that_does_not_count_is_one() -> None:
     one = of_two(most=0, retries=5)
-    hear(one, None)
+    record_heartbeat(one, None)
     assert job_of(one).status is JobStatus.RUNNING
-    hear(one, None, "failed", reason="worker_error", end_time=5)
+    record_heartbeat(one, None, "failed", reason="worker_error", end_time=5)
     assert job_of(one).message == "1 worker of its tasks failed, max_failed_workers of the job is 0"
 
 
 def test_an_interruption_is_nobodys_fault() -> None:
     one = of_two(most=0, retries=5)
-    hear(one, None, "failed", reason="worker_killed", end_time=5)
+    record_heartbeat(one, None, "failed", reason="worker_killed", end_time=5)
     assert job_of(one).status is JobStatus.RUNNING
 
 

@@ -42,8 +42,8 @@ def test_commands_about_a_job_that_is_over_are_dropped_in_the_end_and_it_is_logg
     assert kinds(process) == before
     after(process, 20)
     assert (kinds(process), seat(process, "10000").status) == ([], SeatStatus.UNCONFIRMED)
-    told = [str(fields["text"]) for fields in process.server.record.seen(Event.DETECT_NOTE)]
-    assert f"job {JOB_ID}: 'status' was dropped, host 10000 has not answered for very long" in told
+    described = [str(fields["text"]) for fields in process.server.record.seen(Event.DETECT_NOTE)]
+    assert f"job {JOB_ID}: 'status' was dropped, host 10000 has not answered for very long" in described
 
 
 def test_a_party_that_is_back_is_told_the_end_once_more() -> None:
@@ -77,7 +77,7 @@ def test_a_command_about_a_job_that_is_not_over_is_kept() -> None:
 
 
 @pytest.mark.parametrize(("kind", "is_kept"), [(K.REPORT, True), (K.ASK_STOP, False)])
-def test_while_the_job_runs_a_report_is_kept_and_a_wish_dropped(kind: K, is_kept: bool) -> None:
+def test_while_the_job_runs_a_report_is_kept_and_a_request_dropped(kind: K, is_kept: bool) -> None:
     process = chosen(a_host(*RUN, rules=Rules(initiator_silence=10**12)))
     with process.server.unit() as unit:
         unit.send(Command(kind, JOB_ID, OTHER, argument="canceled"))

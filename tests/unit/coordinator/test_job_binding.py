@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fate_flow.coordinator.party.side import PartySide
-from fate_flow.coordinator.unit import read_spec
+from fate_flow.coordinator.party.participant import Participant
+from fate_flow.coordinator.unit_of_work import read_spec
 from fate_flow.core.approval import Approval, ApprovalRule, Consent
 from fate_flow.core.authority import document_digest
 from fate_flow.core.ceilings import Ceilings
@@ -18,15 +18,15 @@ from fate_flow.core.job import CommandKind as K
 from fate_flow.core.parameters import Change, changed_conf
 from fate_flow.core.permission import Kind, PermissionRule, Thing
 from fate_flow.core.reasons import Reason
+from fate_flow.core.replies import STILL_ENDS
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, TaskStatus
-from fate_flow.core.verdict import STILL_ENDS
 from fate_flow.store.contract import Document, TableMeta
 from tests.factories import HOST, JOB_ID
 from tests.hand_server import RUN, STOPPED, HandServer, a_host, command, create, task_command, worker_of
 from tests.simulation.engine import Module
 from tests.simulation.world import job
-from tests.unit.coordinator.test_front_desk import Front
+from tests.unit.coordinator.test_use_cases import Harness
 
 ARBITER = Party("arbiter", "10000")
 A: dict[str, list[str]] = {"a": []}
@@ -45,7 +45,7 @@ def reading(name: str, at: str = "common", roles: dict[str, list[str]] | None = 
 def strict_host(**server: Any) -> HandServer:
     host = HandServer("10000", **server)
     host.context = replace(host.context, permission=PermissionRule(components=True, datasets=True))
-    Front(host).desk.grant("9999", [WORK, DATA])
+    Harness(host).use_cases.grant("9999", [WORK, DATA])
     with host.store.transaction() as tx:
         for name in ("granted", "secret"):
             tx.save_table(TableMeta("demo", name, f"standalone:///demo/{name}", 3, {}), 1)
@@ -112,7 +112,7 @@ def test_parameters_for_one_seat_are_those_of_all_seats_and_checked_at_each() ->
 
 def test_another_party_does_not_make_a_running_job_its_own() -> None:
     host = started(strict_host(), reading("granted"))
-    Front(host).desk.grant("10001", [WORK])
+    Harness(host).use_cases.grant("10001", [WORK])
     seen = host.snapshot()
     others = {"guest": ["10001"], "host": ["10000"], "arbiter": ["10000"]}
     own = reading("secret", "host", others)
@@ -136,7 +136,7 @@ def test_another_party_takes_no_free_seat_of_a_job() -> None:
         strict_host(), create(HOST, reading("granted")), command(K.STATUS, argument="waiting"),
         command(K.APPLY, turn=1), command(K.START),
     )  # fmt: skip
-    Front(host).desk.grant("10001", [WORK])
+    Harness(host).use_cases.grant("10001", [WORK])
     seen = host.snapshot()
     own = job({"guest": ["10001"], "arbiter": ["10000"]}, A)
     for asked in (
@@ -157,11 +157,11 @@ def test_a_seat_begins_no_component_that_has_no_share_there() -> None:
     host = strict_host()
     only_hosts = Module(frozenset({"guest", "host"}))
     host.context = replace(host.context, modules={**host.context.modules, "Other": only_hosts})
-    Front(host).desk.grant("9999", [Thing(Kind.COMPONENT, "Other")])
+    Harness(host).use_cases.grant("9999", [Thing(Kind.COMPONENT, "Other")])
     document = reading("granted")
     document = replace(document, dsl={"components": {**document.dsl["components"], "b": {"module": "Other"}}})
     started(host, document)
-    Front(host).desk.revoke("9999", [Thing(Kind.COMPONENT, "Other")])
+    Harness(host).use_cases.revoke("9999", [Thing(Kind.COMPONENT, "Other")])
     begun = [task_command(kind, "b", ARBITER, incarnation="b1" * 16) for kind in (K.TASK_CREATE, K.TASK_START)]
     said, _ = [host.handle(one) for one in begun]
     assert (said.retcode, said.retmsg) == (100, f"component b of job {JOB_ID} does not run at arbiter 10000")
@@ -171,16 +171,16 @@ def test_a_seat_begins_no_component_that_has_no_share_there() -> None:
 # ---------------------------------------------------------------------- what is bound
 
 
-@pytest.mark.parametrize(("other", "words"), [
+@pytest.mark.parametrize(("other", "text"), [
     (job({"guest": ["10000"], "host": ["10000"], "arbiter": ["10000"]}), "initiator: guest 10000 is not party 9999"),
     (job({"guest": ["9999"], "host": ["10000"], "arbiter": ["10000", "10001"]}), "has other parties here"),
     (job(ROLES, cores=2), "has another document here as revision 0"),
     (job(ROLES, {"b": []}), "has another document here as revision 0"),
 ])  # fmt: skip
-def test_a_second_create_that_differs_is_refused_and_says_in_what(other: Document, words: str) -> None:
+def test_a_second_create_that_differs_is_refused_and_says_in_what(other: Document, text: str) -> None:
     host = a_host(create(HOST, job(ROLES)))
     answer = host.handle(create(ARBITER, other))
-    assert (answer.is_ok, words in answer.retmsg) == (False, True), answer
+    assert (answer.is_ok, text in answer.retmsg) == (False, True), answer
     assert [row.party for row in host.snapshot()["jobs"]] == [HOST]
 
 
@@ -245,7 +245,7 @@ def joined(**server: Any) -> HandServer:
 
 def test_all_seats_take_a_revision_at_once() -> None:
     host = joined(approval=ApprovalRule(required=True))
-    Front(host).desk.approve(JOB_ID, "", "ada")
+    Harness(host).use_cases.approve(JOB_ID, "", "ada")
     assert host.handle(change(ARBITER)).is_ok
     rows = [host.job(HOST), host.job(ARBITER)]
     assert [(row.revision, row.consent.approval if row.consent else None) for row in rows] == [
@@ -279,7 +279,7 @@ def test_a_create_with_a_later_revision_changes_the_seats_that_are_there() -> No
     later = job(ROLES, cores=1)
     assert host.handle(create(ARBITER, later, revision=3)).is_ok
     assert [(host.job(seat).revision, host.job(seat).asked.cores) for seat in (HOST, ARBITER)] == [(3, 1), (3, 0)]
-    assert host.handle(change(HOST, 2)).is_ok, "old news"
+    assert host.handle(change(HOST, 2)).is_ok, "out of date"
     assert host.job().revision == 3
 
 
@@ -313,7 +313,7 @@ def test_a_job_from_before_approvals_were_required_is_approved_with_its_next_par
     taken(host, change(HOST))
     assert [host.job(seat).consent for seat in (HOST, ARBITER)] == [Consent(Approval.PENDING)] * 2
     assert host.handle(command(K.APPLY, turn=1)).retcode == NOT_READY
-    Front(host).desk.approve(JOB_ID, "", "ada", revision=1)
+    Harness(host).use_cases.approve(JOB_ID, "", "ada", revision=1)
     taken(host, command(K.APPLY, turn=1))
 
 
@@ -321,12 +321,12 @@ def test_a_job_that_is_forgotten_and_created_in_one_unit_is_bound_anew() -> None
     host = a_host(create())
     with host.unit() as unit:
         for one in (create(), command(K.STATUS, argument="failed", tag="submit_failed"), create()):
-            assert PartySide().handle(unit, one, "9999").is_ok
+            assert Participant().handle(unit, one, "9999").is_ok
     with host.store.reading() as tx:
         assert tx.binding(JOB_ID) is not None
 
 
-def test_a_create_with_an_earlier_revision_is_old_news() -> None:
+def test_a_create_with_an_earlier_revision_is_out_of_date() -> None:
     host = taken(a_host(create(HOST, job(ROLES)), command(K.STATUS, argument="waiting")), change(HOST))
     assert host.handle(create(HOST, job(ROLES))).is_ok, "the seat is there"
     assert host.handle(create(ARBITER, job(ROLES))).retcode == NOT_EFFECTIVE
@@ -364,7 +364,7 @@ NOT_GRANTED = "host 10000 has not granted party 9999: {} (flow privilege grant, 
 @pytest.mark.parametrize("revoked", [WORK, DATA])
 def test_what_is_no_longer_granted_starts_no_more(revoked: Thing) -> None:
     host = started(strict_host(), reading("granted"))
-    Front(host).desk.revoke("9999", [revoked])
+    Harness(host).use_cases.revoke("9999", [revoked])
     answer = host.handle(task_command(K.TASK_START))
     assert (answer.is_ok, answer.data["party_status"], answer.data["reason"]) == (True, "failed", "not_allowed")
     assert share(host) == (TaskStatus.FAILED, Reason.NOT_ALLOWED, NOT_GRANTED.format(revoked))
@@ -374,7 +374,7 @@ def test_what_is_no_longer_granted_starts_no_more(revoked: Thing) -> None:
 def test_what_is_revoked_between_order_and_start_is_not_started_again() -> None:
     host = started(strict_host(), reading("granted"))
     taken(host, task_command(K.TASK_START))
-    Front(host).desk.revoke("9999", [DATA])
+    Harness(host).use_cases.revoke("9999", [DATA])
     host.steady = 5_000         # the order may have been lost: it is given again
     host.watch()
     assert share(host) == (TaskStatus.FAILED, Reason.NOT_ALLOWED, NOT_GRANTED.format(DATA))
@@ -385,7 +385,7 @@ def test_what_another_task_needs_stops_only_that_one() -> None:
     document = reading("granted")
     document = replace(document, dsl={"components": {**document.dsl["components"], "b": {"module": "Work"}}})
     host = started(strict_host(), document)
-    Front(host).desk.revoke("9999", [DATA])
+    Harness(host).use_cases.revoke("9999", [DATA])
     taken(host, task_command(K.TASK_START, "b", incarnation=None))
     assert host.task("b", HOST).party_status is TaskStatus.WAITING
     assert len(host.engine.launched) == 1
@@ -404,7 +404,7 @@ def test_ceilings_are_those_of_the_moment() -> None:
 def test_an_approval_is_of_one_document(digest: str | None, is_started: bool) -> None:
     host = HandServer("10000", approval=ApprovalRule(required=True))
     taken(host, create(document=job(ROLES, A)), command(K.STATUS, argument="waiting"))
-    Front(host).desk.approve(JOB_ID, "", "ada")
+    Harness(host).use_cases.approve(JOB_ID, "", "ada")
     consent = host.job().consent
     assert consent is not None
     if digest is not None:
@@ -412,17 +412,17 @@ def test_an_approval_is_of_one_document(digest: str | None, is_started: bool) ->
             tx.decide_consent(host.job().key, replace(consent, digest=digest))
     taken(host, command(K.APPLY, turn=1), command(K.START), task_command(K.TASK_START))
     assert len(host.engine.launched) == is_started
-    words = "" if is_started else f"nobody at host 10000 has approved job {JOB_ID} with this document"
-    assert share(host)[2].startswith(words)
+    text = "" if is_started else f"nobody at host 10000 has approved job {JOB_ID} with this document"
+    assert share(host)[2].startswith(text)
 
 
 def test_an_approval_of_what_was_looked_at_is_of_nothing_else() -> None:
     host = joined(approval=ApprovalRule(required=True))
     taken(host, change(HOST))
     with pytest.raises(Conflict, match="has parameters of revision 1 by now: look at it again"):
-        Front(host).desk.approve(JOB_ID, "", "ada", revision=0)
+        Harness(host).use_cases.approve(JOB_ID, "", "ada", revision=0)
     assert host.job().consent == Consent(Approval.PENDING)
-    Front(host).desk.approve(JOB_ID, "", "ada", revision=1)
+    Harness(host).use_cases.approve(JOB_ID, "", "ada", revision=1)
     assert [host.job(seat).consent is not None and host.job(seat).consent.is_given for seat in (HOST, ARBITER)] == [
         True, True]  # fmt: skip
 
@@ -431,17 +431,17 @@ def test_an_approval_of_what_was_looked_at_is_of_nothing_else() -> None:
 def test_an_approval_by_digest_is_not_of_a_job_that_was_swapped_since(digits: int) -> None:
     """Its initiator withdraws it while not everybody has accepted it, and creates the id again."""
     host = HandServer("10000", approval=ApprovalRule(required=True))
-    desk, harmless, other = Front(host).desk, job(ROLES, A), job(ROLES, A, cores=2)
+    use_cases, harmless, other = Harness(host).use_cases, job(ROLES, A), job(ROLES, A, cores=2)
     taken(host, create(document=harmless))
     seen = document_digest(harmless.dsl, harmless.runtime_conf)
     taken(host, command(K.STATUS, argument="failed", tag="submit_failed"), create(document=other))
     now = document_digest(other.dsl, other.runtime_conf)
     with pytest.raises(Conflict, match=f"job {JOB_ID} has another document by now \\({now[:32]}\\): look at it again"):
-        desk.approve(JOB_ID, "", "ada", revision=0, digest=seen[:digits])
+        use_cases.approve(JOB_ID, "", "ada", revision=0, digest=seen[:digits])
     assert host.job().consent == Consent(Approval.PENDING)
     with pytest.raises(Conflict, match="another document"):
-        desk.approve(JOB_ID, "", "ada", digest=now[:31])
-    assert desk.approve(JOB_ID, "", "ada", digest=now[:digits]).digest == now
+        use_cases.approve(JOB_ID, "", "ada", digest=now[:31])
+    assert use_cases.approve(JOB_ID, "", "ada", digest=now[:digits]).digest == now
     assert host.job().consent is not None
     assert host.job().consent.is_of(now)
 
@@ -450,20 +450,20 @@ def test_a_job_that_runs_since_an_older_release_can_be_approved_anew() -> None:
     """Until then none of its workers starts."""
     host = HandServer("10000", approval=ApprovalRule(required=True))
     taken(host, create(document=job(ROLES, {"a": [], "b": []})), command(K.STATUS, argument="waiting"))
-    desk = Front(host).desk
-    desk.approve(JOB_ID, "", "ada")
+    use_cases = Harness(host).use_cases
+    use_cases.approve(JOB_ID, "", "ada")
     taken(host, command(K.APPLY, turn=1), command(K.START))
     with host.store.transaction() as tx:      # as migration 3 leaves it
         tx._change(tx._jobs.rows[host.job().key], consent=Consent(Approval.PENDING))
     taken(host, task_command(K.TASK_START, "a"))
     assert host.engine.launched == []
     with pytest.raises(Conflict, match="flow job stop ends it"):
-        desk.reject(JOB_ID, "no", "ada")
-    desk.approve(JOB_ID, "", "ada")
+        use_cases.reject(JOB_ID, "no", "ada")
+    use_cases.approve(JOB_ID, "", "ada")
     taken(host, task_command(K.TASK_START, "b"))
     assert [order.worker.task.name for order in host.engine.launched] == ["b"]
     with pytest.raises(Conflict, match="has been approved and is under way"):
-        desk.approve(JOB_ID, "", "ada")
+        use_cases.approve(JOB_ID, "", "ada")
 
 
 def test_rows_with_another_document_than_the_bound_one_run_nothing() -> None:
@@ -485,8 +485,11 @@ def test_rows_with_another_document_than_the_bound_one_run_nothing() -> None:
 def test_who_was_granted_nothing_learns_nothing_else(document: Document) -> None:
     """Neither ceilings nor cores, nor which tables there are: each of these would be refused for something else."""
     host = strict_host(ceilings=Ceilings(task_cores=1))
-    Front(host).desk.revoke("9999", [WORK, DATA])
-    for answer in (host.handle(create(document=document)), Front(host).desk.preview(create(document=document), "9999")):
+    Harness(host).use_cases.revoke("9999", [WORK, DATA])
+    for answer in (
+        host.handle(create(document=document)),
+        Harness(host).use_cases.preview(create(document=document), "9999"),
+    ):
         assert answer.retcode == 108
         assert answer.retmsg.startswith("host 10000 has not granted party 9999: component Work")
 
@@ -498,10 +501,13 @@ def test_a_job_that_runs_nothing_here_needs_a_grant_as_well(cores: int) -> None:
     document = job(ROLES, A, cores=cores)
     document = replace(document, runtime_conf={**document.runtime_conf, "component_parameters": passing})
     host = strict_host(ceilings=Ceilings(task_cores=1 if cores == 999 else 8))
-    Front(host).desk.revoke("9999", [WORK, DATA])
-    for answer in (host.handle(create(document=document)), Front(host).desk.preview(create(document=document), "9999")):
-        words = "host 10000 has granted nothing to party 9999 (flow privilege grant, there)"
-        assert (answer.retcode, answer.retmsg) == (108, words)
+    Harness(host).use_cases.revoke("9999", [WORK, DATA])
+    for answer in (
+        host.handle(create(document=document)),
+        Harness(host).use_cases.preview(create(document=document), "9999"),
+    ):
+        text = "host 10000 has granted nothing to party 9999 (flow privilege grant, there)"
+        assert (answer.retcode, answer.retmsg) == (108, text)
 
 
 @pytest.mark.parametrize("parts", [

@@ -1,5 +1,5 @@
-"""Leases and fences: a hold is renewed while others answer, given back in order when it is lost, and a lost turn is
-noticed."""
+"""Leases and fences: a hold is renewed while others answer, given back in order when it is lost, and a lost reservation
+round is noticed."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_party_that_tells_no_lease_that_can_be_kept_is_not_asked_again(lease: 
     assert (seat(process, "10000").status, sent_to(process, "10000")) == (SeatStatus.HELD, [])
 
 
-def test_a_hold_that_was_lost_ends_the_turn_in_order() -> None:
+def test_a_hold_that_was_lost_ends_the_reservation_round_in_order() -> None:
     process = with_a_slow_party()
     after(process, 20.1)
     answer(process, K.APPLY, "10000", Answer(103, "failed", {"why": "has 0 of 4 cores free, 2 asked"}))
@@ -114,11 +114,11 @@ def test_what_the_next_scheduler_finds_held_it_renews_too() -> None:
     assert "resource/apply" in sent_to(again, "10000")
 
 
-# ---------------------------------------------------------------------- a turn that is somebody else's
+# ---------------------------------------------------------------------- a reservation round that is somebody else's
 
 
-def with_a_turn_of_another() -> Process:
-    """As if the fence had not held: the turn that this scheduler began is another's."""
+def with_a_round_of_another() -> Process:
+    """As if the fence had not held: the reservation round that this scheduler began is another's."""
     process = chosen(HandServer("9999"))
     submit(process)
     with process.server.store.transaction() as tx:
@@ -126,16 +126,16 @@ def with_a_turn_of_another() -> Process:
     return process
 
 
-def test_a_turn_that_somebody_else_has_begun_is_noticed() -> None:
-    process = with_a_turn_of_another()
-    with pytest.raises(Conflict, match="its turn"), process.server.unit() as unit:
-        process.scheduler._initiator._begin_turn(unit, job_of(process))
+def test_a_reservation_round_that_somebody_else_has_begun_is_noticed() -> None:
+    process = with_a_round_of_another()
+    with pytest.raises(Conflict, match="its reservation round"), process.server.unit() as unit:
+        process.scheduler._initiator._begin_round(unit, job_of(process))
 
 
-def test_the_end_of_a_turn_that_is_somebody_elses_is_noticed_and_not_logged_as_done(
+def test_the_end_of_a_reservation_round_that_is_somebody_elses_is_noticed_and_not_logged_as_done(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    process = with_a_turn_of_another()
+    process = with_a_round_of_another()
     before = len(process.server.record.seen(Event.READY_SIGNAL_RESET))
     answer(process, K.CHECK, "10000")
     answer(process, K.APPLY, "10000", Answer(103, "failed", {"why": "has 0 of 4 cores free, 2 asked"}))

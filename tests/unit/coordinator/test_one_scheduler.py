@@ -1,4 +1,4 @@
-"""The scheduler of one server: who it is, what it does with news, whose turn it gives, and what it survives."""
+"""The scheduler of one server: who it is, what it does with events, which job may reserve, and what it survives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from fate_flow.coordinator.chores import sweep_exchange
+from fate_flow.coordinator.maintenance import sweep_exchange
 from fate_flow.coordinator.ports import Rules
 from fate_flow.coordinator.scheduler import (
     Answered,
@@ -22,7 +22,7 @@ from fate_flow.coordinator.scheduler import (
     WorkerChanged,
 )
 from fate_flow.core.errors import CommitUnknown, FlowError, StorageFailed, StorageUnavailable
-from fate_flow.core.job import Answer, Command, CommandKind, Job, JobKey, Lack
+from fate_flow.core.job import Answer, Blocker, Command, CommandKind, Job, JobKey
 from fate_flow.core.reasons import Reason
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
@@ -39,9 +39,9 @@ RULES = Rules(scheduler_silence=10_000, queue_passes=2)
 class Process:
     """A scheduler process of one server; `seconds` is its monotonic clock."""
 
-    def __init__(self, server: HandServer, owner: str = "home-1", lineage: str = "home-") -> None:
+    def __init__(self, server: HandServer, owner: str = "home-1", home_id: str = "home-") -> None:
         self.server, self.transport, self.seconds = server, HandTransport(), 50.0
-        self.scheduler = Scheduler(server.context, self.transport, owner, lineage, lambda: self.seconds)
+        self.scheduler = Scheduler(server.context, self.transport, owner, home_id, lambda: self.seconds)
 
     def answer(self, kind: CommandKind, answer: Answer | None = None, job_id: str = JOB_ID) -> None:
         """Another party answers the oldest command of this kind that was posted."""
@@ -127,7 +127,7 @@ def test_after_a_clean_stop_the_next_one_need_not_wait() -> None:
     server = HandServer("9999", rules=RULES)
     first, second = chosen(server), Process(server, "other-1", "other-")
     assert not second.scheduler.is_chosen()
-    first.scheduler.resign()
+    first.scheduler.release_scheduler_lease()
     assert second.scheduler.is_chosen()
 
 
@@ -135,7 +135,7 @@ def test_resigning_takes_nothing_from_a_process_that_has_taken_over() -> None:
     server = HandServer("9999", rules=RULES)
     first = chosen(server)
     second = chosen(server, owner="home-2")
-    first.scheduler.resign()
+    first.scheduler.release_scheduler_lease()
     with server.store.reading() as tx:
         assert tx.scheduler()[0] == "home-2"
     second.scheduler.poll()
@@ -151,7 +151,7 @@ def test_resigning_takes_nothing_from_a_process_that_has_taken_over() -> None:
         lambda one: one.scheduler.step([OutboxFilled()]),
     ],
 )
-def test_a_deposed_scheduler_that_wakes_up_writes_nothing_and_sends_nothing(act: Any) -> None:
+def test_a_replaced_scheduler_that_wakes_up_writes_nothing_and_sends_nothing(act: Any) -> None:
     server = HandServer("9999", rules=RULES)
     first = chosen(server)
     submit(first)
@@ -179,17 +179,17 @@ def test_whoever_takes_over_goes_on_where_the_other_stopped() -> None:
     assert job_of(second).ready_owner == ""
 
 
-def test_a_stale_owner_cannot_end_the_turn_of_the_new_one() -> None:
+def test_a_stale_owner_cannot_end_the_reservation_round_of_the_new_one() -> None:
     server = HandServer("9999", rules=RULES)
     first = chosen(server)
     submit(first)
     first.scheduler.poll()
     chosen(server, owner="home-2")
     with server.store.transaction() as tx:
-        assert not tx.end_turn(JobKey(JOB_ID, GUEST), "home-1", "", "", 0, 0, 0, None)
+        assert not tx.end_round(JobKey(JOB_ID, GUEST), "home-1", "", "", 0, 0, 0, None)
 
 
-# ---------------------------------------------------------------------- news
+# ---------------------------------------------------------------------- events
 
 
 def test_what_another_process_wrote_is_sent_once() -> None:
@@ -263,7 +263,7 @@ def test_what_was_told_to_an_initiator_needs_no_judgement(kind: CommandKind) -> 
     assert process.server.outbox() == []
 
 
-def test_worker_news_move_the_job_on() -> None:
+def test_worker_events_move_the_job_on() -> None:
     process = chosen()
     submit(process, document=job({"guest": ["9999"]}), accept=False)
     assert job_of(process).status is JobStatus.WAITING
@@ -294,7 +294,7 @@ def test_one_heartbeat_a_party_names_all_that_runs_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("news", "reason"),
+    ("events", "reason"),
     [
         (HeartbeatAnswered("10000", {JOB_ID: "initiator_lost"}), Reason.INITIATOR_LOST),
         (HeartbeatAnswered("10000", {}), None),
@@ -302,10 +302,10 @@ def test_one_heartbeat_a_party_names_all_that_runs_there() -> None:
         (PartySilent("10001", 90.0), None),
     ],
 )
-def test_news_of_a_party_may_end_its_jobs(news: Any, reason: Reason | None) -> None:
+def test_events_of_a_party_may_end_its_jobs(events: Any, reason: Reason | None) -> None:
     process = chosen()
     running(process)
-    process.scheduler.step([news])
+    process.scheduler.step([events])
     assert job_of(process).reason is reason
     assert ("stop failed" in process.sent()) is (reason is not None)
 
@@ -347,17 +347,17 @@ def test_first_in_first_out_as_far_as_the_cores_go() -> None:
     assert job_of(process, names[2]).wait_reason == "guest 9999 has 0 of 4 cores free, 2 asked"
 
 
-def test_freed_cores_wake_as_many_as_there_is_room_for() -> None:
+def test_freed_cores_wake_as_many_as_there_is_capacity_for() -> None:
     process, names = chosen(HandServer("9999", cores=4, rules=RULES)), ids(4)
     holding(process, 4)
     for name in names:
         submit(process, name, local(), accept=False)
     process.scheduler.poll()
-    turns = [job_of(process, name).turn for name in names]
+    rounds = [job_of(process, name).round_number for name in names]
     release(process)
     process.scheduler.step([QueueChanged()])
     assert statuses(process, names) == ["running", "running", "waiting", "waiting"]
-    assert [job_of(process, name).turn for name in names[2:]] == turns[2:]       # not even asked
+    assert [job_of(process, name).round_number for name in names[2:]] == rounds[2:]  # not even asked
 
 
 def test_a_blocked_job_is_asked_for_again_when_its_time_has_come() -> None:
@@ -369,7 +369,7 @@ def test_a_blocked_job_is_asked_for_again_when_its_time_has_come() -> None:
     process.scheduler.poll()
     assert job_of(process).status is JobStatus.WAITING
     process.seconds += RULES.retry_wait / 1000
-    assert process.scheduler.ring_alarms()
+    assert process.scheduler.fire_alarms()
     process.scheduler.poll()
     assert job_of(process).status is JobStatus.RUNNING
 
@@ -389,7 +389,7 @@ def test_a_small_job_passes_a_big_one_only_so_often() -> None:
             process.scheduler.step([WorkerChanged(worker)])
     assert statuses(process, small) == ["success", "success", "waiting"]
     assert job_of(process, big).passes == 2
-    assert job_of(process, small[2]).wait_reason == f"waits behind job {big}, which party 9999 has had no room for"
+    assert job_of(process, small[2]).wait_reason == f"waits behind job {big}, which party 9999 has had no capacity for"
     release(process)
     process.scheduler.step([QueueChanged()])
     assert job_of(process, big).status is JobStatus.RUNNING
@@ -418,14 +418,14 @@ def test_nobody_waits_behind_a_job_that_asks_a_party_for_more_than_it_has_and_it
     process.answer(K.CHECK, job_id=big)
     process.answer(K.APPLY, Answer(103, "failed", {"why": "too small", "free_cores": 1, "never": True}), big)
     found = job_of(process, big)
-    assert (found.status, found.blocked_on, found.lacks) == (JobStatus.WAITING, "10000", Lack.SIZE)
+    assert (found.status, found.blocked_on, found.blocked_by) == (JobStatus.WAITING, "10000", Blocker.SIZE)
     assert found.wait_reason == "host 10000 too small"
     process.scheduler.poll()
-    assert job_of(process, small).ready_owner, "it is in its turn, behind nobody"
-    turn = found.turn
+    assert job_of(process, small).ready_owner, "it is in its reservation round, behind nobody"
+    round_number = found.round_number
     process.seconds += 10
     process.scheduler.poll()
-    assert job_of(process, big).turn == turn + 1
+    assert job_of(process, big).round_number == round_number + 1
 
 
 def test_a_job_that_asks_for_too_much_waits_behind_a_head_and_still_says_what_it_waits_for() -> None:
@@ -436,11 +436,11 @@ def test_a_job_that_asks_for_too_much_waits_behind_a_head_and_still_says_what_it
     process.scheduler.poll()
     submit(process, big, local(1), accept=False)
     with process.server.store.transaction() as tx:
-        tx.begin_turn(JobKey(big, GUEST), "x", NOW)
-        tx.end_turn(JobKey(big, GUEST), "x", "host 10000 too small", "10000", 2, 0, 0, Lack.SIZE)
+        tx.begin_round(JobKey(big, GUEST), "x", NOW)
+        tx.end_round(JobKey(big, GUEST), "x", "host 10000 too small", "10000", 2, 0, 0, Blocker.SIZE)
     process.scheduler.poll()
     found = job_of(process, big)
-    assert (found.turn, found.wait_reason, found.blocked_on) == (1, "host 10000 too small", "10000")
+    assert (found.round_number, found.wait_reason, found.blocked_on) == (1, "host 10000 too small", "10000")
     assert found.retry_at > 0
 
 
@@ -449,12 +449,12 @@ def worker_of_job(process: Process, job_id: str) -> str:
         return next((task.worker_id for task in tx.tasks(job_id)), "")
 
 
-def test_a_job_with_two_seats_that_finds_room_for_one_does_not_chase_its_own_cores() -> None:
+def test_a_job_with_two_seats_that_finds_capacity_for_one_does_not_chase_its_own_cores() -> None:
     process = chosen(HandServer("9999", cores=5, rules=RULES))
     holding(process, 2)
     submit(process, document=job({"guest": ["9999"], "host": ["9999"]}, cores=2), accept=False)
     process.scheduler.poll()
-    assert (job_of(process).turn, process.server.free_cores()) == (1, 3)
+    assert (job_of(process).round_number, process.server.free_cores()) == (1, 3)
 
 
 def test_cores_that_another_party_says_are_free_bound_who_is_asked_again() -> None:
@@ -470,12 +470,12 @@ def test_cores_that_another_party_says_are_free_bound_who_is_asked_again() -> No
     with process.server.unit() as unit:
         unit.send(end)
     process.scheduler.step([OutboxFilled()])
-    before = [job_of(process, name).turn for name in names]
+    before = [job_of(process, name).round_number for name in names]
     with process.server.store.transaction():     # the job that gives back is blocked elsewhere
         row = process.server.store._rows.jobs.rows[JobKey(names[3], GUEST)]
         process.server.store._rows.jobs.put(row.job.key, replace(row, job=replace(row.job, blocked_on="")))
     process.answer(K.RETURN, Answer(data={"remaining_cores": 2}), names[3])
-    after = [job_of(process, name).turn for name in names]
+    after = [job_of(process, name).round_number for name in names]
     assert [new - old for old, new in zip(before, after, strict=True)] == [0, 1, 0, 1]
 
 
@@ -485,9 +485,9 @@ def test_what_a_job_gave_back_where_it_is_blocked_wakes_nobody() -> None:
     process.scheduler.step([QueueChanged()])
     process.answer(K.CHECK)
     process.answer(K.APPLY, Answer(104, "no answer in time"))
-    turn = job_of(process).turn
+    round_number = job_of(process).round_number
     process.answer(K.RETURN, Answer(data={"remaining_cores": 9}))
-    assert job_of(process).turn == turn
+    assert job_of(process).round_number == round_number
 
 
 # ---------------------------------------------------------------------- what it survives
@@ -497,12 +497,12 @@ def poison(process: Process, monkeypatch: pytest.MonkeyPatch, error: Exception) 
     """Whoever touches this job stumbles."""
     advance = process.scheduler._initiator.advance
 
-    def stumble(unit: Any, job_id: str, has_turn: bool = False) -> None:
+    def stumble(unit: Any, job_id: str, may_begin_round: bool = False) -> None:
         unit.send(Command(K.CHECK, job_id, HOST))
         if job_id == JOB_ID:
             raise error
         unit.tx.take_command(unit.outgoing.pop().id)
-        advance(unit, job_id, has_turn)
+        advance(unit, job_id, may_begin_round)
 
     monkeypatch.setattr(process.scheduler._initiator, "advance", stumble)
 
@@ -610,7 +610,7 @@ def test_who_could_not_store_that_it_schedules_does_not_schedule(monkeypatch: py
     assert process.scheduler.is_chosen()
 
 
-def test_alarms_ring_once_they_are_due() -> None:
+def test_alarms_fire_once_they_are_due() -> None:
     process = chosen(HandServer("9999", cores=4, rules=RULES))
     assert process.scheduler.seconds_to_alarm() is None
     holding(process, 4)
@@ -618,9 +618,9 @@ def test_alarms_ring_once_they_are_due() -> None:
     process.scheduler.poll()
     assert process.scheduler.seconds_to_alarm() == RULES.retry_wait / 1000
     process.seconds += 1.9
-    assert not process.scheduler.ring_alarms()
+    assert not process.scheduler.fire_alarms()
     process.seconds += 0.2
-    assert process.scheduler.ring_alarms()
+    assert process.scheduler.fire_alarms()
     assert process.scheduler.seconds_to_alarm() is None
 
 

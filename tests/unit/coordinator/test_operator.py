@@ -10,7 +10,7 @@ import pytest
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.admin import Operator
-from fate_flow.coordinator.ports import Sight
+from fate_flow.coordinator.ports import Observation
 from fate_flow.core.actions import MoveJob
 from fate_flow.core.errors import Conflict, JobNotFound, OperationFailed
 from fate_flow.core.job import CommandKind as K
@@ -24,7 +24,7 @@ KEY = JobKey(JOB_ID, HOST)
 WHY = "its initiator has moved"
 
 
-class Desk:
+class UseCases:
     """An operator at a server; time passes only in pauses, and then `meanwhile` happens."""
 
     def __init__(self, server: HandServer, meanwhile: Callable[[], object] = lambda: None) -> None:
@@ -65,7 +65,7 @@ def test_who_holds_what() -> None:
 
 def test_a_hold_goes_back_and_the_job_waits_on() -> None:
     host = a_host(*HOLD)
-    assert Desk(host).release().cores == 2
+    assert UseCases(host).release().cores == 2
     assert books(host) == (False, 8)
     job = host.job()
     assert (job.status, job.message) == (JobStatus.WAITING, f"released by an operator: {WHY}")
@@ -73,7 +73,7 @@ def test_a_hold_goes_back_and_the_job_waits_on() -> None:
 
 def test_a_job_that_has_started_ends_here_with_the_reason() -> None:
     host = a_host(*RUN)
-    Desk(host).release()
+    UseCases(host).release()
     job = host.job()
     assert (job.status, job.reason) == (JobStatus.FAILED, Reason.RELEASED)
     assert job.message == f"released by an operator: {WHY}"
@@ -83,7 +83,7 @@ def test_a_job_that_has_started_ends_here_with_the_reason() -> None:
 
 def test_every_log_has_the_reason() -> None:
     host = a_host(*RUN)
-    Desk(host).release()
+    UseCases(host).release()
     for event in (Event.JOB_WARNING, Event.SERVED, Event.SERVER_NOTE):
         assert [WHY in str(fields["text"]) for fields in host.record.seen(event)] == [True], event
 
@@ -92,7 +92,7 @@ def test_what_a_living_worker_needs_is_not_taken_from_it() -> None:
     host = with_worker()
     before = host.snapshot()
     with pytest.raises(Conflict, match=r"of a \(pid 7\) runs; end the job with flow job stop, or say --stop"):
-        Desk(host).release()
+        UseCases(host).release()
     assert host.snapshot() == before
     assert host.engine.stopped == []
 
@@ -106,8 +106,8 @@ def test_unless_it_is_to_be_stopped_first() -> None:
         assert host.engine.stopped[:1] == [worker]
         host.engine.sights[worker] = STOPPED
 
-    desk = Desk(host, meanwhile=end)
-    desk.release(stops=True)
+    use_cases = UseCases(host, meanwhile=end)
+    use_cases.release(stops=True)
     assert books(host) == (False, 8)
     assert (host.job().status, host.job().reason) == (JobStatus.FAILED, Reason.RELEASED)
 
@@ -115,22 +115,22 @@ def test_unless_it_is_to_be_stopped_first() -> None:
 def test_a_worker_that_does_not_end_keeps_its_cores() -> None:
     host = with_worker()
     with pytest.raises(OperationFailed, match=r"have not ended within 20 s; nothing was released"):
-        Desk(host).release(stops=True)
+        UseCases(host).release(stops=True)
     assert books(host) == (True, 6)
     assert host.job().status is JobStatus.STOPPING
 
 
 def test_a_worker_that_is_lost_holds_nobody_up() -> None:
     host = with_worker()
-    host.engine.sights[worker_of(host)] = Sight("lost")
-    Desk(host).release()
+    host.engine.sights[worker_of(host)] = Observation("lost")
+    UseCases(host).release()
     assert books(host) == (False, 8)
 
 
 def test_at_the_initiator_the_whole_job_is_to_end() -> None:
     guest = HandServer("9999")
     run(guest)
-    Desk(guest).release(key=JobKey(JOB_ID, GUEST))
+    UseCases(guest).release(key=JobKey(JOB_ID, GUEST))
     job = guest.job(GUEST)
     assert (job.status, job.reason, job.holds) == (JobStatus.STOPPING, Reason.RELEASED, False)
     assert guest.free_cores() == 8
@@ -139,7 +139,7 @@ def test_at_the_initiator_the_whole_job_is_to_end() -> None:
 
 def run(guest: HandServer) -> None:
     """The initiator's row of a running job, with both seats started."""
-    waiting = replace(a_job(JobStatus.WAITING), turn=0)
+    waiting = replace(a_job(JobStatus.WAITING), round_number=0)
     with guest.store.transaction() as tx:
         tx.add_job(waiting, DOCUMENT)
         tx.add_seats([a_seat(GUEST, SeatStatus.STARTED), a_seat(HOST, SeatStatus.STARTED)])
@@ -147,19 +147,19 @@ def run(guest: HandServer) -> None:
         assert tx.move_job(waiting, MoveJob(JobStatus.RUNNING), NOW)
 
 
-@pytest.mark.parametrize(("key", "error", "words"), [
+@pytest.mark.parametrize(("key", "error", "text"), [
     (JobKey(JOB_ID, OTHER), JobNotFound, "is not known here"),
     (KEY, Conflict, "is waiting and holds nothing"),
 ])  # fmt: skip
-def test_what_cannot_be_released(key: JobKey, error: type[Exception], words: str) -> None:
+def test_what_cannot_be_released(key: JobKey, error: type[Exception], text: str) -> None:
     host = a_host(*JOIN)
-    with pytest.raises(error, match=words):
-        Desk(host).release(key=key)
+    with pytest.raises(error, match=text):
+        UseCases(host).release(key=key)
 
 
 def test_it_is_released_once() -> None:
     host = a_host(*HOLD)
-    Desk(host).release()
+    UseCases(host).release()
     with pytest.raises(Conflict, match="holds nothing"):
-        Desk(host).release()
+        UseCases(host).release()
     assert host.free_cores() == 8

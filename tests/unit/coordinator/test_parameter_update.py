@@ -12,29 +12,29 @@ import pytest
 from fate_flow.core.approval import Approval, ApprovalRule
 from fate_flow.core.ceilings import Ceilings
 from fate_flow.core.errors import BadRequest, Conflict, JobNotFound, OperationFailed, Refused
-from fate_flow.core.history import Level
+from fate_flow.core.history import HistoryLevel
 from fate_flow.core.job import NOT_EFFECTIVE, NOT_READY, Answer, Command, JobKey
 from fate_flow.core.job import CommandKind as K
 from fate_flow.core.parameters import Change
 from fate_flow.core.reasons import Reason
+from fate_flow.core.replies import STILL_ENDS
 from fate_flow.core.status import JobStatus, SeatStatus
-from fate_flow.core.verdict import STILL_ENDS
 from fate_flow.federation.wire import ANY_RUN
 from tests.factories import GUEST, HOST, JOB_ID
 from tests.hand_server import FAILED, HOLD, JOIN, RUN, HandServer, a_host, command, create, made
 from tests.simulation.world import job
-from tests.unit.coordinator.test_front_desk import Front
 from tests.unit.coordinator.test_leases import seat
 from tests.unit.coordinator.test_one_scheduler import Process, chosen, job_of, submit
-from tests.unit.coordinator.test_plain_v1_hosts import PLAIN
+from tests.unit.coordinator.test_plain_v1_hosts import PLAIN_V1
 from tests.unit.coordinator.test_rerun import BOTH, LAST, TASKS, begun_again, canceled, end_task, of_one_party
+from tests.unit.coordinator.test_use_cases import Harness
 
 MORE_CORES = {"common": {"task_cores": 3, "timeout": 50}}
 PARTS = {"job_parameters": MORE_CORES, "component_parameters": {"common": {"a": {"x": 1}}}}
 ENDED = (*RUN, command(K.STATUS, argument="failed", reason="task_failed"))
 
 
-def told(revision: int | None = 1, run: int = 0, **parts: Any) -> Command:
+def described(revision: int | None = 1, run: int = 0, **parts: Any) -> Command:
     body = {**PARTS, "components": ["a", "zzz"], **parts}
     return command(K.PARAMETERS, run=run, **body, **({} if revision is None else {"revision": revision}))
 
@@ -46,20 +46,20 @@ def told(revision: int | None = 1, run: int = 0, **parts: Any) -> Command:
 def test_a_party_takes_them_for_a_job_that_is_over_or_waits_and_a_repeated_command_changes_nothing(before: Any) -> None:
     host = a_host(*before)
     status, files = host.job().status, len(host.files.names())
-    assert host.handle(told()).is_ok
+    assert host.handle(described()).is_ok
     row = host.job()
     assert (row.status, row.revision, row.asked.cores, row.timeout_seconds) == (status, 1, 3, 50)
     with host.unit() as unit:
         spec = unit.spec(JOB_ID)
-        last = [one for one in unit.tx.history(JOB_ID) if one.level is Level.JOB][-1]
+        last = [one for one in unit.tx.history(JOB_ID) if one.level is HistoryLevel.JOB][-1]
     assert spec is not None
     assert spec.tasks["a"].parameters[HOST] == {"x": 1}
     assert (last.old, last.new, last.message) == (status.value, status.value,
                                                   "its parameters were changed (revision 1: a)")
     assert host.files.names()[files:] == ["write_confs"]
     seen = host.snapshot()
-    assert host.handle(told()).is_ok
-    other = host.handle(told(component_parameters={"common": {"a": {"x": 2}}}))
+    assert host.handle(described()).is_ok
+    other = host.handle(described(component_parameters={"common": {"a": {"x": 2}}}))
     assert (other.retcode, "another document here as revision 1" in other.retmsg) == (103, True)
     assert host.snapshot() == seen
 
@@ -68,7 +68,7 @@ def test_without_a_revision_it_is_the_next_one_as_plain_v1_sends_it() -> None:
     plain = {key: value for key, value in create().body.items() if key != "extensions"}
     host = a_host(Command(K.CREATE, JOB_ID, HOST, ANY_RUN, body=plain), *JOIN[1:])
     for number in (1, 2):
-        assert host.handle(told(None, ANY_RUN, component_parameters={"common": {"a": {"x": number}}})).is_ok
+        assert host.handle(described(None, ANY_RUN, component_parameters={"common": {"a": {"x": number}}})).is_ok
         assert host.job().revision == number
 
 
@@ -76,12 +76,12 @@ def test_without_a_revision_it_is_the_next_one_as_plain_v1_sends_it() -> None:
 def test_a_job_that_is_under_way_here_takes_them_later(before: Any) -> None:
     host = a_host(*before)
     seen = host.snapshot()
-    answer = host.handle(told())
+    answer = host.handle(described())
     assert (answer.retcode, answer.data, host.snapshot()) == (NOT_EFFECTIVE, {STILL_ENDS: True}, seen)
 
 
 @pytest.mark.parametrize(
-    ("parts", "words"),
+    ("parts", "text"),
     [
         ({"job_parameters": None}, "job_parameters: null is not an object"),
         ({"component_parameters": []}, "component_parameters: a list is not an object"),
@@ -91,48 +91,48 @@ def test_a_job_that_is_under_way_here_takes_them_later(before: Any) -> None:
         ({"job_parameters": {"common": {"task_cores": 5}}}, "5 is more than 4, the most that host 10000 allows"),
     ],
 )  # fmt: skip
-def test_what_a_party_does_not_agree_to_changes_nothing(parts: dict[str, Any], words: str) -> None:
-    host = a_host(*ENDED, ceilings=Ceilings(task_cores=4) if "5 is" in words else Ceilings())
+def test_what_a_party_does_not_agree_to_changes_nothing(parts: dict[str, Any], text: str) -> None:
+    host = a_host(*ENDED, ceilings=Ceilings(task_cores=4) if "5 is" in text else Ceilings())
     seen = host.snapshot()
-    answer = host.handle(told(**parts))
+    answer = host.handle(described(**parts))
     assert answer.retcode in (101, 103)
-    assert words in answer.retmsg
+    assert text in answer.retmsg
     assert host.snapshot() == seen
 
 
 def test_nobody_but_its_initiator_changes_a_job() -> None:
     host = a_host(*ENDED)
-    assert host.handle(told(), "10001").retcode == 108
-    assert host.handle(replace(told(), job_id="2026010112000000000099")).retcode == 103
+    assert host.handle(described(), "10001").retcode == 108
+    assert host.handle(replace(described(), job_id="2026010112000000000099")).retcode == 103
 
 
 def test_who_has_approved_the_job_is_asked_anew() -> None:
     host = a_host(*JOIN, approval=ApprovalRule(required=True))
-    Front(host).desk.approve(JOB_ID, "", "somebody")
+    Harness(host).use_cases.approve(JOB_ID, "", "somebody")
     assert host.handle(command(K.CHECK, turn=1)).is_ok
-    assert host.handle(told()).is_ok
+    assert host.handle(described()).is_ok
     assert host.job().consent.approval is Approval.PENDING
     assert host.handle(command(K.CHECK, turn=1)).retcode == NOT_READY
 
 
-def test_there_is_no_turn_at_a_party_that_lacks_a_revision() -> None:
+def test_there_is_no_reservation_round_at_a_party_that_lacks_a_revision() -> None:
     host = a_host(*JOIN)
     answer = host.handle(command(K.CHECK, turn=1, revision=1))
     assert (answer.retcode, "revision 0, and not yet those of 1" in answer.retmsg) == (NOT_READY, True)
-    assert host.handle(told()).is_ok
+    assert host.handle(described()).is_ok
     assert host.handle(command(K.CHECK, turn=1, revision=1)).is_ok
 
 
-def test_a_rerun_brings_them_to_a_party_that_has_missed_the_news() -> None:
+def test_a_rerun_brings_them_to_a_party_that_has_missed_the_message() -> None:
     host = a_host(*ENDED)
     parameters = {**PARTS, "revision": 2}
     again = command(K.STATUS, argument="waiting", run=1, tasks=TASKS, last=LAST, parameters=parameters)
     for _ in range(2):
         assert host.handle(again).is_ok
         assert (host.job().run, host.job().revision, host.job().asked.cores) == (1, 2, 3)
-    assert host.handle(told(1)).is_ok                           # the news, late
+    assert host.handle(described(1)).is_ok                      # the message, late
     assert host.job().revision == 2
-    assert host.handle(told(3)).is_ok                           # of a run that is over, and the newest all the same
+    assert host.handle(described(3)).is_ok                      # of a run that is over, and the newest all the same
     assert (host.job().run, host.job().revision) == (1, 3)
 
 
@@ -160,8 +160,8 @@ CHANGE = Change(MORE_CORES, {"common": {"a": {"x": 1}}})
 
 
 def change(process: Process, what: Change = CHANGE) -> Any:
-    desk = Front(process.server).desk
-    revised = desk.change_parameters(JOB_ID, what, desk.preview_change(JOB_ID, what).base)
+    use_cases = Harness(process.server).use_cases
+    revised = use_cases.change_parameters(JOB_ID, what, use_cases.preview_change(JOB_ID, what).base)
     process.scheduler.poll()
     return revised
 
@@ -187,11 +187,11 @@ def test_a_change_to_what_it_is_already_is_none() -> None:
     process = canceled()
     change(process)
     process.transport.take()
-    assert change(process).is_news is False
+    assert change(process).is_change is False
     assert (job_of(process).revision, process.sent()) == (1, [])
 
 
-def test_the_news_that_a_party_cannot_take_yet_is_told_again() -> None:
+def test_the_message_that_a_party_cannot_take_yet_is_told_again() -> None:
     process = canceled()
     process.answer(K.STATUS)
     change(process)
@@ -224,7 +224,7 @@ def test_with_more_cores_alone_what_succeeded_is_kept_and_the_rerun_reserves_the
 
 
 def waiting(joins: Answer | None = None) -> Process:
-    """A job that the host has no room for."""
+    """A job that the host has no capacity for."""
     process = chosen(HandServer("9999"))
     submit(process, document=BOTH, accept=False)
     process.answer(K.CREATE, joins or Answer(data={"extensions": {}}))
@@ -235,7 +235,7 @@ def waiting(joins: Answer | None = None) -> Process:
     return process
 
 
-def test_a_job_that_waits_is_changed_and_has_its_turn_with_the_revision() -> None:
+def test_a_job_that_waits_is_changed_and_has_its_reservation_round_with_the_revision() -> None:
     process = waiting()
     change(process)
     [sent] = process.transport.posted
@@ -282,8 +282,8 @@ def test_the_refusal_of_a_party_whose_job_is_over_is_heard_with_the_rerun() -> N
 def test_a_plain_v1_party_is_told_before_the_rerun_and_can_refuse() -> None:
     process = chosen(HandServer("9999"))
     submit(process, document=BOTH, accept=False)
-    process.answer(K.CREATE, PLAIN)
-    Front(process.server).desk.stop(JOB_ID)
+    process.answer(K.CREATE, PLAIN_V1)
+    Harness(process.server).use_cases.stop(JOB_ID)
     process.scheduler.poll()
     for kind in (K.STATUS, K.CHECK, K.STOP, K.TASK_STATUS, K.TASK_STATUS, K.STATUS):
         process.answer(kind)
@@ -324,7 +324,7 @@ def stopping() -> HandServer:
 def keeping_a() -> HandServer:
     """Its job waits to run b again."""
     process = of_one_party({"a": made("t"), "b": FAILED}, job({"guest": ["9999"]}, {"a": [], "b": ["a"]}, cores=2))
-    Front(process.server).desk.hold_intake("not now", "somebody")
+    Harness(process.server).use_cases.hold_intake("not now", "somebody")
     begun_again(process)
     assert job_of(process).status is JobStatus.WAITING
     return process.server
@@ -341,7 +341,7 @@ FIVE_CORES = Change({"common": {"task_cores": 5}}, {})
 
 
 @pytest.mark.parametrize(
-    ("server_of", "what", "base", "kind", "words"),
+    ("server_of", "what", "base", "kind", "text"),
     [
         (running, CHANGE, 0, OperationFailed, "is running: the parameters of a job that waits or is over can be"),
         (asking, CHANGE, 0, OperationFailed, "asks for its cores just now"),
@@ -350,20 +350,20 @@ FIVE_CORES = Change({"common": {"task_cores": 5}}, {})
         (lambda: HandServer("9999"), CHANGE, 0, JobNotFound, "can not found job"),
         (lambda: a_host(*ENDED), CHANGE, 0, Conflict, f"change job {JOB_ID} at party 9999, its initiator"),
         (keeping_a, CHANGE, 0, OperationFailed, "component_parameters: a has succeeded, and this run"),
-        (lambda: waiting(PLAIN).server, CHANGE, 0, OperationFailed, "host 10000 speaks plain FATE v1"),
+        (lambda: waiting(PLAIN_V1).server, CHANGE, 0, OperationFailed, "host 10000 speaks plain FATE v1"),
         (lambda: canceled().server, NO_OBJECT, 0, BadRequest, "component_parameters.common.a: 7 is not an object"),
         (lambda: canceled().server, CHANGE, 7, OperationFailed, "somebody else has changed its parameters meanwhile"),
         (strict_itself, FIVE_CORES, 0, Refused, "5 is more than 4"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_changed_now_is_refused_and_stays(
-    server_of: Callable[[], HandServer], what: Change, base: int, kind: type[Exception], words: str
+    server_of: Callable[[], HandServer], what: Change, base: int, kind: type[Exception], text: str
 ) -> None:
     server = server_of()
-    before, front = server.snapshot(), Front(server)
+    before, harness = server.snapshot(), Harness(server)
     with pytest.raises(kind) as caught:
-        front.desk.change_parameters(JOB_ID, what, base)
-    assert words in str(caught.value)
+        harness.use_cases.change_parameters(JOB_ID, what, base)
+    assert text in str(caught.value)
     assert server.snapshot() == before
 
 

@@ -48,16 +48,16 @@ def test_the_worker_is_not_told_of_parties_that_are_missing() -> None:
     assert order.parties == (("guest", "9999"), ("host", "10000"))
 
 
-@pytest.mark.parametrize(("fewest", "without", "words"), [
+@pytest.mark.parametrize(("fewest", "without", "text"), [
     (0, ["host 10001"], "a needs 2 of its parties of role host, 1 are left: without host 10001"),
     (1, ["guest 9999"], "a needs 1 of its parties of role guest, 0 are left: without guest 9999"),
 ])  # fmt: skip
 def test_an_initiator_leaves_out_nobody_whom_the_document_has_take_part(
-    fewest: int, without: list[str], words: str
+    fewest: int, without: list[str], text: str
 ) -> None:
     """Of a sum over fewer parties it would learn what the others have."""
     host, answer = begun(without, fewest)
-    assert (answer.retcode, answer.retmsg) == (103, words)
+    assert (answer.retcode, answer.retmsg) == (103, text)
     assert (host.task().party_status, host.engine.launched) == (TaskStatus.WAITING, [])
 
 
@@ -102,8 +102,8 @@ def row(one: Process, party: Any) -> Task:
 def succeeds(one: Process, party: Any) -> None:
     if party == GUEST:
         worker = worker_of(one.server, "work_0", GUEST)
-        for sight in (RUNS, made("t")):
-            one.server.engine.sights[worker] = sight
+        for observation in (RUNS, made("t")):
+            one.server.engine.sights[worker] = observation
             one.scheduler.step([WorkerChanged(worker)])
         return
     with one.server.unit() as unit:
@@ -133,7 +133,7 @@ def test_a_silent_host_is_given_up_and_the_others_finish() -> None:
 
 @pytest.mark.parametrize("has_confirmed", [False, True])
 def test_a_host_that_was_given_up_may_stay_silent(has_confirmed: bool) -> None:
-    """Its lane says so at every try and at every heartbeat: that is no news."""
+    """Its sender says so at every try and at every heartbeat: that is nothing new."""
     one = of_three()
     one.scheduler.step([PartySilent("10000", 90.0)])
     if has_confirmed:
@@ -164,8 +164,8 @@ def test_a_host_that_comes_back_is_told_how_the_job_ended() -> None:
     for party in (GUEST, OTHER):
         succeeds(one, party)
     assert job_of(one).unconfirmed == (), "it has confirmed that it stops"
-    told = [sent for sent in one.transport.posted if sent.kind is K.STATUS and sent.to == HOST]
-    assert told[-1].body["missing"] == ["host 10000"]
-    one.transport.posted[:] = told[-1:]
+    described = [sent for sent in one.transport.posted if sent.kind is K.STATUS and sent.to == HOST]
+    assert described[-1].body["missing"] == ["host 10000"]
+    one.transport.posted[:] = described[-1:]
     one.answer(K.STATUS, Answer(data={"ended_as": "failed"}))
     assert job_of(one).unconfirmed == ("host 10000",), "both keep their word"

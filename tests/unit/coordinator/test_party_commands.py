@@ -8,20 +8,30 @@ from typing import Any
 import pytest
 
 from fate_flow.audit.events import Event
-from fate_flow.coordinator.elastic import WISH_LASTS
+from fate_flow.coordinator.elastic import PENDING_LASTS
+from fate_flow.coordinator.party.body_fields import plain_v1_incarnation
 from fate_flow.coordinator.party.ends import end_job_here
-from fate_flow.coordinator.party.words import plain_incarnation
 from fate_flow.coordinator.ports import Rules
 from fate_flow.core.approval import Approval, ApprovalRule, Consent
 from fate_flow.core.authority import STATEMENTS, Speaker
 from fate_flow.core.ceilings import Ceilings
 from fate_flow.core.errors import StorageFailed
-from fate_flow.core.history import Level
-from fate_flow.core.job import NOT_EFFECTIVE, Answer, Claim, Command, CommandKind, EngineState, Hold, JobKey, Wish
+from fate_flow.core.history import HistoryLevel
+from fate_flow.core.job import (
+    NOT_EFFECTIVE,
+    Answer,
+    Claim,
+    Command,
+    CommandKind,
+    EngineState,
+    Hold,
+    JobKey,
+    PendingRequest,
+)
 from fate_flow.core.reasons import Reason
+from fate_flow.core.replies import STILL_ENDS
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, TaskStatus
-from fate_flow.core.verdict import STILL_ENDS
 from fate_flow.federation.wire import ANY_RUN
 from fate_flow.store.contract import Document
 from fate_flow.store.memory import MemoryTransaction
@@ -91,17 +101,17 @@ def test_a_job_that_rests_holds_nothing_and_waits() -> None:
     host = a_host(*RUN, START_A)
     host.engine.sights[worker_of(host)] = FAILED
     host.watch()
-    turn = host.job().claim.turn
-    answer = host.handle(command(K.STATUS, argument="waiting", turn=turn))
+    round_number = host.job().claim.round_number
+    answer = host.handle(command(K.STATUS, argument="waiting", turn=round_number))
     assert (answer.retcode, answer.data) == (0, {"remaining_cores": idle})
     assert (host.job().status, host.job().holds, host.job().run) == (JobStatus.WAITING, False, 0)
     seen = host.snapshot()
-    assert host.handle(command(K.STATUS, argument="waiting", turn=turn)).is_ok
+    assert host.handle(command(K.STATUS, argument="waiting", turn=round_number)).is_ok
     assert host.snapshot() == seen
 
 
 @pytest.mark.parametrize("asked", [{}, {"turn": 0}, {"turn": 2}])
-def test_a_word_to_wait_that_is_of_another_turn_or_none_changes_nothing(asked: dict[str, int]) -> None:
+def test_a_word_to_wait_that_is_of_another_reservation_round_or_none_changes_nothing(asked: dict[str, int]) -> None:
     host = a_host(*JOIN, command(K.APPLY, turn=1), command(K.START, turn=1))
     seen = host.snapshot()
     assert host.handle(command(K.STATUS, argument="waiting", **asked)).is_ok
@@ -110,7 +120,7 @@ def test_a_word_to_wait_that_is_of_another_turn_or_none_changes_nothing(asked: d
 
 def test_what_still_runs_is_waited_for_before_it_rests() -> None:
     host = a_host(*RUN, START_A)
-    answer = host.handle(command(K.STATUS, argument="waiting", turn=host.job().claim.turn))
+    answer = host.handle(command(K.STATUS, argument="waiting", turn=host.job().claim.round_number))
     assert (answer.retcode, answer.data) == (NOT_EFFECTIVE, {STILL_ENDS: True})
     assert (host.job().status, host.job().holds) == (JobStatus.RUNNING, True)
 
@@ -127,21 +137,21 @@ def test_a_job_that_ends_does_not_rest(end: Command) -> None:
     assert host.snapshot() == seen
 
 
-@pytest.mark.parametrize("turn", [{"turn": 1}, {}])
-def test_an_apply_that_comes_twice_answers_the_same_and_begins_its_lease_anew(turn: dict[str, int]) -> None:
+@pytest.mark.parametrize("round_number", [{"turn": 1}, {}])
+def test_an_apply_that_comes_twice_answers_the_same_and_begins_its_lease_anew(round_number: dict[str, int]) -> None:
     host = a_host(*JOIN)
-    first = host.handle(command(K.APPLY, **turn))
+    first = host.handle(command(K.APPLY, **round_number))
     seen = host.snapshot()
-    assert host.handle(command(K.APPLY, **turn)) == first
+    assert host.handle(command(K.APPLY, **round_number)) == first
     renewed = replace(host.job(), claim=replace(host.job().claim, renewals=0))
     assert (host.job().claim.renewals, {**host.snapshot(), "jobs": (renewed,)}) == (1, seen)
 
 
-@pytest.mark.parametrize(("told", "grace"), [({}, 10.0), ({"deadline_seconds": 60.0}, 10.0), (
+@pytest.mark.parametrize(("described", "grace"), [({}, 10.0), ({"deadline_seconds": 60.0}, 10.0), (
     {"deadline_seconds": 3}, 3.0), ({"deadline_seconds": 0}, 0.0)])  # fmt: skip
-def test_the_deadline_of_a_stop_is_a_duration_and_the_party_caps_it(told: dict[str, float], grace: float) -> None:
+def test_the_deadline_of_a_stop_is_a_duration_and_the_party_caps_it(described: dict[str, float], grace: float) -> None:
     host = a_host(*RUN, START_A, rules=Rules(stop_grace_seconds=10.0))
-    assert host.handle(command(K.STOP, argument="canceled", **told)).is_ok
+    assert host.handle(command(K.STOP, argument="canceled", **described)).is_ok
     assert host.engine.graces == [grace]
 
 
@@ -209,11 +219,14 @@ def test_of_very_many_refusals_the_first_are_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "cause"),
+    ("described", "cause"),
     [({"caused_by": "host 10001"}, "host 10001"), ({}, "guest 9999"), ({"caused_by": "nobody"}, "guest 9999")],
 )
-def test_a_share_that_is_stopped_says_whose_doing_it_is(told: dict[str, Any], cause: str) -> None:
-    for end in (command(K.STOP, argument="canceled", **told), task_command(K.TASK_STOP, argument="canceled", **told)):
+def test_a_share_that_is_stopped_says_whose_doing_it_is(described: dict[str, Any], cause: str) -> None:
+    for end in (
+        command(K.STOP, argument="canceled", **described),
+        task_command(K.TASK_STOP, argument="canceled", **described),
+    ):
         host = a_host(*RUN, START_A, end)
         assert (host.task().reason, host.task().caused_by) == (Reason.STOPPED, cause)
         host.engine.sights[worker_of(host)] = STOPPED
@@ -221,10 +234,12 @@ def test_a_share_that_is_stopped_says_whose_doing_it_is(told: dict[str, Any], ca
         assert (host.task().party_status, host.task().caused_by) == (TaskStatus.CANCELED, cause)
 
 
-@pytest.mark.parametrize(("told", "cause"), [({"caused_by": "host 10001"}, "host 10001"), ({}, "guest 9999")])
+@pytest.mark.parametrize(("described", "cause"), [({"caused_by": "host 10001"}, "host 10001"), ({}, "guest 9999")])
 @pytest.mark.parametrize("kind", [K.STOP, K.STATUS])
-def test_a_job_that_is_ended_here_says_whose_doing_it_is(kind: CommandKind, told: dict[str, Any], cause: str) -> None:
-    end = command(kind, argument="canceled", **told)
+def test_a_job_that_is_ended_here_says_whose_doing_it_is(
+    kind: CommandKind, described: dict[str, Any], cause: str
+) -> None:
+    end = command(kind, argument="canceled", **described)
     idle, busy = a_host(*RUN, end), a_host(*RUN, START_A, end)
     assert (idle.job().status, idle.job().caused_by) == (JobStatus.CANCELED, cause)
     assert (busy.job().status, busy.job().caused_by) == (JobStatus.STOPPING, cause)
@@ -232,12 +247,12 @@ def test_a_job_that_is_ended_here_says_whose_doing_it_is(kind: CommandKind, told
     busy.watch()
     assert (busy.job().status, busy.job().caused_by) == (JobStatus.CANCELED, cause)
     with busy.unit() as unit:
-        ends = [one for one in unit.tx.history(JOB_ID) if one.level is Level.JOB and one.reason]
+        ends = [one for one in unit.tx.history(JOB_ID) if one.level is HistoryLevel.JOB and one.reason]
     assert [(one.new, one.caused_by) for one in ends] == [("stopping", cause), ("canceled", cause)]
 
 
 @pytest.mark.parametrize("kind", [K.STOP, K.STATUS])
-def test_a_job_that_is_ended_here_has_the_exit_code_of_the_culprit(kind: CommandKind) -> None:
+def test_a_job_that_is_ended_here_has_the_exit_code_of_the_failed_worker(kind: CommandKind) -> None:
     end = command(kind, argument="failed", exit_code=3)
     idle, busy = a_host(*RUN, end), a_host(*RUN, START_A, end)
     assert (idle.job().exit_code, busy.job().exit_code) == (3, 3)
@@ -245,7 +260,7 @@ def test_a_job_that_is_ended_here_has_the_exit_code_of_the_culprit(kind: Command
     busy.watch()
     assert (busy.job().status, busy.job().exit_code) == (JobStatus.FAILED, 3)
     with busy.unit() as unit:
-        ends = [one.exit_status for one in unit.tx.history(JOB_ID) if one.level is Level.JOB and one.reason]
+        ends = [one.exit_status for one in unit.tx.history(JOB_ID) if one.level is HistoryLevel.JOB and one.reason]
     assert ends == ["exit code 3"] * 2
     assert a_host(*RUN, command(kind, argument="failed", exit_code="3")).job().exit_code is None
 
@@ -264,10 +279,10 @@ def test_a_stop_at_once_comes_through_to_what_is_stopping_already() -> None:
     assert host.engine.graces == [10.0, 0]
 
 
-@pytest.mark.parametrize("told", [True, -1, "3", float("nan"), 1e12])
-def test_a_deadline_that_is_no_duration_is_refused(told: object) -> None:
+@pytest.mark.parametrize("described", [True, -1, "3", float("nan"), 1e12])
+def test_a_deadline_that_is_no_duration_is_refused(described: object) -> None:
     host = a_host(*RUN, START_A)
-    answer = host.handle(command(K.STOP, argument="canceled", deadline_seconds=told))
+    answer = host.handle(command(K.STOP, argument="canceled", deadline_seconds=described))
     assert (answer.retcode, host.engine.stopped) == (101, [])
     assert answer.retmsg.startswith("deadline_seconds: ")
 
@@ -295,7 +310,7 @@ def test_only_its_initiator_commands_a_job(kind: CommandKind) -> None:
 
 
 @pytest.mark.parametrize(
-    ("to", "caller", "document", "retcode", "words"),
+    ("to", "caller", "document", "retcode", "text"),
     [
         (HOST, "10001", DOCUMENT, 108, "initiator: guest 9999 is not party 10001"),
         (OTHER, "9999", DOCUMENT, 101, "role: host 10001 has no seat"),
@@ -305,12 +320,12 @@ def test_only_its_initiator_commands_a_job(kind: CommandKind) -> None:
     ],
 )
 def test_a_job_that_this_party_cannot_take_is_refused_and_leaves_nothing(
-    to: Party, caller: str, document: Any, retcode: int, words: str
+    to: Party, caller: str, document: Any, retcode: int, text: str
 ) -> None:
     host = a_host()
     answer = host.handle(create(to, document), caller)
     assert answer.retcode == retcode
-    assert words in answer.retmsg
+    assert text in answer.retmsg
     assert host.job_or_none(to) is None
     assert host.files.calls == []
 
@@ -336,28 +351,28 @@ def test_a_job_id_that_another_initiator_uses_already_is_refused() -> None:
     host = a_host(create())
     other = job({"guest": ["10001"], "host": ["10000"]})
     answer = host.handle(create(document=other), caller="10001")
-    words = f"job {JOB_ID} is here already, created first by another initiator; submit it again: that takes a new id"
-    assert (answer.retcode, answer.retmsg) == (108, words)
+    text = f"job {JOB_ID} is here already, created first by another initiator; submit it again: that takes a new id"
+    assert (answer.retcode, answer.retmsg) == (108, text)
     known = {**DOCUMENT.runtime_conf, "initiator": {"role": "host", "party_id": "10001"}}
     known["role"] = {"guest": ["9999"], "host": ["10000", "10001"]}
     answer = host.handle(create(document=replace(DOCUMENT, runtime_conf=known)), caller="10001")
-    words = f"job {JOB_ID} is here already, created first by guest 9999; submit it again: that takes a new id"
-    assert (answer.retcode, answer.retmsg) == (108, words), "one of its own parties"
+    text = f"job {JOB_ID} is here already, created first by guest 9999; submit it again: that takes a new id"
+    assert (answer.retcode, answer.retmsg) == (108, text), "one of its own parties"
     assert host.job().initiator == GUEST
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "text"),
     [
         ({"dsl": None}, "dsl: is missing"), ({"runtime_conf": []}, "runtime_conf: is missing"),
         ({"incarnations": {"a": "../../x"}}, "incarnations.a: '../../x' is not an incarnation"),
         ({"incarnations": {"a": 7}}, "incarnations.a: 7 is not an incarnation"),
     ],
 )  # fmt: skip
-def test_a_create_that_is_not_well_formed_is_refused(body: dict[str, Any], words: str) -> None:
+def test_a_create_that_is_not_well_formed_is_refused(body: dict[str, Any], text: str) -> None:
     host = a_host()
     answer = host.handle(create(**body))
-    assert (answer.retcode, words in answer.retmsg) == (101, True), answer
+    assert (answer.retcode, text in answer.retmsg) == (101, True), answer
     assert host.job_or_none() is None
 
 
@@ -382,7 +397,12 @@ def test_what_create_answers_and_stores() -> None:
     assert answer.data["cores"] == 2
     assert "batch" in answer.data["extensions"]
     found = host.job()
-    assert (found.status, found.is_initiator, found.legacy, found.asked.cores) == (JobStatus.READY, False, False, 2)
+    assert (found.status, found.is_initiator, found.is_plain_v1, found.asked.cores) == (
+        JobStatus.READY,
+        False,
+        False,
+        2,
+    )
     assert [host.task(name).incarnation for name in "ab"] == list(INCARNATIONS.values())
     assert [call[0] for call in host.files.calls] == ["write_confs"]
 
@@ -391,7 +411,7 @@ def test_a_plain_v1_initiator_names_no_extensions_and_no_incarnations() -> None:
     body = dict(create().body)
     del body["extensions"], body["incarnations"]
     host = a_host(command(K.CREATE, **body))
-    assert host.job().legacy
+    assert host.job().is_plain_v1
     given = {host.task(name).incarnation for name in "ab"}
     assert (len(given), {len(one) for one in given}) == (2, {32})
     again = a_host(command(K.CREATE, **body))      # at another party of ours it is the same
@@ -436,7 +456,7 @@ def test_reserving_takes_the_cores_once_and_says_what_is_left() -> None:
     }  # fmt: skip
     assert host.handle(command(K.APPLY, turn=2)).data == answer.data
     assert host.free_cores() == 6
-    assert host.job().claim.turn == 2
+    assert host.job().claim.round_number == 2
 
 
 def test_a_refusal_says_what_is_free() -> None:
@@ -487,18 +507,18 @@ class Contended:
             self.give_back(SMALL)
         return found
 
-    def wish(self, job_id: str = BIG) -> Wish:
-        return self.host.job(HOST, job_id).wish
+    def pending(self, job_id: str = BIG) -> PendingRequest:
+        return self.host.job(HOST, job_id).pending
 
 
 def test_a_job_that_was_passed_often_enough_goes_first() -> None:
     party = Contended()
     assert party.refused.data["why"] == "has 3 of 4 cores free, 4 asked"
     assert party.come_and_go(3) == [True, True, False]
-    assert party.wish() == Wish(100_000, 100_000, 2)
+    assert party.pending() == PendingRequest(100_000, 100_000, 2)
     answer = party.apply(SMALL)
     assert (answer.retcode, answer.data) == (
-        103, {"why": "keeps its room for an older job, which has been passed there 2 times", "free_cores": 0,
+        103, {"why": "keeps its capacity for an older job, which has been passed there 2 times", "free_cores": 0,
               "free_memory": 0},
     )  # fmt: skip
     party.give_back(JOB_ID)
@@ -512,35 +532,35 @@ def test_a_job_that_leaves_enough_for_the_one_that_waits_passes_it_freely() -> N
     assert party.refused.is_ok
     with party.host.store.transaction() as tx:
         tx.give_back(JobKey(BIG, HOST), None, NOW)
-        tx.wish(JobKey(BIG, HOST), 100_000)
+        tx.pending(JobKey(BIG, HOST), 100_000)
     assert party.come_and_go(5) == [True] * 5
-    assert party.wish().passes == 0
+    assert party.pending().passes == 0
 
 
 def test_an_apply_that_comes_again_passes_nobody() -> None:
     party = Contended()
     for _ in range(5):
         assert party.apply(SMALL).is_ok
-    assert party.wish().passes == 1
+    assert party.pending().passes == 1
 
 
 def test_who_asks_no_more_is_not_waited_for() -> None:
     party = Contended()
     party.come_and_go(3)
-    party.host.steady = 100_000 + WISH_LASTS + 4 * ENOUGH.retry_wait - 1
+    party.host.steady = 100_000 + PENDING_LASTS + 4 * ENOUGH.retry_wait - 1
     assert not party.apply(SMALL).is_ok
     party.host.steady += 1
     assert party.apply(SMALL).is_ok
     party.give_back(SMALL)
     assert party.apply(BIG).retcode == 103
     assert not party.apply(SMALL).is_ok, "it asks again, and keeps its place"
-    assert party.wish().since == 100_000
+    assert party.pending().since == 100_000
 
 
 def test_who_has_waited_for_longer_is_not_put_behind() -> None:
     party = Contended()
     with party.host.store.transaction() as tx:
-        tx.wish(JobKey(SMALL, HOST), 99_999)
+        tx.pending(JobKey(SMALL, HOST), 99_999)
     assert party.come_and_go(5) == [True] * 5
 
 
@@ -553,7 +573,7 @@ def test_an_initiator_lets_its_own_jobs_pass_as_its_own_queue_has_them(
 ) -> None:
     party = Contended()
     with party.host.store.transaction() as tx:
-        tx.wish(JobKey(BIG, HOST), 100_000, 10)
+        tx.pending(JobKey(BIG, HOST), 100_000, 10)
         tx.forget_seat(JobKey(SMALL, HOST))
         here = a_job(JobStatus.WAITING, HOST, asked=Claim(1, 0), initiator=Party("guest", initiator))
         tx.add_job(replace(here, key=JobKey(SMALL, HOST)), DOCUMENT)
@@ -573,7 +593,7 @@ def test_a_place_in_the_queue_that_no_column_takes_is_refused(order: object) -> 
 
 
 @pytest.mark.parametrize(("still_wants", "may_pass"), [(True, False), (None, False), (False, True)])
-def test_what_a_job_returns_since_another_party_had_no_room_is_kept_for_it(
+def test_what_a_job_returns_since_another_party_had_no_capacity_is_kept_for_it(
     still_wants: bool | None, may_pass: bool
 ) -> None:
     party = Contended()
@@ -582,7 +602,7 @@ def test_what_a_job_returns_since_another_party_had_no_room_is_kept_for_it(
     assert party.apply(BIG).is_ok
     party.give_back(BIG, **({} if still_wants is None else {"still_wants": still_wants}))
     assert party.apply(SMALL).is_ok is may_pass
-    assert (party.wish() == Wish()) is may_pass
+    assert (party.pending() == PendingRequest()) is may_pass
 
 
 def test_a_job_that_the_party_has_become_too_small_for_is_told_so_and_keeps_nobody_waiting() -> None:
@@ -598,34 +618,34 @@ def test_a_job_that_the_party_has_become_too_small_for_is_told_so_and_keeps_nobo
         "why": "has 2 of 3 cores free, 4 asked: the job asks for more than it has in all", "free_cores": 2,
         "free_memory": 0, "never": True,
     }  # fmt: skip
-    assert party.wish() == Wish()
+    assert party.pending() == PendingRequest()
 
 
-def test_two_seats_of_a_job_wait_for_room_for_both() -> None:
+def test_two_seats_of_a_job_wait_for_capacity_for_both() -> None:
     party = Contended(cores=5)
     second = JobKey(BIG, Party("arbiter", "10000"))
     with party.host.store.transaction() as tx:
         tx.give_back(JobKey(BIG, HOST), None, NOW)
-        tx.wish(JobKey(BIG, HOST), 100_000)
+        tx.pending(JobKey(BIG, HOST), 100_000)
         tx.add_job(replace(a_job(JobStatus.WAITING, HOST, asked=Claim(1, 0)), key=second), DOCUMENT)
     assert party.come_and_go(3) == [True, True, False]
 
 
-@pytest.mark.parametrize("turn", ["x", -1, 2**40, [1], True])
-def test_a_turn_that_is_no_number_is_refused(turn: Any) -> None:
+@pytest.mark.parametrize("round_number", ["x", -1, 2**40, [1], True])
+def test_a_reservation_round_that_is_no_number_is_refused(round_number: Any) -> None:
     host = a_host(*JOIN)
-    assert host.handle(command(K.APPLY, turn=turn)).retcode == 101
+    assert host.handle(command(K.APPLY, turn=round_number)).retcode == 101
     assert not host.job().holds
 
 
 @pytest.mark.parametrize(
-    ("turn", "is_returned"), [(1, False), (2, True), (3, True), (None, True)]
+    ("round_number", "is_returned"), [(1, False), (2, True), (3, True), (None, True)]
 )
-def test_a_return_that_arrives_after_the_next_turn_reserved_returns_nothing(
-    turn: int | None, is_returned: bool
+def test_a_return_that_arrives_after_the_next_reservation_round_reserved_returns_nothing(
+    round_number: int | None, is_returned: bool
 ) -> None:
     host = a_host(*HOLD, command(K.APPLY, turn=2))
-    answer = host.handle(command(K.RETURN, **({} if turn is None else {"turn": turn})))
+    answer = host.handle(command(K.RETURN, **({} if round_number is None else {"turn": round_number})))
     assert answer.is_ok
     assert host.job().holds is not is_returned
     assert host.free_cores() == (8 if is_returned else 6)
@@ -637,7 +657,7 @@ def test_a_return_that_arrives_after_the_next_turn_reserved_returns_nothing(
     [
         (JOIN[:1], command(K.APPLY, turn=1), 103),       # not accepted everywhere yet
         (JOIN, command(K.START), 103),                   # holds nothing
-        (HOLD, command(K.START, turn=0), 103),           # late: of a turn that was given up
+        (HOLD, command(K.START, turn=0), 103),           # late: of a reservation round that was given up
         (HOLD, command(K.START, turn=2), 103),
         (HOLD, command(K.START, turn="x"), 101),
         (RUN, command(K.RETURN, turn=1), NOT_EFFECTIVE), # its end returns it
@@ -657,32 +677,32 @@ def test_what_does_not_fit_the_status_is_refused_and_changes_nothing(
     assert host.snapshot() == seen
 
 
-def plain_create() -> Command:
+def plain_v1_create() -> Command:
     """`create` as a plain v1 initiator sends it."""
     body = {key: value for key, value in create().body.items() if key not in ("extensions", "incarnations")}
     return Command(K.CREATE, JOB_ID, HOST, ANY_RUN, body=body)
 
 
 @pytest.mark.parametrize("asked", [command(K.ALIGN), command(K.UPDATE), task_command(K.TASK_COLLECT)])
-@pytest.mark.parametrize(("legacy", "heard"), [(True, {"9999": 1}), (False, {})])
+@pytest.mark.parametrize(("is_plain_v1", "heartbeats"), [(True, {"9999": 1}), (False, {})])
 def test_whatever_a_plain_v1_initiator_says_is_a_sign_of_life(
-    asked: Command, legacy: bool, heard: dict[str, int]
+    asked: Command, is_plain_v1: bool, heartbeats: dict[str, int]
 ) -> None:
-    host = a_host(plain_create() if legacy else create())
+    host = a_host(plain_v1_create() if is_plain_v1 else create())
     host.handle(asked)
     with host.store.reading() as tx:
-        assert tx.heard() == heard
+        assert tx.heartbeats() == heartbeats
 
 
 def test_other_parties_of_a_job_may_ask_whether_it_is_here_and_nobody_else() -> None:
-    host = a_host(plain_create())
+    host = a_host(plain_v1_create())
     assert [host.handle(command(K.ALIGN), caller).retcode for caller in ("10000", "10001")] == [0, 108]
     with host.store.reading() as tx:
-        assert tx.heard() == {}
+        assert tx.heartbeats() == {}
 
 
 def test_what_is_stopping_still_runs_for_a_plain_v1_initiator() -> None:
-    plain = (plain_create(), *RUN[1:], task_command(K.TASK_START, user_id="u"))
+    plain = (plain_v1_create(), *RUN[1:], task_command(K.TASK_START, user_id="u"))
     host = a_host(*plain)
     host.engine.sights[worker_of(host)] = RUNS
     host.watch()
@@ -813,7 +833,7 @@ def test_a_new_version_of_a_task(body: dict[str, Any], retcode: int) -> None:
     if retcode == 0:
         task = host.task(version=1)
         assert (task.incarnation, task.auto_retries) == (
-        body.get("incarnation") or plain_incarnation(JOB_ID, task.key.name, 1), body.get("auto_retries", 0))
+        body.get("incarnation") or plain_v1_incarnation(JOB_ID, task.key.name, 1), body.get("auto_retries", 0))
 
 
 def test_a_job_that_is_over_here_gets_no_new_version() -> None:
@@ -932,12 +952,12 @@ def task_moves(host: HandServer) -> list[tuple[str, str, str, str, str]]:
     with host.unit() as unit:
         return [
             (one.old, one.new, one.reason, one.message, one.caused_by)
-            for one in unit.tx.history(JOB_ID) if one.level is Level.TASK and one.task == "a" and one.old
+            for one in unit.tx.history(JOB_ID) if one.level is HistoryLevel.TASK and one.task == "a" and one.old
         ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("why", "told"),
+    ("why", "described"),
     [
         (
             {"reason": "worker_error", "message": "no data", "caused_by": "host 10001"},
@@ -954,21 +974,21 @@ def task_moves(host: HandServer) -> list[tuple[str, str, str, str, str]]:
         ],
     ],
 )  # fmt: skip
-def test_how_a_task_ended_over_all_its_parties_is_in_its_row_and_the_history_with_the_culprit(
-    why: dict[str, Any], told: tuple[str, str, str]
+def test_how_a_task_ended_over_all_its_parties_is_in_its_row_and_the_history_with_the_party_at_fault(
+    why: dict[str, Any], described: tuple[str, str, str]
 ) -> None:
     host = a_host(*RUN, START_A)
     assert host.handle(task_command(K.TASK_STATUS, "a", argument="failed", **why)).is_ok
-    assert task_moves(host) == [("waiting", "running", "", "", ""), ("running", "failed", *told)]
+    assert task_moves(host) == [("waiting", "running", "", "", ""), ("running", "failed", *described)]
     row = host.task()
-    assert (row.federated_reason.value, row.federated_message, row.federated_caused_by) == told
+    assert (row.federated_reason.value, row.federated_message, row.federated_caused_by) == described
     assert row.federated_end_time > 0
 
 
-@pytest.mark.parametrize(("told", "taken"), [(3, 3), (0, 0), (256, None), ("3", None), (None, None)])
-def test_the_exit_code_of_the_culprit_is_told_to_every_party(told: object, taken: int | None) -> None:
+@pytest.mark.parametrize(("described", "taken"), [(3, 3), (0, 0), (256, None), ("3", None), (None, None)])
+def test_the_exit_code_of_the_failed_worker_is_told_to_every_party(described: object, taken: int | None) -> None:
     host = a_host(*RUN, START_A)
-    why = {"reason": "worker_killed", "exit_code": told}
+    why = {"reason": "worker_killed", "exit_code": described}
     assert host.handle(task_command(K.TASK_STATUS, "a", argument="failed", **why)).is_ok
     assert host.task().federated_exit_code == taken
 
@@ -978,11 +998,11 @@ def begun(host: HandServer) -> list[tuple[str, int, str, str, str]]:
     with host.unit() as unit:
         return [
             (one.task, one.version, one.reason, one.message, one.caused_by)
-            for one in unit.tx.history(JOB_ID) if one.level is Level.TASK and not one.old
+            for one in unit.tx.history(JOB_ID) if one.level is HistoryLevel.TASK and not one.old
         ]  # fmt: skip
 
 
-def test_the_history_of_a_party_has_the_beginning_of_each_version_with_the_culprit() -> None:
+def test_the_history_of_a_party_has_the_beginning_of_each_version_with_the_party_at_fault() -> None:
     why = {"reason": "worker_error", "message": "no data", "caused_by": "host 10001"}
     again = task_command(K.TASK_CREATE, "a", version=1, **{"incarnation": FRESH_ID, **why})
     host = a_host(*RUN, again, again)
@@ -1013,8 +1033,8 @@ def test_what_the_end_of_its_job_cuts_off_says_so_in_the_history() -> None:
 def test_a_federated_status_that_is_told_here_is_on_record() -> None:
     host = a_host(*RUN)
     host.handle(task_command(K.TASK_STATUS, "a", argument="running"))
-    told = [fields["info"] for fields in host.record.seen(Event.TASK_STATUS_WRITTEN)]
-    assert told == [{"status": "running"}]
+    described = [fields["info"] for fields in host.record.seen(Event.TASK_STATUS_WRITTEN)]
+    assert described == [{"status": "running"}]
 
 
 def test_a_job_that_was_never_accepted_cannot_succeed() -> None:
@@ -1030,7 +1050,7 @@ def test_a_refused_submit_leaves_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "argument", "statuses"),
+    ("described", "argument", "statuses"),
     [
         ([], "success", ("canceled", "canceled")),
         ([("a", "success"), ("b", "failed")], "failed", ("success", "failed")),
@@ -1038,21 +1058,23 @@ def test_a_refused_submit_leaves_nothing() -> None:
     ],
 )
 def test_with_the_job_every_task_ends_as_the_initiator_said_or_canceled(
-    told: list[tuple[str, str]], argument: str, statuses: tuple[str, str]
+    described: list[tuple[str, str]], argument: str, statuses: tuple[str, str]
 ) -> None:
     host = a_host(*RUN)
-    for name, status in told:
+    for name, status in described:
         host.handle(task_command(K.TASK_STATUS, name, argument=status))
     host.handle(command(K.STATUS, argument=argument))
     assert tuple(host.task(name).status.value for name in "ab") == statuses
 
 
 @pytest.mark.parametrize(
-    ("sight", "argument", "status"), [(made("t"), "success", "success"), (FAILED, "failed", "failed")]
+    ("observation", "argument", "status"), [(made("t"), "success", "success"), (FAILED, "failed", "failed")]
 )
-def test_a_task_whose_end_was_never_told_ends_as_this_party_saw_it(sight: Any, argument: str, status: str) -> None:
+def test_a_task_whose_end_was_never_told_ends_as_this_party_saw_it(
+    observation: Any, argument: str, status: str
+) -> None:
     host = a_host(*RUN, START_A)
-    host.engine.sights[worker_of(host)] = sight
+    host.engine.sights[worker_of(host)] = observation
     host.watch()
     host.handle(command(K.STATUS, argument=argument))
     assert host.task().status.value == status
@@ -1072,8 +1094,8 @@ def test_one_command_that_we_stumble_over_is_answered_and_undone(
     monkeypatch.setattr("fate_flow.coordinator.party.ends.clean_up", stumble)
     seen = host.snapshot()
     answer = host.handle(command(K.STATUS, argument="canceled"))
-    words, _, incident = answer.retmsg.rpartition(" ")
-    assert (answer.retcode, words) == (100, "unexpected error at host 10000; its log has the reason: error")
+    text, _, incident = answer.retmsg.rpartition(" ")
+    assert (answer.retcode, text) == (100, "unexpected error at host 10000; its log has the reason: error")
     assert f"failed: error {incident}\n" in caplog.text
     assert host.snapshot() == seen
 

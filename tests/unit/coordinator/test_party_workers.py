@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fate_flow.coordinator.ports import Rules, Sight
+from fate_flow.coordinator.ports import Observation, Rules
 from fate_flow.coordinator.workers import WorkerWatch, how_it_ended, read_report, report_of
 from fate_flow.core.exit_codes import describe_signal
 from fate_flow.core.job import CommandKind, Report, TaskKey
@@ -33,7 +33,7 @@ from tests.hand_server import (
 )
 
 START_A = task_command(CommandKind.TASK_START)
-TOLD = task_command(CommandKind.TASK_STATUS, argument="success")
+REPORTED = task_command(CommandKind.TASK_STATUS, argument="success")
 
 
 def with_worker(**server: Any) -> HandServer:
@@ -41,8 +41,8 @@ def with_worker(**server: Any) -> HandServer:
     return a_host(*RUN, START_A, **server)
 
 
-def see(host: HandServer, sight: Sight) -> None:
-    host.engine.sights[worker_of(host)] = sight
+def see(host: HandServer, observation: Observation) -> None:
+    host.engine.sights[worker_of(host)] = observation
     host.watch()
 
 
@@ -60,12 +60,12 @@ def worker_status(host: HandServer) -> WorkerStatus:
 # ---------------------------------------------------------------------- how it ended
 
 
-def exited(**fields: Any) -> Sight:
-    return Sight("exited", **{"cause": "exited", **fields})
+def exited(**fields: Any) -> Observation:
+    return Observation("exited", **{"cause": "exited", **fields})
 
 
 @pytest.mark.parametrize(
-    ("sight", "reason", "words"),
+    ("observation", "reason", "text"),
     [
         (exited(exit_code=0, succeeded=True), Reason.DONE, ""),
         (exited(exit_code=1, message="column x is missing"), Reason.WORKER_ERROR, "column x is missing"),
@@ -103,11 +103,11 @@ def exited(**fields: Any) -> Sight:
         (exited(cause="not_started"), Reason.LAUNCH_FAILED, "the program could not be started"),
         (exited(cause="not_started", message="no such file"), Reason.LAUNCH_FAILED, "no such file"),
         (exited(cause="stopped", signal=15), Reason.WORKER_KILLED, "was stopped from outside"),
-        (Sight("lost"), Reason.WORKER_KILLED, "the process and its runner are gone and left no exit status"),
+        (Observation("lost"), Reason.WORKER_KILLED, "the process and its runner are gone and left no exit status"),
     ],
 )  # fmt: skip
-def test_the_reason_follows_from_what_is_to_be_seen(sight: Sight, reason: Reason, words: str) -> None:
-    assert how_it_ended(a_task(party_status=TaskStatus.RUNNING), sight) == (reason, words)
+def test_the_reason_follows_from_what_is_to_be_seen(observation: Observation, reason: Reason, text: str) -> None:
+    assert how_it_ended(a_task(party_status=TaskStatus.RUNNING), observation) == (reason, text)
 
 
 @pytest.mark.parametrize(("cause", "exit_code"), [("exited", 3), ("timeout", None), ("server_lost", None)])
@@ -115,15 +115,17 @@ def test_an_exit_code_that_our_own_signal_made_counts_for_nothing(cause: str, ex
     host = with_worker()
     see(host, exited(cause=cause, exit_code=3, pid=7))
     assert host.task().exit_code == exit_code
-    [told] = [one.body["exit_code"] for one in host.outbox() if one.body.get("end_time")]
-    assert told == exit_code
+    [described] = [one.body["exit_code"] for one in host.outbox() if one.body.get("end_time")]
+    assert described == exit_code
 
 
-@pytest.mark.parametrize("sight", [exited(exit_code=0, succeeded=True), exited(signal=9), Sight("lost"), FAILED])
-def test_a_stop_that_was_ordered_beats_what_came_of_it(sight: Sight) -> None:
+@pytest.mark.parametrize(
+    "observation", [exited(exit_code=0, succeeded=True), exited(signal=9), Observation("lost"), FAILED]
+)
+def test_a_stop_that_was_ordered_beats_what_came_of_it(observation: Observation) -> None:
     task = a_task(party_status=TaskStatus.STOPPING, reason=Reason.STOPPED_BY_USER, message="enough")
-    assert how_it_ended(task, sight) == (Reason.STOPPED_BY_USER, "enough")
-    assert how_it_ended(replace(task, reason=None), sight)[0] is Reason.STOPPED
+    assert how_it_ended(task, observation) == (Reason.STOPPED_BY_USER, "enough")
+    assert how_it_ended(replace(task, reason=None), observation)[0] is Reason.STOPPED
 
 
 # ---------------------------------------------------------------------- following
@@ -152,7 +154,7 @@ def test_what_a_worker_made_is_known_under_the_names_of_the_dsl() -> None:
     host = with_worker()
     table = made("t").made.tables[0][1]
     see(host, replace(made("t"), made=replace(made("t").made, tables=(("data", table), ("other", table)))))
-    host.handle(TOLD)
+    host.handle(REPORTED)
     with host.store.reading() as tx:
         assert [one.data_name for one in tx.outputs(JOB_ID, "a", HOST)] == ["data", "other"]
         assert tx.table("out", "t").count == 3
@@ -166,22 +168,23 @@ def test_a_task_that_hands_on_a_table_leaves_its_record_alone() -> None:
     with host.store.transaction() as tx:
         tx.save_table(uploaded, 1)
     see(host, made("t"))
-    host.handle(TOLD)
+    host.handle(REPORTED)
     with host.store.reading() as tx:
         assert tx.table("out", "t").origin == "upload"
 
 
 @pytest.mark.parametrize(
-    ("sight", "status", "reason"),
+    ("observation", "status", "reason"),
     [
-        (FAILED, TaskStatus.FAILED, Reason.WORKER_ERROR), (Sight("lost"), TaskStatus.FAILED, Reason.WORKER_KILLED),
+        (FAILED, TaskStatus.FAILED, Reason.WORKER_ERROR),
+        (Observation("lost"), TaskStatus.FAILED, Reason.WORKER_KILLED),
         (exited(cause="timeout", pid=7), TaskStatus.TIMEOUT, Reason.TASK_TIMEOUT),
         (exited(cause="not_started"), TaskStatus.FAILED, Reason.LAUNCH_FAILED),
     ],
 )  # fmt: skip
-def test_a_worker_that_broke_makes_nothing(sight: Sight, status: TaskStatus, reason: Reason) -> None:
+def test_a_worker_that_broke_makes_nothing(observation: Observation, status: TaskStatus, reason: Reason) -> None:
     host = with_worker()
-    see(host, replace(sight, made=made("t").made))
+    see(host, replace(observation, made=made("t").made))
     assert (host.task().party_status, host.task().reason) == (status, reason)
     assert reports(host)[-1] == (status.value, reason.value)
     with host.store.reading() as tx:
@@ -278,16 +281,16 @@ def test_one_worker_that_cannot_be_looked_at_does_not_hide_the_others(caplog: py
         host.store._rows.workers.put(first, replace(worker, status=WorkerStatus.RUNNING))
     host.engine.sights = {second: RUNS}
 
-    class Broken(dict[str, Sight]):
+    class ShareFailed(dict[str, Observation]):
         def get(self, key: str, default: Any = None) -> Any:
             if key == first:
                 raise RuntimeError("a folder that cannot be read")
             return super().get(key, default)
 
-    host.engine.sights = Broken(host.engine.sights)
+    host.engine.sights = ShareFailed(host.engine.sights)
     with host.unit() as unit:
         unit.is_careful = True
-        WorkerWatch().look_at_all(unit)
+        WorkerWatch().observe_all(unit)
     assert host.task("b").party_status is TaskStatus.RUNNING
     assert "a folder that cannot be read" in caplog.text
 
@@ -298,7 +301,7 @@ def test_an_upload_remembers_where_its_table_came_from() -> None:
     with host.store.transaction():
         host.store._rows.tasks.put(task.key, replace(task, module="Upload"))
     see(host, made("t"))
-    host.handle(TOLD)
+    host.handle(REPORTED)
     with host.store.reading() as tx:
         assert tx.table("out", "t").origin == "upload"
 
@@ -316,7 +319,7 @@ def test_what_one_party_has_made_is_known_when_the_task_has_succeeded_at_all() -
     see(host, made("t", OUTPUTS))
     assert outputs(host) == []
     for _ in range(2):
-        host.handle(TOLD)
+        host.handle(REPORTED)
     with host.store.reading() as tx:
         assert (outputs(host), len(tx.metrics(JOB_ID, "a", HOST))) == (["t"], 1)
 
@@ -463,6 +466,6 @@ def test_the_own_server_is_told_by_looking_at_the_job() -> None:
         assert guest.handle(replace(one, to=GUEST)).is_ok
     with guest.unit() as unit:
         guest.engine.sights[worker_of(guest, party=GUEST)] = RUNS
-        WorkerWatch().look_at(unit, worker_of(guest, party=GUEST))
+        WorkerWatch().observe(unit, worker_of(guest, party=GUEST))
         assert list(unit.dirty) == [JOB_ID]
     assert guest.outbox() == []

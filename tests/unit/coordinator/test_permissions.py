@@ -14,9 +14,9 @@ from fate_flow.core.status import JobStatus
 from fate_flow.store.contract import TableMeta
 from tests.hand_server import HandServer, a_host, command, create
 from tests.simulation.world import job
-from tests.unit.coordinator.test_front_desk import Front
 from tests.unit.coordinator.test_one_scheduler import chosen, job_of, submit
-from tests.unit.coordinator.test_parameter_update import ENDED, told
+from tests.unit.coordinator.test_parameter_update import ENDED, described
+from tests.unit.coordinator.test_use_cases import Harness
 
 WORK = Thing(Kind.COMPONENT, "Work")
 RULE = PermissionRule(components=True, datasets=True)
@@ -26,7 +26,7 @@ def strict(server: HandServer, *granted: Thing, rule: PermissionRule = RULE) -> 
     """With what it has granted party 9999."""
     server.context = replace(server.context, permission=rule)
     if granted:
-        Front(server).desk.grant("9999", granted)
+        Harness(server).use_cases.grant("9999", granted)
     return server
 
 
@@ -54,11 +54,11 @@ def test_nobody_is_asked_where_the_switch_is_off() -> None:
 def test_a_table_that_a_change_names_needs_permission_too() -> None:
     host = strict(a_host(*ENDED), WORK)
     table = {"table": {"namespace": "demo", "name": "t"}}
-    change = told(component_parameters={"common": {"a": table}})
+    change = described(component_parameters={"common": {"a": table}})
     answer = host.handle(change)
     assert (answer.retcode, "has not granted party 9999: table demo/t" in answer.retmsg) == (108, True)
     assert host.job().revision == 0
-    Front(host).desk.grant("9999", [Thing(Kind.DATASET, "t", "demo")])
+    Harness(host).use_cases.grant("9999", [Thing(Kind.DATASET, "t", "demo")])
     with host.store.transaction() as tx:
         tx.save_table(TableMeta("demo", "t", "standalone:///demo/t", 3, {}), 1)
     assert host.handle(change).is_ok
@@ -72,25 +72,25 @@ def test_the_own_jobs_need_none() -> None:
 
 def test_it_is_asked_before_a_submit_as_well() -> None:
     host = strict(HandServer("10000"))
-    answer = Front(host).desk.preview(create(), "9999")
+    answer = Harness(host).use_cases.preview(create(), "9999")
     assert (answer.retcode, answer.data) == (108, {"previewed": True})
 
 
 def test_what_is_taken_back_holds_for_what_comes_next() -> None:
     host = strict(HandServer("10000"), WORK)
     assert host.handle(create()).is_ok
-    Front(host).desk.revoke("9999", [WORK])
+    Harness(host).use_cases.revoke("9999", [WORK])
     other = replace(create(document=job({"guest": ["9999"], "host": ["10000"]})), job_id="2026010112000000000099")
     assert host.handle(other).retcode == 108
     assert host.handle(command(K.STATUS, argument="waiting")).is_ok
     with pytest.raises(Conflict, match="party 9999 was not granted component Work"):
-        Front(host).desk.revoke("9999", [WORK])
+        Harness(host).use_cases.revoke("9999", [WORK])
     notes = [str(one["text"]) for one in host.record.seen(Event.DETECT_NOTE)]
     assert notes == ["party 9999 was granted: component Work", "party 9999 is no longer granted: component Work"]
 
 
 def test_all_of_a_kind_is_taken_back_at_once() -> None:
     host = strict(HandServer("10000"), WORK, Thing(Kind.DATASET, "t", "demo"))
-    Front(host).desk.revoke("9999", [EVERYTHING[Kind.COMPONENT]])
+    Harness(host).use_cases.revoke("9999", [EVERYTHING[Kind.COMPONENT]])
     with host.store.reading() as tx:
         assert tx.granted("9999") == {Thing(Kind.DATASET, "t", "demo")}

@@ -12,14 +12,14 @@ from tests.simulation.world import job
 from tests.unit.coordinator.test_leases import after, seat
 from tests.unit.coordinator.test_one_scheduler import Process, WorkerChanged, chosen, job_of, submit
 
-PLAIN = Answer(data={"components": {"work_0": {"need_run": True}}})
+PLAIN_V1 = Answer(data={"components": {"work_0": {"need_run": True}}})
 
 
 def running(retries: int = 0) -> Process:
     process = chosen(HandServer("9999"))
     submit(process, document=job({"guest": ["9999"], "host": ["10000"]}, cores=2, retries=retries), accept=False)
-    process.answer(K.CREATE, PLAIN)
-    assert seat(process, "10000").legacy
+    process.answer(K.CREATE, PLAIN_V1)
+    assert seat(process, "10000").is_plain_v1
     for kind in (K.STATUS, K.CHECK, K.APPLY, K.START):
         process.answer(kind)
     assert job_of(process).status is JobStatus.RUNNING

@@ -8,7 +8,7 @@ import pytest
 
 from fate_flow.coordinator.scheduler import HeartbeatAnswered, PartySilent, WorkerChanged
 from fate_flow.coordinator.workers import read_report, report_of
-from fate_flow.core.history import Level
+from fate_flow.core.history import HistoryLevel
 from fate_flow.core.job import CommandKind, TaskKey
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
@@ -30,9 +30,9 @@ def alone(*policies: dict[str, Any]) -> Process:
     return one
 
 
-def see(one: Process, sight: Any, version: int = 0) -> None:
+def see(one: Process, observation: Any, version: int = 0) -> None:
     worker = worker_of(one.server, "work_0", GUEST, version)
-    one.server.engine.sights[worker] = sight
+    one.server.engine.sights[worker] = observation
     one.scheduler.step([WorkerChanged(worker)])
 
 
@@ -76,15 +76,15 @@ def test_a_job_is_restarted_with_what_it_holds() -> None:
     assert (found.status, found.run) == (JobStatus.RUNNING, 0)
 
 
-def test_the_history_has_the_restart_of_a_job_and_of_each_task_with_the_culprit() -> None:
+def test_the_history_has_the_restart_of_a_job_and_of_each_task_with_the_party_at_fault() -> None:
     one = alone({"event": "task_failed", "action": "restart_job"})
     see(one, FAILED)
     with one.server.store.reading() as tx:
         found = tx.history(JOB_ID)
-    [restart] = [each for each in found if each.level is Level.JOB and each.old == each.new == "running"]
+    [restart] = [each for each in found if each.level is HistoryLevel.JOB and each.old == each.new == "running"]
     assert restart.message.startswith("restart_job after task_failed of work_0: guest 9999: ")
     assert restart.caused_by == "guest 9999"
-    begun = [each for each in found if each.level is Level.TASK and not each.old]
+    begun = [each for each in found if each.level is HistoryLevel.TASK and not each.old]
     assert [(each.version, each.message) for each in begun] == [(0, ""), (1, "all tasks of the job begin again")]
     assert {each.caused_by for each in begun} == {"guest 9999"}
 
@@ -147,7 +147,7 @@ def test_a_party_that_answers_again_in_time_costs_nothing() -> None:
     assert not one.scheduler.is_unsure_of("10000")
     one.scheduler.step([PartySilent("10000", 90.0)])
     one.scheduler.beat()
-    assert one.scheduler.is_unsure_of("10000"), "its next answer is news"
+    assert one.scheduler.is_unsure_of("10000"), "its next answer is new"
     one.scheduler.step([HeartbeatAnswered("10000", {})])
     assert (silence_of(one), job_of(one).timers) == ((False, ""), {})
     after(one, 61)

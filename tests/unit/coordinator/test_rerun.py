@@ -1,4 +1,4 @@
-"""A job begins again: at its initiator, at the other parties, and at the doors that ask for it."""
+"""A job begins again: at its initiator, at the other parties, and at the routes that ask for it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from fate_flow.audit.events import Event
-from fate_flow.coordinator.desk import read_wish
+from fate_flow.coordinator.use_cases import read_rerun_request
 from fate_flow.core.errors import BadRequest, Conflict, JobNotFound
 from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, Job, Seat, WorkerEnd
 from fate_flow.core.job import CommandKind as K
 from fate_flow.core.reasons import Reason
-from fate_flow.core.rerun import Wish
+from fate_flow.core.replies import STILL_ENDS
+from fate_flow.core.rerun import RerunRequest
 from fate_flow.core.spec import Party
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus, WorkerStatus
-from fate_flow.core.verdict import STILL_ENDS
 from fate_flow.federation.wire import ANY_RUN
 from fate_flow.store.memory import MemoryTransaction
 from tests.factories import GUEST, HOST, JOB_ID, a_job
@@ -34,9 +34,9 @@ from tests.hand_server import (
     worker_of,
 )
 from tests.simulation.world import job
-from tests.unit.coordinator.test_front_desk import Front
 from tests.unit.coordinator.test_leases import after, seat
 from tests.unit.coordinator.test_one_scheduler import Process, WorkerChanged, chosen, job_of, submit
+from tests.unit.coordinator.test_use_cases import Harness
 
 # ---------------------------------------------------------------------- at another party
 
@@ -139,7 +139,7 @@ def test_a_job_that_is_not_known_any_more_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tasks", "words"),
+    ("tasks", "text"),
     [
         ({"x": TASKS["a"]}, "tasks.x: is no component"), ({"a": 7}, "tasks.a: is no component"),
         ({"a": {**TASKS["a"], "version": -1}}, "tasks.a.version"),
@@ -147,17 +147,19 @@ def test_a_job_that_is_not_known_any_more_is_refused() -> None:
         ({"a": {**TASKS["a"], "auto_retries": "two"}}, "tasks.a.auto_retries"),
     ],
 )  # fmt: skip
-def test_new_versions_that_are_none_are_refused_and_change_nothing(tasks: dict[str, Any], words: str) -> None:
+def test_new_versions_that_are_none_are_refused_and_change_nothing(tasks: dict[str, Any], text: str) -> None:
     host = a_host(*RUN, FAILED_END)
     seen = host.snapshot()
     answer = host.handle(again(tasks=tasks))
-    assert (answer.retcode, answer.retmsg.startswith(words)) == (101, True)
+    assert (answer.retcode, answer.retmsg.startswith(text)) == (101, True)
     assert host.snapshot() == seen
 
 
 def test_a_rerun_of_plain_v1_comes_task_by_task_and_then_as_a_status() -> None:
-    told = create()
-    plain = Command(K.CREATE, JOB_ID, HOST, ANY_RUN, body={k: v for k, v in told.body.items() if k != "extensions"})
+    described = create()
+    plain = Command(
+        K.CREATE, JOB_ID, HOST, ANY_RUN, body={k: v for k, v in described.body.items() if k != "extensions"}
+    )
     host = a_host(plain, command(K.STATUS, argument="waiting", run=ANY_RUN))
     host.handle(command(K.STATUS, argument="failed", run=ANY_RUN))
     task = Command(K.TASK_CREATE, JOB_ID, HOST, ANY_RUN, "a", 1)
@@ -176,10 +178,11 @@ ALONE = job({"guest": ["9999"]}, {"a": [], "b": ["a"]}, cores=2)
 
 
 def canceled() -> Process:
-    """A job of two parties that a user has ended in its first turn; the host has not said yet that it knows."""
+    """A job of two parties that a user has ended in its first reservation round; the host has not said yet that it
+    knows."""
     process = chosen(HandServer("9999"))
     submit(process, document=BOTH)
-    Front(process.server).desk.stop(JOB_ID)
+    Harness(process.server).use_cases.stop(JOB_ID)
     process.scheduler.poll()
     for kind in (K.CHECK, K.STOP, K.TASK_STATUS, K.TASK_STATUS):
         process.answer(kind)
@@ -189,7 +192,7 @@ def canceled() -> Process:
 
 
 def begun_again(process: Process) -> Process:
-    Front(process.server).desk.rerun(JOB_ID, {})
+    Harness(process.server).use_cases.rerun(JOB_ID, {})
     process.scheduler.poll()
     return process
 
@@ -201,14 +204,14 @@ def of_one_party(sights: dict[str, Any], document: Any = ALONE) -> Process:
         process.scheduler._initiator.submit(unit, JOB_ID, document, JOB_ID)
         process.scheduler._initiator.advance(unit, JOB_ID)
     process.scheduler.poll()
-    for name, sight in sights.items():
-        end_task(process, name, sight)
+    for name, observation in sights.items():
+        end_task(process, name, observation)
     return process
 
 
-def end_task(process: Process, name: str, sight: Any, version: int = 0) -> None:
+def end_task(process: Process, name: str, observation: Any, version: int = 0) -> None:
     worker = process.server.task(name, GUEST, version).worker_id
-    process.server.engine.sights[worker] = sight
+    process.server.engine.sights[worker] = observation
     process.scheduler.step([WorkerChanged(worker)])
 
 
@@ -217,7 +220,7 @@ def host_seat(process: Process) -> tuple[SeatStatus, int]:
     return found.status, found.run
 
 
-def test_it_waits_until_the_other_party_knows_and_then_has_its_turn() -> None:
+def test_it_waits_until_the_other_party_knows_and_then_has_its_reservation_round() -> None:
     process = begun_again(canceled())
     row = job_of(process)
     assert (row.status, row.run, row.reason, row.cancel_requested) == (JobStatus.WAITING, 1, None, False)
@@ -245,7 +248,7 @@ def test_a_party_that_still_drains_is_asked_again_a_little_later() -> None:
         assert host_seat(process) == (SeatStatus.JOINING, 1)
         assert process.scheduler.seconds_to_alarm() is not None
         after(process, process.server.context.rules.retry_wait / 1000)
-        assert process.scheduler.ring_alarms()
+        assert process.scheduler.fire_alarms()
         assert [(one.id, one.body) for one in process.transport.posted] == [(sent.id, sent.body)]
     process.answer(K.STATUS)
     assert process.sent() == ["dependence/check"]
@@ -267,7 +270,7 @@ def test_a_party_that_does_not_know_the_job_any_more_ends_it_by_its_name() -> No
 def test_a_stop_while_a_party_still_drains_tells_it_the_end_of_the_new_run() -> None:
     process = begun_again(canceled())
     process.answer(K.STATUS)
-    Front(process.server).desk.stop(JOB_ID)
+    Harness(process.server).use_cases.stop(JOB_ID)
     process.scheduler.poll()
     row = job_of(process)
     assert (row.status, row.run, row.rerun_signal) == (JobStatus.CANCELED, 1, False)
@@ -298,14 +301,14 @@ def test_what_succeeded_is_kept_and_read_by_what_runs_anew() -> None:
 
 def test_a_success_begins_again_from_a_component_or_by_force_only() -> None:
     process = of_one_party({"a": made("t"), "b": made("u")})
-    front = Front(process.server)
+    harness = Harness(process.server)
     with pytest.raises(Conflict, match="no task to rerun, all 2 have succeeded; --force or --component-name"):
-        front.desk.rerun(JOB_ID, {})
-    front.desk.rerun(JOB_ID, {"component_name": "b"})
+        harness.use_cases.rerun(JOB_ID, {})
+    harness.use_cases.rerun(JOB_ID, {"component_name": "b"})
     process.scheduler.poll()
     assert process.server.engine.launched[-1].worker.task.version == 1
     end_task(process, "b", made("v"), 1)
-    front.desk.rerun(JOB_ID, {"component_name": "pipeline", "force": True})
+    harness.use_cases.rerun(JOB_ID, {"component_name": "pipeline", "force": True})
     process.scheduler.poll()
     assert process.server.engine.launched[-1].worker.task.name == "a"
     assert process.server.task("b", GUEST, 2).status is TaskStatus.WAITING
@@ -313,38 +316,38 @@ def test_a_success_begins_again_from_a_component_or_by_force_only() -> None:
 
 def test_resume_is_for_a_canceled_job_only() -> None:
     process = canceled()
-    Front(process.server).desk.resume(JOB_ID)
+    Harness(process.server).use_cases.resume(JOB_ID)
     assert job_of(process).run == 1
     with pytest.raises(Conflict, match="is waiting: only a job that is canceled can be resumed"):
-        Front(process.server).desk.resume(JOB_ID)
+        Harness(process.server).use_cases.resume(JOB_ID)
     failed = of_one_party({"a": STOPPED})
     with pytest.raises(Conflict, match="is failed: only a job that is canceled can be resumed"):
-        Front(failed.server).desk.resume(JOB_ID)
+        Harness(failed.server).use_cases.resume(JOB_ID)
 
 
 def test_a_job_that_is_not_over_an_unknown_one_and_one_of_another_initiator() -> None:
     process = chosen(HandServer("9999"))
     submit(process, document=BOTH)
     with pytest.raises(Conflict, match=f"job {JOB_ID} is waiting: only a job that is over can be rerun"):
-        Front(process.server).desk.rerun(JOB_ID, {})
+        Harness(process.server).use_cases.rerun(JOB_ID, {})
     with pytest.raises(JobNotFound, match=r"^can not found job$"):
-        Front().desk.rerun(JOB_ID, {})
-    host = Front(a_host(*JOIN))
+        Harness().use_cases.rerun(JOB_ID, {})
+    host = Harness(a_host(*JOIN))
     with pytest.raises(Conflict, match=f"this server is party 10000; rerun job {JOB_ID} at party 9999, its initiator"):
-        host.desk.rerun(JOB_ID, {})
+        host.use_cases.rerun(JOB_ID, {})
 
 
 def test_a_submit_that_was_never_accepted_is_not_rerun() -> None:
-    front = Front()
-    with front.server.store.transaction() as tx:
+    harness = Harness()
+    with harness.server.store.transaction() as tx:
         row = a_job(JobStatus.READY)
         tx.add_job(row, DOCUMENT)
         tx.request_stop(row.key, Reason.STOPPED_BY_USER, "", 5, True, "me")
-    with front.server.unit() as unit:
-        front.desk._initiator.advance(unit, JOB_ID)
-    assert front.server.job(GUEST).status is JobStatus.CANCELED
+    with harness.server.unit() as unit:
+        harness.use_cases._initiator.advance(unit, JOB_ID)
+    assert harness.server.job(GUEST).status is JobStatus.CANCELED
     with pytest.raises(Conflict, match=f"job {JOB_ID} was never accepted by every party"):
-        front.desk.rerun(JOB_ID, {"force": True})
+        harness.use_cases.rerun(JOB_ID, {"force": True})
 
 
 def test_a_worker_of_the_last_run_that_still_ends_here_is_waited_for() -> None:
@@ -352,22 +355,22 @@ def test_a_worker_of_the_last_run_that_still_ends_here_is_waited_for() -> None:
     worker = process.server.task("b", GUEST).worker_id
     process.server.engine.sights[worker] = RUNS
     process.scheduler.step([WorkerChanged(worker)])
-    Front(process.server).desk.stop(JOB_ID)
+    Harness(process.server).use_cases.stop(JOB_ID)
     process.scheduler.poll()
     after(process, process.server.context.rules.drain / 1000 + 1)
     assert job_of(process).status is JobStatus.CANCELED
     with pytest.raises(Conflict, match="its last workers still end; rerun it in a moment"):
-        Front(process.server).desk.rerun(JOB_ID, {})
+        Harness(process.server).use_cases.rerun(JOB_ID, {})
     process.server.engine.sights[worker] = STOPPED
     process.scheduler.step([WorkerChanged(worker)])
-    Front(process.server).desk.rerun(JOB_ID, {})
+    Harness(process.server).use_cases.rerun(JOB_ID, {})
     assert job_of(process).run == 1
 
 
 def test_all_seats_at_the_initiators_server_begin_again_at_once() -> None:
     local = Party("local", "0")
     process = of_one_party({}, job({"guest": ["9999"], "local": ["0"]}))
-    Front(process.server).desk.stop(JOB_ID)
+    Harness(process.server).use_cases.stop(JOB_ID)
     process.scheduler.poll()
     for party in (GUEST, local):
         worker = process.server.task("work_0", party).worker_id
@@ -380,26 +383,28 @@ def test_all_seats_at_the_initiators_server_begin_again_at_once() -> None:
         assert (row.status, row.run, task.module, task.runs_here) == (JobStatus.RUNNING, 1, "Work", True)
 
 
-# ---------------------------------------------------------------------- at the doors
+# ---------------------------------------------------------------------- at the routes
 
 
 @pytest.mark.parametrize(
-    ("body", "wish"),
+    ("body", "wanted"),
     [
-        ({}, Wish()), ({"component_name": "pipeline", "force": False}, Wish()), ({"component_name": None}, Wish()),
-        ({"component_name": "a", "force": True}, Wish("a", force=True)), ({"force": True}, Wish(force=True)),
+        ({}, RerunRequest()), ({"component_name": "pipeline", "force": False}, RerunRequest()),
+        ({"component_name": None}, RerunRequest()),
+        ({"component_name": "a", "force": True}, RerunRequest("a", force=True)),
+        ({"force": True}, RerunRequest(force=True)),
     ],
 )  # fmt: skip
-def test_what_a_client_wants_of_a_rerun(body: dict[str, Any], wish: Wish) -> None:
-    assert read_wish(body) == wish
+def test_what_a_client_wants_of_a_rerun(body: dict[str, Any], wanted: RerunRequest) -> None:
+    assert read_rerun_request(body) == wanted
 
 
 @pytest.mark.parametrize(
-    ("body", "words"), [({"force": "yes"}, "force: 'yes' is neither"), ({"component_name": 7}, "component_name: 7")]
+    ("body", "text"), [({"force": "yes"}, "force: 'yes' is neither"), ({"component_name": 7}, "component_name: 7")]
 )
-def test_a_wish_that_is_none(body: dict[str, Any], words: str) -> None:
-    with pytest.raises(BadRequest, match=words):
-        read_wish(body)
+def test_a_request_that_is_none(body: dict[str, Any], text: str) -> None:
+    with pytest.raises(BadRequest, match=text):
+        read_rerun_request(body)
 
 
 @pytest.mark.parametrize(
@@ -409,21 +414,21 @@ def test_a_wish_that_is_none(body: dict[str, Any], words: str) -> None:
 def test_a_party_of_the_job_may_ask_its_initiator_for_it(caller: str, body: dict[str, Any], retcode: int) -> None:
     process = canceled()
     asked = Command(K.ASK_RERUN, JOB_ID, GUEST, ANY_RUN, body=body)
-    [answer] = Front(process.server).desk.carry_out([asked], caller)
+    [answer] = Harness(process.server).use_cases.carry_out([asked], caller)
     assert (answer.retcode, job_of(process).run) == (retcode, int(retcode == 0))
 
 
 def test_of_an_unknown_job_and_of_one_that_runs_a_party_hears_so() -> None:
     asked = Command(K.ASK_RERUN, JOB_ID, GUEST, ANY_RUN)
-    assert Front().desk.carry_out([asked], "10000")[0].retcode == 102
-    waiting = Front().with_job(JobStatus.RUNNING)
-    assert waiting.desk.carry_out([asked], "10000")[0].retcode == 100
+    assert Harness().use_cases.carry_out([asked], "10000")[0].retcode == 102
+    waiting = Harness().with_job(JobStatus.RUNNING)
+    assert waiting.use_cases.carry_out([asked], "10000")[0].retcode == 100
 
 
-def test_a_wish_to_stop_the_last_run_does_not_stop_this_one() -> None:
+def test_a_request_to_stop_the_last_run_does_not_stop_this_one() -> None:
     process = begun_again(canceled())
     for run, reason in ((0, None), (1, Reason.STOPPED_BY_USER)):
         late = Command(K.ASK_STOP, JOB_ID, HOST, run, argument="canceled")
-        assert Front(process.server).desk.carry_out([late], "10000")[0].retcode == 0
+        assert Harness(process.server).use_cases.carry_out([late], "10000")[0].retcode == 0
         row: Job = job_of(process)
         assert row.reason is reason

@@ -10,7 +10,7 @@ import pytest
 
 from fate_flow.audit.events import Event
 from fate_flow.coordinator.ports import Keep
-from fate_flow.coordinator.retention import Piece, Retention
+from fate_flow.coordinator.retention import Piece, RetentionSweeper
 from fate_flow.core.actions import MoveJob
 from fate_flow.core.authority import JobBinding
 from fate_flow.core.ceilings import Ceilings
@@ -18,7 +18,7 @@ from fate_flow.core.errors import Conflict, JobNotFound, StorageUnavailable
 from fate_flow.core.job import Command, CommandKind, JobKey, TaskKey, Worker
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import JobStatus, WorkerStatus
-from fate_flow.store.contract import Document, Output, TableMeta
+from fate_flow.store.contract import Document, OutputTable, TableMeta
 from tests.factories import GUEST, HOST, NOW, a_job
 from tests.hand_server import DOCUMENT, HandServer
 
@@ -86,7 +86,7 @@ class Home:
         self.files = HandFiles()
         object.__setattr__(self.server.context, "files", self.files)
         self.seconds = 1_000.0           # on its monotonic clock
-        self.retention = Retention(self.server.context, keep, lambda: self.seconds)
+        self.retention = RetentionSweeper(self.server.context, keep, lambda: self.seconds)
 
     def job(
         self, number: int, ended_days_ago: float | None = None, document: Document = DOCUMENT, ttl: int | None = None
@@ -114,7 +114,7 @@ class Home:
         """A table that a task of the job has made."""
         self.table(name, 0, job_id)
         with self.server.store.transaction() as tx:
-            tx.save_outputs([Output(TaskKey(job_id, "a", 0, GUEST), "data", "output_x", name)], NOW)
+            tx.save_outputs([OutputTable(TaskKey(job_id, "a", 0, GUEST), "data", "output_x", name)], NOW)
 
     def tidy(self) -> int:
         """A whole pass; the number of its steps."""
@@ -140,8 +140,8 @@ def test_a_job_goes_when_it_has_been_over_for_long_enough() -> None:
     assert home.jobs(old, young, running) == [False, True, True]
     assert home.files.folders == {young, running}
     assert ("purge", old) in home.server.exchange.calls
-    told = [fields["text"] for fields in home.server.record.seen(Event.DETECT_NOTE)]
-    assert f"tidied up: job {old}" in told
+    described = [fields["text"] for fields in home.server.record.seen(Event.DETECT_NOTE)]
+    assert f"tidied up: job {old}" in described
 
 
 MINUTES = 1 / (24 * 60)
@@ -174,8 +174,8 @@ def test_what_an_unfinished_job_reads_stays_whatever_the_ttl_says() -> None:
     home.output("made", read)
     of_job = {"job_id": named, "component_name": "a", "data_name": "b"}
     table = {"namespace": "output_x", "name": "made"}
-    told = {"common": {"a": {"table": of_job}, "b": {"table": table}}}
-    conf = {**DOCUMENT.runtime_conf, "component_parameters": told}
+    described = {"common": {"a": {"table": of_job}, "b": {"table": table}}}
+    conf = {**DOCUMENT.runtime_conf, "component_parameters": described}
     reader = home.job(3, document=replace(DOCUMENT, runtime_conf=conf))
     home.tidy()
     assert home.jobs(named, read, reader) == [True, True, True]
@@ -240,7 +240,7 @@ def test_the_rows_go_last(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(KeyboardInterrupt):
             home.tidy()
     assert home.jobs(old) == [True]
-    again = Retention(home.server.context, KEEP)
+    again = RetentionSweeper(home.server.context, KEEP)
     while again.step():
         pass
     assert (home.jobs(old), home.files.folders) == ([False], set())

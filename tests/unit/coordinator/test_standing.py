@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from fate_flow.coordinator.desk import Desk
 from fate_flow.coordinator.party.standing import take_standing
+from fate_flow.coordinator.use_cases import UseCases
 from fate_flow.core.job import Answer, Command, CommandKind
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import JobStatus
 from tests.factories import GUEST, JOB_ID
 from tests.hand_server import HOLD, JOIN, RUN, HandServer, a_host
-from tests.unit.coordinator.test_chores import RULES, Watched
+from tests.unit.coordinator.test_maintenance import RULES, Watched
 
 K = CommandKind
 ASKED = Command(K.STANDING, JOB_ID, GUEST)
@@ -24,11 +24,11 @@ def asked_of(host: HandServer) -> list[str]:
     return [one.job_id for one in host.outbox() if one.kind is K.STANDING]
 
 
-def desk_of(host: HandServer) -> Desk:
-    return Desk(host.context, lambda *_: None, 2, 30.0)
+def use_cases_of(host: HandServer) -> UseCases:
+    return UseCases(host.context, lambda *_: None, 2, 30.0)
 
 
-def told(host: HandServer, data: Any, run: int = 0) -> None:
+def described(host: HandServer, data: Any, run: int = 0) -> None:
     with host.unit() as unit:
         take_standing(unit, Command(K.STANDING, JOB_ID, GUEST, run), Answer(data=data))
         host.settle(unit)
@@ -36,21 +36,21 @@ def told(host: HandServer, data: Any, run: int = 0) -> None:
 
 def test_a_job_that_runs_here_and_is_twice_not_named_is_asked_about() -> None:
     host = a_host(*RUN)
-    desk = desk_of(host)
+    use_cases = use_cases_of(host)
     for jobs in ([(JOB_ID, 0)], [(OTHER_JOB, 0)], [(JOB_ID, 0)], [(OTHER_JOB, 0)]):
-        desk.heartbeat("9999", jobs)
+        use_cases.heartbeat("9999", jobs)
     assert asked_of(host) == []
-    desk.heartbeat("9999", [])
+    use_cases.heartbeat("9999", [])
     assert asked_of(host) == [JOB_ID]
-    desk.heartbeat("9999", [])
+    use_cases.heartbeat("9999", [])
     assert asked_of(host) == [JOB_ID], "not with each heartbeat"
 
 
 def test_what_waits_or_is_another_initiators_is_no_reason_to_ask_at_a_heartbeat() -> None:
     for host, caller in ((a_host(*HOLD), "9999"), (a_host(*RUN), "10001")):
-        desk = desk_of(host)
+        use_cases = use_cases_of(host)
         for _ in range(3):
-            desk.heartbeat(caller, [])
+            use_cases.heartbeat(caller, [])
         assert asked_of(host) == []
 
 
@@ -81,7 +81,7 @@ def test_it_ends_as_its_initiator_says_and_its_cores_come_back(
     commands: tuple[Command, ...], data: Any, status: JobStatus, reason: Reason, cause: str
 ) -> None:
     host = a_host(*commands)
-    told(host, data)
+    described(host, data)
     assert (host.job().status, host.job().reason, host.job().caused_by) == (status, reason, cause)
     assert (host.job().holds, host.free_cores()) == (False, 8)
     assert host.task().is_final
@@ -90,7 +90,7 @@ def test_it_ends_as_its_initiator_says_and_its_cores_come_back(
 @pytest.mark.parametrize("data", [{"is_unknown": True}, {"run": 0, "status": "failed", "reason": "party_refused"}])
 def test_one_that_was_never_accepted_everywhere_goes_without_a_trace(data: Any) -> None:
     host = a_host(*JOIN[:1])
-    told(host, data)
+    described(host, data)
     assert host.job_or_none() is None
 
 
@@ -101,35 +101,35 @@ def test_one_that_was_never_accepted_everywhere_goes_without_a_trace(data: Any) 
 )  # fmt: skip
 def test_what_is_not_over_there_goes_on_here(data: Any) -> None:
     host = a_host(*RUN)
-    told(host, data)
+    described(host, data)
     assert host.job().status is JobStatus.RUNNING
 
 
 def test_an_answer_about_another_run_or_to_the_initiator_itself_means_nothing() -> None:
     host = a_host(*RUN)
-    told(host, {"is_unknown": True}, run=1)
+    described(host, {"is_unknown": True}, run=1)
     assert host.job().status is JobStatus.RUNNING
 
 
 def test_the_initiator_says_how_its_job_stands() -> None:
     guest = HandServer("9999")
-    [answer] = desk_of(guest).carry_out([ASKED], "10000")
+    [answer] = use_cases_of(guest).carry_out([ASKED], "10000")
     assert answer == Answer(data={"is_unknown": True})
     copy = a_host(*RUN)
-    [answer] = desk_of(copy).carry_out([ASKED], "10000")
+    [answer] = use_cases_of(copy).carry_out([ASKED], "10000")
     assert answer == Answer(data={"is_unknown": True}), "a copy is not the job"
 
 
 def test_a_stop_of_what_is_over_at_its_initiator_ends_the_copy() -> None:
     guest = HandServer("9999")
-    [answer] = desk_of(guest).carry_out([Command(K.ASK_STOP, JOB_ID, GUEST, argument="canceled")], "10000")
+    [answer] = use_cases_of(guest).carry_out([Command(K.ASK_STOP, JOB_ID, GUEST, argument="canceled")], "10000")
     assert (answer.is_ok, answer.data) == (True, {"is_unknown": True})
     host = a_host(*RUN)
-    told(host, answer.data)
+    described(host, answer.data)
     assert host.job().is_final
 
 
 def test_a_run_that_is_older_here_than_at_its_initiator_is_over_for_it() -> None:
     host = a_host(*RUN)
-    reply = desk_of(host).heartbeat("9999", [(JOB_ID, 1)])
+    reply = use_cases_of(host).heartbeat("9999", [(JOB_ID, 1)])
     assert list(reply.ended) == [JOB_ID]

@@ -14,10 +14,10 @@ from fate_flow.core.job import TaskKey
 from fate_flow.core.permission import Kind, PermissionRule, Thing, missing
 from fate_flow.core.spec import JobParameters, Party
 from fate_flow.core.status import TaskStatus
-from fate_flow.store.contract import Document, Output, TableMeta
+from fate_flow.store.contract import Document, OutputTable, TableMeta
 from tests.factories import HOST
 from tests.hand_server import RUN, HandServer, create, task_command
-from tests.unit.coordinator.test_front_desk import Front
+from tests.unit.coordinator.test_use_cases import Harness
 
 OLD_JOB = "2026010112000000000000001"
 PEOPLE = TableMeta("demo", "people", "standalone:///demo/people", 3, {"header": ["amount", "age"], "sid": "id"})
@@ -29,13 +29,14 @@ OF_JOB = {"table": {"job_id": OLD_JOB, "component_name": "match_0", "data_name":
 
 
 def a_document(
-    components: dict[str, Any] | None = None, initiator: str = "guest", role: dict[str, Any] | None = None, **told: Any
+    components: dict[str, Any] | None = None, initiator: str = "guest", role: dict[str, Any] | None = None,
+    **described: Any
 ) -> Document:
     party_id = {"guest": 9999, "host": 10000}[initiator]
     conf = {
         "dsl_version": 2, "initiator": {"role": initiator, "party_id": party_id},
         "role": {"guest": [9999], "host": [10000]},
-        "component_parameters": {"common": {"a": NAMED, "c": {"column": "amount"}, **told}, "role": role or {}},
+        "component_parameters": {"common": {"a": NAMED, "c": {"column": "amount"}, **described}, "role": role or {}},
     }  # fmt: skip
     return Document({"components": components or {"a": READER, "b": MATCH, "c": SUM}}, conf, {})
 
@@ -81,16 +82,16 @@ def test_a_task_that_passes_here_reads_nothing(host: HandServer) -> None:
     assert host.handle(create(document=document)).is_ok
 
 
-@pytest.mark.parametrize(("initiator", "words"), [
+@pytest.mark.parametrize(("initiator", "text"), [
     ("guest", " (flow table info, there, lists its columns)"),
     ("host", "; its columns are: amount, age; did you mean amount"),
 ])
-def test_a_column_that_the_table_has_not_is_missed_at_the_submit(host: HandServer, initiator: str, words: str) -> None:
+def test_a_column_that_the_table_has_not_is_missed_at_the_submit(host: HandServer, initiator: str, text: str) -> None:
     """Through the tasks between; the columns that there are, for the party's own jobs alone."""
     have(host)
     document = a_document(initiator=initiator, c={"column": "amont"})
     answer = host.handle(create(document=document), str(document.runtime_conf["initiator"]["party_id"]))
-    assert answer.retmsg == f"c (SecureSum): column: table demo.people has no column 'amont' at host 10000{words}"
+    assert answer.retmsg == f"c (SecureSum): column: table demo.people has no column 'amont' at host 10000{text}"
 
 
 def test_an_intersection_that_keeps_ids_alone_hands_on_no_column(host: HandServer) -> None:
@@ -111,7 +112,7 @@ def have_output(server: HandServer) -> None:
     table = replace(PEOPLE, namespace=f"output_{OLD_JOB}", name="t", origin="output", job_id=OLD_JOB)
     have(server, table)
     with server.store.transaction() as tx:
-        tx.save_outputs([Output(TaskKey(OLD_JOB, "match_0", 0, HOST), "joined", table.namespace, table.name)], 1)
+        tx.save_outputs([OutputTable(TaskKey(OLD_JOB, "match_0", 0, HOST), "joined", table.namespace, table.name)], 1)
 
 
 def test_an_output_of_another_job_is_read_as_fate_has_it(host: HandServer) -> None:
@@ -151,7 +152,7 @@ def test_columns_of_an_output_are_known_too(host: HandServer, initiator: str, ca
     document = a_document(initiator=initiator, a=OF_JOB, c={"column": "amont"})
     answer = host.handle(create(document=document), caller)
     assert answer.retmsg.startswith(f"c (SecureSum): column: {called} has no column 'amont' at host 10000")
-    Front(host).desk.allow_table(f"output_{OLD_JOB}", "t", False)
+    Harness(host).use_cases.allow_table(f"output_{OLD_JOB}", "t", False)
     answer = host.handle(create(document=document), caller)
     assert answer.retmsg == f"a (Reader): {called} is disabled at host 10000 (flow table enable, there)"
 

@@ -11,7 +11,7 @@ from fate_flow.core.ceilings import Ceilings
 from tests.factories import GUEST, HOST
 from tests.hand_server import HandServer, create
 from tests.simulation.world import job
-from tests.unit.coordinator.test_front_desk import Front
+from tests.unit.coordinator.test_use_cases import Harness
 
 ROLES = {"guest": ["9999"], "host": ["10000"]}
 KEYS = "job_runtime_conf.job_parameters.common.task_{}, job_runtime_conf.job_parameters.common.task_parallelism"
@@ -27,10 +27,10 @@ def asking(initiator: str, **common: Any) -> Any:
     return replace(document, runtime_conf=conf)
 
 
-def told(server: HandServer, document: Any, caller: str) -> str:
+def described(server: HandServer, document: Any, caller: str) -> str:
     """The same by `create` and by `validate`."""
     message = create(document=document)
-    previewed = Front(server).desk.preview(message, caller)
+    previewed = Harness(server).use_cases.preview(message, caller)
     answer = server.handle(message, caller)
     assert (previewed.retcode, previewed.retmsg) == (answer.retcode, answer.retmsg)
     assert not answer.is_ok
@@ -43,16 +43,16 @@ def told(server: HandServer, document: Any, caller: str) -> str:
 ])  # fmt: skip
 def test_how_large_this_party_is_is_for_its_own_people(caller: str, cores: str, memory: str) -> None:
     server = HandServer("10000", cores=7, memory=5)
-    message = told(server, asking(caller, task_cores=8), caller)
+    message = described(server, asking(caller, task_cores=8), caller)
     assert message == f"the job asks for 8 cores, {cores} ({KEYS.format('cores')})"
-    message = told(server, asking(caller, task_memory=6), caller)
+    message = described(server, asking(caller, task_memory=6), caller)
     assert message == f"the job asks for 6 MB of memory, {memory} ({KEYS.format('memory')})"
 
 
 def test_a_party_may_want_no_job_that_waits_for_lost_parties() -> None:
     waiting = asking("9999", retry={"max_attempts": 2, "on_events": ["error", "party_lost"]})
     server = HandServer("10000", ceilings=Ceilings(party_lost_retry=False))
-    assert told(server, waiting, "9999") == (
+    assert described(server, waiting, "9999") == (
         "job_runtime_conf.job_parameters.common.retry.on_events: party_lost is refused by host 10000 "
         "(ceilings.party_lost_retry)"
     )

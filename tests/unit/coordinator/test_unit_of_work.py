@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fate_flow.coordinator.unit import Unit, unit_of_work
+from fate_flow.coordinator.unit_of_work import UnitOfWork, unit_of_work
 from fate_flow.core.errors import BadDocument, Conflict, StorageFailed
 from fate_flow.core.job import Command, CommandKind
 from fate_flow.core.status import JobStatus
@@ -19,7 +19,7 @@ from tests.hand_server import DOCUMENT, HandServer
 CHECK = Command(CommandKind.CHECK, JOB_ID, HOST, body={"turn": 1})
 
 
-def do_all(unit: Unit, done: list[str], word: str) -> None:
+def do_all(unit: UnitOfWork, done: list[str], word: str) -> None:
     unit.send(CHECK)
     unit.touch(word)
     unit.free("9999", word)
@@ -28,7 +28,7 @@ def do_all(unit: Unit, done: list[str], word: str) -> None:
     unit.is_queue_longer = True
 
 
-def do_and_fail(unit: Unit, done: list[str], word: str) -> None:
+def do_and_fail(unit: UnitOfWork, done: list[str], word: str) -> None:
     do_all(unit, done, word)
     raise Conflict
 
@@ -117,7 +117,7 @@ def test_a_part_that_goes_well_stays() -> None:
 
 def test_what_stands_apart_fails_the_whole_unit_when_it_is_not_careful() -> None:
     server = HandServer()
-    with pytest.raises(ZeroDivisionError), server.unit() as unit, unit.apart("job 7"):
+    with pytest.raises(ZeroDivisionError), server.unit() as unit, unit.isolated("job 7"):
         raise ZeroDivisionError
 
 
@@ -125,10 +125,10 @@ def test_a_careful_unit_survives_what_stands_apart(caplog: pytest.LogCaptureFixt
     server, done = HandServer(), list[str]()
     with unit_of_work(server.context, is_careful=True) as unit:
         do_all(unit, done, "before")
-        with unit.apart("job 7"):
+        with unit.isolated("job 7"):
             do_all(unit, done, "undone")
             raise ZeroDivisionError
-        with unit.apart("job 8"):
+        with unit.isolated("job 8"):
             do_all(unit, done, "after")
     assert done == ["before", "after"]
     assert "job 7 failed and is left as it was" in caplog.text
@@ -136,7 +136,7 @@ def test_a_careful_unit_survives_what_stands_apart(caplog: pytest.LogCaptureFixt
 
 def test_a_dying_process_is_not_survived() -> None:
     server = HandServer()
-    with pytest.raises(KeyboardInterrupt), unit_of_work(server.context, is_careful=True) as unit, unit.apart("x"):
+    with pytest.raises(KeyboardInterrupt), unit_of_work(server.context, is_careful=True) as unit, unit.isolated("x"):
         raise KeyboardInterrupt
     assert server.outbox() == []
 
@@ -151,14 +151,14 @@ def test_a_dying_process_is_not_survived() -> None:
         ([], {}),
     ],
 )
-def test_what_a_job_took_and_gave_back_itself_is_no_news(
+def test_what_a_job_took_and_gave_back_itself_is_nothing_new(
     freed: list[tuple[str, str]], left: dict[str, set[str]]
 ) -> None:
     server = HandServer()
     with server.unit() as unit:
         for party_id, job_id in freed:
             unit.free(party_id, job_id)
-        unit.unfree("10000", "a")
+        unit.undo_free("10000", "a")
         assert unit.freed == left
 
 

@@ -82,4 +82,4 @@ def wrong_with(document: Any) -> list[str]:
     if job is None:
         return wrong
     found = problems(job.dsl, job.runtime_conf, modules=MODULES, defaults=DEFAULTS, strict=True)
-    return list(map(job.paths.told, found))
+    return list(map(job.paths.rendered, found))

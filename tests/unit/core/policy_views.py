@@ -65,8 +65,8 @@ def only(found: list[Action], kind: type[Action]) -> Any:
 
 
 def silent(**fields: Any) -> tuple[Any, ...]:
-    words = "party 10000 has not answered for 90 s"
-    lost = a_seat(HOST, SeatStatus.STARTED, words, silent_since=NOW - 5_000)
+    text = "party 10000 has not answered for 90 s"
+    lost = a_seat(HOST, SeatStatus.STARTED, text, silent_since=NOW - 5_000)
     return (a_seat(GUEST, SeatStatus.STARTED), replace(lost, **fields))
 
 

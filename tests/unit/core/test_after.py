@@ -12,7 +12,7 @@ from native_documents import a_file, translated, wrong_with
 from fate_flow.core.dag import downstream_of, may_start
 from fate_flow.core.fate_v1 import parse, problems
 from fate_flow.core.partial import absent
-from fate_flow.core.rerun import Wish, tasks_anew
+from fate_flow.core.rerun import RerunRequest, tasks_anew
 from fate_flow.core.spec import JobSpec, Party
 from fate_flow.core.status import TaskStatus
 from tests.factories import GUEST, HOST, a_seat, a_spec, a_task, a_view
@@ -66,8 +66,8 @@ def test_data_and_order_make_one_dag() -> None:
 def test_a_rerun_from_a_task_takes_along_what_comes_after_it() -> None:
     spec = spec_of(a_job_file(b=["a"]))
     statuses = dict.fromkeys(spec.tasks, T.SUCCESS)
-    assert tasks_anew(spec, statuses, Wish("a"), is_complete=True) == {"a", "b"}
-    assert tasks_anew(spec, {**statuses, "a": T.FAILED}, Wish()) == {"a", "b"}
+    assert tasks_anew(spec, statuses, RerunRequest("a"), is_complete=True) == {"a", "b"}
+    assert tasks_anew(spec, {**statuses, "a": T.FAILED}, RerunRequest()) == {"a", "b"}
 
 
 @pytest.mark.parametrize(("after", "problem"), [

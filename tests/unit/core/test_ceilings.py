@@ -10,7 +10,7 @@ import pytest
 from fate_v1_documents import a_conf, a_dsl, read
 
 from fate_flow.core.ceilings import Ceilings, refusals, stop_allowed
-from fate_flow.core.effective import capped_in_words, effective_at
+from fate_flow.core.effective import capped_text, effective_at
 from fate_flow.core.fate_v1_layers import blocks_for, place_in
 from fate_flow.core.spec import JobSpec, Party
 
@@ -20,9 +20,9 @@ COMMON = "job_runtime_conf.job_parameters.common"
 
 
 def spec_of(common: Mapping[str, Any] | None = None, role: Mapping[str, Any] | None = None,
-            told: Mapping[str, Any] | None = None) -> JobSpec:  # fmt: skip
+            described: Mapping[str, Any] | None = None) -> JobSpec:  # fmt: skip
     conf = a_conf(
-        job_parameters={"common": common or {}, "role": role or {}}, component_parameters={"common": told or {}})
+        job_parameters={"common": common or {}, "role": role or {}}, component_parameters={"common": described or {}})
     return read(a_dsl(x={"module": "Reader"}, y={"module": "Reader"}), conf)
 
 
@@ -99,11 +99,11 @@ def test_every_party_is_asked_for_its_own_cores():
 
 def test_what_does_not_run_at_a_party_is_not_its_business():
     retry = {"task_conf": {"x": {"retry": {"max_attempts": 9}}}}
-    assert refused(Ceilings(max_attempts=2), spec_of(retry, told={"x": {"need_run": False}})) == []
+    assert refused(Ceilings(max_attempts=2), spec_of(retry, described={"x": {"need_run": False}})) == []
 
 
 def test_replicas_are_counted_at_each_party():
-    [found] = refused(Ceilings(replicas=2), spec_of(told={"x": {"replicas": 3}, "y": {"replicas": 2}}))
+    [found] = refused(Ceilings(replicas=2), spec_of(described={"x": {"replicas": 3}, "y": {"replicas": 2}}))
     assert found == (
         "job_runtime_conf.component_parameters: x at host 9002: replicas: 3 is more than 2, "
         "the most that host 9002 allows (ceilings.replicas)")
@@ -122,8 +122,8 @@ def test_an_action_of_a_policy_may_be_refused():
 @pytest.mark.parametrize("events", [["party_lost"], ["error", "party_lost"], ["error"], None])
 def test_a_party_may_refuse_jobs_that_wait_for_lost_parties(events):
     spec = spec_of({"retry": {"max_attempts": 2, **({"on_events": events} if events else {})}})
-    told = f"{COMMON}.retry.on_events: party_lost is refused by host 9002 (ceilings.party_lost_retry)"
-    assert refused(Ceilings(party_lost_retry=False), spec) == ([told] if "party_lost" in (events or ()) else [])
+    described = f"{COMMON}.retry.on_events: party_lost is refused by host 9002 (ceilings.party_lost_retry)"
+    assert refused(Ceilings(party_lost_retry=False), spec) == ([described] if "party_lost" in (events or ()) else [])
     assert refused(Ceilings(max_attempts=9), spec) == []
 
 
@@ -166,7 +166,7 @@ def test_what_is_otherwise_than_asked_is_told_with_its_source():
     found = [one.as_dict() for one in effective_at(HOST, spec, Ceilings(task_timeout=60), 10, 300)]
     assert [(one["component_name"], one["key"], one["asked"], one["value"], one["source"]) for one in found] == [
         ("x", "timeout", 90, 60, "ceilings.task_timeout"), ("x", "stop_duration", 500, 300, "limits.longest_stop")]
-    assert capped_in_words(found) == (
+    assert capped_text(found) == (
         "x: timeout 90 s is 60 s (ceilings.task_timeout); x: stop_duration 500 s is 300 s (limits.longest_stop)")
 
 
@@ -175,25 +175,25 @@ def test_what_the_job_leaves_to_the_party_is_not_capped():
     assert [(one["component_name"], one["key"], one["asked"], one["value"]) for one in found] == [
         ("x", "timeout", 0, 60), ("x", "stop_duration", None, 10), ("y", "timeout", 0, 60),
         ("y", "stop_duration", None, 10)]
-    assert capped_in_words(found) == "x, y: timeout no limit is 60 s (ceilings.task_timeout)"
+    assert capped_text(found) == "x, y: timeout no limit is 60 s (ceilings.task_timeout)"
 
 
-@pytest.mark.parametrize("told", [None, {}, "x", 3, [], [3], [{}], [{"asked": None}]])
-def test_a_party_that_says_nothing_sensible_has_capped_nothing(told):
-    assert capped_in_words(told) == ""
+@pytest.mark.parametrize("described", [None, {}, "x", 3, [], [3], [{}], [{"asked": None}]])
+def test_a_party_that_says_nothing_sensible_has_capped_nothing(described):
+    assert capped_text(described) == ""
 
 
 @pytest.mark.parametrize("value", [10**400, float("nan"), float("inf"), True, [1], {"a": 1}, None, "x" * 9999, "a\0b"])
 def test_what_another_party_says_makes_short_words(value):
     one = {"component_name": value, "key": value, "asked": value, "value": value, "source": value}
-    words = capped_in_words([one] * 3)
-    assert len(words) <= 1000
-    assert "\0" not in words
+    text = capped_text([one] * 3)
+    assert len(text) <= 1000
+    assert "\0" not in text
 
 
 def test_a_party_that_keeps_a_job_for_longer_than_its_ttl_says_so() -> None:
     spec = replace(spec_of(), ttl_seconds=60)
-    assert "the job: ttl 60 s is 3600 s (ceilings.least_ttl)" in capped_in_words(
+    assert "the job: ttl 60 s is 3600 s (ceilings.least_ttl)" in capped_text(
         [one.as_dict() for one in effective_at(HOST, spec, Ceilings(least_ttl=3_600), 10, 300)]
     )
     for ceilings, one in ((Ceilings(least_ttl=30), spec), (Ceilings(least_ttl=30), spec_of())):

@@ -1,4 +1,4 @@
-"""What a job that runs waits for, in words."""
+"""What a job that runs waits for, as text."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_what_begins_again(view: JobView, found: list[Restart]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("restart", "words"),
+    ("restart", "text"),
     [
         (Restart("a", 1, (OTHER,)), "begins again as version 1 when host 10001 has stopped"),
         (Restart("a", 1, (HOST, OTHER)), "begins again as version 1 when host 10000, host 10001 have stopped"),
@@ -62,42 +62,42 @@ def test_what_begins_again(view: JobView, found: list[Restart]) -> None:
         (Restart("a", 3, starter=GUEST), "begins again as version 3 when guest 9999 starts it"),
     ],
 )
-def test_it_says_what_that_waits_for(restart: Restart, words: str) -> None:
-    assert restart.words == words
+def test_it_says_what_that_waits_for(restart: Restart, text: str) -> None:
+    assert restart.text == text
 
 
 def test_a_silent_party_is_given_up_in_a_while_and_then_the_task_begins_again() -> None:
     condition = condition_of(stopping(F, S, STOPPING), {"10001": SILENT, "10009": SILENT}, 90_000)
     silence = "host 10001 has not answered for 7 s; given up in 83 s"
     assert condition.troubles == {OTHER: silence}
-    assert condition.words == f"{silence}; a begins again as version 1 when host 10001 has stopped"
+    assert condition.text == f"{silence}; a begins again as version 1 when host 10001 has stopped"
 
 
 @pytest.mark.parametrize(
-    ("status", "words"),
+    ("status", "text"),
     [
         (SeatStatus.STARTED, "host 10001 has not answered for 7 s; given up in 83 s"),
         (SeatStatus.STOPPING, "host 10001 has not answered for 7 s"),
         (SeatStatus.JOINED, ""),
     ],
 )
-def test_only_what_runs_somewhere_waits_for_who_is_there(status: SeatStatus, words: str) -> None:
+def test_only_what_runs_somewhere_waits_for_who_is_there(status: SeatStatus, text: str) -> None:
     view = a_view(seats=(a_seat(GUEST, SeatStatus.STARTED), a_seat(OTHER, status)))
-    assert condition_of(view, {"10001": SILENT}, 90_000).words == words
+    assert condition_of(view, {"10001": SILENT}, 90_000).text == text
 
 
 def test_a_copy_waits_for_its_initiator() -> None:
     copy = a_job(party=HOST)
     trouble = {"9999": PeerTrouble("9999", NOW - 7_000, "connection refused")}
-    assert condition_of_copy(copy, (), trouble, NOW).words == "guest 9999 has not answered for 7 s (connection refused)"
-    assert condition_of_copy(copy, (), {"10001": SILENT}, NOW).words == ""
+    assert condition_of_copy(copy, (), trouble, NOW).text == "guest 9999 has not answered for 7 s (connection refused)"
+    assert condition_of_copy(copy, (), {"10001": SILENT}, NOW).text == ""
 
 
 LATER = {"version": 1, "create_time": NOW - 1_000}
 
 
 @pytest.mark.parametrize(
-    ("share", "words"),
+    ("share", "text"),
     [
         (a_task("a", HOST, STOPPING, R),
          "a: the share of host 10000 is being stopped; guest 9999 decides what follows"),
@@ -111,30 +111,31 @@ LATER = {"version": 1, "create_time": NOW - 1_000}
         (a_task("a", HOST, version=1, create_time=NOW - 50_000), ""),     # a rerun has made it, before the job started
     ],
 )  # fmt: skip
-def test_a_copy_says_no_more_of_its_shares_than_this_party_knows(share: Task, words: str) -> None:
-    assert condition_of_copy(a_job(party=HOST), (share,), {}, NOW).words == words
+def test_a_copy_says_no_more_of_its_shares_than_this_party_knows(share: Task, text: str) -> None:
+    assert condition_of_copy(a_job(party=HOST), (share,), {}, NOW).text == text
     stops = a_job(JobStatus.STOPPING, HOST, target=JobStatus.FAILED)
-    assert condition_of_copy(stops, (share,), {}, NOW).words == ""
+    assert condition_of_copy(stops, (share,), {}, NOW).text == ""
 
 
 def test_of_many_tasks_that_begin_again_three_are_named() -> None:
     shares = [a_task(name, HOST, **LATER) for name in "abcde"]
-    words = condition_of_copy(a_job(party=HOST), shares, {}, NOW).words
+    text = condition_of_copy(a_job(party=HOST), shares, {}, NOW).text
     begins = "begins again as version 1 when guest 9999 starts it"
-    assert words == f"a {begins}; b {begins}; c {begins}; 2 other tasks begin again"
+    assert text == f"a {begins}; b {begins}; c {begins}; 2 other tasks begin again"
 
 
 def test_a_job_that_stops_says_who_has_not() -> None:
     job = a_job(JobStatus.STOPPING, target=JobStatus.FAILED, reason=Reason.TASK_FAILED, stop_by=NOW + 9_500)
     view = stopping(F, STOPPING, S, job=job, seats=seats(SeatStatus.DRAINING, *ALL))
-    assert condition_of(view, {}, 90_000).words == "ends as failed when host 10000 has stopped, in 9 s at the latest"
+    assert condition_of(view, {}, 90_000).text == "ends as failed when host 10000 has stopped, in 9 s at the latest"
 
 
 def test_a_job_that_stops_to_wait_for_the_party_that_it_lost_says_so() -> None:
     job = a_job(
-        JobStatus.STOPPING, target=JobStatus.FAILED, reason=Reason.PARTY_UNREACHABLE, stop_by=NOW + 9_500, turn=1
+        JobStatus.STOPPING, target=JobStatus.FAILED, reason=Reason.PARTY_UNREACHABLE, stop_by=NOW + 9_500,
+        round_number=1
     )
     view = stopping(S, STOPPING, S, job=job, seats=seats(SeatStatus.DRAINING, *ALL))
     rule = RetryRule(on_events=frozenset({RetryEvent.PARTY_LOST}), max_interruptions=1)
-    waits = condition_of(replace(view, spec=replace(view.spec, retry=rule)), {}, 90_000).words
+    waits = condition_of(replace(view, spec=replace(view.spec, retry=rule)), {}, 90_000).text
     assert waits == "waits for the return of the lost party when host 10000 has stopped, in 9 s at the latest"

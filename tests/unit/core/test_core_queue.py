@@ -1,4 +1,4 @@
-"""Whose turn it is, and the words for it."""
+"""Which job may reserve, and the words for it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from fate_flow.core.job import Claim, Lack
+from fate_flow.core.job import Blocker, Claim
 from fate_flow.core.queue import Behind, Passing, Waiting, queue_key, takes_from, where_it_takes, why_it_waits
-from fate_flow.core.text import ordinal, plain
+from fate_flow.core.text import ordinal, sanitized
 
 
 def waits(
-    job_id: str, at: int, *parties: str, blocked_on: str = "", passes: int = 0, lacks: Lack | None = Lack.ROOM
+    job_id: str, at: int, *parties: str, blocked_on: str = "", passes: int = 0,
+    blocked_by: Blocker | None = Blocker.CAPACITY
 ) -> Waiting:
-    return Waiting(job_id, at, parties or ("9999", "10000"), blocked_on, 2, passes=passes, lacks=lacks)
+    return Waiting(job_id, at, parties or ("9999", "10000"), blocked_on, 2, passes=passes, blocked_by=blocked_by)
 
 
 def two_of_each(_: str) -> dict[str, int]:
@@ -22,10 +23,10 @@ def two_of_each(_: str) -> dict[str, int]:
     return dict.fromkeys(("9999", "10000", "10001", "10002"), 2)
 
 
-def passing(*heads: Waiting, passes: int = 16, in_turn: tuple[Waiting, ...] = (), **free: int) -> Passing:
+def passing(*heads: Waiting, passes: int = 16, in_round: tuple[Waiting, ...] = (), **free: int) -> Passing:
     """`free`: by party, as `at_10000=4`."""
     known = {name.removeprefix("at_"): cores for name, cores in free.items()}
-    return Passing(heads, passes, in_turn, known, two_of_each)
+    return Passing(heads, passes, in_round, known, two_of_each)
 
 
 HEAD = waits("1", 10, blocked_on="10000", passes=16)
@@ -41,63 +42,63 @@ HEAD = waits("1", 10, blocked_on="10000", passes=16)
     ],
 )
 def test_a_head_that_was_passed_often_enough_is_not_passed_any_more(head: Waiting, is_closed: bool) -> None:
-    behind = passing(head).turn_of(waits("2", 11))
+    behind = passing(head).admit(waits("2", 11))
     assert behind == (Behind("2", "1", "10000") if is_closed else None)
 
 
 def test_with_no_passes_at_all_the_queue_is_strict() -> None:
     head = waits("1", 10, blocked_on="10000")
-    assert passing(head, passes=0).turn_of(waits("2", 11)) is not None
+    assert passing(head, passes=0).admit(waits("2", 11)) is not None
 
 
-def test_as_many_get_their_turn_as_may_pass_and_those_in_their_turn_count() -> None:
+def test_as_many_get_their_reservation_round_as_may_pass_and_those_in_their_reservation_round_count() -> None:
     head = waits("1", 10, blocked_on="10000", passes=12)
-    in_turn = (waits("2", 11), waits("0", 9), waits("3", 11, "9999", "10001"), head)     # only the first would pass it
-    queue = passing(head, in_turn=in_turn)
-    found = [queue.turn_of(waits(f"{number}", 20)) for number in range(4, 9)]
+    in_round = (waits("2", 11), waits("0", 9), waits("3", 11, "9999", "10001"), head)    # only the first would pass it
+    queue = passing(head, in_round=in_round)
+    found = [queue.admit(waits(f"{number}", 20)) for number in range(4, 9)]
     assert [one is None for one in found] == [True, True, True, False, False]
-    assert queue.turn_of(waits("9", 20, "9999", "10001")) is None
+    assert queue.admit(waits("9", 20, "9999", "10001")) is None
 
 
 def test_a_job_that_would_pass_two_heads_counts_at_both_and_waits_behind_either() -> None:
     heads = [waits("1", 10, "9999", blocked_on="9999", passes=1), waits("2", 11, blocked_on="10000")]
     queue = passing(*heads, passes=2)
-    assert queue.turn_of(waits("3", 12)) is None
-    assert queue.turn_of(waits("4", 13)) == Behind("4", "1", "9999")
-    assert queue.turn_of(waits("5", 13, "10000", "10001")) is None
-    assert queue.turn_of(waits("6", 13, "10000", "10001")) == Behind("6", "2", "10000")
+    assert queue.admit(waits("3", 12)) is None
+    assert queue.admit(waits("4", 13)) == Behind("4", "1", "9999")
+    assert queue.admit(waits("5", 13, "10000", "10001")) is None
+    assert queue.admit(waits("6", 13, "10000", "10001")) == Behind("6", "2", "10000")
 
 
 @pytest.mark.parametrize(
-    ("free", "lacks", "party_id"),
+    ("free", "blocked_by", "party_id"),
     [
-        ({}, Lack.ROOM, ""),                                # nothing is known of either
-        ({"9999": 4, "10001": 4}, Lack.ROOM, ""),           # there is room for both
-        ({"9999": 3, "10001": 4}, Lack.ROOM, "9999"),
-        ({"9999": 4, "10001": 3}, Lack.ROOM, "10001"),
-        ({"9999": 3, "10001": 3}, Lack.ANSWER, ""),         # room would not help it: the other party is silent
+        ({}, Blocker.CAPACITY, ""),                         # nothing is known of either
+        ({"9999": 4, "10001": 4}, Blocker.CAPACITY, ""),    # there is capacity for both
+        ({"9999": 3, "10001": 4}, Blocker.CAPACITY, "9999"),
+        ({"9999": 4, "10001": 3}, Blocker.CAPACITY, "10001"),
+        ({"9999": 3, "10001": 3}, Blocker.ANSWER, ""),      # capacity would not help it: the other party is silent
     ],
 )
 def test_a_job_takes_what_the_head_lacks_also_where_the_head_will_be_short(
-    free: dict[str, int], lacks: Lack, party_id: str
+    free: dict[str, int], blocked_by: Blocker, party_id: str
 ) -> None:
-    head = waits("1", 10, "9999", "10000", "10001", blocked_on="10000", lacks=lacks)
+    head = waits("1", 10, "9999", "10000", "10001", blocked_on="10000", blocked_by=blocked_by)
     assert where_it_takes(waits("2", 11, "9999", "10001", "10002"), head, free, two_of_each) == party_id
 
 
 def test_a_head_that_lacks_two_parties_is_passed_at_both_together_as_often_as_at_one() -> None:
     head = waits("1", 10, "9999", "10000", "10001", blocked_on="10000", passes=14)
     queue = passing(head, at_10001=3, at_9999=50)
-    assert queue.turn_of(waits("2", 11)) is None
-    assert queue.turn_of(waits("3", 12, "9999", "10001")) is None
-    assert queue.turn_of(waits("4", 13, "9999", "10001")) == Behind("4", "1", "10001")
-    assert queue.turn_of(waits("5", 13)) == Behind("5", "1", "10000")
-    assert queue.turn_of(waits("6", 13, "9999", "10002")) is None, "it takes nothing that the head lacks"
+    assert queue.admit(waits("2", 11)) is None
+    assert queue.admit(waits("3", 12, "9999", "10001")) is None
+    assert queue.admit(waits("4", 13, "9999", "10001")) == Behind("4", "1", "10001")
+    assert queue.admit(waits("5", 13)) == Behind("5", "1", "10000")
+    assert queue.admit(waits("6", 13, "9999", "10002")) is None, "it takes nothing that the head lacks"
 
 
 def test_what_those_before_it_will_take_is_not_free_for_a_job() -> None:
     queue = passing(waits("1", 10, blocked_on="10000", passes=16), at_9999=6)
-    found = [queue.turn_of(waits(f"{number}", 20, "9999", "10001")) for number in range(2, 5)]
+    found = [queue.admit(waits(f"{number}", 20, "9999", "10001")) for number in range(2, 5)]
     assert found == [None, None, Behind("4", "1", "9999")]
 
 
@@ -126,14 +127,14 @@ def test_a_claim_takes_from_another_when_too_little_is_left_for_it(
     ],
 )
 def test_only_younger_jobs_that_need_the_party_wait_behind_the_head(job: Waiting, is_behind: bool) -> None:
-    found = passing(HEAD).turn_of(job)
+    found = passing(HEAD).admit(job)
     assert found == (Behind(job.job_id, "1", "10000") if is_behind else None)
 
 
-def test_why_it_is_not_a_jobs_turn_is_said_in_words() -> None:
-    behind = passing(HEAD).turn_of(waits("2", 11))
+def test_why_it_is_not_a_jobs_reservation_round_is_said_as_text() -> None:
+    behind = passing(HEAD).admit(waits("2", 11))
     assert behind is not None
-    assert behind.words == "waits behind job 1, which party 10000 has had no room for"
+    assert behind.text == "waits behind job 1, which party 10000 has had no capacity for"
 
 
 def test_jobs_are_ordered_by_age_and_then_by_id() -> None:
@@ -174,19 +175,19 @@ def test_nothing_starves(priority: int) -> None:
 
 def test_a_job_of_a_higher_priority_passes_nobody() -> None:
     queue = Passing([replace(HEAD, queue_key=10)], 16, (), {}, two_of_each)
-    assert queue.turn_of(replace(waits("2", 11), queue_key=9)) is None
-    assert queue.turn_of(replace(waits("3", 12), queue_key=11)) == Behind("3", "1", "10000")
+    assert queue.admit(replace(waits("2", 11), queue_key=9)) is None
+    assert queue.admit(replace(waits("3", 12), queue_key=11)) == Behind("3", "1", "10000")
 
 
 @pytest.mark.parametrize(
-    ("reason", "place", "words"),
+    ("reason", "place", "text"),
     [
         ("host 10000 has 2 of 8 cores free, 4 asked", 3, "host 10000 has 2 of 8 cores free, 4 asked; 3rd in the queue"),
         ("", 1, "waits for its turn; 1st in the queue"),
     ],
 )
-def test_why_a_job_waits(reason: str, place: int, words: str) -> None:
-    assert why_it_waits(reason, place) == words
+def test_why_a_job_waits(reason: str, place: int, text: str) -> None:
+    assert why_it_waits(reason, place) == text
 
 
 @pytest.mark.parametrize(
@@ -209,6 +210,6 @@ def test_ordinals(number: int, text: str) -> None:
     ],
 )  # fmt: skip
 def test_text_of_somebody_else_is_made_fit_for_a_database(value: object, text: str) -> None:
-    found = plain(value, 30)
+    found = sanitized(value, 30)
     assert found == text
     found.encode("utf-8")

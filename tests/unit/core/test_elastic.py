@@ -7,31 +7,31 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.command import read_command
 from fate_flow.core.elastic import (
     ElasticCount,
     count_elastic,
     elastic_slots,
-    lacking,
     overdrawn,
     part_of_one,
+    shortfall,
     to_lend,
     vacant,
 )
 from fate_flow.core.job import Claim, EngineState, TaskKey, Worker
+from fate_flow.core.program import read_program
 from fate_flow.core.reasons import Reason
 from fate_flow.core.resources import Request
 from fate_flow.core.spec import Party
 from fate_flow.core.status import WorkerStatus
 
 KEY = TaskKey("202601010000000000000", "a", 0, Party("host", "10000"))
-CREW = {"replicas": 4, "min_replicas": 2, "max_failed_workers": 3}
+PROGRAM = {"replicas": 4, "min_replicas": 2, "max_failed_workers": 3}
 SERVICE = {"replicas": 4, "min_replicas": 2, "restart_completed_workers": True}
 GANG = {"replicas": 4, "min_replicas": 2, "size": 1}
 
 
 def command(**parameters: Any) -> Any:
-    return read_command({"command": ["x"], **parameters})
+    return read_program({"command": ["x"], **parameters})
 
 
 def fixed(slot: int, reason: Reason | None = None) -> Worker:
@@ -55,7 +55,7 @@ def _worker(slot: int, rank: int | None, reason: Reason | None, is_elastic: bool
         ({"replicas": 3, "size": 1}, (0, None, None), set()),
         (GANG, (0, None, None, None), {2, 3}),
         (GANG, (None, None, 0, None), {1, 3}),
-        (CREW, (0, 1, None, None), {2, 3}),
+        (PROGRAM, (0, 1, None, None), {2, 3}),
     ],
 )
 def test_the_last_slots_without_a_rank_are_elastic(
@@ -64,8 +64,8 @@ def test_the_last_slots_without_a_rank_are_elastic(
     assert elastic_slots(command(**parameters), ranks) == slots
 
 
-def test_the_workers_of_a_crew_that_are_not_elastic_have_the_ranks() -> None:
-    assert [(one.size, one.elastic, one.min_replicas) for one in (command(**CREW), command(**GANG))] == [
+def test_the_workers_of_a_program_that_are_not_elastic_have_the_ranks() -> None:
+    assert [(one.size, one.elastic, one.min_replicas) for one in (command(**PROGRAM), command(**GANG))] == [
         (2, 2, 2), (1, 2, 2),
     ]  # fmt: skip
 
@@ -87,15 +87,15 @@ LENT, DONE, ERROR, STOPPED = Reason.CORES_LENT, Reason.DONE, Reason.WORKER_ERROR
 @pytest.mark.parametrize(
     ("parameters", "workers", "slots"),
     [
-        (CREW, [fixed(0), fixed(1)], (2, 3)),
-        (CREW, [fixed(0), fixed(1), elastic(2)], (3,)),
-        (CREW, [fixed(0), fixed(1), elastic(2, LENT), elastic(3)], (2,)),
-        (CREW, [fixed(0), fixed(1), elastic(2, LENT), elastic(2, attempt=1), elastic(3)], ()),
-        (CREW, [fixed(0), fixed(1), elastic(2, DONE), elastic(3, ERROR)], (3,)),
+        (PROGRAM, [fixed(0), fixed(1)], (2, 3)),
+        (PROGRAM, [fixed(0), fixed(1), elastic(2)], (3,)),
+        (PROGRAM, [fixed(0), fixed(1), elastic(2, LENT), elastic(3)], (2,)),
+        (PROGRAM, [fixed(0), fixed(1), elastic(2, LENT), elastic(2, attempt=1), elastic(3)], ()),
+        (PROGRAM, [fixed(0), fixed(1), elastic(2, DONE), elastic(3, ERROR)], (3,)),
         (SERVICE, [fixed(0), fixed(1), elastic(2, DONE), elastic(3)], (2,)),
         (GANG, [fixed(0), elastic(2, LENT), elastic(3, ERROR)], (1, 2)),
-        (CREW, [fixed(0, DONE), fixed(1)], (2, 3)),
-        (CREW, [fixed(0, DONE), fixed(1, DONE)], ()),
+        (PROGRAM, [fixed(0, DONE), fixed(1)], (2, 3)),
+        (PROGRAM, [fixed(0, DONE), fixed(1, DONE)], ()),
         ({"replicas": 2, "max_failed_workers": 1}, [fixed(0), fixed(1)], ()),
     ],
 )
@@ -108,9 +108,9 @@ def engine(cores: int, memory: int = 0) -> EngineState:
 
 
 def test_what_is_lacking() -> None:
-    assert lacking(Claim(4, 0), engine(1, -5)) == Claim(3, 0)
-    assert lacking(Claim(0, 10), engine(-2, 4)) == Claim(0, 6)
-    assert lacking(Claim(1, 1), engine(4, 4)) == Claim(0, 0)
+    assert shortfall(Claim(4, 0), engine(1, -5)) == Claim(3, 0)
+    assert shortfall(Claim(0, 10), engine(-2, 4)) == Claim(0, 6)
+    assert shortfall(Claim(1, 1), engine(4, 4)) == Claim(0, 0)
     assert [overdrawn(one) for one in (engine(3), engine(-2, -7))] == [Claim(0, 0), Claim(2, 7)]
 
 
@@ -119,7 +119,7 @@ GOING = elastic(4, since=1, is_stopping=True)
 
 
 @pytest.mark.parametrize(
-    ("lacks", "workers", "going", "is_enough"),
+    ("blocked_by", "workers", "going", "is_enough"),
     [
         (Claim(1), [A, B, C], [C], True),
         (Claim(2), [A, B, C], [C, B], True),
@@ -133,15 +133,15 @@ GOING = elastic(4, since=1, is_stopping=True)
     ],
 )
 def test_who_came_last_goes_first_and_no_more_than_are_needed(
-    lacks: Claim, workers: list[Worker], going: list[Any], is_enough: bool
+    blocked_by: Claim, workers: list[Worker], going: list[Any], is_enough: bool
 ) -> None:
-    found, enough = to_lend(lacks, workers)
+    found, enough = to_lend(blocked_by, workers)
     assert [one.slot for one in found] == [one if isinstance(one, int) else one.slot for one in going]
     assert enough is is_enough
 
 
 def test_how_many_run_and_how_many_are_lent() -> None:
-    many = command(**CREW | {"replicas": 8})
+    many = command(**PROGRAM | {"replicas": 8})
     lent = elastic(3, Reason.CORES_LENT)
     workers = [
         fixed(0), fixed(1), elastic(2), lent, elastic(4, Reason.CORES_LENT), elastic(4, attempt=1),

@@ -22,7 +22,7 @@ from fate_v1_documents import (
 
 from fate_flow.components.catalogue import CATALOGUE
 from fate_flow.core.fate_v1 import component_parameters_on, effective_document, parse
-from fate_flow.core.spec import Input, JobParameters, Output, Party, Source
+from fate_flow.core.spec import DeclaredOutput, Input, JobParameters, Party, Source
 
 GUEST, HOST, SECOND_HOST, ARBITER = (
     Party("guest", "9001"), Party("host", "9002"), Party("host", "9004"), Party("arbiter", "9003"))
@@ -73,7 +73,7 @@ def test_the_edges_of_the_two_parties():
     spec = read(TWO_DSL, TWO_CONF)
     prep = spec.tasks["prep_0"]
     assert prep.inputs == (Input("data", "data", (Source("reader_0", "raw"),)),)
-    assert prep.outputs == (Output("data", "clean"), Output("model", "prep_model"))
+    assert prep.outputs == (DeclaredOutput("data", "clean"), DeclaredOutput("model", "prep_model"))
     assert spec.tasks["match_0"].upstream == {"prep_0"}
 
 

@@ -93,9 +93,9 @@ def test_what_holds_for_the_whole_job_is_not_said_to_one_party(role, where, key,
     block = {key: value, "task_conf": {"x": {key: value, "timeout": 7}}}
     conf = a_conf(job_parameters={"role": {role: {where: block}}})
     place = f"job_runtime_conf.job_parameters.role.{role}.{where}"
-    words = "is not a party's own, it holds for all of them: say it in job_parameters.common"
+    text = "is not a party's own, it holds for all of them: say it in job_parameters.common"
     assert problems_of(a_dsl(x=READER), conf)[:2] == [
-        f"{place}.{key}: {words}", f"{place}.task_conf.x.{key}: {words}.task_conf.x"]
+        f"{place}.{key}: {text}", f"{place}.task_conf.x.{key}: {text}.task_conf.x"]
 
 
 @pytest.mark.parametrize(("key", "value"), [

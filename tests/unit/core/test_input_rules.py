@@ -16,11 +16,11 @@ SUM = {"module": "SecureSum", "input": {"data": {"data": ["match_0.data"]}}}
 TABLE = {"table": {"namespace": "demo", "name": "people"}}
 
 
-def wrong_with(components: dict[str, Any], role: dict[str, Any] | None = None, **told: Any) -> list[str]:
+def wrong_with(components: dict[str, Any], role: dict[str, Any] | None = None, **described: Any) -> list[str]:
     conf = {
         "dsl_version": 2, "initiator": {"role": "guest", "party_id": 9999}, "role": {"guest": [9999], "host": [10000]},
         "component_parameters": {
-            "common": {"reader_0": TABLE, "sum_0": {"column": "amount"}, **told}, "role": role or {},
+            "common": {"reader_0": TABLE, "sum_0": {"column": "amount"}, **described}, "role": role or {},
         },
     }  # fmt: skip
     return problems({"components": components}, conf, modules=CATALOGUE, defaults=JobParameters())
@@ -49,12 +49,12 @@ def test_an_input_that_is_wrong_is_not_said_to_be_missing():
     assert "there is no component 'nobody'" in found
 
 
-@pytest.mark.parametrize(("told", "parties"), [
+@pytest.mark.parametrize(("described", "parties"), [
     ({"sync_intersect_ids": False}, "host 10000"),
     ({"cardinality_only": True}, "guest 9999, host 10000"),
 ])
-def test_what_a_party_may_not_learn_is_read_by_no_task_of_it(told, parties):
-    found = wrong_with({"reader_0": READER, "match_0": MATCH, "sum_0": SUM}, match_0=told)
+def test_what_a_party_may_not_learn_is_read_by_no_task_of_it(described, parties):
+    found = wrong_with({"reader_0": READER, "match_0": MATCH, "sum_0": SUM}, match_0=described)
     assert found == [
         f"dsl.components.sum_0.input.data.data: match_0 makes no table at {parties}, where sum_0 would read it"
     ]

@@ -185,7 +185,7 @@ def test_a_path_between_and_below_is_known_too(path, native):
     assert translated(FULL).paths.native(path) == native
 
 
-@pytest.mark.parametrize(("text", "told"), [
+@pytest.mark.parametrize(("text", "described"), [
     ("job_runtime_conf: has 9 values", "the job file: has 9 values"),
     ("host 9002: job_runtime_conf.component_parameters: fit at host 9002: alpha: 1 is not text",
      "host 9002: tasks.fit.parameters: at host 9002: alpha: 1 is not text"),
@@ -193,16 +193,16 @@ def test_a_path_between_and_below_is_known_too(path, native):
     ("dsl.components.fit.module: 'X' is not known here", "tasks.fit.component: 'X' is not known here"),
     ("party 9002 is gone", "party 9002 is gone"),
 ])
-def test_what_others_say_of_the_documents_is_told_in_the_paths_of_the_file(text, told):
-    assert translated(FULL).paths.told(text) == told
+def test_what_others_say_of_the_documents_is_told_in_the_paths_of_the_file(text, described):
+    assert translated(FULL).paths.rendered(text) == described
 
 
 def test_a_message_ends_with_the_line_of_its_path_or_of_the_next_above():
     job, _ = read_native(FULL, {"tasks.fit": 7, "tasks.fit.timeout": 9, "": 1})
     assert job is not None
-    assert job.paths.told("dsl.components.fit.module: is bad") == "tasks.fit.component: is bad (line 7)"
-    assert job.paths.told("job_runtime_conf.job_parameters.common.task_conf.fit.timeout: x").endswith("(line 9)")
-    assert job.paths.told("job_runtime_conf.role: is bad") == "parties: is bad"
+    assert job.paths.rendered("dsl.components.fit.module: is bad") == "tasks.fit.component: is bad (line 7)"
+    assert job.paths.rendered("job_runtime_conf.job_parameters.common.task_conf.fit.timeout: x").endswith("(line 9)")
+    assert job.paths.rendered("job_runtime_conf.role: is bad") == "parties: is bad"
     _, wrong = read_native(a_file(names="x"), {"names": 3})
     assert wrong == ["names: is not known; did you mean name (line 3)"]
 

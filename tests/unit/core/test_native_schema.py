@@ -94,12 +94,12 @@ def test_every_key_says_what_it_is_for():
 
 
 def test_defaults_are_those_of_the_rule():
-    told = JOB["$defs"]["retry"]["properties"]
-    assert {key: told[key]["default"] for key in ("max_attempts", "max_interruptions", "duration")} == {
+    described = JOB["$defs"]["retry"]["properties"]
+    assert {key: described[key]["default"] for key in ("max_attempts", "max_interruptions", "duration")} == {
         "max_attempts": RetryRule().max_attempts, "max_interruptions": RetryRule().max_interruptions,
         "duration": RetryRule().duration,
     }  # fmt: skip
-    backoff = {key: inside["default"] for key, inside in told["backoff"]["properties"].items()}
+    backoff = {key: inside["default"] for key, inside in described["backoff"]["properties"].items()}
     assert Backoff(**backoff) == Backoff()
     assert set(backoff) == set(vars(Backoff()))
 

@@ -74,7 +74,7 @@ def test_what_a_client_sends_back_as_it_was_is_no_change() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "text"),
     [
         ({}, "job_parameters or component_parameters; nothing would be changed"),
         ({"job_parameters": []}, "job_parameters: a list is not an object"),
@@ -92,7 +92,7 @@ def test_what_a_client_sends_back_as_it_was_is_no_change() -> None:
         ({"component_parameters": {"role": {"host": {"0|1": {"c": {}}}}}}, "component_parameters.role.host.0|1.c: is"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_changed_is_said_by_its_path(body: dict[str, Any], words: str) -> None:
+def test_what_cannot_be_changed_is_said_by_its_path(body: dict[str, Any], text: str) -> None:
     with pytest.raises(BadRequest) as caught:
         changed(**body)
-    assert words in caught.value.message.replace('"', "")
+    assert text in caught.value.message.replace('"', "")

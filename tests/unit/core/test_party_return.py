@@ -7,31 +7,36 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.actions import BeginAgain, EndTurn, MakeAnew, MoveJob, NewVersion, Rejoin, Send, Why
+from fate_flow.core.actions import BeginAgain, EndRound, MakeAnew, MoveJob, NewVersion, Rejoin, Send, Why
 from fate_flow.core.document import Findings, Node
 from fate_flow.core.fate_v1_job_parameters import job_block
 from fate_flow.core.job import Command, CommandKind
-from fate_flow.core.party_return import comes_back, plan_lacking
+from fate_flow.core.party_return import comes_back, plan_missing_shares
 from fate_flow.core.plan import plan_job
 from fate_flow.core.reasons import Reason
+from fate_flow.core.replies import handle_reply
 from fate_flow.core.retry import UNSAID, RetryEvent, RetryRule, Tries
 from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
-from fate_flow.core.verdict import judge_answer
 from fate_flow.core.view import JobView
 from tests.factories import FRESH_ID, GUEST, HOST, JOB_ID, NOW, a_job, a_seat, a_spec, a_task, a_view
 
 RETURNS = RetryRule(on_events=UNSAID | {RetryEvent.PARTY_LOST}, max_interruptions=2, duration=600)
-WORDS = "party 10000 has not answered for 90 s"
+TEXT = "party 10000 has not answered for 90 s"
 S, C, W = TaskStatus.SUCCESS, TaskStatus.CANCELED, TaskStatus.WAITING
 CHAIN = {"a": (), "b": ("a",)}
 
 
-def lost(rule: RetryRule = RETURNS, status: JobStatus = JobStatus.FAILED, legacy: bool = False, **job: Any) -> JobView:
+def lost(
+    rule: RetryRule = RETURNS, status: JobStatus = JobStatus.FAILED, is_plain_v1: bool = False, **job: Any
+) -> JobView:
     """It has just ended since the host was silent, while the second of its two tasks ran."""
-    fields = {"reason": Reason.PARTY_UNREACHABLE, "message": WORDS, "caused_by": "host 10000", "run": 3, **job}
+    fields = {"reason": Reason.PARTY_UNREACHABLE, "message": TEXT, "caused_by": "host 10000", "run": 3, **job}
     rows = [a_task("a", party, S) for party in (GUEST, HOST)]
     rows += [a_task("b", party, C, version=1, tries=Tries(1, 1, 7), auto_retries=1) for party in (GUEST, HOST)]
-    seats = (a_seat(GUEST, SeatStatus.LEFT, run=3), a_seat(HOST, SeatStatus.UNCONFIRMED, run=3, legacy=legacy))
+    seats = (
+        a_seat(GUEST, SeatStatus.LEFT, run=3),
+        a_seat(HOST, SeatStatus.UNCONFIRMED, run=3, is_plain_v1=is_plain_v1),
+    )
     spec = replace(a_spec(CHAIN), retry=rule)
     return a_view(a_job(status, **fields), spec=spec, tasks=tuple(rows), seats=seats)
 
@@ -39,8 +44,8 @@ def lost(rule: RetryRule = RETURNS, status: JobStatus = JobStatus.FAILED, legacy
 def test_it_waits_in_its_next_run_and_goes_on_with_what_it_has_used_up() -> None:
     guest, host = lost().seats
     begin, version, *rest = plan_job(lost())
-    assert begin == BeginAgain(f"waits for the return of a party, for 600 s at most: {WORDS}", is_loss=True)
-    why = Why(Reason.PARTY_UNREACHABLE, WORDS, "host 10000")
+    assert begin == BeginAgain(f"waits for the return of a party, for 600 s at most: {TEXT}", is_loss=True)
+    why = Why(Reason.PARTY_UNREACHABLE, TEXT, "host 10000")
     assert version == NewVersion("b", 2, FRESH_ID, 1, 0, Tries(1, 1, 7), why)
     assert rest[:2] == [Rejoin(guest), Rejoin(host)]
     assert [(one.command.to, one.command.run, one.command.body["kept"]) for one in rest[2:]] == [
@@ -60,8 +65,8 @@ def test_either_side_may_have_been_away(reason: Reason) -> None:
         lost(lost_since=NOW - 1),                          # it has waited, and nobody came
         lost(cancel_requested=True),                       # a user wanted its end meanwhile
         lost(reason=Reason.TASK_FAILED),
-        lost(turn=0),                                      # it was never accepted, or never had a turn
-        lost(legacy=True),
+        lost(round_number=0),                              # it was never accepted, or never had a reservation round
+        lost(is_plain_v1=True),
         lost(status=JobStatus.CANCELED),
     ],
 )
@@ -82,7 +87,7 @@ def test_a_run_that_keeps_everything_ends_as_soon_as_it_has_begun() -> None:
     """All shares had succeeded, and the party was lost before that was known."""
     rows = tuple(a_task("a", party, S) for party in (GUEST, HOST))
     view = a_view(a_job(run=1, ready_owner="me"), tasks=rows)
-    assert [type(one) for one in plan_job(view)].count(EndTurn) == 1
+    assert [type(one) for one in plan_job(view)].count(EndRound) == 1
     assert MoveJob(JobStatus.SUCCESS, Reason.DONE) in plan_job(view)
 
 
@@ -96,7 +101,7 @@ def waiting() -> JobView:
 
 
 def test_what_a_party_has_not_kept_is_made_again_and_all_of_the_run_is_told() -> None:
-    version, told = plan_lacking(waiting(), ["a", "b", "unknown"])
+    version, described = plan_missing_shares(waiting(), ["a", "b", "unknown"])
     assert isinstance(version, NewVersion)
     assert (version.name, version.version, version.incarnation) == ("a", 1, FRESH_ID)
     tasks = {
@@ -104,13 +109,13 @@ def test_what_a_party_has_not_kept_is_made_again_and_all_of_the_run_is_told() ->
         "b": {"version": 2, "incarnation": "b" * 32, "auto_retries": 1},
     }
     body = {"tasks": tasks, "kept": {}}
-    assert told == Send(Command(CommandKind.STATUS, JOB_ID, HOST, 4, argument="waiting", body=body))
+    assert described == Send(Command(CommandKind.STATUS, JOB_ID, HOST, 4, argument="waiting", body=body))
 
 
-def test_what_is_made_again_already_is_no_news() -> None:
-    assert list(plan_lacking(waiting(), ["b"])) == []
+def test_what_is_made_again_already_is_nothing_new() -> None:
+    assert list(plan_missing_shares(waiting(), ["b"])) == []
     running = replace(waiting(), job=a_job(JobStatus.RUNNING, run=4))
-    assert list(plan_lacking(running, ["a"])) == []
+    assert list(plan_missing_shares(running, ["a"])) == []
 
 
 @pytest.mark.parametrize(
@@ -119,8 +124,8 @@ def test_what_is_made_again_already_is_no_news() -> None:
 )
 def test_an_answer_may_name_what_was_not_kept(data: Any, found: list[type]) -> None:
     seat = a_seat(HOST, SeatStatus.JOINING, run=4)
-    told = Command(CommandKind.STATUS, JOB_ID, HOST, 4, argument="waiting")
-    actions = judge_answer(seat, told, 103, "has not kept a", data).actions
+    described = Command(CommandKind.STATUS, JOB_ID, HOST, 4, argument="waiting")
+    actions = handle_reply(seat, described, 103, "has not kept a", data).actions
     assert [type(one) for one in actions if isinstance(one, MakeAnew)] == found
     assert len(actions) == 1, "else it takes no part any more"
 
@@ -138,5 +143,5 @@ def test_only_the_job_waits_for_a_party(of_job: Any, of_task: Any, is_right: boo
         block["task_conf"] = {"a": {"retry": {"on_events": of_task}}}
     findings = Findings(strict=False)
     job_block(Node(block, "common", findings), ["a"])
-    words = "party_lost is for the job alone, which waits for a party as a whole: name it in common.retry.on_events"
-    assert [one.message.endswith(words) for one in findings.problems] == ([] if is_right else [True])
+    text = "party_lost is for the job alone, which waits for a party as a whole: name it in common.retry.on_events"
+    assert [one.message.endswith(text) for one in findings.problems] == ([] if is_right else [True])

@@ -1,4 +1,4 @@
-"""What is wrong with the way to another party, in words; and what another party says of its way back."""
+"""What is wrong with the way to another party, as text; and what another party says of its way back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.peer import LONGEST_WORDS, HeartbeatReply, PeerTrouble, WayBack, read_heartbeat_reply, read_way_back
+from fate_flow.core.peer import LONGEST_ERROR, HeartbeatReply, PeerTrouble, WayBack, read_heartbeat_reply, read_way_back
 from tests.factories import GUEST, HOST
 
 SILENT = PeerTrouble("10000", 1_000, "connection refused")
@@ -14,7 +14,7 @@ CUT_OFF = PeerTrouble("10000", cut_off_since=1_000, cut_off="no answer in time")
 
 
 @pytest.mark.parametrize(
-    ("trouble", "limit", "words"),
+    ("trouble", "limit", "text"),
     [
         (SILENT, None, "host 10000 has not answered for 7 s (connection refused)"),
         (SILENT, 90_000, "host 10000 has not answered for 7 s (connection refused); given up in 83 s"),
@@ -26,9 +26,9 @@ CUT_OFF = PeerTrouble("10000", cut_off_since=1_000, cut_off="no answer in time")
     ],
 )
 def test_it_says_who_cannot_reach_whom_since_when_and_how_long_that_may_last(
-    trouble: PeerTrouble, limit: int | None, words: str
+    trouble: PeerTrouble, limit: int | None, text: str
 ) -> None:
-    assert trouble.explain(HOST, GUEST, 8_400, limit) == words
+    assert trouble.explain(HOST, GUEST, 8_400, limit) == text
     assert not trouble.is_over
 
 
@@ -38,7 +38,7 @@ def test_it_says_who_cannot_reach_whom_since_when_and_how_long_that_may_last(
         ({"seconds": 12.5, "error": "connection refused"}, WayBack(12.5, "connection refused")),
         ({}, WayBack(0, "")),
         ({"seconds": -1, "error": 3}, WayBack(0, "")),
-        ({"seconds": float("nan"), "error": "x" * 10_000}, WayBack(0, "x" * LONGEST_WORDS)),
+        ({"seconds": float("nan"), "error": "x" * 10_000}, WayBack(0, "x" * LONGEST_ERROR)),
         ({"seconds": "12"}, WayBack(0, "")),
         ("no", None),
         (None, None),
@@ -58,7 +58,7 @@ def test_of_another_partys_words_only_what_makes_sense_is_taken(body: object, fo
 )
 def test_a_reply_is_read_as_it_was_written(reply: HeartbeatReply) -> None:
     assert read_heartbeat_reply(reply.as_body()) == reply
-    assert reply.is_news == (reply != HeartbeatReply({}))
+    assert reply.is_new == (reply != HeartbeatReply({}))
 
 
 @pytest.mark.parametrize("reports", [None, 7, {"a": 1}, [1, "x", None]])

@@ -39,7 +39,7 @@ def spec_of(**at_host: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("rule", "granted", "lacking"),
+    ("rule", "granted", "missing_things"),
     [
         (BOTH, [], [READER, TABLE, SUM]),
         (PermissionRule(components=True), [], [READER, SUM]),
@@ -53,13 +53,15 @@ def spec_of(**at_host: Any) -> Any:
         (BOTH, [Thing(Kind.DATASET, "site_b", "other"), Thing(Kind.DATASET, "site_a", "demo")], [READER, TABLE, SUM]),
     ],
 )
-def test_what_was_not_granted_is_missing(rule: PermissionRule, granted: Any, lacking: Any) -> None:
-    assert missing(rule, spec_of(), HOST, frozenset(granted)) == lacking
+def test_what_was_not_granted_is_missing(rule: PermissionRule, granted: Any, missing_things: Any) -> None:
+    assert missing(rule, spec_of(), HOST, frozenset(granted)) == missing_things
 
 
-@pytest.mark.parametrize(("task", "lacking"), [("reader_0", [READER, TABLE]), ("sum_0", [SUM]), ("sum_1", [SUM])])
-def test_what_one_task_needs(task: str, lacking: Any) -> None:
-    assert missing(BOTH, spec_of(), HOST, frozenset(), task) == lacking
+@pytest.mark.parametrize(
+    ("task", "missing_things"), [("reader_0", [READER, TABLE]), ("sum_0", [SUM]), ("sum_1", [SUM])]
+)
+def test_what_one_task_needs(task: str, missing_things: Any) -> None:
+    assert missing(BOTH, spec_of(), HOST, frozenset(), task) == missing_things
 
 
 def test_what_a_party_does_not_run_needs_no_permission() -> None:
@@ -95,7 +97,7 @@ def test_what_is_known_is_read_and_the_components_of_fate_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "text"),
     [
         ({}, "missing: component or dataset"),
         ({"component": "magic"}, "component: 'magic' is not one of *, "),
@@ -108,10 +110,10 @@ def test_what_is_known_is_read_and_the_components_of_fate_are_named() -> None:
         ({"dataset": [{"namespace": "demo", "name": ".."}]}, "dataset.name: '..' is not"),
     ],
 )
-def test_what_names_nothing_that_there_is_is_refused(body: dict[str, Any], words: str) -> None:
+def test_what_names_nothing_that_there_is_is_refused(body: dict[str, Any], text: str) -> None:
     with pytest.raises(BadRequest) as caught:
         read_things(body, CATALOGUE)
-    assert words in caught.value.message
+    assert text in caught.value.message
 
 
 def test_it_is_written_as_it_is_read() -> None:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from job_views import ALL, FULL, C, F, P, R, S, W, moves, plan, settled, stopping, to
 
 from fate_flow.core.actions import (
-    EndTurn,
+    EndRound,
+    ForceStop,
     Forget,
-    Hurry,
     MoveJob,
     MoveSeat,
     MoveTask,
@@ -34,14 +34,14 @@ from tests.factories import (
 )
 
 
-def test_a_wish_to_hurry_is_told_to_those_that_still_drain() -> None:
+def test_a_request_to_force_the_stop_is_told_to_those_that_still_drain() -> None:
     rows = (a_task("a", GUEST, C, R), a_task("a", HOST, R, R))
     view = stopping(
-        a_seat(GUEST, SeatStatus.DRAINING), a_seat(HOST, SeatStatus.DRAINING), tasks=rows, is_urgent=True,
+        a_seat(GUEST, SeatStatus.DRAINING), a_seat(HOST, SeatStatus.DRAINING), tasks=rows, is_force_stop=True,
         stop_by=NOW + 900_000,
     )  # fmt: skip
     body = {"reason": "stopped_by_user", "message": "enough", "deadline_seconds": 0}
-    assert plan(view) == [Hurry(NOW + 60_000), to(HOST, CommandKind.STOP, argument="canceled", **body)]
+    assert plan(view) == [ForceStop(NOW + 60_000), to(HOST, CommandKind.STOP, argument="canceled", **body)]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_drained_everywhere_the_job_ends_and_every_task_that_it_cut_off() -> Non
         settled(HOST, "b", C, Reason.STOPPED_BY_USER, "enough"),
         MoveTask("c", 0, W, C, Reason.STOPPED_BY_USER, "enough", caused_by="guest 9999"),
         settled(HOST, "c", C, Reason.STOPPED_BY_USER, "enough"),
-        EndTurn(),
+        EndRound(),
         MoveJob(JobStatus.CANCELED, Reason.STOPPED_BY_USER, "enough"),
         MoveSeat(own, SeatStatus.LEFT),
         MoveSeat(host, SeatStatus.LEAVING),
@@ -79,7 +79,7 @@ def test_drained_everywhere_the_job_ends_and_every_task_that_it_cut_off() -> Non
 
 
 @pytest.mark.parametrize(
-    ("statuses", "job_reason", "outcome", "reason", "words"),
+    ("statuses", "job_reason", "outcome", "reason", "text"),
     [
         ((S, S), Reason.STOPPED_BY_USER, S, Reason.DONE, ""),
         ((P, P), Reason.STOPPED_BY_USER, P, Reason.NOT_NEEDED, ""),
@@ -90,7 +90,7 @@ def test_drained_everywhere_the_job_ends_and_every_task_that_it_cut_off() -> Non
     ],
 )
 def test_how_a_task_ends_that_the_end_of_its_job_cut_off(
-    statuses: tuple[TaskStatus, ...], job_reason: Reason, outcome: TaskStatus, reason: Reason, words: str
+    statuses: tuple[TaskStatus, ...], job_reason: Reason, outcome: TaskStatus, reason: Reason, text: str
 ) -> None:
     why = {S: Reason.DONE, P: Reason.NOT_NEEDED, F: Reason.WORKER_ERROR, C: Reason.STOPPED, W: None}
     rows = [
@@ -98,7 +98,7 @@ def test_how_a_task_ends_that_the_end_of_its_job_cut_off(
         for party, one in zip((GUEST, HOST), statuses, strict=True)
     ]
     found = plan(stopping(*seats(SeatStatus.DRAINING), tasks=tuple(rows), reason=job_reason))
-    assert found[0] == MoveTask("a", 0, R, outcome, reason, words, caused_by="guest 9999")
+    assert found[0] == MoveTask("a", 0, R, outcome, reason, text, caused_by="guest 9999")
 
 
 def test_at_the_deadline_who_never_confirmed_is_listed_and_the_job_ends_all_the_same() -> None:
@@ -137,13 +137,13 @@ def test_nothing_follows_for_a_job_that_is_over(status: JobStatus, seat: SeatSta
     [(SeatStatus.LEFT, True), (SeatStatus.REFUSED, True), (SeatStatus.UNCONFIRMED, True), (SeatStatus.LEAVING, False)],
 )
 def test_a_refused_submit_is_forgotten_once_everybody_knows(host: SeatStatus, forgets: bool) -> None:
-    job = a_job(JobStatus.FAILED, reason=Reason.PARTY_REFUSED, turn=0, start_time=0)
+    job = a_job(JobStatus.FAILED, reason=Reason.PARTY_REFUSED, round_number=0, start_time=0)
     found = plan(a_view(job, seats=(a_seat(GUEST, SeatStatus.LEFT), a_seat(HOST, host))))
     assert found == ([Forget()] if forgets else [])
 
 
 def test_a_job_that_was_accepted_is_never_forgotten_also_when_a_party_did_not_start_it() -> None:
-    job = a_job(JobStatus.FAILED, reason=Reason.PARTY_REFUSED, turn=1, start_time=0)
+    job = a_job(JobStatus.FAILED, reason=Reason.PARTY_REFUSED, round_number=1, start_time=0)
     assert plan(a_view(job, seats=seats(SeatStatus.LEFT))) == []
 
 
@@ -194,7 +194,7 @@ def some_view(draw: st.DrawFn) -> JobView:
     those = tuple(a_seat(party, draw(st.sampled_from(seen)), draw(st.sampled_from(["", FULL]))) for party in ALL)
     tasks = () if status in (JobStatus.READY, JobStatus.WAITING) else draw(some_task("a")) + draw(some_task("b"))
     spec = a_spec({"a": (), "b": ("a",)}, ALL)
-    return a_view(job, seats=those, tasks=tasks, spec=spec, has_turn=draw(st.booleans()))
+    return a_view(job, seats=those, tasks=tasks, spec=spec, may_begin_round=draw(st.booleans()))
 
 
 @settings(max_examples=400)

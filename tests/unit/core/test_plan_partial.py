@@ -48,7 +48,7 @@ def plan(view: JobView) -> list[Action]:
     return list(found)
 
 
-def told(found: list[Action], kind: CommandKind) -> list[tuple[Party, Any]]:
+def described(found: list[Action], kind: CommandKind) -> list[tuple[Party, Any]]:
     return [(one.command.to, one.command.body) for one in found
             if isinstance(one, Send) and one.command.kind is kind]  # fmt: skip
 
@@ -100,9 +100,9 @@ def test_who_is_missing_is_passed_over_in_what_follows_and_the_others_are_told()
     found = plan(view)
     assert found[0] == MoveTask("b", 0, W, R)
     body = {"incarnation": INCARNATION, "without": ["host 10000"]}
-    assert told(found, CommandKind.TASK_START) == [(GUEST, body), (OTHER, body)]
+    assert described(found, CommandKind.TASK_START) == [(GUEST, body), (OTHER, body)]
     stop = {"incarnation": INCARNATION, "reason": "party_missing"}
-    assert told(found, CommandKind.TASK_STOP) == [(HOST, stop)]
+    assert described(found, CommandKind.TASK_STOP) == [(HOST, stop)]
 
 
 @pytest.mark.parametrize("passed_over", [W, C])
@@ -118,7 +118,7 @@ def test_a_component_that_starts_with_fewer_still_needs_those_that_it_started_wi
     done, broken = rows(S, F, S, status=S), rows(R, C, F, name="b")
     found = plan(of_job(*done, *broken, graph=CHAIN, goes_on=False))
     assert found[0].new is STOPPING
-    assert [to for to, _ in told(found, CommandKind.TASK_STOP)] == [GUEST]
+    assert [to for to, _ in described(found, CommandKind.TASK_STOP)] == [GUEST]
     drained = rows(C, W, F, name="b", status=STOPPING)
     found = plan(of_job(*done, *drained, graph=CHAIN, goes_on=False, rules={"retry": RetryRule()}))
     assert [one.version for one in found if isinstance(one, NewVersion)] == [1], "nobody waits for who is passed over"
@@ -149,20 +149,20 @@ def test_the_job_is_a_partial_success_and_names_who_is_missing() -> None:
     found = plan(of_job(*rows(S, F, S, status=S), job=a_job(progress=100)))
     assert ended(found) == MoveJob(JobStatus.SUCCESS, Reason.DONE, "without host 10000", missing=("host 10000",))
     body = {"reason": "done", "message": "without host 10000", "missing": ["host 10000"]}
-    assert told(found, CommandKind.STATUS) == [(HOST, body), (OTHER, body)]
+    assert described(found, CommandKind.STATUS) == [(HOST, body), (OTHER, body)]
 
 
 def test_a_full_success_names_nobody() -> None:
     found = plan(of_job(*rows(S, S, S, status=S), job=a_job(progress=100)))
     assert ended(found) == MoveJob(JobStatus.SUCCESS, Reason.DONE)
-    assert "missing" not in told(found, CommandKind.STATUS)[0][1]
+    assert "missing" not in described(found, CommandKind.STATUS)[0][1]
 
 
 # ---------------------------------------------------------------------- a party that does not answer
 
 
-WORDS = "party 10000 has not answered for 90 s"
-SILENT = a_seat(HOST, SeatStatus.STARTED, WORDS, silent_since=NOW - 1)
+TEXT = "party 10000 has not answered for 90 s"
+SILENT = a_seat(HOST, SeatStatus.STARTED, TEXT, silent_since=NOW - 1)
 
 
 def with_silence(*tasks: Task, seat: Seat = SILENT, **view: Any) -> JobView:
@@ -171,9 +171,9 @@ def with_silence(*tasks: Task, seat: Seat = SILENT, **view: Any) -> JobView:
 
 def test_the_job_goes_on_without_a_party_that_it_can_do_without() -> None:
     found = plan(with_silence(*rows(R, R, R), *rows(W, W, W, name="b", status=W), graph=CHAIN))
-    body = {"reason": "party_unreachable", "message": WORDS, "deadline_seconds": None, "caused_by": "host 10000"}
-    assert found[:2] == [MoveSeat(SILENT, SeatStatus.STOPPING, WORDS), LoseShares(HOST, WORDS)]
-    assert told(found, CommandKind.STOP) == [(HOST, body)]
+    body = {"reason": "party_unreachable", "message": TEXT, "deadline_seconds": None, "caused_by": "host 10000"}
+    assert found[:2] == [MoveSeat(SILENT, SeatStatus.STOPPING, TEXT), LoseShares(HOST, TEXT)]
+    assert described(found, CommandKind.STOP) == [(HOST, body)]
     assert len(found) == 3
 
 
@@ -194,7 +194,7 @@ def test_a_party_is_lost_while_its_gang_is_stopped_and_the_next_version_begins_w
     """What was stopped for the restart is not broken: the minimum is asked of the next version."""
     draining = rows(C, STOPPING, F, status=STOPPING)
     found = plan(with_silence(*draining, goes_on=goes_on, rules={"retry": RetryRule()}))
-    assert found[:2] == [MoveSeat(SILENT, SeatStatus.STOPPING, WORDS), LoseShares(HOST, WORDS)]
+    assert found[:2] == [MoveSeat(SILENT, SeatStatus.STOPPING, TEXT), LoseShares(HOST, TEXT)]
 
 
 def test_a_party_that_the_next_version_needs_ends_the_job() -> None:
@@ -211,7 +211,7 @@ def test_a_rule_for_silence_comes_before_the_minimum() -> None:
 def lost(**fields: Any) -> tuple[Task, ...]:
     """Its share was lost with the party."""
     own, gone, other = rows(R, F, R)
-    return own, replace(gone, reason=Reason.PARTY_UNREACHABLE, message=WORDS), replace(other, **fields)
+    return own, replace(gone, reason=Reason.PARTY_UNREACHABLE, message=TEXT), replace(other, **fields)
 
 
 GIVEN_UP = replace(SILENT, status=SeatStatus.STOPPING)
@@ -225,7 +225,7 @@ def test_the_job_ends_without_waiting_for_who_was_given_up() -> None:
     done = tuple(replace(row, status=S, party_status=S) if row.party_status is R else replace(row, status=S)
                  for row in lost())  # fmt: skip
     found = plan(with_silence(*done, seat=GIVEN_UP, job=a_job(progress=100)))
-    assert MoveSeat(GIVEN_UP, SeatStatus.UNCONFIRMED, WORDS) in found
+    assert MoveSeat(GIVEN_UP, SeatStatus.UNCONFIRMED, TEXT) in found
     move = ended(found)
     assert (move.missing, move.unconfirmed) == (("host 10000",), ("host 10000",))
     drained = replace(GIVEN_UP, status=SeatStatus.DRAINING)
@@ -248,4 +248,4 @@ def test_who_was_given_up_is_not_stopped_again() -> None:
     view = with_silence(*lost(), seat=GIVEN_UP, job=a_job(reason=Reason.STOPPED_BY_USER))
     found = plan(view)
     assert [one.seat.party for one in found if isinstance(one, MoveSeat)] == [GUEST, OTHER]
-    assert [to for to, _ in told(found, CommandKind.STOP)] == [GUEST, OTHER]
+    assert [to for to, _ in described(found, CommandKind.STOP)] == [GUEST, OTHER]

@@ -41,13 +41,13 @@ from fate_flow.core.errors import Conflict
 from fate_flow.core.job import CommandKind
 from fate_flow.core.policy import Policy, PolicyAction, PolicyEvent
 from fate_flow.core.reasons import Reason
-from fate_flow.core.rerun import Wish, plan_rerun
+from fate_flow.core.rerun import RerunRequest, plan_rerun
 from fate_flow.core.retry import RetryRule, Tries
 from fate_flow.core.status import JobStatus, SeatStatus
 from fate_flow.core.view import JobView
 from tests.factories import FRESH_ID, GUEST, HOST, NOW, a_job, a_task, a_view, seats
 
-NO_RETRY = RetryRule(max_attempts=1, max_interruptions=0)      # in words, as a user may well say it
+NO_RETRY = RetryRule(max_attempts=1, max_interruptions=0)      # as text, as a user may well say it
 
 
 def stopped(found: list[Action]) -> list[str]:
@@ -77,9 +77,9 @@ def _task_stops(found: list[Action]) -> list[Send]:
 def test_a_share_that_breaks_is_one_event_of_its_worker(reason: Reason, event: PolicyEvent) -> None:
     """Volcano 28, 29; an eviction that raised both events met the wrong rule there (volcano#5885)."""
     move = only(plan(of_job(rule(A.CANCEL_JOB, event), tasks=broken(reason))), MoveJob)
-    words = f"cancel_job after {event.value} of a on host 10000: {WRONG}"
+    text = f"cancel_job after {event.value} of a on host 10000: {WRONG}"
     assert (move.new, move.target, move.reason) == (JobStatus.STOPPING, JobStatus.CANCELED, Reason.STOPPED_BY_POLICY)
-    assert (move.message, move.caused_by) == (words, "host 10000")
+    assert (move.message, move.caused_by) == (text, "host 10000")
     other = E.WORKER_FAILED if event is E.WORKER_INTERRUPTED else E.WORKER_INTERRUPTED
     assert isinstance(plan(of_job(rule(A.CANCEL_JOB, other), tasks=broken(reason)))[0], MoveTask)
 
@@ -98,8 +98,8 @@ def test_a_task_that_is_not_tried_again_has_failed() -> None:
     """Volcano 33."""
     ended = (a_task("a", GUEST, C, F, reason=Reason.STOPPED), a_task("a", HOST, F, reason=Reason.WORKER_ERROR))
     move = only(plan(of_job(rule(A.CANCEL_JOB, E.TASK_FAILED), tasks=ended)), MoveJob)
-    words = "cancel_job after task_failed of a: host 10000: worker_error"
-    assert (move.target, move.message) == (JobStatus.CANCELED, words)
+    text = "cancel_job after task_failed of a: host 10000: worker_error"
+    assert (move.target, move.message) == (JobStatus.CANCELED, text)
 
 
 def test_a_task_that_succeeds_may_complete_the_job() -> None:
@@ -115,7 +115,7 @@ def test_a_task_that_succeeds_may_complete_the_job() -> None:
     assert (move.target, move.reason) == (JobStatus.SUCCESS, Reason.COMPLETED_BY_POLICY)
 
 
-def test_what_succeeded_in_an_earlier_run_is_no_news() -> None:
+def test_what_succeeded_in_an_earlier_run_is_nothing_new() -> None:
     driver = rule(A.COMPLETE_JOB, E.TASK_COMPLETED)
     kept = of_job(own=(driver,), tasks=rows(S, S, status=S) + rows(R, R, name="b"), graph={"a": (), "b": ()},
                   job={"progress": 50})  # fmt: skip
@@ -129,8 +129,8 @@ def test_a_task_that_does_not_begin_everywhere_in_time() -> None:
     assert plan(of_job(late, tasks=tasks)) == [Arm(key, NOW + 30_000)]
     assert plan(of_job(late, tasks=tasks, job={"timers": {key: NOW + 1}})) == []
     found = plan(of_job(late, tasks=tasks, job={"timers": {key: NOW}}))
-    words = "restart_task after start_timeout of a: has not begun at host 10000"
-    assert found[0] == MoveTask("a", 0, R, STOPPING, None, words, "restart_task", "host 10000")
+    text = "restart_task after start_timeout of a: has not begun at host 10000"
+    assert found[0] == MoveTask("a", 0, R, STOPPING, None, text, "restart_task", "host 10000")
     assert stopped(found) == ["guest", "host"]
 
 
@@ -138,8 +138,8 @@ def test_a_party_that_does_not_answer() -> None:
     view = of_job(rule(A.CANCEL_JOB, E.PARTY_UNREACHABLE), tasks=rows(R, R), seats=silent())
     move = only(plan(view), MoveJob)
     assert move.reason is Reason.STOPPED_BY_POLICY
-    words = "cancel_job after party_unreachable of a on host 10000: party 10000 has not answered for 90 s"
-    assert move.message == words
+    text = "cancel_job after party_unreachable of a on host 10000: party 10000 has not answered for 90 s"
+    assert move.message == text
     without = of_job(rule(A.CANCEL_JOB, E.TASK_FAILED), tasks=rows(R, R), seats=silent())
     move = only(plan(without), MoveJob)
     assert (move.reason, move.caused_by) == (Reason.PARTY_UNREACHABLE, "host 10000")
@@ -160,8 +160,8 @@ def test_restart_task_stops_the_gang_and_begins_it_again_without_a_pause() -> No
     """Volcano 14; what it costs of the attempts is what the retry rule counts."""
     rules = (rule(A.RESTART_TASK, E.WORKER_FAILED),)
     found = plan(of_job(*rules, tasks=broken()))
-    words = f"restart_task after worker_failed of a on host 10000: {WRONG}"
-    assert found[0] == MoveTask("a", 0, R, STOPPING, Reason.WORKER_ERROR, words, "restart_task", "host 10000")
+    text = f"restart_task after worker_failed of a on host 10000: {WRONG}"
+    assert found[0] == MoveTask("a", 0, R, STOPPING, Reason.WORKER_ERROR, text, "restart_task", "host 10000")
     assert stopped(found) == ["guest"]
     drained = (
         a_task("a", GUEST, C, STOPPING, reason=Reason.STOPPED, policy="restart_task"),
@@ -221,8 +221,8 @@ def test_restart_job_begins_all_that_has_begun_again_and_keeps_the_reservation()
     graph = {"z": (), "a": (), "c": ("a",)}
     rules = (rule(A.RESTART_JOB, E.ANY),)
     done, waits = rows(S, S, name="z", status=S), rows(W, W, name="c", status=W)
-    words = f"restart_job after worker_failed of a on host 10000: {WRONG}"
-    assert plan(of_job(*rules, tasks=done + broken() + waits, graph=graph)) == [RestartJob(words, "host 10000")]
+    text = f"restart_job after worker_failed of a on host 10000: {WRONG}"
+    assert plan(of_job(*rules, tasks=done + broken() + waits, graph=graph)) == [RestartJob(text, "host 10000")]
     restarting = {"is_restarting": True, "restarts": 1}
     found = plan(of_job(*rules, tasks=done + broken() + waits, graph=graph, job=restarting))
     assert only(found, MoveTask).policy == "restart_job"
@@ -252,14 +252,14 @@ def test_a_job_is_never_restarted_for_ever(restarts: int, retry: RetryRule | Non
     assert isinstance(plan(view)[0], RestartJob) is is_again
 
 
-@pytest.mark.parametrize(("restarts", "retry", "words"), [
+@pytest.mark.parametrize(("restarts", "retry", "text"), [
     (1, RetryRule(max_attempts=2), "restart_job: restart 1 of 1 was the last"),
     (0, RetryRule(max_attempts=1), "restart_job: no restart is allowed"),
 ])  # fmt: skip
-def test_a_job_that_may_not_be_restarted_any_more_says_so(restarts: int, retry: RetryRule, words: str) -> None:
+def test_a_job_that_may_not_be_restarted_any_more_says_so(restarts: int, retry: RetryRule, text: str) -> None:
     ended = rows(C, F, status=F)
     view = of_job(rule(A.RESTART_JOB, E.ANY), tasks=ended, retry=retry, job={"restarts": restarts})
-    assert words in only(plan(view), MoveJob).message
+    assert text in only(plan(view), MoveJob).message
 
 
 def test_while_a_job_restarts_nothing_else_is_decided() -> None:
@@ -296,14 +296,14 @@ def test_complete_task_stops_what_runs_and_counts_as_done() -> None:
     rules = (rule(A.COMPLETE_TASK, E.WORKER_FAILED),)
     found = plan(of_job(*rules, tasks=broken()))
     assert (found[0].new, found[0].policy, stopped(found)) == (STOPPING, "complete_task", ["guest"])
-    words = {"federated_message": found[0].message, "federated_caused_by": found[0].caused_by}
-    assert words["federated_message"].startswith("complete_task after worker_failed of a on host 10000")
+    text = {"federated_message": found[0].message, "federated_caused_by": found[0].caused_by}
+    assert text["federated_message"].startswith("complete_task after worker_failed of a on host 10000")
     drained = tuple(
-        a_task("a", party, one, STOPPING, reason=why, policy="complete_task", **words)
+        a_task("a", party, one, STOPPING, reason=why, policy="complete_task", **text)
         for party, one, why in ((GUEST, C, Reason.STOPPED), (HOST, F, Reason.WORKER_ERROR))
     )
     done = MoveTask(
-        "a", 0, STOPPING, S, Reason.COMPLETED_BY_POLICY, words["federated_message"], caused_by="host 10000"
+        "a", 0, STOPPING, S, Reason.COMPLETED_BY_POLICY, text["federated_message"], caused_by="host 10000"
     )
     assert plan(of_job(*rules, tasks=drained))[0] == done
 
@@ -317,16 +317,16 @@ def test_nobody_is_missing_from_a_job_whose_task_a_rule_has_completed() -> None:
 
 
 def test_a_job_says_which_rules_have_completed_its_tasks() -> None:
-    words = "complete_task after worker_failed of a on host 10000: it broke"
+    text = "complete_task after worker_failed of a on host 10000: it broke"
     done = tuple(
         a_task(
-            "a", party, C, S, reason=Reason.STOPPED, policy="complete_task", federated_message=words,
+            "a", party, C, S, reason=Reason.STOPPED, policy="complete_task", federated_message=text,
             federated_reason=Reason.COMPLETED_BY_POLICY,
         )
         for party in (GUEST, HOST)
     )  # fmt: skip
     found = plan(of_job(rule(A.COMPLETE_TASK, E.WORKER_FAILED), tasks=done, job={"progress": 100}))
-    assert only(found, MoveJob) == MoveJob(JobStatus.SUCCESS, Reason.DONE, words)
+    assert only(found, MoveJob) == MoveJob(JobStatus.SUCCESS, Reason.DONE, text)
 
 
 def test_a_task_that_succeeds_while_it_is_stopped_for_a_restart_has_succeeded() -> None:
@@ -382,7 +382,7 @@ def test_an_exit_code_meets_its_rule() -> None:
 
 
 @pytest.mark.parametrize(("action", "code"), [(A.CANCEL_JOB, 3), (A.COMPLETE_JOB, None)])
-def test_a_job_that_ends_for_a_broken_gang_has_the_exit_code_of_the_culprit(action: A, code: int | None) -> None:
+def test_a_job_that_ends_for_a_broken_gang_has_the_exit_code_of_the_failed_worker(action: A, code: int | None) -> None:
     ends = only(plan(of_job(rule(action, E.GANG_BROKEN), tasks=broken(exit_code=3))), MoveJob)
     assert ends.exit_code == code
 
@@ -424,6 +424,6 @@ def ended_by(reason: Reason, status: JobStatus) -> JobView:
 def test_a_job_that_a_policy_failed_is_not_rerun_and_one_that_it_cancelled_is_resumed_for_nothing() -> None:
     """Volcano 8, 9, 24 (volcano#3067: a resume spends no retries)."""
     with pytest.raises(Conflict, match=r"was ended for good by a policy \(why\): submit it again"):
-        plan_rerun(ended_by(Reason.FAILED_BY_POLICY, JobStatus.FAILED), Wish(force=True), {"a": FRESH_ID})
-    again = plan_rerun(ended_by(Reason.STOPPED_BY_POLICY, JobStatus.CANCELED), Wish(), {"a": FRESH_ID})
+        plan_rerun(ended_by(Reason.FAILED_BY_POLICY, JobStatus.FAILED), RerunRequest(force=True), {"a": FRESH_ID})
+    again = plan_rerun(ended_by(Reason.STOPPED_BY_POLICY, JobStatus.CANCELED), RerunRequest(), {"a": FRESH_ID})
     assert [one.tries for one in again if isinstance(one, NewVersion)] == [Tries()]

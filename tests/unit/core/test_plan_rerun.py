@@ -14,10 +14,10 @@ from fate_flow.core.job import NOT_EFFECTIVE, UNREACHABLE, Command, CommandKind
 from fate_flow.core.plan import plan_job
 from fate_flow.core.policy import Policy, PolicyAction, PolicyEvent
 from fate_flow.core.reasons import Reason
-from fate_flow.core.rerun import Wish, plan_rerun, tasks_anew, why_nothing
+from fate_flow.core.replies import STILL_ENDS, handle_reply, must_ask_later
+from fate_flow.core.rerun import RerunRequest, plan_rerun, tasks_anew, why_nothing
 from fate_flow.core.retry import UNTRIED
 from fate_flow.core.status import JOB_UNFINISHED, JobStatus, SeatStatus, TaskStatus
-from fate_flow.core.verdict import STILL_ENDS, is_put_off, judge_answer
 from fate_flow.core.view import JobView
 from tests.factories import GUEST, HOST, JOB_ID, OTHER, a_job, a_seat, a_spec, a_task, a_view, seats
 
@@ -27,77 +27,77 @@ T = TaskStatus
 
 
 @pytest.mark.parametrize(
-    ("broken", "wish", "anew"),
+    ("broken", "wanted", "anew"),
     [
-        ("", Wish(), ""),
-        ("d", Wish(), "d"),
-        ("bd", Wish(), "bd"),
-        ("c", Wish(), "cd"),                        # nothing keeps its success whose inputs are made again
-        ("abcd", Wish(), "abcd"),
-        ("", Wish("b"), "bd"),
-        ("", Wish("a"), "abcd"),
-        ("cd", Wish("b"), "bcd"),
-        ("d", Wish("d"), "d"),
-        ("", Wish("b", force=True), "bd"),
-        ("d", Wish(force=True), "abcd"),
-        ("", Wish(force=True), "abcd"),
+        ("", RerunRequest(), ""),
+        ("d", RerunRequest(), "d"),
+        ("bd", RerunRequest(), "bd"),
+        ("c", RerunRequest(), "cd"),                # nothing keeps its success whose inputs are made again
+        ("abcd", RerunRequest(), "abcd"),
+        ("", RerunRequest("b"), "bd"),
+        ("", RerunRequest("a"), "abcd"),
+        ("cd", RerunRequest("b"), "bcd"),
+        ("d", RerunRequest("d"), "d"),
+        ("", RerunRequest("b", force=True), "bd"),
+        ("d", RerunRequest(force=True), "abcd"),
+        ("", RerunRequest(force=True), "abcd"),
     ],
 )
-def test_which_tasks_run_anew(broken: str, wish: Wish, anew: str) -> None:
+def test_which_tasks_run_anew(broken: str, wanted: RerunRequest, anew: str) -> None:
     statuses = {name: T.CANCELED if name in broken else T.SUCCESS for name in DIAMOND}
-    assert tasks_anew(a_spec(DIAMOND), statuses, wish) == frozenset(anew)
+    assert tasks_anew(a_spec(DIAMOND), statuses, wanted) == frozenset(anew)
 
 
 COMPLETES = Policy(PolicyAction.COMPLETE_JOB, frozenset({PolicyEvent.TASK_COMPLETED}))
 
 
-def a_completed(wish: Wish, changed: Collection[str] = ()) -> frozenset[str]:
+def a_completed(wanted: RerunRequest, changed: Collection[str] = ()) -> frozenset[str]:
     """Of a job that the success of `work` has completed, while `service` ran and before `late` began."""
     spec = a_spec({"read": (), "work": ("read",), "service": (), "late": ("work",), "report": ("read",)})
     tasks = {**spec.tasks, "work": replace(spec.tasks["work"], policies=(COMPLETES,))}
     statuses = {
         "read": T.SUCCESS, "work": T.SUCCESS, "report": T.SUCCESS, "service": T.CANCELED, "late": T.CANCELED,
     }  # fmt: skip
-    return tasks_anew(replace(spec, tasks=tasks), statuses, wish, changed, is_complete=True)
+    return tasks_anew(replace(spec, tasks=tasks), statuses, wanted, changed, is_complete=True)
 
 
 def test_a_rerun_of_what_a_rule_has_completed_begins_nothing() -> None:
-    assert a_completed(Wish()) == frozenset()
+    assert a_completed(RerunRequest()) == frozenset()
 
 
-@pytest.mark.parametrize("wish", [Wish("work"), Wish("read"), Wish(force=True)])
-def test_what_the_completion_cut_off_begins_again_beside_what_completes_the_job(wish: Wish) -> None:
-    assert a_completed(wish) >= {"work", "service", "late"}
+@pytest.mark.parametrize("wanted", [RerunRequest("work"), RerunRequest("read"), RerunRequest(force=True)])
+def test_what_the_completion_cut_off_begins_again_beside_what_completes_the_job(wanted: RerunRequest) -> None:
+    assert a_completed(wanted) >= {"work", "service", "late"}
 
 
 def test_parameters_that_were_changed_since_are_a_reason_to_begin_again() -> None:
-    assert a_completed(Wish(), ["work"]) == {"work", "service", "late"}
+    assert a_completed(RerunRequest(), ["work"]) == {"work", "service", "late"}
 
 
 def test_a_rerun_that_would_never_end_is_refused() -> None:
     with pytest.raises(Conflict, match=r"\(report\) completes the job; late, service, .* --force runs all"):
-        a_completed(Wish("report"))
+        a_completed(RerunRequest("report"))
 
 
 def test_a_completed_job_says_why_nothing_begins() -> None:
     done = a_job(JobStatus.SUCCESS, reason=Reason.COMPLETED_BY_POLICY, message="complete_job after a")
     tasks = a_task("a", GUEST, T.SUCCESS), a_task("b", GUEST, T.CANCELED)
     view = a_view(done, spec=a_spec({"a": (), "b": ()}), tasks=tasks)
-    assert plan_rerun(view, Wish(), IDS) == ()
+    assert plan_rerun(view, RerunRequest(), IDS) == ()
     assert why_nothing(done, view.spec).startswith("it was completed by a policy (complete_job after a)")
     assert why_nothing(a_job(JobStatus.SUCCESS, reason=Reason.DONE), view.spec).startswith("all 2 have succeeded")
 
 
 def test_what_was_passed_is_kept() -> None:
-    assert tasks_anew(a_spec({"a": ()}), {"a": T.PASS}, Wish()) == frozenset()
+    assert tasks_anew(a_spec({"a": ()}), {"a": T.PASS}, RerunRequest()) == frozenset()
 
 
 def test_an_unknown_component_is_named_with_those_there_are() -> None:
     with pytest.raises(BadRequest, match=r"component_name: 'x' is not one of this job's components: a, b, c, d"):
-        tasks_anew(a_spec(DIAMOND), dict.fromkeys(DIAMOND, T.SUCCESS), Wish("x"))
+        tasks_anew(a_spec(DIAMOND), dict.fromkeys(DIAMOND, T.SUCCESS), RerunRequest("x"))
 
 
-def ended(status: JobStatus = JobStatus.FAILED, legacy: bool = False, **job: Any) -> JobView:
+def ended(status: JobStatus = JobStatus.FAILED, is_plain_v1: bool = False, **job: Any) -> JobView:
     """`a` has succeeded, `b` failed in its second version."""
     rows = tuple(
         a_task(name, party, one, version=version)
@@ -108,7 +108,7 @@ def ended(status: JobStatus = JobStatus.FAILED, legacy: bool = False, **job: Any
     return a_view(
         a_job(status, **{"reason": reason, "message": "b broke", "caused_by": "host 10000", "run": 3, **job}),
         spec=a_spec({"a": (), "b": ("a",)}, auto_retries=2), tasks=rows,
-        seats=(a_seat(GUEST, SeatStatus.LEFT, run=3), a_seat(HOST, SeatStatus.LEAVING, run=3, legacy=legacy)),
+        seats=(a_seat(GUEST, SeatStatus.LEFT, run=3), a_seat(HOST, SeatStatus.LEAVING, run=3, is_plain_v1=is_plain_v1)),
     )  # fmt: skip
 
 
@@ -118,7 +118,7 @@ def test_the_job_waits_in_its_next_run_and_every_party_is_told_in_one_command() 
     task = {"b": {"version": 2, "incarnation": "b" * 32, "auto_retries": 2}}
     last = {"status": "failed", "reason": "task_failed", "message": "b broke", "caused_by": "host 10000"}
     body = {"tasks": task, "kept": {"a": 0}, "last": last}
-    assert list(plan_rerun(view, Wish(), IDS)) == [
+    assert list(plan_rerun(view, RerunRequest(), IDS)) == [
         BeginAgain("not every party knows yet that it begins again: host 10000"),
         NewVersion("b", 2, "b" * 32, 2, 0, UNTRIED, Why(message="run 4 begins")),
         Rejoin(guest), Rejoin(host),
@@ -128,7 +128,11 @@ def test_the_job_waits_in_its_next_run_and_every_party_is_told_in_one_command() 
 
 
 def test_a_plain_v1_party_gets_the_row_of_each_new_version_and_then_the_status() -> None:
-    sent = [one.command for one in plan_rerun(ended(legacy=True), Wish(force=True), IDS) if isinstance(one, Send)]
+    sent = [
+        one.command
+        for one in plan_rerun(ended(is_plain_v1=True), RerunRequest(force=True), IDS)
+        if isinstance(one, Send)
+    ]
     host = [one for one in sent if one.to == HOST]
     assert [(one.kind, one.run, one.task, one.version, one.argument) for one in host] == [
         (CommandKind.TASK_CREATE, 4, "a", 1, ""), (CommandKind.TASK_CREATE, 4, "b", 2, ""),
@@ -143,14 +147,14 @@ def test_a_job_in_which_all_has_succeeded_has_no_plan() -> None:
     view = ended(JobStatus.SUCCESS)
     done = tuple(a_task(name, party, T.SUCCESS) for name in "ab" for party in (GUEST, HOST))
     view = a_view(view.job, spec=view.spec, tasks=done, seats=view.seats)
-    assert plan_rerun(view, Wish(), IDS) == ()
-    assert plan_rerun(view, Wish("b"), IDS) != ()
+    assert plan_rerun(view, RerunRequest(), IDS) == ()
+    assert plan_rerun(view, RerunRequest("b"), IDS) != ()
 
 
 @pytest.mark.parametrize("status", sorted(JOB_UNFINISHED, key=lambda one: one.value))
 def test_only_a_job_that_is_over_is_rerun(status: JobStatus) -> None:
     with pytest.raises(Conflict, match=f"job {JOB_ID} is {status.value}: only a job that is over can be rerun"):
-        plan_rerun(ended(status), Wish(force=True), IDS)
+        plan_rerun(ended(status), RerunRequest(force=True), IDS)
 
 
 # ---------------------------------------------------------------------- until all parties know
@@ -162,10 +166,10 @@ def rejoining(*statuses: SeatStatus, **job: Any) -> JobView:
         for party, status in zip((GUEST, HOST, OTHER), statuses, strict=False)
     )
     row = a_job(JobStatus.WAITING, run=1, rerun_signal=True, **job)
-    return a_view(row, seats=known, tasks=(), has_turn=True)
+    return a_view(row, seats=known, tasks=(), may_begin_round=True)
 
 
-def test_a_turn_does_not_begin_before_every_party_has_taken_its_seat() -> None:
+def test_a_reservation_round_does_not_begin_before_every_party_has_taken_its_seat() -> None:
     assert plan_job(rejoining(SeatStatus.JOINED, SeatStatus.JOINING)) == ()
     assert plan_job(rejoining(SeatStatus.JOINED, SeatStatus.JOINED)) == (AllRejoined(),)
 
@@ -179,23 +183,24 @@ def test_a_party_that_refuses_ends_the_run_and_so_does_a_user(reason: Reason | N
     assert reason or (move.reason, move.message, move.caused_by) == (
         Reason.PARTY_REFUSED, "host 10000: is not known", "host 10000",
     )  # fmt: skip
-    told = [(str(one.command.to), one.command.run, one.command.argument) for one in plan if isinstance(one, Send)]
+    described = [(str(one.command.to), one.command.run, one.command.argument) for one in plan if isinstance(one, Send)]
     others = ["host 10000", "host 10001"] if reason else ["host 10001"]
-    assert told == [(party, 1, move.new.value) for party in others]
+    assert described == [(party, 1, move.new.value) for party in others]
 
 
 def test_a_rerun_that_is_refused_is_not_forgotten() -> None:
     for run, forgotten in ((0, (Forget(),)), (1, ())):
-        job = a_job(JobStatus.FAILED, run=run, turn=0, reason=Reason.PARTY_REFUSED)
+        job = a_job(JobStatus.FAILED, run=run, round_number=0, reason=Reason.PARTY_REFUSED)
         assert plan_job(a_view(job, seats=seats(SeatStatus.LEFT))) == forgotten
 
 
 def answered(
-    retcode: int, status: SeatStatus = SeatStatus.JOINING, argument: str = "waiting", run: int = 1, legacy: bool = False
+    retcode: int, status: SeatStatus = SeatStatus.JOINING, argument: str = "waiting", run: int = 1,
+    is_plain_v1: bool = False
 ) -> list[tuple[SeatStatus, str]]:
-    seat = a_seat(HOST, status, run=1, legacy=legacy)
+    seat = a_seat(HOST, status, run=1, is_plain_v1=is_plain_v1)
     command = Command(CommandKind.STATUS, JOB_ID, HOST, run, argument=argument)
-    actions = judge_answer(seat, command, retcode, "m", {}).actions
+    actions = handle_reply(seat, command, retcode, "m", {}).actions
     return [(one.new, one.message) for one in actions if isinstance(one, MoveSeat)]
 
 
@@ -205,7 +210,7 @@ def test_what_the_answer_to_a_rerun_means() -> None:
         assert answered(retcode) == []
     for retcode in (100, 101, 103, 108):
         assert answered(retcode) == [(SeatStatus.REFUSED, "m")]
-    assert answered(NOT_EFFECTIVE, legacy=True) == [(SeatStatus.JOINED, "")]      # it was told before
+    assert answered(NOT_EFFECTIVE, is_plain_v1=True) == [(SeatStatus.JOINED, "")]  # it was told before
 
 
 def test_an_answer_about_another_run_or_another_status_means_nothing() -> None:
@@ -225,4 +230,4 @@ def test_an_answer_about_another_run_or_another_status_means_nothing() -> None:
 )  # fmt: skip
 def test_who_still_ends_the_last_run_is_asked_again(retcode: int, run: int, data: object, expected: bool) -> None:
     command = Command(CommandKind.STATUS, JOB_ID, HOST, run, argument="waiting")
-    assert is_put_off(a_seat(HOST, SeatStatus.JOINING, run=1), command, retcode, data) is expected
+    assert must_ask_later(a_seat(HOST, SeatStatus.JOINING, run=1), command, retcode, data) is expected

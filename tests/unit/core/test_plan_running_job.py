@@ -10,13 +10,13 @@ from job_views import ALL, C, F, P, R, S, T, W, moves, plan, settled, task_to, t
 
 from fate_flow.core.actions import (
     AllRejoined,
-    EndTurn,
+    EndRound,
     MoveJob,
     MoveSeat,
     MoveTask,
     NewVersion,
     Progress,
-    PutOff,
+    RequeueJob,
     Send,
     Why,
 )
@@ -48,9 +48,9 @@ def task_rows(name: str, *party_statuses: TaskStatus, status: TaskStatus, **fiel
     )
 
 
-def test_what_has_begun_to_run_ends_its_turn_and_starts_the_first_task() -> None:
+def test_what_has_begun_to_run_ends_its_reservation_round_and_starts_the_first_task() -> None:
     assert plan(a_view(a_job(ready_owner="scheduler"))) == [
-        EndTurn(),
+        EndRound(),
         MoveTask("a", 0, TaskStatus.WAITING, TaskStatus.RUNNING),
         task_to(GUEST, CommandKind.TASK_START),
         task_to(HOST, CommandKind.TASK_START),
@@ -65,7 +65,7 @@ def test_as_many_tasks_start_as_cores_were_reserved_for(parallelism: int, begun:
 
 
 @pytest.mark.parametrize("busy", [TaskStatus.RUNNING, TaskStatus.STOPPING])
-def test_a_task_that_runs_or_drains_takes_room(busy: TaskStatus) -> None:
+def test_a_task_that_runs_or_drains_takes_capacity(busy: TaskStatus) -> None:
     rows = (a_task("a", party_status=TaskStatus.RUNNING, status=busy), a_task("b"))
     assert plan(a_view(spec=a_spec({"a": (), "b": ()}), tasks=rows)) == []
 
@@ -105,7 +105,7 @@ def resting(*others: Task, retry_at: int = NOW + LONG, **fields: Any) -> JobView
 
 def test_a_job_that_rests_for_long_gives_its_cores_back() -> None:
     assert plan(resting()) == [
-        PutOff("retry_backoff: a begins again", NOW + LONG),
+        RequeueJob("retry_backoff: a begins again", NOW + LONG),
         *(
             action
             for party in (GUEST, HOST)
@@ -124,17 +124,17 @@ def test_a_job_that_rests_for_long_gives_its_cores_back() -> None:
         resting(a_task("b", party_status=TaskStatus.RUNNING)),
         resting(a_task("b", party_status=TaskStatus.SUCCESS, status=TaskStatus.RUNNING)),
         resting(a_task("b", party_status=TaskStatus.STOPPING)),
-        resting(seats=(a_seat(GUEST, SeatStatus.STARTED), a_seat(HOST, SeatStatus.STARTED, legacy=True))),
+        resting(seats=(a_seat(GUEST, SeatStatus.STARTED), a_seat(HOST, SeatStatus.STARTED, is_plain_v1=True))),
     ],
     ids=["soon", "runs", "runs elsewhere", "drains", "plain v1"],
 )
 def test_it_keeps_them(view: JobView) -> None:
-    assert not moves(plan(view), PutOff)
+    assert not moves(plan(view), RequeueJob)
 
 
 def test_with_something_else_to_do_it_does_that() -> None:
     assert [one.name for one in moves(plan(resting(a_task("b"))), MoveTask)] == ["b"]
-    assert not moves(plan(resting(a_task("b"))), PutOff)
+    assert not moves(plan(resting(a_task("b"))), RequeueJob)
 
 
 @pytest.mark.parametrize(("status", "retry_at", "goes_on"), [
@@ -142,13 +142,13 @@ def test_with_something_else_to_do_it_does_that() -> None:
 def test_it_applies_anew_when_it_is_due_and_every_party_knows(
     status: SeatStatus, retry_at: int, goes_on: bool
 ) -> None:
-    job = a_job(JobStatus.WAITING, rerun_signal=True, retry_at=retry_at, turn=1)
+    job = a_job(JobStatus.WAITING, rerun_signal=True, retry_at=retry_at, round_number=1)
     view = a_view(job, seats=(a_seat(GUEST), a_seat(HOST, status)), tasks=())
     assert plan(view) == ([AllRejoined()] if goes_on else [])
 
 
 def test_a_party_that_has_ended_it_meanwhile_ends_the_rest() -> None:
-    job = a_job(JobStatus.WAITING, rerun_signal=True, retry_at=NOW + LONG, turn=1)
+    job = a_job(JobStatus.WAITING, rerun_signal=True, retry_at=NOW + LONG, round_number=1)
     lost = a_seat(HOST, SeatStatus.REFUSED, "is failed (initiator_lost)")
     [move] = moves(plan(a_view(job, seats=(a_seat(GUEST), lost), tasks=())), MoveJob)
     assert (move.reason, move.message) == (Reason.PARTY_REFUSED, "host 10000: is failed (initiator_lost)")
@@ -223,20 +223,20 @@ def test_a_stopping_task_waits_for_the_last_party() -> None:
 def test_a_drained_task_ends_as_its_worst_own_fault(
     rows: list[tuple[TaskStatus, Reason | None, int]], outcome: TaskStatus, reason: Reason
 ) -> None:
-    [move, told] = plan(draining(*rows, message="why"))
+    [move, described] = plan(draining(*rows, message="why"))
     by = next(party for party, row in zip(ALL, rows, strict=False) if (row[1] or Reason.WORKER_ERROR) is reason)
     assert move == MoveTask("a", 0, TaskStatus.STOPPING, outcome, reason, "why", caused_by=str(by))
-    assert told == settled(HOST, "a", outcome, reason, "why", by)
+    assert described == settled(HOST, "a", outcome, reason, "why", by)
 
 
-def test_the_exit_code_of_the_culprit_is_part_of_how_its_task_has_ended() -> None:
+def test_the_exit_code_of_the_failed_worker_is_part_of_how_its_task_has_ended() -> None:
     view = draining((C, Reason.STOPPED, 1), (F, Reason.WORKER_KILLED, 2))
     view = replace(view, tasks=(view.tasks[0], replace(view.tasks[1], exit_code=3)))
-    [move, *told] = plan(view)
+    [move, *described] = plan(view)
     assert move == MoveTask(
         "a", 0, TaskStatus.STOPPING, F, Reason.WORKER_KILLED, caused_by="host 10000", exit_code=3
     )
-    assert [send.command.body["exit_code"] for send in told] == [3] * len(told)
+    assert [send.command.body["exit_code"] for send in described] == [3] * len(described)
 
 
 def test_a_task_is_tried_again_as_a_new_version_everywhere_with_one_retry_less() -> None:
@@ -318,17 +318,17 @@ def test_a_task_that_ended_badly_stops_the_job_and_the_message_names_the_party(
 
 def test_a_share_that_ended_since_its_initiator_was_silent_names_the_initiator_as_the_cause() -> None:
     """Its report may come before the answer to a heartbeat: both lead to the same end."""
-    words = "party 9999 was silent for 120 s"
+    text = "party 9999 was silent for 120 s"
     rows = (
         a_task("a", GUEST, C, F, reason=Reason.STOPPED, caused_by="guest 9999"),
-        a_task("a", HOST, F, F, reason=Reason.INITIATOR_LOST, message=words, caused_by="guest 9999"),
+        a_task("a", HOST, F, F, reason=Reason.INITIATOR_LOST, message=text, caused_by="guest 9999"),
     )
     [move] = moves(plan(a_view(tasks=rows)), MoveJob)
     assert (move.reason, move.caused_by, move.target) == (Reason.INITIATOR_LOST, "guest 9999", JobStatus.FAILED)
-    assert move.message == f"a failed on host 10000: {words}"
+    assert move.message == f"a failed on host 10000: {text}"
 
 
-def test_the_exit_code_of_the_culprit_is_the_jobs_and_every_party_is_told() -> None:
+def test_the_exit_code_of_the_failed_worker_is_the_jobs_and_every_party_is_told() -> None:
     rows = (a_task("a", GUEST, C, F, reason=Reason.STOPPED), a_task("a", HOST, F, F, reason=Reason.WORKER_ERROR))
     broken = a_view(tasks=(rows[0], replace(rows[1], exit_code=3)), seats=seats(SeatStatus.STARTED, GUEST, HOST))
     found = plan(broken)
@@ -364,7 +364,7 @@ def test_a_passed_task_counts_as_done() -> None:
         (Reason.PARTY_UNREACHABLE, JobStatus.FAILED), (Reason.INITIATOR_LOST, JobStatus.FAILED),
     ],
 )  # fmt: skip
-def test_a_wish_to_stop_comes_before_anything_else(reason: Reason, target: JobStatus) -> None:
+def test_a_request_to_stop_comes_before_anything_else(reason: Reason, target: JobStatus) -> None:
     view = a_view(a_job(reason=reason, message="m", ready_owner="s"), tasks=task_rows("a", S, S, status=R))
     found = plan(view)
     assert found[0] == MoveJob(JobStatus.STOPPING, reason, "m", target, NOW + 60_000)

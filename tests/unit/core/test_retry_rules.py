@@ -209,8 +209,8 @@ def test_only_the_job_says_what_a_lack_of_capacity_means(
     blocks = [{"retry": {"on_events": events}} if events else {} for events in (of_job, own)]
     findings = Findings(strict=False)
     job_block(Node({**blocks[0], "task_conf": {"a": blocks[1]}}, "common", findings), ("a",))
-    words = "no_capacity is for the job alone, which waits for room as a whole: name it in common.retry.on_events"
-    problems = [] if is_right else [f"common.task_conf.a.retry.on_events: {words}"]
+    text = "no_capacity is for the job alone, which waits for capacity as a whole: name it in common.retry.on_events"
+    problems = [] if is_right else [f"common.task_conf.a.retry.on_events: {text}"]
     assert [one.message for one in findings.problems] == problems
 
 
@@ -230,6 +230,6 @@ def test_a_key_that_is_not_known_is_a_problem(block: dict[str, Any], problem: st
 def test_a_job_with_a_rule_of_its_own_reads_the_same_at_the_other_parties() -> None:
     document = job({"guest": ["9999"]}, {"a": []})
     conf = {**document.runtime_conf, "job_parameters": {"common": {"retry": WHOLE}}}
-    told: dict[str, Any] = {"modules": {"Work": Module()}, "defaults": JobParameters(auto_retries=2)}
-    spec = parse(document.dsl, conf, **told)
-    assert parse(document.dsl, spec.conf, **told).tasks["a"].retry == spec.tasks["a"].retry != automatic(2, 1)
+    described: dict[str, Any] = {"modules": {"Work": Module()}, "defaults": JobParameters(auto_retries=2)}
+    spec = parse(document.dsl, conf, **described)
+    assert parse(document.dsl, spec.conf, **described).tasks["a"].retry == spec.tasks["a"].retry != automatic(2, 1)

@@ -22,8 +22,10 @@ def sources(common: dict[str, Any] | None = None, **roles: Any) -> Sources:
     return Sources(conf, parse(dsl, conf, modules=MODULES, defaults=DEFAULTS), DEFAULTS)
 
 
-def of_task(found: Sources, name: str = "x", party: Party = GUEST, told: Any = None) -> dict[str, tuple[Any, str, str]]:
-    values = {task.name: values for task, values in found.of_tasks(party, told)}[name]
+def of_task(
+    found: Sources, name: str = "x", party: Party = GUEST, described: Any = None
+) -> dict[str, tuple[Any, str, str]]:
+    values = {task.name: values for task, values in found.of_tasks(party, described)}[name]
     return {key: (one.value, one.source, one.where) for key, one in values.items()}
 
 
@@ -53,10 +55,14 @@ def test_the_time_of_a_task(common, value, where):
 
 
 def test_a_party_has_the_last_word_on_its_own_workers():
-    told = {("x", "timeout"): {"value": 7, "source": "ceilings.task_timeout"}}
+    described = {("x", "timeout"): {"value": 7, "source": "ceilings.task_timeout"}}
     found = sources({"task_timeout": 9}, host={"all": {"task_conf": {"y": {"timeout": 8}}}})
-    assert of_task(found, "x", HOST, told)["timeout"] == (7, "party", "ceilings.task_timeout of host 9002")
-    assert of_task(found, "y", HOST, told)["timeout"] == (8, "document", f"{JOB}.role.host.all.task_conf.y.timeout")
+    assert of_task(found, "x", HOST, described)["timeout"] == (7, "party", "ceilings.task_timeout of host 9002")
+    assert of_task(found, "y", HOST, described)["timeout"] == (
+        8,
+        "document",
+        f"{JOB}.role.host.all.task_conf.y.timeout",
+    )
 
 
 def test_the_time_to_stop():
@@ -95,7 +101,7 @@ def test_without_a_rule_the_automatic_retries_are_told(common, retry):
     ({"retry": {"on_events": ["error"], "duration": 60}}, "ends the job", f"{JOB}.common.retry.on_events"),
     ({"task_conf": {"x": {"retry": {"on_events": ["error"], "duration": 60}}}}, "waits", ""),
 ])
-def test_what_a_lack_of_room_means_is_told_of_the_job_alone(common, value, where):
+def test_what_a_lack_of_capacity_means_is_told_of_the_job_alone(common, value, where):
     found = sources(common)
     no_capacity = found.of_job()["no_capacity"]
     assert vars(no_capacity) == {"value": value, "source": "document" if where else "default", "where": where}

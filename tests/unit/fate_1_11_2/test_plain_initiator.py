@@ -20,11 +20,11 @@ def after(count: int, name: str = "genuine-guest-stop-and-rerun") -> tuple[OurSe
     """A host that has heard the first requests of the genuine guest, and all that it has to say."""
     ours, said = OurServer(), [one for one in recorded(name) if one.is_from_fate]
     for one in said[:count]:
-        assert hear(ours, one) == 0, one.verb
+        assert record_heartbeat(ours, one) == 0, one.verb
     return ours, said
 
 
-def hear(ours: OurServer, one: Exchange, verb: str = "") -> int:
+def record_heartbeat(ours: OurServer, one: Exchange, verb: str = "") -> int:
     """The retcode of the answer; `verb`: another one at the same place."""
     path = one.path if not verb else one.path.removesuffix(one.verb.rpartition(" ")[2]) + verb
     return int(ours.hears(path, {} if verb else one.body, one.headers)["retcode"])
@@ -38,9 +38,9 @@ def test_a_stop_leaves_what_never_began_as_it_is() -> None:
     ours, said = after(RUNS_A_TASK)
     key = TaskKey(said[0].command.job_id, "reader_0", 0, HOST)
     ours.runs(key)
-    assert hear(ours, said[0], "stop/canceled") == 0
+    assert record_heartbeat(ours, said[0], "stop/canceled") == 0
     ours.sees(key, STOPPED)
-    assert hear(ours, said[0], "status/canceled") == 0
+    assert record_heartbeat(ours, said[0], "status/canceled") == 0
     assert ours.job(key.job_id, "host").status is JobStatus.CANCELED
     first, later = ours.task(key), ours.task(TaskKey(key.job_id, "reader_1", 0, HOST))
     assert first.party_status is TaskStatus.CANCELED
@@ -53,18 +53,18 @@ def test_a_rerun_that_comes_while_a_worker_still_ends_begins_when_it_has() -> No
     job_id = said[0].command.job_id
     old, new = (TaskKey(job_id, "reader_0", version, HOST) for version in (0, 1))
     ours.runs(old)
-    assert hear(ours, said[0], "stop/canceled") == 0
-    assert hear(ours, said[0], "status/canceled") == 0
+    assert record_heartbeat(ours, said[0], "stop/canceled") == 0
+    assert record_heartbeat(ours, said[0], "status/canceled") == 0
     create, waiting = (at(said, verb) for verb in ("reader_0 0 create", "status/waiting"))
-    assert (hear(ours, said[create]), hear(ours, said[waiting])) == (0, 0)
+    assert (record_heartbeat(ours, said[create]), record_heartbeat(ours, said[waiting])) == (0, 0)
     apply = at(said, "resource/apply")
-    assert hear(ours, said[apply]) == 103
+    assert record_heartbeat(ours, said[apply]) == 103
     assert ours.job(job_id, "host").status is JobStatus.STOPPING
     ours.sees(old, STOPPED)
     job = ours.job(job_id, "host")
     assert (job.status, job.run, ours.hand.free_cores()) == (JobStatus.WAITING, 1, 20)
     for one in said[apply : apply + 4]:
-        assert hear(ours, one) == 0, one.verb
+        assert record_heartbeat(ours, one) == 0, one.verb
     ours.runs(new)
     assert ours.task(new).party_status is TaskStatus.RUNNING
 
@@ -77,17 +77,17 @@ def at(said: list[Exchange], verb: str) -> int:
 def test_a_status_that_changes_nothing_is_no_error() -> None:
     ours, said = after(STARTED)
     job_id = said[0].command.job_id
-    assert hear(ours, said[0], "status/running") == NOT_EFFECTIVE
+    assert record_heartbeat(ours, said[0], "status/running") == NOT_EFFECTIVE
     assert ours.job(job_id, "host").status is JobStatus.RUNNING
-    assert hear(ours, said[0], "status/canceled") == 0
-    assert hear(ours, said[0], "status/running") == NOT_EFFECTIVE
+    assert record_heartbeat(ours, said[0], "status/canceled") == 0
+    assert record_heartbeat(ours, said[0], "status/running") == NOT_EFFECTIVE
     assert ours.job(job_id, "host").status is JobStatus.CANCELED
 
 
 def test_a_status_of_a_job_that_is_not_here() -> None:
     ours, said = after(0)
-    assert hear(ours, said[0], "status/running") == 103
-    assert hear(ours, said[0], "status/nonsense") == 101
+    assert record_heartbeat(ours, said[0], "status/running") == 103
+    assert record_heartbeat(ours, said[0], "status/nonsense") == 101
 
 
 def test_the_lease_that_it_is_told_is_the_one_that_it_has() -> None:
@@ -104,7 +104,7 @@ def test_an_initiator_that_was_given_up_is_told_once_and_its_heartbeat_is_not_an
     key = TaskKey(job_id, "reader_0", 0, HOST)
     if is_busy:
         ours.runs(key)
-    assert hear(ours, said[0], "align") == 0
+    assert record_heartbeat(ours, said[0], "align") == 0
     ours.after(1)
     ours.sends()
     ours.after(661)
@@ -116,22 +116,22 @@ def test_an_initiator_that_was_given_up_is_told_once_and_its_heartbeat_is_not_an
     assert (job.status, job.reason) == (JobStatus.FAILED, Reason.INITIATOR_LOST)
     asked = [one for one in ours.sends() if one.kind is CommandKind.ASK_STOP]
     assert [endpoint_of(one) for one in asked] == [f"/initiator/{job_id}/guest/10000/stop/failed"]
-    assert hear(ours, said[0], "align") == 103
+    assert record_heartbeat(ours, said[0], "align") == 103
 
 
 def test_a_stop_by_a_client_here_is_asked_of_the_initiator() -> None:
     ours, said = after(RUNS_A_TASK)
     job_id = said[0].command.job_id
     ours.sends()
-    ours.desk.stop(job_id)
+    ours.use_cases.stop(job_id)
     ours.settle()
     assert [endpoint_of(one) for one in ours.sends()] == [f"/initiator/{job_id}/guest/10000/stop/canceled"]
 
 
 def test_a_heartbeat_about_a_job_that_the_initiator_ended_is_answered_well() -> None:
     ours, said = after(STARTED)
-    assert hear(ours, said[0], "status/canceled") == 0
-    assert hear(ours, said[0], "align") == 0
+    assert record_heartbeat(ours, said[0], "status/canceled") == 0
+    assert record_heartbeat(ours, said[0], "align") == 0
 
 
 @pytest.mark.parametrize(("need_run", "retcode"), [(True, 103), (False, 0)])
@@ -142,5 +142,5 @@ def test_a_component_that_waits_for_messages_of_such_an_initiator_is_refused(nee
     conf = {**said[0].body["runtime_conf"], "component_parameters": parameters}
     answer = ours.hears(said[0].path, {**said[0].body, "dsl": toy, "runtime_conf": conf}, said[0].headers)
     assert answer["retcode"] == retcode
-    words = "guest 10000 speaks plain FATE v1, whose servers carry no messages of toy_0 (SecureAddExample): "
-    assert need_run is (words in answer["retmsg"])
+    text = "guest 10000 speaks plain FATE v1, whose servers carry no messages of toy_0 (SecureAddExample): "
+    assert need_run is (text in answer["retmsg"])

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from peer_server import Heard, Peer, make_lane
+from peer_server import Peer, Recorder, make_sender
 from spool_calls import HERE, PEERS, a_spool
 
-from fate_flow.federation.lanes import Lane
+from fate_flow.federation.peer_senders import PeerSender
 from fate_flow.federation.spool import Spool
 
 
@@ -21,13 +21,13 @@ def peer() -> Iterator[Peer]:
 
 
 @pytest.fixture
-def heard() -> Heard:
-    return Heard()
+def recorder() -> Recorder:
+    return Recorder()
 
 
 @pytest.fixture
-def lane(peer: Peer, heard: Heard) -> Iterator[Lane]:
-    one = make_lane(peer.port, heard)
+def sender(peer: Peer, recorder: Recorder) -> Iterator[PeerSender]:
+    one = make_sender(peer.port, recorder)
     yield one
     one.close()
 

@@ -13,7 +13,7 @@ from typing import Any
 from fate_flow.core.job import Answer, Command, CommandKind
 from fate_flow.core.peer import HeartbeatReply
 from fate_flow.core.spec import Party
-from fate_flow.federation.lanes import Ears, Lane
+from fate_flow.federation.peer_senders import PeerListener, PeerSender
 from fate_flow.federation.signature import SiteSignature
 from tests.factories import HOST, JOB_ID
 
@@ -81,8 +81,8 @@ class Peer:
         self.server.server_close()
 
 
-class Heard:
-    """What a lane said to its scheduler and to the log."""
+class Recorder:
+    """What a sender said to its scheduler and to the log."""
 
     def __init__(self) -> None:
         self.answers: queue.SimpleQueue[tuple[Command, Answer]] = queue.SimpleQueue()
@@ -92,14 +92,14 @@ class Heard:
         self.replies: list[HeartbeatReply] = []
         self.log: list[str] = []
 
-    def _hear(self, party_id: str, reply: HeartbeatReply, runs: Any) -> None:
+    def _record(self, party_id: str, reply: HeartbeatReply, runs: Any) -> None:
         self.replies.append(reply)
         self.ended.put((party_id, dict(reply.ended), dict(runs)))
 
-    def ears(self) -> Ears:
-        return Ears(
+    def listener(self) -> PeerListener:
+        return PeerListener(
             lambda answers: [self.answers.put(one) for one in answers],
-            lambda party_id, reply, runs: self._hear(party_id, reply, runs),
+            lambda party_id, reply, runs: self._record(party_id, reply, runs),
             lambda party_id, seconds: self.silence.put((party_id, seconds)),
             lambda party_id, seconds, error: self.failures.append((party_id, seconds, error)),
         )
@@ -117,12 +117,13 @@ class Heard:
         return [answer.retcode for _, answer in self.take(count)]
 
 
-def make_lane(
-    port: int, heard: Heard, party_id: str = "10000", timeout: float = WAIT, silence: float = 60.0,
+def make_sender(
+    port: int, recorder: Recorder, party_id: str = "10000", timeout: float = WAIT, silence: float = 60.0,
     auth: SiteSignature | None = None, first_pause: float = 0.01, probe_pause: float = 1.0, longest_gap: float = inf,
-) -> Lane:  # fmt: skip
-    return Lane(
-        party_id, f"http://127.0.0.1:{port}", "9999", lambda command: f"/party/{command.argument}", heard.ears(), heard,
+) -> PeerSender:  # fmt: skip
+    return PeerSender(
+        party_id, f"http://127.0.0.1:{port}", "9999", lambda command: f"/party/{command.argument}",
+        recorder.listener(), recorder,
         timeout, silence, first_pause=first_pause, probe_pause=probe_pause, auth=auth,
         longest_gap=longest_gap,
     )  # fmt: skip

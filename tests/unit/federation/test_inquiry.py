@@ -70,8 +70,8 @@ def test_the_party_answers_and_knows_who_asked(peer: Peer) -> None:
 def test_what_another_party_says_is_no_answer(peer: Peer, says_who: str, is_taken: bool) -> None:
     peer.says_who = says_who
     found = Inquirer("9999", {"10000": peer.url}, WAIT).ask(HOST, "/tracker/x", {})
-    words = f"party 10000 does not answer: another server, that of party 7777, answers at {peer.url}"
-    assert found == (Answer(0, "success", [1]) if is_taken else Answer(UNREACHABLE, words))
+    text = f"party 10000 does not answer: another server, that of party 7777, answers at {peer.url}"
+    assert found == (Answer(0, "success", [1]) if is_taken else Answer(UNREACHABLE, text))
 
 
 @pytest.mark.parametrize("text", ["", "<html>", "[]", '{"data": 1}'])

@@ -37,7 +37,7 @@ def test_a_port_where_nobody_listens() -> None:
     assert describe_network_error(asked(f"http://127.0.0.1:{closed_port()}/")) == "connection refused"
 
 
-@pytest.mark.parametrize(("make", "words"), [
+@pytest.mark.parametrize(("make", "text"), [
     (lambda: wrapped(ConnectionRefusedError(errno.ECONNREFUSED, "x")), "connection refused"),
     (lambda: wrapped(OSError(errno.EHOSTUNREACH, "x")), "no route to its host"),
     (lambda: wrapped(OSError(errno.EMFILE, "x")), "Too many open files"),
@@ -54,5 +54,5 @@ def test_a_port_where_nobody_listens() -> None:
     (lambda: ValueError("HTTP 502: b'later'"), "HTTP 502: b'later'"),
     (lambda: ValueError(), "its answer cannot be read"),
 ])  # fmt: skip
-def test_each_error_in_words(make: Callable[[], Exception], words: str) -> None:
-    assert describe_network_error(make()) == words
+def test_each_error_in_words(make: Callable[[], Exception], text: str) -> None:
+    assert describe_network_error(make()) == text

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 
 import pytest
-from peer_server import WAIT, Heard, K, Peer, Reply, commands, make_lane, ok
+from peer_server import WAIT, K, Peer, Recorder, Reply, commands, make_sender, ok
 
 from fate_flow.core.job import UNREACHABLE, Command, CommandKind
-from fate_flow.federation.lanes import Lane
+from fate_flow.federation.peer_senders import PeerSender
 from tests.factories import HOST, JOB_ID
 
 NOT_HERE = 101, "party_id: this server is party 7777, not 10000"
 REFUSAL: Reply = (200, json.dumps(dict(zip(("retcode", "retmsg"), NOT_HERE, strict=True))).encode())
 
 
-def unreachable(heard: Heard) -> str:
-    [(_, said)] = heard.take()
+def unreachable(recorder: Recorder) -> str:
+    [(_, said)] = recorder.take()
     assert said.retcode == UNREACHABLE
     return said.retmsg.removeprefix("Federated schedule error, party 10000: ")
 
@@ -24,69 +24,69 @@ def unreachable(heard: Heard) -> str:
 @pytest.mark.parametrize("reply", [REFUSAL, ok(), (404, b"<html>"), (500, b"")])
 @pytest.mark.parametrize("kind", [K.CREATE, K.CHECK, K.APPLY])
 def test_what_another_party_says_is_no_answer(
-    kind: CommandKind, reply: Reply, peer: Peer, heard: Heard, lane: Lane
+    kind: CommandKind, reply: Reply, peer: Peer, recorder: Recorder, sender: PeerSender
 ) -> None:
     peer.says_who = "7777"
     peer.replies.put(reply)
-    lane.post(commands(1, kind))
-    assert unreachable(heard) == f"another server, that of party 7777, answers at {lane.url}"
-    assert not lane.state().is_answering
+    sender.post(commands(1, kind))
+    assert unreachable(recorder) == f"another server, that of party 7777, answers at {sender.url}"
+    assert not sender.state().is_answering
 
 
 @pytest.mark.parametrize("reply", [REFUSAL, ok({"ended": {JOB_ID: "it is not known here"}}), (404, b""), (405, b"")])
 @pytest.mark.parametrize("says_who", ["7777", ""])
 def test_a_heartbeat_that_another_server_answers_is_not_heard(
-    says_who: str, reply: Reply, peer: Peer, heard: Heard
+    says_who: str, reply: Reply, peer: Peer, recorder: Recorder
 ) -> None:
     """Neither is the job that it does not know over at the party, nor does the party live."""
-    lane = make_lane(peer.port, heard, silence=0.05)
+    sender = make_sender(peer.port, recorder, silence=0.05)
     peer.says_who = "10000"
-    lane.beat(())
-    heard.ended.get(timeout=WAIT)
+    sender.beat(())
+    recorder.ended.get(timeout=WAIT)
     peer.says_who, peer.usual = says_who, lambda *_: reply
-    lane.beat(((JOB_ID, 0),))
-    lane.post(commands(1))            # must arrive, so it goes on asking
-    assert heard.silence.get(timeout=WAIT)[0] == "10000"
-    assert heard.ended.empty()
-    assert not lane.state().is_answering
+    sender.beat(((JOB_ID, 0),))
+    sender.post(commands(1))          # must arrive, so it goes on asking
+    assert recorder.silence.get(timeout=WAIT)[0] == "10000"
+    assert recorder.ended.empty()
+    assert not sender.state().is_answering
     peer.usual = peer._obliging
     peer.says_who = "10000"
-    assert heard.retcodes(1) == [0]
-    assert lane.state().is_answering
-    lane.close()
+    assert recorder.retcodes(1) == [0]
+    assert sender.state().is_answering
+    sender.close()
 
 
-def test_who_has_said_who_it_is_does_not_leave_it_out(peer: Peer, heard: Heard, lane: Lane) -> None:
+def test_who_has_said_who_it_is_does_not_leave_it_out(peer: Peer, recorder: Recorder, sender: PeerSender) -> None:
     peer.says_who = "10000"
-    lane.post(commands(1, K.CHECK))
-    assert heard.retcodes(1) == [0]
+    sender.post(commands(1, K.CHECK))
+    assert recorder.retcodes(1) == [0]
     peer.says_who = ""
     peer.replies.put(REFUSAL)
-    lane.post(commands(1, K.CHECK))
-    where = f"another server, which does not say whose it is, answers at {lane.url}"
-    assert unreachable(heard) == f"{where}: {NOT_HERE[1]}"
+    sender.post(commands(1, K.CHECK))
+    where = f"another server, which does not say whose it is, answers at {sender.url}"
+    assert unreachable(recorder) == f"{where}: {NOT_HERE[1]}"
 
 
-def test_what_is_known_of_a_party_outlives_the_process(peer: Peer, heard: Heard) -> None:
-    lane = make_lane(peer.port, heard)
-    lane.says_who = True              # as it is made for a party that takes part in a job
+def test_what_is_known_of_a_party_outlives_the_process(peer: Peer, recorder: Recorder) -> None:
+    sender = make_sender(peer.port, recorder)
+    sender.says_who = True            # as it is made for a party that takes part in a job
     peer.replies.put(REFUSAL)
-    lane.post(commands(1, K.CHECK))
-    assert unreachable(heard).endswith(NOT_HERE[1])
-    lane.close()
+    sender.post(commands(1, K.CHECK))
+    assert unreachable(recorder).endswith(NOT_HERE[1])
+    sender.close()
 
 
 @pytest.mark.parametrize(("reply", "is_taken"), [(ok(), True), (REFUSAL, False)])
 def test_a_party_that_accepts_a_job_as_a_plain_v1_one_is_one(
-    reply: Reply, is_taken: bool, peer: Peer, heard: Heard
+    reply: Reply, is_taken: bool, peer: Peer, recorder: Recorder
 ) -> None:
-    lane = make_lane(peer.port, heard)
-    lane.says_who = True
+    sender = make_sender(peer.port, recorder)
+    sender.says_who = True
     peer.replies.put(reply)
-    lane.post(commands(1, K.CREATE))
-    assert heard.retcodes(1) == [0 if is_taken else UNREACHABLE]
-    assert lane.says_who is not is_taken
-    lane.close()
+    sender.post(commands(1, K.CREATE))
+    assert recorder.retcodes(1) == [0 if is_taken else UNREACHABLE]
+    assert sender.says_who is not is_taken
+    sender.close()
 
 
 CONF = {"dsl_version": 2, "job_parameters": {"common": {"task_cores": 1}, "role": {}}, "component_parameters": {}}
@@ -95,18 +95,18 @@ ON_PARTY = {"dsl_version": 2, "job_parameters": {"task_cores": 1}, "component_pa
 
 @pytest.mark.parametrize(("is_known", "is_doubted"), [(False, False), (True, False), (True, True)])
 def test_who_is_not_known_to_be_ours_gets_with_a_job_what_fate_needs(
-    is_known: bool, is_doubted: bool, peer: Peer, heard: Heard
+    is_known: bool, is_doubted: bool, peer: Peer, recorder: Recorder
 ) -> None:
-    lane = make_lane(peer.port, heard, probe_pause=0.0)
-    peer.says_who, lane.says_who = "10000" if is_known else "", is_known
+    sender = make_sender(peer.port, recorder, probe_pause=0.0)
+    peer.says_who, sender.says_who = "10000" if is_known else "", is_known
     create = Command(K.CREATE, JOB_ID, HOST, argument="0", body={"runtime_conf": CONF})
     if is_doubted:
         peer.replies.put((500, b"what?"))
-        lane.post([create])
-        heard.take()
-    lane.post([create])
-    heard.take()
+        sender.post([create])
+        recorder.take()
+    sender.post([create])
+    recorder.take()
     body = peer.asked[-1][1]
     assert body["runtime_conf"] == CONF
     assert body.get("runtime_conf_on_party") == (None if is_known and not is_doubted else ON_PARTY)
-    lane.close()
+    sender.close()

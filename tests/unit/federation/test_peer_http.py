@@ -107,16 +107,16 @@ def test_an_answer_beyond_its_size_is_left_unread(what: str, start: Start) -> No
     assert server.await_no_connection(ENOUGH)
 
 
-@pytest.mark.parametrize(("body", "words"), [
+@pytest.mark.parametrize(("body", "text"), [
     (b"[" * 200_000, "its answer is nested too deeply"),
     (b"[" + b"[]," * 1_100_000 + b"0]", "its answer has more than"),
     (b"{" + b" " * 17_000_000 + b"}", "its answer is longer than 16777216 bytes"),
 ])  # fmt: skip
-def test_json_that_is_small_and_costs_much_is_not_read(body: bytes, words: str, start: Start) -> None:
+def test_json_that_is_small_and_costs_much_is_not_read(body: bytes, text: str, start: Start) -> None:
     server = start(once(answer(body)))
     found = in_time(lambda: Inquirer("9999", {"10000": server.url}, ENOUGH).ask(HOST, "/x", {}))
     assert found.retcode == UNREACHABLE
-    assert found.retmsg.startswith(f"party 10000 does not answer: {words}")
+    assert found.retmsg.startswith(f"party 10000 does not answer: {text}")
 
 
 @pytest.mark.parametrize("what", ["nothing", "a head", "a body", "the size of a chunk"])
@@ -140,19 +140,19 @@ def test_the_forwarder_reads_no_more_than_it_may(what: str, start: Start, tmp_pa
     assert in_time(lambda: forward(start(FLOODING[what]), tmp_path)).status == 502
 
 
-@pytest.mark.parametrize(("body", "status", "words"), [
+@pytest.mark.parametrize(("body", "status", "text"), [
     (SUCCESS, 200, ""),
     (b'{"retcode": 100, "retmsg": "<NotFound>"}', 501, "party 10000 takes no messages: <NotFound>"),
     (b"<h1>hello</h1>", 502, "party 10000 does not say that it has it: "),
     (b"{}", 502, "party 10000 does not say that it has it: "),
 ])  # fmt: skip
 def test_a_message_is_delivered_only_to_who_says_so(
-    body: bytes, status: int, words: str, start: Start, tmp_path: Path
+    body: bytes, status: int, text: str, start: Start, tmp_path: Path
 ) -> None:
     """FATE's servers answer every path with HTTP status 200."""
     found = forward(start(once(answer(body))), tmp_path)
     assert found.status == status
-    assert found.message.startswith(words)
+    assert found.message.startswith(text)
 
 
 def forward(server: HostileServer, home: Path) -> Any:

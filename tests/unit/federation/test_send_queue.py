@@ -71,7 +71,7 @@ def test_what_must_arrive_is_the_next_again_and_what_may_fail_is_lost() -> None:
     batch = queue.take(10).batch
     queue.post([C])
     found = queue.failed(batch, "refused", 12)
-    assert (found.lost, found.silent_seconds, found.pause, found.is_news) == ((APPLY,), 2, 0.25, True)
+    assert (found.lost, found.silent_seconds, found.pause, found.is_new) == ((APPLY,), 2, 0.25, True)
     assert not queue.has_work(12.2)
     assert queue.take(12.25).batch == (A, B, C)
 
@@ -83,8 +83,8 @@ def test_pauses_double_up_to_the_longest_and_end_with_an_answer() -> None:
         pauses.append(found.pause)
         now += found.pause
     assert pauses == [0.25, 0.5, 1, 2, 4, LONGEST_PAUSE, LONGEST_PAUSE]
-    assert (queue.health.failures, found.is_news) == (7, False)
-    assert queue.failed((), "another error", now).is_news
+    assert (queue.health.failures, found.is_new) == (7, False)
+    assert queue.failed((), "another error", now).is_new
     queue.take(now)
     assert queue.answered().failures == 8
     assert (queue.health.failures, queue.circuit(now)) == (0, CLOSED)
@@ -149,15 +149,15 @@ def test_our_own_sleep_is_no_silence_of_a_party_that_was_silent_before(looks: st
     queue.failed(queue.take(1.0).batch, "refused", 2.0)
     for now in range(10, 61, 10):
         assert queue.silence(now) is None
-    woken = 5_000.0
+    to_reconsider = 5_000.0
     if looks == "take":
-        assert queue.take(woken).batch == (A,)
+        assert queue.take(to_reconsider).batch == (A,)
     elif looks == "failed":
-        assert queue.failed((), "timed out", woken).silent_seconds == 59.0
-    assert queue.silence(woken) is None
+        assert queue.failed((), "timed out", to_reconsider).silent_seconds == 59.0
+    assert queue.silence(to_reconsider) is None
     for later in (14, 28):
-        assert queue.silence(woken + later) is None
-    assert queue.silence(woken + 32) == 91.0
+        assert queue.silence(to_reconsider + later) is None
+    assert queue.silence(to_reconsider + 32) == 91.0
 
 
 def test_who_looks_seldom_but_often_enough_counts_all_of_the_silence() -> None:

@@ -18,7 +18,7 @@ from fate_flow.federation.signature import (
     Covered,
     SiteSignature,
     digest_of,
-    read_claim,
+    read_signature_input,
 )
 from fate_flow.federation.site_key import ED25519, KINDS, PrivateKey, load_private_key, make_private_key
 from fate_flow.federation.wire import headers
@@ -77,11 +77,11 @@ def test_we_find_the_signature_of_others_right(path: Path, key: PrivateKey, kind
         message, key_id=key.public.key_id, created=datetime.now(UTC), nonce="n" * 24, label="site", tag="fate_flow",
         include_alg=False, covered_component_ids=NAMES, use_existing_digest=True,
     )
-    claim = read_claim(message.headers[INPUT], message.headers[SIGNATURE])
-    assert claim is not None
+    signature_input = read_signature_input(message.headers[INPUT], message.headers[SIGNATURE])
+    assert signature_input is not None
     covered = Covered("POST", message.path_url, digest_of(b"{}"), "9999", "10000")
-    assert claim.holds(key.public, covered)
-    assert not claim.holds(key.public, Covered("POST", message.path_url, digest_of(b"{}"), "9999", "10001"))
+    assert signature_input.holds(key.public, covered)
+    assert not signature_input.holds(key.public, Covered("POST", message.path_url, digest_of(b"{}"), "9999", "10001"))
 
 
 def test_each_request_has_a_nonce_of_its_own(key: PrivateKey) -> None:
@@ -92,9 +92,9 @@ def test_each_request_has_a_nonce_of_its_own(key: PrivateKey) -> None:
 @pytest.mark.parametrize("target", ["/v1/\u00e4", "/v1/\ud800"])
 def test_what_no_sender_sends_is_not_signed_by_anybody(key: PrivateKey, target: str) -> None:
     head = prepared(key).headers
-    claim = read_claim(head[INPUT], head[SIGNATURE])
-    assert claim is not None
-    assert not claim.holds(key.public, Covered("POST", target, digest_of(b"{}"), "9999", "10000"))
+    signature_input = read_signature_input(head[INPUT], head[SIGNATURE])
+    assert signature_input is not None
+    assert not signature_input.holds(key.public, Covered("POST", target, digest_of(b"{}"), "9999", "10000"))
 
 
 def test_an_empty_query_is_a_query() -> None:

@@ -64,18 +64,18 @@ def in_pem(key: object, password: str = "") -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, how)      # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(("content", "words"), [
+@pytest.mark.parametrize(("content", "text"), [
     (None, "there is no private key of this party: fate_flow key make"),
     (b"nonsense", "is not a private key in PEM"),
     (in_pem(ec.generate_private_key(ec.SECP256R1())), "is not a private key of Ed25519, or RSA of 2048 to 8192 bits"),
     (in_pem(rsa.generate_private_key(65537, 2048), "x"), "without a password"),
 ])
-def test_a_file_that_is_no_key_is_named(tmp_path: Path, content: bytes | None, words: str) -> None:
+def test_a_file_that_is_no_key_is_named(tmp_path: Path, content: bytes | None, text: str) -> None:
     path = tmp_path / "site.pem"
     if content is not None:
         path.write_bytes(content)
         path.chmod(0o600)
-    with pytest.raises(BadSettings, match=words) as caught:
+    with pytest.raises(BadSettings, match=text) as caught:
         load_private_key(path)
     assert caught.value.message.startswith(str(path))
 
@@ -95,9 +95,9 @@ def test_what_is_no_public_key_is_refused(pem: str) -> None:
 
 def test_a_private_key_is_not_taken_and_not_repeated() -> None:
     pem = private_pem(1)
-    with pytest.raises(BadRequest, match="key: is a private key") as told:
+    with pytest.raises(BadRequest, match="key: is a private key") as described:
         read_public_key(pem)
-    assert pem.splitlines()[1] not in told.value.message
+    assert pem.splitlines()[1] not in described.value.message
 
 
 def test_the_form_of_rsa_keys_that_fate_makes_is_taken() -> None:

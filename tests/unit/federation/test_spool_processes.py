@@ -37,7 +37,7 @@ def test_two_processes_see_the_same(spool: Spool) -> None:
     assert [push(other, 2), other.session_of("token")] == [Problem.NOT_STARTED, None]
 
 
-def test_a_push_rings_and_only_a_new_one(tmp_path: Path) -> None:
+def test_a_push_wakes_and_only_a_new_one(tmp_path: Path) -> None:
     rings: list[int] = []
     spool = a_spool(tmp_path, lambda: rings.append(1))
     spool.open(HERE, PEERS, "token")
@@ -136,20 +136,20 @@ def test_what_was_acknowledged_survives_kill_9(spool: Spool, size: int) -> None:
 
 def pushes_until_killed(spool: Spool, first: int, size: int) -> int:
     """Let a process push and confirm nothing until it is killed; says how many pushes it knew of."""
-    heard, told = os.pipe()
+    heartbeats, described = os.pipe()
     child = os.fork()
     if child == 0:
         for seq in range(first, first + 40):
             push(spool, seq, b"%d" % seq * size)
-            os.write(told, b".")
+            os.write(described, b".")
         os._exit(0)
-    os.close(told)
-    known = len(os.read(heard, 1)) + len(os.read(heard, 2))
+    os.close(described)
+    known = len(os.read(heartbeats, 1)) + len(os.read(heartbeats, 2))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    while more := os.read(heard, 100):
+    while more := os.read(heartbeats, 100):
         known += len(more)
-    os.close(heard)
+    os.close(heartbeats)
     return known
 
 

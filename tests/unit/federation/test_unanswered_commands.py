@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 from hostile_server import DRIPPING, HostileServer
-from peer_server import BATCH, WAIT, Heard, K, Peer, Reply, answer, commands, make_lane, ok
+from peer_server import BATCH, WAIT, K, Peer, Recorder, Reply, answer, commands, make_sender, ok
 
 from fate_flow.core.job import UNREACHABLE, Answer, Command, CommandKind
-from fate_flow.federation.lanes import Lane, PartyState
+from fate_flow.federation.peer_senders import PartyState, PeerSender
 from tests.factories import HOST, JOB_ID
 
 
@@ -67,71 +67,73 @@ GARBAGE: dict[str, Reply] = {
 
 @pytest.mark.parametrize("what", GARBAGE)
 def test_what_must_arrive_is_sent_again_until_it_has_an_answer_and_the_order_stays(
-    what: str, peer: Peer, heard: Heard, lane: Lane
+    what: str, peer: Peer, recorder: Recorder, sender: PeerSender
 ) -> None:
     for _ in range(3):
         peer.replies.put(GARBAGE[what])
     sent = commands(3)
-    lane.post(sent)
-    assert heard.take(3) == [(command, Answer(0, "success")) for command in sent]
+    sender.post(sent)
+    assert recorder.take(3) == [(command, Answer(0, "success")) for command in sent]
     paths = [path for path, _ in itertools.groupby(peer.paths)]
     assert paths == ["/party/0", "/party/1", "/party/2"]
     assert peer.paths.count("/party/0") >= 3
-    assert lane.state().is_answering
+    assert sender.state().is_answering
 
 
 @pytest.mark.parametrize("what", [what for what in GARBAGE if what != "a closed connection"])
 @pytest.mark.parametrize("kind", [K.CREATE, K.CHECK, K.APPLY])
-def test_what_may_fail_fails_at_once(kind: CommandKind, what: str, peer: Peer, heard: Heard, lane: Lane) -> None:
+def test_what_may_fail_fails_at_once(
+    kind: CommandKind, what: str, peer: Peer, recorder: Recorder, sender: PeerSender
+) -> None:
     peer.replies.put(GARBAGE[what])
-    lane.post(commands(1, kind))
-    [(command, said)] = heard.take()
+    sender.post(commands(1, kind))
+    [(command, said)] = recorder.take()
     assert (command, said.retcode) == (commands(1, kind)[0], UNREACHABLE)
     assert said.retmsg.startswith("Federated schedule error, party 10000: ")
     assert peer.paths == ["/party/0"]
 
 
-@pytest.mark.parametrize(("reply", "words"), [
+@pytest.mark.parametrize(("reply", "text"), [
     ((403, b'{"retcode": 403, "retmsg": "Host: x is no name of this server"}'), ": Host: x is no name of this server"),
     ((502, b"<h1>Bad\r\n gateway</h1>"), ": <h1>Bad gateway</h1>"), ((503, b""), ""), ((500, b"[1]"), ""),
     ((400, b'{"retmsg": "a\\u0007b"}'), ": a?b"),
 ])  # fmt: skip
 def test_what_a_server_refuses_by_its_http_status_is_told_in_its_words(
-    reply: Reply, words: str, peer: Peer, heard: Heard, lane: Lane
+    reply: Reply, text: str, peer: Peer, recorder: Recorder, sender: PeerSender
 ) -> None:
     peer.replies.put(reply)
-    lane.post(commands(1, K.APPLY))
-    [(_, said)] = heard.take()
+    sender.post(commands(1, K.APPLY))
+    [(_, said)] = recorder.take()
     assert isinstance(reply, tuple)
-    assert said.retmsg == f"Federated schedule error, party 10000: HTTP status {reply[0]}{words}"
+    assert said.retmsg == f"Federated schedule error, party 10000: HTTP status {reply[0]}{text}"
 
 
-def test_an_answer_without_end_is_left(peer: Peer, heard: Heard) -> None:
+def test_an_answer_without_end_is_left(peer: Peer, recorder: Recorder) -> None:
     peer.replies.put(drip)
-    lane = make_lane(peer.port, heard, timeout=0.3)
-    lane.post(commands(1, K.APPLY))
-    [(_, said)] = heard.take()
+    sender = make_sender(peer.port, recorder, timeout=0.3)
+    sender.post(commands(1, K.APPLY))
+    [(_, said)] = recorder.take()
     assert said.retmsg == "Federated schedule error, party 10000: no answer in time"
-    lane.close()
+    sender.close()
 
 
 @pytest.mark.parametrize("what", ["a head", "a body", "the size of a chunk"])
-def test_a_party_that_sends_a_byte_now_and_then_is_silent(what: str, heard: Heard) -> None:
+def test_a_party_that_sends_a_byte_now_and_then_is_silent(what: str, recorder: Recorder) -> None:
     server = HostileServer(DRIPPING[what], drips=True)
-    lane = make_lane(server.port, heard, timeout=0.3, silence=0.0)
-    lane.beat(((JOB_ID, 0),))
-    assert heard.silence.get(timeout=WAIT)[0] == "10000"
-    assert not lane.state().is_answering
-    assert lane.state().error == "no answer in time"
-    lane.close()
+    sender = make_sender(server.port, recorder, timeout=0.3, silence=0.0)
+    sender.beat(((JOB_ID, 0),))
+    assert recorder.silence.get(timeout=WAIT)[0] == "10000"
+    assert not sender.state().is_answering
+    assert sender.state().error == "no answer in time"
+    sender.close()
     server.close()
 
 
 def a_clock_that_jumps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What the lanes read; its one number is for how many seconds this process stood still."""
+    """What the peer senders read; its one number is for how many seconds this process stood still."""
     steady, stood_still = time.monotonic, [0.0]
     monkeypatch.setattr("fate_flow.federation.peer_http._LATE_SECONDS", WAIT)     # the peer may be slow to write it
-    for module in ("lanes", "peer_http"):
+    for module in ("peer_senders", "peer_http"):
         clock = SimpleNamespace(monotonic=lambda: steady() + stood_still[0])
         monkeypatch.setattr(f"fate_flow.federation.{module}.time", clock)
     return stood_still
@@ -139,20 +141,20 @@ def a_clock_that_jumps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.mark.parametrize("longest_gap", [50.0, inf])
 def test_a_party_that_was_silent_before_this_process_stood_still_is_asked_before_it_is_lost(
-    closed_port: int, heard: Heard, monkeypatch: pytest.MonkeyPatch, longest_gap: float
+    closed_port: int, recorder: Recorder, monkeypatch: pytest.MonkeyPatch, longest_gap: float
 ) -> None:
     stood_still = a_clock_that_jumps(monkeypatch)
-    lane = make_lane(closed_port, heard, silence=60.0, longest_gap=longest_gap)
-    lane.post(commands(1, K.CHECK))
-    assert heard.retcodes(1) == [UNREACHABLE]
+    sender = make_sender(closed_port, recorder, silence=60.0, longest_gap=longest_gap)
+    sender.post(commands(1, K.CHECK))
+    assert recorder.retcodes(1) == [UNREACHABLE]
     stood_still[0] = 100.0
-    lane.tell_silence()
-    assert heard.silence.empty() is (longest_gap < 100)
-    lane.close()
+    sender.report_silence()
+    assert recorder.silence.empty() is (longest_gap < 100)
+    sender.close()
 
 
 def test_an_answer_that_came_while_this_process_stood_still_counts(
-    peer: Peer, heard: Heard, monkeypatch: pytest.MonkeyPatch
+    peer: Peer, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a server that was stopped for long would take the others for silent when it goes on."""
     stood_still = a_clock_that_jumps(monkeypatch)
@@ -162,51 +164,51 @@ def test_an_answer_that_came_while_this_process_stood_still_counts(
         answer(handler, b'{"retcode": 0, "retmsg": "success"}')
 
     peer.replies.put(while_stopped)
-    lane = make_lane(peer.port, heard, timeout=50.0, silence=60.0)
-    lane.post(commands(1))
-    assert heard.retcodes(1) == [0]
-    assert lane.state().is_answering
-    assert heard.silence.empty()
-    lane.close()
+    sender = make_sender(peer.port, recorder, timeout=50.0, silence=60.0)
+    sender.post(commands(1))
+    assert recorder.retcodes(1) == [0]
+    assert sender.state().is_answering
+    assert recorder.silence.empty()
+    sender.close()
 
 
-def test_nobody_there(closed_port: int, heard: Heard) -> None:
-    lane = make_lane(closed_port, heard)
-    lane.post(commands(1, K.CREATE))
-    [(_, said)] = heard.take()
+def test_nobody_there(closed_port: int, recorder: Recorder) -> None:
+    sender = make_sender(closed_port, recorder)
+    sender.post(commands(1, K.CREATE))
+    [(_, said)] = recorder.take()
     assert said.retmsg == "Federated schedule error, party 10000: connection refused"
-    lane.close()
+    sender.close()
 
 
-def test_a_peer_that_hangs_costs_the_time_of_one_request(peer: Peer, heard: Heard) -> None:
+def test_a_peer_that_hangs_costs_the_time_of_one_request(peer: Peer, recorder: Recorder) -> None:
     leave = threading.Event()
     peer.replies.put(lambda _: leave.wait(WAIT) and None)
-    lane = make_lane(peer.port, heard, timeout=0.3)
-    lane.post(commands(1, K.APPLY))
-    [(_, said)] = heard.take()
+    sender = make_sender(peer.port, recorder, timeout=0.3)
+    sender.post(commands(1, K.APPLY))
+    [(_, said)] = recorder.take()
     assert said.retmsg == "Federated schedule error, party 10000: no answer in time"
     leave.set()
-    lane.close()
+    sender.close()
 
 
 def test_while_it_is_known_not_to_answer_what_may_fail_is_not_even_sent(
-    closed_port: int, heard: Heard
+    closed_port: int, recorder: Recorder
 ) -> None:
-    lane = make_lane(closed_port, heard, first_pause=WAIT, probe_pause=WAIT)
-    lane.post(commands(1, K.APPLY))
-    heard.take()
+    sender = make_sender(closed_port, recorder, first_pause=WAIT, probe_pause=WAIT)
+    sender.post(commands(1, K.APPLY))
+    recorder.take()
     kept, lost = commands(1), [Command(K.CHECK, JOB_ID, HOST, id=7), Command(K.CREATE, JOB_ID, HOST, id=8)]
-    before = len(heard.log)
-    lane.post([lost[0], *kept, lost[1]])
-    assert [(command, said.retcode) for command, said in heard.take(2)] == [(one, UNREACHABLE) for one in lost]
+    before = len(recorder.log)
+    sender.post([lost[0], *kept, lost[1]])
+    assert [(command, said.retcode) for command, said in recorder.take(2)] == [(one, UNREACHABLE) for one in lost]
     soon = pytest.approx(0, abs=WAIT)
-    assert lane.state() == PartyState("10000", lane.url, "open", soon, 1, "connection refused", 1, soon)
-    assert len(heard.log) == before
-    lane.close()
+    assert sender.state() == PartyState("10000", sender.url, "open", soon, 1, "connection refused", 1, soon)
+    assert len(recorder.log) == before
+    sender.close()
 
 
-def test_a_party_that_is_asked_whether_it_is_back_is_probed_and_the_log_tells_each_turn(
-    peer: Peer, heard: Heard, caplog: pytest.LogCaptureFixture
+def test_a_party_that_is_asked_whether_it_is_back_is_probed_and_the_log_tells_each_reservation_round(
+    peer: Peer, recorder: Recorder, caplog: pytest.LogCaptureFixture
 ) -> None:
     leave, asked = threading.Event(), threading.Event()
 
@@ -217,31 +219,33 @@ def test_a_party_that_is_asked_whether_it_is_back_is_probed_and_the_log_tells_ea
 
     peer.replies.put(hang_up)
     peer.replies.put(slow)
-    lane = make_lane(peer.port, heard)
-    lane.post(commands(1))
+    sender = make_sender(peer.port, recorder)
+    sender.post(commands(1))
     assert asked.wait(WAIT)
-    assert (lane.state().circuit, lane.state().failures) == ("probing", 1)
+    assert (sender.state().circuit, sender.state().failures) == ("probing", 1)
     leave.set()
-    heard.take()
-    assert lane.state() == PartyState("10000", lane.url)
-    lane.close()
+    recorder.take()
+    assert sender.state() == PartyState("10000", sender.url)
+    sender.close()
     assert "party 10000 does not answer: connection lost; circuit open, asked again in 0.01 s" in caplog.text
     assert "and 1 tries; circuit closed" in caplog.text
 
 
-def test_a_job_that_somebody_waits_for_finds_a_party_that_is_back(closed_port: int, heard: Heard) -> None:
-    lane = make_lane(closed_port, heard, first_pause=WAIT, probe_pause=0.0)
-    lane.post(commands(1, K.APPLY))
-    assert heard.retcodes(1) == [UNREACHABLE]
+def test_a_job_that_somebody_waits_for_finds_a_party_that_is_back(closed_port: int, recorder: Recorder) -> None:
+    sender = make_sender(closed_port, recorder, first_pause=WAIT, probe_pause=0.0)
+    sender.post(commands(1, K.APPLY))
+    assert recorder.retcodes(1) == [UNREACHABLE]
     peer = Peer(closed_port)
-    lane.post(commands(1, K.CREATE))
-    assert heard.retcodes(1) == [0]
-    assert lane.state().is_answering
-    lane.close()
+    sender.post(commands(1, K.CREATE))
+    assert recorder.retcodes(1) == [0]
+    assert sender.state().is_answering
+    sender.close()
     peer.close()
 
 
-def test_a_heartbeat_that_nobody_heard_keeps_the_commands_behind_it(peer: Peer, heard: Heard, lane: Lane) -> None:
+def test_a_heartbeat_that_nobody_heard_keeps_the_commands_behind_it(
+    peer: Peer, recorder: Recorder, sender: PeerSender
+) -> None:
     entered, leave = threading.Event(), threading.Event()
 
     def hold(handler: BaseHTTPRequestHandler) -> None:
@@ -251,98 +255,100 @@ def test_a_heartbeat_that_nobody_heard_keeps_the_commands_behind_it(peer: Peer, 
 
     peer.replies.put(hold)
     peer.replies.put((500, b""))
-    lane.post(commands(1))
+    sender.post(commands(1))
     entered.wait(WAIT)
-    lane.beat(())
-    lane.post(commands(3)[1:])
+    sender.beat(())
+    sender.post(commands(3)[1:])
     leave.set()
-    assert [command.argument for command, _ in heard.take(3)] == ["0", "1", "2"]
+    assert [command.argument for command, _ in recorder.take(3)] == ["0", "1", "2"]
     assert peer.paths[:2] == ["/party/0", "/party/heartbeat"]
 
 
 @pytest.mark.parametrize(
     "data", [None, "text", [], [{"retcode": 0}], [{"retcode": 0}] * 4, [{"retcode": 0}, 7, None], [{}, {}, {}]]
 )
-def test_an_answer_to_a_batch_that_does_not_fit_it_is_none(data: Any, peer: Peer, heard: Heard, lane: Lane) -> None:
+def test_an_answer_to_a_batch_that_does_not_fit_it_is_none(
+    data: Any, peer: Peer, recorder: Recorder, sender: PeerSender
+) -> None:
     peer.replies.put(ok(BATCH))
-    lane.post(commands(1, K.CREATE))
-    heard.take()
+    sender.post(commands(1, K.CREATE))
+    recorder.take()
     peer.replies.put(ok(data))
-    lane.post(commands(3))
-    assert heard.retcodes(3) == [0, 0, 0]
+    sender.post(commands(3))
+    assert recorder.retcodes(3) == [0, 0, 0]
     assert [path for path in peer.paths if path == "/party/batch"] == ["/party/batch"] * 2
 
 
 def test_of_a_batch_that_nobody_answered_what_may_fail_fails_and_the_rest_is_sent_again(
-    peer: Peer, heard: Heard, lane: Lane
+    peer: Peer, recorder: Recorder, sender: PeerSender
 ) -> None:
     peer.replies.put(ok(BATCH))
-    lane.post(commands(1, K.CREATE))
-    heard.take()
+    sender.post(commands(1, K.CREATE))
+    recorder.take()
     first, second, third = commands(3)
     may_fail = Command(K.APPLY, JOB_ID, HOST, argument="1", id=1)
     peer.replies.put((500, b""))
-    lane.post([first, may_fail, third])
-    assert [(command.argument, said.retcode) for command, said in heard.take(3)] == [
+    sender.post([first, may_fail, third])
+    assert [(command.argument, said.retcode) for command, said in recorder.take(3)] == [
         ("1", UNREACHABLE), ("0", 0), ("2", 0)]  # fmt: skip
     assert second.argument == "1"
 
 
-def test_silence_is_told_when_it_has_lasted_too_long(closed_port: int, heard: Heard) -> None:
-    lane = make_lane(closed_port, heard, silence=0.05)
-    lane.post(commands(1))
-    party_id, seconds = heard.silence.get(timeout=WAIT)
+def test_silence_is_told_when_it_has_lasted_too_long(closed_port: int, recorder: Recorder) -> None:
+    sender = make_sender(closed_port, recorder, silence=0.05)
+    sender.post(commands(1))
+    party_id, seconds = recorder.silence.get(timeout=WAIT)
     assert (party_id, seconds > 0.05) == ("10000", True)
-    heard.silence.get(timeout=WAIT)               # and again, as long as it lasts
-    lane.close()
+    recorder.silence.get(timeout=WAIT)          # and again, as long as it lasts
+    sender.close()
 
 
-def test_silence_counts_from_the_first_question_that_got_no_answer(heard: Heard) -> None:
+def test_silence_counts_from_the_first_question_that_got_no_answer(recorder: Recorder) -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
-        lane = make_lane(deaf.getsockname()[1], heard, timeout=0.2, silence=0.15)
-        lane.post(commands(1))
-        assert heard.silence.get(timeout=WAIT)[1] >= 0.2       # with the very first failure
-        lane.tell_silence()
-        assert heard.silence.get(timeout=WAIT)
-        lane.close()
+        sender = make_sender(deaf.getsockname()[1], recorder, timeout=0.2, silence=0.15)
+        sender.post(commands(1))
+        assert recorder.silence.get(timeout=WAIT)[1] >= 0.2  # with the very first failure
+        sender.report_silence()
+        assert recorder.silence.get(timeout=WAIT)
+        sender.close()
 
 
-def test_a_party_that_answers_is_not_silent(lane: Lane, heard: Heard) -> None:
-    lane.post(commands(1))
-    heard.take()
-    lane.tell_silence()
-    assert heard.silence.empty()
+def test_a_party_that_answers_is_not_silent(sender: PeerSender, recorder: Recorder) -> None:
+    sender.post(commands(1))
+    recorder.take()
+    sender.report_silence()
+    assert recorder.silence.empty()
 
 
-def test_what_is_forgotten_is_not_sent(closed_port: int, heard: Heard) -> None:
+def test_what_is_forgotten_is_not_sent(closed_port: int, recorder: Recorder) -> None:
     # Nothing is under way when it is told to forget.
-    lane = make_lane(closed_port, heard, silence=0.0, first_pause=WAIT, probe_pause=0.0)
-    lane.post(commands(3))
-    heard.silence.get(timeout=WAIT)
-    lane.beat((("x", 0),))
-    lane.forget()
+    sender = make_sender(closed_port, recorder, silence=0.0, first_pause=WAIT, probe_pause=0.0)
+    sender.post(commands(3))
+    recorder.silence.get(timeout=WAIT)
+    sender.beat((("x", 0),))
+    sender.forget()
     peer = Peer(closed_port)
-    lane.post(commands(5, K.CREATE)[4:])
-    assert heard.retcodes(1) == [0]
+    sender.post(commands(5, K.CREATE)[4:])
+    assert recorder.retcodes(1) == [0]
     assert peer.paths == ["/party/4"]
-    lane.close()
+    sender.close()
     peer.close()
 
 
-def test_a_server_that_comes_back_gets_what_was_kept_for_it(closed_port: int, heard: Heard) -> None:
-    lane = make_lane(closed_port, heard, silence=0.0)
-    lane.post(commands(2))
-    heard.silence.get(timeout=WAIT)
-    assert not lane.state().is_answering
+def test_a_server_that_comes_back_gets_what_was_kept_for_it(closed_port: int, recorder: Recorder) -> None:
+    sender = make_sender(closed_port, recorder, silence=0.0)
+    sender.post(commands(2))
+    recorder.silence.get(timeout=WAIT)
+    assert not sender.state().is_answering
     peer = Peer(closed_port)
-    assert heard.retcodes(2) == [0, 0]
-    assert lane.state() == PartyState("10000", lane.url)
-    lane.close()
+    assert recorder.retcodes(2) == [0, 0]
+    assert sender.state() == PartyState("10000", sender.url)
+    sender.close()
     peer.close()
 
 
 def test_a_kept_connection_that_the_peer_has_closed_is_opened_again_without_a_failure(
-    peer: Peer, heard: Heard, lane: Lane
+    peer: Peer, recorder: Recorder, sender: PeerSender
 ) -> None:
     def close_after(handler: BaseHTTPRequestHandler) -> None:
         answer(handler, b'{"retcode": 0}')          # promises to keep the connection, and does not
@@ -350,31 +356,31 @@ def test_a_kept_connection_that_the_peer_has_closed_is_opened_again_without_a_fa
 
     for number in range(3):
         peer.replies.put(close_after)
-        lane.post([Command(K.APPLY, JOB_ID, HOST, argument=str(number))])
-        assert heard.retcodes(1) == [0]
+        sender.post([Command(K.APPLY, JOB_ID, HOST, argument=str(number))])
+        assert recorder.retcodes(1) == [0]
     assert len(peer.connections) == 3
 
 
-def test_a_lane_survives_what_an_answer_does_to_its_listener(
-    peer: Peer, heard: Heard, caplog: pytest.LogCaptureFixture
+def test_a_sender_survives_what_an_answer_does_to_its_listener(
+    peer: Peer, recorder: Recorder, caplog: pytest.LogCaptureFixture
 ) -> None:
     failures = iter([RuntimeError("a defect")])
 
     def stumble(answers: list[tuple[Command, Answer]]) -> None:
         for failure in failures:
             raise failure
-        heard.ears().answers(answers)
+        recorder.listener().answers(answers)
 
-    lane = make_lane(peer.port, heard)
-    lane.ears = replace(heard.ears(), answers=stumble)
-    lane.post(commands(2))
-    assert heard.retcodes(2) == [0, 0]
-    assert "lane to party 10000" in caplog.text
-    lane.close()
+    sender = make_sender(peer.port, recorder)
+    sender.listener = replace(recorder.listener(), answers=stumble)
+    sender.post(commands(2))
+    assert recorder.retcodes(2) == [0, 0]
+    assert "sender to party 10000" in caplog.text
+    sender.close()
 
 
-def test_a_closed_lane_ends_its_thread(lane: Lane) -> None:
-    assert lane._thread.is_alive()
-    lane.close()
-    lane._thread.join(WAIT)
-    assert not lane._thread.is_alive()
+def test_a_closed_sender_ends_its_thread(sender: PeerSender) -> None:
+    assert sender._thread.is_alive()
+    sender.close()
+    sender._thread.join(WAIT)
+    assert not sender._thread.is_alive()

@@ -40,9 +40,9 @@ class TestBindings(BindingContract):
 def test_memory_notices_a_write_outside_of_a_transaction() -> None:
     store = MemoryStore()
     with store.transaction() as tx:
-        tx.hear("10000")
+        tx.record_heartbeat("10000")
     with pytest.raises(AssertionError, match="outside"):
-        tx.hear("10000")
+        tx.record_heartbeat("10000")
     with store.reading() as tx, pytest.raises(AssertionError, match="outside"):
-        tx.hear("10000")
-    assert Each(store).heard() == {"10000": 1}
+        tx.record_heartbeat("10000")
+    assert Each(store).heartbeats() == {"10000": 1}

@@ -16,7 +16,7 @@ from sqlite_in_memory import sqlite_in_memory
 
 from fate_flow.core.actions import MoveJob, MoveTask
 from fate_flow.core.errors import StorageFailed
-from fate_flow.core.job import Command, CommandKind, JobKey, Lack, Report, WorkerEnd
+from fate_flow.core.job import Blocker, Command, CommandKind, JobKey, Report, WorkerEnd
 from fate_flow.core.reasons import Reason
 from fate_flow.core.status import (
     JOB_UNFINISHED,
@@ -26,7 +26,7 @@ from fate_flow.core.status import (
     TaskStatus,
     WorkerStatus,
 )
-from fate_flow.store.contract import Metric, Output, Submission, TableMeta
+from fate_flow.store.contract import Metric, OutputTable, Submission, TableMeta
 from fate_flow.store.memory import MemoryStore
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -89,15 +89,15 @@ def _outcome(call: Any, *args: Any) -> Any:
 
 KEYS = [JobKey(f"j{number}", party) for number in (1, 2) for party in (ARBITER, GUEST, HOST)]
 keys = st.sampled_from(KEYS)
-turns = st.integers(0, 4)
+rounds = st.integers(0, 4)
 cores = st.integers(0, 9)
 memory = st.sampled_from([0, 1, 500, 1024, 2000])
 
 book_entries = st.lists(
     st.one_of(
-        st.tuples(st.just("reserve"), keys, cores, memory, st.sampled_from(["t", "u"]), turns, st.just(1)),
-        st.tuples(st.just("give_back"), keys, st.none() | turns, st.just(2)),
-        st.tuples(st.just("renew_claim"), keys, turns),
+        st.tuples(st.just("reserve"), keys, cores, memory, st.sampled_from(["t", "u"]), rounds, st.just(1)),
+        st.tuples(st.just("give_back"), keys, st.none() | rounds, st.just(2)),
+        st.tuples(st.just("renew_claim"), keys, rounds),
         st.tuples(st.just("register_engine"), st.builds(an_engine, cores, memory), st.just({}), st.just(3)),
     ),
     max_size=30,
@@ -145,14 +145,14 @@ WORKERS = ("w1", "w2")
 job_ids = st.sampled_from(["j1", "j2"])
 parties = st.sampled_from(PARTIES)
 owners = st.sampled_from(["", "me", "you"])
-words = st.sampled_from(["", "words", "andere Wörter"])
+text = st.sampled_from(["", "words", "andere Wörter"])
 blocked = st.sampled_from(["", "10000", "10001"])
 times = st.integers(1, 9)
-lacking = st.none() | st.sampled_from(Lack)
+lacking = st.none() | st.sampled_from(Blocker)
 small = st.integers(0, 3)
 reasons = st.none() | st.sampled_from([Reason.STOPPED, Reason.PARTY_REFUSED])
-ends = st.builds(WorkerEnd, st.sampled_from(Reason), words, st.sampled_from(["", "host 10000"]), st.just("signal 9"))
-values = st.dictionaries(st.sampled_from(["x", "y"]), st.none() | st.integers() | st.lists(words), max_size=2)
+ends = st.builds(WorkerEnd, st.sampled_from(Reason), text, st.sampled_from(["", "host 10000"]), st.just("signal 9"))
+values = st.dictionaries(st.sampled_from(["x", "y"]), st.none() | st.integers() | st.lists(text), max_size=2)
 task_keys = st.builds(lambda *one: a_task(*one).key, st.sampled_from(NAMES), st.integers(0, 1), parties, job_ids)
 
 
@@ -175,7 +175,7 @@ class TwinStores(RuleBasedStateMachine):
         self.do("add_job", job, DOCUMENT)
 
     @rule(
-        key=keys, new=st.sampled_from(JobStatus), reason=reasons, message=words, at=times, caused_by=words,
+        key=keys, new=st.sampled_from(JobStatus), reason=reasons, message=text, at=times, caused_by=text,
         whereto=st.none() | st.just(JobStatus.FAILED), late=st.none() | st.sampled_from(JobStatus),
         unconfirmed=st.sampled_from([(), ("host 10000",)]),
     )  # fmt: skip
@@ -187,7 +187,7 @@ class TwinStores(RuleBasedStateMachine):
         move = MoveJob(new, reason, message, whereto, at + 5, unconfirmed)
         self.do("move_job", replace(job, status=late) if late else job, move, at, caused_by)
 
-    @rule(key=keys, message=words, at=times, by_user=st.booleans())
+    @rule(key=keys, message=text, at=times, by_user=st.booleans())
     def request_stop(self, key: JobKey, message: str, at: int, by_user: bool) -> None:
         self.do("request_stop", key, Reason.STOPPED_BY_USER, message, at, by_user, "guest 9999")
 
@@ -196,16 +196,26 @@ class TwinStores(RuleBasedStateMachine):
         self.do("set_progress", key, percent)
 
     @rule(key=keys, owner=owners, at=times)
-    def begin_turn(self, key: JobKey, owner: str, at: int) -> None:
-        self.do("begin_turn", key, owner, at)
+    def begin_round(self, key: JobKey, owner: str, at: int) -> None:
+        self.do("begin_round", key, owner, at)
 
-    @rule(key=keys, owner=owners, why=words, party_id=blocked, count=cores, at=times, conflicts=small, lacks=lacking)
-    def end_turn(
-        self, key: JobKey, owner: str, why: str, party_id: str, count: int, at: int, conflicts: int, lacks: Lack | None
+    @rule(
+        key=keys, owner=owners, why=text, party_id=blocked, count=cores, at=times, conflicts=small, blocked_by=lacking
+    )
+    def end_round(
+        self,
+        key: JobKey,
+        owner: str,
+        why: str,
+        party_id: str,
+        count: int,
+        at: int,
+        conflicts: int,
+        blocked_by: Blocker | None,
     ) -> None:
-        self.do("end_turn", key, owner, why, party_id, count, at, conflicts, lacks)
+        self.do("end_round", key, owner, why, party_id, count, at, conflicts, blocked_by)
 
-    @rule(key=keys, why=words, party_id=blocked, count=cores, at=times)
+    @rule(key=keys, why=text, party_id=blocked, count=cores, at=times)
     def postpone(self, key: JobKey, why: str, party_id: str, count: int, at: int) -> None:
         self.do("postpone", key, why, party_id, count, at)
 
@@ -218,16 +228,16 @@ class TwinStores(RuleBasedStateMachine):
         self.do("count_pass", job_id)
 
     @rule(key=keys, at=times)
-    def wish(self, key: JobKey, at: int) -> None:
-        self.do("wish", key, at)
+    def pending(self, key: JobKey, at: int) -> None:
+        self.do("pending", key, at)
 
     @rule(key=keys)
-    def pass_wish(self, key: JobKey) -> None:
-        self.do("pass_wish", key)
+    def count_bypass(self, key: JobKey) -> None:
+        self.do("count_bypass", key)
 
     @rule(key=keys)
-    def forget_wish(self, key: JobKey) -> None:
-        self.do("forget_wish", key)
+    def forget_pending(self, key: JobKey) -> None:
+        self.do("forget_pending", key)
 
     @rule(job_id=job_ids)
     def forget_job(self, job_id: str) -> None:
@@ -243,22 +253,22 @@ class TwinStores(RuleBasedStateMachine):
     def register_engine(self, total: int, size: int, nodes: int) -> None:
         self.do("register_engine", an_engine(total, size, nodes), {}, 3)
 
-    @rule(key=keys, count=cores, size=memory, token=st.sampled_from(["", "t", "u"]), turn=turns)
-    def reserve(self, key: JobKey, count: int, size: int, token: str, turn: int) -> None:
-        self.do("reserve", key, count, size, token, turn, 1)
+    @rule(key=keys, count=cores, size=memory, token=st.sampled_from(["", "t", "u"]), round_number=rounds)
+    def reserve(self, key: JobKey, count: int, size: int, token: str, round_number: int) -> None:
+        self.do("reserve", key, count, size, token, round_number, 1)
 
-    @rule(key=keys, turn=turns)
-    def renew_claim(self, key: JobKey, turn: int) -> None:
-        self.do("renew_claim", key, turn)
+    @rule(key=keys, round_number=rounds)
+    def renew_claim(self, key: JobKey, round_number: int) -> None:
+        self.do("renew_claim", key, round_number)
 
-    @rule(key=keys, turn=st.none() | turns)
-    def give_back(self, key: JobKey, turn: int | None) -> None:
-        self.do("give_back", key, turn, 2)
+    @rule(key=keys, round_number=st.none() | rounds)
+    def give_back(self, key: JobKey, round_number: int | None) -> None:
+        self.do("give_back", key, round_number, 2)
 
     # seats
 
     @rule(
-        one=keys, other=keys, status=st.sampled_from(SeatStatus), run=small, message=words, free=cores, asked=cores,
+        one=keys, other=keys, status=st.sampled_from(SeatStatus), run=small, message=text, free=cores, asked=cores,
         are_two=st.booleans(),
     )  # fmt: skip
     def add_seats(
@@ -270,15 +280,15 @@ class TwinStores(RuleBasedStateMachine):
         self.do("add_seats", [a_seat(key.job_id, key.party, **fields) for key in taken])
 
     @rule(
-        key=keys, new=st.sampled_from(SeatStatus), message=words, free=cores,
-        late=st.none() | st.sampled_from(SeatStatus), lacks=lacking,
+        key=keys, new=st.sampled_from(SeatStatus), message=text, free=cores,
+        late=st.none() | st.sampled_from(SeatStatus), blocked_by=lacking,
     )  # fmt: skip
     def move_seat(
-        self, key: JobKey, new: SeatStatus, message: str, free: int, late: SeatStatus | None, lacks: Lack | None
+        self, key: JobKey, new: SeatStatus, message: str, free: int, late: SeatStatus | None, blocked_by: Blocker | None
     ) -> None:
         seats = self.twins.seats(key.job_id)
         seat = next((seat for seat in seats if seat.party == key.party), a_seat(key.job_id, key.party))
-        self.do("move_seat", replace(seat, status=late) if late else seat, new, message, free, lacks)
+        self.do("move_seat", replace(seat, status=late) if late else seat, new, message, free, blocked_by)
 
     # tasks
 
@@ -298,7 +308,7 @@ class TwinStores(RuleBasedStateMachine):
 
     @rule(
         job_id=job_ids, name=st.sampled_from(NAMES), version=st.integers(0, 1), old=st.sampled_from(TaskStatus),
-        new=st.sampled_from(TaskStatus), reason=reasons, message=words, code=st.none() | small, at=times,
+        new=st.sampled_from(TaskStatus), reason=reasons, message=text, code=st.none() | small, at=times,
     )  # fmt: skip
     def move_task(
         self, job_id: str, name: str, version: int, old: TaskStatus, new: TaskStatus, reason: Reason | None,
@@ -308,7 +318,7 @@ class TwinStores(RuleBasedStateMachine):
         self.do("move_task", job_id, move, at)
 
     @rule(
-        key=task_keys, new=st.sampled_from(TaskStatus), at=times, reason=reasons, message=words,
+        key=task_keys, new=st.sampled_from(TaskStatus), at=times, reason=reasons, message=text,
         whereto=st.none() | st.just(TaskStatus.FAILED), incarnation=st.none() | st.just("stale"),
     )  # fmt: skip
     def move_party_task(
@@ -320,7 +330,7 @@ class TwinStores(RuleBasedStateMachine):
         self.do("move_party_task", task, new, at, reason, message, whereto)
 
     @rule(
-        key=task_keys, status=st.sampled_from(TaskStatus), reason=reasons, message=words, start=small, end=small,
+        key=task_keys, status=st.sampled_from(TaskStatus), reason=reasons, message=text, start=small, end=small,
         incarnation=st.sampled_from(["", "inc-0", "inc-1"]),
     )  # fmt: skip
     def take_report(
@@ -370,28 +380,28 @@ class TwinStores(RuleBasedStateMachine):
         self.do("take_command", number)
 
     @rule(party_id=st.sampled_from(["10000", "9999"]))
-    def hear(self, party_id: str) -> None:
-        self.do("hear", party_id)
+    def record_heartbeat(self, party_id: str) -> None:
+        self.do("record_heartbeat", party_id)
 
     @rule()
     def scheduler(self) -> None:
         self.do("scheduler")
 
     @rule(owner=owners, new=owners, is_late=st.booleans())
-    def depose(self, owner: str, new: str, is_late: bool) -> None:
+    def take_scheduler_lease(self, owner: str, new: str, is_late: bool) -> None:
         found, counter = self.twins.scheduler()
-        self.do("depose", owner if is_late else found, counter, new)
+        self.do("take_scheduler_lease", owner if is_late else found, counter, new)
 
     @rule(owner=owners, steady=small)
-    def still_schedules(self, owner: str, steady: int) -> None:
-        self.do("still_schedules", owner, steady)
+    def renew_scheduler_lease(self, owner: str, steady: int) -> None:
+        self.do("renew_scheduler_lease", owner, steady)
         self.do("steady")
 
-    @rule(request_id=st.sampled_from(["r1", "r2"]), digest=words)
+    @rule(request_id=st.sampled_from(["r1", "r2"]), digest=text)
     def begin_submission(self, request_id: str, digest: str) -> None:
         self.do("begin_submission", Submission(request_id, f"j{request_id[1]}", digest), 1)
 
-    @rule(job_id=job_ids, retcode=small, message=words)
+    @rule(job_id=job_ids, retcode=small, message=text)
     def decide_submission(self, job_id: str, retcode: int, message: str) -> None:
         self.do("decide_submission", job_id, retcode, message)
 
@@ -416,11 +426,11 @@ class TwinStores(RuleBasedStateMachine):
     def drop_table(self, name: str) -> None:
         self.do("drop_table", "ns", name)
 
-    @rule(key=task_keys, data_name=st.sampled_from(NAMES), name=words)
+    @rule(key=task_keys, data_name=st.sampled_from(NAMES), name=text)
     def save_outputs(self, key: Any, data_name: str, name: str) -> None:
-        self.do("save_outputs", [Output(key, data_name, "ns", name)], 1)
+        self.do("save_outputs", [OutputTable(key, data_name, "ns", name)], 1)
 
-    @rule(key=task_keys, name=words, pairs=st.lists(st.tuples(small, st.floats(0, 1) | words), max_size=2), meta=values)
+    @rule(key=task_keys, name=text, pairs=st.lists(st.tuples(small, st.floats(0, 1) | text), max_size=2), meta=values)
     def save_metrics(self, key: Any, name: str, pairs: list[Any], meta: dict[str, Any]) -> None:
         self.do("save_metrics", [Metric(key, "train", name, tuple(pairs), meta)], 1)
 
@@ -440,14 +450,14 @@ class TwinStores(RuleBasedStateMachine):
         twins = self.twins
         for method in (
             "unfinished_jobs", "jobs_to_forget", "last_create_time", "queue_heads", "waiting_jobs", "count_waiting",
-            "cancelled_waiting", "jobs_in_turn", "engine", "parties_with_seats", "unfinished_workers", "heard",
+            "cancelled_waiting", "jobs_in_round", "engine", "parties_with_seats", "unfinished_workers", "heartbeats",
             "scheduler",
         ):  # fmt: skip
             getattr(twins, method)()
         for limit in (1, 9):
             twins.unblocked_waiting(limit)
-            twins.waiting_apart(limit, limit)
-            twins.first_wish(limit)
+            twins.waiting_unschedulable(limit, limit)
+            twins.first_pending(limit)
             for party_id in ("", "10000", "10001"):
                 twins.blocked_waiting(party_id, limit, limit)
                 twins.seats_at(party_id)

@@ -1,0 +1,547 @@
+"""The initiator's use cases by hand: submit, plan and apply, answers, reports, requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fate_flow.audit.events import Event
+from fate_flow.coordinator.initiator import Coordinator, count_in, endpoint_of
+from fate_flow.coordinator.party import participant as participant
+from fate_flow.coordinator.party.participant import Participant
+from fate_flow.coordinator.ports import Rules
+from fate_flow.core.actions import MoveSeat
+from fate_flow.core.ceilings import Ceilings
+from fate_flow.core.errors import BadDocument, Conflict, FlowError, JobNotFound, OperationFailed, Refused
+from fate_flow.core.history import HistoryLevel
+from fate_flow.core.job import Answer, Command, CommandKind, Report
+from fate_flow.core.reasons import RULES, Author, Reason, may_say, task_status_for
+from fate_flow.core.spec import Party
+from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.federation.wire import read_program
+from tests.factories import GUEST, HOST, JOB_ID, NOW, OTHER, a_seat
+from tests.hand_server import DOCUMENT, RUNS, STOPPED, HandServer, made, worker_of
+from tests.simulation.world import job
+
+K = CommandKind
+BOTH = job({"guest": ["9999"], "host": ["10000"]}, cores=2)
+
+
+class Initiator(HandServer):
+    """The server of guest 9999; what other parties would answer is said by the test."""
+
+    def __init__(self, **server: Any) -> None:
+        super().__init__("9999", **server)
+        self.side = Coordinator(Participant(), "owner")
+
+    def submit(self, document: Any = BOTH, request_id: str = JOB_ID, job_id: str = JOB_ID) -> str:
+        with self.unit() as unit:
+            known = self.side.submit(unit, job_id, document, request_id)
+            self.side.advance(unit, known)
+        return known
+
+    def advance(self, may_begin_round: bool = False) -> None:
+        with self.unit() as unit:
+            self.side.advance(unit, JOB_ID, may_begin_round)
+
+    def answer(self, kind: CommandKind, answer: Answer | None = None, to: Party = HOST) -> Command:
+        """Another party answers the oldest command of this kind, and the initiator goes on."""
+        sent = next(one for one in self.outbox() if one.kind is kind and one.to == to)
+        with self.unit() as unit:
+            assert unit.tx.take_command(sent.id)
+            self.side.on_answer(unit, sent, answer or Answer())
+            self.settle(unit)
+        return sent
+
+    def sent(self) -> list[str]:
+        return [f"{one.to.party_id} {one.kind.value} {one.argument}".strip() for one in self.outbox()]
+
+    def seat(self, party: Party = HOST) -> SeatStatus:
+        with self.store.reading() as tx:
+            return next(seat.status for seat in tx.seats(JOB_ID) if seat.party == party)
+
+    def submission(self) -> Any:
+        with self.store.reading() as tx:
+            return tx.submission_of(JOB_ID)
+
+    @property
+    def status(self) -> JobStatus:
+        return self.job(GUEST).status
+
+
+def accepted(**server: Any) -> Initiator:
+    guest = Initiator(**server)
+    guest.submit()
+    guest.answer(K.CREATE, Answer(data={"extensions": {}}))
+    guest.answer(K.STATUS)
+    return guest
+
+
+def seats_in_history(guest: Initiator) -> list[tuple[str, str, str, str]]:
+    with guest.store.reading() as tx:
+        return [
+            (str(one.party), one.old, one.new, one.message)
+            for one in tx.history(JOB_ID) if one.level is HistoryLevel.SEAT and one.new == "joined"
+        ]  # fmt: skip
+
+
+def test_what_parties_give_less_of_is_in_the_history_of_the_job() -> None:
+    guest = Initiator(rules=Rules(longest_stop_seconds=60.0))
+    common = {**BOTH.runtime_conf["job_parameters"]["common"], "stop_duration": 90}
+    guest.submit(replace(BOTH, runtime_conf={**BOTH.runtime_conf, "job_parameters": {"common": common}}))
+    capped = {"component_name": "a", "key": "timeout", "asked": 0, "value": 5, "source": "ceilings.task_timeout"}
+    guest.answer(K.CREATE, Answer(data={"extensions": {}, "effective": [capped]}))
+    assert seats_in_history(guest) == [
+        ("guest 9999", "", "joined", "work_0: stop_duration 90 s is 60 s (limits.longest_stop)"),
+        ("host 10000", "joining", "joined", "a: timeout no limit is 5 s (ceilings.task_timeout)"),
+    ]
+
+
+def test_a_party_that_gives_what_was_asked_is_not_spoken_of() -> None:
+    assert seats_in_history(accepted()) == [("host 10000", "joining", "joined", "")]
+
+
+def test_the_initiator_keeps_its_own_ceilings() -> None:
+    guest = Initiator(ceilings=Ceilings(task_cores=1))
+    with pytest.raises(Refused, match=r"guest 9999: .*task_cores: 2 is more than 1, the most that guest 9999 allows"):
+        guest.submit()
+    assert guest.job_or_none(GUEST) is None
+
+
+def running(**server: Any) -> Initiator:
+    guest = accepted(**server)
+    guest.advance(may_begin_round=True)
+    for kind in (K.CHECK, K.APPLY, K.START):
+        guest.answer(kind)
+    return guest
+
+
+# ---------------------------------------------------------------------- submit
+
+
+def test_a_submit_asks_the_others_and_holds_rows_for_what_runs_there() -> None:
+    guest = Initiator()
+    guest.submit()
+    assert guest.sent() == ["10000 create"]
+    assert (guest.status, guest.seat(GUEST), guest.seat()) == (JobStatus.READY, SeatStatus.JOINED, SeatStatus.JOINING)
+    assert not guest.task("work_0", HOST).runs_here
+    assert guest.task("work_0", HOST).incarnation == guest.task("work_0", GUEST).incarnation != ""
+    assert guest.submission().retcode is None
+
+
+def test_accepted_everywhere_the_submit_is_decided() -> None:
+    guest = accepted()
+    assert (guest.status, guest.submission().retcode) == (JobStatus.WAITING, 0)
+
+
+def test_a_refusal_anywhere_is_the_answer_to_the_submit_and_nothing_stays() -> None:
+    guest = Initiator()
+    guest.submit()
+    guest.answer(K.CREATE, Answer(103, "no capacity for it"))
+    decided = guest.submission()
+    assert (decided.retcode, decided.retmsg) == (103, "host 10000: no capacity for it")
+    assert guest.job_or_none(GUEST) is None
+    assert ("remove_job", JOB_ID) in guest.files.calls
+
+
+def test_the_refusal_of_the_own_party_leaves_nothing_at_all() -> None:
+    guest = Initiator(cores=1)
+    with pytest.raises(Refused, match=r"^guest 9999: the job asks for 2 cores, a job may have at most 1") as refused:
+        guest.submit()
+    assert refused.value.retcode == 103
+    assert (guest.job_or_none(GUEST), guest.outbox(), guest.submission()) == (None, [], None)
+
+
+def test_a_request_id_that_comes_again_gives_the_same_job() -> None:
+    guest = Initiator()
+    assert guest.submit(request_id="r") == JOB_ID
+    assert guest.submit(request_id="r", job_id=f"{JOB_ID[:-1]}9") == JOB_ID
+    assert guest.sent() == ["10000 create"]
+    with pytest.raises(Conflict, match="request id r was used for other content, by job"):
+        guest.submit(DOCUMENT, request_id="r", job_id=f"{JOB_ID[:-1]}9")
+
+
+@pytest.mark.parametrize(
+    ("document", "text"),
+    [
+        (job({"guest": ["10000"], "host": ["9999"]}), "this server is party 9999; submit the job at party 10000"),
+        (job({"guest": ["9999"], "host": ["555"]}), "party 555 has no route here"),
+        (job({"guest": ["9999"], "host": ["10000"]}, {"a": ["b"], "b": ["a"]}), "form a loop"),
+    ],
+)
+def test_a_document_that_cannot_be_taken_is_refused_before_anything_is_sent(document: Any, text: str) -> None:
+    guest = Initiator()
+    with pytest.raises(BadDocument, match=text):
+        guest.submit(document)
+    assert (guest.job_or_none(GUEST), guest.outbox()) == (None, [])
+
+
+# ---------------------------------------------------------------------- the reservation round
+
+
+def test_the_way_of_a_job_to_success() -> None:
+    guest = accepted()
+    guest.advance(may_begin_round=True)
+    assert (guest.seat(GUEST), guest.sent()) == (SeatStatus.HELD, ["10000 dependence/check"])
+    guest.answer(K.CHECK)
+    guest.answer(K.APPLY)
+    assert guest.sent() == ["10000 start"]
+    assert guest.status is JobStatus.WAITING       # running only when every party accepted `start`
+    guest.answer(K.START)
+    assert (guest.status, guest.sent()) == (JobStatus.RUNNING, ["10000 task start"])
+    guest.answer(K.TASK_START)
+    guest.engine.sights[worker_of(guest, "work_0", GUEST)] = made("t")
+    guest.watch("work_0", GUEST)
+    assert guest.status is JobStatus.RUNNING
+    report(guest, TaskStatus.SUCCESS)
+    assert (guest.status, guest.job(GUEST).progress, guest.free_cores()) == (JobStatus.SUCCESS, 100, 8)
+    assert guest.sent() == ["10000 task status success", "10000 update", "10000 status success"]
+    guest.answer(K.STATUS)
+    assert guest.seat() is SeatStatus.LEFT
+
+
+def report(guest: Initiator, status: TaskStatus, **fields: Any) -> bool:
+    """The host says how its share stands."""
+    with guest.unit() as unit:
+        task = guest.task("work_0", HOST)
+        said = Report(task.key, task.incarnation, status, **{"start_time": 5, "end_time": 9, **fields})
+        taken = guest.side.take_report(unit, said)
+        guest.settle(unit)
+    return taken
+
+
+def test_a_refusal_gives_back_and_the_job_waits_with_the_reason() -> None:
+    guest = accepted()
+    guest.advance(may_begin_round=True)
+    guest.answer(K.CHECK)
+    guest.answer(K.APPLY, Answer(103, "failed", {"why": "has 1 of 8 cores free, 2 asked", "free_cores": 1}))
+    found = guest.job(GUEST)
+    assert (found.ready_owner, found.wait_reason) == ("", "host 10000 has 1 of 8 cores free, 2 asked")
+    assert (found.blocked_on, found.conflicts, found.round_number) == ("10000", 1, 1)
+    assert 2_000 <= found.retry_at < 3_000
+    assert (guest.free_cores(), guest.seat()) == (8, SeatStatus.JOINED)
+
+
+def test_a_refusal_of_the_own_party_asks_nobody_else() -> None:
+    guest = accepted(cores=2)
+    with guest.store.transaction() as tx:
+        holder = replace(guest.job(GUEST), key=replace(guest.job(GUEST).key, job_id="20260101120000"))
+        tx.add_job(holder, BOTH)
+        assert tx.reserve(holder.key, 1, 0, "t", 1, NOW)
+    guest.advance(may_begin_round=True)
+    found = guest.job(GUEST)
+    assert (found.wait_reason, found.conflicts) == ("guest 9999 has 1 of 2 cores free, 2 asked", 0)
+    assert guest.sent() == []
+
+
+def test_an_apply_that_nobody_answered_is_returned() -> None:
+    guest = accepted()
+    guest.advance(may_begin_round=True)
+    guest.answer(K.CHECK)
+    guest.answer(K.APPLY, Answer(104, "no answer in time"))
+    assert guest.sent() == ["10000 resource/return"]
+    assert guest.outbox()[0].body["turn"] == 1
+    assert guest.job(GUEST).wait_reason == "host 10000 does not answer: no answer in time"
+
+
+def test_a_start_that_was_refused_sends_the_job_back_to_waiting() -> None:
+    guest = accepted()
+    guest.advance(may_begin_round=True)
+    for kind in (K.CHECK, K.APPLY):
+        guest.answer(kind)
+    guest.answer(K.START, Answer(103, "it holds nothing"))
+    found = guest.job(GUEST)
+    assert (found.status, found.holds) == (JobStatus.WAITING, False)
+    assert found.wait_reason == "host 10000 did not start: it holds nothing"
+    guest.advance(may_begin_round=True)
+    for kind in (K.CHECK, K.APPLY, K.START):
+        guest.answer(kind)
+    assert guest.status is JobStatus.RUNNING
+
+
+def test_a_check_that_fails_for_good_ends_the_job_and_it_is_not_forgotten() -> None:
+    guest = accepted()
+    guest.advance(may_begin_round=True)
+    guest.answer(K.CHECK, Answer(100, "inheritance failed"))
+    assert (guest.status, guest.sent()) == (JobStatus.STOPPING, ["10000 stop failed"])
+    guest.answer(K.STOP)
+    guest.answer(K.STATUS)
+    found = guest.job(GUEST)
+    assert (found.status, found.reason) == (JobStatus.FAILED, Reason.DEPENDENCE_FAILED)
+    assert (found.message, found.caused_by) == ("host 10000: inheritance failed", "host 10000")
+
+
+def test_an_answer_that_comes_twice_means_nothing_the_second_time() -> None:
+    guest = accepted()
+    guest.advance(may_begin_round=True)
+    sent = guest.answer(K.CHECK)
+    before = guest.snapshot()
+    with guest.unit() as unit:
+        guest.side.on_answer(unit, sent, Answer())
+        guest.settle(unit)
+    assert guest.snapshot() == before
+
+
+@pytest.mark.parametrize(
+    ("data", "key", "count"),
+    [
+        ({"n": 5}, "n", 5), ({"n": 0}, "n", 0), ({"n": -1}, "n", None), ({"n": 2**31}, "n", None),
+        ({"n": "5"}, "n", None), ({"n": True}, "n", None), ({}, "n", None), (None, "n", None), ([5], "n", None),
+    ],
+)  # fmt: skip
+def test_counts_that_others_tell(data: Any, key: str, count: int | None) -> None:
+    assert count_in(data, key) == count
+
+
+# ---------------------------------------------------------------------- tasks
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "reason"),
+    [
+        (Answer(), TaskStatus.WAITING, None),
+        (Answer(data="nonsense"), TaskStatus.WAITING, None),
+        (Answer(10, "another incarnation"), TaskStatus.WAITING, None),
+        (Answer(103, "not running"), TaskStatus.FAILED, Reason.LAUNCH_FAILED),
+        (Answer(100, "internal error"), TaskStatus.FAILED, Reason.LAUNCH_FAILED),
+    ],
+)
+def test_what_the_answer_to_a_task_start_means(answer: Answer, status: TaskStatus, reason: Reason | None) -> None:
+    guest = running()
+    guest.answer(K.TASK_START, answer)
+    task = guest.task("work_0", HOST)
+    assert (task.party_status, task.reason) == (status, reason)
+    if reason:
+        assert task.message == f"host 10000 did not start it: {answer.retmsg}"
+
+
+def test_a_report_rides_in_the_answer_to_a_task_start() -> None:
+    guest = running()
+    task = guest.task("work_0", HOST)
+    body = {
+        "job_id": JOB_ID, "component_name": "work_0", "task_version": 0, "role": "host", "party_id": "10000",
+        "party_status": "running", "incarnation": task.incarnation,
+    }  # fmt: skip
+    guest.answer(K.TASK_START, Answer(data=body))
+    assert guest.task("work_0", HOST).party_status is TaskStatus.RUNNING
+
+
+def test_a_party_cannot_report_for_another_one_in_its_answer() -> None:
+    guest = running()
+    task = guest.task("work_0", GUEST)
+    body = {
+        "job_id": JOB_ID, "component_name": "work_0", "task_version": 0, "role": "guest", "party_id": "9999",
+        "party_status": "failed", "incarnation": task.incarnation,
+    }  # fmt: skip
+    guest.answer(K.TASK_START, Answer(data=body))
+    assert guest.task("work_0", GUEST).party_status is TaskStatus.WAITING
+
+
+@pytest.mark.parametrize(
+    ("change", "is_taken"),
+    [
+        (lambda one: one, True),
+        (lambda one: replace(one, incarnation=""), True),                           # a plain v1 peer
+        (lambda one: replace(one, incarnation="ee" * 16), False),
+        (lambda one: replace(one, task=replace(one.task, version=1)), False),
+        (lambda one: replace(one, task=replace(one.task, name="other")), False),
+        (lambda one: replace(one, task=replace(one.task, party=OTHER)), False),
+        (lambda one: replace(one, task=replace(one.task, party=GUEST)), False),     # decided here, not said
+    ],
+)
+def test_only_a_report_on_this_attempt_counts(change: Callable[[Report], Report], is_taken: bool) -> None:
+    guest = running()
+    task = guest.task("work_0", HOST)
+    said = change(Report(task.key, task.incarnation, TaskStatus.RUNNING, start_time=5))
+    with guest.unit() as unit:
+        assert guest.side.take_report(unit, said) is is_taken
+    assert guest.task("work_0", HOST).party_status is (TaskStatus.RUNNING if is_taken else TaskStatus.WAITING)
+
+
+INITIATORS = [reason for reason in Reason if not may_say(Author.PARTY, reason)]
+OWN_FAULTS = [reason for reason, rule in RULES.items() if rule.retry_event is not None]
+IN_ITS_STATUS = {"success": Reason.DONE, "failed": Reason.WORKER_ERROR, "canceled": Reason.STOPPED,
+                 "timeout": Reason.TASK_TIMEOUT}
+
+
+@pytest.mark.parametrize("reason", INITIATORS)
+def test_a_reason_of_the_initiator_in_a_report_is_not_taken_and_stands_in_the_log(reason: Reason) -> None:
+    guest = running()
+    status = task_status_for(reason)
+    assert report(guest, status, reason=reason)
+    found = guest.task("work_0", HOST)
+    assert (found.party_status, found.reason) == (status, IN_ITS_STATUS[status.value])
+    text = f"reason {reason.value} is not for a party to say, taken as {IN_ITS_STATUS[status.value].value}"
+    assert any(text in str(one["text"]) for one in guest.record.seen(Event.JOB_WARNING))
+
+
+@pytest.mark.parametrize("reason", INITIATORS)
+def test_a_share_that_stops_by_a_reason_of_the_initiator_stops_without_one(reason: Reason) -> None:
+    guest = running()
+    report(guest, TaskStatus.STOPPING, reason=reason)
+    found = guest.task("work_0", HOST)
+    assert (found.party_status, found.reason) == (TaskStatus.STOPPING, None)
+
+
+@pytest.mark.parametrize("named", [str(GUEST), "host 10001", ""])
+@pytest.mark.parametrize("reason", [Reason.DONE, *OWN_FAULTS])
+def test_what_a_party_has_done_itself_it_has_caused(reason: Reason, named: str) -> None:
+    guest = running()
+    report(guest, task_status_for(reason), reason=reason, caused_by=named)
+    assert guest.task("work_0", HOST).caused_by == str(HOST)
+
+
+@pytest.mark.parametrize(("named", "cause"), [(str(GUEST), GUEST), ("host 10001", HOST), ("", HOST)])
+@pytest.mark.parametrize("reason", [Reason.STOPPED, Reason.STOPPED_BY_USER, Reason.INITIATOR_LOST])
+def test_a_share_that_was_stopped_names_a_party_of_the_job_or_itself(reason: Reason, named: str, cause: Party) -> None:
+    guest = running()
+    report(guest, task_status_for(reason), reason=reason, caused_by=named)
+    found = guest.task("work_0", HOST)
+    assert (found.reason, found.caused_by) == (reason, str(cause))
+
+
+def test_a_success_whose_beginning_was_lost_began_all_the_same() -> None:
+    guest = running()
+    assert report(guest, TaskStatus.SUCCESS)
+    task = guest.task("work_0", HOST)
+    assert (task.party_status, task.start_time, task.end_time) == (TaskStatus.SUCCESS, 5, 9)
+    assert not report(guest, TaskStatus.RUNNING)          # late: it is over
+
+
+def test_an_end_without_a_time_ends_now() -> None:
+    guest = running()
+    report(guest, TaskStatus.FAILED, reason=Reason.WORKER_ERROR, end_time=0)
+    assert guest.task("work_0", HOST).end_time == NOW
+
+
+def test_a_failed_task_ends_the_job_and_says_whose_share_it_was() -> None:
+    guest = running()
+    guest.answer(K.TASK_START)
+    guest.engine.sights[worker_of(guest, "work_0", GUEST)] = RUNS
+    guest.watch("work_0", GUEST)
+    report(guest, TaskStatus.FAILED, reason=Reason.WORKER_ERROR, message="column x is missing")
+    guest.engine.sights[worker_of(guest, "work_0", GUEST)] = STOPPED
+    guest.watch("work_0", GUEST)
+    found = guest.job(GUEST)
+    assert (found.status, found.reason, found.caused_by) == (JobStatus.STOPPING, Reason.TASK_FAILED, "host 10000")
+    assert found.message == "work_0 failed on host 10000: column x is missing"
+    guest.answer(K.STOP)
+    assert guest.status is JobStatus.FAILED
+
+
+def test_many_tasks_that_are_passed_over_are_not_a_plan_that_never_settles() -> None:
+    names = [f"t{number:03d}" for number in range(100)]
+    graph = {name: names[number - 1 : number] for number, name in enumerate(names)}
+    document = job({"guest": ["9999"]}, graph)
+    described = {"common": {name: {"need_run": False} for name in names}}
+    guest = Initiator()
+    guest.submit(replace(document, runtime_conf={**document.runtime_conf, "component_parameters": described}))
+    guest.advance(may_begin_round=True)
+    rounds = 1
+    while guest.status is JobStatus.RUNNING and rounds < 10:
+        with guest.unit() as unit:
+            guest.side.advance(unit, JOB_ID)
+            assert guest.status is not JobStatus.RUNNING or unit.alarms == [0]        # it goes on at once
+        rounds += 1
+    assert (guest.status, rounds > 1) == (JobStatus.SUCCESS, True)
+
+
+def test_a_plan_that_changes_nothing_is_an_error_and_not_an_endless_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    guest = accepted()
+    same = (MoveSeat(a_seat(), SeatStatus.CHECKING),)
+    monkeypatch.setattr("fate_flow.coordinator.initiator.plan_job", lambda _: same)
+    monkeypatch.setattr("fate_flow.store.memory.MemoryTransaction.move_seat", lambda *_: False)
+    with pytest.raises(OperationFailed, match=f"the plan of job {JOB_ID} does not settle"):
+        guest.advance()
+
+
+# ---------------------------------------------------------------------- requests, and two seats at one party
+
+
+def test_a_request_to_stop_is_recorded_once() -> None:
+    guest = running()
+    with guest.unit() as unit:
+        assert guest.side.request_stop(unit, JOB_ID, Reason.STOPPED_BY_USER, "enough", True, "me")
+        assert not guest.side.request_stop(unit, JOB_ID, Reason.JOB_TIMEOUT, "late", False, "you")
+    found = guest.job(GUEST)
+    assert (found.reason, found.message, found.caused_by) == (Reason.STOPPED_BY_USER, "enough", "me")
+    assert found.cancel_requested
+
+
+def test_what_is_stopped_while_it_waits_is_stopped_by_a_user_in_the_rows_of_all_parties() -> None:
+    guest = accepted()
+    with guest.unit() as unit:
+        guest.side.request_stop(unit, JOB_ID, Reason.STOPPED_BY_USER, "enough", True, "host 10000")
+    guest.advance()
+    for party in (GUEST, HOST):
+        task = guest.task("work_0", party)
+        assert (task.party_status, task.reason) == (TaskStatus.CANCELED, Reason.STOPPED_BY_USER)
+        assert task.caused_by == "host 10000"
+
+
+def test_who_is_not_the_initiator_cannot_end_a_job() -> None:
+    guest = Initiator()
+    with guest.unit() as unit, pytest.raises(JobNotFound):
+        guest.side.request_stop(unit, JOB_ID, Reason.STOPPED_BY_USER, "", True, "me")
+
+
+def test_a_second_seat_at_the_initiators_party_ends_with_the_job_also_when_its_worker_does_not() -> None:
+    own_host = Party("host", "9999")
+    guest = Initiator()
+    guest.submit(job({"guest": ["9999"], "host": ["9999"]}, cores=2))
+    guest.advance(may_begin_round=True)
+    for party in (GUEST, own_host):
+        guest.engine.sights[worker_of(guest, "work_0", party)] = RUNS
+        guest.watch("work_0", party)
+    with guest.unit() as unit:
+        guest.side.request_stop(unit, JOB_ID, Reason.STOPPED_BY_USER, "enough", True, "me")
+        guest.settle(unit)
+    guest.steady = guest.context.rules.drain + 1        # nobody's worker has gone by the deadline
+    guest.advance()
+    found = guest.job(GUEST)
+    assert (found.status, found.unconfirmed) == (JobStatus.CANCELED, ("guest 9999", "host 9999"))
+    assert guest.job(own_host).status is JobStatus.CANCELED
+    assert guest.free_cores() == 8
+    guest.engine.sights[worker_of(guest, "work_0", own_host)] = made("t")
+    guest.watch("work_0", own_host)
+    assert guest.task("work_0", own_host).party_status is TaskStatus.CANCELED
+    assert guest.free_cores() == 8
+
+
+# ---------------------------------------------------------------------- the wire
+
+
+@pytest.mark.parametrize("kind", CommandKind)
+def test_every_command_has_a_path_that_reads_as_the_same_command(kind: CommandKind) -> None:
+    is_task = kind.value.startswith("task") or kind is K.REPORT
+    argument = {K.STATUS: "success", K.STOP: "failed", K.TASK_STATUS: "running", K.TASK_STOP: "canceled",
+                K.ASK_STOP: "canceled", K.REPORT: "success"}.get(kind, "")  # fmt: skip
+    body = {"role": "host", "party_id": "10000"} if kind in (K.REPORT, K.CAPACITY) else {"x": 1}
+    sent = Command(kind, JOB_ID, HOST, 3, "a" if is_task else "", 2 if is_task else 0, argument, body)
+    read = read_program(endpoint_of(sent), {**body, "run": 3})
+    assert (read.kind, read.job_id, read.to, read.run) == (kind, JOB_ID, HOST, 3)
+    if is_task:
+        assert (read.task, read.version) == ("a", 2)
+    if kind is not K.REPORT:
+        assert read.argument == argument
+
+
+def test_a_command_to_the_own_party_is_carried_out_at_once_with_the_same_records() -> None:
+    guest = accepted()
+    guest.advance(may_begin_round=True)
+    urls = [fields["url"] for event, fields in guest.record.events if event.name == "OWN_REQUEST"]
+    assert f"http://127.0.0.1:9380/v1/party/{JOB_ID}/guest/9999/resource/apply" in urls
+
+
+def test_an_error_of_the_own_party_is_a_value_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    guest = accepted()
+
+    def refuse(*_: Any) -> None:
+        raise FlowError("out of order")
+
+    monkeypatch.setitem(participant._HANDLERS, K.APPLY, refuse)
+    guest.advance(may_begin_round=True)
+    assert guest.job(GUEST).wait_reason == "guest 9999 out of order"

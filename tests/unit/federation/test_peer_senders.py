@@ -1,0 +1,195 @@
+"""Commands on their way to other parties, against a peer of flesh and blood on a free port."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+from peer_server import BATCH, WAIT, K, Peer, Recorder, Reply, answer, commands, make_sender, ok
+
+from fate_flow.core.job import UNREACHABLE, Answer
+from fate_flow.federation.peer_senders import PeerSender, PeerSenders
+from fate_flow.federation.signature import INPUT, SIGNATURE, Covered, SiteSignature, digest_of, read_signature_input
+from tests.factories import HOST, JOB_ID, OTHER
+from tests.site_keys import write_private_key
+
+
+def test_commands_arrive_in_their_order_over_one_connection(peer: Peer, recorder: Recorder, sender: PeerSender) -> None:
+    sent = commands(30)
+    sender.post(sent[:10])
+    sender.post(sent[10:])
+    assert [command for command, _ in recorder.take(30)] == sent
+    assert peer.paths == [f"/party/{number}" for number in range(30)]
+    assert [body for _, body, _ in peer.asked] == [{"n": number, "run": 0} for number in range(30)]
+    assert len(peer.connections) == 1
+    _, _, head = peer.asked[0]
+    assert (head["SRC-PARTY-ID"], head["DEST-PARTY-ID"]) == ("9999", "10000")
+
+
+def test_an_answer_is_the_envelope_of_the_peer(peer: Peer, recorder: Recorder, sender: PeerSender) -> None:
+    peer.usual = lambda *_: (200, b'{"retcode": 103, "retmsg": "no room", "data": {"free_cores": 1}}')
+    sender.post(commands(1, K.APPLY))
+    assert recorder.take() == [(commands(1, K.APPLY)[0], Answer(103, "no room", {"free_cores": 1}))]
+    assert recorder.log == [f"{JOB_ID} asked /party/0", f"{JOB_ID} answered /v1/party/0 103"]
+
+
+def test_a_peer_that_announces_it_gets_several_commands_in_one_request(
+    peer: Peer, recorder: Recorder, sender: PeerSender
+) -> None:
+    peer.replies.put(ok(BATCH))
+    sender.post(commands(1, K.CREATE))
+    recorder.take()
+    sent = commands(100)
+    sender.post(sent)
+    assert [command for command, _ in recorder.take(100)] == sent
+    batches = [body["commands"] for path, body, _ in peer.asked if path == "/v1/party/batch"]
+    assert [len(one) for one in batches] == [64, 36]
+    assert batches[0][3] == {"endpoint": "/party/3", "body": {"n": 3, "run": 0}}
+
+
+@pytest.mark.parametrize("data", [{}, {"extensions": {}}, {"extensions": ["batch"]}, {"extensions": None}, None])
+def test_a_plain_v1_peer_gets_them_one_by_one(data: Any, peer: Peer, recorder: Recorder, sender: PeerSender) -> None:
+    peer.replies.put(ok(data))
+    sender.post(commands(1, K.CREATE))
+    recorder.take()
+    sender.post(commands(5))
+    recorder.take(5)
+    assert "/party/batch" not in peer.paths
+
+
+def test_after_a_restart_the_first_heartbeat_learns_what_the_peer_understands(
+    peer: Peer, recorder: Recorder, sender: PeerSender
+) -> None:
+    sender.beat(((JOB_ID, 0),))
+    assert recorder.ended.get(timeout=WAIT) == ("10000", {}, {JOB_ID: 0})
+    sender.post(commands(5))
+    recorder.take(5)
+    assert peer.paths[0] == "/party/heartbeat"
+    assert peer.asked[0][1] == {"jobs": [[JOB_ID, 0]]}
+    assert "/party/batch" in peer.paths
+
+
+def test_a_heartbeat_brings_what_is_over_there(peer: Peer, recorder: Recorder, sender: PeerSender) -> None:
+    peer.replies.put(ok({"ended": {JOB_ID: "done", "x": 7}}))
+    sender.beat(((JOB_ID, 2),))
+    assert recorder.ended.get(timeout=WAIT) == ("10000", {JOB_ID: "done", "x": "7"}, {JOB_ID: 2})
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        (404, b"<html>not found</html>"), (405, b""),
+        (200, b'{"retcode": 100, "retmsg": "404 Not Found"}'),              # as FATE says it
+        (200, b'{"retcode": 0, "data": {"ended": ["x"]}}'),
+    ],
+)
+def test_a_peer_without_heartbeats_is_not_silent(
+    reply: Reply, peer: Peer, recorder: Recorder, sender: PeerSender
+) -> None:
+    peer.replies.put(reply)
+    sender.beat(())
+    sender.post(commands(3))
+    assert recorder.retcodes(3) == [0, 0, 0]
+    assert sender.state().is_answering
+    assert "/party/batch" not in peer.paths
+
+
+def test_an_answer_to_a_heartbeat_that_is_no_envelope_is_none(peer: Peer, recorder: Recorder) -> None:
+    peer.replies.put((200, b'{"message": "welcome to the portal"}'))
+    sender = make_sender(peer.port, recorder, first_pause=WAIT)  # the next request is not sent before it is over
+    sender.beat(())
+    sender.post(commands(1, K.CHECK))
+    assert recorder.retcodes(1) == [UNREACHABLE]
+    assert peer.paths == ["/party/heartbeat"]
+    sender.close()
+
+
+def test_a_newer_heartbeat_replaces_one_that_has_not_left(peer: Peer, recorder: Recorder, sender: PeerSender) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold(handler: BaseHTTPRequestHandler) -> None:
+        entered.set()
+        leave.wait(WAIT)
+        answer(handler, b'{"retcode": 0}')
+
+    peer.replies.put(hold)
+    sender.post(commands(1))
+    entered.wait(WAIT)
+    for run in range(3):
+        sender.beat(((JOB_ID, run),))
+    leave.set()
+    recorder.ended.get(timeout=WAIT)
+    beats = [body for path, body, _ in peer.asked if path.endswith("heartbeat")]
+    assert beats == [{"jobs": [[JOB_ID, 2]]}]
+
+
+# ---------------------------------------------------------------------- all peer senders of a server
+
+
+def test_each_party_has_a_sender_of_its_own(peer: Peer, recorder: Recorder) -> None:
+    stuck = threading.Event()
+    slow = Peer()
+    slow.replies.put(lambda _: stuck.wait(WAIT) and None)
+    ports = {"10000": peer.port, "10001": slow.port}
+    senders = PeerSenders(
+        lambda party_id: make_sender(ports[party_id], recorder, party_id) if party_id in ports else None,
+        recorder.listener()
+    )
+    mixed = [one for pair in zip(commands(3, to=OTHER), commands(3), strict=True) for one in pair]
+    senders.post(tuple(mixed))
+    assert [command.to for command, _ in recorder.take(3)] == [HOST] * 3     # the slow one delays nobody else
+    senders.heartbeat("10000", ())
+    assert recorder.ended.get(timeout=WAIT) == ("10000", {}, {})
+    assert {state.party_id for state in senders.states()} == {"10000", "10001"}
+    stuck.set()
+    senders.close()
+    slow.close()
+
+
+def test_a_party_without_a_route_does_not_answer(recorder: Recorder) -> None:
+    senders = PeerSenders(lambda _: None, recorder.listener())
+    senders.post(tuple(commands(2)))
+    assert recorder.take(2) == [(one, Answer(UNREACHABLE, "party 10000 has no route here")) for one in commands(2)]
+    senders.heartbeat("10000", ())
+    assert senders.states() == []
+
+
+# ---------------------------------------------------------------------- signatures
+
+
+REFUSED: Reply = 200, b'{"retcode": 109, "retmsg": "party 10000 has no public key of party 9999\\u001b[31m"}'
+
+
+def test_a_party_that_does_not_believe_us_gets_it_again_signed_anew(
+    peer: Peer, recorder: Recorder, tmp_path: Path
+) -> None:
+    """Nothing was carried out, and may be when the keys are right."""
+    key = write_private_key(tmp_path / "site.pem", 1)
+    sender = make_sender(peer.port, recorder, auth=SiteSignature(key, lambda: 1_700_000_000_000))
+    peer.replies.put(REFUSED)
+    peer.replies.put(REFUSED)
+    sent = commands(1, K.RETURN)
+    sender.post(sent)
+    assert recorder.take() == [(sent[0], Answer(0, "success"))]
+    sender.close()
+    assert peer.paths == ["/party/0"] * 3
+    claims = [read_signature_input(head[INPUT], head[SIGNATURE]) for _, _, head in peer.asked]
+    assert len({claim.nonce for claim in claims if claim}) == 3
+    for claim, (path, body, _) in zip(claims, peer.asked, strict=True):
+        text = json.dumps(body, separators=(",", ":")).encode()
+        assert claim is not None
+        assert claim.holds(key.public, Covered("POST", path, digest_of(text), "9999", "10000"))
+
+
+def test_what_may_fail_fails_with_the_words_of_the_refusal(peer: Peer, recorder: Recorder, sender: PeerSender) -> None:
+    peer.usual = lambda *_: REFUSED
+    sender.post(commands(1, K.CREATE))
+    [(_, answer)] = recorder.take()
+    assert answer.retcode == UNREACHABLE
+    assert "party 10000: refuses our signature: party 10000 has no public key of party 9999" in answer.retmsg
+    assert "\x1b" not in answer.retmsg
+    assert sender.state().error == answer.retmsg.partition("party 10000: ")[2]
