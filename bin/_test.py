@@ -222,7 +222,7 @@ def _end_servers(folder: Path) -> None:
         _quietly(str(CHECKOUT / "bin" / "_mariadb.py"), "stop", "--dir", str(folder / "mariadb"))
     clusters = {path.parents[2] for path in folder.rglob("run/server.json")}
     for cluster in sorted(path for path in clusters if (path / "cluster.json").exists()):
-        _quietly("-m", "fate_flow.cli.cluster", "down", "--dir", str(cluster))
+        _quietly("-m", "fate_flow.cli.server.cluster", "down", "--dir", str(cluster))
 
 
 def _quietly(*arguments: str) -> None:

@@ -13,11 +13,11 @@ from jsonschema.exceptions import ValidationError
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.test import TestResponse
 
-from fate_flow.api.client_auth import ClientAuth, is_for_clients
-from fate_flow.api.openapi import document, path_of
-from fate_flow.api.v2 import is_v2
+from fate_flow.api.http.client_auth import ClientAuth, is_for_clients
+from fate_flow.api.http.openapi import document, path_of
+from fate_flow.api.http.v2 import is_v2
 
-HOW = "say what it answers in @declared above its handler; larger answers are in fate_flow/api/shapes.py"
+HOW = "say what it answers in @declared above its handler; larger answers are in fate_flow/api/http/shapes.py"
 
 
 class Documented:

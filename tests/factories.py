@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fate_flow.core.job import Claim, Job, JobKey, Seat, Task, TaskKey
-from fate_flow.core.retry_document import rule_for
-from fate_flow.core.spec import DeclaredOutput, Input, JobParameters, JobSpec, Party, Source, TaskSpec
-from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
-from fate_flow.core.view import JobView
+from fate_flow.core.model.job import Claim, Job, JobKey, Seat, Task, TaskKey
+from fate_flow.core.model.spec import DeclaredOutput, Input, JobParameters, JobSpec, Party, Source, TaskSpec
+from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.planning.view import JobView
+from fate_flow.jobspec.fate_v1.retry_document import rule_for
 
 GUEST, HOST, OTHER = Party("guest", "9999"), Party("host", "10000"), Party("host", "10001")
 OWN_HOST = Party("host", "9999")

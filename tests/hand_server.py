@@ -7,20 +7,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from fate_flow.audit.events import Event
-from fate_flow.coordinator.initiator import Coordinator
-from fate_flow.coordinator.party.participant import Participant
-from fate_flow.coordinator.ports import Context, LaunchOrder, Observation, Rules, TaskOutputs
-from fate_flow.coordinator.unit_of_work import UnitOfWork, unit_of_work
-from fate_flow.coordinator.workers import WorkerWatch
-from fate_flow.core.approval import ApprovalRule
-from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
-from fate_flow.core.job import Answer, Command, CommandKind, EngineState, Job, JobKey, Task, TaskKey, Worker
-from fate_flow.core.resources import EngineSize
-from fate_flow.core.spec import JobParameters, Party
-from fate_flow.store.contract import Document, TableMeta
-from fate_flow.store.memory import MemoryStore
-from fate_flow.store.retry import Retry
+from fate_flow.core.model.approval import ApprovalRule
+from fate_flow.core.model.job import Answer, Command, CommandKind, EngineState, Job, JobKey, Task, TaskKey, Worker
+from fate_flow.core.model.resources import EngineSize
+from fate_flow.core.model.spec import JobParameters, Party
+from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.ports import Context, LaunchOrder, Observation, Rules, TaskOutputs
+from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
+from fate_flow.services.initiator.initiator import Coordinator
+from fate_flow.services.participant.participant import Participant
+from fate_flow.services.workers.workers import WorkerWatch
+from fate_flow.store.contract.retry import Retry
+from fate_flow.store.contract.transaction import Document, TableMeta
+from fate_flow.store.memory.store import MemoryStore
 from tests.factories import HOST, JOB_ID, NOW
 from tests.simulation.world import Module, job
 

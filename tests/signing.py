@@ -7,8 +7,8 @@ from pathlib import Path
 from requests import Request
 from requests.auth import AuthBase
 
-from fate_flow.cli.signature import Signature
-from fate_flow.client_keys import read_client_keys
+from fate_flow.cli.connection.signature import Signature
+from fate_flow.settings.client_keys import read_client_keys
 
 
 def signature_of_clients(home: Path) -> AuthBase | None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from fate_flow.core.site import SiteKey
-from fate_flow.federation.site_key import PrivateKey, load_private_key
+from fate_flow.core.access.site import SiteKey
+from fate_flow.peers.site_key import PrivateKey, load_private_key
 
 
 def private_pem(number: int) -> str:

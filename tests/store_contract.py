@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.actions import MoveJob, MoveTask
-from fate_flow.core.approval import Approval, Consent
-from fate_flow.core.errors import StorageFailed
-from fate_flow.core.history import HistoryEntry, HistoryLevel
-from fate_flow.core.job import (
+from fate_flow.core.access.permission import Kind, Thing
+from fate_flow.core.access.site import SiteKey
+from fate_flow.core.model.approval import Approval, Consent
+from fate_flow.core.model.errors import StorageFailed
+from fate_flow.core.model.history import HistoryEntry, HistoryLevel
+from fate_flow.core.model.job import (
     Blocker,
     Claim,
     Command,
@@ -35,12 +36,10 @@ from fate_flow.core.job import (
     Worker,
     WorkerEnd,
 )
-from fate_flow.core.peer import PeerTrouble
-from fate_flow.core.permission import Kind, Thing
-from fate_flow.core.reasons import Reason
-from fate_flow.core.site import SiteKey
-from fate_flow.core.spec import Party
-from fate_flow.core.status import (
+from fate_flow.core.model.peer import PeerTrouble
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import (
     JOB_END,
     JOB_UNFINISHED,
     TASK_BROKEN,
@@ -52,8 +51,19 @@ from fate_flow.core.status import (
     WorkerStatus,
     may_move,
 )
-from fate_flow.store.changes import MOST_PENDING
-from fate_flow.store.contract import READ, Connector, Document, Metric, OutputTable, Scope, Store, Submission, TableMeta
+from fate_flow.core.planning.actions import MoveJob, MoveTask
+from fate_flow.store.contract.changes import MOST_PENDING
+from fate_flow.store.contract.transaction import (
+    READ,
+    Connector,
+    Document,
+    Metric,
+    OutputTable,
+    Scope,
+    Store,
+    Submission,
+    TableMeta,
+)
 
 GUEST = Party("guest", "9999")
 HOST = Party("host", "10000")

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from store_contract import ARBITER, GUEST, HOST, Cases, Each, a_job, with_jobs
 
-from fate_flow.core.actions import MoveJob
-from fate_flow.core.approval import Approval, Consent
-from fate_flow.core.authority import JobBinding
-from fate_flow.core.reasons import Reason
-from fate_flow.core.status import JobStatus
-from fate_flow.store.contract import TableMeta
+from fate_flow.core.access.authority import JobBinding
+from fate_flow.core.model.approval import Approval, Consent
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JobStatus
+from fate_flow.core.planning.actions import MoveJob
+from fate_flow.store.contract.transaction import TableMeta
 
 
 def a_binding(job_id: str = "j1", **fields: object) -> JobBinding:

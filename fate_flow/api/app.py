@@ -8,44 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask
 
-from fate_flow.api import (
-    board,
-    board_data,
-    connectors,
-    data,
-    instances,
-    jobs,
-    keys,
-    not_offered,
-    openapi,
-    parameters,
-    party,
-    permission,
-    predict_dsl,
-    queue,
-    resources,
-    results,
-    server_info,
-    service_registry,
-    tables,
-    task_log,
-    template,
-    tracking,
-    v2,
-)
-from fate_flow.api.client_auth import WINDOW_MS, ClientAuth
-from fate_flow.api.envelope import install_errors, install_unread_bodies
-from fate_flow.api.exchange import deliver_blueprint
-from fate_flow.api.nonces import Nonces
-from fate_flow.api.request_origin import OriginCheck
-from fate_flow.api.sender import SenderCheck
-from fate_flow.api.services import Services
-from fate_flow.api.site_auth import SiteAuth
-from fate_flow.api.unread import install_broken_bodies
-from fate_flow.api.uploads import drop_part, request_class
-from fate_flow.coordinator.ports import Record
-from fate_flow.core.site import SiteKey
-from fate_flow.federation.spool import Spool
+from fate_flow.api.between_parties import party
+from fate_flow.api.between_parties.exchange import deliver_blueprint
+from fate_flow.api.http import openapi, v2
+from fate_flow.api.http.client_auth import WINDOW_MS, ClientAuth
+from fate_flow.api.http.envelope import install_errors, install_unread_bodies
+from fate_flow.api.http.nonces import Nonces
+from fate_flow.api.http.request_origin import OriginCheck
+from fate_flow.api.http.sender import SenderCheck
+from fate_flow.api.http.services import Services
+from fate_flow.api.http.site_auth import SiteAuth
+from fate_flow.api.http.unread import install_broken_bodies
+from fate_flow.api.http.uploads import drop_part, request_class
+from fate_flow.api.v1.jobs import board, board_data, jobs, parameters, predict_dsl, queue, results, task_log
+from fate_flow.api.v1.party import instances, keys, not_offered, permission, resources, server_info, service_registry
+from fate_flow.api.v1.tables import connectors, data, tables, template, tracking
+from fate_flow.core.access.site import SiteKey
+from fate_flow.relay.spool import Spool
+from fate_flow.services.context.ports import Record
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

@@ -12,10 +12,10 @@ from typing import Any
 
 import click
 
-from fate_flow.cli.client import CallFailed
-from fate_flow.cli.display import print_json, tell
-from fate_flow.core.errors import FlowError
-from fate_flow.core.os_errors import os_error_text
+from fate_flow.cli.connection.client import CallFailed
+from fate_flow.cli.console.display import print_json, tell
+from fate_flow.core.model.errors import FlowError
+from fate_flow.core.text.os_errors import os_error_text
 
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 

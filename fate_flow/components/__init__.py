@@ -16,7 +16,7 @@ _HEAVY = (
     "sqlite3",
     "yaml",
     "fate_flow.components.__main__",
-    "fate_flow.components.executor",
+    "fate_flow.components.worker.executor",
 )
 
 
@@ -24,5 +24,5 @@ def preload() -> None:
     """Imports everything a component needs, so that a worker forked afterwards starts in milliseconds."""
     for name in _HEAVY:
         import_module(name)
-    for component in import_module("fate_flow.components.catalogue").CATALOGUE.values():
-        import_module(f"fate_flow.components.{component.name}")
+    for component in import_module("fate_flow.components.worker.catalogue").CATALOGUE.values():
+        import_module(component.python_module)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fate_flow.components.catalogue import CATALOGUE, ComponentInfo, find_component
+from fate_flow.components.worker.catalogue import CATALOGUE, ComponentInfo, find_component
 
 
 def main(argv: Sequence[str]) -> int:
@@ -18,7 +18,7 @@ def main(argv: Sequence[str]) -> int:
     except SystemExit as stop:   # argparse has said why, or has shown its help
         return stop.code if isinstance(stop.code, int) else 2
     if options.command == "execute":
-        from fate_flow.components.executor import execute  # the other commands start without it
+        from fate_flow.components.worker.executor import execute  # the other commands start without it
 
         return execute(options.config, options.execution_final_meta_path)
     if options.command == "list":

@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fate_flow.components.errors import ExchangeError
-from fate_flow.components.exchange import Channel, open_http_channel
-from fate_flow.core.spec import Party
+from fate_flow.components.base.errors import ExchangeError
+from fate_flow.components.base.exchange import Channel, open_http_channel
+from fate_flow.core.model.spec import Party
 
 
 @dataclass(frozen=True)

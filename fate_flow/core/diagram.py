@@ -7,15 +7,7 @@ from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import TypeVar
 
-from fate_flow.core.status import (
-    JOB_END,
-    JOB_MOVES,
-    SEAT_MOVES,
-    TASK_END,
-    TASK_MOVES,
-    WORKER_MOVES,
-    SeatStatus,
-)
+from fate_flow.core.model.status import JOB_END, JOB_MOVES, SEAT_MOVES, TASK_END, TASK_MOVES, WORKER_MOVES, SeatStatus
 
 S = TypeVar("S", bound=Enum)
 

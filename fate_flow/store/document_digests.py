@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from fate_flow.core.authority import document_digest
-from fate_flow.store.contract import Document
-from fate_flow.store.models import BindingRow
+from fate_flow.core.access.authority import document_digest
+from fate_flow.store.contract.transaction import Document
+from fate_flow.store.database.models import BindingRow
 
 _AT_ONCE = 500
 

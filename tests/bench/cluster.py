@@ -18,7 +18,7 @@ from typing import Any
 import requests
 from requests.auth import AuthBase
 
-from fate_flow.cli.toy import toy_job
+from fate_flow.cli.flow.toy import toy_job
 from tests.signing import signature_of_clients
 
 CHECKOUT = Path(__file__).resolve().parents[2]

@@ -18,7 +18,7 @@ from typing import Any
 
 import requests
 
-from fate_flow.cli.toy import toy_job
+from fate_flow.cli.flow.toy import toy_job
 from tests.bench.burst import submit_all
 from tests.bench.cluster import GUEST, HOST, THIRD, BenchFailed, Client, Server, Servers, fresh_cluster
 from tests.bench.latency import run_one_by_one, summary

@@ -22,7 +22,7 @@ from typing import Any
 import requests
 from peewee import Database
 
-from fate_flow.store.database import open_database
+from fate_flow.store.database.opening import open_database
 from tests.bench.cluster import (
     BASE_PORT,
     CHECKOUT,

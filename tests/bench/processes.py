@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from fate_flow.engine import proc
+from fate_flow.engines.local import proc
 from tests.bench.cluster import BenchFailed, Server
 
 KINDS = ("supervisor", "spawner", "scheduler", "http", "worker listener")

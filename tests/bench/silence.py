@@ -17,7 +17,7 @@ from typing import Any
 
 import requests
 
-from fate_flow.cli.toy import toy_job
+from fate_flow.cli.flow.toy import toy_job
 from tests.bench.cluster import GUEST, HOST, THIRD, BenchFailed, Client, Server, fresh_cluster
 from tests.bench.load import ratio, stage
 from tests.bench.processes import server_processes

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import requests
 
-from fate_flow.engine.worker import RUNNER, Started
+from fate_flow.engines.local.worker import RUNNER, Started
 from tests.bench.cluster import FINAL, GUEST, BenchFailed, Server, fresh_cluster
 from tests.bench.processes import CpuMeter, server_processes
 from tests.peak import PeakMeter, begin_anew, peak

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from fate_flow.engine.local import living_workers
+from fate_flow.engines.local.engine import living_workers
 from tests.chaos.parties import Party, Row
 
 OVER = ("success", "failed", "canceled", "timeout")

@@ -1,6 +1,6 @@
 """A server dies at each point of the way of a job in turn: each commit, each message, each reply, each effect.
 
-The hooks are in `fate_flow/crash_points.py`. One toy job over two parties is run for each point; the victim dies
+The hooks are in `fate_flow/server/crash_points.py`. One toy job over two parties is run for each point; the victim dies
 there, is brought back, and the job has to end well, or its submit is refused with the true reason; then the books
 have to balance at both parties. Guest and host have a pair of servers each, side by side.
 """
@@ -22,8 +22,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fate_flow.crash_points import FILE, KINDS, ON, SWITCH
-from fate_flow.engine.worker import write_atomically
+from fate_flow.engines.local.worker import write_atomically
+from fate_flow.server.crash_points import FILE, KINDS, ON, SWITCH
 from tests.chaos import books
 from tests.chaos.load import NO_ANSWER, pair_job
 from tests.chaos.parties import DATABASE_ERRORS, Party, own_database, running_parties, wait_until

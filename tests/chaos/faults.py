@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import psutil
 
-from fate_flow.cli import service
-from fate_flow.engine.local import living_workers
-from fate_flow.engine.worker import ProcessId, Started
+from fate_flow.cli.server import service
+from fate_flow.engines.local.engine import living_workers
+from fate_flow.engines.local.worker import ProcessId, Started
 from tests.chaos.parties import Keeper, MariaDb, Party
 from tests.chaos.proxy import CALM, DEAF, RAIN, REFUSING, SILENT, Proxy
 

@@ -20,9 +20,9 @@ import pymysql
 import requests
 import yaml
 
-from fate_flow.cli import service
-from fate_flow.cli.cluster_processes import bring_up
-from fate_flow.core.errors import FlowError
+from fate_flow.cli.server import service
+from fate_flow.cli.server.cluster_processes import bring_up
+from fate_flow.core.model.errors import FlowError
 from tests.signing import signature_of_clients
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -140,7 +140,7 @@ def running_parties(
         for party_id in party_ids:
             service.kill(root / party_id)
         if (root / "cluster.json").exists():
-            _command("-m", "fate_flow.cli.cluster", "down", "--dir", str(root))
+            _command("-m", "fate_flow.cli.server.cluster", "down", "--dir", str(root))
 
 
 class MariaDb:

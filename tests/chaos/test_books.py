@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from fate_flow.engine.worker import CLAIMED, LAUNCH, ProcessId
-from fate_flow.store.database import open_database
-from fate_flow.store.migrations import upgrade
+from fate_flow.engines.local.worker import CLAIMED, LAUNCH, ProcessId
+from fate_flow.store.database.migrations import upgrade
+from fate_flow.store.database.opening import open_database
 from tests.chaos.books import ends, failures, imbalance, left_alone, unexplained, unsettled
 from tests.chaos.parties import Party
 

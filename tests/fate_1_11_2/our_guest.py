@@ -6,15 +6,15 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fate_flow.coordinator.initiator import endpoint_of
-from fate_flow.coordinator.scheduler import Answered
-from fate_flow.coordinator.use_cases import UseCases
-from fate_flow.core.job import UNREACHABLE, Answer, Command, Job, TaskKey
-from fate_flow.core.spec import Party
-from fate_flow.federation.plain_v1 import body_for_unknown
-from fate_flow.federation.send_queue import MAY_FAIL
-from fate_flow.federation.wire import read_answer
-from fate_flow.store.contract import Document
+from fate_flow.core.model.job import UNREACHABLE, Answer, Command, Job, TaskKey
+from fate_flow.core.model.spec import Party
+from fate_flow.peers.plain_v1 import body_for_unknown
+from fate_flow.peers.send_queue import MAY_FAIL
+from fate_flow.peers.wire import read_answer
+from fate_flow.services.initiator.initiator import endpoint_of
+from fate_flow.services.scheduling.scheduler import Answered
+from fate_flow.services.use_cases.use_cases import UseCases
+from fate_flow.store.contract.transaction import Document
 from tests.factories import JOB_ID
 from tests.fate_1_11_2.our_server import FATE, OURS, OurServer
 from tests.fate_1_11_2.peer import FatePeer

@@ -14,10 +14,12 @@ from unittest.mock import patch
 from werkzeug.routing import Rule
 
 from fate_flow.api.app import create_public_app
-from fate_flow.api.services import Services
-from fate_flow.components.catalogue import CATALOGUE
-from fate_flow.coordinator.ports import Observation, Rules
-from fate_flow.coordinator.scheduler import (
+from fate_flow.api.http.services import Services
+from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.core.model.job import Answer, Command, Job, JobKey, Task, TaskKey
+from fate_flow.core.model.spec import Party
+from fate_flow.services.context.ports import Observation, Rules
+from fate_flow.services.scheduling.scheduler import (
     JobChanged,
     OutboxFilled,
     QueueChanged,
@@ -25,12 +27,10 @@ from fate_flow.coordinator.scheduler import (
     SchedulerEvent,
     WorkerChanged,
 )
-from fate_flow.coordinator.use_cases import UseCases
-from fate_flow.core.job import Answer, Command, Job, JobKey, Task, TaskKey
-from fate_flow.core.spec import Party
-from fate_flow.settings import Settings
-from fate_flow.settings_parties import Route
-from fate_flow.store.contract import TableMeta
+from fate_flow.services.use_cases.use_cases import UseCases
+from fate_flow.settings.parties import Route
+from fate_flow.settings.settings import Settings
+from fate_flow.store.contract.transaction import TableMeta
 from tests.hand_server import RUNS, HandServer, HandTransport, made
 
 FATE, OURS = "10000", "9999"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fate_flow.core.job import Command
-from fate_flow.federation.wire import read_program
+from fate_flow.core.model.job import Command
+from fate_flow.peers.wire import read_program
 
 _FOLDER = Path(__file__).parent / "traffic"
 

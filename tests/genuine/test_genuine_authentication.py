@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fate_flow.client_keys import read_client_keys
+from fate_flow.settings.client_keys import read_client_keys
 from tests.genuine.genuine_client import GenuineClient
 from tests.genuine.locked import ANOTHER_SECRET, APP_KEY, KEYS, SECRET, WRONG
 from tests.genuine.world import World

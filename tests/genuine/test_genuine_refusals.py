@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from fate_flow.cli.client import Client
-from fate_flow.cli.flow import flow as own_flow
-from fate_flow.cli.settings_file import Address
+from fate_flow.cli.connection.client import Client
+from fate_flow.cli.connection.settings_file import Address
+from fate_flow.cli.flow.main import flow as own_flow
 from tests.genuine.cases import CASES
 from tests.genuine.checklist import CHECKLIST, NOT_OFFERED
 from tests.genuine.genuine_client import Flow, GenuineClient, Printed

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 import psutil
 
-from fate_flow.engine.local import LocalEngine, living_workers
-from fate_flow.engine.worker import Exit, Started, WorkerSpec
+from fate_flow.engines.local.engine import LocalEngine, living_workers
+from fate_flow.engines.local.worker import Exit, Started, WorkerSpec
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ module = types.ModuleType("fate_flow.components.__main__")
 module.main = main
 sys.modules[module.__name__] = module
 logging.basicConfig(filename=sys.argv[3])
-from fate_flow.engine.spawner import Spawner
+from fate_flow.engines.local.spawner import Spawner
 ends = [socket.socket(fileno=int(number)) for number in sys.argv[1:3]]
 Spawner(*ends, jobs_dir=pathlib.Path(sys.argv[4])).serve()
 """

@@ -28,11 +28,11 @@ import pytest
 import requests
 import yaml
 
-from fate_flow.cli import service
-from fate_flow.components.table_uri import format_uri, parse_uri
-from fate_flow.engine.local import living_workers
-from fate_flow.engine.spawner import SPAWNER
-from fate_flow.engine.worker import RUNNER, Started
+from fate_flow.cli.server import service
+from fate_flow.components.tables.table_uri import format_uri, parse_uri
+from fate_flow.engines.local.engine import living_workers
+from fate_flow.engines.local.spawner import SPAWNER
+from fate_flow.engines.local.worker import RUNNER, Started
 from tests.signing import signature_of_clients
 
 GUEST, HOST, OTHER = "9999", "10000", "10001"
@@ -359,7 +359,7 @@ class Cluster:
 
 def bin_cluster(verb: str, root: Path, *arguments: str) -> dict[str, Row]:
     """The parties that the command prints, by their ids."""
-    argv = [sys.executable, "-P", "-m", "fate_flow.cli.cluster", verb, "--dir", str(root), *arguments]
+    argv = [sys.executable, "-P", "-m", "fate_flow.cli.server.cluster", verb, "--dir", str(root), *arguments]
     done = subprocess.run(
         argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, cwd="/", check=False
     )

@@ -17,9 +17,9 @@ from typing import Any
 import psutil
 import pytest
 
-from fate_flow.cli import service
-from fate_flow.cli.cluster_plan import Ports
-from fate_flow.engine.worker import LAUNCH, RUNNER, Started, WorkerSpec
+from fate_flow.cli.server import service
+from fate_flow.cli.server.cluster_plan import Ports
+from fate_flow.engines.local.worker import LAUNCH, RUNNER, Started, WorkerSpec
 
 COMMAND = Path(__file__).parents[2] / "bin" / "cluster"
 BASE_PORT = 27_000 + os.getpid() % 280 * 20    # away from a cluster that somebody works with
@@ -87,7 +87,7 @@ def run_worker(tmp_path: Path) -> Iterator[Callable[[Path], Started]]:
             stdout=folder / "out", stderr=folder / "err",
         )
         (folder / LAUNCH).write_text(spec.to_json())
-        code = "import sys, pathlib; from fate_flow.engine.runner import run_worker as r; r(pathlib.Path(sys.argv[1]))"
+        code = "import sys; from fate_flow.engines.local import runner; runner.run_worker(runner.Path(sys.argv[1]))"
         runners.append(subprocess.Popen([sys.executable, "-c", code, folder]))
         wait_until(lambda: (folder / RUNNER).exists())
         started = Started.read(folder)

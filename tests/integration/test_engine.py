@@ -14,14 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fate_flow.engine.local import living_workers
-from fate_flow.engine.worker import (
-    EXIT,
-    LAUNCH,
-    RUNNER,
-    Exit,
-    WorkerSpec,
-)
+from fate_flow.engines.local.engine import living_workers
+from fate_flow.engines.local.worker import EXIT, LAUNCH, RUNNER, Exit, WorkerSpec
 from tests.integration.engine_site import POLITE, SPAWNER, Site, eventually, is_running, line_in, started
 
 pytestmark = pytest.mark.timeout(900)

@@ -8,11 +8,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from fate_flow.engine.worker import (
-    RUNNER,
-    STOP,
-    Exit,
-)
+from fate_flow.engines.local.worker import RUNNER, STOP, Exit
 from tests.integration.engine_site import POLITE, Site, eventually, is_running, line_in, started
 
 pytestmark = pytest.mark.timeout(300)

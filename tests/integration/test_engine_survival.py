@@ -12,14 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fate_flow.engine.worker import (
-    CLAIMED,
-    RUNNER,
-    Exit,
-    ProcessId,
-    Started,
-    claim,
-)
+from fate_flow.engines.local.worker import CLAIMED, RUNNER, Exit, ProcessId, Started, claim
 from tests.integration.engine_site import Site, eventually, is_running, line_in, started
 
 pytestmark = pytest.mark.timeout(300)

@@ -18,10 +18,10 @@ import pytest
 import requests
 from flask import Flask
 
-from fate_flow.api import exchange
-from fate_flow.api.exchange import ForwardReply, worker_blueprint
-from fate_flow.federation.spool import Spool, SpoolLimits
-from fate_flow.federation.spool_session import Session
+from fate_flow.api.between_parties import exchange
+from fate_flow.api.between_parties.exchange import ForwardReply, worker_blueprint
+from fate_flow.relay.spool import Spool, SpoolLimits
+from fate_flow.relay.spool_session import Session
 
 THREADS = 4
 POPS = 4 * THREADS

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from party_servers import BASE_PORT, eventually
 
-from fate_flow.cli.cluster_plan import Ports
+from fate_flow.cli.server.cluster_plan import Ports
 from tests.wheel import built_wheel
 
 pytestmark = pytest.mark.timeout(900)

@@ -18,7 +18,7 @@ from conftest import PARTIES, a_root
 from lending import Servers
 from party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, PartyServer, Row, eventually, job_of, running_cluster
 
-from fate_flow.engine.worker import RUNNER, Started
+from fate_flow.engines.local.worker import RUNNER, Started
 
 pytestmark = pytest.mark.timeout(900)
 

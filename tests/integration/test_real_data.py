@@ -17,8 +17,8 @@ import psutil
 import pytest
 from party_servers import GUEST, HOST, Answer, Cluster, PartyServer, csv_text, eventually, job_of
 
-from fate_flow.cli import service
-from fate_flow.engine.spawner import SPAWNER
+from fate_flow.cli.server import service
+from fate_flow.engines.local.spawner import SPAWNER
 from tests.peak import PeakMeter, begin_anew, peak
 from tests.signing import signed_lines
 

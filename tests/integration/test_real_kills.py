@@ -28,8 +28,8 @@ from party_servers import (
     toy,
 )
 
-from fate_flow.cli import service
-from fate_flow.engine.worker import ProcessId
+from fate_flow.cli.server import service
+from fate_flow.engines.local.worker import ProcessId
 
 pytestmark = pytest.mark.timeout(900)
 

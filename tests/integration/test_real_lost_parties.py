@@ -17,8 +17,8 @@ from conftest import PARTIES, a_root
 from lending import Servers
 from party_servers import BASE_PORT, GUEST, HOST, OTHER, Cluster, PartyServer, eventually, job_of, running_cluster
 
-from fate_flow.cli import service
-from fate_flow.settings_limits import Limits
+from fate_flow.cli.server import service
+from fate_flow.settings.limits import Limits
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -29,9 +29,9 @@ from party_servers import (
 )
 from plain_v1_peer import PlainV1Peer
 
-from fate_flow.cli.signature import Signature
-from fate_flow.federation.signature import SiteSignature
-from fate_flow.federation.wire import headers
+from fate_flow.cli.connection.signature import Signature
+from fate_flow.peers.signature import SiteSignature
+from fate_flow.peers.wire import headers
 from tests.site_keys import write_private_key
 
 pytestmark = pytest.mark.timeout(900)

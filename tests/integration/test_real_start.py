@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
-from fate_flow.cli import service
-from fate_flow.cli.cluster_plan import Ports
-from fate_flow.engine.worker import ProcessId
+from fate_flow.cli.server import service
+from fate_flow.cli.server.cluster_plan import Ports
+from fate_flow.engines.local.worker import ProcessId
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -55,7 +55,7 @@ def test_a_start_that_cannot_write_leaves_nothing_behind_and_the_next_one_works(
     code = """
 import errno, os, sys
 from fate_flow import server
-from fate_flow.cli.server import fate_flow
+from fate_flow.cli.server.main import fate_flow
 def full(path, _):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 server.write_json = full
@@ -131,7 +131,7 @@ import errno, os, pathlib
 def refuse(self, *_, **__):
     raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(self))
 pathlib.Path.chmod = refuse
-from fate_flow.cli.server import fate_flow
+from fate_flow.cli.server.main import fate_flow
 fate_flow(["serve", "-c", {str(conf)!r}])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)

@@ -15,12 +15,12 @@ import pytest
 from party_servers import BASE_PORT, GUEST, Cluster, csv_text, open_mariadb, running_cluster
 from pymysql.cursors import Cursor
 
-from fate_flow.components import fetch, writer
-from fate_flow.components.errors import ComponentError
-from fate_flow.components.table import Schema, Table, TableExists, TableWriter
-from fate_flow.components.table_uri import format_uri
-from fate_flow.components.task import TaskContext
-from fate_flow.core.spec import Party
+from fate_flow.components.base.errors import ComponentError
+from fate_flow.components.builtin import fetch, writer
+from fate_flow.components.tables.table import Schema, Table, TableExists, TableWriter
+from fate_flow.components.tables.table_uri import format_uri
+from fate_flow.components.worker.task import TaskContext
+from fate_flow.core.model.spec import Party
 
 pytestmark = [pytest.mark.mariadb, pytest.mark.timeout(900)]
 

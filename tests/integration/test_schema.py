@@ -16,12 +16,12 @@ from typing import Any
 import peewee
 import pytest
 
-from fate_flow.core.errors import StorageFailed
-from fate_flow.core.status import JOB_END, TASK_END, JobStatus, SeatStatus, TaskStatus, WorkerStatus
-from fate_flow.store import migrations
-from fate_flow.store.database import create_if_missing, open_database
-from fate_flow.store.migrations import Migration, bind_party, statements, upgrade, version
-from fate_flow.store.models import MODELS, JobRow, SeatRow, TaskRow, WorkerRow
+from fate_flow.core.model.errors import StorageFailed
+from fate_flow.core.model.status import JOB_END, TASK_END, JobStatus, SeatStatus, TaskStatus, WorkerStatus
+from fate_flow.store.database import migrations
+from fate_flow.store.database.migrations import Migration, bind_party, statements, upgrade, version
+from fate_flow.store.database.models import MODELS, JobRow, SeatRow, TaskRow, WorkerRow
+from fate_flow.store.database.opening import create_if_missing, open_database
 
 MYSQL = "FATE_FLOW_TEST_MYSQL_URL"
 OWN_TABLES = {"t_migration", "t_owner"}

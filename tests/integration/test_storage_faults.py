@@ -22,16 +22,16 @@ import peewee
 import pymysql
 import pytest
 
-from fate_flow.core.actions import MoveJob
-from fate_flow.core.errors import CommitUnknown, StorageFailed, StorageUnavailable
-from fate_flow.core.job import EngineState, JobKey
-from fate_flow.core.reasons import Reason
-from fate_flow.core.status import JobStatus
-from fate_flow.store import database as databases
-from fate_flow.store.contract import Document
-from fate_flow.store.database import create_if_missing, open_database
-from fate_flow.store.migrations import upgrade
-from fate_flow.store.retry import Retry
+from fate_flow.core.model.errors import CommitUnknown, StorageFailed, StorageUnavailable
+from fate_flow.core.model.job import EngineState, JobKey
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JobStatus
+from fate_flow.core.planning.actions import MoveJob
+from fate_flow.store.contract.retry import Retry
+from fate_flow.store.contract.transaction import Document
+from fate_flow.store.database import opening as databases
+from fate_flow.store.database.migrations import upgrade
+from fate_flow.store.database.opening import create_if_missing, open_database
 from fate_flow.store.sql.store import SqlStore, SqlTransaction
 from tests.factories import a_job, a_seat
 

@@ -20,15 +20,15 @@ import peewee
 import pymysql
 import pytest
 
-from fate_flow.core.errors import StorageFailed, StorageUnavailable
-from fate_flow.core.job import Command, CommandKind
-from fate_flow.store import count_cache
-from fate_flow.store.database import create_if_missing, is_disk_full, open_database
-from fate_flow.store.migrations import upgrade
-from fate_flow.store.models import MODELS, JobRow, TaskRow
-from fate_flow.store.retry import Retry
+from fate_flow.core.model.errors import StorageFailed, StorageUnavailable
+from fate_flow.core.model.job import Command, CommandKind
+from fate_flow.store.contract.retry import Retry
+from fate_flow.store.database.migrations import upgrade
+from fate_flow.store.database.models import MODELS, JobRow, TaskRow
+from fate_flow.store.database.opening import create_if_missing, is_disk_full, open_database
 from fate_flow.store.sql.store import SqlStore
-from fate_flow.store.views import JobQuery, Page, Views
+from fate_flow.store.views import count_cache
+from fate_flow.store.views.views import JobQuery, Page, Views
 from tests.bench.paging import fill
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -11,20 +11,20 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from fate_flow.coordinator.initiator import Coordinator
-from fate_flow.coordinator.party.participant import Participant
-from fate_flow.coordinator.ports import LaunchOrder
-from fate_flow.coordinator.use_cases import UseCases
-from fate_flow.coordinator.workers import WorkerWatch
-from fate_flow.core.approval import ApprovalRule
-from fate_flow.core.authority import TO_INITIATORS, JobBinding, Query, Said, Statement, objection
-from fate_flow.core.ceilings import Ceilings
-from fate_flow.core.errors import FlowError
-from fate_flow.core.job import Answer, Command, CommandKind
-from fate_flow.core.permission import Kind, PermissionRule, Thing
-from fate_flow.core.spec import Party
-from fate_flow.core.status import JobStatus
-from fate_flow.store.contract import Document, TableMeta
+from fate_flow.core.access.authority import TO_INITIATORS, JobBinding, Query, Said, Statement, objection
+from fate_flow.core.access.permission import Kind, PermissionRule, Thing
+from fate_flow.core.model.approval import ApprovalRule
+from fate_flow.core.model.errors import FlowError
+from fate_flow.core.model.job import Answer, Command, CommandKind
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import JobStatus
+from fate_flow.jobspec.ceilings import Ceilings
+from fate_flow.services.context.ports import LaunchOrder
+from fate_flow.services.initiator.initiator import Coordinator
+from fate_flow.services.participant.participant import Participant
+from fate_flow.services.use_cases.use_cases import UseCases
+from fate_flow.services.workers.workers import WorkerWatch
+from fate_flow.store.contract.transaction import Document, TableMeta
 from tests.hand_server import FAILED, RUNS, HandServer, made
 from tests.simulation.documents import job
 

@@ -12,13 +12,14 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from fate_flow.coordinator import allowed, parameters, unit_of_work, workers
-from fate_flow.coordinator.party import admission, participant
-from fate_flow.core import authority, permission
-from fate_flow.core.approval import Approval, Consent
-from fate_flow.core.authority import STATEMENTS, Query, Speaker
-from fate_flow.core.job import CommandKind
-from fate_flow.store.memory import MemoryTransaction
+from fate_flow.core.access import authority, permission
+from fate_flow.core.access.authority import STATEMENTS, Query, Speaker
+from fate_flow.core.model.approval import Approval, Consent
+from fate_flow.core.model.job import CommandKind
+from fate_flow.services.context import unit_of_work
+from fate_flow.services.participant import admission, parameters, participant
+from fate_flow.services.workers import allowed, workers
+from fate_flow.store.memory.store import MemoryTransaction
 from tests.simulation.authority import hunt
 
 Patched = Callable[[], AbstractContextManager[Any]]

@@ -19,9 +19,9 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from fate_flow.core.approval import ApprovalRule
-from fate_flow.core.ceilings import Ceilings
-from fate_flow.core.parameters import Change
+from fate_flow.core.model.approval import ApprovalRule
+from fate_flow.jobspec.ceilings import Ceilings
+from fate_flow.jobspec.parameters import Change
 from tests.simulation.faults import CALM, rough
 from tests.simulation.parsing import parsed_once
 from tests.simulation.policies import restart, some_policies

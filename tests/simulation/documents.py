@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from fate_flow.core.spec import Party
-from fate_flow.store.contract import Document
+from fate_flow.core.model.spec import Party
+from fate_flow.store.contract.transaction import Document
 
 
 def job(

@@ -7,14 +7,14 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from fate_flow.core.history import HistoryEntry, HistoryLevel
-from fate_flow.core.job import Command, CommandKind, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
-from fate_flow.core.policy import PolicyEvent
-from fate_flow.core.policy_events import own_faults
-from fate_flow.core.reasons import Author, Reason, may_say
-from fate_flow.core.replicas import COLLECTOR
-from fate_flow.core.spec import Party
-from fate_flow.core.status import JOB_END, TASK_END, JobStatus, SeatStatus, TaskStatus, WorkerStatus, may_move
+from fate_flow.core.model.history import HistoryEntry, HistoryLevel
+from fate_flow.core.model.job import Command, CommandKind, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
+from fate_flow.core.model.policy import PolicyEvent
+from fate_flow.core.model.reasons import Author, Reason, may_say
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import JOB_END, TASK_END, JobStatus, SeatStatus, TaskStatus, WorkerStatus, may_move
+from fate_flow.core.planning.policy_events import own_faults
+from fate_flow.core.planning.replicas import COLLECTOR
 from tests.simulation.engine import FakeWorker
 from tests.simulation.stores import Changes
 

@@ -12,29 +12,31 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
-import fate_flow.core.actions as actions
-import fate_flow.core.partial as partial
-import fate_flow.core.plan as plan
-import fate_flow.core.plan_policy as plan_policy
-import fate_flow.core.plan_round as plan_round
-import fate_flow.core.plan_stop as plan_stop
-import fate_flow.core.plan_tasks as plan_tasks
-import fate_flow.core.policy_events as policy_events
-import fate_flow.core.replicas as replicas
-import fate_flow.core.replies as replies
-from fate_flow.coordinator import elastic, maintenance, scheduler, workers
-from fate_flow.coordinator.capacity import CapacityNotifier, _Capacity
-from fate_flow.coordinator.initiator import Coordinator
-from fate_flow.coordinator.maintenance import Maintenance
-from fate_flow.coordinator.party import ends, job_commands, next_run, participant, reserving, task_commands
-from fate_flow.coordinator.scheduler import Scheduler
-from fate_flow.coordinator.unit_of_work import UnitOfWork
-from fate_flow.core.job import CommandKind, Task
-from fate_flow.core.reasons import Reason
-from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
-from fate_flow.store import memory
-from fate_flow.store.memory import MemoryTransaction
-from fate_flow.store.models import EngineRow
+import fate_flow.core.planning.actions as actions
+import fate_flow.core.planning.partial as partial
+import fate_flow.core.planning.plan as plan
+import fate_flow.core.planning.plan_policy as plan_policy
+import fate_flow.core.planning.plan_round as plan_round
+import fate_flow.core.planning.plan_stop as plan_stop
+import fate_flow.core.planning.plan_tasks as plan_tasks
+import fate_flow.core.planning.policy_events as policy_events
+import fate_flow.core.planning.replicas as replicas
+import fate_flow.core.planning.replies as replies
+from fate_flow.core.model.job import CommandKind, Task
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.initiator.initiator import Coordinator
+from fate_flow.services.participant import ends, job_commands, next_run, participant, reserving, task_commands
+from fate_flow.services.scheduling import scheduler
+from fate_flow.services.scheduling.capacity import CapacityNotifier, _Capacity
+from fate_flow.services.scheduling.scheduler import Scheduler
+from fate_flow.services.upkeep import maintenance
+from fate_flow.services.upkeep.maintenance import Maintenance
+from fate_flow.services.workers import elastic, workers
+from fate_flow.store.database.models import EngineRow
+from fate_flow.store.memory import store as memory
+from fate_flow.store.memory.store import MemoryTransaction
 from fate_flow.store.sql import resources
 from fate_flow.store.sql import workers as worker_rows
 from fate_flow.store.sql.store import SqlTransaction
@@ -305,7 +307,7 @@ def _takes_a_check_for_a_hold() -> AbstractContextManager[Any]:
             return replies.ReplyOutcome(moves)
         return keep(seat, command, retcode, message, data)
 
-    return patch("fate_flow.coordinator.initiator.handle_reply", handle_reply)
+    return patch("fate_flow.services.initiator.initiator.handle_reply", handle_reply)
 
 
 # ------------------------------------------------------------------ rules for what may happen

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from fate_flow.coordinator.use_cases import UseCases
+from fate_flow.services.use_cases.use_cases import UseCases
 from tests.simulation.faults import Crash
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from fate_flow.core.fate_v1 import parse
-from fate_flow.core.spec import JobSpec
+from fate_flow.core.model.spec import JobSpec
+from fate_flow.jobspec.fate_v1.reader import parse
 
 
 @contextmanager
@@ -23,5 +23,5 @@ def parsed_once() -> Iterator[None]:
             known[key] = parse(dsl, conf, **others)
         return known[key]
 
-    with patch("fate_flow.coordinator.unit_of_work.parse", remembered):
+    with patch("fate_flow.services.context.unit_of_work.parse", remembered):
         yield

@@ -8,8 +8,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fate_flow.coordinator.ports import Context, Effect
-from fate_flow.coordinator.scheduler import (
+from fate_flow.core.model.job import Command, CommandKind, EngineState
+from fate_flow.core.model.program import ProgramSpec
+from fate_flow.core.model.resources import EngineSize
+from fate_flow.core.model.spec import JobParameters
+from fate_flow.jobspec.ceilings import NO_CEILINGS
+from fate_flow.peers.send_queue import Jobs
+from fate_flow.services.context.ports import Context, Effect
+from fate_flow.services.context.unit_of_work import CapacityNotice
+from fate_flow.services.scheduling.scheduler import (
     JobChanged,
     OutboxFilled,
     QueueChanged,
@@ -17,14 +24,7 @@ from fate_flow.coordinator.scheduler import (
     SchedulerEvent,
     WorkerChanged,
 )
-from fate_flow.coordinator.unit_of_work import CapacityNotice
-from fate_flow.coordinator.use_cases import UseCases
-from fate_flow.core.ceilings import NO_CEILINGS
-from fate_flow.core.job import Command, CommandKind, EngineState
-from fate_flow.core.program import ProgramSpec
-from fate_flow.core.resources import EngineSize
-from fate_flow.core.spec import JobParameters
-from fate_flow.federation.send_queue import Jobs
+from fate_flow.services.use_cases.use_cases import UseCases
 from tests.simulation.engine import FakeEngine, Module
 from tests.simulation.faults import Crash
 from tests.simulation.process import Process

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
-from fate_flow.core.policy import FOLLOWS, PolicyAction, PolicyEvent
-from fate_flow.store.contract import Document
+from fate_flow.core.model.policy import FOLLOWS, PolicyAction, PolicyEvent
+from fate_flow.store.contract.transaction import Document
 
 LONGEST_DELAY = 5.0
 _TIME_FOR_A_START = 8.0       # longer than a start takes while nothing goes wrong

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fate_flow.audit.events import Event
-from fate_flow.core.job import TaskKey
+from fate_flow.core.model.job import TaskKey
+from fate_flow.records.operator_log.events import Event
 
 Fact = tuple[str, ...]
 

@@ -1,4 +1,4 @@
-"""The sender of `federation/peer_senders.py` on virtual time: the same decisions (send_queue.py), without its
+"""The sender of `peers/peer_senders.py` on virtual time: the same decisions (send_queue.py), without its
 thread."""
 
 from __future__ import annotations
@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from fate_flow.coordinator.scheduler import Answered, HeartbeatAnswered, PartyFails, PartySilent
-from fate_flow.coordinator.use_cases import UseCases
-from fate_flow.core.job import UNREACHABLE, Answer, Command, CommandKind
-from fate_flow.core.peer import HeartbeatReply
-from fate_flow.federation.send_queue import Jobs, SendQueue, Work
+from fate_flow.core.model.job import UNREACHABLE, Answer, Command, CommandKind
+from fate_flow.core.model.peer import HeartbeatReply
+from fate_flow.peers.send_queue import Jobs, SendQueue, Work
+from fate_flow.services.scheduling.scheduler import Answered, HeartbeatAnswered, PartyFails, PartySilent
+from fate_flow.services.use_cases.use_cases import UseCases
 from tests.simulation.network import Call
 
 if TYPE_CHECKING:

@@ -10,14 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fate_flow.core.job import EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
-from fate_flow.core.spec import Party
-from fate_flow.store.database import open_database
-from fate_flow.store.memory import MemoryStore
-from fate_flow.store.migrations import upgrade
-from fate_flow.store.models import MODELS, JobRow, SeatRow, TaskRow, WorkerRow
-from fate_flow.store.prepared import Prepared
-from fate_flow.store.rows import (
+from fate_flow.core.model.job import EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
+from fate_flow.core.model.spec import Party
+from fate_flow.store.database.migrations import upgrade
+from fate_flow.store.database.models import MODELS, JobRow, SeatRow, TaskRow, WorkerRow
+from fate_flow.store.database.opening import open_database
+from fate_flow.store.database.prepared import Prepared
+from fate_flow.store.database.rows import (
     JOB_COLUMNS,
     SEAT_COLUMNS,
     TASK_COLUMNS,
@@ -27,6 +26,7 @@ from fate_flow.store.rows import (
     task_of,
     worker_of,
 )
+from fate_flow.store.memory.store import MemoryStore
 from fate_flow.store.sql.store import SqlStore
 
 OnWrite = Callable[[], None]

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from fate_flow.core.ceilings import Ceilings
-from fate_flow.core.job import Command, CommandKind
-from fate_flow.core.spec import Party
+from fate_flow.core.model.job import Command, CommandKind
+from fate_flow.core.model.spec import Party
+from fate_flow.jobspec.ceilings import Ceilings
 from tests.simulation.faults import Faults
 from tests.simulation.world import RULES, World, job
 

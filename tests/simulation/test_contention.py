@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from fate_flow.core.approval import ApprovalRule
-from fate_flow.core.job import Blocker, JobKey
-from fate_flow.core.reasons import Reason
-from fate_flow.core.spec import Party
+from fate_flow.core.model.approval import ApprovalRule
+from fate_flow.core.model.job import Blocker, JobKey
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import Party
 from tests.simulation.faults import rough
 from tests.simulation.parsing import parsed_once
 from tests.simulation.world import RULES, START, World, job

@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 
-from fate_flow.coordinator.ports import LaunchOrder
-from fate_flow.core.job import Worker
-from fate_flow.core.reasons import Reason
-from fate_flow.core.replicas import COLLECTOR
-from fate_flow.core.status import TaskStatus
+from fate_flow.core.model.job import Worker
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import TaskStatus
+from fate_flow.core.planning.replicas import COLLECTOR
+from fate_flow.services.context.ports import LaunchOrder
 from tests.simulation.engine import FakeEngine
 from tests.simulation.world import World, job
 

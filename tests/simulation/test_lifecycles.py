@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from fate_flow.coordinator.workers import report_of
-from fate_flow.core.job import Command, CommandKind, Job, Task, TaskKey
-from fate_flow.core.parameters import Change
-from fate_flow.core.peer import PeerTrouble
-from fate_flow.core.reasons import Reason
-from fate_flow.core.spec import Party
-from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.model.job import Command, CommandKind, Job, Task, TaskKey
+from fate_flow.core.model.peer import PeerTrouble
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.jobspec.parameters import Change
+from fate_flow.services.workers.workers import report_of
 from tests.simulation.engine import FakeWorker
 from tests.simulation.world import World, job
 

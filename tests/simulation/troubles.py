@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
-from fate_flow.core.status import JobStatus
+from fate_flow.core.model.status import JobStatus
 from tests.simulation.party import SimParty
 from tests.simulation.process import Process
 from tests.simulation.world import World

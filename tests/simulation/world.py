@@ -16,16 +16,16 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
-from fate_flow.coordinator.ports import Rules
-from fate_flow.coordinator.use_cases import UseCases
-from fate_flow.core.approval import Approval, ApprovalRule
-from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
-from fate_flow.core.errors import FlowError
-from fate_flow.core.job import Job
-from fate_flow.core.parameters import Change
-from fate_flow.core.spec import Party
-from fate_flow.core.status import JobStatus
-from fate_flow.store.contract import Document
+from fate_flow.core.model.approval import Approval, ApprovalRule
+from fate_flow.core.model.errors import FlowError
+from fate_flow.core.model.job import Job
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import JobStatus
+from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
+from fate_flow.jobspec.parameters import Change
+from fate_flow.services.context.ports import Rules
+from fate_flow.services.use_cases.use_cases import UseCases
+from fate_flow.store.contract.transaction import Document
 from tests.simulation.documents import job, parties_of, upstream_of
 from tests.simulation.engine import Module
 from tests.simulation.faults import CALM, Faults

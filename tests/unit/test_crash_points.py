@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.errors import BadSettings
-from fate_flow.crash_points import FILE, ON, SWITCH, CrashPoints, crash_points_of
-from fate_flow.settings import Settings
-from fate_flow.store.memory import MemoryStore
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.server.crash_points import FILE, ON, SWITCH, CrashPoints, crash_points_of
+from fate_flow.settings.settings import Settings
+from fate_flow.store.memory.store import MemoryStore
 
 PASSING = """
 import sys
 from pathlib import Path
-from fate_flow.crash_points import CrashPoints
+from fate_flow.server.crash_points import CrashPoints
 
 points = CrashPoints(Path(sys.argv[1]))
 for kind in sys.argv[2:]:

@@ -14,17 +14,17 @@ import click
 import pytest
 import yaml
 
-from fate_flow.cli.flow import flow
-from fate_flow.cli.server import fate_flow
+from fate_flow.cli.flow.main import flow
+from fate_flow.cli.server.main import fate_flow
 from fate_flow.core.diagram import all_diagrams
-from fate_flow.core.document import MAX_DEPTH, MAX_TEXT, MAX_VALUES
-from fate_flow.core.errors import BadSettings
-from fate_flow.core.fate_v1 import MAX_PARTIES
-from fate_flow.core.fate_v1_dsl import MAX_COMPONENTS
-from fate_flow.core.fate_v1_tasks import MAX_PARTY_TASKS
-from fate_flow.core.native_schema import JOB
-from fate_flow.settings_limits import Limits
-from fate_flow.settings_reader import load_settings
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.jobspec.fate_v1.dsl import MAX_COMPONENTS
+from fate_flow.jobspec.fate_v1.reader import MAX_PARTIES
+from fate_flow.jobspec.fate_v1.tasks import MAX_PARTY_TASKS
+from fate_flow.jobspec.native.schema import JOB
+from fate_flow.jobspec.text.document import MAX_DEPTH, MAX_TEXT, MAX_VALUES
+from fate_flow.settings.limits import Limits
+from fate_flow.settings.reader import load_settings
 
 CHECKOUT = Path(__file__).parents[2]
 README = CHECKOUT / "README.md"

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from fate_flow.api.job_file import read_yaml
-from fate_flow.components.catalogue import CATALOGUE
-from fate_flow.core.fate_v1 import parse
-from fate_flow.core.native import read_native
-from fate_flow.core.spec import JobParameters, JobSpec
-from fate_flow.settings_reader import load_settings
+from fate_flow.api.v1.jobs.job_file import read_yaml
+from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.core.model.spec import JobParameters, JobSpec
+from fate_flow.jobspec.fate_v1.reader import parse
+from fate_flow.jobspec.native.reader import read_native
+from fate_flow.settings.reader import load_settings
 
 DOCS = Path(__file__).parents[2] / "docs"
 WRITE_A_JOB = DOCS / "guides" / "write-a-job.md"

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from fate_flow.cli.server import fate_flow
-from fate_flow.client_keys import ClientKeys, keys_file, make_client_keys, read_client_keys
-from fate_flow.core.errors import BadSettings
-from fate_flow.runtime import prepare_home, secret_of, with_client_keys
-from fate_flow.settings import Settings
-from fate_flow.settings_reader import load_settings
+from fate_flow.cli.server.main import fate_flow
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.server.runtime import prepare_home, secret_of, with_client_keys
+from fate_flow.settings.client_keys import ClientKeys, keys_file, make_client_keys, read_client_keys
+from fate_flow.settings.reader import load_settings
+from fate_flow.settings.settings import Settings
 
 GIVEN = "http_app_key: our-clients, http_secret_key: secret.of-9999"
 KEYS = ClientKeys("our-clients", "secret.of-9999")

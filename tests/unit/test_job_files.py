@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from fate_flow.adapters import JobFiles
-from fate_flow.components.table_uri import format_uri
-from fate_flow.core.job import JobKey
-from fate_flow.core.spec import Party
-from fate_flow.settings import Settings
-from fate_flow.store.contract import Document, TableMeta
+from fate_flow.components.tables.table_uri import format_uri
+from fate_flow.core.model.job import JobKey
+from fate_flow.core.model.spec import Party
+from fate_flow.server.adapters import JobFiles
+from fate_flow.settings.settings import Settings
+from fate_flow.store.contract.transaction import Document, TableMeta
 
 KEY = JobKey("2026010112000000000001234", Party("guest", "9999"))
 OTHER_ID = "2026010112000000000005678"

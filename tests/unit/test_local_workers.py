@@ -11,17 +11,17 @@ from typing import Any, cast
 
 import yaml
 
-from fate_flow.adapters import LocalWorkers
-from fate_flow.components.table import Schema, TableWriter
-from fate_flow.components.table_uri import format_uri
-from fate_flow.coordinator.ports import LaunchOrder
-from fate_flow.core.job import TaskKey, Worker
-from fate_flow.core.spec import Party
-from fate_flow.core.status import WorkerStatus
-from fate_flow.engine.local import LocalEngine
-from fate_flow.engine.program_order import ORDER
-from fate_flow.engine.worker import CLAIMED, EXIT, RESULT
-from fate_flow.settings import Settings
+from fate_flow.components.tables.table import Schema, TableWriter
+from fate_flow.components.tables.table_uri import format_uri
+from fate_flow.core.model.job import TaskKey, Worker
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import WorkerStatus
+from fate_flow.engines.local.engine import LocalEngine
+from fate_flow.engines.local.program_order import ORDER
+from fate_flow.engines.local.worker import CLAIMED, EXIT, RESULT
+from fate_flow.server.adapters import LocalWorkers
+from fate_flow.services.context.ports import LaunchOrder
+from fate_flow.settings.settings import Settings
 
 KEY = TaskKey("2026010112000000000001234", "a", 0, Party("guest", "9999"))
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from fate_flow.cli import service
-from fate_flow.core.job import TaskKey
-from fate_flow.core.spec import Party
-from fate_flow.log_keeper import LogKeeper, bound_console
-from fate_flow.runtime import open_log
-from fate_flow.settings import Settings
-from fate_flow.settings_logs import LogLimits
+from fate_flow.cli.server import service
+from fate_flow.core.model.job import TaskKey
+from fate_flow.core.model.spec import Party
+from fate_flow.server.log_keeper import LogKeeper, bound_console
+from fate_flow.server.runtime import open_log
+from fate_flow.settings.logs import LogLimits
+from fate_flow.settings.settings import Settings
 
 KEY = TaskKey("202611220000000000000000", "train", 0, Party("guest", "9999"))
 SHARE = f"{KEY.job_id}/guest/9999"
@@ -123,7 +123,8 @@ def test_a_disk_without_room_for_the_copy_costs_nothing_of_the_console(
 ) -> None:
     data = fill(console)
     lead_stdout_to(console)
-    monkeypatch.setattr("fate_flow.audit.files._for_us_alone", lambda *_: os.open("/dev/full", os.O_WRONLY))
+    full = "fate_flow.records.operator_log.files._for_us_alone"
+    monkeypatch.setattr(full, lambda *_: os.open("/dev/full", os.O_WRONLY))
     assert not bound_console(settings)
     assert (console.read_bytes(), rotated(console)) == (data, [])
 
@@ -204,7 +205,7 @@ def test_jobs_without_a_worker_are_not_looked_at(settings: Settings) -> None:
 def test_it_looks_until_it_is_stopped_whatever_goes_wrong(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("fate_flow.log_keeper.LOOK_SECONDS", 0.001)
+    monkeypatch.setattr("fate_flow.server.log_keeper.LOOK_SECONDS", 0.001)
     looks, closed = threading.Semaphore(0), threading.Event()
 
     def at_work() -> list[TaskKey]:
@@ -223,7 +224,7 @@ def test_the_log_of_a_server_stays_within_the_bounds_of_its_configuration(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All that the operators read, statements of SQL too, and of each job as of the server."""
-    monkeypatch.setattr("fate_flow.audit.files.LOOK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("fate_flow.records.operator_log.files.LOOK_AGAIN_SECONDS", 0.0)
     for name, value in {"handlers": [], "level": logging.getLogger().level}.items():
         monkeypatch.setattr(logging.getLogger(), name, value)
     record = open_log(settings)

@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from fate_flow.components import command as collector
-from fate_flow.components.errors import ComponentError
-from fate_flow.components.table import Table
-from fate_flow.components.table_uri import format_uri
-from fate_flow.components.task import TaskContext
-from fate_flow.core.program import InputFile, ProgramRules, Secret, read_program
-from fate_flow.core.spec import Party
-from fate_flow.engine import programs
-from fate_flow.engine.program_order import Order, Ready, clear_scratch, prepare
-from fate_flow.engine.programs import ConfiguredProgramPolicy, NotAllowed, read_secret
+from fate_flow.components.base.errors import ComponentError
+from fate_flow.components.builtin import command as collector
+from fate_flow.components.tables.table import Table
+from fate_flow.components.tables.table_uri import format_uri
+from fate_flow.components.worker.task import TaskContext
+from fate_flow.core.model.program import InputFile, ProgramRules, Secret, read_program
+from fate_flow.core.model.spec import Party
+from fate_flow.engines.local import programs
+from fate_flow.engines.local.program_order import Order, Ready, clear_scratch, prepare
+from fate_flow.engines.local.programs import ConfiguredProgramPolicy, NotAllowed, read_secret
 
 CONTENT = "#!/bin/sh\n"
 SHA256 = hashlib.sha256(CONTENT.encode()).hexdigest()

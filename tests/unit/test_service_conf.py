@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 import yaml
 
-from fate_flow.client_keys import ClientKeys
-from fate_flow.core.ceilings import Ceilings
-from fate_flow.core.errors import BadSettings
-from fate_flow.core.permission import PermissionRule
-from fate_flow.core.program import ProgramRules, Secret
-from fate_flow.core.site import SiteRule
-from fate_flow.settings import Settings
-from fate_flow.settings_connectors import MysqlServer
-from fate_flow.settings_parties import Route
-from fate_flow.settings_reader import load_settings
-from fate_flow.settings_section import Section
+from fate_flow.core.access.permission import PermissionRule
+from fate_flow.core.access.site import SiteRule
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.core.model.program import ProgramRules, Secret
+from fate_flow.jobspec.ceilings import Ceilings
+from fate_flow.settings.client_keys import ClientKeys
+from fate_flow.settings.connectors import MysqlServer
+from fate_flow.settings.parties import Route
+from fate_flow.settings.reader import load_settings
+from fate_flow.settings.section import Section
+from fate_flow.settings.settings import Settings
 from tests.tls import Authority
 
 CONF = Path(__file__).parents[2] / "conf" / "service_conf.yaml"

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from fate_flow.federation.spool_session import Session
-from fate_flow.federation.wakeup import Wakeup
-from fate_flow.runtime import Wakeups, open_spool, prepare_home
-from fate_flow.scheduling import SchedulerLoop
-from fate_flow.settings import Settings
-from fate_flow.store.database import open_database
-from fate_flow.store.migrations import upgrade
+from fate_flow.relay.spool_session import Session
+from fate_flow.relay.wakeup import Wakeup
+from fate_flow.server.runtime import Wakeups, open_spool, prepare_home
+from fate_flow.server.scheduling import SchedulerLoop
+from fate_flow.settings.settings import Settings
+from fate_flow.store.database.migrations import upgrade
+from fate_flow.store.database.opening import open_database
 from fate_flow.store.sql.store import SqlStore
 
 JOB_ID = "20200101000000000000"

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from fate_flow.cli.server import fate_flow
-from fate_flow.settings import Settings
-from fate_flow.settings_reader import load_settings
-from fate_flow.start_warnings import start_warnings
+from fate_flow.cli.server.main import fate_flow
+from fate_flow.server.start_warnings import start_warnings
+from fate_flow.settings.reader import load_settings
+from fate_flow.settings.settings import Settings
 
 SECRETS = {
     "authentication: {client: {switch: true, http_app_key: our-clients, http_secret_key: secret-of-9999}}":

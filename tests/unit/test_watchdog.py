@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fate_flow.scheduling import ALIVE_SECONDS
-from fate_flow.watchdog import Watchdog
+from fate_flow.server.scheduling import ALIVE_SECONDS
+from fate_flow.server.watchdog import Watchdog
 
 PID = 4711
 

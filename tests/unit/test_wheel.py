@@ -31,5 +31,5 @@ def test_the_wheel_has_the_commands(wheel: Path) -> None:
     with ZipFile(wheel) as archive:
         [name] = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
         text = archive.read(name).decode()
-    assert "flow = fate_flow.cli.flow:main" in text
-    assert "fate_flow = fate_flow.cli.server:main" in text
+    assert "flow = fate_flow.cli.flow.main:main" in text
+    assert "fate_flow = fate_flow.cli.server.main:main" in text

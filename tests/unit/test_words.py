@@ -56,24 +56,26 @@ PROSE = {
 ALLOWED_NAMES = {
     "told": {"tests/unit/test_words.py"},
     "room": {"tests/unit/cli/terminal.py"},
-    "legacy": {"fate_flow/store/models.py"},                    # peewee's `legacy_table_names`
-    "words": {"fate_flow/cli/not_offered.py", "fate_flow/cli/table_layout.py", "tests/unit/test_documents.py"},
-    # arguments of a command line, and of a shell: they are words
+    "legacy": {"fate_flow/store/database/models.py"},                    # peewee's `legacy_table_names`
+    "words": {      # arguments of a command line, and of a shell: they are words
+        "fate_flow/cli/flow/not_offered.py", "fate_flow/cli/console/table_layout.py", "tests/unit/test_documents.py",
+    },
 }
 """Identifiers of libraries, and names that mean what English means by them: by part, the files that may have it."""
 
 ALLOWED_PROSE = {
     r"\b(no|a|waits? for|lacks?|has|is|find|finds) room\b(?! there\b| for \d| for a suffix)": {
-        "fate_flow/cli/progress.py", "fate_flow/cli/queue_table.py", "fate_flow/api/declared.py",     # on a screen
-        "fate_flow/federation/",                                                                      # on a disk
-        "fate_flow/engine/local.py",                                                                  # in a socket
+        "fate_flow/cli/output/progress.py", "fate_flow/cli/output/queue_table.py",      # on a screen
+        "fate_flow/api/http/declared.py",
+        "fate_flow/relay/",                                                             # on a disk
+        "fate_flow/engines/local/engine.py",                                            # in a socket
         "tests/unit/api/test_unknown_keys.py", "tests/integration/test_storage_faults.py",
         # in a message, on a disk
         "tests/unit/federation/test_peer_senders.py", "docs/explanation/reliability.md",
         "docs/explanation/authority.md",
     },
     r"\b(a|the|no|this|next|later|another|every) turns?\b(?! to write| did not come)": {
-        "fate_flow/store/fair_file_lock.py",                    # writers of a file take turns
+        "fate_flow/store/database/fair_file_lock.py",                    # writers of a file take turns
         "tests/unit/fate_1_11_2/test_recorded_host.py",
     },
 }  # fmt: skip

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fate_flow.engine.spawner import read_order
-from fate_flow.engine.worker import (
+from fate_flow.engines.local.spawner import read_order
+from fate_flow.engines.local.worker import (
     EXIT,
     RESULT,
     RUNNER,

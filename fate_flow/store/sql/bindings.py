@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 
-from fate_flow.core.authority import JobBinding
-from fate_flow.core.spec import Party
-from fate_flow.store.contract_bindings import namespace_of
-from fate_flow.store.models import BindingRow, JobRow, StorageTableRow
-from fate_flow.store.prepared import Prepared
-from fate_flow.store.rows import to_json
-from fate_flow.store.sql.queries import hit, insert_new
+from fate_flow.core.access.authority import JobBinding
+from fate_flow.core.model.spec import Party
+from fate_flow.store.contract.bindings import namespace_of
+from fate_flow.store.database.models import BindingRow, JobRow, StorageTableRow
+from fate_flow.store.database.prepared import Prepared
+from fate_flow.store.database.queries import hit, insert_new
+from fate_flow.store.database.rows import to_json
 from fate_flow.store.sql.unit import SqlUnitOfWork
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fate_flow.store.contract import Connector
-from fate_flow.store.models import ConnectorRow
-from fate_flow.store.rows import from_json, to_json
+from fate_flow.store.contract.transaction import Connector
+from fate_flow.store.database.models import ConnectorRow
+from fate_flow.store.database.rows import from_json, to_json
 from fate_flow.store.sql.unit import SqlUnitOfWork
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from peewee import Value
 
-from fate_flow.core.history import HistoryEntry
-from fate_flow.store.models import HistoryRow
-from fate_flow.store.prepared import Prepared
-from fate_flow.store.rows import ENTRY_COLUMNS, entry_of
+from fate_flow.core.model.history import HistoryEntry
+from fate_flow.store.database.models import HistoryRow
+from fate_flow.store.database.prepared import Prepared
+from fate_flow.store.database.rows import ENTRY_COLUMNS, entry_of
 from fate_flow.store.sql.unit import SqlUnitOfWork
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from peewee import fn
 
-from fate_flow.core.actions import MoveJob
-from fate_flow.core.job import Job, JobKey
-from fate_flow.core.reasons import Reason
-from fate_flow.core.spec import Party
-from fate_flow.core.status import JOB_END, JobStatus, check_move
-from fate_flow.store.changes import (
+from fate_flow.core.model.job import Job, JobKey
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import JOB_END, JobStatus, check_move
+from fate_flow.core.planning.actions import MoveJob
+from fate_flow.store.contract.changes import (
     BUSY_JOBS,
     begun_again,
     job_moved,
@@ -22,11 +22,20 @@ from fate_flow.store.changes import (
     stop_requested,
     tag_of_end,
 )
-from fate_flow.store.contract import Document
-from fate_flow.store.models import JobRow, OutboxRow, TaskRow, WorkerRow
-from fate_flow.store.prepared import Prepared
-from fate_flow.store.rows import JOB_COLUMNS, columns_of, date, from_json, job_of, roles_of, to_json, with_dates
-from fate_flow.store.sql.queries import BY_AGE, count_anew, insert_new, is_going_on, is_unfinished, job_is
+from fate_flow.store.contract.transaction import Document
+from fate_flow.store.database.models import JobRow, OutboxRow, TaskRow, WorkerRow
+from fate_flow.store.database.prepared import Prepared
+from fate_flow.store.database.queries import BY_AGE, count_anew, insert_new, is_going_on, is_unfinished, job_is
+from fate_flow.store.database.rows import (
+    JOB_COLUMNS,
+    columns_of,
+    date,
+    from_json,
+    job_of,
+    roles_of,
+    to_json,
+    with_dates,
+)
 from fate_flow.store.sql.unit import SqlUnitOfWork
 
 

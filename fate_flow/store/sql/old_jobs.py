@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fate_flow.core.job import JobKey
-from fate_flow.core.status import JOB_END, JobStatus
-from fate_flow.store.changes import SUBMIT_FAILED
-from fate_flow.store.models import (
+from fate_flow.core.model.job import JobKey
+from fate_flow.core.model.status import JOB_END, JobStatus
+from fate_flow.store.contract.changes import SUBMIT_FAILED
+from fate_flow.store.database.models import (
     BindingRow,
     HistoryRow,
     JobRow,
@@ -17,9 +17,9 @@ from fate_flow.store.models import (
     TaskRow,
     WorkerRow,
 )
-from fate_flow.store.prepared import Prepared
+from fate_flow.store.database.prepared import Prepared
+from fate_flow.store.database.queries import BY_AGE, count_anew, hit
 from fate_flow.store.sql.jobs import Jobs
-from fate_flow.store.sql.queries import BY_AGE, count_anew, hit
 from fate_flow.store.sql.unit import TakenBack
 
 

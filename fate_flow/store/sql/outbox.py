@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from peewee import Value
 
-from fate_flow.core.job import Command, CommandKind
-from fate_flow.store.models import OutboxRow
-from fate_flow.store.prepared import Prepared
-from fate_flow.store.rows import COMMAND_COLUMNS, command_of, to_json
-from fate_flow.store.sql.queries import hit
+from fate_flow.core.model.job import Command, CommandKind
+from fate_flow.store.database.models import OutboxRow
+from fate_flow.store.database.prepared import Prepared
+from fate_flow.store.database.queries import hit
+from fate_flow.store.database.rows import COMMAND_COLUMNS, command_of, to_json
 from fate_flow.store.sql.unit import SqlUnitOfWork
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fate_flow.core.peer import LONGEST_ERROR, PeerTrouble
-from fate_flow.store.changes import SEATED
-from fate_flow.store.models import PeerRow, SchedulerRow, SeatRow
-from fate_flow.store.prepared import Prepared
-from fate_flow.store.sql.queries import SCHEDULER, hit
+from fate_flow.core.model.peer import LONGEST_ERROR, PeerTrouble
+from fate_flow.store.contract.changes import SEATED
+from fate_flow.store.database.models import PeerRow, SchedulerRow, SeatRow
+from fate_flow.store.database.prepared import Prepared
+from fate_flow.store.database.queries import SCHEDULER, hit
 from fate_flow.store.sql.unit import SqlUnitOfWork
 
 

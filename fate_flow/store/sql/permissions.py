@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fate_flow.core.permission import Kind, Thing
-from fate_flow.store.models import PermissionRow
-from fate_flow.store.sql.queries import hit, insert_new
+from fate_flow.core.access.permission import Kind, Thing
+from fate_flow.store.database.models import PermissionRow
+from fate_flow.store.database.queries import hit, insert_new
 from fate_flow.store.sql.unit import SqlUnitOfWork
 
 

@@ -6,14 +6,14 @@ from typing import Any
 
 from peewee import Case, fn
 
-from fate_flow.core.approval import Approval, Consent
-from fate_flow.core.job import UNSCHEDULABLE, Blocker, Hold, Job, JobKey
-from fate_flow.core.queue import Waiting
-from fate_flow.core.status import JobStatus
-from fate_flow.store.models import IntakeRow, JobRow, SeatRow
-from fate_flow.store.prepared import Prepared
-from fate_flow.store.rows import JOB_COLUMNS, blocker_of, from_json, hold_columns, job_of
-from fate_flow.store.sql.queries import BY_AGE, IN_QUEUE, hit, is_unfinished, job_ids_where, job_is, waiting_here
+from fate_flow.core.model.approval import Approval, Consent
+from fate_flow.core.model.job import UNSCHEDULABLE, Blocker, Hold, Job, JobKey
+from fate_flow.core.model.status import JobStatus
+from fate_flow.core.planning.queue import Waiting
+from fate_flow.store.database.models import IntakeRow, JobRow, SeatRow
+from fate_flow.store.database.prepared import Prepared
+from fate_flow.store.database.queries import BY_AGE, IN_QUEUE, hit, is_unfinished, job_ids_where, job_is, waiting_here
+from fate_flow.store.database.rows import JOB_COLUMNS, blocker_of, from_json, hold_columns, job_of
 from fate_flow.store.sql.unit import SqlUnitOfWork
 
 INTAKE = "intake"

@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fate_flow.core.job import TaskKey
-from fate_flow.core.spec import Party
-from fate_flow.store.contract import READ, Metric, OutputTable, Scope, TableMeta
-from fate_flow.store.models import MetricRow, OutputRow, StorageTableRow, SummaryRow
-from fate_flow.store.prepared import insert
-from fate_flow.store.rows import from_json, to_json
-from fate_flow.store.sql.queries import hit
+from fate_flow.core.model.job import TaskKey
+from fate_flow.core.model.spec import Party
+from fate_flow.store.contract.transaction import READ, Metric, OutputTable, Scope, TableMeta
+from fate_flow.store.database.models import MetricRow, OutputRow, StorageTableRow, SummaryRow
+from fate_flow.store.database.prepared import insert
+from fate_flow.store.database.queries import hit
+from fate_flow.store.database.rows import from_json, to_json
 from fate_flow.store.sql.unit import SqlUnitOfWork
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fate_flow.core.job import Blocker, Seat
-from fate_flow.core.status import SeatStatus, check_move
-from fate_flow.store.changes import LIVE_SEATS, seat_rejoins
-from fate_flow.store.models import SeatRow
-from fate_flow.store.prepared import Prepared
-from fate_flow.store.rows import SEAT_COLUMNS, columns_of, seat_of
-from fate_flow.store.sql.queries import hit
+from fate_flow.core.model.job import Blocker, Seat
+from fate_flow.core.model.status import SeatStatus, check_move
+from fate_flow.store.contract.changes import LIVE_SEATS, seat_rejoins
+from fate_flow.store.database.models import SeatRow
+from fate_flow.store.database.prepared import Prepared
+from fate_flow.store.database.queries import hit
+from fate_flow.store.database.rows import SEAT_COLUMNS, columns_of, seat_of
 from fate_flow.store.sql.unit import SqlUnitOfWork
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fate_flow.core.site import SiteKey
-from fate_flow.store.models import SiteKeyRow
-from fate_flow.store.sql.queries import hit, insert_new
+from fate_flow.core.access.site import SiteKey
+from fate_flow.store.database.models import SiteKeyRow
+from fate_flow.store.database.queries import hit, insert_new
 from fate_flow.store.sql.unit import SqlUnitOfWork
 
 

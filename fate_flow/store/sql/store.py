@@ -9,7 +9,8 @@ from typing import Any
 
 from peewee import Database
 
-from fate_flow.store.models import MODELS, JobRow
+from fate_flow.store.database.models import MODELS, JobRow
+from fate_flow.store.database.refusals import REFUSALS, drop_if_lost, first_refusal, reading_refused, refusal_of
 from fate_flow.store.sql.bindings import Bindings
 from fate_flow.store.sql.connectors import Connectors
 from fate_flow.store.sql.history import History
@@ -18,7 +19,6 @@ from fate_flow.store.sql.outbox import Outbox
 from fate_flow.store.sql.peers import Peers
 from fate_flow.store.sql.permissions import Permissions
 from fate_flow.store.sql.queue import Queue
-from fate_flow.store.sql.refusals import REFUSALS, drop_if_lost, first_refusal, reading_refused, refusal_of
 from fate_flow.store.sql.results import Results
 from fate_flow.store.sql.seats import Seats
 from fate_flow.store.sql.site_keys import SiteKeys

@@ -7,11 +7,11 @@ from typing import Any
 
 from peewee import Value, fn
 
-from fate_flow.core.actions import MoveTask
-from fate_flow.core.job import Job, Report, Task, TaskKey
-from fate_flow.core.reasons import Reason
-from fate_flow.core.status import TaskStatus, check_move, may_move
-from fate_flow.store.changes import (
+from fate_flow.core.model.job import Job, Report, Task, TaskKey
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import TaskStatus, check_move, may_move
+from fate_flow.core.planning.actions import MoveTask
+from fate_flow.store.contract.changes import (
     SHARE_MOVING,
     Change,
     federated_moved,
@@ -20,11 +20,11 @@ from fate_flow.store.changes import (
     task_moved,
     task_reported,
 )
-from fate_flow.store.contract import Document
-from fate_flow.store.models import TaskRow
-from fate_flow.store.prepared import Prepared
-from fate_flow.store.rows import TASK_COLUMNS, columns_of, date, task_of, to_json, with_dates
-from fate_flow.store.sql.queries import hit, insert_new, task_is
+from fate_flow.store.contract.transaction import Document
+from fate_flow.store.database.models import TaskRow
+from fate_flow.store.database.prepared import Prepared
+from fate_flow.store.database.queries import hit, insert_new, task_is
+from fate_flow.store.database.rows import TASK_COLUMNS, columns_of, date, task_of, to_json, with_dates
 from fate_flow.store.sql.unit import SqlUnitOfWork
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from peewee import Database
 
-from fate_flow.core.errors import StorageUnavailable
-from fate_flow.store.prepared import sql_text
-from fate_flow.store.sql.refusals import REFUSALS, refusal_of
+from fate_flow.core.model.errors import StorageUnavailable
+from fate_flow.store.database.prepared import sql_text
+from fate_flow.store.database.refusals import REFUSALS, refusal_of
 
 LogStatusWrite = Callable[[str, str, Sequence[Any]], None]
 """Called with job id, statement and parameters just before a status or field of a job or task is written."""

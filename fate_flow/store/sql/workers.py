@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fate_flow.core.job import TaskKey, Worker, WorkerEnd
-from fate_flow.core.status import WorkerStatus, check_move
-from fate_flow.store.changes import ordered_to_stop, worker_moved
-from fate_flow.store.models import TaskRow, WorkerRow
-from fate_flow.store.prepared import Prepared, insert
-from fate_flow.store.rows import WORKER_COLUMNS, columns_of, worker_of
-from fate_flow.store.sql.queries import hit, is_going_on, task_is
+from fate_flow.core.model.job import TaskKey, Worker, WorkerEnd
+from fate_flow.core.model.status import WorkerStatus, check_move
+from fate_flow.store.contract.changes import ordered_to_stop, worker_moved
+from fate_flow.store.database.models import TaskRow, WorkerRow
+from fate_flow.store.database.prepared import Prepared, insert
+from fate_flow.store.database.queries import hit, is_going_on, task_is
+from fate_flow.store.database.rows import WORKER_COLUMNS, columns_of, worker_of
 from fate_flow.store.sql.resources import Resources, come_back, taking
 
 

@@ -20,28 +20,28 @@ from werkzeug.routing import Rule
 from werkzeug.test import TestResponse
 
 from fate_flow.api.app import create_public_app
-from fate_flow.api.services import Services
-from fate_flow.client_keys import ClientKeys
-from fate_flow.components.catalogue import CATALOGUE
-from fate_flow.components.table import Schema, TableWriter
-from fate_flow.components.table_uri import format_uri, parse_uri
-from fate_flow.coordinator.ports import Context, LaunchOrder, Observation, Rules
-from fate_flow.coordinator.use_cases import UseCases
-from fate_flow.core.ceilings import NO_CEILINGS, Ceilings
-from fate_flow.core.grammar import LAST
-from fate_flow.core.job import Answer, Claim, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
-from fate_flow.core.resources import EngineSize
-from fate_flow.core.site import SiteRule
-from fate_flow.core.spec import JobParameters, Party
-from fate_flow.core.status import TASK_END, JobStatus, SeatStatus, TaskStatus
-from fate_flow.settings import Settings
-from fate_flow.settings_limits import Limits
-from fate_flow.settings_parties import Route
-from fate_flow.store.contract import Document, OutputTable, TableMeta
-from fate_flow.store.database import open_database
-from fate_flow.store.migrations import upgrade
+from fate_flow.api.http.services import Services
+from fate_flow.components.tables.table import Schema, TableWriter
+from fate_flow.components.tables.table_uri import format_uri, parse_uri
+from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.core.access.site import SiteRule
+from fate_flow.core.model.grammar import LAST
+from fate_flow.core.model.job import Answer, Claim, EngineState, Job, JobKey, Seat, Task, TaskKey, Worker
+from fate_flow.core.model.resources import EngineSize
+from fate_flow.core.model.spec import JobParameters, Party
+from fate_flow.core.model.status import TASK_END, JobStatus, SeatStatus, TaskStatus
+from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
+from fate_flow.services.context.ports import Context, LaunchOrder, Observation, Rules
+from fate_flow.services.use_cases.use_cases import UseCases
+from fate_flow.settings.client_keys import ClientKeys
+from fate_flow.settings.limits import Limits
+from fate_flow.settings.parties import Route
+from fate_flow.settings.settings import Settings
+from fate_flow.store.contract.transaction import Document, OutputTable, TableMeta
+from fate_flow.store.database.migrations import upgrade
+from fate_flow.store.database.opening import open_database
 from fate_flow.store.sql.store import SqlStore
-from fate_flow.store.views import Views
+from fate_flow.store.views.views import Views
 from tests.documented import DocumentedClient
 
 GUEST, HOST, LOCAL = Party("guest", "9999"), Party("host", "10000"), Party("local", "0")

@@ -10,15 +10,15 @@ from typing import Any
 
 from client_world import GUEST, HOST, LOCAL, START, World
 
-from fate_flow.components.table import Schema, TableWriter, table_exists
-from fate_flow.components.table_uri import format_uri
-from fate_flow.core.job import Answer, Hold, TaskKey, Worker
-from fate_flow.core.permission import Kind, Thing
-from fate_flow.core.replicas import COLLECTOR
-from fate_flow.core.site import SiteKey
-from fate_flow.core.status import JobStatus, WorkerStatus
-from fate_flow.federation.site_key import read_public_key
-from fate_flow.store.contract import Connector, Metric, TableMeta
+from fate_flow.components.tables.table import Schema, TableWriter, table_exists
+from fate_flow.components.tables.table_uri import format_uri
+from fate_flow.core.access.permission import Kind, Thing
+from fate_flow.core.access.site import SiteKey
+from fate_flow.core.model.job import Answer, Hold, TaskKey, Worker
+from fate_flow.core.model.status import JobStatus, WorkerStatus
+from fate_flow.core.planning.replicas import COLLECTOR
+from fate_flow.peers.site_key import read_public_key
+from fate_flow.store.contract.transaction import Connector, Metric, TableMeta
 
 UPLOAD_DSL = {"components": {"upload_0": {"module": "Upload"}}}
 JOB_FILE = """version: 1

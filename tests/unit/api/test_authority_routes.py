@@ -10,13 +10,13 @@ import pytest
 from client_world import World, make_world
 
 from fate_flow.api.app import create_public_app
-from fate_flow.api.client_auth import is_for_clients
-from fate_flow.core.authority import STATEMENTS, TO_INITIATORS, Query, Statement
-from fate_flow.core.job import CommandKind
-from fate_flow.core.spec import Party
-from fate_flow.core.status import JobStatus
-from fate_flow.federation.spool import Spool, SpoolLimits
-from fate_flow.federation.wire import read_program
+from fate_flow.api.http.client_auth import is_for_clients
+from fate_flow.core.access.authority import STATEMENTS, TO_INITIATORS, Query, Statement
+from fate_flow.core.model.job import CommandKind
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import JobStatus
+from fate_flow.peers.wire import read_program
+from fate_flow.relay.spool import Spool, SpoolLimits
 from tests.factories import GUEST, HOST
 
 K = CommandKind

@@ -12,10 +12,10 @@ from client_world import FORM_TYPE, World, form, make_world
 from werkzeug.test import TestResponse
 
 from fate_flow.api import app
-from fate_flow.api.client_auth import WINDOW_MS
-from fate_flow.cli.signature import sign
-from fate_flow.client_keys import ClientKeys
-from fate_flow.settings_limits import Limits
+from fate_flow.api.http.client_auth import WINDOW_MS
+from fate_flow.cli.connection.signature import sign
+from fate_flow.settings.client_keys import ClientKeys
+from fate_flow.settings.limits import Limits
 
 NOW = 1_700_000_000_000
 KEYS = ClientKeys("our-clients", "secret-of-9999")

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from fate_flow.components.catalogue import CATALOGUE
-from fate_flow.components.table_uri import parse_uri
-from fate_flow.core.fate_v1 import problems
-from fate_flow.core.job import UNREACHABLE, Answer, TaskKey
-from fate_flow.core.spec import JobParameters
-from fate_flow.core.status import JobStatus
-from fate_flow.store.contract import Document, OutputTable
+from fate_flow.components.tables.table_uri import parse_uri
+from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.core.model.job import UNREACHABLE, Answer, TaskKey
+from fate_flow.core.model.spec import JobParameters
+from fate_flow.core.model.status import JobStatus
+from fate_flow.jobspec.fate_v1.reader import problems
+from fate_flow.store.contract.transaction import Document, OutputTable
 from tests.unit.api.client_world import GUEST, START, World, make_world
 
 UNKNOWN = "202601010000000000000"

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from client_world import GUEST, HOST, START, TOY, TOY_CONF, World, make_world
 
-from fate_flow.core.ceilings import Ceilings
-from fate_flow.core.history import HistoryEntry, HistoryLevel
-from fate_flow.core.job import TaskKey, Worker, WorkerEnd
-from fate_flow.core.peer import PeerTrouble
-from fate_flow.core.reasons import Reason
-from fate_flow.core.status import JobStatus, WorkerStatus
+from fate_flow.core.model.history import HistoryEntry, HistoryLevel
+from fate_flow.core.model.job import TaskKey, Worker, WorkerEnd
+from fate_flow.core.model.peer import PeerTrouble
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JobStatus, WorkerStatus
+from fate_flow.jobspec.ceilings import Ceilings
 
 TOYS = "c_first", "a_second", "b_third"
 

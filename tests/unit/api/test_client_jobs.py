@@ -14,10 +14,10 @@ import pytest
 from client_world import GUEST, HOST, LOCAL, START, TOY_CONF, TOY_DSL, World, make_world
 from werkzeug.test import TestResponse
 
-from fate_flow.core.job import JobKey
-from fate_flow.core.status import JobStatus
-from fate_flow.settings_limits import Limits
-from fate_flow.store.contract import Document
+from fate_flow.core.model.job import JobKey
+from fate_flow.core.model.status import JobStatus
+from fate_flow.settings.limits import Limits
+from fate_flow.store.contract.transaction import Document
 
 UPLOAD_DSL = {"components": {"upload_0": {"module": "Upload"}}}
 

@@ -9,10 +9,10 @@ import pytest
 import requests
 
 from fate_flow.api.app import now_on_the_wall
-from fate_flow.client_keys import ClientKeys
-from fate_flow.core.site import SiteRule
-from fate_flow.federation.signature import SiteSignature
-from fate_flow.federation.wire import headers
+from fate_flow.core.access.site import SiteRule
+from fate_flow.peers.signature import SiteSignature
+from fate_flow.peers.wire import headers
+from fate_flow.settings.client_keys import ClientKeys
 from tests.site_keys import private_pem, site_key, write_private_key
 from tests.unit.api.client_world import World, make_world
 

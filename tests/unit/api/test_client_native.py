@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from client_world import World, make_world
 
-from fate_flow.core.ceilings import Ceilings
-from fate_flow.core.native_schema import JOB
+from fate_flow.jobspec.ceilings import Ceilings
+from fate_flow.jobspec.native.schema import JOB
 
 LOCAL = """\
 version: 1

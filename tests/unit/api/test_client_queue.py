@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from client_world import GUEST, HOST, World, make_world
 
-from fate_flow.core.authority import document_digest
-from fate_flow.core.job import UNREACHABLE, Answer
-from fate_flow.core.spec import Party
-from fate_flow.core.status import JobStatus
+from fate_flow.core.access.authority import document_digest
+from fate_flow.core.model.job import UNREACHABLE, Answer
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import JobStatus
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from client_world import GUEST, HOST, START, World, make_world
 
-from fate_flow.components.table import drop
-from fate_flow.core.job import Answer, TaskKey
-from fate_flow.store.contract import Metric
+from fate_flow.components.tables.table import drop
+from fate_flow.core.model.job import Answer, TaskKey
+from fate_flow.store.contract.transaction import Metric
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from client_world import TOY_CONF, TOY_DSL, World, make_world
 
-from fate_flow.core.job import Answer
-from fate_flow.core.spec import Party
+from fate_flow.core.model.job import Answer
+from fate_flow.core.model.spec import Party
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from client_world import World, make_world
 
-from fate_flow.settings_limits import Limits
-from fate_flow.store.contract import TableMeta
+from fate_flow.settings.limits import Limits
+from fate_flow.store.contract.transaction import TableMeta
 
 SOURCE = {"namespace": "demo", "table_name": "site_a"}
 

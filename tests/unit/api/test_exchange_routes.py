@@ -14,13 +14,13 @@ from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from fate_flow.api.exchange import STATUS_OF, ForwardReply, deliver_blueprint, worker_blueprint
-from fate_flow.api.request_origin import OriginCheck
-from fate_flow.core.errors import PeerUnreachable, StorageFailed
-from fate_flow.federation.channel_files import Message
-from fate_flow.federation.spool import Spool, SpoolLimits
-from fate_flow.federation.spool_result import Problem, Refusal
-from fate_flow.federation.spool_session import Session
+from fate_flow.api.between_parties.exchange import STATUS_OF, ForwardReply, deliver_blueprint, worker_blueprint
+from fate_flow.api.http.request_origin import OriginCheck
+from fate_flow.core.model.errors import PeerUnreachable, StorageFailed
+from fate_flow.relay.channel_files import Message
+from fate_flow.relay.spool import Spool, SpoolLimits
+from fate_flow.relay.spool_result import Problem, Refusal
+from fate_flow.relay.spool_session import Session
 
 GUEST, HOST, ARBITER = ("guest", "9999"), ("host", "10000"), ("arbiter", "9999")
 AT_GUEST = Session("20260101120000", "20260101120000_psi_0", 2, "a1b2c3d4", *GUEST)

@@ -10,10 +10,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fate_flow.api import job_file
-from fate_flow.api.job_file import MAX_CHARACTERS, read_yaml
-from fate_flow.core.document import MAX_DEPTH
-from fate_flow.core.errors import BadRequest
+from fate_flow.api.v1.jobs import job_file
+from fate_flow.api.v1.jobs.job_file import MAX_CHARACTERS, read_yaml
+from fate_flow.core.model.errors import BadRequest
+from fate_flow.jobspec.text.document import MAX_DEPTH
 
 
 @pytest.fixture(autouse=True, params=["libyaml", "pure Python"])

@@ -21,7 +21,7 @@ from hypothesis.internal.constants_ast import Constants
 from schemathesis.engine import events, from_schema
 from watched import Watched, schema_of
 
-from fate_flow.settings_limits import Limits
+from fate_flow.settings.limits import Limits
 
 pytestmark = pytest.mark.long
 

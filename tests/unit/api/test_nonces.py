@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fate_flow.api.nonces import Nonces
-from fate_flow.core.errors import StorageFailed
+from fate_flow.api.http.nonces import Nonces
+from fate_flow.core.model.errors import StorageFailed
 
 NOW, WINDOW = 1_700_000_000_000, 60_000
 

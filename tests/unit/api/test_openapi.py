@@ -11,10 +11,10 @@ from client_world import World, make_world
 from flask import Flask, Response
 from jsonschema import Draft202012Validator
 
-from fate_flow.api.declared import NOTHING, TEXT, declared, or_null
-from fate_flow.api.envelope import ok
-from fate_flow.api.openapi import Undeclared, document
-from fate_flow.client_keys import ClientKeys
+from fate_flow.api.http.declared import NOTHING, TEXT, declared, or_null
+from fate_flow.api.http.envelope import ok
+from fate_flow.api.http.openapi import Undeclared, document
+from fate_flow.settings.client_keys import ClientKeys
 
 UPLOAD = "/v1/data/upload"
 

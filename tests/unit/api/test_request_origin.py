@@ -10,7 +10,7 @@ from client_world import World, make_world
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from fate_flow.client_keys import ClientKeys
+from fate_flow.settings.client_keys import ClientKeys
 
 KEYS = ClientKeys("our-clients", "secret-of-9999")
 

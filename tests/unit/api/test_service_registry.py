@@ -7,14 +7,14 @@ from pathlib import Path
 
 from client_world import make_world
 
-from fate_flow.api.service_registry import sections
-from fate_flow.client_keys import ClientKeys
-from fate_flow.core.program import ProgramRules, Secret
-from fate_flow.settings import Settings
-from fate_flow.settings_connectors import MysqlServer
-from fate_flow.settings_limits import Limits
-from fate_flow.settings_parties import Route
-from fate_flow.settings_reader import load_settings
+from fate_flow.api.v1.party.service_registry import sections
+from fate_flow.core.model.program import ProgramRules, Secret
+from fate_flow.settings.client_keys import ClientKeys
+from fate_flow.settings.connectors import MysqlServer
+from fate_flow.settings.limits import Limits
+from fate_flow.settings.parties import Route
+from fate_flow.settings.reader import load_settings
+from fate_flow.settings.settings import Settings
 
 CONF = Path(__file__).parents[3] / "conf" / "service_conf.yaml"
 

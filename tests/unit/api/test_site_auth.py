@@ -15,14 +15,14 @@ from werkzeug.test import TestResponse
 
 from fate_flow.api import app as public
 from fate_flow.api.app import create_public_app
-from fate_flow.api.client_auth import WINDOW_MS, is_for_clients
-from fate_flow.cli.signature import sign as sign_as_client
-from fate_flow.client_keys import ClientKeys
-from fate_flow.core.site import SiteKey, SiteRule
-from fate_flow.federation.signature import DIGEST, INPUT, NAMES, SIGNATURE, SiteSignature, digest_of
-from fate_flow.federation.site_key import PrivateKey, make_private_key
-from fate_flow.federation.spool import Spool, SpoolLimits
-from fate_flow.federation.wire import headers
+from fate_flow.api.http.client_auth import WINDOW_MS, is_for_clients
+from fate_flow.cli.connection.signature import sign as sign_as_client
+from fate_flow.core.access.site import SiteKey, SiteRule
+from fate_flow.peers.signature import DIGEST, INPUT, NAMES, SIGNATURE, SiteSignature, digest_of
+from fate_flow.peers.site_key import PrivateKey, make_private_key
+from fate_flow.peers.wire import headers
+from fate_flow.relay.spool import Spool, SpoolLimits
+from fate_flow.settings.client_keys import ClientKeys
 from tests.site_keys import private_pem, site_key, write_private_key
 from tests.unit.api.client_world import World, make_world
 
@@ -184,7 +184,7 @@ def test_replay(world: World, home: Path, key: PrivateKey) -> None:
 def test_two_parties_may_use_the_same_nonce(
     world: World, key: PrivateKey, other: PrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fate_flow.federation.signature.secrets.token_urlsafe", lambda _: "n" * 24)
+    monkeypatch.setattr("fate_flow.peers.signature.secrets.token_urlsafe", lambda _: "n" * 24)
     assert post(world, signed(key)).get_json()["retcode"] == 0
     assert post(world, signed(other, source="10001")).get_json()["retcode"] == 0
     assert refusal(post(world, signed(key)))
@@ -295,7 +295,7 @@ def test_talkative_errors(
     for head in (wrong, {**signed(key, body=body), INPUT: "nonsense\x1b[31m"}, signed(key)):
         caplog.clear()
         said = refusal(post(world, head, body))
-        [line] = [record.getMessage() for record in caplog.records if record.name == "fate_flow.api.site_auth"]
+        [line] = [record.getMessage() for record in caplog.records if record.name == "fate_flow.api.http.site_auth"]
         assert line == f"refused '{HEARTBEAT}' of party '10000': {said}"
         for secret in (head[SIGNATURE], private_pem(1).splitlines()[1], key.public.pem, "a secret", "\x1b", "nonsense"):
             assert secret not in caplog.text + said

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fate_flow.api.archive import Member, files_below, tar_gz, text_member
+from fate_flow.api.http.archive import Member, files_below, tar_gz, text_member
 
 
 def read(data: bytes) -> dict[str, bytes]:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from client_world import GUEST, START, World, make_world
 
-from fate_flow.core.job import TaskKey, Worker
-from fate_flow.core.reasons import Reason
-from fate_flow.core.status import WorkerStatus
+from fate_flow.core.model.job import TaskKey, Worker
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import WorkerStatus
 
 
 @pytest.fixture

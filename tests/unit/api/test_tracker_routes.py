@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from fate_flow.api.exchange import ForwardReply
-from fate_flow.api.worker import create_worker_app
-from fate_flow.components.table import Schema, TableWriter
-from fate_flow.components.table_uri import format_uri
-from fate_flow.core.job import JobKey, TaskKey
-from fate_flow.core.spec import Party
-from fate_flow.core.status import JobStatus
-from fate_flow.federation.spool import Spool, SpoolLimits
-from fate_flow.federation.spool_session import Session
-from fate_flow.store.contract import Document, Metric, OutputTable, TableMeta
-from fate_flow.store.memory import MemoryStore
+from fate_flow.api.between_parties.exchange import ForwardReply
+from fate_flow.api.workers.worker import create_worker_app
+from fate_flow.components.tables.table import Schema, TableWriter
+from fate_flow.components.tables.table_uri import format_uri
+from fate_flow.core.model.job import JobKey, TaskKey
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import JobStatus
+from fate_flow.relay.spool import Spool, SpoolLimits
+from fate_flow.relay.spool_session import Session
+from fate_flow.store.contract.transaction import Document, Metric, OutputTable, TableMeta
+from fate_flow.store.memory.store import MemoryStore
 from tests.factories import a_job
 
 JOB = "20260101120000000000"

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 from client_world import FORM_TYPE, World, form, make_world
 
-from fate_flow.api.declared import Declaration, an_object, by_name, described, unknown_keys
+from fate_flow.api.http.declared import Declaration, an_object, by_name, described, unknown_keys
 
 UPLOAD = {"file": "a.csv", "head": 1, "partition": 2, "namespace": "demo", "table_name": "fresh"}
 MAGIC = ["magic: is not known; it is ignored"]

@@ -13,7 +13,7 @@ import pytest
 from client_world import World, make_world
 from flask import Flask
 
-from fate_flow.api.envelope import (
+from fate_flow.api.http.envelope import (
     error_response,
     failed,
     file_follows,
@@ -23,7 +23,7 @@ from fate_flow.api.envelope import (
     silent_json,
     to_json,
 )
-from fate_flow.core.errors import (
+from fate_flow.core.model.errors import (
     BadDocument,
     Busy,
     Conflict,
@@ -34,9 +34,9 @@ from fate_flow.core.errors import (
     PermissionDenied,
     StorageFailed,
 )
-from fate_flow.core.job import Answer
-from fate_flow.core.json_text import JsonText
-from fate_flow.core.status import JobStatus
+from fate_flow.core.model.job import Answer
+from fate_flow.core.model.status import JobStatus
+from fate_flow.jobspec.text.json_text import JsonText
 
 
 @pytest.fixture(scope="module")

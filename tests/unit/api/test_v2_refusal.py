@@ -9,8 +9,8 @@ import pytest
 from client_world import FORM_TYPE, World, form, make_world
 from werkzeug.test import TestResponse
 
-from fate_flow.client_keys import ClientKeys
-from fate_flow.core.site import SiteRule
+from fate_flow.core.access.site import SiteRule
+from fate_flow.settings.client_keys import ClientKeys
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 PATHS = (

@@ -17,14 +17,14 @@ from flask import Response, g, request
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.validators import extend
 
-from fate_flow.api.envelope import HttpError
-from fate_flow.api.openapi import document, path_of
-from fate_flow.api.uploads import ReceivingRequest
-from fate_flow.components.catalogue import CATALOGUE
-from fate_flow.core.errors import BadRequest, FlowError
-from fate_flow.core.grammar import check_table_piece
-from fate_flow.core.permission import read_things
-from fate_flow.federation.site_key import read_public_key
+from fate_flow.api.http.envelope import HttpError
+from fate_flow.api.http.openapi import document, path_of
+from fate_flow.api.http.uploads import ReceivingRequest
+from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.core.access.permission import read_things
+from fate_flow.core.model.errors import BadRequest, FlowError
+from fate_flow.core.model.grammar import check_table_piece
+from fate_flow.peers.site_key import read_public_key
 
 _WITH_DOCUMENTS = ("/v1/job/submit", "/v1/job/validate", "/v1/job/parameter/update")
 _BEYOND_SCHEMAS = ("file: ", "output_path: ", "address.path: ", "connector_info.path: ")

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from fate_flow.audit import files as files_module
-from fate_flow.audit.files import LOCK_FILE, LogBounds, LogFiles
+from fate_flow.records.operator_log import files as files_module
+from fate_flow.records.operator_log.files import LOCK_FILE, LogBounds, LogFiles
 
 MONDAY = time.mktime((2021, 7, 26, 12, 0, 0, 0, 0, -1))
 TUESDAY = time.mktime((2021, 7, 27, 0, 0, 1, 0, 0, -1))
@@ -279,7 +279,7 @@ def test_two_processes_never_interleave(tmp_path: Path) -> None:
     script = """
 import sys, time
 from pathlib import Path
-from fate_flow.audit.files import LogFiles
+from fate_flow.records.operator_log.files import LogFiles
 files = LogFiles(Path(sys.argv[1]))
 for number in range(2000):
     files.append(("x.log",), f"{sys.argv[2]} {number} {sys.argv[2] * (number % 700)}\\n".encode(), time.time())
@@ -299,7 +299,7 @@ def test_processes_that_rotate_under_each_other_lose_nothing(tmp_path: Path) -> 
     script = """
 import sys
 from pathlib import Path
-from fate_flow.audit.files import LogFiles
+from fate_flow.records.operator_log.files import LogFiles
 files = LogFiles(Path(sys.argv[1]))
 for number in range(3000):
     at = float(sys.argv[3]) + number / 300 * 86400
@@ -366,7 +366,7 @@ def test_what_is_held_is_written_when_the_process_ends(tmp_path: Path) -> None:
     script = """
 import sys, time
 from pathlib import Path
-from fate_flow.audit.files import LogFiles
+from fate_flow.records.operator_log.files import LogFiles
 files = LogFiles(Path(sys.argv[1]))
 files.hold(("x.log",), b"held\\n", time.time())
 """

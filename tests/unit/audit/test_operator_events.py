@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import fate_flow
-from fate_flow.audit.events import Event, Log
-from fate_flow.audit.format import Level
+from fate_flow.records.operator_log.events import Event, Log
+from fate_flow.records.operator_log.format import Level
 
 VALUES = {
     "job_id": "J", "role": "R", "party_id": "P", "task_id": "T", "task_version": "V", "status": "S",

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fate_flow.audit.events import Event
-from fate_flow.audit.operator_log import OperatorLog
-from fate_flow.core.status import JobStatus
+from fate_flow.core.model.status import JobStatus
+from fate_flow.records.operator_log.events import Event
+from fate_flow.records.operator_log.operator_log import OperatorLog
 
 J = "202107260820309976351"
 NOON = time.mktime((2021, 7, 26, 8, 20, 31, 0, 0, -1)) + 0.9945

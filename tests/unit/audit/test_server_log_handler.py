@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from fate_flow.audit.operator_log import OperatorLog
-from fate_flow.audit.server_handler import ServerLogHandler
+from fate_flow.records.operator_log.operator_log import OperatorLog
+from fate_flow.records.operator_log.server_handler import ServerLogHandler
 
 J = "202107260820309976351"
 
 
 @pytest.fixture
 def logger(tmp_path: Path) -> Iterator[logging.Logger]:
-    logger = logging.Logger("fate_flow.coordinator.tick", logging.DEBUG)
+    logger = logging.Logger("fate_flow.services.tick", logging.DEBUG)
     handler = ServerLogHandler(OperatorLog(tmp_path))
     logger.addHandler(handler)
     yield logger

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fate_flow.audit.worker_config import worker_log_folders, worker_logging_config
+from fate_flow.records.operator_log.worker_config import worker_log_folders, worker_logging_config
 
 SCRIPT = """
 import json, logging.config, sys

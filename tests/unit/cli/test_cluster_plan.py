@@ -11,9 +11,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from fate_flow.cli import cluster as cluster_command
-from fate_flow.cli.cluster_plan import Cluster, ClusterError, Member, Options, choose_ports, plan
-from fate_flow.settings_reader import load_settings
+from fate_flow.cli.server import cluster as cluster_command
+from fate_flow.cli.server.cluster_plan import Cluster, ClusterError, Member, Options, choose_ports, plan
+from fate_flow.settings.reader import load_settings
 
 ROOT = Path("/somewhere/a cluster")
 

@@ -11,9 +11,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from fate_flow.cli.server import fate_flow as command
-from fate_flow.core.errors import BadSettings, FlowError
-from fate_flow.store.migrations import migrations
+from fate_flow.cli.server.main import fate_flow as command
+from fate_flow.core.model.errors import BadSettings, FlowError
+from fate_flow.store.database.migrations import migrations
 
 NEWEST = migrations()[-1].number
 
@@ -161,8 +161,8 @@ def test_a_release_needs_a_reason(conf):
 @pytest.fixture
 def server(monkeypatch):
     """A stand-in for the server's module."""
-    module = ModuleType("fate_flow.server")
-    monkeypatch.setitem(sys.modules, "fate_flow.server", module)
+    module = ModuleType("fate_flow.server.supervisor")
+    monkeypatch.setitem(sys.modules, "fate_flow.server.supervisor", module)
     return module
 
 

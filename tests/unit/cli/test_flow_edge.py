@@ -19,12 +19,12 @@ from click.testing import CliRunner
 from stub_server import Reply
 
 from fate_flow import __version__
-from fate_flow.cli.client import Client
-from fate_flow.cli.flow import flow as flow_command
-from fate_flow.cli.profiles import settings_path
-from fate_flow.cli.server import fate_flow as server_command
-from fate_flow.cli.settings_file import Address, find_server
-from fate_flow.cli.upload_body import MultipartFile
+from fate_flow.cli.connection.client import Client
+from fate_flow.cli.connection.profiles import settings_path
+from fate_flow.cli.connection.settings_file import Address, find_server
+from fate_flow.cli.flow.main import flow as flow_command
+from fate_flow.cli.output.upload_body import MultipartFile
+from fate_flow.cli.server.main import fate_flow as server_command
 
 NOBODY = "http://127.0.0.1:1"
 
@@ -128,7 +128,7 @@ def test_a_completion_script_is_printed(shell):
     ("flow job query -s st", ["plain,stopping"]), ("flow data upload -c upl", ["file,upl"]),
 ])  # fmt: skip
 def test_a_shell_completes_commands_options_and_values(text, completed):
-    program = [sys.executable, "-m", "fate_flow.cli.flow"]
+    program = [sys.executable, "-m", "fate_flow.cli.flow.main"]
     env = {"_FLOW_COMPLETE": "bash_complete", "COMP_WORDS": text, "COMP_CWORD": str(len(text.split()) - 1)}
     done = subprocess.run(program, env=env, capture_output=True, text=True, check=False, timeout=180)
     assert done.stdout.splitlines() == completed

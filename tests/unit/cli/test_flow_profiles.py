@@ -10,8 +10,8 @@ import yaml
 from click.testing import CliRunner
 from stub_server import running_stub
 
-from fate_flow.cli.flow import flow as flow_command
-from fate_flow.cli.profiles import known_profiles, settings_path
+from fate_flow.cli.connection.profiles import known_profiles, settings_path
+from fate_flow.cli.flow.main import flow as flow_command
 
 
 @pytest.fixture

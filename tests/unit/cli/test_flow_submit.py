@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from stub_server import Reply
 
-from fate_flow.core.native_schema import JOB
+from fate_flow.jobspec.native.schema import JOB
 
 CONF = {"dsl_version": 2, "initiator": {"role": "guest", "party_id": 9999}}
 DSL = {"components": {"reader_0": {"module": "Reader"}}}

@@ -10,11 +10,11 @@ from click.testing import CliRunner
 from rich.console import Console
 from stub_server import Reply
 
-from fate_flow.cli.client import Client
-from fate_flow.cli.flow import flow as flow_command
-from fate_flow.cli.progress import LiveScreen, PlainScreen, chosen
-from fate_flow.cli.settings_file import Address
-from fate_flow.cli.watch import JobView, PartyTask, changes, follow
+from fate_flow.cli.connection.client import Client
+from fate_flow.cli.connection.settings_file import Address
+from fate_flow.cli.flow.main import flow as flow_command
+from fate_flow.cli.output.progress import LiveScreen, PlainScreen, chosen
+from fate_flow.cli.output.watch import JobView, PartyTask, changes, follow
 
 GUEST, HOST = {"role": "guest", "party_id": "9999"}, {"role": "host", "party_id": "10000"}
 
@@ -136,7 +136,7 @@ def test_a_server_that_comes_back_is_watched_on(stub):
 
 
 def test_a_server_that_stays_away_ends_the_watch(monkeypatch):
-    monkeypatch.setattr("fate_flow.cli.watch.PATIENCE_SECONDS", -1.0)
+    monkeypatch.setattr("fate_flow.cli.output.watch.PATIENCE_SECONDS", -1.0)
     result = CliRunner().invoke(flow_command, ["--server", "http://127.0.0.1:1", "job", "watch", "-j", "42"])
     assert (result.exit_code, json.loads(result.stdout)["retcode"]) == (3, 100)
 

@@ -9,8 +9,8 @@ from datetime import datetime
 import pytest
 from terminal import on_a_terminal
 
-from fate_flow.cli.wording import clock, duration, reason_text, short_moment
-from fate_flow.core.text import counted
+from fate_flow.cli.console.wording import clock, duration, reason_text, short_moment
+from fate_flow.core.text.phrases import counted
 
 ID = "2026112209550633068000871"
 GUEST, HOST = {"role": "guest", "party_id": "9999"}, {"role": "host", "party_id": "10000"}
@@ -107,7 +107,7 @@ SCREENS = {
 def test_no_line_is_wider_than_the_terminal_and_no_name_is_broken(flow, stub, screen, columns, monkeypatch):
     command, document, names = SCREENS[screen]
     stub.answers(answer(document))
-    monkeypatch.setattr("fate_flow.cli.display._columns", lambda: columns)
+    monkeypatch.setattr("fate_flow.cli.console.display._columns", lambda: columns)
     lines = flow(*command, "--table").stdout.splitlines()
     assert max(map(len, lines)) <= columns
     assert [name for name in names if name not in "\n".join(lines)] == []
@@ -116,7 +116,7 @@ def test_no_line_is_wider_than_the_terminal_and_no_name_is_broken(flow, stub, sc
 def shown(flow, stub, monkeypatch, columns, command, document):
     """The lines of a table on a terminal of so many columns."""
     stub.answers(answer(document))
-    monkeypatch.setattr("fate_flow.cli.display._columns", lambda: columns)
+    monkeypatch.setattr("fate_flow.cli.console.display._columns", lambda: columns)
     return flow(*command, "--table").stdout.splitlines()
 
 

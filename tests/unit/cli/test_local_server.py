@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fate_flow.cli import settings_file
-from fate_flow.cli.local_server import home_of_local_server, keys_of_local_server
-from fate_flow.cli.settings_file import Address, BadServer, find_server
-from fate_flow.client_keys import keys_file, make_client_keys
+from fate_flow.cli.connection import settings_file
+from fate_flow.cli.connection.local_server import home_of_local_server, keys_of_local_server
+from fate_flow.cli.connection.settings_file import Address, BadServer, find_server
+from fate_flow.settings.client_keys import keys_file, make_client_keys
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from fate_flow.cli.table_layout import lay_out, wrap
+from fate_flow.cli.console.table_layout import lay_out, wrap
 
 HEADERS = ("job", "name", "party", "status", "took", "why")
 ID = "2026112209550633068000871"

@@ -10,10 +10,10 @@ from queue import SimpleQueue
 from threading import Lock
 from typing import TypeVar
 
-from fate_flow.components.table import Schema, TableWriter
-from fate_flow.components.table_uri import format_uri
-from fate_flow.components.task import Outcome, TaskContext
-from fate_flow.core.spec import Party
+from fate_flow.components.tables.table import Schema, TableWriter
+from fate_flow.components.tables.table_uri import format_uri
+from fate_flow.components.worker.task import Outcome, TaskContext
+from fate_flow.core.model.spec import Party
 
 GUEST = Party("guest", "9999")
 HOSTS = tuple(Party("host", str(10000 + index)) for index in range(3))

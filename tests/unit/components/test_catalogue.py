@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from fate_flow.components.catalogue import CATALOGUE, find_component, own_parameters
+from fate_flow.components.worker.catalogue import CATALOGUE, find_component, own_parameters
 
 UPLOAD = {"file": "/tmp/a.csv", "namespace": "demo", "name": "a", "head": 1, "partition": 2, "id_delimiter": ","}
 TABLE = {"namespace": "demo", "name": "a"}
@@ -116,7 +116,7 @@ def test_the_catalogue_is_consistent():
 def test_the_catalogue_is_light():
     """The server imports it, so it must not bring the libraries of the components."""
     code = (
-        "import sys, fate_flow.components.catalogue\n"
+        "import sys, fate_flow.components.worker.catalogue\n"
         "print([m for m in ('private_set_intersection', 'sqlite3', 'http.client', 'requests', 'yaml')"
         " if m in sys.modules])"
     )

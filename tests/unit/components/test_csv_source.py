@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fate_flow.components.csv_source import MAX_FIELD, MAX_LINE, BadCsv, CsvFormat, CsvSource, lines_of
-from fate_flow.components.errors import ComponentError
-from fate_flow.components.table import Schema
+from fate_flow.components.base.errors import ComponentError
+from fate_flow.components.tables.csv_source import MAX_FIELD, MAX_LINE, BadCsv, CsvFormat, CsvSource, lines_of
+from fate_flow.components.tables.table import Schema
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from memory_channel import GUEST, HOSTS
 
-from fate_flow.components import exchange
-from fate_flow.components.errors import ExchangeError
-from fate_flow.components.exchange import ExchangeReply, HttpChannel, HttpTransport
+from fate_flow.components.base import exchange
+from fate_flow.components.base.errors import ExchangeError
+from fate_flow.components.base.exchange import ExchangeReply, HttpChannel, HttpTransport
 
 HOST = HOSTS[0]
 

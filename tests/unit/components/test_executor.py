@@ -14,11 +14,12 @@ import pytest
 import yaml
 from memory_channel import a_table
 
-from fate_flow.components import preload, reader
+from fate_flow.components import preload
 from fate_flow.components.__main__ import main
-from fate_flow.components.executor import one_line
-from fate_flow.components.table import Table
-from fate_flow.components.table_uri import format_uri
+from fate_flow.components.builtin import reader
+from fate_flow.components.tables.table import Table
+from fate_flow.components.tables.table_uri import format_uri
+from fate_flow.components.worker.executor import one_line
 
 TASK_ID = "202601010000000000000_upload_0"
 
@@ -138,7 +139,7 @@ def test_nothing_unfinished_is_left_behind(worker):
 
 def test_loggers_that_were_there_before_go_on(worker):
     worker.run()
-    assert not logging.getLogger("fate_flow.components.upload").disabled
+    assert not logging.getLogger("fate_flow.components.builtin.upload").disabled
 
 
 def test_a_failure_names_what_is_at_fault_in_one_line(worker, capsys):
@@ -250,7 +251,8 @@ def test_a_wrong_command_is_an_exit_code_and_never_an_exit(argv, code, capsys):
 
 def test_preload_imports_all_that_a_worker_needs():
     preload()
-    assert {"private_set_intersection.python", "fate_flow.components.intersection", "sqlite3"} <= set(sys.modules)
+    needed = {"private_set_intersection.python", "fate_flow.components.builtin.intersection", "sqlite3"}
+    assert needed <= set(sys.modules)
 
 
 def test_after_preload_a_run_imports_nothing_more(worker):

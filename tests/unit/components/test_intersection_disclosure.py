@@ -6,11 +6,11 @@ import private_set_intersection.python as psi
 import pytest
 from memory_channel import GUEST, HOSTS, MemoryExchange, a_table, run_everywhere, side_by_side
 
-from fate_flow.components import intersection
-from fate_flow.components.catalogue import CATALOGUE
-from fate_flow.components.errors import ComponentError, ExchangeError
-from fate_flow.components.intersection import BLOCK, count_as_guest, meet_as_host
-from fate_flow.components.table import Table
+from fate_flow.components.base.errors import ComponentError, ExchangeError
+from fate_flow.components.builtin import intersection
+from fate_flow.components.builtin.intersection import BLOCK, count_as_guest, meet_as_host
+from fate_flow.components.tables.table import Table
+from fate_flow.components.worker.catalogue import CATALOGUE
 
 HOST = HOSTS[0]
 INFO = CATALOGUE["Intersection"]

@@ -12,8 +12,8 @@ from shutil import rmtree
 
 import pytest
 
-from fate_flow.audit.worker_config import worker_log_folders, worker_logging_config
-from fate_flow.components.log_file import LastingFileHandler, with_lasting_files
+from fate_flow.components.base.log_file import LastingFileHandler, with_lasting_files
+from fate_flow.records.operator_log.worker_config import worker_log_folders, worker_logging_config
 
 WHO = ("202607260820309976351", "guest", "9999", "upload_0")
 
@@ -102,7 +102,7 @@ def test_a_line_that_cannot_be_formatted_is_told_each_time(
 
 SCRIPT = """
 import json, logging.config, shutil, sys
-from fate_flow.components.log_file import with_lasting_files
+from fate_flow.components.base.log_file import with_lasting_files
 logging.config.dictConfig(with_lasting_files(json.loads(sys.argv[1])))
 log = logging.getLogger("fate.component")
 log.error("before")

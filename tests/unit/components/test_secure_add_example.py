@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from memory_channel import GUEST, HOSTS, MemoryExchange, a_task, side_by_side
 
-from fate_flow.components import secure_add_example
-from fate_flow.components.errors import ComponentError
-from fate_flow.components.secure_add_example import secure_add_guest, secure_add_host
-from fate_flow.components.shares import pack, unpack
+from fate_flow.components.base.errors import ComponentError
+from fate_flow.components.builtin import secure_add_example
+from fate_flow.components.builtin.secure_add_example import secure_add_guest, secure_add_host
+from fate_flow.components.builtin.shares import pack, unpack
 
 HOST = HOSTS[0]
 

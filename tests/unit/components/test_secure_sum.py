@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from memory_channel import GUEST, HOSTS, a_table, run_everywhere
 
-from fate_flow.components import secure_sum
-from fate_flow.components.errors import ComponentError
-from fate_flow.components.secure_sum import scaled_sum
-from fate_flow.components.shares import MODULUS, joined, pack, signed, split, unpack
-from fate_flow.components.table import Table
+from fate_flow.components.base.errors import ComponentError
+from fate_flow.components.builtin import secure_sum
+from fate_flow.components.builtin.secure_sum import scaled_sum
+from fate_flow.components.builtin.shares import MODULUS, joined, pack, signed, split, unpack
+from fate_flow.components.tables.table import Table
 
 HALF = MODULUS // 2
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fate_flow.components import table_uri
-from fate_flow.components.errors import ComponentError
-from fate_flow.components.table import (
+from fate_flow.components.base.errors import ComponentError
+from fate_flow.components.tables import table_uri
+from fate_flow.components.tables.table import (
     DuplicateId,
     NoSuchTable,
     Schema,
@@ -20,7 +20,7 @@ from fate_flow.components.table import (
     sweep,
     table_exists,
 )
-from fate_flow.components.table_uri import BadTableUri, format_uri, parse_uri
+from fate_flow.components.tables.table_uri import BadTableUri, format_uri, parse_uri
 
 ROWS = [("b", "1", "2"), ("a", "3", "4"), ("c", "5", "6")]
 SCHEMA = Schema(("x", "X"), "key")
@@ -182,7 +182,7 @@ def test_a_new_file_that_is_swept_before_its_lock_is_made_again(tmp_path, uri, m
         flock(handle, operation)
 
     flock = fcntl.flock
-    monkeypatch.setattr("fate_flow.components.table.fcntl.flock", swept_first)
+    monkeypatch.setattr("fate_flow.components.tables.table.fcntl.flock", swept_first)
     with TableWriter(uri, Schema()) as writer:
         writer.add([("u1",)])
     with Table(uri) as written:

@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from fate_flow.coordinator.call_back import CALL_BACK, CallBack
-from fate_flow.coordinator.use_cases import UseCases
-from fate_flow.core.job import Command, CommandKind
-from fate_flow.core.status import JobStatus
-from fate_flow.runtime import call_backs_at_once, waiting_at_once
+from fate_flow.core.model.job import Command, CommandKind
+from fate_flow.core.model.status import JobStatus
+from fate_flow.server.runtime import call_backs_at_once, waiting_at_once
+from fate_flow.services.participant.call_back import CALL_BACK, CallBack
+from fate_flow.services.use_cases.use_cases import UseCases
 from tests.factories import JOB_ID
 from tests.hand_server import JOIN, HandServer, command, create
 

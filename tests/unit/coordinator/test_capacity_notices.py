@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from fate_flow.coordinator.ports import Rules
-from fate_flow.coordinator.scheduler import Answered, QueueChanged
-from fate_flow.coordinator.unit_of_work import CapacityNotice
-from fate_flow.coordinator.use_cases import UseCases
-from fate_flow.core.job import NOT_EFFECTIVE, UNREACHABLE, Answer, Claim, Command, Hold, Job, JobKey
-from fate_flow.core.job import CommandKind as K
-from fate_flow.core.spec import Party
-from fate_flow.core.status import JobStatus
-from fate_flow.federation.send_queue import MAY_FAIL
+from fate_flow.core.model.job import NOT_EFFECTIVE, UNREACHABLE, Answer, Claim, Command, Hold, Job, JobKey
+from fate_flow.core.model.job import CommandKind as K
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import JobStatus
+from fate_flow.peers.send_queue import MAY_FAIL
+from fate_flow.services.context.ports import Rules
+from fate_flow.services.context.unit_of_work import CapacityNotice
+from fate_flow.services.scheduling.scheduler import Answered, QueueChanged
+from fate_flow.services.use_cases.use_cases import UseCases
 from tests.factories import GUEST, JOB_ID, NOW
 from tests.hand_server import DOCUMENT, HandServer
 from tests.simulation.world import job

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from fate_flow.core.job import CommandKind as K
-from fate_flow.core.status import TaskStatus
-from fate_flow.store.contract import TableMeta
+from fate_flow.core.model.job import CommandKind as K
+from fate_flow.core.model.status import TaskStatus
+from fate_flow.store.contract.transaction import TableMeta
 from tests.hand_server import DOCUMENT, HOST, RUN, HandServer, create, task_command
 from tests.unit.coordinator.test_use_cases import Harness
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from fate_flow.audit.events import Event
-from fate_flow.coordinator.admin import Operator
-from fate_flow.coordinator.elastic import tend_elastic
-from fate_flow.coordinator.ports import Observation, Rules
-from fate_flow.coordinator.workers import WorkerWatch
-from fate_flow.core.job import Answer, Claim, CommandKind, EngineState, Hold, JobKey, Worker
-from fate_flow.core.reasons import Reason
-from fate_flow.core.resources import EngineSize
-from fate_flow.core.status import JobStatus, TaskStatus, WorkerStatus
+from fate_flow.core.model.job import Answer, Claim, CommandKind, EngineState, Hold, JobKey, Worker
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.resources import EngineSize
+from fate_flow.core.model.status import JobStatus, TaskStatus, WorkerStatus
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.ports import Observation, Rules
+from fate_flow.services.use_cases.admin import Operator
+from fate_flow.services.workers.elastic import tend_elastic
+from fate_flow.services.workers.workers import WorkerWatch
 from tests.factories import HOST, JOB_ID, NOW, a_job
 from tests.hand_server import DOCUMENT, FAILED, RUNS, STOPPED, HandServer, command, create, task_command
 from tests.simulation.engine import Module

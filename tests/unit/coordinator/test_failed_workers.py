@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from fate_flow.coordinator.failed_workers import count_in
-from fate_flow.coordinator.initiator import Coordinator
-from fate_flow.coordinator.party.participant import Participant
-from fate_flow.coordinator.scheduler import WorkerChanged
-from fate_flow.coordinator.workers import read_report, report_of
-from fate_flow.core.actions import MoveJob
-from fate_flow.core.job import CommandKind as K
-from fate_flow.core.job import TaskKey
-from fate_flow.core.plan import plan_job
-from fate_flow.core.reasons import Reason
-from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.model.job import CommandKind as K
+from fate_flow.core.model.job import TaskKey
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.planning.actions import MoveJob
+from fate_flow.core.planning.plan import plan_job
+from fate_flow.services.initiator.initiator import Coordinator
+from fate_flow.services.participant.participant import Participant
+from fate_flow.services.scheduling.scheduler import WorkerChanged
+from fate_flow.services.workers.failed_workers import count_in
+from fate_flow.services.workers.workers import read_report, report_of
 from tests.factories import GUEST, HOST, JOB_ID, a_job, a_seat, a_spec, a_view
 from tests.hand_server import FAILED, RUNS, HandServer, command, create, worker_of
 from tests.simulation.world import job

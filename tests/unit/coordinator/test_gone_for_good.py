@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from fate_flow.audit.events import Event
-from fate_flow.coordinator.ports import Rules
-from fate_flow.coordinator.scheduler import HeartbeatAnswered, PartySilent
-from fate_flow.core.job import Command
-from fate_flow.core.job import CommandKind as K
-from fate_flow.core.status import JobStatus, SeatStatus
+from fate_flow.core.model.job import Command
+from fate_flow.core.model.job import CommandKind as K
+from fate_flow.core.model.status import JobStatus, SeatStatus
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.ports import Rules
+from fate_flow.services.scheduling.scheduler import HeartbeatAnswered, PartySilent
 from tests.factories import HOST, JOB_ID, OTHER
 from tests.hand_server import RUN, HandServer, a_host
 from tests.simulation.documents import job

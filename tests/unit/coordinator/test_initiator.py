@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from fate_flow.audit.events import Event
-from fate_flow.coordinator.initiator import Coordinator, count_in, endpoint_of
-from fate_flow.coordinator.party import participant as participant
-from fate_flow.coordinator.party.participant import Participant
-from fate_flow.coordinator.ports import Rules
-from fate_flow.core.actions import MoveSeat
-from fate_flow.core.ceilings import Ceilings
-from fate_flow.core.errors import BadDocument, Conflict, FlowError, JobNotFound, OperationFailed, Refused
-from fate_flow.core.history import HistoryLevel
-from fate_flow.core.job import Answer, Command, CommandKind, Report
-from fate_flow.core.reasons import RULES, Author, Reason, may_say, task_status_for
-from fate_flow.core.spec import Party
-from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
-from fate_flow.federation.wire import read_program
+from fate_flow.core.model.errors import BadDocument, Conflict, FlowError, JobNotFound, OperationFailed, Refused
+from fate_flow.core.model.history import HistoryLevel
+from fate_flow.core.model.job import Answer, Command, CommandKind, Report
+from fate_flow.core.model.reasons import RULES, Author, Reason, may_say, task_status_for
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.planning.actions import MoveSeat
+from fate_flow.jobspec.ceilings import Ceilings
+from fate_flow.peers.wire import read_program
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.ports import Rules
+from fate_flow.services.initiator.initiator import Coordinator, count_in, endpoint_of
+from fate_flow.services.participant import participant as participant
+from fate_flow.services.participant.participant import Participant
 from tests.factories import GUEST, HOST, JOB_ID, NOW, OTHER, a_seat
 from tests.hand_server import DOCUMENT, RUNS, STOPPED, HandServer, made, worker_of
 from tests.simulation.world import job
@@ -452,8 +452,8 @@ def test_many_tasks_that_are_passed_over_are_not_a_plan_that_never_settles() -> 
 def test_a_plan_that_changes_nothing_is_an_error_and_not_an_endless_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     guest = accepted()
     same = (MoveSeat(a_seat(), SeatStatus.CHECKING),)
-    monkeypatch.setattr("fate_flow.coordinator.initiator.plan_job", lambda _: same)
-    monkeypatch.setattr("fate_flow.store.memory.MemoryTransaction.move_seat", lambda *_: False)
+    monkeypatch.setattr("fate_flow.services.initiator.initiator.plan_job", lambda _: same)
+    monkeypatch.setattr("fate_flow.store.memory.store.MemoryTransaction.move_seat", lambda *_: False)
     with pytest.raises(OperationFailed, match=f"the plan of job {JOB_ID} does not settle"):
         guest.advance()
 

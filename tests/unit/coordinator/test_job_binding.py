@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from fate_flow.coordinator.party.participant import Participant
-from fate_flow.coordinator.unit_of_work import read_spec
-from fate_flow.core.approval import Approval, ApprovalRule, Consent
-from fate_flow.core.authority import document_digest
-from fate_flow.core.ceilings import Ceilings
-from fate_flow.core.errors import Conflict
-from fate_flow.core.job import NOT_EFFECTIVE, NOT_READY, Command
-from fate_flow.core.job import CommandKind as K
-from fate_flow.core.parameters import Change, changed_conf
-from fate_flow.core.permission import Kind, PermissionRule, Thing
-from fate_flow.core.reasons import Reason
-from fate_flow.core.replies import STILL_ENDS
-from fate_flow.core.spec import Party
-from fate_flow.core.status import JobStatus, TaskStatus
-from fate_flow.store.contract import Document, TableMeta
+from fate_flow.core.access.authority import document_digest
+from fate_flow.core.access.permission import Kind, PermissionRule, Thing
+from fate_flow.core.model.approval import Approval, ApprovalRule, Consent
+from fate_flow.core.model.errors import Conflict
+from fate_flow.core.model.job import NOT_EFFECTIVE, NOT_READY, Command
+from fate_flow.core.model.job import CommandKind as K
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import JobStatus, TaskStatus
+from fate_flow.core.planning.replies import STILL_ENDS
+from fate_flow.jobspec.ceilings import Ceilings
+from fate_flow.jobspec.parameters import Change, changed_conf
+from fate_flow.services.context.unit_of_work import read_spec
+from fate_flow.services.participant.participant import Participant
+from fate_flow.store.contract.transaction import Document, TableMeta
 from tests.factories import HOST, JOB_ID
 from tests.hand_server import RUN, STOPPED, HandServer, a_host, command, create, task_command, worker_of
 from tests.simulation.engine import Module

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from fate_flow.audit.events import Event
-from fate_flow.coordinator.scheduler import Answered, QueueChanged
-from fate_flow.core.errors import Conflict
-from fate_flow.core.job import UNREACHABLE, Answer
-from fate_flow.core.job import CommandKind as K
-from fate_flow.core.status import JobStatus, SeatStatus
+from fate_flow.core.model.errors import Conflict
+from fate_flow.core.model.job import UNREACHABLE, Answer
+from fate_flow.core.model.job import CommandKind as K
+from fate_flow.core.model.status import JobStatus, SeatStatus
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.scheduling.scheduler import Answered, QueueChanged
 from tests.factories import JOB_ID
 from tests.hand_server import HandServer
 from tests.simulation.world import job

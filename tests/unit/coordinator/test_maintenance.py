@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from fate_flow.coordinator.initiator import Coordinator
-from fate_flow.coordinator.maintenance import Maintenance
-from fate_flow.coordinator.party.participant import Participant
-from fate_flow.coordinator.ports import Rules
-from fate_flow.coordinator.stopwatch import Stopwatch
-from fate_flow.coordinator.workers import WorkerWatch
-from fate_flow.core.job import Blocker, Hold, JobKey
-from fate_flow.core.job import CommandKind as K
-from fate_flow.core.reasons import Reason
-from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
-from fate_flow.store.memory import MemoryTransaction
+from fate_flow.core.model.job import Blocker, Hold, JobKey
+from fate_flow.core.model.job import CommandKind as K
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.services.context.ports import Rules
+from fate_flow.services.context.stopwatch import Stopwatch
+from fate_flow.services.initiator.initiator import Coordinator
+from fate_flow.services.participant.participant import Participant
+from fate_flow.services.upkeep.maintenance import Maintenance
+from fate_flow.services.workers.workers import WorkerWatch
+from fate_flow.store.memory.store import MemoryTransaction
 from tests.factories import GUEST, HOST, JOB_ID, NOW, OTHER, a_job, a_seat
 from tests.hand_server import (
     DOCUMENT,

@@ -9,9 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from fate_flow.coordinator.maintenance import sweep_exchange
-from fate_flow.coordinator.ports import Rules
-from fate_flow.coordinator.scheduler import (
+from fate_flow.core.model.errors import CommitUnknown, FlowError, StorageFailed, StorageUnavailable
+from fate_flow.core.model.job import Answer, Blocker, Command, CommandKind, Job, JobKey
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.services.context.ports import Rules
+from fate_flow.services.scheduling.scheduler import (
     Answered,
     HeartbeatAnswered,
     JobChanged,
@@ -21,12 +25,8 @@ from fate_flow.coordinator.scheduler import (
     Scheduler,
     WorkerChanged,
 )
-from fate_flow.core.errors import CommitUnknown, FlowError, StorageFailed, StorageUnavailable
-from fate_flow.core.job import Answer, Blocker, Command, CommandKind, Job, JobKey
-from fate_flow.core.reasons import Reason
-from fate_flow.core.spec import Party
-from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
-from fate_flow.store.contract import Document
+from fate_flow.services.upkeep.maintenance import sweep_exchange
+from fate_flow.store.contract.transaction import Document
 from tests.factories import GUEST, HOST, JOB_ID, NOW
 from tests.hand_server import RUNS, HandServer, HandTransport, made, worker_of
 from tests.simulation.world import job

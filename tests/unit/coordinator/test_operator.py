@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from fate_flow.audit.events import Event
-from fate_flow.coordinator.admin import Operator
-from fate_flow.coordinator.ports import Observation
-from fate_flow.core.actions import MoveJob
-from fate_flow.core.errors import Conflict, JobNotFound, OperationFailed
-from fate_flow.core.job import CommandKind as K
-from fate_flow.core.job import JobKey
-from fate_flow.core.reasons import Reason
-from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.model.errors import Conflict, JobNotFound, OperationFailed
+from fate_flow.core.model.job import CommandKind as K
+from fate_flow.core.model.job import JobKey
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.planning.actions import MoveJob
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.ports import Observation
+from fate_flow.services.use_cases.admin import Operator
 from tests.factories import GUEST, HOST, JOB_ID, NOW, OTHER, a_job, a_seat
 from tests.hand_server import DOCUMENT, HOLD, JOIN, RUN, RUNS, STOPPED, HandServer, a_host, task_command, worker_of
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.approval import Approval, ApprovalRule
-from fate_flow.core.ceilings import Ceilings
-from fate_flow.core.errors import BadRequest, Conflict, JobNotFound, OperationFailed, Refused
-from fate_flow.core.history import HistoryLevel
-from fate_flow.core.job import NOT_EFFECTIVE, NOT_READY, Answer, Command, JobKey
-from fate_flow.core.job import CommandKind as K
-from fate_flow.core.parameters import Change
-from fate_flow.core.reasons import Reason
-from fate_flow.core.replies import STILL_ENDS
-from fate_flow.core.status import JobStatus, SeatStatus
-from fate_flow.federation.wire import ANY_RUN
+from fate_flow.core.model.approval import Approval, ApprovalRule
+from fate_flow.core.model.errors import BadRequest, Conflict, JobNotFound, OperationFailed, Refused
+from fate_flow.core.model.history import HistoryLevel
+from fate_flow.core.model.job import NOT_EFFECTIVE, NOT_READY, Answer, Command, JobKey
+from fate_flow.core.model.job import CommandKind as K
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JobStatus, SeatStatus
+from fate_flow.core.planning.replies import STILL_ENDS
+from fate_flow.jobspec.ceilings import Ceilings
+from fate_flow.jobspec.parameters import Change
+from fate_flow.peers.wire import ANY_RUN
 from tests.factories import GUEST, HOST, JOB_ID
 from tests.hand_server import FAILED, HOLD, JOIN, RUN, HandServer, a_host, command, create, made
 from tests.simulation.world import job

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from fate_flow.coordinator.scheduler import PartySilent, WorkerChanged
-from fate_flow.core.job import Answer, CommandKind, Task, TaskKey
-from fate_flow.core.reasons import Reason
-from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.model.job import Answer, CommandKind, Task, TaskKey
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.services.scheduling.scheduler import PartySilent, WorkerChanged
 from tests.factories import GUEST, HOST, JOB_ID, OTHER
 from tests.hand_server import (
     INCARNATIONS,

@@ -7,17 +7,11 @@ from typing import Any
 
 import pytest
 
-from fate_flow.audit.events import Event
-from fate_flow.coordinator.elastic import PENDING_LASTS
-from fate_flow.coordinator.party.body_fields import plain_v1_incarnation
-from fate_flow.coordinator.party.ends import end_job_here
-from fate_flow.coordinator.ports import Rules
-from fate_flow.core.approval import Approval, ApprovalRule, Consent
-from fate_flow.core.authority import STATEMENTS, Speaker
-from fate_flow.core.ceilings import Ceilings
-from fate_flow.core.errors import StorageFailed
-from fate_flow.core.history import HistoryLevel
-from fate_flow.core.job import (
+from fate_flow.core.access.authority import STATEMENTS, Speaker
+from fate_flow.core.model.approval import Approval, ApprovalRule, Consent
+from fate_flow.core.model.errors import StorageFailed
+from fate_flow.core.model.history import HistoryLevel
+from fate_flow.core.model.job import (
     NOT_EFFECTIVE,
     Answer,
     Claim,
@@ -28,13 +22,19 @@ from fate_flow.core.job import (
     JobKey,
     PendingRequest,
 )
-from fate_flow.core.reasons import Reason
-from fate_flow.core.replies import STILL_ENDS
-from fate_flow.core.spec import Party
-from fate_flow.core.status import JobStatus, TaskStatus
-from fate_flow.federation.wire import ANY_RUN
-from fate_flow.store.contract import Document
-from fate_flow.store.memory import MemoryTransaction
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import JobStatus, TaskStatus
+from fate_flow.core.planning.replies import STILL_ENDS
+from fate_flow.jobspec.ceilings import Ceilings
+from fate_flow.peers.wire import ANY_RUN
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.ports import Rules
+from fate_flow.services.participant.body_fields import plain_v1_incarnation
+from fate_flow.services.participant.ends import end_job_here
+from fate_flow.services.workers.elastic import PENDING_LASTS
+from fate_flow.store.contract.transaction import Document
+from fate_flow.store.memory.store import MemoryTransaction
 from tests.factories import FRESH_ID, GUEST, HOST, JOB_ID, NOW, OTHER, a_job
 from tests.hand_server import (
     DOCUMENT,
@@ -1091,7 +1091,7 @@ def test_one_command_that_we_stumble_over_is_answered_and_undone(
     def stumble(*_: object) -> None:
         raise ZeroDivisionError("secret")
 
-    monkeypatch.setattr("fate_flow.coordinator.party.ends.clean_up", stumble)
+    monkeypatch.setattr("fate_flow.services.participant.ends.clean_up", stumble)
     seen = host.snapshot()
     answer = host.handle(command(K.STATUS, argument="canceled"))
     text, _, incident = answer.retmsg.rpartition(" ")
@@ -1106,7 +1106,7 @@ def test_a_database_that_refuses_is_not_an_answer(monkeypatch: pytest.MonkeyPatc
     def refuse(*_: object) -> None:
         raise StorageFailed("disk full")
 
-    monkeypatch.setattr("fate_flow.coordinator.party.ends.clean_up", refuse)
+    monkeypatch.setattr("fate_flow.services.participant.ends.clean_up", refuse)
     with pytest.raises(StorageFailed):
         host.handle(command(K.STATUS, argument="canceled"))
     assert host.job().holds

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fate_flow.coordinator.ports import Observation, Rules
-from fate_flow.coordinator.workers import WorkerWatch, how_it_ended, read_report, report_of
-from fate_flow.core.exit_codes import describe_signal
-from fate_flow.core.job import CommandKind, Report, TaskKey
-from fate_flow.core.reasons import Reason, task_status_for
-from fate_flow.core.status import TASK_END, TaskStatus, WorkerStatus
-from fate_flow.store.contract import TableMeta
+from fate_flow.core.model.job import CommandKind, Report, TaskKey
+from fate_flow.core.model.reasons import Reason, task_status_for
+from fate_flow.core.model.status import TASK_END, TaskStatus, WorkerStatus
+from fate_flow.core.text.exit_codes import describe_signal
+from fate_flow.services.context.ports import Observation, Rules
+from fate_flow.services.workers.workers import WorkerWatch, how_it_ended, read_report, report_of
+from fate_flow.store.contract.transaction import TableMeta
 from tests.factories import GUEST, HOST, INCARNATION, JOB_ID, NOW, a_task
 from tests.hand_server import (
     FAILED,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fate_flow.coordinator.peers import PeerWatch
-from fate_flow.core.peer import PeerTrouble, WayBack
+from fate_flow.core.model.peer import PeerTrouble, WayBack
+from fate_flow.services.initiator.peers import PeerWatch
 from tests.hand_server import HandServer
 
 LOST = WayBack(3.0, "no answer in time")

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from fate_flow.audit.events import Event
-from fate_flow.core.errors import Conflict
-from fate_flow.core.job import CommandKind as K
-from fate_flow.core.permission import EVERYTHING, Kind, PermissionRule, Thing
-from fate_flow.core.status import JobStatus
-from fate_flow.store.contract import TableMeta
+from fate_flow.core.access.permission import EVERYTHING, Kind, PermissionRule, Thing
+from fate_flow.core.model.errors import Conflict
+from fate_flow.core.model.job import CommandKind as K
+from fate_flow.core.model.status import JobStatus
+from fate_flow.records.operator_log.events import Event
+from fate_flow.store.contract.transaction import TableMeta
 from tests.hand_server import HandServer, a_host, command, create
 from tests.simulation.world import job
 from tests.unit.coordinator.test_one_scheduler import chosen, job_of, submit

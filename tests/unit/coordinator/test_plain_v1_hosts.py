@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fate_flow.core.job import UNREACHABLE, Answer
-from fate_flow.core.job import CommandKind as K
-from fate_flow.core.reasons import Reason
-from fate_flow.core.status import JobStatus, TaskStatus
+from fate_flow.core.model.job import UNREACHABLE, Answer
+from fate_flow.core.model.job import CommandKind as K
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JobStatus, TaskStatus
 from tests.factories import GUEST, HOST, JOB_ID
 from tests.hand_server import FAILED, HandServer, made, worker_of
 from tests.simulation.world import job

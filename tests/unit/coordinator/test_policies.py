@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from fate_flow.coordinator.scheduler import HeartbeatAnswered, PartySilent, WorkerChanged
-from fate_flow.coordinator.workers import read_report, report_of
-from fate_flow.core.history import HistoryLevel
-from fate_flow.core.job import CommandKind, TaskKey
-from fate_flow.core.reasons import Reason
-from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.model.history import HistoryLevel
+from fate_flow.core.model.job import CommandKind, TaskKey
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.services.scheduling.scheduler import HeartbeatAnswered, PartySilent, WorkerChanged
+from fate_flow.services.workers.workers import read_report, report_of
 from tests.factories import GUEST, HOST, JOB_ID, a_task
 from tests.hand_server import FAILED, RUNS, HandServer, worker_of
 from tests.simulation.world import job

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from fate_flow.coordinator.ports import Observation, Rules
-from fate_flow.coordinator.workers import WorkerWatch
-from fate_flow.core.history import HistoryLevel
-from fate_flow.core.job import CommandKind, TaskKey, Worker
-from fate_flow.core.program import ProgramSpec
-from fate_flow.core.reasons import Reason
-from fate_flow.core.replicas import COLLECTOR, KEPT_ATTEMPTS
-from fate_flow.core.status import TaskStatus, WorkerStatus
+from fate_flow.core.model.history import HistoryLevel
+from fate_flow.core.model.job import CommandKind, TaskKey, Worker
+from fate_flow.core.model.program import ProgramSpec
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import TaskStatus, WorkerStatus
+from fate_flow.core.planning.replicas import COLLECTOR, KEPT_ATTEMPTS
+from fate_flow.services.context.ports import Observation, Rules
+from fate_flow.services.workers.workers import WorkerWatch
 from tests.factories import HOST, JOB_ID
 from tests.hand_server import FAILED, RUNS, STOPPED, HandServer, command, create, made, task_command
 from tests.simulation.engine import Module

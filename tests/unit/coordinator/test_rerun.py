@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from fate_flow.audit.events import Event
-from fate_flow.coordinator.use_cases import read_rerun_request
-from fate_flow.core.errors import BadRequest, Conflict, JobNotFound
-from fate_flow.core.job import NOT_EFFECTIVE, Answer, Command, Job, Seat, WorkerEnd
-from fate_flow.core.job import CommandKind as K
-from fate_flow.core.reasons import Reason
-from fate_flow.core.replies import STILL_ENDS
-from fate_flow.core.rerun import RerunRequest
-from fate_flow.core.spec import Party
-from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus, WorkerStatus
-from fate_flow.federation.wire import ANY_RUN
-from fate_flow.store.memory import MemoryTransaction
+from fate_flow.core.model.errors import BadRequest, Conflict, JobNotFound
+from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Command, Job, Seat, WorkerEnd
+from fate_flow.core.model.job import CommandKind as K
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus, WorkerStatus
+from fate_flow.core.planning.replies import STILL_ENDS
+from fate_flow.core.planning.rerun import RerunRequest
+from fate_flow.peers.wire import ANY_RUN
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.use_cases.use_cases import read_rerun_request
+from fate_flow.store.memory.store import MemoryTransaction
 from tests.factories import GUEST, HOST, JOB_ID, a_job
 from tests.hand_server import (
     DOCUMENT,

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from fate_flow.audit.events import Event
-from fate_flow.coordinator.ports import Keep
-from fate_flow.coordinator.retention import Piece, RetentionSweeper
-from fate_flow.core.actions import MoveJob
-from fate_flow.core.authority import JobBinding
-from fate_flow.core.ceilings import Ceilings
-from fate_flow.core.errors import Conflict, JobNotFound, StorageUnavailable
-from fate_flow.core.job import Command, CommandKind, JobKey, TaskKey, Worker
-from fate_flow.core.reasons import Reason
-from fate_flow.core.status import JobStatus, WorkerStatus
-from fate_flow.store.contract import Document, OutputTable, TableMeta
+from fate_flow.core.access.authority import JobBinding
+from fate_flow.core.model.errors import Conflict, JobNotFound, StorageUnavailable
+from fate_flow.core.model.job import Command, CommandKind, JobKey, TaskKey, Worker
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JobStatus, WorkerStatus
+from fate_flow.core.planning.actions import MoveJob
+from fate_flow.jobspec.ceilings import Ceilings
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.ports import Keep
+from fate_flow.services.upkeep.retention import Piece, RetentionSweeper
+from fate_flow.store.contract.transaction import Document, OutputTable, TableMeta
 from tests.factories import GUEST, HOST, NOW, a_job
 from tests.hand_server import DOCUMENT, HandServer
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from fate_flow.coordinator.party.standing import take_standing
-from fate_flow.coordinator.use_cases import UseCases
-from fate_flow.core.job import Answer, Command, CommandKind
-from fate_flow.core.reasons import Reason
-from fate_flow.core.status import JobStatus
+from fate_flow.core.model.job import Answer, Command, CommandKind
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JobStatus
+from fate_flow.services.participant.standing import take_standing
+from fate_flow.services.use_cases.use_cases import UseCases
 from tests.factories import GUEST, JOB_ID
 from tests.hand_server import HOLD, JOIN, RUN, HandServer, a_host
 from tests.unit.coordinator.test_maintenance import RULES, Watched

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fate_flow.coordinator.stopwatch import AwakeClock, Stopwatch
+from fate_flow.services.context.stopwatch import AwakeClock, Stopwatch
 
 
 class Clock:

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from fate_flow.components.catalogue import CATALOGUE
-from fate_flow.core.fate_v1 import parse
-from fate_flow.core.job import CommandKind as K
-from fate_flow.core.job import TaskKey
-from fate_flow.core.permission import Kind, PermissionRule, Thing, missing
-from fate_flow.core.spec import JobParameters, Party
-from fate_flow.core.status import TaskStatus
-from fate_flow.store.contract import Document, OutputTable, TableMeta
+from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.core.access.permission import Kind, PermissionRule, Thing, missing
+from fate_flow.core.model.job import CommandKind as K
+from fate_flow.core.model.job import TaskKey
+from fate_flow.core.model.spec import JobParameters, Party
+from fate_flow.core.model.status import TaskStatus
+from fate_flow.jobspec.fate_v1.reader import parse
+from fate_flow.store.contract.transaction import Document, OutputTable, TableMeta
 from tests.factories import HOST
 from tests.hand_server import RUN, HandServer, create, task_command
 from tests.unit.coordinator.test_use_cases import Harness

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.ceilings import Ceilings
+from fate_flow.jobspec.ceilings import Ceilings
 from tests.factories import GUEST, HOST
 from tests.hand_server import HandServer, create
 from tests.simulation.world import job

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from fate_flow.coordinator.unit_of_work import UnitOfWork, unit_of_work
-from fate_flow.core.errors import BadDocument, Conflict, StorageFailed
-from fate_flow.core.job import Command, CommandKind
-from fate_flow.core.status import JobStatus
+from fate_flow.core.model.errors import BadDocument, Conflict, StorageFailed
+from fate_flow.core.model.job import Command, CommandKind
+from fate_flow.core.model.status import JobStatus
+from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
 from tests.factories import HOST, JOB_ID, a_job
 from tests.hand_server import DOCUMENT, HandServer
 

@@ -9,12 +9,8 @@ from typing import Any
 
 import pytest
 
-from fate_flow.audit.events import Event
-from fate_flow.coordinator.unit_of_work import CapacityNotice, digest_of
-from fate_flow.coordinator.use_cases import UseCases
-from fate_flow.core.actions import MoveJob
-from fate_flow.core.approval import Approval, Consent
-from fate_flow.core.errors import (
+from fate_flow.core.model.approval import Approval, Consent
+from fate_flow.core.model.errors import (
     BadDocument,
     BadRequest,
     Busy,
@@ -27,13 +23,17 @@ from fate_flow.core.errors import (
     PeerUnreachable,
     StorageUnavailable,
 )
-from fate_flow.core.history import HistoryLevel
-from fate_flow.core.job import Answer, Command, CommandKind, Hold, JobKey, Seat
-from fate_flow.core.peer import HeartbeatReply, PeerTrouble, WayBack
-from fate_flow.core.reasons import Reason
-from fate_flow.core.spec import Party
-from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
-from fate_flow.store.contract import Submission, TableMeta
+from fate_flow.core.model.history import HistoryLevel
+from fate_flow.core.model.job import Answer, Command, CommandKind, Hold, JobKey, Seat
+from fate_flow.core.model.peer import HeartbeatReply, PeerTrouble, WayBack
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.planning.actions import MoveJob
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.unit_of_work import CapacityNotice, digest_of
+from fate_flow.services.use_cases.use_cases import UseCases
+from fate_flow.store.contract.transaction import Submission, TableMeta
 from tests.factories import GUEST, HOST, INCARNATION, JOB_ID, NOW, OTHER, a_job, a_task
 from tests.hand_server import DOCUMENT, HOLD, JOIN, RUN, HandServer, a_host, command, create
 from tests.simulation.world import Module, job

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fate_flow.core.fate_v1 import parse, problems
-from fate_flow.core.modules import ModuleInfo
-from fate_flow.core.spec import JobParameters, JobSpec
+from fate_flow.core.model.modules import ModuleInfo
+from fate_flow.core.model.spec import JobParameters, JobSpec
+from fate_flow.jobspec.fate_v1.reader import parse, problems
 
 DEFAULTS = JobParameters(task_cores=4, timeout_seconds=259200)
 

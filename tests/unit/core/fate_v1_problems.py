@@ -7,8 +7,8 @@ from fate_v1_documents import (
     read,
 )
 
-from fate_flow.core.errors import BadDocument
-from fate_flow.core.spec import Party
+from fate_flow.core.model.errors import BadDocument
+from fate_flow.core.model.spec import Party
 
 GUEST, HOST, SECOND_HOST, ARBITER = (
     Party("guest", "9001"), Party("host", "9002"), Party("host", "9004"), Party("arbiter", "9003"))

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from fate_flow.core.actions import (
-    Action,
-    MoveJob,
-    MoveSeat,
-    MoveTask,
-    Send,
-)
-from fate_flow.core.job import Command, CommandKind, Seat
-from fate_flow.core.plan import plan_job
-from fate_flow.core.reasons import Reason
-from fate_flow.core.spec import Party
-from fate_flow.core.status import JobStatus, TaskStatus, check_move
-from fate_flow.core.view import JobView
+from fate_flow.core.model.job import Command, CommandKind, Seat
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import JobStatus, TaskStatus, check_move
+from fate_flow.core.planning.actions import Action, MoveJob, MoveSeat, MoveTask, Send
+from fate_flow.core.planning.plan import plan_job
+from fate_flow.core.planning.view import JobView
 from tests.factories import (
     GUEST,
     HOST,

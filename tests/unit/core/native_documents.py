@@ -8,8 +8,8 @@ from typing import Any
 
 from fate_v1_documents import DEFAULTS, MODULES
 
-from fate_flow.core.fate_v1 import problems
-from fate_flow.core.native import NativeJob, read_native
+from fate_flow.jobspec.fate_v1.reader import problems
+from fate_flow.jobspec.native.reader import NativeJob, read_native
 
 SMALL: Mapping[str, Any] = {
     "version": 1, "initiator": "guest 9001", "parties": {"guest": [9001], "host": [9002, "9004"]},

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fate_flow.core.actions import (
-    Action,
-)
-from fate_flow.core.job import Task
-from fate_flow.core.plan import plan_job
-from fate_flow.core.policy import Policy, PolicyAction, PolicyEvent
-from fate_flow.core.reasons import Reason
-from fate_flow.core.retry import RetryRule
-from fate_flow.core.status import SeatStatus, TaskStatus
-from fate_flow.core.view import JobView
+from fate_flow.core.model.job import Task
+from fate_flow.core.model.policy import Policy, PolicyAction, PolicyEvent
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.retry import RetryRule
+from fate_flow.core.model.status import SeatStatus, TaskStatus
+from fate_flow.core.planning.actions import Action
+from fate_flow.core.planning.plan import plan_job
+from fate_flow.core.planning.view import JobView
 from tests.factories import GUEST, HOST, NOW, OTHER, a_job, a_seat, a_spec, a_task, a_view, seats
 
 E, A = PolicyEvent, PolicyAction

@@ -9,12 +9,12 @@ import pytest
 from fate_v1_documents import DEFAULTS, MODULES
 from native_documents import a_file, translated, wrong_with
 
-from fate_flow.core.dag import downstream_of, may_start
-from fate_flow.core.fate_v1 import parse, problems
-from fate_flow.core.partial import absent
-from fate_flow.core.rerun import RerunRequest, tasks_anew
-from fate_flow.core.spec import JobSpec, Party
-from fate_flow.core.status import TaskStatus
+from fate_flow.core.model.dag import downstream_of, may_start
+from fate_flow.core.model.spec import JobSpec, Party
+from fate_flow.core.model.status import TaskStatus
+from fate_flow.core.planning.partial import absent
+from fate_flow.core.planning.rerun import RerunRequest, tasks_anew
+from fate_flow.jobspec.fate_v1.reader import parse, problems
 from tests.factories import GUEST, HOST, a_seat, a_spec, a_task, a_view
 
 T = TaskStatus

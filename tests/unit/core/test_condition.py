@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from fate_flow.core.condition import Restart, condition_of, condition_of_copy, pending_restarts
-from fate_flow.core.job import Task
-from fate_flow.core.peer import PeerTrouble
-from fate_flow.core.policy import PolicyAction
-from fate_flow.core.reasons import Reason
-from fate_flow.core.retry import RetryEvent, RetryRule
-from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
-from fate_flow.core.view import JobView
+from fate_flow.core.model.job import Task
+from fate_flow.core.model.peer import PeerTrouble
+from fate_flow.core.model.policy import PolicyAction
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.retry import RetryEvent, RetryRule
+from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.planning.condition import Restart, condition_of, condition_of_copy, pending_restarts
+from fate_flow.core.planning.view import JobView
 from tests.factories import GUEST, HOST, NOW, OTHER, a_job, a_seat, a_spec, a_task, a_view, seats
 
 ALL = (GUEST, HOST, OTHER)

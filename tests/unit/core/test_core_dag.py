@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fate_flow.core.dag import downstream_of, may_start, topological_order
-from fate_flow.core.errors import BadDocument
-from fate_flow.core.spec import Input, JobParameters, JobSpec, Party, Source, TaskSpec
-from fate_flow.core.status import TaskStatus
+from fate_flow.core.model.dag import downstream_of, may_start, topological_order
+from fate_flow.core.model.errors import BadDocument
+from fate_flow.core.model.spec import Input, JobParameters, JobSpec, Party, Source, TaskSpec
+from fate_flow.core.model.status import TaskStatus
 
 GUEST = Party("guest", "1")
 
@@ -83,7 +83,7 @@ def test_what_is_in_order_stays_as_it_is(upstream):
 
 
 def test_the_order_is_the_same_in_every_process():
-    code = ("from fate_flow.core.dag import topological_order as order;"
+    code = ("from fate_flow.core.model.dag import topological_order as order;"
             "names = [str(number) for number in range(40)];"
             "print(order({'z': frozenset(names), **{name: frozenset() for name in names}}))")
     seen = {

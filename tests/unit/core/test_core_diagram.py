@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from fate_flow.core.diagram import all_diagrams, diagram
-from fate_flow.core.status import JOB_END, JOB_MOVES, SEAT_MOVES, TASK_END, TASK_MOVES, WORKER_MOVES
+from fate_flow.core.model.status import JOB_END, JOB_MOVES, SEAT_MOVES, TASK_END, TASK_MOVES, WORKER_MOVES
 
 MACHINES = [JOB_MOVES, TASK_MOVES, SEAT_MOVES, WORKER_MOVES]
 

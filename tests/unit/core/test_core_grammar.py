@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fate_flow.core import grammar
-from fate_flow.core.errors import BadRequest
+from fate_flow.core.model import grammar
+from fate_flow.core.model.errors import BadRequest
 
 JOB_ID = "20260102030405123456789"
 HOSTILE = (

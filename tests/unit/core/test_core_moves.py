@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fate_flow.core.reasons import RULES, Author, Reason, job_status_for, task_status_for
-from fate_flow.core.status import (
+from fate_flow.core.model.reasons import RULES, Author, Reason, job_status_for, task_status_for
+from fate_flow.core.model.status import (
     JOB_END,
     JOB_MOVES,
     JOB_UNFINISHED,

@@ -6,8 +6,16 @@ from itertools import combinations, permutations, product
 
 import pytest
 
-from fate_flow.core.outcome import federated_task_status, job_status_from_tasks
-from fate_flow.core.status import TASK_BROKEN, TASK_END, TASK_MOVES, TASK_UNFINISHED, JobStatus, TaskStatus, may_move
+from fate_flow.core.model.status import (
+    TASK_BROKEN,
+    TASK_END,
+    TASK_MOVES,
+    TASK_UNFINISHED,
+    JobStatus,
+    TaskStatus,
+    may_move,
+)
+from fate_flow.core.planning.outcome import federated_task_status, job_status_from_tasks
 
 T = TaskStatus
 J = JobStatus

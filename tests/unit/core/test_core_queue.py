@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from fate_flow.core.job import Blocker, Claim
-from fate_flow.core.queue import Behind, Passing, Waiting, queue_key, takes_from, where_it_takes, why_it_waits
-from fate_flow.core.text import ordinal, sanitized
+from fate_flow.core.model.job import Blocker, Claim
+from fate_flow.core.planning.queue import Behind, Passing, Waiting, queue_key, takes_from, where_it_takes, why_it_waits
+from fate_flow.core.text.phrases import ordinal, sanitized
 
 
 def waits(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fate_flow.core.resources import NOTHING, EngineSize, Request, request_of
-from fate_flow.core.spec import JobParameters, Party
+from fate_flow.core.model.resources import NOTHING, EngineSize, Request, request_of
+from fate_flow.core.model.spec import JobParameters, Party
 
 GUEST = Party("guest", "1")
 PER_NODE = "eggroll.session.processors.per.node"

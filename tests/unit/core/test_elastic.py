@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.elastic import (
+from fate_flow.core.model.job import Claim, EngineState, TaskKey, Worker
+from fate_flow.core.model.program import read_program
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.resources import Request
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import WorkerStatus
+from fate_flow.core.planning.elastic import (
     ElasticCount,
     count_elastic,
     elastic_slots,
@@ -17,12 +23,6 @@ from fate_flow.core.elastic import (
     to_lend,
     vacant,
 )
-from fate_flow.core.job import Claim, EngineState, TaskKey, Worker
-from fate_flow.core.program import read_program
-from fate_flow.core.reasons import Reason
-from fate_flow.core.resources import Request
-from fate_flow.core.spec import Party
-from fate_flow.core.status import WorkerStatus
 
 KEY = TaskKey("202601010000000000000", "a", 0, Party("host", "10000"))
 PROGRAM = {"replicas": 4, "min_replicas": 2, "max_failed_workers": 3}

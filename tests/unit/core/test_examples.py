@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fate_flow.api.job_file import read_yaml
-from fate_flow.components.catalogue import CATALOGUE
-from fate_flow.core.fate_v1 import parse
-from fate_flow.core.native import read_native
-from fate_flow.core.spec import JobParameters, JobSpec
+from fate_flow.api.v1.jobs.job_file import read_yaml
+from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.core.model.spec import JobParameters, JobSpec
+from fate_flow.jobspec.fate_v1.reader import parse
+from fate_flow.jobspec.native.reader import read_native
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 

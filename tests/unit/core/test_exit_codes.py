@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fate_flow.core.exit_codes import describe_exit_code, describe_signal
+from fate_flow.core.text.exit_codes import describe_exit_code, describe_signal
 
 KILLED = "SIGKILL, killed from outside, or by the kernel because memory ran out"
 

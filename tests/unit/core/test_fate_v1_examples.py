@@ -20,9 +20,9 @@ from fate_v1_documents import (
     read,
 )
 
-from fate_flow.components.catalogue import CATALOGUE
-from fate_flow.core.fate_v1 import component_parameters_on, effective_document, parse
-from fate_flow.core.spec import DeclaredOutput, Input, JobParameters, Party, Source
+from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.core.model.spec import DeclaredOutput, Input, JobParameters, Party, Source
+from fate_flow.jobspec.fate_v1.reader import component_parameters_on, effective_document, parse
 
 GUEST, HOST, SECOND_HOST, ARBITER = (
     Party("guest", "9001"), Party("host", "9002"), Party("host", "9004"), Party("arbiter", "9003"))

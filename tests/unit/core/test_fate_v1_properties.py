@@ -9,9 +9,9 @@ from fate_v1_documents import DEFAULTS, EXAMPLES, MODULES, a_conf, a_dsl, read
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fate_flow.core.errors import BadDocument
-from fate_flow.core.fate_v1 import component_parameters_on, effective_document, parse, problems
-from fate_flow.core.spec import JobParameters
+from fate_flow.core.model.errors import BadDocument
+from fate_flow.core.model.spec import JobParameters
+from fate_flow.jobspec.fate_v1.reader import component_parameters_on, effective_document, parse, problems
 
 KEYS = st.sampled_from([
     "dsl_version", "initiator", "role", "job_parameters", "component_parameters", "provider", "common", "guest", "host",

@@ -14,9 +14,9 @@ from fate_v1_documents import (
 )
 from fate_v1_problems import COMMON, GUEST, READER, message_of
 
-from fate_flow.core import fate_v1
-from fate_flow.core.fate_v1_job_parameters import REMOVED_KEYS_WARNING
-from fate_flow.core.spec import JobParameters, Party
+from fate_flow.core.model.spec import JobParameters, Party
+from fate_flow.jobspec.fate_v1 import reader as fate_v1
+from fate_flow.jobspec.fate_v1.job_parameters import REMOVED_KEYS_WARNING
 
 
 def test_as_many_parties_as_the_documents_say_and_no_more():

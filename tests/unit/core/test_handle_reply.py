@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.actions import InviteAgain, MoveSeat, NameUnconfirmed, NoteApproval, Send
-from fate_flow.core.job import NOT_EFFECTIVE, NOT_READY, UNREACHABLE, Blocker, Command, CommandKind
-from fate_flow.core.reasons import Reason
-from fate_flow.core.replies import ReplyOutcome, handle_reply
-from fate_flow.core.status import SeatStatus, check_move
+from fate_flow.core.model.job import NOT_EFFECTIVE, NOT_READY, UNREACHABLE, Blocker, Command, CommandKind
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import SeatStatus, check_move
+from fate_flow.core.planning.actions import InviteAgain, MoveSeat, NameUnconfirmed, NoteApproval, Send
+from fate_flow.core.planning.replies import ReplyOutcome, handle_reply
 from tests.factories import HOST, JOB_ID, a_seat
 
 S = SeatStatus

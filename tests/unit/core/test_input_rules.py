@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fate_flow.components.catalogue import CATALOGUE
-from fate_flow.core.fate_v1 import problems
-from fate_flow.core.spec import JobParameters
+from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.core.model.spec import JobParameters
+from fate_flow.jobspec.fate_v1.reader import problems
 
 READER = {"module": "Reader", "output": {"data": ["data"]}}
 MATCH = {"module": "Intersection", "input": {"data": {"data": ["reader_0.data"]}}, "output": {"data": ["data"]}}

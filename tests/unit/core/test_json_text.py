@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fate_flow.core.json_text import RepeatedKey, read_json_text
+from fate_flow.jobspec.text.json_text import RepeatedKey, read_json_text
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "b": [{"a": 1}, {"a": 1}]}', b'{"a": {"a": null}}', "[]", "7", '"a"'])

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.fate_v1 import parse, problems
-from fate_flow.core.spec import JobParameters
+from fate_flow.core.model.spec import JobParameters
+from fate_flow.jobspec.fate_v1.reader import parse, problems
 
 
 @dataclass(frozen=True)

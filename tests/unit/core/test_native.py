@@ -10,12 +10,12 @@ import pytest
 from fate_v1_documents import DEFAULTS, MODULES, TWO_CONF, TWO_DSL
 from native_documents import FULL, RETRY, SMALL, a_file, translated, with_task, wrong_with
 
-from fate_flow.core.document import MAX_DEPTH
-from fate_flow.core.fate_v1 import parse
-from fate_flow.core.native import read_native
-from fate_flow.core.native_schema import JOB
-from fate_flow.core.retry import Backoff, RetryEvent, RetryRule
-from fate_flow.core.spec import JobSpec, Party
+from fate_flow.core.model.retry import Backoff, RetryEvent, RetryRule
+from fate_flow.core.model.spec import JobSpec, Party
+from fate_flow.jobspec.fate_v1.reader import parse
+from fate_flow.jobspec.native.reader import read_native
+from fate_flow.jobspec.native.schema import JOB
+from fate_flow.jobspec.text.document import MAX_DEPTH
 
 GUEST, HOST, SECOND_HOST = Party("guest", "9001"), Party("host", "9002"), Party("host", "9004")
 

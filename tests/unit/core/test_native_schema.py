@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from native_documents import FULL, wrong_with
 
-from fate_flow.api.job_file import read_yaml
-from fate_flow.components.catalogue import CATALOGUE
-from fate_flow.core.document import Findings, Node
-from fate_flow.core.fate_v1 import problems
-from fate_flow.core.native import read_native
-from fate_flow.core.native_schema import JOB, schema_text
-from fate_flow.core.native_shape import check_shape
-from fate_flow.core.retry import Backoff, RetryRule
-from fate_flow.core.spec import JobParameters
+from fate_flow.api.v1.jobs.job_file import read_yaml
+from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.core.model.retry import Backoff, RetryRule
+from fate_flow.core.model.spec import JobParameters
+from fate_flow.jobspec.fate_v1.reader import problems
+from fate_flow.jobspec.native.reader import read_native
+from fate_flow.jobspec.native.schema import JOB, schema_text
+from fate_flow.jobspec.native.shape import check_shape
+from fate_flow.jobspec.text.document import Findings, Node
 
 DOCS = Path(__file__).parents[3] / "docs"
 EXAMPLES = sorted((DOCS / "examples").glob("*.yaml"))

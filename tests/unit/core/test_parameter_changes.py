@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.errors import BadRequest
-from fate_flow.core.fate_v1 import parse
-from fate_flow.core.parameters import Change, changed_components, changed_conf, read_change
-from fate_flow.core.spec import JobParameters, JobSpec
+from fate_flow.core.model.errors import BadRequest
+from fate_flow.core.model.spec import JobParameters, JobSpec
+from fate_flow.jobspec.fate_v1.reader import parse
+from fate_flow.jobspec.parameters import Change, changed_components, changed_conf, read_change
 from tests.simulation.documents import job
 from tests.simulation.world import Module
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.actions import BeginAgain, EndRound, MakeAnew, MoveJob, NewVersion, Rejoin, Send, Why
-from fate_flow.core.document import Findings, Node
-from fate_flow.core.fate_v1_job_parameters import job_block
-from fate_flow.core.job import Command, CommandKind
-from fate_flow.core.party_return import comes_back, plan_missing_shares
-from fate_flow.core.plan import plan_job
-from fate_flow.core.reasons import Reason
-from fate_flow.core.replies import handle_reply
-from fate_flow.core.retry import UNSAID, RetryEvent, RetryRule, Tries
-from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
-from fate_flow.core.view import JobView
+from fate_flow.core.model.job import Command, CommandKind
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.retry import UNSAID, RetryEvent, RetryRule, Tries
+from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.planning.actions import BeginAgain, EndRound, MakeAnew, MoveJob, NewVersion, Rejoin, Send, Why
+from fate_flow.core.planning.party_return import comes_back, plan_missing_shares
+from fate_flow.core.planning.plan import plan_job
+from fate_flow.core.planning.replies import handle_reply
+from fate_flow.core.planning.view import JobView
+from fate_flow.jobspec.fate_v1.job_parameters import job_block
+from fate_flow.jobspec.text.document import Findings, Node
 from tests.factories import FRESH_ID, GUEST, HOST, JOB_ID, NOW, a_job, a_seat, a_spec, a_task, a_view
 
 RETURNS = RetryRule(on_events=UNSAID | {RetryEvent.PARTY_LOST}, max_interruptions=2, duration=600)

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.peer import LONGEST_ERROR, HeartbeatReply, PeerTrouble, WayBack, read_heartbeat_reply, read_way_back
+from fate_flow.core.model.peer import (
+    LONGEST_ERROR,
+    HeartbeatReply,
+    PeerTrouble,
+    WayBack,
+    read_heartbeat_reply,
+    read_way_back,
+)
 from tests.factories import GUEST, HOST
 
 SILENT = PeerTrouble("10000", 1_000, "connection refused")

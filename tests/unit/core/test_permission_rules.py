@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from fate_flow.components.catalogue import CATALOGUE
-from fate_flow.core.errors import BadRequest
-from fate_flow.core.fate_v1 import parse
-from fate_flow.core.permission import EVERYTHING, Kind, PermissionRule, Thing, as_written, missing, read_things
-from fate_flow.core.spec import JobParameters, Party
+from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.core.access.permission import EVERYTHING, Kind, PermissionRule, Thing, as_written, missing, read_things
+from fate_flow.core.model.errors import BadRequest
+from fate_flow.core.model.spec import JobParameters, Party
+from fate_flow.jobspec.fate_v1.reader import parse
 
 GUEST, HOST = Party("guest", "9999"), Party("host", "10000")
 READER, SUM = Thing(Kind.COMPONENT, "Reader"), Thing(Kind.COMPONENT, "SecureSum")

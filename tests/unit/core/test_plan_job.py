@@ -9,18 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from job_views import ALL, FULL, C, F, P, R, S, W, moves, plan, settled, stopping, to
 
-from fate_flow.core.actions import (
-    EndRound,
-    ForceStop,
-    Forget,
-    MoveJob,
-    MoveSeat,
-    MoveTask,
-)
-from fate_flow.core.job import CommandKind
-from fate_flow.core.reasons import RULES, Author, Reason, task_status_for
-from fate_flow.core.status import TASK_BROKEN, JobStatus, SeatStatus, TaskStatus
-from fate_flow.core.view import JobView
+from fate_flow.core.model.job import CommandKind
+from fate_flow.core.model.reasons import RULES, Author, Reason, task_status_for
+from fate_flow.core.model.status import TASK_BROKEN, JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.planning.actions import EndRound, ForceStop, Forget, MoveJob, MoveSeat, MoveTask
+from fate_flow.core.planning.view import JobView
 from tests.factories import (
     GUEST,
     HOST,

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.actions import Action, LoseShares, MoveJob, MoveSeat, MoveTask, NewVersion, Send
-from fate_flow.core.job import CommandKind, Seat, Task
-from fate_flow.core.plan import plan_job
-from fate_flow.core.policy import Policy, PolicyAction, PolicyEvent
-from fate_flow.core.reasons import Reason
-from fate_flow.core.retry import RetryRule
-from fate_flow.core.spec import Party
-from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
-from fate_flow.core.view import JobView
+from fate_flow.core.model.job import CommandKind, Seat, Task
+from fate_flow.core.model.policy import Policy, PolicyAction, PolicyEvent
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.retry import RetryRule
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.planning.actions import Action, LoseShares, MoveJob, MoveSeat, MoveTask, NewVersion, Send
+from fate_flow.core.planning.plan import plan_job
+from fate_flow.core.planning.view import JobView
 from tests.factories import FRESH_ID, GUEST, HOST, INCARNATION, NOW, OTHER, a_job, a_seat, a_spec, a_task, a_view, seats
 
 ALL = (GUEST, HOST, OTHER)

@@ -8,15 +8,9 @@ from typing import Any
 import pytest
 from policy_views import KEY, LATER, STOPPING, WRONG, A, C, E, F, R, S, broken, of_job, only, plan, rows, rule, silent
 
-from fate_flow.core.actions import (
-    Arm,
-    Disarm,
-    MoveJob,
-    MoveTask,
-    RestartJob,
-)
-from fate_flow.core.job import Task
-from fate_flow.core.reasons import Reason
+from fate_flow.core.model.job import Task
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.planning.actions import Arm, Disarm, MoveJob, MoveTask, RestartJob
 from tests.factories import GUEST, HOST, NOW, OTHER, a_task
 
 

@@ -8,17 +8,27 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.actions import AllRejoined, BeginAgain, Forget, MoveJob, MoveSeat, NewVersion, Rejoin, Send, Why
-from fate_flow.core.errors import BadRequest, Conflict
-from fate_flow.core.job import NOT_EFFECTIVE, UNREACHABLE, Command, CommandKind
-from fate_flow.core.plan import plan_job
-from fate_flow.core.policy import Policy, PolicyAction, PolicyEvent
-from fate_flow.core.reasons import Reason
-from fate_flow.core.replies import STILL_ENDS, handle_reply, must_ask_later
-from fate_flow.core.rerun import RerunRequest, plan_rerun, tasks_anew, why_nothing
-from fate_flow.core.retry import UNTRIED
-from fate_flow.core.status import JOB_UNFINISHED, JobStatus, SeatStatus, TaskStatus
-from fate_flow.core.view import JobView
+from fate_flow.core.model.errors import BadRequest, Conflict
+from fate_flow.core.model.job import NOT_EFFECTIVE, UNREACHABLE, Command, CommandKind
+from fate_flow.core.model.policy import Policy, PolicyAction, PolicyEvent
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.retry import UNTRIED
+from fate_flow.core.model.status import JOB_UNFINISHED, JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.planning.actions import (
+    AllRejoined,
+    BeginAgain,
+    Forget,
+    MoveJob,
+    MoveSeat,
+    NewVersion,
+    Rejoin,
+    Send,
+    Why,
+)
+from fate_flow.core.planning.plan import plan_job
+from fate_flow.core.planning.replies import STILL_ENDS, handle_reply, must_ask_later
+from fate_flow.core.planning.rerun import RerunRequest, plan_rerun, tasks_anew, why_nothing
+from fate_flow.core.planning.view import JobView
 from tests.factories import GUEST, HOST, JOB_ID, OTHER, a_job, a_seat, a_spec, a_task, a_view, seats
 
 DIAMOND = {"a": (), "b": ("a",), "c": ("a",), "d": ("b", "c")}

@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 from job_views import ALL, C, F, P, R, S, T, W, moves, plan, settled, task_to, to
 
-from fate_flow.core.actions import (
+from fate_flow.core.model.job import CommandKind, Task
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.retry import Tries
+from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.planning.actions import (
     AllRejoined,
     EndRound,
     MoveJob,
@@ -20,11 +24,7 @@ from fate_flow.core.actions import (
     Send,
     Why,
 )
-from fate_flow.core.job import CommandKind, Task
-from fate_flow.core.reasons import Reason
-from fate_flow.core.retry import Tries
-from fate_flow.core.status import JobStatus, SeatStatus, TaskStatus
-from fate_flow.core.view import JobView
+from fate_flow.core.planning.view import JobView
 from tests.factories import (
     FRESH_ID,
     GUEST,

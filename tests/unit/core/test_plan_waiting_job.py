@@ -7,20 +7,13 @@ from dataclasses import replace
 import pytest
 from job_views import ALL, FULL, moves, plan, to
 
-from fate_flow.core.actions import (
-    BeginRound,
-    EndRound,
-    MoveJob,
-    MoveSeat,
-    RenewReservation,
-    Send,
-)
-from fate_flow.core.job import Blocker, CommandKind, Hold, Seat
-from fate_flow.core.reasons import Reason
-from fate_flow.core.retry import RetryEvent, RetryRule
-from fate_flow.core.spec import Party
-from fate_flow.core.status import JobStatus, SeatStatus
-from fate_flow.core.view import JobView
+from fate_flow.core.model.job import Blocker, CommandKind, Hold, Seat
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.retry import RetryEvent, RetryRule
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import JobStatus, SeatStatus
+from fate_flow.core.planning.actions import BeginRound, EndRound, MoveJob, MoveSeat, RenewReservation, Send
+from fate_flow.core.planning.view import JobView
 from tests.factories import (
     GUEST,
     HOST,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.document import Findings, Node
-from fate_flow.core.policy import FOLLOWS, MISHAPS, Policy, PolicyAction, PolicyEvent, first_fit
-from fate_flow.core.policy_document import policies_for, read_policies
-from fate_flow.core.spec import JobParameters
+from fate_flow.core.model.policy import FOLLOWS, MISHAPS, Policy, PolicyAction, PolicyEvent, first_fit
+from fate_flow.core.model.spec import JobParameters
+from fate_flow.jobspec.fate_v1.policy_document import policies_for, read_policies
+from fate_flow.jobspec.text.document import Findings, Node
 
 E, A = PolicyEvent, PolicyAction
 PATH = "job_runtime_conf.job_parameters.common.policies"

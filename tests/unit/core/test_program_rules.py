@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from fate_flow.components.catalogue import CATALOGUE
-from fate_flow.core.fate_v1 import problems as document_problems
-from fate_flow.core.job import TaskKey, Worker
-from fate_flow.core.program import ProgramSpec, problems, read_program
-from fate_flow.core.program_scope import Place, environment, peers
-from fate_flow.core.reasons import Reason
-from fate_flow.core.replicas import COLLECTOR, Collect, Dismiss, Done, Replace, ShareFailed, next_step, ranks
-from fate_flow.core.spec import JobParameters, Party, TaskSpec
-from fate_flow.core.status import WorkerStatus
+from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.core.model.job import TaskKey, Worker
+from fate_flow.core.model.program import ProgramSpec, problems, read_program
+from fate_flow.core.model.program_scope import Place, environment, peers
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import JobParameters, Party, TaskSpec
+from fate_flow.core.model.status import WorkerStatus
+from fate_flow.core.planning.replicas import COLLECTOR, Collect, Dismiss, Done, Replace, ShareFailed, next_step, ranks
+from fate_flow.jobspec.fate_v1.reader import problems as document_problems
 from tests.factories import GUEST, HOST, JOB_ID, OTHER
 
 ARBITER = Party("arbiter", "10000")

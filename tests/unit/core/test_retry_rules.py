@@ -1,4 +1,4 @@
-"""When a task is tried again: every rule of `core/retry.py` and every key of the `retry` block."""
+"""When a task is tried again: every rule of `core/model/retry.py` and every key of the `retry` block."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.document import Findings, Node
-from fate_flow.core.fate_v1 import parse
-from fate_flow.core.fate_v1_job_parameters import job_block
-from fate_flow.core.retry import (
+from fate_flow.core.model.retry import (
     NEVER_AGAIN,
     UNTRIED,
     Again,
@@ -20,8 +17,11 @@ from fate_flow.core.retry import (
     automatic,
     decide,
 )
-from fate_flow.core.retry_document import read_retry, rule_for
-from fate_flow.core.spec import JobParameters
+from fate_flow.core.model.spec import JobParameters
+from fate_flow.jobspec.fate_v1.job_parameters import job_block
+from fate_flow.jobspec.fate_v1.reader import parse
+from fate_flow.jobspec.fate_v1.retry_document import read_retry, rule_for
+from fate_flow.jobspec.text.document import Findings, Node
 from tests.simulation.documents import job
 from tests.simulation.engine import Module
 

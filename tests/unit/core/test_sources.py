@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from fate_v1_documents import DEFAULTS, MODULES, UPLOAD_CONF, UPLOAD_DSL, FakeModule, a_conf, a_dsl
 
-from fate_flow.core.fate_v1 import parse
-from fate_flow.core.sources import Sources
-from fate_flow.core.spec import Party
+from fate_flow.core.model.spec import Party
+from fate_flow.jobspec.fate_v1.reader import parse
+from fate_flow.jobspec.sources import Sources
 
 GUEST, HOST, SECOND_HOST = Party("guest", "9001"), Party("host", "9002"), Party("host", "9004")
 JOB = "job_runtime_conf.job_parameters"

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fate_flow.core.yaml_text import yaml_text
+from fate_flow.jobspec.text.yaml_text import yaml_text
 
 LOADERS = [yaml.SafeLoader, *([yaml.CSafeLoader] if hasattr(yaml, "CSafeLoader") else [])]
 TEXT = st.text(st.characters(codec="utf-8"))

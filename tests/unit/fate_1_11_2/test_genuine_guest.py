@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from fate_flow.core.job import CommandKind, TaskKey
-from fate_flow.core.status import JobStatus
+from fate_flow.core.model.job import CommandKind, TaskKey
+from fate_flow.core.model.status import JobStatus
 from tests.fate_1_11_2.our_server import OurServer
 from tests.fate_1_11_2.traffic import Exchange, recorded
 from tests.hand_server import FAILED, STOPPED

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fate_flow.core.errors import OperationFailed
-from fate_flow.core.job import UNREACHABLE, CommandKind, TaskKey
-from fate_flow.core.parameters import Change
-from fate_flow.core.reasons import Reason
-from fate_flow.core.status import JobStatus, TaskStatus
+from fate_flow.core.model.errors import OperationFailed
+from fate_flow.core.model.job import UNREACHABLE, CommandKind, TaskKey
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JobStatus, TaskStatus
+from fate_flow.jobspec.parameters import Change
 from tests.factories import JOB_ID
 from tests.fate_1_11_2.our_guest import GUEST, HOST, OurGuest, job_of, readers
 from tests.hand_server import FAILED, STOPPED

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fate_flow.core.job import TaskKey
-from fate_flow.core.reasons import Reason
-from fate_flow.core.status import JobStatus, TaskStatus
+from fate_flow.core.model.job import TaskKey
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JobStatus, TaskStatus
 from tests.fate_1_11_2.our_guest import GUEST, OurGuest, readers
 from tests.fate_1_11_2.peer import Envelope, FatePeer
 from tests.fate_1_11_2.traffic import Exchange, recorded

@@ -9,8 +9,8 @@ import pytest
 from peer_server import Peer, Recorder, make_sender
 from spool_calls import HERE, PEERS, a_spool
 
-from fate_flow.federation.peer_senders import PeerSender
-from fate_flow.federation.spool import Spool
+from fate_flow.peers.peer_senders import PeerSender
+from fate_flow.relay.spool import Spool
 
 
 @pytest.fixture

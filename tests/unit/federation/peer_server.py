@@ -10,11 +10,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from math import inf
 from typing import Any
 
-from fate_flow.core.job import Answer, Command, CommandKind
-from fate_flow.core.peer import HeartbeatReply
-from fate_flow.core.spec import Party
-from fate_flow.federation.peer_senders import PeerListener, PeerSender
-from fate_flow.federation.signature import SiteSignature
+from fate_flow.core.model.job import Answer, Command, CommandKind
+from fate_flow.core.model.peer import HeartbeatReply
+from fate_flow.core.model.spec import Party
+from fate_flow.peers.peer_senders import PeerListener, PeerSender
+from fate_flow.peers.signature import SiteSignature
 from tests.factories import HOST, JOB_ID
 
 K = CommandKind

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from fate_flow.federation.spool import Spool, SpoolLimits
-from fate_flow.federation.spool_result import Refusal, Stored
-from fate_flow.federation.spool_session import Session
+from fate_flow.relay.spool import Spool, SpoolLimits
+from fate_flow.relay.spool_result import Refusal, Stored
+from fate_flow.relay.spool_session import Session
 
 BLOCK = 4096
 GUEST, HOST, ARBITER = ("guest", "9999"), ("host", "10000"), ("arbiter", "9999")

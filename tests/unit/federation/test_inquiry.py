@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from fate_flow.core.job import UNREACHABLE, Answer
-from fate_flow.federation.inquiry import Inquirer
+from fate_flow.core.model.job import UNREACHABLE, Answer
+from fate_flow.peers.inquiry import Inquirer
 from tests.factories import HOST
 
 WAIT = 60.0       # seconds; the answer comes at once

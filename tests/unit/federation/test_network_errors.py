@@ -11,7 +11,7 @@ import pytest
 import requests
 from urllib3.exceptions import MaxRetryError, NewConnectionError, ProtocolError, ReadTimeoutError
 
-from fate_flow.federation.network_errors import describe_network_error
+from fate_flow.peers.network_errors import describe_network_error
 
 
 def closed_port() -> int:

@@ -7,8 +7,8 @@ import json
 import pytest
 from peer_server import WAIT, K, Peer, Recorder, Reply, commands, make_sender, ok
 
-from fate_flow.core.job import UNREACHABLE, Command, CommandKind
-from fate_flow.federation.peer_senders import PeerSender
+from fate_flow.core.model.job import UNREACHABLE, Command, CommandKind
+from fate_flow.peers.peer_senders import PeerSender
 from tests.factories import HOST, JOB_ID
 
 NOT_HERE = 101, "party_id: this server is party 7777, not 10000"

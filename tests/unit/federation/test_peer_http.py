@@ -14,14 +14,14 @@ import pytest
 import requests
 from hostile_server import CHUNKED, DRIPPING, FLOODING, HEAD, SUCCESS, HostileServer, Script, answer, once
 
-from fate_flow.core.job import UNREACHABLE, Answer
-from fate_flow.federation.inquiry import Inquirer
-from fate_flow.federation.network_errors import describe_network_error
-from fate_flow.federation.peer_http import PeerHttp
-from fate_flow.federation.spool_session import Session
-from fate_flow.runtime import Forwarder
-from fate_flow.settings import Settings
-from fate_flow.settings_parties import Route
+from fate_flow.core.model.job import UNREACHABLE, Answer
+from fate_flow.peers.inquiry import Inquirer
+from fate_flow.peers.network_errors import describe_network_error
+from fate_flow.peers.peer_http import PeerHttp
+from fate_flow.relay.spool_session import Session
+from fate_flow.server.runtime import Forwarder
+from fate_flow.settings.parties import Route
+from fate_flow.settings.settings import Settings
 from tests.factories import HOST, JOB_ID
 from tests.tls import Authority
 
@@ -35,7 +35,7 @@ Start = Callable[..., HostileServer]
 
 @pytest.fixture(autouse=True)
 def little_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fate_flow.federation.peer_http._LATE_SECONDS", 0.1)
+    monkeypatch.setattr("fate_flow.peers.peer_http._LATE_SECONDS", 0.1)
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_the_inquirer_waits_no_longer_than_it_may(what: str, start: Start) -> No
 def test_the_forwarder_waits_no_longer_than_it_may(
     what: str, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fate_flow.runtime._FORWARD_SECONDS", SECONDS)
+    monkeypatch.setattr("fate_flow.server.runtime._FORWARD_SECONDS", SECONDS)
     found = in_time(lambda: forward(start(DRIPPING[what], drips=True), tmp_path))
     assert (found.status, found.message) == (502, "party 10000 does not answer: no answer in time")
 

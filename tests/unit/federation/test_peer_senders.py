@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from peer_server import BATCH, WAIT, K, Peer, Recorder, Reply, answer, commands, make_sender, ok
 
-from fate_flow.core.job import UNREACHABLE, Answer
-from fate_flow.federation.peer_senders import PeerSender, PeerSenders
-from fate_flow.federation.signature import INPUT, SIGNATURE, Covered, SiteSignature, digest_of, read_signature_input
+from fate_flow.core.model.job import UNREACHABLE, Answer
+from fate_flow.peers.peer_senders import PeerSender, PeerSenders
+from fate_flow.peers.signature import INPUT, SIGNATURE, Covered, SiteSignature, digest_of, read_signature_input
 from tests.factories import HOST, JOB_ID, OTHER
 from tests.site_keys import write_private_key
 

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fate_flow.core.job import Command, CommandKind
-from fate_flow.core.spec import Party
-from fate_flow.federation.send_queue import (
-    CLOSED,
-    LONGEST_PAUSE,
-    MAY_FAIL,
-    MOST_AT_ONCE,
-    OPEN,
-    PROBING,
-    SendQueue,
-    Work,
-)
+from fate_flow.core.model.job import Command, CommandKind
+from fate_flow.core.model.spec import Party
+from fate_flow.peers.send_queue import CLOSED, LONGEST_PAUSE, MAY_FAIL, MOST_AT_ONCE, OPEN, PROBING, SendQueue, Work
 
 K = CommandKind
 HOST = Party("host", "10000")

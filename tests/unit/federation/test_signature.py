@@ -10,7 +10,7 @@ import requests
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 from http_message_signatures import HTTPMessageSigner, HTTPMessageVerifier, HTTPSignatureKeyResolver, algorithms
 
-from fate_flow.federation.signature import (
+from fate_flow.peers.signature import (
     DIGEST,
     INPUT,
     NAMES,
@@ -20,8 +20,8 @@ from fate_flow.federation.signature import (
     digest_of,
     read_signature_input,
 )
-from fate_flow.federation.site_key import ED25519, KINDS, PrivateKey, load_private_key, make_private_key
-from fate_flow.federation.wire import headers
+from fate_flow.peers.site_key import ED25519, KINDS, PrivateKey, load_private_key, make_private_key
+from fate_flow.peers.wire import headers
 
 URL = "http://127.0.0.1:9380/v1/exchange/deliver/x?topic=a%2Fb&seq=0"
 ALGORITHMS = {ED25519: algorithms.ED25519, "rsa": algorithms.RSA_PSS_SHA512}

@@ -26,11 +26,11 @@ from spool_calls import (
     total,
 )
 
-from fate_flow.core.errors import BadRequest, BadSettings, StorageFailed
-from fate_flow.federation import spool_registry
-from fate_flow.federation.channel_files import Message
-from fate_flow.federation.spool import Spool, SpoolLimits
-from fate_flow.federation.spool_result import Problem, Refusal
+from fate_flow.core.model.errors import BadRequest, BadSettings, StorageFailed
+from fate_flow.relay import spool_registry
+from fate_flow.relay.channel_files import Message
+from fate_flow.relay.spool import Spool, SpoolLimits
+from fate_flow.relay.spool_result import Problem, Refusal
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 from spool_calls import BLOCK, HERE, NEW, chunks, peek, pop, push, total
 
-from fate_flow.core.errors import StorageFailed
-from fate_flow.federation.spool import Spool
-from fate_flow.federation.spool_result import Problem
+from fate_flow.core.model.errors import StorageFailed
+from fate_flow.relay.spool import Spool
+from fate_flow.relay.spool_result import Problem
 
 
 def fails(code: int) -> Callable[..., int]:

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from fate_flow.federation.channel_files import make_channel_file
-from fate_flow.federation.spool import Spool, SpoolLimits
-from fate_flow.federation.spool_result import Refusal
-from fate_flow.federation.spool_session import Session
+from fate_flow.relay.channel_files import make_channel_file
+from fate_flow.relay.spool import Spool, SpoolLimits
+from fate_flow.relay.spool_result import Refusal
+from fate_flow.relay.spool_session import Session
 
 HERE = Session("20260101120000", "20260101120000_psi_0", 0, "a1b2c3d4", "host", "10000")
 GUEST = ("guest", "9999")
@@ -67,7 +67,7 @@ class Interleaver:
 
     def _trace(self, frame: FrameType, event: str, arg: object) -> Any:
         code = frame.f_code
-        if "/fate_flow/federation/" not in code.co_filename and code.co_name != "makedirs":
+        if "/fate_flow/relay/" not in code.co_filename and code.co_name != "makedirs":
             return None
         if event == "line" and "os." in linecache.getline(frame.f_code.co_filename, frame.f_lineno):
             self._call -= 1
@@ -147,7 +147,7 @@ def test_a_channel_without_a_chunk_is_closed_without_a_write(tmp_path: Path, mon
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("fate_flow.federation.channel_files.os.pwrite", full)
+    monkeypatch.setattr("fate_flow.relay.channel_files.os.pwrite", full)
     close(spool)
     assert not [path for path in tmp_path.glob("sessions/*/*/*") if len(path.name) == 40]
 

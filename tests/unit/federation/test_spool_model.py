@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from spool_calls import AGAIN, BLOCK, GUEST, HERE, NEW, PEERS, a_spool, chunks, total
 
-from fate_flow.federation.channel_files import Message
-from fate_flow.federation.spool import Spool
-from fate_flow.federation.spool_result import Problem, Refusal
+from fate_flow.relay.channel_files import Message
+from fate_flow.relay.spool import Spool
+from fate_flow.relay.spool_result import Problem, Refusal
 
 
 class Model(RuleBasedStateMachine):

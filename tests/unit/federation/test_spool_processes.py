@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from spool_calls import AGAIN, HERE, NEW, PEERS, a_spool, chunks, peek, pop, push, total
 
-from fate_flow.federation import spool as module
-from fate_flow.federation.spool import Spool
-from fate_flow.federation.spool_result import Problem, Refusal
+from fate_flow.relay import spool as module
+from fate_flow.relay.spool import Spool
+from fate_flow.relay.spool_result import Problem, Refusal
 
 WAIT = 90.0        # seconds; what is waited for comes at once
 

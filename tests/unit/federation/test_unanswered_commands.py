@@ -17,8 +17,8 @@ import pytest
 from hostile_server import DRIPPING, HostileServer
 from peer_server import BATCH, WAIT, K, Peer, Recorder, Reply, answer, commands, make_sender, ok
 
-from fate_flow.core.job import UNREACHABLE, Answer, Command, CommandKind
-from fate_flow.federation.peer_senders import PartyState, PeerSender
+from fate_flow.core.model.job import UNREACHABLE, Answer, Command, CommandKind
+from fate_flow.peers.peer_senders import PartyState, PeerSender
 from tests.factories import HOST, JOB_ID
 
 
@@ -132,10 +132,10 @@ def test_a_party_that_sends_a_byte_now_and_then_is_silent(what: str, recorder: R
 def a_clock_that_jumps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What the peer senders read; its one number is for how many seconds this process stood still."""
     steady, stood_still = time.monotonic, [0.0]
-    monkeypatch.setattr("fate_flow.federation.peer_http._LATE_SECONDS", WAIT)     # the peer may be slow to write it
+    monkeypatch.setattr("fate_flow.peers.peer_http._LATE_SECONDS", WAIT)     # the peer may be slow to write it
     for module in ("peer_senders", "peer_http"):
         clock = SimpleNamespace(monotonic=lambda: steady() + stood_still[0])
-        monkeypatch.setattr(f"fate_flow.federation.{module}.time", clock)
+        monkeypatch.setattr(f"fate_flow.peers.{module}.time", clock)
     return stood_still
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fate_flow.federation.wakeup import Wakeup
+from fate_flow.relay.wakeup import Wakeup
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fate_flow.coordinator.initiator import endpoint_of
-from fate_flow.core.errors import BadRequest, FlowError, NotFound, NotOffered
-from fate_flow.core.job import Answer, Command, CommandKind
-from fate_flow.core.spec import Party
-from fate_flow.federation.wire import ANY_RUN, body_of, headers, read_answer, read_program
+from fate_flow.core.model.errors import BadRequest, FlowError, NotFound, NotOffered
+from fate_flow.core.model.job import Answer, Command, CommandKind
+from fate_flow.core.model.spec import Party
+from fate_flow.peers.wire import ANY_RUN, body_of, headers, read_answer, read_program
+from fate_flow.services.initiator.initiator import endpoint_of
 from tests.factories import HOST, JOB_ID
 
 K = CommandKind

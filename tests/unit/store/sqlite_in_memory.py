@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fate_flow.store.database import open_database
-from fate_flow.store.migrations import upgrade
+from fate_flow.store.database.migrations import upgrade
+from fate_flow.store.database.opening import open_database
 from fate_flow.store.sql.store import SqlStore
 
 

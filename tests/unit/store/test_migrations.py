@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fate_flow.store.migrations import Migration, migrations
+from fate_flow.store.database.migrations import Migration, migrations
 
 RELEASED = {
     1: "7f606f999c06f800b744b370f317f2df539af919ae25ce9e80eb6fa6904851fb",

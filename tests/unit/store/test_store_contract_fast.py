@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from sqlite_in_memory import sqlite_in_memory
 
-from fate_flow.store.contract import Store
-from fate_flow.store.memory import MemoryStore
+from fate_flow.store.contract.transaction import Store
+from fate_flow.store.memory.store import MemoryStore
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 pytest.register_assert_rewrite("store_contract", "store_contract_bindings")

@@ -14,20 +14,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 from sqlite_in_memory import sqlite_in_memory
 
-from fate_flow.core.actions import MoveJob, MoveTask
-from fate_flow.core.errors import StorageFailed
-from fate_flow.core.job import Blocker, Command, CommandKind, JobKey, Report, WorkerEnd
-from fate_flow.core.reasons import Reason
-from fate_flow.core.status import (
-    JOB_UNFINISHED,
-    IllegalMove,
-    JobStatus,
-    SeatStatus,
-    TaskStatus,
-    WorkerStatus,
-)
-from fate_flow.store.contract import Metric, OutputTable, Submission, TableMeta
-from fate_flow.store.memory import MemoryStore
+from fate_flow.core.model.errors import StorageFailed
+from fate_flow.core.model.job import Blocker, Command, CommandKind, JobKey, Report, WorkerEnd
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JOB_UNFINISHED, IllegalMove, JobStatus, SeatStatus, TaskStatus, WorkerStatus
+from fate_flow.core.planning.actions import MoveJob, MoveTask
+from fate_flow.store.contract.transaction import Metric, OutputTable, Submission, TableMeta
+from fate_flow.store.memory.store import MemoryStore
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 pytest.register_assert_rewrite("store_contract")

@@ -1,0 +1,1 @@
+"""The routes for other parties."""

@@ -1,0 +1,300 @@
+"""The routes of the exchange: for the workers of this server, and for the servers of other parties.
+
+A request is judged in this order: who asks, then every value by its grammar, then the size of the body, and
+only then is the body read, but that of a signed chunk of another party before (`site_auth.py`). What the spool answers
+becomes an HTTP status in one table.
+
+Two things may hold a thread: a pop that waits, and a push that is on its way to a peer. Each has slots of its
+own, together fewer than there are threads, so that a pop can always be answered and a push always begun.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from threading import BoundedSemaphore
+from urllib.parse import parse_qsl
+
+from flask import Blueprint, Response, jsonify, request
+from werkzeug.exceptions import HTTPException
+
+from fate_flow.api.http.envelope import HttpError, unexpected
+from fate_flow.core.access.authority import Query, Said, objection
+from fate_flow.core.model.errors import BadRequest, Busy, FlowError, PeerUnreachable, PermissionDenied
+from fate_flow.core.model.grammar import check_party_id, check_role, check_version, shown
+from fate_flow.core.model.spec import Party
+from fate_flow.relay.channel_files import Message
+from fate_flow.relay.spool import Spool, check_topic
+from fate_flow.relay.spool_result import GetResult, Problem, PutResult, Refusal
+from fate_flow.relay.spool_session import PartyKey, Session
+
+LOG = logging.getLogger(__name__)
+
+_WAIT_MS = 1000
+_RETRY_AFTER = {"Retry-After-Ms": "50"}
+_QUERY_FIELDS = 16
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_FLAG = re.compile(r"[01]")
+
+STATUS_OF: Mapping[Problem, int] = {
+    Problem.NOT_STARTED: 425,
+    Problem.GONE: 410,
+    Problem.STRANGER: 404,
+    Problem.SKIPPED: 409,
+    Problem.DIFFERENT: 409,
+    Problem.TOO_LARGE: 413,
+    Problem.BACKLOG: 429,
+    Problem.FULL: 507,
+}
+_STATUS_OF_ERROR: Mapping[type[FlowError], int] = {
+    BadRequest: 400,
+    PermissionDenied: 403,
+    PeerUnreachable: 502,
+    Busy: 503,
+}
+
+
+@dataclass(frozen=True)
+class ForwardReply:
+    """What the peer's server said to a chunk: the status and, unless it is 200, the reason."""
+
+    status: int
+    message: str = ""
+
+
+# from, to role, to party id, topic, seq, last, data
+Forward = Callable[[Session, str, str, str, int, bool, bytes], ForwardReply]
+
+
+def worker_blueprint(spool: Spool, forward: Forward, slots: int) -> Blueprint:
+    """The routes of the workers; `slots` is half of the threads that serve them."""
+    routes = _WorkerRoutes(spool, forward, slots)
+    blueprint = _blueprint("exchange")
+    for view in (routes.push, routes.pop, routes.peek, routes.release):
+        blueprint.add_url_rule(f"/{view.__name__}", view_func=view, methods=["POST"])
+    return blueprint
+
+
+def deliver_blueprint(spool: Spool, own_party_id: str) -> Blueprint:
+    """The route of other servers. Who sits in the task, the session knows."""
+    blueprint = _blueprint("exchange_deliver")
+
+    @blueprint.post("/deliver/<job_id>/<task_id>/<version>/<incarnation>"
+                    "/<from_role>/<from_party>/<to_role>/<to_party>")
+    def deliver(
+        job_id: str, task_id: str, version: str, incarnation: str,
+        from_role: str, from_party: str, to_role: str, to_party: str,
+    ) -> Response:
+        sender, receiver = _party(from_role, from_party), _party(to_role, to_party)
+        session = Session(job_id, task_id, check_version(version, "version"), incarnation, *receiver)
+        said = Said(Query.DELIVER, request.headers.get("src_party_id", ""), own_party_id, Party(*sender))
+        if why := objection(said, None):
+            raise PermissionDenied(f"src_party_id: {why}")
+        query = _Query.of_request()
+        topic, seq, last = query.topic(), query.number("seq"), query.flag("last")
+        return _stored(spool.put(session, topic, sender, seq, last, _body(spool.limits.chunk_bytes)))
+
+    return blueprint
+
+
+class _WorkerRoutes:
+    """What a worker may ask of its own server."""
+
+    def __init__(self, spool: Spool, forward: Forward, slots: int) -> None:
+        self._spool = spool
+        self._forward = forward
+        self._waits = _Slots(slots)
+        self._forwards = _Slots(max(1, slots - 1))
+
+    def push(self) -> Response:
+        session, query = self._session(), _Query.of_request()
+        receiver, topic = query.party(), query.topic()
+        seq, last = query.number("seq"), query.flag("last")
+        if refusal := self._spool.objection(session, receiver):
+            return _refused(refusal)
+        data = _body(self._spool.limits.chunk_bytes)
+        if receiver[1] == session.party_id:
+            own = replace(session, role=receiver[0])
+            return _stored(self._spool.put(own, topic, (session.role, session.party_id), seq, last, data))
+        return self._forwarded(session, receiver, topic, seq, last, data)
+
+    def pop(self) -> Response:
+        session, query = self._session(), _Query.of_request()
+        sender, topic, seq = query.party(), query.topic(), query.number("seq")
+        wait_ms = min(query.number("wait_ms", "0"), _WAIT_MS)
+        with self._waits.take(wait_ms > 0) as taken:
+            found = self._spool.get(session, topic, sender, seq, wait_ms / 1000 if taken else 0.0)
+        return _found(found, later=wait_ms > 0 and not taken)
+
+    def peek(self) -> Response:
+        session, query = self._session(), _Query.of_request()
+        return _found(self._spool.peek(session, query.topic(), query.party(), query.number("seq")))
+
+    def release(self) -> Response:
+        session, query = self._session(), _Query.of_request()
+        refusal = self._spool.release(session, query.topic(), query.party())
+        return _refused(refusal) if refusal else _ok()
+
+    def _forwarded(
+        self, session: Session, receiver: PartyKey, topic: str, seq: int, last: bool, data: bytes
+    ) -> Response:
+        with self._forwards.take(True) as taken:
+            if not taken:
+                raise Busy("no free slot: too many pushes are on their way")
+            answer = self._forward(session, *receiver, topic, seq, last, data)
+        return _ok() if answer.status == 200 else _error(answer.status, answer.message)
+
+    def _session(self) -> Session:
+        """The session the caller's token names."""
+        token = request.authorization.token if request.authorization else None
+        known = self._spool.session_of(token) if token else None
+        if known is None:
+            raise _Answer(401, "Authorization: unknown token")
+        if isinstance(known, Refusal):
+            raise _Answer(STATUS_OF[known.problem], known.message)
+        return known
+
+
+class _Slots:
+    """So many may be inside at once."""
+
+    def __init__(self, count: int) -> None:
+        self._free = BoundedSemaphore(count)
+
+    @contextmanager
+    def take(self, wanted: bool) -> Iterator[bool]:
+        """True with a slot that is ours until the end of the block; never waits."""
+        taken = wanted and self._free.acquire(blocking=False)
+        try:
+            yield taken
+        finally:
+            if taken:
+                self._free.release()
+
+
+class _Query:
+    """The query of a request: every key once, every value by its grammar."""
+
+    def __init__(self, pairs: list[tuple[str, str]]) -> None:
+        self._values = dict(pairs)
+        if len(self._values) != len(pairs):
+            raise BadRequest("query: a key comes twice")
+
+    @classmethod
+    def of_request(cls) -> _Query:
+        """Decoded strictly: two topics that differ must not become one by replaced characters."""
+        try:
+            text = request.query_string.decode("ascii")
+            return cls(parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_QUERY_FIELDS))
+        except ValueError as error:
+            raise BadRequest(f"query: {error}") from error
+
+    def text(self, key: str, default: str | None = None) -> str:
+        value = self._values.get(key, default)
+        if value is None:
+            raise BadRequest(f"{key}: is missing")
+        return value
+
+    def topic(self) -> str:
+        return check_topic(self.text("topic"))
+
+    def party(self) -> PartyKey:
+        return _party(self.text("role"), self.text("party_id"))
+
+    def number(self, key: str, default: str | None = None) -> int:
+        return _number(key, self.text(key, default))
+
+    def flag(self, key: str) -> bool:
+        value = self.text(key)
+        if not _FLAG.fullmatch(value):
+            raise BadRequest(f"{key}: {shown(value)} is not 0 or 1")
+        return value == "1"
+
+
+class _Answer(Exception):
+    """Ends the request with this status."""
+
+    def __init__(self, status: int, message: str) -> None:
+        self.status = status
+        self.message = message
+        super().__init__(message)
+
+
+def _party(role: str, party_id: str) -> PartyKey:
+    return check_role(role), check_party_id(party_id)
+
+
+def _number(key: str, value: str) -> int:
+    if not _NUMBER.fullmatch(value):
+        raise BadRequest(f"{key}: {shown(value)} is not a whole number")
+    return int(value)
+
+
+def _body(limit: int) -> bytes:
+    """The body, whose size is known before it is read."""
+    text = request.headers.get("Content-Length", "")
+    # By hand: werkzeug takes what is no number for 0.
+    if not _NUMBER.fullmatch(text) or "Transfer-Encoding" in request.headers:
+        raise _Answer(411, f"Content-Length: {shown(text)} does not say how long the body is")
+    length = int(text)
+    if length > limit:
+        raise _Answer(413, f"Content-Length: {length}, a chunk has {limit} at most")
+    data = request.get_data(cache=False)
+    if len(data) != length:
+        raise BadRequest(f"Content-Length: {length}, but {len(data)} bytes came")
+    return data
+
+
+def _ok() -> Response:
+    return jsonify(retcode=0, retmsg="success")
+
+
+def _error(status: int, message: str) -> Response:
+    response = jsonify(retcode=status, retmsg=message)
+    response.status_code = status
+    return response
+
+
+def _refused(refusal: Refusal) -> Response:
+    return _error(STATUS_OF[refusal.problem], refusal.message)
+
+
+def _stored(result: PutResult) -> Response:
+    return _refused(result) if isinstance(result, Refusal) else _ok()
+
+
+def _found(result: GetResult, *, later: bool = False) -> Response:
+    """The chunk, or nothing yet; `later` asks a pop that got no slot to pause before it asks again."""
+    if isinstance(result, Refusal):
+        return _refused(result)
+    if isinstance(result, Message):
+        headers = {"X-Last": str(int(result.last))}
+        return Response(result.data, headers=headers, mimetype="application/octet-stream")
+    return Response(status=204, headers=_RETRY_AFTER if later else None)
+
+
+def _blueprint(name: str) -> Blueprint:
+    blueprint = Blueprint(name, __name__, url_prefix="/v1/exchange")
+    blueprint.register_error_handler(FlowError, _on_flow_error)
+    blueprint.register_error_handler(_Answer, lambda answer: _error(answer.status, answer.message))
+    blueprint.register_error_handler(HTTPException, _on_http_error)
+    blueprint.register_error_handler(Exception, lambda error: _error(500, unexpected(error)))
+    return blueprint
+
+
+def _on_flow_error(error: FlowError) -> Response:
+    of_kind = (status for kind, status in _STATUS_OF_ERROR.items() if isinstance(error, kind))
+    status = error.retcode if isinstance(error, HttpError) else next(of_kind, 500)
+    if status == 500:
+        LOG.error("%s %s: %s", request.method, request.path, error.message, exc_info=error)
+    response = _error(status, error.message)
+    if status == 503:
+        response.headers.update(_RETRY_AFTER)
+    return response
+
+
+def _on_http_error(error: HTTPException) -> Response:
+    return _error(error.code or 500, f"{error.name}: {error.description}")

@@ -1,0 +1,160 @@
+"""Whether a client may ask: requests are signed as FATE's clients sign them (client-api-v1, section 1).
+
+The signature covers time, nonce, path with query as sent, and the body. Only routes that take a form are different: for
+a form the signature covers its fields and no file. A request is taken once, and within a minute of its time by the
+clock of this machine (`nonces.py`).
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from hmac import compare_digest, digest
+from urllib.parse import quote, unquote, urlencode
+
+from flask import current_app, g, request
+from werkzeug.exceptions import HTTPException
+
+from fate_flow.api.http.declared import declaration_of
+from fate_flow.api.http.envelope import leads_to_a_file
+from fate_flow.api.http.nonces import Nonces
+from fate_flow.core.model.errors import BadRequest, PermissionDenied
+from fate_flow.core.model.grammar import shown
+from fate_flow.settings.client_keys import ClientKeys
+
+WINDOW_MS = 60_000
+SIGNED_WITH = ("TIMESTAMP", "NONCE", "APP-KEY", "SIGNATURE")     # a WSGI server has one name for APP_KEY and APP-KEY
+_MOST_LETTERS = 200
+_UPLOAD = "multipart/form-data"
+_OF_PARTIES = ("/v1/party/", "/v1/initiator/", "/v1/tracker/", "/v1/exchange/")
+_OF_CLIENTS_ALL_THE_SAME = "/v1/party/list"
+OPEN = ("/index.html", "/v1/openapi.json")                   # pages without secrets
+
+NOT_SIGNED = (
+    "requests have to be signed: flow init -c CONF on the server's machine; elsewhere flow init --app-key KEY "
+    "--secret-key SECRET, with the keys in keys/clients.yaml of the server's home"
+)
+WRONG_KEY = "APP_KEY: is not the app key of this server's clients; set the right one: flow init --app-key KEY"
+WRONG_SECRET = (
+    "SIGNATURE: is not right, though the app key is: the secret key is probably a wrong one (flow init --secret-key "
+    "SECRET); else something on the way to this server changes requests"
+)
+
+
+class NotAuthenticated(PermissionDenied):
+    """The request is not signed with the key of this server's clients."""
+
+    retcode = 109
+
+
+class ClientAuth:
+    """Checks each request that is a client's. `clock` tells milliseconds since 1970, by the clock on the wall."""
+
+    def __init__(self, keys: ClientKeys, nonces: Nonces, clock: Callable[[], int]) -> None:
+        self._keys = keys
+        self._nonces = nonces
+        self._clock = clock
+
+    def check(self) -> None:
+        """Raises NotAuthenticated."""
+        rule = request.url_rule.rule if request.url_rule else OPEN[0]       # a path that is none has its answer
+        if rule in OPEN or not is_for_clients(rule):
+            return
+        if leads_to_a_file(current_app.view_functions[request.endpoint or ""]):
+            g.file_follows = True
+        timestamp, nonce, app_key, signature = self._headers()
+        now = self._clock()
+        if abs(now - int(timestamp)) > WINDOW_MS:
+            raise NotAuthenticated(f"TIMESTAMP: {timestamp} is not within 60 s of {now}, the time of this server")
+        if not compare_digest(app_key.encode(), self._keys.app_key.encode()):
+            raise NotAuthenticated(WRONG_KEY)
+        if not self._is_good(signature.encode(), timestamp, nonce):
+            raise NotAuthenticated(WRONG_SECRET)
+        if not self._nonces.is_new(nonce, int(timestamp), now):
+            raise NotAuthenticated("NONCE: a request with this nonce was taken already")
+
+    def _headers(self) -> tuple[str, str, str, str]:
+        timestamp, nonce, app_key, signature = (request.headers.get(name, "")[:_MOST_LETTERS] for name in SIGNED_WITH)
+        if not (timestamp and nonce and app_key and signature):
+            raise NotAuthenticated(NOT_SIGNED)
+        if not (timestamp.isascii() and timestamp.isdigit()):
+            raise NotAuthenticated("TIMESTAMP: is not a number of milliseconds")
+        return timestamp, nonce, app_key, signature
+
+    def _is_good(self, signature: bytes, timestamp: str, nonce: str) -> bool:
+        """Whether this is the signature of the request, in one of the ways in which clients sign it."""
+        key = self._keys.secret_key.encode()
+        for signed in _signed_parts():          # one by one: the next may read a form
+            for path in _signed_paths():
+                parts = (timestamp, nonce, self._keys.app_key, path)
+                encoded = (part.encode("utf-8", "surrogateescape") for part in parts)
+                text = b"\n".join((*encoded, signed.body, signed.fields))
+                if compare_digest(signature, b64encode(digest(key, text, "sha1"))):
+                    g.form_signed_without_fields = signed.is_form_without_fields
+                    return True
+        return False
+
+
+@dataclass(frozen=True)
+class _Signed:
+    """What a signature may cover of the body."""
+
+    body: bytes = b""
+    fields: bytes = b""
+    is_form_without_fields: bool = False
+
+
+def _signed_paths() -> Iterator[str]:
+    """What may have been signed of path and query: as they came, or before the client's library escaped each `%` of a
+    query once more (`data.py`)."""
+    path = str(request.environ.get("RAW_URI", ""))
+    yield path
+    bare_path, _, query = path.partition("?")
+    if query.startswith("%257B"):
+        yield f"{bare_path}?{unquote(query)}"
+
+
+def _signed_parts() -> Iterator[_Signed]:
+    """The SDK leaves an empty object out of the signature, and sends it all the same."""
+    if request.mimetype == _UPLOAD and _takes_a_form():
+        yield _Signed(is_form_without_fields=True)          # first: the form, which may be large, need not be read
+        fields = _fields_of_form()
+        if fields is not None:
+            yield _Signed(fields=fields)
+        return
+    body = request.get_data()
+    yield _Signed(body)
+    if body == b"{}":
+        yield _Signed()
+
+
+def _takes_a_form() -> bool:
+    """Whether the route reads a form, or reads nothing because it is not offered. All others read any body as JSON,
+    whatever its content type says."""
+    declaration = declaration_of(current_app.view_functions[request.endpoint or ""])
+    return declaration is not None and bool(declaration.form or declaration.never)
+
+
+def check_fields_are_signed(fields: Collection[str]) -> None:
+    """Raises NotAuthenticated when the form of this request has fields and its signature covers none."""
+    if fields and g.get("form_signed_without_fields", False):
+        raise NotAuthenticated(f"SIGNATURE: does not cover the field {shown(min(fields))} of the form")
+
+
+def _fields_of_form() -> bytes | None:
+    """As the client signs them; None when they cannot be read. The whole form is read, its file to disk: none is read
+    of unknown or excessive length."""
+    most = request.max_content_length
+    if request.content_length is None or (most is not None and request.content_length > most):
+        return None
+    try:
+        fields = sorted(request.form.items())
+    except (BadRequest, HTTPException, OSError):       # no form; nobody has to hear of that who may be anybody
+        return None
+    return urlencode(fields, quote_via=quote, safe="-._~").encode()
+
+
+def is_for_clients(rule: str) -> bool:
+    """Whether a route is one of clients: other parties speak for themselves on routes of their own."""
+    return rule == _OF_CLIENTS_ALL_THE_SAME or not rule.startswith(_OF_PARTIES)

@@ -1,0 +1,64 @@
+"""What was used once: a file for each, so that neither another process of this server takes it again nor one after a
+restart."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from threading import Lock
+
+from fate_flow.core.model.errors import StorageFailed
+
+_LOOKED_AT = 16          # files with each new one: there may be tens of thousands, and nobody is to wait for them all
+
+
+class Nonces:
+    """Those of signatures that hold for `window_ms` before and after their time, in a folder of their own."""
+
+    def __init__(self, folder: Path, window_ms: int) -> None:
+        self._folder = folder
+        self._window_ms = window_ms
+        self._names: Iterator[str] = iter(())
+        self._sweeping = Lock()
+
+    def is_new(self, nonce: str, at: int, now: int) -> bool:
+        """False when it was used before; `at`: the time in the signature, milliseconds. Raises StorageFailed."""
+        name = f"{at}-{sha256(nonce.encode('utf-8', 'surrogateescape')).hexdigest()}"
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._sweep(now)
+            return _is_made(self._folder / name)
+        except OSError as error:
+            raise StorageFailed(f"{self._folder}: nothing can be noted there: {error.strerror}") from error
+
+    def _sweep(self, now: int) -> None:
+        """Of the next few files those go that would be refused for their age anyhow."""
+        if not self._sweeping.acquire(blocking=False):
+            return
+        try:
+            names = list(islice(self._names, _LOOKED_AT))
+            if len(names) < _LOOKED_AT:
+                self._names = _names_in(self._folder)
+        finally:
+            self._sweeping.release()
+        for name in names:
+            if int(name.partition("-")[0]) < now - 2 * self._window_ms:
+                (self._folder / name).unlink(missing_ok=True)
+
+
+def _names_in(folder: Path) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            yield entry.name
+
+
+def _is_made(path: Path) -> bool:
+    """False for a file that is there."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        return False
+    return True

@@ -1,0 +1,321 @@
+"""The OpenAPI document of the routes of clients, `/v1/openapi.json`: made from the routes and what stands above them.
+
+It is the same for all servers of a version, but for whether requests have to be signed, and tells nothing of a party.
+So it is served openly: most tools that read such documents could not sign.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from http import HTTPStatus
+from typing import Any
+
+from flask import Blueprint, Flask, Response, current_app
+from werkzeug.exceptions import NotFound
+from werkzeug.routing import Rule
+
+import fate_flow
+from fate_flow.api.http.client_auth import OPEN, SIGNED_WITH, NotAuthenticated, is_for_clients
+from fate_flow.api.http.declared import (
+    IGNORED,
+    TEXT,
+    WARNINGS,
+    Declaration,
+    Schema,
+    a_list,
+    an_object,
+    declaration_of,
+    declared,
+    described,
+    or_null,
+    warns_in_data,
+    with_warnings,
+)
+from fate_flow.api.http.envelope import STATUS_OF, STATUS_OF_NO_FILE, UNCAUGHT, leads_to_a_file, to_json
+from fate_flow.api.http.request_origin import FORBIDDEN, MESSAGE
+from fate_flow.api.http.unread import UNREADABLE
+from fate_flow.api.http.v2 import RESTRICTED
+from fate_flow.core.model import errors
+from fate_flow.core.model.errors import FlowError, PermissionDenied
+
+PATH = "/v1/openapi.json"
+_JSON, _FORM = "application/json", "multipart/form-data"
+_METHODS = ("get", "head", "post", "put", "delete", "patch")
+_VARIABLE = re.compile(r"<(?:(\w+):)?(\w+)>")
+
+_ABOUT = """What clients of one party's server may ask, and every answer that they can get.
+
+An answer is an envelope: `retcode` 0 says that it worked, any other one that it did not, and `retmsg` says why. The
+HTTP status is 200 even then, as FATE Flow has it, but for routes whose 200 means that a file follows, for errors of the
+server's storage (500), for too much at once (503, try again) and for a body that is too large (413).
+
+What is said to requests that are no operation of this document stands in `components.responses`. `UnknownPath`: to a
+path that is not in it, with HTTP status 200, as FATE Flow has it. `MethodNotAllowed`: to a method that its path does
+not have, OPTIONS and TRACE among them. `OtherApi`: to all below `/v2`, whatever the method, with HTTP status 200.
+What is no request of HTTP at all gets the answers that every operation has.
+
+Below `/v1/party`, `/v1/initiator`, `/v1/tracker` and `/v1/exchange` the servers of other parties ask; but for
+`/v1/party/list`, these routes are not for clients and not in this document. What the tasks' workers ask is answered on
+another port, on loopback only.
+
+Keys of a body that are not named here are ignored, and named in `warnings`: in `data`, or beside a `data` that is a
+list, or whose keys are names of things. The native job file knows no others and refuses them. A body that is not a JSON
+object is refused; none at all is an empty object. Whole numbers are written without a fraction.
+"""
+
+
+class Undeclared(LookupError):
+    """Routes of clients that do not say what they take and answer."""
+
+
+def blueprint(is_signed: bool) -> Blueprint:
+    found = Blueprint("openapi", __name__)
+
+    @cache
+    def text() -> str:
+        return to_json(document(current_app, is_signed=is_signed))
+
+    @found.get(PATH)
+    @declared("This document.", file=_JSON, content={"type": "object", "required": ["openapi", "paths"]})
+    def openapi() -> Response:
+        return Response(text(), mimetype=_JSON)
+
+    return found
+
+
+def document(app: Flask, *, is_signed: bool) -> dict[str, Any]:
+    """The document of all routes of clients. Raises Undeclared."""
+    routes = [(rule, _view(app, rule)) for rule in app.url_map.iter_rules() if is_for_clients(rule.rule)]
+    undeclared = sorted(f"{view.__qualname__} ({rule.rule})" for rule, view in routes if declaration_of(view) is None)
+    if undeclared:
+        raise Undeclared(
+            f"{', '.join(undeclared)}: write above the handler @declared(\"What it does.\", "
+            "needs={...}, takes={...}, data=...), see fate_flow/api/http/declared.py"
+        )
+    paths: dict[str, dict[str, Any]] = {}
+    for rule, view in sorted(routes, key=lambda route: route[0].rule):
+        for method in _METHODS:
+            if method.upper() in (rule.methods or ()):
+                paths.setdefault(path_of(rule), {})[method] = _operation(rule, method, view, is_signed)
+    components: dict[str, Any] = {}
+    found = {
+        "openapi": "3.1.0",
+        "info": {"title": "fate_flow", "version": fate_flow.__version__, "description": _ABOUT},
+        "paths": _hoisted(paths, components),
+    }
+    shared = _hoisted(_shared_responses(), components)
+    found["components"] = {"schemas": dict(sorted(components.items())), "responses": shared}
+    if is_signed:
+        found["components"]["securitySchemes"] = {
+            name: {"type": "apiKey", "in": "header", "name": name} for name in SIGNED_WITH
+        }
+        found["security"] = [{name: [] for name in SIGNED_WITH}]
+        found["paths"][PATH]["get"]["security"] = []
+    return found
+
+
+def _view(app: Flask, rule: Rule) -> Callable[..., Any]:
+    return app.view_functions[rule.endpoint]
+
+
+def path_of(rule: Rule) -> str:
+    return _VARIABLE.sub(r"{\2}", rule.rule)
+
+
+# ---------------------------------------------------------------------- one operation
+
+
+def _operation(rule: Rule, method: str, view: Callable[..., Any], is_signed: bool) -> dict[str, Any]:
+    declaration = declaration_of(view)
+    assert declaration is not None, rule
+    path = path_of(rule)
+    name = re.sub(r"\W+", "_", path.removeprefix("/v1")).strip("_")
+    found: dict[str, Any] = {
+        "operationId": f"{name}_{method}",
+        "tags": [name.partition("_")[0]],
+        "summary": declaration.what,
+        "parameters": [*_in_path(rule), *_in_headers(declaration)],
+        "responses": dict(_responses(declaration, leads_to_a_file(view), is_signed and rule.rule not in OPEN)),
+    }
+    for status in (FORBIDDEN, *UNREADABLE):
+        found["responses"].setdefault(str(status), {"$ref": f"#/components/responses/{_shared_name(status)}"})
+    if method == "head":
+        found["responses"] = {status: {"description": "As to GET, without its body."} for status in found["responses"]}
+    if (body := _body(declaration)) and (method not in ("get", "head") or declaration.needs):
+        found["requestBody"] = body
+    return found
+
+
+def _in_path(rule: Rule) -> Iterator[dict[str, Any]]:
+    for converter, name in _VARIABLE.findall(rule.rule):
+        schema: Schema = {"type": "string", "minLength": 1}
+        text = "The rest of the path." if converter == "path" else f"The {name}."
+        yield {"name": name, "in": "path", "required": True, "schema": schema, "description": text}
+
+
+def _in_headers(declaration: Declaration) -> Iterator[dict[str, Any]]:
+    for name, schema in declaration.headers.items():
+        yield {"name": name, "in": "header", "required": False, "schema": schema}
+
+
+def _body(declaration: Declaration) -> dict[str, Any] | None:
+    """What is sent; more keys are always allowed."""
+    if declaration.never:
+        return None
+    is_needed = bool(declaration.needs or declaration.either)
+    schema: dict[str, Any] = {
+        "type": "object" if is_needed else ["object", "null"],
+        "properties": {**{key: or_null(one) for key, one in declaration.takes.items()}, **declaration.needs},
+        "additionalProperties": {"description": "Ignored, and named in warnings."},
+    }
+    if declaration.needs:
+        schema["required"] = list(declaration.needs)
+    if declaration.either:
+        schema["anyOf"] = list(declaration.either)
+    content = {_JSON: {"schema": schema}}
+    if declaration.form:
+        needed = [*declaration.form, *(key for key in declaration.needs if key not in declaration.form)]
+        fields = {**schema["properties"], **declaration.form}
+        content[_FORM] = {"schema": {"type": "object", "properties": fields, "required": needed}}
+    return {"required": is_needed, "content": content}
+
+
+# ---------------------------------------------------------------------- its answers
+
+
+def _responses(declaration: Declaration, is_file: bool, is_signed: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    if declaration.never:
+        statuses = {403: _meaning(PermissionDenied)} if is_file and is_signed else {}
+        if is_file:
+            statuses[declaration.never] = "Not offered, whatever is asked."
+        else:
+            retcodes = [declaration.never, NotAuthenticated.retcode] if is_signed else [declaration.never]
+            yield "200", _envelope("Not offered, whatever is asked.", _failure(declaration, retcodes))
+    else:
+        yield "200", _success(declaration, is_file)
+        statuses = (
+            {status: _meaning(kind) for kind, status in STATUS_OF.items()} if is_file or not declaration.file else {}
+        )
+        if is_file:
+            statuses.update({status: _meaning(kind) for kind, status in STATUS_OF_NO_FILE.items()})
+    if is_signed or not declaration.never:
+        statuses[413] = "The body is larger than what is taken here."
+    for status, text in sorted({**statuses, **declaration.also}.items()):
+        yield str(status), _envelope(text, _error(status))
+
+
+def _shared_responses() -> dict[str, Any]:
+    """Answers that do not depend on the operation, or that belong to none."""
+    unknown = an_object({"retcode": {"const": UNCAUGHT}, "retmsg": {"const": repr(NotFound())}})
+    allow = {"description": "The methods that the path has.", "required": True, "schema": TEXT}
+    return {
+        "UnknownPath": _envelope("There is no such path. The HTTP status is 200.", unknown),
+        "OtherApi": _envelope(
+            "The API of FATE Flow 2 is not here. The HTTP status is 200.",
+            an_object({"code": {"const": RESTRICTED}, "message": TEXT}),
+        ),
+        "MethodNotAllowed": {
+            **_envelope("The path has other methods. The HTTP status is 405.", _error(405)),
+            "headers": {"Allow": allow},
+        },
+        **{
+            _shared_name(status): _envelope(text, _error(status))
+            for status, text in {FORBIDDEN: MESSAGE, **UNREADABLE}.items()
+        },
+    }  # fmt: skip
+
+
+def _shared_name(status: int) -> str:
+    return HTTPStatus(status).phrase.title().replace("-", "").replace(" ", "")
+
+
+def _meaning(kind: type[FlowError]) -> str:
+    return (kind.__doc__ or "").partition("\n")[0].strip()
+
+
+def _success(declaration: Declaration, is_file: bool) -> dict[str, Any]:
+    if not declaration.file:
+        return _envelope(
+            "It worked, or it says why not.", {"anyOf": [_ok(declaration), _failure(declaration, _retcodes())]}
+        )
+    content = {declaration.file: {"schema": dict(declaration.content)} if declaration.content else {}}
+    if is_file and declaration.data is not None:
+        shapes = [one for one in (_ok(declaration), declaration.content) if one]
+        content[_JSON] = {"schema": {"anyOf": shapes}}
+    return {"description": "The file.", "content": content}
+
+
+def _ok(declaration: Declaration) -> Schema:
+    data, aside = {} if declaration.data is None else {"data": declaration.data}, declaration.aside
+    if not warns_in_data(declaration):
+        aside = {**aside, WARNINGS: a_list(TEXT, description=IGNORED)}
+    elif declaration.data is not None:
+        data = {"data": with_warnings(declaration.data)}
+    elif "data" not in aside:
+        aside = {**aside, "data": with_warnings(None)}
+    properties = {"retcode": {"const": 0}, "retmsg": TEXT, **data, **declaration.beside}
+    return an_object(properties, aside)
+
+
+def _failure(declaration: Declaration, retcodes: list[int]) -> Schema:
+    if declaration.relays:
+        text = "It did not work; what another party said to it comes as it was said."
+        retcode: Schema = {"type": "integer", "not": {"const": 0}}
+        return an_object({"retcode": retcode, "retmsg": TEXT}, {"data": {}}, title="RelayedFailure", description=text)
+    optional = {**declaration.aside, **({} if declaration.refused is None else {"data": declaration.refused})}
+    known = retcodes == _retcodes() and not optional
+    return an_object(
+        {"retcode": {"enum": retcodes}, "retmsg": described({**TEXT, "minLength": 1}, "Why, and what would be right.")},
+        optional, **({"title": "Failure", "description": _meanings()} if known else {}),
+    )  # fmt: skip
+
+
+def _error(status: int) -> Schema:
+    return an_object({"retcode": {"const": status}, "retmsg": {**TEXT, "minLength": 1}}, title=f"Error{status}")
+
+
+def _envelope(text: str, schema: Schema) -> dict[str, Any]:
+    return {"description": text, "content": {_JSON: {"schema": schema}}}
+
+
+@cache
+def _kinds() -> dict[int, str]:
+    """The retcodes of errors with HTTP status 200, and what each says."""
+    found: dict[int, set[str]] = {}
+    kinds: list[type[FlowError]] = [*_errors(), NotAuthenticated]
+    for kind in kinds:
+        if not issubclass(kind, tuple(STATUS_OF)):
+            found.setdefault(kind.retcode, set()).add(_meaning(kind))
+    return {retcode: " ".join(sorted(text)) for retcode, text in sorted(found.items())}
+
+
+def _errors() -> Iterator[type[FlowError]]:
+    for one in vars(errors).values():
+        if isinstance(one, type) and issubclass(one, FlowError):
+            yield one
+
+
+def _retcodes() -> list[int]:
+    return list(_kinds())
+
+
+def _meanings() -> str:
+    return "\n".join(f"{retcode}: {text}" for retcode, text in _kinds().items())
+
+
+# ---------------------------------------------------------------------- components
+
+
+def _hoisted(value: Any, components: dict[str, Any]) -> Any:
+    """The value with each titled schema as a reference to the components, where it is written once."""
+    if isinstance(value, Mapping):
+        found = {key: _hoisted(one, components) for key, one in value.items()}
+        title = found.get("title")
+        if not isinstance(title, str):
+            return found
+        if components.setdefault(title, found) != found:
+            raise ValueError(f"two schemas have the title {title}")
+        return {"$ref": f"#/components/schemas/{title}"}
+    return [_hoisted(one, components) for one in value] if isinstance(value, (list, tuple)) else value

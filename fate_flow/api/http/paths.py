@@ -1,0 +1,102 @@
+"""Files of this machine that a client may name: below the folders that the operator opened, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fate_flow.components.base.errors import shown
+from fate_flow.core.model.errors import BadDocument, BadRequest
+from fate_flow.core.model.spec import JobSpec
+from fate_flow.settings.settings import Settings
+
+EXAMPLES, DOWNLOADS = "examples", "downloads"
+_SHOWN_LENGTH = 300          # a path is recognised by its end
+
+
+def readable_file(settings: Settings, text: str, key: str) -> Path:
+    """A file with something in it that an upload may read. Raises BadRequest."""
+    path = _below((*settings.data_roots, settings.home / EXAMPLES), text, key, settings.home)
+    if not path.is_file():
+        raise BadRequest(f"{key}: {shown(text, _SHOWN_LENGTH)} does not exist on the server, or is not a file")
+    if not path.stat().st_size:
+        raise BadRequest(f"{key}: {shown(text, _SHOWN_LENGTH)} is empty")
+    return path
+
+
+def writable_file(settings: Settings, text: str, key: str) -> Path:
+    """Where a download may write; not the home itself, which holds the database and the logs. Raises BadRequest."""
+    path = _below((*settings.data_roots, settings.home / DOWNLOADS), text, key, settings.home)
+    if path.is_dir():
+        raise BadRequest(f"{key}: {shown(text, _SHOWN_LENGTH)} is a folder, the path of a file is needed")
+    return path
+
+
+def check_opened(settings: Settings, text: str, key: str) -> None:
+    """What names such a file, or a folder where they lie. Raises BadRequest."""
+    _below((*settings.data_roots, settings.home / EXAMPLES, settings.home / DOWNLOADS), text, key, settings.home)
+
+
+def check_server(settings: Settings, name: str, key: str) -> None:
+    """One of those that the operator named. Raises BadRequest."""
+    if name not in settings.connectors:
+        known = ", ".join(sorted(settings.connectors)) or "none"
+        raise BadRequest(f"{key}: {shown(name)} is not one of connectors in service_conf.yaml: {known}")
+
+
+def check_paths(settings: Settings, spec: JobSpec) -> None:
+    """What a job of a client reads and writes here. Raises BadDocument.
+
+    A component opens what it is told to; only local ones are told of files, and those come from our own clients."""
+    for task in spec.tasks.values():
+        for party in task.parties:
+            if task.module in _WITH_SERVERS and party not in task.passed_at:
+                _check_connector(settings, f"{task.name} at {party}", task.parameters.get(party, {}))
+            if task.module in _FILE_OF and party not in task.passed_at:
+                _check_task(settings, f"{task.name} at {party}", task.module, task.parameters.get(party, {}))
+
+
+_FILE_OF = {"Upload": ("file", readable_file), "Download": ("output_path", writable_file),
+            "Writer": ("output_path", writable_file)}  # fmt: skip
+
+
+_WITH_SERVERS = ("Writer", "Fetch")
+
+
+def _check_connector(settings: Settings, where: str, parameters: Mapping[str, Any]) -> None:
+    try:
+        if parameters.get("connector") is not None:
+            check_server(settings, str(parameters["connector"]), "connector")
+    except BadRequest as error:
+        raise BadDocument("job_runtime_conf.component_parameters", f"{where}: {error.message}") from error
+
+
+def _check_task(settings: Settings, where: str, module: str, parameters: Mapping[str, Any]) -> None:
+    key, check = _FILE_OF[module]
+    text = str(parameters.get(key, ""))
+    try:
+        if parameters.get(key) is None:         # those that need one were looked at before
+            return
+        if not Path(text).is_absolute():     # a worker runs in a folder of its own
+            raise BadRequest(f"{key}: {shown(text, _SHOWN_LENGTH)} is not an absolute path")
+        if parameters.get("remove_source"):
+            raise BadRequest("remove_source: is for the server alone, which removes what was sent to it")
+        check(settings, text, key)
+    except BadRequest as error:
+        raise BadDocument("job_runtime_conf.component_parameters", f"{where}: {error.message}") from error
+
+
+def _below(roots: tuple[Path, ...], text: str, key: str, base: Path) -> Path:
+    """The path with its links followed, below one of the roots; relative ones begin at `base`."""
+    try:
+        path = (base / text).resolve()
+    except (OSError, ValueError, RuntimeError) as error:       # a NUL, a loop of links
+        raise BadRequest(f"{key}: {shown(text, _SHOWN_LENGTH)} is not a path") from error
+    if text and any(path.is_relative_to(root.resolve()) for root in roots):
+        return path
+    listed = ", ".join(str(root) for root in roots)
+    raise BadRequest(
+        f"{key}: {shown(text, _SHOWN_LENGTH)} is not below {listed}; "
+        "fateflow.data_roots in service_conf.yaml opens other folders"
+    )

@@ -1,0 +1,27 @@
+"""What the HTTP routes are given: built once in `fate_flow/http_processes.py`, handed to `create_*_app`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fate_flow.core.model.job import Answer
+from fate_flow.core.model.spec import Party
+from fate_flow.services.context.ports import Context
+from fate_flow.services.use_cases.use_cases import UseCases
+from fate_flow.settings.settings import Settings
+from fate_flow.store.views.views import Views
+
+Ask = Callable[[Party, str, Mapping[str, Any]], Answer]
+"""Asks another party's server, at a path below `/v1`, with this body."""
+
+
+@dataclass(frozen=True)
+class Services:
+    settings: Settings
+    context: Context
+    use_cases: UseCases
+    views: Views                         # the read side: rows as clients see them
+    new_job_id: Callable[[], str]
+    ask_party: Ask

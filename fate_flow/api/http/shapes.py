@@ -1,0 +1,316 @@
+"""The larger answers to clients as schemas: what `explain.py`, `submission.py` and `data.py` make."""
+
+from __future__ import annotations
+
+from fate_flow.api.http.declared import (
+    ANYTHING,
+    COUNT,
+    DIGEST,
+    FREE,
+    IGNORED,
+    NUMBER,
+    TEXT,
+    TIME,
+    WHOLE,
+    YES_NO,
+    Arguments,
+    Schema,
+    a_list,
+    an_object,
+    by_name,
+    described,
+    one_of,
+    or_null,
+)
+from fate_flow.core.model.approval import Approval
+from fate_flow.core.model.grammar import ROLES
+from fate_flow.core.model.history import HistoryLevel
+from fate_flow.core.model.job import Blocker
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus, WorkerStatus
+from fate_flow.core.planning.condition import RESTARTING
+from fate_flow.jobspec.sources import BUILT_IN, DOCUMENT, PARTY, SERVER
+
+_NAMES = a_list(TEXT)
+_PARTY: Arguments = {"role": one_of(ROLES), "party_id": TEXT}
+_PARTY_ONLY = an_object(_PARTY, title="Party")
+_REASON = or_null(one_of({reason.value for reason in Reason}))
+_HOLD = or_null(an_object({"message": TEXT, "by": TEXT, "time": TIME}, title="Hold", description="Nothing begins."))
+_BLOCKED_BY = or_null(one_of({blocker.value for blocker in Blocker}))
+_WAITS_FOR = or_null(one_of({
+    "awaiting_approval", "initiator", "release", "retry_backoff", "parties", "room", "size", "answer", "turn",
+}))  # fmt: skip
+_JOB_STATUSES = {status.value for status in JobStatus}
+_TASK_STATUSES = {status.value for status in TaskStatus}
+_SHOWN_JOB_STATUS = one_of(_JOB_STATUSES - {JobStatus.STOPPING.value})
+_SHOWN_TASK_STATUS = one_of(_TASK_STATUSES - {TaskStatus.STOPPING.value})
+
+WARNINGS = described(_NAMES, IGNORED)
+
+# ---------------------------------------------------------------------- a job that is there
+
+_SEAT = an_object({
+    **_PARTY,
+    "status": one_of({status.value for status in SeatStatus} | (_JOB_STATUSES - {JobStatus.STOPPING.value})),
+    "message": TEXT,
+    "asked_cores": COUNT,
+    "free_cores": or_null(COUNT),
+    "approval": described(or_null(TEXT), "By whom it was approved there, and why; null: nobody had to, or has yet."),
+    "trouble": described(or_null(TEXT), "What is wrong with the way to it, or back, and when it is given up."),
+}, title="Seat", description="A party of the job as its initiator sees it; elsewhere, this party.")  # fmt: skip
+
+_PARTY_TASK = an_object({
+    **_PARTY,
+    "status": _SHOWN_TASK_STATUS,
+    "status_detail": one_of(_TASK_STATUSES),
+    "reason": _REASON,
+    "message": TEXT,
+    "exit_code": or_null(WHOLE),
+    "caused_by": or_null(TEXT),
+    "start_time": or_null(TIME),
+    "end_time": or_null(TIME),
+}, title="PartyTask")  # fmt: skip
+
+_WORKER = an_object({
+    "worker": described(or_null(COUNT), "Its slot; null: it collects the outputs."),
+    "rank": or_null(COUNT),
+    "attempt": described(COUNT, "Which process this is in its slot."),
+    "is_elastic": YES_NO,
+    "status": one_of({status.value for status in WorkerStatus}),
+    "reason": _REASON,
+    "message": TEXT,
+    "exit_status": TEXT,
+    "caused_by": or_null(TEXT),
+    "start_time": or_null(TIME),
+    "end_time": or_null(TIME),
+}, title="Worker")  # fmt: skip
+
+_ELASTIC = an_object({
+    "most": described(COUNT, "Replicas above the minimum."),
+    "running": COUNT,
+    "lent": described(COUNT, "Their cores went to other jobs."),
+}, title="ElasticWorkers")  # fmt: skip
+
+_SHARE = an_object({
+    **_PARTY_TASK["properties"],
+    "workers": a_list(_WORKER, description="Of this party alone: the newest in each slot."),
+    "elastic": or_null(_ELASTIC),
+}, title="Share")  # fmt: skip
+
+_TASK = an_object({
+    "component_name": TEXT,
+    "module": TEXT,
+    "task_version": COUNT,
+    "status": _SHOWN_TASK_STATUS,
+    "status_detail": one_of(_TASK_STATUSES | {RESTARTING}),
+    "reason": _REASON,
+    "message": TEXT,
+    "exit_code": or_null(WHOLE),
+    "caused_by": or_null(TEXT),
+    "end_time": or_null(TIME),
+    "retries_left": COUNT,
+    "begins_again": described(or_null(TEXT), "As which version, and what that waits for; null: it does not."),
+    "parties": a_list(_SHARE),
+    "last_version": or_null(an_object({"task_version": COUNT, **_PARTY_TASK["properties"]})),
+}, title="ExplainedTask")  # fmt: skip
+
+_PENDING_POLICY = an_object({
+    "action": TEXT,
+    "seconds": {"type": "number", "minimum": 0},
+    "event": TEXT,
+    "component_name": or_null(TEXT),
+    "task_version": or_null(COUNT),
+    "role": or_null(one_of(ROLES)),
+    "party_id": or_null(TEXT),
+    "message": TEXT,
+}, title="PendingPolicy")  # fmt: skip
+
+EXPLAINED = an_object({
+    "job_id": TEXT,
+    "name": described(TEXT, "As whoever submitted it called it."),
+    **_PARTY,
+    "is_initiator": YES_NO,
+    "initiator": _PARTY_ONLY,
+    "status": _SHOWN_JOB_STATUS,
+    "status_detail": one_of(_JOB_STATUSES | {RESTARTING}),
+    "target": or_null(one_of(_JOB_STATUSES)),
+    "reason": _REASON,
+    "message": TEXT,
+    "caused_by": TEXT,
+    "exit_code": or_null(WHOLE),
+    "progress": {"type": "integer", "minimum": 0, "maximum": 100},
+    "run": COUNT,
+    "time": described(TIME, "Now, by the clock of this server."),
+    "create_time": TIME,
+    "start_time": or_null(TIME),
+    "end_time": or_null(TIME),
+    "ttl": or_null(COUNT),
+    "removed_after": or_null(TIME),
+    "waiting_seconds": described(or_null(NUMBER), "How long it has waited for cores; null: it does not wait."),
+    "wait_reason": described(TEXT, "What it waits for, in the queue, while it runs or while it ends."),
+    "place_in_queue": or_null(COUNT),
+    "passed_by": COUNT,
+    "priority": WHOLE,
+    "hold": _HOLD,
+    "lacks": _BLOCKED_BY,
+    "waits_for": _WAITS_FOR,
+    "awaiting_approval": _NAMES,
+    "approval": or_null(an_object({
+        "status": one_of({approval.value for approval in Approval}), "by": TEXT, "message": TEXT, "revision": COUNT,
+        "digest": DIGEST,
+        "time": or_null(TIME),
+    }, title="Approval", description="What this party has said to a job of another.")),
+    "parties": a_list(_SEAT),
+    "tasks": a_list(_TASK),
+    "partial": YES_NO,
+    "missing_parties": _NAMES,
+    "restarts": COUNT,
+    "pending_policies": a_list(_PENDING_POLICY),
+    "unconfirmed_parties": _NAMES,
+}, title="ExplainedJob")  # fmt: skip
+
+MOVE = an_object({
+    "time": TIME,
+    "level": one_of({level.value for level in HistoryLevel}),
+    "role": or_null(one_of(ROLES)),
+    "party_id": or_null(TEXT),
+    "component_name": or_null(TEXT),
+    "task_version": or_null(COUNT),
+    "old": or_null(TEXT),
+    "new": TEXT,
+    "reason": or_null(TEXT),
+    "message": TEXT,
+    "caused_by": or_null(TEXT),
+    "exit_status": or_null(TEXT),
+    "seen_by": TEXT,
+}, title="Move")  # fmt: skip
+
+ASKED = an_object({"party_id": TEXT, "asked": TEXT, "message": TEXT})
+
+# ---------------------------------------------------------------------- the queue
+
+_QUEUED = an_object({
+    "place_in_queue": COUNT,
+    "job_id": TEXT,
+    "name": TEXT,
+    "priority": WHOLE,
+    "initiator": _PARTY_ONLY,
+    "parties": a_list(an_object({**_PARTY, "asked_cores": COUNT})),
+    "passed_by": COUNT,
+    "is_in_turn": YES_NO,
+    "wait_reason": TEXT,
+    "waits_for": _WAITS_FOR,
+    "lacks": _BLOCKED_BY,
+    "blocked_on": or_null(TEXT),
+    "awaiting_approval": _NAMES,
+    "hold": _HOLD,
+    "asked_again_seconds": or_null(NUMBER),
+    "estimate_seconds": or_null(NUMBER),
+    "no_estimate_because": or_null(TEXT),
+}, title="QueuedJob")  # fmt: skip
+
+QUEUE = an_object({
+    "count": COUNT,
+    "hold": _HOLD,
+    "jobs": a_list(_QUEUED),
+    "unapproved": a_list(an_object({
+        "job_id": TEXT, "name": TEXT, **_PARTY, "initiator": _PARTY_ONLY, "parties": a_list(_PARTY_ONLY),
+        "asked_cores": COUNT, "create_time": TIME, "revision": COUNT, "digest": DIGEST,
+    }, title="UnapprovedJob")),
+})  # fmt: skip
+
+# ---------------------------------------------------------------------- a job that is not there yet
+
+_SOURCED = by_name(an_object({
+    "value": ANYTHING, "from": one_of({DOCUMENT, SERVER, BUILT_IN, PARTY}), "where": TEXT,
+}, title="Sourced", description="A value and where it comes from; times in seconds, memory in MB."))  # fmt: skip
+
+_PREVIEW: Arguments = {
+    "initiator": _PARTY_ONLY,
+    "values": _SOURCED,
+    "parties": a_list(an_object({
+        **_PARTY,
+        "asked": one_of({"accepts", "refuses", "not asked"}),
+        "message": TEXT,
+        "values": _SOURCED,
+        "cores": COUNT,
+        "memory": COUNT,
+        "task_cores": COUNT,
+        "job_parameters": FREE,
+        "tasks": a_list(an_object({
+            "component_name": TEXT, "module": TEXT, "need_run": YES_NO, "after": _NAMES,
+            "min_available": by_name(COUNT), "parameters": FREE, "values": _SOURCED,
+        }, title="PreviewedTask")),
+    }, title="PreviewedParty")),
+    "warnings": WARNINGS,
+}  # fmt: skip
+PREVIEW = an_object(_PREVIEW, title="Preview")
+PROBLEMS = an_object({"problems": a_list(TEXT, minItems=1)}, title="Problems", description="All that is wrong.")
+REFUSED_PREVIEW: Schema = {"anyOf": [PROBLEMS, an_object({**_PREVIEW, **PROBLEMS["properties"]})]}
+
+_SUBMITTED: Arguments = {
+    "job_id": TEXT,
+    "code": {"const": 0},
+    "message": TEXT,
+    "model_info": an_object({"model_id": TEXT, "model_version": TEXT}, title="ModelInfo"),
+    "logs_directory": TEXT,
+    "board_url": TEXT,
+    "dsl_path": TEXT,
+    "runtime_conf_path": TEXT,
+    "runtime_conf_on_party_path": TEXT,
+    "train_runtime_conf_path": TEXT,
+    "pipeline_dsl_path": TEXT,
+    "warnings": WARNINGS,
+    "effective": a_list(
+        an_object({**_PARTY, "message": TEXT}), description="What parties give less of than was asked for."
+    ),
+}
+SUBMITTED = an_object(_SUBMITTED, title="SubmittedJob")
+SUBMITTED_WITH_TABLE = an_object({**_SUBMITTED, "table_name": TEXT, "namespace": TEXT}, title="SubmittedTableJob")
+
+# ---------------------------------------------------------------------- documents and tables of a job
+
+CONFIG = an_object({
+    "job_id": TEXT, "dsl": FREE, "runtime_conf": FREE, "train_runtime_conf": FREE, "digest": DIGEST,
+    "model_info": _SUBMITTED["model_info"],
+})  # fmt: skip
+
+REPORT = a_list(an_object({
+    "component_name": TEXT, "role": one_of(ROLES), "party_id": TEXT, "start_time": or_null(TIME),
+    "end_time": or_null(TIME), "elapsed": or_null(COUNT), "status": _SHOWN_TASK_STATUS, "index": COUNT,
+}))  # fmt: skip
+
+REPLACED = described(COUNT, "Rows of the file that gave way to a later one with the same id.")
+_SCHEMA_OF_TABLE = an_object({}, {"header": _NAMES, "sid": TEXT}, title="TableSchema")
+TABLE_INFO = an_object(
+    {"namespace": TEXT, "table_name": TEXT, "exist": {"enum": [0, 1]}, "count": or_null(COUNT)},
+    {
+        "partition": or_null(COUNT), "schema": _SCHEMA_OF_TABLE, "enable": YES_NO, "origin": TEXT,
+        "extend_sid": YES_NO, "address": an_object({"uri": TEXT}), "replaced_rows": REPLACED,
+    },
+    title="TableInfo",
+)  # fmt: skip
+UPLOADS = a_list(by_name(an_object({
+    "upload_info": an_object({
+        "table_name": or_null(TEXT), "namespace": or_null(TEXT), "partition": or_null(COUNT),
+        "upload_count": or_null(COUNT), "replaced_rows": or_null(REPLACED),
+    }),
+    "notes": TEXT,
+    "schema": _SCHEMA_OF_TABLE,
+}, title="Upload"), description="One job each, by its id."))  # fmt: skip
+OUTPUT_TABLES = a_list(an_object({"table_name": TEXT, "table_namespace": TEXT, "data_name": TEXT}))
+
+# ---------------------------------------------------------------------- other parties
+
+PARTIES = an_object({
+    "parties": a_list(an_object({
+        "party_id": TEXT, "url": TEXT, "status": one_of(
+            ("answers", "does not answer", "cannot reach this party", "not asked")
+        ),
+        "message": TEXT, "hold": _HOLD,
+    }, {
+        "circuit": TEXT, "failures": COUNT, "silent_seconds": or_null(NUMBER), "next_try_seconds": or_null(NUMBER),
+        "error": TEXT, "commands_waiting": COUNT,
+    }, title="KnownParty")),
+    "own": an_object({"party_id": TEXT, "hold": _HOLD}),
+})  # fmt: skip

@@ -1,0 +1,107 @@
+"""Whether another party asks: its requests are signed with the key that is saved for it (docs/reference/signatures.md).
+
+Everything is decided by the headers first; only what a party has signed is read, up to the size that the server takes,
+and held against the digest that was signed with it. A request is taken once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from flask import request
+
+from fate_flow.api.http.client_auth import WINDOW_MS, NotAuthenticated, is_for_clients
+from fate_flow.api.http.nonces import Nonces
+from fate_flow.core.access.site import SiteKey, SiteRule
+from fate_flow.core.model.errors import BadRequest
+from fate_flow.core.model.grammar import check_party_id, shown
+from fate_flow.peers.signature import DIGEST, INPUT, SIGNATURE, Covered, SignatureInput, digest_of, read_signature_input
+from fate_flow.peers.site_key import read_public_key
+from fate_flow.peers.wire import DEST_PARTY_ID, SRC_PARTY_ID
+
+LOG = logging.getLogger(__name__)
+
+_SHOWN = 16              # of the 64 digits of a key id
+
+
+class SiteAuth:
+    """Checks each request on a route of other parties. `clock` tells milliseconds since 1970."""
+
+    def __init__(
+        self, own_party_id: str, rule: SiteRule, key_of: Callable[[str], SiteKey | None], nonces: Nonces,
+        clock: Callable[[], int],
+    ) -> None:  # fmt: skip
+        self._own = own_party_id
+        self._rule = rule
+        self._key_of = key_of
+        self._nonces = nonces
+        self._clock = clock
+
+    def check(self) -> None:
+        """Raises NotAuthenticated; StorageFailed when that cannot be looked at."""
+        if request.url_rule is None or is_for_clients(request.url_rule.rule):
+            return
+        try:
+            source = self._source()
+            if self._rule.needs_key(source):
+                self._check(source)
+        except NotAuthenticated as error:
+            caller = shown(request.headers.get(SRC_PARTY_ID, ""))
+            LOG.warning("refused %s of party %s: %s", shown(request.path), caller, error.message)
+            raise
+
+    def _source(self) -> str:
+        try:
+            source = check_party_id(request.headers.get(SRC_PARTY_ID, ""), SRC_PARTY_ID)
+        except BadRequest as error:
+            raise NotAuthenticated(error.message) from error
+        if source in ("0", self._own):
+            raise NotAuthenticated(f"{SRC_PARTY_ID}: party {source} asks its own server in another way")
+        return source
+
+    def _check(self, source: str) -> None:
+        signature_input = read_signature_input(request.headers.get(INPUT, ""), request.headers.get(SIGNATURE, ""))
+        if signature_input is None:
+            raise NotAuthenticated(
+                f"party {self._own} wants the requests of party {source} signed as docs/reference/signatures.md says: "
+                "authentication.site there, or authentication.site.unsigned_from here"
+            )
+        destination = request.headers.get(DEST_PARTY_ID, "")
+        if destination != self._own:
+            raise NotAuthenticated(f"{DEST_PARTY_ID}: this is party {self._own}, not {shown(destination)}")
+        now = self._check_time(signature_input)
+        self._check_signature(source, signature_input)
+        if digest_of(request.get_data()) != request.headers.get(DIGEST, ""):
+            raise NotAuthenticated(f"{DIGEST}: is not that of the body")
+        if not self._nonces.is_new(f"{source} {signature_input.nonce}", signature_input.created * 1000, now):
+            raise NotAuthenticated("nonce: a request with this nonce was taken already")
+
+    def _check_time(self, signature_input: SignatureInput) -> int:
+        now = self._clock()
+        away = (signature_input.created * 1000 - now) // 1000
+        if abs(signature_input.created * 1000 - now) > WINDOW_MS:
+            raise NotAuthenticated(
+                f"created: is {abs(away)} s {'after' if away > 0 else 'before'} the time of party {self._own}, at most "
+                f"{WINDOW_MS // 1000} s are allowed: set the clocks right"
+            )
+        return now
+
+    def _check_signature(self, source: str, signature_input: SignatureInput) -> None:
+        known = self._key_of(source)
+        if known is None:
+            raise NotAuthenticated(f"party {self._own} has no public key of party {source}: flow key save, there")
+        if known.key_id != signature_input.key_id:
+            raise NotAuthenticated(
+                f"keyid: the request was signed with key {signature_input.key_id[:_SHOWN]}..., and party {self._own} "
+                f"has the key "
+                f"{known.key_id[:_SHOWN]}... of party {source}: flow key save, there, if the new one is right"
+            )
+        covered = Covered(
+            request.method, str(request.environ.get("RAW_URI", "")), request.headers.get(DIGEST, ""),
+            request.headers.get(SRC_PARTY_ID, ""), self._own,
+        )
+        if not signature_input.holds(read_public_key(known.pem), covered):
+            raise NotAuthenticated(
+                f"signature: does not belong to this request; has a proxy on the way to party {self._own} changed it?"
+            )

@@ -1,0 +1,94 @@
+"""What jobs and tasks that run wait for, in the rows that clients list: as `job/explain` says it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from fate_flow.core.model.job import Job, TaskKey
+from fate_flow.core.model.peer import PeerTrouble
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import JobStatus, TaskStatus
+from fate_flow.core.planning.condition import RESTARTING, Condition, Restart, condition_of, condition_of_copy
+from fate_flow.core.planning.view import JobView
+from fate_flow.services.context.ports import Context
+from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.store.contract.transaction import Transaction
+
+Row = dict[str, Any]
+
+_RUNS = (JobStatus.RUNNING, JobStatus.STOPPING)
+
+
+def with_conditions_of_jobs(context: Context, rows: list[Row]) -> list[Row]:
+    """Rows of jobs: `f_wait_reason` says what those that run or stop wait for."""
+    running = [row for row in rows if row["f_status"] == JobStatus.RUNNING.value]
+    stopping = {row["f_job_id"] for row in running if row["f_status_detail"] == JobStatus.STOPPING.value}
+    known = _conditions(context, {row["f_job_id"] for row in running}, stopping)
+    for row in running:
+        condition = known.get(row["f_job_id"])
+        if condition is None:
+            continue
+        row["f_wait_reason"] = condition.text or row["f_wait_reason"]
+        if condition.is_restarting and row["f_is_initiator"]:
+            row["f_status_detail"] = RESTARTING
+    return rows
+
+
+def with_conditions_of_tasks(context: Context, rows: list[Row]) -> list[Row]:
+    """Rows of tasks, with `f_wait_reason`: what those that run, or are to begin again, wait for."""
+    open_ = [row for row in rows if row["f_status"] in (TaskStatus.RUNNING.value, TaskStatus.WAITING.value)]
+    known = _conditions(context, {row["f_job_id"] for row in open_})
+    for row in rows:
+        row["f_wait_reason"] = ""
+    for row in open_:
+        condition = known.get(row["f_job_id"])
+        if condition is not None:
+            _add(row, condition)
+    return rows
+
+
+def _add(row: Row, condition: Condition) -> None:
+    party = Party(row["f_role"], row["f_party_id"])
+    restart = condition.restarts.get(row["f_component_name"])
+    trouble = condition.troubles.get(party, "") if row["f_status"] == TaskStatus.RUNNING.value else ""
+    if restart is not None and _is_its_next(row, restart):
+        row["f_status_detail"] = RESTARTING
+        follows = restart.text
+    else:
+        key = TaskKey(row["f_job_id"], row["f_component_name"], row["f_task_version"], party)
+        follows = condition.broken.get(key, "")
+    row["f_wait_reason"] = "; ".join(filter(None, [trouble, follows]))
+
+
+def _is_its_next(row: Row, restart: Restart) -> bool:
+    """Whether the row is of the version that ends, or of the one that begins."""
+    ends = row["f_status_detail"] == TaskStatus.STOPPING.value
+    return bool(row["f_task_version"] == restart.version - ends)
+
+
+def _conditions(context: Context, job_ids: set[str], ending: Collection[str] = ()) -> dict[str, Condition]:
+    """Of those of these jobs that wait for something: mostly two looks show that none does. `ending`: those that do."""
+    return context.read(lambda tx: _conditions_of(context, tx, job_ids, ending)) if job_ids else {}
+
+
+def _conditions_of(
+    context: Context, tx: Transaction, job_ids: set[str], ending: Collection[str]
+) -> dict[str, Condition]:
+    troubles, found = tx.peer_troubles(), {}
+    for job_id in job_ids if troubles else tx.jobs_with_moving_tasks(job_ids) | set(ending):
+        rows = tx.jobs_here(job_id)
+        job = next((row for row in rows if row.is_initiator), rows[0] if rows else None)
+        if job is not None and job.status in _RUNS:
+            found[job_id] = _condition(context, tx, job, troubles)
+    return found
+
+
+def _condition(context: Context, tx: Transaction, job: Job, troubles: Mapping[str, PeerTrouble]) -> Condition:
+    now = tx.steady()
+    if not job.is_initiator:
+        return condition_of_copy(job, tx.tasks(job.job_id), troubles, now)
+    spec = UnitOfWork(context, tx, context.clock()).spec(job.job_id)
+    assert spec is not None, "a job row has its document"
+    view = JobView(job, spec, tx.seats(job.job_id), tx.tasks(job.job_id), now, fresh_id="0" * 32)
+    return condition_of(view, troubles, context.rules.party_silence)

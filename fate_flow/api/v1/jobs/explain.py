@@ -1,0 +1,474 @@
+"""What `job/explain` and `job/validate` say: ours, not FATE's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from itertools import groupby
+from typing import Any
+
+from fate_flow.core.model.approval import Approval
+from fate_flow.core.model.history import HistoryEntry
+from fate_flow.core.model.job import UNREACHABLE, Answer, Blocker, Hold, Job, Seat, Task, TaskKey, Worker
+from fate_flow.core.model.program import MODULE as COMMAND
+from fate_flow.core.model.program import program_at
+from fate_flow.core.model.resources import request_of
+from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
+from fate_flow.core.model.status import TASK_BROKEN, JobStatus, TaskStatus
+from fate_flow.core.planning.condition import (
+    RESTARTING,
+    Condition,
+    Restart,
+    condition_of,
+    condition_of_copy,
+    troubles_of,
+)
+from fate_flow.core.planning.elastic import count_elastic
+from fate_flow.core.planning.gang import failed_row
+from fate_flow.core.planning.policy_events import PolicyMatch, pending_matches
+from fate_flow.core.planning.queue import pausing, why_a_copy_waits, why_it_waits
+from fate_flow.core.planning.replicas import COLLECTOR
+from fate_flow.core.planning.view import JobView
+from fate_flow.jobspec.fate_v1.job_parameters import flat_parameters
+from fate_flow.jobspec.sources import PartyValues, Sourced, Sources
+from fate_flow.store.views.views import JobSnapshot, QueuePage
+
+# ---------------------------------------------------------------------- a job that is there
+
+
+def needs_spec(snapshot: JobSnapshot) -> bool:
+    """Whether policies are to act, something ends or begins again, or workers may be elastic that run here."""
+    job, running = snapshot.jobs[0], [task for task in snapshot.tasks if task.party_status is TaskStatus.RUNNING]
+    is_ending = job.status is JobStatus.STOPPING or any(task.status is TaskStatus.STOPPING for task in snapshot.tasks)
+    is_retrying = any(task.key.version and task.status is TaskStatus.WAITING for task in snapshot.tasks)
+    may_be_elastic = any(task.module == COMMAND for task in running if task.runs_here)
+    return bool(job.timers) or is_ending or is_retrying or may_be_elastic
+
+
+def explained(
+    snapshot: JobSnapshot, spec: JobSpec | None = None, *, now: int, order: Sequence[str] = (), limit: int = 0,
+    least_ttl: int = 0,
+) -> dict[str, Any]:
+    """How the job stands, why, and what each of its parties has to do with it; `spec`: where `needs_spec` says so.
+
+    `now`: by the clock of this server. `order`: in which the tasks are shown. `limit`: milliseconds after which a
+    party that does not answer is given up. `least_ttl`: seconds that this party keeps an ended job anyway."""
+    job, condition = snapshot.jobs[0], _condition(snapshot, spec, limit)
+    place = 0 if job.rerun_signal else snapshot.place      # what begins again later is not in the queue yet
+    return {
+        "job_id": job.job_id,
+        "name": snapshot.name,
+        **_party(job.party),
+        "is_initiator": job.is_initiator,
+        "initiator": _party(job.initiator),
+        "status": _shown(job.status),
+        "status_detail": RESTARTING if condition.is_restarting else job.status.value,
+        "target": job.target.value if job.target else None,
+        "reason": job.reason.value if job.reason else None,
+        "message": job.message,
+        "caused_by": job.caused_by,
+        "exit_code": job.exit_code,
+        "progress": job.progress,
+        "run": job.run,
+        "time": now,
+        "create_time": job.create_time,
+        "start_time": job.start_time or None,
+        "end_time": job.end_time or None,
+        "ttl": job.ttl_seconds,
+        "removed_after": _removed_after(job, least_ttl),
+        "waiting_seconds": _waiting_seconds(job, snapshot.steady),
+        "wait_reason": _wait_reason(job, place, snapshot.steady) or condition.text,
+        "place_in_queue": place or None,
+        "passed_by": job.passes,
+        "priority": job.priority,
+        "hold": hold_of(job.hold),
+        "lacks": job.blocked_by.value if job.blocked_by else None,
+        "waits_for": waits_for(job),
+        "awaiting_approval": [str(seat.party) for seat in snapshot.seats if seat.blocked_by is Blocker.APPROVAL],
+        "approval": _consent(job, snapshot.digest),
+        "parties": [_seat(seat, condition) for seat in snapshot.seats] or [_own_seat(own) for own in snapshot.jobs],
+        "tasks": _tasks(snapshot, spec, order, condition),
+        "partial": bool(job.missing),
+        "missing_parties": list(job.missing),
+        "restarts": job.restarts,
+        "pending_policies": _pending_policies(snapshot, spec),
+        "unconfirmed_parties": list(job.unconfirmed),
+    }
+
+
+def _removed_after(job: Job, least: int) -> int | None:
+    """When nothing of an ended job is kept here any more; None where its ttl does not say."""
+    if not job.is_final or job.ttl_seconds is None:
+        return None
+    return job.end_time + max(job.ttl_seconds, least) * 1_000
+
+
+def _condition(snapshot: JobSnapshot, spec: JobSpec | None, limit: int) -> Condition:
+    job, now = snapshot.jobs[0], snapshot.steady
+    if job.status not in (JobStatus.RUNNING, JobStatus.STOPPING):
+        return Condition({}, {})
+    if not job.is_initiator:
+        return condition_of_copy(job, snapshot.tasks, snapshot.troubles, now)
+    if spec is None:
+        return Condition(troubles_of(job, snapshot.seats, snapshot.troubles, now, limit), {})
+    view = JobView(job, spec, snapshot.seats, snapshot.tasks, now, fresh_id="0" * 32)
+    return condition_of(view, snapshot.troubles, limit)
+
+
+def _waiting_seconds(job: Job, steady: int) -> float | None:
+    """How long it has waited for cores in its present run; None: it does not."""
+    return max(0, steady - (job.queued or job.since)) / 1000 if job.status is JobStatus.WAITING else None
+
+
+def _wait_reason(job: Job, place: int, steady: int) -> str:
+    if place:
+        return why_it_waits(job.wait_reason, place, job.hold)
+    if job.rerun_signal:
+        return "; ".join(filter(None, [job.hold.text if job.hold else "", _blocked_text(job, steady)]))
+    if job.status is JobStatus.READY:
+        return "the parties are being asked to accept it"
+    is_copy = job.status is JobStatus.WAITING and not job.is_initiator
+    return why_a_copy_waits(str(job.initiator), str(job.party), job.consent) if is_copy else ""
+
+
+def _blocked_text(job: Job, steady: int) -> str:
+    return pausing(job.wait_reason, job.retry_at - steady) if job.pauses else job.wait_reason
+
+
+def hold_of(hold: Hold | None) -> dict[str, Any] | None:
+    return None if hold is None else {"message": hold.message, "by": hold.by, "time": hold.time}
+
+
+def waits_for(job: Job) -> str | None:
+    """One word for what a waiting job waits for; None: it does not wait."""
+    if job.status is not JobStatus.WAITING:
+        return None
+    if not job.is_initiator:
+        is_pending = job.consent is not None and job.consent.approval is Approval.PENDING
+        return "awaiting_approval" if is_pending else "initiator"
+    if job.hold is not None:
+        return "release"
+    if job.rerun_signal:
+        return "retry_backoff" if job.pauses else "parties"
+    return _WAITS_FOR[job.blocked_by] if job.blocked_by is not None else "turn"
+
+
+_WAITS_FOR = {
+    Blocker.CAPACITY: "room", Blocker.SIZE: "size", Blocker.ANSWER: "answer", Blocker.APPROVAL: "awaiting_approval",
+}  # fmt: skip
+
+
+def _consent(job: Job, digest: str) -> dict[str, Any] | None:
+    """What this party itself has said to the job of another."""
+    consent = job.consent
+    if consent is None:
+        return None
+    rendered = {"by": consent.by, "message": consent.message, "time": consent.time or None}
+    return {"status": consent.approval.value, **rendered, "revision": job.revision, "digest": digest}
+
+
+def _seat(seat: Seat, condition: Condition) -> dict[str, Any]:
+    return {
+        **_party(seat.party),
+        "status": seat.status.value,
+        "message": seat.message,
+        "asked_cores": seat.asked_cores,
+        "free_cores": seat.free_cores if seat.free_cores >= 0 else None,
+        "approval": seat.approval or None,
+        "trouble": condition.troubles.get(seat.party),
+    }
+
+
+def _own_seat(job: Job) -> dict[str, Any]:
+    """What a party that is not the initiator knows: itself."""
+    return {
+        **_party(job.party),
+        "status": _shown(job.status),
+        "message": job.message,
+        "asked_cores": job.asked.cores,
+        "free_cores": None,
+        "approval": job.consent.text if job.consent is not None and job.consent.is_given else None,
+        "trouble": None,
+    }
+
+
+def _tasks(
+    snapshot: JobSnapshot, spec: JobSpec | None, order: Sequence[str], condition: Condition
+) -> list[dict[str, Any]]:
+    """One entry a task, in this order, with all its parties."""
+    first = {name: place for place, name in enumerate(order)}
+    for place, task in enumerate(snapshot.tasks, len(order)):
+        first.setdefault(task.key.name, place)
+    ordered = sorted(snapshot.tasks, key=lambda task: (first[task.key.name], task.key.party))
+    programs = {key: list(workers) for key, workers in groupby(snapshot.workers, key=lambda worker: worker.task)}
+    return [
+        {
+            **_task(list(rows), programs, spec, condition.restarts.get(name)),
+            "last_version": _last_version([one for one in snapshot.earlier if one.key.name == name]),
+        }
+        for name, rows in groupby(ordered, key=lambda task: task.key.name)
+    ]
+
+
+def _last_version(rows: list[Task]) -> dict[str, Any] | None:
+    """Whose share ended badly, so that the task is to begin again, and how; None: nobody's, or it is nothing new."""
+    broken = tuple(row for row in rows if row.party_status in TASK_BROKEN)
+    if not broken:
+        return None
+    first = failed_row(broken)
+    return {"task_version": first.key.version, **_party_task(first)}
+
+
+def _task(
+    rows: list[Task], programs: Mapping[TaskKey, list[Worker]], spec: JobSpec | None, restart: Restart | None
+) -> dict[str, Any]:
+    newest = rows[0]
+    return {
+        "component_name": newest.key.name,
+        "module": next((row.module for row in rows if row.module), ""),
+        "task_version": newest.key.version,
+        "status": _shown(newest.status),
+        "status_detail": RESTARTING if restart is not None else newest.status.value,
+        "reason": newest.federated_reason.value if newest.federated_reason else None,
+        "message": newest.federated_message,
+        "exit_code": newest.federated_exit_code,
+        "caused_by": newest.federated_caused_by or None,
+        "end_time": newest.federated_end_time or None,
+        "retries_left": newest.auto_retries,
+        "begins_again": restart.text if restart is not None else None,
+        "parties": [_share(row, programs.get(row.key, []), spec) for row in rows],
+    }
+
+
+def _share(task: Task, workers: list[Worker], spec: JobSpec | None) -> dict[str, Any]:
+    return {**_party_task(task), "workers": list(map(_worker, workers)), "elastic": _elastic(task, workers, spec)}
+
+
+def _party_task(task: Task) -> dict[str, Any]:
+    return {
+        **_party(task.key.party),
+        "status": _shown(task.party_status),
+        "status_detail": task.party_status.value,
+        "exit_code": task.exit_code,
+        **_course(task),
+    }
+
+
+def _course(one: Task | Worker) -> dict[str, Any]:
+    """When it was at work, and how that ended."""
+    return {
+        "reason": one.reason.value if one.reason else None,
+        "message": one.message,
+        "caused_by": one.caused_by or None,
+        "start_time": one.start_time or None,
+        "end_time": one.end_time or None,
+    }
+
+
+def _worker(worker: Worker) -> dict[str, Any]:
+    return {
+        "worker": worker.slot if worker.slot != COLLECTOR else None,
+        "rank": worker.rank,
+        "attempt": worker.attempt,
+        "is_elastic": worker.is_elastic,
+        "status": worker.status.value,
+        "exit_status": worker.exit_status,
+        **_course(worker),
+    }
+
+
+def _elastic(task: Task, workers: list[Worker], spec: JobSpec | None) -> dict[str, int] | None:
+    """Of a share that runs here and may have elastic workers."""
+    is_running = spec is not None and task.runs_here and task.party_status is TaskStatus.RUNNING
+    command = program_at(spec.tasks[task.key.name], task.key.party) if spec is not None and is_running else None
+    if command is None or not command.elastic:
+        return None
+    return asdict(count_elastic(command, workers))
+
+
+def _pending_policies(snapshot: JobSnapshot, spec: JobSpec | None) -> list[dict[str, Any]]:
+    if spec is None or not snapshot.jobs[0].timers:
+        return []
+    view = JobView(snapshot.jobs[0], spec, snapshot.seats, snapshot.tasks, snapshot.steady, fresh_id="")
+    return [_pending_policy(one, snapshot.steady) for one in sorted(pending_matches(view), key=lambda one: one.due)]
+
+
+def _pending_policy(one: PolicyMatch, steady: int) -> dict[str, Any]:
+    what = one.occurrence
+    return {
+        "action": one.policy.action.value,
+        "seconds": max(0, one.due - steady) / 1000,
+        "event": what.event.value,
+        "component_name": what.task or None,
+        "task_version": what.version if what.task else None,
+        **(_party(what.party) if what.party else {"role": None, "party_id": None}),
+        "message": what.message,
+    }
+
+
+def _shown(status: JobStatus | TaskStatus) -> str:
+    """A client of the v1 API sees what is stopping as running."""
+    return "running" if status in (JobStatus.STOPPING, TaskStatus.STOPPING) else status.value
+
+
+def _party(party: Party) -> dict[str, str]:
+    return {"role": party.role, "party_id": party.party_id}
+
+
+def recounted(entry: HistoryEntry) -> dict[str, Any]:
+    """One move of its history."""
+    return {
+        "time": entry.at,
+        "level": entry.level.value,
+        **(_party(entry.party) if entry.party else {"role": None, "party_id": None}),
+        "component_name": entry.task or None,
+        "task_version": entry.version if entry.task else None,
+        "old": entry.old or None,
+        "new": entry.new,
+        "reason": entry.reason or None,
+        "message": entry.message,
+        "caused_by": entry.caused_by or None,
+        "exit_status": entry.exit_status or None,
+    }
+
+
+# ---------------------------------------------------------------------- the queue
+
+
+def queued(page: QueuePage) -> dict[str, Any]:
+    """The jobs that wait here in their order, and what people of this party have to decide."""
+    return {
+        "count": page.count,
+        "hold": hold_of(page.hold),
+        "jobs": [
+            {"name": page.names.get(job.job_id, ""), **_queued(job, page.seats[job.job_id], place, page.steady)}
+            for place, job in enumerate(page.jobs, page.first_place)
+        ],
+        "unapproved": [{"name": page.names.get(job.job_id, ""), **_unapproved(job, page)} for job in page.unapproved],
+    }
+
+
+def _queued(job: Job, seats: Sequence[Seat], place: int, steady: int) -> dict[str, Any]:
+    is_asked_again = not (job.hold or job.ready_owner or waits_for(job) == "parties")
+    seconds, because = _estimate(job)
+    return {
+        "place_in_queue": place,
+        "job_id": job.job_id,
+        "priority": job.priority,
+        "initiator": _party(job.initiator),
+        "parties": [{**_party(seat.party), "asked_cores": seat.asked_cores} for seat in seats],
+        "passed_by": job.passes,
+        "is_in_turn": bool(job.ready_owner),
+        "wait_reason": why_it_waits(_blocked_text(job, steady), place, job.hold),
+        "waits_for": waits_for(job),
+        "lacks": job.blocked_by.value if job.blocked_by else None,
+        "blocked_on": job.blocked_on or None,
+        "awaiting_approval": [str(seat.party) for seat in seats if seat.blocked_by is Blocker.APPROVAL],
+        "hold": hold_of(job.hold),
+        "asked_again_seconds": max(0, job.retry_at - steady) / 1000 if is_asked_again else None,
+        "estimate_seconds": seconds,
+        "no_estimate_because": because,
+    }
+
+
+def _estimate(job: Job) -> tuple[int | None, str | None]:
+    """Seconds until it starts, or why nobody can say: only for its own turn this party can answer."""
+    if job.ready_owner:
+        return 0, None
+    if waits_for(job) == "turn" and not job.blocked_on:
+        return 0, None
+    return None, _NO_ESTIMATE.get(str(waits_for(job)), "nobody knows how long the jobs before it will run")
+
+
+_NO_ESTIMATE = {
+    "release": "it waits until somebody releases it",
+    "parties": "it waits until every party knows that it begins again",
+    "retry_backoff": "it pauses before its next attempt, and then waits for its turn",
+    "awaiting_approval": "it waits until somebody at another party decides",
+    "answer": "it waits until a party is ready again",
+    "size": "it asks for more than there is",
+}
+
+
+def _unapproved(job: Job, page: QueuePage) -> dict[str, Any]:
+    return {
+        "job_id": job.job_id,
+        **_party(job.party),
+        "initiator": _party(job.initiator),
+        "parties": [_party(party) for party in job.parties],
+        "asked_cores": job.asked.cores,
+        "create_time": job.create_time,
+        "revision": job.revision,
+        "digest": page.digests.get(job.job_id, ""),
+    }
+
+
+# ---------------------------------------------------------------------- a job that is not there yet
+
+
+def previewed(
+    spec: JobSpec, nodes: int, sources: Sources, answers: Mapping[Party, Answer], rendered: Callable[[str], str]
+) -> dict[str, Any]:
+    """What each party would run, with which parameters and cores, and what it says to that.
+
+    `nodes` are those of this party's engine; `told` says paths of the documents in the words of who sent them."""
+    return {
+        "initiator": _party(spec.initiator),
+        "values": _sourced(sources.of_job(), rendered),
+        "parties": [_preview_of(spec, party, nodes, sources, answers[party], rendered) for party in spec.parties],
+        "warnings": list(map(rendered, spec.warnings)),
+    }
+
+
+def _preview_of(
+    spec: JobSpec, party: Party, nodes: int, sources: Sources, answer: Answer, rendered: Callable[[str], str]
+) -> dict[str, Any]:
+    parameters = spec.parameters[party]
+    request = request_of(party, parameters, nodes)
+    asked, message = stance_of(answer)
+    tasks = sources.of_tasks(party, _values_from(answer) if asked != NOT_ASKED else None)
+    return {
+        **_party(party),
+        "asked": asked,
+        "message": rendered(message),
+        "values": _sourced(sources.of_party(party), rendered),
+        "cores": request.cores,
+        "memory": request.memory,
+        "task_cores": request.task_cores,
+        "job_parameters": flat_parameters(parameters),
+        "tasks": [{**_preview_task(task, party), "values": _sourced(values, rendered)} for task, values in tasks],
+    }
+
+
+ACCEPTS, REFUSES, NOT_ASKED = "accepts", "refuses", "not asked"
+
+
+def stance_of(answer: Answer) -> tuple[str, str]:
+    """How a party stands to the job that it was asked about, and in which words.
+
+    Only a server of ours can be asked; a plain v1 one has no such route, and a silent one says nothing."""
+    if not isinstance(answer.data, Mapping) or answer.data.get("previewed") is not True:
+        return NOT_ASKED, answer.retmsg if answer.retcode == UNREACHABLE else "it does not offer to be asked"
+    return (ACCEPTS, "") if answer.is_ok else (REFUSES, answer.retmsg)
+
+
+def _values_from(answer: Answer) -> PartyValues:
+    """What a party says of its own workers; another party's words, so only what makes sense."""
+    effective = answer.data.get("effective") if isinstance(answer.data, Mapping) else None
+    entries = effective if isinstance(effective, list) else []
+    return {(str(one.get("component_name")), str(one.get("key"))): one for one in entries if isinstance(one, Mapping)}
+
+
+def _sourced(values: Mapping[str, Sourced], rendered: Callable[[str], str]) -> dict[str, Any]:
+    return {key: {**value.as_dict(), "where": rendered(value.where)} for key, value in values.items()}
+
+
+def _preview_task(task: TaskSpec, party: Party) -> dict[str, Any]:
+    return {
+        "component_name": task.name,
+        "module": task.module,
+        "need_run": party not in task.passed_at,
+        "after": sorted(task.upstream),
+        "min_available": dict(task.min_available),
+        "parameters": dict(task.parameters.get(party, {})),
+    }

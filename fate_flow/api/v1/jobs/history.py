@@ -1,0 +1,92 @@
+"""The history of a job: what this party has seen, and, at its initiator, what the other parties say they have seen."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from fate_flow.api.http.services import Services
+from fate_flow.api.v1.jobs.explain import NOT_ASKED, recounted
+from fate_flow.core.model.errors import JobNotFound
+from fate_flow.core.model.history import HistoryLevel
+from fate_flow.core.model.job import UNREACHABLE, Answer, Seat
+from fate_flow.core.text.phrases import counted, sanitized
+
+ANSWERED = "answered"
+_AT_ONCE = 16
+_MOST_MOVES = 20_000        # of one other party
+_LONGEST = 4_000
+_ALWAYS = ("level", "new", "message")
+_IF_ANY = ("role", "party_id", "component_name", "old", "reason", "caused_by", "exit_status")
+_LEVELS = frozenset(level.value for level in HistoryLevel)
+
+
+def federated_history(services: Services, job_id: str) -> dict[str, Any]:
+    """Every move of the job, those of each party in its own order, and who was asked for them.
+
+    Raises JobNotFound, Busy."""
+    own = services.settings.party_id
+    entries, snapshot = services.views.history(job_id), services.views.snapshot(job_id)
+    if entries is None or snapshot is None:
+        raise JobNotFound(f"can not found job {job_id} on party {own}")
+    answers = _ask_others(services, job_id, snapshot.seats)
+    seen = [[{**recounted(one), "seen_by": own} for one in entries]]
+    seen.extend(_moves_in(party_id, answer) for party_id, answer in answers.items())
+    return {
+        "moves": list(heapq.merge(*seen, key=lambda move: move["time"])),
+        "parties": [_stance(party_id, answer) for party_id, answer in answers.items()],
+    }
+
+
+def _ask_others(services: Services, job_id: str, seats: Sequence[Seat]) -> dict[str, Answer]:
+    """By other party: what it says; nobody is asked for a job that another party decides."""
+    own = (services.settings.party_id, "0")
+    others = {seat.party.party_id: seat for seat in seats if seat.party.party_id not in own}
+
+    def ask(seat: Seat) -> Answer:
+        if seat.is_plain_v1:
+            return Answer(UNREACHABLE, "it speaks plain v1")
+        return services.ask_party(seat.party, "/party/history", {"job_id": job_id})
+
+    if not others:
+        return {}
+    with services.use_cases.waiting(), ThreadPoolExecutor(_AT_ONCE) as pool:
+        return dict(zip(others, pool.map(ask, others.values()), strict=True))
+
+
+def moves_in(answer: Answer) -> list[Any] | None:
+    moves = answer.data.get("moves") if answer.is_ok and isinstance(answer.data, Mapping) else None
+    return moves if isinstance(moves, list) else None
+
+
+def _stance(party_id: str, answer: Answer) -> dict[str, str]:
+    moves = moves_in(answer)
+    if moves is None:
+        text = "it does not offer to be asked" if answer.is_ok else answer.retmsg
+        return {"party_id": party_id, "asked": NOT_ASKED, "message": text}
+    left = max(0, len(moves) - _MOST_MOVES)
+    text = f"its last {counted(left, 'move is', 'moves are')} left out" if left else ""
+    return {"party_id": party_id, "asked": ANSWERED, "message": text}
+
+
+def _moves_in(party_id: str, answer: Answer) -> list[dict[str, Any]]:
+    """Another party's words: of each move what makes sense, and nothing that it does not have here."""
+    moves = (moves_in(answer) or [])[:_MOST_MOVES]
+    return [_move(party_id, one) for one in moves if isinstance(one, Mapping) and one.get("level") in _LEVELS]
+
+
+def _move(party_id: str, answers: Mapping[str, Any]) -> dict[str, Any]:
+    texts = {key: sanitized(answers.get(key), _LONGEST) for key in (*_ALWAYS, *_IF_ANY)}
+    return {
+        "time": _whole(answers.get("time")),
+        **{key: texts[key] for key in _ALWAYS},
+        **{key: texts[key] or None for key in _IF_ANY},
+        "task_version": _whole(answers.get("task_version")) if texts["component_name"] else None,
+        "seen_by": party_id,
+    }
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**62 else 0

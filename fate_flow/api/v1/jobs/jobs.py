@@ -1,0 +1,511 @@
+"""`/v1/job/...`: jobs and their tasks, for clients (client-api-v1, sections 3.1 and 3.2)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TypeVar
+
+from flask import Blueprint, Response, request
+
+from fate_flow.api.http.archive import GZIP, tar_response
+from fate_flow.api.http.arguments import (
+    COMPONENT_NAME,
+    FLAG,
+    JOB,
+    MOST_WHOLE,
+    SEAT,
+    Body,
+    read_flag,
+    read_job_id,
+    read_party,
+    read_text,
+    read_whole,
+    whole,
+)
+from fate_flow.api.http.declared import (
+    COUNT,
+    DIGEST,
+    TEXT,
+    YES_NO,
+    Arguments,
+    Schema,
+    a_list,
+    an_object,
+    by_name,
+    declared,
+    described,
+    one_of,
+    one_or_several,
+)
+from fate_flow.api.http.envelope import (
+    SUCCESS,
+    HttpError,
+    arguments,
+    documents,
+    failed,
+    file_follows,
+    ok,
+    reply,
+    silent_json,
+)
+from fate_flow.api.http.paths import check_paths
+from fate_flow.api.http.rows import JOB_ROW, LISTED_JOB, LISTED_TASK, OUTPUT_ROW, TASK_ROW, filters
+from fate_flow.api.http.services import Services
+from fate_flow.api.http.shapes import (
+    ASKED,
+    CONFIG,
+    EXPLAINED,
+    MOVE,
+    PREVIEW,
+    PROBLEMS,
+    REFUSED_PREVIEW,
+    REPORT,
+    SUBMITTED,
+)
+from fate_flow.api.v1.jobs.conditions import with_conditions_of_jobs, with_conditions_of_tasks
+from fate_flow.api.v1.jobs.explain import REFUSES, explained, needs_spec, previewed
+from fate_flow.api.v1.jobs.history import federated_history
+from fate_flow.api.v1.jobs.job_log import logs_of
+from fate_flow.api.v1.jobs.queue import AUTHOR, MESSAGE, read_author, read_message
+from fate_flow.api.v1.jobs.submission import (
+    IDEMPOTENCY_KEY,
+    REQUEST_ID,
+    SUBMISSION,
+    SUBMISSION_NEEDS,
+    SUBMIT_FAILED,
+    SubmitFailed,
+    ask_parties,
+    board_url_of,
+    read_job,
+    read_request_id,
+    submit,
+    submit_data,
+)
+from fate_flow.api.v1.jobs.task_order import TaskOrder
+from fate_flow.core.access.authority import document_digest
+from fate_flow.core.model.errors import BadRequest, FlowError, JobNotFound, NotFound
+from fate_flow.core.model.grammar import ROLES, check_digest
+from fate_flow.core.model.spec import MOST_PRIORITY, JobSpec, Party
+from fate_flow.core.model.status import JobStatus
+from fate_flow.jobspec.fate_v1.model_name import model_id_of
+from fate_flow.jobspec.fate_v1.reader import problems
+from fate_flow.jobspec.sources import Sources
+from fate_flow.services.context.unit_of_work import read_spec
+from fate_flow.services.use_cases.use_cases import STOPS
+from fate_flow.store.database.models import JobRow, OutputRow, TaskRow
+from fate_flow.store.views.views import MOST_ROWS, JobQuery, Page, Row
+
+T = TypeVar("T")
+
+_ORDERS = ("create_time", "start_time", "end_time", "elapsed")
+_STATUSES = frozenset(status.value for status in JobStatus)
+_REPORTED = ("component_name", "role", "party_id", "start_time", "end_time", "elapsed", "status")
+_TASK_FILTERS = frozenset({"job_id", "role", "party_id", "component_name"})
+
+
+_PRIORITY: Arguments = {"priority": whole("Higher ones first.", -MOST_PRIORITY, MOST_PRIORITY)}
+_FROM = {**COMPONENT_NAME, "pattern": f"^$|{COMPONENT_NAME['pattern']}"}
+_PAGE: Arguments = {
+    "order_by": one_of(_ORDERS),
+    "order": one_of(("asc", "desc")),
+    "limit": whole(f"Entries of a page; 0: {MOST_ROWS}, which is the most.", default=0),
+    "page": whole("Which page.", default=1),
+}
+_PART: Schema = {
+    "type": ["string", "integer"], "minimum": -MOST_WHOLE, "maximum": MOST_WHOLE, "description": "A part of it."
+}  # fmt: skip
+_JOBS: Arguments = {
+    **dict.fromkeys(("job_id", "description", "party_id", "partner"), _PART),
+    "role": one_or_several(one_of(ROLES)),
+    "status": one_or_several(one_of(_STATUSES)),
+}
+_TASKS = {**filters(TaskRow, *sorted(_TASK_FILTERS)), "role": one_or_several(one_of(ROLES))}
+_BAD_FILTER = {400: "A filter, the order or the page is wrong."}
+
+
+def blueprint(services: Services) -> Blueprint:
+    routes = _JobRoutes(services)
+    jobs = Blueprint("jobs", __name__, url_prefix="/v1/job")
+    for path, view in {
+        "/submit": routes.submit,
+        "/validate": routes.validate,
+        "/query": routes.query,
+        "/list/job": routes.list_jobs,
+        "/stop": routes.stop,
+        "/rerun": routes.rerun,
+        "/resume": routes.resume,
+        "/priority": routes.set_priority,
+        "/hold": routes.hold,
+        "/release": routes.release,
+        "/approve": routes.approve,
+        "/reject": routes.reject,
+        "/config": routes.config,
+        "/explain": routes.explain,
+        "/history": routes.history,
+        "/log/download": routes.download_log,
+        "/log/path": routes.log_path,
+        "/data/view/query": routes.view_data,
+        "/report": routes.report,
+        "/url/get": routes.board_url,
+        "/list/task": routes.list_tasks,
+        "/task/query": routes.query_tasks,
+        "/clean/queue": routes.clean_queue,
+    }.items():
+        jobs.add_url_rule(path, view_func=view, methods=["POST"])
+    jobs.add_url_rule("/log", "log", routes.download_log, methods=["GET"])      # as fate_client 1.6 asks for it
+    return jobs
+
+
+class _JobRoutes:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._use_cases = services.use_cases
+        self._views = services.views
+        self._settings = services.settings
+        self._context = services.context
+        self._order = TaskOrder(services.context, services.views)
+
+    # ------------------------------------------------------------------ what changes something
+
+    @declared(
+        "A job is taken, once every party has accepted it.", takes=SUBMISSION | REQUEST_ID, either=SUBMISSION_NEEDS,
+        headers=IDEMPOTENCY_KEY, data=SUBMITTED, aside={"jobId": TEXT}, refused=PROBLEMS,
+    )
+    def submit(self) -> Response:
+        body = documents()
+        sent = read_job(body, self._services.context)
+        request_id = read_request_id(body, request.headers.get("Idempotency-Key", ""))
+        try:
+            submitted = submit(self._services, sent.document, request_id, self._check_paths)
+        except SubmitFailed as error:
+            raise SubmitFailed(sent.rendered(error.message)) from error
+        data = submit_data(self._services, submitted)
+        data["warnings"] = list(map(sent.rendered, data["warnings"]))
+        return ok(data, submitted.retmsg, jobId=submitted.job_id)
+
+    @declared(
+        "The job ends, at all its parties.", needs=JOB,
+        takes={
+            "stop_status": described(one_of(STOPS), "As what it ends; canceled."),
+            "now": described(FLAG, "Its workers have no time to finish."),
+        },
+    )
+    def stop(self) -> Response:
+        body = arguments("job_id")
+        status, now = read_text(body, "stop_status", "canceled"), read_flag(body, "now")
+        return ok(retmsg=self._use_cases.stop(read_job_id(body), status, now=now))
+
+    @declared(
+        "An ended job begins again; at another party than its initiator that one is asked.", needs=JOB, relays=True,
+        takes={
+            "component_name": {**_FROM, "description": "From this component on; pipeline: from what failed."},
+            "force": described(YES_NO, "What succeeded runs again as well."),
+        },
+    )
+    def rerun(self) -> Response:
+        body = arguments("job_id")
+        job_id = read_job_id(body)
+        initiator = self._initiator_elsewhere(job_id)
+        if initiator is None:
+            self._use_cases.rerun(job_id, body)
+            return ok(retmsg="rerun job success")
+        query = {key: body[key] for key in ("component_name", "force") if body.get(key) is not None}
+        endpoint = f"/initiator/{job_id}/{initiator.role}/{initiator.party_id}/rerun"
+        answer = self._services.ask_party(initiator, endpoint, {"job_id": job_id, **query})
+        return ok(retmsg="rerun job success") if answer.is_ok else reply(answer)
+
+    def _initiator_elsewhere(self, job_id: str) -> Party | None:
+        """Of a job that is known here and is another party's; None where this server says all there is to say."""
+        rows = self._services.context.read(lambda tx: tx.jobs_here(job_id))
+        return None if not rows or any(row.is_initiator for row in rows) else rows[0].initiator
+
+    @declared("A canceled job goes on where it was.", needs=JOB)
+    def resume(self) -> Response:
+        """Ours; v1 knows no other way back for a canceled job than the rerun."""
+        self._use_cases.resume(read_job_id(arguments("job_id")))
+        return ok(retmsg="resume job success")
+
+    @declared("A waiting job takes another place in the queue.", needs=JOB | _PRIORITY)
+    def set_priority(self) -> Response:
+        """Ours: another place in the queue for a job that waits."""
+        body = arguments("job_id", "priority")
+        self._use_cases.set_priority(read_job_id(body), read_whole(body, "priority", 0, -MOST_PRIORITY, MOST_PRIORITY))
+        return ok(retmsg="set job priority success")
+
+    @declared("A waiting job has no reservation round until it is released.", needs=JOB | MESSAGE, takes=AUTHOR)
+    def hold(self) -> Response:
+        """Ours: a waiting job has no reservation round until it is released."""
+        body = arguments("job_id", "message")
+        self._use_cases.hold(read_job_id(body), read_message(body), read_author(body, self._settings.party_id))
+        return ok(retmsg="hold job success")
+
+    @declared("A held job may have its reservation round.", needs=JOB, takes=AUTHOR)
+    def release(self) -> Response:
+        body = arguments("job_id")
+        self._use_cases.release(read_job_id(body), read_author(body, self._settings.party_id))
+        return ok(retmsg="release job success")
+
+    @declared(
+        "This party takes part in a job of another initiator.", needs=JOB,
+        takes=AUTHOR | {
+            "reason": described(MESSAGE["message"], "Why, for people; none."),
+            "revision": whole("Of the parameters that were looked at; refused for others.", maximum=MOST_WHOLE),
+            "digest": described(
+                {"type": "string", "pattern": "^[0-9a-f]{32}([0-9a-f]{32})?$"},
+                "Of the document that was looked at, all of it or its first 32 digits; refused for another.",
+            ),
+        },
+        data=an_object({"digest": DIGEST, "revision": COUNT}),
+    )
+    def approve(self) -> Response:
+        """Ours: this party takes part in a job of another initiator."""
+        body = arguments("job_id")
+        reason = "" if body.get("reason") is None else read_message(body, "reason")
+        revision = None if body.get("revision") is None else read_whole(body, "revision", 0, 0, MOST_WHOLE)
+        digest = "" if body.get("digest") is None else check_digest(body["digest"])
+        author = read_author(body, self._settings.party_id)
+        found = self._use_cases.approve(read_job_id(body), reason, author, revision, digest)
+        return ok({"digest": found.digest, "revision": found.revision}, "approve job success")
+
+    @declared("This party takes no part in it: the job ends.", needs=JOB | {"reason": MESSAGE["message"]}, takes=AUTHOR)
+    def reject(self) -> Response:
+        body = arguments("job_id", "reason")
+        self._use_cases.reject(
+            read_job_id(body), read_message(body, "reason"), read_author(body, self._settings.party_id)
+        )
+        return ok(retmsg="reject job success")
+
+    @declared("Every waiting job of this initiator is canceled.", data=by_name({"const": 0}, description="By job id."))
+    def clean_queue(self) -> Response:
+        return ok(self._use_cases.clean_queue())
+
+    # ------------------------------------------------------------------ what a submit would do
+
+    @declared(
+        "What a submit would do: each party is asked, nothing is kept.", takes=SUBMISSION, either=SUBMISSION_NEEDS,
+        data=PREVIEW, refused=REFUSED_PREVIEW,
+    )
+    def validate(self) -> Response:
+        """The checks of a submit, without one, here and at each party: what it would run, or all that is wrong."""
+        context = self._services.context
+        sent = read_job(documents(), context)
+        document = sent.document
+        try:
+            spec = self._use_cases.examine(document)
+            self._check_paths(spec)
+        except FlowError as error:
+            every = problems(document.dsl, document.runtime_conf, modules=context.modules, defaults=context.defaults)
+            said = list(map(sent.rendered, every or [error.message]))
+            return failed(SUBMIT_FAILED, sent.rendered(error.message), {"problems": said})
+        answers = ask_parties(self._services, document, spec)
+        sources = Sources(document.runtime_conf, spec, context.defaults)
+        plan = previewed(spec, context.engine_size.nodes, sources, answers, sent.rendered)
+        refused = [one for one in plan["parties"] if one["asked"] == REFUSES]
+        if refused:
+            said = [f"{one['role']} {one['party_id']}: {one['message']}" for one in refused]
+            return failed(SUBMIT_FAILED, said[0], {**plan, "problems": said})
+        return ok(plan)
+
+    def _check_paths(self, spec: JobSpec) -> None:
+        check_paths(self._settings, spec)
+
+    # ------------------------------------------------------------------ how jobs stand
+
+    @declared(
+        f"The newest {MOST_ROWS} jobs that the filters mean, in full; none without a filter.",
+        takes=filters(JobRow) | _PAGE, data=a_list(JOB_ROW), also=_BAD_FILTER, idle=("component_name",),
+    )
+    def query(self) -> Response:
+        """All that the filters mean, or a page of it (`limit` and `page` are ours)."""
+        body = silent_json()
+        rows = with_conditions_of_jobs(self._context, self._views.jobs(body, _page(body, newest_first=True)))
+        if not rows:
+            return ok([], "no job could be found")
+        is_cut = len(rows) >= MOST_ROWS and not body.get("page")
+        return ok(rows, f"success: the newest {MOST_ROWS}; narrow the query, or ask for a page" if is_cut else SUCCESS)
+
+    @declared(
+        "One page of jobs, without their documents.", takes=_JOBS | _PAGE,
+        data=an_object({"jobs": a_list(LISTED_JOB), "count": COUNT}), also=_BAD_FILTER,
+    )
+    def list_jobs(self) -> Response:
+        body = arguments()
+        query = JobQuery(
+            job_id=_part(body, "job_id"),
+            description=_part(body, "description"),
+            party_id=_part(body, "party_id"),
+            partner=_part(body, "partner"),
+            roles=_choices(body, "role", frozenset(ROLES)),
+            statuses=_choices(body, "status", _STATUSES),
+        )
+        rows, count = self._views.job_list(query, _page(body, newest_first=True))
+        listed = with_conditions_of_jobs(self._context, rows)
+        return ok({"jobs": [_listed_job(row) for row in listed], "count": count})
+
+    @declared("Why a job stands where it stands, as text and numbers.", needs=JOB, data=EXPLAINED)
+    def explain(self) -> Response:
+        """Why a job stands where it stands, as text and numbers."""
+        job_id = read_job_id(arguments("job_id"))
+        snapshot = self._views.snapshot(job_id)
+        if snapshot is None:
+            raise JobNotFound(f"can not found job {job_id} on party {self._settings.party_id}")
+        context = self._services.context
+        document = self._views.document(job_id) if needs_spec(snapshot) else None
+        spec = read_spec(context, document) if document is not None else None
+        return ok(explained(
+            snapshot, spec, now=context.clock(), order=self._order.of(job_id), limit=context.rules.party_silence,
+            least_ttl=context.ceilings.ttl_of(0),
+        ))  # fmt: skip
+
+    @declared(
+        "Every move of a job, its tasks and workers, as its parties saw them.", needs=JOB,
+        data=an_object({"moves": a_list(MOVE), "parties": a_list(ASKED)}),
+    )
+    def history(self) -> Response:
+        """Every move of a job, its parties, tasks and workers, as the parties saw them, in order."""
+        return ok(federated_history(self._services, read_job_id(arguments("job_id"))))
+
+    @declared("The documents of a job.", needs=JOB | SEAT, data=CONFIG)
+    def config(self) -> Response:
+        body = arguments("job_id", "role", "party_id")
+        job_id, party = read_job_id(body), read_party(body)
+        rows = self._views.jobs({"job_id": job_id, "role": party.role, "party_id": party.party_id})
+        if not rows:
+            raise NotFound(f"find job failed: job {job_id} on {party}")
+        return ok(_config(rows[0]))
+
+    @declared(
+        "The tables that tasks of a job made.", needs=JOB, takes=filters(OutputRow), data=a_list(OUTPUT_ROW),
+        idle=("status",),
+    )
+    def view_data(self) -> Response:
+        body = arguments("job_id")
+        rows = self._views.output_rows({**body, "job_id": read_job_id(body)})
+        if not rows:
+            raise NotFound("find data view failed")
+        return ok(rows)
+
+    # ------------------------------------------------------------------ logs
+
+    @file_follows
+    @declared("All log files of a job, as a tar.", needs=JOB, file=GZIP)
+    def download_log(self) -> Response:
+        job_id = read_job_id(arguments("job_id"))
+        folder = self._settings.log_dir / job_id
+        if not folder.is_dir():
+            raise NotFound(f"Log of job {job_id} not found on party {self._settings.party_id}")
+        return tar_response(f"job_{job_id}_log.tar.gz", logs_of(folder, self._views.snapshot(job_id)))
+
+    @declared("Where the logs of a job are on the server.", needs=JOB, data=an_object({"logs_directory": TEXT}))
+    def log_path(self) -> Response:
+        return ok({"logs_directory": self._settings.log_dir / read_job_id(arguments("job_id"))})
+
+    @declared("Where a board would show the job.", needs=JOB | SEAT, data=an_object({"board_url": a_list(TEXT)}))
+    def board_url(self) -> Response:
+        body = arguments("job_id", "role", "party_id")
+        return ok({"board_url": [board_url_of(self._settings, read_job_id(body), read_party(body))]})
+
+    # ------------------------------------------------------------------ tasks
+
+    @declared("When each task of a job began and ended here.", needs=JOB, takes=filters(TaskRow), data=REPORT)
+    def report(self) -> Response:
+        """When each task of a job began and ended at this party, in the order in which they were made."""
+        body = arguments("job_id")
+        rows = self._views.tasks({**body, "job_id": read_job_id(body)})
+        if not rows:
+            raise NotFound("find task failed")
+        return ok([
+            {**{key: row[f"f_{key}"] for key in _REPORTED}, "index": place} for place, row in enumerate(rows)
+        ])
+
+    @declared(
+        "One page of tasks, all versions.", takes=_TASKS | _PAGE,
+        data=an_object({"tasks": a_list(LISTED_TASK), "count": COUNT}), also=_BAD_FILTER,
+    )
+    def list_tasks(self) -> Response:
+        body = arguments()
+        _choices(body, "role", frozenset(ROLES))
+        wanted = {key: value for key, value in body.items() if key in _TASK_FILTERS}
+        rows, count = self._views.task_list(wanted, _page(body, newest_first=False))
+        listed = with_conditions_of_tasks(self._context, rows)
+        return ok({"tasks": [_unprefixed(row) for row in listed], "count": count})
+
+    @declared(
+        "The newest version of each task that the filters mean, at each party.", takes=filters(TaskRow) | _PAGE,
+        data=a_list(TASK_ROW), also=_BAD_FILTER,
+    )
+    def query_tasks(self) -> Response:
+        body = silent_json()
+        rows = self._views.tasks(body, _page(body, newest_first=False))
+        if not rows:
+            raise NotFound("find task failed")
+        return ok(with_conditions_of_tasks(self._context, rows))
+
+
+# ---------------------------------------------------------------------- what lists are asked with
+
+
+def _page(body: Body, *, newest_first: bool) -> Page:
+    """Raises Told (400), as FATE does for lists."""
+    order_by, order = body.get("order_by"), body.get("order")
+    order_by = "create_time" if order_by is None else order_by
+    order = ("desc" if newest_first else "asc") if order is None else order
+    if order_by not in _ORDERS:
+        raise HttpError(400, f"The parameter 'order_by' is invalid: it is not one of {', '.join(_ORDERS)}.")
+    if order not in ("asc", "desc"):
+        raise HttpError(400, "The parameter 'order' is invalid: it is neither asc nor desc.")
+    limit = _or_bad_request("limit", lambda: read_whole(body, "limit", 0))
+    page = _or_bad_request("page", lambda: read_whole(body, "page", 1))
+    return Page(order_by, order == "desc", limit or MOST_ROWS, max(0, page - 1) * limit)
+
+
+def _choices(body: Body, key: str, known: frozenset[str]) -> tuple[str, ...]:
+    """One word or a list of them, all of them known. Raises Told (400)."""
+    value = body.get(key)
+    if value is None:
+        return ()
+    values = value if isinstance(value, list) else [value]
+    if not all(isinstance(word, str) and word in known for word in values):
+        raise HttpError(400, f"The parameter '{key}' is invalid: it is not one of {', '.join(sorted(known))}.")
+    return tuple(values)
+
+
+def _part(body: Body, key: str) -> str:
+    """Part of a text to look for, or of a number. Raises Told (400)."""
+    value = body.get(key)
+    if type(value) is int and abs(value) <= MOST_WHOLE:
+        return str(value)
+    return _or_bad_request(key, lambda: read_text(body, key))
+
+
+def _or_bad_request(key: str, read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except BadRequest as error:
+        raise HttpError(400, f"The parameter '{key}' is invalid: {error.message}.") from error
+
+
+# ---------------------------------------------------------------------- what is shown of a row
+
+
+def _unprefixed(row: Row) -> Row:
+    return {name.removeprefix("f_"): value for name, value in row.items()}
+
+
+def _listed_job(row: Row) -> Row:
+    job = _unprefixed(row)
+    job["party_id"] = int(job["party_id"])
+    others = {int(one) for role, ids in job["roles"].items() if role != "local" for one in ids}
+    return {**job, "partners": sorted(others - {job["party_id"]})}
+
+
+def _config(row: Row) -> Row:
+    return {
+        "job_id": row["f_job_id"],
+        "dsl": row["f_dsl"],
+        "runtime_conf": row["f_runtime_conf"],
+        "train_runtime_conf": row["f_train_runtime_conf"],
+        "digest": document_digest(*(json.loads(row[one].text) for one in ("f_dsl", "f_runtime_conf"))),
+        "model_info": {"model_id": model_id_of(row["f_roles"]), "model_version": row["f_job_id"]},
+    }

@@ -1,0 +1,128 @@
+"""What a job left here: notes on it, and the removal of its tables and metrics (client-api-v1, 3.1 and 3.4)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from flask import Blueprint, Response
+
+from fate_flow.api.http.arguments import (
+    COMPONENT_NAME,
+    JOB,
+    SEAT,
+    Body,
+    read_component,
+    read_job_id,
+    read_party,
+    read_text,
+)
+from fate_flow.api.http.declared import COUNT, NOTHING, TEXT, Arguments, Schema, a_list, an_object, declared, described
+from fate_flow.api.http.envelope import arguments, ok
+from fate_flow.api.http.services import Services
+from fate_flow.core.model.errors import BadRequest, JobNotFound, OperationFailed
+from fate_flow.core.model.grammar import shown
+from fate_flow.core.model.job import JobKey
+from fate_flow.store.contract.transaction import Scope, TableMeta
+from fate_flow.store.views.views import MOST_ROWS
+
+_LONGEST_NOTES = 4_000
+_DAY = re.compile(r"[0-9]{8}")
+
+_SCOPE = {**SEAT, "component_name": described(COMPONENT_NAME, "Of this component alone.")}
+_SEAT_OR_ALL: tuple[Schema, ...] = (
+    {"required": list(SEAT), "properties": SEAT},
+    {"properties": dict.fromkeys(SEAT, NOTHING), "description": "Of the whole job."},
+)
+_NOTES: Arguments = {"notes": {**TEXT, "maxLength": _LONGEST_NOTES}}
+_JOB_OR_DAY: Arguments = {
+    **JOB,
+    "model": {
+        "type": ["string", "integer"], "pattern": f"^{_DAY.pattern}$", "minimum": 10**7, "maximum": 10**8 - 1,
+        "description": "All jobs of this day, such as 20260131, whatever job_id says.",
+    },
+}  # fmt: skip
+_ONE_OF_BOTH = tuple({"required": [key], "properties": {key: one}} for key, one in _JOB_OR_DAY.items())
+_TABLES = a_list(an_object({"namespace": TEXT, "table_name": TEXT}))
+
+
+def blueprint(services: Services) -> Blueprint:
+    routes = _ResultRoutes(services)
+    results = Blueprint("results", __name__, url_prefix="/v1")
+    for path, view in {
+        "/job/clean": routes.clean_job,
+        "/job/update": routes.describe_job,
+        "/tracking/component/metric/delete": routes.delete_metrics,
+        "/table/disable/delete": routes.delete_disabled_tables,
+    }.items():
+        results.add_url_rule(path, view_func=view, methods=["POST"])
+    return results
+
+
+class _ResultRoutes:
+    def __init__(self, services: Services) -> None:
+        self._use_cases = services.use_cases
+        self._context = services.context
+
+    @declared(
+        "What tasks of an ended job left here goes: tables, metrics, summaries.", needs=JOB, takes=_SCOPE,
+        either=_SEAT_OR_ALL, data=an_object({"tables": _TABLES, "metrics": COUNT}),
+    )
+    def clean_job(self) -> Response:
+        """Of the whole job, or of the seat and the component that the body names."""
+        cleaned = self._use_cases.clean_job(_read_scope(arguments("job_id")))
+        return ok({"tables": list(map(_named, cleaned.tables)), "metrics": cleaned.metrics})
+
+    @declared("Notes on a job, which are its description.", needs=JOB | SEAT | _NOTES)
+    def describe_job(self) -> Response:
+        body = arguments("job_id", "role", "party_id", "notes")
+        notes = read_text(body, "notes")
+        if len(notes) > _LONGEST_NOTES:
+            raise BadRequest(f"notes: has {len(notes)} characters; {_LONGEST_NOTES} is the most")
+        self._use_cases.describe(JobKey(read_job_id(body), read_party(body)), notes)
+        return ok(retmsg="update job success")
+
+    @declared(
+        "The metrics of an ended job go, or those of all that began on a day.", takes=_JOB_OR_DAY, either=_ONE_OF_BOTH,
+        data={"enum": ["delete status: True", "delete status: False"]},
+    )
+    def delete_metrics(self) -> Response:
+        """Of all jobs of a day, which the client calls `model`, else of one job."""
+        body = arguments()
+        day, job_id = body.get("model"), read_job_id(body) if body.get("job_id") is not None else ""
+        if day is None and job_id:
+            return _done_or_nothing(self._use_cases.drop_metrics(Scope(job_id)) > 0)
+        if day is None:
+            raise BadRequest("required argument are missing: job_id or model, a day such as 20260131")
+        if not _DAY.fullmatch(str(day)):
+            raise BadRequest(f"model: {shown(day)} is not a day such as 20260131")
+        return _done_or_nothing(sum(self._drops_metrics(job_id) for job_id in self._jobs_of(str(day))) > 0)
+
+    def _jobs_of(self, day: str) -> tuple[str, ...]:
+        return self._context.read(lambda tx: tx.job_ids(day, f"{day}:", MOST_ROWS))      # a colon is after every digit
+
+    def _drops_metrics(self, job_id: str) -> bool:
+        """Whether it had any; those of a job that is not over stay."""
+        try:
+            return self._use_cases.drop_metrics(Scope(job_id)) > 0
+        except (JobNotFound, OperationFailed):
+            return False
+
+    @declared("All tables that jobs may not read go.", data=_TABLES)
+    def delete_disabled_tables(self) -> Response:
+        return ok(list(map(_named, self._use_cases.drop_disabled_tables())))
+
+
+def _done_or_nothing(is_done: bool) -> Response:
+    return ok(f"delete status: {is_done}")
+
+
+def _read_scope(body: Body) -> Scope:
+    """Raises BadRequest for a role without a party id, or the other way round."""
+    is_of_seat = body.get("role") is not None or body.get("party_id") is not None
+    task = read_component(body) if body.get("component_name") is not None else ""
+    return Scope(read_job_id(body), read_party(body) if is_of_seat else None, task)
+
+
+def _named(table: TableMeta) -> dict[str, Any]:
+    return {"namespace": table.namespace, "table_name": table.name}

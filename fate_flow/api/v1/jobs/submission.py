@@ -1,0 +1,241 @@
+"""Handing a job to the use cases, and what a client is told about it (client-api-v1, sections 3.1 and 3.3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fate_flow.api.http.arguments import read_text
+from fate_flow.api.http.declared import FREE, NOTHING, TEXT, Arguments, Schema, described
+from fate_flow.api.http.envelope import SUCCESS, UNCAUGHT, require
+from fate_flow.api.http.services import Services
+from fate_flow.api.v1.jobs.job_file import read_yaml
+from fate_flow.core.model.errors import BadRequest, Busy, FlowError, StorageFailed
+from fate_flow.core.model.grammar import shown
+from fate_flow.core.model.history import HistoryEntry, HistoryLevel
+from fate_flow.core.model.job import Answer
+from fate_flow.core.model.spec import JobSpec, Party
+from fate_flow.core.model.status import SeatStatus
+from fate_flow.core.planning.plain_v1 import objection
+from fate_flow.jobspec.fate_v1.job_parameters import REMOVED_KEYS_WARNING
+from fate_flow.jobspec.fate_v1.model_name import model_id_of
+from fate_flow.jobspec.fate_v1.reader import problems
+from fate_flow.jobspec.native.reader import NativeJob, read_native
+from fate_flow.peers.inquiry import has_no_such_route
+from fate_flow.services.context.ports import Context
+from fate_flow.services.initiator.initiator import create_body
+from fate_flow.services.participant.admission import effective_here
+from fate_flow.settings.settings import Settings
+from fate_flow.store.contract.transaction import Document
+
+SUBMIT_FAILED = 103
+_REQUEST_ID = re.compile(r"[!-~]{1,100}")
+
+
+def _both(dsl: str, conf: str) -> Schema:
+    """Under these names, and no job file beside them."""
+    documents: Arguments = {dsl: FREE, conf: FREE}
+    return {"required": [dsl, conf], "properties": {**documents, "job_file": NOTHING}}
+
+
+_UNKNOWN = "Keys that are not known are ignored, and named in data.warnings."
+_DSL = described(FREE, f"FATE's DSL, version 2: components, with their modules, inputs and outputs. {_UNKNOWN}")
+_CONF = described(FREE, f"FATE's runtime conf: roles, initiator, job_parameters, component_parameters. {_UNKNOWN}")
+SUBMISSION: Arguments = {
+    "job_dsl": _DSL,
+    "job_runtime_conf": _CONF,
+    "dsl": described(FREE, "Another name of job_dsl."),
+    "runtime_conf": described(FREE, "Another name of job_runtime_conf."),
+    "name": described(TEXT, "The first 500 letters are kept."),
+    "notes": TEXT,
+    "job_file": described(TEXT, "A native job file, YAML, alone: see /v1/schema/job.json."),
+}
+SUBMISSION_NEEDS: tuple[Schema, ...] = (
+    {
+        "required": ["job_file"],
+        "properties": {
+            "job_file": {"type": "string"},
+            **dict.fromkeys(("job_dsl", "job_runtime_conf", "dsl", "runtime_conf"), NOTHING),
+        },
+    },
+    _both("job_dsl", "job_runtime_conf"),
+    _both("dsl", "runtime_conf"),
+)  # fmt: skip
+REQUEST_ID: Arguments = {
+    "request_id": {
+        "type": "string", "pattern": "^[!-~]{0,100}$", "description": "What a repeated submit is known by.",
+    },
+}  # fmt: skip
+IDEMPOTENCY_KEY: Arguments = {
+    "Idempotency-Key": {**REQUEST_ID["request_id"], "description": "Another place for request_id; it is the stronger."},
+}
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A job that every party has accepted."""
+
+    job_id: str
+    spec: JobSpec
+
+    @property
+    def retmsg(self) -> str:
+        return REMOVED_KEYS_WARNING if REMOVED_KEYS_WARNING in self.spec.warnings else SUCCESS
+
+
+class SubmitFailed(FlowError):
+    """The job was not accepted; nothing of it is left, so that no id is answered."""
+
+    retcode = SUBMIT_FAILED
+
+
+@dataclass(frozen=True)
+class Sent:
+    """The job that a client sent, and how what is said of its documents is told in the words of what was sent."""
+
+    document: Document
+    rendered: Callable[[str], str] = str
+
+
+def read_job(body: Mapping[str, Any], context: Context) -> Sent:
+    """The job of a body: a native file, which is read strictly, or the two documents of FATE. Raises BadRequest."""
+    text = body.get("job_file")
+    if text is None:
+        return Sent(read_document(body))
+    if not isinstance(text, str):
+        raise BadRequest(f"job_file: {shown(text)} is not the text of a file")
+    if any(body.get(name) is not None for name in _DOCUMENTS):
+        raise BadRequest(f"job_file: says all there is; {' and '.join(_DOCUMENTS[:2])} cannot be sent beside it")
+    native = _read_native(text, context)
+    document = Document(native.dsl, native.runtime_conf, {}, native.name, native.description)
+    return Sent(document, native.paths.rendered)
+
+
+_DOCUMENTS = ("job_dsl", "job_runtime_conf", "dsl", "runtime_conf")
+
+
+def _read_native(text: str, context: Context) -> NativeJob:
+    """Raises BadRequest with all that is wrong in `data.problems`."""
+    reading = read_yaml(text)
+    native, wrong = read_native(reading.value, reading.lines)
+    if native is not None:
+        found = problems(
+            native.dsl, native.runtime_conf, modules=context.modules, defaults=context.defaults, strict=True
+        )
+        wrong = native.rendered(found)
+    if native is None or wrong:
+        raise BadRequest(wrong[0], data={"problems": wrong})
+    return native
+
+
+def read_document(body: Mapping[str, Any]) -> Document:
+    """The two documents of a job, under the names of the CLI or those of a server. Raises BadRequest."""
+    dsl, conf = (_either(body, f"job_{name}", name) for name in ("dsl", "runtime_conf"))
+    require({"job_dsl": dsl, "job_runtime_conf": conf}, "job_dsl", "job_runtime_conf")
+    for key, value in (("job_dsl", dsl), ("job_runtime_conf", conf)):
+        if not isinstance(value, dict):
+            raise BadRequest(f"{key}: {shown(value)} is not an object")
+    name, notes = read_text(body, "name")[:500], read_text(body, "notes")
+    return Document(dsl, conf, {}, name, notes)
+
+
+def read_request_id(body: Mapping[str, Any], header: str) -> str:
+    """What a repeated submit is known by; the header is the stronger one."""
+    value = header or read_text(body, "request_id")
+    if value and not _REQUEST_ID.fullmatch(value):
+        raise BadRequest(f"request_id: {shown(value)} is not 1 to 100 printable characters without spaces")
+    return value
+
+
+def submit(
+    services: Services, document: Document, request_id: str = "", check: Callable[[JobSpec], None] | None = None
+) -> Submitted:
+    """Raises SubmitFailed; Busy and StorageFailed as they are, since trying again may help there."""
+    job_id = services.new_job_id()
+    try:
+        spec = services.use_cases.validate(document)
+        if check is not None:
+            check(spec)
+        return Submitted(services.use_cases.submit(job_id, document, request_id), spec)
+    except (Busy, StorageFailed):
+        raise
+    except FlowError as error:
+        raise SubmitFailed(error.message) from error
+
+
+def ask_parties(
+    services: Services, document: Document, spec: JobSpec, plain_v1: Collection[Party] = ()
+) -> dict[Party, Answer]:
+    """What each party would say to this job; the own server has looked at its seats already. Nothing is stored.
+
+    `plain`: parties that are known to speak plain v1, which has no such question. Raises Busy."""
+    context, job_id = services.context, services.new_job_id()
+    body = create_body(replace(document, runtime_conf=spec.conf), spec, job_id, {})
+
+    def ask(party: Party) -> Answer:
+        if party.party_id in (context.party_id, "0"):
+            effective = [one.as_dict() for one in effective_here(context, spec, party)]
+            return Answer(data={"previewed": True, "effective": effective})
+        if party in plain_v1:
+            return Answer(UNCAUGHT, "it speaks plain v1, and cannot be asked")
+        answer = services.ask_party(
+            party, "/party/validate", {**body, "role": party.role, "party_id": party.party_id}
+        )
+        text = objection(spec, party, context.modules) if has_no_such_route(answer) else ""
+        return Answer(SUBMIT_FAILED, text, {"previewed": True}) if text else answer
+
+    with services.use_cases.waiting(), ThreadPoolExecutor(_AT_ONCE) as pool:
+        return dict(zip(spec.parties, pool.map(ask, spec.parties), strict=True))
+
+
+
+_AT_ONCE = 16
+
+
+def submit_data(services: Services, submitted: Submitted) -> dict[str, Any]:
+    """The `data` of a successful submit."""
+    settings, job_id, initiator = services.settings, submitted.job_id, submitted.spec.initiator
+    folder = settings.jobs_dir / job_id
+    on_party = folder / initiator.role / initiator.party_id / "job_runtime_on_party_conf.json"
+    return {
+        "job_id": job_id,
+        "code": 0,
+        "message": SUCCESS,
+        "model_info": {"model_id": model_id_of(submitted.spec.roles), "model_version": job_id},
+        "logs_directory": settings.log_dir / job_id,
+        "board_url": board_url_of(settings, job_id, initiator),
+        "dsl_path": folder / "job_dsl.json",
+        "runtime_conf_path": folder / "job_runtime_conf.json",
+        "runtime_conf_on_party_path": on_party,
+        "train_runtime_conf_path": folder / "train_runtime_conf.json",
+        "pipeline_dsl_path": folder / "pipeline_dsl.json",
+        "warnings": list(submitted.spec.warnings),
+        "effective": _effective(services, job_id),
+    }
+
+
+def _effective(services: Services, job_id: str) -> list[dict[str, Any]]:
+    try:
+        return list(_capped(services.views.history(job_id) or ()))
+    except StorageFailed:      # the job is accepted, which is what the client has to hear; the history keeps the rest
+        return []
+
+
+def _capped(history: Sequence[HistoryEntry]) -> Iterator[dict[str, Any]]:
+    """What parties give less of than was asked for, as they said when they accepted the job."""
+    joins = ("", SeatStatus.JOINING.value), SeatStatus.JOINED.value
+    for one in history:
+        if one.level is HistoryLevel.SEAT and one.old in joins[0] and one.new == joins[1] and one.party and one.message:
+            yield {"role": one.party.role, "party_id": one.party.party_id, "message": one.message}
+
+
+def board_url_of(settings: Settings, job_id: str, party: Party) -> str:
+    """Where FATE's clients look for a board: a page that names the commands which show a job here."""
+    return f"{settings.url}/index.html#/dashboard?job_id={job_id}&role={party.role}&party_id={party.party_id}"
+
+
+def _either(body: Mapping[str, Any], *names: str) -> Any:
+    return next((body[name] for name in names if body.get(name) is not None), None)

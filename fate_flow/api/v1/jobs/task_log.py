@@ -1,0 +1,277 @@
+"""What the workers of a task print and the files that they leave, for clients of the party they belong to.
+
+Nothing of it goes to another party, unless this party's configuration says so (`commands.share_logs`): then the
+initiator of the job, and nobody else, may ask for what they print.
+"""
+
+from __future__ import annotations
+
+from codecs import getincrementaldecoder
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flask import Blueprint, Response, request, send_file
+
+from fate_flow.api.http.arguments import (
+    COMPONENT_NAME,
+    JOB,
+    SEAT,
+    Body,
+    read_component,
+    read_job_id,
+    read_party,
+    read_whole,
+    whole,
+)
+from fate_flow.api.http.declared import (
+    COUNT,
+    NOTHING,
+    TEXT,
+    YES_NO,
+    Schema,
+    a_list,
+    an_object,
+    declared,
+    described,
+    one_of,
+    or_null,
+)
+from fate_flow.api.http.envelope import arguments, file_follows, ok, reply, silent_json
+from fate_flow.api.http.services import Services
+from fate_flow.core.access.authority import Query, Said, objection
+from fate_flow.core.model.errors import BadRequest, JobNotFound, NotFound, PermissionDenied
+from fate_flow.core.model.grammar import ROLES, check_output_name, check_party_id, shown
+from fate_flow.core.model.job import JobKey, Worker
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import WorkerStatus
+from fate_flow.core.planning.replicas import COLLECTOR, KEPT_ATTEMPTS
+from fate_flow.engines.local.program_order import OUTPUTS
+from fate_flow.engines.local.worker import LAUNCH, read_json
+from fate_flow.peers.wire import SRC_PARTY_ID
+from fate_flow.services.context.unit_of_work import binding_of
+from fate_flow.store.contract.transaction import Transaction
+
+_STREAMS = ("stdout", "stderr")
+_USUAL_BYTES, _MOST_BYTES = 256 * 1024, 4 * 1024 * 1024
+
+_TASK = JOB | {"component_name": COMPONENT_NAME}
+_OUTPUT = {"output_name": described(COMPONENT_NAME, "The name of an output.")}
+_WHOSE: tuple[Schema, ...] = (
+    {"properties": {"role": NOTHING, "party_id": NOTHING}, "description": "The seat of this party."},
+    {"properties": SEAT, "required": list(SEAT)},
+)
+_WHICH = SEAT | {
+    "stream": one_of(_STREAMS),
+    "worker": whole("The slot of a worker; the first."),
+    "attempt": whole("Which process of that slot; the newest."),
+    "task_version": whole("The newest."),
+    "bytes": whole("So many of its end, or from the offset on.", 1, _MOST_BYTES, _USUAL_BYTES),
+    "offset": whole("From this byte on; so many bytes before the end."),
+}
+_PRINTED = an_object({
+    "job_id": TEXT, "component_name": TEXT, "role": one_of(ROLES), "party_id": TEXT, "task_version": COUNT,
+    "worker": COUNT, "rank": or_null(COUNT), "attempt": COUNT,
+    "status": one_of({status.value for status in WorkerStatus}), "reason": or_null(TEXT), "message": TEXT,
+    "exit_status": TEXT, "caused_by": or_null(TEXT), "stream": one_of(_STREAMS), "bytes": COUNT, "text": TEXT,
+    "attempts": described(a_list(an_object({
+        "attempt": COUNT, "status": one_of({status.value for status in WorkerStatus}), "reason": or_null(TEXT),
+        "message": TEXT, "exit_status": TEXT, "is_kept": YES_NO,
+    }, title="Attempt")), f"The newest {KEPT_ATTEMPTS} processes of its slot, and whether their output is here."),
+}, {
+    "next_offset": described(COUNT, "Of the byte behind the text: where to go on."),
+    "versions": described(a_list(an_object({"task_version": COUNT, "reason": or_null(TEXT)})), "Those with workers."),
+}, title="Printed")  # fmt: skip
+
+
+def blueprint(services: Services) -> Blueprint:
+    routes = _LogRoutes(services)
+    logs = Blueprint("task_log", __name__, url_prefix="/v1")
+    logs.post("/task/log")(routes.of_client)
+    logs.post("/task/output")(routes.output)
+    logs.post("/party/task/log")(routes.of_party)
+    return logs
+
+
+class _LogRoutes:
+    def __init__(self, services: Services) -> None:
+        self._context = services.context
+        self._policy = services.settings.commands
+        self._own = services.settings.party_id
+        self._ask_party = services.ask_party
+
+    @declared("The end of what a worker printed.", needs=_TASK, takes=_WHICH, either=_WHOSE, data=_PRINTED, relays=True)
+    def of_client(self) -> Response:
+        body = arguments("job_id", "component_name")
+        job_id, name = read_job_id(body), read_component(body)
+        party = self._party(body, job_id)
+        _check(body)
+        if party.party_id in (self._own, "0"):
+            return ok(self._read(job_id, name, party, body))
+        pending = {
+            **{key: body[key] for key in _STOPPED_BY_REQUEST if key in body},
+            "role": party.role,
+            "party_id": party.party_id,
+        }
+        return reply(self._ask_party(party, "/party/task/log", pending))
+
+    def of_party(self) -> Response:
+        """For the initiator of a job, where this party shares what its workers print."""
+        body = silent_json()
+        job_id, party = read_job_id(body), read_party(body)
+        caller = check_party_id(request.headers.get(SRC_PARTY_ID))
+        job = self._context.read(lambda tx: tx.job(JobKey(job_id, party)))
+        said = Said(Query.TASK_LOG, caller, self._own, party)
+        if why := objection(said, None if job is None else binding_of(job)):
+            raise PermissionDenied(why)
+        if job is None:
+            raise PermissionDenied(f"party {caller} is not the initiator of job {job_id}")
+        if not self._policy.share_logs:
+            raise PermissionDenied(
+                f"commands.share_logs is false at {party}: what its workers print is read at its own server alone"
+            )
+        return ok(self._read(job_id, read_component(body), party, body))
+
+    @file_follows
+    @declared(
+        "A file that a task left here.", needs=_TASK | _OUTPUT, takes=SEAT, either=_WHOSE,
+        file="application/octet-stream",
+    )
+    def output(self) -> Response:
+        """A file that the task has left here and that was published: it has succeeded at all parties."""
+        body = arguments("job_id", "component_name", "output_name")
+        job_id, name, output = read_job_id(body), read_component(body), check_output_name(body.get("output_name"))
+        party = self._party(body, job_id)
+        summary = self._context.read(lambda tx: tx.summary(job_id, name, party)) or {}
+        files = summary.get("files") or {}
+        if output not in files:
+            known = ", ".join(sorted(files)) or "none"
+            raise NotFound(f"output_name: {name} has published no file {output} on {party}; published are: {known}")
+        workers = self._context.read(lambda tx: tx.workers_of(job_id))
+        of_task = [one for one in workers if (one.task.name, one.task.party, one.slot) == (name, party, COLLECTOR)]
+        collector = max(of_task, key=lambda one: one.task.version, default=None)
+        path = Path(collector.folder) / OUTPUTS / output if collector is not None else None
+        if path is None or not path.is_file():
+            raise NotFound(f"output_name: {output} of {name} on {party} is gone with the folder of its job (retention)")
+        return send_file(path, mimetype="application/octet-stream")
+
+    def _party(self, body: Body, job_id: str) -> Party:
+        """The party that is meant; without one, the seat of this party. Raises JobNotFound, BadRequest."""
+        if body.get("role") is not None or body.get("party_id") is not None:
+            return read_party(body)
+        seats = [job.party for job in self._context.read(lambda tx: tx.jobs_here(job_id))]
+        if not seats:
+            raise JobNotFound(f"can not found job {job_id} on party {self._own}")
+        if len(seats) > 1:
+            raise BadRequest(f"role: job {job_id} has {' and '.join(map(str, seats))} here; say which is meant")
+        return seats[0]
+
+    def _read(self, job_id: str, name: str, party: Party, body: Body) -> Mapping[str, Any]:
+        stream, size = _check(body)
+        every = self._context.read(lambda tx: _workers(tx, job_id, name, party))
+        attempts = _attempts(_of_version(every, job_id, name, party, body), name, party, body)
+        worker = _chosen(attempts, name, party, body)
+        slot, launch = worker.slot, read_json(Path(worker.folder) / LAUNCH)
+        if launch is None:
+            raise NotFound(
+                f"attempt {worker.attempt} of worker {slot} of {name} on {party} has not begun, or its folder is gone "
+                f"(retention, or {KEPT_ATTEMPTS} newer attempts)"
+            )
+        text, next_offset, total = _piece(Path(launch[stream]), size, read_whole(body, "offset", -1))
+        return {
+            "job_id": job_id, "component_name": name, "role": party.role, "party_id": party.party_id,
+            "task_version": worker.task.version, "worker": slot, "rank": worker.rank, "attempt": worker.attempt,
+            "status": worker.status.value, "reason": worker.reason.value if worker.reason else None,
+            "message": worker.message, "exit_status": worker.exit_status, "caused_by": worker.caused_by or None,
+            "stream": stream, "bytes": total, "text": text, "attempts": list(map(_attempt, attempts[-KEPT_ATTEMPTS:])),
+            "next_offset": next_offset, "versions": _versions(every),
+        }  # fmt: skip
+
+
+def _check(body: Body) -> tuple[str, int]:
+    """Which stream and how many bytes of it are wanted. Raises BadRequest for all that is no request."""
+    stream = _STREAMS[0] if body.get("stream") is None else body["stream"]
+    if stream not in _STREAMS:
+        raise BadRequest(f"stream: {shown(stream)} is neither {' nor '.join(_STREAMS)}")
+    for key in ("worker", "attempt", "task_version", "offset"):
+        read_whole(body, key, 0)
+    return stream, read_whole(body, "bytes", _USUAL_BYTES, 1, _MOST_BYTES)
+
+
+_STOPPED_BY_REQUEST = ("job_id", "component_name", "stream", "worker", "attempt", "task_version", "bytes", "offset")
+
+
+def _workers(tx: Transaction, job_id: str, name: str, party: Party) -> list[Worker]:
+    """Those of all versions. Raises NotFound."""
+    found = [one for one in tx.workers_of(job_id) if one.task.name == name and one.task.party == party]
+    if not found:
+        raise NotFound(f"{name} of job {job_id} has no worker on {party}")
+    return [one for one in found if one.slot != COLLECTOR]
+
+
+def _versions(workers: list[Worker]) -> list[dict[str, Any]]:
+    """Each version that has workers here, and how the first of them that ended badly did."""
+    found: dict[int, str | None] = {}
+    for worker in sorted(workers, key=lambda one: (one.task.version, one.end_time)):
+        ended_badly = worker.reason is not None and worker.reason is not Reason.DONE
+        reason = worker.reason.value if ended_badly and worker.reason else None
+        found[worker.task.version] = found.get(worker.task.version) or reason
+    return [{"task_version": version, "reason": reason} for version, reason in found.items()]
+
+
+def _of_version(workers: list[Worker], job_id: str, name: str, party: Party, body: Body) -> list[Worker]:
+    """Those of one version, the newest unless one is named. Raises NotFound."""
+    version = read_whole(body, "task_version", max((one.task.version for one in workers), default=0))
+    chosen = [one for one in workers if one.task.version == version]
+    if not chosen:
+        raise NotFound(f"task_version: {name} of job {job_id} has no worker of version {version} on {party}")
+    return chosen
+
+
+def _attempts(workers: list[Worker], name: str, party: Party, body: Body) -> list[Worker]:
+    """All that have held the slot that is meant, by age. Raises NotFound."""
+    slots = sorted({worker.slot for worker in workers})
+    slot = read_whole(body, "worker", slots[0])
+    if slot not in slots:
+        raise NotFound(f"worker: {slot} is none of {name} on {party}; it has {slots[0]} to {slots[-1]}")
+    return sorted((one for one in workers if one.slot == slot), key=lambda one: one.attempt)
+
+
+def _chosen(attempts: list[Worker], name: str, party: Party, body: Body) -> Worker:
+    """The one that is meant; without a request, the newest. Raises NotFound."""
+    newest = attempts[-1]
+    wanted = read_whole(body, "attempt", newest.attempt)
+    found = next((one for one in attempts if one.attempt == wanted), None)
+    if found is None:
+        has = f"it has {attempts[0].attempt} to {newest.attempt}"
+        raise NotFound(f"attempt: {wanted} is none of worker {newest.slot} of {name} on {party}; {has}")
+    return found
+
+
+def _attempt(worker: Worker) -> dict[str, Any]:
+    return {
+        "attempt": worker.attempt, "status": worker.status.value,
+        "reason": worker.reason.value if worker.reason else None, "message": worker.message,
+        "exit_status": worker.exit_status, "is_kept": (Path(worker.folder) / LAUNCH).is_file(),
+    }  # fmt: skip
+
+
+def _piece(path: Path, size: int, offset: int) -> tuple[str, int, int]:
+    """A piece of a file as text, where the next one begins, and how many bytes the whole of it has.
+
+    From this offset on, or, below 0, its end; nothing while it is not there. A letter of which some bytes are still to
+    be written belongs to the next piece."""
+    try:
+        with path.open("rb") as file:
+            total = file.seek(0, 2)
+            start = min(total, offset) if offset >= 0 else max(0, total - size)
+            file.seek(start)
+            piece = file.read(size)
+    except FileNotFoundError:
+        return "", max(0, offset), 0
+    if offset >= 0:
+        decoder = getincrementaldecoder("utf-8")("replace")
+        text = decoder.decode(piece)
+        return text, start + len(piece) - len(decoder.getstate()[0]), total
+    return piece.decode("utf-8", "replace"), start + len(piece), total

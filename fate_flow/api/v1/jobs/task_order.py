@@ -1,0 +1,35 @@
+"""In which order the tasks of a job are shown: that of its DAG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from fate_flow.core.model.errors import FlowError
+from fate_flow.services.context.ports import Context
+from fate_flow.services.context.unit_of_work import read_spec
+from fate_flow.store.views.views import Views
+
+_MOST_JOBS = 256
+
+
+class TaskOrder:
+    """Remembers the order of the jobs that were asked for last: it never changes, and documents are long."""
+
+    def __init__(self, context: Context, views: Views) -> None:
+        self._context = context
+        self._views = views
+        self._known = lru_cache(_MOST_JOBS)(self._read)
+
+    def of(self, job_id: str) -> Sequence[str]:
+        """The names of its tasks, each after those that it needs; empty for a document that cannot be read any more."""
+        return self._known(job_id)
+
+    def _read(self, job_id: str) -> Sequence[str]:
+        document = self._views.document(job_id)
+        if document is None:
+            return ()
+        try:
+            return tuple(read_spec(self._context, document).tasks)
+        except FlowError:          # of an older release, say
+            return ()

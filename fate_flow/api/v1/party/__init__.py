@@ -1,0 +1,1 @@
+"""This party's server: its settings, engine, keys, permissions, and the other parties."""

@@ -1,0 +1,99 @@
+"""`/v1/key/...`: public keys of other parties and of this one (client-api-v1, 3.6; docs/reference/signatures.md).
+
+FATE's server hands out private keys here, by `key_name`, and replaces any key without a word; this one does neither.
+"""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response
+
+from fate_flow.api.http.arguments import PARTY_ID
+from fate_flow.api.http.declared import TEXT, Arguments, Schema, declared, described
+from fate_flow.api.http.envelope import arguments, ok
+from fate_flow.api.http.services import Services
+from fate_flow.core.access.site import SiteKey, check_key_id
+from fate_flow.core.model.errors import BadRequest, BadSettings, Conflict, NotFound
+from fate_flow.core.model.grammar import check_party_id, shown
+from fate_flow.peers.site_key import load_private_key, read_public_key
+from fate_flow.services.use_cases.keys import delete_key, save_key
+
+_PUBLIC = "public"
+_PARTY: Arguments = {"party_id": PARTY_ID}
+_KEY: Schema = {
+    "type": "string", "format": "public-key", "minLength": 1,
+    "description": "PEM: Ed25519, or RSA of 2048 to 8192 bits.",
+}  # fmt: skip
+_KEY_ID: Schema = {
+    "type": "string", "pattern": "^[0-9a-f]{64}$", "description": "SHA-256 of a public key in its DER form.",
+}  # fmt: skip
+_BESIDE: Arguments = {"key_id": _KEY_ID}
+
+
+def blueprint(services: Services) -> Blueprint:
+    routes = _KeyRoutes(services)
+    keys = Blueprint("keys", __name__, url_prefix="/v1/key")
+    keys.post("/public/save")(routes.save)
+    keys.post("/query")(routes.query)
+    keys.post("/public/delete")(routes.delete)
+    return keys
+
+
+class _KeyRoutes:
+    def __init__(self, services: Services) -> None:
+        self._settings = services.settings
+        self._context = services.context
+
+    @declared(
+        "This is the public key of another party.", needs={**_PARTY, "key": _KEY},
+        takes={"replaces": described(_KEY_ID, "The id of the key that the party has, when that is another one.")},
+        data=TEXT, beside=_BESIDE,
+    )
+    def save(self) -> Response:
+        body = arguments("party_id", "key")
+        party_id, key, replaces = check_party_id(body["party_id"]), body["key"], body.get("replaces")
+        if not isinstance(key, str):
+            raise BadRequest("key: is not text")
+        found = read_public_key(key)
+        wanted = check_key_id(replaces, "replaces") if replaces is not None else ""
+        self._refuse_own(party_id)
+        is_new = save_key(self._context, SiteKey(party_id, found.key_id, found.pem), wanted)
+        return ok("save success" if is_new else "update success", key_id=found.key_id)
+
+    @declared(
+        "The public key of a party; of the own one, too.", needs=_PARTY,
+        takes={"key_name": {"const": _PUBLIC, "description": "Nothing else is handed out."}},
+        data=described(TEXT, "PEM."), beside=_BESIDE,
+    )
+    def query(self) -> Response:
+        body = arguments("party_id")
+        party_id, name = check_party_id(body["party_id"]), body.get("key_name")
+        if name not in (None, _PUBLIC):
+            raise BadRequest(f"key_name: {shown(name)} is not handed out, {_PUBLIC} is")
+        found = self._own_key() if party_id == self._settings.party_id else self._key_of(party_id)
+        return ok(found.pem, key_id=found.key_id)
+
+    @declared("What another party signs is not believed any more.", needs=_PARTY)
+    def delete(self) -> Response:
+        party_id = check_party_id(arguments("party_id")["party_id"])
+        self._refuse_own(party_id)
+        delete_key(self._context, party_id)
+        return ok()
+
+    def _refuse_own(self, party_id: str) -> None:
+        if party_id == self._settings.party_id:
+            raise Conflict(
+                f"party_id: {party_id} is this party itself; its key is made on its machine (fate_flow key make)"
+            )
+
+    def _own_key(self) -> SiteKey:
+        try:
+            public = load_private_key(self._settings.private_key).public
+        except BadSettings as error:
+            raise NotFound("party_id: this party has no key that can be used (fate_flow key show, there)") from error
+        return SiteKey(self._settings.party_id, public.key_id, public.pem)
+
+    def _key_of(self, party_id: str) -> SiteKey:
+        found = self._context.read(lambda tx: tx.site_key(party_id))
+        if found is None:
+            raise NotFound(f"party_id: no public key of party {party_id} is saved here (flow key save)")
+        return found

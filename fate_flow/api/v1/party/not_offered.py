@@ -1,0 +1,84 @@
+"""Routes of the v1 API that this server does not have: each says so, so that nobody takes it for a wrong address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flask import Blueprint, Response, request
+
+from fate_flow.api.http.declared import TEXT, declared
+from fate_flow.api.http.envelope import error_response, failed, file_follows
+from fate_flow.core.model.grammar import shown
+
+_RETCODE = 100
+_AS_FILE = 404               # where HTTP 200 would mean that a file follows
+
+_NO_MODELS = "no component here makes a model: run FATE's own server for jobs that train"
+_NO_BOARD = "flow job watch and flow job explain show a job"
+_OWN_PROGRAM = (
+    "a task of Command runs a program of your own at each party that allows it (docs/reference/programs.md); "
+    "components are those of the release, the same in every process and at every party"
+)
+_BUILT_IN = "component/get lists what this server can run"
+_PARTIES = "party/list shows the parties that this server knows, and whether they answer"
+_SECTIONS = "server/service/get shows the sections of this server's configuration"
+_OWN_WORKERS = "a worker asks where its task configuration says"
+
+_LATER = {
+    "table/schema/update": ("a change of a table's schema", "data/upload with drop"),
+    "component/hetero/merge": ("merging models", _NO_MODELS),
+    "component/woe_array/extract": ("woe arrays", _NO_MODELS),
+    "component/woe_array/merge": ("woe arrays", _NO_MODELS),
+    "component/validate": ("checking single components", "job/validate checks a whole job"),
+    "component/<name>/get": ("asking about a single component", _BUILT_IN),
+    "model/<path:rest>": ("models", _NO_MODELS),
+    "checkpoint/<path:rest>": ("checkpoints of models", _NO_MODELS),
+    "server/<name>/get": ("a registry of servers", _SECTIONS),
+    "server/<name>/register": ("a registry of servers", _SECTIONS),
+    "service/<path:rest>": ("the registration of services", _SECTIONS),
+    "provider/register": ("the registration of providers", _OWN_PROGRAM),
+    "provider/registry/get": ("the registration of providers", _BUILT_IN),
+    "provider/update": ("the registration of providers", _OWN_PROGRAM),
+    "info/fateboard": ("a board for jobs", _NO_BOARD),
+    "info/eggroll": ("EggRoll", "resource/query shows this server's own engine"),
+    "forward/<path:rest>": ("forwarding to other parties", _PARTIES),
+    "tracker/<path:rest>": ("what workers ask, but on a port of their own", _OWN_WORKERS),
+    "operation/<path:rest>": ("what workers ask, but on a port of their own", _OWN_WORKERS),
+    "worker/config/load": ("requests of workers of other versions", _OWN_WORKERS),
+}
+_LATER_AS_DATA = {"model/deploy": ("models", _NO_MODELS)}
+"""Of a refusal FATE's pipeline shows `data` there, and nothing else."""
+_LATER_AS_FILE = {
+    "table/download": ("the download of a table", "data/download"),
+    "model/export": ("models", _NO_MODELS),
+    "model/get/predict/dsl": ("models", _NO_MODELS),
+    "model/get/predict/conf": ("models", _NO_MODELS),
+}
+"""What is not there, and what to use instead. Paths of other routes are below `/v1`."""
+
+
+def blueprint() -> Blueprint:
+    later = Blueprint("not_offered", __name__, url_prefix="/v1")
+    for table, answer, code, methods in (
+        (_LATER, failed, _RETCODE, ["POST"]), (_LATER_AS_DATA, _failed_in_data, _RETCODE, ["POST"]),
+        (_LATER_AS_FILE, error_response, _AS_FILE, ["GET", "POST"]),
+    ):  # fmt: skip
+        for path, (what, instead) in table.items():
+            name = f"{path.replace('/', '_')}".translate({ord(one): None for one in "<>:"})
+            refuse = _refusal(answer, code, f"{what} ({{path}}); instead: {instead}")
+            data = TEXT if answer is _failed_in_data else None
+            view = declared(f"Not offered: {what}. Instead: {instead}.", never=code, refused=data)(refuse)
+            view = file_follows(view) if answer is error_response else view
+            later.add_url_rule(f"/{path}", name, view, methods=methods)
+    return later
+
+
+def _failed_in_data(code: int, message: str) -> Response:
+    return failed(code, message, message)
+
+
+def _refusal(answer: Callable[[int, str], Response], code: int, what: str) -> Callable[..., Response]:
+    def refuse(**_: str) -> Response:
+        return answer(code, f"this server does not offer {what.format(path=shown(request.path))}")
+
+    return refuse

@@ -1,0 +1,119 @@
+"""`flow party list`: the other parties, as they answer when they are asked now."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+from fate_flow.api.http.services import Services
+from fate_flow.api.v1.jobs.explain import hold_of
+from fate_flow.core.model.errors import Busy
+from fate_flow.core.model.job import UNREACHABLE, Answer
+from fate_flow.core.model.peer import read_way_back
+from fate_flow.core.model.spec import Party
+from fate_flow.core.text.phrases import counted, sanitized
+from fate_flow.peers.inquiry import has_no_such_route, why_unreached
+from fate_flow.services.participant.call_back import CALL_BACK, cannot_reach
+
+ANSWERS, SILENT, CUT_OFF, NOT_ASKED = "answers", "does not answer", "cannot reach this party", "not asked"
+
+_MOST_AT_ONCE = 64
+_SECONDS = 6.0               # for all of them together
+_LONGEST_TEXT = 500
+_END_OF_TIME = 1 << 53       # milliseconds; JSON's numbers are exact up to there
+
+
+def known_parties(services: Services) -> dict[str, Any]:
+    """Those that this server has a route to, and its own. Each is asked whether it is on hold and reaches this server.
+
+    Where too many handlers wait for other parties already, nobody is asked."""
+    settings = services.settings
+    seen = _peers(settings.run_dir / "peers.json")
+    routes = {party_id: route.url for party_id, route in sorted(settings.routes.items())}
+    answers = _ask(services, list(routes))
+    own = settings.party_id
+    parties = [_shown(one, url, seen.get(one), answers.get(one), own) for one, url in routes.items()]
+    hold = services.context.read(lambda tx: tx.intake_hold())
+    return {"parties": parties, "own": {"party_id": own, "hold": hold_of(hold)}}
+
+
+def _ask(services: Services, party_ids: Sequence[str]) -> dict[str, Answer]:
+    """By party: what it said; none at all where nobody was asked."""
+    if not party_ids:
+        return {}
+
+    def ask(party_id: str) -> Answer:
+        return services.ask_party(Party("host", party_id), "/party/intake", {CALL_BACK: True})
+
+    pool = ThreadPoolExecutor(min(len(party_ids), _MOST_AT_ONCE))
+    try:
+        with services.use_cases.waiting():
+            asked: dict[str, Future[Answer]] = {party_id: pool.submit(ask, party_id) for party_id in party_ids}
+            done, _ = wait(asked.values(), _SECONDS)
+            return {party_id: one.result() if one in done else _LATE for party_id, one in asked.items()}
+    except Busy:
+        return {}
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+_LATE = Answer(UNREACHABLE, "no answer in time")
+
+
+def _shown(
+    party_id: str, url: str, seen: Mapping[str, Any] | None, answer: Answer | None, own: str
+) -> dict[str, Any]:
+    """`seen`: what the scheduler knows of the way to it; `answer`: what it has just said, None: nobody has asked."""
+    circuit = {key: value for key, value in (seen or {}).items() if key not in ("party_id", "url")}
+    status, message = _judged(party_id, answer, own)
+    if waiting := _waiting(seen or {}, status, message):
+        message = "; ".join(filter(None, [message, waiting]))
+    found = {"party_id": party_id, "url": url, "status": status, "message": message}
+    return {**circuit, **found, "hold": _hold_in(answer)}
+
+
+def _judged(party_id: str, answer: Answer | None, own: str) -> tuple[str, str]:
+    if answer is None:
+        return NOT_ASKED, "too many handlers wait for other parties; ask again in a second"
+    if why := why_unreached(party_id, answer):
+        return SILENT, why
+    if not answer.is_ok and not has_no_such_route(answer):
+        # A server of the party answers this with 0, a plain v1 one does not know the route: this is neither.
+        return SILENT, sanitized(answer.retmsg, _LONGEST_TEXT)
+    way_back = read_way_back(answer.data.get("way_back")) if isinstance(answer.data, Mapping) else None
+    return (ANSWERS, "") if way_back is None else (CUT_OFF, cannot_reach(own, way_back.error))
+
+
+def _waiting(seen: Mapping[str, Any], status: str, message: str) -> str:
+    """Of a party that does not answer the scheduler either: since when, why, where that is another reason than the one
+    that is said already, and what that keeps back."""
+    if status == ANSWERS or not seen.get("silent_seconds"):
+        return ""
+    tries, count = counted(int(seen.get("failures") or 0), "try", "tries"), int(seen.get("commands_waiting") or 0)
+    why = "" if seen.get("error") in (None, "", message) else f" ({seen['error']})"
+    kept_back = f"; {counted(count, 'command waits', 'commands wait')} for it" if count else ""
+    since = f"silent for {seen.get('silent_seconds')} s and {tries}{why}"
+    return f"{since}, asked again in {seen.get('next_try_seconds')} s{kept_back}"
+
+
+def _hold_in(answer: Answer | None) -> dict[str, Any] | None:
+    """Another party's words: only what makes sense. A plain v1 one says nothing of a hold."""
+    data = answer.data if answer is not None and answer.is_ok else None
+    hold = data.get("hold") if isinstance(data, Mapping) else None
+    if not isinstance(hold, Mapping):
+        return None
+    at = hold.get("time")
+    text = {key: sanitized(hold.get(key), _LONGEST_TEXT) for key in ("message", "by")}
+    return {**text, "time": at if isinstance(at, int) and 0 <= at < _END_OF_TIME else 0}
+
+
+def _peers(path: Path) -> dict[str, Any]:
+    """What the scheduler last wrote about the ways to other parties; nothing before it has."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,156 @@
+"""`/v1/permission/...`: what jobs of another party may use here (client-api-v1, section 3.6).
+
+The paths with `/privilege` are those of FATE Flow before 1.9, which the SDK of 1.11.3 still asks: a party is named by
+`src_party_id` there. What roles and commands a party has was granted there too; here that is read from the row of each
+job, so such words are refused.
+"""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response
+
+from fate_flow.api.http.arguments import NAMESPACE, PARTY_ID, ROLE, TABLE_NAME, Body
+from fate_flow.api.http.declared import (
+    NOTHING,
+    TEXT,
+    WARNINGS,
+    Arguments,
+    Schema,
+    a_list,
+    an_object,
+    declared,
+    described,
+    one_of,
+)
+from fate_flow.api.http.envelope import arguments, ok
+from fate_flow.api.http.services import Services
+from fate_flow.core.access.permission import ALL, MOST_TABLES, Thing, as_written, read_things
+from fate_flow.core.model.errors import BadRequest
+from fate_flow.core.model.grammar import ROLES, check_party_id, check_role, shown
+
+_OLD = "privilege_"
+_NOT_GRANTED = (f"{_OLD}role", f"{_OLD}command")
+
+_TABLE: Schema = {
+    "type": "object", "properties": {"namespace": NAMESPACE, "name": TABLE_NAME}, "required": ["namespace", "name"],
+}  # fmt: skip
+_TABLE_OR_ALL: Schema = {"anyOf": [{"const": ALL}, _TABLE]}
+_COMPONENTS: Schema = {
+    "anyOf": [TEXT, a_list(TEXT)],
+    "description": f"Names of components, as a list or with commas between them; {ALL} is all of them. Of several, "
+    "those that this server does not have are ignored, and named in warnings.",
+}
+_DATASETS: Schema = {
+    "anyOf": [_TABLE_OR_ALL, a_list(_TABLE_OR_ALL, maxItems=MOST_TABLES)],
+    "description": f"One table or several; {ALL} is all of them.",
+}
+_THINGS: Arguments = {"component": _COMPONENTS, "dataset": _DATASETS}
+_OLD_THINGS: Arguments = {f"{_OLD}{key}": schema for key, schema in _THINGS.items()}
+_NOTHING_ELSE: Arguments = dict.fromkeys(_NOT_GRANTED, described(NOTHING, "Cannot be granted."))
+_PARTY: Arguments = {"party_id": PARTY_ID}
+_SOURCE: Arguments = {"src_party_id": PARTY_ID, "src_role": ROLE}
+_GRANTED: Arguments = {
+    "component": a_list(TEXT),
+    "dataset": a_list({"anyOf": [{"const": ALL}, an_object({"namespace": TEXT, "name": TEXT})]}),
+}
+_GRANTED_AS_BEFORE = an_object({
+    "src_party_id": TEXT, "src_role": one_of(ROLES), "role": a_list(TEXT, maxItems=0),
+    "command": a_list(TEXT, maxItems=0), **_GRANTED,
+})  # fmt: skip
+
+
+def _something(things: Arguments) -> tuple[Schema, ...]:
+    """One of these keys names at least one thing that is known."""
+    named = {"type": ["string", "object", "array"], "minItems": 1}
+    return tuple(
+        {"required": [key], "properties": {key: {**named, "format": "components"} if one is _COMPONENTS else named}}
+        for key, one in things.items()
+    )
+
+
+_GRANT = "Jobs of this party may use these components and tables here."
+_DELETE = "Jobs of this party may use these components and tables no more."
+_QUERY = "What jobs of this party may use here."
+
+
+def blueprint(services: Services) -> Blueprint:
+    routes = _PermissionRoutes(services)
+    permission = Blueprint("permission", __name__, url_prefix="/v1/permission")
+    for path, view in {
+        "/grant": routes.grant,
+        "/delete": routes.delete,
+        "/query": routes.query,
+        "/grant/privilege": routes.grant_as_before,
+        "/delete/privilege": routes.delete_as_before,
+        "/query/privilege": routes.query_as_before,
+    }.items():
+        permission.add_url_rule(path, view_func=view, methods=["POST"])
+    return permission
+
+
+class _PermissionRoutes:
+    def __init__(self, services: Services) -> None:
+        self._use_cases = services.use_cases
+        self._context = services.context
+
+    @declared(_GRANT, needs=_PARTY, takes=_THINGS, either=_something(_THINGS))
+    def grant(self) -> Response:
+        body = arguments("party_id")
+        things, unknown = self._read(body)
+        self._use_cases.grant(check_party_id(body["party_id"]), things)
+        return _done(unknown)
+
+    @declared(_DELETE, needs=_PARTY, takes=_THINGS, either=_something(_THINGS))
+    def delete(self) -> Response:
+        body = arguments("party_id")
+        things, unknown = self._read(body)
+        self._use_cases.revoke(check_party_id(body["party_id"]), things)
+        return _done(unknown)
+
+    @declared(_QUERY, needs=_PARTY, data=an_object(_GRANTED))
+    def query(self) -> Response:
+        return ok(as_written(self._granted(check_party_id(arguments("party_id")["party_id"]))))
+
+    @declared(_GRANT, needs=_SOURCE, takes=_OLD_THINGS | _NOTHING_ELSE, either=_something(_OLD_THINGS))
+    def grant_as_before(self) -> Response:
+        party_id, body = _source()
+        things, unknown = self._read(body, _OLD)
+        self._use_cases.grant(party_id, things)
+        return _done(unknown)
+
+    @declared(_DELETE, needs=_SOURCE, takes=_OLD_THINGS | _NOTHING_ELSE, either=_something(_OLD_THINGS))
+    def delete_as_before(self) -> Response:
+        party_id, body = _source()
+        things, unknown = self._read(body, _OLD)
+        self._use_cases.revoke(party_id, things)
+        return _done(unknown)
+
+    @declared(_QUERY, needs=_SOURCE, takes=_NOTHING_ELSE, data=_GRANTED_AS_BEFORE)
+    def query_as_before(self) -> Response:
+        party_id, body = _source()
+        found = as_written(self._granted(party_id))
+        return ok({"src_party_id": party_id, "src_role": body["src_role"], "role": [], "command": [], **found})
+
+    def _granted(self, party_id: str) -> frozenset[Thing]:
+        return self._context.read(lambda tx: tx.granted(party_id))
+
+    def _read(self, body: Body, prefix: str = "") -> tuple[list[Thing], list[str]]:
+        return read_things(body, self._context.modules, prefix)
+
+
+def _done(unknown: list[str]) -> Response:
+    """It names the components that are not known here."""
+    return ok({WARNINGS: unknown} if unknown else None)
+
+
+def _source() -> tuple[str, Body]:
+    """The party that is meant, and the body. Raises BadRequest."""
+    body = arguments("src_party_id", "src_role")
+    check_role(body["src_role"], "src_role")
+    for key in _NOT_GRANTED:
+        if body.get(key) is not None:
+            raise BadRequest(
+                f"{key}: {shown(body[key])} cannot be granted: what a party may ask about a job, says its seat in it; "
+                f"{_OLD}component and {_OLD}dataset can be"
+            )
+    return check_party_id(body["src_party_id"], "src_party_id"), body

@@ -1,0 +1,71 @@
+"""`/v1/resource/...`: what this party's engine has and who holds it (client-api-v1, section 3.2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, Response
+
+from fate_flow.api.http.arguments import JOB, read_job_id, read_text
+from fate_flow.api.http.declared import COUNT, TEXT, YES_NO, a_list, an_object, declared, one_of
+from fate_flow.api.http.envelope import arguments, failed, ok, silent_json
+from fate_flow.api.http.rows import ENGINE_ROW
+from fate_flow.api.http.services import Services
+from fate_flow.core.model.errors import JobNotFound
+from fate_flow.core.model.grammar import ROLES
+from fate_flow.core.model.job import Job
+from fate_flow.store.views.views import Row
+
+_UNKNOWN_JOB = 100
+
+_SEAT = {"job_id": TEXT, "role": one_of(ROLES), "party_id": TEXT}
+_HOLDERS = a_list(an_object({**_SEAT, "core": COUNT, "memory": COUNT}))
+_RETURNED = a_list(an_object({**_SEAT, "resource_in_use": YES_NO, "resource_return_status": YES_NO}))
+
+
+def blueprint(services: Services) -> Blueprint:
+    use_cases, views = services.use_cases, services.views
+    resources = Blueprint("resources", __name__, url_prefix="/v1/resource")
+
+    @resources.post("/query")
+    @declared(
+        "What this party's engine has, and which jobs hold some of it.", takes={"engine_name": TEXT},
+        data=an_object({"use_resource_job": _HOLDERS, "computing_engine_resource": ENGINE_ROW}),
+    )
+    def query() -> Response:
+        engine = views.engine(read_text(silent_json(), "engine_name"))
+        holders = [_holder(row) for row in views.jobs_that_hold()]
+        return ok({"use_resource_job": holders, "computing_engine_resource": engine})
+
+    @resources.post("/return")
+    @declared("What a job that does not run holds here is given back.", needs=JOB, data=_RETURNED)
+    def give_back() -> Response:
+        job_id = read_job_id(arguments("job_id"))
+        try:
+            returned = use_cases.return_resources(job_id)
+        except JobNotFound as error:
+            return failed(_UNKNOWN_JOB, error.message)
+        return ok([_returned(job, done) for job, done in returned])
+
+    return resources
+
+
+def _holder(row: Row) -> Row:
+    return {
+        "job_id": row["f_job_id"],
+        "role": row["f_role"],
+        "party_id": row["f_party_id"],
+        "core": row["f_cores"],
+        "memory": row["f_memory"],
+    }
+
+
+def _returned(job: Job, done: bool) -> dict[str, Any]:
+    """A seat as it was before, and whether something came back."""
+    return {
+        "job_id": job.job_id,
+        "role": job.party.role,
+        "party_id": job.party.party_id,
+        "resource_in_use": job.holds and not done,
+        "resource_return_status": done,
+    }

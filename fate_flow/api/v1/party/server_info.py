@@ -1,0 +1,259 @@
+"""What the server says of itself: versions, components, defaults, lines of its logs (client-api-v1, section 3.6)."""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import fields
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from flask import Blueprint, Response
+
+import fate_flow
+from fate_flow.api.http.arguments import (
+    COMPONENT_NAME,
+    JOB,
+    SEAT,
+    read_component,
+    read_job_id,
+    read_party,
+    read_text,
+    read_whole,
+    whole,
+)
+from fate_flow.api.http.declared import (
+    ANYTHING,
+    COUNT,
+    FREE,
+    NOTHING,
+    TEXT,
+    WHOLE,
+    a_list,
+    an_object,
+    by_name,
+    declared,
+    described,
+    one_of,
+)
+from fate_flow.api.http.envelope import HttpError, arguments, ok, silent_json
+from fate_flow.api.http.services import Services
+from fate_flow.api.v1.party import instances
+from fate_flow.components.worker import catalogue
+from fate_flow.core.model.errors import BadRequest, OperationFailed
+from fate_flow.core.model.grammar import shown
+from fate_flow.core.model.modules import OWN_PROVIDER
+from fate_flow.jobspec.fate_v1.job_parameters import flat_parameters
+from fate_flow.jobspec.native.schema import schema_text
+from fate_flow.peers.wire import FATE_VERSION
+from fate_flow.settings.reader import load_settings
+from fate_flow.settings.settings import Settings
+
+API_VERSION = "v1"
+_UNUSED = ("FATEBoard", "EGGROLL", "CENTOS", "UBUNTU", "MAVEN", "JDK", "SPARK")
+
+_MOST_LINES = 10_000
+_MOST_LINE = 10_000             # characters
+_MOST_TEXT = 4_000_000
+_IPV4 = re.compile(r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])")
+
+_JOB_LOGS = {"jobSchedule": "fate_flow_schedule.log", "jobScheduleError": "fate_flow_schedule_error.log"}
+_PARTY_LOGS = {f"party{level.capitalize()}": f"{level}.log" for level in ("ERROR", "WARNING", "INFO", "DEBUG")}
+_COMPONENT_LOGS = {f"component{level.capitalize()}": f"{level}.log" for level in ("ERROR", "WARNING", "INFO", "DEBUG")}
+
+_PROVIDERS = by_name(by_name(an_object({"path": TEXT, "class_path": FREE, "components": a_list(TEXT)})))
+_UNKNOWN = {404: "There is no such one."}
+_OF_WHAT = (
+    {"properties": {"log_type": one_of(_JOB_LOGS)}},
+    {"properties": {"log_type": one_of(_PARTY_LOGS), **SEAT}, "required": list(SEAT)},
+    {"properties": {**SEAT, "component_name": COMPONENT_NAME}, "required": [*SEAT, "component_name"]},
+)
+_LOG = JOB | {"log_type": one_of((*_JOB_LOGS, *_PARTY_LOGS, *_COMPONENT_LOGS))}
+_WHOSE = {
+    **dict.fromkeys(SEAT, described(ANYTHING, "For the logs of a party.")),
+    "component_name": described(ANYTHING, "For the logs of a component."),
+}
+_LINES = {"begin": whole("The first line.", default=1), "end": whole(f"The last line; {_MOST_LINES} at most.")}
+_SIZE = an_object({"size": COUNT})
+_COMPONENTS = by_name(an_object({
+    "alias": a_list(TEXT), "default_provider": TEXT, "support_provider": a_list(TEXT), "description": TEXT,
+    "roles": a_list(TEXT),
+}))  # fmt: skip
+
+
+def blueprint(services: Services) -> Blueprint:
+    routes = _ServerRoutes(services)
+    server = Blueprint("server_info", __name__, url_prefix="/v1")
+    views: dict[str, Callable[..., Response]] = {
+        "/server/version/get": routes.versions,
+        "/version/get": routes.versions,
+        "/info/version": routes.versions,
+        "/info/common": routes.common,
+        "/server/config/job/default": routes.job_defaults,
+        "/server/reload": routes.reload,
+        "/component/get": routes.components,
+        "/provider/get": routes.providers,
+        "/provider/<name>/get": routes.provider,
+        "/log/cat": routes.log_lines,
+        "/log/size": routes.log_size,
+    }
+    for path, view in views.items():
+        server.add_url_rule(path, view_func=view, methods=["POST"])
+    server.get("/schema/job.json")(routes.job_schema)
+    return server
+
+
+class _ServerRoutes:
+    def __init__(self, services: Services) -> None:
+        self._settings = services.settings
+        self._defaults = services.context.defaults
+
+    # ------------------------------------------------------------------ versions
+
+    @declared(
+        "The versions of this server and of its API.", takes={"module": described(TEXT, "Only this one.")},
+        data=by_name(TEXT), also=_UNKNOWN,
+    )
+    def versions(self) -> Response:
+        known = _versions()
+        module = read_text(silent_json(), "module")
+        if module and module not in known:
+            raise HttpError(404, f"module: {shown(module)} is not one of {', '.join(known)}")
+        return ok({module: known[module], "API": API_VERSION} if module else known)
+
+    @declared(
+        "Where and who this server is.",
+        data=an_object({"version": TEXT, "host": TEXT, "http_port": WHOLE, "grpc_port": NOTHING, "party_id": TEXT}),
+    )
+    def common(self) -> Response:
+        return ok(instances.described(self._settings))
+
+    @declared("The parameters of jobs that say nothing else.", data=FREE)
+    def job_defaults(self) -> Response:
+        return ok(flat_parameters(self._defaults))
+
+    @declared(
+        "Whether the configuration file still says what is in effect.",
+        data=an_object({"job_default_config": FREE, "server_registry": an_object({})}),
+    )
+    def reload(self) -> Response:
+        """A server reads its configuration when it starts. So this looks whether the file still says what is in effect.
+
+        Raises BadSettings, as a start would."""
+        settings = self._settings
+        reloaded = load_settings(settings.conf_path)
+        changed = [one.name for one in fields(Settings) if getattr(reloaded, one.name) != getattr(settings, one.name)]
+        if changed:
+            raise OperationFailed(
+                f"{', '.join(changed)}: not as in {settings.conf_path} any more. That takes effect when the server "
+                "starts again: bin/service.sh restart (jobs and workers live on)"
+            )
+        return ok({"job_default_config": flat_parameters(self._defaults), "server_registry": {}})
+
+    @declared("The JSON Schema of a native job file.", file="application/json", content=FREE)
+    def job_schema(self) -> Response:
+        """For editors and other tools: what a job file may say."""
+        return Response(schema_text(), mimetype="application/json")
+
+    # ------------------------------------------------------------------ components
+
+    @declared(
+        "The components that this server runs.", data=an_object({"components": _COMPONENTS, "providers": _PROVIDERS}),
+    )
+    def components(self) -> Response:
+        known = {
+            one.name: {
+                "alias": [one.module],
+                "default_provider": OWN_PROVIDER,
+                "support_provider": [OWN_PROVIDER],
+                "description": one.description,
+                "roles": one.roles,
+            }
+            for one in catalogue.CATALOGUE.values()
+        }
+        return ok({"components": known, "providers": _providers()})
+
+    @declared(
+        "Who provides the components.", takes={"provider_name": described(TEXT, "Only this one.")}, data=_PROVIDERS,
+        also=_UNKNOWN,
+    )
+    def providers(self) -> Response:
+        return self.provider(read_text(silent_json(), "provider_name"))
+
+    @declared("Who provides the components.", data=_PROVIDERS, also=_UNKNOWN, idle=("provider_name",))
+    def provider(self, name: str) -> Response:
+        known = _providers()
+        if not name:
+            return ok(known)
+        if name not in known:
+            raise HttpError(404, f"provider_name: {shown(name)} is not one of {', '.join(known)}")
+        return ok({name: known[name]})
+
+    # ------------------------------------------------------------------ logs
+
+    @declared(
+        "Lines of a log of a job, of a party of it or of a component there.", needs=_LOG, takes=_WHOSE | _LINES,
+        either=_OF_WHAT,
+        data=a_list(an_object({"line_num": COUNT, "content": TEXT})),
+    )
+    def log_lines(self) -> Response:
+        body = arguments("log_type", "job_id")
+        begin = read_whole(body, "begin", 1, 0)
+        end = read_whole(body, "end", begin + _MOST_LINES - 1, 0)
+        count = min(end - max(begin, 1) + 1, _MOST_LINES)
+        return ok(list(_numbered(_log_file(self._settings, body), max(begin, 1), max(count, 0))))
+
+    @declared("How many lines such a log has.", needs=_LOG, takes=_WHOSE, either=_OF_WHAT, data=_SIZE)
+    def log_size(self) -> Response:
+        path = _log_file(self._settings, arguments("log_type", "job_id"))
+        return ok({"size": sum(1 for _ in _lines(path))})
+
+
+def _versions() -> dict[str, str]:
+    """What a 1.11 server says, with what we are in the place of what it would be."""
+    own = {"FATE": FATE_VERSION, "FATEFlow": FATE_VERSION, "PYTHON": platform.python_version(), "API": API_VERSION}
+    return {**own, **dict.fromkeys(_UNUSED, ""), "SERVER": f"fate_flow {fate_flow.__version__}"}
+
+
+def _providers() -> dict[str, Any]:
+    folder = Path(catalogue.__file__).parent
+    ours = {"path": folder, "class_path": {}, "components": sorted(catalogue.CATALOGUE)}
+    return {OWN_PROVIDER: {fate_flow.__version__: ours}}
+
+
+# ---------------------------------------------------------------------- lines of a job's logs
+
+
+def _log_file(settings: Settings, body: dict[str, Any]) -> Path:
+    """The file that the request means, by checked names alone. Raises BadRequest."""
+    kind = read_text(body, "log_type")
+    folder = settings.log_dir / read_job_id(body)
+    if kind in _JOB_LOGS:
+        return folder / _JOB_LOGS[kind]
+    if kind not in _PARTY_LOGS and kind not in _COMPONENT_LOGS:
+        known = ", ".join((*_JOB_LOGS, *_PARTY_LOGS, *_COMPONENT_LOGS))
+        raise BadRequest(f"log_type: {shown(kind)} is not one of {known}")
+    party = read_party(body)
+    folder = folder / party.role / party.party_id
+    return folder / _PARTY_LOGS[kind] if kind in _PARTY_LOGS else folder / read_component(body) / _COMPONENT_LOGS[kind]
+
+
+def _numbered(path: Path, begin: int, count: int) -> Iterator[dict[str, Any]]:
+    """So many lines from this one on, as long as the answer stays small; addresses of machines are masked."""
+    left = _MOST_TEXT
+    for number, line in enumerate(islice(_lines(path), begin - 1, begin - 1 + count), begin):
+        content = _IPV4.sub("xxx.xxx.xxx.xxx", line.decode("utf-8", "replace").rstrip("\n")[:_MOST_LINE])
+        left -= len(content)
+        if left < 0:
+            return
+        yield {"line_num": number, "content": content}
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file, none when there is no such file; one that goes on and on comes in pieces."""
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        while line := file.readline(1024 * 1024):
+            yield line

@@ -1,0 +1,82 @@
+"""`/v1/server/service/get`: the sections of this server's configuration, as `flow service registry` shows them.
+
+Each value is named here. What is not named does not get out: keys, passwords, secrets of commands and folders of the
+machine stay with the operator, also those of sections that are yet to come.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+from urllib.parse import urlsplit
+
+from flask import Blueprint, Response
+
+from fate_flow.api.http.declared import FREE, an_object, declared
+from fate_flow.api.http.envelope import ok
+from fate_flow.settings.settings import Settings
+
+_SECTIONS = (
+    "FATEFLOW", "AUTHENTICATION", "DATABASE", "FATE_ON_STANDALONE", "ROUTES", "LOG", "JOB_DEFAULT_CONFIG", "LIMITS",
+    "RETENTION", "CEILINGS", "COMMANDS", "APPROVAL", "PERMISSION", "CONNECTORS",
+)  # fmt: skip
+
+
+def blueprint(settings: Settings) -> Blueprint:
+    registry = Blueprint("service_registry", __name__, url_prefix="/v1/server/service")
+
+    @registry.post("/get")
+    @declared(
+        "The sections of this server's configuration, without keys, passwords and folders.",
+        data=an_object(dict.fromkeys(_SECTIONS, FREE)),
+    )
+    def services() -> Response:
+        return ok(sections(settings))
+
+    return registry
+
+
+def sections(settings: Settings) -> dict[str, dict[str, Any]]:
+    """By the names of the configuration file in capitals, as FATE has them."""
+    return {
+        "FATEFLOW": {
+            "host": settings.host, "http_port": settings.http_port, "http_threads": settings.http_threads,
+            "http_workers": settings.http_workers, "worker_threads": settings.worker_threads,
+            "insecure_listen": settings.insecure_listen,
+        },
+        "AUTHENTICATION": {"client": {"switch": settings.client_keys is not None}},
+        "DATABASE": {"engine": urlsplit(settings.database_url).scheme.partition("+")[0] or "sqlite"},
+        "FATE_ON_STANDALONE": {"standalone": asdict(settings.engine)},
+        "ROUTES": {party_id: {"url": _without_user(route.url)} for party_id, route in settings.routes.items()},
+        "LOG": {"level": settings.log_level, "sql": settings.log_sql},
+        "JOB_DEFAULT_CONFIG": _job_defaults(settings),
+        "LIMITS": asdict(settings.limits),
+        "RETENTION": asdict(settings.retention),
+        "CEILINGS": asdict(settings.ceilings),
+        "COMMANDS": {"enabled": settings.commands.enabled, "share_logs": settings.commands.share_logs},
+        "APPROVAL": asdict(settings.approval),
+        "PERMISSION": {
+            "switch": settings.permission.is_on, "component": settings.permission.components,
+            "dataset": settings.permission.datasets,
+        },
+        "CONNECTORS": {
+            name: {"engine": "MYSQL", "host": one.host, "port": one.port, "db": one.db}
+            for name, one in settings.connectors.items()
+        },
+    }  # fmt: skip
+
+
+def _job_defaults(settings: Settings) -> dict[str, Any]:
+    said = settings.defaults
+    return {
+        "task_cores": said.task_cores, "task_parallelism": said.task_parallelism, "task_memory": said.task_memory,
+        "job_timeout": said.timeout_seconds, "task_timeout": said.task_timeout_seconds,
+        "auto_retries": said.auto_retries, "auto_retry_delay": said.auto_retry_delay_seconds,
+        "computing_partitions": said.computing_partitions,
+    }  # fmt: skip
+
+
+def _without_user(url: str) -> str:
+    """Neither name nor password, which an address may have."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

@@ -1,0 +1,139 @@
+"""`/v1/table/connector/...`, and the files that addresses mean (client-api-v1, section 3.3).
+
+A connector that a client makes is a name for a file or folder of this machine, below a folder that the operator
+opened. It holds no password and leads to no other machine. Those that do are the operator's, in the configuration: what
+a client says makes this server connect to none but these.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+from flask import Blueprint, Response
+
+from fate_flow.api.http.arguments import CONNECTOR_NAME, read_table_piece, read_text
+from fate_flow.api.http.declared import COUNT, TEXT, Schema, an_object, declared, described, one_of, or_null
+from fate_flow.api.http.envelope import arguments, ok
+from fate_flow.api.http.paths import check_opened
+from fate_flow.api.http.services import Services
+from fate_flow.core.model.errors import BadRequest, Conflict
+from fate_flow.core.model.grammar import shown, shown_key
+from fate_flow.services.context.ports import Context
+from fate_flow.store.contract.transaction import Connector
+
+FILES = ("PATH", "LOCALFS", "FILE")
+"""FATE's engines whose address is the path of a file."""
+SERVERS = "MYSQL"
+"""That of the connectors that the operator names."""
+PATH: Schema = described({**TEXT, "minLength": 1}, "A path on the server, below a folder that its operator opened.")
+_BELOW = described(TEXT, "The path of a file; with a connector of a folder, a path in there.")
+_NAMED: Schema = {"required": ["connector_name"], "properties": {"connector_name": TEXT}}
+ADDRESS: Schema = {
+    "type": "object",
+    "properties": {"path": or_null(_BELOW), "connector_name": or_null(CONNECTOR_NAME)},
+    "anyOf": [{"required": ["path"], "properties": {"path": PATH}}, _NAMED],
+}
+ENGINE: Schema = one_of(FILES)
+_INFO: Schema = {
+    "type": "object", "properties": {"path": PATH}, "required": ["path"],
+    "description": "Of a file or a folder the path alone; what is named as a password or another secret is refused.",
+}
+_SECRET = re.compile(r"pass|pwd|secret|token|credential|private|access_?key", re.IGNORECASE)
+
+
+def blueprint(services: Services) -> Blueprint:
+    routes = _ConnectorRoutes(services)
+    connectors = Blueprint("connectors", __name__, url_prefix="/v1/table/connector")
+    connectors.post("/create")(routes.create)
+    connectors.post("/query")(routes.query)
+    return connectors
+
+
+class _ConnectorRoutes:
+    def __init__(self, services: Services) -> None:
+        self._use_cases = services.use_cases
+        self._context = services.context
+        self._settings = services.settings
+
+    @declared(
+        "A name for a file or folder of the server's machine; one of this name is replaced.",
+        needs={"connector_name": CONNECTOR_NAME, "engine": ENGINE, "connector_info": _INFO},
+    )
+    def create(self) -> Response:
+        body = arguments("connector_name", "engine", "connector_info")
+        name, engine = read_table_piece(body, "connector_name"), read_engine(body, "engine")
+        path = _path_of(body["connector_info"], engine)
+        if name in self._settings.connectors:
+            raise Conflict(f"connector_name: {shown(name)} is one of connectors in service_conf.yaml")
+        check_opened(self._settings, path, "connector_info.path")
+        self._use_cases.save_connector(Connector(name, engine, {"path": path}))
+        return ok()
+
+    @declared(
+        "What a connector leads to.", needs={"connector_name": CONNECTOR_NAME},
+        data={"anyOf": [
+            an_object({"connector_name": TEXT, "engine": ENGINE, "path": TEXT}),
+            an_object({"connector_name": TEXT, "engine": {"const": SERVERS}, "host": TEXT, "port": COUNT, "db": TEXT}),
+        ]},
+    )
+    def query(self) -> Response:
+        name = read_table_piece(arguments("connector_name"), "connector_name")
+        if server := self._settings.connectors.get(name):
+            place = {"host": server.host, "port": server.port, "db": server.db}
+            return ok({"connector_name": name, "engine": SERVERS, **place})
+        found = _connector(self._context, name, "connector_name")
+        return ok({"connector_name": found.name, "engine": found.engine, **found.info})
+
+
+def read_engine(body: Mapping[str, Any], key: str, default: str = "") -> str:
+    """One of those whose address is a path. Raises BadRequest that says what to use instead of any other."""
+    engine = read_text(body, key, default).upper()
+    if engine in FILES:
+        return engine
+    raise BadRequest(
+        f"{key}: this server does not offer {shown(engine)} here; instead: {FILES[0]} with the path of a CSV file of "
+        f"this server's machine, data/upload, data/download, or data/writer with {SERVERS} and one of connectors in "
+        "service_conf.yaml"
+    )
+
+
+def file_of(context: Context, engine: str, address: object) -> str:
+    """The path that an address means, as it is written. Raises BadRequest; Conflict where a connector is not right."""
+    given = address if isinstance(address, dict) else {}
+    path, name = given.get("path"), given.get("connector_name")
+    if name is None:
+        if not isinstance(path, str) or not path:
+            raise BadRequest(f"address.path: {shown(path)} is not the path of a file of this machine")
+        return path
+    found = _connector(context, read_table_piece(given, "connector_name"), "address.connector_name")
+    if found.engine != engine:
+        raise Conflict(f"address.connector_name: {shown(name)} is a connector of {found.engine}, not of {engine}")
+    if path is None or path == "":
+        return str(found.info["path"])
+    if not isinstance(path, str) or PurePath(path).is_absolute() or ".." in PurePath(path).parts:
+        raise BadRequest(f"address.path: {shown(path)} is not a path inside of connector {shown(name)}")
+    return str(PurePath(found.info["path"]) / path)
+
+
+def _connector(context: Context, name: str, key: str) -> Connector:
+    found = context.read(lambda tx: tx.connector(name))
+    if found is None:
+        raise Conflict(f"{key}: there is no connector {shown(name)}; flow table connector-create makes one")
+    return found
+
+
+def _path_of(info: object, engine: str) -> str:
+    given = info if isinstance(info, dict) else {}
+    for key in given:
+        if _SECRET.search(key):
+            raise BadRequest(
+                f"connector_info.{shown_key(key)}: is not a key of {engine}, which has path alone; no password or "
+                "other secret is taken from a client: those of servers are in connectors of service_conf.yaml"
+            )
+    path = given.get("path")
+    if not isinstance(path, str) or not path:
+        raise BadRequest(f"connector_info.path: {shown(path)} is not the path of a file or folder of this machine")
+    return path

@@ -1,0 +1,136 @@
+"""`/v1/table/preview` and `/v1/table/tracking/...`: what is in a table, and where it came from and went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flask import Blueprint, Response
+
+from fate_flow.api.http.arguments import TABLE, read_table
+from fate_flow.api.http.declared import COUNT, TEXT, a_list, an_object, declared
+from fate_flow.api.http.envelope import arguments, ok
+from fate_flow.api.http.services import Services
+from fate_flow.api.v1.jobs.board_data import COLUMNS, MOST_SHOWN, ROWS, columns_of, first_rows
+from fate_flow.core.model.errors import Conflict, NotFound
+from fate_flow.core.model.grammar import shown
+from fate_flow.core.model.spec import JobSpec
+from fate_flow.services.upkeep.results import MADE
+from fate_flow.services.workers.workers import WRITTEN
+from fate_flow.store.contract.transaction import READ, OutputTable, TableMeta, Transaction
+from fate_flow.store.views.views import MOST_ROWS
+
+Name = tuple[str, str]
+"""Namespace and name of a table."""
+
+_OF_TABLES = (MADE, WRITTEN)
+
+_PREVIEW = an_object({"namespace": TEXT, "table_name": TEXT, "count": COUNT, "header": COLUMNS, "data": ROWS})
+_SOURCES = a_list(an_object(dict.fromkeys(
+    ("parent_table_namespace", "parent_table_name", "source_table_namespace", "source_table_name"), TEXT
+)))  # fmt: skip
+_JOBS = an_object({"count": COUNT, "job": a_list(TEXT)})
+
+
+def blueprint(services: Services) -> Blueprint:
+    routes = _TableRoutes(services)
+    tables = Blueprint("tables", __name__, url_prefix="/v1/table")
+    tables.post("/preview")(routes.preview)
+    tables.post("/tracking/source")(routes.sources)
+    tables.post("/tracking/job")(routes.jobs)
+    return tables
+
+
+class _TableRoutes:
+    def __init__(self, services: Services) -> None:
+        self._use_cases = services.use_cases
+        self._context = services.context
+
+    @declared(f"The first {MOST_SHOWN} rows of a table.", needs=TABLE, data=_PREVIEW)
+    def preview(self) -> Response:
+        """The first rows, under the names of the columns."""
+        name = read_table(arguments("namespace", "table_name"))
+        table = self._context.read(lambda tx: _table(tx, name))
+        if table is None:
+            raise NotFound(f"no find table: {_text(name)}")
+        return ok({
+            "namespace": table.namespace, "table_name": table.name, "count": table.count, "header": columns_of(table),
+            "data": first_rows(table),
+        })
+
+    @declared("The tables that a task made this one of, and the first of those.", needs=TABLE, data=_SOURCES)
+    def sources(self) -> Response:
+        """The tables that a task made this one of, and those that the first of them were; none for what came in."""
+        name = read_table(arguments("namespace", "table_name"))
+        return ok(self._context.read(lambda tx: [
+            {
+                "parent_table_namespace": parent[0], "parent_table_name": parent[1],
+                "source_table_namespace": source[0], "source_table_name": source[1],
+            }
+            for parent in self._parents(tx, _known(tx, name))
+            for source in self._first(tx, parent)
+        ]))
+
+    @declared("The jobs whose tasks made this table, read it or handed it on.", needs=TABLE, data=_JOBS)
+    def jobs(self) -> Response:
+        """The jobs here whose tasks made this table, read it or handed it on, the newest first."""
+        name = read_table(arguments("namespace", "table_name"))
+
+        def find(tx: Transaction) -> tuple[str, ...]:
+            table = _known(tx, name)
+            handed_on = tx.jobs_with(*name, MOST_ROWS)
+            return handed_on if not table.job_id or table.job_id in handed_on else (*handed_on, table.job_id)
+
+        found = self._context.read(find)
+        return ok({"count": len(found), "job": list(found)})
+
+    def _parents(self, tx: Transaction, table: TableMeta | None) -> list[Name]:
+        """What the task that made it read at its seat."""
+        if table is None or table.origin not in _OF_TABLES:
+            return []
+        results, name = tx.results_of(table.job_id), (table.namespace, table.name)
+        made = (one for one in results if (one.namespace, one.name) == name and one.data_name != READ)
+        maker = next(made, None)
+        document = tx.document(table.job_id)
+        if maker is None or document is None:
+            return []
+        found = [(one.namespace, one.name) for one in results if one.data_name == READ and one.task == maker.task]
+        return list(dict.fromkeys([*found, *_read_by(self._use_cases.validate(document), maker, tx)]))
+
+    def _first(self, tx: Transaction, name: Name) -> list[Name]:
+        """The tables at the beginning of the way to this one, itself if nothing was before."""
+        first, pending, seen = list[Name](), [name], set[Name]()
+        while pending:
+            one = pending.pop()
+            if one in seen:
+                continue
+            seen.add(one)
+            before = self._parents(tx, _table(tx, one))
+            pending += before
+            if not before:
+                first.append(one)
+        return first
+
+
+def _read_by(spec: JobSpec, maker: OutputTable, tx: Transaction) -> Iterator[Name]:
+    job_id, party = maker.task.job_id, maker.task.party
+    for one in spec.tasks[maker.task.name].inputs:
+        for source in one.sources if one.kind == "data" else ():
+            for output in tx.outputs(job_id, source.producer, party):
+                if output.data_name == source.alias:
+                    yield output.namespace, output.name
+
+
+def _known(tx: Transaction, name: Name) -> TableMeta:
+    """Raises Conflict, whose retcode is FATE's here, for a table that is not there."""
+    table = _table(tx, name)
+    if table is None:
+        raise Conflict(f"no find table: {_text(name)}")
+    return table
+
+
+def _table(tx: Transaction, name: Name) -> TableMeta | None:
+    return tx.table(*name)
+
+
+def _text(name: Name) -> str:
+    return f"namespace {shown(name[0])}, table_name {shown(name[1])}"

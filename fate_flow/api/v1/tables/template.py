@@ -1,0 +1,78 @@
+"""`/v1/template/download`: documents to begin with, for what this server can run, and data small enough to look at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from flask import Blueprint, Response
+
+from fate_flow.api.http.archive import GZIP, Member, tar_response, text_member
+from fate_flow.api.http.arguments import read_whole, whole
+from fate_flow.api.http.declared import declared
+from fate_flow.api.http.envelope import file_follows, silent_json
+from fate_flow.api.http.services import Services
+
+_DATA = {"guest": "id,x,y\na,1,0\nb,2,1\nc,3,1\n", "host": "id,z\nb,20\nc,30\nd,40\n"}
+
+
+def blueprint(services: Services) -> Blueprint:
+    own = services.settings.party_id
+    other = next(iter(sorted(services.settings.routes)), "10000")
+    template = Blueprint("template", __name__, url_prefix="/v1/template")
+
+    @template.post("/download")
+    @file_follows
+    @declared(
+        "Documents of jobs to begin with, and data for them, as a tar.", file=GZIP,
+        takes={"min_data": whole("Whether the data is to be small; it always is.", default=1)},
+    )
+    def download() -> Response:
+        """All of it is small, so that `min_data` leaves nothing out."""
+        read_whole(silent_json(), "min_data", 1)
+        return tar_response("template.tar.gz", _members(int(own), int(other)))
+
+    return template
+
+
+def _members(guest: int, host: int) -> Iterator[Member]:
+    for role, text in _DATA.items():
+        yield text_member(f"template/data/{role}.csv", text)
+        yield _json(f"upload/upload_{role}_conf", {
+            "file": f"template/data/{role}.csv", "head": 1, "partition": 1, "id_delimiter": ",",
+            "namespace": "template", "table_name": role,
+        })
+    for name, (components, given) in _JOBS.items():
+        yield _json(f"{name}/{name}_dsl", {"components": components})
+        yield _json(f"{name}/{name}_conf", _conf(guest, host, given))
+
+
+def _json(path: str, content: Mapping[str, Any]) -> Member:
+    return text_member(f"template/{path}.json", json.dumps(content, indent=2) + "\n")
+
+
+def _conf(guest: int, host: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "dsl_version": 2,
+        "initiator": {"role": "guest", "party_id": guest},
+        "role": {"guest": [guest], "host": [host]},
+        "job_parameters": {"common": {"job_type": "train", "task_cores": 1}},
+        "component_parameters": given,
+    }
+
+
+_READER = {"module": "Reader", "output": {"data": ["raw"]}}
+_TABLES = {role: {"0": {"reader_0": {"table": {"namespace": "template", "name": role}}}} for role in _DATA}
+_JOBS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
+    "toy": ({"toy_0": {"module": "SecureAddExample"}}, {"common": {"toy_0": {"data_num": 1000}}}),
+    "intersection": (
+        {
+            "reader_0": _READER,
+            "intersection_0": {
+                "module": "Intersection", "input": {"data": {"data": ["reader_0.raw"]}}, "output": {"data": ["joined"]},
+            },
+        },
+        {"role": _TABLES},
+    ),
+}  # fmt: skip

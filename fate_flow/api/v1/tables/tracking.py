@@ -1,0 +1,218 @@
+"""`/v1/tracking/component/...`: what a component was told and what it made here (client-api-v1, section 3.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from flask import Blueprint, Response
+
+from fate_flow.api.http.archive import GZIP, Member, csv_of, tar_response, text_member
+from fate_flow.api.http.arguments import (
+    COMPONENT,
+    FILE_NAME,
+    FLAG,
+    JOB,
+    read_component,
+    read_file_name,
+    read_flag,
+    read_job_id,
+    read_party,
+    read_text,
+    read_whole,
+    whole,
+)
+from fate_flow.api.http.declared import ANYTHING, FREE, TEXT, a_list, an_object, by_name, declared, described
+from fate_flow.api.http.envelope import HttpError, arguments, attached, failed, file_follows, ok, reply, to_json
+from fate_flow.api.http.services import Services
+from fate_flow.api.http.shapes import OUTPUT_TABLES
+from fate_flow.components.tables.table import NoSuchTable
+from fate_flow.core.model.errors import NotFound
+from fate_flow.core.model.spec import Party
+from fate_flow.jobspec.fate_v1.reader import component_parameters_on
+from fate_flow.store.contract.transaction import Metric, TableMeta
+
+NO_DATA = 210
+_NEEDED = ("job_id", "role", "party_id", "component_name")
+
+_NO_DATA = {NO_DATA: "There is no data."}
+_SUMMARY = {**FREE, "not": {"required": ["retcode", "retmsg"]}, "description": "The summary alone: a file."}
+_ALL = an_object({"data": a_list(ANYTHING), "meta": FREE}, title="Metric")
+
+
+def blueprint(services: Services) -> Blueprint:
+    routes = _TrackingRoutes(services)
+    tracking = Blueprint("tracking", __name__, url_prefix="/v1/tracking/component")
+    for path, view, method in (
+        ("/list", routes.components, "POST"),
+        ("/parameters", routes.parameters, "POST"),
+        ("/metrics", routes.metrics, "POST"),
+        ("/metric/all", routes.metric_all, "POST"),
+        ("/metric_data", routes.metric_data, "POST"),
+        ("/output/data/download", routes.download_output, "GET"),
+        ("/output/data/table", routes.output_tables, "POST"),
+        ("/output/model", routes.output_model, "POST"),
+        ("/summary/download", routes.summary, "POST"),
+    ):
+        tracking.add_url_rule(path, view_func=view, methods=[method])
+    return tracking
+
+
+class _TrackingRoutes:
+    def __init__(self, services: Services) -> None:
+        self._use_cases = services.use_cases
+        self._views = services.views
+        self._own = services.settings.party_id
+        self._ask_party = services.ask_party
+
+    @declared("The components of a job.", needs=JOB, data=an_object({"components": a_list(TEXT)}))
+    def components(self) -> Response:
+        job_id = read_job_id(arguments("job_id"))
+        document = self._views.document(job_id)
+        if document is None:
+            return failed(100, f"can not found job {job_id}")
+        return ok({"components": list(document.dsl.get("components", {}))})
+
+    @declared(
+        "What a component was told.", needs=COMPONENT,
+        data={**FREE, "properties": {"module": TEXT}, "required": ["module"]},
+    )
+    def parameters(self) -> Response:
+        """The module, and what stands under the keys that end in `Param`."""
+        job_id, party, name, _ = _component()
+        document = self._views.document(job_id)
+        spec = self._use_cases.validate(document) if document is not None else None
+        task = spec.tasks.get(name) if spec is not None else None
+        if spec is None or task is None or party not in task.parties:
+            raise NotFound(f"can not found this task: {name} of job {job_id} on {party}")
+        read = component_parameters_on(spec, task, party)
+        return ok({key: value for key, value in read.items() if key == "module" or key.endswith("Param")})
+
+    # ------------------------------------------------------------------ metrics
+
+    @declared("The names of the metrics of a component.", needs=COMPONENT, data=by_name(a_list(TEXT)))
+    def metrics(self) -> Response:
+        names: dict[str, list[str]] = {}
+        for one in self._metrics():
+            names.setdefault(one.namespace, []).append(one.name)
+        return ok(names) if names else ok({}, "no data")
+
+    @declared("All metrics of a component.", needs=COMPONENT, data=by_name(by_name(_ALL)))
+    def metric_all(self) -> Response:
+        found: dict[str, dict[str, Any]] = {}
+        for one in self._metrics():
+            found.setdefault(one.namespace, {})[one.name] = {"data": one.data, "meta": one.meta}
+        return ok(found) if found else ok({}, "no data")
+
+    @declared(
+        "One metric of a component.", needs={"metric_namespace": TEXT, "metric_name": TEXT} | COMPONENT,
+        data=a_list(ANYTHING), beside={"meta": FREE},
+    )
+    def metric_data(self) -> Response:
+        """One metric."""
+        body = arguments("metric_namespace", "metric_name", *_NEEDED)
+        wanted = read_text(body, "metric_namespace"), read_text(body, "metric_name")
+        for one in self._metrics():
+            if (one.namespace, one.name) == wanted:
+                return ok(one.data, meta=one.meta)
+        return ok([], "no data", meta={})
+
+    def _metrics(self) -> tuple[Metric, ...]:
+        job_id, party, name, _ = _component()
+        return _whole(self._views.metrics(job_id, name, party))
+
+    # ------------------------------------------------------------------ outputs
+
+    @file_follows
+    @declared(
+        "The tables that a component made, as CSV files in a tar.", needs=COMPONENT, file=GZIP, also=_NO_DATA,
+        takes={"limit": whole("Rows of each table; -1: all.", -1, default=-1), "head": described(FLAG, "A header.")},
+    )
+    def download_output(self) -> Response:
+        """The output tables as CSV, each with a `.meta` file that names the columns."""
+        job_id, party, name, body = _component()
+        limit = read_whole(body, "limit", -1, minimum=-1)
+        if limit == 0:
+            raise HttpError(NO_DATA, "limit is 0")
+        made = self._views.outputs(job_id, name, party)
+        tables = [(one.data_name, table) for one, table in made if table is not None]
+        if not tables:
+            gone = [f"{one.namespace}.{one.name} was deleted or written anew since" for one, _ in made]
+            raise HttpError(NO_DATA, ": ".join(["no data", *gone[:1]]))
+        try:
+            members = list(_members(tables, limit, read_flag(body, "head", True)))
+        except NoSuchTable as error:
+            raise HttpError(NO_DATA, f"no data: {error.message}") from error
+        return tar_response(f"job_{job_id}_{name}_{party.role}_{party.party_id}_output_data.tar.gz", members)
+
+    @declared("The tables that a component made.", needs=COMPONENT, data=OUTPUT_TABLES, relays=True)
+    def output_tables(self) -> Response:
+        job_id, party, name, _ = _component()
+        document = self._views.document(job_id)
+        if document is not None and name not in (there := document.dsl.get("components", {})):
+            return failed(100, f"No found component: job {job_id} has no {name}; it has {', '.join(there)}")
+        if party.party_id not in (self._own, "0"):
+            return self._output_tables_at(party, job_id, name)
+        made = self._views.outputs(job_id, name, party)
+        if not made:
+            why = "No found table" if document is not None else "No found job"
+            return failed(100, f"{why}: {name} of job {job_id} on {party} made no table at this party's server")
+        return ok(
+            [
+                {"table_name": one.name, "table_namespace": one.namespace, "data_name": one.data_name}
+                for one, _ in made
+            ]
+        )
+
+    @declared("Nothing: no component here makes a model.", needs=COMPONENT, data={**FREE, "maxProperties": 0})
+    def output_model(self) -> Response:
+        """No component of this server makes a model, and that is no error to a client."""
+        _component()
+        return ok({}, "no data")
+
+    def _output_tables_at(self, party: Party, job_id: str, name: str) -> Response:
+        """As the party itself says, which knows its tables alone."""
+        endpoint = f"/tracker/{job_id}/{name}/{party.role}/{party.party_id}/output/table"
+        answer = self._ask_party(party, endpoint, {})
+        if answer.is_ok and not answer.data:
+            return failed(100, f"No found table: {name} of job {job_id} on {party} made no table")
+        return reply(answer)
+
+    @file_follows
+    @declared(
+        "The summary of a component, as data or as a file.", needs=COMPONENT, takes={"filename": FILE_NAME}, data=FREE,
+        file="application/json", content=_SUMMARY, also=_NO_DATA,
+    )
+    def summary(self) -> Response:
+        """The summary as data, or as a file when the client names one."""
+        job_id, party, name, body = _component()
+        found = self._views.summary(job_id, name, party)
+        if found is None:
+            raise HttpError(NO_DATA, "no data")
+        file_name = read_file_name(body, "filename")
+        return attached(found, file_name) if file_name else ok(dict(found))
+
+
+def _component() -> tuple[str, Party, str, dict[str, Any]]:
+    """Job, party and component that the request is about, and its body."""
+    body = arguments(*_NEEDED)
+    return read_job_id(body), read_party(body), read_component(body), body
+
+
+def _members(tables: list[tuple[str, TableMeta]], limit: int, has_head: bool) -> Iterator[Member]:
+    for data_name, table in tables:
+        columns = [table.schema.get("sid", "id"), *table.schema.get("header", ())]
+        yield csv_of(table.uri, data_name, limit, has_head)
+        yield text_member(f"{data_name}.meta", to_json({"header": columns}))
+
+
+def _whole(pieces: tuple[Metric, ...]) -> tuple[Metric, ...]:
+    """A worker may save a metric in pieces, and its meta apart from its data: here each is one."""
+    found: dict[tuple[str, str], Metric] = {}
+    for one in pieces:
+        known = found.get((one.namespace, one.name))
+        if known is not None:
+            one = replace(known, data=known.data + one.data, meta={**known.meta, **one.meta})
+        found[one.namespace, one.name] = one
+    return tuple(found.values())

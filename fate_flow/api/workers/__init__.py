@@ -1,0 +1,1 @@
+"""The endpoints for this party's own workers."""

@@ -1,0 +1,217 @@
+"""Where a worker records what it made: `/v1/tracker/...` (party-api-v1, section 5), on the workers' own listener.
+
+Paths and fields are FATE's. What FATE packs as a pickle is plain JSON here: a pickle from a worker would run whatever
+it likes in the server. A worker may record for its own party task only; its token says which one that is. Built-in
+components need none of this, they leave a result file; it is for workers that want to tell while they run.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from flask import Blueprint, Response, request
+
+from fate_flow.api.http.arguments import read_whole
+from fate_flow.api.http.envelope import failed, ok, require, silent_json
+from fate_flow.components.base.errors import ComponentError
+from fate_flow.components.tables.table import NoSuchTable, Table
+from fate_flow.components.tables.table_uri import table_in
+from fate_flow.core.model.errors import BadRequest, NotFound, PermissionDenied
+from fate_flow.core.model.grammar import shown
+from fate_flow.core.model.job import TaskKey
+from fate_flow.core.model.spec import Party
+from fate_flow.relay.spool import Spool
+from fate_flow.relay.spool_result import Refusal
+from fate_flow.relay.spool_session import Session
+from fate_flow.store.contract.retry import Retry
+from fate_flow.store.contract.transaction import Metric, OutputTable, Store, TableMeta, Transaction
+
+Record = Callable[[Transaction, TaskKey, Mapping[str, Any]], Any]
+
+_MODELS = "models are not kept by this server: leave what a task made as an output table"
+
+
+def blueprint(spool: Spool, store: Store, clock: Callable[[], int], data_dir: Path) -> Blueprint:
+    """The routes below `/v1/tracker/<job>/<component>/<task>/<version>/<role>/<party>/`."""
+    records = _Records(clock, data_dir)
+    retry = Retry()
+    tracker = Blueprint("tracker", __name__, url_prefix="/v1/tracker")
+
+    @tracker.post("/<job_id>/<component>/<task_id>/<version>/<role>/<party_id>/<path:what>")
+    def record(
+        job_id: str, component: str, task_id: str, version: str, role: str, party_id: str, what: str
+    ) -> Response:
+        session = worker_of(spool, (job_id, task_id, version, role, party_id))
+        if what.startswith(("model/", "component_model/")):
+            return failed(100, _MODELS)
+        handle = records.by_path.get(what)
+        if handle is None:
+            raise NotFound(f"no such path: {shown(what)} is nothing that a worker records")
+        key = TaskKey(session.job_id, component, session.version, Party(session.role, session.party_id))
+        if key.task_id != session.task_id:
+            raise PermissionDenied(f"the token is not that of {component}")
+        body = silent_json()
+
+        def once() -> Any:
+            with store.transaction() as tx:
+                return handle(tx, key, body)
+
+        return ok(retry(once))
+
+    return tracker
+
+
+def worker_of(spool: Spool, named: tuple[str, str, str, str, str]) -> Session:
+    """The session of the calling worker, if (job id, task id, version, role, party id) name it.
+
+    Raises PermissionDenied."""
+    session = session_of_worker(spool)
+    own = (session.job_id, session.task_id, str(session.version), session.role, session.party_id)
+    if named != own:
+        raise PermissionDenied(f"the token is not that of task {named[1]} {named[2]} on {named[3]} {named[4]}")
+    return session
+
+
+def session_of_worker(spool: Spool) -> Session:
+    """That of the calling worker. Raises PermissionDenied."""
+    token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+    session = spool.session_of(token)
+    if session is None or isinstance(session, Refusal):
+        raise PermissionDenied("Authorization: this is not the token of a running worker")
+    return session
+
+
+class _Records:
+    def __init__(self, clock: Callable[[], int], data_dir: Path) -> None:
+        self._clock = clock
+        self._data_dir = data_dir
+        self.by_path: Mapping[str, Record] = {
+            "metric_data/save": self._metric_data,
+            "metric_meta/save": self._metric_meta,
+            "table_meta/create": self._table_create,
+            "table_meta/get": self._table_get,
+            "output_data_info/save": self._output_save,
+            "output_data_info/read": self._output_read,
+            "summary/save": self._summary,
+        }
+
+    def _metric_data(self, tx: Transaction, key: TaskKey, body: Mapping[str, Any]) -> None:
+        require(body, "metric_namespace", "metric_name", "metrics")
+        data = tuple(_pair(one) for one in _list(body, "metrics"))
+        self._save_metric(tx, key, body, data, {})
+
+    def _metric_meta(self, tx: Transaction, key: TaskKey, body: Mapping[str, Any]) -> None:
+        require(body, "metric_namespace", "metric_name", "metric_meta")
+        self._save_metric(tx, key, body, (), _object(body, "metric_meta"))
+
+    def _save_metric(
+        self, tx: Transaction, key: TaskKey, body: Mapping[str, Any], data: tuple[tuple[Any, Any], ...],
+        meta: Mapping[str, Any],
+    ) -> None:  # fmt: skip
+        """What was saved under this name before is kept: data and meta come in calls of their own, and in pieces."""
+        namespace, name = _text(body, "metric_namespace"), _text(body, "metric_name")
+        tx.save_metrics([Metric(key, namespace, name, data, meta)], self._clock())
+
+    def _table_create(self, tx: Transaction, key: TaskKey, body: Mapping[str, Any]) -> None:
+        require(body, "name", "namespace", "address")
+        known = tx.table(_text(body, "namespace"), _text(body, "name"))
+        if known is not None and known.job_id != key.job_id:
+            raise BadRequest(f"name: table {known.namespace}.{known.name} belongs to another job")
+        table = TableMeta(
+            _text(body, "namespace"), _text(body, "name"), self._uri(key, body), read_whole(body, "count", 0),
+            _object(body, "schema"), origin="output", job_id=key.job_id,
+        )  # fmt: skip
+        tx.save_table(table, self._clock())
+
+    def _uri(self, key: TaskKey, body: Mapping[str, Any]) -> str:
+        """Where the table lies: under the name that it is given, in this party's folder, made by this job.
+
+        Raises BadRequest."""
+        uri = _object(body, "address").get("uri")
+        try:
+            found = table_in(self._data_dir, str(uri))
+            made_by = _made_by(str(uri))
+        except ComponentError as error:
+            raise BadRequest(f"address.uri: {shown(uri)}: {error.message}") from error
+        except (sqlite3.Error, LookupError, ValueError) as error:
+            raise BadRequest(f"address.uri: {shown(uri)}: the file that is there is no table") from error
+        if (found.namespace, found.name) != (body["namespace"], body["name"]):
+            raise BadRequest(f"address.uri: {shown(uri)} is not that of table {body['namespace']}.{body['name']}")
+        if made_by and made_by.partition("_")[0] != key.job_id:
+            raise BadRequest(f"address.uri: {shown(uri)} is a table of {shown(made_by)}, a task of another job")
+        return str(uri)
+
+    def _table_get(self, tx: Transaction, _: TaskKey, body: Mapping[str, Any]) -> dict[str, Any]:
+        require(body, "table_name", "namespace")
+        table = tx.table(_text(body, "namespace"), _text(body, "table_name"))
+        if table is None:
+            raise NotFound(f"table_name: there is no table {body['namespace']}.{body['table_name']}")
+        return {
+            "name": table.name, "namespace": table.namespace, "address": {"uri": table.uri}, "engine": "STANDALONE",
+            "partitions": table.partitions, "count": table.count, "schema": dict(table.schema),
+            "origin": table.origin, "disable": table.is_disabled,
+        }  # fmt: skip
+
+    def _output_save(self, tx: Transaction, key: TaskKey, body: Mapping[str, Any]) -> None:
+        require(body, "data_name", "table_namespace", "table_name")
+        output = OutputTable(key, _text(body, "data_name"), _text(body, "table_namespace"), _text(body, "table_name"))
+        tx.save_outputs([output], self._clock())
+
+    def _output_read(self, tx: Transaction, key: TaskKey, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+        wanted = body.get("data_name")
+        return [
+            {
+                "job_id": key.job_id, "component_name": key.name, "task_id": key.task_id,
+                "task_version": one.task.version, "data_name": one.data_name, "role": key.party.role,
+                "party_id": key.party.party_id, "table_name": one.name, "table_namespace": one.namespace,
+            }
+            for one in tx.outputs(key.job_id, key.name, key.party)
+            if not wanted or one.data_name == wanted
+        ]  # fmt: skip
+
+    def _summary(self, tx: Transaction, key: TaskKey, body: Mapping[str, Any]) -> None:
+        require(body, "summary")
+        tx.save_summary(key, _object(body, "summary"), self._clock())
+
+
+def _text(body: Mapping[str, Any], key: str) -> str:
+    value = body[key]
+    if not isinstance(value, str) or not 0 < len(value) <= 180:
+        raise BadRequest(f"{key}: {value!r} is not a name of up to 180 characters")
+    return value
+
+
+def _made_by(uri: str) -> str:
+    """The task that wrote the table; "" when it is still to be written."""
+    try:
+        with Table(uri) as table:
+            return table.made_by
+    except NoSuchTable:
+        return ""
+
+
+def _object(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = body.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise BadRequest(f"{key}: a JSON object is needed (pickles are not taken)")
+    return value
+
+
+def _list(body: Mapping[str, Any], key: str) -> list[Any]:
+    value = body[key]
+    if not isinstance(value, list):
+        raise BadRequest(f"{key}: a list of [key, value] is needed (pickles are not taken)")
+    return value
+
+
+def _pair(one: Any) -> tuple[Any, Any]:
+    if isinstance(one, dict) and {"key", "value"} <= one.keys():
+        return one["key"], one["value"]
+    if isinstance(one, list) and len(one) == 2:
+        return one[0], one[1]
+    raise BadRequest("metrics: each is [key, value], or an object with both (pickles are not taken)")

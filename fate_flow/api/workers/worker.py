@@ -1,0 +1,50 @@
+"""The listener of this party's own workers: the exchange, the tracker, the report route and the documents of a job; on
+loopback, a token each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from flask import Blueprint, Flask, Response
+
+from fate_flow.api.between_parties.exchange import Forward, worker_blueprint
+from fate_flow.api.http.envelope import install_errors, ok
+from fate_flow.api.http.request_origin import OriginCheck
+from fate_flow.api.workers import operation, tracker
+from fate_flow.relay.spool import Spool
+from fate_flow.store.contract.transaction import Store
+
+WakeJob = Callable[[str], None]
+"""Asks the scheduler to look at a job."""
+
+
+def create_worker_app(
+    spool: Spool, forward: Forward, slots: int, wake_job: WakeJob, max_bytes: int, store: Store,
+    clock: Callable[[], int], data_dir: Path,
+) -> Flask:  # fmt: skip
+    """The application that the workers' listener serves."""
+    app = Flask("fate_flow.workers", static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = max_bytes
+    install_errors(app)
+    app.before_request(OriginCheck().check)
+    app.register_blueprint(worker_blueprint(spool, forward, slots))
+    app.register_blueprint(tracker.blueprint(spool, store, clock, data_dir))
+    app.register_blueprint(operation.blueprint(spool, store))
+    app.register_blueprint(_report_blueprint(spool, wake_job))
+    return app
+
+
+def _report_blueprint(spool: Spool, wake_job: WakeJob) -> Blueprint:
+    """`/v1/party/.../report` (party-api-v1, section 3).
+
+    A worker that reports is looked at: how it stands is read from its process and files, not from its words."""
+    blueprint = Blueprint("worker_report", __name__, url_prefix="/v1")
+
+    @blueprint.post("/party/<job_id>/<component>/<task_id>/<version>/<role>/<party_id>/report")
+    def report(job_id: str, component: str, task_id: str, version: str, role: str, party_id: str) -> Response:  # noqa: ARG001  # the task id holds it
+        tracker.worker_of(spool, (job_id, task_id, version, role, party_id))
+        wake_job(job_id)
+        return ok()
+
+    return blueprint

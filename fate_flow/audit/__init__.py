@@ -1,1 +1,0 @@
-"""The log files that operators read."""

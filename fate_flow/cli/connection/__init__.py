@@ -1,0 +1,1 @@
+"""Where the server is, and how it is asked."""

@@ -1,0 +1,31 @@
+"""What the tab key offers where a job id is asked for: the newest jobs of the server, or nothing at all."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import CompletionItem
+
+_MOST = 50
+_SECONDS = 1.0                # a shell waits for it at each press of the key
+
+
+def complete_job_id(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """No error may come out of this: it would end up in the line that is being typed."""
+    try:
+        return _newest_jobs(ctx, incomplete)
+    except (Exception, SystemExit):  # noqa: BLE001  # of a server that does not answer as of wrong settings
+        return []
+
+
+def _newest_jobs(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    from fate_flow.cli.connection.client import Client
+    from fate_flow.cli.connection.settings_file import server_of
+
+    root = ctx.find_root()
+    client = root.obj or Client(lambda: server_of(root), seconds=(_SECONDS, _SECONDS))
+    jobs = client.post("job/list/job", {"limit": _MOST, "job_id": incomplete} if incomplete else {"limit": _MOST}).data
+    found = ((str(one.get("job_id")), one) for one in jobs["jobs"])
+    return [
+        CompletionItem(job_id, help=" ".join(filter(None, (one.get("status"), one.get("name")))))
+        for job_id, one in found if job_id.startswith(incomplete)
+    ]  # fmt: skip

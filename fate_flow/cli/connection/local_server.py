@@ -1,0 +1,77 @@
+"""The keys of a server that runs on this machine as the same user: whoever may read them need not be told them.
+
+Such a server is known by what its processes hold open, as `/proc` says: the socket that listens at its address, and
+the lock of its home.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from fate_flow.settings.client_keys import ClientKeys, read_client_keys
+
+LOCK = Path("run", "server.lock")
+_LISTENS = "0A"
+_TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
+
+
+def keys_of_local_server(url: str) -> ClientKeys | None:
+    """None where no server of this user is found at this URL, or it made none. Raises BadSettings for its file."""
+    home = home_of_local_server(url)
+    return read_client_keys(home) if home is not None else None
+
+
+def home_of_local_server(url: str) -> Path | None:
+    """The home of the server of this user that listens at this URL."""
+    parts = urlsplit(url)
+    try:
+        address = ip_address("127.0.0.1" if parts.hostname == "localhost" else parts.hostname or "")
+    except ValueError:
+        return None         # a name: that of a proxy, or another machine
+    sockets = set(_listening(address, parts.port or (443 if parts.scheme == "https" else 80)))
+    if not sockets:
+        return None
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            held = _held_open(f"/proc/{name}")
+            if not sockets.isdisjoint(held):
+                return next((Path(one).parents[1] for one in held if one.endswith(f"/{LOCK}")), None)
+    return None
+
+
+def _listening(address: IPv4Address | IPv6Address, port: int) -> Iterator[str]:
+    """What listens there, as it is called in the folder of a process."""
+    for table in _TABLES:
+        with suppress(FileNotFoundError), open(table, encoding="ascii") as file:
+            for line in list(file)[1:]:
+                _, local, _, state, *more = line.split()
+                host, _, number = local.partition(":")
+                if state == _LISTENS and int(number, 16) == port and _leads_to(address, _address(host)):
+                    yield f"socket:[{more[5]}]"
+
+
+def _address(text: str) -> IPv4Address | IPv6Address:
+    """An address as the kernel writes it: words of 32 bits, each in the order of the machine, which is little-endian
+    on all that we run on."""
+    raw = b"".join(bytes.fromhex(text[at : at + 8])[::-1] for at in range(0, len(text), 8))
+    return ip_address(raw)
+
+
+def _leads_to(asked: IPv4Address | IPv6Address, bound: IPv4Address | IPv6Address) -> bool:
+    return asked == bound or (asked.is_loopback and bound.is_unspecified)
+
+
+def _held_open(process: str) -> set[str]:
+    """Nothing of a process that has ended, or is not this user's."""
+    found = set()
+    with suppress(OSError):
+        if os.stat(process).st_uid == os.getuid():
+            for number in os.listdir(f"{process}/fd"):
+                with suppress(OSError):
+                    found.add(os.readlink(f"{process}/fd/{number}"))
+    return found

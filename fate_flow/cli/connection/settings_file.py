@@ -1,0 +1,167 @@
+"""Where the server is that `flow` talks to: `--server`, or what `flow init` remembered.
+
+The file keeps the genuine client's keys. A server configuration named there is read anew by each command, so that a
+port that changes is followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+import yaml
+
+from fate_flow.cli.connection.local_server import keys_of_local_server
+from fate_flow.cli.connection.profiles import known_profiles, settings_path
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.engines.local.worker import write_atomically
+from fate_flow.settings.client_keys import ClientKeys, choose_client_keys
+
+KEYS = ("api_version", "ip", "port", "server_conf_path", "app_key", "secret_key")
+NOT_INITIALIZED = (
+    "which server? Run `flow init --ip 127.0.0.1 --port 9380` or `flow init -c conf/service_conf.yaml` once,"
+    " or name it each time: flow --server http://127.0.0.1:9380 ... (or FATE_FLOW_SERVER)"
+)
+
+
+class BadServer(click.ClickException):
+    """It is not said, or not rightly, which server to talk to."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class Address:
+    """A server and, where it wants them, the keys that open it."""
+
+    url: str
+    app_key: str = ""
+    secret_key: str = ""
+
+
+def server_of(root: click.Context) -> Address:
+    """The server that the options of `flow` mean; a profile that was typed comes before the environment.
+
+    Raises BadServer."""
+    url, profile = root.params.get("server"), root.params.get("profile") or ""
+    typed = click.core.ParameterSource.COMMANDLINE
+    if profile and root.get_parameter_source("profile") is typed is not root.get_parameter_source("server"):
+        url = None
+    return find_server(url, profile)
+
+
+def find_server(url: str | None, profile: str = "") -> Address:
+    """The server of this URL, or the one `flow init` remembered for this profile. Raises BadServer."""
+    if url:
+        return _with_keys(Address(_checked(url)))
+    if profile and not settings_path(profile).exists():
+        known = f"; there are: {', '.join(known_profiles())}" if known_profiles() else ""
+        raise BadServer(f"there is no profile {profile}: make it with flow --profile {profile} init ...{known}")
+    return address_of(load(profile))
+
+
+def address_of(known: Mapping[str, Any]) -> Address:
+    """The server that these settings mean. Raises BadServer."""
+    if known.get("server_conf_path"):
+        return _address_in(Path(str(known["server_conf_path"])))
+    if known.get("ip") and known.get("port"):
+        return _with_keys(_address(known["ip"], known["port"], known.get("app_key"), known.get("secret_key")))
+    raise BadServer(NOT_INITIALIZED)
+
+
+def load(profile: str = "") -> dict[str, Any]:
+    """What `flow init` remembered; empty when it never ran."""
+    path = settings_path(profile)
+    return _read(path) if path.exists() else {}
+
+
+def store(values: Mapping[str, Any], profile: str = "") -> None:
+    """Remembers these settings and no others; only this user may read them."""
+    path = settings_path(profile)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    document = {key: values.get(key) for key in KEYS}
+    write_atomically(path, yaml.safe_dump(document, sort_keys=False), mode=0o600)
+
+
+def _address_in(conf: Path) -> Address:
+    """The address that a server configuration and its `local.` overlay name. Raises BadServer."""
+    flow: dict[str, Any] = {}
+    keys: dict[str, Any] = {}
+    home: object = ".."
+    for path in (conf, conf.with_name(f"local.{conf.name}")):
+        if path == conf or path.exists():
+            document = _read(path)
+            flow |= _section(document, "fateflow")
+            keys |= _section(_section(document, "authentication"), "client")
+            home = document.get("home") or home
+    if not flow.get("http_port"):
+        raise BadServer(f"{conf}: has no fateflow.http_port")
+    found = _keys_in(keys, conf.absolute().parent / Path(str(home)).expanduser())
+    host = flow.get("host") or "127.0.0.1"
+    return _address(host, flow["http_port"], *((found.app_key, found.secret_key) if found else ("", "")))
+
+
+def _keys_in(section: Mapping[str, Any], home: Path) -> ClientKeys | None:
+    """What the server takes with this section of its configuration. Raises BadServer."""
+    switch = section["switch"] if isinstance(section.get("switch"), bool) else None
+    given = (str(section.get(key) or "") for key in ("http_app_key", "http_secret_key"))
+    try:
+        return choose_client_keys(home, switch, *given)[0]
+    except BadSettings as error:
+        raise BadServer(_unreadable(error)) from error
+
+
+def _with_keys(address: Address) -> Address:
+    """With those of the server's own home, where it is on this machine and nobody has said which. Raises BadServer."""
+    if address.app_key or address.secret_key:
+        return address
+    try:
+        found = keys_of_local_server(address.url)
+    except BadSettings as error:
+        raise BadServer(_unreadable(error)) from error
+    return replace(address, app_key=found.app_key, secret_key=found.secret_key) if found else address
+
+
+def _unreadable(error: BadSettings) -> str:
+    return (
+        f"{error.message}; call flow as the user of the server, or name the keys: "
+        "flow init --app-key KEY --secret-key SECRET"
+    )
+
+
+def _address(host: Any, port: Any, app_key: Any, secret_key: Any) -> Address:
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(str(host), str(host))  # noqa: S104
+    name = f"[{name}]" if ":" in name else name
+    return Address(_checked(f"http://{name}:{port}"), str(app_key or ""), str(secret_key or ""))
+
+
+def _checked(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_good = False
+    if not is_good:
+        raise BadServer(f"{url!r} is not the address of a server, such as http://127.0.0.1:9380")
+    return url.rstrip("/")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadServer(f"{path}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadServer(f"{path}: is not YAML: {error}") from error
+    if document is not None and not isinstance(document, dict):
+        raise BadServer(f"{path}: is not a mapping of keys")
+    return document or {}
+
+
+def _section(document: Mapping[str, Any], key: str) -> dict[str, Any]:
+    section = document.get(key)
+    return section if isinstance(section, dict) else {}

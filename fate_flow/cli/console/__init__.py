@@ -1,0 +1,1 @@
+"""How values, tables and times are written."""

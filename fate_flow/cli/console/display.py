@@ -1,0 +1,73 @@
+"""What is printed: JSON on stdout as the genuine client prints it, talk on stderr, tables for people."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from shutil import get_terminal_size
+from typing import Any, NoReturn
+
+import click
+
+from fate_flow.cli.console.reply import ServerReply
+
+_INDENT = "  "
+
+
+def show(answer: ServerReply) -> None:
+    """Prints what the server said; ends the command with exit code 1 when it refused."""
+    if not answer.is_success:
+        refuse(answer)
+    print_json(answer.envelope)
+
+
+def refuse(answer: ServerReply) -> NoReturn:
+    """Prints what the server said instead of what was asked for, and ends the command with exit code 1."""
+    print_json(answer.envelope)
+    raise SystemExit(1)
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    click.echo(json.dumps(document, indent=4, ensure_ascii=False))
+    click.echo("")
+
+
+def tell(text: str) -> None:
+    click.echo(printable(text), err=True)
+
+
+def printable(text: object) -> str:
+    """The text without what would move a terminal's cursor: it may come from another party."""
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in str(text))
+
+
+def one_line(text: object) -> str:
+    return printable(" ".join(str(text).split()))
+
+
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Columns side by side, an indent before them; on a terminal, no wider than that. The last column has the texts."""
+    from fate_flow.cli.console.table_layout import lay_out
+
+    cells = [["" if cell is None else one_line(cell) for cell in row] for row in rows]
+    width = _columns()
+    layout = lay_out(headers, cells, width and max(1, width - len(_INDENT)))
+    for line in layout.head:
+        click.echo(f"{_INDENT}{click.style(line, bold=True)}")
+    for line in layout.body:
+        click.echo(f"{_INDENT}{line}".rstrip())
+
+
+def print_line(text: object) -> None:
+    """One paragraph; on a terminal, broken between words."""
+    from fate_flow.cli.console.table_layout import wrap
+
+    line, width = one_line(text), _columns()
+    for place, part in enumerate(wrap(line, max(20, width - len(_INDENT))) if width else [line]):
+        click.echo(f"{_INDENT}{part}" if place else part)
+
+
+def _columns() -> int | None:
+    """Letters of a line of the terminal that stdout leads to; None: it leads elsewhere."""
+    return get_terminal_size().columns if sys.stdout.isatty() else None

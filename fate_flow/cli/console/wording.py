@@ -1,0 +1,101 @@
+"""How `flow` writes parties, reasons, counts, times and durations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from fate_flow.cli.console.display import one_line
+from fate_flow.core.model.approval import SHORT_DIGEST
+from fate_flow.core.model.reasons import Reason
+
+_SAID_BY_THE_STATUS = frozenset({Reason.DONE.value})
+_SAID_BY_THE_MESSAGE = frozenset({Reason.TASK_FAILED.value})    # the message names the task, and how it ended
+
+
+def party_name(value: object) -> str:
+    """guest-9999"""
+    if isinstance(value, Mapping):
+        return f"{value.get('role')}-{value.get('party_id')}"
+    return str(value)
+
+
+def short_digest(digest: object) -> str:
+    """As much of a document's digest as names it; empty where there is none."""
+    return digest[:SHORT_DIGEST] if isinstance(digest, str) else ""
+
+
+def job_title(job_id: object, name: object) -> str:
+    """`job 42 (monthly totals)`"""
+    return one_line(f"job {job_id} ({name})" if name else f"job {job_id}")
+
+
+def reason_text(reason: object, message: object) -> str:
+    """Why a job or a task ended: the reason's code, where it says more than the message, and the message."""
+    is_said = reason in _SAID_BY_THE_STATUS or _says(str(message or ""), str(reason))
+    return ": ".join(one_line(part) for part in ("" if is_said else reason, message) if part)
+
+
+def _says(message: str, reason: str) -> bool:
+    """Whether the message has the words of the code: `stopped by a user at party 9999` has those of stopped_by_user."""
+    return bool(message) and (reason in _SAID_BY_THE_MESSAGE or set(reason.split("_")) <= set(message.split()))
+
+
+def reason_of(data: Mapping[str, Any]) -> str:
+    return reason_text(data.get("reason"), data.get("message"))
+
+
+def status_of(row: Mapping[str, Any]) -> object:
+    """The status as it is shown: a word of the server's own says more than the one of FATE."""
+    detail = row.get("status_detail")
+    return detail if detail == "restarting" else row.get("status")
+
+
+def without_seconds(text: str) -> str:
+    """To compare two texts by: seconds that pass are nothing new."""
+    return _SECONDS.sub("", text)
+
+
+_SECONDS = re.compile(r"\d+ s\b")
+
+
+def moment(milliseconds: object) -> str:
+    """Local time; empty for a time that is none."""
+    found = _local(milliseconds)
+    return f"{found:%Y-%m-%d %H:%M:%S}" if found else ""
+
+
+def short_moment(milliseconds: object, now: datetime | None = None) -> str:
+    """Local time without what goes without saying: `11-22 09:55`, or the date of another year."""
+    found, now = _local(milliseconds), now or datetime.now().astimezone()
+    if found is None:
+        return ""
+    return f"{found:%m-%d %H:%M}" if found.year == now.year else f"{found:%Y-%m-%d}"
+
+
+def clock(milliseconds: object, other: object = None) -> str:
+    """Local time of day where it is the same day as the other moment, else with the date."""
+    found, day = _local(milliseconds), _local(other)
+    if found is None:
+        return ""
+    return f"{found:%H:%M:%S}" if day is not None and day.date() == found.date() else moment(milliseconds)
+
+
+def duration(milliseconds: object) -> str:
+    if not isinstance(milliseconds, (int, float)):
+        return ""
+    if milliseconds < 60_000:
+        return f"{milliseconds / 1000:.1f} s"
+    minutes, seconds = divmod(round(milliseconds / 1000), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours >= 48:
+        return f"{hours // 24} d {hours % 24:02} h"
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {seconds:02} s"
+
+
+def _local(milliseconds: object) -> datetime | None:
+    if not isinstance(milliseconds, (int, float)) or not milliseconds:
+        return None
+    return datetime.fromtimestamp(milliseconds / 1000).astimezone()

@@ -1,0 +1,1 @@
+"""The command `flow`: one module a noun."""

@@ -1,0 +1,179 @@
+"""flow component, and the same commands as flow tracking"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import click
+
+from fate_flow.cli.connection.client import Client
+from fate_flow.cli.console.display import print_json, refuse, show
+from fate_flow.cli.input import options
+from fate_flow.cli.input.options import given, with_client
+from fate_flow.cli.output.lists import (
+    print_components,
+    print_facts,
+    print_metric_values,
+    print_metrics,
+    print_output_tables,
+    show_as,
+)
+from fate_flow.cli.output.unpacked import downloaded, fetch_file, fetch_folder, folder_in
+
+
+@click.group()
+def component() -> None:
+    """Look at what a component of a job got and made.
+
+    Example: flow component parameters -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
+    """
+
+
+@click.group()
+def tracking() -> None:
+    """The same as `flow component`.
+
+    Example: flow tracking parameters -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
+    """
+
+
+def _command(name: str) -> Callable[[Callable[..., Any]], click.Command]:
+    """A command of both groups."""
+
+    def added(function: Callable[..., Any]) -> click.Command:
+        command = click.command(name)(function)
+        component.add_command(command)
+        tracking.add_command(command)
+        return command
+
+    return added
+
+
+@_command("list")
+@options.job_id(required=True)
+@options.form()
+@with_client
+def list_components(client: Client, as_json: bool | None, **body: Any) -> None:
+    """The components of a job.
+
+    Example: flow component list -j 202601011200000000000
+    """
+    show_as(client.post("tracking/component/list", body), as_json, print_components)
+
+
+@component.command("metric-delete")
+@click.option("-d", "--date", "model", help="Of all jobs of this day, YYYYMMDD; beats -j.")
+@options.job_id()
+@with_client
+def metric_delete(client: Client, **body: Any) -> None:
+    """Deletes the metrics of a job that is over, or of all such jobs of a day.
+
+    Example: flow component metric-delete -j 202601011200000000000
+    """
+    show(client.post("tracking/component/metric/delete", given(body)))
+
+
+@_command("parameters")
+@options.one_seat
+@options.form()
+@with_client
+def parameters(client: Client, as_json: bool | None, **body: Any) -> None:
+    """The parameters of a component at one party.
+
+    Example: flow component parameters -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
+    """
+    show_as(client.post("tracking/component/parameters", body), as_json, print_facts)
+
+
+@_command("metrics")
+@options.one_seat
+@options.form()
+@with_client
+def metrics(client: Client, as_json: bool | None, **body: Any) -> None:
+    """The names of a component's metrics.
+
+    Example: flow component metrics -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
+    """
+    show_as(client.post("tracking/component/metrics", body), as_json, print_metrics)
+
+
+@_command("metric-all")
+@options.one_seat
+@options.form()
+@with_client
+def metric_all(client: Client, as_json: bool | None, **body: Any) -> None:
+    """The metrics of a component with their values.
+
+    Example: flow component metric-all -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
+    """
+    show_as(client.post("tracking/component/metric/all", body), as_json, print_metric_values)
+
+
+@_command("output-data")
+@options.one_seat
+@options.output_path(required=True)
+@options.limit(-1, "So many rows at most; all of them unless given.")
+@with_client
+def output_data(client: Client, **body: Any) -> None:
+    """Fetches what a component put out into OUTPUT_PATH/job_<id>_<component>_<role>_<party>_output_data.
+
+    Example: flow component output-data -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0 -o .
+    """
+    name = f"job_{body['job_id']}_{body['component_name']}_{body['role']}_{body['party_id']}_output_data"
+    folder = folder_in(body["output_path"], name)
+    answer = fetch_folder(client, "GET", "tracking/component/output/data/download", body, folder)
+    if answer is not None:
+        refuse(answer)
+    print_json(downloaded(folder, "Download"))
+
+
+@_command("output-data-table")
+@options.one_seat
+@options.form()
+@with_client
+def output_data_table(client: Client, as_json: bool | None, **body: Any) -> None:
+    """The names of the tables that a component put out.
+
+    Example: flow component output-data-table -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
+    """
+    show_as(client.post("tracking/component/output/data/table", body), as_json, print_output_tables)
+
+
+@_command("output-model")
+@options.one_seat
+@with_client
+def output_model(client: Client, **body: Any) -> None:
+    """The model that a component made: none of those of this server makes one.
+
+    Example: flow component output-model -j 202601011200000000000 -r guest -p 9999 -cpn sum_0
+    """
+    show(client.post("tracking/component/output/model", body))
+
+
+@_command("get-summary")
+@options.one_seat
+@click.option(
+    "-o", "--output-path", type=click.Path(exists=True, file_okay=False), help="Folder to write it into, as a file."
+)
+@options.form()
+@with_client
+def get_summary(client: Client, as_json: bool | None, output_path: str | None, **body: Any) -> None:
+    """The summary of a component; printed, or written to a file.
+
+    \b
+    Example: flow component get-summary -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0
+             flow component get-summary -j 202601011200000000000 -r guest -p 9999 -cpn intersection_0 -o .
+    """
+    if output_path is not None and as_json is not None:
+        raise click.UsageError("--json and --table are for what is printed, not for what -o writes")
+    if output_path is None:
+        show_as(client.post("tracking/component/summary/download", body), as_json, print_facts)
+        return
+    name = f"summary_{body['component_name']}_{datetime.now():%Y%m%d%H%M%S}.json"
+    target = folder_in(output_path, name)
+    body |= {"filename": name, "output_path": str(target)}
+    fetch_file(client, "tracking/component/summary/download", body, target)
+    stored = f"The summary of component <{body['component_name']}> has been stored successfully."
+    print_json({"retcode": 0, "retmsg": f"{stored} File path is: {target}."})

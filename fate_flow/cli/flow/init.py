@@ -1,0 +1,70 @@
+"""flow init"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fate_flow.cli.connection import settings_file
+from fate_flow.cli.connection.profiles import checked_profile, profile_in, settings_path
+from fate_flow.cli.connection.settings_file import BadServer
+from fate_flow.cli.console.display import print_json, tell
+from fate_flow.cli.input.options import given
+
+
+@click.command()
+@click.option(
+    "-c", "--server-conf-path", type=click.Path(exists=True, dir_okay=False), help="The server's service_conf.yaml."
+)
+@click.option("--ip", help="Address of the server.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Port of the server.")
+@click.option("--app-key", help="Key that requests are signed with.")
+@click.option("--secret-key", help="Its secret.")
+@click.option("--reset", is_flag=True, help="Forget what was remembered.")
+@click.option(
+    "--profile", metavar="NAME", callback=checked_profile, help="Remember it under this name, beside what is there."
+)
+def init(reset: bool, **options: Any) -> None:
+    """Remembers which server to talk to, for this user; with a profile, one of several.
+
+    \b
+    Example: flow init --ip 127.0.0.1 --port 9380
+             flow init -c conf/service_conf.yaml
+             flow init -c bank.yaml --profile bank      (then: flow --profile bank job list)
+    """
+    profile = profile_in(click.get_current_context())
+    options.pop("profile")
+    if reset:
+        settings_file.store({"api_version": "v1"}, profile)
+        print_json({"retcode": 0, "retmsg": "Fate Flow CLI has been reset successfully. "
+                    "Please do initialization again before you using flow CLI v2."})  # fmt: skip
+        return
+    settings = _merged(_known(profile), given(options))
+    if not settings.get("server_conf_path") and not (settings.get("ip") and settings.get("port")):
+        print_json({"retcode": 100, "retmsg": "Fate Flow CLI initialization failed. Please provides server "
+                    "configuration file path or server http ip address and port information."})  # fmt: skip
+        raise SystemExit(2)
+    address = settings_file.address_of(settings)
+    settings_file.store(settings, profile)
+    print_json({"retcode": 0, "retmsg": "Fate Flow CLI has been initialized successfully."})
+    flow = f"flow --profile {profile}" if profile else "flow"
+    tell(f"{flow} talks to {address.url} from now on; that is remembered in {settings_path(profile)}")
+
+
+def _known(profile: str) -> dict[str, Any]:
+    try:
+        return settings_file.load(profile)
+    except BadServer as error:
+        tell(f"{error.message}; it is written anew")
+        return {}
+
+
+def _merged(known: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """What is named last counts: a server that is named by its address is no longer looked for in a file."""
+    if "server_conf_path" in options:
+        options["server_conf_path"] = str(Path(options["server_conf_path"]).absolute())
+    elif "ip" in options or "port" in options:
+        options["server_conf_path"] = None
+    return {**known, **options, "api_version": "v1"}

@@ -1,0 +1,68 @@
+"""Commands of FATE's client for what a server here does not offer: it is asked, and says what to use instead.
+
+Scripts that try them get the server's own answer, as from FATE's client, and not that there is no such command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+from fate_flow.cli.connection.client import Client
+from fate_flow.cli.console.display import show
+from fate_flow.cli.input.options import with_client
+
+Paths = str | Mapping[str, str]
+"""Where it asks; by the option that asks elsewhere, where one does, and without it under the empty text."""
+
+COMMANDS: Mapping[str, Mapping[str, Paths]] = {
+    "component": {
+        "hetero-model-merge": "component/hetero/merge", "woe-array-extract": "component/woe_array/extract",
+        "woe-array-merge": "component/woe_array/merge",
+    },
+    "provider": {"register": "provider/register"},
+    "model": {
+        "load": "model/load", "bind": "model/bind", "migrate": "model/migrate", "deploy": "model/deploy",
+        "import": {"": "model/import", "--from-database": "model/restore"},
+        "export": {"": "model/export", "--to-database": "model/store"},
+        "tag-model": {"": "model/model_tag/create", "--remove": "model/model_tag/remove"},
+        "tag-list": "model/model_tag/retrieve", "get-predict-dsl": "model/get/predict/dsl",
+        "get-predict-conf": "model/get/predict/conf", "get-model-info": "model/query",
+        "homo-convert": "model/homo/convert", "homo-deploy": "model/homo/deploy",
+    },
+    "tag": {
+        "create": "model/tag/create", "query": "model/tag/retrieve", "update": "model/tag/update",
+        "delete": "model/tag/destroy", "list": "model/tag/list",
+    },
+    "checkpoint": {"list": "checkpoint/list", "get": "checkpoint/get"},
+}  # fmt: skip
+
+
+def add_not_offered(flow: click.Group) -> None:
+    """Each as a hidden command: help and completion show what there is."""
+    for name, commands in COMMANDS.items():
+        group = flow.commands.get(name)
+        if not isinstance(group, click.Group):
+            group = click.Group(name, help=_help(f"{name} {next(iter(commands))}"), hidden=True)
+            flow.add_command(group)
+        for command, paths in commands.items():
+            by_option = {"": paths} if isinstance(paths, str) else paths
+            group.add_command(_asking(command, _help(f"{name} {command}"), by_option))
+
+
+def _help(example: str) -> str:
+    return f"Not offered here: the server says what to use instead.\n\nExample: flow {example}"
+
+
+def _asking(name: str, about: str, paths: Mapping[str, str]) -> click.Command:
+    @click.command(
+        name, hidden=True, help=about,
+        # -h alone would be a part of options such as -hids
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": ["--help"]},
+    )
+    @click.argument("words", nargs=-1, type=click.UNPROCESSED)
+    @with_client
+    def ask(client: Client, words: tuple[str, ...]) -> None:
+        show(client.post(next((path for option, path in paths.items() if option in words), paths[""]), {}))
+
+    return ask

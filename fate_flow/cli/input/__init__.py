@@ -1,0 +1,1 @@
+"""What a user hands over: options that many commands share, and files."""

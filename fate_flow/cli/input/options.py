@@ -1,0 +1,140 @@
+"""The options that many commands share, named and spelled as the genuine client has them."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from fate_flow.cli.connection.job_ids import complete_job_id
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Option = Callable[[Command], Command]
+
+ROLES = ("local", "guest", "arbiter", "host")
+STATUSES = (
+    "success", "failed", "running", "waiting", "timeout", "canceled", "partial", "deleted", "ready", "stopping", "pass",
+)  # fmt: skip
+
+
+def job_id(*, required: bool = False) -> Option[Any]:
+    return click.option(
+        "-j", "--job-id", required=required, help="Id of a job.", shell_complete=complete_job_id
+    )
+
+
+def role(*, required: bool = False) -> Option[Any]:
+    return click.option(
+        "-r", "--role", required=required, type=click.Choice(ROLES), metavar="TEXT", help=f"One of {', '.join(ROLES)}."
+    )
+
+
+def party_id(*, required: bool = False) -> Option[Any]:
+    return click.option("-p", "--party-id", required=required, help="Id of a party.")
+
+
+def component_name(*, required: bool = False) -> Option[Any]:
+    return click.option("-cpn", "--component-name", required=required, help="Name of a component of the job.")
+
+
+def status() -> Option[Any]:
+    return click.option(
+        "-s", "--status", type=click.Choice(STATUSES), metavar="TEXT", help=f"One of {', '.join(STATUSES)}."
+    )
+
+
+def limit(default: int | None = 10, text: str = "So many at most; 10 unless given.") -> Option[Any]:
+    return click.option("-l", "--limit", type=int, default=default, help=text)
+
+
+def page() -> Option[Any]:
+    return click.option("--page", type=int, help="Which page of so many (--limit), from 1; the first unless given.")
+
+
+def conf_path(*, required: bool = True) -> Option[Any]:
+    return click.option(
+        "-c", "--conf-path", required=required, type=click.Path(exists=True, dir_okay=False),
+        help="Configuration, JSON.",
+    )
+
+
+def job_file() -> Option[Any]:
+    return click.option(
+        "-f", "--file", "job_file", type=click.Path(exists=True, dir_okay=False),
+        help="The whole job in one file, YAML; instead of -c and -d.",
+    )
+
+
+def dsl_path() -> Option[Any]:
+    return click.option(
+        "-d", "--dsl-path", type=click.Path(exists=True, dir_okay=False), help="Components of the job, JSON."
+    )
+
+
+def output_path(*, required: bool = False) -> Option[Any]:
+    return click.option(
+        "-o", "--output-path", required=required, type=click.Path(file_okay=False), help="Folder to write into."
+    )
+
+
+def namespace(*, required: bool = False) -> Option[Any]:
+    return click.option("-n", "--namespace", required=required, help="Namespace of a table.")
+
+
+def table_name(*, required: bool = False) -> Option[Any]:
+    return click.option("-t", "--table-name", required=required, help="Name of a table.")
+
+
+def as_json() -> Option[Any]:
+    return click.option("--json", "as_json", is_flag=True, help="Print what the server answered, as JSON.")
+
+
+def form() -> Option[Any]:
+    """For what scripts read as well: `as_json` is None when neither was chosen."""
+    return click.option(
+        "--json/--table", "as_json", default=None,
+        help="As JSON or as a table; unless given, a table on a terminal and JSON elsewhere.",
+    )
+
+
+def message(text: str) -> Option[Any]:
+    return click.option("-m", "--message", required=True, help=text)
+
+
+def author() -> Option[Any]:
+    return click.option(
+        "--by", "author", default=_login_name, metavar="NAME", help="Who; the login name unless given, unchecked."
+    )
+
+
+def _login_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):     # a user without a name
+        return f"user {os.getuid()}"
+
+
+def watched() -> Option[Any]:
+    return click.option(
+        "--watch", "is_watched", is_flag=True, help="Show the progress until the job ends; fail when it fails."
+    )
+
+
+def one_seat(command: Command) -> Command:
+    """A component of a job at one party: four options, all of them required."""
+    for option in (component_name, party_id, role, job_id):
+        command = option(required=True)(command)
+    return command
+
+
+def with_client(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Hands the command the client of the server as its first argument."""
+    return click.pass_obj(command)
+
+
+def given(options: dict[str, Any]) -> dict[str, Any]:
+    """Those that were given: what the genuine client sends."""
+    return {name: value for name, value in options.items() if value is not None}

@@ -1,0 +1,271 @@
+"""Answers that are lists, or facts about one thing: JSON for scripts, tables for people."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+
+from fate_flow.cli.connection.client import CallFailed
+from fate_flow.cli.console.display import one_line, print_table, printable, show
+from fate_flow.cli.console.reply import ServerReply
+from fate_flow.cli.console.wording import duration, party_name, reason_of, short_moment
+from fate_flow.core.text.phrases import counted
+
+_SOME_COLUMNS = 20            # of a table; so many are named
+_JOBS = ("job", "name", "party", "status", "created", "took", "why")
+_TASKS = ("task", "party", "status", "took", "why")
+
+Row = Mapping[str, Any]
+
+
+def is_for_people(as_json: bool | None) -> bool:
+    """Whether a table is to be shown; when None was chosen, on a terminal alone."""
+    return sys.stdout.isatty() if as_json is None else not as_json
+
+
+def show_as(answer: ServerReply, as_json: bool | None, tell: Callable[[Any], None]) -> None:
+    """The answer as JSON, or its data in the words of `tell` (`is_for_people`).
+
+    Raises CallFailed when the server refused and people are told."""
+    if not is_for_people(as_json):
+        show(answer)
+    elif not answer.is_success:
+        raise CallFailed(answer.message, answer.envelope)
+    elif answer.data:
+        tell(answer.data)
+    else:
+        click.echo(one_line(answer.message if answer.message != "success" else "there is nothing"))
+
+
+# ---------------------------------------------------------------------- jobs and tasks
+
+
+def print_jobs(data: Any) -> None:
+    """Of `job list`, with how many there are in all, or of `job query`."""
+    rows = list(map(_unprefixed, data["jobs"] if isinstance(data, Mapping) else data))
+    _print_count(len(rows), data, "job")
+    print_table(_JOBS, map(_job, rows))
+
+
+def print_tasks(data: Any) -> None:
+    """Of `task list`, with how many there are in all, or of `task query`."""
+    rows = list(map(_unprefixed, data["tasks"] if isinstance(data, Mapping) else data))
+    jobs = {row.get("job_id") for row in rows}
+    if len(jobs) == 1:
+        click.echo(one_line(f"job {jobs.pop()}"))
+        _print_count(len(rows), data, "task")
+        print_table(_TASKS, map(_task, rows))
+    else:
+        _print_count(len(rows), data, "task")
+        print_table(("job", *_TASKS), ((row.get("job_id"), *_task(row)) for row in rows))
+
+
+def print_outputs(rows: Sequence[Row]) -> None:
+    """Of `job view`: the tables that tasks put out."""
+    columns = ("component_name", "task_version", "role", "party_id", "data_name", "table_namespace", "table_name")
+    headers = ("task", "version", "role", "party", "output", "namespace", "table")
+    print_table(headers, ([row.get(f"f_{column}") for column in columns] for row in rows))
+
+
+def _print_count(shown: int, data: Any, what: str) -> None:
+    count = data.get("count") if isinstance(data, Mapping) else None
+    of = "" if count is None or count == shown else f"{shown} of "
+    click.echo(f"{of}{counted(shown if count is None else count, what)}")
+
+
+def _unprefixed(row: Row) -> Row:
+    return {name.removeprefix("f_"): value for name, value in row.items()}
+
+
+def _job(row: Row) -> tuple[object, ...]:
+    return (
+        row.get("job_id"), row.get("name"), party_name(row), _status(row, "status"),
+        short_moment(row.get("create_time")), duration(row.get("elapsed")), _why(row),
+    )
+
+
+def _task(row: Row) -> tuple[object, ...]:
+    version, status, there = row.get("task_version"), _status(row, "status"), _status(row, "party_status")
+    name = f"{row.get('component_name')} #{version}" if version else row.get("component_name")
+    shown = status if there in (None, status) else f"{status}, there {there}"
+    return name, party_name(row), shown, duration(row.get("elapsed")), _why(row)
+
+
+def _status(row: Row, name: str) -> object:
+    return row.get(f"{name}_detail") or row.get(name)
+
+
+def _why(row: Row) -> object:
+    """Why it waits, or how it ended badly."""
+    if row.get("status") == "waiting" or (row.get("status") == "running" and row.get("wait_reason")):
+        return row.get("wait_reason")
+    if row.get("status") == "success":
+        return ""
+    return reason_of(row)
+
+
+# ---------------------------------------------------------------------- tables
+
+
+def print_table_info(data: Row) -> None:
+    """What is known of a table."""
+    name = f"table {data.get('table_name')} in namespace {data.get('namespace')}"
+    if not data.get("exist"):
+        click.echo(one_line(f"there is no {name}"))
+        return
+    schema = data.get("schema") or {}
+    click.echo(one_line(name + ("" if data.get("enable", True) else ", disabled")))
+    header = [str(one) for one in schema.get("header") or ()]
+    print_facts({
+        "rows": data.get("count"), "partitions": data.get("partition"), "id": schema.get("sid"),
+        "columns": f"{len(header)}: {_some(header)}", "origin": data.get("origin"), "address": data.get("address"),
+    })
+
+
+def print_uploads(data: Iterable[Mapping[str, Row]]) -> None:
+    """Of `data upload-history`."""
+    headers = ("job", "namespace", "table", "rows", "partitions", "columns", "notes")
+    print_table(headers, (_upload(job_id, one) for uploads in data for job_id, one in uploads.items()))
+
+
+def print_sources(rows: Sequence[Row]) -> None:
+    """Of `table tracking-source`."""
+    columns = ("parent_table_namespace", "parent_table_name", "source_table_namespace", "source_table_name")
+    headers = ("made of: namespace", "table", "which began as: namespace", "table")
+    print_table(headers, ([row.get(column) for column in columns] for row in rows))
+
+
+def print_jobs_of_table(data: Row) -> None:
+    """Of `table tracking-job`."""
+    print_table(("job",), ([job_id] for job_id in data.get("job") or ()))
+
+
+def print_output_tables(rows: Sequence[Row]) -> None:
+    """Of `component output-data-table`."""
+    columns = ("data_name", "table_namespace", "table_name")
+    print_table(("output", "namespace", "table"), ([row.get(column) for column in columns] for row in rows))
+
+
+def _upload(job_id: str, one: Row) -> tuple[object, ...]:
+    info, schema = one.get("upload_info") or {}, one.get("schema") or {}
+    columns = _some([str(name) for name in schema.get("header") or ()])
+    return (
+        job_id, info.get("namespace"), info.get("table_name"), info.get("upload_count"), info.get("partition"),
+        columns, one.get("notes"),
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SOME_COLUMNS]) + (", ..." if len(names) > _SOME_COLUMNS else "")
+
+
+# ---------------------------------------------------------------------- a component of a job
+
+
+def print_components(data: Row) -> None:
+    """Of `component list`."""
+    print_table(("component",), ([name] for name in data.get("components") or ()))
+
+
+def print_metrics(data: Mapping[str, Sequence[str]]) -> None:
+    """Of `component metrics`."""
+    print_table(("namespace", "metric"), ((space, name) for space, names in data.items() for name in names))
+
+
+def print_metric_values(data: Mapping[str, Mapping[str, Row]]) -> None:
+    """Of `component metric-all`."""
+    print_table(("namespace", "metric", "key", "value"), (
+        (space, name, *point)
+        for space, metrics in data.items() for name, metric in metrics.items() for point in _points(metric)
+    ))  # fmt: skip
+
+
+def _points(metric: Row) -> Iterator[tuple[object, object]]:
+    for point in metric.get("data") or ():
+        key, *values = point if isinstance(point, list) else [point]
+        yield key, ", ".join(map(_displayed, values))
+
+
+def print_facts(data: Row) -> None:
+    """A line for each key: summaries, parameters, versions."""
+    print_table(("what", "value"), ((name, _displayed(value)) for name, value in data.items()))
+
+
+def _displayed(value: object) -> str:
+    if isinstance(value, (dict, list, bool)):
+        return json.dumps(value, ensure_ascii=False)
+    return "" if value is None else str(value)
+
+
+# ---------------------------------------------------------------------- the server and other parties
+
+
+def print_sections(data: Mapping[str, Row]) -> None:
+    """Of `service registry`."""
+    print_table(("section", "what", "value"), (
+        (section, name, _displayed(value)) for section, values in data.items() for name, value in values.items()
+    ))  # fmt: skip
+
+
+def print_parties(data: Row) -> None:
+    """Of `party list`: first who is on hold, then the ways to the others."""
+    columns = ("party_id", "url", "status", "circuit", "message")
+    parties = data.get("parties") or ()
+    for one in (data.get("own") or {}, *parties):
+        if hold := one.get("hold"):
+            click.echo(one_line(f"party {one.get('party_id')} is on hold by {hold.get('by')}: {hold.get('message')}"))
+    print_table(columns, ([one.get(column) for column in columns] for one in parties))
+
+
+def print_providers(data: Mapping[str, Mapping[str, Row]]) -> None:
+    """Of `provider list`."""
+    print_table(("provider", "version", "components"), (
+        (name, version, ", ".join(one.get("components") or ()))
+        for name, versions in data.items() for version, one in versions.items()
+    ))  # fmt: skip
+
+
+def print_offered_components(data: Row) -> None:
+    """Of `provider list-components`."""
+    print_table(("component", "module", "roles", "provider", "does"), (
+        (
+            name, ", ".join(one.get("alias") or ()), ", ".join(sorted(one.get("roles") or ())),
+            one.get("default_provider"), one.get("description"),
+        )
+        for name, one in (data.get("components") or {}).items()
+    ))  # fmt: skip
+
+
+def print_key(key_id: object, pem: str) -> None:
+    """Of `key query`."""
+    click.echo(one_line(f"key_id {key_id}"))
+    click.echo(printable(pem).strip())
+
+
+def print_resources(data: Row) -> None:
+    """What the engine has, and who holds how much of it."""
+    engine, holders = data.get("computing_engine_resource") or {}, data.get("use_resource_job") or ()
+    free = f"{engine.get('f_remaining_cores')} of {engine.get('f_cores')} cores"
+    if engine.get("f_memory"):
+        free += f" and {engine.get('f_remaining_memory')} of {engine.get('f_memory')} MB of memory"
+    click.echo(one_line(f"{engine.get('f_engine_name')}: {free} are free"))
+    if holders:
+        rows = ((one.get("job_id"), party_name(one), one.get("core"), one.get("memory")) for one in holders)
+        print_table(("job", "party", "cores", "memory in MB"), rows)
+
+
+def print_granted(data: Row) -> None:
+    """What a party may use here."""
+    things: list[tuple[object, ...]] = [("component", "", name) for name in data.get("component") or ()]
+    things += [
+        ("dataset", "", one) if isinstance(one, str) else ("dataset", one.get("namespace"), one.get("name"))
+        for one in data.get("dataset") or ()
+    ]
+    if things:
+        print_table(("may be used", "namespace", "name"), things)
+    else:
+        click.echo("nothing is granted")

@@ -1,0 +1,155 @@
+"""Two screens for a job: a table that changes in place on a terminal, a line per change elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from fate_flow.cli.console.display import one_line, printable, tell
+from fate_flow.cli.output.watch import JobView, PartyTask, Screen, changes, unchanged
+
+_STYLES = {
+    "waiting": "dim", "running": "bold cyan", "stopping": "yellow", "success": "green", "pass": "dim green",
+    "failed": "bold red", "canceled": "yellow", "timeout": "bold red",
+}  # fmt: skip
+_FIRST_REMINDER = 5.0             # seconds without a change; each further one takes twice as long
+_TROUBLES = 3                     # so many failures are told below the table
+_FRAME_LINES = 8 + _TROUBLES      # what stands around the tasks
+
+
+def open_screen() -> Screen:
+    """The screen that suits stderr."""
+    console = Console(stderr=True)
+    return LiveScreen(console) if sys.stderr.isatty() and not console.is_dumb_terminal else PlainScreen()
+
+
+class PlainScreen:
+    """A line on stderr for each change, and now and then one while there is none."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._shown: JobView | None = None
+        self._changed = clock()
+        self._patience = _FIRST_REMINDER
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+    def show(self, view: JobView) -> None:
+        lines, quiet = list(changes(self._shown, view)), self._clock() - self._changed
+        if lines:
+            self._changed, self._patience = self._clock(), _FIRST_REMINDER
+        elif quiet >= self._patience and not view.is_final:
+            lines, self._patience = [unchanged(view, int(quiet))], self._patience * 2
+        for line in lines:
+            self.tell(line)
+        self._shown = view
+
+    def tell(self, text: str) -> None:
+        tell(text)
+
+
+class LiveScreen:
+    """A row per component and a column per party, drawn anew in place."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._clock = clock
+        self._begun = clock()
+        self._view: JobView | None = None
+        self._live = Live(console=console, get_renderable=self._render, refresh_per_second=4)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._live.stop()
+
+    def show(self, view: JobView) -> None:
+        self._view = view
+        self._live.refresh()
+
+    def tell(self, text: str) -> None:
+        self._console.print(Text(printable(text), style="yellow"))
+
+    def _render(self) -> RenderableType:
+        if self._view is None:
+            return Text("")
+        seconds = int(self._clock() - self._begun)
+        return render(self._view, seconds, max(3, self._console.height - _FRAME_LINES))
+
+
+def render(view: JobView, seconds: int, height: int) -> RenderableType:
+    """The job as a table of at most so many rows."""
+    head = Table.grid(padding=(0, 2))
+    done = sum(task.is_final for task in view.tasks)
+    head.add_row(
+        Text(f"job {view.job_id}"), _status(view.status), ProgressBar(max(1, len(view.tasks)), done, width=24),
+        Text(f"{done}/{len(view.tasks)}"), Text(f"{seconds // 60}:{seconds % 60:02}", style="dim"),
+    )
+    parts: list[RenderableType] = [Text(view.name, style="bold"), head] if view.name else [head]
+    if view.waits_for:
+        parts.append(Text(one_line(view.waits_for), style="yellow"))
+    if view.tasks:
+        parts.append(_table(view.tasks, height))
+    troubled = [task for task in view.tasks if task.status in ("failed", "timeout") and task.message]
+    lines = (one_line(f"{task.component} {task.party}: {task.message}") for task in troubled[:_TROUBLES])
+    return Group(*parts, *(Text(line, style="red") for line in lines))
+
+
+def chosen(tasks: Sequence[PartyTask], height: int) -> list[str]:
+    """The components to show: all when there is room, else first those that move, then those to come."""
+    names = list(dict.fromkeys(task.component for task in tasks))
+    if len(names) <= height:
+        return names
+    urgency = Counter[str]()
+    for task in tasks:
+        urgency[task.component] = max(urgency[task.component], _urgency(task.status))
+    first = sorted(names, key=lambda name: -urgency[name])[:height]
+    return [name for name in names if name in first]
+
+
+def _table(tasks: Sequence[PartyTask], height: int) -> Table:
+    parties = list(dict.fromkeys(task.party for task in tasks))
+    names = chosen(tasks, height)
+    left_out = len({task.component for task in tasks}) - len(names)
+    cells = {(task.component, task.party): task for task in tasks}
+    table = Table("task", caption=f"and {left_out} more" if left_out else None)
+    for party in parties:
+        table.add_column(Text(one_line(party)))
+    for name in names:
+        row = (cells.get((name, party)) for party in parties)
+        table.add_row(Text(one_line(name)), *(_cell(task) for task in row))
+    return table
+
+
+def _cell(task: PartyTask | None) -> Text:
+    if task is None:
+        return Text("")
+    status = _status(task.status)
+    return status.append(f" #{task.version}", style="dim") if task.version else status
+
+
+def _status(status: str) -> Text:
+    return Text(one_line(status), style=_STYLES.get(status, ""))
+
+
+def _urgency(status: str) -> int:
+    if status in ("failed", "timeout", "canceled"):
+        return 3
+    if status in ("running", "stopping"):
+        return 2
+    return int(status == "waiting")

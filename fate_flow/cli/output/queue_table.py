@@ -1,0 +1,84 @@
+"""`queue list` for people.
+
+Few jobs have a priority, or cores that differ by party: that stands in the text, so that a line has room for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from fate_flow.cli.console.display import one_line, print_table
+from fate_flow.cli.console.wording import duration, party_name, short_digest
+from fate_flow.core.text.phrases import counted, ordinal
+
+Job = Mapping[str, Any]
+
+
+def print_queue(data: Job) -> None:
+    """The queue as a table, with what people have to decide around it."""
+    if hold := data.get("hold"):
+        click.echo(one_line(f"this party is on hold by {hold.get('by')}: {hold.get('message')}"))
+    jobs = data.get("jobs") or ()
+    click.echo(_count(len(jobs), data.get("count")))
+    if jobs:
+        print_table(("job", "place", "name", "cores", "starts in", "waits for"), map(_waiting, jobs))
+    if unapproved := data.get("unapproved"):
+        click.echo("jobs of others that await an approval here (flow job approve, flow job reject):")
+        print_table(("job", "name", "initiator", "as", "cores", "document"), map(_unapproved, unapproved))
+
+
+def _count(shown: int, count: object) -> str:
+    if not count:
+        return "no job waits"
+    jobs = counted(int(str(count)), "job waits", "jobs wait")
+    return jobs if shown == count else f"{jobs}, {shown} of them shown"
+
+
+def _waiting(job: Job) -> tuple[object, ...]:
+    cores, isolated = _cores(job)
+    text = [_reason(job), _also(job), isolated]
+    return (
+        job.get("job_id"), job.get("place_in_queue"), job.get("name"), cores, _starts(job.get("estimate_seconds")),
+        "; ".join(filter(None, text)),
+    )  # fmt: skip
+
+
+def _reason(job: Job) -> str:
+    """Without the place, which stands in a column."""
+    place = job.get("place_in_queue")
+    reason = str(job.get("wait_reason") or "")
+    return reason.removesuffix(f"; {ordinal(place)} in the queue") if isinstance(place, int) else reason
+
+
+def _also(job: Job) -> str:
+    priority, passed = job.get("priority"), job.get("passed_by")
+    return "; ".join(filter(None, (
+        f"priority {priority}" if priority else "", f"passed by {counted(passed, 'job')}" if passed else "",
+    )))  # fmt: skip
+
+
+def _cores(job: Job) -> tuple[str, str]:
+    """What it asks for, and in words how much where, when that is not the same at each party."""
+    asked = {party_name(party): party.get("asked_cores") or 0 for party in job.get("parties") or ()}
+    amounts = sorted(set(asked.values()))
+    if len(asked) < 2 or len(amounts) < 2:
+        return "".join(map(str, amounts)) + (" each" if len(asked) > 1 else ""), ""
+    where = ", ".join(f"{cores} at {party}" for party, cores in asked.items())
+    return f"{amounts[0]} to {amounts[-1]}", f"asks for {where}"
+
+
+def _starts(seconds: object) -> str:
+    """Empty where nobody can say."""
+    if not isinstance(seconds, (int, float)):
+        return ""
+    return "now" if seconds == 0 else duration(seconds * 1000)
+
+
+def _unapproved(job: Job) -> tuple[object, ...]:
+    return (
+        job.get("job_id"), job.get("name"), party_name(job.get("initiator")), party_name(job), job.get("asked_cores"),
+        short_digest(job.get("digest")),
+    )  # fmt: skip

@@ -1,0 +1,62 @@
+"""Archives and files that a server sends, brought to where the user wants them."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+import zlib
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+from fate_flow.cli.connection.client import CallFailed, Client
+from fate_flow.cli.console.display import refuse
+from fate_flow.cli.console.reply import ServerReply
+from fate_flow.cli.output.bar import Counted, bar
+
+
+def fetch_folder(client: Client, method: str, path: str, body: Any, folder: Path) -> ServerReply | None:
+    """None when the archive has come and lies unpacked in this folder; else what the server said.
+
+    Raises CallFailed when what came is no archive, or one that reaches out of the folder."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryFile(dir=folder.parent) as archive:
+        with bar(folder.name, None) as advance:
+            answer = client.download(method, path, body, Counted(archive, advance))
+        if answer is None:
+            archive.seek(0)
+            _unpack(archive, folder)
+    return answer
+
+
+def fetch_file(client: Client, path: str, body: Any, target: Path) -> None:
+    """The file has come whole, or the command ends with what the server said."""
+    content = BytesIO()
+    answer = client.download("POST", path, body, content)
+    if answer is not None:
+        refuse(answer)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(content.getvalue())
+
+
+def folder_in(output_path: str, name: str) -> Path:
+    """The folder of this name; whatever the name is made of, it does not lead elsewhere."""
+    return Path(output_path).absolute() / re.sub(r"[^\w.-]", "_", name)
+
+
+def downloaded(folder: Path, word: str = "download") -> dict[str, Any]:
+    """What the genuine client prints when a folder has come."""
+    return {
+        "retcode": 0, "directory": str(folder), "retmsg": f"{word} successfully, please check {folder} directory",
+    }
+
+
+def _unpack(archive: IO[bytes], folder: Path) -> None:
+    if not hasattr(tarfile, "data_filter"):
+        raise CallFailed("this Python is too old to unpack an archive safely: 3.11.4 or newer can")
+    try:
+        with tarfile.open(fileobj=archive, mode="r:gz") as tar:
+            tar.extractall(folder, filter="data")
+    except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
+        raise CallFailed(f"what came could not be unpacked into {folder}: {error}") from error

@@ -1,0 +1,206 @@
+"""Following a job until it ends: ask, compare with what was known, show.
+
+A look asks `job/explain` once and becomes a `JobView`. A server that is gone, or too busy, is asked again for a
+minute, since the job runs on without it; nothing that is done here touches the job.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+from fate_flow.cli.connection.client import CallFailed, Client, NoAnswer
+from fate_flow.cli.console.display import one_line, show, tell
+from fate_flow.cli.console.reply import ServerReply
+from fate_flow.cli.console.wording import duration, job_title, party_name, reason_of, without_seconds
+from fate_flow.core.model.status import JOB_END, TASK_END, JobStatus, TaskStatus
+from fate_flow.core.text.phrases import ordinal
+
+LOOK_SECONDS = 0.5
+PATIENCE_SECONDS = 60.0
+INTERRUPTED = 130
+
+_ENDED = frozenset(status.value for status in JOB_END)
+_TASK_ENDED = frozenset(status.value for status in TASK_END)
+
+
+@dataclass(frozen=True)
+class PartyTask:
+    """One component at one party."""
+
+    component: str
+    party: str                     # guest-9999
+    version: int
+    status: str
+    message: str = ""
+
+    @property
+    def is_final(self) -> bool:
+        return self.status in _TASK_ENDED
+
+
+@dataclass(frozen=True)
+class JobView:
+    """A job at one moment."""
+
+    job_id: str
+    status: str
+    message: str = ""              # how it ended
+    waits_for: str = ""
+    tasks: tuple[PartyTask, ...] = ()
+    name: str = ""
+
+    @classmethod
+    def of(cls, job_id: str, data: Mapping[str, Any]) -> Self:
+        """What `job/explain` answered."""
+        tasks = tuple(_party_tasks(data.get("tasks") or ()))
+        status = str(data.get("status", ""))
+        waits_for = "" if status in _ENDED else why_it_waits(data)
+        return cls(job_id, status, reason_of(data), waits_for, tasks, one_line(data.get("name") or ""))
+
+    @property
+    def is_final(self) -> bool:
+        return self.status in _ENDED
+
+    @property
+    def is_success(self) -> bool:
+        return self.status == JobStatus.SUCCESS.value
+
+
+class Screen(Protocol):
+    """Where a job is shown."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *exc: object) -> None: ...
+    def show(self, view: JobView) -> None: ...
+    def tell(self, text: str) -> None: ...
+
+
+def follow(client: Client, job_id: str, screen: Screen) -> None:
+    """Returns when the job has succeeded; ends the command when it has not, or at Ctrl-C, which the job survives."""
+    try:
+        last = watch(client, job_id, screen)
+    except KeyboardInterrupt:
+        tell(f"job {job_id} runs on; flow job watch -j {job_id} shows it again, flow job stop -j {job_id} ends it")
+        raise SystemExit(INTERRUPTED) from None
+    why = f": {last.message}" if last.message and not last.is_success else ""
+    tell(f"{job_title(job_id, last.name)}: {last.status}{why}")
+    if not last.is_success:
+        tell(f"flow job explain -j {job_id} tells more, flow job log -j {job_id} -o . fetches the logs")
+        raise SystemExit(1)
+
+
+def show_submitted(answer: ServerReply, is_watched: bool) -> None:
+    """As `show`; where a person watches, of an accepted job only what the screen that follows does not show."""
+    if not (is_watched and answer.is_success and sys.stdout.isatty()):
+        show(answer)
+        return
+    tell(f"job {answer.envelope.get('jobId')} is submitted")
+    for warning in (answer.data.get("warnings") if isinstance(answer.data, Mapping) else None) or ():
+        tell(f"warning: {warning}")
+
+
+def follow_submitted(client: Client, answer: ServerReply, screen: Screen) -> None:
+    """As `follow`, for a job whose submit has been answered on stdout, where nothing may follow."""
+    try:
+        follow(client, str(answer.envelope.get("jobId")), screen)
+    except CallFailed as error:
+        tell(f"Error: {error.message}")
+        raise SystemExit(error.exit_code) from error
+
+
+def watch(client: Client, job_id: str, screen: Screen) -> JobView:
+    """Shows the job until it has ended; its last state. Raises CallFailed when the server cannot say how it is."""
+    with screen:
+        while True:
+            view = _fetch(client, job_id, screen)
+            screen.show(view)
+            if view.is_final:
+                return view
+            client.pause(LOOK_SECONDS)
+
+
+def changes(before: JobView | None, after: JobView) -> Iterator[str]:
+    """A line for each thing that is different now; the end of the job after the ends of its tasks."""
+    known = {(task.component, task.party): task for task in before.tasks} if before else {}
+    of_job = list(_job_changes(before, after))
+    of_tasks = [
+        line for task in after.tasks
+        for line in _task_changes(f"job {after.job_id}", known.get((task.component, task.party)), task)
+    ]  # fmt: skip
+    yield from of_tasks + of_job if after.is_final else of_job + of_tasks
+
+
+def _job_changes(before: JobView | None, after: JobView) -> Iterator[str]:
+    if before is None or before.status != after.status:
+        job = job_title(after.job_id, "" if before else after.name)
+        moved = f"{before.status} -> {after.status}" if before else after.status
+        yield f"{job}: {moved}" + (f": {after.waits_for}" if after.waits_for else "")
+    elif without_seconds(before.waits_for) != without_seconds(after.waits_for):
+        yield f"job {after.job_id}: {after.status}" + (f": {after.waits_for}" if after.waits_for else "")
+
+
+def unchanged(view: JobView, seconds: int) -> str:
+    """What goes on while nothing is new."""
+    running: dict[str, list[str]] = {}
+    for task in view.tasks:
+        if task.status == TaskStatus.RUNNING.value:
+            running.setdefault(task.component, []).append(task.party)
+    at_work = "; ".join(f"{name} runs at {', '.join(parties)}" for name, parties in running.items())
+    what = view.waits_for or at_work
+    time = f"{seconds} s" if seconds < 60 else duration(seconds * 1000)
+    return f"job {view.job_id}: still {view.status} after {time}" + (f": {what}" if what else "")
+
+
+def why_it_waits(data: Mapping[str, Any]) -> str:
+    """In words, from what `job/explain` answered."""
+    place = data.get("place_in_queue")
+    fallback = f"{ordinal(place)} in the queue" if isinstance(place, int) and place > 0 else ""
+    return one_line(data.get("wait_reason") or fallback)
+
+
+def _fetch(client: Client, job_id: str, screen: Screen) -> JobView:
+    """How the job is now; waits for a server that does not answer, as long as that may take."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    is_reported = False
+    while True:
+        try:
+            answer = client.post("job/explain", {"job_id": job_id})
+            if answer.is_success and isinstance(answer.data, Mapping):
+                return JobView.of(job_id, answer.data)
+            trouble = CallFailed(answer.message, answer.envelope)
+            may_pass = answer.status >= 500
+        except NoAnswer as error:
+            trouble, may_pass = error, True
+        if not may_pass or time.monotonic() > deadline:
+            raise trouble
+        if not is_reported:
+            screen.tell(f"{trouble.message}; trying again for a minute")
+        is_reported = True
+        client.pause(LOOK_SECONDS)
+
+
+def _party_tasks(tasks: Any) -> Iterator[PartyTask]:
+    for task in tasks:
+        for party in task.get("parties") or ():
+            yield PartyTask(
+                str(task.get("component_name")), party_name(party), int(task.get("task_version") or 0),
+                str(party.get("status") or ""), reason_of(party),
+            )
+
+
+def _task_changes(job: str, before: PartyTask | None, after: PartyTask) -> Iterator[str]:
+    name = f"{job} task {after.component} {after.party}"
+    status = after.status
+    if after.is_final and after.message and status not in ("success", "pass"):
+        status = f"{status}: {after.message}"
+    if before is None:
+        if after.status != "waiting":
+            yield f"{name}: {status}"
+    elif before.version != after.version:
+        yield f"{name}: {before.status} -> {status} (version {after.version})"
+    elif before.status != after.status:
+        yield f"{name}: {before.status} -> {status}"

@@ -1,0 +1,1 @@
+"""The command `fate_flow`, and how servers are started."""

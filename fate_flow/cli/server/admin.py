@@ -1,0 +1,189 @@
+"""fate_flow admin"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fate_flow.cli.console.display import print_json, print_table, tell
+from fate_flow.core.model.errors import FlowError, StorageFailed
+from fate_flow.core.model.grammar import check_job_id, check_party_id, check_role
+from fate_flow.core.model.job import Job, JobKey
+from fate_flow.core.model.spec import Party
+from fate_flow.core.text.phrases import counted
+from fate_flow.relay.wakeup import Wakeup
+from fate_flow.server.runtime import EffectRunner, Wakeups, build_context, keep_of, open_log, open_store, prepare_home
+from fate_flow.services.context.ports import Context, in_place
+from fate_flow.services.upkeep.retention import Piece, RetentionSweeper
+from fate_flow.services.use_cases.admin import Held, Operator
+from fate_flow.settings.reader import load_settings
+from fate_flow.settings.settings import Settings
+from fate_flow.store.database import migrations
+
+conf_option = click.option(
+    "-c", "--conf", "conf", required=True, type=click.Path(path_type=Path), help="The server's service_conf.yaml."
+)
+
+
+@click.group()
+def admin() -> None:
+    """Look after what a party's server holds and keeps, by hand.
+
+    All of it works on the party's own database and home, with the server running or not. It has to be typed by the user
+    the server runs as.
+
+    Example: fate_flow admin held -c conf/service_conf.yaml
+    """
+
+
+@admin.command()
+@conf_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def held(conf: Path, as_json: bool) -> None:
+    """What is reserved at this party, and by which jobs.
+
+    Example: fate_flow admin held -c conf/service_conf.yaml
+    """
+    with _context(load_settings(conf)) as context:
+        found = Operator(context).held()
+    if as_json:
+        print_json(_as_json(found))
+        return
+    columns = ("job_id", "role", "party_id", "initiator", "cores", "memory", "elastic_cores", "since", "status")
+    print_table(columns, ([_row(job, found)[column] for column in columns] for job in found.jobs))
+    if found.engine is not None:
+        engine = found.engine
+        click.echo(
+            f"{engine.cores - engine.remaining_cores} of {engine.cores} cores and "
+            f"{engine.memory - engine.remaining_memory} of {engine.memory} MB of memory are reserved"
+        )
+
+
+@admin.command()
+@conf_option
+@click.argument("job_id", metavar="JOB")
+@click.option("--role", required=True, help="The role of this party in the job: guest, host, arbiter or local.")
+@click.option("--party-id", required=True, help="The party id of that seat, 0 for a local job.")
+@click.option("--reason", required=True, metavar="TEXT", help="Why; it is recorded with the job and in the logs.")
+@click.option("--stop", "stops", is_flag=True, help="End its workers first, should any live.")
+def release(conf: Path, job_id: str, role: str, party_id: str, reason: str, stops: bool) -> None:
+    """Gives back by force what a job holds at this party.
+
+    A job that waits keeps its place in the queue; one that has started ends here as failed, with the reason `released`,
+    and its initiator is told so. Refused while workers of it live, unless --stop ends them.
+
+    \b
+    Example: fate_flow admin release 20261121064812345678900042 --role host --party-id 10000 \\
+                 --reason "its initiator is gone for good" -c conf/service_conf.yaml
+    """
+    if not reason.strip():
+        raise click.BadParameter("is empty: say why", param_hint="--reason")
+    key = JobKey(check_job_id(job_id, "JOB"), Party(check_role(role, "--role"), check_party_id(party_id, "--party-id")))
+    with _context(load_settings(conf)) as context:
+        claim = Operator(context).release(key, " ".join(reason.split()), stops)
+    click.echo(f"{key}: {counted(claim.cores, 'core')} and {claim.memory} MB of memory were given back")
+
+
+@admin.command()
+@conf_option
+@click.option("--job", "job_id", metavar="JOB", help="This finished job and its logs, however old; nothing else.")
+@click.option("--dry-run", is_flag=True, help="Say what would go, and leave it.")
+def clean(conf: Path, job_id: str | None, dry_run: bool) -> None:
+    """Removes what is over and has been kept for long enough (section `retention` of the configuration), now.
+
+    The server does the same by itself, every minute and a little at a time.
+
+    Example: fate_flow admin clean --dry-run -c conf/service_conf.yaml
+    """
+    settings = load_settings(conf)
+    with _context(settings) as context:
+        retention = RetentionSweeper(context, keep_of(settings))
+        if job_id is not None:
+            pieces: Iterator[Piece] = iter(retention.whole_job(check_job_id(job_id, "--job")))
+        else:
+            pieces = (piece for some in _all_due(retention) for piece in some)
+        left = [str(piece) for piece in pieces if not _cleaned(retention, piece, dry_run)]
+    if left and job_id is not None:
+        raise FlowError(f"could not be removed: {', '.join(left)}; see fate_flow_stat.log")
+
+
+def _all_due(retention: RetentionSweeper) -> Iterator[list[Piece]]:
+    for pieces in (retention.old_logs(), retention.old_tables(), retention.jobs_past_ttl(), retention.old_jobs()):
+        yield from pieces
+
+
+def _cleaned(retention: RetentionSweeper, piece: Piece, dry_run: bool) -> bool:
+    """Whether it went, or would be tried; what something still goes on of stays."""
+    if dry_run:
+        click.echo(f"would remove {piece}")
+        return True
+    done = retention.do(piece)
+    if done:
+        click.echo(f"removed {piece}")
+    else:
+        tell(f"kept {piece}: it is still needed, or see fate_flow_stat.log")
+    return done
+
+
+# ---------------------------------------------------------------------- what the commands work on
+
+
+@contextmanager
+def _context(settings: Settings) -> Iterator[Context]:
+    """The use cases of this party, in a process that is none of the server's. Raises FlowError."""
+    if not settings.home.is_dir():
+        raise FlowError(f"home: there is no folder {settings.home}; no server has run with this configuration")
+    prepare_home(settings)
+    record = open_log(settings)
+    store = open_store(settings, record)
+    try:
+        _check_schema(store.database, settings)
+        # Wake-ups that nobody hears: the server finds what is written here with its next poll.
+        wakeups, effect_runner = Wakeups(Wakeup(), Wakeup(), Wakeup()), EffectRunner()
+        context = build_context(settings, wakeups, settings.url, record, store, effect_runner)
+        yield replace(context, carry_out=in_place)
+    finally:
+        store.close()
+        record.close()
+
+
+def _check_schema(database: Any, settings: Settings) -> None:
+    newest = migrations.migrations()[-1].number
+    have = migrations.version(database)
+    if have != newest:
+        raise StorageFailed(
+            f"the database has schema {have}, this release needs {newest}: run fate_flow db upgrade"
+        )
+    migrations.check_digests(database)
+    migrations.bind_party(database, settings.party_id)
+
+
+def _as_json(found: Held) -> dict[str, Any]:
+    engine = found.engine
+    return {
+        "engine": None if engine is None else asdict(engine),
+        "held": [_row(job, found) for job in found.jobs],
+    }
+
+
+def _row(job: Job, found: Held) -> dict[str, Any]:
+    taken = job.claim.taken_time
+    elastic = [one for one in found.elastic if (one.task.job_id, one.task.party) == (job.job_id, job.party)]
+    return {
+        "job_id": job.job_id,
+        "role": job.party.role,
+        "party_id": job.party.party_id,
+        "initiator": str(job.initiator),
+        "cores": job.claim.cores,
+        "memory": job.claim.memory,
+        "elastic_cores": sum(one.cores for one in elastic),
+        "elastic_memory": sum(one.memory for one in elastic),
+        "since": datetime.fromtimestamp(taken / 1000).isoformat(" ", "seconds") if taken else None,
+        "status": job.status.value,
+    }

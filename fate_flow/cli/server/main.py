@@ -1,0 +1,160 @@
+"""The command `fate_flow`: what whoever runs a party's server types."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import peewee
+from peewee import Database, SqliteDatabase
+
+from fate_flow import __version__
+from fate_flow.cli.group import HELP, EdgeGroup, verbose_option
+from fate_flow.core.model.errors import BadSettings, StorageFailed
+from fate_flow.server.start_warnings import readable_secrets
+from fate_flow.settings.client_keys import make_client_keys
+from fate_flow.settings.reader import load_settings
+from fate_flow.settings.settings import Settings
+from fate_flow.store.database import migrations
+from fate_flow.store.database.opening import create_if_missing, open_database
+
+conf_option = click.option(
+    "-c", "--conf", "conf", required=True, type=click.Path(path_type=Path), help="The server's service_conf.yaml."
+)
+
+
+class ServerGroup(EdgeGroup):
+    """`admin` and `key` are imported when they are asked for: they need all that a server is built from, and the
+    library of its keys."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), "admin", "key"])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == "admin":
+            from fate_flow.cli.server.admin import admin
+
+            return admin
+        if cmd_name == "key":
+            from fate_flow.cli.server.site_key import key_group
+
+            return key_group
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=ServerGroup, context_settings=HELP)
+@verbose_option
+@click.version_option(__version__, prog_name="fate_flow")
+def fate_flow(verbose: bool) -> None:  # EdgeGroup reads it
+    """Runs the server of a party, and looks after its database and configuration.
+
+    Example: fate_flow serve -c conf/service_conf.yaml
+    """
+
+
+@fate_flow.command()
+@conf_option
+def serve(conf: Path) -> None:
+    """Runs the server in the foreground until SIGTERM or Ctrl-C; bin/service.sh runs it in the background.
+
+    Example: fate_flow serve -c conf/service_conf.yaml
+    """
+    from fate_flow.server.supervisor import serve as run
+
+    raise SystemExit(run(conf))
+
+
+@fate_flow.group()
+def db() -> None:
+    """Look after the database.
+
+    Example: fate_flow db upgrade -c conf/service_conf.yaml
+    """
+
+
+@db.command()
+@conf_option
+def upgrade(conf: Path) -> None:
+    """Brings the database to the schema of this release; makes it when there is none.
+
+    Example: fate_flow db upgrade -c conf/service_conf.yaml
+    """
+    settings = load_settings(conf)
+    create_if_missing(settings.database_url)
+    settings.home.mkdir(parents=True, exist_ok=True)
+    if settings.makes_client_keys:          # while it can be seen that no server has run here
+        make_client_keys(settings.home, settings.client_keys)
+    with _open(settings) as database:
+        done = migrations.upgrade(database)
+        migrations.bind_party(database, settings.party_id)
+        for migration in done:
+            click.echo(f"applied {migration.number:04} {migration.name}")
+        click.echo(f"the database of party {settings.party_id} has schema {migrations.version(database)}")
+
+
+@db.command()
+@conf_option
+def version(conf: Path) -> None:
+    """The schema that the database has, and the one of this release.
+
+    Example: fate_flow db version -c conf/service_conf.yaml
+    """
+    settings = load_settings(conf)
+    newest = max((one.number for one in migrations.migrations()), default=0)
+    with _open(settings) as database:
+        have = migrations.version(database) if _exists(database) else 0
+    click.echo(f"the database has schema {have}, this release knows {newest}")
+
+
+@fate_flow.group("conf")
+def conf_group() -> None:
+    """Look after the configuration.
+
+    Example: fate_flow conf check -c conf/service_conf.yaml
+    """
+
+
+@conf_group.command()
+@conf_option
+def check(conf: Path) -> None:
+    """Reads the configuration as the server does at its start, and names each key that is wrong, in a line of its own.
+
+    Example: fate_flow conf check -c conf/service_conf.yaml
+    """
+    try:
+        settings = load_settings(conf)
+    except BadSettings as error:
+        click.echo(error.message, err=True)
+        raise SystemExit(2) from error
+    for text in readable_secrets(settings.conf_path):
+        click.echo(f"WARNING: {text}", err=True)
+    click.echo("ok")
+
+
+@contextmanager
+def _open(settings: Settings) -> Iterator[Database]:
+    """The database, connected when it is used and closed in the end. Raises StorageFailed for all it refuses."""
+    database = open_database(settings.database_url, settings.home)
+    try:
+        yield database
+    except (peewee.DatabaseError, peewee.InterfaceError) as error:
+        raise StorageFailed(f"the database refused: {error}") from error
+    finally:
+        database.close()
+
+
+def _exists(database: Database) -> bool:
+    """False for a SQLite file that connecting would only make."""
+    return not isinstance(database, SqliteDatabase) or Path(database.database).exists()
+
+
+def main() -> None:
+    os.umask(0o077)          # the data of a party, its logs and its database are for the server's user alone
+    fate_flow.main(prog_name="fate_flow")
+
+
+if __name__ == "__main__":
+    main()

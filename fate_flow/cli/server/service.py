@@ -1,0 +1,413 @@
+"""Starting, finding and ending one party's server: what `bin/service.sh` and `bin/cluster` share.
+
+A server is known by two files in `<home>/run`: `server.json`, which its supervisor writes once it answers,
+and `launch.json`, which `launch` writes before that. Both name the supervisor by pid *and* start time, since a
+pid alone may long belong to somebody else. All processes of a server share the supervisor's process group; its
+workers have left it, so that ending the group leaves them alone.
+
+When the supervisor is dead and others of its group live, nothing vouches for the number of the group any
+more: then only those are taken for the server's that still have `console.log` of this home open. To stop or kill a
+server that neither file names, those are taken that hold `server.lock` open; a start leaves them alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import IO
+from urllib.parse import urlsplit
+
+import click
+
+from fate_flow.core.model.errors import FlowError
+from fate_flow.core.text.os_errors import os_error_text
+from fate_flow.engines.local import proc
+from fate_flow.engines.local.worker import ProcessId, read_json, write_atomically
+
+START_SECONDS = 60.0
+STOP_SECONDS = 20.0
+KILL_SECONDS = 60.0
+POLL_SECONDS = 0.02
+NOT_RUNNING, NOT_ANSWERING = 3, 4  # exit codes of `status`, as the Linux Standard Base has them
+
+
+class ServiceFailed(FlowError):
+    """The server could not be started or stopped."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server that runs: its supervisor, and where it answers."""
+
+    supervisor: ProcessId
+    party_id: str
+    url: str
+    worker_url: str
+
+    @property
+    def pid(self) -> int:
+        return self.supervisor.pid
+
+
+def find(home: Path) -> Running | None:
+    """The server of this home, if its supervisor lives and has answered before."""
+    found = read_json(home / "run" / "server.json") or {}
+    try:
+        running = Running(
+            supervisor=ProcessId(int(found["pid"]), int(found["started"])),
+            party_id=str(found["party_id"]),
+            url=str(found["url"]),
+            worker_url=str(found.get("worker_url") or ""),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+    return running if running.supervisor.is_alive() else None
+
+
+def answers(url: str, timeout_seconds: float = 2.0) -> bool:
+    """Whether a server answers there, by asking for its version."""
+    address = urlsplit(url)
+    connection = HTTPConnection(address.hostname or "", address.port or 80, timeout=timeout_seconds)
+    try:
+        connection.request("POST", "/v1/version/get", body="{}", headers={"Content-Type": "application/json"})
+        return connection.getresponse().status == 200
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def start(conf: Path, home: Path, *, timeout_seconds: float = START_SECONDS) -> Running:
+    """The server of this home, started if it did not run; returns when it answers."""
+    with launch(conf, home) as launched:
+        return launched.wait(timeout_seconds)
+
+
+def launch(conf: Path, home: Path, *, command: Sequence[str] = ()) -> Launch:
+    """Begins to start the server of this home; what is left of a dead one is ended first."""
+    (home / "run").mkdir(parents=True, exist_ok=True)
+    lock = lock_file(home / "run" / "start.lock")
+    try:
+        if find(home):
+            return Launch(home, lock, None)
+        kill(home, is_named=True)
+        begin = _size(console_log(home))
+        argv = [*(command or _server_command()), "serve", "-c", str(conf)]
+    except BaseException:
+        lock.close()
+        raise
+    try:
+        with _signals_deferred():
+            process = _spawn(argv, home)
+        return Launch(home, lock, process, begin)
+    except BaseException:
+        kill(home)
+        lock.close()
+        raise
+
+
+class Launch:
+    """A server on its way up. While it is open nobody else starts one in the same home."""
+
+    def __init__(
+        self, home: Path, lock: IO[str], process: subprocess.Popen[bytes] | None, console_begin: int = 0
+    ) -> None:
+        self._home = home
+        self._lock = lock
+        self._process = process
+        self._console_begin = console_begin
+
+    def __enter__(self) -> Launch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def is_new(self) -> bool:
+        """False when the server was there already."""
+        return self._process is not None
+
+    def wait(self, timeout_seconds: float = START_SECONDS) -> Running:
+        """Returns when the server answers; ends what was started here when it does not."""
+        try:
+            return self._wait(timeout_seconds)
+        except BaseException:
+            self.abandon()
+            raise
+
+    def abandon(self) -> None:
+        """Ends what was started here."""
+        if self._process:
+            kill(self._home)
+            self._process.wait()
+
+    def close(self) -> None:
+        """Lets go of the home; the server runs on."""
+        self._lock.close()
+        if self._process and self._process.returncode is None:
+            self._process.returncode = 0    # it is meant to outlive us: no warning about that
+
+    def _wait(self, timeout_seconds: float) -> Running:
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            code = self._process.poll() if self._process else None
+            if code is not None:
+                how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+                raise self._failure(f"the server ended with {how} before it answered")
+            running = find(self._home)
+            if running and answers(running.url):
+                return running
+            if time.monotonic() > deadline:
+                raise self._failure(f"the server did not answer within {timeout_seconds:g} seconds")
+            time.sleep(POLL_SECONDS)
+
+    def _failure(self, problem: str) -> ServiceFailed:
+        console = console_log(self._home)
+        return ServiceFailed(f"{problem}; the end of {console}:\n{_tail(console, self._console_begin)}")
+
+
+def ask_to_stop(home: Path) -> bool:
+    """SIGTERM to the supervisor, or to what is left of its group. False when nothing ran."""
+    members = server_processes(home) or _lock_holders(home)
+    supervisors = _supervisors(home)
+    for member in [one for one in members if one in supervisors] or members:
+        member.send(signal.SIGTERM)
+    return bool(members)
+
+
+def stop(home: Path, *, timeout_seconds: float = STOP_SECONDS) -> bool:
+    """Asks the server to end, and makes it when the time is over. False when nothing ran."""
+    if not ask_to_stop(home):
+        return False
+    await_end(home, timeout_seconds)
+    return True
+
+
+def await_end(home: Path, timeout_seconds: float) -> None:
+    """Returns when no process of the server is left; ends them when the time is over."""
+    deadline = time.monotonic() + timeout_seconds
+    while server_processes(home) or _lock_holders(home):
+        if time.monotonic() > deadline:
+            kill(home)
+        time.sleep(POLL_SECONDS)
+
+
+def kill(home: Path, *, is_named: bool = False) -> bool:
+    """SIGKILL to every process of the server, also when its supervisor is dead. False when nothing ran.
+
+    `is_named`: only to a server that the files in `run` name."""
+    members = server_processes(home) if is_named else server_processes(home) or _lock_holders(home)
+    if not members:
+        return False
+    # Once the supervisor is dead nothing else says that the rest of its group is the server's.
+    groups = {stat.group for stat in map(proc.read_stat, (one.pid for one in members)) if stat}
+    deadline = time.monotonic() + KILL_SECONDS
+    while members:
+        if time.monotonic() > deadline:
+            raise ServiceFailed(f"process {members[0].pid} of the server in {home} does not end on SIGKILL")
+        for member in members:
+            member.send(signal.SIGKILL)
+        time.sleep(POLL_SECONDS)
+        members = server_processes(home, groups) or ([] if is_named else _lock_holders(home))
+    return True
+
+
+def server_processes(home: Path, known_groups: Collection[int] = ()) -> list[ProcessId]:
+    """The running processes of this home's server, the oldest first; `known_groups` are its for certain."""
+    running = {stat.pid: stat for stat in running_processes()}
+    found: dict[int, proc.Stat] = {}
+    for supervisor in _supervisors(home):
+        leader = running.get(supervisor.pid)
+        if leader and leader.started != supervisor.started:
+            continue    # the number is in use again, so nothing of that group is left
+        if leader:
+            found[leader.pid] = leader
+        for stat in running.values():
+            if stat.group != supervisor.pid or stat.started < supervisor.started:
+                continue
+            if leader or stat.group in known_groups or _has_console_of(stat.pid, home):
+                found[stat.pid] = stat
+    oldest_first = sorted(found.values(), key=lambda stat: (stat.started, stat.pid))
+    return [ProcessId(stat.pid, stat.started) for stat in oldest_first]
+
+
+def running_processes() -> list[proc.Stat]:
+    """Every process of this machine that has not ended."""
+    stats = (proc.read_stat(int(name)) for name in os.listdir("/proc") if name.isdigit())
+    return [stat for stat in stats if stat and stat.is_running]
+
+
+def console_log(home: Path) -> Path:
+    """Where the server's stdout and stderr go."""
+    return home / "logs" / "fate_flow" / "console.log"
+
+
+def lock_file(path: Path) -> IO[str]:
+    """Waits for the lock on this file and holds it until the result is closed."""
+    lock = path.open("a", encoding="utf-8")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    except BaseException:
+        lock.close()
+        raise
+    return lock
+
+
+def _server_command() -> list[str]:
+    return [str(Path(sys.executable).parent / "fate_flow")]
+
+
+@contextmanager
+def _signals_deferred() -> Iterator[None]:
+    """What would interrupt us does so at the end of the block: a process and the file that names it belong together."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
+    came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield           # where no signal is handled
+        return
+    try:
+        for number in before:
+            signal.signal(number, lambda got, _: came.append(got))
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for got in came:
+            signal.raise_signal(got)
+
+
+def _spawn(argv: Sequence[str], home: Path) -> subprocess.Popen[bytes]:
+    console = console_log(home)
+    console.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with os.fdopen(os.open(console, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as output:
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd=home
+        )
+    # Our own child, not yet waited for: it is there, if only as a zombie.
+    identity = ProcessId.of(process.pid)
+    document = {"pid": identity.pid, "started": identity.started}
+    file = home / "run" / "launch.json"
+    try:
+        write_atomically(file, json.dumps(document))
+    except OSError as error:         # nobody could find it by that file: it must not live
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise ServiceFailed(f"cannot write {os_error_text(error, file)}") from error
+    return process
+
+
+def _supervisors(home: Path) -> set[ProcessId]:
+    """The supervisors that this home remembers; most are long gone."""
+    found = set()
+    for name in ("server.json", "launch.json"):
+        document = read_json(home / "run" / name) or {}
+        with suppress(KeyError, TypeError, ValueError):
+            found.add(ProcessId(int(document["pid"]), int(document["started"])))
+    return found
+
+
+def _has_console_of(pid: int, home: Path) -> bool:
+    console = str(console_log(home).resolve())
+    for name in ("1", "2"):
+        with suppress(OSError):
+            if os.readlink(f"/proc/{pid}/fd/{name}") == console:
+                return True
+    return False
+
+
+def _lock_holders(home: Path) -> list[ProcessId]:
+    """The processes that keep another server from this home; costs a look at all files of this user's processes."""
+    lock = str((home / "run" / "server.lock").resolve())
+    return [ProcessId(stat.pid, stat.started) for stat in running_processes() if _has_open(stat.pid, lock)]
+
+
+def _has_open(pid: int, path: str) -> bool:
+    with suppress(OSError):
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                if os.readlink(entry.path) == path:
+                    return True
+    return False
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _tail(path: Path, begin: int, lines: int = 20) -> str:
+    """The last lines of what a log got since it was so long."""
+    try:
+        with path.open("rb") as file:
+            size = _size(path)
+            file.seek(max(begin if begin <= size else 0, size - 16384))      # the server empties it when it has grown
+            text = file.read().decode("utf-8", "replace")
+    except OSError as error:
+        return f"    {error}"
+    return "\n".join(f"    {line}" for line in text.splitlines()[-lines:]) or "    (nothing)"
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("action", type=click.Choice(["start", "stop", "restart", "status"]))
+@click.option(
+    "-c", "--conf-path", "conf", type=click.Path(path_type=Path),
+    default=lambda: Path(os.environ.get("FATE_FLOW_CHECKOUT", "."), "conf", "service_conf.yaml"),
+    help="The server's configuration; conf/service_conf.yaml of the checkout unless given.",
+)
+def main(action: str, conf: Path) -> None:
+    """Starts, stops or looks at the server of one party. Workers are left alone.
+
+    Exit codes of status: 0 running, 3 not running, 4 running but not answering.
+
+    Example: bin/service.sh start -c conf/service_conf.yaml
+    """
+    # Only here: bin/cluster knows the homes by itself and need not wait for all that settings import.
+    from fate_flow.settings.reader import load_settings
+
+    conf = conf.resolve()
+    try:
+        home = load_settings(conf).home
+        if action == "status":
+            raise SystemExit(_show_status(home))
+        if action in ("stop", "restart"):
+            click.echo("the server has ended" if stop(home) else "no server is running")
+        if action in ("start", "restart"):
+            _start_and_tell(conf, home)
+    except FlowError as error:
+        raise click.ClickException(error.message) from error
+    except OSError as error:
+        raise click.ClickException(os_error_text(error)) from error
+
+
+def _start_and_tell(conf: Path, home: Path) -> None:
+    with launch(conf, home) as launched:
+        running = launched.wait()
+    word = "is running" if launched.is_new else "was already running"
+    click.echo(f"party {running.party_id} {word}: {running.url} (pid {running.pid})")
+
+
+def _show_status(home: Path) -> int:
+    running = find(home)
+    if running is None:
+        click.echo(f"no server is running in {home}")
+        return NOT_RUNNING
+    is_answering = answers(running.url)
+    word = "is running" if is_answering else "is running and does not answer"
+    click.echo(f"party {running.party_id} {word}: {running.url} (pid {running.pid})")
+    return 0 if is_answering else NOT_ANSWERING
+
+
+if __name__ == "__main__":
+    main(prog_name="service.sh")

@@ -1,0 +1,1 @@
+"""What all components need: errors, messages to other parties, log files."""

@@ -1,0 +1,33 @@
+"""What a component may say to the outside when it fails."""
+
+from __future__ import annotations
+
+from fate_flow.core.model.errors import FlowError
+
+TO_REPLACE = (
+    'it is replaced with "drop": 1 in the conf of flow data writer, or destroy among the parameters of a Writer'
+)
+"""How to ask a Writer for it: FATE's own command has no --drop."""
+
+
+class ComponentError(FlowError):
+    """The component failed.
+
+    Its message becomes `exceptions` of the result file and so crosses to the initiator: it may hold what a party
+    agreed to tell (names, counts, row numbers), never an id or a value of a row. Only `Upload`, which runs at its own
+    party alone, may name an id.
+    """
+
+
+class BadConfig(ComponentError):
+    """The task configuration is wrong."""
+
+
+class ExchangeError(ComponentError):
+    """The parties of the task cannot talk to each other."""
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """The value as one short line without control characters, fit for an error message."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}..."

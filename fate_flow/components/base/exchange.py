@@ -1,0 +1,234 @@
+"""The worker's end of the exchange: messages to and from the workers of the same task at other parties.
+
+A worker speaks to its own server only. Chunks are numbered per topic and party in each direction, so whatever is
+asked again after a lost answer changes nothing, and every request may simply be repeated. What never gets better by
+repeating (the session has ended, the token is unknown) is an error at once.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from typing import Protocol
+from urllib.parse import urlencode, urlsplit
+
+from fate_flow.components.base.errors import ExchangeError, shown
+from fate_flow.core.model.spec import Party
+
+log = logging.getLogger(__name__)
+
+CHUNK = 1024 * 1024
+WAIT_MS = 1000
+GIVE_UP_SECONDS = 600.0
+"""How long the own server, or the peer's, may be away: a server that restarts comes back well before."""
+
+OK = 200
+NOTHING_YET = 204
+PEER_IS_FULL = 429
+NO_FREE_SLOT = 503
+AGAIN = frozenset({425, 502, NO_FREE_SLOT, 507})
+FATAL: Mapping[int, str] = {
+    401: "this task's token is not known",
+    404: "it is not a party of this task",
+    409: "the numbering of messages does not match",
+    410: "the session has ended: the task was stopped, or it restarts",
+    413: "a chunk is larger than the server takes",
+}
+PAUSES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+"""Seconds before each repetition; the first is at once, since a kept-alive connection may just have been closed."""
+
+
+class Channel(Protocol):
+    """Messages between the parties of a task, in order per topic and pair; may be used from several threads as long
+    as each topic and party is used by one of them."""
+
+    def push(self, topic: str, to: Party, message: bytes) -> None:
+        """The message is with the receiver's server when this returns."""
+
+    def pop(self, topic: str, frm: Party) -> bytes:
+        """The next message, waited for as long as the task may run."""
+
+    def release(self, topic: str, frm: Party) -> None:
+        """Forgets what the own server still holds of this topic; at the end of a task that happens by itself."""
+
+
+@dataclass(frozen=True)
+class ExchangeReply:
+    """What came back from the own server."""
+
+    status: int
+    body: bytes = b""
+    is_last: bool = True
+    pause_seconds: float = 0.0     # how long the server asks to be left alone
+
+
+class Transport(Protocol):
+    def __call__(self, operation: str, query: Mapping[str, str | int], body: bytes) -> ExchangeReply:
+        """One request; raises OSError or HTTPException when no answer came."""
+
+
+class HttpTransport:
+    """Requests to the own server over one kept-alive connection a thread."""
+
+    def __init__(self, url: str, token: str, timeout_seconds: float = 60.0) -> None:
+        parts = urlsplit(url)
+        if parts.scheme != "http" or not parts.hostname:
+            raise ExchangeError(f"conf.federation.metadata.exchange.url: {shown(url)} is not http://HOST:PORT/...")
+        self._host, self._port = parts.hostname, parts.port
+        self._path = parts.path.rstrip("/")
+        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/octet-stream"}
+        self._timeout_seconds = timeout_seconds
+        self._of_thread = threading.local()
+
+    def __call__(self, operation: str, query: Mapping[str, str | int], body: bytes) -> ExchangeReply:
+        """One request; raises OSError or HTTPException when no answer came."""
+        connection = self._connection()
+        try:
+            connection.request("POST", f"{self._path}/{operation}?{urlencode(query)}", body, self._headers)
+            response = connection.getresponse()
+            return _answer(response)
+        except BaseException:
+            connection.close()   # it opens anew by itself at the next request
+            raise
+
+    def _connection(self) -> HTTPConnection:
+        found: HTTPConnection | None = getattr(self._of_thread, "connection", None)
+        if found is None:
+            found = HTTPConnection(self._host, self._port, timeout=self._timeout_seconds)
+            self._of_thread.connection = found
+        return found
+
+
+@dataclass
+class _Patience:
+    """The pauses between repetitions of one request, and when to give up."""
+
+    channel: HttpChannel
+    what: str
+    started: float
+    repeated: int = 0
+
+    def wait(self, why: str) -> None:
+        """Returns when the request may be repeated; raises ExchangeError when it has been long enough."""
+        waited = self.channel.now() - self.started
+        if waited >= self.channel.give_up_seconds:
+            raise ExchangeError(f"{self.what}: no success within {waited:.0f} seconds, the last answer was: {why}")
+        if self.repeated == len(PAUSES):   # once, when it begins to look like more than a hiccup
+            log.warning("%s: %s, asking again for up to %.0f seconds", self.what, why, self.channel.give_up_seconds)
+        self.channel.sleep(PAUSES[min(self.repeated, len(PAUSES) - 1)])
+        self.repeated += 1
+
+    def start_over(self) -> None:
+        """Counts the time anew, and keeps the pauses short enough not to slow a stream down."""
+        self.started = self.channel.now()
+        self.repeated = min(self.repeated, PAUSES.index(0.2))
+
+
+@dataclass
+class HttpChannel:
+    """A `Channel` through the own server's worker routes."""
+
+    transport: Transport
+    give_up_seconds: float = GIVE_UP_SECONDS
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    _pushed: dict[tuple[str, Party], int] = field(default_factory=dict)
+    _popped: dict[tuple[str, Party], int] = field(default_factory=dict)
+
+    def push(self, topic: str, to: Party, message: bytes) -> None:
+        """Sends the message in chunks; returns when the receiver's server has them all."""
+        view = memoryview(message)
+        starts = range(0, max(len(message), 1), CHUNK)
+        seq = self._pushed.get((topic, to), 0)
+        for start in starts:
+            query = {**_peer(topic, to), "seq": seq, "last": int(start == starts[-1])}
+            self._ask("push", query, f"push of {topic} to {to}", bytes(view[start:start + CHUNK]))
+            seq += 1
+            self._pushed[topic, to] = seq
+
+    def pop(self, topic: str, frm: Party) -> bytes:
+        """The next message; asks again without end while the server says that nothing came yet."""
+        chunks = []
+        seq = self._popped.get((topic, frm), 0)
+        while True:
+            query = {**_peer(topic, frm), "seq": seq, "wait_ms": WAIT_MS}
+            answer = self._ask("pop", query, f"pop of {topic} from {frm}")
+            if answer.status == NOTHING_YET:
+                self.sleep(answer.pause_seconds)   # not 0 when no thread was free to wait for the message
+                continue
+            chunks.append(answer.body)
+            seq += 1
+            self._popped[topic, frm] = seq
+            if answer.is_last:
+                return b"".join(chunks)
+
+    def release(self, topic: str, frm: Party) -> None:
+        """Forgets what the own server still holds of this topic."""
+        self._ask("release", _peer(topic, frm), f"release of {topic} from {frm}")
+
+    def _ask(self, operation: str, query: Mapping[str, str | int], what: str, body: bytes = b"") -> ExchangeReply:
+        """The answer 200 or 204, whatever it takes within the time; raises ExchangeError for all that is final."""
+        patience = _Patience(self, what, self.now())
+        while True:
+            try:
+                answer = self.transport(operation, query, body)
+            except (OSError, HTTPException) as error:
+                patience.wait(f"no answer from the own server ({_why(error)})")
+                continue
+            if answer.status in (OK, NOTHING_YET):
+                return answer
+            if _is_mere_waiting(operation, answer.status):
+                patience.start_over()
+            elif answer.status not in AGAIN:
+                raise ExchangeError(f"{what}: {_reason(answer)}")
+            patience.wait(_reason(answer))
+
+
+def _why(error: OSError | HTTPException) -> str:
+    if isinstance(error, TimeoutError):
+        return "not in time"
+    return (error.strerror if isinstance(error, OSError) else None) or "connection lost"
+
+
+def open_http_channel(url: str, token: str) -> HttpChannel:
+    return HttpChannel(HttpTransport(url, token))
+
+
+def _answer(response: HTTPResponse) -> ExchangeReply:
+    pause_ms = response.getheader("Retry-After-Ms", "0")
+    return ExchangeReply(
+        response.status,
+        response.read(),
+        is_last=response.getheader("X-Last", "1") == "1",
+        pause_seconds=min(int(pause_ms), 1000) / 1000 if pause_ms.isdecimal() else 0.0,
+    )
+
+
+def _is_mere_waiting(operation: str, status: int) -> bool:
+    """Whether everybody is alive and only the task's own deadline may end this: the receiver is still busy with what
+    it was sent before, or a pop found nothing yet and no thread that could wait for it."""
+    return status == PEER_IS_FULL or (operation == "pop" and status == NO_FREE_SLOT)
+
+
+def _peer(topic: str, party: Party) -> dict[str, str | int]:
+    return {"topic": topic, "role": party.role, "party_id": party.party_id}
+
+
+def _reason(answer: ExchangeReply) -> str:
+    meaning = FATAL.get(answer.status, "")
+    said = _retmsg(answer.body)
+    return " ".join(part for part in (str(answer.status), meaning, said and f"({said})") if part)
+
+
+def _retmsg(body: bytes) -> str:
+    """What the server said as text, on one line; nothing for a body of another shape."""
+    try:
+        said = json.loads(body)["retmsg"]
+    except (ValueError, KeyError, TypeError):
+        return ""
+    return shown(said, 200)

@@ -1,0 +1,60 @@
+"""Collects what the workers of a command have left: files that are kept, and CSV files that become tables.
+
+Runs once all ranks have ended well. Names in its words are those of the job; nothing of the content is told.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+from pathlib import Path
+
+from fate_flow.components.base.errors import ComponentError, shown
+from fate_flow.components.base.file_copy import copy_whole
+from fate_flow.components.tables.csv_source import BadCsv, CsvFormat, CsvSource, lines_of
+from fate_flow.components.tables.table import DuplicateId, TableWriter
+from fate_flow.components.worker.task import FILE_SCHEME, Outcome, TaskContext
+from fate_flow.core.model.program import WORK_FOLDERS, OutputFile, read_program
+
+
+def run(task: TaskContext) -> Outcome:
+    folders = [Path(uri.removeprefix(FILE_SCHEME)) for uri in task.inputs[WORK_FOLDERS]]
+    tables: dict[str, str] = {}
+    kept: dict[str, object] = {}
+    for one in read_program(task.parameters).outputs:
+        source, target = _found(folders[one.rank], one), task.outputs[one.name]
+        if one.is_table:
+            _make_table(task, one, source, target)
+            tables[one.name] = target
+        else:
+            kept[one.name] = _keep(source, Path(target.removeprefix(FILE_SCHEME)))
+    return Outcome(tables=tables, summary={"files": kept} if kept else {})
+
+
+def _found(folder: Path, one: OutputFile) -> Path:
+    """The file, which is really below the folder: a link may lead anywhere. Raises ComponentError."""
+    top = os.path.realpath(folder)
+    real = os.path.realpath(os.path.join(top, one.path))
+    if os.path.commonpath([top, real]) != top:
+        raise ComponentError(f"outputs: {one.name}: {shown(one.path)} leads out of the working folder")
+    if not os.path.isfile(real):
+        raise ComponentError(f"outputs: {one.name}: rank {one.rank} has left no file {shown(one.path)}")
+    return Path(real)
+
+
+def _make_table(task: TaskContext, one: OutputFile, source: Path, uri: str) -> None:
+    """The first line are names, the first column ids."""
+    layout = CsvFormat(delimiter=",", has_header=True, generates_sid=False, counts_sid=False)
+    with CsvSource(source, layout) as csv, TableWriter(uri, csv.schema, made_by=task.task_id) as writer:
+        try:
+            writer.add(csv.rows())
+            writer.close()
+        except DuplicateId as error:
+            first, second = islice(lines_of(source, layout, error.sid), 2)
+            raise BadCsv(f"outputs: {one.name}: lines {first} and {second}: both have the same id") from error
+
+
+def _keep(source: Path, target: Path) -> dict[str, object]:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    size, digest = copy_whole(source, target)
+    return {"bytes": size, "sha256": digest}

@@ -1,0 +1,1 @@
+"""Tables and the files that become tables."""

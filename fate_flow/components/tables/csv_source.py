@@ -1,0 +1,192 @@
+"""An uploaded CSV file as a stream of rows, with errors that name the line.
+
+The file is read in bytes and decoded line by line: a decoder over the whole stream reads ahead and could not say which
+line is not UTF-8.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
+from pathlib import Path
+from typing import BinaryIO, Self
+from uuid import uuid4
+
+from fate_flow.components.base.errors import ComponentError, shown
+from fate_flow.components.tables.columns import chosen_columns
+from fate_flow.components.tables.table import Row, Schema
+from fate_flow.core.text.phrases import counted
+
+BOM = b"\xef\xbb\xbf"
+MAX_LINE = 16 * 1024 * 1024     # bytes
+MAX_FIELD = 16 * 1024 * 1024    # characters; a field in quotes may have many lines
+GENERATED_SID = "sid"
+_DELIMITERS = (";", "\t", ",", "|")
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+
+csv.field_size_limit(MAX_FIELD)     # of the whole process, which is a worker; else it is 128 KB
+
+
+class BadCsv(ComponentError):
+    """The file is not the CSV it should be; the message names the line."""
+
+
+@dataclass(frozen=True)
+class CsvFormat:
+    delimiter: str = ","
+    has_header: bool = True
+    generates_sid: bool = False         # `extend_sid`: every column is a value, the id is made up
+    counts_sid: bool = False            # `auto_increasing_sid`: ids that are made up are 0, 1, 2, ...
+    id_column: str | None = None        # by the names that the columns have without these two; None: the first one
+    feature_column: str | None = None   # names between commas; None: all others
+
+
+class CsvSource:
+    """A CSV file, open: its schema at once, its rows as they are asked for."""
+
+    def __init__(self, path: Path, layout: CsvFormat) -> None:
+        self._layout = layout
+        self._file = _open(path)
+        self.line = 0               # where the record that was read last begins
+        try:
+            lines = _lines(self._file)
+            top = next(lines, "")
+            self._reader = csv.reader(chain([top], lines), delimiter=layout.delimiter, strict=True)
+            self._first = self._next_record()
+            self._check_delimiter(top)
+            self.schema = self._read_schema()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def rows(self) -> Iterator[Row]:
+        """Every row, its id first; to be asked for once."""
+        if self._first is None:
+            raise BadCsv("the file has no rows")
+        prefix = "" if self._layout.counts_sid else uuid4().hex
+        yield self._row(self._first, f"{prefix}0")
+        for number in count(1):
+            record = self._next_record()
+            if record is None:
+                return
+            yield self._row(record, f"{prefix}{number}")
+
+    def _check_delimiter(self, top: str) -> None:
+        """One column alone, with another delimiter in it, is a file that was written with that one; quotes say that it
+        is not."""
+        first = self._first or []
+        if len(first) != 1 or top.startswith('"'):
+            return
+        other = next((one for one in _DELIMITERS if one != self._layout.delimiter and one in first[0]), None)
+        if other is not None:
+            raise BadCsv(
+                f"line {self.line}: {shown(first[0])} is one column, the delimiter is {self._layout.delimiter!r}; "
+                f"if {other!r} is the delimiter, say so in id_delimiter, else put the column into quotes"
+            )
+
+    def _read_schema(self) -> Schema:
+        """Reads the header, if there is one, and leaves the first row in `_first`."""
+        first = self._first or []
+        if self._layout.has_header:
+            self._first = self._next_record()
+            sid, *header = first if first and not self._layout.generates_sid else [GENERATED_SID, *first]
+        else:
+            values = len(first) - (0 if self._layout.generates_sid else 1)
+            sid, header = GENERATED_SID, [f"x{index}" for index in range(values)]
+        sid = sid or GENERATED_SID
+        self._check_names(sid, header)
+        return self._choose((sid, *header))
+
+    def _choose(self, columns: tuple[str, ...]) -> Schema:
+        """Leaves the places of the chosen columns in `_places`; None when all come, as they are."""
+        self._width = len(columns)
+        schema = chosen_columns(columns, self._layout.id_column, self._layout.feature_column)
+        chosen = (schema.sid, *schema.header)
+        self._places = None if chosen == columns else [columns.index(name) for name in chosen]
+        return schema
+
+    def _check_names(self, sid: str, header: Sequence[str]) -> None:
+        seen: set[str] = set()
+        for name in header:
+            if name == sid:
+                raise BadCsv(f"line 1: the id column {shown(sid)} is there a second time: rename that column")
+            if name in seen:
+                raise BadCsv(f"line 1: the header names column {shown(name)} twice")
+            seen.add(name)
+
+    def _row(self, record: Sequence[str], made_up_sid: str) -> Row:
+        row = (made_up_sid, *record) if self._layout.generates_sid else tuple(record)
+        if len(row) != self._width:
+            extra = len(row) - len(record)
+            fields = counted(len(record), "field")
+            raise BadCsv(f"line {self.line}: {fields}, where {self._width - extra} are expected")
+        if self._places is not None:
+            row = tuple(row[place] for place in self._places)
+        if not row[0].strip():
+            raise BadCsv(f"line {self.line}: the id is missing")
+        return row
+
+    def _next_record(self) -> list[str] | None:
+        """The next record that is not blank; None at the end."""
+        try:
+            while True:
+                self.line = self._reader.line_num + 1
+                record = next(self._reader, None)
+                if record is None or record:
+                    return record
+        except csv.Error as error:
+            raise BadCsv(f"line {self.line}: {_as_text(error)}") from error
+
+
+def lines_of(path: Path, layout: CsvFormat, sid: str) -> Iterator[int]:
+    """Where the rows with this id begin."""
+    with CsvSource(path, layout) as source:
+        yield from (source.line for row in source.rows() if row[0] == sid)
+
+
+def _as_text(error: csv.Error) -> str:
+    text = str(error)
+    if "unexpected end of data" in text:
+        return "a field begins with a quote that is not closed"
+    if "field larger than" in text:
+        return f"a field has more than {MAX_FIELD} characters (is a quote not closed?)"
+    if "new-line character" in text:
+        return "a carriage return outside of quotes: lines end with LF or with CR LF"
+    return text
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise BadCsv(f"file: {shown(str(path), 200)} cannot be read: {error.strerror}") from error
+
+
+def _lines(file: BinaryIO) -> Iterator[str]:
+    number = 0
+    while raw := file.readline(MAX_LINE):
+        number += 1
+        if len(raw) == MAX_LINE:
+            raise BadCsv(f"line {number}: longer than {MAX_LINE} bytes")
+        yield _text_of(raw, number)
+
+
+def _text_of(raw: bytes, number: int) -> str:
+    if number == 1:
+        if raw.startswith(_UTF_16):
+            raise BadCsv("line 1: the file is UTF-16: save it as UTF-8")
+        raw = raw.removeprefix(BOM)
+    if 0 in raw:
+        raise BadCsv(f"line {number}: byte {raw.index(0) + 1} is NUL: the file is not text in UTF-8")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadCsv(f"line {number}: not UTF-8: byte {error.start + 1} is 0x{raw[error.start]:02x}") from error

@@ -1,0 +1,1 @@
+"""What every component gets: its task, its results, messages to the other parties."""

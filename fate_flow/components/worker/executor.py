@@ -1,0 +1,190 @@
+"""Runs one component inside its worker process, under the contract of docs/reference/contracts.md.
+
+Whatever happens, short of a kill, ends in a result file: code 0, or code -1 with one line that names what is at fault.
+That line crosses to the initiator, so it says only what a `ComponentError` was written to say; of any other
+exception it names the kind and the place, because its text may quote a value. The traceback stays in the log.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import logging.config
+import os
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import yaml
+
+from fate_flow.components.base.errors import BadConfig, ComponentError, shown
+from fate_flow.components.base.log_file import with_lasting_files
+from fate_flow.components.tables.table import Table
+from fate_flow.components.worker.catalogue import ComponentInfo, find_component
+from fate_flow.components.worker.task import Outcome, TaskContext, read_task
+from fate_flow.core.model.errors import FlowError
+from fate_flow.core.text.exit_codes import NO_RESULT
+from fate_flow.core.text.os_errors import os_error_text
+
+log = logging.getLogger(__name__)
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+OK, FAILED = 0, -1
+MAX_LINE = 500
+
+
+class Component(Protocol):
+    """What a component's module offers."""
+
+    def run(self, task: TaskContext) -> Outcome: ...
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the result file says."""
+
+    code: int
+    exceptions: str | None = None
+    outputs: Mapping[str, Mapping[str, object]] | None = None
+    summary: Mapping[str, object] | None = None
+
+    def as_json(self) -> dict[str, object]:
+        outputs = {"data": {}, "model": {}, "metric": {}, **(self.outputs or {})}
+        return {
+            "status": {"code": self.code, "exceptions": self.exceptions},
+            "io_meta": {"inputs": {}, "outputs": outputs},
+            "summary": dict(self.summary or {}),
+        }
+
+
+def execute(config_path: Path, result_path: Path) -> int:
+    """The exit code: 0 when the component succeeded, 1 when it did not, with a result file; else NO_RESULT."""
+    started = time.monotonic()
+    result = _result_of(config_path)
+    try:
+        _write_whole(result_path, json.dumps(result.as_json()))
+    except OSError as error:         # what a server is told then is this exit code alone
+        log.error("%s cannot be written: %s; it would say: %s", result_path, os_error_text(error), result.exceptions)
+        return NO_RESULT
+    elapsed = round((time.monotonic() - started) * 1000)
+    log.info("worker TaskExecutor, process role: ProcessRole.WORKER, pid: %s, elapsed: %s ms", os.getpid(), elapsed)
+    return 0 if result.code == OK else 1
+
+
+def _result_of(config_path: Path) -> Result:
+    try:
+        config = _read_config(config_path)
+        _set_up_logging(config)
+        log.info("enter TaskExecutor worker in subprocess, pid: %s", os.getpid())
+        task = read_task(config)
+    except Exception as error:  # noqa: BLE001  # the result file must say why
+        return _failure("the task configuration", error, "task configuration: ")
+    return _run(task)
+
+
+def _run(task: TaskContext) -> Result:
+    log.info("run %s task", task)
+    try:
+        info = _component_info(task)
+        parameters = json.dumps({info.parameter_group: task.parameters}, indent=1, default=str)
+        log.info("component parameters on party:\n%s", parameters)
+        component = cast(Component, import_module(info.python_module))
+        result = _success(task, component.run(task))
+    except Exception as error:  # noqa: BLE001  # the result file must say why
+        result = _failure(f"{task.name} on {task.me}", error)
+    _say_finish(f"finish {task} with {'success' if result.code == OK else 'failed'}")
+    return result
+
+
+def _component_info(task: TaskContext) -> ComponentInfo:
+    """What is known of the task's component; raises when it may not run like this."""
+    info = find_component(task.component)
+    if info is None:
+        raise BadConfig(f"component: there is no component {shown(task.component)}")
+    problems = info.check(task.parameters, task.me.role)
+    if problems:
+        raise BadConfig("; ".join(problems))
+    for warning in info.warnings(task.parameters):
+        log.warning(warning)
+    return info
+
+
+def _success(task: TaskContext, outcome: Outcome) -> Result:
+    outputs = {"data": {key: [_table_meta(uri)] for key, uri in outcome.tables.items()}}
+    if task.metric_path is not None:
+        _write_whole(task.metric_path, json.dumps([metric.as_json() for metric in outcome.metrics]))
+        outputs["metric"] = {"metric": [{"uri": task.outputs["metric"], "type_name": "json_metric"}]}
+    return Result(OK, outputs=outputs, summary=outcome.summary)
+
+
+def _table_meta(uri: str) -> dict[str, object]:
+    with Table(uri) as table:
+        return {"uri": uri, "type_name": "table", "metadata": table.metadata()}
+
+
+def _failure(what: str, error: Exception, prefix: str = "") -> Result:
+    """Who reads the message knows the task and the party already."""
+    log.error("%s failed\n%s", what, "".join(traceback.format_exception(error)))
+    return Result(FAILED, one_line(f"{prefix}{_error_text(error)}"))
+
+
+def _error_text(error: Exception) -> str:
+    if isinstance(error, FlowError):
+        return error.message
+    said = error.strerror if isinstance(error, OSError) else ""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "fate_flow" in frame.filename]
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{said or f'unexpected {type(error).__name__}'}{place}; this party's log has the traceback"
+
+
+def one_line(text: str) -> str:
+    """The text on one line of printable characters, not too long for a row of a database."""
+    line = "".join(char if char.isprintable() else " " for char in text)
+    return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}..."
+
+
+def _say_finish(line: str) -> None:
+    log.info(line)
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()   # a forked worker may leave without the interpreter's own end
+
+
+def _read_config(path: Path) -> Any:
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506  # a safe loader, in C
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not YAML"
+        raise BadConfig(f"{path.name} cannot be read: {why}") from error
+
+
+def _set_up_logging(config: Any) -> None:
+    """Logs as the configuration says; to stderr when it says nothing."""
+    try:
+        wanted = config["conf"]["logger"]["config"]
+    except (KeyError, TypeError):
+        logging.basicConfig(level=logging.INFO)
+        return
+    try:
+        # A forked worker has imported everything before, and must not lose the loggers that are there.
+        logging.config.dictConfig({**with_lasting_files(wanted), "disable_existing_loggers": False})
+    except (ValueError, TypeError, AttributeError, OSError) as error:
+        raise ComponentError(f"conf.logger.config: logging cannot be set up: {error}") from error
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Writes the file so that a reader sees all of it or none."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with unfinished.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

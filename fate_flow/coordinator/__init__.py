@@ -1,1 +1,0 @@
-"""Load, decide, apply: the use cases and the tick."""

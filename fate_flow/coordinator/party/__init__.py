@@ -1,1 +1,0 @@
-"""The receiving side: what a party does for the initiators of its jobs."""

@@ -1,0 +1,435 @@
+"""A task that runs the user's own program: what its parameters say, checked here, and what a party lets run.
+
+`problems` says what is wrong with the parameters of one party, in words that name the key, the value and what would be
+right; `read_program` makes values of parameters that have none. Whether a party runs the program at all is for that
+party alone to say (`ProgramRules`).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fate_flow.core.model.grammar import shown
+from fate_flow.core.model.spec import Party, TaskSpec
+
+MODULE = "Command"
+SHELL = "/bin/sh"
+
+MOST_REPLICAS = 256
+MOST_INTERRUPTED = 10
+"""Workers of one party task that are replaced after an interruption, which uses up nothing else."""
+
+RESERVED = ("FATE_FLOW_", "YT_", "VC_", "VK_")
+"""How the names begin that the worker itself is told by."""
+
+_LOADS_CODE = re.compile(
+    r"LD_.*|DYLD_.*|GCONV_PATH|PATH|IFS|ENV|BASH_ENV|SHELLOPTS|BASHOPTS|PYTHON(PATH|HOME|STARTUP|INSPECT|USERBASE)"
+    r"|PERL5(LIB|OPT|DB)|RUBY(LIB|OPT)|NODE_(PATH|OPTIONS)|(_JAVA|JDK_JAVA|JAVA_TOOL)_OPTIONS|CLASSPATH"
+)
+"""What makes an allowed program run something that nobody allowed."""
+
+MOST_SENT = 1024 * 1024      # bytes of all files that come with the job to one party
+SENT = "./"
+"""How a command names a program that is one of its `files`."""
+
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+WORK_FOLDERS = "work"
+"""The input by which what collects the outputs gets the working folders of the ranks of its party, in their order."""
+
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_VOLUME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,49}")
+SECRET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,49}")
+_OUTPUT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,29}")      # as the outputs of a DSL are named
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_MOST_ARGUMENTS, _MOST_NAMES, _LONGEST, _LONGEST_PATH = 1_000, 200, 100_000, 1_000
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A text that a party has for programs, known to others by its name alone."""
+
+    file: str
+    initiators: tuple[str, ...] = ()     # parties whose jobs get it; this party's own always do
+
+
+@dataclass(frozen=True)
+class ProgramRules:
+    """What a party lets the jobs of a federation run on its machine: the section `commands` of its configuration."""
+
+    enabled: bool = False
+    allow: tuple[str, ...] = ()          # absolute paths of programs, and sha256:<digest> of what is in one
+    share_logs: bool = False             # whether a job's initiator may read what its workers print here
+    files_root: str = ""                 # the folder below which a job may name files; empty: none
+    volumes: Mapping[str, str] = field(default_factory=dict)     # folders that a job may name, by their names
+    output_max_bytes: int = 16 * 1024 * 1024      # kept of each of stdout and stderr of a worker; 0: all of it
+    secrets: Mapping[str, Secret] = field(default_factory=dict)  # by their names
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A file of the working folder: sent with the job, or one that lies at the party."""
+
+    name: str
+    path: str = ""                       # below `files_root` of the party; empty: it was sent
+    content: str = ""
+    is_base64: bool = False
+    sha256: str = ""                     # empty: whatever is in it
+
+    @property
+    def sent(self) -> bytes | None:
+        """What was sent; None for a file that lies at the party."""
+        if self.path:
+            return None
+        return base64.b64decode(self.content) if self.is_base64 else self.content.encode()
+
+
+@dataclass(frozen=True)
+class OutputFile:
+    """A file of the working folder that is kept when the task has succeeded at all parties."""
+
+    name: str
+    path: str
+    is_table: bool = False               # a CSV file that becomes a table
+    rank: int = 0                        # of the worker whose file it is, inside its party
+
+
+@dataclass(frozen=True)
+class ProgramSpec:
+    """What one party runs of a task."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    replicas: int = 1                    # workers of this party
+    size: int = 1                        # of them with a rank; the others are spare, or elastic
+    elastic: int = 0                     # of those without: how many have no part in the reservation
+    is_gang: bool = True                 # one bad end of a worker breaks the party task
+    max_failed: int = 0                  # failed workers that are replaced, when it is no gang
+    restarts_completed: bool = False     # a service: who ended well begins again
+    files: tuple[InputFile, ...] = ()
+    volumes: tuple[str, ...] = ()
+    outputs: tuple[OutputFile, ...] = ()
+    core_dumps: bool = False
+    secrets: tuple[str, ...] = ()        # names of what the party has for it
+
+    @property
+    def min_replicas(self) -> int:
+        """The workers that the reservation is for."""
+        return self.replicas - self.elastic
+
+    @property
+    def program_file(self) -> InputFile | None:
+        """The file that the program is, where it is one of its own files."""
+        name = self.argv[0].removeprefix(SENT) if self.argv[0].startswith(SENT) else ""
+        return next((one for one in self.files if one.name == name), None)
+
+
+def program_at(task: TaskSpec, party: Party) -> ProgramSpec | None:
+    """What this party runs of the task; None for a task of another kind."""
+    return read_program(task.parameters.get(party, {})) if task.module == MODULE else None
+
+
+def read_program(parameters: Mapping[str, Any]) -> ProgramSpec:
+    """The values of parameters that have no problems."""
+    command = parameters["command"]
+    replicas = parameters.get("replicas") or 1
+    max_failed, restarts = parameters.get("max_failed_workers") or 0, bool(parameters.get("restart_completed_workers"))
+    return ProgramSpec(
+        argv=(SHELL, "-c", command) if isinstance(command, str) else tuple(command),
+        env=dict(parameters.get("env") or {}),
+        replicas=replicas,
+        size=_size(parameters),
+        elastic=replicas - _fewest(parameters),
+        is_gang=not max_failed and not restarts,
+        max_failed=max_failed,
+        restarts_completed=restarts,
+        files=tuple(
+            InputFile(
+                one["name"], one.get("path") or "", one.get("content") or "", one.get("encoding") == "base64",
+                one.get("sha256") or "",
+            )
+            for one in parameters.get("files") or ()
+        ),
+        volumes=tuple(parameters.get("volumes") or ()),
+        outputs=tuple(
+            OutputFile(one["name"], one["path"], one.get("kind") == "table", one.get("rank") or 0)
+            for one in parameters.get("outputs") or ()
+        ),
+        core_dumps=bool(parameters.get("core_dumps")),
+        secrets=tuple(parameters.get("secrets") or ()),
+    )  # fmt: skip
+
+
+def _fewest(parameters: Mapping[str, Any]) -> int:
+    """The workers that are not elastic."""
+    return int(parameters.get("min_replicas") or parameters.get("replicas") or 1)
+
+
+def _size(parameters: Mapping[str, Any]) -> int:
+    """The workers with a rank: of those that may be replaced one by one, all that do not come and go."""
+    if any(parameters.get(key) for key in _BY_ITSELF):
+        return _fewest(parameters)
+    return int(parameters.get("size") or parameters.get("replicas") or 1)
+
+
+def secret_variables(name: str) -> tuple[str, ...]:
+    """What the program finds this secret by, here and at YTsaurus."""
+    return f"FATE_FLOW_SECRET_{name}", f"YT_SECURE_VAULT_{name}"
+
+
+def volume_variable(name: str) -> str:
+    """What the program finds the folder of this volume by."""
+    return f"FATE_FLOW_VOLUME_{name.upper().replace('-', '_')}"
+
+
+def problems(parameters: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the parameters of a party; empty when `read_program` takes them."""
+    found = [f"{key}: {problem}" for key, check in _CHECKS.items() for problem in check(parameters.get(key))]
+    return found or list(_exclusions(parameters))
+
+
+def fails_on_restart(parameters: Mapping[str, Any]) -> bool:
+    """Whether the program cannot bear that any worker begins again."""
+    return bool(parameters.get("fail_on_worker_restart"))
+
+
+def _exclusions(parameters: Mapping[str, Any]) -> Iterator[str]:
+    """Options that contradict each other."""
+    replicas, size = parameters.get("replicas") or 1, _size(parameters)
+    if size > replicas:
+        yield f"size: {size} ranks are more than the {replicas} workers of replicas"
+    else:
+        yield from _too_few(_fewest(parameters), size, replicas)
+    program, files = parameters["command"], parameters.get("files") or ()
+    name = "" if isinstance(program, str) else program[0]
+    if name.startswith(SENT) and name.removeprefix(SENT) not in {one["name"] for one in files}:
+        yield f"command: {shown(name)} is not one of files"
+    for one in parameters.get("outputs") or ():
+        if (one.get("rank") or 0) >= size:
+            yield f"outputs: {one['name']}: there is no rank {one['rank']}; it has 0 to {size - 1}"
+    for key, (others, why) in _EXCLUDES.items():
+        other = next((one for one in others if parameters.get(one)), None)
+        if parameters.get(key) and other:
+            yield f"{key}: excludes {other}; {why}"
+
+
+def _too_few(fewest: int, size: int, replicas: int) -> Iterator[str]:
+    if fewest > replicas:
+        yield f"min_replicas: {fewest} are more than the {replicas} workers of replicas"
+    elif fewest < size:
+        yield (
+            f"min_replicas: {fewest} are fewer than the {size} ranks of a gang, which needs them all; say "
+            f"size: {fewest} as well, so that the others have no rank, or {' or '.join(_BY_ITSELF)}, with which there "
+            "is no gang"
+        )
+
+
+_BY_ITSELF = ("restart_completed_workers", "max_failed_workers")
+_EXCLUDES: Mapping[str, tuple[Collection[str], str]] = {
+    "fail_on_worker_restart": (("size", "min_replicas", *_BY_ITSELF), "no worker is to begin again"),
+    "size": (_BY_ITSELF, "a gang begins again as a whole"),
+    "secrets": (("core_dumps",), "a core file would hold them"),
+}
+"""What contradicts what, and why."""
+
+
+def _command(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        if not value.strip() or "\0" in value or len(value) > _LONGEST:
+            yield f"{shown(value)} is not a line for {SHELL} of at most {_LONGEST} characters"
+        return
+    if not isinstance(value, list) or not 1 <= len(value) <= _MOST_ARGUMENTS:
+        yield f"{shown(value)} is neither a line for {SHELL} nor a list of words, the program first"
+        return
+    wrong = [word for word in value if not isinstance(word, str) or "\0" in word]
+    if wrong or sum(map(len, value)) > _LONGEST:
+        what = shown(wrong[0]) if wrong else f"more than {_LONGEST} characters"
+        yield f"{what} is no word of a command: texts without NUL, {_LONGEST} characters in all"
+    elif not _is_program(value[0]):
+        yield f"{shown(value[0])} is no program: an absolute path, a name to look for in PATH, or {SENT}<one of files>"
+
+
+def _is_program(name: str) -> bool:
+    if name.startswith("/"):
+        return not name.endswith("/")
+    if name.startswith(SENT):
+        return bool(_FILE_NAME.fullmatch(name.removeprefix(SENT)))
+    return bool(name) and "/" not in name and name not in (".", "..")
+
+
+def _env(value: object) -> Iterator[str]:
+    if value is None:
+        return
+    if not isinstance(value, Mapping) or len(value) > _MOST_NAMES:
+        yield f"{shown(value)} is not an object of at most {_MOST_NAMES} names and their texts"
+        return
+    for name, text in value.items():
+        if not isinstance(name, str) or not _ENV_NAME.fullmatch(name):
+            yield f"{shown(name)} is not a name of letters, digits and _, no digit first"
+        elif name.startswith(RESERVED):
+            yield f"{name}: names that begin with {', '.join(RESERVED)} are set by the server"
+        elif _LOADS_CODE.fullmatch(name):
+            yield f"{name}: would make an allowed program load something else; say it in a script that is allowed"
+        elif not isinstance(text, str) or "\0" in text or len(text) > _LONGEST:
+            yield f"{name}: {shown(text)} is not text of at most {_LONGEST} characters"
+
+
+def _files(value: object) -> Iterator[str]:
+    yield from _entries(value, "name", _FILE_NAME, ("name", "content", "encoding", "path", "sha256"), _file)
+    sizes = [len(one["content"]) for one in value if _is_sent(one)] if isinstance(value, list) else []
+    if sum(sizes) > MOST_SENT:
+        yield f"{sum(sizes)} characters of content are more than the {MOST_SENT} that may be sent with a job"
+
+
+def _is_sent(entry: object) -> bool:
+    return isinstance(entry, Mapping) and isinstance(entry.get("content"), str)
+
+
+def _file(entry: Mapping[str, Any]) -> Iterator[str]:
+    content, path, digest = entry.get("content"), entry.get("path"), entry.get("sha256")
+    if (content is None) == (path is None):
+        yield "needs either content or path"
+    elif path is not None and not _is_below(path):
+        yield f"path: {shown(path)} is not the path of a file below commands.files_root of the party, without .."
+    elif entry.get("encoding") not in (None, "text", "base64"):
+        yield f"encoding: {shown(entry['encoding'])} is neither text nor base64"
+    elif digest is not None and not (isinstance(digest, str) and _DIGEST.fullmatch(digest)):
+        yield f"sha256: {shown(digest)} is not 64 hex digits"
+    elif content is not None:
+        yield from _content(content, entry.get("encoding") == "base64", digest)
+
+
+def _content(content: object, is_base64: bool, digest: str | None) -> Iterator[str]:
+    try:
+        if not isinstance(content, str):
+            yield f"content: {shown(content)} is not text"
+            return
+        data = base64.b64decode(content, validate=True) if is_base64 else content.encode()
+    except (binascii.Error, ValueError):
+        yield "content: is not base64"
+        return
+    found = hashlib.sha256(data).hexdigest()
+    if digest not in (None, found):
+        yield f"sha256: {digest} is not that of content, which is {found}"
+
+
+def _volumes(value: object) -> Iterator[str]:
+    if value is None:
+        return
+    if not isinstance(value, list) or len(value) > _MOST_NAMES:
+        yield f"{shown(value)} is not a list of at most {_MOST_NAMES} names"
+        return
+    wrong = [one for one in value if not isinstance(one, str) or not _VOLUME.fullmatch(one)]
+    if wrong:
+        yield f"{shown(wrong[0])} is not a name of letters, digits, _ and -, a letter first"
+    elif len({volume_variable(one) for one in value}) < len(value):
+        yield "two names mean the same variable"
+
+
+def _secrets(value: object) -> Iterator[str]:
+    if value is None:
+        return
+    if not isinstance(value, list) or len(value) > _MOST_NAMES:
+        yield f"{shown(value)} is not a list of at most {_MOST_NAMES} names"
+        return
+    wrong = [one for one in value if not isinstance(one, str) or not SECRET_NAME.fullmatch(one)]
+    if wrong:
+        yield f"{shown(wrong[0])} is not a name of 1 to 50 letters, digits and _, no digit first"
+
+
+def _outputs(value: object) -> Iterator[str]:
+    yield from _entries(value, "name", _OUTPUT, ("name", "path", "kind", "rank"), _output)
+
+
+def _output(entry: Mapping[str, Any]) -> Iterator[str]:
+    rank = entry.get("rank")
+    if not _is_below(entry.get("path")):
+        yield f"path: {shown(entry.get('path'))} is not the path of a file below the working folder, without .."
+    elif entry.get("kind") not in (None, "file", "table"):
+        yield f"kind: {shown(entry['kind'])} is neither file nor table"
+    elif rank is not None and (isinstance(rank, bool) or not isinstance(rank, int) or rank < 0):
+        yield f"rank: {shown(rank)} is not a rank from 0"
+
+
+def _entries(
+    value: object, key: str, pattern: re.Pattern[str], known: Collection[str],
+    check: Callable[[Mapping[str, Any]], Iterator[str]],
+) -> Iterator[str]:  # fmt: skip
+    """Of a list of objects, each with a name of its own."""
+    if value is None:
+        return
+    if not isinstance(value, list) or len(value) > _MOST_NAMES or not all(isinstance(one, Mapping) for one in value):
+        yield f"{shown(value)} is not a list of at most {_MOST_NAMES} objects"
+        return
+    seen: set[str] = set()
+    for one in value:
+        name = one.get(key)
+        if not isinstance(name, str) or not pattern.fullmatch(name):
+            yield f"{key}: {shown(name)} is not a name of letters, digits, _ and -"
+        elif name in seen:
+            yield f"{key}: {name} is there twice"
+        elif unknown := sorted(map(str, one.keys() - set(known))):
+            yield f"{name}: {shown(unknown[0])} is not one of {', '.join(known)}"
+        else:
+            seen.add(name)
+            yield from (f"{name}: {problem}" for problem in check(one))
+
+
+def _is_below(path: object) -> bool:
+    """Whether it can only name something below the folder it begins at, as far as its text says."""
+    if not isinstance(path, str) or not 0 < len(path) <= _LONGEST_PATH or not path.isprintable():
+        return False
+    return all(piece not in ("", ".", "..") for piece in path.split("/"))
+
+
+def _whole(minimum: int, maximum: int) -> Callable[[object], Iterator[str]]:
+    def check(value: object) -> Iterator[str]:
+        is_whole = isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= maximum
+        if value is not None and not is_whole:
+            yield f"{shown(value)} is not a whole number from {minimum} to {maximum}"
+
+    return check
+
+
+def _flag(value: object) -> Iterator[str]:
+    if value is not None and not isinstance(value, bool):
+        yield f"{shown(value)} is neither true nor false"
+
+
+_CHECKS: Mapping[str, Callable[[object], Iterator[str]]] = {
+    "command": _command,
+    "env": _env,
+    "replicas": _whole(1, MOST_REPLICAS),
+    "min_replicas": _whole(1, MOST_REPLICAS),
+    "size": _whole(1, MOST_REPLICAS),
+    "max_failed_workers": _whole(0, 1_000),
+    "fail_on_worker_restart": _flag,
+    "restart_completed_workers": _flag,
+    "files": _files,
+    "volumes": _volumes,
+    "secrets": _secrets,
+    "outputs": _outputs,
+    "core_dumps": _flag,
+}
+
+PARAMETERS: Mapping[str, str] = {
+    "command": f"a list of words, the program first, or a line for {SHELL}",
+    "env": "names and texts",
+    "replicas": f"how many workers, from 1 to {MOST_REPLICAS}",
+    "min_replicas": "how many of them the reservation is for; the others are elastic: they run while there is capacity",
+    "size": "how many of them have a rank; the others are spare",
+    "max_failed_workers": "how many failed workers are replaced before the share of the party fails",
+    "fail_on_worker_restart": "true: whatever ends badly ends the task for good",
+    "restart_completed_workers": "true: a worker that ends well begins again",
+    "files": "a list of {name, content | path, encoding, sha256}: what lies in the working folder, read-only",
+    "volumes": "names of folders that the party offers; any other name is fresh space, gone with the worker",
+    "secrets": "names of texts that the party has for programs (commands.secrets): in FATE_FLOW_SECRET_<name>",
+    "outputs": "a list of {name, path, kind: file | table, rank}: what is kept when the task has succeeded everywhere",
+    "core_dumps": "true: what the kernel writes of a program that crashes is kept",
+}
+"""What there is to say to a command, and how."""

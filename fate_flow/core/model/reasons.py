@@ -1,0 +1,105 @@
+"""Why something ended: reason codes, the status that follows from each, and who may say it.
+
+No terminal status without a reason, and the status is looked up here, never chosen beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from fate_flow.core.model.retry import RetryEvent
+from fate_flow.core.model.status import JobStatus, TaskStatus
+
+
+class Author(Enum):
+    """Who may use a reason: a party of its own share, the initiator of the whole."""
+
+    PARTY = "party"
+    INITIATOR = "initiator"
+
+
+class Reason(Enum):
+    DONE = "done"                              # everything succeeded
+    NOT_NEEDED = "not_needed"                  # the component was told not to run
+    WORKER_ERROR = "worker_error"              # the component said it failed
+    WORKER_CRASHED = "worker_crashed"          # the process died of its own fault: SIGSEGV, SIGABRT, ...
+    WORKER_KILLED = "worker_killed"            # the process ended without a result
+    LAUNCH_FAILED = "launch_failed"            # no process came up
+    NOT_ALLOWED = "not_allowed"                # the party does not allow it any more what it needs there
+    TASK_TIMEOUT = "task_timeout"              # ran longer than the task may; of a job: a task of it did
+    INITIATOR_LOST = "initiator_lost"          # the initiator was silent for longer than this party allows
+    SERVER_LOST = "server_lost"                # the worker's own server was gone for too long
+    STOPPED = "stopped"                        # ended on command, as part of somebody else's ending
+    STOPPED_BY_USER = "stopped_by_user"
+    JOB_TIMEOUT = "job_timeout"                # ran longer than the job may
+    TASK_FAILED = "task_failed"                # a task of the job ended badly
+    PARTY_REFUSED = "party_refused"            # a party did not accept the job or its start
+    PARTY_UNREACHABLE = "party_unreachable"    # a party stayed silent for longer than the initiator allows
+    DEPENDENCE_FAILED = "dependence_failed"    # a party's dependence check failed for good
+    NO_CAPACITY = "no_capacity"                # waited for resources longer than it may
+    QUEUE_CLEANED = "queue_cleaned"            # an operator emptied the queue
+    CORES_LENT = "cores_lent"                  # an elastic worker freed capacity for a job that waited
+    RELEASED = "released"                      # an operator took back by force what it held
+    PARTY_MISSING = "party_missing"            # passed over: what it needs of an earlier task is not there
+    FAILED_BY_POLICY = "failed_by_policy"      # a policy said fail_job: for good
+    STOPPED_BY_POLICY = "stopped_by_policy"    # a policy said cancel_job: it can be resumed
+    COMPLETED_BY_POLICY = "completed_by_policy"    # a policy said complete_job, or complete_task
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What follows from a reason."""
+
+    status: str                    # a terminal value of JobStatus and of TaskStatus
+    authors: frozenset[Author]
+    retry_event: RetryEvent | None = None     # what a retry rule knows it by; None: never tried again
+
+
+_PARTY = frozenset({Author.PARTY})
+_INITIATOR = frozenset({Author.INITIATOR})
+_BOTH = _PARTY | _INITIATOR
+
+RULES: Mapping[Reason, Rule] = {
+    Reason.DONE: Rule("success", _BOTH),
+    Reason.NOT_NEEDED: Rule("pass", _BOTH),
+    Reason.WORKER_ERROR: Rule("failed", _PARTY, RetryEvent.ERROR),
+    Reason.WORKER_CRASHED: Rule("failed", _PARTY, RetryEvent.ERROR),
+    Reason.WORKER_KILLED: Rule("failed", _PARTY, RetryEvent.INTERRUPTION),
+    Reason.LAUNCH_FAILED: Rule("failed", _PARTY, RetryEvent.ERROR),
+    Reason.NOT_ALLOWED: Rule("failed", _PARTY),
+    Reason.TASK_TIMEOUT: Rule("timeout", _BOTH, RetryEvent.TIMEOUT),
+    Reason.INITIATOR_LOST: Rule("failed", _BOTH),
+    Reason.SERVER_LOST: Rule("failed", _PARTY, RetryEvent.INTERRUPTION),
+    Reason.STOPPED: Rule("canceled", _BOTH),
+    Reason.STOPPED_BY_USER: Rule("canceled", _BOTH),
+    Reason.JOB_TIMEOUT: Rule("timeout", _INITIATOR),
+    Reason.TASK_FAILED: Rule("failed", _INITIATOR),
+    Reason.PARTY_REFUSED: Rule("failed", _INITIATOR),
+    Reason.PARTY_UNREACHABLE: Rule("failed", _INITIATOR),
+    Reason.DEPENDENCE_FAILED: Rule("failed", _INITIATOR),
+    Reason.NO_CAPACITY: Rule("timeout", _BOTH),
+    Reason.QUEUE_CLEANED: Rule("canceled", _INITIATOR),
+    Reason.CORES_LENT: Rule("canceled", _PARTY),
+    Reason.RELEASED: Rule("failed", _BOTH),
+    Reason.PARTY_MISSING: Rule("canceled", _BOTH),
+    Reason.FAILED_BY_POLICY: Rule("failed", _INITIATOR),
+    Reason.STOPPED_BY_POLICY: Rule("canceled", _INITIATOR),
+    Reason.COMPLETED_BY_POLICY: Rule("success", _INITIATOR),
+}
+
+
+def may_say(author: Author, reason: Reason) -> bool:
+    """Whether a reason is this author's to give."""
+    return author in RULES[reason].authors
+
+
+def job_status_for(reason: Reason) -> JobStatus:
+    """The terminal job status that follows from a reason."""
+    return JobStatus(RULES[reason].status)
+
+
+def task_status_for(reason: Reason) -> TaskStatus:
+    """The terminal task status that follows from a reason."""
+    return TaskStatus(RULES[reason].status)

@@ -1,0 +1,61 @@
+"""How many cores and how much memory a job asks of a party (reference: scheduler-v1, section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import floor
+from typing import Any
+
+from fate_flow.core.model.spec import JobParameters, Party
+
+
+@dataclass(frozen=True)
+class EngineSize:
+    """What one computing engine of a party offers."""
+
+    nodes: int
+    cores: int                              # over all nodes
+    memory: int = 0                         # MB over all nodes
+    max_cores_percent_per_job: float = 1.0
+
+    @property
+    def job_limit(self) -> int:
+        """The cores that one job may hold; a share of a core is not a core."""
+        # rounded first, since 0.29 of 100 cores is 28.999999999999996 to a float
+        return floor(round(self.cores * self.max_cores_percent_per_job, 6))
+
+
+@dataclass(frozen=True)
+class Request:
+    """Cores and MB of memory, for one task and for the whole job."""
+
+    task_cores: int
+    task_memory: int
+    cores: int
+    memory: int
+
+
+NOTHING = Request(0, 0, 0, 0)
+CORES_PER_NODE = "eggroll.session.processors.per.node"
+
+
+def request_of(party: Party, parameters: JobParameters, nodes: int) -> Request:
+    """What the job sets aside at this party. An arbiter takes no cores on the STANDALONE engine."""
+    if party.role == "arbiter":
+        return NOTHING
+    nodes = max(1, nodes)
+    per_node = cores_per_node(parameters.extra) or max(1, parameters.task_cores // nodes)
+    task_cores = per_node * nodes
+    return Request(
+        task_cores,
+        parameters.task_memory,
+        task_cores * parameters.task_parallelism,
+        parameters.task_memory * parameters.task_parallelism,
+    )
+
+
+def cores_per_node(extra: Mapping[str, Any]) -> int:
+    """`eggroll.session.processors.per.node`, which overrides task_cores; 0 where it is not given."""
+    run = extra.get("eggroll_run")
+    return int(run.get(CORES_PER_NODE) or 0) if isinstance(run, Mapping) else 0

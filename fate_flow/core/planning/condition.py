@@ -1,0 +1,168 @@
+"""What a job that runs or stops waits for right now, in words: parties that do not answer, tasks that begin again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from fate_flow.core.model.job import Job, Seat, Task, TaskKey
+from fate_flow.core.model.peer import PeerTrouble
+from fate_flow.core.model.policy import PolicyAction
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import TASK_BROKEN, JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.planning.gang import failed_row, is_breaking
+from fate_flow.core.planning.partial import taking_part
+from fate_flow.core.planning.party_return import will_come_back
+from fate_flow.core.planning.plan_tasks import retry_of
+from fate_flow.core.planning.view import JobView, rows_by_name
+from fate_flow.core.text.phrases import counted
+
+RESTARTING = "restarting"
+"""In `status_detail`, of a task that is stopped in order to begin again or whose next version has not begun yet, and
+of a job whose tasks all are stopped for that."""
+
+_MOST_NAMED = 3            # of the tasks that begin again, in the words about a job
+
+_ENGAGED = frozenset({SeatStatus.STARTED, SeatStatus.STOPPING, SeatStatus.DRAINING})
+_RESTARTS = frozenset({PolicyAction.RESTART_TASK.value, PolicyAction.RESTART_JOB.value})
+
+
+@dataclass(frozen=True)
+class Restart:
+    """A task that is to begin again."""
+
+    name: str
+    version: int                       # the next one
+    waits_for: tuple[Party, ...] = ()  # whose shares of the last version have not ended
+    milliseconds: int = 0              # until it may begin, once they have
+    starter: Party | None = None       # who starts it, where another party decides when
+
+    @property
+    def text(self) -> str:
+        begins = f"begins again as version {self.version}"
+        if self.starter is not None:
+            return f"{begins} when {self.starter} starts it"
+        if self.waits_for:
+            who = ", ".join(map(str, self.waits_for))
+            return f"{begins} when {who} {'has' if len(self.waits_for) == 1 else 'have'} stopped"
+        return f"{begins} in {self.milliseconds / 1000:.0f} s" if self.milliseconds else begins
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`troubles` in words by party, `restarts` by task; `ends`: what the end of the job waits for.
+
+    `broken`: at a party that does not decide about the job, by its own share: that it stops or has ended badly, while
+    the initiator has not said yet what becomes of the task."""
+
+    troubles: Mapping[Party, str]
+    restarts: Mapping[str, Restart]
+    ends: str = ""
+    is_restarting: bool = False
+    broken: Mapping[TaskKey, str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        broken = (f"{key.name}: {text}" for key, text in self.broken.items())
+        restarts = [f"{one.name} {one.text}" for one in self.restarts.values()]
+        more = len(restarts) - _MOST_NAMED
+        if more > 0:
+            restarts[_MOST_NAMED:] = [f"{counted(more, 'other task begins', 'other tasks begin')} again"]
+        return "; ".join(dict.fromkeys(filter(None, [*self.troubles.values(), self.ends, *broken, *restarts])))
+
+
+def condition_of(view: JobView, troubles: Mapping[str, PeerTrouble], limit: int) -> Condition:
+    """Of the job itself, at its initiator; `limit`: milliseconds after which a party is given up."""
+    restarts = {one.name: one for one in pending_restarts(view)}
+    said = troubles_of(view.job, view.seats, troubles, view.now, limit)
+    return Condition(said, restarts, _what_its_end_waits_for(view), view.job.is_restarting)
+
+
+def condition_of_copy(job: Job, tasks: Iterable[Task], troubles: Mapping[str, PeerTrouble], now: int) -> Condition:
+    """Of a job that another party decides about; `tasks`: the newest versions of the shares of this party.
+
+    What becomes of a task whose share stops or has broken here only the initiator knows, until it says how the task
+    has ended, or has the next version made."""
+    trouble = troubles.get(job.initiator.party_id)
+    said = {} if trouble is None else {job.initiator: trouble.explain(job.initiator, job.party, now)}
+    if job.status is not JobStatus.RUNNING:
+        return Condition(said, {})
+    shares = tuple(tasks)
+    restarts = {
+        one.key.name: Restart(one.key.name, one.key.version, starter=job.initiator)
+        for one in shares if _is_made_to_begin_again(job, one)
+    }  # fmt: skip
+    broken = {
+        one.key: f"the share of {one.key.party} {text}; {job.initiator} decides what follows"
+        for one in shares if (text := _how_it_breaks(one))
+    }  # fmt: skip
+    return Condition(said, restarts, broken=broken)
+
+
+def _is_made_to_begin_again(job: Job, share: Task) -> bool:
+    """A version that was made while the job ran; those that a rerun makes are there before it starts."""
+    is_next = share.status is TaskStatus.WAITING and share.key.version > 0
+    return is_next and 0 < job.start_time <= share.create_time
+
+
+def _how_it_breaks(share: Task) -> str:
+    """Empty: it does not, or the job goes on without this party."""
+    if share.status is not TaskStatus.RUNNING or share.reason is Reason.PARTY_MISSING:
+        return ""
+    if share.party_status is TaskStatus.STOPPING:
+        return "is being stopped"
+    return f"has ended as {share.party_status.value}" if share.party_status in TASK_BROKEN else ""
+
+
+def troubles_of(
+    job: Job, seats: Iterable[Seat], troubles: Mapping[str, PeerTrouble], now: int, limit: int
+) -> dict[Party, str]:
+    """By party at which something of the job runs: what is wrong with the way to it, or back."""
+    most = limit if job.status is JobStatus.RUNNING and job.reason is None else None
+    engaged = [seat for seat in seats if seat.status in _ENGAGED and seat.party.party_id in troubles]
+    return {
+        seat.party: troubles[seat.party.party_id].explain(
+            seat.party, job.party, now, most if seat.status is SeatStatus.STARTED and not seat.silent_since else None
+        )
+        for seat in engaged
+    }
+
+
+def pending_restarts(view: JobView) -> Iterator[Restart]:
+    """The tasks of a running job that are stopped in order to begin again, or whose next version is not due yet."""
+    if view.job.status is not JobStatus.RUNNING or view.job.reason is not None:
+        return
+    for name, rows in rows_by_name(view).items():
+        lead = rows[0]
+        if lead.status is TaskStatus.STOPPING and _begins_again(view, rows):
+            still = tuple(row.key.party for row in taking_part(view, rows) if not row.is_over_here)
+            yield Restart(name, lead.key.version + 1, still)
+        elif lead.status is TaskStatus.WAITING and lead.key.version and lead.retry_at > view.now:
+            yield Restart(name, lead.key.version, milliseconds=lead.retry_at - view.now)
+
+
+def _begins_again(view: JobView, rows: tuple[Task, ...]) -> bool:
+    """As far as is known now: another share may still end by what is final."""
+    lead = rows[0]
+    if lead.policy:
+        return lead.policy in _RESTARTS
+    if not any(row.party_status in TASK_BROKEN or is_breaking(row) for row in rows):
+        return False
+    found = retry_of(view, lead, failed_row(rows).reason or Reason.WORKER_ERROR)
+    return found is not None and not found.refused
+
+
+def _what_its_end_waits_for(view: JobView) -> str:
+    job = view.job
+    if job.status is not JobStatus.STOPPING or job.target is None:
+        return ""
+    busy = {row.key.party for row in view.tasks if row.party_status in (TaskStatus.RUNNING, TaskStatus.STOPPING)}
+    still = [seat.party for seat in view.seats if seat.status is SeatStatus.STOPPING or seat.party in busy]
+    if not still:
+        return ""
+    who, has = ", ".join(map(str, still)), "has" if len(still) == 1 else "have"
+    seconds = max(0, job.stop_by - view.now) // 1000
+    returns = job.target is JobStatus.FAILED and will_come_back(view)
+    follows = "waits for the return of the lost party" if returns else f"ends as {job.target.value}"
+    return f"{follows} when {who} {has} stopped, in {seconds} s at the latest"

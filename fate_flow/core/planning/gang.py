@@ -1,0 +1,74 @@
+"""A task over its parties: whose share broke it, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from fate_flow.core.model.job import CommandKind, Task
+from fate_flow.core.model.reasons import RULES, Reason, task_status_for
+from fate_flow.core.model.status import TASK_BROKEN, TaskStatus
+from fate_flow.core.planning.actions import Action, MoveTask, Send
+from fate_flow.core.planning.outcome import federated_task_status
+from fate_flow.core.planning.view import JobView, plain_v1_parties, task_command
+
+_NO_FAULT = (Reason.STOPPED, Reason.PARTY_MISSING, Reason.PARTY_UNREACHABLE)
+GOOD = {TaskStatus.SUCCESS: Reason.DONE, TaskStatus.PASS: Reason.NOT_NEEDED}
+
+
+def failed_row(rows: tuple[Task, ...]) -> Task:
+    """The row that says how the task ends and why: one that broke by itself, not one that was stopped for it.
+
+    Among those the worst status decides, and a reason that is final before one after which it may be tried again. That
+    the earliest of what is left speaks is for people, and decides nothing: the clocks are not one."""
+    broken = [row for row in rows if row.party_status in TASK_BROKEN or is_breaking(row)]
+    own_fault = [row for row in broken if row.reason not in _NO_FAULT] or broken
+    worst = federated_task_status([_end_of(row) for row in own_fault])
+    worst_rows = [row for row in own_fault if _end_of(row) is worst]
+    final = [row for row in worst_rows if row.reason is not None and RULES[row.reason].retry_event is None]
+    return min(final or worst_rows, key=lambda row: (row.end_time, row.key.party))
+
+
+def is_breaking(row: Task) -> bool:
+    """Whether it ends badly by itself, and has workers that still drain: the others need not wait for those."""
+    return row.party_status is TaskStatus.STOPPING and row.reason is not None and row.reason not in _NO_FAULT
+
+
+def _end_of(row: Task) -> TaskStatus:
+    """How it has ended, or will."""
+    if row.party_status is TaskStatus.STOPPING and row.reason is not None:
+        return task_status_for(row.reason)
+    return row.party_status
+
+
+def cause_of(row: Task) -> str:
+    """The party whose doing it is how this share has ended, or ends."""
+    return row.caused_by or str(row.key.party)
+
+
+def settle(
+    view: JobView, rows: tuple[Task, ...], outcome: TaskStatus, reason: Reason, message: str, caused_by: str = "",
+    exit_code: int | None = None,
+) -> Iterator[Action]:  # fmt: skip
+    """The federated end of a task, told to every other party with the reason; without a cause it is the initiator's.
+
+    `exit_code`: of the worker that is the cause."""
+    caused_by = caused_by or str(view.job.party)
+    yield replace(move_task(rows, outcome, reason, message, caused_by=caused_by), exit_code=exit_code)
+    why: dict[str, Any] = {"reason": reason.value, "message": message, "caused_by": caused_by}
+    if exit_code is not None:
+        why["exit_code"] = exit_code
+    plain_v1 = plain_v1_parties(view)
+    for row in rows:
+        if row.key.party != view.job.party:
+            more = {} if row.key.party in plain_v1 else why
+            yield Send(task_command(view, row, CommandKind.TASK_STATUS, outcome.value, more))
+
+
+def move_task(
+    rows: tuple[Task, ...], new: TaskStatus, reason: Reason | None = None, message: str = "", policy: str = "",
+    caused_by: str = "",
+) -> MoveTask:  # fmt: skip
+    lead = rows[0]
+    return MoveTask(lead.key.name, lead.key.version, lead.status, new, reason, message, policy, caused_by)

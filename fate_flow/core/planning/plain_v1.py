@@ -1,0 +1,77 @@
+"""What an initiator does otherwise for a party that speaks plain v1, as the servers of FATE Flow 1.x do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fate_flow.core.model.job import CommandKind, Seat, Task, TaskKey
+from fate_flow.core.model.modules import ExchangesMessages, ModuleInfo
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
+from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
+from fate_flow.core.planning.actions import Send
+from fate_flow.core.planning.gang import cause_of
+from fate_flow.core.planning.view import JobView, plain_v1_parties, send
+
+
+def objection(spec: JobSpec, party: Party, modules: Mapping[str, ModuleInfo]) -> str:
+    """Why the job cannot be run with this party, when it speaks plain v1; empty when it can."""
+    named = [f"{task.name} ({task.module})" for task in spec.tasks_of(party) if _needs_messages(task, party, modules)]
+    if not named:
+        return ""
+    return (
+        f"speaks plain FATE v1, whose servers carry no messages of {', '.join(named)}: "
+        "that needs a server of ours at every party of it"
+    )
+
+
+def _needs_messages(task: TaskSpec, party: Party, modules: Mapping[str, ModuleInfo]) -> bool:
+    module, running = modules.get(task.module), [one for one in task.parties if one not in task.passed_at]
+    return isinstance(module, ExchangesMessages) and module.exchanges_messages and party in running and len(running) > 1
+
+
+def task_row(view: JobView, key: TaskKey, version: int) -> dict[str, Any]:
+    """The row of a task as a plain v1 server inserts it (party-api-v1, sections 3 and 7)."""
+    waiting = TaskStatus.WAITING.value
+    return {
+        "job_id": key.job_id,
+        "component_name": key.name,
+        "task_id": key.task_id,
+        "task_version": version,
+        "role": key.party.role,
+        "party_id": key.party.party_id,
+        "initiator_role": view.job.initiator.role,
+        "initiator_party_id": view.job.initiator.party_id,
+        "federated_mode": view.spec.common.federated_mode,
+        "federated_status_collect_type": view.spec.common.collect_type,
+        "status": waiting,
+        "party_status": waiting,
+        "run_on_this_party": True,
+        "auto_retry_delay": 0,           # it is this side that waits
+    }
+
+
+def canceled_text(view: JobView, lead: Task, first: Task) -> str:
+    """Of a task that a plain v1 party has canceled by itself, which it does at the word of a user only; else empty.
+
+    That it was canceled is all that such a party says: the stop of the job that its user wants may come later.
+    `first`: the row that says how the task has ended."""
+    theirs = [str(party) for party in plain_v1_parties(view) if str(party) == cause_of(first)]
+    if lead.status is not TaskStatus.CANCELED or first.reason is not Reason.STOPPED or lead.policy or not theirs:
+        return ""
+    return f"{lead.key.name} was canceled on {theirs[0]}, where a user has stopped it"
+
+
+_HAS_BEGUN = frozenset({SeatStatus.STARTED, SeatStatus.STOPPING, SeatStatus.DRAINING})
+
+
+def before_end(view: JobView, seat: Seat, final: JobStatus) -> Iterator[Send]:
+    """FATE's initiators have the model of a job kept before they say how it has ended; not of one that was canceled."""
+    if seat.is_plain_v1 and seat.status in _HAS_BEGUN and final is not JobStatus.CANCELED:
+        yield send(view, seat, CommandKind.MODEL)
+
+
+def after_end(view: JobView, seat: Seat) -> Iterator[Send]:
+    if seat.is_plain_v1 and seat.status in _HAS_BEGUN:
+        yield send(view, seat, CommandKind.CLEAN, body=view.spec.roles)

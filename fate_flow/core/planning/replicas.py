@@ -1,0 +1,172 @@
+"""The workers of one party task: which ranks they have, and what follows when one of them ends.
+
+A *slot* is a place for a worker; who is replaced keeps slot and rank. A party task is a gang unless it says how many
+failed workers may be replaced: one bad end breaks it, and the initiator begins a new version at all parties. A spare
+worker has a slot and no rank; its end means nothing. In the next version it takes the rank of one that ended badly,
+which becomes the spare: of all others slot and rank are the same in every version.
+
+An *elastic* worker has a slot and no rank either, and cores of its own, which it has only as long as nobody waits for
+them. In a gang it is a spare one; elsewhere it is replaced as the others are, when there is capacity.
+
+When all ranks are done and something of theirs is to be kept, one more worker collects it: a built-in component, in a
+slot that is none of the program's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fate_flow.core.model.job import Worker
+from fate_flow.core.model.program import MOST_INTERRUPTED, ProgramSpec
+from fate_flow.core.model.reasons import RULES, Reason
+from fate_flow.core.model.retry import RetryEvent
+from fate_flow.core.model.status import WorkerStatus
+from fate_flow.core.text.phrases import counted
+
+COLLECTOR = -1
+"""The slot of the worker that collects."""
+KEPT_ATTEMPTS = 10
+"""Processes of a slot whose output and working folder are kept, the present one among them."""
+
+_NOBODYS_FAULT = (Reason.DONE, Reason.STOPPED, Reason.CORES_LENT)
+
+
+@dataclass(frozen=True)
+class ShareFailed:
+    """The share fails as this worker did."""
+
+    worker: Worker
+    why_not_replaced: str = ""
+
+
+@dataclass(frozen=True)
+class Replace:
+    """The work of these goes on in other processes."""
+
+    workers: tuple[Worker, ...]
+
+
+@dataclass(frozen=True)
+class Dismiss:
+    """All ranks are done: these spare ones are not needed any more."""
+
+    workers: tuple[Worker, ...]
+
+
+@dataclass(frozen=True)
+class Done:
+    """All ranks ended well, and nothing runs."""
+
+
+@dataclass(frozen=True)
+class Collect:
+    """All ranks ended well: what they leave is to be collected."""
+
+
+Step = ShareFailed | Replace | Dismiss | Collect | Done | None
+"""None: there is something to wait for, and nothing to do."""
+
+
+def next_step(command: ProgramSpec, workers: Sequence[Worker]) -> Step:
+    """What follows from how the workers of a version stand; asked again, it says the same again."""
+    present = newest(workers)
+    ranked = [worker for worker in present if worker.rank is not None]
+    broken = _failure(command, workers, ranked if command.is_gang else present)
+    if broken is not None:
+        return broken
+    ended = tuple(worker for worker in ranked if worker.status is WorkerStatus.EXITED)
+    again = tuple(one for one in ended if one.reason is not Reason.DONE or command.restarts_completed)
+    if again:
+        return Replace(again)
+    if len(ended) < len(ranked):
+        return None
+    running = tuple(worker for worker in present if worker.status is not WorkerStatus.EXITED)
+    if running:
+        return Dismiss(running) if any(not worker.is_stopping for worker in running) else None
+    return _collect(workers) if command.outputs else Done()
+
+
+def _collect(workers: Iterable[Worker]) -> Step:
+    collector = next((worker for worker in workers if worker.slot == COLLECTOR), None)
+    if collector is None:
+        return Collect()
+    if collector.status is not WorkerStatus.EXITED:
+        return None
+    return Done() if collector.reason is Reason.DONE else ShareFailed(collector)
+
+
+def _failure(command: ProgramSpec, workers: Sequence[Worker], that_count: Iterable[Worker]) -> ShareFailed | None:
+    worker = max((one for one in that_count if ended_badly(one)), key=lambda one: one.end_time, default=None)
+    if worker is None:
+        return None
+    if command.is_gang:
+        return ShareFailed(worker)
+    failed_workers = [one for one in workers if one.slot != COLLECTOR and ended_badly(one)]
+    failed = failed_of(failed_workers)
+    interrupted = len(failed_workers) - failed
+    if failed > command.max_failed:
+        return ShareFailed(worker, f"{counted(failed, 'worker')} failed, max_failed_workers is {command.max_failed}")
+    if interrupted > MOST_INTERRUPTED:
+        were = counted(interrupted, "worker was", "workers were")
+        return ShareFailed(worker, f"{were} interrupted, {MOST_INTERRUPTED} are replaced")
+    return None
+
+
+def beyond_keeping(workers: Iterable[Worker], newest_one: Worker) -> tuple[Worker, ...]:
+    """Those of its slot whose output is not kept any more once this one has been ordered.
+
+    Of very many the last few: the others have gone before, when those came."""
+    youngest = newest_one.attempt - KEPT_ATTEMPTS
+    every = (one for one in workers if one.slot == newest_one.slot and one.status is WorkerStatus.EXITED)
+    return tuple(one for one in every if youngest - KEPT_ATTEMPTS < one.attempt <= youngest)
+
+
+def ended_badly(worker: Worker) -> bool:
+    """By itself, not because it was to be stopped."""
+    return worker.status is WorkerStatus.EXITED and worker.reason not in _NOBODYS_FAULT
+
+
+def failed_of(workers: Iterable[Worker]) -> int:
+    """How many ended badly by their own fault; interruptions are nobody's."""
+    return sum(ended_badly(one) and not _is_interrupted(one) for one in workers)
+
+
+def _is_interrupted(worker: Worker) -> bool:
+    return worker.reason is not None and RULES[worker.reason].retry_event is RetryEvent.INTERRUPTION
+
+
+def newest(workers: Iterable[Worker]) -> list[Worker]:
+    """Who holds each slot of the program now, in the order of the slots."""
+    holders: dict[int, Worker] = {}
+    for worker in workers:
+        if worker.slot == COLLECTOR:
+            continue
+        known = holders.get(worker.slot)
+        if known is None or known.attempt < worker.attempt:
+            holders[worker.slot] = worker
+    return [holders[slot] for slot in sorted(holders)]
+
+
+def ranks(command: ProgramSpec, before: Iterable[Worker] = ()) -> tuple[int | None, ...]:
+    """The rank of each slot, None for a spare one; `before` are the workers of the version before."""
+    found: list[int | None] = [slot if slot < command.size else None for slot in range(command.replicas)]
+    holders = {worker.slot: worker for worker in newest(before)}
+    if not command.is_gang or sum(worker.rank is not None for worker in holders.values()) != command.size:
+        return tuple(found)
+    found = [holders[slot].rank if slot in holders else None for slot in range(command.replicas)]
+    ended = {slot for slot, worker in holders.items() if ended_badly(worker)}
+    spares = [slot for slot, rank in enumerate(found) if rank is None and slot not in ended]
+    failed_workers = [slot for slot, rank in enumerate(found) if rank is not None and slot in ended]
+    for lost, spare in zip(failed_workers, spares, strict=False):
+        found[lost], found[spare] = None, found[lost]
+    return tuple(found)
+
+
+def describe(worker: Worker, command: ProgramSpec) -> str:
+    """Which of several workers it was; nothing when there is only one."""
+    if worker.is_elastic:
+        return f"elastic worker {worker.slot}: "
+    return f"rank {worker.rank}: " if command.replicas > 1 and worker.rank is not None else ""
+
+

@@ -1,0 +1,203 @@
+"""An ended job begins again: which tasks run anew, and what every party is told.
+
+The job waits in its next run; whatever is late of the last one carries the old number and means nothing any more.
+What succeeded keeps its row and its outputs; what runs anew has a new version and incarnation, the same at all
+parties, and all its attempts before it, since a rerun costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fate_flow.core.model.dag import downstream_of
+from fate_flow.core.model.errors import BadRequest, Conflict
+from fate_flow.core.model.grammar import shown
+from fate_flow.core.model.job import Command, CommandKind, Job, Seat, Task
+from fate_flow.core.model.policy import may_complete_job
+from fate_flow.core.model.reasons import Reason, job_status_for
+from fate_flow.core.model.spec import JobSpec
+from fate_flow.core.model.status import JobStatus, TaskStatus
+from fate_flow.core.planning.actions import Action, BeginAgain, NewVersion, Plan, Rejoin, Send, Why
+from fate_flow.core.planning.plain_v1 import task_row
+from fate_flow.core.planning.view import JobView, leads, others, send
+
+KEPT = frozenset({TaskStatus.SUCCESS, TaskStatus.PASS})
+"""A rerun keeps what has ended so, unless it is to be made again."""
+
+
+@dataclass(frozen=True)
+class RerunRequest:
+    """What a user asks for: from which component on (empty: no certain one), and whether successes count."""
+
+    component: str = ""
+    force: bool = False
+
+
+def plan_rerun(view: JobView, request: RerunRequest, incarnations: Mapping[str, str]) -> Plan:
+    """How the job begins again; `incarnations` are fresh ids, one for each of its tasks.
+
+    No plan at all when there is nothing left to do. Raises Conflict for a job that is not over, or that would never be
+    again; BadRequest for an unknown component."""
+    job = view.job
+    if not job.is_final:
+        raise Conflict(
+            f"job {job.job_id} is {job.status.value}: only a job that is over can be rerun; flow job stop ends it"
+        )
+    if job.reason is Reason.FAILED_BY_POLICY:
+        raise Conflict(f"job {job.job_id} was ended for good by a policy ({job.message}): submit it again")
+    anew = tasks_anew(view.spec, _statuses(view), request, job.changed, is_complete=job.status is JobStatus.SUCCESS)
+    return tuple(_plan(view, [task for task in _versions(view, incarnations) if task.name in anew])) if anew else ()
+
+
+def tasks_anew(
+    spec: JobSpec, statuses: Mapping[str, TaskStatus], request: RerunRequest, changed: Collection[str] = (),
+    *, is_complete: bool = False,
+) -> frozenset[str]:
+    """Names of the tasks that run anew. Nothing keeps its success whose parameters are others, or which follows a task
+    that runs again.
+
+    `is_complete`: the job has succeeded. What a rule cut off then (`complete_job`) was needed no longer, and begins
+    again only beside a task that may complete the job once more.
+
+    Raises BadRequest for a component that the job has not; Conflict where what was cut off would have no end."""
+    if request.component and request.component not in spec.tasks:
+        known = ", ".join(spec.tasks)
+        raise BadRequest(f"component_name: {shown(request.component)} is not one of this job's components: {known}")
+    if request.force and not request.component:
+        return frozenset(spec.tasks)
+    named = frozenset({*changed, request.component} if request.component else changed)
+    broken = frozenset(name for name, one in statuses.items() if one not in KEPT)
+    if not is_complete:
+        return downstream_of(spec, named | broken)
+    anew = downstream_of(spec, named)
+    if anew and broken and not any(may_complete_job((spec.tasks[one].policies, spec.policies)) for one in anew):
+        again, stopped = (", ".join(sorted(names)) for names in (anew, broken))
+        raise Conflict(
+            f"nothing that would run again ({again}) completes the job; {stopped}, which its completion stopped, would "
+            "run without an end: --force runs all tasks again"
+        )
+    return downstream_of(spec, anew | broken) if anew else anew
+
+
+def why_nothing(job: Job, spec: JobSpec) -> str:
+    """Why a rerun of a job that has succeeded begins no task."""
+    how = f"all {len(spec.tasks)} have succeeded"
+    if job.reason is Reason.COMPLETED_BY_POLICY:
+        how = f"it was completed by a policy ({job.message})"
+    return f"{how}; --force or --component-name runs them again"
+
+
+def _statuses(view: JobView) -> dict[str, TaskStatus]:
+    """How the newest version of each task ended; the federated status is the same in all its rows."""
+    return {task.key.name: task.status for task in view.tasks}
+
+
+def _versions(view: JobView, incarnations: Mapping[str, str]) -> Iterator[NewVersion]:
+    newest = {task.key.name: task.key.version for task in view.tasks}
+    for name, task in view.spec.tasks.items():
+        why = Why(message=f"run {view.job.run + 1} begins")
+        yield NewVersion(name, newest[name] + 1, incarnations[name], task.retry.retries, retry_at=0, why=why)
+
+
+def _plan(view: JobView, versions: list[NewVersion]) -> Iterator[Action]:
+    others = ", ".join(str(seat.party) for seat in view.seats if seat.party != view.job.party)
+    begin = BeginAgain(f"not every party knows yet that it begins again: {others}" if others else "")
+    yield from plan_again(view, begin, versions)
+
+
+def plan_again(view: JobView, begin: BeginAgain, versions: list[NewVersion]) -> Iterator[Action]:
+    """The ended job waits in its next run, with these new versions, and every party is told."""
+    yield begin
+    yield from versions
+    for seat in view.seats:
+        yield Rejoin(seat)
+    for seat in view.seats:
+        yield from _tell_plain_v1(view, seat, versions) if seat.is_plain_v1 else _tell(view, seat, versions)
+
+
+def tell_tasks(view: JobView, versions: list[NewVersion]) -> Iterator[Send]:
+    """To a job that waits in its new run these versions are added; every other party of ours is told all of the run."""
+    known = {one.name for one in versions}
+    begun = [
+        NewVersion(lead.key.name, lead.key.version, lead.incarnation, lead.auto_retries, 0)
+        for lead in leads(view)
+        if lead.status is TaskStatus.WAITING and lead.key.version and lead.key.name not in known
+    ]
+    for seat in others(view):
+        body = {"tasks": _tasks_of(view, seat, [*versions, *begun]), KEPT_THERE: _kept_of(view, seat, versions)}
+        yield send(view, seat, CommandKind.STATUS, JobStatus.WAITING.value, body)
+
+
+KEPT_THERE = "kept"
+"""In the body of the message that a run begins: the tasks that the party is to have kept, each with its version."""
+
+
+def _tasks_of(view: JobView, seat: Seat, versions: Sequence[NewVersion]) -> dict[str, Any]:
+    return {
+        one.name: {"version": one.version, "incarnation": one.incarnation, "auto_retries": one.auto_retries}
+        for one in versions
+        if seat.party in view.spec.tasks[one.name].parties
+    }
+
+
+def _kept_of(view: JobView, seat: Seat, versions: Sequence[NewVersion]) -> dict[str, int]:
+    anew = {one.name for one in versions}
+    rows = (row for row in view.tasks if row.key.party == seat.party and row.key.name not in anew)
+    return {row.key.name: row.key.version for row in rows if row.status in KEPT and row.party_status in KEPT}
+
+
+def _tell(view: JobView, seat: Seat, versions: list[NewVersion]) -> Iterator[Send]:
+    """One command, so that the row of the job and those of its tasks change in one transaction there.
+
+    How the last run ended rides along, for a party that has never heard of it."""
+    job = view.job
+    assert job.reason is not None, "what has ended says why"
+    body = {
+        "tasks": _tasks_of(view, seat, versions),
+        **({KEPT_THERE: kept} if (kept := _kept_of(view, seat, versions)) else {}),
+        "last": {
+            "status": job_status_for(job.reason).value, "reason": job.reason.value, "message": job.message,
+            "caused_by": job.caused_by, **({} if job.exit_code is None else {"exit_code": job.exit_code}),
+        },
+        **({"parameters": _parameters(view)} if job.revision else {}),
+    }  # fmt: skip
+    yield _status_waiting(view, seat, body)
+
+
+def _parameters(view: JobView) -> dict[str, Any]:
+    """Those of a job that were changed: a party may have missed the message."""
+    return {**view.spec.changeable_conf, "components": list(view.job.changed), "revision": view.job.revision}
+
+
+def _tell_plain_v1(view: JobView, seat: Seat, versions: list[NewVersion]) -> Iterator[Send]:
+    """As FATE does: the row of each new version, then the status."""
+    if view.job.revision:
+        yield Send(
+            Command(CommandKind.PARAMETERS, view.job.job_id, seat.party, view.job.run + 1, body=_parameters(view))
+        )
+    for task in _rows_at(view, seat, versions):
+        new = next(one for one in versions if one.name == task.key.name)
+        body = {
+            "incarnation": new.incarnation, "auto_retries": new.auto_retries,
+            **task_row(view, task.key, new.version),
+        }  # fmt: skip
+        yield Send(
+            Command(
+                CommandKind.TASK_CREATE, view.job.job_id, seat.party, view.job.run + 1, new.name, new.version, body=body
+            )
+        )
+    yield _status_waiting(view, seat, {})
+
+
+def _rows_at(view: JobView, seat: Seat, versions: list[NewVersion]) -> list[Task]:
+    names = {one.name for one in versions}
+    return [task for task in view.tasks if task.key.party == seat.party and task.key.name in names]
+
+
+def _status_waiting(view: JobView, seat: Seat, body: Mapping[str, Any]) -> Send:
+    waiting = JobStatus.WAITING.value
+    return Send(
+        Command(CommandKind.STATUS, view.job.job_id, seat.party, view.job.run + 1, argument=waiting, body=body)
+    )

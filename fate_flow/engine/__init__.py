@@ -1,1 +1,0 @@
-"""Running a task: launch, watch, kill; what the worker process itself does."""

@@ -1,0 +1,139 @@
+"""The first steps of a worker process, between the runner's fork and the program of the worker.
+
+Descriptors that a fork inherited are not closed but turned into /dev/null: an inherited Python object (a log
+handler, a socket of the server) may still close its number or write to it, and a free number would soon be that
+of a data file. They are close-on-exec, so a command sees none of them.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import logging
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+from fate_flow.engines.local import proc
+from fate_flow.engines.local.program_order import Order, prepare
+from fate_flow.engines.local.worker import WORKER_VARIABLE, WorkerSpec
+
+COMPONENTS_MAIN = "fate_flow.components.__main__"
+NOT_STARTED = 127
+NICENESS = 10
+"""What computes for hours must not keep waiting what answers in milliseconds: ten workers weigh about as much as one
+server. More would starve them on a machine that has other work."""
+
+
+def become_worker(spec: WorkerSpec, barrier: int, report: int, output: tuple[int, ...] = ()) -> NoReturn:
+    """Waits for the go-ahead and runs the program of the spec; what prevents that goes to `report`.
+
+    `output`: what is to be stdout and stderr; without it the files of the spec are."""
+    code = NOT_STARTED
+    try:
+        os.setpgid(0, 0)
+        os.nice(NICENESS)
+        if os.read(barrier, 1):    # nothing: the runner gave up, or is gone
+            _settle(spec, report, output)
+            code = _run_builtin(spec, report) if spec.provider == "builtin" else _run_command(spec)
+    except Exception as error:  # noqa: BLE001  # whatever it is, the runner must learn why nothing started
+        os.write(report, " ".join(f"{type(error).__name__}: {error}".split())[:500].encode())
+    finally:
+        os._exit(code & 0xFF)
+
+
+def let_go_of_descriptors(keep: Collection[int]) -> None:
+    """Every open descriptor but those to keep means /dev/null from now on."""
+    null = os.open(os.devnull, os.O_RDWR)
+    inherited = {int(name) for name in os.listdir("/proc/self/fd")}
+    for number in (inherited | {0, 1, 2}) - {*keep, null}:
+        os.dup2(null, number, inheritable=number <= 2)
+    if null > 2:
+        os.close(null)
+
+
+def reset_signals() -> None:
+    """Nothing that the server handles or ignores is handled or ignored here; what is blocked stays so."""
+    signal.set_wakeup_fd(-1)
+    for number in signal.valid_signals():
+        if signal.getsignal(number) not in (signal.SIG_DFL, None):
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _settle(spec: WorkerSpec, report: int, output: tuple[int, ...]) -> None:
+    proc.set_name("fate-worker")
+    reset_signals()
+    let_go_of_descriptors(keep=(0, 1, 2, report, *output))
+    _redirect(Path(os.devnull), 0, os.O_RDONLY)
+    for number, descriptor in enumerate(output, 1):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    if not output:
+        _redirect(spec.stdout, 1, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        _redirect(spec.stderr, 2, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.chdir(spec.cwd)
+
+
+def _redirect(path: Path, number: int, flags: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, flags, 0o644)
+    os.dup2(descriptor, number)
+    os.close(descriptor)
+
+
+def _run_command(spec: WorkerSpec) -> NoReturn:
+    mark = {WORKER_VARIABLE: str(spec.folder)}
+    order = Order.read(spec.folder)
+    if order is not None:
+        ready = prepare(order, spec.folder)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.execve(ready.program, ready.argv, {**ready.env, **mark})  # noqa: S606  # no shell is the point
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    os.execvpe(spec.argv[0], spec.argv, {**os.environ, **spec.env, **mark})  # noqa: S606  # no shell is the point
+
+
+def _run_builtin(spec: WorkerSpec, report: int) -> int:
+    os.environ.update(spec.env)
+    main = importlib.import_module(COMPONENTS_MAIN).main
+    os.dup2(0, report, inheritable=False)    # from here on an error is the component's own
+    _look_like_a_fresh_python()
+    try:
+        return _exit_code_of(main, spec.argv)
+    finally:
+        _flush()
+
+
+def _look_like_a_fresh_python() -> None:
+    gc.enable()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", buffering=1, errors="backslashreplace", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _exit_code_of(main: Callable[[list[str]], int | None], argv: tuple[str, ...]) -> int:
+    try:
+        return main(list(argv)) or 0
+    except SystemExit as leave:
+        if leave.code is None or isinstance(leave.code, int):
+            return leave.code or 0
+        print(leave.code, file=sys.stderr)  # noqa: T201  # as the interpreter does
+        return 1
+    except BaseException:  # noqa: BLE001  # the frames above are the spawner's and must not see it
+        traceback.print_exc()
+        return 1
+
+
+def _flush() -> None:
+    """What the interpreter would do at its end, which os._exit leaves out."""
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()

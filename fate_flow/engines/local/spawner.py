@@ -1,0 +1,214 @@
+"""The spawner: a warm process that forks one runner for each worker.
+
+It must have one thread and keep one. A fork copies only the thread that calls it: a lock that another thread held
+at that moment (of malloc, logging, an import, a library) stays locked in the copy for ever, and the built-in
+components run in such copies. For the same reason it opens no database and no connection: its only input is a
+socket pair.
+
+Everything is imported before the first fork, then moved out of the collector's sight (`gc.freeze`), for a
+collection writes to every object it visits and would unshare those pages in each of the copies.
+
+It is a Python of its own, not a fork of the server: what it has not imported need not be copied for each worker, and
+no secret of the server is in a worker's memory.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NoReturn
+
+from fate_flow.engines.local import proc
+from fate_flow.engines.local.runner import WAITED_SIGNALS, run_worker
+from fate_flow.engines.local.strays import Strays
+from fate_flow.engines.local.wakeup import wake
+from fate_flow.engines.local.worker import CLAIMED, EXIT, JOBS, LAUNCH
+
+log = logging.getLogger(__name__)
+
+PRELOADED = ("fate_flow.components.__main__",)
+"""Imported before the first fork when `fate_flow.components` has no `preload` of its own."""
+SPAWNER = "fate-spawner"
+_PARENT_CHECK_SECONDS = 3.0
+_LONGEST_DATAGRAM = 65536
+_SWEEP_SECONDS = 10.0
+
+
+def become_spawner(wakeup: socket.socket, reply: socket.socket, parent: int, home: Path) -> NoReturn:
+    """Replace this process by a spawner that serves until this parent ends.
+
+    The command line ends with its name and the home, by which it and what it forked can be found."""
+    for end in (wakeup, reply):
+        os.set_inheritable(end.fileno(), True)
+    numbers = [str(number) for number in (wakeup.fileno(), reply.fileno(), parent)]
+    argv = [sys.executable, "-P", "-m", __name__, *numbers, SPAWNER, str(home)]
+    os.execv(sys.executable, argv)  # noqa: S606  # no shell is the point
+
+
+class Spawner:
+    """Serves `{"launch": "<folder>"}` from `wake-up`; runners wake `reply`."""
+
+    def __init__(
+        self, wakeup: socket.socket, reply: socket.socket | None, *, parent: int | None = None,
+        jobs_dir: Path | None = None,
+    ) -> None:  # fmt: skip
+        self._wakeup = wakeup
+        self._reply = reply
+        # A parent that took its own number before the fork is missed even if it dies before we look.
+        self._parent = os.getppid() if parent is None else parent
+        self._orders: deque[Path] = deque()
+        self._strays = Strays(jobs_dir)
+        self._next_sweep = 0.0
+        self._is_stopping = False
+
+    def serve(self) -> None:
+        """Launches workers until SIGTERM or the end of the parent."""
+        proc.set_name(SPAWNER)
+        proc.adopt_orphans()
+        with self._woken_by_signals() as wake:
+            preload()
+            gc.collect()
+            gc.freeze()
+            poller = select.poll()
+            poller.register(self._wakeup, select.POLLIN)
+            poller.register(wake, select.POLLIN)
+            while not self._is_stopping and os.getppid() == self._parent:
+                # Emptied between two launches: what the socket cannot hold would have to be ordered again.
+                self._end_strays()
+                poller.poll(0 if self._orders else _PARENT_CHECK_SECONDS * 1000)
+                with suppress(BlockingIOError):
+                    os.read(wake, 4096)
+                self._collect_orders()
+                if self._orders:
+                    self._launch(self._orders.popleft())
+
+    @contextmanager
+    def _woken_by_signals(self) -> Iterator[int]:
+        """Gives a descriptor that wakes a poll at SIGTERM and at the end of a child, however close to the poll."""
+        wake, alarm = os.pipe()
+        os.set_blocking(wake, False)
+        os.set_blocking(alarm, False)
+        signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
+        signal.signal(signal.SIGTERM, self._stop)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        # Ctrl-C reaches the whole foreground group; when to stop is for the supervisor to say.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        yield wake
+
+    def _stop(self, _number: int, _frame: object) -> None:
+        self._is_stopping = True
+
+    def _end_strays(self) -> None:
+        for folder in self._strays.reap():
+            if self._reply and not (folder / EXIT).exists():      # its runner cannot tell any more
+                wake(self._reply, {"worker": str(folder), "event": "exited"})
+        if time.monotonic() >= self._next_sweep:
+            self._next_sweep = time.monotonic() + _SWEEP_SECONDS
+            self._strays.sweep()
+
+    def _collect_orders(self) -> None:
+        while True:
+            try:
+                datagram = self._wakeup.recv(_LONGEST_DATAGRAM, socket.MSG_DONTWAIT)
+            except OSError:    # nothing more; or the other end is gone, which the parent's end will tell
+                return
+            if not datagram:   # a packet socket whose other end is gone says so for ever
+                return
+            folder = read_order(datagram)
+            if folder is None:
+                log.warning("not an order to launch: %.200r", datagram)
+            else:
+                self._orders.append(folder)
+
+    def _launch(self, folder: Path) -> None:
+        # A repeated order ends here cheaply; the claim that counts is the runner's, with its identity in it.
+        if (folder / CLAIMED).exists():
+            return
+        if not (folder / LAUNCH).exists():
+            log.warning("nothing to launch in %s", folder)
+            return
+        try:
+            self._fork_runner(folder)
+        except OSError as error:    # no memory or no process to be had; the order will be repeated
+            log.error("cannot fork for %s: %s", folder, error)
+
+    def _fork_runner(self, folder: Path) -> None:
+        """Forks the runner: a child, so that what it leaves behind comes to us when it is killed."""
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError, AttributeError):
+                stream.flush()    # or the copy would print it again
+        with _blocked(WAITED_SIGNALS):
+            runner = os.fork()
+            if runner == 0:
+                self._become_runner(folder)
+        self._strays.watch(runner, folder)
+
+    def _become_runner(self, folder: Path) -> NoReturn:
+        code = 1
+        try:
+            run_worker(folder, self._reply.fileno() if self._reply else None)
+            code = 0
+        except BaseException:  # the frames above are the spawner's and must not see it
+            log.exception("the runner of %s failed", folder)
+        finally:
+            os._exit(code)
+
+
+def preload() -> None:
+    """Imports what the built-in components need, or as much of it as there is."""
+    components = importlib.import_module("fate_flow.components")
+    try:
+        if hasattr(components, "preload"):
+            components.preload()
+        else:
+            for name in PRELOADED:
+                importlib.import_module(name)
+    except ImportError as error:    # commands run all the same, and a component that needs it will say so
+        log.warning("the built-in components are not all there: %s", error)
+
+
+def read_order(datagram: bytes) -> Path | None:
+    """The folder to launch; None for anything that is no such order."""
+    try:
+        folder = json.loads(datagram)["launch"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    if not isinstance(folder, str) or not folder.startswith("/") or "\0" in folder:
+        return None
+    return Path(folder)
+
+
+def main(argv: Sequence[str]) -> None:
+    """`python -m fate_flow.engines.local.spawner WAKEUP REPLY PARENT NAME HOME`: descriptors of two sockets, the number
+    of the parent; the rest is for who looks at the list of processes."""
+    logging.basicConfig(format="[%(levelname)s] [%(asctime)s] [%(process)d:%(thread)d] - %(message)s")
+    wakeup, reply, parent = (int(number) for number in argv[:3])
+    jobs_dir = Path(argv[4]) / JOBS
+    for number in (wakeup, reply):
+        os.set_inheritable(number, False)
+    Spawner(socket.socket(fileno=wakeup), socket.socket(fileno=reply), parent=parent, jobs_dir=jobs_dir).serve()
+
+
+@contextmanager
+def _blocked(signals: frozenset[signal.Signals]) -> Iterator[None]:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

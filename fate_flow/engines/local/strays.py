@@ -1,0 +1,112 @@
+"""Processes of workers whose runner is gone: a program may kill its runner, and leave its session beforehand.
+
+Nothing of a worker may outlive it, and normally its runner sees to that. Where the runner is dead, the spawner does:
+
+- it adopts. A runner is its child, so what a dead runner had becomes the spawner's, whatever session or environment it
+  chose. This holds for the runners that this very spawner forked.
+- it looks for `FATE_FLOW_WORKER` in the environment of all processes, when it starts and now and then. This finds what
+  an earlier spawner's runners left, also after a restart of the server.
+
+A worker that still runs without its runner is left alone; once its leader is dead too, the rest is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from fate_flow.engines.local import proc
+from fate_flow.engines.local.worker import WORKER_VARIABLE, ProcessId, Started, claimer
+
+_MARK = f"{WORKER_VARIABLE}=".encode()
+
+
+class Strays:
+    """What the spawner knows of its runners and of the processes that it adopted."""
+
+    def __init__(self, jobs_dir: Path | None = None) -> None:
+        self._jobs_dir = jobs_dir
+        self._runners: dict[int, Path] = {}
+        self._adopted: dict[int, Path] = {}
+
+    def watch(self, runner: int, folder: Path) -> None:
+        """This child is the runner of that worker."""
+        self._runners[runner] = folder
+
+    def reap(self) -> list[Path]:
+        """Takes in which children died, ends what they left, and gives the folders of their workers."""
+        dead: dict[int, Path] = {}
+        for pid in _dead_children():
+            folder = self._runners.pop(pid, None) or self._adopted.pop(pid, None)
+            if folder is not None:
+                dead[pid] = folder
+        if dead:
+            self._adopt(dead)
+            self._end_adopted()
+        return list(dead.values())
+
+    def sweep(self) -> None:
+        """Ends what carries the mark of a worker that is over; costs a look at each process of this machine."""
+        is_over: dict[Path, bool] = {}
+        for pid, folder in _marked(self._jobs_dir) if self._jobs_dir else ():
+            if folder not in is_over:
+                is_over[folder] = not _is_cared_for(folder)
+            if is_over[folder]:
+                with suppress(ProcessLookupError, PermissionError):
+                    ProcessId.of(pid).send(signal.SIGKILL)
+
+    def _adopt(self, dead: dict[int, Path]) -> None:
+        for pid in proc.own_children():
+            if pid not in self._runners and pid not in self._adopted:
+                self._adopted[pid] = _worker_of(pid, dead)
+
+    def _end_adopted(self) -> None:
+        for pid, folder in self._adopted.items():
+            if not _is_cared_for(folder):
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)      # our own child, not reaped: the number is still its own
+
+
+def _dead_children() -> Iterator[int]:
+    with suppress(ChildProcessError):
+        while pid := os.waitpid(-1, os.WNOHANG)[0]:
+            yield pid
+
+
+def _worker_of(pid: int, dead: dict[int, Path]) -> Path:
+    """The folder of the worker that this process belongs to, as one of these dead processes left it."""
+    stat = proc.read_stat(pid)
+    if stat is not None and stat.session in dead:      # the session of a worker is that of its runner
+        return dead[stat.session]
+    marked = _mark_of(pid)
+    folders: Collection[Path] = dead.values()
+    return marked if marked in folders and marked is not None else next(iter(folders))
+
+
+def _is_cared_for(folder: Path) -> bool:
+    """Whether the runner or the leader of this worker lives, or somebody is about to start it."""
+    started = Started.read(folder)
+    if started is not None:
+        return started.runner.is_alive() or started.worker.is_alive()
+    owner = claimer(folder)
+    return owner is not None and owner.is_alive()
+
+
+def _marked(jobs_dir: Path) -> Iterator[tuple[int, Path]]:
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            folder = _mark_of(int(name))
+            if folder is not None and folder.is_relative_to(jobs_dir):
+                yield int(name), folder
+
+
+def _mark_of(pid: int) -> Path | None:
+    """The folder that the environment of a process names, which is that of its last exec."""
+    with suppress(OSError):
+        for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            if entry.startswith(_MARK):
+                return Path(os.fsdecode(entry[len(_MARK):]))
+    return None

@@ -1,0 +1,241 @@
+"""A worker as files: what is ordered, who runs, how it ended (docs/reference/contracts.md, "The worker folder").
+
+Each file has one writer and appears whole or not at all, so that any process may read at any moment and each
+may die at any moment. Besides the files of the contract there is `claimed`: whoever links it first, with the
+identity of the claiming process in it, is the only one who may start the worker or say that it never will be.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from signal import pidfd_send_signal
+from typing import Any, Literal, Self
+
+from fate_flow.engines.local import proc
+
+JOBS = "jobs"                               # the folder of a home with the folders of workers
+WORKER_VARIABLE = "FATE_FLOW_WORKER"        # names the folder of its worker in the environment of a program
+LAUNCH = "launch.json"
+CLAIMED = "claimed"
+RUNNER = "runner.json"
+RESULT = "result.json"
+STOP = "stop.json"
+EXIT = "exit.json"
+
+Provider = Literal["builtin", "command"]
+Cause = Literal["exited", "stopped", "timeout", "server_lost", "not_started"]
+State = Literal["created", "running", "exited", "lost"]
+
+
+@dataclass(frozen=True)
+class WorkerSpec:
+    """The order to run one worker; all paths are absolute, for a runner has no folder of its own."""
+
+    worker_id: str
+    folder: Path
+    provider: Provider
+    argv: tuple[str, ...]               # builtin: what follows `python -m fate_flow.components`
+    cwd: Path
+    stdout: Path
+    stderr: Path
+    env: Mapping[str, str] = field(default_factory=dict)    # on top of the server's own
+    timeout_seconds: float = 0.0        # 0: none
+    grace_seconds: float = 10.0         # between SIGTERM and SIGKILL
+    lease_file: Path | None = None      # rewritten by a living server
+    lease_seconds: float = 0.0          # 0: the worker does not care whether the server lives
+    output_max_bytes: int = 0           # kept of each of stdout and stderr; 0: all of it, written by the worker itself
+
+    def __post_init__(self) -> None:
+        for path in (self.folder, self.cwd, self.stdout, self.stderr, self.lease_file):
+            if path is not None and not path.is_absolute():
+                raise ValueError(f"worker {self.worker_id}: {path} is not absolute")
+        if self.provider not in ("builtin", "command"):
+            raise ValueError(f"worker {self.worker_id}: no provider {self.provider!r}")
+        if self.provider == "command" and not self.argv:
+            raise ValueError(f"worker {self.worker_id}: no command")
+
+    def to_json(self) -> str:
+        """All but the folder, which is where the text lies."""
+        return json.dumps({
+            "worker_id": self.worker_id, "provider": self.provider, "argv": self.argv, "env": dict(self.env),
+            "cwd": str(self.cwd), "stdout": str(self.stdout), "stderr": str(self.stderr),
+            "timeout_seconds": self.timeout_seconds, "grace_seconds": self.grace_seconds,
+            "lease_file": str(self.lease_file or ""), "lease_seconds": self.lease_seconds,
+            "output_max_bytes": self.output_max_bytes})
+
+    @classmethod
+    def from_json(cls, folder: Path, text: str) -> Self:
+        """Raises ValueError, KeyError or TypeError for what `to_json` never wrote."""
+        value = json.loads(text)
+        return cls(
+            worker_id=value["worker_id"], folder=folder, provider=value["provider"], argv=tuple(value["argv"]),
+            cwd=Path(value["cwd"]), stdout=Path(value["stdout"]), stderr=Path(value["stderr"]), env=value["env"],
+            timeout_seconds=value["timeout_seconds"], grace_seconds=value["grace_seconds"],
+            lease_file=Path(value["lease_file"]) if value["lease_file"] else None,
+            lease_seconds=value["lease_seconds"], output_max_bytes=value["output_max_bytes"])
+
+
+@dataclass(frozen=True)
+class ProcessId:
+    """One process, which no later process with the same number can be taken for."""
+
+    pid: int
+    started: int
+
+    @classmethod
+    def of(cls, pid: int) -> Self:
+        """Raises ProcessLookupError when there is no such process."""
+        stat = proc.read_stat(pid)
+        if stat is None:
+            raise ProcessLookupError(f"no process {pid}")
+        return cls(pid, stat.started)
+
+    def is_alive(self) -> bool:
+        stat = proc.read_stat(self.pid)
+        return stat is not None and stat.started == self.started and stat.is_running
+
+    def send(self, signal_number: int) -> bool:
+        """False when this very process is gone; no other one is ever hit."""
+        try:
+            handle = os.pidfd_open(self.pid)
+        except OSError:
+            return False
+        try:
+            # Looked at after the handle is held: from here on the handle cannot come to mean another process.
+            if not self.is_alive():
+                return False
+            pidfd_send_signal(handle, signal_number)
+        except ProcessLookupError:
+            return False
+        finally:
+            os.close(handle)
+        return True
+
+
+@dataclass(frozen=True)
+class Started:
+    """`runner.json`: the processes of a worker that was started."""
+
+    runner: ProcessId
+    worker: ProcessId
+
+    def to_json(self) -> str:
+        return json.dumps({"runner_pid": self.runner.pid, "runner_started": self.runner.started,
+                           "pid": self.worker.pid, "pid_started": self.worker.started})
+
+    @classmethod
+    def read(cls, folder: Path) -> Self | None:
+        value = read_json(folder / RUNNER)
+        if value is None:
+            return None
+        return cls(ProcessId(value["runner_pid"], value["runner_started"]),
+                   ProcessId(value["pid"], value["pid_started"]))
+
+    def survivors(self) -> list[proc.Stat]:
+        """What runs of this worker though its runner is gone: the runner's session outlives it."""
+        leader = proc.read_stat(self.runner.pid)
+        if leader is not None and leader.started != self.runner.started:
+            return []    # the number is in use again, so nothing of the old session is left
+        members = proc.running_in_session(self.runner.pid)
+        return [stat for stat in members
+                if stat.pid != self.runner.pid and stat.started >= self.runner.started]
+
+
+@dataclass(frozen=True)
+class Exit:
+    """`exit.json`: how a worker ended, written when nothing of it runs any more."""
+
+    exit_code: int | None
+    signal: int | None
+    cause: Cause
+    message: str = ""    # one line, when it did not start
+
+    def to_json(self) -> str:
+        value = {"exit_code": self.exit_code, "signal": self.signal, "cause": self.cause}
+        return json.dumps({**value, "message": self.message} if self.message else value)
+
+    @classmethod
+    def read(cls, folder: Path) -> Self | None:
+        value = read_json(folder / EXIT)
+        return None if value is None else cls(**value)
+
+
+@dataclass(frozen=True)
+class Stop:
+    """`stop.json`: the request that a worker ends."""
+
+    grace_seconds: float
+    asked_at: float = 0.0    # on the machine's monotonic clock, which all processes share until the next boot
+
+    def to_json(self) -> str:
+        return json.dumps({"grace_seconds": self.grace_seconds, "asked_at": self.asked_at})
+
+    @classmethod
+    def read(cls, folder: Path) -> Self | None:
+        value = read_json(folder / STOP)
+        return None if value is None else cls(**value)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a worker folder and the machine say about a worker at one moment."""
+
+    state: State
+    process: ProcessId | None = None       # the worker's; None when it never started
+    exit: Exit | None = None               # in state exited
+    result: dict[str, Any] | None = None   # in states exited and lost; None: there is none, or half of one
+
+
+def claim(folder: Path) -> bool:
+    """True for the one process that may decide whether the worker of this folder starts."""
+    me = ProcessId.of(os.getpid())
+    draft = _draft(folder / CLAIMED)
+    draft.write_text(json.dumps({"pid": me.pid, "started": me.started}))
+    try:
+        # Linked and not created with O_EXCL: the claim must never be there without the claimer's identity.
+        os.link(draft, folder / CLAIMED)
+    except FileExistsError:
+        return False
+    finally:
+        draft.unlink()
+    return True
+
+
+def claimer(folder: Path) -> ProcessId | None:
+    value = read_json(folder / CLAIMED)
+    return None if value is None else ProcessId(value["pid"], value["started"])
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """None for a file that is missing or not a whole JSON object."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def write_atomically(path: Path, text: str, *, mode: int = 0o644, is_durable: bool = True) -> None:
+    """The file holds the whole text from the moment it is seen, also after a power cut when it is durable."""
+    draft = _draft(path)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    try:
+        with open(descriptor, "w") as file:
+            file.write(text)
+            file.flush()
+            if is_durable:
+                os.fsync(descriptor)
+        os.replace(draft, path)
+    except OSError:                    # a full disk: what cannot be used must not fill it
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def _draft(path: Path) -> Path:
+    """A name beside the path that no other thread writes."""
+    return path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")

@@ -1,1 +1,0 @@
-"""Other parties: commands out, the wire format of both directions, and the exchange between workers."""

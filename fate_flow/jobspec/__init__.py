@@ -1,0 +1,1 @@
+"""Submitted documents: read, checked with their paths, and made into a `JobSpec`."""

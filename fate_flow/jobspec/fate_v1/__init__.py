@@ -1,0 +1,1 @@
+"""FATE's v1 documents: a DSL and a runtime conf."""

@@ -1,0 +1,178 @@
+"""The DSL: its components, what each takes and makes, and the order that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from fate_flow.core.model.dag import topological_order
+from fate_flow.core.model.errors import BadDocument
+from fate_flow.core.model.grammar import check_component_name, check_output_name, shown
+from fate_flow.core.model.modules import OWN_PROVIDER, STANDARD_PROVIDERS
+from fate_flow.core.model.spec import DeclaredOutput, Input, Source
+from fate_flow.jobspec.text.document import Findings, Node
+
+MAX_COMPONENTS = 1000
+
+
+@dataclass(frozen=True)
+class Component:
+    """A component as the DSL has it."""
+
+    node: Node
+    name: str
+    module: str
+    outputs: tuple[DeclaredOutput, ...]
+    inputs: tuple[Input, ...] = ()
+
+
+_Described = Mapping[str, Component | None]
+"""All that the DSL names; None for what is no component."""
+
+_PRODUCED_AS = {"data": "data", "model": "model", "isometric_model": "model", "cache": "cache"}
+"""For each kind of input the kind of output that it takes."""
+_DATA_KEYS = frozenset({"data", "train_data", "validate_data", "test_data", "eval_data"})
+_OUTPUT_KINDS = ("data", "model", "cache")
+
+
+def component_names(node: Node) -> frozenset[str]:
+    """What the document calls its components, well or badly described."""
+    return frozenset(node.value) if isinstance(node.value, Mapping) else frozenset()
+
+
+def read_components(dsl: Node, modules: Collection[str]) -> tuple[Component, ...]:
+    """The components that are well described, each after those it takes something from."""
+    node = dsl.at("components")
+    dsl.only({"components"})
+    if not dsl.needed() or not dsl.is_object() or not node.needed():
+        return ()
+    described = node.members()
+    if not 1 <= len(described) <= MAX_COMPONENTS:
+        node.wrong(f"has {len(described)} components; 1 to {MAX_COMPONENTS} make a job")
+        return ()
+    found = {name: _read_component(node, name, inside, modules) for name, inside in described.items()}
+    complete = [
+        replace(one, inputs=_read_inputs(one.node.at("input"), found))
+        for one in found.values()
+        if one is not None
+    ]
+    return _in_order([one for one in complete if one.module], node.findings)
+
+
+def _read_component(
+    parent: Node, name: str, node: Node, modules: Collection[str]
+) -> Component | None:
+    """The component without its inputs; with no module when that is wrong; None when there is little to go on."""
+    if replace(parent, value=name).checked(check_component_name) is None:
+        return None
+    if name == "pipeline":
+        node.wrong("the name stands for the whole job; another one is needed")
+        return None
+    if not node.needed() or not node.is_object():
+        return None
+    # need_deploy is for models, CodePath is what a FATE server fills in
+    node.only({"module", "input", "output", "provider", "need_deploy", "CodePath"})
+    note_provider(node.at("provider"))
+    outputs = _read_outputs(node.at("output"))
+    module = _read_module(node.at("module"), modules)
+    return Component(node, name, module, outputs)
+
+
+def _read_module(node: Node, modules: Collection[str]) -> str:
+    """The name of a module that there is, else nothing."""
+    if not node.needed():
+        return ""
+    if isinstance(node.value, str) and node.value in modules:
+        return node.value
+    node.wrong(
+        f"{shown(node.value)} is not known here; known: {', '.join(sorted(modules))}; components of FATE that train or "
+        "predict run on FATE's own server"
+    )
+    return ""
+
+
+def _read_outputs(node: Node) -> tuple[DeclaredOutput, ...]:
+    node.only(_OUTPUT_KINDS)
+    found: list[DeclaredOutput] = []
+    for kind in _OUTPUT_KINDS:
+        for one in node.at(kind).elements():
+            alias = one.checked(check_output_name)
+            if alias is not None and DeclaredOutput(kind, alias) in found:
+                one.wrong(f"{shown(alias)} is there twice")
+            elif alias is not None:
+                found.append(DeclaredOutput(kind, alias))
+    return tuple(found)
+
+
+def _read_inputs(node: Node, components: _Described) -> tuple[Input, ...]:
+    node.only(_PRODUCED_AS)
+    found = [
+        Input("data", key, _read_sources(inside, "data", components))
+        for key, inside in node.at("data").members().items()
+        if _is_data_key(key, inside)
+    ]
+    found += [
+        Input(kind, kind, _read_sources(node.at(kind), kind, components))
+        for kind in _PRODUCED_AS
+        if kind != "data"
+    ]
+    return tuple(one for one in found if one.sources)
+
+
+def _is_data_key(key: str, node: Node) -> bool:
+    if key not in _DATA_KEYS:
+        node.doubtful(f"is not one of {', '.join(sorted(_DATA_KEYS))}", "it is used all the same, as in FATE")
+    return replace(node, value=key).checked(check_output_name) is not None
+
+
+def _read_sources(node: Node, kind: str, components: _Described) -> tuple[Source, ...]:
+    found = [_read_source(one, kind, components) for one in node.elements()]
+    return tuple(one for one in found if one is not None)
+
+
+def _read_source(node: Node, kind: str, components: _Described) -> Source | None:
+    parts = node.value.split(".") if isinstance(node.value, str) else []
+    if kind == "model" and len(parts) == 3 and parts[0] == "pipeline":
+        node.wrong(f"{shown(node.value)} is a stored model, and there is no store of models yet")
+        return None
+    if len(parts) != 2:
+        node.wrong(f"{shown(node.value)} is not <component>.<output>")
+        return None
+    source = Source(*parts)
+    problem = _problem_with_source(source, _PRODUCED_AS[kind], components)
+    if problem:
+        node.wrong(f"{shown(node.value)}: {problem}")
+        return None
+    return source
+
+
+def _problem_with_source(source: Source, kind: str, components: _Described) -> str:
+    if source.producer not in components:
+        return f"there is no component {shown(source.producer)}"
+    producer = components[source.producer]
+    if producer is None:       # what is wrong with it has been said
+        return ""
+    made = [one.alias for one in producer.outputs if one.kind == kind]
+    if source.alias in made:
+        return ""
+    return f"the {kind} outputs of {source.producer} are: {', '.join(made) or 'none'}"
+
+
+def _in_order(components: list[Component], findings: Findings) -> tuple[Component, ...]:
+    by_name = {one.name: one for one in components}
+    upstream = {
+        one.name: frozenset(source.producer for put in one.inputs for source in put.sources) & by_name.keys()
+        for one in components
+    }
+    try:
+        return tuple(by_name[name] for name in topological_order(upstream))
+    except BadDocument as problem:
+        findings.problems.append(problem)
+        return tuple(components)
+
+
+def note_provider(node: Node) -> None:
+    """Says that a choice of provider has no effect."""
+    name = node.value.partition("@")[0] if isinstance(node.value, str) else None
+    if node.is_given and name not in STANDARD_PROVIDERS:
+        node.without_effect(f"{shown(node.value)} is not offered, {OWN_PROVIDER} is used")

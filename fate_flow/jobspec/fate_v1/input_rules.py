@@ -1,0 +1,56 @@
+"""What a DSL alone tells of inputs: a component that cannot do without one has it, and each party can have made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from fate_flow.core.model.modules import ModuleInfo, ReadsAndMakesTables
+from fate_flow.core.model.spec import Party, Source, TaskSpec
+from fate_flow.jobspec.fate_v1.dsl import Component
+
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True)
+class InputRules:
+    modules: Mapping[str, ModuleInfo]
+    tasks: Mapping[str, TaskSpec]
+
+    def check(self, components: Iterable[Component]) -> None:
+        """Adds a problem for each input that cannot be there when its task begins."""
+        for one in components:
+            task, module = self.tasks[one.name], self.modules[one.module]
+            is_run = any(party not in task.passed_at for party in task.parties)
+            if is_run and isinstance(module, ReadsAndMakesTables):
+                self._check_needed(one, module)
+                self._check_sources(one, task)
+
+    def _check_needed(self, component: Component, module: ReadsAndMakesTables) -> None:
+        data = component.node.at("input").at("data")
+        given = {one.key: one.sources for one in component.inputs if one.kind == "data"}
+        for key in module.needed_inputs:
+            if key in given and len(given[key]) > 1:
+                data.at(key).wrong(f"names {len(given[key])} tables; {component.module} takes one")
+            elif key not in given and not data.at(key).is_given:     # else what is wrong with it has been said
+                data.at(key).wrong(f"is missing; {component.module} needs a table, such as reader_0.data")
+
+    def _check_sources(self, component: Component, task: TaskSpec) -> None:
+        for one in task.inputs:
+            node = component.node.at("input").at(one.kind).at(one.key)
+            for source in one.sources if one.kind == "data" else ():
+                without = [party for party in task.parties if not self._can_have(source, party, task)]
+                if without:
+                    named = ", ".join(map(str, without[:_MOST_NAMED])) + (", ..." if without[_MOST_NAMED:] else "")
+                    node.wrong(f"{source.producer} makes no table at {named}, where {task.name} would read it")
+
+    def _can_have(self, source: Source, party: Party, reader: TaskSpec) -> bool:
+        """Whether the party will have what it reads there, or need not have it."""
+        producer = self.tasks.get(source.producer)
+        if producer is None or party in reader.passed_at:      # what is wrong with the producer has been said
+            return True
+        if party not in producer.parties or party in producer.passed_at:
+            return False
+        module = self.modules[producer.module]
+        given = producer.parameters.get(party, {})
+        return not isinstance(module, ReadsAndMakesTables) or module.makes_table(given, party.role)

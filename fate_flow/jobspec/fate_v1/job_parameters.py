@@ -1,0 +1,268 @@
+"""`job_parameters` of a runtime conf: what each key means, and how it is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fate_flow.core.model.grammar import shown, shown_key
+from fate_flow.core.model.resources import CORES_PER_NODE
+from fate_flow.core.model.retry import UNSAID, RetryEvent
+from fate_flow.core.model.spec import MOST_PRIORITY, JobParameters
+from fate_flow.jobspec.fate_v1.after_document import read_after
+from fate_flow.jobspec.fate_v1.minimum_document import read_minimum
+from fate_flow.jobspec.fate_v1.policy_document import read_policies
+from fate_flow.jobspec.fate_v1.retry_document import read_retry
+from fate_flow.jobspec.text.document import MAX_WHOLE, Node
+
+_OURS = ("retry", "policies", "min_available", "stop_duration", "priority")      # of the job and of a component
+
+LEAST_TTL = 60
+"""Seconds: whoever waits for the end of a job looks at it a while later."""
+
+REMOVED_KEYS_WARNING = "[WARN]backend,work_mode is removed,it does not take effect!"
+"""What a 1.11 server puts into `retmsg` when the conf holds one of these keys; clients look for it."""
+
+
+def flat_parameters(parameters: JobParameters) -> dict[str, Any]:
+    """Job parameters under the keys that FATE has for them."""
+    known = {key: getattr(parameters, one.field) for key, one in _JOB_PARAMETERS.items() if one.field}
+    return {**known, **parameters.extra}
+
+
+def is_known(key: str) -> bool:
+    """Whether v1 has such a job parameter, whatever becomes of it here."""
+    return key in _JOB_PARAMETERS or key in _REMOVED or key in _SET_BY_SERVERS or key == _INHERITANCE
+
+
+def job_block(node: Node, names: Collection[str]) -> dict[str, Any]:
+    """What a block of job parameters says, checked, under FATE's own keys."""
+    block: dict[str, Any] = {}
+    for key, inside in node.members().items():
+        if not inside.is_given:
+            continue
+        if key not in _JOB_PARAMETERS:
+            _note_other_parameter(key, inside)
+            continue
+        value = _JOB_PARAMETERS[key].read(inside)
+        if value is not None:
+            block[key] = value
+    node.at("task_conf").nothing_but(names)
+    _check_one_way_to_retry(node)
+    for event, what in _OF_THE_JOB_ALONE.items():
+        _check_of_the_job(node, event, what)
+    return block
+
+
+_OF_THE_JOB_ALONE = {RetryEvent.NO_CAPACITY: "capacity", RetryEvent.PARTY_LOST: "a party"}
+
+
+def _check_of_the_job(node: Node, event: RetryEvent, what: str) -> None:
+    """Only the job waits for that, so what a component says of it may not be otherwise than what the job does."""
+    of_job = node.at("retry").at("on_events")
+    if _names(of_job, event) or (not of_job.is_given and event in UNSAID):
+        return
+    for conf in node.at("task_conf").members().values():
+        own = conf.at("retry").at("on_events")
+        if _names(own, event):
+            text = f"{event.value} is for the job alone, which waits for {what} as a whole: name it in {of_job.path}"
+            own.wrong(text)
+
+
+def _names(node: Node, event: RetryEvent) -> bool:
+    return isinstance(node.value, list) and event.value in node.value
+
+
+def check_places(node: Node, initiators: Collection[str]) -> None:
+    """Looks below `job_parameters.role` for what holds for the whole job, and would do nothing there.
+
+    Ours is refused; FATE's is named, but in the blocks of these paths, which the initiator goes by."""
+    for below in node.at("role").members().values():
+        for block in below.members().values():
+            _refuse_ours(block, "job_parameters.common", (*_OURS, "max_failed_workers", "ttl"))
+            for name, conf in block.at("task_conf").members().items():
+                _refuse_ours(conf, f"job_parameters.common.task_conf.{shown_key(name)}", (*_OURS, "after"))
+            for key in _OF_THE_JOB if block.path not in initiators else ():
+                if block.at(key).is_given:
+                    block.at(key).without_effect("it holds for the whole job, as job_parameters.common has it")
+
+
+def _refuse_ours(block: Node, place: str, ours: Collection[str] = _OURS) -> None:
+    for key in ours:
+        if block.at(key).is_given:
+            block.at(key).wrong(f"is not a party's own, it holds for all of them: say it in {place}")
+
+
+AUTOMATIC = ("auto_retries", "auto_retry_delay")
+"""What FATE has instead of `retry`."""
+
+
+def _check_one_way_to_retry(node: Node) -> None:
+    for key in AUTOMATIC:
+        if node.at("retry").is_given and node.at(key).is_given:
+            node.at(key).wrong("says the same as retry in other words: only one of both may be there")
+
+
+def _note_other_parameter(key: str, node: Node) -> None:
+    if key in _REMOVED:
+        node.findings.warn(REMOVED_KEYS_WARNING)
+    elif key == _INHERITANCE:
+        if node.value:
+            node.wrong("taking over finished components of another job is not offered")
+    elif key in _SET_BY_SERVERS:
+        node.without_effect("the servers set it")
+    else:
+        node.ignored(f"is not known{node.nearest(key, _OURS)}")
+
+
+def job_parameters(base: JobParameters, said: Mapping[str, Any]) -> JobParameters:
+    fields = {key: one.field for key, one in _JOB_PARAMETERS.items() if one.field}
+    known = {fields[key]: value for key, value in said.items() if key in fields}
+    extra = {key: value for key, value in said.items() if key not in fields}
+    return replace(base, **known, extra={**base.extra, **extra})
+
+
+def _above_zero(node: Node) -> int | None:
+    return node.whole(1, "a whole number above 0")
+
+
+def _zero_or_more(node: Node) -> int | None:
+    return node.whole(0, "a whole number of 0 or more")
+
+
+def _ttl(node: Node) -> int | None:
+    return node.whole(LEAST_TTL, f"a whole number of seconds, {LEAST_TTL} or more")
+
+
+def _priority(node: Node) -> int | None:
+    value = node.value
+    if type(value) is int and -MOST_PRIORITY <= value <= MOST_PRIORITY:
+        return value
+    node.wrong(f"{shown(value)} is not a whole number from -{MOST_PRIORITY} to {MOST_PRIORITY}")
+    return None
+
+
+def _seconds_or_text(node: Node) -> float | None:
+    """FATE's own key, which clients write as text, too."""
+    text = node.value
+    if isinstance(text, str) and _NUMBER.fullmatch(text):
+        return _seconds(replace(node, value=float(text) if "." in text else int(text)))
+    return _seconds(node)
+
+
+_NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
+
+
+def _seconds(node: Node) -> float | None:
+    value = node.value
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= MAX_WHOLE:
+        return value
+    node.wrong(f"{shown(value)} is not a number of seconds from 0 to {MAX_WHOLE}")
+    return None
+
+
+def _one_of(*choices: str) -> Callable[[Node], str | None]:
+    def read(node: Node) -> str | None:
+        if node.value in choices:
+            return str(node.value)
+        node.wrong(f"{shown(node.value)} is not one of {', '.join(choices)}")
+        return None
+
+    return read
+
+
+def _job_type(node: Node) -> str | None:
+    if node.value == "train":
+        return "train"
+    if node.value == "predict":
+        node.wrong("'predict' is not offered yet: it needs a store of deployed models; only train jobs run here")
+    else:
+        node.wrong(f"{shown(node.value)} is not train")
+    return None
+
+
+def _text(node: Node) -> str | None:
+    if isinstance(node.value, str):
+        return node.value
+    node.wrong(f"{shown(node.value)} is not text")
+    return None
+
+
+def _object(node: Node) -> Mapping[str, Any] | None:
+    return node.value if node.is_object() else None
+
+
+def _eggroll_run(node: Node) -> Mapping[str, Any] | None:
+    if not node.is_object():
+        return None
+    cores = node.at(CORES_PER_NODE)
+    return {**node.value, CORES_PER_NODE: _zero_or_more(cores)} if cores.is_given else node.value
+
+
+def _task_conf(node: Node) -> Mapping[str, Any] | None:
+    """Launcher options by component, none of which has an effect, and the limits of its tasks, which have."""
+    found: dict[str, Any] = {}
+    for name, conf in node.members().items():
+        if not conf.is_given or not conf.is_object():
+            continue
+        found[name] = dict(conf.value)
+        conf.only({*_OF_A_TASK, *_LAUNCHER_OPTIONS}, _OURS)
+        for key, read in _OF_A_TASK.items():
+            if conf.at(key).is_given:
+                found[name][key] = read(conf.at(key))
+        for key in _LAUNCHER_OPTIONS:
+            if conf.at(key).is_given:
+                conf.at(key).without_effect("tasks are launched as local processes")
+    return found
+
+
+@dataclass(frozen=True)
+class _Key:
+    """A key of job_parameters: how it is read, and the field it goes to; no field: it is kept as it is."""
+
+    read: Callable[[Node], Any]
+    field: str = ""
+
+
+_JOB_PARAMETERS: Mapping[str, _Key] = {
+    "job_type": _Key(_job_type, "job_type"),
+    "task_cores": _Key(_above_zero, "task_cores"),
+    "task_parallelism": _Key(_above_zero, "task_parallelism"),
+    "task_memory": _Key(_zero_or_more, "task_memory"),
+    "computing_partitions": _Key(_above_zero, "computing_partitions"),
+    "federated_status_collect_type": _Key(_one_of("PUSH", "PULL"), "collect_type"),
+    "federated_mode": _Key(_one_of("SINGLE", "MULTIPLE"), "federated_mode"),
+    "auto_retries": _Key(_zero_or_more, "auto_retries"),
+    "auto_retry_delay": _Key(_seconds_or_text, "auto_retry_delay_seconds"),
+    "timeout": _Key(_above_zero, "timeout_seconds"),
+    "task_timeout": _Key(_zero_or_more, "task_timeout_seconds"),
+    "retry": _Key(read_retry),
+    "policies": _Key(read_policies),
+    "min_available": _Key(read_minimum),
+    "stop_duration": _Key(_seconds),
+    "priority": _Key(_priority),
+    "max_failed_workers": _Key(_zero_or_more),
+    "ttl": _Key(_ttl),
+    "task_conf": _Key(_task_conf),
+    "eggroll_run": _Key(_eggroll_run),
+    "spark_run": _Key(_object),
+    "rabbitmq_run": _Key(_object),
+    "pulsar_run": _Key(_object),
+    "user": _Key(_text),
+}
+
+_OF_THE_JOB = ("timeout", *AUTOMATIC, "federated_mode", "federated_status_collect_type")
+_REMOVED = frozenset({"work_mode", "backend"})
+_INHERITANCE = "inheritance_info"
+_OF_A_TASK: Mapping[str, Callable[[Node], Any]] = {
+    "timeout": _zero_or_more, "stop_duration": _seconds, "retry": read_retry, "policies": read_policies,
+    "priority": _priority, "min_available": read_minimum, "after": read_after,
+}
+_LAUNCHER_OPTIONS = ("launcher", "world_size")
+_SET_BY_SERVERS = frozenset({
+    "computing_engine", "storage_engine", "federation_engine", "engines_address", "federation_info",
+    "adaptation_parameters", "model_id", "model_version", "roles", "role_parameters", "assistant_role",
+    "map_table_name", "map_namespace", "dsl_version", "federated_data_exchange_type",
+})

@@ -1,0 +1,135 @@
+"""Parameters in layers: who gets which of a `{common, role}` pair of a runtime conf.
+
+Who gets which parameters: `common` for everybody; over it what `role.<role>` says under "all"; over that what it
+says under indexes, where "0" is stronger than "0|1" and, between equals, the later one is. Objects are merged key by
+key, anything else is replaced. FATE goes by the order of the document alone, which is the same as long as the blocks
+stand there from general to special; ours does not depend on an order that a JSON library may change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fate_flow.core.model.grammar import shown_key
+from fate_flow.core.model.spec import Party
+from fate_flow.jobspec.text.document import Findings, Node
+
+MAX_SELECTORS = 1000        # blocks below one role
+
+
+@dataclass(frozen=True)
+class Layers:
+    """A block for all parties, and for each party those of its own, general ones first."""
+
+    common: Mapping[str, Any]
+    own: Mapping[Party, list[Mapping[str, Any]]]
+
+    def at(self, party: Party) -> dict[str, Any]:
+        """All that is said to this party, merged."""
+        merged = dict(self.common)
+        for block in self.own.get(party, ()):
+            _merge_into(merged, block)
+        return merged
+
+
+@dataclass(frozen=True)
+class _Override:
+    """A block below a role."""
+
+    role: str
+    selector: str
+    indexes: frozenset[int]      # those that the role has
+    block: Mapping[str, Any]
+
+    @property
+    def generality(self) -> tuple[bool, int]:
+        """Sorts "all" first, then by how many are meant; sorting keeps the order of the document otherwise."""
+        return self.selector != "all", -len(self.indexes)
+
+
+_SELECTOR = re.compile(r"all|(?:0|[1-9][0-9]{0,3})(?:\|(?:0|[1-9][0-9]{0,3}))*")
+
+
+def read_layers(
+    node: Node, parties: tuple[Party, ...], read: Callable[[Node], Mapping[str, Any]]
+) -> Layers:
+    """What `read` makes of each block of a `{common, role}` pair, and whom each is for."""
+    node.only({"common", "role"})
+    common = read(node.at("common"))
+    own: dict[Party, list[Mapping[str, Any]]] = {}
+    for role, below in node.at("role").members().items():
+        seats = [party for party in parties if party.role == role]
+        if not seats:
+            below.ignored("the job has no such role")
+            continue
+        for one in sorted(_read_overrides(role, below, len(seats), read), key=lambda one: one.generality):
+            for index in one.indexes:
+                own.setdefault(seats[index], []).append(one.block)
+    return Layers(common, own)
+
+
+Block = tuple[str, Any]
+"""A block of job parameters as it was sent, with its path."""
+
+
+def blocks_for(conf: Mapping[str, Any], parties: tuple[Party, ...], party: Party) -> list[Block]:
+    """The blocks of a runtime conf that tell this party its job parameters, the strongest first."""
+    job = Node(conf, "job_runtime_conf", Findings(strict=False)).at("job_parameters")
+    seats = [one for one in parties if one.role == party.role]
+    below = job.at("role").at(party.role)
+    blocks = sorted(_read_overrides(party.role, below, len(seats), lambda _: {}), key=lambda one: one.generality)
+    own = [below.at(one.selector) for one in blocks if seats.index(party) in one.indexes]
+    return [(node.path, node.value) for node in (*reversed(own), job.at("common"))]
+
+
+def place_in(blocks: Iterable[Block], keys: Sequence[str]) -> str:
+    """The path where the first of these blocks says what stands under the keys; empty where none does."""
+    for path, value in blocks:
+        for key in keys:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if value is not None:
+            return ".".join((path, *map(shown_key, keys)))
+    return ""
+
+
+def _read_overrides(
+    role: str, node: Node, seats: int, read: Callable[[Node], Mapping[str, Any]]
+) -> list[_Override]:
+    found: list[_Override] = []
+    blocks = node.members()
+    if len(blocks) > MAX_SELECTORS:
+        node.wrong(f"has {len(blocks)} keys; {MAX_SELECTORS} is the most")
+        return found
+    for selector, block in blocks.items():
+        if _SELECTOR.fullmatch(selector):
+            indexes = _indexes(selector, block, seats)
+            found.append(_Override(role, selector, indexes, read(block)))
+        else:
+            block.ignored(f'is not an index of job_runtime_conf.role.{role} ("0", "0|2" or "all")')
+    return found
+
+
+def _indexes(selector: str, block: Node, seats: int) -> frozenset[int]:
+    """The places in the role's list that a selector means."""
+    if selector == "all":
+        return frozenset(range(seats))
+    wanted = frozenset(int(number) for number in selector.split("|"))
+    beyond = sorted(index for index in wanted if index >= seats)
+    if beyond:
+        block.without_effect(f"the role has {seats} of them, none at {', '.join(map(str, beyond))}")
+    return wanted - frozenset(beyond)
+
+
+def _merge_into(general: dict[str, Any], special: Mapping[str, Any]) -> None:
+    """Objects are merged key by key, anything else is replaced; what was shared with a document is copied first."""
+    for key, value in special.items():
+        old = general.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            copied = dict(old)
+            _merge_into(copied, value)
+            general[key] = copied
+        else:
+            general[key] = value

@@ -1,0 +1,280 @@
+"""FATE's v1 documents, a DSL and a runtime conf, made into a `JobSpec` (reference: client-api-v1, section 4).
+
+What a document says is read once, here, into checked values; every complaint begins with the path of the key that is
+wrong. Null counts as not given. A key that v1 does not know is ignored and named in `JobSpec.warnings`, since genuine
+clients send their own; under `strict` it is an error. A key that v1 knows and that changes nothing here is named in
+the warnings either way.
+
+The documents are shared with the spec, not copied: nobody may change them afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fate_flow.core.model.grammar import check_party_id, check_role, shown
+from fate_flow.core.model.modules import ModuleInfo
+from fate_flow.core.model.resources import cores_per_node
+from fate_flow.core.model.spec import JobParameters, JobSpec, Party, TaskSpec
+from fate_flow.jobspec.fate_v1.after_document import in_order
+from fate_flow.jobspec.fate_v1.dsl import Component, component_names, note_provider, read_components
+from fate_flow.jobspec.fate_v1.job_parameters import AUTOMATIC, check_places, flat_parameters, job_block, job_parameters
+from fate_flow.jobspec.fate_v1.layers import Layers, blocks_for, read_layers
+from fate_flow.jobspec.fate_v1.policy_document import policies_for
+from fate_flow.jobspec.fate_v1.retry_document import rule_for
+from fate_flow.jobspec.fate_v1.tasks import Tasks
+from fate_flow.jobspec.text.document import Findings, Node, size_of
+
+MAX_PARTIES = 256
+MAX_SPREAD = 1_000_000      # values of the conf times parties, since each party gets its own merged copy
+
+
+def parse(
+    dsl: object,
+    runtime_conf: object,
+    *,
+    modules: Mapping[str, ModuleInfo],
+    defaults: JobParameters,
+    strict: bool = False,
+) -> JobSpec:
+    """The job that the two documents describe. Raises BadDocument for the first thing that is wrong with them."""
+    findings = Findings(strict)
+    spec = _read_job(dsl, runtime_conf, modules, defaults, findings)
+    if spec is None:
+        raise findings.problems[0]
+    return spec
+
+
+def problems(
+    dsl: object,
+    runtime_conf: object,
+    *,
+    modules: Mapping[str, ModuleInfo],
+    defaults: JobParameters,
+    strict: bool = False,
+) -> list[str]:
+    """All that is wrong with the two documents, as far as one thing does not hide another; empty if `parse` agrees."""
+    findings = Findings(strict)
+    _read_job(dsl, runtime_conf, modules, defaults, findings)
+    return list(dict.fromkeys(problem.message for problem in findings.problems))
+
+
+def effective_document(spec: JobSpec, party: Party) -> dict[str, Any]:
+    """`f_runtime_conf_on_party`: the conf with this party's own job parameters, flat, in place of all parties'."""
+    return {**spec.conf, "job_parameters": flat_parameters(spec.parameters[party])}
+
+
+def component_parameters_on(spec: JobSpec, task: TaskSpec, party: Party) -> dict[str, Any]:
+    """`f_component_parameters`: what a component is told at a party, and about whom."""
+    return {
+        "module": task.module,
+        "ComponentParam": {**task.parameters.get(party, {}), "need_run": party not in task.passed_at},
+        "role": _ids_by_role(spec.parties),
+        "initiator": _v1_party(spec.initiator),
+        "local": _v1_party(party),
+    }
+
+
+# ------------------------------------------------------------------ the job
+
+
+def _read_job(
+    dsl: object,
+    runtime_conf: object,
+    modules: Mapping[str, ModuleInfo],
+    defaults: JobParameters,
+    findings: Findings,
+) -> JobSpec | None:
+    """The job, or None when a problem was found."""
+    conf, components = Node(runtime_conf, "job_runtime_conf", findings), Node(dsl, "dsl", findings)
+    size = size_of(conf)
+    if size is None or size_of(components) is None:
+        return None
+    return _Reading(conf, size, components, modules, defaults, findings).job()
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """One reading of two documents that are JSON."""
+
+    conf: Node
+    conf_size: int
+    dsl: Node
+    modules: Mapping[str, ModuleInfo]
+    defaults: JobParameters
+    findings: Findings
+
+    def job(self) -> JobSpec | None:
+        """The job, or None when a problem was found."""
+        if not self.conf.needed() or not self.conf.is_object():
+            return None
+        self.conf.only(_CONF_KEYS)
+        _check_dsl_version(self.conf.at("dsl_version"))
+        parties = _read_parties(self.conf.at("role"))
+        if self.conf_size * len(parties) > MAX_SPREAD:
+            self.conf.wrong(f"has {self.conf_size} values, too many for {len(parties)} parties")
+            return None
+        initiator = _read_initiator(self.conf.at("initiator"), parties)
+        names = component_names(self.dsl.at("components"))
+        layers = read_layers(
+            self.conf.at("job_parameters"), parties, lambda block: job_block(block, names))
+        components = read_components(self.dsl, self.modules)
+        given = self._component_parameters(parties, names)
+        _note_providers(self.conf.at("provider"), parties)
+        if initiator not in parties or initiator is None:
+            return None
+        initiators = {path for path, _ in blocks_for(self.conf.value, parties, initiator)}
+        check_places(self.conf.at("job_parameters"), initiators)
+        base = self._base(layers, initiator, components)
+        parameters = {party: job_parameters(base, layers.at(party)) for party in parties}
+        components = in_order(components, parameters[initiator], self.conf.at("job_parameters").at("common"))
+        tasks = Tasks(self.conf, self.modules, parties, initiator, parameters, given).all(components)
+        if self.findings.problems:
+            return None
+        return JobSpec(
+            initiator=initiator,
+            parties=parties,
+            tasks=tasks,
+            parameters=parameters,
+            priority=parameters[initiator].extra.get("priority", 0),
+            retry=rule_for(parameters[initiator]),
+            policies=policies_for(parameters[initiator]),
+            max_failed_workers=parameters[initiator].extra.get("max_failed_workers"),
+            ttl_seconds=parameters[initiator].extra.get("ttl"),
+            warnings=self.findings.short_warnings(),
+            conf=_completed(self.conf.value, parties, initiator, base, layers),
+        )
+
+    def _component_parameters(
+        self, parties: tuple[Party, ...], names: Collection[str]
+    ) -> Mapping[Party, Mapping[str, Any]]:
+        layers = read_layers(
+            self.conf.at("component_parameters"), parties, lambda block: _component_block(block, names))
+        return {party: layers.at(party) for party in parties}
+
+    def _base(
+        self, layers: Layers, initiator: Party, components: tuple[Component, ...]
+    ) -> JobParameters:
+        """What holds where the document is silent: the server's defaults, and what follows from the job."""
+        base = self.defaults
+        if len(components) == 1:
+            own_cores = self.modules[components[0].module].default_task_cores
+            base = replace(base, task_cores=own_cores or base.task_cores)
+        said = job_parameters(base, layers.at(initiator))
+        # as in FATE, a table has as many partitions as a task of the initiator has cores
+        return replace(base, computing_partitions=cores_per_node(said.extra) or said.task_cores)
+
+
+_CONF_KEYS = frozenset({
+    "dsl_version", "initiator", "role", "job_parameters", "component_parameters", "provider",
+    "conf_path", "dsl_path",      # the client's own paths, which it sends along
+})
+
+
+def _check_dsl_version(node: Node) -> None:
+    is_two = node.value == "2" or (type(node.value) is int and node.value == 2)
+    if node.needed() and not is_two:
+        node.wrong(f"{shown(node.value)} is not 2: only the v2 version runtime conf is supported")
+
+
+def _read_parties(node: Node) -> tuple[Party, ...]:
+    """The parties in the order of the document."""
+    found: list[Party] = []
+    if node.needed():
+        for role, ids in node.members().items():
+            found += _read_role(node, role, ids)
+        if not found:
+            node.wrong("names no party")
+    if len(found) > MAX_PARTIES:
+        node.wrong(f"names {len(found)} parties; {MAX_PARTIES} is the most")
+        return ()
+    return tuple(found)
+
+
+def _read_role(node: Node, role: str, ids: Node) -> list[Party]:
+    if replace(node, value=role).checked(check_role) is None:
+        return []
+    found: list[Party] = []
+    for one in ids.elements():
+        party_id = one.checked(check_party_id)
+        if party_id is not None and Party(role, party_id) in found:
+            one.wrong(f"{role} {party_id} is there twice")
+        elif party_id is not None:
+            found.append(Party(role, party_id))
+    return found
+
+
+def _read_initiator(node: Node, parties: tuple[Party, ...]) -> Party | None:
+    if not node.needed() or not node.is_object():
+        return None
+    node.only({"role", "party_id"})
+    role = node.at("role").checked(check_role)
+    party_id = node.at("party_id").checked(check_party_id)
+    if role is None or party_id is None:
+        return None
+    party = Party(role, party_id)
+    if parties and party not in parties:
+        node.wrong(f"{party} is not in job_runtime_conf.role.{role}")
+    return party
+
+
+def _completed(
+    conf: Mapping[str, Any], parties: tuple[Party, ...], initiator: Party, base: JobParameters, layers: Layers
+) -> dict[str, Any]:
+    """`f_runtime_conf`: as submitted, with ids as numbers and this server's defaults in `job_parameters.common`.
+
+    This is what the other parties get, so that every server reads the same job, whatever its own defaults are."""
+    submitted = conf.get("job_parameters") or {}
+    common = {key: value for key, value in (submitted.get("common") or {}).items() if value is not None}
+    known = {**flat_parameters(base), **common, **layers.common}
+    if "retry" in common:           # the same in other words: both at once would be refused by whoever reads it next
+        known = {key: value for key, value in known.items() if key not in AUTOMATIC}
+    return {
+        **conf,
+        "dsl_version": 2,
+        "initiator": _v1_party(initiator),
+        "role": _ids_by_role(parties),
+        "job_parameters": {**submitted, "common": known},
+    }
+
+
+def _v1_party(party: Party) -> dict[str, Any]:
+    return {"role": party.role, "party_id": int(party.party_id)}
+
+
+def _ids_by_role(parties: Iterable[Party]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for party in parties:
+        found.setdefault(party.role, []).append(int(party.party_id))
+    return found
+
+
+# ------------------------------------------------------------------ component parameters
+
+
+def _component_block(node: Node, names: Collection[str]) -> dict[str, Any]:
+    """What a block says to each component of the job."""
+    node.only(names)
+    block: dict[str, Any] = {}
+    for name, inside in node.members().items():
+        if name in names and inside.is_given and inside.is_object():
+            block[name] = inside.value
+            _check_need_run(inside.at("need_run"))
+    return block
+
+
+def _check_need_run(node: Node) -> None:
+    if node.is_given and not isinstance(node.value, bool):
+        node.wrong(f"{shown(node.value)} is not true or false")
+
+
+def _note_providers(node: Node, parties: tuple[Party, ...]) -> None:
+    """Says which choices of provider in the conf have no effect."""
+    def read(block: Node) -> Mapping[str, Any]:
+        for inside in block.members().values():
+            note_provider(inside)
+        return {}
+
+    read_layers(node, parties, read)

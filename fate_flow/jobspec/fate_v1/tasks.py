@@ -1,0 +1,185 @@
+"""The tasks that follow from components, parties and parameters, each checked by its module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fate_flow.core.model.grammar import shown
+from fate_flow.core.model.modules import ChecksAllParties, ModuleInfo, WarnsOfParameters
+from fate_flow.core.model.policy import Policy, PolicyAction, may_restart_task
+from fate_flow.core.model.program import MODULE, fails_on_restart, read_program
+from fate_flow.core.model.spec import JobParameters, Party, TaskSpec
+from fate_flow.jobspec.fate_v1.after_document import after_of
+from fate_flow.jobspec.fate_v1.dsl import Component
+from fate_flow.jobspec.fate_v1.input_rules import InputRules
+from fate_flow.jobspec.fate_v1.minimum_document import Minimums, goes_on_without
+from fate_flow.jobspec.fate_v1.policy_document import policies_for
+from fate_flow.jobspec.fate_v1.retry_document import rule_for
+from fate_flow.jobspec.text.document import Node
+
+MAX_PARTY_TASKS = 20_000
+
+
+_TASK_CONF = "job_runtime_conf.job_parameters.common.task_conf"
+_NEEDS_ITS_GUEST_AS_HOST = frozenset({"heterolr", "heterolinr", "heteropoisson"})
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """All that a task is made from, beside its component."""
+
+    conf: Node
+    modules: Mapping[str, ModuleInfo]
+    parties: tuple[Party, ...]
+    initiator: Party
+    parameters: Mapping[Party, JobParameters]
+    given: Mapping[Party, Mapping[str, Any]]
+
+    def all(self, components: tuple[Component, ...]) -> dict[str, TaskSpec]:
+        """The tasks in the order of their components."""
+        seats = {one.name: self._seats(one) for one in components}
+        count = sum(len(parties) for parties in seats.values())
+        if count > MAX_PARTY_TASKS:
+            self.conf.wrong(f"makes {count} tasks over all parties; {MAX_PARTY_TASKS} is the most")
+            return {}
+        for one in components:
+            self._check_constraint(one)
+        tasks = {one.name: self._task(one, seats[one.name]) for one in components}
+        self._minimums.check(tasks)
+        InputRules(self.modules, tasks).check(components)
+        return tasks
+
+    @property
+    def _minimums(self) -> Minimums:
+        said = self.parameters[self.initiator].extra
+        return Minimums(said, self.conf.at("job_parameters").at("common"), self.modules)
+
+    def _seats(self, component: Component) -> tuple[Party, ...]:
+        roles = self.modules[component.module].roles
+        found = tuple(party for party in self.parties if party.role in roles)
+        if not found:
+            present = ", ".join(dict.fromkeys(party.role for party in self.parties))
+            component.node.at("module").wrong(
+                f"{shown(component.module)} runs at {', '.join(sorted(roles))}; the job has only {present}")
+        return found
+
+    def _task(self, component: Component, parties: tuple[Party, ...]) -> TaskSpec:
+        given = {party: self.given[party].get(component.name, {}) for party in parties}
+        passed = frozenset(party for party in parties if given[party].get("need_run") is False)
+        parameters = {party: _own_parameters(given[party]) for party in parties}
+        for party in parties:
+            if party not in passed:
+                self._check_parameters(component, party, parameters[party])
+        self._check_together(component, {party: parameters[party] for party in parties if party not in passed})
+        retry = rule_for(self.parameters[self.initiator], component.name)
+        limit = _task_timeout(self.parameters[self.initiator], component.name)
+        limits = {party: _task_timeout(self.parameters[party], component.name) for party in parties}
+        return TaskSpec(
+            name=component.name,
+            module=component.module,
+            parties=parties,
+            inputs=component.inputs,
+            after=after_of(self.parameters[self.initiator], component.name),
+            outputs=component.outputs,
+            parameters=parameters,
+            passed_at=passed,
+            timeout_seconds=limit,
+            retry=retry,
+            policies=policies_for(self.parameters[self.initiator], component.name),
+            min_available=self._minimums.of(component.name, component.module, parties),
+            goes_on_without=goes_on_without(self.modules[component.module]),
+            stop_seconds=_stop_duration(self.parameters[self.initiator], component.name),
+            priority=_of_task(self.parameters[self.initiator], component.name).get("priority", 0),
+            party_timeouts={party: own for party, own in limits.items() if own != limit},
+        )
+
+    def _check_parameters(self, component: Component, party: Party, parameters: Mapping[str, Any]) -> None:
+        """Asks the module itself; what it says concerns merged parameters, which have no one place in the document."""
+        node = self.conf.at("component_parameters")
+        module = self.modules[component.module]
+        problems = module.check(parameters, party.role)
+        if component.module == MODULE and not problems:
+            problems = list(self._problems_of_command(component, parameters))
+        for problem in problems:
+            node.wrong(f"{component.name} at {party}: {problem}")
+        for warning in module.warnings(parameters) if isinstance(module, WarnsOfParameters) else ():
+            node.doubtful(f"{component.name}: {warning}")      # the same at many parties: said once
+
+    def _check_together(self, component: Component, parameters: Mapping[Party, Mapping[str, Any]]) -> None:
+        module = self.modules[component.module]
+        if isinstance(module, ChecksAllParties) and not self.conf.findings.problems:
+            for problem in module.check_all(parameters):
+                self.conf.at("component_parameters").wrong(f"{component.name}: {problem}")
+
+    def _problems_of_command(self, component: Component, parameters: Mapping[str, Any]) -> Iterator[str]:
+        """What concerns the program together with what is said of it elsewhere."""
+        retry = rule_for(self.parameters[self.initiator], component.name)
+        if fails_on_restart(parameters) and (retry.retries or retry.max_interruptions):
+            yield (
+                "fail_on_worker_restart excludes retry; say "
+                f'{_TASK_CONF}.{component.name}.retry {{"max_attempts": 1, "max_interruptions": 0}}'
+            )
+        if fails_on_restart(parameters):
+            yield from self._restarts_by_policy(component.name)
+        tables = [one.name for one in read_program(parameters).outputs if one.is_table]
+        for one in component.outputs:
+            if one.kind == "data" and one.alias not in tables:
+                known = ", ".join(tables) or "none"
+                yield f"outputs: the DSL has {one.alias} as output, the outputs of kind table are: {known}"
+
+    def _restarts_by_policy(self, name: str) -> Iterator[str]:
+        """Rules that may begin this component again: its own or the job's, and those that begin every task again."""
+        parameters, excludes = self.parameters[self.initiator], "fail_on_worker_restart excludes"
+        jobs, own = policies_for(parameters), policies_for(parameters, name)
+        if may_restart_task((own,)):
+            yield f"{excludes} restart_task in {_TASK_CONF}.{name}.policies"
+        elif may_restart_task((own, jobs)):
+            yield (
+                f"{excludes} restart_task in policies of the job; say "
+                f'{_TASK_CONF}.{name}.policies [{{"event": "any", "action": "ignore"}}]'
+            )
+        for place, policies in (("policies of the job", jobs), *self._policies_of_components()):
+            if any(one.action is PolicyAction.RESTART_JOB for one in policies):
+                yield f"{excludes} restart_job in {place}: it begins every task again"
+
+    def _policies_of_components(self) -> Iterator[tuple[str, tuple[Policy, ...]]]:
+        parameters = self.parameters[self.initiator]
+        for name in parameters.extra.get("task_conf", {}):
+            yield f"{_TASK_CONF}.{name}.policies", policies_for(parameters, name)
+
+    def _check_constraint(self, component: Component) -> None:
+        """These algorithms cannot have their guest as arbiter, unless it is the host as well (a test of one party)."""
+        if component.module.lower() not in _NEEDS_ITS_GUEST_AS_HOST:
+            return
+        guests, hosts, arbiters = (
+            {party.party_id for party in self.parties if party.role == role}
+            for role in ("guest", "host", "arbiter")
+        )
+        for party_id in sorted(guests & arbiters - hosts):
+            self.conf.at("role").wrong(
+                f"{party_id} is guest and arbiter at once; {component.name} ({component.module}) "
+                "needs it to be a host as well, or another arbiter")
+
+
+def _own_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the component itself is told; `need_run` is for the coordinator."""
+    return {key: value for key, value in given.items() if key != "need_run"}
+
+
+def _task_timeout(parameters: JobParameters, name: str) -> int:
+    """What `task_conf` says for this task, else what the job says for each."""
+    own = _of_task(parameters, name).get("timeout")
+    return parameters.task_timeout_seconds if own is None else int(own)
+
+
+def _of_task(parameters: JobParameters, name: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = parameters.extra.get("task_conf", {}).get(name, {})
+    return found
+
+
+def _stop_duration(parameters: JobParameters, name: str) -> float | None:
+    """What `task_conf` says for this task, else what the job says for each; None where neither does."""
+    own = _of_task(parameters, name).get("stop_duration")
+    return parameters.extra.get("stop_duration") if own is None else own

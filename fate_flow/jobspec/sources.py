@@ -1,0 +1,149 @@
+"""Where each value comes from that holds for a party of a job: for people who want to know before they submit it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fate_flow.core.model.retry import OF_THE_JOB, RetryEvent, RetryRule
+from fate_flow.core.model.spec import JobParameters, JobSpec, Party, TaskSpec
+from fate_flow.jobspec.fate_v1.layers import Block, blocks_for, place_in
+
+DOCUMENT, SERVER, BUILT_IN, PARTY = "document", "server default", "default", "party"
+
+
+@dataclass(frozen=True)
+class Sourced:
+    """A value; `source` is one of the above, `where` the path or the setting. Times in seconds, memory in MB."""
+
+    value: Any
+    source: str
+    where: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"value": self.value, "from": self.source, "where": self.where}
+
+
+PartyValues = Mapping[tuple[str, str], Mapping[str, Any]]
+"""What a party says of its own workers, by task and key: an entry of `effective`."""
+
+_SETTINGS = {
+    "task_cores": "task_cores", "task_memory": "task_memory", "task_parallelism": "task_parallelism",
+    "timeout": "job_timeout", "task_timeout": "task_timeout", "auto_retries": "auto_retries",
+}  # fmt: skip
+"""By key of a job: the key of `job_default_config`."""
+
+
+class Sources:
+    """Of one job, as it was sent, at the server with these defaults."""
+
+    def __init__(self, conf: Mapping[str, Any], spec: JobSpec, defaults: JobParameters) -> None:
+        self._conf = conf
+        self._spec = spec
+        self._defaults = defaults
+        self._initiators = blocks_for(conf, spec.parties, spec.initiator)
+
+    def of_job(self) -> dict[str, Sourced]:
+        """What the initiator goes by for the whole job."""
+        place = place_in(self._initiators, ("priority",))
+        return {
+            "timeout": self._said(self._initiators, "timeout", self._spec.common.timeout_seconds),
+            "priority": Sourced(self._spec.priority, DOCUMENT if place else BUILT_IN, place),
+            "no_capacity": self._waits_for(RetryEvent.NO_CAPACITY),
+            "party_lost": self._waits_for(RetryEvent.PARTY_LOST),
+        }
+
+    def _waits_for(self, event: RetryEvent) -> Sourced:
+        """What the whole job does where a party has no capacity for it, or is lost; its tasks have no say in that."""
+        rule, text, key = self._spec.retry, "waits", "on_events"
+        if event not in rule.on_events:
+            text = "ends the job"
+        elif rule.duration:
+            text, key = f"waits {rule.duration:g} s", "duration"
+        place = place_in(self._initiators, ("retry", key))
+        return Sourced(text, DOCUMENT if place else BUILT_IN, place)
+
+    def of_party(self, party: Party) -> dict[str, Sourced]:
+        """What each task takes there."""
+        blocks, parameters = blocks_for(self._conf, self._spec.parties, party), self._spec.parameters[party]
+        found = {
+            key: self._said(blocks, key, getattr(parameters, key))
+            for key in ("task_cores", "task_memory", "task_parallelism")
+        }
+        cores = found["task_cores"]
+        if cores.source == SERVER and cores.value != self._defaults.task_cores:
+            found["task_cores"] = Sourced(cores.value, BUILT_IN, "the component's own")
+        return found
+
+    def of_tasks(self, party: Party, stated: PartyValues | None) -> Iterator[tuple[TaskSpec, dict[str, Sourced]]]:
+        """Each task of the party with what holds for it; `told` None: the party was not asked."""
+        blocks = blocks_for(self._conf, self._spec.parties, party)
+        for task in self._spec.tasks_of(party):
+            values = {
+                "timeout": self._timeout(task, party, blocks), "stop_duration": self._stop(task), **self._retry(task),
+                **self._min_available(task), **self._policies(task),
+            }  # fmt: skip
+            for key in ("timeout", "stop_duration"):
+                own = (stated or {}).get((task.name, key))
+                if own is not None:
+                    values[key] = Sourced(own.get("value"), PARTY, f"{own.get('source')} of {party}")
+            yield task, values
+
+    def _said(self, blocks: list[Block], key: str, value: Any) -> Sourced:
+        place = place_in(blocks, (key,))
+        return Sourced(value, DOCUMENT, place) if place else Sourced(value, SERVER, _default(key))
+
+    def _timeout(self, task: TaskSpec, party: Party, blocks: list[Block]) -> Sourced:
+        place = place_in(blocks, ("task_conf", task.name, "timeout"))
+        seconds = task.timeout_at(party)
+        return Sourced(seconds, DOCUMENT, place) if place else self._said(blocks, "task_timeout", seconds)
+
+    def _stop(self, task: TaskSpec) -> Sourced:
+        own, job = ("task_conf", task.name, "stop_duration"), ("stop_duration",)
+        place = place_in(self._initiators, own) or place_in(self._initiators, job)
+        return Sourced(task.stop_seconds, DOCUMENT, place) if place else Sourced(None, PARTY, "its limits.stop_grace")
+
+    def _retry(self, task: TaskSpec) -> dict[str, Sourced]:
+        own, rule = ("task_conf", task.name, "retry"), task.retry
+        if not place_in(self._initiators, own) and not place_in(self._initiators, ("retry",)):
+            value = f"auto_retries: {self._spec.common.auto_retries}" if rule.is_said else "none"
+            return {"retry": self._said(self._initiators, "auto_retries", value)}
+        found = {}
+        for key, value in _of_rule(rule):
+            keys = key.split(".")
+            place = place_in(self._initiators, (*own, *keys)) or place_in(self._initiators, ("retry", *keys))
+            found[f"retry.{key}"] = Sourced(value, DOCUMENT, place) if place else Sourced(value, BUILT_IN)
+        return found
+
+    def _min_available(self, task: TaskSpec) -> dict[str, Sourced]:
+        """Only of roles of which not all are needed."""
+        found = {}
+        for role, count in task.min_available.items():
+            keys = ("min_available", role)
+            place = place_in(self._initiators, ("task_conf", task.name, *keys)) or place_in(self._initiators, keys)
+            found[".".join(keys)] = Sourced(count, DOCUMENT, place)
+        return found
+
+    def _policies(self, task: TaskSpec) -> dict[str, Sourced]:
+        """The rules of a task in the order in which they are tried: its own, then those of the job."""
+        own = place_in(self._initiators, ("task_conf", task.name, "policies"))
+        jobs = place_in(self._initiators, ("policies",))
+        rules = [(rule, own, number) for number, rule in enumerate(task.policies)]
+        rules += [(rule, jobs, number) for number, rule in enumerate(self._spec.policies)]
+        return {
+            f"policies[{place}]": Sourced(rule.text, DOCUMENT, f"{path}[{number}]")
+            for place, (rule, path, number) in enumerate(rules)
+        }
+
+
+def _default(key: str) -> str:
+    return f"job_default_config.{_SETTINGS[key]}"
+
+
+def _of_rule(rule: RetryRule) -> Iterator[tuple[str, Any]]:
+    yield "on_events", sorted(event.value for event in rule.on_events if event not in OF_THE_JOB)
+    for key in ("max_attempts", "max_interruptions", "duration"):
+        yield key, getattr(rule, key)
+    for key in ("first", "factor", "longest", "jitter"):
+        yield f"backoff.{key}", getattr(rule.backoff, key)

@@ -1,0 +1,1 @@
+"""Text to values, each with its path, and back."""

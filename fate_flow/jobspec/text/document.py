@@ -1,0 +1,243 @@
+"""Reading a document of somebody else's: each value with its path, and what is wrong with it collected on the way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from math import isfinite
+from typing import Any, TypeVar
+
+from fate_flow.core.model.errors import BadDocument, BadRequest
+from fate_flow.core.model.grammar import shown, shown_key
+
+T = TypeVar("T")
+
+MAX_DEPTH = 64
+MAX_VALUES = 100_000
+MAX_TEXT = 4_000_000        # characters, keys and texts together
+MAX_WHOLE = 2**31 - 1
+MAX_WARNINGS = 100
+_MOST_HINTS = 100
+_LONGEST_TYPO = 60      # of a key, as it is compared with those that there are
+
+
+@dataclass
+class Findings:
+    """What a reading has found so far."""
+
+    strict: bool
+    problems: list[BadDocument] = field(default_factory=list)
+    warnings: dict[str, None] = field(default_factory=dict)      # in order, each once
+
+    def warn(self, warning: str) -> None:
+        self.warnings[warning] = None
+
+    @property
+    def may_hint(self) -> bool:
+        """Whether little is wrong so far: finding what was meant takes its time."""
+        return len(self.problems) + len(self.warnings) < _MOST_HINTS
+
+    def short_warnings(self) -> tuple[str, ...]:
+        """The warnings; of very many the first, and how many more there are."""
+        found = tuple(self.warnings)
+        more = len(found) - MAX_WARNINGS
+        return found if more <= 0 else (*found[:MAX_WARNINGS], f"... and {more} more")
+
+
+@dataclass(frozen=True)
+class Node:
+    """One value of a document, its path, and where to say what is wrong with it."""
+
+    value: Any
+    path: str
+    findings: Findings
+
+    @property
+    def is_given(self) -> bool:
+        return self.value is not None
+
+    def at(self, key: str) -> Node:
+        inside = self.value.get(key) if isinstance(self.value, Mapping) else None
+        return Node(inside, f"{self.path}.{shown_key(key)}".removeprefix("."), self.findings)
+
+    def members(self) -> dict[str, Node]:
+        """What it holds by key; a problem when it holds something else."""
+        if not self.is_given or not self.is_object():
+            return {}
+        return {key: self.at(key) for key in self.value}
+
+    def elements(self) -> list[Node]:
+        """What it lists; a problem when it is no list."""
+        if not self.is_given:
+            return []
+        if not isinstance(self.value, list):
+            self.wrong(f"{shown(self.value)} is not a list")
+            return []
+        return [Node(one, f"{self.path}[{place}]", self.findings) for place, one in enumerate(self.value)]
+
+    def is_object(self) -> bool:
+        """Whether it is an object; a problem when it is not."""
+        if isinstance(self.value, Mapping):
+            return True
+        self.wrong(f"{shown(self.value)} is not an object")
+        return False
+
+    def needed(self) -> bool:
+        """Whether it is there; a problem when it is not."""
+        if not self.is_given:
+            self.wrong("is missing")
+        return self.is_given
+
+    def checked(self, check: Callable[[object, str], T]) -> T | None:
+        """The value as a check of the grammar returns it; None, and a problem, when it does not pass."""
+        if not self.needed():
+            return None
+        try:
+            return check(self.value, self.path)
+        except BadRequest as error:
+            self.wrong(error.message.removeprefix(f"{self.path}: "))
+            return None
+
+    def whole(self, minimum: int, what: str) -> int | None:
+        """A whole number, as a number or as its digits; None, and a problem, when it is none."""
+        number = _as_whole(self.value)
+        if number is None or number < minimum:
+            self.wrong(f"{shown(self.value)} is not {what}")
+            return None
+        if number > MAX_WHOLE:
+            self.wrong(f"{shown(self.value)} is more than {MAX_WHOLE}")
+            return None
+        return number
+
+    def only(self, known: Collection[str], meant: Collection[str] = ()) -> None:
+        """Says which of its keys are ignored, and which of these was probably `meant`; a problem when it holds no keys
+        at all."""
+        for key, inside in self.members().items():
+            if inside.is_given and key not in known:
+                inside.ignored(f"is not known{inside.nearest(key, meant)}")
+
+    def nothing_but(self, known: Collection[str]) -> None:
+        """A problem for each of its keys that is not known, with the one that was probably meant."""
+        for key, inside in self.members().items():
+            if inside.is_given and key not in known:
+                inside.unknown(key, known)
+
+    def unknown(self, key: str, known: Collection[str]) -> None:
+        """A problem, with the key that was probably meant, else all that there are."""
+        others = f"; known here: {', '.join(known) or 'none'}"
+        self.wrong(f"is not known{self.nearest(key, known) or others if self.findings.may_hint else ''}")
+
+    def nearest(self, key: str, meant: Collection[str]) -> str:
+        """Which of these keys was probably meant, for people; empty where none is near."""
+        return nearest(key, meant) if self.findings.may_hint else ""
+
+    def wrong(self, problem: str) -> None:
+        self.findings.problems.append(BadDocument(self.path, problem))
+
+    def ignored(self, why: str = "is not known") -> None:
+        """Says that nobody reads it."""
+        self.doubtful(why, "it is ignored")
+
+    def doubtful(self, what: str, consequence: str = "") -> None:
+        """Says what is probably a slip: a problem to the strict, a warning with its consequence to all others."""
+        if self.findings.strict:
+            self.wrong(what)
+        else:
+            self.findings.warn(f"{self.path}: {what}" + (f"; {consequence}" if consequence else ""))
+
+    def without_effect(self, why: str) -> None:
+        """Says that it is known and changes nothing here."""
+        self.findings.warn(f"{self.path}: has no effect: {why}")
+
+
+def nearest(key: str, meant: Collection[str]) -> str:
+    """Which of these keys was probably meant, for people; empty where none is near."""
+    close = get_close_matches(key[:_LONGEST_TYPO], meant, 1)
+    return f"; did you mean {close[0]}" if close else ""
+
+
+_DIGITS = re.compile(r"[0-9]{1,12}")
+
+
+def _as_whole(value: object) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return int(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else None
+
+
+@dataclass
+class _Budget:
+    """What is left of the size that a document may have."""
+
+    values: int = MAX_VALUES
+    text: int = MAX_TEXT
+
+
+_Trail = tuple[Any, ...]      # (the trail of the parent, the key): a path that costs nothing until it is shown
+
+
+def size_of(document: Node) -> int | None:
+    """How many values a document has; None, and a problem, when it is no JSON that the rest can walk."""
+    budget = _Budget()
+    pending: list[tuple[Any, _Trail, int]] = [(document.value, (), 0)]
+    while pending:
+        value, trail, depth = pending.pop()
+        problem = _problem_with_value(value, depth, budget)
+        if problem:
+            replace(document, path=_path_of(document.path, trail)).wrong(problem)
+            return None
+        if isinstance(value, Mapping):
+            pending += [(inside, (trail, f".{shown_key(key)}"), depth + 1) for key, inside in value.items()]
+        elif isinstance(value, list):
+            pending += [(inside, (trail, f"[{place}]"), depth + 1) for place, inside in enumerate(value)]
+    return MAX_VALUES - budget.values
+
+
+def _problem_with_value(value: object, depth: int, budget: _Budget) -> str:
+    if depth > MAX_DEPTH:
+        return f"is more than {MAX_DEPTH} levels deep"
+    texts = _texts_of(value)
+    budget.values -= len(value) if isinstance(value, (Mapping, list)) else 0
+    budget.text -= sum(len(text) for text in texts if isinstance(text, str))
+    if budget.values < 0 or budget.text < 0:
+        return f"is too big: a document has at most {MAX_VALUES} values and {MAX_TEXT} characters"
+    for text in texts:
+        if not _is_text(text):
+            return f"{shown(text)} is not text"
+    return "" if _is_json_kind(value) else f"{shown(value)} is not JSON"
+
+
+def _texts_of(value: object) -> Collection[object]:
+    if isinstance(value, Mapping):
+        return value.keys()
+    return (value,) if isinstance(value, str) else ()
+
+
+def _is_text(value: object) -> bool:
+    """Whether it can be written anywhere: half of a surrogate pair, which JSON can spell, cannot."""
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
+def _is_json_kind(value: object) -> bool:
+    if isinstance(value, float):
+        return isfinite(value)
+    if isinstance(value, int):
+        return value.bit_length() <= 1024      # Python itself refuses to write much longer ones
+    return value is None or isinstance(value, (str, list, Mapping))
+
+
+def _path_of(root: str, trail: _Trail) -> str:
+    parts: list[str] = []
+    while trail:
+        trail, part = trail
+        parts.append(part)
+    return (root + "".join(reversed(parts))).removeprefix(".")

@@ -1,0 +1,1 @@
+"""Other parties: commands out, the wire format of both directions, signatures."""

@@ -1,0 +1,370 @@
+"""Commands on their way to other parties: one sender a party, so that a slow one delays nobody else.
+
+A sender sends one request at a time; send_queue.py decides what comes next and when. Answers go back as events.
+
+Only what the party itself says is an answer. A server of ours says with each whose it is; one that says another party,
+or nothing where the party has said it before, is a stranger at its address, and the party counts as silent.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, Protocol
+
+import requests
+from requests.auth import AuthBase
+
+from fate_flow.core.model.job import NOT_AUTHENTICATED, UNREACHABLE, Answer, Command, CommandKind
+from fate_flow.core.model.peer import HeartbeatReply, read_heartbeat_reply
+from fate_flow.core.text.phrases import sanitized
+from fate_flow.peers.network_errors import describe_network_error
+from fate_flow.peers.peer_http import PeerHttp, PeerResponse
+from fate_flow.peers.plain_v1 import body_for_unknown
+from fate_flow.peers.send_queue import CLOSED, Jobs, SendQueue, Work
+from fate_flow.peers.wire import body_of, headers, read_answer, stranger
+
+log = logging.getLogger(__name__)
+
+_LONGEST_ANSWER = 16 * 1024 * 1024
+_LONGEST_TEXT = 250          # of another server, in what is told of it
+_NO_ANSWER = (requests.RequestException, ValueError)
+"""None that can be used: nobody there, an error, or something that is not JSON as we know it."""
+
+OnAnswers = Callable[[list[tuple[Command, Answer]]], None]
+OnHeartbeat = Callable[[str, HeartbeatReply, Mapping[str, int]], None]
+"""Called with the party, what it said, and by job the run it was asked about."""
+OnSilence = Callable[[str, float], None]
+OnFailure = Callable[[str, float, str], None]
+"""Called after each try that failed: the party, the seconds for which it has not answered, and what was wrong."""
+Endpoint = Callable[[Command], str]
+
+
+class RequestLog(Protocol):
+    """What the peer senders tell the audit log."""
+
+    def requested(self, job_id: str, url: str) -> None: ...
+
+    def answered(self, job_id: str, endpoint: str, body: Mapping[str, Any]) -> None: ...
+
+
+@dataclass(frozen=True)
+class PeerListener:
+    """Who is told what."""
+
+    answers: OnAnswers
+    heartbeat: OnHeartbeat
+    silence: OnSilence
+    failure: OnFailure
+
+
+@dataclass
+class PartyState:
+    """What is known of a party's server, for `flow party list`."""
+
+    party_id: str
+    url: str
+    circuit: str = CLOSED
+    silent_seconds: float = 0.0
+    waiting: int = 0                 # commands
+    error: str = ""                  # of the last try, while it does not answer
+    failures: int = 0                # tries since it answered last
+    next_try_seconds: float = 0.0
+
+    @property
+    def is_answering(self) -> bool:
+        return self.circuit == CLOSED
+
+
+@dataclass
+class PeerSender:
+    """The way to one party: a thread, a queue, a kept-alive connection."""
+
+    party_id: str
+    url: str
+    own_party_id: str
+    endpoint_of: Endpoint
+    listener: PeerListener
+    record: RequestLog
+    timeout: float                   # seconds an answer may take
+    party_silence: float             # seconds after which the party counts as lost
+    first_pause: float = 0.25        # seconds until the first retry; each further one waits twice as long
+    probe_pause: float = 1.0         # seconds after a failed try in which not even `create` is tried
+    auth: AuthBase | None = None     # signs each try
+    says_who: bool = False           # it is known to say who it is when it answers
+    longest_gap: float = inf         # seconds: `report_silence` is called more often, unless this process stood still
+    ca_file: str = ""                # what its https server is checked with, instead of the usual authorities
+    _wake: threading.Condition = field(default_factory=threading.Condition)
+    _is_closed: bool = False
+
+    def __post_init__(self) -> None:
+        self._queue = SendQueue(self.party_silence, self.first_pause, self.probe_pause, self.timeout, self.longest_gap)
+        self._http = PeerHttp(self.auth, connections=1)
+        self._thread = threading.Thread(target=self._run, name=f"lane-{self.party_id}", daemon=True)
+        self._thread.start()
+
+    # ------------------------------------------------------------------ from the scheduler
+
+    def post(self, commands: list[Command]) -> None:
+        with self._wake:
+            self._queue.post(commands)
+            self._wake.notify()
+
+    def beat(self, jobs: Jobs) -> None:
+        """Send a sign of life; an older one that has not left yet is replaced."""
+        with self._wake:
+            self._queue.beat(jobs)
+            self._wake.notify()
+
+    def forget(self) -> None:
+        """Send nothing of what waits: it is another process's to send now."""
+        with self._wake:
+            self._queue.forget()
+
+    def report_silence(self) -> None:
+        """Say so when the party has not answered for too long; to be called every few seconds."""
+        with self._wake:
+            seconds = self._queue.silence(time.monotonic())
+        if seconds is not None:
+            self.listener.silence(self.party_id, seconds)
+
+    def close(self) -> None:
+        with self._wake:
+            self._is_closed = True
+            self._wake.notify()
+
+    def state(self) -> PartyState:
+        health, now = self._queue.health, time.monotonic()
+        if health.silent_since is None:
+            return PartyState(self.party_id, self.url, waiting=len(self._queue))
+        return PartyState(
+            self.party_id, self.url, self._queue.circuit(now), now - health.silent_since, len(self._queue),
+            health.error, health.failures, max(0.0, health.next_try - now),
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------ the thread
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not self._is_closed and not self._queue.has_work(time.monotonic()):
+                    self._wake.wait(self._queue.patience(time.monotonic()))
+                if self._is_closed:
+                    self._http.close()
+                    return
+                work = self._queue.take(time.monotonic())
+            try:
+                self._do(work)
+            except Exception:
+                # A sender must survive whatever one answer does to it.
+                log.exception("sender to party %s", self.party_id)
+                self._failed(work.batch, "internal error")
+
+    def _do(self, work: Work) -> None:
+        if work.hopeless:
+            self.listener.answers([(command, self._unreachable()) for command in work.hopeless])
+        if work.heartbeat is not None and not self._is_answered(work.heartbeat):
+            with self._wake:
+                self._queue.put_back(work.batch)
+        elif work.batch:
+            self._send(work.batch)
+        self._queue.done()
+
+    def _unreachable(self) -> Answer:
+        return Answer(UNREACHABLE, f"Federated schedule error, party {self.party_id}: {self._queue.health.error}")
+
+    # ------------------------------------------------------------------ requests
+
+    def _send(self, batch: Sequence[Command]) -> None:
+        try:
+            answers = self._request(batch)
+        except _NO_ANSWER as error:
+            self._failed(batch, describe_network_error(error))
+            return
+        self._answered()
+        self._learn(batch, answers)
+        self.listener.answers(list(zip(batch, answers, strict=True)))
+
+    def _request(self, batch: Sequence[Command]) -> list[Answer]:
+        for command in batch:
+            self.record.requested(command.job_id, f"{self.url}/v1{self.endpoint_of(command)}")
+        if len(batch) == 1:
+            is_create = batch[0].kind is CommandKind.CREATE
+            documents = [self._post(self.endpoint_of(batch[0]), self._body_of(batch[0]), is_create)]
+        else:
+            commands = [{"endpoint": self.endpoint_of(one), "body": body_of(one)} for one in batch]
+            documents = self._batch_answers(self._post("/party/batch", {"commands": commands}), len(batch))
+        answers = [read_answer(document) for document in documents]
+        for command, document in zip(batch, documents, strict=True):
+            self.record.answered(command.job_id, f"/v1{self.endpoint_of(command)}", document)
+        return answers
+
+    def _body_of(self, command: Command) -> dict[str, Any]:
+        """Also a party that was known may be another kind of server by now, while it is not understood."""
+        is_known = self.says_who and self._queue.health.silent_since is None
+        return body_of(command) if is_known else body_for_unknown(command)
+
+    def _batch_answers(self, document: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
+        data = document.get("data")
+        is_whole = isinstance(data, list) and len(data) == count and all(isinstance(one, dict) for one in data)
+        if not isinstance(data, list) or not is_whole:
+            raise ValueError(f"the answer to a batch of {count} is {str(document)[:200]}")
+        return data
+
+    def _post(self, endpoint: str, body: Mapping[str, Any], is_create: bool = False) -> dict[str, Any]:
+        data = json.dumps(body, separators=(",", ":")).encode()
+        head = {**headers(self.own_party_id, self.party_id), "Content-Type": "application/json"}
+        url = f"{self.url}/v1{endpoint}"
+        response = self._http.post(
+            url, data, head, seconds=self.timeout, most_bytes=_LONGEST_ANSWER, ca_file=self.ca_file
+        )
+        if other := stranger(response.said_by, self.party_id, self.url):
+            raise ValueError(other)
+        if not 200 <= response.status < 300:
+            raise _BadStatus(response)
+        document = response.document()
+        if not isinstance(document, dict):
+            raise ValueError(f"the answer is not an object: {response.body[:200]!r}")
+        if document.get("retcode") == NOT_AUTHENTICATED:
+            raise _NotBelieved(document.get("retmsg"))
+        self._check_speaker(response.said_by, document, is_create)
+        return document
+
+    def _check_speaker(self, said_by: str, document: Mapping[str, Any], is_create: bool) -> None:
+        """Raises ValueError for whoever does not say who it is, at the address of a party that did before.
+
+        Only who accepts a job shows that the party is another kind of server by now."""
+        if self.says_who and not said_by and not (is_create and document.get("retcode") == 0):
+            message = sanitized(document.get("retmsg"), _LONGEST_TEXT)
+            raise ValueError(f"another server, which does not say whose it is, answers at {self.url}: {message}")
+        self.says_who = bool(said_by)
+
+    def _is_answered(self, jobs: Jobs) -> bool:
+        """Give a sign of life; False when nobody answered."""
+        try:
+            data = read_answer(self._post("/party/heartbeat", {"jobs": [list(one) for one in jobs]})).data
+        except _NO_ANSWER as error:
+            if isinstance(error, _BadStatus) and error.status in (404, 405) and not self.says_who:
+                self._answered()
+                return True      # a plain v1 peer has no such route; that it answered is all we learn
+            self._failed([], describe_network_error(error))
+            return False
+        self._answered()
+        if isinstance(data, dict):
+            self._learn_extensions(data)
+            self.listener.heartbeat(self.party_id, read_heartbeat_reply(data), dict(jobs))
+        return True
+
+    # ------------------------------------------------------------------ health
+
+    def _answered(self) -> None:
+        before = self._queue.answered()
+        if before.silent_since is not None:
+            seconds = time.monotonic() - before.silent_since
+            message = "party %s answers again after %.0f s and %d tries; circuit closed"
+            log.warning(message, self.party_id, seconds, before.failures)
+
+    def _failed(self, batch: Sequence[Command], error: str) -> None:
+        with self._wake:
+            failure = self._queue.failed(batch, error, time.monotonic())
+        if failure.is_new:
+            message = "party %s does not answer: %s; circuit open, asked again in %.2f s"
+            log.warning(message, self.party_id, error, failure.pause)
+        if failure.lost:
+            self.listener.answers([(one, self._unreachable()) for one in failure.lost])
+        self.listener.failure(self.party_id, failure.silent_seconds, error)
+        self.report_silence()
+
+    def _learn(self, batch: Sequence[Command], answers: list[Answer]) -> None:
+        """Extensions are announced in the answer to `create`, and by a heartbeat's, for who was restarted since."""
+        for command, answer in zip(batch, answers, strict=True):
+            if command.kind is CommandKind.CREATE and answer.is_ok and isinstance(answer.data, dict):
+                self._learn_extensions(answer.data)
+
+    def _learn_extensions(self, data: Mapping[str, Any]) -> None:
+        extensions = data.get("extensions")
+        self._queue.understands_batches = isinstance(extensions, dict) and "batch" in extensions
+
+
+class _BadStatus(ValueError):
+    """An answer that says by its HTTP status that nothing was carried out."""
+
+    def __init__(self, response: PeerResponse) -> None:
+        self.status = response.status
+        message = _printable(_text_of(response))
+        super().__init__(f"HTTP status {response.status}" + (f": {message}" if message else ""))
+
+
+class _NotBelieved(ValueError):
+    """The party does not believe that it is us. Nothing was carried out; it may be once the keys are right."""
+
+    def __init__(self, why: object) -> None:
+        super().__init__(f"refuses our signature: {_printable(why)}")
+
+
+def _text_of(response: PeerResponse) -> object:
+    """What a server says of its refusal: a proxy says it in text or HTML."""
+    try:
+        document = response.document()
+    except ValueError:
+        return " ".join(response.body.decode("utf-8", "replace").split())
+    return document.get("retmsg") if isinstance(document, dict) else ""
+
+
+def _printable(message: object) -> str:
+    return "".join(one if one.isprintable() else "?" for one in sanitized(message, _LONGEST_TEXT))
+
+
+class PeerSenders:
+    """All peer senders of one server; the transport of its scheduler."""
+
+    def __init__(self, make_sender: Callable[[str], PeerSender | None], listener: PeerListener) -> None:
+        self._make_sender = make_sender
+        self._listener = listener
+        self._senders: dict[str, PeerSender] = {}
+
+    def post(self, commands: tuple[Command, ...]) -> None:
+        by_party: dict[str, list[Command]] = {}
+        for command in commands:
+            by_party.setdefault(command.to.party_id, []).append(command)
+        for party_id, its in by_party.items():
+            sender = self._sender(party_id)
+            if sender is None:
+                answer = Answer(UNREACHABLE, f"party {party_id} has no route here")
+                self._listener.answers([(command, answer) for command in its])
+            else:
+                sender.post(its)
+
+    def heartbeat(self, party_id: str, jobs: Jobs) -> None:
+        sender = self._sender(party_id)
+        if sender is not None:
+            sender.beat(jobs)
+
+    def forget(self) -> None:
+        """Send nothing more of what was posted: another process schedules now."""
+        for sender in self._senders.values():
+            sender.forget()
+
+    def report_silence(self) -> None:
+        for sender in self._senders.values():
+            sender.report_silence()
+
+    def states(self) -> list[PartyState]:
+        return [sender.state() for sender in self._senders.values()]
+
+    def close(self) -> None:
+        for sender in self._senders.values():
+            sender.close()
+
+    def _sender(self, party_id: str) -> PeerSender | None:
+        if party_id not in self._senders:
+            sender = self._make_sender(party_id)
+            if sender is None:
+                return None
+            self._senders[party_id] = sender
+        return self._senders[party_id]

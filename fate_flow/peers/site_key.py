@@ -1,0 +1,133 @@
+"""Keys of parties: what they sign with, and what others check that with. Ed25519, or RSA with PSS and SHA-512.
+
+The private one is a file that only its owner can read. Nothing here prints it, and no error message repeats a key.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.padding import MGF1, PSS
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
+from cryptography.hazmat.primitives.hashes import SHA512
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+
+from fate_flow.core.model.errors import BadRequest, BadSettings, Conflict
+
+ED25519, RSA = "ed25519", "rsa"
+KINDS = (ED25519, RSA)
+_RSA_BITS, _LEAST_RSA_BITS, _MOST_RSA_BITS = 3072, 2048, 8192
+_LONGEST_PEM = 10_000
+_PSS = PSS(mgf=MGF1(SHA512()), salt_length=64)          # rsa-pss-sha512 of RFC 9421
+_WHAT = f"a public key in PEM: Ed25519, or RSA of {_LEAST_RSA_BITS} to {_MOST_RSA_BITS} bits"
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """What checks the signatures of a party."""
+
+    pem: str
+    key_id: str
+    _key: Ed25519PublicKey | RSAPublicKey
+
+    def has_signed(self, text: bytes, signature: bytes) -> bool:
+        try:
+            if isinstance(self._key, Ed25519PublicKey):
+                self._key.verify(signature, text)
+            else:
+                self._key.verify(signature, text, _PSS, SHA512())
+        except InvalidSignature:
+            return False
+        return True
+
+
+@dataclass(frozen=True)
+class PrivateKey:
+    """What a party signs with."""
+
+    public: PublicKey
+    _key: Ed25519PrivateKey | RSAPrivateKey
+
+    def __repr__(self) -> str:
+        return f"PrivateKey({self.public.key_id})"
+
+    def sign(self, text: bytes) -> bytes:
+        if isinstance(self._key, Ed25519PrivateKey):
+            return self._key.sign(text)
+        return self._key.sign(text, _PSS, SHA512())
+
+
+@lru_cache(maxsize=256)
+def read_public_key(pem: str) -> PublicKey:
+    """Raises BadRequest, without a letter of it: people paste private keys, too."""
+    if "PRIVATE KEY" in pem:
+        raise BadRequest("key: is a private key, which has to stay where it was made; the public one is needed")
+    try:
+        found = load_pem_public_key(pem[:_LONGEST_PEM].encode())
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise BadRequest(f"key: is not {_WHAT}") from error
+    if not isinstance(found, (Ed25519PublicKey, RSAPublicKey)) or not _is_long_enough(found):
+        raise BadRequest(f"key: is not {_WHAT}")
+    return _public(found)
+
+
+def load_private_key(path: Path) -> PrivateKey:
+    """Raises BadSettings naming the file."""
+    try:
+        mode, content = stat.S_IMODE(path.stat().st_mode), path.read_bytes()
+    except FileNotFoundError as error:
+        raise BadSettings(f"{path}: there is no private key of this party: fate_flow key make -c CONF") from error
+    except OSError as error:
+        raise BadSettings(f"{path}: cannot be read: {error.strerror}") from error
+    if mode & 0o077:
+        raise BadSettings(f"{path}: is of mode {mode:04o}, so that others may use the key of this party: chmod 600")
+    try:
+        key = load_pem_private_key(content, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:       # TypeError: it wants a password
+        raise BadSettings(f"{path}: is not a private key in PEM, without a password") from error
+    if not isinstance(key, (Ed25519PrivateKey, RSAPrivateKey)) or not _is_long_enough(key.public_key()):
+        raise BadSettings(f"{path}: is not a private key of {_WHAT.removeprefix('a public key in PEM: ')}")
+    return PrivateKey(_public(key.public_key()), key)
+
+
+def make_private_key(path: Path, kind: str = ED25519) -> PrivateKey:
+    """A new key in a new file. Raises Conflict for a file that is there, BadSettings for one that cannot be written."""
+    key = Ed25519PrivateKey.generate() if kind == ED25519 else generate_private_key(65537, _RSA_BITS)
+    content = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except FileExistsError as error:
+        raise Conflict(
+            f"{path}: is there already; all other parties have its public key. To change keys, move it away first"
+        ) from error
+    except OSError as error:
+        raise BadSettings(f"{path}: cannot be written: {error.strerror}") from error
+    return PrivateKey(_public(key.public_key()), key)
+
+
+def _is_long_enough(key: Ed25519PublicKey | RSAPublicKey) -> bool:
+    return isinstance(key, Ed25519PublicKey) or _LEAST_RSA_BITS <= key.key_size <= _MOST_RSA_BITS
+
+
+def _public(key: Ed25519PublicKey | RSAPublicKey) -> PublicKey:
+    pem = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+    der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return PublicKey(pem, sha256(der).hexdigest(), key)

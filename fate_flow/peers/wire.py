@@ -1,0 +1,207 @@
+"""The v1 wire between parties: paths to commands and back (party-api-v1), headers, envelopes.
+
+Everything that comes in is checked by the strict grammar before it reaches a path, a log line or SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from fate_flow.core.model.errors import BadRequest, FlowError, NotFound, NotOffered
+from fate_flow.core.model.grammar import (
+    ROLES,
+    check_component_name,
+    check_job_id,
+    check_party_id,
+    check_role,
+    check_task_id,
+    check_version,
+    shown,
+)
+from fate_flow.core.model.job import ANY_RUN, Answer, Command, CommandKind, TaskKey
+from fate_flow.core.model.spec import Party
+from fate_flow.core.text.phrases import sanitized
+
+SRC_PARTY_ID = "SRC-PARTY-ID"
+"""Of a request: who asks. Of an answer: who answers, which plain v1 servers do not say."""
+
+DEST_PARTY_ID = "DEST-PARTY-ID"
+FATE_VERSION = "1.11.2"
+"""The release of FATE Flow whose wire this is; peers read it as SRC-FATE-VER."""
+
+_JOB_VERBS = {
+    kind.value: kind
+    for kind in (
+        CommandKind.CREATE,
+        CommandKind.CHECK,
+        CommandKind.APPLY,
+        CommandKind.RETURN,
+        CommandKind.START,
+        CommandKind.UPDATE,
+        CommandKind.PARAMETERS,
+        CommandKind.ALIGN,
+        CommandKind.MODEL,
+        CommandKind.CLEAN,
+        CommandKind.FIND_REUSABLE,
+    )
+}
+_JOB_VERBS["component/rerun/check"] = CommandKind.FIND_REUSABLE
+_JOB_VERBS_WITH_ARGUMENT = {"status": CommandKind.STATUS, "stop": CommandKind.STOP}
+_TASK_VERBS = {
+    "create": CommandKind.TASK_CREATE,
+    "start": CommandKind.TASK_START,
+    "collect": CommandKind.TASK_COLLECT,
+    "update": CommandKind.CLEAN,
+}
+_TASK_VERBS_WITH_ARGUMENT = {
+    "status": CommandKind.TASK_STATUS,
+    "stop": CommandKind.TASK_STOP,
+    "clean": CommandKind.CLEAN,
+}
+_CLEANED = ("metrics", "table")     # party-api-v1; kept by the version here, so that a new one finds none of the old
+
+_NOT_OFFERED = {
+    "report": ("the report of a worker", "a worker reports where its task configuration says"),
+}
+"""The ends of paths of party-api-v1 that no command stands for here: what for, and what there is instead."""
+
+
+def headers(own_party_id: str, to: str, role: str = "") -> dict[str, str]:
+    """What every request between parties carries; one hyphenated spelling serves all FATE versions."""
+    return {
+        SRC_PARTY_ID: own_party_id,
+        DEST_PARTY_ID: to,
+        "SRC-ROLE": role,
+        "SRC-FATE-VER": FATE_VERSION,
+        "SERVICE": "fateflow",
+        "USER-AGENT": f"fateflow/{FATE_VERSION}",
+    }
+
+
+def stranger(said_by: str, party_id: str, url: str) -> str:
+    """Whose server it is that answers there, as text, when it says that it is not that of this party."""
+    if said_by in ("", party_id):
+        return ""
+    return f"another server, that of party {sanitized(said_by, _LONGEST_PARTY_ID)}, answers at {url}"
+
+
+def read_program(endpoint: str, body: object) -> Command:
+    """The command that this path (without `/v1`) and body stand for.
+
+    Raises NotFound for a path that is none, NotOffered for one that other servers have, BadRequest for a piece that
+    breaks the grammar."""
+    parts = endpoint.strip("/").split("/")
+    content: Mapping[str, Any] = body if isinstance(body, dict) else {}
+    if parts[0] == "party" and len(parts) >= 5 and parts[2] in ROLES and parts[3].isdigit():
+        return _job_command(parts, content)
+    if parts[0] == "party" and len(parts) >= 8:
+        return _task_command(parts, content)
+    if parts[0] == "initiator" and len(parts) >= 5:
+        return _initiator_command(parts, content)
+    raise _unknown(parts)
+
+
+def _job_command(parts: list[str], body: Mapping[str, Any]) -> Command:
+    job_id, party = check_job_id(parts[1]), _party(parts[2], parts[3])
+    verb = "/".join(parts[4:])
+    run = _run(body)
+    if verb in _JOB_VERBS:
+        return Command(_JOB_VERBS[verb], job_id, party, run, body=body)
+    if len(parts) == 6 and parts[4] in _JOB_VERBS_WITH_ARGUMENT:
+        return Command(_JOB_VERBS_WITH_ARGUMENT[parts[4]], job_id, party, run, argument=_word(parts[5]), body=body)
+    raise _no_command(parts, verb)
+
+
+def _task_command(parts: list[str], body: Mapping[str, Any]) -> Command:
+    key, verb, run = _task_key(parts), parts[7], _run(body)
+    if len(parts) == 8 and verb in _TASK_VERBS:
+        if verb == "create":
+            key = _new_version(key, body)
+        return Command(_TASK_VERBS[verb], key.job_id, key.party, run, key.name, key.version, body=body)
+    if len(parts) == 9 and verb in _TASK_VERBS_WITH_ARGUMENT:
+        kind = _TASK_VERBS_WITH_ARGUMENT[verb]
+        if kind is CommandKind.CLEAN and parts[8] not in _CLEANED:
+            raise BadRequest(f"content type: {shown(parts[8])} is not one of {', '.join(_CLEANED)}")
+        return Command(kind, key.job_id, key.party, run, key.name, key.version, _word(parts[8]), body)
+    raise _no_command(parts, "/".join(parts[7:]))
+
+
+def _new_version(key: TaskKey, body: Mapping[str, Any]) -> TaskKey:
+    """FATE makes the path from the row of the old version; the new one is in the body."""
+    given = body.get("task_version")
+    return key if given is None else replace(key, version=check_version(given, "task_version"))
+
+
+def _initiator_command(parts: list[str], body: Mapping[str, Any]) -> Command:
+    if len(parts) == 8 and parts[7] == "report":
+        key = _task_key(parts)
+        known = {**body, "job_id": key.job_id, "component_name": key.name, "task_version": key.version}
+        known.update(role=key.party.role, party_id=key.party.party_id)
+        return Command(CommandKind.REPORT, key.job_id, key.party, _run(body), key.name, key.version, body=known)
+    if len(parts) == 6 and parts[4] == "stop":
+        job_id, party = check_job_id(parts[1]), _party(parts[2], parts[3])
+        return Command(CommandKind.ASK_STOP, job_id, party, _run(body), argument=_word(parts[5]), body=body)
+    if len(parts) == 5 and parts[4] == "rerun":
+        return Command(CommandKind.ASK_RERUN, check_job_id(parts[1]), _party(parts[2], parts[3]), _run(body), body=body)
+    if len(parts) == 5 and parts[4] == "room":
+        party = _party(parts[2], parts[3])
+        known = {**body, "role": party.role, "party_id": party.party_id}
+        return Command(CommandKind.CAPACITY, check_job_id(parts[1]), party, _run(body), body=known)
+    if len(parts) == 5 and parts[4] == "standing":
+        return Command(CommandKind.STANDING, check_job_id(parts[1]), _party(parts[2], parts[3]), _run(body))
+    if len(parts) == 5 and parts[4] == "ready":
+        return Command(CommandKind.LOOK_AGAIN, check_job_id(parts[1]), _party(parts[2], parts[3]), _run(body))
+    raise _no_command(parts, "/".join(parts[4:]))
+
+
+def _task_key(parts: list[str]) -> TaskKey:
+    """`.../<job id>/<component>/<task id>/<version>/<role>/<party id>/...`. Raises BadRequest."""
+    job_id, name, party = check_job_id(parts[1]), check_component_name(parts[2]), _party(parts[5], parts[6])
+    key = TaskKey(job_id, name, check_version(parts[4]), party)
+    if check_task_id(parts[3]) != key.task_id:
+        raise BadRequest(f"task_id: {shown(parts[3])} is not {key.task_id}")
+    return key
+
+
+def _party(role: str, party_id: str) -> Party:
+    return Party(check_role(role), check_party_id(party_id))
+
+
+def _word(text: str) -> str:
+    if not (text.isascii() and text.isalpha()) or len(text) > 20:
+        raise BadRequest(f"status: {shown(text)} is not a status")
+    return text
+
+
+def _no_command(parts: list[str], verb: str) -> FlowError:
+    if verb not in _NOT_OFFERED:
+        return _unknown(parts)
+    what, instead = _NOT_OFFERED[verb]
+    return NotOffered(f"this server does not offer {what} (/v1/{parts[0]}/.../{verb}); instead: {instead}")
+
+
+def _unknown(parts: list[str]) -> NotFound:
+    return NotFound(f"no such path: {shown('/v1/' + '/'.join(parts))}")
+
+
+def _run(body: Mapping[str, Any]) -> int:
+    """Our own peers say which run they mean; a plain v1 peer does not, and means the present one."""
+    run = body.get("run")
+    return run if isinstance(run, int) and not isinstance(run, bool) else ANY_RUN
+
+
+_LONGEST_MESSAGE, _LONGEST_PARTY_ID = 1_000, 20
+
+
+def body_of(command: Command) -> dict[str, Any]:
+    return {**command.body, "run": command.run}
+
+
+def read_answer(document: object) -> Answer:
+    """The v1 envelope as an answer. Raises ValueError for what is none: nobody knows what became of the command."""
+    retcode = document.get("retcode") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or not isinstance(retcode, int) or isinstance(retcode, bool):
+        raise ValueError(f"the answer is not an envelope: {str(document)[:200]!r}")
+    return Answer(retcode, sanitized(document.get("retmsg"), _LONGEST_MESSAGE), document.get("data"))

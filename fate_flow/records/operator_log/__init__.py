@@ -1,0 +1,1 @@
+"""The log files that operators of FATE Flow read."""

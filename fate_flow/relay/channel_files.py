@@ -1,0 +1,229 @@
+"""The files of the spool's channels, and the count of the bytes that they use.
+
+A channel is a file of marks, `<channel>`, and a file `<channel>.<seq>` for each chunk that is stored and not
+confirmed.
+
+*The total is the sum of what the marks say,* of all channels, at any time. It has no other source: a channel
+counts a block once its first chunk is stored, and the unread bytes that its marks name. Marks change only under
+the lock of their channel and the lock of the total, together with the total (`Total.commit`). So no
+interleaving of operations, a count of all marks among them, can make the two differ. What a kill between the two
+writes leaves is repaired by the next count, which each process of the server makes when it starts.
+
+A chunk that is being written is not counted yet: the disk may hold one chunk more for each push under way.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from fate_flow.core.model.errors import StorageFailed
+
+BLOCK = 4096
+_MARKS = struct.Struct("<QQQ")
+
+
+@dataclass(frozen=True)
+class Message:
+    """One chunk, and whether the message ends with it."""
+
+    data: bytes
+    last: bool
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What a channel holds."""
+
+    stored: int = 0     # the number the next push has to carry
+    confirmed: int = 0  # everything below was consumed and is deleted
+    unread: int = 0     # bytes of the chunks between the two
+
+    @property
+    def cost(self) -> int:
+        """What a channel with these marks counts; a file without marks counts nothing."""
+        return BLOCK + self.unread if self.stored else 0
+
+
+class Total:
+    """The bytes in use, as all processes together count them."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def has_space(self, cost: int, limit: int) -> bool:
+        """Whether so many bytes would fit now; only a commit can tell for sure."""
+        with self.held() as fd:
+            return _count(fd) + cost <= limit
+
+    def commit(self, channel: ChannelFile, marks: Marks, limit: int | None = None) -> bool:
+        """Write the marks and count the difference; False, and nothing is written, when that would pass the limit."""
+        with self.held() as fd:
+            before = _count(fd)
+            total = before + marks.cost - channel.marks.cost
+            if limit is not None and total > limit:
+                return False
+            _write_count(fd, total)
+            try:
+                channel.write(marks)
+            except OSError:
+                _write_count(fd, before)
+                raise
+        return True
+
+    def count(self, channels: Callable[[], Iterable[str]]) -> None:
+        """Sum up the marks of all channels; whoever wants to change marks waits for it."""
+        with self.held() as fd:
+            _write_count(fd, sum(_marks_of(path).cost for path in channels()))
+
+    @contextmanager
+    def held(self) -> Iterator[int]:
+        """No marks change meanwhile."""
+        with locked(self._path, os.O_RDWR | os.O_CREAT) as fd:
+            yield fd
+
+
+class ChannelFile:
+    """One topic from one sender, while its lock is held."""
+
+    def __init__(self, fd: int, path: str) -> None:
+        self._fd = fd
+        self._path = path
+        self.marks = _read_marks(fd)
+
+    def read(self, seq: int) -> Message:
+        """A chunk that the marks say is there; FileNotFoundError when a purge has taken the channel."""
+        try:
+            data, end = _read_chunk(self._chunk(seq))
+        except FileNotFoundError:
+            os.stat(self._path)
+            end = b""
+        if end not in (b"\0", b"\1"):
+            raise StorageFailed(f"{self._chunk(seq)}: the chunk was lost, the disk did not keep it")
+        return Message(data, end == b"\1")
+
+    def append(self, chunk: Message, total: Total, limit: int) -> bool:
+        """Store the next chunk, all or nothing; False when it would pass the limit."""
+        path = self._chunk(self.marks.stored)
+        unread = self.marks.unread + charge(len(chunk.data))
+        stored = False
+        try:
+            _write_chunk(path, chunk)
+            stored = total.commit(self, Marks(self.marks.stored + 1, self.marks.confirmed, unread), limit)
+        finally:
+            if not stored:
+                with suppress(OSError):
+                    os.unlink(path)
+        return stored
+
+    def confirm(self, seq: int, total: Total) -> None:
+        """Delete the chunks below this number."""
+        paths = [self._chunk(number) for number in range(self.marks.confirmed, seq)]
+        freed = sum(map(_size_of_chunk, paths))
+        unread = max(0, self.marks.unread - freed) if seq < self.marks.stored else 0
+        # First the marks: after a kill between, files are left over that nobody reads and `close` deletes.
+        total.commit(self, Marks(self.marks.stored, seq, unread))
+        for path in paths:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+
+    def remove(self, total: Total) -> None:
+        """Take the marks away, and what they count; who waits for the lock finds that the channel is gone."""
+        if self.marks.cost:             # a file without marks has no block yet, and a full disk would give it none
+            total.commit(self, Marks())
+        os.unlink(self._path)
+
+    def write(self, marks: Marks) -> None:
+        """For `Total.commit` alone."""
+        os.pwrite(self._fd, _MARKS.pack(marks.stored, marks.confirmed, marks.unread), 0)
+        self.marks = marks
+
+    def _chunk(self, seq: int) -> str:
+        return f"{self._path}.{seq}"
+
+
+def charge(size: int) -> int:
+    """What so many bytes count: whole blocks, one at least."""
+    return max(1, -(-size // BLOCK)) * BLOCK
+
+
+@contextmanager
+def locked(path: str, flags: int = os.O_RDONLY) -> Iterator[int]:
+    """The open file, locked against all others that do the same."""
+    fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def locked_channel(path: str) -> Iterator[ChannelFile]:
+    """The channel under its lock; FileNotFoundError when it was removed before the lock was ours."""
+    with locked(path, os.O_RDWR) as fd:
+        if os.fstat(fd).st_nlink == 0:
+            raise FileNotFoundError(path)
+        yield ChannelFile(fd, path)
+
+
+def make_channel_file(path: str) -> None:
+    """Make the file of a channel, which counts nothing yet; another process may be faster."""
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def _count(fd: int) -> int:
+    return int.from_bytes(os.pread(fd, 8, 0), "little")
+
+
+def _write_count(fd: int, total: int) -> None:
+    os.pwrite(fd, max(0, total).to_bytes(8, "little"), 0)
+
+
+def _read_marks(fd: int) -> Marks:
+    record = os.pread(fd, _MARKS.size, 0)
+    return Marks(*_MARKS.unpack(record)) if len(record) == _MARKS.size else Marks()
+
+
+def _marks_of(path: str) -> Marks:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return Marks()
+    try:
+        return _read_marks(fd)
+    finally:
+        os.close(fd)
+
+
+def _write_chunk(path: str, chunk: Message) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        rest = memoryview(chunk.data)
+        while rest:  # a write is cut short when the disk fills up; the next one says so
+            rest = rest[os.write(fd, rest):]
+        os.write(fd, b"\1" if chunk.last else b"\0")
+    finally:
+        os.close(fd)
+
+
+def _read_chunk(path: str) -> tuple[bytes, bytes]:
+    """The bytes of a chunk and the one after them."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = max(0, os.fstat(fd).st_size - 1)
+        return os.pread(fd, size, 0), os.pread(fd, 1, size)
+    finally:
+        os.close(fd)
+
+
+def _size_of_chunk(path: str) -> int:
+    try:
+        return charge(os.stat(path).st_size - 1)
+    except FileNotFoundError:
+        return 0

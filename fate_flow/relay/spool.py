@@ -1,0 +1,345 @@
+"""The spool: messages between the workers of one task, on disk, shared by the processes of one server.
+
+    sessions/<job_id>/<task_id>.<version>.<incarnation>.<role>.<party_id>/
+        session          the peers and the sha256 of the token; named `closed` once it has ended
+        received         of a session that has ended: how many chunks each channel had
+        <channel>        the marks of a channel (one topic from one sender): stored, confirmed, unread
+        <channel>.<seq>  one chunk: its bytes, then one byte that says whether the message ends here
+    tokens/<sha256>      which session a token opens
+    trash/               what `purge` took out and has not deleted yet
+    total                bytes in use
+
+*The marks are the commit.* Chunks with `confirmed <= seq < stored` exist, no other does. A chunk is
+written under its final name first; then one `pwrite` of 24 bytes raises `stored`, which a kill cannot cut
+in two. What a killed process left behind has a number that nobody reads, and the next push of that number
+writes over it. This costs half of writing under another name and renaming, and leaves nothing to sweep.
+
+*Nothing is synced.* A message lost in a power failure had its worker on the same machine, and that is lost
+with it. A chunk that comes back from such a failure without its last byte is an error, not an empty message.
+
+*Locks are `flock`s,* so the kernel frees them with their process, and every operation opens the file anew,
+so threads and forked processes exclude each other too. Order: a session's folder or a channel, then the
+total. Closing is a rename, which works on a full disk, then passes through the lock of every channel: who
+gets one of them later sees that the session has ended.
+
+*Sizes are counted in blocks of 4 KiB,* as the disk does, so that a flood of empty messages meets the same
+bounds. How the total is kept exact is told in `channel_files.py`; it is counted anew when a process starts, and
+before a push is refused for it.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from fate_flow.core.model.errors import BadRequest, BadSettings, StorageFailed
+from fate_flow.core.model.grammar import check_job_id
+from fate_flow.relay.channel_files import (
+    BLOCK,
+    ChannelFile,
+    Message,
+    Total,
+    charge,
+    locked,
+    locked_channel,
+    make_channel_file,
+)
+from fate_flow.relay.spool_folders import (
+    DISK_IS_FULL,
+    channels_in,
+    drop_channels,
+    entomb,
+    folders_in,
+    received_in,
+    session_folder,
+    uncount,
+)
+from fate_flow.relay.spool_registry import SessionRegistry
+from fate_flow.relay.spool_result import GetResult, Problem, PutResult, Refusal, Stored, skipped
+from fate_flow.relay.spool_session import PartyKey, Session
+
+TOPIC_CHARS = 256
+_RECHECK_SECONDS = 0.25   # how long a wake-up that got lost may delay a waiting pop
+_RECOUNT_SECONDS = 10.0   # a full spool is counted anew this often at most
+_PURGES = 16              # an open begins again this often when its job is purged meanwhile
+_SEQ_END = 1 << 62
+
+
+@dataclass(frozen=True)
+class SpoolLimits:
+    """What the spool holds at most, in bytes: a chunk, the unread of a channel, everything."""
+
+    chunk_bytes: int = 4 << 20
+    unread_bytes: int = 64 << 20
+    total_bytes: int = 4 << 30
+
+    def __post_init__(self) -> None:
+        largest = charge(self.chunk_bytes)
+        if self.chunk_bytes < 1 or self.unread_bytes < largest or self.total_bytes < largest + BLOCK:
+            raise BadSettings(f"spool: a chunk of chunk_bytes has to fit the other bounds: {self}")
+
+
+def check_topic(topic: str) -> str:
+    """The topic, when it is one: any text of 1 to 256 characters."""
+    if not 0 < len(topic) <= TOPIC_CHARS:
+        raise BadRequest(f"topic: {len(topic)} characters, 1 to {TOPIC_CHARS} are allowed")
+    return topic
+
+
+class Spool:
+    """The messages of all sessions of this server, for all its processes and threads at once."""
+
+    def __init__(self, root: Path, limits: SpoolLimits, wake: Callable[[], None]) -> None:
+        self.limits = limits
+        self._root = str(root)
+        self._wake = wake
+        self._total = Total(os.path.join(self._root, "total"))
+        self._sessions = SessionRegistry(self._root)
+        self._changed = threading.Condition()
+        self._changes = 0
+        self._recount_at = 0.0
+        with _disk_errors():
+            self._prepare()
+
+    # sessions
+
+    def open(self, session: Session, peers: tuple[PartyKey, ...], token: str) -> bool:
+        """Let the parties talk and the token speak for the session; False when it has been closed already."""
+        folder = self._sessions.folder(session)
+        with _disk_errors():
+            for _ in range(_PURGES):
+                with suppress(FileNotFoundError), session_folder(folder):
+                    return self._sessions.open(session, peers, token)
+            raise FileNotFoundError(errno.ENOENT, "removed each time it was made", folder)
+
+    def close(self, session: Session) -> None:
+        """Drop the messages of the session; from now on it is gone, even if it never was open.
+
+        A close that was killed half way is finished by asking again."""
+        folder = self._sessions.folder(session)
+        # not found: a purge took the job out meanwhile
+        with _disk_errors(), suppress(FileNotFoundError), session_folder(folder):
+            entomb(folder)
+            drop_channels(folder, self._total)
+        self._send_wakeup()
+
+    def purge(self, job_id: str) -> None:
+        """Remove every trace of the job, tombstones too."""
+        check_job_id(job_id)
+        trash = os.path.join(self._root, "trash", f"{job_id}.{secrets.token_hex(8)}")
+        with _disk_errors(), suppress(FileNotFoundError):
+            # One rename takes the whole job out: no kill can leave a session without its tombstone.
+            with self._total.held():     # a count sees the job here or there, and once
+                os.rename(os.path.join(self._root, "sessions", job_id), trash)
+            self._delete(trash)
+        self._send_wakeup()
+
+    def jobs(self) -> tuple[str, ...]:
+        """The ids of the jobs that have left a trace here."""
+        with _disk_errors():
+            return tuple(filter(str.isdigit, os.listdir(os.path.join(self._root, "sessions"))))
+
+    def session_of(self, token: str) -> Session | Refusal | None:
+        """The session a worker may speak for; GONE when it has ended, None when nobody knows the token."""
+        with _disk_errors():
+            return self._sessions.session_of(token)
+
+    def objection(self, session: Session, peer: PartyKey) -> Refusal | None:
+        """Why this session may not talk with that party; None when it may."""
+        with _disk_errors():
+            return self._sessions.objection(session, peer)
+
+    # messages
+
+    def put(
+        self, session: Session, topic: str, sender: PartyKey, seq: int, last: bool, data: bytes
+    ) -> PutResult:
+        """Store a chunk that the sender has for this session; saying it again changes nothing.
+
+        That holds for a session that has ended, too: the receiver may be done before the sender has its answer."""
+        _check_seq(seq)
+        path = self._channel_path(session, topic, sender)
+        with _disk_errors():
+            try:
+                result = self._put(session, sender, path, seq, Message(data, last))
+            except OSError as error:
+                if error.errno not in DISK_IS_FULL:
+                    raise
+                result = Refusal(Problem.FULL, f"the disk is full: {error.strerror}")
+            if isinstance(result, Refusal) and result.problem is Problem.GONE and self._had(session, path, seq):
+                result = Stored(new=False)
+        if result == Stored(new=True):
+            self._send_wakeup()
+        return result
+
+    def get(
+        self, session: Session, topic: str, sender: PartyKey, seq: int, wait_seconds: float = 0.0
+    ) -> GetResult:
+        """The chunk with this number, which confirms all before it; None when none came within the time."""
+        deadline = time.monotonic() + wait_seconds
+        while True:
+            changes = self._changes  # before the look: what is stored after it ends the sleep
+            found = self._find(session, topic, sender, seq, confirm=True)
+            left = deadline - time.monotonic()
+            if found is not None or left <= 0:
+                return found
+            self._sleep(changes, min(left, _RECHECK_SECONDS))
+
+    def peek(self, session: Session, topic: str, sender: PartyKey, seq: int) -> GetResult:
+        """The chunk with this number when it is there; nothing waits, nothing is confirmed."""
+        return self._find(session, topic, sender, seq, confirm=False)
+
+    def release(self, session: Session, topic: str, sender: PartyKey) -> Refusal | None:
+        """Forget what the channel holds; its numbers go on from there."""
+        path = self._channel_path(session, topic, sender)
+        with _disk_errors(), suppress(FileNotFoundError), locked_channel(path) as channel:
+            if self.objection(session, sender) is None:
+                channel.confirm(channel.marks.stored, self._total)
+        return self.objection(session, sender)
+
+    def notify(self) -> None:
+        """Another process changed something: let the waiting pops of this one look."""
+        with self._changed:
+            self._changes += 1
+            self._changed.notify_all()
+
+    # a push, under the lock of its channel
+
+    def _put(self, session: Session, sender: PartyKey, path: str, seq: int, chunk: Message) -> PutResult:
+        if len(chunk.data) > self.limits.chunk_bytes:
+            return Refusal(Problem.TOO_LARGE,
+                           f"{len(chunk.data)} bytes: a chunk has {self.limits.chunk_bytes} at most")
+        cost = charge(len(chunk.data))
+        if refusal := self.objection(session, sender):
+            return refusal
+        try:
+            if seq == 0 and not os.path.exists(path):
+                if not self._has_space(BLOCK + cost):    # topics are free to invent, their files are not
+                    return self._full()
+                make_channel_file(path)
+            with locked_channel(path) as channel:
+                # Once more: a close may have passed this lock before us.
+                return self.objection(session, sender) or self._settle(channel, seq, chunk)
+        except FileNotFoundError:  # its first chunk is still to come, or a purge took the session out
+            return self.objection(session, sender) or skipped(seq, 0)
+
+    def _had(self, session: Session, path: str, seq: int) -> bool:
+        """Whether a session that has ended had this chunk of a channel."""
+        folder = self._sessions.folder(session)
+        try:
+            with locked(folder):     # whoever closes it has finished
+                return seq < int(received_in(folder).get(os.path.basename(path), 0))
+        except FileNotFoundError:
+            return False
+
+    def _settle(self, channel: ChannelFile, seq: int, chunk: Message) -> PutResult:
+        marks = channel.marks
+        if seq > marks.stored:
+            return skipped(seq, marks.stored)
+        if seq < marks.confirmed or (seq < marks.stored and channel.read(seq) == chunk):
+            return Stored(new=False)
+        if seq < marks.stored:
+            return Refusal(Problem.DIFFERENT, f"seq: {seq} holds other bytes already")
+        return self._append(channel, chunk)
+
+    def _append(self, channel: ChannelFile, chunk: Message) -> PutResult:
+        cost = charge(len(chunk.data))
+        if channel.marks.unread + cost > self.limits.unread_bytes:
+            return Refusal(Problem.BACKLOG, f"unread: {self.limits.unread_bytes} bytes wait in this topic")
+        if self._has_space(cost) and channel.append(chunk, self._total, self.limits.total_bytes):
+            return Stored(new=True)
+        return self._full()
+
+    def _full(self) -> Refusal:
+        return Refusal(Problem.FULL, f"the spool is full: {self.limits.total_bytes} bytes")
+
+    def _has_space(self, cost: int) -> bool:
+        """Whether the spool has room; one that reads full is counted anew first."""
+        if self._total.has_space(cost, self.limits.total_bytes):
+            return True
+        if time.monotonic() < self._recount_at:
+            return False
+        self._recount()
+        return self._total.has_space(cost, self.limits.total_bytes)
+
+    # a pop
+
+    def _find(self, session: Session, topic: str, sender: PartyKey, seq: int, *, confirm: bool) -> GetResult:
+        _check_seq(seq)
+        path = self._channel_path(session, topic, sender)
+        with _disk_errors():
+            try:
+                with locked_channel(path) as channel:
+                    return self.objection(session, sender) or self._take(channel, seq, confirm)
+            except FileNotFoundError:  # nothing was pushed yet, or the session is not there
+                return self.objection(session, sender) or (skipped(seq, 0) if seq and confirm else None)
+
+    def _take(self, channel: ChannelFile, seq: int, confirm: bool) -> GetResult:
+        marks = channel.marks
+        if seq < marks.confirmed:
+            return Refusal(Problem.SKIPPED, f"seq: {seq} is confirmed and forgotten, next is {marks.confirmed}")
+        if confirm and seq > marks.stored:
+            return skipped(seq, marks.stored)
+        if confirm and seq > marks.confirmed:
+            channel.confirm(seq, self._total)
+        return channel.read(seq) if seq < marks.stored else None
+
+    def _send_wakeup(self) -> None:
+        self.notify()
+        self._wake()
+
+    def _sleep(self, changes: int, seconds: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._changes != changes, seconds)
+
+    # paths, and the whole
+
+    def _channel_path(self, session: Session, topic: str, sender: PartyKey) -> str:
+        name = f"{sender[0]}/{sender[1]}/{check_topic(topic)}".encode("utf-8", "surrogatepass")
+        return f"{self._sessions.folder(session)}/{hashlib.sha256(name).hexdigest()[:40]}"
+
+    def _prepare(self) -> None:
+        for name in ("sessions", "tokens", "trash"):
+            os.makedirs(os.path.join(self._root, name), mode=0o700, exist_ok=True)
+        for name in os.listdir(os.path.join(self._root, "trash")):
+            self._delete(os.path.join(self._root, "trash", name))
+        self._recount()
+
+    def _recount(self) -> None:
+        self._total.count(self._all_channels)
+        self._recount_at = time.monotonic() + _RECOUNT_SECONDS
+
+    def _all_channels(self) -> Iterator[str]:
+        for place in ("sessions", "trash"):
+            for job_folder in folders_in(os.path.join(self._root, place)):
+                for folder in folders_in(job_folder):
+                    yield from channels_in(folder)
+
+    def _delete(self, job_folder: str) -> None:
+        """Delete a job's folder and its tokens, and what its channels count."""
+        for folder in folders_in(job_folder):
+            uncount(folder, self._total)
+            self._sessions.forget_token(folder)
+        shutil.rmtree(job_folder, ignore_errors=True)
+
+
+def _check_seq(seq: int) -> None:
+    if not 0 <= seq < _SEQ_END:
+        raise BadRequest(f"seq: {seq} is out of range")
+
+
+@contextmanager
+def _disk_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageFailed(f"{error.filename or 'spool'}: {error.strerror}") from error

@@ -1,0 +1,136 @@
+"""Which sessions are open here, which peers they talk with, and which token speaks for which.
+
+All of it is on disk, shared by the processes of one server; each process remembers what it has read, and looks at the
+file's stamp before it believes that. Errors of the disk are the caller's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from fate_flow.relay.spool_folders import CLOSED, SESSION, Stamp, read_json, stamp_of, write_json
+from fate_flow.relay.spool_result import Problem, Refusal, gone
+from fate_flow.relay.spool_session import PartyKey, Session
+
+_CACHED = 1024            # sessions and tokens remembered by one process
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+class SessionRegistry:
+    """The sessions below one folder."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._entries: dict[Session, tuple[Stamp, _SpoolEntry]] = {}
+        self._tokens: dict[str, Session] = {}
+
+    def folder(self, session: Session) -> str:
+        """Of the session's files."""
+        return (f"{self._root}/sessions/{session.job_id}/{session.task_id}.{session.version}"
+                f".{session.incarnation}.{session.role}.{session.party_id}")
+
+    def open(self, session: Session, peers: tuple[PartyKey, ...], token: str) -> bool:
+        """Write it down, while the caller holds the lock of its folder; False when it has been closed already."""
+        wanted = _SpoolEntry(frozenset(peers), _digest(token))
+        known = self._entry(session)
+        if known is not None and (known.closed or known == wanted):
+            return not known.closed
+        # The token first: who finds the session open can rely on it.
+        write_json(self._token_path(wanted.token), vars(session))
+        write_json(os.path.join(self.folder(session), SESSION), wanted.to_json())
+        if known is not None and known.token != wanted.token:
+            with suppress(FileNotFoundError):
+                os.unlink(self._token_path(known.token))
+        return True
+
+    def forget_token(self, folder: str) -> None:
+        """Remove the token of the session in this folder, which a purge has taken out."""
+        for name in (SESSION, CLOSED):
+            with suppress(FileNotFoundError):
+                document = read_json(os.path.join(folder, name))[1]
+                os.unlink(self._token_path(_SpoolEntry.from_json(document).token))
+
+    def session_of(self, token: str) -> Session | Refusal | None:
+        """The session a worker may speak for; GONE when it has ended, None when nobody knows the token."""
+        digest = _digest(token)
+        session = self._tokens.get(digest) or self._read_token(digest)
+        entry = self._entry(session) if session else None
+        if session is None or entry is None:
+            return None
+        if entry.closed:
+            return gone(session)
+        return session if entry.token == digest else None
+
+    def objection(self, session: Session, peer: PartyKey) -> Refusal | None:
+        """Why this session may not talk with that party; None when it may."""
+        entry = self._entry(session)
+        if entry is None:
+            return Refusal(Problem.NOT_STARTED, f"session {session}: has not started here")
+        if entry.closed:
+            return gone(session)
+        if peer not in entry.peers:
+            return Refusal(Problem.STRANGER, f"{peer[0]} {peer[1]}: no such party in session {session}")
+        return None
+
+    def _entry(self, session: Session) -> _SpoolEntry | None:
+        """What the session's file says; read again only when the file has changed."""
+        path = os.path.join(self.folder(session), SESSION)
+        cached = self._entries.get(session)
+        try:
+            if cached and cached[0] == stamp_of(os.stat(path)):
+                return cached[1]
+            # With the stamp of what is read, not of what was looked at: it may have been replaced between.
+            stamp, document = read_json(path)
+        except FileNotFoundError:
+            return self._ended(session)
+        entry = _SpoolEntry.from_json(document)
+        _remember(self._entries, session, (stamp, entry))
+        return entry
+
+    def _ended(self, session: Session) -> _SpoolEntry | None:
+        self._entries.pop(session, None)
+        is_closed = os.path.exists(os.path.join(self.folder(session), CLOSED))
+        return _SpoolEntry(frozenset(), "", closed=True) if is_closed else None
+
+    def _read_token(self, digest: str) -> Session | None:
+        try:
+            session = Session(**read_json(self._token_path(digest))[1])
+        except FileNotFoundError:
+            return None
+        _remember(self._tokens, digest, session)
+        return session
+
+    def _token_path(self, digest: str) -> str:
+        return f"{self._root}/tokens/{digest}"
+
+
+@dataclass(frozen=True)
+class _SpoolEntry:
+    """What the file of a session says."""
+
+    peers: frozenset[PartyKey]
+    token: str
+    closed: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {"peers": sorted(self.peers), "token": self.token}
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> _SpoolEntry:
+        return cls(frozenset((role, party_id) for role, party_id in document["peers"]), document["token"])
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _remember(cache: dict[_K, _V], key: _K, value: _V) -> None:
+    """Keep the value; a full cache starts over."""
+    if len(cache) >= _CACHED:
+        cache.clear()
+    cache[key] = value

@@ -1,0 +1,469 @@
+"""The real things behind `services/context/ports.py`: workers as local processes, the spool, the folders of a job."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import fate_flow
+from fate_flow.components.base.errors import ComponentError
+from fate_flow.components.tables.table import Table, drop
+from fate_flow.components.tables.table_uri import BadTableUri, format_uri, table_in
+from fate_flow.components.worker.catalogue import find_component
+from fate_flow.core.model.errors import BadRequest
+from fate_flow.core.model.grammar import check_job_id, check_table_piece, shown
+from fate_flow.core.model.job import JobKey, TaskKey, Worker
+from fate_flow.core.model.program import WORK_FOLDERS, read_program
+from fate_flow.core.text.exit_codes import NO_RESULT, describe_exit_code
+from fate_flow.core.text.phrases import sanitized
+from fate_flow.engines.local.engine import LocalEngine, living_workers
+from fate_flow.engines.local.program_order import OUTPUTS, PEERS, WORK, Order, is_program
+from fate_flow.engines.local.worker import Exit, WorkerSpec, write_atomically
+from fate_flow.jobspec.text.yaml_text import yaml_text
+from fate_flow.records.operator_log.worker_config import worker_log_folders, worker_logging_config
+from fate_flow.relay.spool import Spool
+from fate_flow.relay.spool_session import Session
+from fate_flow.services.context.ports import LaunchOrder, Observation, Program, TaskOutputs
+from fate_flow.settings.settings import PART, Settings
+from fate_flow.store.contract.transaction import Document, TableMeta
+
+LOG = logging.getLogger(__name__)
+
+
+def worker_token(secret: bytes, worker_id: str) -> str:
+    """What a worker proves itself with; derived, so that a launch that is repeated means the same token."""
+    return hmac.new(secret, worker_id.encode(), hashlib.sha256).hexdigest()
+
+
+_LONGEST_MESSAGE, _LONGEST_NAME = 4_000, 180
+_PACKAGE_FOLDER = Path(fate_flow.__file__).parents[1]
+"""Where a program in Python finds our client of the exchange."""
+
+
+@dataclass(frozen=True)
+class LocalWorkers:
+    """Workers as processes of this machine, in the folders that docs/reference/contracts.md describes."""
+
+    settings: Settings
+    engine: LocalEngine
+    exchange_url: str
+    secret: bytes
+    wake_scheduler: Callable[[bytes], None]
+
+    def folder_for(self, key: TaskKey, worker_id: str) -> str:
+        place = self.settings.jobs_dir / key.job_id / key.party.role / key.party.party_id / key.name
+        return str(place / key.task_id / str(key.version) / "task_executor" / worker_id)
+
+    def launch(self, order: LaunchOrder) -> None:
+        folder = Path(order.worker.folder)
+        key = order.worker.task
+        folder.mkdir(parents=True, exist_ok=True)
+        logs = worker_log_folders(
+            key.job_id, key.party.role, key.party.party_id, key.name, self.settings.log_dir
+        )
+        logs[1].mkdir(parents=True, exist_ok=True)
+        config = folder / "config.yaml"
+        if not config.exists():
+            # It holds a token: for this user only.
+            write_atomically(config, yaml_text(self._config(order, folder)), mode=0o600, is_durable=False)
+        if order.program is not None:
+            self._write_program(order, order.program, folder, config)
+        self.engine.launch(self._spec(order, folder, config, logs[1]))
+
+    def forget(self, worker: Worker) -> None:
+        shutil.rmtree(worker.folder, ignore_errors=True)
+
+    def _write_program(self, order: LaunchOrder, program: Program, folder: Path, config: Path) -> None:
+        (folder / WORK).mkdir(exist_ok=True)
+        write_atomically(folder / PEERS, json.dumps(program.peers), is_durable=False)
+        env = {
+            **program.command.env,
+            **program.env,
+            "FATE_FLOW_TASK_CONFIG": str(config),
+            "FATE_FLOW_PEERS_FILE": str(folder / PEERS),
+            "FATE_FLOW_EXCHANGE_URL": self.exchange_url,
+            "FATE_FLOW_EXCHANGE_TOKEN": worker_token(self.secret, order.speaks_as),
+            "FATE_FLOW_PYTHON_PATH": str(_PACKAGE_FOLDER),
+        }
+        command = program.command
+        Order(
+            command.argv, env, self.settings.commands, command.files, command.volumes, command.core_dumps,
+            command.secrets, program.initiator, self.settings.party_id,
+        ).write(folder)
+
+    def _spec(self, order: LaunchOrder, folder: Path, config: Path, logs: Path) -> WorkerSpec:
+        worker_id, program = order.worker.worker_id, order.program
+        arguments = ("--config", str(config), "--execution-final-meta-path", str(folder / "result.json"))
+        return WorkerSpec(
+            worker_id=worker_id,
+            folder=folder,
+            provider="command" if program else "builtin",
+            argv=program.command.argv if program else ("component", "execute", *arguments),
+            cwd=folder / WORK if program else folder,
+            stdout=folder / "stdout" if program else logs / f"task_executor_{worker_id}_std.log",
+            stderr=folder / "stderr" if program else logs / f"task_executor_{worker_id}_err.log",
+            timeout_seconds=order.timeout_seconds,
+            grace_seconds=order.stop_seconds,
+            lease_file=self.settings.alive_file,
+            lease_seconds=self.settings.limits.server_silence,
+            output_max_bytes=self.settings.commands.output_max_bytes if program else 0,
+        )
+
+    def _config(self, order: LaunchOrder, folder: Path) -> dict[str, Any]:
+        """The task configuration (docs/reference/contracts.md)."""
+        key = order.worker.task
+        role, party_id = key.party.role, key.party.party_id
+        party_task = f"{key.task_id}_{key.version}_{role}_{party_id}_{order.incarnation}"
+        info = find_component(order.module)
+        return {
+            "task_id": key.task_id,
+            "party_task_id": party_task,
+            "task_name": key.name,
+            "component": info.name if info else order.module.lower(),
+            "role": role,
+            "party_id": party_id,
+            "stage": order.stage,
+            "parameters": dict(order.parameters),
+            "input_artifacts": _inputs(order),
+            "output_artifacts": self._outputs(order, folder),
+            "conf": {**self._conf(order, folder, party_task), **self._storage(order)},
+        }
+
+    def _storage(self, order: LaunchOrder) -> dict[str, Any]:
+        """The server that a task writes to or reads from; its password is in no document, only here."""
+        server = self.settings.connectors.get(str(order.parameters.get("connector")))
+        return {"storage": asdict(server)} if order.module in ("Writer", "Fetch") and server is not None else {}
+
+    def _outputs(self, order: LaunchOrder, folder: Path) -> dict[str, Any]:
+        key = order.worker.task
+        info = find_component(order.module)
+        found: dict[str, Any] = {
+            "metric": {"uri": f"file://{folder}/metric.json", "type_name": "json_metric"},
+        }
+        collected = read_program(order.parameters).outputs if order.work_folders else ()
+        for one in collected:
+            if not one.is_table:
+                found[one.name] = {"uri": f"file://{folder}/{OUTPUTS}/{one.name}", "type_name": "file"}
+        for name in (*(info.outputs if info else ()), *(one.name for one in collected if one.is_table)):
+            # Fresh for each attempt: what a broken one wrote is never taken for this one's.
+            table = f"{key.task_id}_{key.version}_{key.party.role}_{key.party.party_id}_{name}_{order.incarnation[:8]}"
+            uri = format_uri(self.settings.data_dir, f"output_{key.job_id}", table)
+            found[name] = {"uri": uri, "type_name": "table"}
+        return found
+
+    def _conf(self, order: LaunchOrder, folder: Path, party_task: str) -> dict[str, Any]:
+        key = order.worker.task
+        role, party_id = key.party.role, key.party.party_id
+        parties = [{"role": one[0], "partyid": one[1]} for one in order.parties]
+        options = {"data_dir": str(self.settings.data_dir), "task_cores": order.task_cores}
+        exchange = {"url": self.exchange_url, "token": worker_token(self.secret, order.speaks_as)}
+        return {
+            "device": {"type": "CPU", "metadata": {}},
+            "computing": {"type": "standalone", "metadata": {"computing_id": party_task, "options": options}},
+            "federation": {
+                "type": "fate_flow",
+                "metadata": {
+                    "federation_id": f"{key.task_id}_{key.version}_{order.incarnation}",
+                    "parties": {"local": {"role": role, "partyid": party_id}, "parties": parties},
+                    "exchange": exchange,
+                },
+            },
+            "logger": {
+                "config": worker_logging_config(
+                    key.job_id, role, party_id, key.name, self.settings.log_dir, self.settings.log_level
+                )
+            },
+            "task_final_meta_path": str(folder / "result.json"),
+        }
+
+    def observe(self, worker: Worker) -> Observation:
+        seen = self.engine.observe(Path(worker.folder))
+        pid = seen.process.pid if seen.process else 0
+        started = seen.process.started if seen.process else 0
+        if seen.exit is None:
+            return Observation(seen.state, pid, started)
+        if is_program(Path(worker.folder)):
+            succeeded, message, made = _decision_on_program(seen.exit)
+        else:
+            places = _Places(self.settings.data_dir, Path(worker.folder))
+            succeeded, message, made = _decision(worker.task, seen.result or {}, places)
+            if seen.exit.exit_code == NO_RESULT and not seen.result:
+                message = "the worker could not write its result file: look whether the disk of this party is full"
+        return Observation(
+            seen.state, pid, started, seen.exit.cause, seen.exit.exit_code, seen.exit.signal, succeeded,
+            message or seen.exit.message, made,
+        )  # fmt: skip
+
+    def stop(self, worker: Worker, grace_seconds: float) -> None:
+        if self.engine.stop(Path(worker.folder), grace_seconds):
+            self.wake_scheduler(json.dumps({"worker": worker.folder, "event": "exited"}).encode())
+
+
+def _inputs(order: LaunchOrder) -> dict[str, Any]:
+    found: dict[str, list[Any]] = {}
+    for folder in order.work_folders:
+        work = {"uri": f"file://{folder}/{WORK}", "type_name": "folder", "metadata": {}}
+        found.setdefault(WORK_FOLDERS, []).append(work)
+    for one in order.inputs:
+        table = one.table
+        metadata = {"namespace": table.namespace, "name": table.name, "schema": dict(table.schema)}
+        found.setdefault(one.key, []).append({"uri": table.uri, "type_name": "table", "metadata": metadata})
+    return {key: tables[0] if len(tables) == 1 else tables for key, tables in found.items()}
+
+
+def _decision_on_program(end: Exit) -> tuple[bool, str, TaskOutputs]:
+    """A program of the user's own says with its exit code how it ended, and leaves no result file."""
+    said = f"the program ended with {describe_exit_code(end.exit_code)}" if end.exit_code else ""
+    return end.exit_code == 0, said, TaskOutputs()
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where a worker may have left what its result file names."""
+
+    data_dir: Path
+    folder: Path
+
+    def file(self, uri: str) -> Path:
+        """A file of the worker's own folder. Raises ValueError."""
+        path = Path(uri.removeprefix("file://"))
+        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.folder)):
+            raise ValueError(f"uri: {shown(uri)} does not lie in the folder of the worker")
+        return path
+
+    def table(self, uri: str, namespace: str, name: str) -> str:
+        """A table of this party, under its own name. Raises ValueError."""
+        try:
+            address = table_in(self.data_dir, uri)
+        except BadTableUri as error:
+            raise ValueError(f"uri: {error.message}") from error
+        if (address.namespace, address.name) != (namespace, name):
+            raise ValueError(f"uri: {shown(uri)} is not that of table {namespace}.{name}")
+        return uri
+
+
+def _decision(key: TaskKey, result: Mapping[str, Any], places: _Places) -> tuple[bool, str, TaskOutputs]:
+    """Whether the result file says success, the one line with which it says otherwise, and what was made."""
+    status = result.get("status")
+    if not isinstance(status, dict):
+        return False, "", TaskOutputs()
+    if status.get("code") != 0:
+        return False, sanitized(str(status.get("exceptions") or ""), _LONGEST_MESSAGE), TaskOutputs()
+    try:
+        return True, "", _made(key, result, places)
+    except (BadRequest, AttributeError, LookupError, TypeError, ValueError) as error:
+        # Written by a component that may be anybody's: what cannot be read is a failure of it, not of ours.
+        return False, f"what result.json says was made is not well formed: {sanitized(str(error), 200)}", TaskOutputs()
+
+
+def _made(key: TaskKey, result: Mapping[str, Any], places: _Places) -> TaskOutputs:
+    """What a result file says was made; the aliases of the DSL are given by the caller in the order of the keys."""
+    outputs = result.get("io_meta", {}).get("outputs", {})
+    tables = tuple(
+        (name, _table(key, one, places)) for name, made in outputs.get("data", {}).items() for one in made
+    )
+    metrics = tuple(
+        metric for made in outputs.get("metric", {}).values() for one in made for metric in _metrics(one, places)
+    )
+    summary = result.get("summary")
+    return TaskOutputs(tables, metrics, summary if isinstance(summary, dict) else {})
+
+
+def _table(key: TaskKey, made: Mapping[str, Any], places: _Places) -> TableMeta:
+    meta = made["metadata"]
+    namespace = check_table_piece(meta.get("namespace"), "namespace")
+    name = check_table_piece(meta.get("name"), "name")
+    stated = TableMeta(
+        namespace=namespace,
+        name=name,
+        uri=places.table(str(made["uri"]), namespace, name),
+        count=_count(meta.get("count") or 0),
+        replaced=_count(meta.get("replaced") or 0),
+        schema=dict(meta.get("schema") or {}),
+        origin="output",
+        job_id=key.job_id,
+    )
+    return _as_it_is(stated, key.task_id)
+
+
+def _as_it_is(stated: TableMeta, task_id: str) -> TableMeta:
+    """What is on disk: of two uploads of one table, the file is of the one and the last word of the other."""
+    try:
+        with Table(stated.uri) as table:
+            if table.made_by in ("", task_id):
+                return stated
+            job_id = table.made_by.partition("_")[0]
+            schema = table.schema.as_json()
+            return replace(stated, count=table.count, replaced=table.replaced, schema=schema, job_id=job_id)
+    except (ComponentError, sqlite3.Error):       # gone already, or none of ours
+        return stated
+
+
+def _count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**62:
+        raise ValueError(f"count: {shown(value)} is not a number of rows")
+    return value
+
+
+def _metrics(
+    made: Mapping[str, Any], places: _Places
+) -> list[tuple[str, str, tuple[tuple[Any, Any], ...], Mapping[str, Any]]]:
+    file = places.file(str(made["uri"]))
+    try:
+        listed = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return [
+        (
+            sanitized(one["namespace"], _LONGEST_NAME), sanitized(one["name"], _LONGEST_NAME),
+            tuple((pair[0], pair[1]) for pair in one["data"]), dict(one.get("meta", {})),
+        )
+        for one in listed
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SpoolExchange:
+    """Opens and closes the sessions of party tasks in the spool."""
+
+    spool: Spool
+    secret: bytes
+
+    def open(self, key: TaskKey, incarnation: str, parties: tuple[tuple[str, str], ...], worker_id: str) -> None:
+        self.spool.open(_session(key, incarnation), parties, worker_token(self.secret, worker_id))
+
+    def close(self, key: TaskKey, incarnation: str) -> None:
+        self.spool.close(_session(key, incarnation))
+
+    def purge(self, job_id: str) -> None:
+        self.spool.purge(job_id)
+
+    def sweep(self, is_over: Callable[[str], bool]) -> None:
+        # Listed first: what is found over afterwards has not begun in between.
+        for job_id in self.spool.jobs():
+            if is_over(job_id):
+                self.spool.purge(job_id)
+
+
+def _session(key: TaskKey, incarnation: str) -> Session:
+    return Session(key.job_id, key.task_id, key.version, incarnation, key.party.role, key.party.party_id)
+
+
+_OF_JOB = ("job_dsl.json", "job_runtime_conf.json", "train_runtime_conf.json", "pipeline_dsl.json")
+_ON_PARTY = "job_runtime_on_party_conf.json"
+
+
+@dataclass(frozen=True)
+class JobFiles:
+    """The folders of a job under the home of this party."""
+
+    settings: Settings
+
+    def write_confs(self, key: JobKey, document: Document) -> None:
+        folder = self.settings.jobs_dir / key.job_id
+        party = folder / key.party.role / key.party.party_id
+        party.mkdir(parents=True, exist_ok=True)
+        # The last two are of jobs that predict.
+        contents: tuple[Mapping[str, Any], ...] = (document.dsl, document.runtime_conf, {}, {})
+        for name, content in zip(_OF_JOB, contents, strict=True):
+            _write(folder / name, content)
+        _write(party / _ON_PARTY, document.on_party)
+
+    def remove_job(self, job_id: str) -> None:
+        shutil.rmtree(self.settings.jobs_dir / job_id, ignore_errors=True)
+
+    def drop_upload(self, path: str) -> None:
+        file = Path(path)
+        if file.is_absolute() and file.parent == self.settings.uploads_dir:
+            file.unlink(missing_ok=True)
+
+    def drop_table(self, table: TableMeta) -> None:
+        try:
+            drop(self.settings.data_dir, table.uri)
+        except BadTableUri as error:
+            LOG.warning("table %s.%s: its file stays: %s", table.namespace, table.name, error)
+
+    def has_confs(self, key: JobKey) -> bool:
+        folder = self.settings.jobs_dir / key.job_id
+        party = folder / key.party.role / key.party.party_id
+        return all(path.exists() for path in (*(folder / name for name in _OF_JOB), party / _ON_PARTY))
+
+    def has_living_worker(self, job_id: str) -> bool:
+        return bool(living_workers(self.settings.jobs_dir / job_id))
+
+    def jobs_on_disk(self) -> Iterable[str]:
+        return _jobs_in(self.settings.jobs_dir)
+
+    def uploads_before(self, at: int) -> Iterable[str]:
+        for path in _files_in(self.settings.uploads_dir):
+            if path.suffix != PART and _written_before(path, at):
+                yield str(path)
+
+    def logs_before(self, at: int) -> Iterable[str]:
+        logs = self.settings.log_dir
+        for job_id in _jobs_in(logs):
+            # A folder changes when a file comes into it: most need no look at their files.
+            if _written_before(logs / job_id, at) and all(_written_before(one, at) for one in _files_in(logs / job_id)):
+                yield job_id
+
+    def has_logs(self, job_id: str) -> bool:
+        return (self.settings.log_dir / job_id).exists()
+
+    def logs_beyond(self, most_bytes: int) -> Iterable[str]:
+        logs = self.settings.log_dir
+        sizes = sorted(((*_size_of(logs / job_id), job_id) for job_id in _jobs_in(logs)), reverse=True)
+        totals = accumulate(size for _, size, _ in sizes)
+        beyond = [job_id for total, (_, _, job_id) in zip(totals, sizes, strict=True) if total > most_bytes]
+        return reversed(beyond)
+
+    def remove_logs(self, job_id: str) -> None:
+        shutil.rmtree(self.settings.log_dir / job_id, ignore_errors=True)
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    write_atomically(path, json.dumps(content, indent=2), is_durable=False)
+
+
+def _jobs_in(folder: Path) -> Iterator[str]:
+    """Names in a folder that are job ids."""
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(BadRequest):
+                yield check_job_id(entry.name)
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                yield Path(entry.path)
+
+
+def _size_of(folder: Path) -> tuple[int, int]:
+    """When something in the folder was last written, and the bytes of all files in it."""
+    newest = total = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                found = os.stat(os.path.join(path, name), follow_symlinks=False)
+                newest, total = max(newest, found.st_mtime_ns), total + found.st_blocks * 512
+    return newest, total
+
+
+def _written_before(path: Path, at: int) -> bool:
+    with suppress(FileNotFoundError):
+        return path.stat().st_mtime_ns // 1_000_000 < at
+    return False
+
+

@@ -1,0 +1,141 @@
+"""Places where a test has the whole server die, to see that nothing is lost there (tests/chaos/crash_points.py).
+
+Off, and then nothing of this is in the way of anything: the process that builds a server puts these wrappers around
+its parts only when the environment has `FATE_FLOW_CRASH_POINTS=kill-this-server`. Any other value keeps the server
+from starting.
+
+`<home>/run/crash_points.json` says where: `{"at": "commit:17"}` is the 17th commit after the file was written. It also
+keeps the count of each kind for all processes of the server together, and whether it has happened: it does once. With
+`"at": ""` the points are only counted; without the file nothing happens.
+
+| kind | the server dies |
+|---|---|
+| `commit` | right after a transaction was committed, before anything follows from it |
+| `effect` | right before something that follows from a commit is done: a worker launched, a session closed |
+| `send` | right before a command leaves for another party |
+| `answer` | when the answer to a command has come, before it is taken in |
+| `reply` | when the request of a party was carried out and committed, before the reply leaves |
+
+Heartbeats are left out: their number depends on how long a job takes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.peers.peer_senders import RequestLog
+from fate_flow.services.context.ports import Effect
+from fate_flow.settings.settings import Settings
+from fate_flow.store.contract.transaction import Store, Transaction
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+SWITCH, ON = "FATE_FLOW_CRASH_POINTS", "kill-this-server"
+FILE = "crash_points.json"
+KINDS = ("commit", "effect", "send", "answer", "reply")
+
+Kind = Literal["commit", "effect", "send", "answer", "reply"]
+CarryOut = Callable[[list[Effect]], None]
+
+
+def crash_points_of(settings: Settings) -> CrashPoints | None:
+    """None, unless the environment has the switch of the tests. Raises BadSettings for a switch that is neither."""
+    text = os.environ.get(SWITCH, "")
+    if not text:
+        return None
+    if text != ON:
+        raise BadSettings(f"{SWITCH}: {text!r} is not {ON!r}, with which tests kill a server; unset it")
+    return CrashPoints(settings.run_dir / FILE)
+
+
+class CrashPoints:
+    """Counts the points that a server passes, and kills it at the one that the file names."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def reached(self, kind: Kind) -> None:
+        """Does not return where the server is to die."""
+        try:
+            file = self._path.open("r+", encoding="utf-8")
+        except FileNotFoundError:
+            return
+        with file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            state = json.load(file)
+            counts = state.setdefault("counts", {})
+            counts[kind] = counts.get(kind, 0) + 1
+            is_here = state.get("at") == f"{kind}:{counts[kind]}" and not state.get("fired")
+            if is_here:
+                state["fired"] = True
+            file.seek(0)
+            json.dump(state, file)
+            file.truncate()
+            file.flush()
+            if is_here:
+                os.killpg(os.getpgrp(), signal.SIGKILL)    # the supervisor leads the group; workers have left it
+
+    def around_store(self, store: Store) -> Store:
+        return _Store(store, self)
+
+    def around_effects(self, carry_out: CarryOut) -> CarryOut:
+        def counted(effect: Effect) -> Effect:
+            def run() -> None:
+                self.reached("effect")
+                effect()
+
+            return run
+
+        return lambda effects: carry_out([counted(effect) for effect in effects])
+
+    def around_sender_log(self, record: RequestLog) -> RequestLog:
+        return _SenderLog(record, self)
+
+    def around_replies(self, app: WSGIApplication) -> WSGIApplication:
+        def served(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+            answer = app(environ, start_response)
+            if "HTTP_SRC_PARTY_ID" in environ and not environ["PATH_INFO"].endswith("/heartbeat"):
+                self.reached("reply")
+            return answer
+
+        return served
+
+
+class _Store:
+    """A store whose commits are points."""
+
+    def __init__(self, store: Store, points: CrashPoints) -> None:
+        self._store, self._points = store, points
+
+    def reading(self) -> AbstractContextManager[Transaction]:
+        return self._store.reading()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        with self._store.transaction() as unit:
+            yield unit
+        self._points.reached("commit")
+
+
+class _SenderLog:
+    """A sender says here what it is about to send, and what it was answered."""
+
+    def __init__(self, record: RequestLog, points: CrashPoints) -> None:
+        self._record, self._points = record, points
+
+    def requested(self, job_id: str, url: str) -> None:
+        self._record.requested(job_id, url)
+        self._points.reached("send")
+
+    def answered(self, job_id: str, endpoint: str, body: Mapping[str, Any]) -> None:
+        self._record.answered(job_id, endpoint, body)
+        self._points.reached("answer")

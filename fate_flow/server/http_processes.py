@@ -1,0 +1,138 @@
+"""The two processes of a server that answer over HTTP: the public port, and the port of the workers."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from flask import Flask
+from gunicorn.app.base import BaseApplication
+
+from fate_flow.api.app import create_public_app
+from fate_flow.api.http.services import Services
+from fate_flow.api.http.unread import EnvelopeWorker
+from fate_flow.api.workers.worker import create_worker_app
+from fate_flow.engines.local import proc
+from fate_flow.peers.signature import SiteSignature
+from fate_flow.relay.wakeup import Wakeup
+from fate_flow.server.crash_points import crash_points_of
+from fate_flow.server.runtime import (
+    EffectRunner,
+    Forwarder,
+    JobIds,
+    Wakeups,
+    build_context,
+    inquirers,
+    open_log,
+    open_spool,
+    open_store,
+    waiting_at_once,
+    wake_scheduler,
+)
+from fate_flow.services.use_cases.use_cases import UseCases
+from fate_flow.settings.settings import Settings
+from fate_flow.store.views.views import Views
+
+_KEEP_ALIVE_SECONDS = 75
+
+
+@dataclass(frozen=True)
+class HttpProcesses:
+    """What both are built from; each is forked by the supervisor and builds its application by itself."""
+
+    settings: Settings
+    wakeups: Wakeups
+    worker_url: str
+    effect_runner: EffectRunner
+    signature: SiteSignature | None
+
+    def run_public(self, listener: socket.socket) -> None:
+        """Serve clients and other parties until SIGTERM."""
+        limits = self.settings
+        try:
+            gunicorn = _Gunicorn(listener, limits.http_workers, limits.http_threads, limits.run_dir, self._public_app)
+            if limits.client_keys is not None:
+                gunicorn.cfg.set("header_map", "dangerous")      # clients of FATE write APP_KEY with an underscore
+            gunicorn.run()
+        finally:
+            self.effect_runner.finish()
+
+    def run_for_workers(self, listener: socket.socket) -> None:
+        """Serve this party's own workers until SIGTERM."""
+        _Gunicorn(listener, 1, self.settings.worker_threads, self.settings.run_dir, self._worker_app).run()
+
+    def _public_app(self) -> Flask:
+        settings = self.settings
+        record = open_log(settings)
+        store = open_store(settings, record)
+        context = build_context(settings, self.wakeups, self.worker_url, record, store, self.effect_runner)
+        inquirer, call_back = inquirers(settings, self.signature)
+        use_cases = UseCases(
+            context,
+            wake_scheduler(self.wakeups.scheduler),
+            waiting_submits=waiting_at_once(settings.http_threads),
+            submit_timeout=settings.limits.submit_timeout, reach=call_back,
+        )
+        services = Services(settings, context, use_cases, Views(store.database), JobIds(), inquirer.ask)
+        app = create_public_app(services, open_spool(settings, self.wakeups.exchange))
+        points = crash_points_of(settings)
+        if points:
+            app.wsgi_app = points.around_replies(app.wsgi_app)  # type: ignore[assignment,method-assign]  # Flask's own hook
+        return app
+
+    def _worker_app(self) -> Flask:
+        settings = self.settings
+        store = open_store(settings, open_log(settings))
+        spool = open_spool(settings, self.wakeups.exchange)
+        Thread(target=_listen_for_messages, args=(self.wakeups.exchange, spool), daemon=True).start()
+        wake = wake_scheduler(self.wakeups.scheduler)
+        return create_worker_app(
+            spool, Forwarder(settings, self.signature), settings.worker_threads // 2,
+            lambda job_id: wake((job_id,), False, False, "", ()),
+            settings.limits.max_request_bytes, store, lambda: time.time_ns() // 1_000_000,
+            settings.data_dir,
+        )  # fmt: skip
+
+
+def _listen_for_messages(wakeup: Wakeup, spool: Any) -> None:
+    while True:
+        if wakeup.wait(3600.0):
+            spool.notify()
+
+
+class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn is not typed
+    """gunicorn on a socket that is bound already, with an application that each of its workers builds."""
+
+    def __init__(
+        self, listener: socket.socket, workers: int, threads: int, run_dir: Path, make_app: Callable[[], Flask]
+    ) -> None:
+        self._options = {
+            "bind": f"fd://{listener.fileno()}",
+            "workers": workers,
+            "worker_class": EnvelopeWorker,
+            "threads": threads,
+            "keepalive": _KEEP_ALIVE_SECONDS,
+            "worker_connections": 1000,
+            "graceful_timeout": 5,
+            "timeout": 120,
+            "worker_tmp_dir": str(run_dir),
+            "control_socket_disable": True,
+            "limit_request_line": 8190,      # an upload has its whole configuration in the query
+            "loglevel": "warning",
+            "post_fork": lambda arbiter, _worker: proc.die_with_parent(arbiter.pid),
+        }
+        self._make_app = make_app
+        super().__init__()
+
+    def load_config(self) -> None:
+        for key, value in self._options.items():
+            if key in self.cfg.settings:
+                self.cfg.set(key, value)
+
+    def load(self) -> Flask:
+        return self._make_app()

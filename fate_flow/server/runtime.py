@@ -1,0 +1,395 @@
+"""What each process of a server is built from: settings in, use cases out. Nothing here decides anything."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import requests
+from requests.auth import AuthBase
+
+from fate_flow.api.between_parties.exchange import ForwardReply
+from fate_flow.components.worker.catalogue import CATALOGUE
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.core.text.os_errors import os_error_text
+from fate_flow.engines.local.engine import LocalEngine
+from fate_flow.engines.local.programs import ConfiguredProgramPolicy
+from fate_flow.peers.inquiry import Inquirer
+from fate_flow.peers.network_errors import describe_network_error
+from fate_flow.peers.peer_http import PeerHttp, PeerResponse
+from fate_flow.peers.signature import SiteSignature
+from fate_flow.peers.site_key import load_private_key
+from fate_flow.peers.wire import headers, read_answer
+from fate_flow.records.operator_log.events import Event
+from fate_flow.records.operator_log.operator_log import OperatorLog
+from fate_flow.records.operator_log.server_handler import ServerLogHandler
+from fate_flow.relay.spool import Spool, SpoolLimits
+from fate_flow.relay.spool_session import Session
+from fate_flow.relay.wakeup import Wakeup
+from fate_flow.server.adapters import JobFiles, LocalWorkers, SpoolExchange
+from fate_flow.server.crash_points import crash_points_of
+from fate_flow.server.log_keeper import bounds_of
+from fate_flow.services.context.ports import Context, Effect, Keep, Rules
+from fate_flow.services.context.unit_of_work import CapacityNotice
+from fate_flow.services.participant.call_back import CallBack
+from fate_flow.services.use_cases.use_cases import Wake
+from fate_flow.settings.client_keys import make_client_keys
+from fate_flow.settings.settings import Settings
+from fate_flow.store.database.opening import open_database
+from fate_flow.store.sql.store import SqlStore
+
+log = logging.getLogger(__name__)
+
+_FORWARD_SECONDS = 30.0
+_LONGEST_REFUSAL = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Wakeups:
+    """Who wakes whom; made before the fork."""
+
+    scheduler: Wakeup
+    spawner: Wakeup
+    exchange: Wakeup
+
+
+def rules_of(settings: Settings) -> Rules:
+    limits = settings.limits
+
+    def milliseconds(seconds: float) -> int:
+        return int(seconds * 1000)
+
+    return Rules(
+        poll_interval=milliseconds(limits.poll_interval),
+        hold=milliseconds(limits.hold_seconds),
+        ready=milliseconds(limits.ready_seconds),
+        heartbeat_interval=milliseconds(limits.heartbeat_interval),
+        party_silence=milliseconds(limits.party_silence),
+        initiator_silence=milliseconds(limits.initiator_silence),
+        plain_hold=milliseconds(limits.plain_hold_seconds),
+        plain_silence=milliseconds(limits.plain_silence),
+        command_keep=milliseconds(limits.command_keep),
+        stop_grace_seconds=limits.stop_grace,
+        longest_stop_seconds=limits.longest_stop,
+        drain=milliseconds(limits.drain_timeout),
+        launch=milliseconds(limits.launch_timeout),
+        retry_wait=milliseconds(limits.retry_wait),
+        long_backoff=milliseconds(limits.long_backoff),
+        queue_passes=limits.queue_passes,
+        queue_ageing=milliseconds(limits.queue_ageing),
+        resource_waiting=milliseconds(limits.resource_waiting_timeout),
+    )
+
+
+def keep_of(settings: Settings) -> Keep:
+    retention, day = settings.retention, 24 * 3600 * 1000
+    return Keep(
+        finished_jobs=int(retention.finished_jobs_days * day),
+        job_logs=int(retention.job_logs_days * day),
+        job_logs_bytes=retention.job_logs_max_bytes,
+        output_tables=int(retention.output_tables_days * day),
+        most_finished_jobs=retention.most_finished_jobs,
+    )
+
+
+def open_log(settings: Settings) -> OperatorLog:
+    """The operators' log; the records of our own modules go to its stat log."""
+    record = OperatorLog(
+        settings.log_dir, level=settings.log_level, log_sql=settings.log_sql, bounds=bounds_of(settings)
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [ServerLogHandler(record)]
+    root.setLevel(settings.log_level)
+    for noisy in ("urllib3", "peewee", "apscheduler", "werkzeug"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    return record
+
+
+def open_store(settings: Settings, record: OperatorLog) -> SqlStore:
+    database = open_database(settings.database_url, settings.home, record.database)
+
+    def log_write(job_id: str, statement: str, params: Sequence[Any]) -> None:
+        record.sql(job_id, with_values(statement, params), stacklevel=3)
+
+    return SqlStore(database, log_write)
+
+
+def with_values(statement: str, params: Sequence[Any]) -> str:
+    """The statement with its values in place and MySQL's quotes, as 1.6 logs it."""
+    pieces = statement.replace('"', "`").replace("%s", "?").split("?")
+    values = [*(_literal(value) for value in params), ""]
+    return "".join(piece + value for piece, value in zip(pieces, values, strict=False))
+
+
+def _literal(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, (int, float)):
+        return str(value)
+    return f"'{value}'"
+
+
+def secret_of(settings: Settings) -> bytes:
+    """What worker tokens are derived from; made once for a home."""
+    return _made_once(settings.run_dir / "secret", 32)
+
+
+def home_id_of(settings: Settings) -> str:
+    """The name that all schedulers of one home share. The home is locked, so an older one of the same name is dead."""
+    return _made_once(settings.run_dir / "lineage", 8).hex()
+
+
+def with_client_keys(settings: Settings) -> Settings:
+    """With those that this start makes, if it is to make some. Raises BadSettings."""
+    if not settings.makes_client_keys:
+        return settings
+    made = make_client_keys(settings.home, settings.client_keys)
+    return replace(settings, client_keys=settings.client_keys or made, makes_client_keys=False)
+
+
+def signature_of(settings: Settings) -> SiteSignature | None:
+    """What signs the requests to other parties, where they are signed. Raises BadSettings for a key that is no good."""
+    return SiteSignature(load_private_key(settings.private_key), _wall_clock) if settings.site.is_on else None
+
+
+def _wall_clock() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _made_once(path: Path, size: int) -> bytes:
+    """Random bytes that are made once for a home; a file that a crash left unfinished is made anew."""
+    found = path.read_bytes() if path.exists() else b""
+    if len(found) == size:
+        return found
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(secrets.token_bytes(size))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)
+    return path.read_bytes()
+
+
+def open_spool(settings: Settings, wakeup: Wakeup) -> Spool:
+    limits = SpoolLimits(total_bytes=settings.limits.spool_max_bytes)
+    return Spool(settings.spool_dir, limits, wakeup.wake)
+
+
+def build_context(
+    settings: Settings, wakeups: Wakeups, worker_url: str, record: OperatorLog, store: SqlStore,
+    effect_runner: EffectRunner
+) -> Context:
+    """Everything the use cases of one process share."""
+    secret = secret_of(settings)
+    engine = LocalEngine(wakeups.spawner.sending_end)
+    points = crash_points_of(settings)
+    return Context(
+        party_id=settings.party_id,
+        url=settings.url,
+        store=points.around_store(store) if points else store,
+        engine=LocalWorkers(
+            settings, engine, f"{worker_url}/v1/exchange", secret, wakeups.scheduler.wake
+        ),
+        exchange=SpoolExchange(open_spool(settings, wakeups.exchange), secret),
+        files=JobFiles(settings),
+        record=record,
+        modules=CATALOGUE,
+        outputs_of=outputs_of,
+        engine_size=settings.engine,
+        defaults=settings.defaults,
+        rules=rules_of(settings),
+        ceilings=settings.ceilings,
+        routes=frozenset(settings.routes),
+        clock=_wall_clock,
+        fresh_id=lambda: secrets.token_hex(16),
+        program_policy=ConfiguredProgramPolicy(settings.commands, settings.party_id),
+        carry_out=points.around_effects(effect_runner.take) if points else effect_runner.take,
+        approval=settings.approval,
+        permission=settings.permission,
+        site=settings.site,
+    )
+
+
+class EffectRunner:
+    """Carries effects out in their order in a thread of its own: folders and files must not keep decisions waiting."""
+
+    def __init__(self) -> None:
+        self._effects: queue.SimpleQueue[Effect | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def take(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            self._effects.put(effect)
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="effects", daemon=True)
+                self._thread.start()
+
+    def finish(self, seconds: float = 5.0) -> None:
+        """On a clean stop: carry out what was taken, as far as the time allows."""
+        if self._thread is not None:
+            self._effects.put(None)
+            self._thread.join(seconds)
+
+    def _work(self) -> None:
+        while (effect := self._effects.get()) is not None:
+            try:
+                effect()
+            except Exception:
+                # What could not be done now is found in the rows again by the poll.
+                log.exception("an effect failed")
+
+
+def outputs_of(module: str) -> tuple[str, ...]:
+    info = CATALOGUE.get(module)
+    return info.outputs if info else ()
+
+
+class JobIds:
+    """Job ids: FATE's digits (local time to the microsecond, a counter) and four random ones; 25 at most.
+
+    Those of one process grow, whatever its clock does; the random digits keep those of two processes apart."""
+
+    def __init__(self, clock: Callable[[], datetime] = datetime.now) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._last = datetime.min
+
+    def __call__(self) -> str:
+        with self._lock:
+            self._last = max(self._clock(), self._last + timedelta(microseconds=1))
+            return f"{self._last:%Y%m%d%H%M%S%f}0{secrets.randbelow(10_000):04d}"
+
+
+def wake_scheduler(wakeup: Wakeup) -> Wake:
+    """How other processes of the server tell the scheduler what they have written, and what was said to them."""
+
+    def wake(
+        job_ids: Sequence[str], outbox: bool, queue: bool, informed_party: str, notices: Sequence[CapacityNotice]
+    ) -> None:
+        if outbox:
+            wakeup.wake(b'{"outbox":1}')
+        for start in range(0, len(job_ids), 64):
+            wakeup.wake(json.dumps({"jobs": list(job_ids[start : start + 64])}).encode())
+        if queue:
+            wakeup.wake(json.dumps({"queue": informed_party}).encode())
+        for start in range(0, len(notices), 32):
+            wakeup.wake(json.dumps({"room": [astuple(one) for one in notices[start : start + 32]]}).encode())
+
+    return wake
+
+
+class SenderLog:
+    """Requests between parties in the operators' audit log."""
+
+    def __init__(self, record: OperatorLog) -> None:
+        self._record = record
+
+    def requested(self, job_id: str, url: str) -> None:
+        self._record.emit(Event.HTTP_REQUEST, job_id=job_id, url=url)
+
+    def answered(self, job_id: str, endpoint: str, body: Mapping[str, Any]) -> None:
+        self._record.http_response(job_id, endpoint, json.dumps(body, separators=(",", ":")), body)
+
+
+class Forwarder:
+    """Carries a chunk from a worker of this party to the server of another, over kept-alive connections."""
+
+    def __init__(self, settings: Settings, auth: AuthBase | None) -> None:
+        self._settings = settings
+        self._http = PeerHttp(auth, connections=settings.worker_threads)
+
+    def __call__(
+        self, session: Session, role: str, party_id: str, topic: str, seq: int, last: bool, data: bytes
+    ) -> ForwardReply:
+        route = self._settings.routes.get(party_id)
+        if route is None:
+            return ForwardReply(404, f"party {party_id} has no route here")
+        path = f"{session.job_id}/{session.task_id}/{session.version}/{session.incarnation}"
+        url = f"{route.url}/v1/exchange/deliver/{path}/{session.role}/{session.party_id}/{role}/{party_id}"
+        query: dict[str, str | int] = {"topic": topic, "seq": seq, "last": int(last)}
+        head = {**headers(self._settings.party_id, party_id), "Content-Type": "application/octet-stream"}
+        try:
+            response = self._http.post(
+                url, data, head, seconds=_FORWARD_SECONDS, most_bytes=_LONGEST_REFUSAL, ca_file=route.ca_file,
+                query=query,
+            )
+        except (requests.RequestException, ValueError) as error:
+            return ForwardReply(502, f"party {party_id} does not answer: {describe_network_error(error)}")
+        return _forward_answer(response, party_id)
+
+
+def waiting_at_once(http_threads: int) -> int:
+    """The handlers of a process that may wait for other parties to accept a submit: one more than those that call
+    back stays free, since a party that is asked to accept calls back."""
+    return max(1, min(http_threads * 3 // 4, http_threads - call_backs_at_once(http_threads) - 1))
+
+
+def call_backs_at_once(http_threads: int) -> int:
+    """The handlers of a process that may call back an initiator, which may never answer."""
+    return max(1, min(4, http_threads // 8))
+
+
+def inquirers(settings: Settings, signature: AuthBase | None) -> tuple[Inquirer, CallBack]:
+    """What asks other parties for clients, and what asks an initiator whether it can be reached."""
+    urls = {party_id: route.url for party_id, route in settings.routes.items()}
+    ca_files = {party_id: route.ca_file for party_id, route in settings.routes.items()}
+    caller = Inquirer(settings.party_id, urls, _CALL_BACK_SECONDS, signature, ca_files)
+    call_back = CallBack(caller.why_unreached, call_backs_at_once(settings.http_threads))
+    return Inquirer(settings.party_id, urls, auth=signature, ca_files=ca_files), call_back
+
+
+_CALL_BACK_SECONDS = 3.0         # a party waits with its answer to `create` for so long at most
+
+
+def _forward_answer(response: PeerResponse, party_id: str) -> ForwardReply:
+    """What became of a chunk. A server of FATE has no such path, and says so with HTTP status 200 and a retcode."""
+    if response.status != HTTPStatus.OK:
+        is_redirect = response.status < HTTPStatus.BAD_REQUEST
+        return ForwardReply(response.status, "" if is_redirect else response.body.decode("utf-8", "replace")[:300])
+    try:
+        answer = read_answer(response.document())
+    except ValueError as error:
+        return ForwardReply(HTTPStatus.BAD_GATEWAY, f"party {party_id} does not say that it has it: {error}")
+    if answer.is_ok:
+        return ForwardReply(HTTPStatus.OK)
+    return ForwardReply(HTTPStatus.NOT_IMPLEMENTED, f"party {party_id} takes no messages: {answer.retmsg[:200]}")
+
+
+def prepare_home(settings: Settings) -> None:
+    """The folders of a home; only this user may read what is in them, and the database.
+
+    Raises BadSettings when they cannot be made so. What the server's processes write later is private by their umask;
+    a log folder outside of the home keeps the mode that it has."""
+    own = [settings.run_dir, settings.jobs_dir, settings.data_dir, settings.spool_dir, settings.uploads_dir]
+    if settings.log_dir.is_relative_to(settings.home):
+        own.append(settings.log_dir)
+    try:
+        for folder in (settings.home, settings.log_dir, *own):
+            folder.mkdir(parents=True, exist_ok=True)
+        for folder in own:
+            folder.chmod(0o700)
+        for file in settings.home.glob("fate_flow.sqlite*"):
+            file.chmod(0o600)
+    except OSError as error:
+        raise BadSettings(f"home: {os_error_text(error)}") from error
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_text(json.dumps(value), encoding="utf-8")
+    os.replace(draft, path)

@@ -1,0 +1,338 @@
+"""The scheduler process: a loop over events, with APScheduler's polls as the net below.
+
+Events come from wake-ups (other processes of this server, runners), from the peer senders (answers of other parties)
+and from the poll; the loop takes all that is there at once, so that a burst costs one transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from apscheduler.schedulers.background import BackgroundScheduler
+from requests.auth import AuthBase
+
+from fate_flow.core.model.errors import StorageUnavailable
+from fate_flow.core.model.job import Answer, Command, TaskKey
+from fate_flow.core.model.peer import HeartbeatReply
+from fate_flow.peers.peer_senders import PartyState, PeerListener, PeerSender, PeerSenders
+from fate_flow.relay.wakeup import Wakeup
+from fate_flow.server.crash_points import crash_points_of
+from fate_flow.server.log_keeper import LogKeeper
+from fate_flow.server.runtime import (
+    EffectRunner,
+    SenderLog,
+    Wakeups,
+    build_context,
+    keep_of,
+    open_log,
+    open_store,
+    write_json,
+)
+from fate_flow.services.context.stopwatch import AwakeClock
+from fate_flow.services.context.unit_of_work import CapacityNotice
+from fate_flow.services.initiator.initiator import endpoint_of
+from fate_flow.services.scheduling.scheduler import (
+    Answered,
+    HeartbeatAnswered,
+    JobChanged,
+    OutboxFilled,
+    PartyFails,
+    PartySilent,
+    QueueChanged,
+    Scheduler,
+    SchedulerEvent,
+    WorkerChanged,
+)
+from fate_flow.services.upkeep.maintenance import sweep_exchange
+from fate_flow.services.upkeep.retention import RetentionSweeper
+from fate_flow.settings.settings import Settings
+
+log = logging.getLogger(__name__)
+
+_MOST_EVENTS = 24
+_MOST_PATIENCE = 5.0
+_LONGEST_WORK = 10.0      # what a round does between two readings of the clock, on a slow disk
+_CLOCK_STEP = 1.0
+ALIVE_SECONDS = 5.0
+_TIDY_SECONDS, _TIDY_STAND_BY, _TIDY_PAUSE, _TIDY_END_SECONDS = 60.0, 2.0, 0.1, 5.0
+
+
+class SchedulerLoop:
+    """Owns the scheduler of a server and feeds it."""
+
+    def __init__(
+        self, settings: Settings, wakeups: Wakeups, worker_url: str, home_id: str, auth: AuthBase | None = None
+    ) -> None:
+        self._settings = settings
+        self._wakeup: Wakeup = wakeups.scheduler
+        self._events: deque[SchedulerEvent] = deque()
+        self._record = open_log(settings)
+        store = open_store(settings, self._record)
+        self._effect_runner = EffectRunner()
+        context = build_context(settings, wakeups, worker_url, self._record, store, self._effect_runner)
+        self._context = context
+        listener = PeerListener(self._on_answers, self._on_heartbeat, self._on_silence, self._on_failure)
+        self._senders = PeerSenders(self._sender, listener)
+        self._listener = listener
+        self._auth = auth
+        owner = f"{home_id}-{secrets.token_hex(8)}"
+        self._clock = AwakeClock(time.monotonic)
+        self._scheduler = Scheduler(context, self._senders, owner, home_id, self._clock)
+        self._is_poll_due = True
+        self._is_beat_due = False
+        self._is_stopping = False
+        self._alive_count = 0
+        limits = settings.limits
+        self._ticks = Ticks()
+        self._ticks.every(limits.poll_interval, self._poll_due)
+        self._ticks.every(limits.heartbeat_interval, self._beat_due)
+        self._ticks.every(ALIVE_SECONDS, self._show_alive)
+        # With parsed documents of its own, which another thread must not change under the scheduler.
+        retention = RetentionSweeper(replace(context, specs={}), keep_of(settings))
+        self._tidier = Tidier(retention, lambda: self._scheduler.is_in_charge, store.close)
+        self._log_keeper = LogKeeper(settings, self._at_work, store.close)
+
+    # ------------------------------------------------------------------ what wakes it
+
+    def _sender(self, party_id: str) -> PeerSender | None:
+        route = self._settings.routes.get(party_id)
+        if route is None:
+            return None
+        limits, points, record = self._settings.limits, crash_points_of(self._settings), SenderLog(self._record)
+        return PeerSender(
+            party_id, route.url, self._settings.party_id, endpoint_of, self._listener,
+            points.around_sender_log(record) if points else record,
+            limits.longest_answer, limits.party_silence, auth=self._auth,
+            says_who=self._scheduler.context.read(lambda tx: tx.says_who(party_id)),
+            longest_gap=limits.heartbeat_interval + min(_LONGEST_WORK, limits.party_silence / 2), ca_file=route.ca_file,
+        )  # fmt: skip
+
+    def _on_answers(self, answers: list[tuple[Command, Answer]]) -> None:
+        self._events.extend(Answered(command, answer) for command, answer in answers)
+        self._wakeup.wake()
+
+    def _on_heartbeat(self, party_id: str, reply: HeartbeatReply, runs: Mapping[str, int]) -> None:
+        if reply.is_new or self._scheduler.is_unsure_of(party_id):
+            self._events.append(HeartbeatAnswered(party_id, reply.ended, runs, reply.way_back, reply.reports))
+            self._wakeup.wake()
+
+    def _on_silence(self, party_id: str, seconds: float) -> None:
+        self._events.append(PartySilent(party_id, seconds))
+        self._wakeup.wake()
+
+    def _on_failure(self, party_id: str, seconds: float, error: str) -> None:
+        self._events.append(PartyFails(party_id, seconds, error))
+        self._wakeup.wake()
+
+    def _poll_due(self) -> None:
+        self._is_poll_due = True
+        self._wakeup.wake()
+
+    def _beat_due(self) -> None:
+        self._is_beat_due = True
+        self._wakeup.wake()
+
+    # ------------------------------------------------------------------ the loop
+
+    def run(self) -> None:
+        signal.signal(signal.SIGTERM, self._stop)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._ticks.start()
+        self._tidier.start()
+        self._log_keeper.start()
+        try:
+            while not self._is_stopping:
+                self._round()
+        finally:
+            self._ticks.stop()
+            self._tidier.stop()
+            self._log_keeper.stop()
+            self._senders.close()
+            self._scheduler.release_scheduler_lease()
+            self._effect_runner.finish()
+            self._record.close()
+
+    def _stop(self, _number: int, _frame: object) -> None:
+        self._is_stopping = True
+        self._wakeup.wake()
+
+    def _round(self) -> None:
+        try:
+            self._ticks.keep_going()
+            patience = self._patience()
+            self._clock.expect(patience)
+            payloads = self._wakeup.wait(patience)
+            self._clock.expect(_LONGEST_WORK)
+            self._take_events(payloads)
+            if self._scheduler.is_chosen():
+                self._work()
+            else:
+                self._stand_by()
+        except Exception as error:
+            # The loop must survive whatever one round runs into; what was missed is found by the poll.
+            log.error("a round of the scheduler failed: %s", error, exc_info=not isinstance(error, StorageUnavailable))
+            self._is_poll_due = True
+            time.sleep(0.2)
+
+    def _patience(self) -> float:
+        if self._events or self._is_poll_due:
+            return 0.0
+        alarm = self._scheduler.seconds_to_alarm()
+        return _MOST_PATIENCE if alarm is None else min(_MOST_PATIENCE, alarm)
+
+    def _stand_by(self) -> None:
+        """Another process schedules: nothing to do until the next poll looks whether it still does."""
+        self._events.clear()
+        self._senders.forget()
+        if self._is_poll_due:
+            # The spool of this home: who schedules, in another home, does not see it.
+            self._context.read(lambda tx: sweep_exchange(self._context, tx))
+        self._is_poll_due = self._is_beat_due = False
+
+    def _work(self) -> None:
+        while self._events:
+            some = [self._events.popleft() for _ in range(min(len(self._events), _MOST_EVENTS))]
+            self._scheduler.step(some)
+        is_alarm = self._scheduler.fire_alarms()
+        if self._is_poll_due or is_alarm:
+            self._is_poll_due = False
+            self._scheduler.poll()
+        if self._is_beat_due:
+            self._is_beat_due = False
+            self._scheduler.beat()
+            self._senders.report_silence()
+            self._show_peers()
+
+    def _take_events(self, payloads: list[bytes]) -> None:
+        fresh: dict[SchedulerEvent, None] = {}
+        for payload in payloads:
+            for one in _read(payload):
+                fresh[one] = None
+        self._events.extend(fresh)
+
+    def _at_work(self) -> set[TaskKey]:
+        return {worker.task for worker in self._context.read(lambda tx: tx.unfinished_workers())}
+
+    # ------------------------------------------------------------------ what it shows
+
+    def _show_alive(self) -> None:
+        """Workers' runners watch this file stand still when the server is gone."""
+        self._alive_count += 1
+        # Always as long, and over what stands there: that works on a full disk too.
+        descriptor = os.open(self._settings.alive_file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.pwrite(descriptor, b"%020d %010d" % (time.time_ns(), self._alive_count), 0)
+        finally:
+            os.close(descriptor)
+
+    def _show_peers(self) -> None:
+        """The state of the ways to other parties, for `flow party list`."""
+        states = {state.party_id: _shown(state) for state in self._senders.states()}
+        try:
+            write_json(self._settings.run_dir / "peers.json", states)
+        except OSError as error:
+            log.warning("the state of other parties cannot be shown: %s", error)
+
+
+class Ticks:
+    """APScheduler's intervals. They go by the clock on the wall: whoever sets that back would stop them for as long."""
+
+    def __init__(
+        self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._wall, self._monotonic = wall, monotonic
+        self._offset = wall() - monotonic()
+        self._timer = BackgroundScheduler(timezone="UTC", job_defaults={"coalesce": True, "misfire_grace_time": None})
+
+    def every(self, seconds: float, act: Callable[[], None]) -> None:
+        self._timer.add_job(act, "interval", seconds=seconds)
+
+    def start(self) -> None:
+        self._timer.start()
+
+    def stop(self) -> None:
+        self._timer.shutdown(wait=False)
+
+    def keep_going(self) -> None:
+        """When the clock has been set, every interval begins anew now; to be called every few seconds."""
+        offset = self._wall() - self._monotonic()
+        if abs(offset - self._offset) < _CLOCK_STEP:
+            return
+        log.warning("the clock was set by %+.0f s", offset - self._offset)
+        self._offset = offset
+        for job in self._timer.get_jobs():
+            job.modify(next_run_time=datetime.now(UTC))
+
+
+class Tidier:
+    """Removes what need not be kept any longer, in a thread of its own, so that no tick waits for it."""
+
+    def __init__(self, retention: RetentionSweeper, may_work: Callable[[], bool], close: Callable[[], None]) -> None:
+        self._retention, self._may_work, self._close = retention, may_work, close
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="tidier", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._is_over.set()
+        self._thread.join(_TIDY_END_SECONDS)
+
+    def _work(self) -> None:
+        pause = _TIDY_PAUSE
+        while not self._is_over.wait(pause):
+            pause = self._step() if self._may_work() else _TIDY_STAND_BY
+        self._close()
+
+    def _step(self) -> float:
+        """A few pieces; the seconds until the next ones."""
+        try:
+            return _TIDY_PAUSE if self._retention.step() else _TIDY_SECONDS
+        except Exception:
+            log.exception("tidying up failed and begins anew later")
+            return _TIDY_SECONDS
+
+
+def _shown(state: PartyState) -> dict[str, Any]:
+    return {
+        "party_id": state.party_id,
+        "url": state.url,
+        "circuit": state.circuit,
+        "silent_seconds": round(state.silent_seconds, 1),
+        "commands_waiting": state.waiting,
+        "error": state.error,
+        "failures": state.failures,
+        "next_try_seconds": round(state.next_try_seconds, 1),
+    }
+
+
+def _read(payload: bytes) -> list[SchedulerEvent]:
+    try:
+        message = json.loads(payload)
+    except ValueError:
+        return []
+    if not isinstance(message, dict):
+        return []
+    if "worker" in message:
+        return [WorkerChanged(Path(str(message["worker"])).name)]
+    events: list[SchedulerEvent] = [JobChanged(str(job_id)) for job_id in message.get("jobs", ())]
+    if "outbox" in message:
+        events.append(OutboxFilled())
+    if "queue" in message:
+        events.append(QueueChanged(str(message["queue"])))
+    events.extend(CapacityNotice(*fields) for fields in message.get("room", ()))
+    return events
+

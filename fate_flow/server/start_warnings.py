@@ -1,0 +1,72 @@
+"""What whoever runs this server should know, and that does not keep it from starting."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from fate_flow.engines.local.programs import unusable
+from fate_flow.settings.settings import Settings
+
+
+def start_warnings(settings: Settings) -> Iterator[str]:
+    """A sentence each."""
+    yield from readable_secrets(settings.conf_path)
+    if settings.client_keys is None:
+        yield (
+            "clients need not sign their requests: each user and program of this machine can do here what a client can "
+            "(authentication.client.switch: true has the server make keys)"
+        )
+    if settings.host not in ("127.0.0.1", "localhost", "::1"):
+        what = "encryption" if settings.site.is_on else "encryption, and without signed requests of other parties"
+        yield f"listening on {settings.host} without {what} (insecure_listen)"
+    for party_id in sorted(settings.site.unsigned_from if settings.site.is_on else ()):
+        yield (
+            f"party {party_id} is believed without a signature (authentication.site.unsigned_from): whoever reaches "
+            "the port can pass for it"
+        )
+    yield from unusable(settings.commands)
+
+
+def readable_secrets(conf: Path) -> Iterator[str]:
+    """Names each file of this configuration that has secrets and that other users of this machine may read."""
+    for path in (conf, conf.parent / f"local.{conf.name}"):
+        try:
+            mode = stat.S_IMODE(path.stat().st_mode)
+            document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (OSError, yaml.YAMLError, UnicodeDecodeError):
+            continue
+        names = list(_secrets_in(document if isinstance(document, dict) else {}))
+        if names and mode & (stat.S_IRGRP | stat.S_IROTH):
+            yield f"{path} has secrets ({', '.join(names)}) and mode {mode:04o}: others may read them; chmod 600"
+
+
+def _secrets_in(document: Mapping[str, Any]) -> Iterator[str]:
+    """The keys with a password in their value."""
+    if _at(document, "authentication", "client").get("http_secret_key"):
+        yield "authentication.client.http_secret_key"
+    if _has_password(_at(document, "database").get("url")):
+        yield "database.url"
+    for name in _at(document, "connectors"):
+        if _has_password(_at(document, "connectors", name).get("url")):
+            yield f"connectors.{name}.url"
+
+
+def _at(document: Mapping[str, Any], *keys: object) -> Mapping[Any, Any]:
+    """The section there; empty when there is none."""
+    found: Any = document
+    for key in keys:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _has_password(url: object) -> bool:
+    try:
+        return bool(urlsplit(str(url or "")).password)
+    except ValueError:
+        return False

@@ -1,0 +1,385 @@
+"""`fate_flow serve`: the supervisor of one party's server.
+
+It imports everything once and forks the processes that docs/reference/contracts.md lists, so that they share that
+memory and start in milliseconds; one that dies is forked again. The supervisor holds no connection and runs no
+thread, which makes the forks safe.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from types import FrameType
+
+from fate_flow.components.tables.table import sweep
+from fate_flow.core.model.errors import FlowError
+from fate_flow.core.model.job import EngineState
+from fate_flow.core.text.os_errors import os_error_text
+from fate_flow.engines.local import proc
+from fate_flow.engines.local.spawner import become_spawner
+from fate_flow.peers.signature import SiteSignature
+from fate_flow.records.operator_log.events import Event
+from fate_flow.relay.wakeup import Wakeup
+from fate_flow.server.crash_points import crash_points_of
+from fate_flow.server.http_processes import HttpProcesses
+from fate_flow.server.runtime import (
+    EffectRunner,
+    Wakeups,
+    home_id_of,
+    open_log,
+    open_store,
+    prepare_home,
+    secret_of,
+    signature_of,
+    with_client_keys,
+    write_json,
+)
+from fate_flow.server.scheduling import ALIVE_SECONDS, SchedulerLoop
+from fate_flow.server.start_warnings import start_warnings
+from fate_flow.server.watchdog import Watchdog
+from fate_flow.settings.reader import load_settings
+from fate_flow.settings.settings import ENGINE_NAME, Settings
+from fate_flow.store.contract.retry import Retry
+from fate_flow.store.database.migrations import bind_party, upgrade
+from fate_flow.store.database.opening import create_if_missing
+from fate_flow.store.sql.store import SqlStore
+
+_GC_THRESHOLD = (20_000, 20, 20)    # requests and rounds leave few cycles; Python's 700 looks for them all the time
+_RESTART_PAUSES = (0.1, 0.5, 1.0, 2.0, 5.0)
+_CALM_SECONDS = 30.0
+_STOP_SECONDS = 15.0
+_ANSWER_SECONDS = 30.0
+
+
+def serve(conf_path: Path) -> int:
+    """Run the server in the foreground until SIGTERM or SIGINT. Raises FlowError for what keeps it from starting."""
+    settings = load_settings(conf_path)
+    prepare_home(settings)
+    with _only_one(settings):
+        settings = with_client_keys(settings)
+        _prepare_store(settings)
+        signature = signature_of(settings)
+        for text in start_warnings(settings):
+            _say(f"WARNING: {text}")
+        if crash_points_of(settings):
+            _say("WARNING: crash points are on: a test may kill this server")
+        return Supervisor(settings, signature).run()
+
+
+class _only_one:  # noqa: N801  # reads as a phrase where it is used
+    """Holds the lock of a home; raises FlowError when another server has it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._path = settings.run_dir / "server.lock"
+
+    def __enter__(self) -> None:
+        try:
+            self._file = self._path.open("a")
+        except OSError as error:
+            raise FlowError(f"cannot open {os_error_text(error)}") from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise FlowError(f"another server runs on this home ({self._path})") from error
+        os.set_inheritable(self._file.fileno(), False)
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def _prepare_store(settings: Settings) -> None:
+    """The schema of this release, this party's mark, and the engine's totals; what the last server left over goes."""
+    create_if_missing(settings.database_url)
+    secret_of(settings)
+    record = open_log(settings)
+    store = open_store(settings, record)
+    upgrade(store.database)
+    bind_party(store.database, settings.party_id)
+    size = settings.engine
+    state = EngineState(ENGINE_NAME, size.cores, size.memory, size.cores, size.memory, size.nodes)
+
+    def register() -> None:
+        with store.transaction() as tx:
+            tx.register_engine(state, settings.engine_config, time.time_ns() // 1_000_000)
+            tx.forget_refused_submissions()
+
+    Retry()(register, is_repeatable=True)
+    for party_id in _without_key(settings, store):
+        _say(f"WARNING: there is no public key of party {party_id} here (flow key save): jobs with it are refused")
+    if swept := sweep(settings.data_dir):
+        record.emit(Event.DETECT_NOTE, text=f"removed {swept} tables that killed workers left unfinished")
+    store.close()
+    record.close()
+
+
+def _without_key(settings: Settings, store: SqlStore) -> list[str]:
+    """Parties that we have a route to, and whose requests are refused."""
+    with store.reading() as tx:
+        return [one for one in sorted(settings.routes) if settings.site.needs_key(one) and tx.site_key(one) is None]
+
+
+@dataclass
+class _Child:
+    """One process that the supervisor keeps alive."""
+
+    name: str
+    run: Callable[[], None]
+    pid: int = 0
+    started: float = 0.0
+    failures: int = 0
+    next_start: float = 0.0
+
+
+@dataclass
+class Supervisor:
+    settings: Settings
+    signature: SiteSignature | None = None      # read once: all processes sign with the same key
+    _children: list[_Child] = field(default_factory=list)
+    _is_stopping: bool = False
+    _has_answered: bool = False
+
+    def __post_init__(self) -> None:
+        self._pid = os.getpid()
+        self._watchdog = Watchdog(self.settings.alive_file)
+        self._wakeups = Wakeups(Wakeup(), Wakeup(), Wakeup())
+        self._http = _listen(self.settings.host, self.settings.http_port, "fateflow.http_port")
+        self._workers = _listen("127.0.0.1", self.settings.worker_port, "fateflow.worker_port")
+        self._worker_url = f"http://127.0.0.1:{self._workers.getsockname()[1]}"
+        self._http_processes = HttpProcesses(
+            self.settings, self._wakeups, self._worker_url,
+            EffectRunner(),  # each process that decides gets its own by the fork
+            self.signature,
+        )  # fmt: skip
+        self._children = [
+            _Child("spawner", self._run_spawner),
+            _Child("scheduler", self._run_scheduler),
+            _Child("workers", self._run_workers),
+            _Child("http", self._run_http),
+        ]
+
+    # ------------------------------------------------------------------ the supervisor itself
+
+    def run(self) -> int:
+        self._wake, alarm = os.pipe()
+        os.set_blocking(self._wake, False)
+        os.set_blocking(alarm, False)
+        signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
+        gc.collect()
+        gc.freeze()      # the children share these pages until somebody writes them
+        signal.signal(signal.SIGTERM, self._stop)
+        signal.signal(signal.SIGINT, self._stop)
+        signal.signal(signal.SIGCHLD, lambda *_: None)      # so that a wait below ends early
+        try:
+            self._look_after_children()
+        finally:
+            self._shut_down()     # also when this process fails: nothing of a server lives without its supervisor
+        return 0
+
+    def _look_after_children(self) -> None:
+        """Returns when the server is to stop. Raises FlowError when it cannot start."""
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while not self._is_stopping:
+            self._start_due()
+            self._reap()
+            self._end_what_stands_still()
+            if not self._has_answered:
+                self._has_answered = self._announce()
+                if not self._has_answered and time.monotonic() > deadline:
+                    raise FlowError("the server does not answer on its own port")
+            self._sleep(0.02 if not self._has_answered else self._patience())
+
+    def _patience(self) -> float:
+        """Seconds until the next child is to be started or looked at; the end of one wakes the wait."""
+        due = [child.next_start for child in self._children if not child.pid]
+        seconds = min(due) - time.monotonic() if due else ALIVE_SECONDS
+        return min(max(0.01, seconds), ALIVE_SECONDS)
+
+    def _sleep(self, seconds: float) -> None:
+        """Ends early when a child dies or the server is to stop."""
+        select.select([self._wake], [], [], seconds)
+        with suppress(BlockingIOError):
+            os.read(self._wake, 4096)
+
+    def _stop(self, _number: int, _frame: FrameType | None) -> None:
+        self._is_stopping = True
+
+    def _start_due(self) -> None:
+        now = time.monotonic()
+        for child in self._children:
+            if not child.pid and now >= child.next_start:
+                child.pid, child.started = self._fork(child), now
+
+    def _fork(self, child: _Child) -> int:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid:
+            return pid
+        code = 1
+        try:
+            proc.die_with_parent(self._pid)
+            gc.set_threshold(*_GC_THRESHOLD)
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+                signal.signal(number, signal.SIG_DFL)
+            child.run()
+            code = 0
+        except SystemExit as leave:
+            code = leave.code if isinstance(leave.code, int) else 1
+        except BaseException:  # noqa: BLE001  # the frames above are the supervisor's and must not see it
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            for child in self._children:
+                if child.pid == pid:
+                    self._note_death(child, status)
+
+    def _note_death(self, child: _Child, status: int) -> None:
+        now = time.monotonic()
+        child.pid = 0
+        child.failures = 0 if now - child.started > _CALM_SECONDS else child.failures + 1
+        pause = _RESTART_PAUSES[min(child.failures, len(_RESTART_PAUSES) - 1)]
+        child.next_start = now + pause
+        if not self._is_stopping:
+            how = os.waitstatus_to_exitcode(status)
+            _say(f"{child.name} ended with {how}, starts again in {pause} s")
+
+    def _end_what_stands_still(self) -> None:
+        [scheduler] = [child for child in self._children if child.name == "scheduler"]
+        if scheduler.pid and self._watchdog.stands_still(scheduler.pid, time.monotonic()):
+            _say("the scheduler gives no sign of life and is killed")
+            with suppress(ProcessLookupError):
+                os.kill(scheduler.pid, signal.SIGKILL)
+
+    def _announce(self) -> bool:
+        """Write `run/server.json` once the server answers. Raises FlowError when it cannot be written."""
+        host = "127.0.0.1" if self.settings.host in ("0.0.0.0", "::") else self.settings.host  # noqa: S104
+        if not (_answers(host, self.settings.http_port) and _listens(self._worker_url)):
+            return False
+        stat = proc.read_stat(os.getpid())
+        document = {
+            "pid": os.getpid(),
+            "started": stat.started if stat else 0,
+            "party_id": self.settings.party_id,
+            "url": self.settings.url,
+            "worker_url": self._worker_url,
+        }
+        file = self.settings.run_dir / "server.json"
+        try:
+            write_json(file, document)
+        except OSError as error:
+            raise FlowError(f"cannot write {os_error_text(error, file)}") from error
+        return True
+
+    def _shut_down(self) -> None:
+        """The listeners first, both at once, since each waits a second for its kept-alive connections; then who works
+        behind them."""
+        for names in (("http", "workers"), ("scheduler",), ("spawner",)):
+            ending = [child for child in self._children if child.name in names and child.pid]
+            for child in ending:
+                with suppress(ProcessLookupError):
+                    os.kill(child.pid, signal.SIGTERM)
+            for child in ending:
+                self._await_end(child)
+        with suppress(OSError):      # on a disk that takes nothing more it stays, and names a dead process
+            (self.settings.run_dir / "server.json").unlink()
+
+    def _await_end(self, child: _Child) -> None:
+        deadline = time.monotonic() + _STOP_SECONDS
+        while time.monotonic() < deadline:
+            pid, _ = os.waitpid(child.pid, os.WNOHANG)
+            if pid:
+                return
+            self._sleep(0.05)
+        with suppress(ProcessLookupError):
+            os.kill(child.pid, signal.SIGKILL)
+        os.waitpid(child.pid, 0)
+
+    # ------------------------------------------------------------------ the children
+
+    def _run_spawner(self) -> None:
+        become_spawner(
+            self._wakeups.spawner.receiving_end, self._wakeups.scheduler.sending_end, self._pid, self.settings.home
+        )
+
+    def _run_scheduler(self) -> None:
+        self._http.close()
+        self._workers.close()
+        SchedulerLoop(
+            self.settings, self._wakeups, self._worker_url, home_id_of(self.settings), self.signature
+        ).run()
+
+    def _run_http(self) -> None:
+        self._workers.close()
+        self._http_processes.run_public(self._http)
+
+    def _run_workers(self) -> None:
+        self._http.close()
+        self._http_processes.run_for_workers(self._workers)
+
+
+def _say(text: str) -> None:
+    """To whoever started the server: the supervisor opens no log, so that its forks share none."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def _listen(host: str, port: int, key: str) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise FlowError(f"{key}: cannot listen on {host}:{port}: {error.strerror}") from error
+    listener.listen(1024)
+    listener.set_inheritable(True)
+    return listener
+
+
+def _answers(host: str, port: int) -> bool:
+    connection = HTTPConnection(host, port, timeout=2)
+    try:
+        connection.request("POST", "/v1/version/get", body="{}", headers={"Content-Type": "application/json"})
+        return connection.getresponse().status == 200
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _listens(url: str) -> bool:
+    host, port = url.removeprefix("http://").split(":")
+    connection = HTTPConnection(host, int(port), timeout=2)
+    try:
+        connection.request("POST", "/v1/exchange/peek", body="")
+        return connection.getresponse().status in (400, 401)
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
+

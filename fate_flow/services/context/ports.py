@@ -1,0 +1,284 @@
+"""What the use cases need from outside, as protocols: real things in `runtime.py`, fakes in a simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from fate_flow.core.access.permission import PermissionRule
+from fate_flow.core.access.site import SiteRule
+from fate_flow.core.model.approval import ApprovalRule
+from fate_flow.core.model.job import Command, JobKey, TaskKey, Worker
+from fate_flow.core.model.modules import ModuleInfo
+from fate_flow.core.model.program import ProgramSpec
+from fate_flow.core.model.resources import EngineSize
+from fate_flow.core.model.spec import JobParameters, JobSpec
+from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
+from fate_flow.records.operator_log.events import Event
+from fate_flow.store.contract.retry import Retry
+from fate_flow.store.contract.transaction import Document, Store, TableMeta, Transaction
+
+T = TypeVar("T")
+
+
+class Record(Protocol):
+    """The log files that operators read (audit/)."""
+
+    def emit(self, event: Event, /, *, stacklevel: int = 1, **fields: object) -> None: ...
+
+    def http_response(self, job_id: str, endpoint: str, text: str, body: object, *, stacklevel: int = 1) -> None: ...
+
+    def access(self, address: str, method: str, path: str, status: int) -> None:
+        """One request that was served."""
+
+    def flush(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class InputTable:
+    """A table that a task reads, under the key of its input."""
+
+    key: str
+    table: TableMeta
+
+
+@dataclass(frozen=True)
+class Program:
+    """The user's own program, and what its worker is told of its place."""
+
+    command: ProgramSpec
+    env: Mapping[str, str]
+    peers: tuple[Mapping[str, Any], ...]
+    initiator: str                       # the id of the party whose job it is
+
+
+@dataclass(frozen=True)
+class LaunchOrder:
+    """All that a worker needs to know."""
+
+    worker: Worker
+    module: str
+    incarnation: str
+    parties: tuple[tuple[str, str], ...]         # (role, party id) of everyone in the task
+    parameters: Mapping[str, Any]
+    inputs: tuple[InputTable, ...]
+    outputs: tuple[str, ...]                     # aliases of the data outputs, in the order of the component's keys
+    task_cores: int
+    timeout_seconds: int
+    stop_seconds: float
+    speaks_as: str                               # the worker whose token opens the exchange to all of the party task
+    stage: str = "default"
+    program: Program | None = None               # None: a built-in component
+    work_folders: tuple[str, ...] = ()           # of the ranks that such a program had, for what collects from them
+
+
+@dataclass(frozen=True)
+class TaskOutputs:
+    """What a finished worker says it made."""
+
+    tables: tuple[tuple[str, TableMeta], ...] = ()        # (data name, table)
+    metrics: tuple[tuple[str, str, tuple[tuple[Any, Any], ...], Mapping[str, Any]], ...] = ()
+    summary: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What is to be seen of a worker from outside."""
+
+    state: str                       # created, running, exited or lost
+    pid: int = 0
+    pid_started: int = 0
+    cause: str = ""                  # exited, stopped, timeout, server_lost or not_started
+    exit_code: int | None = None
+    signal: int | None = None
+    succeeded: bool = False          # the result file says so
+    message: str = ""                # what went wrong, one line
+    made: TaskOutputs = TaskOutputs()
+
+
+class Engine(Protocol):
+    """What runs workers. Calls are idempotent and never wait for the worker."""
+
+    def folder_for(self, key: TaskKey, worker_id: str) -> str: ...
+
+    def launch(self, order: LaunchOrder) -> None: ...
+
+    def observe(self, worker: Worker) -> Observation: ...
+
+    def stop(self, worker: Worker, grace_seconds: float) -> None: ...
+
+    def forget(self, worker: Worker) -> None:
+        """Remove what one that has exited has left: what it printed, and its working folder."""
+
+
+class ProgramPolicy(Protocol):
+    """What this party lets the jobs of others, and its own, run here."""
+
+    @property
+    def reads_programs(self) -> bool:
+        """Whether `objection` may take long for a program or file that it has not seen before."""
+
+    def objection(self, command: ProgramSpec, initiator: str) -> str:
+        """Why this party does not run it for that one, naming the key of its configuration; empty when it does."""
+
+
+class DenyAll:
+    """Lets nothing run."""
+
+    reads_programs = False
+
+    def objection(self, command: ProgramSpec, initiator: str) -> str:  # noqa: ARG002  # whatever it is
+        return "this server runs no commands"
+
+
+class Exchange(Protocol):
+    """The message channel between the workers of a task."""
+
+    def open(self, key: TaskKey, incarnation: str, parties: tuple[tuple[str, str], ...], worker_id: str) -> None: ...
+
+    def close(self, key: TaskKey, incarnation: str) -> None: ...
+
+    def purge(self, job_id: str) -> None: ...
+
+    def sweep(self, is_over: Callable[[str], bool]) -> None:
+        """Purge the jobs that are over: of some that ended in a crash there is still something left."""
+
+
+class Files(Protocol):
+    """The folders of a job."""
+
+    def write_confs(self, key: JobKey, document: Document) -> None: ...
+
+    def remove_job(self, job_id: str) -> None: ...
+
+    def drop_upload(self, path: str) -> None:
+        """Remove a file that a client sent; one that lies elsewhere is its owner's and stays."""
+
+    def drop_table(self, table: TableMeta) -> None: ...
+
+    def has_confs(self, key: JobKey) -> bool:
+        """Whether all that `write_confs` writes is there."""
+
+    def has_living_worker(self, job_id: str) -> bool:
+        """Whether a worker runs, or is about to, in the folder of this job."""
+
+    def jobs_on_disk(self) -> Iterable[str]:
+        """Ids of the jobs that have a folder."""
+
+    def uploads_before(self, at: int) -> Iterable[str]:
+        """Files that clients sent before this time and that are whole."""
+
+    def logs_before(self, at: int) -> Iterable[str]:
+        """Ids of the jobs to whose logs nobody has written since."""
+
+    def has_logs(self, job_id: str) -> bool: ...
+
+    def logs_beyond(self, most_bytes: int) -> Iterable[str]:
+        """Jobs whose logs go, those that were written to longest ago first, until the rest takes no more than that."""
+        ...
+
+    def remove_logs(self, job_id: str) -> None: ...
+
+
+class Transport(Protocol):
+    """Carries what the outbox holds to other parties; answers come back as events, whenever they do."""
+
+    def post(self, commands: tuple[Command, ...]) -> None: ...
+
+    def heartbeat(self, party_id: str, jobs: tuple[tuple[str, int], ...]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The settings that decide something. Times in milliseconds unless the name says otherwise."""
+
+    poll_interval: int = 2_000
+    hold: int = 60_000
+    ready: int = 90_000
+    heartbeat_interval: int = 5_000
+    party_silence: int = 90_000
+    initiator_silence: int = 120_000
+    plain_hold: int = 300_000
+    plain_silence: int = 660_000
+    command_keep: int = 604_800_000
+    stop_grace_seconds: float = 10.0
+    longest_stop_seconds: float = 300.0
+    drain: int = 60_000
+    launch: int = 60_000
+    retry_wait: int = 2_000
+    long_backoff: int = 30_000
+    queue_passes: int = 16
+    queue_ageing: int = 60_000
+    resource_waiting: int = 0
+    scheduler_silence: int = 10_000
+    copy_check: int = 60_000         # from one look at jobs of others that wait here to the next
+
+
+@dataclass(frozen=True)
+class Keep:
+    """How long what is over is kept, in milliseconds; 0: for ever."""
+
+    finished_jobs: int = 0
+    job_logs: int = 0
+    job_logs_bytes: int = 0          # of all jobs together; 0: any number
+    output_tables: int = 0
+    most_finished_jobs: int = 0      # rows of jobs that are over; 0: any number
+
+
+Effect = Callable[[], None]
+"""Something that is done after a commit: idempotent, and derived from the rows again when it is lost."""
+
+
+def in_place(effects: list[Effect]) -> None:
+    """Carry effects out before anything else happens."""
+    for effect in effects:
+        effect()
+
+
+@dataclass(frozen=True)
+class Context:
+    """What every use case shares."""
+
+    party_id: str
+    url: str                                          # of the own server, for the log
+    store: Store
+    engine: Engine
+    exchange: Exchange
+    files: Files
+    record: Record
+    modules: Mapping[str, ModuleInfo]
+    outputs_of: Callable[[str], tuple[str, ...]]     # the data output keys of a module
+    engine_size: EngineSize
+    defaults: JobParameters
+    rules: Rules
+    routes: frozenset[str]                            # party ids we know the way to
+    clock: Callable[[], int]                          # milliseconds since the epoch
+    fresh_id: Callable[[], str]                       # 32 hex digits
+    specs: dict[str, JobSpec] = field(default_factory=dict)          # by the digest of their document
+    launch_problems: dict[str, str] = field(default_factory=dict)    # by worker: why its folder could not be written
+    carry_out: Callable[[list[Effect]], None] = in_place
+    retry: Retry = field(default_factory=Retry)
+    ceilings: Ceilings = NO_CEILINGS
+    program_policy: ProgramPolicy = field(default_factory=DenyAll)
+    approval: ApprovalRule = field(default_factory=ApprovalRule)
+    permission: PermissionRule = field(default_factory=PermissionRule)
+    site: SiteRule = field(default_factory=SiteRule)
+
+    def read(self, observe: Callable[[Transaction], T]) -> T:
+        """What is found, without a lock. Raises StorageFailed."""
+
+        def once() -> T:
+            with self.store.reading() as tx:
+                return observe(tx)
+
+        return self.retry(once, is_repeatable=True)
+
+    def write(self, act: Callable[[Transaction], T], is_repeatable: bool = False) -> T:
+        """One transaction that nothing follows from. Raises StorageFailed."""
+
+        def once() -> T:
+            with self.store.transaction() as tx:
+                return act(tx)
+
+        return self.retry(once, is_repeatable)

@@ -1,0 +1,230 @@
+"""One unit of work: a transaction, and what is to happen after its commit.
+
+Effects (launching a worker, closing a session, removing files, waking the scheduler) run only once the
+rows that order them are stored. Each is idempotent and can be derived from the rows again, so a crash in between costs
+one poll.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from fate_flow.core.access.authority import JobBinding, document_digest
+from fate_flow.core.model.errors import OperationFailed
+from fate_flow.core.model.history import HistoryEntry, HistoryLevel
+from fate_flow.core.model.job import Command, Job
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import JobSpec, Party
+from fate_flow.jobspec.fate_v1.reader import parse
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.ports import Context, Effect
+from fate_flow.store.contract.transaction import Document, Transaction
+
+log = logging.getLogger(__name__)
+
+_SPECS_KEPT = 2_000
+
+
+@dataclass(frozen=True)
+class CapacityNotice:
+    """Another party says that there is capacity for a job which it had none for."""
+
+    job_id: str
+    party_id: str
+    cores: int                                                # free there
+
+
+@dataclass
+class UnitOfWork:
+    """What the use cases of one transaction share."""
+
+    context: Context
+    tx: Transaction
+    now: int                                                  # wall clock, to be shown; nothing is due by it
+    effects: list[Effect] = field(default_factory=list)
+    outgoing: list[Command] = field(default_factory=list)     # stored in the outbox by this unit
+    moved: list[HistoryEntry] = field(default_factory=list)   # what is written into the history with the rest
+    dirty: dict[str, None] = field(default_factory=dict)      # jobs of this initiator to look at, in order
+    freed: dict[str, set[str]] = field(default_factory=dict)  # parties where cores came free, and the jobs that gave
+    informed_parties: set[str] = field(default_factory=set)   # parties whom an answer tells what is free here
+    is_queue_longer: bool = False                             # a job has begun to wait
+    to_reconsider: dict[str, None] = field(default_factory=dict)  # jobs that the queue is to look at whatever it knows
+    capacity_notices: list[CapacityNotice] = field(default_factory=list)  # what the scheduler is to hear
+    is_notice_declined: bool = False                          # somebody has no use for what he was told of
+    hints: list[Command] = field(default_factory=list)        # sent once after the commit, and not stored
+    alarms: list[int] = field(default_factory=list)           # steady time at which something put off is due
+    is_careful: bool = False                                  # see `apart`
+    known_steady: int | None = None                           # the scheduler knows it, others read it
+    bindings: dict[str, JobBinding] = field(default_factory=dict)     # by job: as they are in force
+
+    @property
+    def steady(self) -> int:
+        """Steady time (stopwatch.py): what every duration is measured by. Outside the scheduler a poll late at most."""
+        if self.known_steady is None:
+            self.known_steady = self.tx.steady()
+        return self.known_steady
+
+    @contextmanager
+    def isolated(self, what: object) -> Iterator[None]:
+        """Something that the rest of this unit does not depend on.
+
+        A careful unit survives its failure, which undoes this alone; that costs a savepoint each, so the first try
+        of a transaction does without."""
+        if not self.is_careful:
+            yield
+            return
+        try:
+            with self.part():
+                yield
+        except Exception:
+            log.exception("%s failed and is left as it was", what)
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """A part that is undone as a whole when it raises: what it wrote, and what was to follow from it."""
+        lengths = len(self.effects), len(self.outgoing), len(self.alarms), len(self.moved)
+        dirty, to_reconsider, is_queue_longer = dict(self.dirty), dict(self.to_reconsider), self.is_queue_longer
+        freed = {party_id: set(jobs) for party_id, jobs in self.freed.items()}
+        try:
+            with self.tx.savepoint():
+                yield
+        except BaseException:
+            del self.effects[lengths[0] :], self.outgoing[lengths[1] :]
+            del self.alarms[lengths[2] :], self.moved[lengths[3] :]
+            self.dirty, self.to_reconsider, self.freed, self.is_queue_longer = (
+                dirty,
+                to_reconsider,
+                freed,
+                is_queue_longer,
+            )
+            self.bindings.clear()
+            raise
+
+    def note(self, event: Event, **fields: object) -> None:
+        """One line in the log files that operators read."""
+        self.context.record.emit(event, stacklevel=2, **fields)
+
+    def moves(
+        self, level: HistoryLevel, job_id: str, old: Enum | None, new: Enum, *, party: Party | None = None,
+        task: str = "",
+        version: int = 0, reason: Reason | None = None, message: str = "", caused_by: str = "", exit_status: str = "",
+    ) -> None:  # fmt: skip
+        """A line of the job's history: this has moved, and is stored with what moved it."""
+        self.moved.append(
+            HistoryEntry(
+                job_id, level, str(old.value) if old else "", str(new.value), self.now, party, task, version,
+                reason.value if reason else "", message, caused_by, exit_status,
+            )
+        )  # fmt: skip
+
+    def after_commit(self, effect: Effect) -> None:
+        self.effects.append(effect)
+
+    def touch(self, job_id: str) -> None:
+        """Something about this job has changed: the initiator is to look at it."""
+        self.dirty[job_id] = None
+
+    def free(self, party_id: str, job_id: str = "") -> None:
+        """Cores may have come free at a party, because of this job if it is known."""
+        self.freed.setdefault(party_id, set()).add(job_id)
+
+    @property
+    def informed_party(self) -> str:
+        """The one initiator that knows what came free here; empty: there are others, or it does not."""
+        return next(iter(self.informed_parties)) if len(self.informed_parties) == 1 else ""
+
+    def undo_free(self, party_id: str, job_id: str) -> None:
+        """What this job gave back there is nothing new: it has only undone what it took."""
+        jobs = self.freed.get(party_id, set())
+        jobs.discard(job_id)
+        if not jobs:
+            self.freed.pop(party_id, None)
+
+    def send(self, command: Command) -> None:
+        """Put a command into the outbox of another party."""
+        self.outgoing.append(replace(command, id=self.tx.put_command(command, self.now, self.steady)))
+
+    def spec(self, job_id: str) -> JobSpec | None:
+        """The parsed document that the job is bound to; each is parsed once a process.
+
+        Raises OperationFailed where the rows of the job have another one."""
+        binding = self.binding(job_id)
+        if binding is None:
+            return None
+        specs = self.context.specs
+        if binding.digest not in specs:
+            document = self.tx.document(job_id)
+            if document is None:
+                return None
+            if digest_of(document) != binding.digest:
+                # Read without a lock: another process has revised it between the two reads.
+                self.bindings.pop(job_id)
+                binding = self.binding(job_id)
+            if binding is None or digest_of(document) != binding.digest:
+                raise OperationFailed(f"job {job_id}: its rows have another document than it is bound to")
+            if len(specs) >= _SPECS_KEPT:
+                del specs[next(iter(specs))]
+            specs[binding.digest] = read_spec(self.context, document)
+        return specs[binding.digest]
+
+    def binding(self, job_id: str) -> JobBinding | None:
+        """What the job id stands for here; None: nothing yet."""
+        if job_id not in self.bindings:
+            found = self.tx.binding(job_id) or self._binding_of_rows(job_id)
+            if found is None:
+                return None
+            self.bindings[job_id] = found
+        return self.bindings[job_id]
+
+    def _binding_of_rows(self, job_id: str) -> JobBinding | None:
+        """Of a job that was created before bindings were written down."""
+        rows, document = self.tx.jobs_here(job_id), self.tx.document(job_id)
+        if not rows or document is None:
+            return None
+        return replace(binding_of(rows[0]), digest=digest_of(document))
+
+    def bind(self, binding: JobBinding) -> bool:
+        """False when somebody else has bound the job id meanwhile."""
+        if not self.tx.bind(binding):
+            return False
+        self.bindings[binding.job_id] = binding
+        return True
+
+    def rebind(self, old: JobBinding, digest: str, revision: int) -> bool:
+        """Another document is in force; False when `old` is not what the job is bound to any more."""
+        new = replace(old, digest=digest, revision=revision)
+        done = self.tx.rebind(old, digest, revision) or (self.tx.binding(old.job_id) is None and self.tx.bind(new))
+        if done:
+            self.bindings[old.job_id] = new
+        return done
+
+
+def binding_of(job: Job) -> JobBinding:
+    """What the job of this row is bound to, without its digest: a row is made only as its job is bound, and who
+    initiates a job and sits in it never changes."""
+    return JobBinding(job.job_id, job.initiator, frozenset(job.parties), "", job.revision)
+
+
+def digest_of(document: Document) -> str:
+    return document_digest(document.dsl, document.runtime_conf)
+
+
+def read_spec(context: Context, document: Document) -> JobSpec:
+    """Raises BadDocument with the path of the offending key."""
+    return parse(document.dsl, document.runtime_conf, modules=context.modules, defaults=context.defaults)
+
+
+@contextmanager
+def unit_of_work(context: Context, is_careful: bool = False, steady: int | None = None) -> Iterator[UnitOfWork]:
+    """Commits at the end of the block, then runs the effects; nothing of both when the block raises."""
+    with context.store.transaction() as tx:
+        unit = UnitOfWork(context, tx, context.clock(), is_careful=is_careful, known_steady=steady)
+        yield unit
+        tx.add_entries(unit.moved)
+    context.record.flush()
+    if unit.effects:
+        context.carry_out(unit.effects)

@@ -1,0 +1,1 @@
+"""What a party does for the jobs that it initiated."""

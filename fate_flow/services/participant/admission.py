@@ -1,0 +1,193 @@
+"""Whether a job is taken here, and what is set aside for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from fate_flow.core.access.authority import PARTY_0, JobBinding, Said, Statement, objection, party_id_of
+from fate_flow.core.model.errors import BadRequest, FlowError, OperationFailed, PermissionDenied, Refused
+from fate_flow.core.model.grammar import check_incarnation
+from fate_flow.core.model.job import Command, Task, TaskKey
+from fate_flow.core.model.program import ProgramSpec, program_at
+from fate_flow.core.model.resources import Request, request_of
+from fate_flow.core.model.spec import JobSpec, Party
+from fate_flow.core.model.status import TaskStatus
+from fate_flow.core.text.phrases import counted, sanitized
+from fate_flow.jobspec.effective import Effective, effective_at
+from fate_flow.services.context.ports import Context
+from fate_flow.services.context.unit_of_work import UnitOfWork, digest_of, read_spec
+from fate_flow.services.participant.body_fields import LONGEST_TEXT, plain_v1_incarnation, whole_in
+from fate_flow.services.workers.allowed import above_ceilings, not_granted
+from fate_flow.services.workers.tables import TablesAtSubmit
+from fate_flow.store.contract.transaction import Document
+
+EXTENSIONS = {"batch": 1, "lease": 1, "incarnation": 1, "exchange": 1, "stopping": 1, "room": 1}
+"""What we offer beyond plain v1; announced in `create` and in its answer."""
+_LONGEST_NAME = 500
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """A job that this party takes part in, and what it would be bound to."""
+
+    document: Document
+    spec: JobSpec
+    offered: JobBinding
+
+
+def accept(unit: UnitOfWork, spec: JobSpec) -> None:
+    """Whether all seats of this party take part in the job: what one may not do, none does.
+
+    Raises Refused naming all that this party allows less of than the job asks for; PermissionDenied naming what
+    its initiator was not granted; OperationFailed for a table that is not there or disabled, a column that it has
+    not, or a program that it does not run; FlowError (103) as `request`."""
+    for seat in own_seats(unit.context, spec):
+        _accept(unit, spec, seat)
+
+
+def own_seats(context: Context, spec: JobSpec) -> tuple[Party, ...]:
+    """The seats of the job that are this party's; party 0 is the server of its initiator."""
+    own = context.party_id
+    here = (own, PARTY_0) if spec.initiator.party_id in (own, PARTY_0) else (own,)
+    return tuple(seat for seat in spec.parties if seat.party_id in here)
+
+
+def _accept(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:
+    # First: who was granted nothing here learns nothing else of this party.
+    if why := not_granted(unit, spec, party):
+        raise PermissionDenied(why)
+    if why := above_ceilings(unit, spec, party):
+        raise Refused(why)
+    _check_tables(unit, spec, party)
+    _check_programs(unit, spec, party)
+    request(unit, spec, party)
+
+
+def _check_programs(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:
+    for name, program in _programs_of(spec, party):
+        objection = unit.context.program_policy.objection(program, spec.initiator.party_id)
+        if objection:
+            raise OperationFailed(f"{name} (Command) is not run at {party}: {objection}")
+
+
+def request(unit: UnitOfWork, spec: JobSpec, party: Party) -> Request:
+    """What the job sets aside for this seat.
+
+    Raises FlowError (103) when this party can never give what all its seats of the job need; how much it has is for
+    the own people alone."""
+    size = unit.context.engine_size
+    requests = [request_of(seat, spec.parameters[seat], size.nodes) for seat in own_seats(unit.context, spec)]
+    cores, memory = sum(one.cores for one in requests), sum(one.memory for one in requests)
+    is_own = party_id_of(spec.initiator, unit.context.party_id) == unit.context.party_id
+    if cores > size.job_limit:
+        more = f"more than a job may have at {party}"
+        most = f"a job may have at most {size.job_limit} at {party}" if is_own else more
+        raise _too_much(f"asks for {counted(cores, 'core')}, {most}", "task_cores", "task_parallelism")
+    if memory > size.memory and memory:
+        most = f"{party} has {size.memory} in all" if is_own else f"more than {party} has"
+        raise _too_much(f"asks for {memory} MB of memory, {most}", "task_memory", "task_parallelism")
+    return request_of(party, spec.parameters[party], size.nodes)
+
+
+def check_early(context: Context, document: Document) -> None:
+    """Before a transaction begins in which the job is accepted: read the programs that are known by their content.
+
+    What is wrong with the document, whatever it is, the use case itself runs into."""
+    if not context.program_policy.reads_programs:
+        return
+    with suppress(Exception):
+        spec = read_spec(context, document)
+        for party in own_seats(context, spec):
+            for _, program in _programs_of(spec, party):
+                context.program_policy.objection(program, spec.initiator.party_id)
+
+
+def _programs_of(spec: JobSpec, party: Party) -> Iterator[tuple[str, ProgramSpec]]:
+    """By task: what the user's own programs at this seat are."""
+    for task in spec.tasks_of(party):
+        program = None if party in task.passed_at else program_at(task, party)
+        if program is not None:
+            yield task.name, program
+
+
+def _check_tables(unit: UnitOfWork, spec: JobSpec, party: Party) -> None:
+    context = unit.context
+    tables = TablesAtSubmit(unit.tx, context.modules, spec, party, own_seats(context, spec))
+    problem = next(tables.problems(), "")
+    if problem:
+        raise OperationFailed(problem)
+
+
+def effective_here(context: Context, spec: JobSpec, party: Party) -> tuple[Effective, ...]:
+    """What holds here for the workers of this seat, where that is not what the job asks for."""
+    rules = context.rules
+    return effective_at(party, spec, context.ceilings, rules.stop_grace_seconds, rules.longest_stop_seconds)
+
+
+def _too_much(message: str, *keys: str) -> FlowError:
+    places = ", ".join(f"job_runtime_conf.job_parameters.common.{key}" for key in keys)
+    error = FlowError(f"the job {message} ({places})")
+    error.retcode = 103
+    return error
+
+
+def document_in(body: Mapping[str, Any]) -> Document:
+    """Of a `create`. Raises BadRequest."""
+    for key in ("dsl", "runtime_conf"):
+        if not isinstance(body.get(key), Mapping):
+            raise BadRequest(f"{key}: is missing or is not an object")
+    name, description = sanitized(body.get("name"), _LONGEST_NAME), sanitized(body.get("description"), LONGEST_TEXT)
+    return Document(body["dsl"], body["runtime_conf"], {}, name, description)
+
+
+def admit(unit: UnitOfWork, statement: Statement, command: Command, caller: str) -> Admitted:
+    """The job that a `create` brings, when this party takes part in it with all its seats.
+
+    Raises BadDocument, BadRequest for what is wrong with it; PermissionDenied where it is not this caller's to create
+    here, or not so; and as `accept`."""
+    document = document_in(command.body)
+    spec = read_spec(unit.context, document)
+    revision = whole_in(command, "revision", 0)
+    offered = JobBinding(command.job_id, spec.initiator, frozenset(spec.parties), digest_of(document), revision)
+    said = Said(statement, caller, unit.context.party_id, command.to, offered)
+    if why := objection(said, unit.binding(command.job_id)):
+        raise PermissionDenied(why)
+    if command.to not in spec.parties:
+        raise BadRequest(f"role: {command.to} has no seat in job {command.job_id}")
+    _check_keys(unit, command.to, spec)
+    accept(unit, spec)
+    return Admitted(document, spec, offered)
+
+
+def _check_keys(unit: UnitOfWork, party: Party, spec: JobSpec) -> None:
+    """Raises PermissionDenied for a job with a party whose requests could not be believed here: workers send theirs to
+    each other without the initiator, too."""
+    others = sorted({one.party_id for one in spec.parties} - {unit.context.party_id, "0"})
+    lacking = [one for one in others if unit.context.site.needs_key(one) and unit.tx.site_key(one) is None]
+    if lacking:
+        raise PermissionDenied(f"{party} has no public key of party {', '.join(lacking)} (flow key save, there)")
+
+
+def first_tasks(spec: JobSpec, command: Command, unit: UnitOfWork) -> list[Task]:
+    given = command.body.get("incarnations")
+    known = {
+        name: check_incarnation(given[name], f"incarnations.{name}")
+        for name in spec.tasks
+        if isinstance(given, Mapping) and given.get(name)
+    }
+    return [
+        Task(
+            key=TaskKey(command.job_id, task.name, 0, command.to),
+            status=TaskStatus.WAITING,
+            party_status=TaskStatus.WAITING,
+            runs_here=True,
+            incarnation=known.get(task.name) or plain_v1_incarnation(command.job_id, task.name, 0),
+            module=task.module,
+            auto_retries=task.retry.retries,
+            create_time=unit.now,
+        )
+        for task in spec.tasks_of(command.to)
+    ]

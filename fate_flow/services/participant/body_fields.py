@@ -1,0 +1,158 @@
+"""What several of the modules beside this one say, and what they read in a body."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from fate_flow.core.model.errors import BadRequest
+from fate_flow.core.model.grammar import check_version, shown
+from fate_flow.core.model.history import HistoryLevel
+from fate_flow.core.model.job import Answer, Command, Job, Task, TaskKey
+from fate_flow.core.model.reasons import Author, Reason, job_status_for, may_say, task_status_for
+from fate_flow.core.model.spec import JobSpec
+from fate_flow.core.model.status import JOB_END, TASK_END, JobStatus, TaskStatus
+from fate_flow.core.planning.actions import MoveJob, MoveTask
+from fate_flow.core.text.phrases import sanitized
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.workers.workers import PLAIN_V1_REASONS, cause_in, exit_code_in, exit_text, note_version
+
+OK = Answer()
+LONGEST_TEXT = 4_000
+
+
+def plain_v1_incarnation(job_id: str, name: str, version: int) -> str:
+    """What an initiator that speaks plain v1 does not give: of this attempt, and the same at every party of ours."""
+    return hashlib.sha256(f"{job_id} {name} {version}".encode()).hexdigest()[:32]
+
+
+def new_task(unit: UnitOfWork, spec: JobSpec, key: TaskKey, incarnation: str, auto_retries: int) -> Task:
+    return Task(
+        key=key,
+        status=TaskStatus.WAITING,
+        party_status=TaskStatus.WAITING,
+        runs_here=True,
+        incarnation=incarnation,
+        module=spec.tasks[key.name].module,
+        auto_retries=auto_retries,
+        create_time=unit.now,
+    )
+
+
+def job_end_in(text: str, key: str) -> JobStatus:
+    """The status that ends a job. Raises BadRequest."""
+    known = {status.value: status for status in JOB_END}
+    if text not in known:
+        raise BadRequest(f"{key}: {shown(text)} is not one of {', '.join(sorted(known))}")
+    return known[text]
+
+
+def place_of(job: Job) -> dict[str, str]:
+    return {"role": job.party.role, "party_id": job.party.party_id}
+
+
+def note_beginning(
+    unit: UnitOfWork, spec: JobSpec, key: TaskKey, why: Mapping[str, Any] = MappingProxyType({})
+) -> None:
+    """Once at each party, whatever seats it has; at the initiator's it is written with what decides it."""
+    own = unit.context.party_id
+    first = next((one for one in spec.tasks[key.name].parties if one.party_id == own), None)
+    if key.party != first or spec.initiator.party_id in (own, "0"):
+        return
+    cause, message = cause_in(why) or str(spec.initiator), sanitized(why.get("message"), LONGEST_TEXT)
+    note_version(unit, key, cause, reason_given(why.get("reason")), message)
+
+
+def reason_given(text: object) -> Reason | None:
+    try:
+        return Reason(text)
+    except ValueError:
+        return None
+
+
+def parties_in(value: object, job: Job) -> tuple[str, ...]:
+    """Those parties of the job that a list names."""
+    named = value if isinstance(value, list) else []
+    return tuple(str(party) for party in sorted(job.parties) if str(party) in named)
+
+
+def federated_move(command: Command, job: Job, task: Task, new: TaskStatus) -> MoveTask:
+    """What the initiator says of a task over all its parties; without a reason that fits, what the end stands for."""
+    move = MoveTask(task.key.name, task.key.version, task.status, new)
+    if new not in TASK_END:
+        return move
+    body, reason = command.body, reason_given(command.body.get("reason"))
+    if reason is None or task_status_for(reason) is not new:
+        return replace(move, reason=PLAIN_V1_REASONS[new], caused_by=str(job.initiator))
+    return replace(
+        move, reason=reason, message=sanitized(body.get("message"), LONGEST_TEXT), exit_code=exit_code_in(body),
+        caused_by=cause_in(body) or str(job.initiator),
+    )
+
+
+def move_job(unit: UnitOfWork, job: Job, move: MoveJob, caused_by: str = "") -> bool:
+    """Write the status, with the lines that operators follow it by."""
+    unit.note(Event.JOB_STATUS_ASKED, job_id=job.job_id, status=move.new)
+    done = unit.tx.move_job(job, move, unit.now, caused_by)
+    if done:
+        unit.moves(
+            HistoryLevel.JOB, job.job_id, job.status, move.new, party=job.party, reason=move.reason,
+            message=move.message,
+            caused_by=caused_by, exit_status=exit_text(move.exit_code),
+        )  # fmt: skip
+    unit.note(Event.JOB_STATUS_WRITTEN if done else Event.JOB_STATUS_UNCHANGED, job_id=job.job_id)
+    return done
+
+
+def reason_in(text: object, status: JobStatus) -> Reason:
+    """The reason an initiator gave, where it may; a plain v1 peer gives none, so the status stands for it."""
+    try:
+        reason = Reason(text)
+        if job_status_for(reason) is status and may_say(Author.INITIATOR, reason):
+            return reason
+    except ValueError:
+        pass
+    return _PLAIN_V1[status]
+
+
+_PLAIN_V1 = {
+    JobStatus.SUCCESS: Reason.DONE,
+    JobStatus.FAILED: Reason.TASK_FAILED,
+    JobStatus.CANCELED: Reason.STOPPED,
+    JobStatus.TIMEOUT: Reason.JOB_TIMEOUT,
+}
+
+
+def seconds_in(value: object, key: str) -> float | None:
+    """A duration in a body; None when it is not there. Raises BadRequest."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < _LONGEST_SECONDS:
+        raise BadRequest(f"{key}: {shown(value)} is not a number of seconds from 0 to {_LONGEST_SECONDS:g}")
+    return float(value)
+
+
+_LONGEST_SECONDS = 1e9
+
+
+def order_in(command: Command) -> int | None:
+    """Where the job stands in the queue of its initiator; a plain v1 one does not say. Raises BadRequest."""
+    value = command.body.get("order")
+    if value is None:
+        return None
+    if type(value) is not int or abs(value) > _MOST_ORDER:
+        raise BadRequest(f"order: {shown(value)} is not a whole number from -{_MOST_ORDER} to {_MOST_ORDER}")
+    return value
+
+
+_MOST_ORDER = 2**62
+
+
+def whole_in(command: Command, key: str, default: int) -> int:
+    """A counter in a body. Raises BadRequest for one that no column takes."""
+    value = command.body.get(key)
+    return default if value is None else check_version(value, key)

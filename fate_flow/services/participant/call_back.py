@@ -1,0 +1,65 @@
+"""Whether this party reaches an initiator, asked before it takes part in a job that it could never report of.
+
+Only the configured route of the caller is asked, by a short question that asks nothing back, outside of any
+transaction. Few handlers may wait for that at once, and a good answer holds for a while: neither many callers nor two
+parties that create at each other can use up the handlers of a server.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from fate_flow.core.model.job import Answer, Command, CommandKind
+
+CALL_BACK = "call_back"
+"""In the body of `create`, `validate` and `intake`: the caller wants to know whether it can be reached."""
+
+Reach = Callable[[str], str]
+"""Why this party does not reach the server of another one; empty when it does, or nobody knows."""
+
+
+def reaches_all(_: str) -> str:
+    return ""
+
+
+class CallBack:
+    def __init__(
+        self, ask: Reach, most: int = 4, seconds: float = 10.0, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`most` may be asked at once; a good answer holds for so many `seconds`."""
+        self._ask, self._seconds, self._monotonic = ask, seconds, monotonic
+        self._slots = threading.Semaphore(most)
+        self._reached: dict[str, float] = {}      # by party: when it was reached last
+
+    def __call__(self, party_id: str) -> str:
+        reached = self._reached.get(party_id)
+        if reached is not None and self._monotonic() - reached < self._seconds:
+            return ""
+        if not self._slots.acquire(blocking=False):
+            return ""
+        try:
+            problem = self._ask(party_id)
+        finally:
+            self._slots.release()
+        if problem:
+            self._reached.pop(party_id, None)
+        else:
+            self._reached[party_id] = self._monotonic()
+        return problem
+
+
+def wants_call_back(command: Command) -> bool:
+    return command.kind is CommandKind.CREATE and command.body.get(CALL_BACK) is True
+
+
+def refused(commands: Iterable[Command], caller: str, reach: Reach) -> dict[int, Answer]:
+    """By place: the answers to those of these commands that are refused since their caller cannot be reached."""
+    wanting = [place for place, command in enumerate(commands) if wants_call_back(command)]
+    problem = reach(caller) if wanting else ""
+    return dict.fromkeys(wanting, Answer(103, cannot_reach(caller, problem))) if problem else {}
+
+
+def cannot_reach(caller: str, problem: str) -> str:
+    return f"cannot reach party {caller}: {problem}"

@@ -1,0 +1,163 @@
+"""How a job's row ends here, what of it is stopped and given back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from fate_flow.core.model.job import Answer, Claim, EngineState, Job, Task
+from fate_flow.core.model.reasons import Reason, job_status_for
+from fate_flow.core.model.status import TASK_BROKEN, JobStatus, TaskStatus, WorkerStatus, may_move
+from fate_flow.core.planning.actions import MoveJob, MoveTask
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.participant.body_fields import OK, move_job, place_of
+from fate_flow.services.participant.plain_v1 import stays_waiting
+from fate_flow.services.workers.workers import exit_code_in, move_federated, stop_party_task
+
+_IN_PROCESS = (TaskStatus.RUNNING, TaskStatus.STOPPING)
+
+
+def has_workers(unit: UnitOfWork, job: Job) -> bool:
+    """Whether a worker of this seat still lives, as far as is known: also one that the end did not wait for."""
+    workers = unit.tx.workers_of(job.job_id)
+    return any(one.task.party == job.party and one.status is not WorkerStatus.EXITED for one in workers)
+
+
+def forget_seat(unit: UnitOfWork, job: Job) -> Answer:
+    """Nothing of a job that was refused elsewhere stays here."""
+    unit.tx.forget_seat(job.key)
+    unit.bindings.pop(job.job_id, None)     # with the last seat it has gone
+    job_id = job.job_id
+    if not unit.tx.jobs_here(job_id):
+        unit.after_commit(lambda: unit.context.files.remove_job(job_id))
+    return OK
+
+
+def end_job_here(
+    unit: UnitOfWork, job: Job, reason: Reason, message: str, deadline_seconds: float | None = None, caused_by: str = ""
+) -> None:
+    """The job is over for this party: at once when nothing runs any more, else when its workers have gone.
+
+    They have this party's own grace for it, or less where the initiator waits for less. Without a cause it is the
+    initiator's doing. `job.exit_code` is taken over: that of the worker that is the cause."""
+    caused_by = caused_by or job.caused_by or str(job.initiator)
+    busy = stop_tasks_here(unit, job, reason, deadline_seconds, caused_by)
+    if job.is_plain_v1 and job.status is JobStatus.STOPPING:
+        busy = has_workers(unit, job)      # also of a version that has been followed by the one of the next run
+    if not busy:
+        finalise(unit, job, reason, message, caused_by)
+    elif job.status is not JobStatus.STOPPING:
+        target = job_status_for(reason)
+        move = MoveJob(
+            JobStatus.STOPPING, reason, message, target=target, stop_by=ENDS_WHEN_DRAINED, exit_code=job.exit_code
+        )
+        move_job(unit, job, move, caused_by)
+
+
+def with_code(job: Job, body: Mapping[str, Any]) -> Job:
+    """The job with the exit code that a body gives it."""
+    code = exit_code_in(body)
+    return job if code is None else replace(job, exit_code=code)
+
+
+ENDS_WHEN_DRAINED = 1
+"""In `stop_by` of a row that is not the initiator's: it ends by itself when its last worker has gone."""
+
+
+def finalise(unit: UnitOfWork, job: Job, reason: Reason, message: str, caused_by: str) -> None:
+    """This party's row takes its final status and holds nothing any more."""
+    release(unit, job)
+    now = unit.tx.job(job.key) or job
+    end = job_status_for(reason)
+    move_job(unit, now, MoveJob(end, reason, message, exit_code=job.exit_code), caused_by)
+    if reason is Reason.INITIATOR_LOST:
+        close_tasks(unit, job, end)     # nobody else will say how they ended
+    clean_up(unit, job.job_id)
+
+
+def close_tasks(unit: UnitOfWork, job: Job, end: JobStatus) -> None:
+    """The federated status of what the initiator has not told the end of: the job is over, and so is every task."""
+    now = unit.tx.job(job.key) or job
+    for task in unit.tx.tasks(job.job_id):
+        is_left = task.status is TaskStatus.WAITING and stays_waiting(job, task)
+        if task.key.party != job.party or task.is_final or is_left:
+            continue
+        key, own = task.key, task.party_status
+        keeps_own = end is JobStatus.SUCCESS or own in TASK_BROKEN
+        if keeps_own and own is not TaskStatus.CANCELED and may_move(task.status, own):
+            move = MoveTask(
+                key.name, key.version, task.status, own, task.reason, task.message, caused_by=task.caused_by,
+                exit_code=task.exit_code,
+            )  # fmt: skip
+        else:
+            move = cut_off(task, now.reason, now.message, now.caused_by or str(job.initiator))
+        move_federated(unit, job.job_id, move, is_decided=False)
+
+
+def cut_off(task: Task, reason: Reason | None, message: str, caused_by: str) -> MoveTask:
+    """A task that has not ended, of a job that has: `reason`, `message` and cause are those of the job."""
+    known = Reason.STOPPED_BY_USER if reason is Reason.STOPPED_BY_USER else Reason.STOPPED
+    key = task.key
+    return MoveTask(key.name, key.version, task.status, TaskStatus.CANCELED, known, message, caused_by=caused_by)
+
+
+def clean_up(unit: UnitOfWork, job_id: str) -> None:
+    """Once no seat of the job is open here: its messages go, and the files that were sent to be uploaded."""
+    if not all(row.is_final for row in unit.tx.jobs_here(job_id)):
+        return
+    context, spec = unit.context, unit.spec(job_id)
+    uploaded = [
+        str(parameters.get("file", ""))
+        for task in (spec.tasks.values() if spec else ())
+        if task.module == "Upload"
+        for parameters in task.parameters.values()
+    ]
+
+    def clean() -> None:
+        if all(row.is_final for row in context.read(lambda tx: tx.jobs_here(job_id))):
+            context.exchange.purge(job_id)      # it may have begun again since the commit
+        for path in uploaded:
+            context.files.drop_upload(path)
+
+    unit.after_commit(clean)
+
+
+def release(unit: UnitOfWork, job: Job, at_most_round: int | None = None) -> bool:
+    """Give back what the reservation recorded; False when nothing was held."""
+    if not unit.tx.give_back(job.key, at_most_round, unit.now):
+        return False
+    engine = unit.tx.engine()
+    assert engine is not None, "something was held, so there is an engine"
+    note_resource(unit, job, "return", job.claim, engine)
+    unit.free(unit.context.party_id, job.job_id)
+    return True
+
+
+def stop_tasks_here(
+    unit: UnitOfWork, job: Job, reason: Reason, deadline_seconds: float | None = None, caused_by: str = ""
+) -> bool:
+    """End every task of this seat; True while workers are still going. Without a cause it is its initiator's doing."""
+    busy = False
+    for task in unit.tx.tasks(job.job_id):
+        if task.key.party != job.party or not task.runs_here or task.is_over_here or stays_waiting(job, task):
+            continue
+        cause = caused_by or str(job.initiator)
+        stop_party_task(unit, task, reason_for_shares(reason), deadline_seconds=deadline_seconds, caused_by=cause)
+        found = unit.tx.task(task.key)
+        busy = busy or (found is not None and found.party_status in _IN_PROCESS)
+    return busy
+
+
+def reason_for_shares(reason: Reason) -> Reason:
+    """By which a share ends that the end of its job cuts off: also in what the initiator holds for another party."""
+    return reason if reason in (Reason.STOPPED_BY_USER, Reason.INITIATOR_LOST) else Reason.STOPPED
+
+
+def note_resource(unit: UnitOfWork, job: Job, operation: str, claim: Claim, engine: EngineState) -> None:
+    unit.note(
+        Event.RESOURCE_RESULT, job_id=job.job_id, operation=operation, cores=claim.cores, memory=claim.memory,
+        outcome="successfully", remaining_cores=engine.remaining_cores, remaining_memory=engine.remaining_memory,
+        **place_of(job),
+    )  # fmt: skip

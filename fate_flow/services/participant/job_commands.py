@@ -1,0 +1,206 @@
+"""What an initiator asks of a job: its status, its start, its parameters, its stop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fate_flow.core.model.errors import OperationFailed
+from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Command, CommandKind, Job, Task
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import JobSpec
+from fate_flow.core.model.status import JobStatus, may_move
+from fate_flow.core.planning.actions import MoveJob
+from fate_flow.core.planning.replies import MISSING_SHARES, STILL_ENDS
+from fate_flow.core.text.phrases import sanitized
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.participant.body_fields import (
+    LONGEST_TEXT,
+    OK,
+    job_end_in,
+    move_job,
+    note_beginning,
+    parties_in,
+    place_of,
+    reason_in,
+    seconds_in,
+    whole_in,
+)
+from fate_flow.services.participant.ends import (
+    close_tasks,
+    end_job_here,
+    forget_seat,
+    has_workers,
+    stop_tasks_here,
+    with_code,
+)
+from fate_flow.services.participant.next_run import (
+    begin_again,
+    end_last_run,
+    missing_shares,
+    requeue_job,
+    rerun_of_plain_v1,
+    tasks_anew,
+    with_parameters,
+)
+from fate_flow.services.participant.parameters import take_parameters
+from fate_flow.services.participant.plain_v1 import OTHER_STATUSES, answer_align, unchanged
+from fate_flow.services.participant.reserving import not_approved, what_is_left
+from fate_flow.services.workers.workers import cause_in, report_of
+from fate_flow.store.contract.transaction import Document
+
+
+def in_later_run(unit: UnitOfWork, command: Command, job: Job) -> Answer:
+    """The initiator has begun the job again: that it waits, or already how it ended, is the first that says so."""
+    if command.kind is not CommandKind.STATUS:
+        return Answer(NOT_EFFECTIVE, f"job {job.job_id} is in run {job.run}, not {command.run}")
+    # The run is over for every seat here, and new parameters are taken by all of them.
+    for row in _in_earlier_run(unit, command):
+        if not row.is_final:
+            end_last_run(unit, command, row)
+    rows = _in_earlier_run(unit, command)
+    if any(not row.is_final or has_workers(unit, row) for row in rows):
+        return Answer(NOT_EFFECTIVE, f"{job.key} still ends its run {job.run}", {STILL_ENDS: True})
+    if missing := missing_shares(unit, command, job):
+        return Answer(103, f"{job.key} has not kept its share of {', '.join(missing)}", {MISSING_SHARES: missing})
+    job = with_parameters(unit, command, unit.tx.job(job.key) or job)
+    document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
+    assert document is not None, "a job row has its document"
+    assert spec is not None, "and it could be read"
+    tasks = tasks_anew(unit, command, job)
+    begin_again(unit, job, command.run)
+    _add_tasks(unit, job, command.run, document, spec, tasks)
+    return take_status(unit, command, unit.tx.job(job.key) or job)
+
+
+def _add_tasks(
+    unit: UnitOfWork, job: Job, run: int, document: Document, spec: JobSpec, tasks: list[Task]
+) -> None:
+    unit.tx.add_tasks(tasks, job, document)
+    for task in tasks:
+        note_beginning(unit, spec, task.key, {"message": f"run {run} begins"})
+
+
+def _add_missing_tasks(unit: UnitOfWork, command: Command, job: Job) -> None:
+    """The run that begins makes more anew than was said at first: another party has not kept its share of it."""
+    document, spec = unit.tx.document(job.job_id), unit.spec(job.job_id)
+    if document is not None and spec is not None:
+        new = [task for task in tasks_anew(unit, command, job) if unit.tx.task(task.key) is None]
+        _add_tasks(unit, job, command.run, document, spec, new)
+
+
+def _in_earlier_run(unit: UnitOfWork, command: Command) -> list[Job]:
+    return [row for row in unit.tx.jobs_here(command.job_id) if row.run < command.run]
+
+
+def take_status(unit: UnitOfWork, command: Command, job: Job) -> Answer:
+    if command.argument == JobStatus.WAITING.value:
+        is_rerun = job.is_plain_v1 and (job.is_final or job.status is JobStatus.STOPPING)
+        return rerun_of_plain_v1(unit, job) if is_rerun else _accept(unit, command, job)
+    if command.argument in OTHER_STATUSES:
+        return unchanged(job)
+    new = job_end_in(command.argument, "status")
+    if command.body.get("tag") == "submit_failed" and job.status is JobStatus.READY:
+        return forget_seat(unit, job)
+    if not job.is_final:
+        if not may_move(job.status, new):
+            return Answer(NOT_EFFECTIVE, f"{job.key} is {job.status.value}, which does not end as {new.value}")
+        end_job_here(unit, with_code(job, command.body), *_why(command, new), caused_by=cause_in(command.body))
+    close_tasks(unit, job, new)
+    missing = parties_in(command.body.get("missing"), job)
+    if missing:
+        unit.tx.name_missing(job.key, missing)
+    return _how_it_ended(unit, job, what_is_left(unit, job))
+
+
+def _how_it_ended(unit: UnitOfWork, job: Job, answer: Answer) -> Answer:
+    """Where the row has come to, or goes: it may have ended before, since its initiator was silent for too long."""
+    now = unit.tx.job(job.key) or job
+    end = now.status if now.is_final else now.target
+    return answer if end is None else replace(answer, data={**(answer.data or {}), "ended_as": end.value})
+
+
+def _why(command: Command, new: JobStatus) -> tuple[Reason, str]:
+    """The reason and the message that a command to end carries."""
+    return reason_in(command.body.get("reason"), new), sanitized(command.body.get("message"), LONGEST_TEXT)
+
+
+def _accept(unit: UnitOfWork, command: Command, job: Job) -> Answer:
+    """It waits: every party has accepted it, or it gives back what the reservation round that is named has reserved."""
+    if job.status is JobStatus.READY:
+        move_job(unit, job, MoveJob(JobStatus.WAITING))
+    elif command.body.get("turn") is not None:
+        return _requeue_here(unit, job, whole_in(command, "turn", 0))
+    elif job.status is JobStatus.WAITING and command.body.get("tasks"):
+        _add_missing_tasks(unit, command, job)
+    return OK
+
+
+def _requeue_here(unit: UnitOfWork, job: Job, round_number: int) -> Answer:
+    """Also when it comes late: what a later reservation round has reserved or started stays."""
+    if job.is_final or job.status is JobStatus.STOPPING:
+        return Answer(103, f"{job.key} is {job.status.value} ({job.reason.value if job.reason else 'no reason'})")
+    if job.status is not JobStatus.RUNNING or job.claim.round_number != round_number:
+        return OK
+    if has_workers(unit, job):
+        return Answer(NOT_EFFECTIVE, f"{job.key} still has workers", {STILL_ENDS: True})
+    requeue_job(unit, job)
+    return what_is_left(unit, job)
+
+
+def start(unit: UnitOfWork, command: Command, job: Job) -> Answer:
+    """A hold becomes a running claim; a late one, of a reservation round that was given up, starts nothing of a later
+    reservation round."""
+    if job.status is JobStatus.RUNNING:
+        return OK
+    if whole_in(command, "turn", job.claim.round_number) != job.claim.round_number:
+        return Answer(
+            103, f"{job.key} was reserved in reservation round {job.claim.round_number}, not {command.body['turn']}"
+        )
+    if job.status is not JobStatus.WAITING or not job.holds:
+        return Answer(103, f"{job.key} is {job.status.value} and holds {'something' if job.holds else 'nothing'}")
+    if job.consent is not None and not job.consent.is_given:
+        return not_approved(job, job.consent)      # MySQL only: rejected while it was being reserved for
+    unit.note(Event.PARTY_START_ASKED, job_id=job.job_id, **place_of(job))
+    move_job(unit, job, MoveJob(JobStatus.RUNNING))
+    now = unit.tx.job(job.key)
+    if now is None or not now.holds:
+        # On MySQL another process may have taken the hold back since the row was read; the move locks the row.
+        raise OperationFailed(f"{job.key} holds nothing any more")
+    unit.note(Event.PARTY_STARTED, job_id=job.job_id, **place_of(job))
+    return OK
+
+
+def align(unit: UnitOfWork, job: Job, caller: str) -> Answer:
+    """The heartbeat of plain v1 servers, each to all others of a job. Only the initiator's life is anything to us.
+
+    What else FATE puts into it, tables that are taken over from another job, does not exist here."""
+    if job.is_plain_v1 and caller == job.initiator.party_id:
+        unit.tx.record_heartbeat(caller)
+    return answer_align(job)
+
+
+def update(unit: UnitOfWork, command: Command, job: Job) -> Answer:
+    """The named list of columns that an initiator may write: progress."""
+    progress = command.body.get("progress")
+    if isinstance(progress, int) and not job.is_final:
+        unit.tx.set_progress(job.key, max(0, min(100, progress)))
+    return OK
+
+
+def stop(unit: UnitOfWork, command: Command, job: Job) -> Answer:
+    """Ends the tasks here, and the row with the last of them; the initiator's own row is for it to end."""
+    reason, message = _why(command, job_end_in(command.argument, "stop_status"))
+    deadline = seconds_in(command.body.get("deadline_seconds"), "deadline_seconds")
+    caused_by = cause_in(command.body)
+    unit.note(Event.STOP_COMMAND_ASKED, job_id=job.job_id)
+    if job.is_initiator or job.status is JobStatus.READY:
+        stop_tasks_here(unit, job, reason, deadline, caused_by)
+    elif not job.is_final:
+        end_job_here(unit, with_code(job, command.body), reason, message, deadline, caused_by)
+    mine = [task for task in unit.tx.tasks(job.job_id) if task.key.party == job.party]
+    return Answer(data={"tasks": [report_of(task) for task in mine]})
+
+
+def change_parameters(unit: UnitOfWork, command: Command, job: Job) -> Answer:
+    return take_parameters(unit, job, command.body)

@@ -1,0 +1,123 @@
+"""A job that begins again here: in its next run, or in the one it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fate_flow.core.model.errors import BadRequest, NotEffective
+from fate_flow.core.model.grammar import check_incarnation, check_version, shown_key
+from fate_flow.core.model.history import HistoryLevel
+from fate_flow.core.model.job import NOT_EFFECTIVE, Answer, Command, Job, Task, TaskKey
+from fate_flow.core.model.status import JobStatus, may_move
+from fate_flow.core.planning.queue import pausing
+from fate_flow.core.planning.replies import STILL_ENDS
+from fate_flow.core.planning.rerun import KEPT, KEPT_THERE
+from fate_flow.core.text.phrases import sanitized
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.participant.body_fields import LONGEST_TEXT, OK, job_end_in, new_task, reason_in
+from fate_flow.services.participant.ends import close_tasks, end_job_here, has_workers, release, with_code
+from fate_flow.services.participant.parameters import take_parameters
+from fate_flow.services.workers.workers import cause_in
+
+
+def with_parameters(unit: UnitOfWork, command: Command, job: Job) -> Job:
+    """The row with the parameters that come with the message of a rerun. Raises FlowError where it cannot take them."""
+    given = command.body.get("parameters")
+    if not isinstance(given, Mapping):
+        return job
+    take_parameters(unit, job, given)
+    return unit.tx.job(job.key) or job
+
+
+def end_last_run(unit: UnitOfWork, command: Command, job: Job) -> Job:
+    """The initiator knows that it is over, and this party has never heard of it."""
+    last = command.body.get("last")
+    given = last if isinstance(last, Mapping) else {"status": JobStatus.CANCELED.value}
+    new = job_end_in(str(given.get("status")), "last.status")
+    if not may_move(job.status, new):
+        new = JobStatus.CANCELED
+    message = sanitized(given.get("message"), LONGEST_TEXT)
+    end_job_here(unit, with_code(job, given), reason_in(given.get("reason"), new), message, caused_by=cause_in(given))
+    close_tasks(unit, job, new)
+    return unit.tx.job(job.key) or job
+
+
+def missing_shares(unit: UnitOfWork, command: Command, job: Job) -> list[str]:
+    """Of the tasks that the initiator keeps: those of which this party has not kept its share.
+
+    It has dropped what it made when it ended the job by itself and had not heard that the task had succeeded. Raises
+    BadRequest."""
+    spec, given = unit.spec(job.job_id), command.body.get(KEPT_THERE)
+    assert spec is not None, "a job row has its document"
+    versions = given if isinstance(given, Mapping) else {}
+    kept = [TaskKey(job.job_id, name, check_version(versions[name], f"kept.{name}"), job.party)
+            for name in spec.tasks if name in versions]  # fmt: skip
+    return [key.name for key in kept if not _keeps(unit.tx.task(key))]
+
+
+def _keeps(row: Task | None) -> bool:
+    return row is not None and row.party_status in KEPT and (row.status in KEPT or not row.is_final)
+
+
+def begin_again(unit: UnitOfWork, job: Job, run: int, wait_reason: str = "", *, is_loss: bool = False) -> None:
+    """The ended row waits in a later run, on record. Raises NotEffective when another process has moved it."""
+    unit.note(Event.JOB_STATUS_ASKED, job_id=job.job_id, status=JobStatus.WAITING)
+    if not unit.tx.begin_again(job, run, unit.steady, wait_reason, is_loss=is_loss):
+        # To be asked again: then the row shows what the other process has made of it.
+        raise NotEffective(f"{job.key} is no longer {job.status.value} in run {job.run}", data={STILL_ENDS: True})
+    unit.moves(
+        HistoryLevel.JOB, job.job_id, job.status, JobStatus.WAITING, party=job.party,
+        message=wait_reason if is_loss else f"run {run} begins",
+        caused_by=str(job.initiator),
+    )  # fmt: skip
+    unit.note(Event.JOB_STATUS_WRITTEN, job_id=job.job_id)
+
+
+def tasks_anew(unit: UnitOfWork, command: Command, job: Job) -> list[Task]:
+    """The new versions that come with the message of a rerun. Raises BadRequest."""
+    spec, given = unit.spec(job.job_id), command.body.get("tasks")
+    assert spec is not None, "a job row has its document"
+    found = []
+    for name, one in given.items() if isinstance(given, Mapping) else ():
+        path = f"tasks.{shown_key(name)}"
+        if name not in spec.tasks or job.party not in spec.tasks[name].parties or not isinstance(one, Mapping):
+            raise BadRequest(f"{path}: is no component of job {job.job_id} on {job.party}")
+        key = TaskKey(job.job_id, name, check_version(one.get("version"), f"{path}.version"), job.party)
+        incarnation = check_incarnation(one.get("incarnation"), f"{path}.incarnation")
+        left = check_version(one.get("auto_retries"), f"{path}.auto_retries")
+        found.append(new_task(unit, spec, key, incarnation, left))
+    return found
+
+
+def requeue_job(unit: UnitOfWork, job: Job, wait_reason: str = "", retry_at: int = 0) -> None:
+    """The running row waits, on record, and holds nothing. Raises NotEffective when another process has moved it."""
+    unit.note(Event.JOB_STATUS_ASKED, job_id=job.job_id, status=JobStatus.WAITING)
+    if not unit.tx.requeue_job(job, wait_reason, retry_at):
+        raise NotEffective(f"{job.key} is no longer {job.status.value}", data={STILL_ENDS: True})
+    release(unit, job)
+    text = pausing(wait_reason, retry_at - unit.steady) if wait_reason else ""
+    unit.moves(
+        HistoryLevel.JOB, job.job_id, job.status, JobStatus.WAITING, party=job.party, message=text,
+        caused_by=str(job.initiator),
+    )  # fmt: skip
+    unit.note(Event.JOB_STATUS_WRITTEN, job_id=job.job_id)
+
+
+def rerun_of_plain_v1(unit: UnitOfWork, job: Job) -> Answer:
+    """An initiator that speaks plain v1 knows no runs: each time that an ended job is to wait is the next one.
+
+    It says so once, also while workers of the last run still end here."""
+    if job.status is JobStatus.STOPPING and unit.tx.rerun_after_end(job):
+        return OK
+    if has_workers(unit, job):
+        return Answer(NOT_EFFECTIVE, f"{job.key} still ends its run {job.run}")
+    begin_again(unit, job, job.run + 1)
+    return OK
+
+
+def rerun_as_asked(unit: UnitOfWork, before: Job) -> None:
+    """The row has ended, if its last worker has; `before`: as it was. What was said meanwhile holds from now on."""
+    now = unit.tx.job(before.key)
+    if before.rerun_signal and now is not None and now.is_final:
+        begin_again(unit, now, now.run + 1)

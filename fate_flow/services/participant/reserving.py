@@ -1,0 +1,196 @@
+"""Whether the job may have what it needs here, that it has it, and that it gives it back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from fate_flow.core.model.approval import APPROVAL, APPROVED, AWAITS, IS_REJECTED, Approval, Consent
+from fate_flow.core.model.job import NO_CAPACITY, NOT_EFFECTIVE, NOT_READY, Answer, Claim, Command, Job
+from fate_flow.core.model.status import JobStatus
+from fate_flow.core.planning.queue import fits, takes_from
+from fate_flow.core.text.phrases import counted
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.ports import Rules
+from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.participant.body_fields import OK, order_in, place_of, whole_in
+from fate_flow.services.participant.ends import note_resource, release
+from fate_flow.services.workers.elastic import oldest_pending, reclaim_capacity
+
+
+def check(unit: UnitOfWork, command: Command, job: Job) -> Answer:
+    """Nothing of ours has to be brought first; a job that is over says so."""
+    if job.is_final:
+        return Answer(103, f"{job.key} is {job.status.value}")
+    revision = whole_in(command, "revision", 0)
+    if revision > job.revision:
+        return Answer(NOT_READY, f"it has parameters of revision {job.revision}, and not yet those of {revision}")
+    return _not_ready(unit, job) or _ready(job)
+
+
+def _ready(job: Job) -> Answer:
+    consent = None if job.is_plain_v1 else job.consent
+    return Answer(data={APPROVED: consent.text}) if consent is not None and consent.is_given else OK
+
+
+def _not_ready(unit: UnitOfWork, job: Job) -> Answer | None:
+    """What keeps this party from reserving anything for the job, if something does."""
+    if job.holds:
+        return None
+    if job.consent is not None and not job.consent.is_given:
+        return not_approved(job, job.consent)
+    hold = unit.tx.intake_hold()
+    return None if hold is None else Answer(NOT_READY, hold.text)
+
+
+def not_approved(job: Job, consent: Consent) -> Answer:
+    if consent.approval is Approval.REJECTED:
+        return Answer(103, consent.text, {IS_REJECTED: True})
+    return Answer(NOT_READY, f"nobody at {job.party} has approved job {job.job_id} yet", awaited(job))
+
+
+def awaited(job: Job) -> dict[str, str]:
+    is_pending = job.consent is not None and job.consent.approval is Approval.PENDING
+    return {AWAITS: APPROVAL} if is_pending else {}
+
+
+def apply(unit: UnitOfWork, command: Command, job: Job) -> Answer:
+    round_number = whole_in(command, "turn", job.claim.round_number)
+    if job.holds and job.status in (JobStatus.WAITING, JobStatus.RUNNING):
+        unit.tx.renew_claim(job.key, round_number)
+        return _granted(unit, job)
+    if job.status is not JobStatus.WAITING:
+        return Answer(103, f"{job.key} is {job.status.value}, not waiting")
+    not_ready, order = _not_ready(unit, job), order_in(command)
+    if not_ready is not None:
+        return not_ready
+    head = _who_would_be_blocked(unit, job, order)
+    if head is not None and head.pending.passes >= unit.context.rules.queue_passes:
+        return _behind(unit, job, head, order)
+    if head is not None:
+        unit.tx.count_bypass(head.key)   # before the engine's row is written: rows of jobs first, as in `reserve`
+    token = unit.context.fresh_id()
+    if unit.tx.reserve(job.key, job.asked.cores, job.asked.memory, token, round_number, unit.now):
+        return _granted(unit, job)
+    return _short(unit, job, order)
+
+
+def _who_would_be_blocked(unit: UnitOfWork, job: Job, order: int | None) -> Job | None:
+    """The seat of another job that has waited for capacity here for longer, and that this one takes capacity from.
+
+    None also when there is no capacity for this one, when that seat could not be served even by an idle engine, and
+    when both have one initiator, whose own queue has this one first."""
+    engine = unit.tx.engine()
+    head = unit.tx.first_pending(oldest_pending(unit))
+    if engine is None or head is None or head.job_id == job.job_id:
+        return None
+    if job.pending.since and (job.pending.since, job.job_id) < (head.pending.since, head.job_id):
+        return None
+    if order is not None and order < head.queue_key and job.initiator.party_id == head.initiator.party_id:
+        return None
+    free, needed = Claim(engine.free_cores, engine.free_memory), needed_here(unit, head)
+    is_possible = fits(job.asked, free) and fits(needed, Claim(engine.cores, engine.memory))
+    return head if is_possible and takes_from(job.asked, needed, free) else None
+
+
+def needed_here(unit: UnitOfWork, job: Job) -> Claim:
+    """What all seats of the job here still have to reserve."""
+    seats = [seat.asked for seat in unit.tx.jobs_here(job.job_id) if not seat.holds and not seat.is_final]
+    return Claim(sum(one.cores for one in seats), sum(one.memory for one in seats))
+
+
+def _behind(unit: UnitOfWork, job: Job, head: Job, order: int | None) -> Answer:
+    """There is capacity, and it is kept for a job that has been passed often enough: for others nothing is free."""
+    unit.tx.pending(job.key, unit.steady, order)
+    _note_refusal(unit, job)
+    # Whose job it is, is not the business of whoever asks.
+    why = f"keeps its capacity for an older job, which has been passed there {counted(head.pending.passes, 'time')}"
+    return _no_capacity(job, why, Claim())
+
+
+def _granted(unit: UnitOfWork, job: Job) -> Answer:
+    engine = unit.tx.engine()
+    assert engine is not None, "something was reserved, so there is an engine"
+    note_resource(unit, job, "apply", job.asked, engine)
+    return Answer(
+        data={
+            "cores": job.asked.cores,
+            "memory": job.asked.memory,
+            "remaining_cores": engine.free_cores,
+            "remaining_memory": engine.free_memory,
+            "lease_seconds": hold_of(unit.context.rules, job) / 1000,
+        }
+    )
+
+
+def hold_of(rules: Rules, job: Job) -> int:
+    """Milliseconds that this party keeps what the job holds and does not start."""
+    return rules.plain_hold if job.is_plain_v1 else rules.hold
+
+
+def _short(unit: UnitOfWork, job: Job, order: int | None) -> Answer:
+    engine = unit.tx.engine()
+    if engine is None:
+        return Answer(103, "no computing engine is registered", {"why": "has no computing engine"})
+    _note_refusal(unit, job)
+    if engine.free_cores < job.asked.cores:
+        free, total, asked, unit_name = engine.free_cores, engine.cores, job.asked.cores, "cores"
+    else:
+        free, total, asked, unit_name = engine.free_memory, engine.memory, job.asked.memory, "MB of memory"
+    why = f"has {free} of {total} {unit_name} free, {asked} asked"
+    capacity = Claim(engine.free_cores, engine.free_memory)
+    if not fits(_asked_here(unit, job), Claim(engine.cores, engine.memory)):
+        unit.tx.forget_pending(job.key)
+        return _no_capacity(job, f"{why}: the job asks for more than it has in all", capacity, {"never": True})
+    unit.tx.pending(job.key, unit.steady, order)
+    is_coming = reclaim_capacity(unit, needed_here(unit, job))
+    return _no_capacity(job, f"{why}; elastic workers are giving theirs back" if is_coming else why, capacity)
+
+
+def _asked_here(unit: UnitOfWork, job: Job) -> Claim:
+    """What all seats of the job here reserve together."""
+    seats = [seat.asked for seat in unit.tx.jobs_here(job.job_id)]
+    return Claim(sum(one.cores for one in seats), sum(one.memory for one in seats))
+
+
+def _note_refusal(unit: UnitOfWork, job: Job) -> None:
+    engine = unit.tx.engine()
+    assert engine is not None, "without one nothing is asked of it"
+    unit.note(
+        Event.RESOURCE_ENGINE_FAILED, job_id=job.job_id, operation="apply", engine=engine.name, **place_of(job)
+    )
+    unit.note(
+        Event.RESOURCE_FAILED, job_id=job.job_id, operation="apply", cores=job.asked.cores, memory=job.asked.memory,
+        **place_of(job),
+    )  # fmt: skip
+
+
+def _no_capacity(job: Job, why: str, free: Claim, more: Mapping[str, bool] = MappingProxyType({})) -> Answer:
+    data = {"why": why, "free_cores": free.cores, "free_memory": free.memory, **more}
+    return Answer(NO_CAPACITY, f"apply for job {job.job_id} resource failed", data)
+
+
+def give_back(unit: UnitOfWork, command: Command, job: Job) -> Answer:
+    """Undoes an apply that was not started; what runs is returned by its end."""
+    if job.status is JobStatus.RUNNING:
+        return Answer(NOT_EFFECTIVE, f"{job.key} is running: its end returns what it holds")
+    is_back = release(unit, job, None if command.body.get("turn") is None else whole_in(command, "turn", 0))
+    if is_back and job.pending.since:
+        _stays_pending(unit, job, command.body.get("still_wants"))
+    return what_is_left(unit, job)
+
+
+def _stays_pending(unit: UnitOfWork, job: Job, still_wants: object) -> None:
+    """Another party had no capacity for the job: what it held here is kept for it. When it lacks something else,
+    not."""
+    if still_wants is True:
+        unit.tx.pending(job.key, unit.steady)
+    elif still_wants is False:
+        unit.tx.forget_pending(job.key)
+
+
+def what_is_left(unit: UnitOfWork, job: Job) -> Answer:
+    """After cores may have come back: how many are free now, so that the initiator asks for as many and no more."""
+    engine = unit.tx.engine()
+    unit.informed_parties.add(job.initiator.party_id)
+    return OK if engine is None else Answer(data={"remaining_cores": engine.free_cores})

@@ -1,0 +1,1 @@
+"""The DAG scheduler of one server."""

@@ -1,0 +1,123 @@
+"""A party has capacity again: the initiators of the jobs that it had to refuse are told so, and need not ask in vain.
+
+That is a hint and no more. It is sent once, after the commit, and stored nowhere; a lost one costs a pause of the queue
+(`retry_wait`). Who was told is known to one process, and forgotten with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from fate_flow.core.model.job import Answer, Claim, Command, CommandKind, EngineState, Job
+from fate_flow.core.planning.queue import fits, takes_from
+from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.participant.reserving import needed_here
+from fate_flow.services.workers.elastic import oldest_pending
+
+
+class CapacityNotifier:
+    """Tells as many jobs as there is capacity for, in the order in which they were refused, each once until it asks
+    again.
+
+    What a job was told of is kept out of what others are told for one pause, unless it turns out not to come."""
+
+    def __init__(self) -> None:
+        self._notified: dict[str, int] = {}    # by job: the steady time
+        self._declined: set[str] = set()       # of those
+        self._silent: dict[str, int] = {}      # by party that did not answer: the steady time
+
+    def notify(self, unit: UnitOfWork, informed_party: str) -> None:
+        """Leave in `unit.hints` who is to be told of what is free now; `knower` knows it already."""
+        engine = unit.tx.engine()
+        if engine is None or not (engine.free_cores or engine.free_memory) or unit.tx.intake_hold() is not None:
+            return
+        jobs = _first_seats(unit.tx.pending_requests(oldest_pending(unit)))
+        if not jobs:
+            return
+        capacity = _Capacity(unit, engine, jobs[0])
+        for job in jobs:
+            free, knows = capacity.free, self._is_notified(job) or job.initiator.party_id == informed_party
+            if self._may_come(unit, job) and capacity.takes(unit, job) and not knows:
+                unit.hints.append(_message(job, free))
+
+    def sent(self, unit: UnitOfWork) -> None:
+        """What `tell` left is on its way."""
+        old = oldest_pending(unit)    # what was asked for before that is no request any more
+        self._notified = {job_id: at for job_id, at in self._notified.items() if at > old}
+        self._silent = {party_id: at for party_id, at in self._silent.items() if at > old}
+        self._notified.update((hint.job_id, unit.steady) for hint in unit.hints)
+        self._declined &= self._notified.keys()
+        self._declined.difference_update(hint.job_id for hint in unit.hints)
+
+    def declined(self, unit: UnitOfWork, hint: Command, answer: Answer) -> None:
+        """The job does not come: others are to be told of what it was told of."""
+        self._declined.add(hint.job_id)
+        if answer.is_silence:
+            self._silent[hint.to.party_id] = unit.steady
+
+    def _may_come(self, unit: UnitOfWork, job: Job) -> bool:
+        """Whether it can be told, or has been told lately and did not decline."""
+        pause, initiator = unit.context.rules.retry_wait, job.initiator.party_id
+        # the own queue has had its reservation round already
+        if job.is_plain_v1 or initiator in (unit.context.party_id, "0"):
+            return False
+        if self._is_notified(job):
+            return job.job_id not in self._declined and unit.steady - self._notified[job.job_id] < pause
+        return initiator not in self._silent or unit.steady - self._silent[initiator] >= pause
+
+    def _is_notified(self, job: Job) -> bool:
+        """And has not asked since."""
+        return job.pending.asked < self._notified.get(job.job_id, 0)
+
+
+def _first_seats(seats: Iterable[Job]) -> list[Job]:
+    """One seat of each job, in order, with the last time that any of its seats was asked for."""
+    found: dict[str, Job] = {}
+    for seat in seats:
+        first = found.setdefault(seat.job_id, seat)
+        asked = max(first.pending.asked, seat.pending.asked)
+        found[seat.job_id] = replace(first, pending=replace(first.pending, asked=asked))
+    return list(found.values())
+
+
+class _Capacity:
+    """What is free here, less what is promised: as `apply` would give it out, one job after the other."""
+
+    def __init__(self, unit: UnitOfWork, engine: EngineState, head: Job) -> None:
+        self.free = Claim(engine.free_cores, engine.free_memory)
+        self._head: Job | None = head
+        self._head_needs = needed_here(unit, head)
+        self._passes_left = unit.context.rules.queue_passes - head.pending.passes
+        if not fits(self._head_needs, Claim(engine.cores, engine.memory)):
+            self._head = None
+
+    def takes(self, unit: UnitOfWork, job: Job) -> bool:
+        """Promise a job what all its seats here need; False when there is less, or it is kept for the head."""
+        if not fits(job.asked, self.free):
+            return False
+        needed = needed_here(unit, job)
+        if not fits(needed, self.free) or self._is_kept_from(job, needed):
+            return False
+        self.free = Claim(self.free.cores - needed.cores, self.free.memory - needed.memory)
+        return True
+
+    def _is_kept_from(self, job: Job, needed: Claim) -> bool:
+        if self._head is None or _goes_first(job, self._head):
+            return False
+        if job.job_id == self._head.job_id:
+            self._head = None
+        elif takes_from(needed, self._head_needs, self.free):
+            self._passes_left -= 1
+            return self._passes_left < 0
+        return False
+
+
+def _goes_first(job: Job, head: Job) -> bool:
+    """In the queue of the initiator that both have."""
+    return job.initiator.party_id == head.initiator.party_id and job.queue_key < head.queue_key
+
+
+def _message(job: Job, free: Claim) -> Command:
+    body = {"role": job.party.role, "party_id": job.party.party_id, "free_cores": free.cores}
+    return Command(CommandKind.CAPACITY, job.job_id, job.initiator, job.run, body=body)

@@ -1,0 +1,538 @@
+"""The DAG scheduler of one server: takes events, decides, hands commands to the transport.
+
+One process schedules at a time. It is chosen by a row that counts its signs of life: a process that finds the counter
+standing still for long enough replaces the owner, and every transaction of a scheduler begins by counting up its own
+row, so that one that was stopped and wakes finds its writes refused. Events are handled in groups, one transaction a
+group: a commit costs a disk flush, whatever the number of jobs in it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fate_flow.core.model.errors import CommitUnknown, FlowError, StorageUnavailable
+from fate_flow.core.model.job import Answer, Blocker, Command, CommandKind, Job, TaskKey
+from fate_flow.core.model.peer import WayBack
+from fate_flow.core.model.status import JobStatus
+from fate_flow.core.planning.queue import Passing, Waiting
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.ports import Context, Transport
+from fate_flow.services.context.stopwatch import SteadyClock, Stopwatch
+from fate_flow.services.context.unit_of_work import CapacityNotice, UnitOfWork, unit_of_work
+from fate_flow.services.initiator.initiator import Coordinator, asked_by, count_in
+from fate_flow.services.initiator.peers import PeerWatch
+from fate_flow.services.initiator.plain_v1_hosts import Beats, beats_for
+from fate_flow.services.participant.participant import Participant
+from fate_flow.services.participant.standing import take_standing
+from fate_flow.services.scheduling.capacity import CapacityNotifier
+from fate_flow.services.upkeep.maintenance import Maintenance
+from fate_flow.services.workers.elastic import tend_elastic
+from fate_flow.services.workers.workers import WorkerWatch
+from fate_flow.store.contract.transaction import Transaction
+
+log = logging.getLogger(__name__)
+
+_FRESH_AT_ONCE = 64
+_BLOCKED_AT_ONCE = 16
+_COMMITS_AT_ONCE = 64       # a command gets its number before its commit: that may be later than one with a higher
+_ANY = 1 << 30
+
+
+@dataclass(frozen=True)
+class JobChanged:
+    """Another process of this server has written something about this job."""
+
+    job_id: str
+
+
+@dataclass(frozen=True)
+class OutboxFilled:
+    """Another process of this server has put commands into the outbox."""
+
+
+@dataclass(frozen=True)
+class QueueChanged:
+    """Another process of this server has added to the queue, or has freed cores here.
+
+    `knower`: the other party that knows it, since it was told in an answer how many are free."""
+
+    informed_party: str = ""
+
+
+@dataclass(frozen=True)
+class WorkerChanged:
+    worker_id: str
+
+
+@dataclass(frozen=True)
+class Answered:
+    command: Command
+    answer: Answer
+
+
+@dataclass(frozen=True)
+class HeartbeatAnswered:
+    """`ended`: jobs that are over, or not known, at that party, with the reason; `runs`: which run was asked about.
+
+    `way_back`: what it says of its way to this server; `reports`: on shares, which it could not deliver that way."""
+
+    party_id: str
+    ended: Mapping[str, str] = field(default_factory=dict)
+    runs: Mapping[str, int] = field(default_factory=dict)
+    way_back: WayBack | None = None
+    reports: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class PartySilent:
+    """A party has not answered anything for longer than the initiator allows."""
+
+    party_id: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class PartyFails:
+    """A party has not answered a try, and nothing for so many seconds."""
+
+    party_id: str
+    seconds: float
+    error: str
+
+
+SchedulerEvent = (
+    JobChanged | OutboxFilled | QueueChanged | WorkerChanged | Answered | HeartbeatAnswered | PartySilent | PartyFails
+    | CapacityNotice
+)  # fmt: skip
+
+
+class LeaseLost(FlowError):
+    """Another process schedules now; nothing was written."""
+
+
+class Scheduler:
+    """Decides for the jobs of this initiator, and follows the workers of this party."""
+
+    def __init__(
+        self, context: Context, transport: Transport, owner: str, home_id: str, monotonic: Callable[[], float]
+    ) -> None:
+        self.context = context
+        self.owner = owner
+        self._home_id = home_id
+        self._transport = transport
+        self._party = Participant()
+        self._initiator = Coordinator(self._party, owner)
+        self._watch = WorkerWatch()
+        self._peers = PeerWatch()
+        self._asked: frozenset[str] = frozenset()           # parties that had the last heartbeat
+        self._initiators: frozenset[str] = frozenset()      # other parties for whose jobs something runs here
+        self._owner_watch = Stopwatch(monotonic)
+        self._steady = SteadyClock(monotonic)
+        self._maintenance = Maintenance(self._initiator, self._watch, Stopwatch(monotonic))
+        self._notifier = CapacityNotifier()
+        self._is_chosen = False
+        self._in_flight: set[int] = set()
+        self._newest_command = 0
+        self._alarms: list[int] = []            # steady time
+        self._collecting: set[TaskKey] = set()
+        self._unsure: frozenset[str] = frozenset()      # parties whose next answer is new, whatever it says
+
+    # ------------------------------------------------------------------ who schedules
+
+    def is_chosen(self) -> bool:
+        """Whether this process schedules; tries to take over from one that has stood still."""
+        if self._is_chosen:
+            return True
+        taken = self.context.write(self._take_over)
+        if taken is not None:
+            self._is_chosen = True
+            self._begin(taken)
+        return self._is_chosen
+
+    @property
+    def is_in_charge(self) -> bool:
+        """Whether this process schedules, as far as it knows."""
+        return self._is_chosen
+
+    def _take_over(self, tx: Transaction) -> tuple[str, ...] | None:
+        """The jobs that were in the middle of a reservation round; None while another process schedules."""
+        owner, counter = tx.scheduler()
+        still = self._owner_watch.unchanged_seconds("scheduler", (owner, counter))
+        # A process of the same home has died, or this one would not run: no need to wait for its silence.
+        is_dead = not owner or owner.startswith(self._home_id)
+        may_take = is_dead or still * 1000 >= self.context.rules.scheduler_silence
+        if not may_take or not tx.take_scheduler_lease(owner, counter, self.owner):
+            return None
+        self._steady.go_on_from(tx.steady())
+        tx.forget_troubles()
+        return tx.take_over(self.owner)
+
+    def _begin(self, taken: Sequence[str]) -> None:
+        self._in_flight.clear()
+        self._newest_command = 0
+        log.info(
+            "this process schedules now (%s), %d jobs were in the middle of a reservation round", self.owner, len(taken)
+        )
+        self.step([OutboxFilled()])
+
+    def release_scheduler_lease(self) -> None:
+        """On a clean stop: let the next one take over at once."""
+        if self._is_chosen:
+            self.context.write(
+                lambda tx: tx.take_scheduler_lease(self.owner, tx.scheduler()[1], ""), is_repeatable=True
+            )
+            self._is_chosen = False
+
+    # ------------------------------------------------------------------ events
+
+    def step(self, events: Sequence[SchedulerEvent]) -> None:
+        """Take in what has happened and carry out what follows, in one transaction."""
+
+        def take_all(unit: UnitOfWork) -> None:
+            for one in events:
+                with unit.isolated(one):
+                    self._take(unit, one)
+            self._settle(unit)
+
+        if not self._carry_out(take_all):
+            # An answer that could not be stored has to be asked for again.
+            self._in_flight.difference_update(one.command.id for one in events if isinstance(one, Answered))
+
+    def _carry_out(self, act: Callable[[UnitOfWork], None]) -> bool:
+        """One transaction; when it fails, once more with every job by itself: one must not stop the others.
+
+        False when neither got through: what it was about is found in the rows again by the next poll."""
+        try:
+            self._transact(act, is_careful=False)
+        except LeaseLost:
+            self._stand_by()
+        except (StorageUnavailable, CommitUnknown) as error:
+            log.error("a transaction of the scheduler failed: %s", error.message)
+            return False
+        except Exception:
+            log.warning("a transaction of the scheduler failed; now each job by itself", exc_info=True)
+            return self._carry_out_carefully(act)
+        return True
+
+    def _carry_out_carefully(self, act: Callable[[UnitOfWork], None]) -> bool:
+        try:
+            self._transact(act, is_careful=True)
+        except LeaseLost:
+            self._stand_by()
+        except Exception:
+            log.exception("a transaction of the scheduler failed")
+            return False
+        return True
+
+    def _transact(self, act: Callable[[UnitOfWork], None], is_careful: bool) -> None:
+        def once() -> UnitOfWork:
+            steady = self._steady.now()
+            with unit_of_work(self.context, is_careful, steady) as unit:
+                if not unit.tx.renew_scheduler_lease(self.owner, steady):
+                    raise LeaseLost
+                act(unit)
+            return unit
+
+        self._after(self.context.retry(once, is_repeatable=True))
+
+    def _stand_by(self) -> None:
+        self._is_chosen = False
+        self._alarms.clear()
+        log.warning("another process schedules now; this one stands by")
+
+    def _take(self, unit: UnitOfWork, one: SchedulerEvent) -> None:
+        match one:
+            case JobChanged(job_id):
+                unit.touch(job_id)
+            case WorkerChanged(worker_id):
+                self._watch.observe(unit, worker_id)
+            case Answered(command, answer):
+                self._take_answer(unit, command, answer)
+            case OutboxFilled():
+                self._pick_up(unit)
+            case QueueChanged(informed_party):
+                unit.free(self.context.party_id)
+                unit.informed_parties.add(informed_party)
+            case CapacityNotice():
+                self._initiator.take_capacity_notice(unit, one)
+            case HeartbeatAnswered():
+                self._take_heartbeat(unit, one)
+            case PartySilent(party_id, seconds):
+                self._maintenance.party_lost(unit, party_id, seconds)
+            case PartyFails(party_id, seconds, error):
+                self._peers.fails(unit, party_id, seconds, error)
+
+    def _take_heartbeat(self, unit: UnitOfWork, one: HeartbeatAnswered) -> None:
+        """A party that cannot reach this server is silent to those that wait for its reports."""
+        for body in one.reports:
+            self._initiator.take_report_of(unit, body, one.party_id)
+        trouble = self._peers.way_back(unit, one.party_id, one.way_back)
+        if not trouble.cut_off_since:
+            self._maintenance.party_answers(unit, one.party_id)
+        self._maintenance.seats_ended(unit, one.party_id, one.ended, one.runs)
+        self._initiator.tell_again(unit, one.party_id)
+
+    def _take_answer(self, unit: UnitOfWork, command: Command, answer: Answer) -> None:
+        if not answer.is_silence and self._peers.is_suspect(command.to.party_id):
+            self._peers.answers(unit, command.to.party_id)
+        if command.kind is CommandKind.CAPACITY:
+            self._take_thanks(unit, command, answer)
+            return
+        if command.kind is CommandKind.ALIGN:
+            self._take_sign_of_life(unit, command, answer)
+            return
+        self._in_flight.discard(command.id)
+        if command.kind is CommandKind.TASK_COLLECT:
+            self._collecting.discard(command.task_key)
+        if self._initiator.must_ask_later(unit, command, answer):
+            unit.alarms.append(unit.steady + self.context.rules.retry_wait)      # the poll finds it in the outbox
+            return
+        if not unit.tx.take_command(command.id):
+            return
+        if command.kind in (CommandKind.ASK_STOP, CommandKind.STANDING):
+            take_standing(unit, command, answer)
+            return
+        if command.kind in (CommandKind.REPORT, CommandKind.LOOK_AGAIN):
+            return
+        self._note_free(unit, command, answer)
+        self._initiator.on_answer(unit, command, answer)
+
+    def _take_thanks(self, unit: UnitOfWork, hint: Command, answer: Answer) -> None:
+        """Handle the reply to a capacity notice: if the job does not come, notify the next one."""
+        if not answer.is_ok:
+            self._notifier.declined(unit, hint, answer)
+            unit.is_notice_declined = True
+
+    def _take_sign_of_life(self, unit: UnitOfWork, align: Command, answer: Answer) -> None:
+        """Whatever a plain v1 party says to it; of its silence the transport tells."""
+        if not answer.is_silence and self.is_unsure_of(align.to.party_id):
+            self._take(unit, HeartbeatAnswered(align.to.party_id))
+
+    def _note_free(self, unit: UnitOfWork, command: Command, answer: Answer) -> None:
+        """What a party said about its free cores, and which commands free some."""
+        party_id = command.to.party_id
+        for key in ("remaining_cores", "free_cores"):
+            free = count_in(answer.data, key)
+            if free is not None:
+                self._initiator.free[party_id] = free
+        is_end = command.kind is CommandKind.STATUS and command.argument != JobStatus.WAITING.value
+        if is_end or (command.kind is CommandKind.RETURN and not self._is_blocked_on(unit, command.job_id, party_id)):
+            unit.free(party_id, command.job_id)
+
+    def _is_blocked_on(self, unit: UnitOfWork, job_id: str, party_id: str) -> bool:
+        job = unit.tx.job_here(job_id)
+        return job is not None and job.blocked_on == party_id
+
+    def _pick_up(self, unit: UnitOfWork) -> None:
+        """Commands that another process of this server stored, and those that are left from before a restart.
+
+        What was sent from here says nothing of what else is stored: only what was read here counts as seen."""
+        for command in unit.tx.commands_after(max(0, self._newest_command - _COMMITS_AT_ONCE)):
+            self._newest_command = max(self._newest_command, command.id)
+            if command.id not in self._in_flight:
+                unit.outgoing.append(command)
+
+    def _collect(self, unit: UnitOfWork) -> None:
+        """Ask parties that speak plain v1 how their shares stand: not all of them report, and none as often as ours do.
+
+        One question at a time for each task; a lost one is asked again by the next poll."""
+        wanted = self._initiator.uncollected(unit)
+        self._collecting &= wanted
+        for key in sorted(wanted - self._collecting):
+            self._collecting.add(key)
+            unit.send(Command(CommandKind.TASK_COLLECT, key.job_id, key.party, 0, key.name, key.version))
+
+    def _drop_old_commands(self, unit: UnitOfWork) -> None:
+        """What a party that is gone for good will never answer. Its own lease has ended there what it was about."""
+        for command in unit.tx.commands_before(unit.steady - self.context.rules.command_keep):
+            if self._initiator.give_up(unit, command):
+                self._in_flight.discard(command.id)
+
+    def _settle(self, unit: UnitOfWork) -> None:
+        self._advance_dirty(unit)
+        if unit.freed or unit.is_queue_longer or unit.to_reconsider:
+            self.run_queue(unit)
+            self._advance_dirty(unit)
+        came_free = unit.freed.get(self.context.party_id)
+        if came_free or unit.is_notice_declined:
+            self._notifier.notify(unit, unit.informed_party if came_free == {""} else "")
+
+    def _advance_dirty(self, unit: UnitOfWork) -> None:
+        while unit.dirty:
+            job_id = next(iter(unit.dirty))
+            del unit.dirty[job_id]
+            self._advance(unit, job_id)
+
+    def _advance(self, unit: UnitOfWork, job_id: str, may_begin_round: bool = False) -> None:
+        with unit.isolated(f"job {job_id}"):
+            self._initiator.advance(unit, job_id, may_begin_round)
+        unit.dirty.pop(job_id, None)     # it was carried as far as it goes
+
+    def _after(self, unit: UnitOfWork) -> None:
+        """Persist, then speak."""
+        for at in unit.alarms:
+            heapq.heappush(self._alarms, at)
+        # By their numbers: a poll that decides something finds its commands in the outbox once more.
+        fresh = {one.id: one for one in unit.outgoing if one.id not in self._in_flight}
+        self._in_flight.update(fresh)
+        if fresh:
+            self._transport.post(tuple(fresh.values()))
+        if unit.hints:
+            self._notifier.sent(unit)
+            self._transport.post(tuple(unit.hints))
+
+    # ------------------------------------------------------------------ the queue
+
+    def run_queue(self, unit: UnitOfWork) -> None:
+        """First in first out among the jobs that can run (core/planning/queue.py)."""
+        heads = unit.tx.queue_heads()
+        candidates = self._candidates(unit, heads)
+        if not candidates:
+            return
+        in_round = unit.tx.jobs_in_round() if heads else ()
+        free = self._initiator.known_free(unit)
+        passing = Passing(heads, self.context.rules.queue_passes, in_round, free, asked_by(unit))
+        unit.note(Event.ROUND_STARTED, kind="waiting")
+        unit.note(Event.ROUND_SIZE, count=unit.tx.count_waiting(), kind="waiting")
+        for job in candidates:
+            self._begin_round_of(unit, job, passing)
+        unit.note(Event.ROUND_FINISHED, kind="waiting")
+
+    def _candidates(self, unit: UnitOfWork, heads: Iterable[Waiting]) -> list[Waiting]:
+        every = (
+            *unit.tx.unblocked_waiting(_FRESH_AT_ONCE),
+            *unit.tx.waiting_unschedulable(unit.steady, _BLOCKED_AT_ONCE),
+        )
+        found = {job.job_id: job for job in every}
+        for head in heads:
+            found.update((job.job_id, job) for job in self._reconsidered(unit, head))
+        known = (unit.tx.waiting(job_id) for job_id in unit.to_reconsider)
+        found.update((job.job_id, job) for job in known if job is not None)
+        return sorted(found.values(), key=lambda job: job.order)
+
+    def _reconsidered(self, unit: UnitOfWork, head: Waiting) -> Iterator[Waiting]:
+        """Of the jobs that are blocked on one party: the first when it is time, and as many as there is capacity
+        for."""
+        party_id, is_due = head.blocked_on, head.retry_at <= unit.steady
+        if is_due:
+            yield head
+        capacity = self._capacity_at(unit, party_id) if is_due or party_id in unit.freed else 0
+        if capacity > 0:
+            for job in unit.tx.blocked_waiting(party_id, capacity, _BLOCKED_AT_ONCE):
+                if job.blocked_cores <= capacity:
+                    capacity -= job.blocked_cores
+                    yield job
+
+    def _capacity_at(self, unit: UnitOfWork, party_id: str) -> int:
+        """The cores that are free there, as far as we know; a party that freed some and does not say: any number."""
+        if party_id == self.context.party_id:
+            engine = unit.tx.engine()
+            return engine.free_cores if engine is not None else 0
+        return self._initiator.free.get(party_id, _ANY if party_id in unit.freed else 0)
+
+    def _begin_round_of(self, unit: UnitOfWork, job: Waiting, passing: Passing) -> None:
+        behind = passing.admit(job)
+        if behind is None:
+            unit.note(Event.ROUND_JOB, kind="waiting", job_id=job.job_id)
+            self._advance(unit, job.job_id, may_begin_round=True)
+            return
+        row = unit.tx.job_here(job.job_id)
+        if row is None:
+            return
+        retry_at = unit.steady + self.context.rules.retry_wait
+        if job.blocked_by is Blocker.SIZE:  # what it waits for is still that, and not the head
+            unit.tx.postpone(row.key, row.wait_reason, row.blocked_on, job.blocked_cores, retry_at)
+        else:
+            unit.tx.postpone(row.key, behind.text, behind.party_id, job.blocked_cores, retry_at)
+
+    # ------------------------------------------------------------------ the net below
+
+    def poll(self) -> None:
+        """Look at everything that is not over: what an event told and was lost is found here."""
+
+        def observe_all(unit: UnitOfWork) -> None:
+            jobs = self._maintenance.run(unit)
+            for trouble in self._peers.troubles(unit):
+                if trouble.party_id in self._asked:
+                    self._maintenance.party_cut_off(unit, trouble)
+                else:
+                    self._peers.forget_way_back(unit, trouble)
+            self._initiators = frozenset(job.initiator.party_id for job in jobs if _runs_for_another(job))
+            self._rounds(unit, jobs)
+            self._newest_command = 0
+            self._collect(unit)
+            self._drop_old_commands(unit)
+            self._pick_up(unit)
+            self._advance_dirty(unit)
+            self.run_queue(unit)
+            self._advance_dirty(unit)
+            tend_elastic(unit)
+            self._notifier.notify(unit, "")
+
+        self._carry_out(observe_all)
+
+    def _rounds(self, unit: UnitOfWork, jobs: Sequence[Job]) -> None:
+        mine = [job for job in jobs if job.is_initiator]
+        runs = (JobStatus.RUNNING, JobStatus.STOPPING)
+        self._round(unit, "running", [job for job in mine if job.status in runs])
+        self._round(unit, "ready", [job for job in mine if job.status not in runs and not job.rerun_signal])
+        self._round(unit, "rerun", [job for job in mine if job.rerun_signal])
+        for job_id in (*unit.tx.cancelled_waiting(), *unit.tx.jobs_to_forget()):
+            unit.touch(job_id)
+        for job in jobs:
+            if not job.is_initiator:
+                unit.touch(job.job_id)
+
+    def _round(self, unit: UnitOfWork, kind: str, jobs: Sequence[Job]) -> None:
+        if not jobs:
+            return
+        unit.note(Event.ROUND_STARTED, kind=kind)
+        unit.note(Event.ROUND_SIZE, count=len(jobs), kind=kind)
+        for job in jobs:
+            unit.note(Event.ROUND_JOB, kind=kind, job_id=job.job_id)
+            self._advance(unit, job.job_id)
+        unit.note(Event.ROUND_FINISHED, kind=kind)
+
+    def fire_alarms(self) -> bool:
+        """Whether something that was put off until now is due."""
+        is_due, now = False, self._steady.now()
+        while self._alarms and self._alarms[0] <= now:
+            heapq.heappop(self._alarms)
+            is_due = True
+        return is_due
+
+    def seconds_to_alarm(self) -> float | None:
+        """How long it is until the next thing that was put off is due."""
+        return max(0.0, (self._alarms[0] - self._steady.now()) / 1000) if self._alarms else None
+
+    def beat(self) -> None:
+        """One heartbeat to every party that runs something for us, whatever the number of jobs.
+
+        Also to each for whose jobs something runs here: only so a way that leads nowhere is noticed in time."""
+        beats = self.context.read(self._elsewhere)
+        self._asked = frozenset(beats.jobs)
+        for party_id, jobs in beats.jobs.items():
+            self._transport.heartbeat(party_id, jobs)
+        if beats.aligns:
+            self._transport.post(beats.aligns)
+
+    def is_unsure_of(self, party_id: str) -> bool:
+        """Whether it is new that the party answers: it is to be told an end once more, or counts as silent."""
+        return party_id in self._unsure or self._peers.is_suspect(party_id)
+
+    def _elsewhere(self, tx: Transaction) -> Beats:
+        """What runs for us at other parties; nothing at a party that is only to be told an end once more."""
+        self._peers.check(tx)
+        doubtful = (*tx.unconfirmed_seats(), *tx.silent_seats())
+        self._unsure = frozenset(seat.party.party_id for seat in doubtful)
+        every = {*tx.parties_with_seats(), *self._unsure, *self._initiators}
+        return beats_for(tx, sorted(every - {self.context.party_id, "0"}), doubtful)
+
+
+def _runs_for_another(job: Job) -> bool:
+    """One that speaks plain v1 has no heartbeats."""
+    return not (job.is_initiator or job.is_plain_v1) and job.status in (JobStatus.RUNNING, JobStatus.STOPPING)

@@ -1,0 +1,1 @@
+"""What is looked after without a request."""

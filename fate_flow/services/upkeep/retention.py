@@ -1,0 +1,307 @@
+"""What is over is kept for as long as the settings say, and what a crash left behind is tidied up.
+
+Everything here is looked for in the rows and on the disk, so a pass that was cut off is simply made again. It is done
+in small pieces, each with transactions of its own, and only to what is over: whether it is, is asked right before, and
+for rows once more in the transaction that removes them. The rows of a job go last, so that a crash in between leaves
+nothing that is not found again; logs and output tables have an age of their own, whether their job is still known or
+not.
+
+The pieces of a pass are values (`Piece`), so that `fate_flow admin clean --dry-run` shows just what would be done.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar
+
+from fate_flow.core.model.errors import Conflict, JobNotFound, StorageUnavailable
+from fate_flow.core.model.job import JobKey
+from fate_flow.jobspec.fate_v1.reader import effective_document
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.ports import Context, Keep
+from fate_flow.services.context.unit_of_work import read_spec
+from fate_flow.services.upkeep.results import tables_made
+from fate_flow.store.contract.transaction import Document, Scope, TableMeta, Transaction
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_AT_ONCE = 20
+_LEFT_OVER_SECONDS = 3_600.0      # what a crash leaves is not urgent, and looking for it reads folders
+_UPLOAD_GRACE = 3_600_000         # a file that was sent may still be waiting for the row of its job
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One thing to be done: its kind, its name, and how. `do` says whether it was done."""
+
+    what: str
+    name: str
+    do: Callable[[], bool]
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.name}"
+
+
+Pieces = Iterator[list[Piece]]
+
+
+class RetentionSweeper:
+    """Passes over all that is over, a few pieces at a time."""
+
+    def __init__(self, context: Context, keep: Keep, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._context, self._keep, self._monotonic = context, keep, monotonic
+        self._pass: Pieces | None = None
+        self._left_over_done: float | None = None           # when it was looked for last, to the end
+        self._mentioned: dict[tuple[str, str], frozenset[str]] = {}     # by open job and digest: texts of its conf
+
+    def step(self) -> bool:
+        """Do a few pieces; False at the end of a pass. Raises StorageFailed: the next step begins a new pass."""
+        if self._pass is None:
+            self._pass = self._all_due()
+        try:
+            pieces = next(self._pass, None)
+            for piece in pieces or ():
+                self.do(piece)
+        except Exception:
+            self._pass = None
+            raise
+        if pieces is None:
+            self._pass = None
+        return pieces is not None
+
+    def do(self, piece: Piece) -> bool:
+        """Whether it was done. What fails is told and left for the next pass: it must not stop the others."""
+        try:
+            done = piece.do()
+        except StorageUnavailable:
+            raise
+        except Exception:
+            log.exception("%s: could not be tidied up", piece)
+            return False
+        if done:
+            self._context.record.emit(Event.DETECT_NOTE, text=f"tidied up: {piece}")
+        return done
+
+    def _all_due(self) -> Pieces:
+        if self._left_over_done is None or self._monotonic() - self._left_over_done >= _LEFT_OVER_SECONDS:
+            yield from self.left_over()
+            yield from self.old_logs()
+            self._left_over_done = self._monotonic()        # only now: a pass that is cut off begins with it again
+        yield from self.old_tables()
+        yield from self.jobs_past_ttl()
+        yield from self.old_jobs()
+
+    # ------------------------------------------------------------------ what has been kept long enough
+
+    def old_jobs(self) -> Pieces:
+        """Jobs that ended long ago, and those that too many have ended after."""
+        before = self._context.read(self._jobs_kept_from)
+        after = (0, "")
+        while found := self._context.read(_bound(lambda tx, after: tx.ended_jobs(before, after, _AT_ONCE), after)):
+            after = found[-1]
+            yield [self.job(job_id) for job_id in self._unread(dict.fromkeys(job_id for _, job_id in found))]
+
+    def jobs_past_ttl(self) -> Pieces:
+        """Jobs that are to leave nothing once so long has passed since their end."""
+        now, least, after = self._context.clock(), self._context.ceilings.ttl_of(0), ""
+        while found := self._context.read(
+            _bound(lambda tx, after: tx.jobs_past_ttl(now, least, after, _AT_ONCE), after)
+        ):
+            after = found[-1]
+            unread = self._unread(found)
+            yield [Piece("job past its ttl", job_id, _bound(self._remove_all, job_id)) for job_id in unread]
+
+    def _remove_all(self, job_id: str) -> bool:
+        """The tables that it made, its logs, and what goes of an old job; no part of it while a table is still read."""
+        context = self._context
+        if context.read(lambda tx: tx.is_open(job_id)):
+            return False
+        for table in context.read(lambda tx: tables_made(tx, Scope(job_id))):
+            if not self._remove_table(table):
+                return False
+        context.files.remove_logs(job_id)
+        return self._remove_job(job_id)
+
+    def _unread(self, job_ids: Iterable[str]) -> list[str]:
+        """Those that no unfinished job names, whose Reader may look for what they made."""
+        named = tuple(self._open_jobs().values())
+        return [job_id for job_id in job_ids if not any(job_id in texts for texts in named)]
+
+    def _jobs_kept_from(self, tx: Transaction) -> int:
+        keep = self._keep
+        by_age = self._context.clock() - keep.finished_jobs if keep.finished_jobs else 0
+        by_number = tx.end_of_newest(keep.most_finished_jobs) if keep.most_finished_jobs else 0
+        return max(by_age, by_number)
+
+    def job(self, job_id: str) -> Piece:
+        """An ended job: its folders and messages, then its rows."""
+        return Piece("job", job_id, lambda: self._remove_job(job_id))
+
+    def _remove_job(self, job_id: str) -> bool:
+        context = self._context
+        if context.read(lambda tx: tx.is_open(job_id)):
+            return False
+        context.files.remove_job(job_id)
+        context.exchange.purge(job_id)
+        return context.write(lambda tx: tx.forget_ended(job_id), is_repeatable=True)
+
+    def whole_job(self, job_id: str) -> tuple[Piece, ...]:
+        """An ended job of any age with its logs; what its tasks made stays. Raises JobNotFound, Conflict."""
+        jobs, is_open = self._context.read(lambda tx: (tx.jobs_here(job_id), tx.is_open(job_id)))
+        if not jobs:
+            raise JobNotFound(f"job {job_id} is not known here")
+        if is_open:
+            raise Conflict(
+                f"job {job_id} is {jobs[0].status.value} and something of it still goes on: a row that is not final, a "
+                "worker, or a command to another party; stop it, and wait until it is over"
+            )
+        return (self.job(job_id), self._log(job_id))
+
+    def old_logs(self) -> Pieces:
+        """Logs of jobs that nobody has written to for long, whether the job is still known or not."""
+        if self._keep.job_logs:
+            before = self._context.clock() - self._keep.job_logs
+            for some in _few(self._context.files.logs_before(before)):
+                yield [self._log(job_id) for job_id in some]
+        if self._keep.job_logs_bytes:
+            for some in _few(self._context.files.logs_beyond(self._keep.job_logs_bytes)):
+                yield [self._log(job_id) for job_id in some]
+
+    def _log(self, job_id: str) -> Piece:
+        return Piece("logs of job", job_id, lambda: self._remove_if_over(job_id, self._context.files.remove_logs))
+
+    def _remove_if_over(self, job_id: str, remove: Callable[[str], None]) -> bool:
+        if self._context.read(lambda tx: tx.is_open(job_id)):
+            return False
+        remove(job_id)
+        return True
+
+    def old_tables(self) -> Pieces:
+        """Tables that tasks made long ago and no unfinished job names."""
+        if not self._keep.output_tables:
+            return
+        before = self._context.clock() - self._keep.output_tables
+        after = (0, "", "")
+        while found := self._context.read(_bound(lambda tx, after: tx.output_tables(before, after, _AT_ONCE), after)):
+            after = (found[-1].create_time, found[-1].namespace, found[-1].name)
+            yield [self._table(table) for table in found]
+
+    def _table(self, table: TableMeta) -> Piece:
+        return Piece("output table", f"{table.namespace} {table.name}", lambda: self._remove_table(table))
+
+    def _remove_table(self, table: TableMeta) -> bool:
+        context = self._context
+        is_open = context.read(lambda tx: tx.is_open(table.job_id))
+        if is_open or any(
+            {table.namespace, table.name} <= texts or table.job_id in texts for texts in self._open_jobs().values()
+        ):
+            return False
+        context.files.drop_table(table)
+        return context.write(lambda tx: _drop_as_read(tx, table), is_repeatable=True)
+
+    def _open_jobs(self) -> Mapping[tuple[str, str], frozenset[str]]:
+        """By unfinished job: what its configuration names, tables and files among it."""
+        open_jobs = self._context.read(
+            lambda tx: {(job_id, _digest_of(tx, job_id)) for job_id in {key.job_id for key in tx.open_seats()}}
+        )
+        for gone in self._mentioned.keys() - open_jobs:
+            del self._mentioned[gone]
+        for job in open_jobs - self._mentioned.keys():
+            document = self._context.read(_bound(lambda tx, job_id: tx.document(job_id), job[0]))
+            if document is not None:
+                self._mentioned[job] = frozenset(_texts(document.runtime_conf))
+        return self._mentioned
+
+    # ------------------------------------------------------------------ what a crash has left behind
+
+    def left_over(self) -> Pieces:
+        """Effects that a crash cut off: folders and uploads of nobody, missing files of unfinished jobs.
+
+        Messages are looked after by every poll (`Maintenance`)."""
+        files = self._context.files
+        for some in _few(files.jobs_on_disk()):
+            yield [Piece("folder of no job", job_id, _bound(self._remove_folder, job_id)) for job_id in some]
+        for paths in _few(files.uploads_before(self._context.clock() - _UPLOAD_GRACE)):
+            yield [Piece("upload of no job", path, _bound(self._drop_upload, path)) for path in paths]
+        yield from self._unused_bindings()
+        for keys in _few(self._context.read(lambda tx: tx.open_seats())):
+            yield [Piece("written again: files of", str(key), _bound(self._write_confs, key)) for key in keys]
+
+    def _unused_bindings(self) -> Pieces:
+        """Job ids of which nothing is left here: neither rows, nor logs, nor output tables."""
+        after = ""
+        while found := self._context.read(_bound(lambda tx, after: tx.unused_bindings(after, _AT_ONCE), after)):
+            after = found[-1]
+            without_logs = [job_id for job_id in found if not self._context.files.has_logs(job_id)]
+            yield [Piece("binding of job", job_id, _bound(self._unbind, job_id)) for job_id in without_logs]
+
+    def _unbind(self, job_id: str) -> bool:
+        return self._context.write(lambda tx: tx.unbind(job_id), is_repeatable=True)
+
+    def _remove_folder(self, job_id: str) -> bool:
+        # A row is committed before its folder is made, so a folder without one has lost it.
+        files = self._context.files
+        if self._context.read(lambda tx: tx.jobs_here(job_id)) or files.has_living_worker(job_id):
+            return False
+        files.remove_job(job_id)
+        return True
+
+    def _drop_upload(self, path: str) -> bool:
+        if any(path in texts for texts in self._open_jobs().values()):
+            return False
+        self._context.files.drop_upload(path)
+        return True
+
+    def _write_confs(self, key: JobKey) -> bool:
+        files = self._context.files
+        if files.has_confs(key):
+            return False
+        document = self._context.read(lambda tx: tx.document(key.job_id) if tx.job(key) else None)
+        if document is None:
+            return False
+        files.write_confs(key, self._at(document, key))
+        return True
+
+    def _at(self, document: Document, key: JobKey) -> Document:
+        """The document as this seat sees it; the one that was read may be another seat's."""
+        spec = read_spec(self._context, document)
+        return Document(document.dsl, document.runtime_conf, effective_document(spec, key.party))
+
+
+def _bound(act: Callable[..., T], *last: Any) -> Callable[..., T]:
+    """`act` with its last arguments given now, whatever the loop around it does later."""
+    return lambda *first: act(*first, *last)
+
+
+def _few(items: Iterable[T]) -> Iterator[list[T]]:
+    rest = iter(items)
+    while some := list(islice(rest, _AT_ONCE)):
+        yield some
+
+
+def _digest_of(tx: Transaction, job_id: str) -> str:
+    binding = tx.binding(job_id)
+    return binding.digest if binding is not None else ""
+
+
+def _drop_as_read(tx: Transaction, table: TableMeta) -> bool:
+    """Not one that was made anew under its name meanwhile."""
+    return tx.table(table.namespace, table.name) == table and tx.drop_table(table.namespace, table.name)
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every text in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _texts(one)
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _texts(one)

@@ -1,0 +1,1 @@
+"""What the HTTP endpoints ask for."""

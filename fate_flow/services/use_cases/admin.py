@@ -1,0 +1,131 @@
+"""What an operator does by hand on the party's own database, with the server running or not.
+
+The same use cases and guards as everywhere: a row that the server moves meanwhile is not moved twice, and what is
+written here the scheduler finds with its next poll. Nothing that a running worker needs is taken from under it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fate_flow.core.model.errors import Conflict, JobNotFound, OperationFailed
+from fate_flow.core.model.job import Claim, EngineState, Job, JobKey, Worker
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import JobStatus, WorkerStatus
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.ports import Context
+from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
+from fate_flow.services.initiator.initiator import Coordinator
+from fate_flow.services.participant.ends import end_job_here, release
+from fate_flow.services.participant.participant import Participant
+from fate_flow.services.workers.workers import WorkerWatch
+from fate_flow.store.contract.transaction import Transaction
+
+_LOOK_SECONDS = 0.2
+_AFTER_GRACE_SECONDS = 10.0      # from SIGKILL until the runner has said so
+
+
+@dataclass(frozen=True)
+class Held:
+    """What the engine has, and the jobs that hold something of it."""
+
+    engine: EngineState | None
+    jobs: tuple[Job, ...]
+    elastic: tuple[Worker, ...]      # workers that hold something beside the claims of those
+
+
+class Operator:
+    """The operator's use cases, for one process that is not the server's."""
+
+    def __init__(
+        self, context: Context, monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:  # fmt: skip
+        self._context = context
+        self._monotonic, self._sleep = monotonic, sleep
+        self._initiator = Coordinator(Participant())
+        self._watch = WorkerWatch()
+
+    def held(self) -> Held:
+        """What is held here, and by whom."""
+        return self._context.read(_held)
+
+    def release(self, key: JobKey, why: str, stops: bool) -> Claim:
+        """Give back by force what a seat of a job holds, and end the job there if it has started: what came back.
+
+        Workers of it that live are stopped first if `stops`. Raises JobNotFound; Conflict when nothing is held, or when
+        workers live and are not to be stopped; OperationFailed when they do not end."""
+        claim, is_released = self._context.retry(lambda: self._begin(key, why, stops))
+        if not is_released:
+            self._await_release(key, why)
+        return claim
+
+    def _begin(self, key: JobKey, why: str, stops: bool) -> tuple[Claim, bool]:
+        with unit_of_work(self._context) as unit:
+            job = unit.tx.job(key)
+            if job is None:
+                raise JobNotFound(f"{key} is not known here")
+            if not job.holds:
+                raise Conflict(f"{key} is {job.status.value} and holds nothing")
+            living = self._living(unit, key)
+            if living and not stops:
+                raise Conflict(f"{key}: {_named(living)} runs; end the job with flow job stop, or say --stop")
+            self._end(unit, job, f"released by an operator: {why}")
+            return job.claim, not living and self._release(unit, key, why)
+
+    def _end(self, unit: UnitOfWork, job: Job, message: str) -> None:
+        """A job that has started is to end here, through the normal way; one that waits keeps its place."""
+        if job.status not in (JobStatus.RUNNING, JobStatus.STOPPING):
+            return
+        if job.is_initiator:
+            self._initiator.request_stop(unit, job.job_id, Reason.RELEASED, message, False, str(job.party))
+            self._initiator.advance(unit, job.job_id)
+        else:
+            end_job_here(unit, job, Reason.RELEASED, message, caused_by=str(job.party))
+
+    def _await_release(self, key: JobKey, why: str) -> None:
+        patience = self._context.rules.stop_grace_seconds + _AFTER_GRACE_SECONDS
+        deadline = self._monotonic() + patience
+        while not self._context.retry(lambda: self._remaining(key, why)):
+            if self._monotonic() > deadline:
+                raise OperationFailed(f"{key}: its workers have not ended within {patience:g} s; nothing was released")
+            self._sleep(_LOOK_SECONDS)
+
+    def _remaining(self, key: JobKey, why: str) -> bool:
+        """Whether the workers have gone, and what was held with them."""
+        with unit_of_work(self._context) as unit:
+            for worker in _unfinished(unit.tx, key):
+                self._watch.observe(unit, worker.worker_id)
+            self._initiator.advance(unit, key.job_id)
+            return not self._living(unit, key) and self._release(unit, key, why)
+
+    def _release(self, unit: UnitOfWork, key: JobKey, why: str) -> bool:
+        job = unit.tx.job(key)
+        assert job is not None, "a row never goes while it holds something"
+        unit.tx.add_message(key, f"released by an operator: {why}")
+        release(unit, job)
+        text = f"what {key} held was released by an operator: {why}"
+        unit.note(Event.JOB_WARNING, job_id=key.job_id, text=text)
+        unit.note(Event.SERVED, job_id=key.job_id, text=text)
+        unit.note(Event.SERVER_NOTE, text=text)
+        return True
+
+    def _living(self, unit: UnitOfWork, key: JobKey) -> tuple[Worker, ...]:
+        observe = self._context.engine.observe
+        return tuple(one for one in _unfinished(unit.tx, key) if observe(one).state not in ("exited", "lost"))
+
+
+def _held(tx: Transaction) -> Held:
+    return Held(tx.engine(), tuple(job for job in tx.unfinished_jobs() if job.holds), tx.elastic_workers())
+
+
+def _unfinished(tx: Transaction, key: JobKey) -> list[Worker]:
+    workers = (one for one in tx.workers_of(key.job_id) if one.task.party == key.party)
+    return [one for one in workers if one.status is not WorkerStatus.EXITED]
+
+
+def _named(workers: tuple[Worker, ...]) -> str:
+    text = (f"worker {one.worker_id} of {one.task.name} (pid {one.pid or 'not known yet'})" for one in workers)
+    return ", ".join(text)

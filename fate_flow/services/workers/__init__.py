@@ -1,0 +1,1 @@
+"""A party's own share of a task: its workers."""

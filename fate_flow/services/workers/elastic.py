@@ -1,0 +1,127 @@
+"""Elastic workers (core/planning/elastic.py): begun where there is capacity that nobody waits for, and stopped when
+somebody does.
+
+All of it is this party's own matter: its claims, and what its initiators know of them, stay what they are. What such a
+worker holds comes back with its end, in the transaction that notes it; nothing else gives it back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fate_flow.core.model.job import Claim, JobKey, Task, TaskKey, Worker
+from fate_flow.core.model.program import ProgramSpec, program_at
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.resources import request_of
+from fate_flow.core.model.spec import JobSpec
+from fate_flow.core.model.status import JobStatus, TaskStatus
+from fate_flow.core.planning.elastic import overdrawn, part_of_one, shortfall, to_lend, vacant
+from fate_flow.core.text.phrases import counted
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.workers.workers import A_MOMENT, dismiss, forget_old, launch_later, new_worker
+
+PENDING_LASTS = 8_000
+"""Milliseconds beyond four pauses (`retry_wait`): what initiators wait at most after conflicts."""
+
+
+def oldest_pending(unit: UnitOfWork) -> int:
+    """Steady time: whoever has not asked since then waits no more."""
+    return max(0, unit.steady - PENDING_LASTS - 4 * unit.context.rules.retry_wait)
+
+
+# ---------------------------------------------------------------------- they begin
+
+
+def tend_elastic(unit: UnitOfWork) -> None:
+    """Begin those that there is capacity for, in the shares that run here, the oldest first.
+
+    Where the configuration has less than is in use, they go first."""
+    engine = unit.tx.engine()
+    if engine is None:
+        return
+    if overdrawn(engine) != Claim():
+        _lend(unit, to_lend(overdrawn(engine), unit.tx.elastic_workers())[0])
+    elif _has_spare_capacity(unit):
+        for key in dict.fromkeys(worker.task for worker in unit.tx.unfinished_workers()):
+            with unit.isolated(f"elastic workers of {key}"):
+                _begin(unit, key)
+
+
+def begin_elastic(unit: UnitOfWork, key: TaskKey) -> None:
+    """The same for one share, which has just been started. Most have no such workers, and ask the database nothing."""
+    if _program_of(unit, key) is not None and unit.tx.engine() is not None and _has_spare_capacity(unit):
+        _begin(unit, key)
+
+
+def _has_spare_capacity(unit: UnitOfWork) -> bool:
+    """Whether nobody waits for capacity here, and the party takes reservations."""
+    return unit.tx.intake_hold() is None and unit.tx.first_pending(oldest_pending(unit)) is None
+
+
+def _program_of(unit: UnitOfWork, key: TaskKey) -> tuple[JobSpec, ProgramSpec] | None:
+    """Of a share that may have elastic workers."""
+    spec = unit.spec(key.job_id)
+    command = program_at(spec.tasks[key.name], key.party) if spec is not None else None
+    return (spec, command) if spec is not None and command is not None and command.elastic else None
+
+
+def _begin(unit: UnitOfWork, key: TaskKey) -> None:
+    program_at = _program_of(unit, key)
+    task = unit.tx.task(key) if program_at is not None else None
+    if program_at is None or task is None or not _goes_on(unit, task):
+        return
+    spec, command = program_at
+    workers, left = unit.tx.workers_of_task(key), _may_still_hold(unit, key.job_id)
+    part = part_of_one(request_of(key.party, spec.parameters[key.party], unit.context.engine_size.nodes), command)
+    for slot in vacant(command, workers):
+        before = max((one for one in workers if one.slot == slot), key=lambda one: one.attempt, default=None)
+        worker = _next_in(unit, key, slot, before, part)
+        if part.cores > left or not unit.tx.add_elastic_worker(worker):
+            return
+        left -= part.cores
+        forget_old(unit, worker)
+        if before is None or unit.steady - before.since >= A_MOMENT:       # else the poll launches it
+            launch_later(unit, worker, task, spec)
+
+
+def _goes_on(unit: UnitOfWork, task: Task) -> bool:
+    job = unit.tx.job(JobKey(task.key.job_id, task.key.party))
+    is_open = task.party_status in (TaskStatus.WAITING, TaskStatus.RUNNING)
+    return is_open and job is not None and job.status is JobStatus.RUNNING
+
+
+def _next_in(unit: UnitOfWork, key: TaskKey, slot: int, before: Worker | None, part: Claim) -> Worker:
+    worker = new_worker(unit, key, slot, None, before.attempt + 1 if before is not None else 0)
+    return replace(worker, is_elastic=True, cores=part.cores, memory=part.memory)
+
+
+def _may_still_hold(unit: UnitOfWork, job_id: str) -> int:
+    """How many cores the job has less than one job may have here."""
+    claimed = sum(seat.claim.cores for seat in unit.tx.jobs_here(job_id) if seat.holds)
+    elastic = sum(worker.cores for worker in unit.tx.elastic_workers() if worker.task.job_id == job_id)
+    return unit.context.engine_size.job_limit - claimed - elastic
+
+
+# ---------------------------------------------------------------------- they go
+
+
+def reclaim_capacity(unit: UnitOfWork, needed: Claim) -> bool:
+    """Have elastic workers go for a job that waits for so much, where that gives it enough; whether that is so.
+
+    Where even all of them would not be enough they stay: the job waits for others as well, and asks again."""
+    engine = unit.tx.engine()
+    if engine is None:
+        return False
+    chosen, is_enough = to_lend(shortfall(needed, engine), unit.tx.elastic_workers())
+    if is_enough:
+        _lend(unit, chosen)
+    return is_enough
+
+
+def _lend(unit: UnitOfWork, workers: tuple[Worker, ...]) -> None:
+    for worker in workers:
+        message = f"its {counted(worker.cores, 'core is', 'cores are')} needed"
+        dismiss(unit, worker, Reason.CORES_LENT, message)
+        text = f"elastic worker {worker.slot} of {worker.task} goes: {message}"
+        unit.note(Event.JOB_NOTE, job_id=worker.task.job_id, text=text)

@@ -1,0 +1,150 @@
+"""The tables of this party that tasks name: what a job is refused for, and what a worker is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fate_flow.core.model.grammar import shown
+from fate_flow.core.model.modules import KnowsColumns, MakesNamedTable, ModuleInfo
+from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
+from fate_flow.jobspec.text.document import nearest
+from fate_flow.store.contract.transaction import TableMeta, Transaction
+
+_MOST_COLUMNS = 50
+
+
+def problem_with_table(tx: Transaction, task: TaskSpec, party: Party, is_own: bool) -> str:
+    """Why this task may not read here what its parameters name; empty where it may, or where no such table is known.
+
+    `is_own`: the job is one of this party. Others hear only the names that they have written themselves."""
+    table = table_of_output(tx, task, party) if task.output_at(party) else table_named(tx, task, party)
+    if isinstance(table, str):
+        return table
+    if table is None or not table.is_disabled:
+        return ""
+    return f"{_called(table, task, party, is_own)} is disabled at {party} (flow table enable, there)"
+
+
+def _called(table: TableMeta, task: TaskSpec, party: Party, is_own: bool) -> str:
+    output = None if is_own else task.output_at(party)
+    return f"table {table.namespace}.{table.name}" if output is None else str(output)
+
+
+def table_named(tx: Transaction, task: TaskSpec, party: Party) -> TableMeta | None:
+    named = task.table_at(party)
+    return tx.table(*named) if named else None
+
+
+def table_of_output(tx: Transaction, task: TaskSpec, party: Party) -> TableMeta | str:
+    """The table behind the output of another job that the parameters name, or why there is none."""
+    output = task.output_at(party)
+    assert output is not None, "the parameters name an output"
+    made = {one.data_name: one for one in tx.outputs(output.job_id, output.task, party)}
+    found = made.get(output.data_name)
+    table = tx.table(found.namespace, found.name) if found else None
+    return table or f"{output} has no table at {party} (flow component output-data-table, there, shows what there is)"
+
+
+def parameters_with_table(tx: Transaction, task: TaskSpec, party: Party) -> Mapping[str, Any]:
+    """What a worker of this task is told: a table that was named as an output of another job has its own name."""
+    given = task.parameters.get(party, {})
+    table = table_of_output(tx, task, party) if task.output_at(party) else ""
+    return given if isinstance(table, str) else {**given, "table": {"namespace": table.namespace, "name": table.name}}
+
+
+@dataclass(frozen=True)
+class TablesAtSubmit:
+    """The tables of a job at one seat of this party, before anything of the job runs.
+
+    What another task of the job makes here need not be there yet, and nothing is known of its columns. A rerun is not
+    asked again: it reads the table that is there."""
+
+    tx: Transaction
+    modules: Mapping[str, ModuleInfo]
+    spec: JobSpec
+    party: Party
+    own_seats: tuple[Party, ...]
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with the tables that tasks read here, each beginning with the task."""
+        for task in self.spec.tasks_of(self.party):
+            if self.party not in task.passed_at:
+                problem = problem_with_table(self.tx, task, self.party, self._is_own) or self._missing(task)
+                for one in [problem] if problem else self._columns(task):
+                    yield f"{task.name} ({task.module}): {one}"
+
+    def _missing(self, task: TaskSpec) -> str:
+        named = task.table_at(self.party)
+        if self._is_spared(task) or named is None or self.tx.table(*named) is not None or named in self._made_here():
+            return ""
+        return f"there is no table {'.'.join(named)} at {self.party} (flow data upload, there)"
+
+    @property
+    def _is_own(self) -> bool:
+        return self.spec.initiator in self.own_seats
+
+    def _is_spared(self, task: TaskSpec) -> bool:
+        """Whether the job may go on without this party's share of the task."""
+        return self.party.role in task.min_available and self.party.role in task.goes_on_without
+
+    def _made_here(self) -> set[tuple[str, str] | None]:
+        """Tables that tasks of this job make at this server, by the names that their parameters give them."""
+        found: set[tuple[str, str] | None] = set()
+        for task in self.spec.tasks.values():
+            module = self.modules.get(task.module)
+            if isinstance(module, MakesNamedTable):
+                here = (one for one in task.parties if one in self.own_seats)
+                found |= {module.table_made(task.parameters.get(party, {})) for party in here}
+        return found
+
+    def _columns(self, task: TaskSpec) -> Iterator[str]:
+        module = self.modules.get(task.module)
+        wanted: Mapping[str, str] = {}
+        if isinstance(module, KnowsColumns):
+            wanted = module.columns_read(task.parameters[self.party])
+        read = self._read_by(task) if wanted else None
+        if read is None:
+            return
+        called, columns = read
+        for key, column in wanted.items():
+            if column not in columns:
+                yield (
+                    f"{key}: {called} has no column {shown(column)} at {self.party}"
+                    f"{self._there_are(column, columns)}"
+                )
+
+    def _there_are(self, column: str, columns: tuple[str, ...]) -> str:
+        """The names of a table's columns are for its own party alone."""
+        if not self._is_own:
+            return " (flow table info, there, lists its columns)"
+        more = f" and {len(columns) - _MOST_COLUMNS} more" if len(columns) > _MOST_COLUMNS else ""
+        return f"; its columns are: {', '.join(columns[:_MOST_COLUMNS]) or 'none'}{more}{nearest(column, columns)}"
+
+    def _read_by(self, task: TaskSpec) -> tuple[str, tuple[str, ...]] | None:
+        """The table that comes to the one data input of a task, as it is called, and what columns are left of it; None:
+        not known."""
+        sources = [source for one in task.inputs if one.kind == "data" for source in one.sources]
+        return self._made_by(self.spec.tasks[sources[0].producer]) if len(sources) == 1 else None
+
+    def _made_by(self, task: TaskSpec) -> tuple[str, tuple[str, ...]] | None:
+        module = self.modules.get(task.module)
+        if not isinstance(module, KnowsColumns):
+            return None
+        read = self._read_by(task) if task.inputs else self._named_by(task)
+        if read is None:
+            return None
+        columns = module.columns_made(task.parameters.get(self.party, {}), read[1])
+        return None if columns is None else (read[0], columns)
+
+    def _named_by(self, task: TaskSpec) -> tuple[str, tuple[str, ...]] | None:
+        table: TableMeta | str | None
+        if task.output_at(self.party):
+            table = table_of_output(self.tx, task, self.party)
+        else:
+            table = None if task.table_at(self.party) in self._made_here() else table_named(self.tx, task, self.party)
+        header = table.schema.get("header") if isinstance(table, TableMeta) else None
+        if not isinstance(table, TableMeta) or not isinstance(header, (list, tuple)):
+            return None
+        return _called(table, task, self.party, self._is_own), tuple(map(str, header))

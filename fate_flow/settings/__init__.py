@@ -1,0 +1,1 @@
+"""One frozen `Settings`, read once from `service_conf.yaml` and checked."""

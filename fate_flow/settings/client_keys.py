@@ -1,0 +1,122 @@
+"""The keys that clients of this party sign with: in the configuration, or made at the first start of a home.
+
+What is made stands in `<home>/keys/clients.yaml`, for the server's user alone: the server and `flow` on the same
+machine find it there. A home in which a server ran before, without keys, stays as it was until its configuration says
+otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import stat
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from fate_flow.core.model.errors import BadSettings
+
+_KEY = re.compile(r"[A-Za-z0-9._-]{8,100}")
+_KEY_PARTS = "8 to 100 letters, digits and - . _"
+_MADE_BY_A_START = ("run/secret", "run/lineage", "fate_flow.sqlite")
+_HEAD = """\
+# Made at the first start of the server. Clients of this party sign their requests with these keys. `flow` on this
+# machine finds them here; another client is told them: flow init --ip ADDRESS --port PORT --app-key KEY
+# --secret-key SECRET. Whoever has them can do here whatever a client can. New ones: take this file away, and restart
+# the server with authentication.client.switch: true in its configuration.
+"""
+
+
+@dataclass(frozen=True)
+class ClientKeys:
+    """What clients sign their requests with."""
+
+    app_key: str
+    secret_key: str = field(repr=False)
+
+
+def keys_file(home: Path) -> Path:
+    return home / "keys" / "clients.yaml"
+
+
+def choose_client_keys(
+    home: Path, switch: bool | None, app_key: str, secret_key: str
+) -> tuple[ClientKeys | None, bool]:
+    """The keys that clients sign with, None where they need not; and whether the next start makes the file of them.
+
+    `switch` and keys are those of the configuration. Without a switch clients sign where they have had to since the
+    first start, which is still to come in a new home. Raises BadSettings."""
+    has_file, is_new = _look_at(home)
+    if switch is False or (switch is None and not has_file and not is_new):
+        return None, False
+    if not app_key and not secret_key:
+        return read_client_keys(home), not has_file
+    return ClientKeys(app_key, secret_key), switch is None and not has_file
+
+
+def check_client_keys(keys: ClientKeys) -> None:
+    """Raises BadSettings for keys that a server does not take."""
+    for name, value in (("http_app_key", keys.app_key), ("http_secret_key", keys.secret_key)):
+        if not _KEY.fullmatch(value):
+            raise BadSettings(
+                f"authentication.client.{name}: is not {_KEY_PARTS}; without both, the server makes keys of its own"
+            )
+
+
+def _look_at(home: Path) -> tuple[bool, bool]:
+    """Whether there is a file of keys, and whether no server has ever run there."""
+    try:
+        return keys_file(home).exists(), not any((home / name).exists() for name in _MADE_BY_A_START)
+    except OSError as error:
+        raise BadSettings(f"{error.filename}: cannot be looked at: {error.strerror}") from error
+
+
+def read_client_keys(home: Path) -> ClientKeys | None:
+    """What was made for this home; None when nothing was. Raises BadSettings for a file that cannot be used."""
+    path = keys_file(home)
+    try:
+        with path.open(encoding="utf-8") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            document = yaml.safe_load(file)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BadSettings(f"{path}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadSettings(f"{path}: is not YAML") from error
+    if mode & 0o077:
+        raise BadSettings(f"{path}: is of mode {mode:04o}, so that others may use the keys of the clients: chmod 600")
+    found = document if isinstance(document, dict) else {}
+    app_key, secret_key = (str(found.get(name)) for name in ("http_app_key", "http_secret_key"))
+    if not (_KEY.fullmatch(app_key) and _KEY.fullmatch(secret_key)):
+        raise BadSettings(f"{path}: http_app_key and http_secret_key are not {_KEY_PARTS} each")
+    return ClientKeys(app_key, secret_key)
+
+
+def make_client_keys(home: Path, given: ClientKeys | None = None) -> ClientKeys:
+    """The keys of this home, made unless they are there: of several processes all get the same. `given`: what is to
+    be kept there instead of new ones. Raises BadSettings."""
+    path = keys_file(home)
+    keys = given or ClientKeys(f"flow-{secrets.token_hex(6)}", secrets.token_hex(32))
+    values = {"http_app_key": keys.app_key, "http_secret_key": keys.secret_key}
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+            file.write(_HEAD + yaml.safe_dump(values, sort_keys=False))
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):
+            os.link(draft, path)                     # never over one that is there
+    except OSError as error:
+        raise BadSettings(f"{path}: cannot be written: {error.strerror}") from error
+    finally:
+        with suppress(OSError):
+            draft.unlink()
+    found = read_client_keys(home)
+    if found is None:
+        raise BadSettings(f"{path}: is gone as soon as it was made")
+    return found

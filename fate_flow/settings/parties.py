@@ -1,0 +1,64 @@
+"""Other parties in the configuration: where they answer, and which of them need not sign or be approved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fate_flow.core.access.site import SiteRule
+from fate_flow.core.model.approval import ApprovalRule
+from fate_flow.core.model.errors import BadRequest, BadSettings
+from fate_flow.core.model.grammar import check_party_id
+from fate_flow.settings.section import Section, collected, split_url
+from fate_flow.settings.security import check_authorities
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where another party's server answers."""
+
+    url: str
+    ca_file: str = ""        # certificates that an https server is checked with, instead of the usual authorities
+
+
+def read_routes(section: Section) -> dict[str, Route]:
+    found = (_route(section, key) for key in section.names())
+    return dict(filter(None, found))
+
+
+@collected
+def _route(section: Section, key: Any) -> tuple[str, Route]:
+    party_id, one = read_party_id(str(key), section.name(key)), section.section(key)
+    url, ca_file = one.text("url").rstrip("/"), one.full_path("ca")
+    one.refuse_others()
+    parts = split_url(url, one.name("url"))
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise BadSettings(f"{one.name('url')}: {url!r} is not an address such as http://10.0.0.2:9380")
+    if ca_file:
+        check_authorities(ca_file, parts.scheme, one.name("ca"))
+    return party_id, Route(url, ca_file)
+
+
+def read_site_rule(section: Section) -> SiteRule:
+    return SiteRule(section.flag("switch", False), read_party_ids(section, "unsigned_from"))
+
+
+def read_approval_rule(section: Section) -> ApprovalRule:
+    found = ApprovalRule(section.flag("required", False), read_party_ids(section, "except_from"))
+    section.refuse_others()
+    return found
+
+
+@collected
+def read_party_ids(section: Section, key: str) -> frozenset[str]:
+    name, listed = section.name(key), section.get(key, [])
+    if not isinstance(listed, list):
+        raise BadSettings(f"{name}: {listed!r} is not a list of party ids")
+    return frozenset(read_party_id(str(one), name) for one in listed)
+
+
+def read_party_id(text: str, name: str) -> str:
+    try:
+        return check_party_id(text)
+    except BadRequest as error:
+        raise BadSettings(f"{name}: {text!r} is not the number of a party, such as \"9999\"") from error

@@ -1,0 +1,262 @@
+"""Reads `service_conf.yaml` into `Settings`, and checks what several keys have to do with each other.
+
+Key names are FATE's wherever FATE has one. `local.<file name>` beside the file overlays it, as FATE does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fate_flow.core.access.permission import PermissionRule
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.core.model.grammar import DUPLICATE_IDS
+from fate_flow.core.model.resources import EngineSize
+from fate_flow.core.model.spec import JobParameters
+from fate_flow.settings.client_keys import ClientKeys, check_client_keys, choose_client_keys
+from fate_flow.settings.connectors import read_connectors
+from fate_flow.settings.limits import read_ceilings, read_limits, read_retention
+from fate_flow.settings.logs import read_log_limits
+from fate_flow.settings.parties import read_approval_rule, read_party_id, read_routes, read_site_rule
+from fate_flow.settings.programs import read_commands
+from fate_flow.settings.section import Section, collected, resolved, split_url
+from fate_flow.settings.security import read_host_names
+from fate_flow.settings.settings import Settings
+
+
+def load_settings(path: Path) -> Settings:
+    """The settings in this file and its `local.` overlay; raises BadSettings with a line for each key that is wrong."""
+    path = Path(path).resolve()
+    document, where = _read(path), str(path)
+    overlay = path.with_name(f"local.{path.name}")
+    if overlay.exists():
+        document, where = _merged(document, _read(overlay)), f"{path} with {overlay.name}"
+    reader = _Reader(document, path)
+    settings = reader.settings()
+    if reader.problems:
+        raise BadSettings("\n".join(f"{where}: {problem}" for problem in dict.fromkeys(reader.problems)))
+    return settings
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadSettings(f"{path}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadSettings(f"{path}: is not YAML: {error}") from error
+    if document is None:         # nothing but comments
+        return {}
+    if not isinstance(document, dict):
+        raise BadSettings(f"{path}: is not a mapping of keys")
+    return document
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        old = merged.get(key)
+        merged[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
+
+
+class _Reader:
+    """Turns the whole file into `Settings`."""
+
+    def __init__(self, document: dict[str, Any], path: Path) -> None:
+        self.problems: list[str] = []
+        self._root = Section(document, "", self.problems, path.parent)
+        self._path_of_all = path
+        self._base = path.parent
+
+    def settings(self) -> Settings:
+        root = self._root
+        flow = root.section("fateflow")
+        logs = root.section("log")
+        authentication = root.section("authentication")
+        site = authentication.section("site")
+        home = self._path(root.text("home", ".."))
+        client_keys, is_due = self._client_keys(authentication.section("client"), home) or (None, True)
+        settings = Settings(
+            party_id=self._own_id(root),
+            home=home,
+            host=flow.text("host", "127.0.0.1"),
+            http_port=flow.whole("http_port", 9380, 1, 65535),
+            worker_port=flow.whole("worker_port", 0, 0, 65535),
+            http_threads=flow.whole("http_threads", 32, 4, 1024),
+            http_workers=flow.whole("http_workers", 1, 1, 64),
+            worker_threads=flow.whole("worker_threads", 32, 4, 1024),
+            insecure_listen=flow.flag("insecure_listen", False),
+            allowed_hosts=self._allowed_hosts(flow),
+            data_roots=self._paths(flow, "data_roots"),
+            duplicate_ids=self._one_of(flow, "duplicate_ids", DUPLICATE_IDS),
+            client_keys=client_keys,
+            makes_client_keys=is_due,
+            site=read_site_rule(site),
+            site_key_file=Path(site.full_path("private_key")),
+            database_url=self._database(root.section("database")),
+            engine_config=root.section("fate_on_standalone").get("standalone", {}),
+            engine=self._engine(root.section("fate_on_standalone")),
+            routes=read_routes(root.section("routes")),
+            log_dir=self._path(logs.text("dir"), home / "logs"),
+            log_level=self._level(logs),
+            log_sql=logs.flag("sql", True),
+            log_limits=read_log_limits(logs),
+            defaults=self._defaults(root.section("job_default_config")),
+            limits=read_limits(root.section("limits")),
+            retention=read_retention(root.section("retention")),
+            ceilings=read_ceilings(root.section("ceilings")),
+            commands=read_commands(root.section("commands")),
+            approval=read_approval_rule(root.section("approval")),
+            permission=self._permission(root.section("permission")),
+            connectors=read_connectors(root.section("connectors")),
+            conf_path=self._path_of_all,
+        )
+        flow.refuse_others()
+        authentication.refuse_others()
+        site.refuse_others()
+        logs.refuse_others()
+        root.refuse_others()
+        if not self.problems:
+            self._check_listen(settings)
+            self._check_site(settings)
+        return settings
+
+    @collected
+    def _own_id(self, root: Section) -> str:
+        return read_party_id(root.text("party_id"), "party_id")
+
+    @collected
+    def _allowed_hosts(self, flow: Section) -> frozenset[str]:
+        return read_host_names(flow.get("allowed_hosts", []), flow.name("allowed_hosts"))
+
+    def _path(self, text: str, default: Path | None = None) -> Path:
+        if not text and default is not None:
+            return default
+        return resolved(self._base, text)
+
+    @collected
+    def _paths(self, section: Section, key: str) -> tuple[Path, ...]:
+        values = section.get(key, [])
+        if not isinstance(values, list):
+            raise BadSettings(f"{section.name(key)}: {values!r} is not a list of folders")
+        return tuple(self._path(str(value)) for value in values)
+
+    @collected
+    def _one_of(self, section: Section, key: str, text: tuple[str, ...]) -> str:
+        """The first of the words unless the file says another."""
+        word = section.text(key, text[0])
+        if word not in text:
+            raise BadSettings(f"{section.name(key)}: {word!r} is not one of {', '.join(text)}")
+        return word
+
+    @collected
+    def _client_keys(self, client: Section, home: Path) -> tuple[ClientKeys | None, bool]:
+        """Those that are there, and whether the next start makes some."""
+        switch = None if client.get("switch") is None else client.flag("switch", False)
+        keys, is_due = choose_client_keys(home, switch, client.text("http_app_key"), client.text("http_secret_key"))
+        client.refuse_others()
+        if keys is not None:
+            check_client_keys(keys)
+        return keys, is_due
+
+    @collected
+    def _database(self, section: Section) -> str:
+        url = section.text("url")
+        section.refuse_others()
+        parts = split_url(url, "database.url")
+        if url and parts.scheme not in ("sqlite", "mysql", "mysql+pymysql"):
+            raise BadSettings(f"database.url: {parts.scheme!r} is not sqlite or mysql")
+        if parts.scheme == "sqlite" and (parts.netloc or not parts.path.startswith("/")):
+            raise BadSettings("database.url: is not sqlite:///FILE, in the home folder, or sqlite:////FOLDER/FILE")
+        if parts.scheme.startswith("mysql") and not parts.path.strip("/"):
+            raise BadSettings("database.url: names no database; write mysql://user:password@host:3306/name")
+        return url
+
+    def _engine(self, section: Section) -> EngineSize:
+        one = section.section("standalone")
+        nodes = one.whole("nodes", 1, 1)
+        size = EngineSize(
+            nodes=nodes,
+            cores=one.whole("cores_per_node", 20, 0) * nodes,
+            memory=one.whole("memory_per_node", 0) * nodes,
+            max_cores_percent_per_job=one.share("max_cores_percent_per_job", 1.0),
+        )
+        one.refuse_others()
+        section.refuse_others()
+        return size
+
+    @collected
+    def _level(self, section: Section) -> str:
+        level = section.text("level", "DEBUG").upper()
+        if level not in ("DEBUG", "INFO", "WARNING", "ERROR"):
+            raise BadSettings(f"{section.name('level')}: {level!r} is not DEBUG, INFO, WARNING or ERROR")
+        return level
+
+    def _defaults(self, section: Section) -> JobParameters:
+        base = JobParameters()
+        found = JobParameters(
+            task_cores=section.whole("task_cores", base.task_cores, 1),
+            task_parallelism=section.whole("task_parallelism", base.task_parallelism, 1),
+            task_memory=section.whole("task_memory", base.task_memory),
+            timeout_seconds=section.whole("job_timeout", base.timeout_seconds, 1),
+            task_timeout_seconds=section.whole("task_timeout", base.task_timeout_seconds),
+            auto_retries=section.whole("auto_retries", base.auto_retries),
+            auto_retry_delay_seconds=section.number("auto_retry_delay", base.auto_retry_delay_seconds),
+            computing_partitions=section.whole("computing_partitions", base.computing_partitions, 1),
+        )
+        section.refuse_others()
+        return found
+
+    @collected
+    def _permission(self, section: Section) -> PermissionRule:
+        is_on = section.flag("switch", False)
+        rule = PermissionRule(section.flag("component", False), section.flag("dataset", False))
+        section.refuse_others()
+        if is_on and not rule.is_on:
+            raise BadSettings(
+                f"{section.name('switch')}: is true, and so is neither {section.name('component')} nor "
+                f"{section.name('dataset')}: nothing would be looked at"
+            )
+        return rule if is_on else PermissionRule()
+
+    @collected
+    def _check_listen(self, settings: Settings) -> None:
+        try:
+            is_loopback = settings.host == "localhost" or ip_address(settings.host).is_loopback
+        except ValueError as error:
+            raise BadSettings(f"fateflow.host: {settings.host!r} is not an IP address or localhost") from error
+        if not is_loopback and not settings.insecure_listen:
+            raise BadSettings(
+                f"fateflow.host: {settings.host} is reachable from other machines, and {_open_to(settings)}; set "
+                "fateflow.insecure_listen: true to accept that, or put host: 127.0.0.1"
+            )
+        if not is_loopback and not settings.clients_sign:
+            raise BadSettings(
+                f"authentication.client.switch: is not true, and fateflow.host: {settings.host} is reachable from "
+                "other machines: set it to true, or put host: 127.0.0.1"
+            )
+
+    @collected
+    def _check_site(self, settings: Settings) -> None:
+        if settings.site.is_on and not settings.clients_sign:
+            raise BadSettings(
+                "authentication.site.switch: is true, and authentication.client.switch is not: whoever reaches the "
+                "port could save a key of his own for any party (flow key save); set it to true"
+            )
+        for party_id, route in settings.routes.items():
+            if settings.site.is_on and split_url(route.url, "").path:
+                raise BadSettings(
+                    f"routes.{party_id}.url: {route.url} has a path of its own: signatures cover the path "
+                    "(authentication.site), and that party's server would see another one"
+                )
+
+
+def _open_to(settings: Settings) -> str:
+    """What whoever reaches the port can do."""
+    unsigned = "" if settings.site.is_on else "requests of other parties are not signed (authentication.site), and "
+    return f"{unsigned}nothing is encrypted"

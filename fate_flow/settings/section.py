@@ -1,0 +1,129 @@
+"""A mapping of the configuration, read key by key.
+
+Whatever is wrong is collected, so that all of it is said at once. A wrong value reads as its default until then: who
+reads to the end looks at the problems before using anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from math import isfinite
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+from urllib.parse import SplitResult, urlsplit
+
+from fate_flow.core.model.errors import BadSettings
+from fate_flow.jobspec.text.document import nearest
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class Reader(Protocol):
+    """Whoever collects problems."""
+
+    problems: list[str]
+
+
+R = TypeVar("R", bound=Reader)
+
+
+def collected(read: Callable[Concatenate[R, P], T]) -> Callable[Concatenate[R, P], T]:
+    """Makes a method of a Reader note the BadSettings that it raises; what it answers then is not to be used."""
+
+    @wraps(read)
+    def noting(self: R, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return read(self, *args, **kwargs)
+        except BadSettings as error:
+            self.problems.append(error.message)
+            return cast(T, None)
+
+    return noting
+
+
+class Section:
+    """One mapping of the file: reads keys with their types and remembers which were read."""
+
+    def __init__(self, values: Any, path: str, problems: list[str], folder: Path) -> None:
+        self.problems = problems
+        self._folder = folder      # of the file: what its relative paths begin at
+        self._path = path
+        self._seen: set[str] = set()
+        is_mapping = isinstance(values, dict)
+        self._values: dict[Any, Any] = values if is_mapping else {}
+        if not is_mapping:
+            problems.append(f"{path}: {values!r} is not a mapping of keys")
+
+    def name(self, key: str) -> str:
+        return f"{self._path}.{key}" if self._path else key
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self._seen.add(key)
+        value = self._values.get(key)
+        return default if value is None else value
+
+    def names(self) -> list[Any]:
+        return list(self._values)
+
+    def section(self, key: str) -> Section:
+        return Section(self.get(key, {}), self.name(key), self.problems, self._folder)
+
+    def text(self, key: str, default: str = "") -> str:
+        value = self.get(key, default)
+        return self._wrong(key, "is not text", default) if isinstance(value, (dict, list)) else str(value)
+
+    def full_path(self, key: str) -> str:
+        """A path, relative to the folder of the file; empty when it is not given."""
+        text = self.text(key)
+        return str(resolved(self._folder, text)) if text else ""
+
+    def number(self, key: str, default: float, minimum: float = 0) -> float:
+        value = self.get(key, default)
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**53
+        if not is_number or not isfinite(value) or value < minimum:
+            return self._wrong(key, f"is not a number of at least {minimum:g}", default)
+        return float(value)
+
+    def share(self, key: str, default: float) -> float:
+        """Some part of a whole, up to all of it."""
+        value = self.number(key, default)
+        if not 0 < value <= 1:
+            return self._wrong(key, "is not a share above 0 and up to 1, such as 0.5", default)
+        return value
+
+    def whole(self, key: str, default: int, minimum: int = 0, maximum: int = 2**62) -> int:
+        value = self.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+            return self._wrong(key, f"is not a whole number from {minimum} to {maximum}", default)
+        return value
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self.get(key, default)
+        return value if isinstance(value, bool) else self._wrong(key, "is neither true nor false", default)
+
+    def refuse_others(self) -> None:
+        known = sorted(self._seen)
+        for key in sorted(str(one) for one in set(self._values) - self._seen):
+            hint = nearest(key, known)
+            self.problems.append(f"{self.name(key)}: no such key{hint}; known here: {', '.join(known)}")
+
+    def _wrong(self, key: str, why: str, default: T) -> T:
+        self.problems.append(f"{self.name(key)}: {self._values.get(key)!r} {why}")
+        return default
+
+
+def resolved(folder: Path, text: str) -> Path:
+    """What a path of the configuration means when its file is in this folder."""
+    return (folder / Path(text).expanduser()).resolve()
+
+
+def split_url(url: str, name: str) -> SplitResult:
+    """The parts of a URL, with a port that is one. Raises BadSettings."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise BadSettings(f"{name}: {url!r}: {error}") from error
+    return parts

@@ -1,0 +1,34 @@
+"""Checks of the configuration that are about who may reach what."""
+
+from __future__ import annotations
+
+import re
+from ssl import SSLError, create_default_context
+
+from fate_flow.core.model.errors import BadSettings
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63}){0,15}\.?")
+
+
+def read_host_names(listed: object, name: str) -> frozenset[str]:
+    """Raises BadSettings for anything but a list of names, without ports."""
+    if not isinstance(listed, list):
+        raise BadSettings(f"{name}: {listed!r} is not a list of host names")
+    for one in listed:
+        if not isinstance(one, str) or not _HOST_NAME.fullmatch(one):
+            raise BadSettings(f"{name}: {one!r} is not a host name, such as fate.example.org, without a port")
+    return frozenset(listed)
+
+
+def check_authorities(file: str, scheme: str, name: str) -> None:
+    """Raises BadSettings unless the server of a route can be checked with the certificates in this file."""
+    if scheme != "https":
+        raise BadSettings(f"{name}: the url of this route is not https, so there is no certificate to check")
+    try:
+        certificates = create_default_context(cafile=file).get_ca_certs()
+    except SSLError:
+        certificates = []
+    except OSError as error:
+        raise BadSettings(f"{name}: {file}: cannot be read: {error.strerror}") from error
+    if not certificates:
+        raise BadSettings(f"{name}: {file}: has no certificate of an authority in PEM")

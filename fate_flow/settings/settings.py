@@ -1,0 +1,106 @@
+"""One frozen `Settings`, which `settings_reader.py` reads once, handed to constructors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fate_flow.core.access.permission import PermissionRule
+from fate_flow.core.access.site import SiteRule
+from fate_flow.core.model.approval import ApprovalRule
+from fate_flow.core.model.grammar import LAST
+from fate_flow.core.model.program import ProgramRules
+from fate_flow.core.model.resources import EngineSize
+from fate_flow.core.model.spec import JobParameters
+from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
+from fate_flow.settings.client_keys import ClientKeys
+from fate_flow.settings.connectors import MysqlServer
+from fate_flow.settings.limits import Limits, Retention
+from fate_flow.settings.logs import LogLimits
+from fate_flow.settings.parties import Route
+
+ENGINE_NAME = "STANDALONE"
+PART = ".part"
+"""What a file in `uploads_dir` is called while it comes in."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What one party's server is told."""
+
+    party_id: str
+    home: Path
+    host: str = "127.0.0.1"
+    http_port: int = 9380
+    worker_port: int = 0                  # 0: any free port
+    http_threads: int = 32
+    http_workers: int = 1
+    worker_threads: int = 32
+    insecure_listen: bool = False
+    allowed_hosts: frozenset[str] = frozenset()    # names of this server, besides IP addresses and this machine's
+    client_keys: ClientKeys | None = None    # None: clients need not sign, or the keys are still to be made
+    makes_client_keys: bool = False       # the next start makes a file of them in the home (`client_keys.py`)
+    site: SiteRule = field(default_factory=SiteRule)
+    site_key_file: Path = Path()          # of this party's private key; none: below the home
+    database_url: str = ""                # empty: SQLite in the home folder
+    engine: EngineSize = field(default_factory=lambda: EngineSize(nodes=1, cores=20))
+    engine_config: Mapping[str, Any] = field(default_factory=dict)
+    routes: Mapping[str, Route] = field(default_factory=dict)
+    data_roots: tuple[Path, ...] = ()     # server-side files that an upload or download may name
+    duplicate_ids: str = LAST             # one of DUPLICATE_IDS, for uploads that say nothing of it
+    log_dir: Path = Path("logs")
+    log_level: str = "DEBUG"
+    log_sql: bool = True
+    log_limits: LogLimits = field(default_factory=LogLimits)
+    defaults: JobParameters = field(default_factory=JobParameters)
+    limits: Limits = field(default_factory=Limits)
+    retention: Retention = field(default_factory=Retention)
+    ceilings: Ceilings = NO_CEILINGS
+    commands: ProgramRules = field(default_factory=ProgramRules)
+    approval: ApprovalRule = field(default_factory=ApprovalRule)
+    permission: PermissionRule = field(default_factory=PermissionRule)
+    connectors: Mapping[str, MysqlServer] = field(default_factory=dict)    # by the names that clients use
+    conf_path: Path = field(default=Path(), compare=False)     # the file that says all this, if one does
+
+    @property
+    def clients_sign(self) -> bool:
+        """Whether clients have to sign their requests once the server runs."""
+        return self.client_keys is not None or self.makes_client_keys
+
+    @property
+    def jobs_dir(self) -> Path:
+        return self.home / "jobs"
+
+    @property
+    def data_dir(self) -> Path:
+        return self.home / "data"
+
+    @property
+    def spool_dir(self) -> Path:
+        return self.home / "spool"
+
+    @property
+    def uploads_dir(self) -> Path:
+        return self.home / "uploads"
+
+    @property
+    def alive_file(self) -> Path:
+        """What the scheduler rewrites every few seconds."""
+        return self.run_dir / "alive"
+
+    @property
+    def run_dir(self) -> Path:
+        return self.home / "run"
+
+    @property
+    def private_key(self) -> Path:
+        """The file with the key that this party signs with."""
+        return self.site_key_file if self.site_key_file != Path() else self.home / "keys" / "site.pem"
+
+    @property
+    def url(self) -> str:
+        """Where this party's own server answers."""
+        host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host  # noqa: S104
+        return f"http://{host}:{self.http_port}"

@@ -1,0 +1,1 @@
+"""What every store promises, one protocol for SQLite, MySQL and memory."""

@@ -1,0 +1,326 @@
+"""What a write changes and what a read selects, told once for the SQL of `sql/` and the values of `memory.py`.
+
+A change maps the names of fields of core's dataclasses to their new values. `rows.columns_of` makes columns of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fate_flow.core.model.job import Claim, Job, Report, Seat, Task, TaskKey, Worker, WorkerEnd
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import (
+    JOB_END,
+    TASK_BROKEN,
+    TASK_END,
+    IllegalMove,
+    JobStatus,
+    SeatStatus,
+    TaskStatus,
+    WorkerStatus,
+)
+from fate_flow.core.planning.actions import MoveJob, MoveTask
+
+Change = dict[str, Any]
+
+BUSY_JOBS = (JobStatus.READY, JobStatus.RUNNING, JobStatus.STOPPING)
+"""Those a server works on; a waiting one joins them while it holds something or somebody works on it."""
+
+OPEN_JOBS = (JobStatus.READY, JobStatus.WAITING, JobStatus.RUNNING, JobStatus.STOPPING)
+"""All that are not over, one by one: a database uses no index for what a status is not."""
+
+LIVE_SEATS = (
+    SeatStatus.HELD,
+    SeatStatus.STARTING,
+    SeatStatus.STARTED,
+    SeatStatus.STOPPING,
+    SeatStatus.DRAINING,
+)
+"""Those of parties that run or hold something for us."""
+
+SEATED = (SeatStatus.JOINED, SeatStatus.CHECKING, SeatStatus.APPLYING, *LIVE_SEATS)
+"""Those of parties that have accepted a job that is not over."""
+
+UNFINISHED_WORKERS = (WorkerStatus.CREATED, WorkerStatus.RUNNING)
+
+MOST_PENDING = 32
+"""Of the seats that a party has refused, so many are looked at when it has capacity again."""
+
+SUBMIT_FAILED = "submit_failed"
+JOB_END_TAG = "job_end"
+
+
+# ------------------------------------------------------------------ what a new row keeps of its value
+
+
+def new_job(job: Job) -> Job:
+    """A job begins with nothing held, nothing asked of anybody and no history."""
+    return Job(
+        key=job.key,
+        initiator=job.initiator,
+        is_initiator=job.is_initiator,
+        status=job.status,
+        run=job.run,
+        parties=by_role(job),
+        asked=Claim(job.asked.cores, job.asked.memory),
+        timeout_seconds=job.timeout_seconds,
+        ttl_seconds=job.ttl_seconds,
+        create_time=job.create_time,
+        since=job.since,
+        queued=job.since,
+        is_plain_v1=job.is_plain_v1,
+        priority=job.priority,
+        enqueued=job.enqueued,
+        queue_key=job.queue_key,
+        consent=job.consent,
+        revision=job.revision,
+    )
+
+
+def by_role(job: Job) -> tuple[Any, ...]:
+    """The parties as `f_roles` gives them back: role by role, each in the order of its first party."""
+    roles = list(dict.fromkeys(party.role for party in job.parties))
+    return tuple(sorted(job.parties, key=lambda party: roles.index(party.role)))
+
+
+def new_seat(seat: Seat) -> Seat:
+    return Seat(
+        seat.job_id, seat.party, seat.status, seat.run, seat.message, seat.free_cores, seat.asked_cores,
+        is_plain_v1=seat.is_plain_v1,
+    )  # fmt: skip
+
+
+def new_task(task: Task) -> Task:
+    return Task(
+        key=task.key,
+        status=task.status,
+        party_status=task.party_status,
+        runs_here=task.runs_here,
+        incarnation=task.incarnation,
+        module=task.module,
+        auto_retries=task.auto_retries,
+        tries=task.tries,
+        retry_at=task.retry_at,
+        create_time=task.create_time,
+    )
+
+
+def new_worker(worker: Worker) -> Worker:
+    return Worker(
+        worker.worker_id, worker.task, worker.status, worker.folder, worker.create_time, since=worker.since,
+        slot=worker.slot, rank=worker.rank, attempt=worker.attempt, is_elastic=worker.is_elastic, cores=worker.cores,
+        memory=worker.memory,
+    )  # fmt: skip
+
+
+# ------------------------------------------------------------------ moves
+
+
+def job_moved(move: MoveJob, at: int, caused_by: str) -> Change:
+    change: Change = {"status": move.new, **_why(move.reason, move.message)}
+    if move.target is not None:
+        change.update(target=move.target, stop_by=move.stop_by)
+    if move.new is JobStatus.STOPPING or move.new in JOB_END:
+        change["timers"] = {}            # no policy acts any more
+    if caused_by:
+        change["caused_by"] = caused_by
+    if move.exit_code is not None:
+        change["exit_code"] = move.exit_code
+    if move.unconfirmed:
+        change["unconfirmed"] = move.unconfirmed
+    if move.new is JobStatus.RUNNING:
+        change.update(start_time=at, wait_reason="", blocked_on="", blocked_by=None, conflicts=0, hold=None)
+    if move.new in JOB_END:
+        change.update(
+            end_time=at, wait_reason="", blocked_on="", blocked_by=None, stop_by=0, is_force_stop=False,
+            rerun_signal=False,
+            hold=None,
+        )  # fmt: skip
+    if move.new is JobStatus.SUCCESS:
+        change["progress"] = 100
+    return change
+
+
+def begun_again(job: Job, run: int, since: int, wait_reason: str, *, is_loss: bool = False) -> Change:
+    """An ended job waits in a later run as if it were new, but for its place in the queue and its count of reservation
+    rounds.
+
+    At its initiator until all parties know; anywhere else its initiator says when it goes on. `is_loss`: it has lost a
+    party and waits for its return, while its time goes on. Raises IllegalMove."""
+    if not job.is_final:
+        raise IllegalMove(f"{job.key} is {job.status.value}: only what is over begins again")
+    return {
+        "status": JobStatus.WAITING,
+        "run": run,
+        "target": None,
+        "reason": None,
+        "message": "",
+        "caused_by": "",
+        "exit_code": None,
+        "cancel_requested": False,
+        "progress": 0,
+        "wait_reason": wait_reason,
+        "blocked_on": "",
+        "blocked_by": None,
+        "retry_at": 0,
+        "passes": 0,
+        "conflicts": 0,
+        "since": job.since if is_loss else since,
+        "queued": since,
+        "lost_since": max(1, since) if is_loss else 0,
+        "losses": job.losses + 1 if is_loss else 0,
+        "start_time": 0,
+        "end_time": 0,
+        "stop_by": 0,
+        "unconfirmed": (),
+        "rerun_signal": job.is_initiator,
+        "missing": (),
+        "timers": {},
+        "is_restarting": False,
+        "restarts": job.restarts if is_loss else 0,
+        "changed": (),
+    }
+
+
+def rejoined(queued: int) -> Change:
+    """Every party knows that the job waits; `queued`: steady time since which it waits for cores, where that is new."""
+    change: Change = {"rerun_signal": False, "wait_reason": "", "lost_since": 0}
+    return {**change, "queued": queued} if queued else change
+
+
+def requeue_job(job: Job, wait_reason: str, retry_at: int) -> Change:
+    """A running job waits in the same run until its next attempt is due; its cores are given back beside this.
+
+    Raises IllegalMove."""
+    if job.status is not JobStatus.RUNNING:
+        raise IllegalMove(f"{job.key} is {job.status.value}: only what runs is put off")
+    return {
+        "status": JobStatus.WAITING,
+        "wait_reason": wait_reason,
+        "retry_at": retry_at,
+        "queued": retry_at,
+        "passes": 0,
+        "rerun_signal": job.is_initiator,
+    }
+
+
+def seat_rejoins(seat: Seat) -> Change:
+    """What the last run left in the seat goes."""
+    return {
+        "status": SeatStatus.JOINING, "run": seat.run + 1, "message": "", "free_cores": -1, "blocked_by": None,
+        "lease": 0,
+        "renew_at": 0, "silent_since": 0,
+    }  # fmt: skip
+
+
+def tag_of_end(job: Job) -> str:
+    """What marks the row of a job that ends now."""
+    return SUBMIT_FAILED if job.status is JobStatus.READY else JOB_END_TAG
+
+
+def message_with(job: Job, text: str) -> str:
+    return f"{job.message}; {text}" if job.message else text
+
+
+def stop_requested(reason: Reason, message: str, by_user: bool, caused_by: str) -> Change:
+    change: Change = {"caused_by": caused_by, **_why(reason, message)}
+    if by_user:
+        change["cancel_requested"] = True
+    return change
+
+
+def federated_moved(move: MoveTask, at: int) -> Change:
+    """A task over all its parties takes a new status."""
+    change: Change = {"status": move.new}
+    if move.policy:
+        change["policy"] = move.policy
+    if move.reason is not None or move.message:
+        change.update(
+            federated_reason=move.reason, federated_message=move.message, federated_exit_code=move.exit_code,
+            federated_caused_by=move.caused_by,
+        )  # fmt: skip
+    if move.new in TASK_END:
+        change["federated_end_time"] = at
+    return change
+
+
+def task_moved(
+    new: TaskStatus, at: int, reason: Reason | None, message: str, target: TaskStatus | None,
+    exit_code: int | None = None, caused_by: str = "",
+) -> Change:
+    """A party's share of a task takes a new status."""
+    change: Change = {"party_status": new, **_why(reason, message)}
+    if target is not None:
+        change["target"] = target
+    if new is TaskStatus.RUNNING:
+        change["start_time"] = at
+    if new in TASK_END:
+        change["end_time"] = at
+    if exit_code is not None:
+        change["exit_code"] = exit_code
+    if caused_by:
+        change["caused_by"] = caused_by
+    return change
+
+
+def task_reported(report: Report) -> Change:
+    """The same in the words and times of the other party."""
+    at = report.end_time or report.start_time
+    change = task_moved(report.status, at, report.reason, report.message, None, report.exit_code, report.caused_by)
+    if report.start_time:
+        change["start_time"] = report.start_time
+    return change
+
+
+def is_about(report: Report, task: Task) -> bool:
+    """Whether it speaks of this version and incarnation; a plain v1 party knows no incarnations and names none."""
+    return report.task == task.key and report.incarnation in ("", task.incarnation)
+
+
+def worker_moved(new: WorkerStatus, at: int, pid: int, pid_started: int, end: WorkerEnd | None) -> Change:
+    """Raises IllegalMove for one that exits for no reason."""
+    if new is WorkerStatus.RUNNING:
+        return {"status": new, "pid": pid, "pid_started": pid_started, "start_time": at}
+    if end is None:
+        raise IllegalMove(f"a worker is {new.value} for no reason")
+    return {
+        "status": new, "end_time": at, "reason": end.reason, "message": end.message, "caused_by": end.caused_by,
+        "exit_status": end.exit_status,
+    }  # fmt: skip
+
+
+def ordered_to_stop(why: WorkerEnd) -> Change:
+    """A worker is to end; its exit status is for the machine to say."""
+    return {"is_stopping": True, "reason": why.reason, "message": why.message, "caused_by": why.caused_by}
+
+
+def _why(reason: Reason | None, message: str) -> Change:
+    return {} if reason is None else {"reason": reason, "message": message}
+
+
+# ------------------------------------------------------------------ the newest of many versions
+
+
+def newest_tasks(tasks: Iterable[Task]) -> tuple[Task, ...]:
+    """The newest version of each task, at all parties."""
+    every = tuple(tasks)
+    newest: dict[str, int] = {}
+    for task in every:
+        newest[task.key.name] = max(task.key.version, newest.get(task.key.name, 0))
+    return tuple(task for task in every if task.key.version == newest[task.key.name])
+
+
+SHARE_MOVING = TASK_BROKEN | {TaskStatus.STOPPING}
+"""How the share of a task stands that does not go on with the others."""
+
+
+def is_moving(task: Task) -> bool:
+    """It stops, a share of it does or has broken while it goes on, or it is a later version that waits."""
+    if task.status is TaskStatus.RUNNING:
+        return task.party_status in SHARE_MOVING
+    return task.status is TaskStatus.STOPPING or (task.status is TaskStatus.WAITING and task.key.version > 0)
+
+
+def newest_version(keys: Iterable[TaskKey]) -> int:
+    return max((key.version for key in keys), default=0)

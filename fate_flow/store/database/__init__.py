@@ -1,0 +1,1 @@
+"""The database: opening it, its schema, its rows."""

@@ -1,0 +1,206 @@
+"""Opening the database: SQLite or MySQL/MariaDB by one URL, one connection a thread.
+
+What every connection is set to stands here: SQLite in WAL with synchronous=FULL and writes that begin IMMEDIATE; MySQL
+at READ COMMITTED with found-rows counts, so that an UPDATE that matched but changed nothing counts, as in SQLite.
+"""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pymysql
+from peewee import Database, MySQLDatabase, OperationalError, SqliteDatabase
+from pymysql.constants import CLIENT
+
+from fate_flow.core.model.errors import BadSettings, StorageFailed
+from fate_flow.store.database.fair_file_lock import FairFileLock
+
+LogSql = Callable[[str, Sequence[Any]], None]
+
+LOCK_SECONDS = 15
+"""Whoever waits longer for a lock is refused: below what another party waits for an answer."""
+
+
+class _Logged:
+    """Hands every statement to the database log before it runs."""
+
+    log_sql: LogSql | None = None
+
+    def execute_sql(self, sql: str, params: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if self.log_sql is not None:
+            self.log_sql(sql, params or ())
+        return super().execute_sql(sql, params, *args, **kwargs)  # type: ignore[misc]
+
+
+class _Sqlite(_Logged, SqliteDatabase):
+    is_sqlite = True
+
+    def __init__(self, file: str, **options: Any) -> None:
+        super().__init__(file, **options)
+        self._write_lock = FairFileLock(file) if file != ":memory:" else None
+
+    def begin(self, lock_type: str | None = None) -> None:
+        """Waits for its turn when it is to write (`IMMEDIATE`)."""
+        if lock_type is None or self._write_lock is None:
+            super().begin(lock_type)
+            return
+        try:
+            self._write_lock.enter(LOCK_SECONDS)
+        except TimeoutError as error:
+            raise OperationalError(f"database is locked: no turn to write within {LOCK_SECONDS} s") from error
+        except OSError as error:
+            raise OperationalError(f"{error.filename}: {error.strerror}") from error
+        try:
+            super().begin(lock_type)
+        except BaseException:
+            self._write_lock.leave()
+            raise
+
+    def commit(self) -> Any:
+        done = super().commit()
+        self._leave()
+        return done
+
+    def rollback(self) -> Any:
+        try:
+            return super().rollback()
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        if self._write_lock is not None:
+            self._write_lock.leave()
+
+
+class _MySql(_Logged, MySQLDatabase):
+    is_sqlite = False
+
+    def _connect(self) -> Any:
+        connection = super()._connect()
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {LOCK_SECONDS}")
+        return connection
+
+
+def open_database(url: str, home: Path, log_sql: LogSql | None = None) -> Database:
+    """The database this URL names; empty means SQLite in the home folder. Not connected yet."""
+    parts = urlsplit(url)
+    if parts.scheme in ("", "sqlite"):
+        database: Database = _sqlite(parts.path, home)
+    elif parts.scheme in ("mysql", "mysql+pymysql"):
+        database = _mysql(url)
+    else:
+        raise BadSettings(f"database.url: {parts.scheme!r} is not sqlite or mysql")
+    database.log_sql = log_sql
+    return database
+
+
+def _sqlite(path: str, home: Path) -> Database:
+    name = unquote(path[1:]) if path else ""
+    file = name if name == ":memory:" else str((home / name) if name else home / "fate_flow.sqlite")
+    pragmas = {"journal_mode": "wal", "synchronous": "full", "busy_timeout": LOCK_SECONDS * 1000, "foreign_keys": 1}
+    if file == ":memory:":
+        pragmas = {}
+    return _Sqlite(file, pragmas=pragmas, timeout=LOCK_SECONDS, check_same_thread=file != ":memory:")
+
+
+def _mysql(url: str) -> Database:
+    parts = urlsplit(url)
+    name = unquote(parts.path.strip("/"))
+    if not name:
+        raise BadSettings("database.url: names no database; write mysql://user:password@host:3306/name")
+    return _MySql(
+        name,
+        host=parts.hostname or "127.0.0.1",
+        port=parts.port or 3306,
+        user=unquote(parts.username or "root"),
+        password=unquote(parts.password or ""),
+        charset="utf8mb4",
+        client_flag=CLIENT.FOUND_ROWS,
+        connect_timeout=10,
+        read_timeout=60,
+        write_timeout=60,
+        init_command="SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        sql_mode="STRICT_TRANS_TABLES,NO_ZERO_DATE,NO_ENGINE_SUBSTITUTION",
+    )
+
+
+def create_if_missing(url: str) -> None:
+    """Make the MySQL database when the server lacks it; nothing to do for SQLite."""
+    parts = urlsplit(url)
+    if not parts.scheme.startswith("mysql"):
+        return
+    name = unquote(parts.path.strip("/")).replace("`", "")
+    try:
+        connection = pymysql.connect(
+            host=parts.hostname or "127.0.0.1",
+            port=parts.port or 3306,
+            user=unquote(parts.username or "root"),
+            password=unquote(parts.password or ""),
+            connect_timeout=10,
+        )
+    except pymysql.MySQLError as error:
+        where = f"{parts.hostname or '127.0.0.1'}:{parts.port or 3306}"
+        raise StorageFailed(f"database.url: {where} does not let us in: {error.args[-1]}") from error
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE IF NOT EXISTS `{name}` CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
+    finally:
+        connection.close()
+
+
+# ---------------------------------------------------------------------- what a refusal means
+
+_TRY_AGAIN = frozenset({
+    1020,        # the record was changed since it was read
+    1205, 1213,  # waited too long for a lock; a deadlock
+})  # fmt: skip
+_GONE = frozenset({
+    0,                               # pymysql: the connection is closed
+    1040, 1203,                      # too many connections
+    1053, 1077, 1079,                # the server shuts down
+    1158, 1159, 1160, 1161,          # the network, as the server saw it
+    1317, 1927,                      # killed: the statement, the connection
+    2002, 2003, 2006, 2013, 2055,    # the server cannot be reached, or has gone
+})  # fmt: skip
+_FULL = frozenset({1021, 1114})
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether this says that the connection to the database, or the server behind it, is gone."""
+    return _code(error) in _GONE
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether the same may be taken in a moment: a lock, a deadlock, a connection that was lost."""
+    code = _code(error)
+    if code is None:
+        return "locked" in str(error)
+    return code in _TRY_AGAIN or code in _GONE
+
+
+def is_disk_full(error: BaseException | None) -> bool:
+    """Whether this, or what caused it, is the database or its files running out of disk."""
+    while error is not None:
+        if _says_full(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _says_full(error: BaseException) -> bool:
+    if isinstance(error, sqlite3.OperationalError):
+        return "full" in str(error)
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return _code(error) in _FULL or any(text in str(error) for text in ("Errcode: 28", "error 28 from"))
+
+
+def _code(error: BaseException) -> int | None:
+    """The number that MySQL gives its errors; SQLite's have none."""
+    return error.args[0] if error.args and isinstance(error.args[0], int) else None

@@ -1,0 +1,54 @@
+"""What a database refuses, and what it means for who asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import peewee
+from peewee import Database
+
+from fate_flow.core.model.errors import CommitUnknown, StorageFailed, StorageUnavailable
+from fate_flow.store.database.opening import is_disk_full, is_lost, is_passing
+
+REFUSALS = (peewee.DatabaseError, peewee.InterfaceError)
+
+
+@contextmanager
+def reading_refused(database: Database) -> Iterator[None]:
+    """Around reads: what the database refuses becomes StorageFailed."""
+    try:
+        yield
+    except REFUSALS as error:
+        drop_if_lost(database, error)
+        raise refusal_of(error) from error
+
+
+def first_refusal(error: BaseException, before: BaseException | None) -> BaseException:
+    """What the database refused first, where the rollback that followed was refused too.
+
+    Between two errors of peewee stands that of the driver. `before` was being handled already, and is none of them."""
+    found, one = error, error.__cause__ or error.__context__
+    while one is not None and one is not before:
+        if isinstance(one, REFUSALS):
+            found = one
+        one = one.__cause__ or one.__context__
+    return found
+
+
+def drop_if_lost(database: Database, error: BaseException) -> None:
+    """The next one begins on a new connection."""
+    if is_lost(error) and not database.in_transaction():
+        with suppress(*REFUSALS):
+            database.close()
+
+
+def refusal_of(error: BaseException, while_committing: bool = False) -> StorageFailed:
+    """What it means for who asked; `retry.py` tells what follows from it."""
+    if is_disk_full(error):
+        return StorageFailed(f"the disk of the database is full: {error}")
+    if while_committing and is_lost(error):
+        return CommitUnknown(f"the database was gone while it committed: {error}")
+    if is_passing(error):
+        return StorageUnavailable(f"the database did not take it: {error}")
+    return StorageFailed(f"the database refused: {error}")

@@ -1,0 +1,1 @@
+"""The store in memory, for unit tests and the simulation."""

@@ -1,0 +1,1 @@
+"""What clients see of the database: rows under FATE's names, read only."""

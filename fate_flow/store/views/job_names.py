@@ -1,0 +1,19 @@
+"""What whoever submitted a job has called it: for people, so that no `Job` of the scheduler carries it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fate_flow.store.database.models import JobRow
+
+_AT_ONCE = 500
+
+
+def names_of(job_ids: Iterable[str]) -> dict[str, str]:
+    """By job; found by the primary key."""
+    ids = sorted(set(job_ids))
+    found: dict[str, str] = {}
+    for first in range(0, len(ids), _AT_ONCE):
+        query = JobRow.select(JobRow.f_job_id, JobRow.f_name).where(JobRow.f_job_id.in_(ids[first : first + _AT_ONCE]))
+        found |= {job_id: name or "" for job_id, name in query.tuples()}
+    return found
