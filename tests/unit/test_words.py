@@ -1,4 +1,4 @@
-"""One term for one thing: the terms that docs/reference/glossary.md has replaced do not come back.
+"""One term for one thing: the terms that docs/glossary.md has replaced do not come back.
 
 Identifiers are checked part by part (`begin_turn` has the parts `begin` and `turn`); comments, docstrings, texts and
 documents are checked by patterns. Columns (`f_turn`) and keys on the wire keep the names that peers and homes know.
