@@ -145,6 +145,15 @@ def written(folder: Path, document: dict[str, Any]) -> Path:
     return path
 
 
+def test_the_variables_that_flow_reads_stand_in_the_guide() -> None:
+    sources = "".join(path.read_text(encoding="utf-8") for path in (CHECKOUT / "fate_flow" / "cli").rglob("*.py"))
+    read = set(re.findall(r"\bFATE_FLOW_[A-Z_]+\b", sources))
+    assert {"FATE_FLOW_SERVER", "FATE_FLOW_SETTINGS", "FATE_FLOW_PROFILE"} <= read
+    guide = (CHECKOUT / "docs" / "guides" / "operate-a-server.md").read_text(encoding="utf-8")
+    of_scripts = {"FATE_FLOW_CHECKOUT"}      # bin/* sets it for its own commands
+    assert sorted(name for name in read - of_scripts if f"`{name}`" not in guide) == []
+
+
 def test_every_key_of_the_configuration_is_read(tmp_path: Path) -> None:
     load_settings(written(tmp_path, the_conf()))
 
