@@ -130,7 +130,9 @@ def test_another_party_neither_changes_nor_reads_a_running_job(job: HandMade) ->
     conf["role"] = {"guest": [int(OTHER)], "host": [int(HOST)]}
     own = {**job.body(), "runtime_conf": conf, "revision": 9}
     parameters = {"job_parameters": {}, "component_parameters": {}, "revision": 9}
+    at_a_free_seat = {**own, "runtime_conf": {**conf, "role": {"guest": [int(OTHER)], "arbiter": [int(HOST)]}}}
     said = [
+        job.host.from_party(OTHER, f"party/{job.job_id}/arbiter/{HOST}/create", at_a_free_seat),
         job.ask("create", own, OTHER), job.ask("parameter/update", parameters, OTHER),
         *(job.ask(verb, {}, OTHER) for verb in ("status/failed", "stop/canceled", "resource/return", "align")),
         *(job.host.from_party(OTHER, job.task_endpoint(verb)) for verb in ("start", "status/failed", "stop/canceled")),
