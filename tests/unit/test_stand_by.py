@@ -1,8 +1,11 @@
-"""A process that does not schedule, with all that it consists of."""
+"""A process that schedules, and one that stands by, with all that they consist of."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,35 +16,77 @@ from fate_flow.server.scheduling import SchedulerLoop
 from fate_flow.settings.settings import Settings
 from fate_flow.store.database.migrations import upgrade
 from fate_flow.store.database.opening import open_database
-from fate_flow.store.sql.store import SqlStore
 
 JOB_ID = "20200101000000000000"
 OVER = Session(JOB_ID, f"{JOB_ID}_a", 0, "a1b2c3d4", "host", "10000")
 
 
+Begin = Callable[[], SchedulerLoop]
+
+
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """Of a home whose database says that a process of another home schedules."""
     found = Settings("9999", tmp_path / "home", log_dir=tmp_path / "home" / "logs")
     prepare_home(found)
-    store = SqlStore(open_database(found.database_url, found.home))
-    upgrade(store.database)
-    with store.transaction() as tx:
-        assert tx.scheduler() == ("", 0)
-        assert tx.take_scheduler_lease("", 0, "another-home-1")
-    store.close()
+    database = open_database(found.database_url, found.home)
+    upgrade(database)
+    database.close()
     return found
 
 
-def test_a_process_that_stands_by_drops_what_is_left_in_the_spool_of_its_own_home(settings: Settings) -> None:
+@pytest.fixture
+def begin(settings: Settings) -> Iterator[Begin]:
+    """Makes the loop of the process."""
+    loops: list[SchedulerLoop] = []
+
+    def make() -> SchedulerLoop:
+        loops.append(SchedulerLoop(settings, Wakeups(Wakeup(), Wakeup(), Wakeup()), "http://127.0.0.1:1", "home-1"))
+        return loops[-1]
+
+    yield make
+    for loop in loops:
+        loop._senders.close()
+        loop._effect_runner.finish()
+        loop._record.close()
+
+
+def test_a_process_that_stands_by_drops_what_is_left_in_the_spool_of_its_own_home(
+    settings: Settings, begin: Begin
+) -> None:
     """Who schedules has another home, and does not see it."""
-    wakeups = Wakeups(Wakeup(), Wakeup(), Wakeup())
-    spool = open_spool(settings, wakeups.exchange)
+    loop = begin()
+    with loop._scheduler.context.store.transaction() as tx:
+        assert tx.scheduler() == ("", 0)
+        assert tx.take_scheduler_lease("", 0, "another-home-1")
+    spool = open_spool(settings, Wakeup())
     assert spool.open(OVER, (("guest", "9999"),), "its token")
-    loop = SchedulerLoop(settings, wakeups, "http://127.0.0.1:1", "home-1")
     loop._round()
     assert not loop._scheduler.is_in_charge
     assert spool.session_of("its token") is None
-    loop._senders.close()
-    loop._effect_runner.finish()
-    loop._record.close()
+
+
+def test_time_for_which_a_process_stood_still_is_no_time_in_which_others_were_silent(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is stopped while it waits for events, as by the sleep of its machine."""
+    stood_still = [0.0]
+    seconds = time.monotonic
+    clock = SimpleNamespace(monotonic=lambda: seconds() + stood_still[0], sleep=time.sleep)
+    monkeypatch.setattr("fate_flow.server.scheduling.time", clock)
+    loop = begin()
+
+    def steady() -> int:
+        loop._is_poll_due = True
+        loop._round()
+        assert loop._scheduler.is_in_charge
+        return loop._scheduler.context.read(lambda tx: tx.steady())
+
+    before = steady()
+    wait = loop._wakeup.wait
+
+    def sleep(patience: float) -> object:
+        stood_still[0] = 10_000.0
+        return wait(patience)
+
+    monkeypatch.setattr(loop._wakeup, "wait", sleep)
+    assert steady() - before < 1_000_000
