@@ -54,11 +54,11 @@ def holders(home: Path) -> list[ProcessId]:
 def test_a_start_that_cannot_write_leaves_nothing_behind_and_the_next_one_works(home: Path, conf: Path) -> None:
     code = """
 import errno, os, sys
-from fate_flow import server
+from fate_flow.server import supervisor
 from fate_flow.cli.server.main import fate_flow
 def full(path, _):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-server.write_json = full
+supervisor.write_json = full
 fate_flow(sys.argv[1:])
 """
     with (
