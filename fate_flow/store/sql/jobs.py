@@ -17,15 +17,14 @@ from fate_flow.store.contract.changes import (
     begun_again,
     job_moved,
     message_with,
-    rejoined,
     requeue_job,
     stop_requested,
     tag_of_end,
 )
 from fate_flow.store.contract.transaction import Document
-from fate_flow.store.database.models import JobRow, OutboxRow, TaskRow, WorkerRow
+from fate_flow.store.database.models import JobRow, TaskRow
 from fate_flow.store.database.prepared import Prepared
-from fate_flow.store.database.queries import BY_AGE, count_anew, insert_new, is_going_on, is_unfinished, job_is
+from fate_flow.store.database.queries import BY_AGE, count_anew, insert_new, is_unfinished, job_is
 from fate_flow.store.database.rows import (
     JOB_COLUMNS,
     columns_of,
@@ -113,11 +112,6 @@ class Jobs(SqlUnitOfWork):
         is_ending = JobRow.f_status == JobStatus.STOPPING.value
         return self._write(key.job_id, JobRow.update(f_cancel_signal=True).where(job_is(key) & is_ending))
 
-    def all_rejoined(self, key: JobKey, queued: int = 0) -> bool:
-        where = job_is(key) & (JobRow.f_rerun_signal == True)  # noqa: E712
-        values = columns_of(rejoined(queued))
-        return self._write(key.job_id, JobRow.update(**values).where(where))
-
     def request_stop(
         self, key: JobKey, reason: Reason, message: str, at: int, by_user: bool, caused_by: str
     ) -> bool:
@@ -175,25 +169,9 @@ class Jobs(SqlUnitOfWork):
     def open_seats(self) -> tuple[JobKey, ...]:
         return tuple(JobKey(row[0], Party(row[1], row[2])) for row in _OPEN_SEATS.rows(self._database))
 
-    def is_open(self, job_id: str) -> bool:
-        is_open = is_unfinished() | (JobRow.f_claim != "")
-        rows = JobRow.select(JobRow.f_job_id).where((JobRow.f_job_id == job_id) & is_open)
-        workers = WorkerRow.select(WorkerRow.f_job_id).where((WorkerRow.f_job_id == job_id) & is_going_on())
-        commands = OutboxRow.select(OutboxRow.f_job_id).where(OutboxRow.f_job_id == job_id)
-        return any(query.tuples().first() for query in (rows, workers, commands))
-
     def unfinished_jobs(self) -> tuple[Job, ...]:
         rows = _BUSY_JOBS.rows(self._database) + _HOLDING_JOBS.rows(self._database)
         return tuple(job_of(row) for row in rows)
-
-    def copies_that_run(self, initiator_id: str) -> tuple[tuple[str, int], ...]:
-        return tuple((job_id, run) for job_id, run in _COPIES.rows(self._database, initiator_id))
-
-    def copies_that_wait(self, after: str, limit: int) -> tuple[str, ...]:
-        is_copy = (JobRow.f_is_initiator == False) & (JobRow.f_legacy == False)  # noqa: E712
-        waits = (JobRow.f_status == JobStatus.WAITING.value) & (JobRow.f_job_id > after)
-        query = JobRow.select(JobRow.f_job_id).where(waits & is_copy).distinct().order_by(JobRow.f_job_id)
-        return tuple(row[0] for row in query.limit(limit).tuples())
 
     def last_create_time(self) -> int:
         return int(JobRow.select(fn.MAX(JobRow.f_create_time)).scalar() or 0)
@@ -231,18 +209,6 @@ _BUSY_JOBS = Prepared(
         .order_by(*BY_AGE)
     ),
     0,
-)
-_COPIES = Prepared(
-    lambda initiator_id: (
-        JobRow.select(JobRow.f_job_id, JobRow.f_run)
-        .where(
-            (JobRow.f_status == JobStatus.RUNNING.value)
-            & (JobRow.f_is_initiator == False)  # noqa: E712
-            & (JobRow.f_initiator_party_id == initiator_id)
-        )
-        .order_by(JobRow.f_job_id, JobRow.f_run)
-    ),
-    1,
 )
 _OPEN_SEATS = Prepared(
     lambda: (

@@ -10,6 +10,7 @@ from fate_flow.store.database.models import (
     HistoryRow,
     JobRow,
     MetricRow,
+    OutboxRow,
     OutputRow,
     SeatRow,
     SubmissionRow,
@@ -18,7 +19,7 @@ from fate_flow.store.database.models import (
     WorkerRow,
 )
 from fate_flow.store.database.prepared import Prepared
-from fate_flow.store.database.queries import BY_AGE, count_anew, hit
+from fate_flow.store.database.queries import BY_AGE, count_anew, hit, is_going_on, is_unfinished
 from fate_flow.store.sql.jobs import Jobs
 from fate_flow.store.sql.unit import TakenBack
 
@@ -87,6 +88,13 @@ class OldJobs(Jobs):
 
     def jobs_to_forget(self) -> tuple[str, ...]:
         return tuple(row[0] for row in _REFUSED_SUBMITS.rows(self._database))
+
+    def is_open(self, job_id: str) -> bool:
+        is_open = is_unfinished() | (JobRow.f_claim != "")
+        rows = JobRow.select(JobRow.f_job_id).where((JobRow.f_job_id == job_id) & is_open)
+        workers = WorkerRow.select(WorkerRow.f_job_id).where((WorkerRow.f_job_id == job_id) & is_going_on())
+        commands = OutboxRow.select(OutboxRow.f_job_id).where(OutboxRow.f_job_id == job_id)
+        return any(query.tuples().first() for query in (rows, workers, commands))
 
 
 _REFUSED_SUBMITS = Prepared(

@@ -1,12 +1,13 @@
-"""When other parties were heard of, and which scheduler works."""
+"""When other parties were heard of, which of their jobs are here, and which scheduler works."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from fate_flow.core.model.peer import LONGEST_ERROR, PeerTrouble
+from fate_flow.core.model.status import JobStatus
 from fate_flow.store.contract.changes import SEATED
-from fate_flow.store.database.models import PeerRow, SchedulerRow, SeatRow
+from fate_flow.store.database.models import JobRow, PeerRow, SchedulerRow, SeatRow
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import SCHEDULER, hit
 from fate_flow.store.sql.unit import SqlUnitOfWork
@@ -70,6 +71,15 @@ class Peers(SqlUnitOfWork):
         query = SchedulerRow.select(SchedulerRow.f_forgotten).where(SchedulerRow.f_name == SCHEDULER)
         return int(query.scalar() or 0)
 
+    def copies_that_run(self, initiator_id: str) -> tuple[tuple[str, int], ...]:
+        return tuple((job_id, run) for job_id, run in _COPIES.rows(self._database, initiator_id))
+
+    def copies_that_wait(self, after: str, limit: int) -> tuple[str, ...]:
+        is_copy = (JobRow.f_is_initiator == False) & (JobRow.f_legacy == False)  # noqa: E712
+        waits = (JobRow.f_status == JobStatus.WAITING.value) & (JobRow.f_job_id > after)
+        query = JobRow.select(JobRow.f_job_id).where(waits & is_copy).distinct().order_by(JobRow.f_job_id)
+        return tuple(row[0] for row in query.limit(limit).tuples())
+
 
 _IN_TROUBLE = (PeerRow.f_silent_since > 0) | (PeerRow.f_cut_off_since > 0)
 _TROUBLES = Prepared(
@@ -80,3 +90,15 @@ _TROUBLES = Prepared(
 )  # fmt: skip
 _STEADY = Prepared(lambda name: SchedulerRow.select(SchedulerRow.f_steady).where(SchedulerRow.f_name == name), 1)
 _HEARTBEATS = Prepared(lambda: PeerRow.select(PeerRow.f_party_id, PeerRow.f_heard).where(PeerRow.f_heard > 0), 0)
+_COPIES = Prepared(
+    lambda initiator_id: (
+        JobRow.select(JobRow.f_job_id, JobRow.f_run)
+        .where(
+            (JobRow.f_status == JobStatus.RUNNING.value)
+            & (JobRow.f_is_initiator == False)  # noqa: E712
+            & (JobRow.f_initiator_party_id == initiator_id)
+        )
+        .order_by(JobRow.f_job_id, JobRow.f_run)
+    ),
+    1,
+)

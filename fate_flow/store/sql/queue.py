@@ -10,13 +10,12 @@ from fate_flow.core.model.approval import Approval, Consent
 from fate_flow.core.model.job import UNSCHEDULABLE, Blocker, Hold, Job, JobKey
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.queue import Waiting
-from fate_flow.store.database.models import IntakeRow, JobRow, SeatRow
+from fate_flow.store.contract.changes import rejoined
+from fate_flow.store.database.models import JobRow, SeatRow
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import BY_AGE, IN_QUEUE, hit, is_unfinished, job_ids_where, job_is, waiting_here
-from fate_flow.store.database.rows import JOB_COLUMNS, blocker_of, from_json, hold_columns, job_of
+from fate_flow.store.database.rows import JOB_COLUMNS, blocker_of, columns_of, from_json, hold_columns, job_of
 from fate_flow.store.sql.unit import SqlUnitOfWork
-
-INTAKE = "intake"
 
 
 class Queue(SqlUnitOfWork):
@@ -148,19 +147,6 @@ class Queue(SqlUnitOfWork):
         first = JobRow.select(fn.MIN(JobRow.f_job_id)).where(theirs).group_by(JobRow.f_initiator_party_id)
         return _jobs(theirs & JobRow.f_job_id.in_([row[0] for row in first.tuples()]))
 
-    def intake_hold(self) -> Hold | None:
-        row = _INTAKE.row(self._database, INTAKE)
-        return Hold(row[0] or "", *row[1:]) if row else None
-
-    def hold_intake(self, hold: Hold) -> None:
-        self.release_intake()
-        IntakeRow.insert(
-            f_name=INTAKE, f_message=hold.message, f_by=hold.by, f_time=hold.time, f_since=hold.since
-        ).execute()
-
-    def release_intake(self) -> bool:
-        return hit(IntakeRow.delete().where(IntakeRow.f_name == INTAKE))
-
     def set_priority(self, key: JobKey, priority: int, queue_key: int) -> bool:
         waits = job_is(key) & (JobRow.f_status == JobStatus.WAITING.value)
         return hit(JobRow.update(f_priority=priority, f_queue_key=queue_key).where(waits))
@@ -170,6 +156,11 @@ class Queue(SqlUnitOfWork):
 
     def cancelled_waiting(self) -> tuple[str, ...]:
         return tuple(row[0] for row in _CANCELLED_WAITING.rows(self._database))
+
+    def all_rejoined(self, key: JobKey, queued: int = 0) -> bool:
+        where = job_is(key) & (JobRow.f_rerun_signal == True)  # noqa: E712
+        values = columns_of(rejoined(queued))
+        return self._write(key.job_id, JobRow.update(**values).where(where))
 
 
 def _jobs(where: Any) -> tuple[Job, ...]:
@@ -221,12 +212,6 @@ _UNAPPROVED = Prepared(
         .limit(_MOST_UNAPPROVED)
     ),
     0,
-)
-_INTAKE = Prepared(
-    lambda name: IntakeRow.select(IntakeRow.f_message, IntakeRow.f_by, IntakeRow.f_time, IntakeRow.f_since).where(
-        IntakeRow.f_name == name
-    ),
-    1,
 )
 _IN_ROUND = Prepared(
     lambda: _queued_rows().where(waiting_here() & (JobRow.f_ready_signal == True)).order_by(*IN_QUEUE), 0  # noqa: E712

@@ -1,4 +1,4 @@
-"""Cores and memory: what there is, who has it, who would like to."""
+"""Cores and memory: what there is, who has it, who would like to, and whether new jobs may have any."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 from peewee import Case, Value
 
-from fate_flow.core.model.job import EngineState, Job, JobKey
+from fate_flow.core.model.job import EngineState, Hold, Job, JobKey
 from fate_flow.core.model.status import JobStatus
 from fate_flow.store.contract.changes import MOST_PENDING
-from fate_flow.store.database.models import EngineRow, JobRow
+from fate_flow.store.database.models import EngineRow, IntakeRow, JobRow
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import hit, insert_new, job_is
 from fate_flow.store.database.rows import JOB_COLUMNS, date, job_of, to_json
@@ -18,6 +18,7 @@ from fate_flow.store.sql.jobs import Jobs
 from fate_flow.store.sql.unit import TakenBack
 
 COMPUTING = "computing"
+INTAKE = "intake"
 
 
 class Resources(Jobs):
@@ -116,6 +117,19 @@ class Resources(Jobs):
     def forget_pending(self, key: JobKey) -> None:
         hit(JobRow.update(f_wish_since=0, f_wish_asked=0, f_wish_passes=0).where(job_is(key)))
 
+    def intake_hold(self) -> Hold | None:
+        row = _INTAKE.row(self._database, INTAKE)
+        return Hold(row[0] or "", *row[1:]) if row else None
+
+    def hold_intake(self, hold: Hold) -> None:
+        self.release_intake()
+        IntakeRow.insert(
+            f_name=INTAKE, f_message=hold.message, f_by=hold.by, f_time=hold.time, f_since=hold.since
+        ).execute()
+
+    def release_intake(self) -> bool:
+        return hit(IntakeRow.delete().where(IntakeRow.f_name == INTAKE))
+
 
 _NO_CLAIM: dict[Any, Any] = {
     JobRow.f_resource_in_use: False,
@@ -130,6 +144,12 @@ _ENGINE = Prepared(
     ).where(EngineRow.f_engine_type == engine_type),
     1,
 )  # fmt: skip
+_INTAKE = Prepared(
+    lambda name: IntakeRow.select(IntakeRow.f_message, IntakeRow.f_by, IntakeRow.f_time, IntakeRow.f_since).where(
+        IntakeRow.f_name == name
+    ),
+    1,
+)
 
 
 def _pending_query(asked_after: str | int, limit: int) -> Any:
