@@ -18,7 +18,7 @@ from fate_flow.core.model.approval import Approval, Consent
 from fate_flow.core.model.job import CommandKind
 from fate_flow.services.context import unit_of_work
 from fate_flow.services.participant import admission, parameters, participant
-from fate_flow.services.workers import allowed, workers
+from fate_flow.services.workers import allowed, launching
 from fate_flow.store.memory.store import MemoryTransaction
 from tests.simulation.authority import hunt
 
@@ -112,7 +112,7 @@ def _an_approval_outlives_a_change() -> AbstractContextManager[Any]:
 
 
 def _nothing_is_looked_at_again() -> AbstractContextManager[Any]:
-    return patch.object(workers, "why_not_now", lambda *_: "")
+    return patch.object(launching, "why_not_now", lambda *_: "")
 
 
 def _documents_are_known_by_their_job() -> AbstractContextManager[Any]:

@@ -33,7 +33,7 @@ from fate_flow.services.scheduling.capacity import CapacityNotifier, _Capacity
 from fate_flow.services.scheduling.scheduler import Scheduler
 from fate_flow.services.upkeep import maintenance
 from fate_flow.services.upkeep.maintenance import Maintenance
-from fate_flow.services.workers import elastic, workers
+from fate_flow.services.workers import elastic, ending, launching, outputs, watch
 from fate_flow.store.database.models import EngineRow
 from fate_flow.store.memory import store as memory
 from fate_flow.store.memory.store import MemoryTransaction
@@ -186,7 +186,7 @@ def _starts_a_worker_for_each_request() -> AbstractContextManager[Any]:
     def start(unit: UnitOfWork, command: Any, job: Any) -> Any:
         task = unit.tx.task(command.task_key)
         if task is not None and task.worker_id and not task.is_over_here and job.status is JobStatus.RUNNING:
-            return workers.start_worker(unit, job, task)
+            return launching.start_worker(unit, job, task)
         return keep(unit, command, job)
 
     return patch.dict(participant._HANDLERS, {CommandKind.TASK_START: start})  # type: ignore[arg-type]
@@ -212,7 +212,10 @@ def _nothing_expires() -> AbstractContextManager[Any]:
 
 def _ended_workers_are_not_told() -> AbstractContextManager[Any]:
     """The party follows its workers to their ends and keeps that to itself."""
-    return patch.object(workers, "tell_initiator", lambda unit, task: None)
+    stack = ExitStack()
+    for module in (ending, launching, watch):
+        stack.enter_context(patch.object(module, "tell_initiator", lambda unit, task: None))
+    return stack
 
 
 def _notifies_everybody_of_capacity() -> AbstractContextManager[Any]:
@@ -409,7 +412,7 @@ def _takes_a_rerun_while_it_drains() -> Iterator[None]:
         ends.finalise(unit, keep(unit, command, job), Reason.STOPPED, "", "")
         for task in unit.tx.tasks(job.job_id):
             if task.key.party == job.party:
-                workers.finish_party_task(unit, task, Reason.STOPPED, "")
+                ending.finish_party_task(unit, task, Reason.STOPPED, "")
         return unit.tx.job(job.key)
 
     keep = job_commands.end_last_run
@@ -452,8 +455,8 @@ def _a_share_succeeds_with_its_first_worker() -> AbstractContextManager[Any]:
     def next_step(command: Any, present: Any) -> Any:
         return replicas.Done() if any(one.reason is Reason.DONE for one in present) else keep(command, present)
 
-    keep = workers.next_step
-    return patch.object(workers, "next_step", next_step)
+    keep = launching.next_step
+    return patch.object(launching, "next_step", next_step)
 
 
 def _who_has_started_is_not_told_to_wait() -> AbstractContextManager[Any]:
@@ -470,10 +473,13 @@ def _what_one_party_made_is_published_at_once() -> AbstractContextManager[Any]:
         keep(unit, task, *why, **more)
         now = unit.tx.task(task.key)
         if now is not None and now.party_status is TaskStatus.SUCCESS:
-            workers._publish(unit, now)
+            outputs.publish_outputs(unit, now)
 
-    keep = workers.finish_party_task
-    return patch.object(workers, "finish_party_task", finish)
+    keep = ending.finish_party_task
+    stack = ExitStack()
+    for module in (ending, launching):
+        stack.enter_context(patch.object(module, "finish_party_task", finish))
+    return stack
 
 
 def _elastic_workers_stay() -> AbstractContextManager[Any]:

@@ -13,7 +13,7 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus, SeatStatus, TaskStatus
 from fate_flow.jobspec.parameters import Change
-from fate_flow.services.workers.workers import report_of
+from fate_flow.services.workers.reports import report_of
 from tests.simulation.engine import FakeWorker
 from tests.simulation.world import World, job
 

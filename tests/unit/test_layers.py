@@ -49,7 +49,6 @@ LONGER_FILES = {
     "fate_flow/services/initiator/initiator.py": 1012,
     "fate_flow/services/scheduling/scheduler.py": 538,
     "fate_flow/services/use_cases/use_cases.py": 606,
-    "fate_flow/services/workers/workers.py": 859,
     "fate_flow/store/contract/transaction.py": 654,
     "fate_flow/store/memory/store.py": 1272,
     "fate_flow/store/views/views.py": 710,

@@ -70,17 +70,11 @@ from fate_flow.services.participant.ends import clean_up, cut_off, end_job_here,
 from fate_flow.services.participant.next_run import begin_again, requeue_job, rerun_as_asked
 from fate_flow.services.participant.parameters import Revised, change_parameters, preview_change
 from fate_flow.services.participant.participant import Participant
+from fate_flow.services.workers.ending import finish_party_task
 from fate_flow.services.workers.failed_workers import take_count
-from fate_flow.services.workers.workers import (
-    finish_party_task,
-    move_federated,
-    note_share,
-    note_task,
-    note_version,
-    read_report,
-    settle_outputs,
-    within_its_say,
-)
+from fate_flow.services.workers.moves import move_federated, note_share, note_task, note_version
+from fate_flow.services.workers.outputs import settle_outputs
+from fate_flow.services.workers.reports import read_report, within_its_say
 from fate_flow.store.contract.changes import SUBMIT_FAILED
 from fate_flow.store.contract.transaction import Document, Submission
 

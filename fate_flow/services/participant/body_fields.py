@@ -19,7 +19,8 @@ from fate_flow.core.planning.actions import MoveJob, MoveTask
 from fate_flow.core.text.phrases import sanitized
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.workers.workers import PLAIN_V1_REASONS, cause_in, exit_code_in, exit_text, note_version
+from fate_flow.services.workers.moves import exit_text, note_version
+from fate_flow.services.workers.reports import PLAIN_V1_REASONS, cause_in, exit_code_in
 
 OK = Answer()
 LONGEST_TEXT = 4_000

@@ -46,7 +46,7 @@ from fate_flow.services.participant.next_run import (
 from fate_flow.services.participant.parameters import take_parameters
 from fate_flow.services.participant.plain_v1 import OTHER_STATUSES, answer_align, unchanged
 from fate_flow.services.participant.reserving import not_approved, what_is_left
-from fate_flow.services.workers.workers import cause_in, report_of
+from fate_flow.services.workers.reports import cause_in, report_of
 from fate_flow.store.contract.transaction import Document
 
 

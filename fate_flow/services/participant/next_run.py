@@ -18,7 +18,7 @@ from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.body_fields import LONGEST_TEXT, OK, job_end_in, new_task, reason_in
 from fate_flow.services.participant.ends import close_tasks, end_job_here, has_workers, release, with_code
 from fate_flow.services.participant.parameters import take_parameters
-from fate_flow.services.workers.workers import cause_in
+from fate_flow.services.workers.reports import cause_in
 
 
 def with_parameters(unit: UnitOfWork, command: Command, job: Job) -> Job:

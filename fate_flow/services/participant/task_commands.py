@@ -21,7 +21,10 @@ from fate_flow.services.participant.body_fields import (
 )
 from fate_flow.services.participant.plain_v1 import refuses_status, stays_waiting
 from fate_flow.services.workers.elastic import begin_elastic
-from fate_flow.services.workers.workers import cause_in, move_federated, report_of, start_worker, stop_party_task
+from fate_flow.services.workers.ending import stop_party_task
+from fate_flow.services.workers.launching import start_worker
+from fate_flow.services.workers.moves import move_federated
+from fate_flow.services.workers.reports import cause_in, report_of
 
 
 def _task_of(unit: UnitOfWork, command: Command) -> Task | Answer:

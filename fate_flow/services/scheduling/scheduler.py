@@ -31,7 +31,7 @@ from fate_flow.services.participant.standing import take_standing
 from fate_flow.services.scheduling.capacity import CapacityNotifier
 from fate_flow.services.upkeep.maintenance import Maintenance
 from fate_flow.services.workers.elastic import tend_elastic
-from fate_flow.services.workers.workers import WorkerWatch
+from fate_flow.services.workers.watch import WorkerWatch
 from fate_flow.store.contract.transaction import Transaction
 
 log = logging.getLogger(__name__)

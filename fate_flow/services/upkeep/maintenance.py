@@ -27,7 +27,7 @@ from fate_flow.services.participant.ends import end_job_here, forget_seat, relea
 from fate_flow.services.participant.plain_v1 import tell_given_up
 from fate_flow.services.participant.reserving import hold_of
 from fate_flow.services.participant.standing import ask_standing
-from fate_flow.services.workers.workers import WorkerWatch
+from fate_flow.services.workers.watch import WorkerWatch
 from fate_flow.store.contract.transaction import Transaction
 
 

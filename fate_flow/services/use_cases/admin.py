@@ -20,7 +20,7 @@ from fate_flow.services.context.unit_of_work import UnitOfWork, unit_of_work
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.participant.ends import end_job_here, release
 from fate_flow.services.participant.participant import Participant
-from fate_flow.services.workers.workers import WorkerWatch
+from fate_flow.services.workers.watch import WorkerWatch
 from fate_flow.store.contract.transaction import Transaction
 
 _LOOK_SECONDS = 0.2

@@ -19,7 +19,8 @@ from fate_flow.core.planning.elastic import overdrawn, part_of_one, shortfall, t
 from fate_flow.core.text.phrases import counted
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.services.workers.workers import A_MOMENT, dismiss, forget_old, launch_later, new_worker
+from fate_flow.services.workers.ending import dismiss
+from fate_flow.services.workers.launching import A_MOMENT, forget_old, launch_later, new_worker
 
 PENDING_LASTS = 8_000
 """Milliseconds beyond four pauses (`retry_wait`): what initiators wait at most after conflicts."""

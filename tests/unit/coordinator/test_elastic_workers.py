@@ -16,7 +16,7 @@ from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Observation, Rules
 from fate_flow.services.use_cases.admin import Operator
 from fate_flow.services.workers.elastic import tend_elastic
-from fate_flow.services.workers.workers import WorkerWatch
+from fate_flow.services.workers.watch import WorkerWatch
 from tests.factories import HOST, JOB_ID, NOW, a_job
 from tests.hand_server import DOCUMENT, FAILED, RUNS, STOPPED, HandServer, command, create, task_command
 from tests.simulation.engine import Module

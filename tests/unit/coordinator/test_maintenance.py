@@ -17,7 +17,7 @@ from fate_flow.services.context.stopwatch import Stopwatch
 from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.participant.participant import Participant
 from fate_flow.services.upkeep.maintenance import Maintenance
-from fate_flow.services.workers.workers import WorkerWatch
+from fate_flow.services.workers.watch import WorkerWatch
 from fate_flow.store.memory.store import MemoryTransaction
 from tests.factories import GUEST, HOST, JOB_ID, NOW, OTHER, a_job, a_seat
 from tests.hand_server import (

@@ -15,7 +15,8 @@ from fate_flow.core.model.reasons import Reason, task_status_for
 from fate_flow.core.model.status import TASK_END, TaskStatus, WorkerStatus
 from fate_flow.core.text.exit_codes import describe_signal
 from fate_flow.services.context.ports import Observation, Rules
-from fate_flow.services.workers.workers import WorkerWatch, how_it_ended, read_report, report_of
+from fate_flow.services.workers.reports import read_report, report_of
+from fate_flow.services.workers.watch import WorkerWatch, how_it_ended
 from fate_flow.store.contract.transaction import TableMeta
 from tests.factories import GUEST, HOST, INCARNATION, JOB_ID, NOW, a_task
 from tests.hand_server import (

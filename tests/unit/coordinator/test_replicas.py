@@ -13,7 +13,7 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import TaskStatus, WorkerStatus
 from fate_flow.core.planning.replicas import COLLECTOR, KEPT_ATTEMPTS
 from fate_flow.services.context.ports import Observation, Rules
-from fate_flow.services.workers.workers import WorkerWatch
+from fate_flow.services.workers.watch import WorkerWatch
 from tests.factories import HOST, JOB_ID
 from tests.hand_server import FAILED, RUNS, STOPPED, HandServer, command, create, made, task_command
 from tests.simulation.engine import Module

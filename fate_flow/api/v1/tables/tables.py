@@ -15,7 +15,7 @@ from fate_flow.core.model.errors import Conflict, NotFound
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.services.upkeep.results import MADE
-from fate_flow.services.workers.workers import WRITTEN
+from fate_flow.services.workers.outputs import WRITTEN
 from fate_flow.store.contract.transaction import READ, OutputTable, TableMeta, Transaction
 from fate_flow.store.views.views import MOST_ROWS
 

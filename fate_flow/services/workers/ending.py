@@ -1,0 +1,96 @@
+"""Stopping a share of this party and its workers, and the party's final word on it.
+
+The party is the finaliser of its party tasks.
+"""
+
+from __future__ import annotations
+
+from fate_flow.core.model.job import Task, TaskKey, Worker, WorkerEnd
+from fate_flow.core.model.program import MODULE as COMMAND
+from fate_flow.core.model.reasons import Reason, task_status_for
+from fate_flow.core.model.status import TaskStatus, WorkerStatus
+from fate_flow.jobspec.ceilings import stop_allowed
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.workers.moves import move_party_task, read_again, version_fields
+from fate_flow.services.workers.reports import tell_initiator
+
+
+def stop_party_task(
+    unit: UnitOfWork, task: Task, reason: Reason, message: str = "", deadline_seconds: float | None = None,
+    exit_code: int | None = None, caused_by: str = "",
+) -> None:  # fmt: skip
+    """A party task that has not ended is to end: at once when no worker was ordered, else when it has gone.
+
+    `caused_by`: the party that is the cause of it, when it is not this one itself.
+    `deadline_seconds`: who asks waits no longer than this; without it the worker has this party's own grace."""
+    if task.is_over_here:
+        return
+    workers = living_workers(unit, task)
+    if task.party_status is TaskStatus.STOPPING:
+        for worker in workers if deadline_seconds == 0 else ():
+            stop_worker(unit, worker, 0)
+        return
+    if not workers:
+        finish_party_task(unit, task, reason, message, exit_code, caused_by)
+        return
+    unit.note(Event.TASK_STOP_ASKED, **version_fields(task.key))
+    move_party_task(unit, task, TaskStatus.STOPPING, reason, message, task_status_for(reason), exit_code, caused_by)
+    text = message or ("" if reason is Reason.STOPPED else reason.value)
+    why = WorkerEnd(Reason.STOPPED, text, caused_by or str(task.key.party))
+    for worker in workers:
+        unit.tx.mark_stopping(worker.worker_id, why)
+        stop_worker(unit, worker, deadline_seconds)
+    tell_initiator(unit, read_again(unit, task))
+
+
+def dismiss(unit: UnitOfWork, worker: Worker, reason: Reason, message: str) -> None:
+    """A worker is not needed any more while others of its share go on."""
+    unit.tx.mark_stopping(worker.worker_id, WorkerEnd(reason, message, str(worker.task.party)))
+    stop_worker(unit, worker)
+
+
+def stop_worker(unit: UnitOfWork, worker: Worker, deadline_seconds: float | None = None) -> None:
+    """After the commit: tell its runner to end it; whoever asks waits no longer than `deadline_seconds`."""
+    context, grace = unit.context, stop_seconds(unit, worker.task)
+    if deadline_seconds is not None:
+        grace = min(grace, deadline_seconds)
+    unit.after_commit(lambda: context.engine.stop(worker, grace))
+
+
+def stop_seconds(unit: UnitOfWork, key: TaskKey) -> float:
+    """From SIGTERM to SIGKILL: what the job asks for, as far as this party allows, else what this party has."""
+    rules, spec = unit.context.rules, unit.spec(key.job_id)
+    asked = spec.tasks[key.name].stop_seconds if spec is not None and key.name in spec.tasks else None
+    return stop_allowed(asked, rules.stop_grace_seconds, rules.longest_stop_seconds)
+
+
+def finish_party_task(
+    unit: UnitOfWork, task: Task, reason: Reason, message: str, exit_code: int | None = None, caused_by: str = ""
+) -> None:
+    """The final word of this party on its share; told to the initiator."""
+    if task.is_over_here:
+        return
+    if task.party_status is TaskStatus.STOPPING and task.reason is not None:
+        # A stop that was ordered beats what came of it.
+        reason, message, caused_by = task.reason, task.message, task.caused_by
+    end = task_status_for(reason)
+    if not move_party_task(unit, task, end, reason, message, exit_code=exit_code, caused_by=caused_by):
+        now = read_again(unit, task)
+        if now.party_status is not task.party_status:     # another process of this server was faster: decide anew
+            finish_party_task(unit, now, reason, message, exit_code, caused_by)
+            return
+    exchange, key, incarnation = unit.context.exchange, task.key, task.incarnation
+    unit.after_commit(lambda: exchange.close(key, incarnation))
+    tell_initiator(unit, read_again(unit, task))
+
+
+def living_workers(unit: UnitOfWork, task: Task) -> list[Worker]:
+    """The workers of this party task that have been ordered and have not exited."""
+    if not task.worker_id:
+        return []
+    if task.module == COMMAND:
+        workers: tuple[Worker | None, ...] = unit.tx.workers_of_task(task.key)
+    else:
+        workers = (unit.tx.worker(task.worker_id),)
+    return [one for one in workers if one is not None and one.status is not WorkerStatus.EXITED]

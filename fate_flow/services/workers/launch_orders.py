@@ -1,0 +1,82 @@
+"""The order for a worker: inputs, parameters, its program and its place among the others, or what is missing for it."""
+
+from __future__ import annotations
+
+from fate_flow.core.access.authority import party_id_of
+from fate_flow.core.model.job import Task, TaskKey, Worker
+from fate_flow.core.model.program import program_at
+from fate_flow.core.model.program_scope import Place, environment, peers
+from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
+from fate_flow.core.planning.replicas import COLLECTOR, newest
+from fate_flow.services.context.ports import InputTable, LaunchOrder, Program
+from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.workers.ending import stop_seconds
+from fate_flow.services.workers.tables import parameters_with_table, problem_with_table
+from fate_flow.store.contract.transaction import Transaction
+
+
+def launch_order(unit: UnitOfWork, spec: JobSpec, worker: Worker, task: Task) -> LaunchOrder | str:
+    """All that the worker needs, or what is missing for it."""
+    key = task.key
+    task_spec = spec.tasks[key.name]
+    inputs = _inputs(unit.tx, key, task_spec)
+    if isinstance(inputs, str):
+        return inputs
+    is_own = party_id_of(spec.initiator, unit.context.party_id) == unit.context.party_id
+    if problem := problem_with_table(unit.tx, task_spec, key.party, is_own):
+        return problem
+    parameters = spec.parameters[key.party]
+    return LaunchOrder(
+        worker=worker,
+        module=task_spec.module,
+        incarnation=task.incarnation,
+        parties=tuple((party.role, party.party_id) for party in _running(task_spec, task.without)),
+        parameters=parameters_with_table(unit.tx, task_spec, key.party),
+        inputs=inputs,
+        outputs=tuple(one.alias for one in task_spec.outputs if one.kind == "data"),
+        task_cores=parameters.task_cores,
+        timeout_seconds=unit.context.ceilings.timeout_of(task_spec.timeout_at(key.party)),
+        stop_seconds=stop_seconds(unit, key),
+        speaks_as=task.worker_id or worker.worker_id,
+        stage=task_spec.stage,
+        program=_program(spec, worker, task, parameters.task_cores),
+        work_folders=_work_folders(unit.tx, worker),
+    )
+
+
+def _work_folders(tx: Transaction, worker: Worker) -> tuple[str, ...]:
+    if worker.slot != COLLECTOR:
+        return ()
+    ranked = {one.rank: one.folder for one in newest(tx.workers_of_task(worker.task)) if one.rank is not None}
+    return tuple(ranked[rank] for rank in sorted(ranked))
+
+
+def _program(spec: JobSpec, worker: Worker, task: Task, cores: int) -> Program | None:
+    """The user's own program with what it is told of its place; None for a built-in component."""
+    of_task = spec.tasks[worker.task.name]
+    command = program_at(of_task, worker.task.party)
+    if command is None or worker.slot == COLLECTOR:
+        return None
+    own_cores = worker.cores if worker.is_elastic else None
+    place = Place(worker.task, task.incarnation, worker.slot, worker.rank, worker.attempt, cores, own_cores)
+    known = tuple(peers(of_task, task.without))
+    return Program(command, environment(of_task, place), known, spec.initiator.party_id)
+
+
+def _running(task: TaskSpec, without: tuple[str, ...]) -> tuple[Party, ...]:
+    return tuple(party for party in task.parties if party not in task.passed_at and str(party) not in without)
+
+
+def _inputs(tx: Transaction, key: TaskKey, task: TaskSpec) -> tuple[InputTable, ...] | str:
+    found = []
+    for one in task.inputs:
+        if one.kind != "data":
+            continue
+        for source in one.sources:
+            outputs = {out.data_name: out for out in tx.outputs(key.job_id, source.producer, key.party)}
+            made = outputs.get(source.alias)
+            table = tx.table(made.namespace, made.name) if made else None
+            if table is None:
+                return f"input {one.kind}.{one.key}: {source.producer}.{source.alias} has no table at {key.party}"
+            found.append(InputTable(one.key, table))
+    return tuple(found)

@@ -1,0 +1,200 @@
+"""Launching the workers of a share, and how the share goes on when one of them has ended.
+
+It goes on with another worker, in which the launch may fail again, or it ends: so both are in one module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from fate_flow.core.model.errors import StorageFailed
+from fate_flow.core.model.job import Answer, Job, Task, TaskKey, Worker
+from fate_flow.core.model.program import ProgramSpec, program_at
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.spec import JobSpec
+from fate_flow.core.model.status import TaskStatus, WorkerStatus
+from fate_flow.core.planning.actions import MoveTask
+from fate_flow.core.planning.elastic import elastic_slots
+from fate_flow.core.planning.replicas import (
+    COLLECTOR,
+    Collect,
+    Dismiss,
+    Done,
+    Replace,
+    ShareFailed,
+    beyond_keeping,
+    describe,
+    next_step,
+    ranks,
+)
+from fate_flow.core.text.os_errors import os_error_text
+from fate_flow.core.text.phrases import sanitized
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.workers.allowed import why_not_now
+from fate_flow.services.workers.ending import dismiss, finish_party_task, living_workers, stop_party_task
+from fate_flow.services.workers.failed_workers import count_here
+from fate_flow.services.workers.launch_orders import launch_order
+from fate_flow.services.workers.moves import exit_worker, move_federated, move_party_task, place_fields, read_again
+from fate_flow.services.workers.outputs import publish_outputs
+from fate_flow.services.workers.reports import LONGEST_MESSAGE, report_of, tell_initiator
+
+A_MOMENT = 1_000
+"""Milliseconds: a worker that has lived no longer has a successor with the next poll only."""
+
+
+def start_worker(unit: UnitOfWork, job: Job, task: Task, without: tuple[str, ...] = ()) -> Answer:
+    """Order the workers of this party task, or pass it over where the job says so; `without`: who is missing."""
+    spec = unit.spec(job.job_id)
+    if spec is None:
+        return Answer(100, f"job {job.job_id} has no document")
+    if task.key.party in spec.tasks[task.key.name].passed_at:
+        move_party_task(unit, task, TaskStatus.PASS, Reason.NOT_NEEDED)
+        return Answer(data=report_of(read_again(unit, task)))
+    if why := why_not_now(unit, spec, task.key):
+        finish_party_task(unit, task, Reason.NOT_ALLOWED, why)
+        return Answer(data=report_of(read_again(unit, task)))
+    _publish_upstream(unit, spec, task.key)
+    workers = [_order(unit, task.key, slot, rank) for slot, rank in _fixed(unit, spec, task.key)]
+    unit.tx.set_worker(task.key, workers[0].worker_id, without)
+    unit.note(Event.EXECUTOR_ASKED, **place_fields(task.key))
+    for worker in workers:
+        now = read_again(unit, task)
+        if now.party_status is not TaskStatus.WAITING:
+            break                     # what is missing for one is missing for all: the first has said so
+        _launch(unit, worker, now, spec)
+    return Answer(data=report_of(read_again(unit, task)))
+
+
+def _fixed(unit: UnitOfWork, spec: JobSpec, key: TaskKey) -> list[tuple[int, int | None]]:
+    """Slot and rank of each worker that a party task begins with: those that its reservation is for."""
+    command = program_at(spec.tasks[key.name], key.party)
+    if command is None:
+        return [(0, 0)]
+    before = unit.tx.workers_of_task(replace(key, version=key.version - 1)) if key.version else ()
+    found = ranks(command, before)
+    elastic = elastic_slots(command, found)
+    return [(slot, rank) for slot, rank in enumerate(found) if slot not in elastic]
+
+
+def _order(unit: UnitOfWork, key: TaskKey, slot: int, rank: int | None, attempt: int = 0) -> Worker:
+    worker = new_worker(unit, key, slot, rank, attempt)
+    unit.tx.add_worker(worker)
+    return worker
+
+
+def new_worker(unit: UnitOfWork, key: TaskKey, slot: int, rank: int | None, attempt: int) -> Worker:
+    """One that is to be stored and launched."""
+    worker_id = unit.context.fresh_id()
+    return Worker(
+        worker_id, key, WorkerStatus.CREATED, unit.context.engine.folder_for(key, worker_id), unit.now,
+        since=unit.steady, slot=slot, rank=rank, attempt=attempt,
+    )  # fmt: skip
+
+
+def launch_later(unit: UnitOfWork, worker: Worker, task: Task, spec: JobSpec) -> None:
+    """One more worker of a share that has begun, which ends when it may not go on here any more."""
+    if why := why_not_now(unit, spec, task.key):
+        exit_worker(unit, worker, task, Reason.NOT_ALLOWED, why)
+        stop_party_task(unit, read_again(unit, task), Reason.NOT_ALLOWED, why)
+    else:
+        _launch(unit, worker, task, spec)
+
+
+def _launch(unit: UnitOfWork, worker: Worker, task: Task, spec: JobSpec) -> None:
+    """After the commit: open the exchange, write the worker's folder, wake the spawner."""
+    order = launch_order(unit, spec, worker, task)
+    if isinstance(order, str):
+        _fail_launch(unit, worker, task, order)
+        return
+    context = unit.context
+    parties = order.parties
+
+    def launch() -> None:
+        try:
+            context.exchange.open(task.key, task.incarnation, parties, order.speaks_as)
+            context.engine.launch(order)
+        except (OSError, StorageFailed) as error:
+            text = os_error_text(error) if isinstance(error, OSError) else str(error)
+            context.launch_problems[worker.worker_id] = sanitized(text, LONGEST_MESSAGE)
+            raise
+        context.launch_problems.pop(worker.worker_id, None)
+
+    unit.after_commit(launch)
+
+
+def _fail_launch(unit: UnitOfWork, worker: Worker, task: Task, message: str) -> None:
+    exit_worker(unit, worker, task, Reason.LAUNCH_FAILED, message)
+    continue_share(unit, task, Reason.LAUNCH_FAILED, message)
+
+
+def _publish_upstream(unit: UnitOfWork, spec: JobSpec, key: TaskKey) -> None:
+    """What this task reads has been made at all parties, else it would not begin: the word of that may come later."""
+    upstream = spec.tasks[key.name].producers
+    for task in unit.tx.tasks(key.job_id) if upstream else ():
+        if task.key.party != key.party or task.key.name not in upstream:
+            continue
+        if task.party_status is not TaskStatus.SUCCESS or task.status is TaskStatus.SUCCESS:
+            continue
+        if not task.is_final:
+            done = MoveTask(
+                task.key.name, task.key.version, task.status, TaskStatus.SUCCESS, Reason.DONE,
+                caused_by=str(spec.initiator),
+            )  # fmt: skip
+            move_federated(unit, key.job_id, done)
+        elif all(one.task.version != task.key.version for one in unit.tx.outputs(key.job_id, task.key.name, key.party)):
+            publish_outputs(unit, task)        # of an earlier run, which ended before it was told
+
+
+def continue_share(unit: UnitOfWork, task: Task, reason: Reason, message: str, exit_code: int | None = None) -> None:
+    """A worker of this party task has ended so: what follows for the share of this party."""
+    task = read_again(unit, task)
+    spec = unit.spec(task.key.job_id)
+    command = program_at(spec.tasks[task.key.name], task.key.party) if spec is not None else None
+    if spec is not None:
+        count_here(unit, spec, task)
+    if command is None or spec is None:
+        finish_party_task(unit, task, reason, message, exit_code)
+    elif task.party_status is TaskStatus.STOPPING:
+        if not living_workers(unit, task):
+            finish_party_task(unit, task, task.reason or reason, task.message)
+    elif not task.is_over_here:
+        _next_step(unit, task, spec, command, message, exit_code)
+
+
+def _next_step(
+    unit: UnitOfWork, task: Task, spec: JobSpec, command: ProgramSpec, message: str, exit_code: int | None
+) -> None:
+    match next_step(command, unit.tx.workers_of_task(task.key)):
+        case ShareFailed(failed_worker, why):
+            text = f"{describe(failed_worker, command)}{message}" + (f" ({why})" if why else "")
+            stop_party_task(unit, task, failed_worker.reason or Reason.WORKER_KILLED, text, exit_code=exit_code)
+        case Replace(failed):
+            for worker in failed:
+                _replace(unit, task, spec, worker)
+            if spec.max_failed_workers is not None:
+                tell_initiator(unit, task)
+        case Dismiss(spares):
+            for worker in spares:
+                dismiss(unit, worker, Reason.STOPPED, "all ranks are done without it")
+        case Collect():
+            launch_later(unit, _order(unit, task.key, COLLECTOR, None), task, spec)
+        case Done():
+            finish_party_task(unit, task, Reason.DONE, "")
+
+
+def _replace(unit: UnitOfWork, task: Task, spec: JobSpec, old: Worker) -> None:
+    """The slot goes on in another process: at once, or with the next poll when the last one lived for a moment only, so
+    that what cannot run does not keep the server busy."""
+    new = _order(unit, task.key, old.slot, old.rank, old.attempt + 1)
+    forget_old(unit, new)
+    if unit.steady - old.since >= A_MOMENT:
+        launch_later(unit, new, task, spec)
+
+
+def forget_old(unit: UnitOfWork, new: Worker) -> None:
+    """A slot that goes on in one process after the other fills no disk: what the oldest of them have left goes."""
+    engine = unit.context.engine
+    for worker in beyond_keeping(unit.tx.workers_of_task(new.task), new):
+        unit.after_commit(partial(engine.forget, worker))

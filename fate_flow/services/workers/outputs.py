@@ -1,0 +1,120 @@
+"""What the shares of a task have made: published when the task has succeeded at all its parties, else dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from fate_flow.core.model.job import Task, TaskKey
+from fate_flow.core.model.program import MODULE as COMMAND
+from fate_flow.core.model.spec import READS_BY_NAME
+from fate_flow.core.model.status import TASK_BROKEN, TASK_END, TaskStatus
+from fate_flow.core.planning.actions import MoveTask
+from fate_flow.core.planning.replicas import COLLECTOR
+from fate_flow.services.context.ports import TaskOutputs
+from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.store.contract.transaction import READ, Metric, OutputTable, TableMeta
+
+WRITTEN, _BOUND = "writer", "table_bind"
+_ORIGIN_OF = {"Upload": "upload", "Writer": WRITTEN, "Fetch": _BOUND}
+"""Of tables that users name: they are nobody's to clean up."""
+
+
+def settle_outputs(unit: UnitOfWork, job_id: str, move: MoveTask) -> None:
+    """What this party's shares of a task have made, now that the initiator has said how it ended over all parties:
+    published when it succeeded, else dropped. Follows the move of the federated status, so it is done once.
+
+    Until then it is prepared only: it stands in the worker's folder and in files that no row names, so that nobody
+    reads what one party has finished and another one has to make anew."""
+    for task in _finished_here(unit, job_id, move):
+        if move.new is TaskStatus.SUCCESS:
+            publish_outputs(unit, task)
+        elif move.new in TASK_BROKEN:
+            _drop(unit, task)
+
+
+def _finished_here(unit: UnitOfWork, job_id: str, move: MoveTask) -> list[Task]:
+    """This party's shares that succeeded, of a task that ends with this move."""
+    if move.new not in TASK_END:
+        return []
+    keys = [TaskKey(job_id, move.name, move.version, seat.party) for seat in unit.tx.jobs_here(job_id)]
+    found = [task for task in map(unit.tx.task, keys) if task is not None and task.runs_here]
+    return [task for task in found if task.party_status is TaskStatus.SUCCESS]
+
+
+def _made_by(unit: UnitOfWork, task: Task) -> TaskOutputs:
+    if task.module == COMMAND:
+        every = unit.tx.workers_of_task(task.key)
+        worker = next((one for one in every if one.slot == COLLECTOR), None)
+    else:
+        worker = unit.tx.worker(task.worker_id) if task.worker_id else None
+    return unit.context.engine.observe(worker).made if worker is not None else TaskOutputs()
+
+
+def _drop(unit: UnitOfWork, task: Task) -> None:
+    """Tables of this attempt; one that was only handed on is somebody else's."""
+    context = unit.context
+    for _, table in _made_by(unit, task).tables:
+        if table.namespace == f"output_{task.key.job_id}" and unit.tx.table(table.namespace, table.name) is None:
+            unit.after_commit(partial(context.files.drop_table, table))
+
+
+def publish_outputs(unit: UnitOfWork, task: Task) -> None:
+    """Make what the worker wrote known: tables, metrics, summary."""
+    made, names = _made_by(unit, task), _aliases(unit, task)
+    outputs = []
+    for key, table in made.tables:
+        saved = _save_table(unit, task, table)
+        outputs.append(OutputTable(task.key, names.get(key, key), table.namespace, table.name, saved.job_id))
+    unit.tx.save_outputs([*outputs, *_read_by(unit, task)], unit.now)
+    unit.tx.save_metrics((Metric(task.key, *metric) for metric in made.metrics), unit.now)
+    if made.summary:
+        unit.tx.save_summary(task.key, made.summary, unit.now)
+
+
+def _read_by(unit: UnitOfWork, task: Task) -> list[OutputTable]:
+    """What it found by its parameters, for the way of that table; a Reader hands it on, which tells of it."""
+    spec = unit.spec(task.key.job_id)
+    if spec is None or task.module not in READS_BY_NAME:
+        return []
+    table = spec.tasks[task.key.name].table_at(task.key.party)
+    return [OutputTable(task.key, READ, *table)] if table else []
+
+
+def _upload_settings(unit: UnitOfWork, task: Task) -> Mapping[str, Any]:
+    """Its parameters here."""
+    spec = unit.spec(task.key.job_id)
+    return spec.tasks[task.key.name].parameters.get(task.key.party, {}) if spec is not None else {}
+
+
+def _aliases(unit: UnitOfWork, task: Task) -> dict[str, str]:
+    """The names that the DSL gives to what a component makes, by the component's own names, in their order."""
+    spec = unit.spec(task.key.job_id)
+    if spec is None:
+        return {}
+    aliases = [one.alias for one in spec.tasks[task.key.name].outputs if one.kind == "data"]
+    return dict(zip(unit.context.outputs_of(task.module), aliases, strict=False))
+
+
+def _save_table(unit: UnitOfWork, task: Task, table: TableMeta) -> TableMeta:
+    """What is known of it from now on. Who hands on a table that somebody else wrote leaves its record alone."""
+    is_named = task.module in _ORIGIN_OF
+    known = unit.tx.table(table.namespace, table.name)
+    if known is not None and known.uri == table.uri and not is_named:
+        return known
+    saved = _as_uploaded(unit, task, table) if is_named else table
+    unit.tx.save_table(saved, unit.now)
+    return saved
+
+
+def _as_uploaded(unit: UnitOfWork, task: Task, table: TableMeta) -> TableMeta:
+    """The table as who asked for it described it."""
+    given = _upload_settings(unit, task)
+    origin = _BOUND if given.get("is_bound") else _ORIGIN_OF[task.module]
+    return replace(
+        table, origin=origin, partitions=given.get("partition") or 1,
+        id_delimiter=given.get("id_delimiter") or ",",
+        have_head=bool(given.get("head", 1)), extend_sid=bool(given.get("extend_sid")),
+    )

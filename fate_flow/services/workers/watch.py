@@ -1,0 +1,154 @@
+"""Looking at workers, and how they ended.
+
+What a worker did is read from its folder (runner, exit and result files), never from what somebody claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from signal import Signals
+
+from fate_flow.core.model.job import Task, Worker
+from fate_flow.core.model.reasons import Reason
+from fate_flow.core.model.status import TaskStatus, WorkerStatus
+from fate_flow.core.text.exit_codes import describe_exit_code, describe_signal
+from fate_flow.records.operator_log.events import Event
+from fate_flow.services.context.ports import Observation
+from fate_flow.services.context.unit_of_work import UnitOfWork
+from fate_flow.services.workers.ending import stop_worker
+from fate_flow.services.workers.launching import continue_share, launch_later
+from fate_flow.services.workers.moves import (
+    exit_text,
+    exit_worker,
+    move_party_task,
+    move_worker,
+    place_fields,
+    read_again,
+)
+from fate_flow.services.workers.reports import tell_initiator
+
+_BEGINNING = (TaskStatus.WAITING, TaskStatus.RUNNING)
+
+
+class WorkerWatch:
+    """Looks at workers and moves their party tasks accordingly."""
+
+    def observe(self, unit: UnitOfWork, worker_id: str) -> None:
+        """Look at one worker that has events, or that it is time to look at."""
+        worker = unit.tx.worker(worker_id)
+        if worker is not None and worker.status is not WorkerStatus.EXITED:
+            self._follow(unit, worker)
+
+    def observe_all(self, unit: UnitOfWork) -> None:
+        """The safety net: every worker that has not exited."""
+        for worker in unit.tx.unfinished_workers():
+            with unit.isolated(f"worker {worker.worker_id} of {worker.task}"):
+                self._follow(unit, worker)
+
+    def _follow(self, unit: UnitOfWork, worker: Worker) -> None:
+        task = unit.tx.task(worker.task)
+        if task is None:
+            return
+        observation = unit.context.engine.observe(worker)
+        if observation.state == "created":
+            self._await_launch(unit, worker, task)
+            return
+        if worker.status is WorkerStatus.CREATED and observation.pid:
+            worker, task = self._started(unit, worker, task, observation)
+        if observation.state in ("exited", "lost"):
+            self._ended(unit, worker, task, observation)
+        elif _is_to_end(worker, task):
+            stop_worker(unit, worker)
+
+    def _await_launch(self, unit: UnitOfWork, worker: Worker, task: Task) -> None:
+        if _is_to_end(worker, task):
+            stop_worker(unit, worker)
+        if unit.steady - worker.since <= unit.context.rules.launch:
+            self._launch_again(unit, worker, task)
+            return
+        problem = unit.context.launch_problems.pop(worker.worker_id, "")
+        text = f"no process came up within {unit.context.rules.launch // 1000} s"
+        message = f"{text}: {problem}" if problem else text
+        exit_worker(unit, worker, task, Reason.LAUNCH_FAILED, message)
+        stop_worker(unit, worker)      # a process that comes up after all must not run beside the next attempt's
+        continue_share(unit, task, Reason.LAUNCH_FAILED, message)
+
+    def _launch_again(self, unit: UnitOfWork, worker: Worker, task: Task) -> None:
+        """The server may have died between the row and the folder; launching is idempotent by worker id."""
+        spec = unit.spec(worker.task.job_id)
+        is_overdue = unit.steady - worker.since >= unit.context.rules.poll_interval
+        if spec is not None and is_overdue and task.party_status in _BEGINNING and not worker.is_stopping:
+            launch_later(unit, worker, task, spec)
+
+    def _started(self, unit: UnitOfWork, worker: Worker, task: Task, observation: Observation) -> tuple[Worker, Task]:
+        move_worker(unit, worker, WorkerStatus.RUNNING, (observation.pid, observation.pid_started))
+        unit.note(Event.EXECUTOR_STARTED, outcome="success", **place_fields(task.key))
+        if task.party_status is TaskStatus.WAITING:
+            move_party_task(unit, task, TaskStatus.RUNNING)
+            task = read_again(unit, task)
+            tell_initiator(unit, task)
+        return unit.tx.worker(worker.worker_id) or worker, task
+
+    def _ended(self, unit: UnitOfWork, worker: Worker, task: Task, observation: Observation) -> None:
+        reason, message = how_it_ended(task, observation)
+        exit_worker(unit, worker, task, reason, message, _exit_text(observation))
+        unit.context.launch_problems.pop(worker.worker_id, None)
+        if task.is_over_here:
+            return          # the job did not wait for it: what it made counts no more
+        if reason is not Reason.DONE and not _is_to_end(worker, task):
+            _note_error(unit, task, f"{reason.value}: {message}")
+        continue_share(unit, task, reason, message, None if observation.cause in _CAUSES else observation.exit_code)
+
+
+def _is_to_end(worker: Worker, task: Task) -> bool:
+    return worker.is_stopping or task.party_status is TaskStatus.STOPPING
+
+
+def how_it_ended(task: Task, observation: Observation) -> tuple[Reason, str]:
+    """The reason that follows from what is to be seen. A stop that was ordered beats what came of it."""
+    if task.party_status is TaskStatus.STOPPING:
+        return task.reason or Reason.STOPPED, task.message
+    if observation.state == "lost":
+        return Reason.WORKER_KILLED, "the process and its runner are gone and left no exit status"
+    if observation.cause in _CAUSES:
+        reason, text = _CAUSES[observation.cause]
+        # what a process says that we have ended, it says of our signal
+        return reason, (observation.message if reason is Reason.LAUNCH_FAILED else "") or text
+    if observation.succeeded and observation.exit_code == 0:
+        return Reason.DONE, ""
+    if observation.message:
+        return Reason.WORKER_ERROR, observation.message
+    left = "although its result says success" if observation.succeeded else "and left no result"
+    if not observation.signal:
+        code = describe_exit_code(observation.exit_code) if observation.exit_code is not None else "no exit code"
+        return Reason.WORKER_CRASHED, f"the process ended with {code} {left}"
+    if observation.signal in _OWN_FAULTS:
+        return Reason.WORKER_CRASHED, f"the process crashed with {describe_signal(observation.signal)} {left}"
+    return Reason.WORKER_KILLED, f"the process ended with {describe_signal(observation.signal)} {left}"
+
+
+_OWN_FAULTS = frozenset({
+    Signals.SIGSEGV, Signals.SIGABRT, Signals.SIGBUS, Signals.SIGFPE, Signals.SIGILL, Signals.SIGTRAP, Signals.SIGSYS,
+})  # fmt: skip
+"""What a process brings upon itself: its next attempt does the same. Whoever ends one from outside takes another."""
+
+_CAUSES: Mapping[str, tuple[Reason, str]] = {
+    "timeout": (Reason.TASK_TIMEOUT, "ran longer than the task may"),
+    "server_lost": (Reason.SERVER_LOST, "its own server was gone for too long"),
+    "not_started": (Reason.LAUNCH_FAILED, "the program could not be started"),
+    "stopped": (Reason.WORKER_KILLED, "was stopped from outside"),
+}
+
+
+def _exit_text(observation: Observation) -> str:
+    if observation.exit_code is not None:
+        return exit_text(observation.exit_code)
+    return f"signal {observation.signal}" if observation.signal is not None else observation.cause or observation.state
+
+
+def _note_error(unit: UnitOfWork, task: Task, report: str) -> None:
+    key = task.key
+    unit.note(
+        Event.TASK_ERROR_REPORT, job_id=key.job_id, role=key.party.role, party_id=key.party.party_id,
+        task_id=key.task_id, report=report,
+    )  # fmt: skip
