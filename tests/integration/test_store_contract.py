@@ -28,7 +28,8 @@ from fate_flow.store.database.models import MODELS, JobRow, TaskRow
 from fate_flow.store.database.opening import create_if_missing, is_disk_full, open_database
 from fate_flow.store.sql.store import SqlStore
 from fate_flow.store.views import count_cache
-from fate_flow.store.views.views import JobQuery, Page, Views
+from fate_flow.store.views.lists import JobQuery, Page
+from fate_flow.store.views.views import Views
 from tests.bench.paging import fill
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

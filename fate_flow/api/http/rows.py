@@ -12,7 +12,8 @@ from fate_flow.core.model.grammar import ROLES
 from fate_flow.core.model.status import JobStatus, TaskStatus
 from fate_flow.core.planning.condition import RESTARTING
 from fate_flow.store.database.models import EngineRow, JobRow, OutputRow, TaskRow
-from fate_flow.store.views.views import MOST_VALUES, Column, columns_of, filters_of
+from fate_flow.store.views.columns import Column, columns_of, filters_of
+from fate_flow.store.views.filters import MOST_VALUES
 
 _SEEN: Mapping[type, Schema] = {
     str: {"type": "string"},

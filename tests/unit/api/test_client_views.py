@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from client_world import GUEST, HOST, START, World, make_world
 
-import fate_flow.store.views.views as views_module
+import fate_flow.store.views.lists as lists_module
 from fate_flow.core.model.errors import StorageFailed
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
 from fate_flow.store.database.models import JobRow
 from fate_flow.store.views import count_cache
-from fate_flow.store.views.views import JobQuery, Page, Views
+from fate_flow.store.views.lists import JobQuery, Page
+from fate_flow.store.views.views import Views
 
 NEWEST = Page("create_time", True, 10)
 
@@ -91,7 +92,7 @@ def test_reading_does_not_wait_for_a_writer(world: World) -> None:
 
 
 def test_an_answer_holds_so_many_rows_and_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views_module, "MOST_ROWS", 3)
+    monkeypatch.setattr(lists_module, "MOST_ROWS", 3)
     monkeypatch.setattr("fate_flow.api.v1.jobs.jobs.MOST_ROWS", 3)
     ids = [world.add_job() for _ in range(5)]
     said = world.ask("job/query", {"role": "guest"})

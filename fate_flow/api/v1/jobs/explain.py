@@ -31,7 +31,7 @@ from fate_flow.core.planning.replicas import COLLECTOR
 from fate_flow.core.planning.view import JobView
 from fate_flow.jobspec.fate_v1.job_parameters import flat_parameters
 from fate_flow.jobspec.sources import PartyValues, Sourced, Sources
-from fate_flow.store.views.views import JobSnapshot, QueuePage
+from fate_flow.store.views.snapshots import JobSnapshot, QueuePage
 
 # ---------------------------------------------------------------------- a job that is there
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from fate_flow.api.http.archive import Member, files_below, text_member
 from fate_flow.core.model.job import Job
 from fate_flow.core.model.status import JOB_END, TASK_BROKEN, JobStatus
-from fate_flow.store.views.views import JobSnapshot
+from fate_flow.store.views.snapshots import JobSnapshot
 
 
 def logs_of(folder: Path, snapshot: JobSnapshot | None) -> Iterator[Member]:

@@ -94,7 +94,8 @@ from fate_flow.jobspec.sources import Sources
 from fate_flow.services.context.unit_of_work import read_spec
 from fate_flow.services.use_cases.use_cases import STOPS
 from fate_flow.store.database.models import JobRow, OutputRow, TaskRow
-from fate_flow.store.views.views import MOST_ROWS, JobQuery, Page, Row
+from fate_flow.store.views.columns import Row
+from fate_flow.store.views.lists import MOST_ROWS, JobQuery, Page
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from fate_flow.api.http.envelope import arguments, ok, silent_json
 from fate_flow.api.http.services import Services
 from fate_flow.api.http.shapes import QUEUE
 from fate_flow.api.v1.jobs.explain import queued
-from fate_flow.store.views.views import MOST_ROWS
+from fate_flow.store.views.lists import MOST_ROWS
 
 _LONGEST_MESSAGE, _LONGEST_NAME = 500, 100
 _USUAL_PAGE = 50

@@ -24,7 +24,7 @@ from fate_flow.core.model.errors import BadRequest, JobNotFound, OperationFailed
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import JobKey
 from fate_flow.store.contract.transaction import Scope, TableMeta
-from fate_flow.store.views.views import MOST_ROWS
+from fate_flow.store.views.lists import MOST_ROWS
 
 _LONGEST_NOTES = 4_000
 _DAY = re.compile(r"[0-9]{8}")

@@ -14,7 +14,7 @@ from fate_flow.api.http.services import Services
 from fate_flow.core.model.errors import JobNotFound
 from fate_flow.core.model.grammar import ROLES
 from fate_flow.core.model.job import Job
-from fate_flow.store.views.views import Row
+from fate_flow.store.views.columns import Row
 
 _UNKNOWN_JOB = 100
 

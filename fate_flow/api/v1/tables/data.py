@@ -50,7 +50,7 @@ from fate_flow.components.worker.catalogue import MYSQL_NAME, MYSQL_TABLE
 from fate_flow.core.model.errors import BadRequest, Conflict, NotFound
 from fate_flow.core.model.grammar import DUPLICATE_IDS, shown
 from fate_flow.store.contract.transaction import Document, TableMeta
-from fate_flow.store.views.views import MOST_ROWS
+from fate_flow.store.views.lists import MOST_ROWS
 
 _UPLOAD_NEEDS = ("namespace", "table_name", "file", "head", "partition")
 _UPLOAD_MISSES = 100             # FATE answers this for a missing key here, and 101 elsewhere

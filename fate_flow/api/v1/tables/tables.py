@@ -17,7 +17,7 @@ from fate_flow.core.model.spec import JobSpec
 from fate_flow.services.upkeep.results import MADE
 from fate_flow.services.workers.outputs import WRITTEN
 from fate_flow.store.contract.transaction import READ, OutputTable, TableMeta, Transaction
-from fate_flow.store.views.views import MOST_ROWS
+from fate_flow.store.views.lists import MOST_ROWS
 
 Name = tuple[str, str]
 """Namespace and name of a table."""

@@ -1,0 +1,186 @@
+"""Lists of rows, of which clients see one page: which rows, in which order, and how many there are in all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
+from typing import Any
+
+from peewee import BooleanField, DateTimeField, fn
+
+from fate_flow.core.model.status import JOB_END
+from fate_flow.store.contract.changes import SUBMIT_FAILED
+from fate_flow.store.database.models import JobRow, TaskRow
+from fate_flow.store.sql.store import SqlTransaction
+from fate_flow.store.views.columns import Row
+from fate_flow.store.views.count_cache import CountCache
+from fate_flow.store.views.filters import not_by_index, with_stopping
+
+MOST_ROWS = 1000
+
+
+@dataclass(frozen=True)
+class Page:
+    """Which part of a list, in which order."""
+
+    order_by: str                    # create_time, start_time, end_time or elapsed
+    is_descending: bool
+    limit: int = MOST_ROWS
+    offset: int = 0
+
+    @property
+    def rows(self) -> int:
+        """How many it has at most."""
+        return min(self.limit, MOST_ROWS)
+
+
+BY_TIME = "create_time"
+_CREATED, _ENDED = "f_create_time", "f_end_time"
+NEWEST, OLDEST = Page(BY_TIME, True), Page(BY_TIME, False)
+
+
+@dataclass(frozen=True)
+class JobQuery:
+    """Which jobs a list shows; what is empty does not matter."""
+
+    job_id: str = ""                 # a part of it
+    description: str = ""            # a part of it
+    party_id: str = ""
+    partner: str = ""                # a party of the job
+    roles: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+
+
+def matching(query: JobQuery) -> Any:
+    """The condition on jobs that the query means; those that were never taken are in no list."""
+    where = JobRow.f_tag != SUBMIT_FAILED
+    for column, part in (
+        (JobRow.f_job_id, query.job_id),
+        (JobRow.f_description, query.description),
+        (JobRow.f_party_id, query.party_id),
+        (JobRow.f_roles, query.partner),
+    ):
+        if part:
+            where &= column.contains(part)
+    if query.roles:
+        where &= JobRow.f_role.in_(query.roles)
+    if query.statuses:
+        status = not_by_index(JobRow.f_status) if is_counted(query.statuses) else JobRow.f_status
+        where &= status.in_(with_stopping("status", list(query.statuses)))
+    return where
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A list of rows of a table, of which pages are shown."""
+
+    model: Any
+    where: Any                       # None: all rows
+    shape: Hashable | None           # tells `where` from others; None: it looks at what may change in a settled row
+    fixed: frozenset[str]            # columns that have one value in all of it
+    left_out: frozenset[str] = frozenset()
+    asks_for_status: bool = False
+
+    def age(self, by: str) -> str:
+        """The column that says which rows are settled, in this order (store/views/count_cache.py)."""
+        is_by_end = self.asks_for_status or by != _CREATED
+        return _ENDED if is_by_end and self.model is JobRow else _CREATED
+
+    def count(self) -> int:
+        """How many rows it has, counted one by one."""
+        query = self.model.select()
+        return int((query if self.where is None else query.where(self.where)).count())
+
+    def rows(self, page: Page, within: Any = None) -> list[Row]:
+        """Of the rows that are passed over only what an index has of them is read: rows may be large."""
+        key = self.model._meta.primary_key.field_names
+        chosen = self.model.select(*(getattr(self.model, name) for name in key))
+        for condition in (self.where, within):
+            chosen = chosen if condition is None else chosen.where(condition)
+        chosen = chosen.order_by(*self._order(self.model, page)).limit(page.rows).offset(page.offset)
+        row = self.model.alias()
+        names = [name for name in self.model._meta.fields if name not in self.left_out]
+        columns = [getattr(row, name) for name in names]
+        same = [getattr(row, name) == getattr(chosen.c, name) for name in key]
+        query = row.select(*columns).join(chosen, on=reduce(and_, same)).order_by(*self._order(row, page))
+        fields = ((name, self.model._meta.fields[name]) for name in names)
+        others = [(name, field.python_value) for name, field in fields if isinstance(field, _HELD_OTHERWISE)]
+        found = self.model._meta.database.execute(query).fetchall()
+        return [_row(names, values, others) for values in found]
+
+    def _order(self, row: Any, page: Page) -> list[Any]:
+        """Without columns of one value: MariaDB sorts all rows for their sake, instead of going along an index."""
+        names = (f"f_{page.order_by}", *self.model._meta.primary_key.field_names)
+        fields = [getattr(row, name) for name in names if name not in self.fixed]
+        return [field.desc() if page.is_descending else field for field in fields]
+
+
+_HELD_OTHERWISE = (BooleanField, DateTimeField)
+
+
+def _row(names: Sequence[str], values: Sequence[Any], others: Iterable[tuple[str, Callable[[Any], Any]]]) -> Row:
+    """As peewee's `dicts()` has it, in a third of the time: only some columns hold something else than they mean."""
+    row = dict(zip(names, values, strict=True))
+    for name, value_of in others:
+        row[name] = value_of(row[name])
+    return row
+
+
+JOB_SETTLES = frozenset({"role", "party_id", "status"})
+TASK_STAYS = frozenset({"role", "party_id", "component_name"})
+"""Columns that stay as they are, of a job from its end on; without the id of the job, which finds few rows at once."""
+
+_ENDS = frozenset(status.value for status in JOB_END)
+
+
+def is_counted(statuses: Sequence[Any]) -> bool:
+    """Jobs that are not over are few, and found by their status."""
+    return not statuses or any(status in _ENDS for status in statuses)
+
+
+def choices_of(value: Any) -> list[Any]:
+    """What a filter leaves; empty when there is none."""
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def shape_of(model: Any, filters: Mapping[str, Any], stays: frozenset[str]) -> Hashable | None:
+    """What tells these filters from others; None when what they look at may change."""
+    given = {key: value for key, value in filters.items() if value is not None and f"f_{key}" in model._meta.fields}
+    return json.dumps(given, sort_keys=True) if given.keys() <= stays else None
+
+
+def fixed_by(filters: Mapping[str, Any]) -> frozenset[str]:
+    """The columns that filters leave one value."""
+    return frozenset(f"f_{key}" for key, value in filters.items() if len(choices_of(value)) == 1)
+
+
+def is_newest_version() -> Any:
+    """The condition on tasks that no version of the same party task is newer."""
+    other = TaskRow.alias()
+    newest = other.select(fn.MAX(other.f_task_version)).where(
+        (other.f_job_id == TaskRow.f_job_id)
+        & (other.f_task_id == TaskRow.f_task_id)
+        & (other.f_role == TaskRow.f_role)
+        & (other.f_party_id == TaskRow.f_party_id)
+    )
+    return TaskRow.f_task_version == newest
+
+
+def read_page(
+    tx: SqlTransaction, count_cache: CountCache, listed: Listed, page: Page
+) -> tuple[list[Row], Callable[[], int]]:
+    """The rows of a page, and how to learn how many the list has."""
+    if listed.shape is None:
+        return listed.rows(page), listed.count
+    by = f"f_{page.order_by}"
+    counted = count_cache.count(listed.where, listed.shape, tx.forgotten(), by=by, age=listed.age(by))
+    if counted.by != by:
+        return listed.rows(page), lambda: counted.total
+    rows: list[Row] = []
+    for span in counted.spans(page.offset, page.rows, is_descending=page.is_descending):
+        part = replace(page, offset=span.offset, limit=page.rows - len(rows))
+        rows += listed.rows(part, count_cache.within(by, span.bucket))
+    return rows, lambda: counted.total

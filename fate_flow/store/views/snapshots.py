@@ -1,0 +1,103 @@
+"""What is known here at one moment: of one job, and of a part of the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from fate_flow.core.model.job import Hold, Job, Seat, Task, TaskKey, Worker
+from fate_flow.core.model.peer import PeerTrouble
+from fate_flow.core.model.status import JobStatus, TaskStatus
+from fate_flow.store.database.models import JobRow, SeatRow
+from fate_flow.store.database.queries import IN_QUEUE, waiting_here
+from fate_flow.store.database.rows import JOB_COLUMNS, SEAT_COLUMNS, job_of, seat_of
+from fate_flow.store.document_digests import digests_of
+from fate_flow.store.sql.store import SqlTransaction
+from fate_flow.store.views.filters import MOST_VALUES
+from fate_flow.store.views.job_names import names_of
+from fate_flow.store.views.lists import MOST_ROWS
+
+
+@dataclass(frozen=True)
+class JobSnapshot:
+    """All that is known here of one job: what explains where it stands."""
+
+    jobs: tuple[Job, ...]            # its rows here, the initiator's first
+    seats: tuple[Seat, ...]          # what the initiator knows of every party; empty elsewhere
+    tasks: tuple[Task, ...]          # the newest version of each, in the rows of all parties
+    place: int                       # in the queue; 0: it does not queue here
+    steady: int                      # steady time, for what is due later
+    earlier: tuple[Task, ...] = ()   # of each task that is to begin again: the rows of the version before
+    workers: tuple[Worker, ...] = ()     # of this party, of those versions: the newest in each slot
+    name: str = ""
+    troubles: Mapping[str, PeerTrouble] = field(default_factory=dict)     # with the ways to other parties, by id
+    digest: str = ""                 # of the document, where this party has to approve the job
+
+
+@dataclass(frozen=True)
+class QueuePage:
+    """A part of the queue of this party, and what its people are asked for."""
+
+    first_place: int
+    jobs: tuple[Job, ...]
+    seats: Mapping[str, tuple[Seat, ...]]    # by job
+    count: int                       # of all jobs that wait
+    steady: int                      # now
+    hold: Hold | None                # of this party's intake
+    unapproved: tuple[Job, ...]      # jobs of others, the first `MOST_ROWS` of them
+    names: Mapping[str, str]         # of all these jobs
+    digests: Mapping[str, str]       # of the documents of those that are unapproved
+
+
+def snapshot_of(tx: SqlTransaction, job_id: str) -> JobSnapshot | None:
+    """What is known here of a job; None when nothing is."""
+    jobs = sorted(tx.jobs_here(job_id), key=lambda job: not job.is_initiator)
+    if not jobs:
+        return None
+    own = jobs[0]
+    queues = own.is_initiator and own.status is JobStatus.WAITING
+    place = tx.place_in_queue(own) if queues else 0
+    tasks = tx.tasks(job_id)
+    anew = [task.key for task in tasks if task.key.version and task.status is TaskStatus.WAITING]
+    earlier = [tx.task(replace(key, version=key.version - 1)) for key in anew]
+    known = tuple(task for task in earlier if task is not None)
+    workers = _newest_workers(tx.workers_of(job_id), {task.key for task in tasks if task.worker_id})
+    name = names_of([job_id]).get(job_id, "")
+    seats, steady, troubles = tx.seats(job_id), tx.steady(), tx.peer_troubles()
+    digest = digests_of(tx, [job_id]).get(job_id, "") if own.consent is not None else ""
+    return JobSnapshot(tuple(jobs), seats, tasks, place, steady, known, workers, name, troubles, digest)
+
+
+def queue_page(tx: SqlTransaction, limit: int, offset: int) -> QueuePage:
+    """So many jobs of the queue behind the first `offset`, in its order: found by index, however long it is."""
+    rows = (
+        JobRow.select(*JOB_COLUMNS).where(waiting_here()).order_by(*IN_QUEUE)
+        .limit(min(limit, MOST_ROWS)).offset(offset).tuples()
+    )  # fmt: skip
+    jobs = tuple(job_of(row) for row in rows)
+    seats = _seats_of(jobs)
+    hold, unapproved = tx.intake_hold(), tx.unapproved_jobs(MOST_ROWS)
+    names = names_of(job.job_id for job in (*jobs, *unapproved))
+    digests = digests_of(tx, (job.job_id for job in unapproved))
+    count, steady = tx.count_waiting(), tx.steady()
+    return QueuePage(offset + 1, jobs, seats, count, steady, hold, unapproved, names, digests)
+
+
+def _newest_workers(workers: Iterable[Worker], wanted: Collection[TaskKey]) -> tuple[Worker, ...]:
+    """Who holds each slot of these party tasks, by party task and slot."""
+    holders: dict[tuple[TaskKey, int], Worker] = {}
+    for worker in sorted(workers, key=lambda one: one.attempt):
+        if worker.task in wanted:
+            holders[worker.task, worker.slot] = worker
+    return tuple(holders[place] for place in sorted(holders))
+
+
+def _seats_of(jobs: Sequence[Job]) -> dict[str, tuple[Seat, ...]]:
+    found: dict[str, list[Seat]] = {job.job_id: [] for job in jobs}
+    ids = list(found)
+    for first in range(0, len(ids), MOST_VALUES):
+        some = SeatRow.f_job_id.in_(ids[first : first + MOST_VALUES])
+        query = SeatRow.select(*SEAT_COLUMNS).where(some).order_by(SeatRow.f_job_id, SeatRow.f_role, SeatRow.f_party_id)
+        for row in query.tuples():
+            found[row[0]].append(seat_of(row))
+    return {job_id: tuple(seats) for job_id, seats in found.items()}

@@ -1,0 +1,58 @@
+"""Why a job waits, as the client that lists it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fate_flow.core.model.approval import Approval
+from fate_flow.core.model.job import Hold, JobKey
+from fate_flow.core.model.spec import Party
+from fate_flow.core.model.status import JobStatus
+from fate_flow.core.planning.queue import pausing, why_a_copy_waits, why_it_waits
+from fate_flow.store.database.models import JobRow
+from fate_flow.store.database.queries import IN_QUEUE, waiting_here
+from fate_flow.store.database.rows import consent_of
+from fate_flow.store.document_digests import digests_of
+from fate_flow.store.sql.store import SqlTransaction
+from fate_flow.store.views.columns import Row
+
+_FEW = 20                    # waiting jobs whose places are counted one by one
+
+
+def with_wait_reasons(tx: SqlTransaction, rows: list[Row]) -> list[Row]:
+    """Why each waiting job waits, with its place in the queue; elsewhere, who knows. What this party has to approve has
+    the digest of its document."""
+    waiting = [row for row in rows if row["f_status"] == JobStatus.WAITING.value]
+    unapproved = [row for row in rows if row["f_approval"] == Approval.PENDING.value]
+    digests = digests_of(tx, (row["f_job_id"] for row in unapproved))
+    for row in unapproved:
+        row["f_document_digest"] = digests.get(row["f_job_id"], "")
+    places = _places(tx, [_key(row) for row in waiting if row["f_is_initiator"]])
+    for row in waiting:
+        if not row["f_is_initiator"]:
+            initiator = f"{row['f_initiator_role']} {row['f_initiator_party_id']}"
+            consent = consent_of(row["f_approval"], row["f_approval_by"], "", 0)
+            row["f_wait_reason"] = why_a_copy_waits(initiator, f"{row['f_role']} {row['f_party_id']}", consent)
+        elif row["f_job_id"] in places:
+            hold = Hold(row["f_hold_message"] or "", row["f_hold_by"]) if row["f_held"] else None
+            text = row["f_wait_reason"] or ""
+            if row["f_rerun_signal"] and row["f_retry_at"]:
+                text = pausing(text, row["f_retry_at"] - tx.steady())
+            row["f_wait_reason"] = why_it_waits(text, places[row["f_job_id"]], hold)
+    return rows
+
+
+def _key(row: Row) -> JobKey:
+    return JobKey(row["f_job_id"], Party(row["f_role"], row["f_party_id"]))
+
+
+def _places(tx: SqlTransaction, keys: Sequence[JobKey]) -> dict[str, int]:
+    if len(keys) <= _FEW:
+        jobs = (tx.job(key) for key in keys)
+        return {job.job_id: tx.place_in_queue(job) for job in jobs if job is not None}
+    queue = (
+        JobRow.select(JobRow.f_job_id)
+        .where(waiting_here())
+        .order_by(*IN_QUEUE)
+    )
+    return {job_id: place for place, (job_id,) in enumerate(queue.tuples(), 1)}
