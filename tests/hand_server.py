@@ -19,8 +19,8 @@ from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.participant.participant import Participant
 from fate_flow.services.workers.watch import WorkerWatch
 from fate_flow.store.contract.retry import Retry
-from fate_flow.store.contract.transaction import Document, TableMeta
 from fate_flow.store.memory.store import MemoryStore
+from fate_flow.store.values import Document, TableMeta
 from tests.factories import HOST, JOB_ID, NOW
 from tests.simulation.world import Module, job
 

@@ -53,17 +53,8 @@ from fate_flow.core.model.status import (
 )
 from fate_flow.core.planning.actions import MoveJob, MoveTask
 from fate_flow.store.contract.changes import MOST_PENDING
-from fate_flow.store.contract.transaction import (
-    READ,
-    Connector,
-    Document,
-    Metric,
-    OutputTable,
-    Scope,
-    Store,
-    Submission,
-    TableMeta,
-)
+from fate_flow.store.contract.transaction import Store
+from fate_flow.store.values import READ, Connector, Document, Metric, OutputTable, Scope, Submission, TableMeta
 
 GUEST = Party("guest", "9999")
 HOST = Party("host", "10000")

@@ -11,7 +11,7 @@ from fate_flow.core.model.approval import Approval, Consent
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.actions import MoveJob
-from fate_flow.store.contract.transaction import TableMeta
+from fate_flow.store.values import TableMeta
 
 
 def a_binding(job_id: str = "j1", **fields: object) -> JobBinding:

@@ -36,7 +36,7 @@ from fate_flow.relay.spool import Spool
 from fate_flow.relay.spool_session import Session
 from fate_flow.services.context.ports import LaunchOrder, Observation, Program, TaskOutputs
 from fate_flow.settings.settings import PART, Settings
-from fate_flow.store.contract.transaction import Document, TableMeta
+from fate_flow.store.values import Document, TableMeta
 
 LOG = logging.getLogger(__name__)
 

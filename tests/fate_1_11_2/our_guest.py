@@ -14,7 +14,7 @@ from fate_flow.peers.wire import read_answer
 from fate_flow.services.initiator.initiator import endpoint_of
 from fate_flow.services.scheduling.scheduler import Answered
 from fate_flow.services.use_cases.use_cases import UseCases
-from fate_flow.store.contract.transaction import Document
+from fate_flow.store.values import Document
 from tests.factories import JOB_ID
 from tests.fate_1_11_2.our_server import FATE, OURS, OurServer
 from tests.fate_1_11_2.peer import FatePeer

@@ -30,7 +30,7 @@ from fate_flow.services.scheduling.scheduler import (
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.settings.parties import Route
 from fate_flow.settings.settings import Settings
-from fate_flow.store.contract.transaction import TableMeta
+from fate_flow.store.values import TableMeta
 from tests.hand_server import RUNS, HandServer, HandTransport, made
 
 FATE, OURS = "10000", "9999"

@@ -28,11 +28,11 @@ from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JobStatus
 from fate_flow.core.planning.actions import MoveJob
 from fate_flow.store.contract.retry import Retry
-from fate_flow.store.contract.transaction import Document
 from fate_flow.store.database import opening as databases
 from fate_flow.store.database.migrations import upgrade
 from fate_flow.store.database.opening import create_if_missing, open_database
 from fate_flow.store.sql.store import SqlStore, SqlTransaction
+from fate_flow.store.values import Document
 from tests.factories import a_job, a_seat
 
 JOB = a_job(JobStatus.WAITING)

@@ -24,7 +24,7 @@ from fate_flow.services.initiator.initiator import Coordinator
 from fate_flow.services.participant.participant import Participant
 from fate_flow.services.use_cases.use_cases import UseCases
 from fate_flow.services.workers.watch import WorkerWatch
-from fate_flow.store.contract.transaction import Document, TableMeta
+from fate_flow.store.values import Document, TableMeta
 from tests.hand_server import FAILED, RUNS, HandServer, made
 from tests.simulation.documents import job
 

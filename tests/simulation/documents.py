@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fate_flow.core.model.spec import Party
-from fate_flow.store.contract.transaction import Document
+from fate_flow.store.values import Document
 
 
 def job(

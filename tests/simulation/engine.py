@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fate_flow.core.model.job import TaskKey, Worker
 from fate_flow.services.context.ports import LaunchOrder, Observation, TaskOutputs
-from fate_flow.store.contract.transaction import TableMeta
+from fate_flow.store.values import TableMeta
 
 if TYPE_CHECKING:
     from tests.simulation.party import SimParty

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from fate_flow.core.model.policy import FOLLOWS, PolicyAction, PolicyEvent
-from fate_flow.store.contract.transaction import Document
+from fate_flow.store.values import Document
 
 LONGEST_DELAY = 5.0
 _TIME_FOR_A_START = 8.0       # longer than a start takes while nothing goes wrong

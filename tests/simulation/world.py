@@ -25,7 +25,7 @@ from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.jobspec.parameters import Change
 from fate_flow.services.context.ports import Rules
 from fate_flow.services.use_cases.use_cases import UseCases
-from fate_flow.store.contract.transaction import Document
+from fate_flow.store.values import Document
 from tests.simulation.documents import job, parties_of, upstream_of
 from tests.simulation.engine import Module
 from tests.simulation.faults import CALM, Faults

@@ -15,7 +15,7 @@ from fate_flow.core.model.job import JobKey
 from fate_flow.core.model.spec import Party
 from fate_flow.server.adapters import JobFiles
 from fate_flow.settings.settings import Settings
-from fate_flow.store.contract.transaction import Document, TableMeta
+from fate_flow.store.values import Document, TableMeta
 
 KEY = JobKey("2026010112000000000001234", Party("guest", "9999"))
 OTHER_ID = "2026010112000000000005678"

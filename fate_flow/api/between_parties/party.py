@@ -28,7 +28,8 @@ from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import binding_of
 from fate_flow.services.participant.admission import EXTENSIONS
 from fate_flow.services.participant.call_back import CALL_BACK
-from fate_flow.store.contract.transaction import OutputTable, Transaction, published
+from fate_flow.store.contract.transaction import Transaction, published
+from fate_flow.store.values import OutputTable
 
 _OLDEST = (1, 7, 0)
 _MOST_IN_A_BATCH = 1_000

@@ -16,7 +16,8 @@ from fate_flow.core.model.errors import BadRequest, PermissionDenied
 from fate_flow.relay.spool import Spool
 from fate_flow.relay.spool_session import Session
 from fate_flow.store.contract.retry import Retry
-from fate_flow.store.contract.transaction import Document, Store
+from fate_flow.store.contract.transaction import Store
+from fate_flow.store.values import Document
 
 
 def blueprint(spool: Spool, store: Store) -> Blueprint:

@@ -17,7 +17,8 @@ from fate_flow.core.model.spec import JobParameters, JobSpec
 from fate_flow.jobspec.ceilings import NO_CEILINGS, Ceilings
 from fate_flow.records.operator_log.events import Event
 from fate_flow.store.contract.retry import Retry
-from fate_flow.store.contract.transaction import Document, Store, TableMeta, Transaction
+from fate_flow.store.contract.transaction import Store, Transaction
+from fate_flow.store.values import Document, TableMeta
 
 T = TypeVar("T")
 

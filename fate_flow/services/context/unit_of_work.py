@@ -22,7 +22,8 @@ from fate_flow.core.model.spec import JobSpec, Party
 from fate_flow.jobspec.fate_v1.reader import parse
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Context, Effect
-from fate_flow.store.contract.transaction import Document, Transaction
+from fate_flow.store.contract.transaction import Transaction
+from fate_flow.store.values import Document
 
 log = logging.getLogger(__name__)
 

@@ -76,7 +76,7 @@ from fate_flow.services.workers.moves import move_federated, note_share, note_ta
 from fate_flow.services.workers.outputs import settle_outputs
 from fate_flow.services.workers.reports import read_report, within_its_say
 from fate_flow.store.contract.changes import SUBMIT_FAILED
-from fate_flow.store.contract.transaction import Document, Submission
+from fate_flow.store.values import Document, Submission
 
 _LONGEST_LEASE = 1e9      # seconds; what is longer, or no number at all, is none
 _MOST_STEPS = 64

@@ -22,7 +22,7 @@ from fate_flow.services.context.unit_of_work import UnitOfWork, digest_of, read_
 from fate_flow.services.participant.body_fields import LONGEST_TEXT, plain_v1_incarnation, whole_in
 from fate_flow.services.workers.allowed import above_ceilings, not_granted
 from fate_flow.services.workers.tables import TablesAtSubmit
-from fate_flow.store.contract.transaction import Document
+from fate_flow.store.values import Document
 
 EXTENSIONS = {"batch": 1, "lease": 1, "incarnation": 1, "exchange": 1, "stopping": 1, "room": 1}
 """What we offer beyond plain v1; announced in `create` and in its answer."""

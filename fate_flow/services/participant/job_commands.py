@@ -47,7 +47,7 @@ from fate_flow.services.participant.parameters import take_parameters
 from fate_flow.services.participant.plain_v1 import OTHER_STATUSES, answer_align, unchanged
 from fate_flow.services.participant.reserving import not_approved, what_is_left
 from fate_flow.services.workers.reports import cause_in, report_of
-from fate_flow.store.contract.transaction import Document
+from fate_flow.store.values import Document
 
 
 def in_later_run(unit: UnitOfWork, command: Command, job: Job) -> Answer:

@@ -28,7 +28,7 @@ from fate_flow.jobspec.parameters import Change, changed_components, changed_con
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import UnitOfWork, digest_of, read_spec
 from fate_flow.services.participant.admission import Admitted, accept, request
-from fate_flow.store.contract.transaction import Document
+from fate_flow.store.values import Document
 
 
 @dataclass(frozen=True)

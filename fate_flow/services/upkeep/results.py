@@ -8,7 +8,8 @@ from fate_flow.core.model.errors import JobNotFound, NotFound, OperationFailed
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import UnitOfWork
 from fate_flow.services.participant.ends import has_workers
-from fate_flow.store.contract.transaction import Scope, TableMeta, Transaction
+from fate_flow.store.contract.transaction import Transaction
+from fate_flow.store.values import Scope, TableMeta
 
 MADE = "output"          # the origin of a table that a task wrote
 _MOST_TABLES = 1_000     # that go at once

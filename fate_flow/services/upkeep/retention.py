@@ -25,7 +25,8 @@ from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Context, Keep
 from fate_flow.services.context.unit_of_work import read_spec
 from fate_flow.services.upkeep.results import tables_made
-from fate_flow.store.contract.transaction import Document, Scope, TableMeta, Transaction
+from fate_flow.store.contract.transaction import Transaction
+from fate_flow.store.values import Document, Scope, TableMeta
 
 log = logging.getLogger(__name__)
 

@@ -54,7 +54,7 @@ from fate_flow.services.participant.participant import Participant
 from fate_flow.services.participant.standing import ask_standing, standing_of
 from fate_flow.services.upkeep.results import Cleaned, check_over, clean_job, drop_disabled_tables
 from fate_flow.services.workers.reports import read_report
-from fate_flow.store.contract.transaction import Connector, Document, Scope, Submission, TableMeta
+from fate_flow.store.values import Connector, Document, Scope, Submission, TableMeta
 
 Wake = Callable[[Sequence[str], bool, bool, str, Sequence[CapacityNotice]], None]
 """Wakes the scheduler: ids of jobs that changed, whether the outbox has something new, whether the queue has to be

@@ -15,7 +15,7 @@ from fate_flow.core.planning.actions import MoveTask
 from fate_flow.core.planning.replicas import COLLECTOR
 from fate_flow.services.context.ports import TaskOutputs
 from fate_flow.services.context.unit_of_work import UnitOfWork
-from fate_flow.store.contract.transaction import READ, Metric, OutputTable, TableMeta
+from fate_flow.store.values import READ, Metric, OutputTable, TableMeta
 
 WRITTEN, _BOUND = "writer", "table_bind"
 _ORIGIN_OF = {"Upload": "upload", "Writer": WRITTEN, "Fetch": _BOUND}

@@ -10,7 +10,8 @@ from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.modules import KnowsColumns, MakesNamedTable, ModuleInfo
 from fate_flow.core.model.spec import JobSpec, Party, TaskSpec
 from fate_flow.jobspec.text.document import nearest
-from fate_flow.store.contract.transaction import TableMeta, Transaction
+from fate_flow.store.contract.transaction import Transaction
+from fate_flow.store.values import TableMeta
 
 _MOST_COLUMNS = 50
 

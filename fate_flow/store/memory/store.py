@@ -84,18 +84,9 @@ from fate_flow.store.contract.changes import (
     task_reported,
     worker_moved,
 )
-from fate_flow.store.contract.transaction import (
-    READ,
-    Connector,
-    Document,
-    Metric,
-    OutputTable,
-    Scope,
-    Submission,
-    TableMeta,
-)
 from fate_flow.store.database.rows import from_json, to_json
 from fate_flow.store.memory.bindings import MemoryBindings
+from fate_flow.store.values import READ, Connector, Document, Metric, OutputTable, Scope, Submission, TableMeta
 
 SCHEDULER = "dag"
 INTAKE = "intake"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fate_flow.store.contract.transaction import Connector
 from fate_flow.store.database.models import ConnectorRow
 from fate_flow.store.database.rows import from_json, to_json
 from fate_flow.store.sql.unit import SqlUnitOfWork
+from fate_flow.store.values import Connector
 
 
 class Connectors(SqlUnitOfWork):

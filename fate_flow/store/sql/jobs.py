@@ -21,7 +21,6 @@ from fate_flow.store.contract.changes import (
     stop_requested,
     tag_of_end,
 )
-from fate_flow.store.contract.transaction import Document
 from fate_flow.store.database.models import JobRow, TaskRow
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import BY_AGE, count_anew, insert_new, is_unfinished, job_is
@@ -36,6 +35,7 @@ from fate_flow.store.database.rows import (
     with_dates,
 )
 from fate_flow.store.sql.unit import SqlUnitOfWork
+from fate_flow.store.values import Document
 
 
 class Jobs(SqlUnitOfWork):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fate_flow.store.contract.transaction import Submission
 from fate_flow.store.database.models import SubmissionRow
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import hit, insert_new
 from fate_flow.store.sql.unit import SqlUnitOfWork
+from fate_flow.store.values import Submission
 
 
 class Submissions(SqlUnitOfWork):

@@ -20,12 +20,12 @@ from fate_flow.store.contract.changes import (
     task_moved,
     task_reported,
 )
-from fate_flow.store.contract.transaction import Document
 from fate_flow.store.database.models import TaskRow
 from fate_flow.store.database.prepared import Prepared
 from fate_flow.store.database.queries import hit, insert_new, task_is
 from fate_flow.store.database.rows import TASK_COLUMNS, columns_of, date, task_of, to_json, with_dates
 from fate_flow.store.sql.unit import SqlUnitOfWork
+from fate_flow.store.values import Document
 
 
 class Tasks(SqlUnitOfWork):

@@ -11,8 +11,8 @@ from fate_flow.core.model.status import JobStatus, TaskStatus
 from fate_flow.store.database.models import JobRow, SeatRow
 from fate_flow.store.database.queries import IN_QUEUE, waiting_here
 from fate_flow.store.database.rows import JOB_COLUMNS, SEAT_COLUMNS, job_of, seat_of
-from fate_flow.store.document_digests import digests_of
 from fate_flow.store.sql.store import SqlTransaction
+from fate_flow.store.views.document_digests import digests_of
 from fate_flow.store.views.filters import MOST_VALUES
 from fate_flow.store.views.job_names import names_of
 from fate_flow.store.views.lists import MOST_ROWS

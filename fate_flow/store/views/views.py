@@ -18,11 +18,12 @@ from fate_flow.core.model.history import HistoryEntry
 from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JOB_UNFINISHED
 from fate_flow.store.contract.retry import Retry
-from fate_flow.store.contract.transaction import READ, Document, Metric, OutputTable, TableMeta, handed_on, published
+from fate_flow.store.contract.transaction import handed_on, published
 from fate_flow.store.database.models import EngineRow, JobRow, MetricRow, OutputRow, StorageTableRow, TaskRow
 from fate_flow.store.database.refusals import reading_refused
 from fate_flow.store.sql.resources import COMPUTING
 from fate_flow.store.sql.store import SqlTransaction
+from fate_flow.store.values import READ, Document, Metric, OutputTable, TableMeta
 from fate_flow.store.views.columns import DOCUMENTS, Row, as_seen, decoded
 from fate_flow.store.views.count_cache import CountCache
 from fate_flow.store.views.filters import NO_INDEX, conditions

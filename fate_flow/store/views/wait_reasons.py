@@ -12,9 +12,9 @@ from fate_flow.core.planning.queue import pausing, why_a_copy_waits, why_it_wait
 from fate_flow.store.database.models import JobRow
 from fate_flow.store.database.queries import IN_QUEUE, waiting_here
 from fate_flow.store.database.rows import consent_of
-from fate_flow.store.document_digests import digests_of
 from fate_flow.store.sql.store import SqlTransaction
 from fate_flow.store.views.columns import Row
+from fate_flow.store.views.document_digests import digests_of
 
 _FEW = 20                    # waiting jobs whose places are counted one by one
 

@@ -37,10 +37,10 @@ from fate_flow.settings.client_keys import ClientKeys
 from fate_flow.settings.limits import Limits
 from fate_flow.settings.parties import Route
 from fate_flow.settings.settings import Settings
-from fate_flow.store.contract.transaction import Document, OutputTable, TableMeta
 from fate_flow.store.database.migrations import upgrade
 from fate_flow.store.database.opening import open_database
 from fate_flow.store.sql.store import SqlStore
+from fate_flow.store.values import Document, OutputTable, TableMeta
 from fate_flow.store.views.views import Views
 from tests.documented import DocumentedClient
 

@@ -18,7 +18,7 @@ from fate_flow.core.model.job import Answer, Hold, TaskKey, Worker
 from fate_flow.core.model.status import JobStatus, WorkerStatus
 from fate_flow.core.planning.replicas import COLLECTOR
 from fate_flow.peers.site_key import read_public_key
-from fate_flow.store.contract.transaction import Connector, Metric, TableMeta
+from fate_flow.store.values import Connector, Metric, TableMeta
 
 UPLOAD_DSL = {"components": {"upload_0": {"module": "Upload"}}}
 JOB_FILE = """version: 1

@@ -20,7 +20,7 @@ from fate_flow.api.http.uploads import ReceivingRequest
 from fate_flow.components.tables.table import table_exists
 from fate_flow.core.model.job import TaskKey
 from fate_flow.settings.limits import Limits
-from fate_flow.store.contract.transaction import Metric
+from fate_flow.store.values import Metric
 
 CONF = {
     "file": "data/site_a.csv", "head": 1, "partition": 2, "id_delimiter": ",", "namespace": "demo",

@@ -17,7 +17,7 @@ from werkzeug.test import TestResponse
 from fate_flow.core.model.job import JobKey
 from fate_flow.core.model.status import JobStatus
 from fate_flow.settings.limits import Limits
-from fate_flow.store.contract.transaction import Document
+from fate_flow.store.values import Document
 
 UPLOAD_DSL = {"components": {"upload_0": {"module": "Upload"}}}
 

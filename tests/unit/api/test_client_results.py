@@ -10,7 +10,7 @@ import pytest
 from fate_flow.components.tables.table_uri import parse_uri
 from fate_flow.core.model.job import TaskKey, Worker
 from fate_flow.core.model.status import JobStatus, WorkerStatus
-from fate_flow.store.contract.transaction import Metric
+from fate_flow.store.values import Metric
 from tests.unit.api.client_world import GUEST, START, World, make_world
 
 UNKNOWN = "202601010000000000000"

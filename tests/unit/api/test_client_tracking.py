@@ -15,7 +15,7 @@ from client_world import GUEST, HOST, START, World, make_world
 
 from fate_flow.components.tables.table import drop
 from fate_flow.core.model.job import Answer, TaskKey
-from fate_flow.store.contract.transaction import Metric
+from fate_flow.store.values import Metric
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from client_world import World, make_world
 
 from fate_flow.settings.limits import Limits
-from fate_flow.store.contract.transaction import TableMeta
+from fate_flow.store.values import TableMeta
 
 SOURCE = {"namespace": "demo", "table_name": "site_a"}
 

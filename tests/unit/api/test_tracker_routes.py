@@ -19,8 +19,8 @@ from fate_flow.core.model.spec import Party
 from fate_flow.core.model.status import JobStatus
 from fate_flow.relay.spool import Spool, SpoolLimits
 from fate_flow.relay.spool_session import Session
-from fate_flow.store.contract.transaction import Document, Metric, OutputTable, TableMeta
 from fate_flow.store.memory.store import MemoryStore
+from fate_flow.store.values import Document, Metric, OutputTable, TableMeta
 from tests.factories import a_job
 
 JOB = "20260101120000000000"

@@ -8,7 +8,7 @@ import pytest
 
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.status import TaskStatus
-from fate_flow.store.contract.transaction import TableMeta
+from fate_flow.store.values import TableMeta
 from tests.hand_server import DOCUMENT, HOST, RUN, HandServer, create, task_command
 from tests.unit.coordinator.test_use_cases import Harness
 

@@ -21,7 +21,7 @@ from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.jobspec.parameters import Change, changed_conf
 from fate_flow.services.context.unit_of_work import read_spec
 from fate_flow.services.participant.participant import Participant
-from fate_flow.store.contract.transaction import Document, TableMeta
+from fate_flow.store.values import Document, TableMeta
 from tests.factories import HOST, JOB_ID
 from tests.hand_server import RUN, STOPPED, HandServer, a_host, command, create, task_command, worker_of
 from tests.simulation.engine import Module

@@ -26,7 +26,7 @@ from fate_flow.services.scheduling.scheduler import (
     WorkerChanged,
 )
 from fate_flow.services.upkeep.maintenance import sweep_exchange
-from fate_flow.store.contract.transaction import Document
+from fate_flow.store.values import Document
 from tests.factories import GUEST, HOST, JOB_ID, NOW
 from tests.hand_server import RUNS, HandServer, HandTransport, made, worker_of
 from tests.simulation.world import job

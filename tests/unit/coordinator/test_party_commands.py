@@ -33,8 +33,8 @@ from fate_flow.services.context.ports import Rules
 from fate_flow.services.participant.body_fields import plain_v1_incarnation
 from fate_flow.services.participant.ends import end_job_here
 from fate_flow.services.workers.elastic import PENDING_LASTS
-from fate_flow.store.contract.transaction import Document
 from fate_flow.store.memory.store import MemoryTransaction
+from fate_flow.store.values import Document
 from tests.factories import FRESH_ID, GUEST, HOST, JOB_ID, NOW, OTHER, a_job
 from tests.hand_server import (
     DOCUMENT,

@@ -17,7 +17,7 @@ from fate_flow.core.text.exit_codes import describe_signal
 from fate_flow.services.context.ports import Observation, Rules
 from fate_flow.services.workers.reports import read_report, report_of
 from fate_flow.services.workers.watch import WorkerWatch, how_it_ended
-from fate_flow.store.contract.transaction import TableMeta
+from fate_flow.store.values import TableMeta
 from tests.factories import GUEST, HOST, INCARNATION, JOB_ID, NOW, a_task
 from tests.hand_server import (
     FAILED,

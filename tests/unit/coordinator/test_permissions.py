@@ -11,7 +11,7 @@ from fate_flow.core.model.errors import Conflict
 from fate_flow.core.model.job import CommandKind as K
 from fate_flow.core.model.status import JobStatus
 from fate_flow.records.operator_log.events import Event
-from fate_flow.store.contract.transaction import TableMeta
+from fate_flow.store.values import TableMeta
 from tests.hand_server import HandServer, a_host, command, create
 from tests.simulation.world import job
 from tests.unit.coordinator.test_one_scheduler import chosen, job_of, submit

@@ -18,7 +18,7 @@ from fate_flow.jobspec.ceilings import Ceilings
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.ports import Keep
 from fate_flow.services.upkeep.retention import Piece, RetentionSweeper
-from fate_flow.store.contract.transaction import Document, OutputTable, TableMeta
+from fate_flow.store.values import Document, OutputTable, TableMeta
 from tests.factories import GUEST, HOST, NOW, a_job
 from tests.hand_server import DOCUMENT, HandServer
 

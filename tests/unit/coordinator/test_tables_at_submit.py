@@ -14,7 +14,7 @@ from fate_flow.core.model.job import TaskKey
 from fate_flow.core.model.spec import JobParameters, Party
 from fate_flow.core.model.status import TaskStatus
 from fate_flow.jobspec.fate_v1.reader import parse
-from fate_flow.store.contract.transaction import Document, OutputTable, TableMeta
+from fate_flow.store.values import Document, OutputTable, TableMeta
 from tests.factories import HOST
 from tests.hand_server import RUN, HandServer, create, task_command
 from tests.unit.coordinator.test_use_cases import Harness

@@ -33,7 +33,7 @@ from fate_flow.core.planning.actions import MoveJob
 from fate_flow.records.operator_log.events import Event
 from fate_flow.services.context.unit_of_work import CapacityNotice, digest_of
 from fate_flow.services.use_cases.use_cases import UseCases
-from fate_flow.store.contract.transaction import Submission, TableMeta
+from fate_flow.store.values import Submission, TableMeta
 from tests.factories import GUEST, HOST, INCARNATION, JOB_ID, NOW, OTHER, a_job, a_task
 from tests.hand_server import DOCUMENT, HOLD, JOIN, RUN, HandServer, a_host, command, create
 from tests.simulation.world import Module, job

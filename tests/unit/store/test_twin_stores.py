@@ -19,8 +19,8 @@ from fate_flow.core.model.job import Blocker, Command, CommandKind, JobKey, Repo
 from fate_flow.core.model.reasons import Reason
 from fate_flow.core.model.status import JOB_UNFINISHED, IllegalMove, JobStatus, SeatStatus, TaskStatus, WorkerStatus
 from fate_flow.core.planning.actions import MoveJob, MoveTask
-from fate_flow.store.contract.transaction import Metric, OutputTable, Submission, TableMeta
 from fate_flow.store.memory.store import MemoryStore
+from fate_flow.store.values import Metric, OutputTable, Submission, TableMeta
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 pytest.register_assert_rewrite("store_contract")

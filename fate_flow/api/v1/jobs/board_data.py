@@ -16,7 +16,8 @@ from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.grammar import ROLES
 from fate_flow.core.model.job import JobKey
 from fate_flow.core.model.spec import Input, JobSpec, Party, TaskSpec
-from fate_flow.store.contract.transaction import Document, OutputTable, TableMeta, Transaction
+from fate_flow.store.contract.transaction import Transaction
+from fate_flow.store.values import Document, OutputTable, TableMeta
 
 MOST_SHOWN = 100      # rows of a table, as FATE has it
 _SEAT = ("job_id", "role", "party_id")

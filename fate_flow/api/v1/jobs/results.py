@@ -23,7 +23,7 @@ from fate_flow.api.http.services import Services
 from fate_flow.core.model.errors import BadRequest, JobNotFound, OperationFailed
 from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.job import JobKey
-from fate_flow.store.contract.transaction import Scope, TableMeta
+from fate_flow.store.values import Scope, TableMeta
 from fate_flow.store.views.lists import MOST_ROWS
 
 _LONGEST_NOTES = 4_000

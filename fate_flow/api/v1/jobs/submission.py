@@ -29,7 +29,7 @@ from fate_flow.services.context.ports import Context
 from fate_flow.services.initiator.initiator import create_body
 from fate_flow.services.participant.admission import effective_here
 from fate_flow.settings.settings import Settings
-from fate_flow.store.contract.transaction import Document
+from fate_flow.store.values import Document
 
 SUBMIT_FAILED = 103
 _REQUEST_ID = re.compile(r"[!-~]{1,100}")

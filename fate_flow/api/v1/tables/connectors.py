@@ -22,7 +22,7 @@ from fate_flow.api.http.services import Services
 from fate_flow.core.model.errors import BadRequest, Conflict
 from fate_flow.core.model.grammar import shown, shown_key
 from fate_flow.services.context.ports import Context
-from fate_flow.store.contract.transaction import Connector
+from fate_flow.store.values import Connector
 
 FILES = ("PATH", "LOCALFS", "FILE")
 """FATE's engines whose address is the path of a file."""

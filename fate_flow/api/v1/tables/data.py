@@ -49,7 +49,7 @@ from fate_flow.api.v1.tables.connectors import ADDRESS, ENGINE, FILES, PATH, SER
 from fate_flow.components.worker.catalogue import MYSQL_NAME, MYSQL_TABLE
 from fate_flow.core.model.errors import BadRequest, Conflict, NotFound
 from fate_flow.core.model.grammar import DUPLICATE_IDS, shown
-from fate_flow.store.contract.transaction import Document, TableMeta
+from fate_flow.store.values import Document, TableMeta
 from fate_flow.store.views.lists import MOST_ROWS
 
 _UPLOAD_NEEDS = ("namespace", "table_name", "file", "head", "partition")

@@ -16,7 +16,8 @@ from fate_flow.core.model.grammar import shown
 from fate_flow.core.model.spec import JobSpec
 from fate_flow.services.upkeep.results import MADE
 from fate_flow.services.workers.outputs import WRITTEN
-from fate_flow.store.contract.transaction import READ, OutputTable, TableMeta, Transaction
+from fate_flow.store.contract.transaction import Transaction
+from fate_flow.store.values import READ, OutputTable, TableMeta
 from fate_flow.store.views.lists import MOST_ROWS
 
 Name = tuple[str, str]

@@ -31,7 +31,7 @@ from fate_flow.components.tables.table import NoSuchTable
 from fate_flow.core.model.errors import NotFound
 from fate_flow.core.model.spec import Party
 from fate_flow.jobspec.fate_v1.reader import component_parameters_on
-from fate_flow.store.contract.transaction import Metric, TableMeta
+from fate_flow.store.values import Metric, TableMeta
 
 NO_DATA = 210
 _NEEDED = ("job_id", "role", "party_id", "component_name")

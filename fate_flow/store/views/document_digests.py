@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from fate_flow.core.access.authority import document_digest
-from fate_flow.store.contract.transaction import Document
 from fate_flow.store.database.models import BindingRow
+from fate_flow.store.values import Document
 
 _AT_ONCE = 500
 

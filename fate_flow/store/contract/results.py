@@ -1,0 +1,49 @@
+"""What every store promises of tables, metrics and summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from fate_flow.core.model.job import TaskKey
+from fate_flow.core.model.spec import Party
+from fate_flow.store.values import Metric, OutputTable, Scope, TableMeta
+
+
+class Results(Protocol):
+    """Part of `contract.Transaction`."""
+
+    def save_table(self, table: TableMeta, at: int) -> None: ...
+
+    def table(self, namespace: str, name: str) -> TableMeta | None: ...
+
+    def drop_table(self, namespace: str, name: str) -> bool: ...
+
+    def output_tables(self, before: int, after: tuple[int, str, str], limit: int) -> tuple[TableMeta, ...]:
+        """Tables that tasks made before a time, oldest first, those behind (create time, namespace, name)."""
+
+    def save_outputs(self, outputs: Iterable[OutputTable], at: int) -> None: ...
+
+    def outputs(self, job_id: str, task: str, party: Party) -> tuple[OutputTable, ...]:
+        """Of the newest version that has any; without what was read."""
+
+    def save_metrics(self, metrics: Iterable[Metric], at: int) -> None: ...
+
+    def metrics(self, job_id: str, task: str, party: Party) -> tuple[Metric, ...]: ...
+
+    def save_summary(self, key: TaskKey, summary: Mapping[str, Any], at: int) -> None: ...
+
+    def summary(self, job_id: str, task: str, party: Party) -> Mapping[str, Any] | None: ...
+
+    def results_of(self, job_id: str) -> tuple[OutputTable, ...]:
+        """What all tasks of a job handed on or read here, in every version, by component and data name."""
+
+    def jobs_with(self, namespace: str, name: str, limit: int) -> tuple[str, ...]:
+        """Ids of the jobs whose tasks handed on or read this table here, each once, the newest first."""
+
+    def drop_results(self, scope: Scope) -> int:
+        """What is known of tables and summaries goes, the tables themselves do not: how many rows."""
+
+    def drop_metrics(self, scope: Scope) -> int: ...
+
+    def disabled_tables(self, limit: int) -> tuple[TableMeta, ...]: ...

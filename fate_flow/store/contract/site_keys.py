@@ -1,0 +1,22 @@
+"""What every store promises of the public keys of other parties."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from fate_flow.core.access.site import SiteKey
+
+
+class SiteKeys(Protocol):
+    """Part of `contract.Transaction`."""
+
+    def site_key(self, party_id: str) -> SiteKey | None: ...
+
+    def add_site_key(self, key: SiteKey, at: int) -> bool:
+        """False where the party has one."""
+
+    def replace_site_key(self, key: SiteKey, old_key_id: str, at: int) -> bool:
+        """False where the party has no key, or another one than that."""
+
+    def drop_site_key(self, party_id: str) -> bool:
+        """False where it had none."""
